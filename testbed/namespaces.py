@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nimc.base.errors import MachineError
-from nimc.base.kernel_text import number
+from nimc.base.kernel_text import number, pids
 from testbed.shell import reap, run
 
 NETNS = Path("/run/netns")
@@ -46,8 +46,7 @@ def processes(netns: Iterable[str]) -> list[int]:
         None,
         _identity(Path("/proc/self/ns/net")),
     }
-    pids = (int(entry) for entry in os.listdir("/proc") if entry.isdigit())
-    return [pid for pid in pids if _identity(Path(f"/proc/{pid}/ns/net")) in wanted]
+    return [pid for pid in pids() if _identity(Path(f"/proc/{pid}/ns/net")) in wanted]
 
 
 def kill_all(netns: list[str], timeout_s: float = 20) -> int:

@@ -187,8 +187,8 @@ def _measured(run: RunData, row: Result) -> View:
         off_sd=off_sd,
         on=on,
         on_sd=on_sd,
-        # Run time on over off from the means, as in figure 3.
-        slowdown=on / off if row.better == "lower" else off / on,
+        # Run time on over off from the means, as in figure 3; a forced report may have a mean of 0.
+        slowdown=float(np.divide(*((on, off) if row.better == "lower" else (off, on)))),
         transport=", ".join(transports),
         message_b=own["message_b"][0],
         emulated=emulations(transports),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from nimc.base.text import one_line
@@ -47,6 +49,12 @@ def show(value: Any) -> str:
         return "nothing"
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """A hint at the known word that was probably meant; empty if none is like it."""
+    found = difflib.get_close_matches(word, list(known), n=1)
+    return f", did you mean '{found[0]}'?" if found else ""
 
 
 #: Kind of pydantic's error -> what is allowed; for others its message says so.

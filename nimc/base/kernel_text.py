@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 #: The kernel's numbers have 64 bits.
 _NUMBER = re.compile(r"\s*(-?[0-9]{1,20})\s*")
+#: More CPUs than any kernel is built for.
+_MOST_CPUS = 1 << 16
+#: Columns of /proc/PID/stat after the name: parent, flags, times (own, then of children that were
+#: waited for; each in user and in system mode), start.
+_COLUMNS = (1, 6, 11, 12, 13, 14, 19)
 
 
 def read(path: Path) -> str:
@@ -21,3 +29,72 @@ def number(text: str) -> int | None:
     """The whole number that a text is; None if it is none of the kernel's."""
     found = _NUMBER.fullmatch(text)
     return int(found[1]) if found else None
+
+
+def cpu_list(text: str) -> list[int]:
+    """The kernel's list of CPUs, `0-3,8`, as [0, 1, 2, 3, 8]. Raises ValueError."""
+    cpus: list[int] = []
+    for part in text.strip().split(","):
+        if part:
+            first, _, last = part.partition("-")
+            low, high = number(first), number(last or first)
+            if low is None or high is None or not 0 <= low <= high < _MOST_CPUS:
+                raise ValueError(f"{part!r} found; allowed: CPUs such as 0-3,8")
+            cpus += range(low, high + 1)
+    return cpus
+
+
+def as_list(cpus: Collection[int]) -> str:
+    """[0, 1, 2, 8] as `0-2,8`."""
+    parts: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if parts and parts[-1][-1] == cpu - 1:
+            parts[-1][1:] = [cpu]
+        else:
+            parts.append([cpu])
+    return ",".join("-".join(map(str, part)) for part in parts)
+
+
+class ProcessStat(NamedTuple):
+    """A process or a thread at one time (proc_pid_stat(5)); times in `TICKS_PER_S`."""
+
+    name: str
+    #: `R` runs, `T` and `t` are stopped, `Z` and `X` have ended, ...
+    state: str
+    parent: int
+    flags: int
+    #: Processor time that it has used, and that of children that it has waited for.
+    used: int
+    children: int
+    #: When it started; with its PID this identifies it.
+    started: int
+
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+def stat_of(process: Path) -> ProcessStat | None:
+    """The file `stat` in the folder of a process or thread; None if it is gone."""
+    head, _, rest = read(process / "stat").rpartition(")")
+    fields = rest.split()
+    found = [number(text) for at in _COLUMNS for text in fields[at : at + 1]]
+    known = [each for each in found if each is not None]
+    if len(known) < len(_COLUMNS):
+        return None
+    parent, flags, user, system, of_children, of_children_system, started = known
+    return ProcessStat(
+        name=head.partition("(")[2],
+        state=fields[0],
+        parent=parent,
+        flags=flags,
+        used=user + system,
+        children=of_children + of_children_system,
+        started=started,
+    )
+
+
+def pids(proc: Path = Path("/proc")) -> list[int]:
+    """Ids of all processes; none without the folder."""
+    with suppress(OSError):
+        return [int(entry) for entry in os.listdir(proc) if entry.isdecimal()]
+    return []

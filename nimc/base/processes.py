@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Literal
 
-from nimc.base import numa
+from nimc.base import kernel_text, numa
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
@@ -32,13 +32,23 @@ def become_subreaper() -> None:
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _prepare(parent: int, cpus: Sequence[int], memory_node: int | None) -> Callable[[], None]:
-    """Function that a child of the process `parent` runs before its program."""
+def end_with(parent: int, signum: signal.Signals = signal.SIGTERM) -> Callable[[], None]:
+    """For a new child: the kernel sends it a signal when its parent dies."""
 
     def prepare() -> None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it has died already, so nothing will kill this process
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signum, 0, 0, 0)
+        if os.getppid() != parent:  # it has died already, so nothing will end this process
             os._exit(1)
+
+    return prepare
+
+
+def _prepare(parent: int, cpus: Sequence[int], memory_node: int | None) -> Callable[[], None]:
+    """Function that a child of the process `parent` runs before its program."""
+    killed_with_parent = end_with(parent, signal.SIGKILL)
+
+    def prepare() -> None:
+        killed_with_parent()
         if cpus:
             os.sched_setaffinity(0, cpus)
         if memory_node is not None:
@@ -99,11 +109,8 @@ def resume(process: asyncio.subprocess.Process) -> None:
 
 def is_stopped(pid: int) -> bool:
     """Whether all threads of a process are stopped or have ended: a signal takes its time."""
-    try:
-        stats = [(task / "stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
-    except OSError:
-        return not Path(f"/proc/{pid}").exists()
-    return all(stat.rpartition(")")[2].split()[0] in "TtZX" for stat in stats)
+    stats = map(kernel_text.stat_of, Path(f"/proc/{pid}/task").glob("[0-9]*"))
+    return all(stat is None or stat.state in "TtZX" for stat in stats)
 
 
 def ran_s(pid: int) -> float | None:
@@ -138,27 +145,16 @@ def _signal_group(pgid: int, signum: int) -> None:
         os.killpg(pgid, signum)
 
 
-def _stat(pid: int | str) -> list[str]:
-    """Fields of /proc/PID/stat from the third on: state, parent, ..."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-
-
-def start_time(pid: int) -> str | None:
-    """Start time of a process, in ticks, which with its PID identifies it. None if it is gone."""
-    try:
-        fields = _stat(pid)
-    except OSError:
-        return None
-    return None if fields[0] == "Z" else fields[19]
+def start_time(pid: int) -> int | None:
+    """Start time of a process, in ticks, which with its PID identifies it. None if it has ended."""
+    stat = kernel_text.stat_of(Path(f"/proc/{pid}"))
+    return None if stat is None or stat.state == "Z" else stat.started
 
 
 def cpu_s(pid: int) -> float:
     """CPU time that a process has used, seconds; 0 if it is gone."""
-    try:
-        user, system = _stat(pid)[11:13]
-    except OSError:
-        return 0.0
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    stat = kernel_text.stat_of(Path(f"/proc/{pid}"))
+    return stat.used / kernel_text.TICKS_PER_S if stat else 0.0
 
 
 def listener(port: int, pid: int) -> Literal["own", "other"] | None:
@@ -203,12 +199,10 @@ def _holds(pid: int, sockets: Mapping[str, int]) -> bool:
 def descendants(pid: int | None = None) -> list[int]:
     """All live descendants of a process; None is this one."""
     children: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            with suppress(OSError):
-                fields = _stat(entry)
-                if fields[0] != "Z":
-                    children.setdefault(int(fields[1]), []).append(int(entry))
+    for each in kernel_text.pids():
+        stat = kernel_text.stat_of(Path(f"/proc/{each}"))
+        if stat and stat.state != "Z":
+            children.setdefault(stat.parent, []).append(each)
     found: list[int] = []
     queue = [os.getpid() if pid is None else pid]
     while queue:

@@ -1,17 +1,26 @@
-"""From entries and factors to cases: a case for each level that cannot change within a block."""
+"""From entries to the cases of a machine: a case for each level that cannot change within a block.
+
+Also the cases of a sweep, the nodes that a case needs, and what the machine cannot run.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
+from typing import Any
 
 from nimc.base.errors import InputError
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.schema import Campaign, Entry
+from nimc.machine.site import Machine
 from nimc.records.arms import ARMS, standard_arms
 from nimc.records.sample import Level
+from reframe_tests import scaling
 from reframe_tests.crossing import Cell, Crossed, cross, level_text
+from reframe_tests.factors import lacking
 
 #: The factor whose levels appear without its name in names of cases: `lammps@4`.
 _NODES = "nodes"
@@ -24,29 +33,24 @@ def scheduled(arms: Sequence[str]) -> list[str]:
     return [arm for arm in arms if ARMS[arm].writing == "scheduled"]
 
 
-def expand(
-    campaign: Campaign, checks: Mapping[str, CheckVariables], *, same_host: bool
-) -> Campaign:
+def expand(campaign: Campaign, checks: Mapping[str, CheckVariables], machine: Machine) -> Campaign:
     """The campaign with its entries replaced by cases; each has all factors it is crossed with.
 
-    A campaign without factors is returned unchanged.
+    Raises InputError for a sweep if the machine has no cores for the application.
     """
     requested: list[Campaign | Entry] = [campaign, *campaign.workloads]
-    if not any(each.factors or each.exclude or each.only for each in requested):
-        return campaign
-    return campaign.model_copy(
-        update={
-            "workloads": [
-                case
-                for entry in campaign.workloads
-                for case in cases_of(campaign, entry, checks[entry.check])
-            ],
-            "arms": campaign.arms or standard_arms(same_host=same_host),
-            "factors": {},
-            "exclude": [],
-            "only": [],
-        }
-    )
+    cases = [
+        case
+        for entry in campaign.workloads
+        for levels in cases_of(campaign, entry, checks[entry.check])
+        for case in swept(levels, machine)
+    ]
+    changes: dict[str, Any] = {"workloads": cases}
+    if any(each.factors or each.exclude or each.only for each in requested):
+        same_host = machine.origins.policy == "same_host"
+        arms = campaign.arms or standard_arms(same_host=same_host)
+        changes |= {"arms": arms, "factors": {}, "exclude": [], "only": []}
+    return campaign.model_copy(update=changes)
 
 
 def factors_of(campaign: Campaign, entry: Entry) -> dict[str, list[Level]]:
@@ -97,3 +101,238 @@ def treatments(arms: Sequence[str], case: Entry) -> list[Crossed]:
     if all(each.baseline is None for each in found):
         raise InputError("exclude, only: no treatment is left; allowed: some of them")
     return found
+
+
+# Sweeps of the contention model: numbers of computing cores on placements, as cases.
+#
+# The model is that of Denis, Jeannot and Swartvagher. A placement is a pair of NUMA nodes: one for
+# the computation's data, one for the communication's buffers. The machine's file decides which
+# placements and numbers of cores there are.
+
+
+def swept(entry: Entry, machine: Machine) -> list[Entry]:
+    """The entry, or with a sweep once for each number of cores and placement.
+
+    Raises InputError if the machine has no cores for the application.
+    """
+    if entry.sweep is None:
+        return [entry]
+    return [
+        entry.at(f"n{n}-c{comp}-m{comm}", {"cores": n, "node": comp, "comm_node": comm})
+        for comp, comm in placements(machine, entry.sweep.placements)
+        for n in numbers_of_cores(socket_cores(machine), entry.sweep.cores)
+    ]
+
+
+def numbers_of_cores(most: int, requested: str) -> list[int]:
+    """Numbers of cores up to `most`: every one, or `doubled`: 1, 2, 4 and so on, and `most`."""
+    if requested != "doubled":
+        return list(range(1, most + 1))
+    return [*(1 << power for power in range((most - 1).bit_length())), most]
+
+
+def placements(machine: Machine, requested: str) -> list[tuple[int, int]]:
+    """Pairs of NUMA nodes: `all`; `calibration`: both on the first node of a socket, of the first
+    two sockets; `local`: of the first socket only.
+
+    Those two always come first, so that a run that is stopped can still be fitted.
+    """
+    facts = machine.node_facts()
+    per_socket = max(1, facts.numa_nodes // facts.sockets)
+    first = [(node, node) for node in (0, per_socket) if node < facts.numa_nodes]
+    if requested == "local":
+        return first[:1]
+    nodes = range(facts.numa_nodes)
+    return (
+        first
+        if requested == "calibration"
+        else list(dict.fromkeys([*first, *product(nodes, nodes)]))
+    )
+
+
+def socket_cores(machine: Machine) -> int:
+    """Cores of one socket that the application may have."""
+    facts = machine.node_facts()
+    app_cpus, _ = machine.split_cpus()
+    return max(1, (len(app_cpus) or facts.cores) // facts.sockets)
+
+
+def siblings(entry: Entry, cases: Sequence[Entry]) -> list[Entry]:
+    """All cases of an adaptive case's placement, from the fewest cores to the most."""
+    same = (each for each in cases if each.adaptive and _placement(each) == _placement(entry))
+    return sorted(same, key=_cores)
+
+
+def is_optional(entry: Entry, cases: Sequence[Entry]) -> bool:
+    """Whether a case may be skipped; those with the fewest and the most cores may not."""
+    if not entry.adaptive:
+        return False
+    same = siblings(entry, cases)
+    return entry.name not in (same[0].name, same[-1].name)
+
+
+def most_measured(entry: Entry, cases: Sequence[Entry]) -> list[Entry]:
+    """As many of an adaptive case's siblings as may be measured; all cost the same."""
+    from analysis.contention import calibrate  # fitting takes a second to load
+
+    same = siblings(entry, cases)
+    return [same[-1], *same[: calibrate.points_allowed(_cores(same[-1])) - 1]]
+
+
+def next_case(run: Path, same: Sequence[Entry], begun: Sequence[Entry]) -> Entry | None:
+    """The case of a placement to measure next, None when its model is good enough.
+
+    `same` are all cases of the placement, `begun` those that were measured or failed.
+    """
+    from analysis.contention import calibrate, from_run
+
+    if not begun:
+        return same[0]
+    try:
+        points = from_run.load(run, None).at(same[0].set["node"], same[0].set["comm_node"])
+    except InputError:  # no accepted sample; the failure has been reported
+        return None
+    cores = _cores(same[-1])
+    n = calibrate.next_n(points, cores, calibrate.points_allowed(cores))
+    return next((each for each in same if _cores(each) == n and each not in begun), None)
+
+
+def _placement(entry: Entry) -> tuple[str, object, object]:
+    return entry.name.rpartition("@")[0], entry.set["node"], entry.set["comm_node"]
+
+
+def _cores(entry: Entry) -> int:
+    n = entry.set["cores"]
+    assert isinstance(n, int)
+    return n
+
+
+# How many nodes a case needs on a machine.
+
+
+def short_writes(campaign: Campaign, entry: Entry) -> scaling.ScaleRequest:
+    """A case's request for short writes: its settings, and the campaign's rate and message."""
+    fields = scaling.ScaleRequest.__dataclass_fields__
+    given = {
+        name: _taken(name, value, fields[name].default)
+        for name, value in entry.set.items()
+        if name in fields
+    }
+    injector = campaign.injector
+    return scaling.ScaleRequest(
+        **{"nodes": 1, **given, "rate": injector.rate, "message": injector.message}
+    )
+
+
+def _taken(name: str, value: Any, default: object) -> Any:
+    """A variable's value as the check expects it: a number, or text. Raises InputError."""
+    if isinstance(default, str):
+        return str(value)  # a quantity without its unit is a number here
+    if type(value) is int or (type(value) is float and isinstance(default, float)):
+        return value
+    kind = "a number" if isinstance(default, float) else "a whole number"
+    raise InputError(f"{name}: {value!r} found; allowed: {kind}")
+
+
+def origins_taken(campaign: Campaign, entry: Entry, machine: Machine) -> int:
+    """Origin nodes of an allocation; 0 on a shared host. Raises InputError as `nodes_taken`."""
+    if scheduled(campaign.arms):
+        return scaling.load(short_writes(campaign, entry), machine).origins
+    return 0 if machine.origins.policy == "same_host" else machine.origins.nodes
+
+
+def nodes_taken(campaign: Campaign, entry: Entry, machine: Machine) -> int:
+    """Target and origin nodes of an allocation. Raises InputError for impossible writes."""
+    return entry.nodes + origins_taken(campaign, entry, machine)
+
+
+# Cases and levels that a machine cannot run: left out before anything runs, with the reason.
+
+
+@dataclass(frozen=True)
+class Omitted:
+    """A case that is not measured on this machine, or a level of one."""
+
+    case: str
+    #: One line.
+    reason: str
+    #: The level that the machine lacks; None where it lacks the whole case.
+    factor: str | None = None
+    level: Level | None = None
+
+    @property
+    def what(self) -> str:
+        """The case, with the level if only that is left out."""
+        if self.factor is None or self.level is None:
+            return self.case
+        return f"{self.case} {self.factor}={level_text(self.level)}"
+
+
+def leave_out(campaign: Campaign, machine: Machine) -> tuple[Campaign, list[Omitted]]:
+    """The campaign without cases and levels that the machine cannot run, and a list of those.
+
+    Raises InputError if no case is left.
+    """
+    left: list[Entry] = []
+    absent: list[Omitted] = []
+    for case in campaign.cases:
+        kept, reasons = _keep(campaign, case, machine)
+        left += [kept] if kept else []
+        absent += reasons
+    if not left:
+        first = absent[0]
+        raise InputError(f"{campaign.name}: no case is left: {first.case}: {first.reason}")
+    return campaign.model_copy(update={"workloads": left}) if absent else campaign, absent
+
+
+def _keep(campaign: Campaign, case: Entry, machine: Machine) -> tuple[Entry | None, list[Omitted]]:
+    """A case with the levels that the machine has; None if none is left."""
+    if too_large := _too_large(campaign, case, machine):
+        return None, [Omitted(case.name, too_large)]
+    for name, level in case.between.items():
+        if reason := lacking(machine, name, level):
+            return None, [Omitted(case.name, reason)]
+    absent = _lacking_levels(case, machine)
+    if not absent:
+        return case, []
+    left_out = [(each.factor, each.level) for each in absent]
+    factors = {
+        name: [level for level in levels if (name, level) not in left_out]
+        for name, levels in case.factors.items()
+    }
+    kept = case.but({"factors": factors})
+    if all(factors.values()) and _has_treatments(campaign.arms, kept):
+        return kept, absent
+    return None, [Omitted(case.name, absent[0].reason)]
+
+
+def _too_large(campaign: Campaign, case: Entry, machine: Machine) -> str:
+    """Why the machine has too few nodes for a case; empty if it has enough, or if it is unknown."""
+    if machine.nodes is None or nodes_taken(campaign, case, machine) <= machine.nodes:
+        return ""
+    return f"more nodes with its origins than the {machine.nodes} of site/{machine.name}.yaml"
+
+
+def _lacking_levels(case: Entry, machine: Machine) -> list[Omitted]:
+    found = (
+        (name, level, lacking(machine, name, level))
+        for name, levels in case.factors.items()
+        for level in levels
+    )
+    return [Omitted(case.name, reason, name, level) for name, level, reason in found if reason]
+
+
+def _has_treatments(arms: Sequence[str], case: Entry) -> bool:
+    try:
+        return bool(treatments(arms, case))
+    except InputError:  # `exclude` and `only` remove the rest
+        return False
+
+
+def omission_lines(absent: Sequence[Omitted]) -> list[str]:
+    """A line for each reason, with the cases and levels it applies to."""
+    reasons = dict.fromkeys(each.reason for each in absent)
+    return [
+        f"left out ({reason}): {', '.join(each.what for each in absent if each.reason == reason)}"
+        for reason in reasons
+    ]

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from nimc.base import marked_yaml
-from nimc.base.errors import InputError, show
+from nimc.base.errors import InputError, near, show
 from nimc.base.marked_yaml import Marked, Place, field_at, model_around
 from nimc.base.text import one_line
 from nimc.campaign import cases
-from nimc.campaign.cases import scheduled
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.schema import SWEPT, Campaign, Entry
 from nimc.machine.site import Machine
@@ -24,12 +21,8 @@ from nimc.node.injectors import INJECTORS
 from nimc.node.length import LEAST_ROWS, doublings, least_run_s
 from nimc.records.arms import ARMS, standard_arms
 from nimc.records.sample import Level
-from reframe_tests import scaling
 from reframe_tests.crossing import ARM, FULL, RATE, level_text
 from reframe_tests.factors import FACTORS, OF_CORES, check_level
-
-# Errors in a campaign that involve several fields or its checks, but not the machine.
-
 
 #: Line of the file, and the error.
 Fault = tuple[int, str]
@@ -39,48 +32,195 @@ _OF_INJECTOR = (RATE, "message")
 _LONGEST_CASE = 160
 
 
-def faults_of(
-    marked: Marked, campaign: Campaign, checks: Mapping[str, CheckVariables]
-) -> Iterator[Fault]:
-    """Every error in the file; cases without treatments are reported only if there is no other."""
-    found = list(_faults_of_fields(marked, campaign, checks))
-    yield from found or _empty_cases(marked, campaign, checks)
+@dataclass(frozen=True)
+class _Faults:
+    """Finds the errors of a campaign that its schema cannot: several fields, checks, machine."""
 
+    marked: Marked
+    campaign: Campaign
+    checks: Mapping[str, CheckVariables]
 
-def _faults_of_fields(
-    marked: Marked, campaign: Campaign, checks: Mapping[str, CheckVariables]
-) -> Iterator[Fault]:
-    pairs = campaign.pairs
-    if pairs.cap is not None and pairs.cap < pairs.floor:
-        found = f"pairs.cap: {pairs.cap} is below pairs.floor"
-        yield marked.line(("pairs", "cap")), f"{found}; allowed: a whole number from {pairs.floor}"
-    for index, entry in enumerate(campaign.workloads):
-        place: Place = ("workloads", index)
-        if entry.check not in checks:
-            yield unknown(marked, "workload", (*place, "check"), checks, entry.check)
-            continue
-        check = checks[entry.check]
-        yield from _set_faults(marked, entry, place, check)
-        yield from _arm_faults(marked, campaign, entry, place, check)
-        yield from _sweep_faults(marked, campaign, entry, place, check)
-        yield from _factor_faults(marked, campaign, entry, place, check)
-    yield from _cell_faults(marked, campaign)
-    yield from _case_faults(marked, campaign, checks)
+    def all(self) -> Iterator[Fault]:
+        """Every error that needs no machine; cases without treatments only if there is no other."""
+        found = [*self._of_fields(), *self._of_cells(), *self._of_cases()]
+        yield from found or self._without_treatments()
 
+    def at(self, place: Place, text: str, line_of: Place | None = None) -> Fault:
+        """An error in the field at `place`; it is in the line of another one if that is given."""
+        return self.marked.line(place if line_of is None else line_of), f"{dotted(place)}: {text}"
 
-def _set_faults(
-    marked: Marked, entry: Entry, place: Place, check: CheckVariables
-) -> Iterator[Fault]:
-    for name, value in entry.set.items():
-        if name not in check.settable:
-            yield unknown(marked, "variable", (*place, "set", name), check.settable)
-        elif name == "warmups" and (type(value) is not int or value < 0):
-            text = (
-                f"{dotted((*place, 'set', name))}: {value!r} found; allowed: whole numbers from 0"
-            )
-            yield marked.line((*place, "set", name)), text
-        elif name != "warmups" and (wrong := _type_fault(check, name, value)):
-            yield _at(marked, (*place, "set", name), wrong)
+    def _entries(self) -> Iterator[tuple[Place, Entry]]:
+        for index, entry in enumerate(self.campaign.workloads):
+            yield ("workloads", index), entry
+
+    def _of_fields(self) -> Iterator[Fault]:
+        pairs = self.campaign.pairs
+        if pairs.cap is not None and pairs.cap < pairs.floor:
+            text = f"{pairs.cap} is below pairs.floor; allowed: a whole number from {pairs.floor}"
+            yield self.at(("pairs", "cap"), text)
+        for place, entry in self._entries():
+            check = self.checks.get(entry.check)
+            if check is None:
+                where: Place = (*place, "check")
+                yield unknown(self.marked, "workload", where, self.checks, entry.check)
+                continue
+            yield from self._of_set(entry, place, check)
+            yield from self._of_arms(entry, place, check)
+            yield from self._of_sweep(entry, place, check)
+            for name, levels in cases.factors_of(self.campaign, entry).items():
+                yield from self._of_factor(name, levels, entry, place, check)
+
+    def _of_set(self, entry: Entry, place: Place, check: CheckVariables) -> Iterator[Fault]:
+        for name, value in entry.set.items():
+            where: Place = (*place, "set", name)
+            if name not in check.settable:
+                yield unknown(self.marked, "variable", where, check.settable)
+            elif name == "warmups":
+                if type(value) is not int or value < 0:
+                    yield self.at(where, f"{value!r} found; allowed: whole numbers from 0")
+            elif wrong := _type_fault(check, name, value):
+                yield self.at(where, wrong)
+
+    def _of_arms(self, entry: Entry, place: Place, check: CheckVariables) -> Iterator[Fault]:
+        """Scheduled arms of a check that has no timetable, or that writes at several rates."""
+        scheduled = cases.scheduled(self.campaign.arms)
+        if scheduled and "write" not in check.variables:
+            text = f"'{entry.check}' has no arm '{scheduled[0]}'; allowed: another workload or arm"
+            yield self.at(("arms",), text)
+        if scheduled and RATE in cases.factors_of(self.campaign, entry):
+            text = f"cannot be combined with the arm '{scheduled[0]}'; allowed: one of the two"
+            yield self.at(_place_of(RATE, entry, place), text)
+
+    def _of_sweep(self, entry: Entry, place: Place, check: CheckVariables) -> Iterator[Fault]:
+        """A sweep of a check without its variables, or combined with factors or their values."""
+        if entry.sweep is None:
+            return
+        where: Place = (*place, "sweep")
+        swept = ", ".join(sorted(SWEPT))
+        if not check.settable >= SWEPT:
+            yield self.at(where, f"'{entry.check}' has no variables {swept}; allowed: none")
+        for name in cases.factors_of(self.campaign, entry):
+            if name in SWEPT or not check.changes_within(name):
+                text = f"cannot be combined with the factor '{name}'; allowed: factors that change"
+                yield self.at(where, f"{text} within a block, but {swept}")
+        for name in sorted(SWEPT & entry.set.keys()):
+            text = "cannot be combined with 'sweep'; allowed: one of the two"
+            yield self.at((*place, "set", name), text)
+
+    def _of_factor(
+        self, name: str, levels: list[Level], entry: Entry, place: Place, check: CheckVariables
+    ) -> Iterator[Fault]:
+        """A factor that the check lacks or that is also set, and invalid levels."""
+        where = _place_of(name, entry, place)
+        if name not in check.factors:
+            yield unknown(self.marked, "factor", where, check.factors, of=f" of '{entry.check}'")
+            return
+        for index, level in enumerate(levels):
+            line_of: Place = (*where, index)
+            try:
+                check_level(name, level)
+            except InputError as error:
+                yield self.marked.line(line_of), f"{dotted(where[:-1])}.{error}"
+            if name == "nodes" and (type(level) is not int or level < 1):
+                yield self.at(where, f"{level} found; allowed: whole numbers from 1", line_of)
+            elif name not in FACTORS and (wrong := _type_fault(check, name, level)):
+                yield self.at(where, wrong, line_of)
+        if name in OF_CORES and not check.comparable_across_cores:
+            text = f"the figure of merit of '{entry.check}' cannot be compared between numbers of"
+            yield self.at(where, f"{text} cores; allowed: another workload or factor")
+        if name in entry.set:
+            text = f"cannot be combined with {dotted((*place, 'set', name))}"
+            yield self.at(where, f"{text}; allowed: one of the two")
+        if name in _OF_INJECTOR and getattr(self.campaign.injector, name) not in ("auto", FULL):
+            text = f"cannot be combined with injector.{name}; allowed: one of the two"
+            yield self.at(where, text)
+
+    def _of_cells(self) -> Iterator[Fault]:
+        """Cells with factors, levels or arms that the campaign does not have."""
+        arms: list[Level] = list(self.campaign.arms or ARMS)
+        of_all: dict[str, list[Level]] = {ARM: arms}
+        for place, entry in self._entries():
+            own = cases.factors_of(self.campaign, entry)
+            for name, levels in own.items():
+                of_all[name] = [*of_all.get(name, []), *levels]
+            yield from self._cells_in(place, entry, {ARM: arms, **own})
+        yield from self._cells_in((), self.campaign, of_all)
+
+    def _cells_in(
+        self, place: Place, requested: Campaign | Entry, known: Mapping[str, Sequence[Level]]
+    ) -> Iterator[Fault]:
+        for key, cells in (("exclude", requested.exclude), ("only", requested.only)):
+            for index, cell in enumerate(cells):
+                for name, level in cell.items():
+                    where = (*place, key, index, name)
+                    if name not in known:
+                        yield unknown(self.marked, "factor", where, known)
+                    elif level not in known[name]:
+                        allowed = ", ".join(dict.fromkeys(map(level_text, known[name])))
+                        yield self.at(where, f"{level_text(level)} found; allowed: {allowed}")
+
+    def _of_cases(self) -> Iterator[Fault]:
+        """Duplicate or too long names of cases, and entries without cases."""
+        first: dict[str, int] = {}
+        for place, entry in self._entries():
+            name: Place = (*place, "case")
+            check = self.checks.get(entry.check, CheckVariables(frozenset()))
+            found = cases.cases_of(self.campaign, entry, check)
+            if not found:
+                yield self.at(place, "exclude and only leave no case; allowed: at least one")
+            for case in found:
+                if case.name in first:
+                    text = f"duplicate case name '{case.name}', first in line {first[case.name]}"
+                    yield self.at(name, f"{text}; allowed: another name", place)
+                if len(case.name) > _LONGEST_CASE:
+                    text = f"'{case.name:.40}...' has {len(case.name)} characters"
+                    yield self.at(name, f"{text}; allowed: at most {_LONGEST_CASE}", place)
+                first.setdefault(case.name, self.marked.line(place))
+
+    def _without_treatments(self) -> Iterator[Fault]:
+        """Cases without treatments."""
+        arms = self.campaign.arms or standard_arms(same_host=True)
+        for place, entry in self._entries():
+            for case in cases.cases_of(self.campaign, entry, self.checks[entry.check]):
+                if case.factors or case.exclude or case.only:
+                    try:
+                        cases.treatments(arms, case)
+                    except InputError as error:
+                        yield self.at(place, f"{case.name}: {error}")
+
+    def of_nodes(self, machine: Machine) -> Iterator[Fault]:
+        """The smallest case of each entry that has none that fits, in a campaign valid otherwise.
+
+        Of an entry with some that fit, `cases.leave_out` leaves out the others.
+        """
+        for place, entry in self._entries():
+            settings: Place = (*place, "set")
+            where: Place = (*settings, "nodes") if "nodes" in entry.set else place
+            if "nodes" in cases.factors_of(self.campaign, entry):
+                where = _place_of("nodes", entry, place)
+            found = cases.cases_of(self.campaign, entry, self.checks[entry.check])
+            try:
+                taken = {c.nodes: cases.nodes_taken(self.campaign, c, machine) for c in found}
+            except InputError as error:
+                yield self.at(settings, str(error))
+                continue
+            most = machine.nodes
+            first = min(taken, default=0)
+            if most and taken and all(each > most for each in taken.values()):
+                text = f"{first} found, {taken[first]} nodes with its origins; allowed: {most}"
+                yield self.at(where, f"{text} (nodes of site/{machine.name}.yaml)")
+
+    def of_lengths(self, machine: Machine) -> Iterator[Fault]:
+        """Entries that expect too short runs of a check that cannot be lengthened."""
+        least = least_s(self.campaign, machine)
+        for place, entry in self._entries():
+            if entry.expect < least and not self.checks[entry.check].lengthened_by:
+                rows = f"{LEAST_ROWS} rows of {_injector(self.campaign, machine)}"
+                yield self.at(
+                    (*place, "expect"),
+                    f"{entry.expect:g} s found; runs of '{entry.check}' cannot be lengthened, and"
+                    f" {rows} take {least:g} s; allowed: a larger problem of at least {least:g}s",
+                )
 
 
 def _type_fault(check: CheckVariables, name: str, value: Level) -> str | None:
@@ -90,138 +230,9 @@ def _type_fault(check: CheckVariables, name: str, value: Level) -> str | None:
     return f"{value!r} found; allowed: {kind.allowed}"
 
 
-def _arm_faults(
-    marked: Marked, campaign: Campaign, entry: Entry, place: Place, check: CheckVariables
-) -> Iterator[Fault]:
-    """Scheduled arms of a check that has no timetable, or that writes at several rates."""
-    scheduled = cases.scheduled(campaign.arms)
-    if scheduled and "write" not in check.variables:
-        text = f"'{entry.check}' has no arm '{scheduled[0]}'; allowed: another workload or arm"
-        yield _at(marked, ("arms",), text)
-    if scheduled and RATE in cases.factors_of(campaign, entry):
-        text = f"cannot be combined with the arm '{scheduled[0]}'; allowed: one of the two"
-        yield _at(marked, _place_of(RATE, entry, place), text)
-
-
-def _sweep_faults(
-    marked: Marked, campaign: Campaign, entry: Entry, place: Place, check: CheckVariables
-) -> Iterator[Fault]:
-    """A sweep of a check without its variables, or combined with factors or with their values."""
-    if entry.sweep is None:
-        return
-    where: Place = (*place, "sweep")
-    if not check.settable >= SWEPT:
-        text = f"'{entry.check}' has no variables {', '.join(sorted(SWEPT))}; allowed: none"
-        yield _at(marked, where, text)
-    for name in cases.factors_of(campaign, entry):
-        if name in SWEPT or not check.changes_within(name):
-            text = f"cannot be combined with the factor '{name}'; allowed: factors that change"
-            yield _at(marked, where, f"{text} within a block, but {', '.join(sorted(SWEPT))}")
-    for name in sorted(SWEPT & entry.set.keys()):
-        text = "cannot be combined with 'sweep'; allowed: one of the two"
-        yield _at(marked, (*place, "set", name), text)
-
-
-def _factor_faults(
-    marked: Marked, campaign: Campaign, entry: Entry, place: Place, check: CheckVariables
-) -> Iterator[Fault]:
-    """Factors that the check lacks or that are also set, and invalid levels."""
-    for name, levels in cases.factors_of(campaign, entry).items():
-        where = _place_of(name, entry, place)
-        if name not in check.factors:
-            yield unknown(marked, "factor", where, check.factors, of=f" of '{entry.check}'")
-            continue
-        for index, level in enumerate(levels):
-            try:
-                check_level(name, level)
-            except InputError as error:
-                yield marked.line((*where, index)), f"{dotted(where[:-1])}.{error}"
-            if name == "nodes" and (type(level) is not int or level < 1):
-                text = f"{dotted(where)}: {level} found; allowed: whole numbers from 1"
-                yield marked.line((*where, index)), text
-            elif name not in FACTORS and (wrong := _type_fault(check, name, level)):
-                yield marked.line((*where, index)), f"{dotted(where)}: {wrong}"
-        if name in OF_CORES and not check.comparable_across_cores:
-            text = f"the figure of merit of '{entry.check}' cannot be compared between numbers of"
-            yield _at(marked, where, f"{text} cores; allowed: another workload or factor")
-        if name in entry.set:
-            text = f"cannot be combined with {dotted((*place, 'set', name))}"
-            yield _at(marked, where, f"{text}; allowed: one of the two")
-        if name in _OF_INJECTOR and getattr(campaign.injector, name) not in ("auto", FULL):
-            text = f"cannot be combined with injector.{name}; allowed: one of the two"
-            yield _at(marked, where, text)
-
-
-def _cell_faults(marked: Marked, campaign: Campaign) -> Iterator[Fault]:
-    """Cells with factors, levels or arms that the campaign does not have."""
-    arms: list[Level] = list(campaign.arms or ARMS)
-    of_all: dict[str, list[Level]] = {ARM: arms}
-    for index, entry in enumerate(campaign.workloads):
-        own = cases.factors_of(campaign, entry)
-        for name, levels in own.items():
-            of_all[name] = [*of_all.get(name, []), *levels]
-        yield from _cells_of(marked, ("workloads", index), entry, {ARM: arms, **own})
-    yield from _cells_of(marked, (), campaign, of_all)
-
-
-def _cells_of(
-    marked: Marked, place: Place, requested: Campaign | Entry, known: Mapping[str, Sequence[Level]]
-) -> Iterator[Fault]:
-    for key, cells in (("exclude", requested.exclude), ("only", requested.only)):
-        for index, cell in enumerate(cells):
-            for name, level in cell.items():
-                where = (*place, key, index, name)
-                if name not in known:
-                    yield unknown(marked, "factor", where, known)
-                elif level not in known[name]:
-                    allowed = ", ".join(dict.fromkeys(map(level_text, known[name])))
-                    yield _at(marked, where, f"{level_text(level)} found; allowed: {allowed}")
-
-
-def _case_faults(
-    marked: Marked, campaign: Campaign, checks: Mapping[str, CheckVariables]
-) -> Iterator[Fault]:
-    """Duplicate or too long names of cases, and entries without cases."""
-    first: dict[str, int] = {}
-    for index, entry in enumerate(campaign.workloads):
-        place: Place = ("workloads", index)
-        line = marked.line(place)
-        check = checks.get(entry.check, CheckVariables(frozenset()))
-        found = cases.cases_of(campaign, entry, check)
-        if not found:
-            yield line, f"{dotted(place)}: exclude and only leave no case; allowed: at least one"
-        for case in found:
-            if case.name in first:
-                text = f"duplicate case name '{case.name}', first in line {first[case.name]}"
-                yield line, f"{dotted((*place, 'case'))}: {text}; allowed: another name"
-            if len(case.name) > _LONGEST_CASE:
-                text = f"{dotted((*place, 'case'))}: '{case.name:.40}...' has {len(case.name)}"
-                yield line, f"{text} characters; allowed: at most {_LONGEST_CASE}"
-            first.setdefault(case.name, line)
-
-
-def _empty_cases(
-    marked: Marked, campaign: Campaign, checks: Mapping[str, CheckVariables]
-) -> Iterator[Fault]:
-    """Cases without treatments."""
-    arms = campaign.arms or standard_arms(same_host=True)
-    for index, entry in enumerate(campaign.workloads):
-        for case in cases.cases_of(campaign, entry, checks[entry.check]):
-            if case.factors or case.exclude or case.only:
-                try:
-                    cases.treatments(arms, case)
-                except InputError as error:
-                    place: Place = ("workloads", index)
-                    yield marked.line(place), f"{dotted(place)}: {case.name}: {error}"
-
-
 def _place_of(factor: str, entry: Entry, place: Place) -> Place:
     """Where the levels of an entry's factor are given: in the entry, or for the campaign."""
     return (*place, "factors", factor) if factor in entry.factors else ("factors", factor)
-
-
-def _at(marked: Marked, place: Place, text: str) -> Fault:
-    return marked.line(place), f"{dotted(place)}: {text}"
 
 
 def unknown(
@@ -235,84 +246,15 @@ def unknown(
     """The fault that the key at `place` (or the value `name` there) is not allowed."""
     known = sorted(allowed)
     wrong = str(place[-1]) if name is None else name
-    near = difflib.get_close_matches(wrong, known, n=1)
-    hint = f", did you mean '{near[0]}'?" if near else ""
-    text = f"unknown {kind} '{wrong}'{of}{hint}; allowed: {', '.join(known) or 'none'}"
+    text = (
+        f"unknown {kind} '{wrong}'{of}{near(wrong, known)}; allowed: {', '.join(known) or 'none'}"
+    )
     return marked.line(place, key=name is None), f"{dotted(place)}: {text}"
 
 
 def dotted(place: Place) -> str:
     """`workloads[2].set.ranks`"""
     return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in place).removeprefix(".")
-
-
-# How many nodes a case needs on a machine.
-
-
-def short_writes(campaign: Campaign, entry: Entry) -> scaling.ScaleRequest:
-    """A case's request for short writes: its settings, and the campaign's rate and message."""
-    fields = scaling.ScaleRequest.__dataclass_fields__
-    given = {
-        name: _taken(name, value, fields[name].default)
-        for name, value in entry.set.items()
-        if name in fields
-    }
-    injector = campaign.injector
-    return scaling.ScaleRequest(
-        **{"nodes": 1, **given, "rate": injector.rate, "message": injector.message}
-    )
-
-
-def _taken(name: str, value: Any, default: object) -> Any:
-    """A variable's value as the check expects it: a number, or text. Raises InputError."""
-    if isinstance(default, str):
-        return str(value)  # a quantity without its unit is a number here
-    if type(value) is int or (type(value) is float and isinstance(default, float)):
-        return value
-    kind = "a number" if isinstance(default, float) else "a whole number"
-    raise InputError(f"{name}: {value!r} found; allowed: {kind}")
-
-
-def origins_taken(campaign: Campaign, entry: Entry, machine: Machine) -> int:
-    """Origin nodes of an allocation; 0 on a shared host. Raises InputError as `nodes_taken`."""
-    if scheduled(campaign.arms):
-        return scaling.load(short_writes(campaign, entry), machine).origins
-    return 0 if machine.origins.policy == "same_host" else machine.origins.nodes
-
-
-def nodes_taken(campaign: Campaign, entry: Entry, machine: Machine) -> int:
-    """Target and origin nodes of an allocation. Raises InputError for impossible writes."""
-    return entry.nodes + origins_taken(campaign, entry, machine)
-
-
-# Errors: cases that need more nodes than a machine has.
-
-
-def node_faults(
-    marked: Marked, campaign: Campaign, checks: Mapping[str, CheckVariables], machine: Machine
-) -> Iterator[Fault]:
-    """The smallest case of each entry that has none that fits, in a campaign valid otherwise.
-
-    Of an entry with some that fit, `nimc.campaign.prepare` leaves out the others.
-    """
-    for index, entry in enumerate(campaign.workloads):
-        place: Place = ("workloads", index)
-        where: Place = (*place, "set", "nodes") if "nodes" in entry.set else place
-        if "nodes" in campaign.factors:
-            where = ("factors", "nodes")
-        if "nodes" in entry.factors:
-            where = (*place, "factors", "nodes")
-        found = cases.cases_of(campaign, entry, checks[entry.check])
-        try:
-            taken = {case.nodes: nodes_taken(campaign, case, machine) for case in found}
-        except InputError as error:
-            yield marked.line((*place, "set")), f"{dotted((*place, 'set'))}: {error}"
-            continue
-        most = machine.nodes
-        first = min(taken, default=0)
-        if most and taken and all(each > most for each in taken.values()):
-            text = f"{dotted(where)}: {first} found, {taken[first]} nodes with its origins"
-            yield marked.line(where), f"{text}; allowed: {most} (nodes of site/{machine.name}.yaml)"
 
 
 # Runs that the writers' rows do not fit into: made longer where a check can, else refused.
@@ -382,22 +324,6 @@ def lines(found: Sequence[Length]) -> Iterator[str]:
             yield f"expected to be lengthened: {each.case}, from {each.expected_s:g} to {new_s:g} s"
 
 
-def length_faults(
-    marked: Marked, campaign: Campaign, checks: Mapping[str, CheckVariables], machine: Machine
-) -> Iterator[Fault]:
-    """Entries that expect too short runs of a check that cannot be lengthened."""
-    least = least_s(campaign, machine)
-    for index, entry in enumerate(campaign.workloads):
-        if entry.expect < least and not checks[entry.check].lengthened_by:
-            place: Place = ("workloads", index, "expect")
-            rows = f"{LEAST_ROWS} rows of {_injector(campaign, machine)} take {least:g} s"
-            yield (
-                marked.line(place),
-                f"{dotted(place)}: {entry.expect:g} s found; runs of '{entry.check}' cannot be"
-                f" lengthened, and {rows}; allowed: a larger problem of at least {least:g}s",
-            )
-
-
 #: No more errors than this are listed.
 _MOST_FAULTS = 10
 
@@ -420,10 +346,11 @@ def load_campaign(
         _refuse(path, [*found, *_missing_arms(marked)])
         raise
     _refuse(path, _missing_arms(marked))
-    _refuse(path, faults_of(marked, campaign, checks))
+    faults = _Faults(marked, campaign, checks)
+    _refuse(path, faults.all())
     if machine is not None:
-        _refuse(path, node_faults(marked, campaign, checks, machine))
-        _refuse(path, length_faults(marked, campaign, checks, machine))
+        _refuse(path, faults.of_nodes(machine))
+        _refuse(path, faults.of_lengths(machine))
     return campaign
 
 

@@ -191,7 +191,7 @@ def _look(
 
 def _spack_fault(system: str) -> str:
     try:
-        setup.load(layout(system, None))
+        setup.load(layout(system))
     except NimcError as error:
         return str(error)
     return ""

@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from nimc.campaign import sweep
-from nimc.campaign.cases import treatments
+from nimc.campaign.cases import is_optional, most_measured, treatments
 from nimc.campaign.schema import Campaign, Entry, Pairs
 from nimc.node.length import doublings
-from nimc.records.arms import Role
 from nimc.records.plan import LIMITS
 from nimc.records.sample import Level
 from reframe_tests.crossing import Crossed, level_text
@@ -27,6 +25,9 @@ _LEAD_IN_S = 0.7
 _RUN_S = 0.2
 #: What each rate and message beyond the first adds to a block: its writers' rate alone; seconds.
 _ALONE_S = 4.0
+
+#: What JSON has of a treatment.
+_OF_TREATMENT = ("name", "arm", "role", "baseline", "factors")
 
 #: When a block is run: always, until the interval is as narrow as requested, or if the models of
 #: a sweep's other cases disagree.
@@ -68,25 +69,14 @@ class Block:
 
 
 @dataclass(frozen=True)
-class PlannedTreatment:
-    """One run of a pair."""
-
-    name: str
-    arm: str
-    role: Role
-    #: Name of the treatment that it is paired with; None for a baseline.
-    baseline: str | None
-    factors: dict[str, Level]
-
-
-@dataclass(frozen=True)
 class Case:
     """One workload with its settings, measured until its interval is narrow enough."""
 
     case: str
     workload: str
     arms: list[str]
-    treatments: list[PlannedTreatment]
+    #: One run of a pair each.
+    treatments: list[Crossed]
     #: Factors whose levels change within a block, and the case's levels of all others.
     factors_within: dict[str, list[Level]]
     factors_between: dict[str, Level]
@@ -108,7 +98,9 @@ class Case:
     def as_dict(self) -> dict[str, Any]:
         """The case as in JSON. `asdict` would copy every word of every command."""
         return vars(self) | {
-            "treatments": [vars(each) for each in self.treatments],
+            "treatments": [
+                {name: getattr(each, name) for name in _OF_TREATMENT} for each in self.treatments
+            ],
             "blocks": [vars(each) for each in self.blocks],
         }
 
@@ -152,7 +144,7 @@ def plan(campaign: Campaign, site: Site, origins: Mapping[str, int] | None = Non
 def plan_case(campaign: Campaign, entry: Entry, site: Site) -> Case:
     """One case with all the blocks that it may take."""
     sizes = block_sizes(campaign.pairs)
-    chosen = sweep.is_optional(entry, campaign.cases)
+    chosen = is_optional(entry, campaign.cases)
     crossed = treatments(campaign.arms, entry)
     blocks = []
     planned = 0
@@ -168,9 +160,7 @@ def plan_case(campaign: Campaign, entry: Entry, site: Site) -> Case:
         case=entry.name,
         workload=entry.check,
         arms=campaign.arms,
-        treatments=[
-            PlannedTreatment(t.name, t.arm, t.role, t.baseline, t.factors) for t in crossed
-        ],
+        treatments=crossed,
         factors_within=entry.factors,
         factors_between=entry.between,
         target_nodes=entry.nodes,
@@ -179,7 +169,7 @@ def plan_case(campaign: Campaign, entry: Entry, site: Site) -> Case:
         pairs_most=campaign.pairs.most,
         duration_least_s=sum(b.duration_s for b in blocks if b.needed == "always"),
         duration_most_s=sum(b.duration_s for b in blocks),
-        counts=not chosen or entry in sweep.most(entry, campaign.cases),
+        counts=not chosen or entry in most_measured(entry, campaign.cases),
         blocks=blocks,
     )
 

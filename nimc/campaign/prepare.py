@@ -11,12 +11,13 @@ from nimc.base import checkout, marked_yaml
 from nimc.base.errors import InputError
 from nimc.base.programs import which
 from nimc.base.tables import duration
-from nimc.campaign import cases, load, sweep
+from nimc.campaign import cases, load
+from nimc.campaign.cases import Omitted, nodes_taken, origins_taken
 from nimc.campaign.checks import CheckVariables, checks_in, require_known_programs
-from nimc.campaign.load import load_campaign, nodes_taken, origins_taken
+from nimc.campaign.load import load_campaign
 from nimc.campaign.matrix import Matrix, matrix
 from nimc.campaign.plan import Plan, Site, plan
-from nimc.campaign.schema import Campaign, Entry
+from nimc.campaign.schema import Campaign
 from nimc.campaign.settings import (
     Partitions,
     ReframeSettings,
@@ -29,101 +30,6 @@ from nimc.campaign.settings import (
 )
 from nimc.machine.site import Machine
 from nimc.machine.site import load as load_machine
-from nimc.records.sample import Level
-from reframe_tests.crossing import level_text
-from reframe_tests.factors import lacking
-
-# Cases and levels that a machine cannot run: left out before anything runs, with the reason.
-
-
-@dataclass(frozen=True)
-class Omitted:
-    """A case that is not measured on this machine, or a level of one."""
-
-    case: str
-    #: One line.
-    reason: str
-    #: The level that the machine lacks; None where it lacks the whole case.
-    factor: str | None = None
-    level: Level | None = None
-
-    @property
-    def what(self) -> str:
-        """The case, with the level if only that is left out."""
-        if self.factor is None or self.level is None:
-            return self.case
-        return f"{self.case} {self.factor}={level_text(self.level)}"
-
-
-def leave_out(campaign: Campaign, machine: Machine) -> tuple[Campaign, list[Omitted]]:
-    """The campaign without cases and levels that the machine cannot run, and a list of those.
-
-    Raises InputError if no case is left.
-    """
-    left: list[Entry] = []
-    absent: list[Omitted] = []
-    for case in campaign.cases:
-        kept, reasons = _keep(campaign, case, machine)
-        left += [kept] if kept else []
-        absent += reasons
-    if not left:
-        first = absent[0]
-        raise InputError(f"{campaign.name}: no case is left: {first.case}: {first.reason}")
-    return campaign.model_copy(update={"workloads": left}) if absent else campaign, absent
-
-
-def _keep(campaign: Campaign, case: Entry, machine: Machine) -> tuple[Entry | None, list[Omitted]]:
-    """A case with the levels that the machine has; None if none is left."""
-    if too_large := _too_large(campaign, case, machine):
-        return None, [Omitted(case.name, too_large)]
-    for name, level in case.between.items():
-        if reason := lacking(machine, name, level):
-            return None, [Omitted(case.name, reason)]
-    absent = _lacking_levels(case, machine)
-    if not absent:
-        return case, []
-    left_out = [(each.factor, each.level) for each in absent]
-    factors = {
-        name: [level for level in levels if (name, level) not in left_out]
-        for name, levels in case.factors.items()
-    }
-    kept = case.but({"factors": factors})
-    if all(factors.values()) and _has_treatments(campaign.arms, kept):
-        return kept, absent
-    return None, [Omitted(case.name, absent[0].reason)]
-
-
-def _too_large(campaign: Campaign, case: Entry, machine: Machine) -> str:
-    """Why the machine has too few nodes for a case; empty if it has enough, or if it is unknown."""
-    if machine.nodes is None or nodes_taken(campaign, case, machine) <= machine.nodes:
-        return ""
-    return f"more nodes with its origins than the {machine.nodes} of site/{machine.name}.yaml"
-
-
-def _lacking_levels(case: Entry, machine: Machine) -> list[Omitted]:
-    found = (
-        (name, level, lacking(machine, name, level))
-        for name, levels in case.factors.items()
-        for level in levels
-    )
-    return [Omitted(case.name, reason, name, level) for name, level, reason in found if reason]
-
-
-def _has_treatments(arms: Sequence[str], case: Entry) -> bool:
-    try:
-        return bool(cases.treatments(arms, case))
-    except InputError:  # `exclude` and `only` remove the rest
-        return False
-
-
-def omission_lines(absent: Sequence[Omitted]) -> list[str]:
-    """A line for each reason, with the cases and levels it applies to."""
-    reasons = dict.fromkeys(each.reason for each in absent)
-    return [
-        f"left out ({reason}): {', '.join(each.what for each in absent if each.reason == reason)}"
-        for reason in reasons
-    ]
-
 
 # Scheduler and time limit of a campaign's jobs, from ReFrame's partitions. Pure functions.
 
@@ -226,8 +132,8 @@ def prepare(
     shared = described.origins.policy == "same_host"
     checks = checks_in(folder)
     require_known_programs(described, checks)
-    loaded = cases.expand(load_campaign(campaign_file, checks, described), checks, same_host=shared)
-    campaign, absent = leave_out(sweep.expand(loaded, described), described)
+    loaded = load_campaign(campaign_file, checks, described)
+    campaign, absent = cases.leave_out(cases.expand(loaded, checks, described), described)
     campaign = _chosen(campaign, only)
     used = {name: checks[name] for name in sorted({each.check for each in campaign.cases})}
     settings = settings_of(config)

@@ -106,7 +106,7 @@ class Entry(Record):
 
     check: str = Field(description="the name of a workload")
     case: Name | None = Field(default=None, description=_NAME_RULE)
-    #: A case for each number of cores and placement of this machine (`nimc.campaign.sweep`).
+    #: A case for each number of cores and placement of this machine (`nimc.campaign.cases`).
     sweep: SweepRequest | None = Field(
         default=None, description="a mapping of cores and placements"
     )
@@ -287,5 +287,5 @@ class Campaign(Record):
 
     @property
     def cases(self) -> list[Entry]:
-        """Its cases: what `cases.expand` and `sweep.expand` make of the entries."""
+        """Its cases: what `cases.expand` makes of the entries."""
         return self.workloads

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import json
 import os
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from nimc.base.checkout import ROOT, python_code, python_path
-from nimc.base.errors import InputError
+from nimc.base.errors import InputError, near
 from nimc.base.programs import ask
 from nimc.campaign.checks import CheckVariables
 
@@ -35,9 +34,7 @@ def key_fault(config: Path, made: Mapping[str, Any]) -> tuple[int, str] | None:
         if error.validator == "additionalProperties":
             known = schema["properties"]
             key = next(key for key in found if key not in known)
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f", did you mean '{near[0]}'?" if near else ""
-            text = f"unknown key '{key}'{hint}; allowed: {', '.join(sorted(known))}"
+            text = f"unknown key '{key}'{near(key, known)}; allowed: {', '.join(sorted(known))}"
             return line_of(config, key), where + text
         if error.validator == "required":
             lacking = next(key for key in schema["required"] if key not in found)

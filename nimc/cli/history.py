@@ -6,6 +6,7 @@ import shlex
 import textwrap
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
@@ -363,26 +364,23 @@ def _nights(
     name: str, folder: Path, last: Summary, known: Mapping[date, Summary]
 ) -> list[PageNight]:
     """The nights of one nightly: those of its calendar too, if it is still described."""
-    try:
+    window, is_running = None, False
+    with suppress(InputError):
         nightly = description.load(name)
-    except InputError:
-        nightly = None
-    if nightly is None or nightly.folder.resolve() != folder.resolve():
-        return [
-            PageNight(night, each.campaign, each.outcome, one_line(each.reason), _run(each.run))
-            for night, each in sorted(known.items())
-        ]
-    is_running = summary.running(folder, last.machine, name)
-    nights = calendar(nightly.window, known, min(known), time.time(), running=is_running)
+        if nightly.folder.resolve() == folder.resolve():
+            window = nightly.window
+            is_running = summary.running(folder, last.machine, name)
     return [
-        PageNight(each.night, last.campaign, each.outcome, one_line(each.reason), _run(each.run))
-        for each in nights
+        PageNight(
+            each.night,
+            known.get(each.night, last).campaign,
+            each.outcome,
+            one_line(each.reason),
+            Path(each.run).name if each.run else "",
+        )
+        for each in calendar(window, known, min(known), time.time(), running=is_running)
         if each.outcome is not None
     ]
-
-
-def _run(folder: str | None) -> str:
-    return Path(folder).name if folder else ""
 
 
 # `nimc pages`: static pages of every machine's nights, and one over all machines.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import os
 import stat
@@ -15,7 +14,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError
+from nimc.base.errors import InputError, near
 from nimc.base.files import named_output, require_output
 from nimc.base.units import duration_s
 from nimc.campaign.settings import default_machine
@@ -42,10 +41,9 @@ class CampaignPath(click.ParamType[Path]):
         known = _known()
         if path.name in known:
             return known[path.name]
-        near = difflib.get_close_matches(path.name, known, n=1)
-        hint = f", did you mean '{near[0]}'?" if near else ""
         raise InputError(
-            f"unknown campaign '{value}'{hint}; allowed: a path, or one of {', '.join(known)}"
+            f"unknown campaign '{value}'{near(path.name, known)}; allowed: a path, or one of"
+            f" {', '.join(known)}"
         )
 
     def shell_complete(

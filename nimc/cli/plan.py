@@ -12,10 +12,11 @@ from nimc.base.errors import InputError
 from nimc.base.tables import aligned, broken, duration, wrapped
 from nimc.base.units import NONE, effect, number, quantity
 from nimc.campaign import load
+from nimc.campaign.cases import omission_lines
 from nimc.campaign.expected import Predicted, Scale, predicted_pairs, scales
 from nimc.campaign.matrix import Matrix, matrix_table
 from nimc.campaign.plan import RUN, Case, Plan
-from nimc.campaign.prepare import omission_lines, prepare, too_long
+from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.schema import Campaign
 from nimc.cli.document import Form, show
 from nimc.cli.options import RunPath, campaign_argument, form_options, machine_option

@@ -21,8 +21,8 @@ from nimc.base.interrupts import Interrupts, Stopped, stopped_at_once
 from nimc.base.tables import aligned
 from nimc.base.text import visible
 from nimc.base.units import NONE, interval, quantity
-from nimc.campaign.load import origins_taken
-from nimc.campaign.prepare import Request, omission_lines, prepare, too_long
+from nimc.campaign.cases import omission_lines, origins_taken
+from nimc.campaign.prepare import Request, prepare, too_long
 from nimc.campaign.settings import settings_of, target_partitions
 from nimc.cli.document import Form, log, print_document, show, silent
 from nimc.cli.options import (
@@ -125,8 +125,7 @@ def _measure(
     shown = display(progress)
     try:
         with Interrupts() as interrupts:
-            # A run that an earlier version began has the campaign's own seed.
-            seed = request.campaign.seed if folder.header.seed is None else folder.header.seed
+            seed = folder.header.seed
             runner = CampaignRunner(
                 request.campaign, request.site, folder.path, reframe, seed, interrupts, shown
             )

@@ -19,11 +19,6 @@ from nimc.spack.setup import known_environments, load
 from nimc.spack.setup import setup as set_up
 from nimc.spack.tool import layout
 
-_root = click.option(
-    "--root",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for Spack's files [default: $NIMC_SPACK_DIR, else the user's cache].",
-)
 _jobs = click.option(
     "-j", "--jobs", default=len(os.sched_getaffinity(0)), help="Processes [default: all cores]."
 )
@@ -31,7 +26,10 @@ _jobs = click.option(
 
 @click.group()
 def spack_command() -> None:
-    """Build workloads and tools with Spack, isolated from ~/.spack."""
+    """Build workloads and tools with Spack, isolated from ~/.spack.
+
+    All files are in $NIMC_SPACK_DIR, else in the user's cache.
+    """
 
 
 def _say(text: str) -> None:
@@ -44,7 +42,6 @@ def _show(subcommand: str, document: dict[str, Any], form: Form | None, text: st
 
 @spack_command.command()
 @machine_option
-@_root
 @click.option(
     "--packages",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -59,14 +56,13 @@ def _show(subcommand: str, document: dict[str, Any], form: Form | None, text: st
 @json_option
 def setup(
     machine: str,
-    root: Path | None,
     packages: Path | None,
     machine_file: Path | None,
     mirror: str | None,
     form: Form | None,
 ) -> None:
     """Use the installed Spack (SPACK_ROOT, PATH) or clone the pinned one; find compilers."""
-    place = layout(machine, root)
+    place = layout(machine)
     settings = set_up(place, packages, machine_file, mirror, _say)
     note = "" if settings.pinned else " (not the pinned version)"
     text = f"Spack {settings.version}{note} in {settings.spack}\nfiles in {place.root}"
@@ -76,14 +72,11 @@ def setup(
 @spack_command.command()
 @click.argument("stacks", nargs=-1, metavar="STACK...")
 @machine_option
-@_root
 @_jobs
 @json_option
-def build(
-    stacks: tuple[str, ...], machine: str, root: Path | None, jobs: int, form: Form | None
-) -> None:
+def build(stacks: tuple[str, ...], machine: str, jobs: int, form: Form | None) -> None:
     """Build environments; those that are up to date are skipped."""
-    place = layout(machine, root)
+    place = layout(machine)
     settings = load(place)
     made = [build_environment(place, settings, name, jobs, _say) for name in _demand(stacks)]
     _show_built("build", made, form)
@@ -93,13 +86,10 @@ def build(
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.argument("stacks", nargs=-1, metavar="STACK...")
 @machine_option
-@_root
 @json_option
-def mirror(
-    folder: Path, stacks: tuple[str, ...], machine: str, root: Path | None, form: Form | None
-) -> None:
+def mirror(folder: Path, stacks: tuple[str, ...], machine: str, form: Form | None) -> None:
     """Copy sources and built packages of environments to FOLDER."""
-    place = layout(machine, root)
+    place = layout(machine)
     settings = load(place)
     names = _demand(stacks)
     made = make_mirror(place, settings, folder.resolve(), names)
@@ -111,11 +101,10 @@ def mirror(
 @spack_command.command()
 @click.argument("stacks", nargs=-1, metavar="[STACK...]")
 @machine_option
-@_root
 @form_options
-def info(stacks: tuple[str, ...], machine: str, root: Path | None, form: Form | None) -> None:
+def info(stacks: tuple[str, ...], machine: str, form: Form | None) -> None:
     """Show what is built: specs, hashes and folders of programs (--json: prefixes too)."""
-    place = layout(machine, root)
+    place = layout(machine)
     names = stacks or tuple(known_environments())
     made = [found for name in names if (found := read(place, name))]
     _show_built("info", made, form)

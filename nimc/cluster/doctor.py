@@ -15,7 +15,7 @@ from nimc.campaign.checks import checks_in, require_known_programs
 from nimc.campaign.matrix import Matrix, matrix
 from nimc.campaign.settings import settings_of
 from nimc.cluster import probes
-from nimc.cluster.probes import Finding
+from nimc.cluster.probes import Finding, lacking
 from nimc.machine import host
 from nimc.machine import site as site_files
 from nimc.machine.site import Machine
@@ -33,14 +33,14 @@ def papi() -> Finding:
     what = "counters (PAPI)"
     if shutil.which("papi_avail") is None or shutil.which("papi_command_line") is None:
         remedy = "apt install papi-tools; dnf install papi"
-        return Finding(what, "limited", "no papi_avail and papi_command_line on PATH", remedy)
+        return lacking(what, "no papi_avail and papi_command_line on PATH", remedy)
     listed = re.search(r"Of \d+ possible events, (\d+) are available", ask(["papi_avail"]).text)
     events = int(listed[1]) if listed else 0
     # The list names what the processor's model has; a virtual machine may count none of it.
     answer = ask(["papi_command_line", _CYCLES])
     if reason := refusal(answer.text):
         detail = f"{events} preset events listed, and {_CYCLES} counts nothing: {reason}"
-        return Finding(what, "limited", detail, "measure on a machine with counters")
+        return lacking(what, detail, "measure on a machine with counters")
     return Finding(what, "ok", f"{events} preset events; {_CYCLES} counts")
 
 
@@ -65,9 +65,8 @@ def tools() -> list[Finding]:
         if reason is None:
             found.append(Finding(f"tool {', '.join(names)}", "ok", "ready"))
             continue
-        lack, bracket, remedy = reason.partition(" (")
-        hint = remedy.removesuffix(")") if bracket else ""
-        found.append(Finding(f"tool {', '.join(names)}", "limited", lack, hint))
+        lack, _, remedy = reason.partition(" (")
+        found.append(lacking(f"tool {', '.join(names)}", lack, remedy.removesuffix(")")))
     return found
 
 
@@ -76,7 +75,6 @@ class Diagnosis:
     """All findings, in the order in which to fix them."""
 
     machine: str
-    ready: bool
     #: What keeps campaigns from running, in one line; empty if nothing does.
     why: str
     findings: list[Finding]
@@ -85,20 +83,20 @@ class Diagnosis:
     #: What runs where, in every partition; empty if the settings or the checks cannot be read.
     matrix: Matrix
 
+    @property
+    def ready(self) -> bool:
+        """Whether campaigns can run."""
+        return not self.why
+
     def as_dict(self) -> dict[str, Any]:
         """The diagnosis as in JSON."""
-        record = asdict(self)
-        ready = record.pop("ready")
-        return record | {
-            "verdict": "ready" if ready else "not ready",
-            "matrix": self.matrix.as_dicts(),
-        }
+        verdict = "ready" if self.ready else "not ready"
+        return asdict(self) | {"verdict": verdict, "matrix": self.matrix.as_dicts()}
 
     def extended(self, more: list[Finding]) -> Diagnosis:
         """The diagnosis with further findings."""
         findings = [*self.findings, *more]
-        reason = obstacle(findings)
-        return replace(self, findings=findings, why=reason, ready=not reason)
+        return replace(self, findings=findings, why=obstacle(findings))
 
 
 def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
@@ -113,9 +111,7 @@ def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
             f" known machines: {known}"
         )
     here = host.detect()
-    compiler = probes.c_compiler()
-    launcher = probes.program("mpiexec", "mpiexec", "mpich", "mpich")
-    findings = [probes.python(), compiler]
+    findings = [probes.python(), probes.c_compiler()]
     config, partitions = probes.reframe_config(name, root)
     site_finding, site = probes.site_file(name, root)
     findings += [config, site_finding]
@@ -130,15 +126,14 @@ def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
     findings += probes.sharing(partitions)
     with_slurm = any(part["scheduler"] in ("slurm", "squeue") for part in partitions)
     findings += probes.slurm(config_file, needed=with_slurm)
-    findings += [launcher, probes.program("mpicc", "mpicc", "libmpich-dev", "mpich-devel")]
+    findings += [probes.program("mpiexec", "mpiexec", "mpich", "mpich")]
+    findings += [probes.program("mpicc", "mpicc", "libmpich-dev", "mpich-devel")]
     findings += [probes.program("Fortran compiler", "gfortran", "gfortran", "gcc-gfortran")]
-    findings += probes.workloads(compiler, launcher)
     findings += probes.rdma(here)
     findings += probes.injectors(site)
     findings += [papi(), *tools()]
     findings += [probes.spack(), *probes.minicluster()]
-    reason = obstacle(findings)
-    return Diagnosis(name, not reason, reason, findings, here.as_dict(), cells)
+    return Diagnosis(name, obstacle(findings), findings, here.as_dict(), cells)
 
 
 def _matrix(
@@ -152,7 +147,7 @@ def _matrix(
     if settings.fault:
         where = f"line {settings.fault_line}: " if settings.fault_line else ""
         text = f"{where}{settings.fault}"
-        faults.append(Finding(f"configs/{name}.py", "missing", text, "fix the file", needed=True))
+        faults.append(lacking(f"configs/{name}.py", text, "fix the file", needed=True))
     try:
         checks = checks_in(folder)
         if site:
@@ -160,10 +155,7 @@ def _matrix(
         programs = site.programs if site else {}
         return matrix(checks, settings, name, None, programs=programs), faults
     except NimcError as error:
-        return Matrix(), [
-            *faults,
-            Finding("checks", "missing", str(error), "fix what it names", needed=True),
-        ]
+        return Matrix(), [*faults, lacking("checks", str(error), "fix what it names", needed=True)]
 
 
 def known_machines(root: Path) -> list[str]:
@@ -173,9 +165,5 @@ def known_machines(root: Path) -> list[str]:
 
 
 def obstacle(findings: list[Finding]) -> str:
-    """What keeps a campaign from running: a missing requirement, or no workload at all."""
-    lacking = [found.what for found in findings if found.needed and found.state == "missing"]
-    workloads = [found for found in findings if found.kind == "workload"]
-    if not any(found.state != "missing" for found in workloads):
-        lacking.append("a workload")
-    return ", ".join(lacking)
+    """What keeps a campaign from running: requirements that are missing."""
+    return ", ".join(each.what for each in findings if each.needed and each.state == "missing")

@@ -18,7 +18,7 @@ from nimc.base.tables import duration
 from nimc.campaign.settings import settings_of, target_partitions
 from nimc.cluster import node_job
 from nimc.cluster.node_job import JobLook, NodeRequest
-from nimc.cluster.probes import Finding
+from nimc.cluster.probes import Finding, lacking
 from nimc.machine.site import Machine, Origins
 from nimc.machine.site import load as load_machine
 
@@ -49,7 +49,7 @@ def examine(
     try:
         return _asked(parts) + _in_job(site, targets[0], results.absolute(), wait_s, tell)
     except MachineError as error:
-        return [Finding(_JOB, "missing", str(error), "see 'slurm' above", needed=True)]
+        return [lacking(_JOB, str(error), "see 'slurm' above", needed=True)]
 
 
 def _asked(partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
@@ -117,7 +117,7 @@ def accepted(what: str, access: Sequence[str], reason: str | None) -> Finding:
     if reason is None:
         return Finding(what, "ok", f"sbatch --test-only accepts {options}")
     remedy = "correct access in configs/: sinfo shows partitions, sacctmgr show assoc accounts"
-    return Finding(what, "missing", f"sbatch --test-only {options}: {reason}", remedy, needed=True)
+    return lacking(what, f"sbatch --test-only {options}: {reason}", remedy, needed=True)
 
 
 def hetjob(origins: Origins, reason: str | None) -> Finding:
@@ -126,7 +126,7 @@ def hetjob(origins: Origins, reason: str | None) -> Finding:
         detail = f"Slurm accepts origins in {origins.partition or 'the default partition'}"
         return Finding(_HETJOB, "ok", f"{detail} (submitted on hold, and cancelled)", needed=True)
     remedy = "origins.policy: same_job, or another origins.partition, in site/"
-    return Finding(_HETJOB, "missing", f"refused: {reason}", remedy, needed=True)
+    return lacking(_HETJOB, f"refused: {reason}", remedy, needed=True)
 
 
 def findings(looked: JobLook, request: NodeRequest, site: Machine) -> list[Finding]:
@@ -146,7 +146,7 @@ def ran(looked: JobLook, request: NodeRequest) -> Finding:
     remedy = "nodes must see the results folder, and Python there must start"
     if looked.why:
         remedy = "try later, or with a longer --wait" if looked.job else "see access in configs/"
-    return Finding(_JOB, "missing", detail, remedy, needed=True)
+    return lacking(_JOB, detail, remedy, needed=True)
 
 
 def sees(looked: JobLook, request: NodeRequest) -> list[Finding]:
@@ -160,7 +160,7 @@ def sees(looked: JobLook, request: NodeRequest) -> list[Finding]:
         if path not in paths
     ]
     if lost:
-        return [Finding("shared folders", "missing", "; ".join(lost), _SHARED, needed=True)]
+        return [lacking("shared folders", "; ".join(lost), _SHARED, needed=True)]
     detail = f"{', '.join(looked.seen)} see {', '.join(request.paths)}"
     return [Finding("shared folders", "ok", detail, needed=True)]
 
@@ -180,7 +180,7 @@ def locks(looked: JobLook) -> Finding:
     if late:
         detail = f"{', '.join(late)} waited 30 s for a file of the other node"
     remedy = "mount it with locks (Lustre: -o flock), or use another --results"
-    return Finding("locks", "missing", detail, remedy, needed=True)
+    return lacking("locks", detail, remedy, needed=True)
 
 
 def interface(looked: JobLook, site: Machine) -> Finding:
@@ -189,13 +189,13 @@ def interface(looked: JobLook, site: Machine) -> Finding:
     shared = in_common([node["addresses"] for node in looked.nodes])
     others = f"interfaces of all nodes: {', '.join(shared) or 'none'}"
     if site.interface is None:
-        return Finding(what, "limited", f"none in site/{site.name}.yaml; {others}", "set interface")
+        return lacking(what, f"none in site/{site.name}.yaml; {others}", "set interface")
     if site.interface in shared:
         pairs = [f"{node['node']} {node['addresses'][site.interface]}" for node in looked.nodes]
         return Finding(what, "ok", f"{site.interface}: {', '.join(pairs)}", needed=True)
     lost = [n["node"] for n in looked.nodes if not n["addresses"].get(site.interface)]
     detail = f"{', '.join(lost)}: no {site.interface} with an IPv4 address; {others}"
-    return Finding(what, "missing", detail, f"interface in site/{site.name}.yaml", needed=True)
+    return lacking(what, detail, f"interface in site/{site.name}.yaml", needed=True)
 
 
 def in_common(addresses: Sequence[Mapping[str, str | None]]) -> list[str]:
@@ -216,7 +216,7 @@ def device(looked: JobLook, site: Machine) -> list[Finding]:
             there = sorted({each for node in looked.nodes for each in devices_of(node["host"])})
             detail = f"{', '.join(lost)}: no {name}; found: {', '.join(there) or 'none'}"
             remedy = f"device and rails in site/{site.name}.yaml"
-            found.append(Finding(what, "missing", detail, remedy, needed=True))
+            found.append(lacking(what, detail, remedy, needed=True))
         else:
             detail = ", ".join(f"{node} {rate}" for node, rate in rates.items())
             found.append(Finding(what, "ok", detail, needed=True))
@@ -255,4 +255,4 @@ def injector(looked: JobLook, site: Machine) -> Finding:
     if not reason:
         return Finding(what, "ok", f"ready on {', '.join(lost)}", needed=True)
     lack, _, remedy = next(iter(reason.values())).partition(": ")
-    return Finding(what, "missing", f"{', '.join(reason)}: {lack}", remedy, needed=True)
+    return lacking(what, f"{', '.join(reason)}: {lack}", remedy, needed=True)

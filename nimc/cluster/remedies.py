@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from nimc.base.errors import InputError
-from nimc.machine.free_cpus import as_list
-from nimc.machine.host import cpu_list
+from nimc.base.kernel_text import as_list, cpu_list
 
 _DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 _HEX = re.compile(r"(0x)?([0-9a-fA-F]{1,8})")

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from nimc.base.kernel_text import number
+from nimc.base.kernel_text import cpu_list, number
 from nimc.base.kernel_text import read as _read
 from nimc.machine import devices
 from nimc.machine.processors import identity
@@ -183,8 +183,6 @@ def _registers(root: Path, register: int, model: str) -> list[int]:
 
 
 _KIB = 1024
-#: More than any kernel is built for.
-_MOST_CPUS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -299,19 +297,6 @@ def detect(root: Path = Path("/")) -> Host:
         interfaces=_interfaces(root / "sys/class/net"),
         interrupts=interrupts_of_devices(root),
     )
-
-
-def cpu_list(text: str) -> list[int]:
-    """The kernel's list of CPUs, `0-3,8`, as [0, 1, 2, 3, 8]. Raises ValueError."""
-    cpus: list[int] = []
-    for part in text.strip().split(","):
-        if part:
-            first, _, last = part.partition("-")
-            low, high = number(first), number(last or first)
-            if low is None or high is None or not 0 <= low <= high < _MOST_CPUS:
-                raise ValueError(f"{part!r} found; allowed: CPUs such as 0-3,8")
-            cpus += range(low, high + 1)
-    return cpus
 
 
 def _cpus(path: Path) -> list[int]:

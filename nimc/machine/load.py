@@ -1,29 +1,29 @@
-"""HostLoad of this host: processor time of processes that are not the block's, steal, frequency.
+"""Load of this host: processor time of processes that are not the block's, steal, frequency.
 
-Reads /proc and /sys below a root path.
+Also that of kernel threads, and the CPUs that the application leaves free. Reads /proc and /sys
+below a root path.
 """
 
 from __future__ import annotations
 
-import os
+import re
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from nimc.base import kernel_text
+from nimc.base.kernel_text import TICKS_PER_S, ProcessStat, as_list, cpu_list
 
 # Processor time of a host's kernel threads, in which drivers and network stacks do part of their
 # work.
 
 
 #: Flag of kernel threads in /proc/PID/stat (PF_KTHREAD).
-KERNEL_THREAD = 0x00200000
+_KERNEL_THREAD = 0x00200000
 #: Threads whose time the kernel counts as time in soft interrupts already.
-_IN_SOFTIRQ = "(ksoftirqd/"
-#: Fields of /proc/PID/stat after the name: flags, user and system time, start.
-_FLAGS, _USER, _SYSTEM, _STARTED = 6, 11, 12, 19
+_IN_SOFTIRQ = "ksoftirqd/"
 
 
 class KernelThreads:
@@ -48,21 +48,20 @@ class KernelThreads:
         now = dict(_threads(self._proc))
         self._total += sum(max(used - self._used.get(each, 0), 0) for each, used in now.items())
         self._used = now
-        return self._total / os.sysconf("SC_CLK_TCK")
+        return self._total / TICKS_PER_S
 
 
 def _threads(proc: Path) -> Iterator[tuple[tuple[int, int], int]]:
     """PID and start of each kernel thread, and the ticks that it has used."""
-    for pid in filter(str.isdigit, os.listdir(proc) if proc.is_dir() else ()):
-        head, _, rest = kernel_text.read(proc / pid / "stat").rpartition(")")
-        fields = rest.split()
-        # Neither if it is gone, nor if that is not what the kernel writes.
-        with suppress(IndexError):
-            flags, user, system, started = (
-                kernel_text.number(fields[at]) or 0 for at in (_FLAGS, _USER, _SYSTEM, _STARTED)
-            )
-            if flags & KERNEL_THREAD and _IN_SOFTIRQ not in head:
-                yield (int(pid), started), user + system
+    for pid, stat in _stats(proc):
+        if stat.flags & _KERNEL_THREAD and not stat.name.startswith(_IN_SOFTIRQ):
+            yield (pid, stat.started), stat.used
+
+
+def _stats(proc: Path) -> Iterator[tuple[int, ProcessStat]]:
+    for pid in kernel_text.pids(proc):
+        if stat := kernel_text.stat_of(proc / str(pid)):
+            yield pid, stat
 
 
 #: Environment variable that marks every process that a conductor started, with the block's own
@@ -79,24 +78,13 @@ _MOST_MHZ = 1e6
 
 
 @dataclass(frozen=True)
-class ProcessTime:
-    """Processor time of a process and of the children that it has waited for, seconds."""
-
-    started: int
-    parent: int
-    name: str
-    used_s: float
-    children_s: float
-
-
-@dataclass(frozen=True)
 class HostLoad:
     """One reading of a host."""
 
     at_s: float
     #: PID -> processes that are not the block's; None if others' processes are hidden.
-    foreign: dict[int, ProcessTime] | None
-    #: PID -> start of the block's processes (as in `ProcessTime`), and PIDs of those that wait for
+    foreign: dict[int, ProcessStat] | None
+    #: PID -> start of the block's processes (as in `ProcessStat`), and PIDs of those that wait for
     #: one of them.
     own: dict[int, int]
     reapers: frozenset[int]
@@ -120,11 +108,7 @@ def read(
     """
     proc, at_s = root / "proc", time.monotonic()
     mark = f"{BLOCK_VARIABLE}={block}".encode()
-    found, ended = dict[int, ProcessTime](), set[int]()
-    for pid, process, zombie in _processes(proc):
-        found[pid] = process
-        if zombie:
-            ended.add(pid)
+    found = {pid: stat for pid, stat in _stats(proc) if not stat.flags & _KERNEL_THREAD}
     before = (earlier.foreign if earlier else None) or {}
     own = {
         pid
@@ -138,7 +122,7 @@ def read(
     others = {
         pid: each
         for pid, each in found.items()
-        if pid not in own and (pid not in ended or pid in before)
+        if pid not in own and (each.state != "Z" or pid in before)
     }
     stolen, total = _stolen(proc)
     return HostLoad(
@@ -159,24 +143,23 @@ def foreign_s(before: HostLoad, after: HostLoad) -> dict[str, float] | None:
     """
     if before.foreign is None or after.foreign is None:
         return None
-    found: dict[str, float] = {}
+    found: dict[str, int] = {}
     reapers = before.reapers | after.reapers
-    gone_s = _gone_s(before.foreign, after.foreign)
+    gone = _gone(before.foreign, after.foreign)
     for pid, now in after.foreign.items():
         then = before.foreign.get(pid)
-        if then is None or then.started != now.started:
-            then = ProcessTime(now.started, now.parent, now.name, 0.0, 0.0)
-        used_s = now.used_s - then.used_s
+        used, children = now.used, now.children
+        if then and then.started == now.started:
+            used, children = used - then.used, children - then.children
         if pid not in reapers and now.name not in _REAPERS:
-            used_s += max(now.children_s - then.children_s - gone_s.get(pid, 0.0), 0.0)
-        found[now.name] = found.get(now.name, 0.0) + used_s
-    return found
+            used += max(children - gone.get(pid, 0), 0)
+        name = _printable(now.name)
+        found[name] = found.get(name, 0) + used
+    return {name: used / TICKS_PER_S for name, used in found.items()}
 
 
-def _gone_s(
-    before: Mapping[int, ProcessTime], after: Mapping[int, ProcessTime]
-) -> dict[int, float]:
-    """Process -> time that those below it had used before, which have ended since.
+def _gone(before: Mapping[int, ProcessStat], after: Mapping[int, ProcessStat]) -> dict[int, int]:
+    """Process -> ticks that those below it had used before, which have ended since.
 
     A process that has ended too has passed it on to its own parent.
     """
@@ -185,14 +168,14 @@ def _gone_s(
         now = after.get(pid)
         return pid in before and (now is None or now.started != before[pid].started)
 
-    found: dict[int, float] = {}
+    found: dict[int, int] = {}
     for pid, then in before.items():
         if ended(pid):
             parent, passed = then.parent, {pid}
             while ended(parent) and parent not in passed:
                 passed.add(parent)
                 parent = before[parent].parent
-            found[parent] = found.get(parent, 0.0) + then.used_s + then.children_s
+            found[parent] = found.get(parent, 0) + then.used + then.children
     return found
 
 
@@ -213,38 +196,12 @@ def frequency_hz(cpus: Collection[int], root: Path = Path("/")) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _processes(proc: Path) -> Iterator[tuple[int, ProcessTime, bool]]:
-    """PID, times, and whether it has ended, of all user processes."""
-    tick_s = 1 / os.sysconf("SC_CLK_TCK")
-    for entry in os.listdir(proc):
-        if not entry.isdigit():
-            continue
-        # Errors beside OSError: not what the kernel writes.
-        with suppress(OSError, ValueError, IndexError, ArithmeticError):
-            head, _, rest = (proc / entry / "stat").read_text(errors="replace").rpartition(")")
-            fields = rest.split()
-            if int(fields[6]) & KERNEL_THREAD:
-                continue
-            user, system, child_user, child_system = (int(text) * tick_s for text in fields[11:15])
-            yield (
-                int(entry),
-                ProcessTime(
-                    started=int(fields[19]),
-                    parent=int(fields[1]),
-                    name=_printable(head.partition("(")[2]),
-                    used_s=user + system,
-                    children_s=child_user + child_system,
-                ),
-                fields[0] == "Z",
-            )
-
-
 def _printable(name: str) -> str:
     """A program's name, which its user chose: without what a terminal would act on."""
     return "".join(c if c.isascii() and c.isprintable() else "?" for c in name)
 
 
-def _same(then: ProcessTime | None, now: ProcessTime) -> bool:
+def _same(then: ProcessStat | None, now: ProcessStat) -> bool:
     """Whether a process still runs the same program, so that its environment is known."""
     return then is not None and (then.started, then.name) == (now.started, now.name)
 
@@ -256,7 +213,7 @@ def _marked(process: Path, mark: bytes) -> bool:
         return False
 
 
-def _below(roots: Collection[int], found: Mapping[int, ProcessTime]) -> set[int]:
+def _below(roots: Collection[int], found: Mapping[int, ProcessStat]) -> set[int]:
     """The processes that descend from `roots`, and these."""
     children: dict[int, list[int]] = {}
     for pid, process in found.items():
@@ -301,3 +258,45 @@ def _mhz(path: Path) -> Iterator[tuple[int, float]]:
                 cpu = int(value)
             elif key == "cpu MHz" and 0 < (mhz := float(value)) < _MOST_MHZ:
                 yield cpu, mhz
+
+
+# The CPUs that an application leaves free: those on which none of its busy threads may run.
+#
+# How an application is bound on other hosts is up to the launcher, so it is read, not assumed.
+
+
+#: A thread that used less of its time is a launcher or a helper, and takes no core. A thread of the
+#: application gets more even of a core that it shares with a dozen others.
+_BUSY = 0.05
+_ALLOWED = re.compile(r"^Cpus_allowed_list:\s*(\S+)", re.MULTILINE)
+
+
+def busy_cpus(pids: Iterable[int], over_s: float, root: Path = Path("/")) -> set[int]:
+    """CPUs on which the busy threads of these processes, started `over_s` ago, may run."""
+    least = _BUSY * over_s * TICKS_PER_S
+    found: set[int] = set()
+    for pid in pids:
+        for task in (root / f"proc/{pid}/task").glob("[0-9]*"):
+            stat = kernel_text.stat_of(task)
+            if stat and 0 < stat.used >= least:
+                found |= _allowed(task)
+    return found
+
+
+def _allowed(task: Path) -> set[int]:
+    listed = _ALLOWED.search(kernel_text.read(task / "status"))
+    try:
+        return set(cpu_list(listed[1])) if listed else set()
+    except ValueError:
+        return set()
+
+
+def left_free(busy: Collection[int], root: Path = Path("/")) -> str | None:
+    """The other CPUs of this host as the kernel lists them, `0-3,8`; None if nothing was busy."""
+    if not busy:
+        return None
+    try:
+        online = cpu_list(kernel_text.read(root / "sys/devices/system/cpu/online"))
+    except ValueError:
+        return None
+    return as_list(set(online) - set(busy))

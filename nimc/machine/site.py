@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import grp
 import os
 from contextlib import suppress
@@ -14,7 +13,7 @@ from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, fie
 
 from nimc.base import marked_yaml, units
 from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError, show
+from nimc.base.errors import InputError, near, show
 from nimc.base.files import require_own
 from nimc.base.marked_yaml import Duration, Rate, Record, Size
 from nimc.machine import devices, host
@@ -287,12 +286,11 @@ def trusted_groups(root: Path = ROOT) -> frozenset[int]:
 
 def load(name: str, root: Path = ROOT) -> Machine:
     """The machine of that name; raises InputError if its file is missing or invalid."""
-    if name not in known_machines(root):
-        known = ", ".join(known_machines(root)) or "none"
-        near = difflib.get_close_matches(name, known_machines(root), n=1)
-        hint = f", did you mean '{near[0]}'?" if near else ""
+    known = known_machines(root)
+    if name not in known:
         raise InputError(
-            f"machine {name!r}: site/{name}.yaml not found{hint}; known machines: {known}"
+            f"machine {name!r}: site/{name}.yaml not found{near(name, known)}; known machines:"
+            f" {', '.join(known) or 'none'}"
         )
     path = root / "site" / f"{name}.yaml"
     files = [marked_yaml.read(path)]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, tzinfo
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
@@ -255,12 +255,7 @@ def load(name: str, root: Path = ROOT) -> Nightly:
         known = sorted(each.stem for each in (root / "site" / "nightly").glob("*.yaml"))
         raise InputError(f"{path}: not found; known nightlies: {', '.join(known) or 'none'}")
     marked = marked_yaml.read(path)
-    return Nightly(path.stem, _request(marked), marked)
-
-
-def _request(marked: Marked) -> NightlyRequest:
-    data: dict[str, Any] = marked.data
     try:
-        return NightlyRequest.model_validate(data)
+        return Nightly(path.stem, NightlyRequest.model_validate(marked.data), marked)
     except ValidationError as error:
         raise InputError(marked_yaml.first([marked], error, NightlyRequest)) from None

@@ -116,10 +116,7 @@ def units(texts: Mapping[str, str]) -> str:
     """Write the units, and start the timer. Returns what was done."""
     config = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
     folder = named_output(Path(config, "systemd", "user"))
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise MachineError(f"{folder}: {error.strerror}") from error
+    folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         summary.write(folder / name, text)
     (timer,) = (name for name in texts if name.endswith(".timer"))

@@ -24,9 +24,8 @@ from nimc.campaign.prepare import Request, prepare
 from nimc.cluster import reservation
 from nimc.cluster.reservation import Reservation
 from nimc.nights import notify, summary
-from nimc.nights.confirming import NightRepeats
 from nimc.nights.description import Night, Nightly, Retention
-from nimc.nights.measure import EndedRun, NightRuns, environment, measure
+from nimc.nights.measure import EndedRun, NightRuns, NightSession, environment
 from nimc.nights.summary import (
     UNFINISHED,
     NightAlarm,
@@ -170,15 +169,7 @@ class NightRun:
     def _measured(self, request: Request, planned: Plan, begun: Summary, lock: int) -> Summary:
         """Raises NotRunError before anything is begun, if nothing shall be."""
         runs = NightRuns.of(self.nightly.results, request, planned, begun.started_s)
-        run = self._had_measured(runs)
-        if run is None:
-            ended = self._campaign(request, planned, begun, runs, lock)
-            run = runs.current() or ended.concluded
-        else:
-            runs.found, ended = run, EndedRun(0)
-            self._say(f"{run} is finished: this night had measured it, and continues from there")
-            summary.write(self.path, summary.summary_text(begun))
-        repeats = NightRepeats(
+        session = NightSession(
             self.nightly,
             runs,
             slurm=request.site.slurm,
@@ -189,7 +180,15 @@ class NightRun:
             clock_s=self.clock_s,
             verbose=self.verbose,
         )
-        judged = self._judged(begun, ended, run, runs.new_samples(), repeats)
+        run = self._had_measured(runs)
+        if run is None:
+            ended = self._campaign(planned, begun, session)
+            run = runs.current() or ended.concluded
+        else:
+            runs.found, ended = run, EndedRun(0)
+            self._say(f"{run} is finished: this night had measured it, and continues from there")
+            summary.write(self.path, summary.summary_text(begun))
+        judged = self._judged(begun, ended, run, session)
         if run:
             link_latest(run)  # repeats have some of the cases only
         return replace(judged, used_node_h=runs.used_node_h())
@@ -207,51 +206,27 @@ class NightRun:
             return None
         return runs.measured
 
-    def _campaign(
-        self,
-        request: Request,
-        planned: Plan,
-        begun: Summary,
-        runs: NightRuns,
-        lock: int,
-    ) -> EndedRun:
+    def _campaign(self, planned: Plan, begun: Summary, session: NightSession) -> EndedRun:
         """Resume the campaign's run, or begin one."""
+        runs = session.night
         age_s = self.clock_s() - runs.unfinished_s if runs.unfinished_s is not None else None
         fresh = age_s is None or age_s > self.nightly.asked.fresh_after_s
         if fresh:
             self._require_budget(planned, begun.budget_node_h - runs.used_node_h())
-        if request.site.slurm:
+        if session.slurm:
             self._require_no_maintenance()
         summary.write(self.path, summary.summary_text(begun))
-
-        def limit() -> str | None:
-            if self.clock_s() >= self.night.end_s:
-                return "its window ended"
-            return None if runs.used_node_h() < begun.budget_node_h else "its budget was used up"
-
-        options = ["--fresh"] if fresh else []
-        return measure(
-            self.nightly,
-            *options,
-            log=self.log_path,
-            limit=limit,
-            lock=lock,
-            verbose=self.verbose,
-        )
+        return session.measure(runs, *(["--fresh"] if fresh else []))
 
     def _judged(
-        self,
-        begun: Summary,
-        ended: EndedRun,
-        run: Path | None,
-        samples: int,
-        repeats: NightRepeats,
+        self, begun: Summary, ended: EndedRun, run: Path | None, session: NightSession
     ) -> Summary:
+        samples = session.night.new_samples()
         data = read_run(run) if run else None
         found = figures_of(data) if data else []
         alarms = slower_than_reference(data) if data else []
         if run and data and data.header.finished_s is not None:
-            alarms += self._raised(run, repeats)
+            alarms += self._raised(run, session)
         failures = [NightFailure(**each) for each in ended.document.get("failures", [])]
         outcome, reason = judge_night(ended, samples, found, alarms, failures)
         return replace(
@@ -264,7 +239,7 @@ class NightRun:
             failures=failures,
         )
 
-    def _raised(self, run: Path, repeats: NightRepeats) -> list[NightAlarm]:
+    def _raised(self, run: Path, session: NightSession) -> list[NightAlarm]:
         """Alarms of the history, confirmed if that is possible; those dismissed are left out.
 
         Without a history the night still has its references.
@@ -273,7 +248,7 @@ class NightRun:
             found = raised(self.nightly, run)
             suspected = any(each.state == "suspected" for each in found)
             if self.nightly.asked.confirm and suspected:
-                for line in repeats.repeat(run, found):
+                for line in session.repeat(run, found):
                     self._say(line)
                 found = raised(self.nightly, run)
         except InputError as error:

@@ -132,10 +132,7 @@ def path_of(folder: Path, nightly: str, night: date) -> Path:
 
 def make_folder(folder: Path) -> None:
     """Make the folder of the summaries. Raises InputError unless it is one's own."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise MachineError(f"{folder}: {error.strerror}") from error
+    folder.mkdir(parents=True, exist_ok=True)
     require_own(folder, "results")
 
 
@@ -242,7 +239,7 @@ class ScheduledNight:
 
 
 def calendar(
-    window: NightWindow,
+    window: NightWindow | None,
     known: Mapping[date, Summary],
     first: date,
     now_s: float,
@@ -250,7 +247,7 @@ def calendar(
     running: bool,
     zone: tzinfo | None = None,
 ) -> list[ScheduledNight]:
-    """All nights from `first` to now: the scheduled ones, and those made up for by hand.
+    """All nights from `first` to now: those of a window, and those that have a summary.
 
     If a night is `running`, it is the one that began last of those that have not ended. Without a
     summary a scheduled night was not run. Nothing is said of nights before the first
@@ -258,7 +255,8 @@ def calendar(
     """
     first = max(first, min(known, default=first))
     today = datetime.fromtimestamp(now_s, zone).date()
-    nights = {night.date: night for night in window.nights(first, today, zone)}
+    scheduled = window.nights(first, today, zone) if window else ()
+    nights = {night.date: night for night in scheduled}
     unfinished = [each for each in known.values() if each.finished_s is None]
     last = max(unfinished, key=lambda each: each.started_s, default=None) if running else None
     found = []

@@ -17,6 +17,7 @@ import secrets
 import signal
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -292,7 +293,7 @@ async def _repeat(
     A rate alone that a run shows to have been disturbed is measured anew.
     """
     for attempt in range(plan.demand.retries + 1):
-        measured = await runner.measure(run.again(attempt))
+        measured = await runner.measure(replace(run, attempt=attempt))
         sample = measured.sample
         # Counters come first: a sample without its counters would look complete.
         store.append_counters(measured.counters)

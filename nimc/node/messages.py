@@ -3,6 +3,8 @@
 The conductor sends orders, agents send reports. On the wire a message is a list: its name, then the
 values of its fields in order. Records inside a message are such lists too, without the name, so
 that thousands of writes fit into one line.
+
+They are decoded here, since pydantic makes no record from a list; and agents do not import it.
 """
 
 from __future__ import annotations

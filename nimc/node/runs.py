@@ -100,10 +100,6 @@ class Run:
     attempt: int
     warmup: bool = False
 
-    def again(self, attempt: int) -> Run:
-        """The same run, repeated."""
-        return replace(self, attempt=attempt)
-
 
 class BlockError(Exception):
     """The block cannot continue. The message is one line."""
@@ -183,76 +179,6 @@ def unreserved(factors: Mapping[str, Level], conditions: Sequence[NodeConditions
         yield Note.UNBOUND(nodes=", ".join(full))
 
 
-class Recorder:
-    """Makes the samples of one block."""
-
-    def __init__(
-        self, plan: BlockPlan, nodes: Allocation, provenance: str, readers: Readers
-    ) -> None:
-        self._plan = plan
-        self._nodes = nodes
-        self._provenance = provenance
-        self._readers = readers
-        note = disturbance.unjudged(plan.demand)
-        self._unjudged = [note] if note else []
-
-    def measured(
-        self,
-        run: Run,
-        result: RunResult,
-        writers: list[WriterRecord],
-        counters: Sequence[dict[str, Any]],
-    ) -> MeasuredRun:
-        """The sample of a run, and the counts of its tool and nodes with the sample's key."""
-        plan, rows = self._plan, list(counters)
-        if result.outcome == "kept":
-            rows += node_rows(self._nodes, result.node_counters)
-        key = f"{plan.case}/{plan.block}/{run.pair}/{run.treatment.name}/{run.attempt}"
-        return MeasuredRun(
-            self._sample(key, run, result, writers), [{"key": key, **row} for row in rows]
-        )
-
-    def _sample(self, key: str, run: Run, result: RunResult, writers: list[WriterRecord]) -> Sample:
-        plan, fom, treatment = self._plan, result.fom, run.treatment
-        return Sample(
-            key=key,
-            case=plan.case,
-            workload=plan.workload,
-            arm=treatment.name,
-            block=plan.block,
-            pair=run.pair,
-            position=run.position,
-            attempt=run.attempt,
-            warmup=run.warmup,
-            outcome=result.outcome,
-            reason=result.reason,
-            start_s=result.start_s,
-            elapsed_s=result.elapsed_s,
-            fom=fom.value if fom else None,
-            fom_unit=(fom and fom.unit) or self._readers.unit,
-            fom_better=(fom and fom.better) or self._readers.better,
-            nodes=self._nodes.targets,
-            origin_nodes=self._nodes.origins,
-            provenance=self._provenance,
-            seed=plan.seed,
-            fom_extra=fom.extra if fom else {},
-            writers=writers,
-            timetable=result.timetable,
-            notes=[
-                *plan.notes,
-                *treatment.notes,
-                *result.notes,
-                *unreserved(treatment.factors, result.conditions),
-                *self._unjudged,
-            ],
-            role=treatment.role,
-            baseline=treatment.baseline,
-            factors=treatment.factors,
-            lead_in_s=result.lead_in_s,
-            conditions=result.conditions,
-        )
-
-
 #: A timetable is planned for this many times the longest run of the block so far.
 _ROOM = 10.0
 #: Timeout for the rows that cover the end of the window, seconds: on an emulated processor a row
@@ -277,7 +203,7 @@ class BlockRunner:
         self._hub = hub
         self._logs = logs
         self._readers = readers
-        self._recorder = Recorder(plan, nodes, provenance, readers)
+        self._provenance = provenance
         self._turn = 0
         self._longest_s = 0.0
         self.lead_in = LeadIn()
@@ -372,7 +298,7 @@ class BlockRunner:
             result.notes = [*result.notes, longer]
         if result.outcome == "kept":
             self.observer.accept(result.conditions)
-        return self._recorder.measured(run, result, records, counters)
+        return self._recorded(run, result, records, counters)
 
     async def _under_writers(
         self, run: Run, writes: Writes, result: RunResult
@@ -567,6 +493,62 @@ class BlockRunner:
         if result.outcome == "kept" and (note := claims.unproven(records, looked)):
             result.notes = [*result.notes, note]
         return records
+
+    def _recorded(
+        self,
+        run: Run,
+        result: RunResult,
+        writers: list[WriterRecord],
+        counters: Sequence[dict[str, Any]],
+    ) -> MeasuredRun:
+        """The sample of a run, and the counts of its tool and nodes with the sample's key."""
+        plan, rows = self._plan, list(counters)
+        if result.outcome == "kept":
+            rows += node_rows(self._nodes, result.node_counters)
+        key = f"{plan.case}/{plan.block}/{run.pair}/{run.treatment.name}/{run.attempt}"
+        return MeasuredRun(
+            self._sample(key, run, result, writers), [{"key": key, **row} for row in rows]
+        )
+
+    def _sample(self, key: str, run: Run, result: RunResult, writers: list[WriterRecord]) -> Sample:
+        plan, fom, treatment = self._plan, result.fom, run.treatment
+        return Sample(
+            key=key,
+            case=plan.case,
+            workload=plan.workload,
+            arm=treatment.name,
+            block=plan.block,
+            pair=run.pair,
+            position=run.position,
+            attempt=run.attempt,
+            warmup=run.warmup,
+            outcome=result.outcome,
+            reason=result.reason,
+            start_s=result.start_s,
+            elapsed_s=result.elapsed_s,
+            fom=fom.value if fom else None,
+            fom_unit=(fom and fom.unit) or self._readers.unit,
+            fom_better=(fom and fom.better) or self._readers.better,
+            nodes=self._nodes.targets,
+            origin_nodes=self._nodes.origins,
+            provenance=self._provenance,
+            seed=plan.seed,
+            fom_extra=fom.extra if fom else {},
+            writers=writers,
+            timetable=result.timetable,
+            notes=[
+                *plan.notes,
+                *treatment.notes,
+                *result.notes,
+                *unreserved(treatment.factors, result.conditions),
+                *filter(None, [disturbance.unjudged(plan.demand)]),
+            ],
+            role=treatment.role,
+            baseline=treatment.baseline,
+            factors=treatment.factors,
+            lead_in_s=result.lead_in_s,
+            conditions=result.conditions,
+        )
 
     def _stem(self, run: Run) -> Path:
         return self._logs / f"{run.pair}-{run.treatment.name}-{run.attempt}"

@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from nimc.base import processes
 from nimc.machine import load, node_counters
-from nimc.machine.free_cpus import busy_cpus, left_free
 from nimc.machine.load import HostLoad
 from nimc.machine.node_counters import NodeCounter, NodeReader
 from nimc.node.evidence import counters, disturbance, rails
@@ -84,7 +83,7 @@ class Watch:
         conditions = replace(conditions, devices=passed)
         if conditions.frequency_hz:
             gained["frequency"] = NodeCounter(conditions.frequency_hz, "Hz", "gauge")
-        conditions = replace(conditions, free_cpus=left_free(self._busy))
+        conditions = replace(conditions, free_cpus=load.left_free(self._busy))
         looked = [meter.looked() for meter in self._meters]
         return Observed(*after, conditions, busiest, looked, gained, self._ran())
 
@@ -135,4 +134,4 @@ class Watch:
     def _add_busy(self, now: HostLoad) -> None:
         """The application's processes are the block's that were not there at the beginning."""
         new = [pid for pid, started in now.own.items() if self._loads[0].own.get(pid) != started]
-        self._busy = busy_cpus(new, now.at_s - self._loads[0].at_s) or self._busy
+        self._busy = load.busy_cpus(new, now.at_s - self._loads[0].at_s) or self._busy

@@ -10,7 +10,6 @@ Time 0 is the start of the first write. All W writers write from `steady_from_s`
 
 from __future__ import annotations
 
-import json
 import math
 import random
 from array import array
@@ -101,18 +100,9 @@ class Timetable:
             self.start_s(number + self.writers),
         )
 
-    def to_json(self) -> str:
-        """The plan as one JSON object without spaces."""
-        record = {**self.__dict__, "hits": self.hits.tolist()}
-        return json.dumps(record, separators=(",", ":"))
-
-    @staticmethod
-    def from_json(text: str) -> Timetable:
-        """Read what `to_json` wrote."""
-        record: dict[str, Any] = json.loads(text)
-        for name in ("targets", "origins", "slots"):
-            record[name] = tuple(record[name])
-        return Timetable(**{**record, "hits": array("I", record["hits"])})
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as in JSON."""
+        return {**vars(self), "hits": self.hits.tolist()}
 
 
 def plan(

@@ -17,8 +17,7 @@ from typing import Any
 from nimc.base.checkout import commit
 from nimc.base.errors import InputError, MachineError
 from nimc.base.files import distrust, private_lock
-from nimc.campaign import sweep
-from nimc.campaign.cases import treatments
+from nimc.campaign.cases import is_optional, treatments
 from nimc.campaign.prepare import Request
 from nimc.campaign.schema import Campaign
 from nimc.machine import host, program
@@ -56,7 +55,7 @@ class RunFolder:
     def finish(self) -> None:
         """Mark the run complete."""
         self.header = replace(self.header, finished_s=time.time())
-        _save(self.path, self.header)
+        save_header(self.path, self.header)
 
 
 @contextmanager
@@ -69,14 +68,11 @@ def open_run(
 
     `latest` leads to it from then on. Waits for processes that an earlier session left, and cancels
     its jobs if the machine uses `slurm`. Locked until the context ends. Raises InputError if
-    another process has the lock, MachineError if the folder cannot be written or processes of an
-    earlier session do not end.
+    another process has the lock, OSError if the folder cannot be written, MachineError if processes
+    of an earlier session do not end.
     """
     results = results.absolute()
-    try:
-        results.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise MachineError(f"{results}: {error.strerror}") from error
+    results.mkdir(parents=True, exist_ok=True)
     found = None if fresh else find_unfinished(results, header.digest)
     path = found or _create(results, header.run)
     with locked(path):
@@ -89,7 +85,7 @@ def open_run(
         else:
             seed = run_seed(header.digest, path.name)
             new = replace(header, run=path.name, seed=seed)
-            _save(path, new)
+            save_header(path, new)
             yield RunFolder(path, new, resumed=False)
 
 
@@ -147,8 +143,6 @@ def _create(results: Path, name: str) -> Path:
             path.mkdir()
         except FileExistsError:
             continue
-        except OSError as error:
-            raise MachineError(f"{path}: {error.strerror}") from error
         return path
     raise MachineError(f"{results / name}: a thousand runs of that name exist already")
 
@@ -215,13 +209,6 @@ def require_folder(run: Path) -> None:
         raise MachineError(f"{run}: this folder is gone: deleted, or not mounted any more")
 
 
-def _save(path: Path, header: RunHeader) -> None:
-    try:
-        save_header(path, header)
-    except OSError as error:
-        raise MachineError(f"{path}/run.json: {error.strerror}") from error
-
-
 # The header of a new run: campaign, machine and software versions.
 
 
@@ -263,7 +250,7 @@ def requirements_of(campaign: Campaign, machine: Machine) -> Requirements:
         },
         min_share=campaign.verify.min_share or machine.proof.min_share,
         retries=campaign.verify.retries,
-        optional=[case.name for case in cases if sweep.is_optional(case, cases)],
+        optional=[case.name for case in cases if is_optional(case, cases)],
     )
 
 

@@ -11,7 +11,6 @@ A stopped sweep continues with the nodes that are missing. One process runs it a
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import time
 from collections.abc import Callable, Collection
@@ -20,14 +19,12 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from nimc.base.checkout import ROOT, python_path
-from nimc.base.errors import MachineError
 from nimc.base.files import replace_text, require_own
 from nimc.base.interrupts import Interrupts
 from nimc.base.json_limits import read_json, validated
 from nimc.base.programs import last_line
 from nimc.records.run import PlainName, load_header
-from nimc.run.session import NIMC, end_with, stop
+from nimc.run.session import NIMC, start, stop
 
 _FILE = "sweep.json"
 _TICK_S = 1.0
@@ -71,10 +68,7 @@ def open_sweep(
             return path.parent, replace(known, nodes=[*known.nodes, *new])
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(requested.started_s))
     folder = results / f"{named}-{stamp}"
-    try:
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise MachineError(f"{folder}: {error.strerror}") from error
+    folder.mkdir(parents=True)
     save_sweep(folder, requested)
     return folder, requested
 
@@ -140,15 +134,7 @@ class NodeSweeper:
         words += ["--results", str(self.folder / node), "--nodelist", node]
         words += ["--verbose"] if self.verbose else []
         with (self.folder / f"{node}.log").open("ab") as log:
-            return subprocess.Popen(
-                [*NIMC, *words],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONPATH": python_path(ROOT)},
-                start_new_session=True,  # Ctrl-C of the terminal reaches this process only
-                preexec_fn=end_with(os.getpid()),
-            )
+            return start([*NIMC, *words], log)
 
     def _ended(self, node: str, status: int) -> dict[str, str]:
         if finished_run(self.folder, node):

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from nimc.base.tables import duration
 from nimc.base.text import one_line
@@ -73,24 +73,8 @@ class RunCounter:
         return max(0.0, block_s) + self.later_s
 
 
-class Display(Protocol):
-    """Where progress is shown."""
-
-    def show(self, what: str, counter: RunCounter, now_s: float) -> None:
-        """Show what is running, and its progress."""
-
-    def tell(self, text: str) -> None:
-        """Print a line that stays."""
-
-    def detail(self, text: str) -> None:
-        """Print a line that only verbose output has."""
-
-    def close(self) -> None:
-        """Remove what would be out of date."""
-
-
 class PlainDisplay:
-    """Lines for a log file: at the start of a block and twice a minute."""
+    """Shows progress as lines for a log file: at the start of a block and twice a minute."""
 
     def __init__(self) -> None:
         self._what = ""
@@ -104,14 +88,14 @@ class PlainDisplay:
         self.tell(_words(what, counter, now_s))
 
     def tell(self, text: str) -> None:
-        """Print a line."""
+        """Print a line that stays."""
         print(f"nimc: {one_line(text)}", file=sys.stderr, flush=True)
 
     def detail(self, text: str) -> None:
-        """Only verbose output has it."""
+        """Print a line that only verbose output has."""
 
     def close(self) -> None:
-        """Nothing to remove."""
+        """Remove what would be out of date."""
 
 
 class QuietDisplay(PlainDisplay):
@@ -152,7 +136,7 @@ class TerminalDisplay(PlainDisplay):
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
-def display(progress: Progress = "normal") -> Display:
+def display(progress: Progress = "normal") -> PlainDisplay:
     """A bar on a terminal, lines elsewhere; always lines if verbose."""
     if progress != "normal":
         return QuietDisplay() if progress == "quiet" else VerboseDisplay()

@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING, Any
 from nimc.base import processes
 from nimc.base.errors import InputError, MachineError
 from nimc.base.interrupts import Interrupts
-from nimc.campaign import sweep
-from nimc.campaign.cases import treatments
+from nimc.campaign.cases import is_optional, next_case, siblings, treatments
 from nimc.campaign.plan import Site, block_s, command, next_block
 from nimc.campaign.schema import Campaign, Entry, Pairs
 from nimc.machine import slurm
 from nimc.node.conductor import UNREAD
 from nimc.records.arms import arm_of
 from nimc.run.folder import require_folder
-from nimc.run.progress import Display, NewSamples, RunCounter, clock_s, run_line
+from nimc.run.progress import NewSamples, PlainDisplay, RunCounter, clock_s, run_line
 from nimc.run.session import run_session
 from nimc.run.slurm_watch import LostJobError, SilentError, SlurmWatch
 from reframe_tests.crossing import Crossed
@@ -256,9 +255,9 @@ class CampaignRunner:
     run: Path
     reframe: str
     #: Of the order of runs.
-    seed: int
+    seed: int | None
     interrupts: Interrupts
-    display: Display
+    display: PlainDisplay
 
     @cached_property
     def slurm(self) -> SlurmWatch | None:
@@ -284,13 +283,13 @@ class CampaignRunner:
         """The cases in order; a sweep of few cores chooses the next one after each."""
         cases = self.campaign.cases
         for entry in cases:
-            same = sweep.siblings(entry, cases) if entry.adaptive else []
+            same = siblings(entry, cases) if entry.adaptive else []
             if not same:
                 yield entry
             elif entry == same[0]:
                 begun = [each for each in same if self._state(each).next_block]
                 yield from begun
-                while chosen := sweep.next_case(self.run, same, begun):
+                while chosen := next_case(self.run, same, begun):
                     begun.append(chosen)
                     yield chosen
 
@@ -316,10 +315,7 @@ class CampaignRunner:
     def _run_block(self, entry: Entry, block: int, pairs: int, later_s: float) -> str | None:
         """Run one ReFrame session. Returns why it failed, None if it did not."""
         logs = self._logs(entry, block)
-        try:
-            logs.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise MachineError(f"{logs}: {error.strerror}") from error
+        logs.mkdir(parents=True, exist_ok=True)
         run = str(self.run)
         _, *arguments = command(self.campaign, entry, self.site, block, pairs, run, self.seed)
         samples = NewSamples(self.run / "samples" / f"{entry.name}.jsonl")
@@ -398,7 +394,7 @@ class CampaignRunner:
         return sum(map(self._case_least_s, self.campaign.cases))
 
     def _case_least_s(self, entry: Entry) -> float:
-        if sweep.is_optional(entry, self.campaign.cases):
+        if is_optional(entry, self.campaign.cases):
             return 0.0
         missing = self.campaign.pairs.floor - self._state(entry).pairs
         crossed = self._treatments(entry)

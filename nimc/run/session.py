@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
-from nimc.base import processes
+from nimc.base import kernel_text, processes
 from nimc.base.checkout import ROOT, python_main, python_path
 from nimc.base.errors import MachineError
 from nimc.base.interrupts import Interrupts
@@ -28,8 +27,6 @@ _TICK_S = 1.0
 _GRACE_S = 30.0
 #: How long what ReFrame left may take to remove its files, seconds.
 _LEFT_S = 2.0
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None)
 
 
 def find_reframe() -> str:
@@ -51,23 +48,10 @@ def run_session(
     Returns its exit status. Raises Stopped after a signal. No process that it started is left when
     this returns or raises, provided that this process is a subreaper.
     """
-    environment = {
-        **os.environ,
-        RUN_VARIABLE: str(run),
-        "PYTHONPATH": python_path(ROOT),
-    }
+    environment = {**os.environ, RUN_VARIABLE: str(run)}
     interrupts.check()
     with log.open("ab") as output:
-        child = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            cwd=log.parent,
-            env=environment,
-            start_new_session=True,  # Ctrl-C of the terminal reaches this process only
-            preexec_fn=end_with(os.getpid()),
-        )
+        child = start(argv, output, environment=environment, cwd=log.parent)
     try:
         while child.poll() is None:
             interrupts.wait(_TICK_S)
@@ -84,15 +68,30 @@ def run_session(
     return child.returncode
 
 
-def end_with(parent: int) -> Callable[[], None]:
-    """For a new child: the kernel sends it SIGTERM when its parent dies."""
+def start(
+    argv: Sequence[str],
+    output: IO[bytes],
+    *,
+    errors: IO[bytes] | None = None,
+    environment: Mapping[str, str] = os.environ,
+    cwd: Path | None = None,
+    pass_fds: Collection[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start a child that finds this checkout and ends with this process.
 
-    def prepare() -> None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return prepare
+    `errors`: where its standard error goes, if not to `output`; `pass_fds`: files that it inherits.
+    """
+    return subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=errors or subprocess.STDOUT,
+        cwd=cwd,
+        env={**environment, "PYTHONPATH": python_path(ROOT)},
+        start_new_session=True,  # Ctrl-C of the terminal reaches this process only
+        pass_fds=pass_fds,
+        preexec_fn=processes.end_with(os.getpid()),
+    )
 
 
 def _end(child: subprocess.Popen[bytes], interrupts: Interrupts) -> None:
@@ -109,13 +108,13 @@ def users_of(run: Path) -> list[int]:
     """This user's processes on this host that a run has started and that still exist."""
     mark = f"{RUN_VARIABLE}={run}".encode()
     found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and int(entry) != os.getpid():
-            with suppress(OSError):
-                if os.stat(f"/proc/{entry}").st_uid != os.geteuid():
-                    continue  # anyone can name a run in the environment of their own process
-                if mark in Path(f"/proc/{entry}/environ").read_bytes().split(b"\0"):
-                    found.append(int(entry))
+    for pid in set(kernel_text.pids()) - {os.getpid()}:
+        with suppress(OSError):
+            process = Path(f"/proc/{pid}")
+            if process.stat().st_uid != os.geteuid():
+                continue  # anyone can name a run in the environment of their own process
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                found.append(pid)
     return found
 
 

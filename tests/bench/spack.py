@@ -38,7 +38,7 @@ def _rows(folder: Path, name: str) -> list[BenchRow]:
 
     place, settings = ready("fresh", os.environ.get("NIMC_TEST_MIRROR"))
     fresh = build(place, settings, name, os.cpu_count() or 1, print)
-    no_op_s = _command_s("build", name, "--machine", "bench", "--root", str(folder / "fresh"))
+    no_op_s = _command_s(folder / "fresh", "build", name, "--machine", "bench")
     made = make_mirror(place, settings, folder / "mirror", [name])
     cached = build(*ready("cached", made["mirror"]), name, os.cpu_count() or 1, print)
     return [
@@ -50,11 +50,12 @@ def _rows(folder: Path, name: str) -> list[BenchRow]:
     ]
 
 
-def _command_s(*words: str) -> float:
+def _command_s(root: Path, *words: str) -> float:
     """Seconds that `nimc spack` takes, its start included."""
     started = time.monotonic()
     nimc = [sys.executable, "-c", "from nimc.cli.main import main; main()"]
-    subprocess.run([*nimc, "spack", *words], check=True, stdout=subprocess.DEVNULL)
+    environment = {**os.environ, "NIMC_SPACK_DIR": str(root)}
+    subprocess.run([*nimc, "spack", *words], check=True, stdout=subprocess.DEVNULL, env=environment)
     return time.monotonic() - started
 
 

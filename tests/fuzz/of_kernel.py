@@ -5,8 +5,8 @@ import io
 import struct
 from pathlib import Path
 
-from nimc.base import numa
-from nimc.machine import free_cpus, host, load, marks, node_counters
+from nimc.base import kernel_text, numa
+from nimc.machine import host, load, marks, node_counters
 from nimc.machine.load import KernelThreads
 from nimc.machine.program import compilers_in, mpi_library
 from nimc.node.evidence import counters
@@ -130,11 +130,11 @@ def _load(text: bytes, folder: Path) -> None:
     finite(*(load.foreign_s(first, second) or {}).values())
     finite(load.frequency_hz([0], root), load.frequency_hz([], root))
     finite(KernelThreads(root).read_s())
-    free_cpus.left_free(free_cpus.busy_cpus([77, 78], 0.1, root), root)
+    load.left_free(load.busy_cpus([77, 78], 0.1, root), root)
 
 
 def _cpus(text: bytes, _: Path) -> None:
-    assert len(host.cpu_list(text_of(text))) < 1 << 20
+    assert len(kernel_text.cpu_list(text_of(text))) < 1 << 20
 
 
 def _shared(text: bytes, _: Path) -> None:

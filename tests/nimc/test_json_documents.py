@@ -147,13 +147,13 @@ def test_those_of_slurm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_those_of_spack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    at = ("--root", tmp_path)
-    assert_documented("spack info", call("spack", "info", *at))
+    monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path))
+    assert_documented("spack info", call("spack", "info"))
     spack._show_built("build", [], "json")
     assert_documented("spack build", printed(capsys))
     settings = SpackSettings("/s", "1.0", True, None, None, None)
     monkeypatch.setattr(spack, "set_up", lambda *_: settings)
-    assert_documented("spack setup", call("spack", "setup", *at))
+    assert_documented("spack setup", call("spack", "setup"))
 
 
 def test_no_row_is_left_out() -> None:

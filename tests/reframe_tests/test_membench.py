@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.machine.host import cpu_list
+from nimc.base.kernel_text import cpu_list
 from tests.reframe_tests.command import reframe
 
 ROOT = Path(__file__).parents[2]

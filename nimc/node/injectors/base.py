@@ -9,6 +9,7 @@ the lines that they print. The agent starts, pins and stops the processes.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -99,48 +100,59 @@ PASSES: dict[Direction, tuple[Passed, Passed]] = {
 }
 
 
-class Injector(Protocol):
-    """What must be known about a program that makes writes."""
+class Injector(ABC):
+    """What must be known about a program that makes writes; the defaults are those of a program
+    that limits its own rate, prints its rows and leaves the binding of memory to the agent.
+    """
 
     name: str
-    direction: Direction
+    direction: Direction = "write"
     #: False for a control, which replaces the writer and writes nothing.
-    writes: bool
+    writes: bool = True
     #: Which rates it supports, and what limits one below full: the program itself, or the agent,
-    #: which suspends and resumes the program (`pacing.py`).
-    rates: Literal["full", "any"]
-    paced_by: Literal["program", "agent"]
+    #: which suspends and resumes the program (`Pacer` of the agent).
+    rates: Literal["full", "any"] = "any"
+    paced_by: Literal["program", "agent"] = "program"
     #: Length of a reported interval, seconds; None if it reports none.
-    row_s: float | None
+    row_s: float | None = 1.0
     #: Whether its processes can be suspended between runs, and when.
-    holds: Holds
+    holds: Holds = "anytime"
 
+    @abstractmethod
     def transport(self, writer: Writer) -> str:
         """What the bytes go over, for the sample (`WriterRecord.transport`)."""
 
     def target_command(self, writer: Writer) -> list[str] | None:
         """The passive side's command; None if there is none."""
+        return None
 
+    @abstractmethod
     def origin_command(self, writer: Writer) -> list[str]:
         """The writing side's command."""
 
     def environment(self, writer: Writer) -> dict[str, str]:
         """Variables added to the environment of both ends."""
+        return {}
 
     def row_source(self, writer: Writer) -> RowSource:
         """Where this writer's rows come from."""
+        return "output"
 
     def freezes_target(self, writer: Writer) -> bool:
         """Whether the agent suspends the passive side's process (SIGSTOP) at the first row.
 
         True if that process spins on a core although the writes do not need it.
         """
+        return False
 
+    @abstractmethod
     def parser(self, writer: Writer) -> LineParser:
         """A new parser for the lines of one process."""
 
     def own_binding(self) -> str:
         """NUMA binding that the program does itself, and the option it is given for that."""
+        return "none"
 
     def missing(self) -> str | None:
         """Why it cannot run on this host and how to install it, in one line; None if it can."""
+        return None

@@ -9,11 +9,10 @@ from __future__ import annotations
 import functools
 import re
 import shutil
-from typing import Literal
 
 from nimc.base.programs import ask
 from nimc.machine import devices
-from nimc.node.injectors.base import Fault, Holds, Row, RowSource, Total, Writer
+from nimc.node.injectors.base import Fault, Injector, Row, RowSource, Total, Writer
 from nimc.records.sample import Direction
 
 #: Unit in the table's header -> bytes per second. What older versions call MB is MiB.
@@ -72,14 +71,10 @@ class _Parser:
         return Fault(line.strip()) if _FAULT.search(line) else None
 
 
-class Perftest:
-    """See `base.Injector`. `program` is the tool to run."""
+class Perftest(Injector):
+    """One program of perftest: `program` is the tool to run."""
 
-    writes = True
-    rates: Literal["full", "any"] = "any"
-    paced_by: Literal["program", "agent"] = "program"
-    row_s: float | None = 1.0
-    holds: Holds = "after a row"
+    holds = "after a row"
 
     def __init__(
         self,
@@ -88,7 +83,7 @@ class Perftest:
         direction: Direction = "write",
     ) -> None:
         self.name = name
-        self.direction: Direction = direction
+        self.direction = direction
         self._program = program
 
     def transport(self, writer: Writer) -> str:
@@ -117,17 +112,9 @@ class Perftest:
             command += ["-D", str(_LONG_S)]
         return command if writer.rate_b_s is None else [*command, *_limit(writer)]
 
-    def environment(self, writer: Writer) -> dict[str, str]:
-        """Nothing."""
-        return {}
-
     def row_source(self, writer: Writer) -> RowSource:
         """The table at full rate; a throttled writer prints nothing before its end."""
         return "output" if writer.rate_b_s is None else "counter"
-
-    def freezes_target(self, writer: Writer) -> bool:
-        """No: the passive side sleeps until the client has finished."""
-        return False
 
     def parser(self, writer: Writer) -> _Parser:
         """Parses one end's lines."""

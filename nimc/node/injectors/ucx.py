@@ -13,10 +13,9 @@ import re
 import shutil
 import sysconfig
 from pathlib import Path
-from typing import Literal
 
 from nimc.machine import devices
-from nimc.node.injectors.base import Fault, Holds, Row, RowSource, Total, Writer
+from nimc.node.injectors.base import Fault, Injector, Row, Total, Writer
 from nimc.node.shared_memory import FOLDER_VARIABLE
 from nimc.records.sample import Direction
 
@@ -61,18 +60,14 @@ class _Parser:
         return None
 
 
-class Ucx:
-    """See `base.Injector`."""
+class Ucx(Injector):
+    """`ucx_perftest`; it prints a row per second, flushed."""
 
-    writes = True
-    rates: Literal["full", "any"] = "any"
-    paced_by: Literal["program", "agent"] = "agent"
-    row_s: float | None = 1.0
-    holds: Holds = "anytime"
+    paced_by = "agent"
 
     def __init__(self, name: str = "ucx", direction: Direction = "write") -> None:
         self.name = name
-        self.direction: Direction = direction
+        self.direction = direction
 
     def transport(self, writer: Writer) -> str:
         """Shared memory on one host; between two, that of a named RDMA device, else tcp."""
@@ -111,10 +106,6 @@ class Ucx:
             chosen["UCX_MEM_EVENTS"] = "n"
         return chosen
 
-    def row_source(self, writer: Writer) -> RowSource:
-        """It prints a row per second, flushed."""
-        return "output"
-
     def freezes_target(self, writer: Writer) -> bool:
         """Yes, except over tcp, where the target's CPU takes part in every write."""
         return self.transport(writer) != "tcp"
@@ -122,10 +113,6 @@ class Ucx:
     def parser(self, writer: Writer) -> _Parser:
         """Parses one end's lines."""
         return _Parser(writer.message_b)
-
-    def own_binding(self) -> str:
-        """None: its option for CPUs is not used, and it has none for memory."""
-        return "none"
 
     def missing(self) -> str | None:
         """Looks for the program in the wheel and on PATH."""

@@ -160,12 +160,14 @@ class ScheduleControl:
             self._short.allowed_share,
             self._plan.demand.min_share * begun.write.rate_alone_b_s,
         )
-        seen = audit(begun.table, done, begun.zero_s, window_s, offsets, allowed)
+        record, reason = audit(
+            *(begun.table, done, begun.zero_s, window_s, offsets, allowed, begun.write.messages)
+        )
         ours = [
             _on_our_clock(each, offsets[node]) for node, w in reports.items() for each in w.done
         ]
         return ScheduleOutcome(
-            record=records.record(begun.table, begun.write.messages, seen, self._short),
+            record=record,
             writers=records.slot_records(
                 begun.table,
                 ours,
@@ -174,7 +176,7 @@ class ScheduleControl:
                 self._writer(0, begun.write),
                 self._injector,
             ),
-            reason=f"{seen.reason}{_most_frequent(faults, '; ')}" if seen.reason else None,
+            reason=f"{reason}{_most_frequent(faults, '; ')}" if reason else None,
         )
 
     async def _begin(
@@ -289,7 +291,7 @@ def _keep(
     """Store the plan and every write in full; the sample has only a summary."""
     document = {
         "zero_s": begun.zero_s,
-        "timetable": json.loads(begun.table.to_json()),
+        "timetable": begun.table.as_dict(),
         "clocks": {node: asdict(offset) for node, offset in offsets.items()},
         "written": {node: asdict(written) for node, written in reports.items()},
     }

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from nimc.base.clock import Offset
+from nimc.records.sample import TimetableRecord
 from nimc.records.timetable import PlannedWrite, Timetable
 
 
@@ -43,34 +44,6 @@ class Allowed:
 
 
 @dataclass(frozen=True)
-class Audit:
-    """Result of the comparison for one run; stored in the sample."""
-
-    #: Writes due within the run, how many of them were done, and how many were too slow.
-    planned: int
-    done: int
-    slow: int
-    #: Writes that were not planned, or were done twice.
-    unplanned: int
-    #: Writing that is missing, and writing beyond the plan, as shares of W writers all the time.
-    missing_share: float
-    excess_share: float
-    #: Bytes of all writes that overlap the run.
-    bytes_b: float
-    #: Start and end minus planned start and end: median and largest magnitude, seconds.
-    start_median_s: float
-    start_worst_s: float
-    end_median_s: float
-    end_worst_s: float
-    #: Median and longest set-up, and the largest error of a clock, seconds.
-    setup_median_s: float
-    setup_worst_s: float
-    clock_error_s: float
-    #: Why the sample is rejected, in one line; None if accepted.
-    reason: str | None
-
-
-@dataclass(frozen=True)
 class _Aligned:
     """A planned write and the write that was made, in the plan's time; seconds."""
 
@@ -89,8 +62,11 @@ def audit(
     run_s: tuple[float, float],
     offsets: Mapping[str, Offset],
     allowed: Allowed,
-) -> Audit:
-    """Compare writes with their plan.
+    messages: int = 0,
+) -> tuple[TimetableRecord, str | None]:
+    """Compare writes, of so many messages each, with their plan.
+
+    Returns the record for the sample, and why that is rejected, in one line (None if accepted).
 
     `zero_s` is when the plan's time 0 was, `run_s` when the application started and ended, both
     by the conductor's clock (Unix time). `offsets` says how far each origin's clock is ahead of
@@ -110,7 +86,12 @@ def audit(
     starts = [each.start_s - each.plan.start_s for each in kept]
     ends = [each.end_s - each.plan.end_s for each in kept]
     setups = [each.real.setup_s for each in kept]
-    return Audit(
+    record = TimetableRecord(
+        writers=plan.writers,
+        length_s=plan.length_s,
+        tolerance_s=allowed.tolerance_s,
+        allowed_share=allowed.share,
+        messages=messages,
         planned=due,
         done=len(kept),
         slow=len(kept) - len(fast),
@@ -125,8 +106,8 @@ def audit(
         setup_median_s=statistics.median(setups or [0.0]),
         setup_worst_s=max(setups, default=0.0),
         clock_error_s=max((offset.error_s for offset in offsets.values()), default=0.0),
-        reason=_reason(due, kept, fast, unknown, missing, excess, allowed),
     )
+    return record, _reason(due, kept, fast, unknown, missing, excess, allowed)
 
 
 def _align(

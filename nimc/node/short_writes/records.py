@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from nimc.base.errors import InputError
 from nimc.node.injectors.base import Injector, Writer
-from nimc.node.short_writes.evidence import Audit, Done
+from nimc.node.short_writes.evidence import Done
 from nimc.node.short_writes.origin_side import Due
 from nimc.records.plan import ShortWrites
 from nimc.records.sample import MANY, TimetableRecord, WriterRecord
@@ -80,19 +80,6 @@ def due(table: Timetable, sides: int) -> dict[str, list[Due]]:
         turns[target] = (side + 1) % sides
         parts[write.origin].append(Due(write.number, target, side, round(write.start_s, 6)))
     return parts
-
-
-def record(table: Timetable, messages: int, audit: Audit, short: ShortWrites) -> TimetableRecord:
-    """Summary of a timetable and its audit for the sample."""
-    figures = {key: value for key, value in vars(audit).items() if key != "reason"}
-    return TimetableRecord(
-        writers=table.writers,
-        length_s=table.length_s,
-        messages=messages,
-        tolerance_s=short.tolerance_s,
-        allowed_share=short.allowed_share,
-        **figures,
-    )
 
 
 def nothing(short: ShortWrites) -> TimetableRecord:

@@ -7,12 +7,18 @@ import pytest
 from nimc.base.errors import InputError
 from nimc.campaign.cases import expand, treatments
 from nimc.campaign.schema import Campaign, Entry
+from nimc.machine.site import Machine, Origins
 from nimc.records.arms import standard_arms
 from tests.nimc.campaign.test_load import CHECKS, SMALL, faults, load
 
+#: Origin and target share a host.
+HERE = Machine.model_validate(
+    {"name": "h", "description": "h", "origins": {"policy": "same_host"}, "injector": "ucx"}
+)
+
 
 def cases(tmp_path: Path, text: str) -> list[Entry]:
-    return expand(load(tmp_path, text), CHECKS, same_host=True).cases
+    return expand(load(tmp_path, text), CHECKS, HERE).cases
 
 
 def names(case: Entry, *arms: str) -> list[str]:
@@ -25,17 +31,18 @@ def text(entry: str = "check: stream", more: str = "") -> str:
 
 def test_arms_may_be_left_out_beside_factors(tmp_path: Path) -> None:
     campaign = load(tmp_path, text(more="factors: {rate: [0, 25%, full]}\n"))
-    assert expand(campaign, CHECKS, same_host=True).arms == ["off", "on", "spin", "aa"]
-    assert expand(campaign, CHECKS, same_host=False).arms == ["off", "on", "aa"]
+    assert expand(campaign, CHECKS, HERE).arms == ["off", "on", "spin", "aa"]
+    cluster = HERE.model_copy(update={"origins": Origins(policy="same_job")})
+    assert expand(campaign, CHECKS, cluster).arms == ["off", "on", "aa"]
     # Given ones stay.
     asked = load(tmp_path, text(more="arms: [off, on]\nfactors: {rate: [0, full]}\n"))
-    assert expand(asked, CHECKS, same_host=True).arms == ["off", "on"]
+    assert expand(asked, CHECKS, HERE).arms == ["off", "on"]
     assert standard_arms(same_host=True) == ["off", "on", "spin", "aa"]
 
 
 def test_a_campaign_without_factors_stays_as_it_is(tmp_path: Path) -> None:
     campaign = load(tmp_path, SMALL)
-    assert expand(campaign, CHECKS, same_host=True) is campaign
+    assert expand(campaign, CHECKS, HERE) == campaign
 
 
 def test_factors_of_the_table_and_of_the_check_change_within_a_block(tmp_path: Path) -> None:

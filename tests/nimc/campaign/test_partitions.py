@@ -15,16 +15,9 @@ from click.testing import CliRunner
 
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
-from nimc.campaign.cases import treatments
+from nimc.campaign.cases import Omitted, leave_out, omission_lines, treatments
 from nimc.campaign.plan import plan
-from nimc.campaign.prepare import (
-    Omitted,
-    leave_out,
-    omission_lines,
-    prepare,
-    time_limit_s,
-    use_slurm,
-)
+from nimc.campaign.prepare import prepare, time_limit_s, use_slurm
 from nimc.campaign.schema import Campaign
 from nimc.campaign.settings import target_partitions
 from nimc.cli.main import cli

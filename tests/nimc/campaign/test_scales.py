@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
+from nimc.campaign.cases import origins_taken
 from nimc.campaign.expected import scales
-from nimc.campaign.load import origins_taken
 from nimc.campaign.plan import plan
 from nimc.campaign.prepare import prepare
 from nimc.cli.plan import plan_command

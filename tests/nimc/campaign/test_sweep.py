@@ -15,7 +15,8 @@ from analysis.contention.predict import placements, predict
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
 from nimc.base.interrupts import Interrupts
-from nimc.campaign import sweep
+from nimc.campaign.cases import expand
+from nimc.campaign.checks import CheckVariables
 from nimc.campaign.plan import Site, plan
 from nimc.campaign.prepare import prepare
 from nimc.campaign.schema import Campaign
@@ -40,6 +41,10 @@ def machine(**facts: int) -> Machine:
     return Machine.model_validate({**SITE, "facts": {**SITE["facts"], **facts}})  # type: ignore[dict-item]
 
 
+def expanded(campaign: Campaign, machine: Machine) -> Campaign:
+    return expand(campaign, {"membench": CheckVariables(frozenset())}, machine)
+
+
 def campaign(**asked: str) -> Campaign:
     entry = {"check": "membench", "case": "s", "sweep": asked, "set": {"duration_s": 3}}
     return Campaign.model_validate(
@@ -48,7 +53,7 @@ def campaign(**asked: str) -> Campaign:
 
 
 def test_each_number_of_cores_on_both_calibrated_placements() -> None:
-    cases = sweep.expand(campaign(cores="all"), machine(cores=4)).cases
+    cases = expanded(campaign(cores="all"), machine(cores=4)).cases
     assert [case.name for case in cases] == ["s@n1-c0-m0", "s@n2-c0-m0", "s@n1-c1-m1", "s@n2-c1-m1"]
     assert cases[3].set == {"duration_s": 3, "cores": 2, "node": 1, "comm_node": 1}
 
@@ -64,7 +69,7 @@ def test_each_number_of_cores_on_both_calibrated_placements() -> None:
     ],
 )
 def test_placements(facts: dict[str, int], asked: str, expected: list[tuple[int, int]]) -> None:
-    cases = sweep.expand(campaign(placements=asked), machine(**facts)).cases
+    cases = expanded(campaign(placements=asked), machine(**facts)).cases
     found = [(case.set["node"], case.set["comm_node"]) for case in cases]
     assert list(dict.fromkeys(found)) == expected
 
@@ -74,13 +79,13 @@ def test_placements(facts: dict[str, int], asked: str, expected: list[tuple[int,
 )
 def test_doubled_numbers_of_cores_end_with_all(cores: int, expected: list[int]) -> None:
     asked = campaign(cores="doubled", placements="local")
-    cases = sweep.expand(asked, machine(cores=cores, sockets=1, numa_nodes=1)).cases
+    cases = expanded(asked, machine(cores=cores, sockets=1, numa_nodes=1)).cases
     assert [case.set["cores"] for case in cases] == expected
     assert not any(case.adaptive for case in cases)
 
 
 def test_a_plan_says_what_may_be_left_out() -> None:
-    asked = sweep.expand(campaign(), machine())
+    asked = expanded(campaign(), machine())
     planned = plan(asked, Site("occigen", Path("c.py"), Path("checks"), 1))
     least = {case.case: case.pairs_least for case in planned.cases}
     assert len(least) == 28
@@ -161,7 +166,7 @@ def _measure(run: Path, truth: Any, monkeypatch: pytest.MonkeyPatch) -> list[str
 
     monkeypatch.setattr(runner, "run_session", session)
     site = Site("occigen", Path("c.py"), Path("checks"), 1)
-    cases = sweep.expand(campaign(), machine())
+    cases = expanded(campaign(), machine())
     with Interrupts() as interrupts:
         assert CampaignRunner(cases, site, run, "reframe", 1, interrupts, display()).run_all() == []
     return asked

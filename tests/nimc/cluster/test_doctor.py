@@ -70,24 +70,12 @@ def ok(what, **changes):
     return Finding(what, **{"state": "ok", "detail": "", **changes})
 
 
-def workload(name, **changes):
-    return ok(name, kind="workload", **changes)
-
-
 def test_what_is_needed_and_missing_stands_in_the_way():
-    ready = [workload("stream"), ok("injector ucx", needed=True)]
+    ready = [ok("environments"), ok("injector ucx", needed=True)]
     assert doctor.obstacle(ready) == ""
     assert doctor.obstacle([*ready, ok("spack", state="missing")]) == ""
     assert doctor.obstacle([*ready, ok("cores", state="limited", needed=True)]) == ""
     assert doctor.obstacle([*ready, ok("cores", state="missing", needed=True)]) == "cores"
-
-
-def test_one_workload_of_two_is_enough_and_none_is_not():
-    lost = workload("lammps", state="missing")
-    assert doctor.obstacle([workload("stream"), lost]) == ""
-    assert doctor.obstacle([workload("stream", state="missing"), lost]) == "a workload"
-    # What it is called makes no workload of anything else.
-    assert doctor.obstacle([ok("workload manager"), lost]) == "a workload"
 
 
 def test_a_machine_of_this_checkout(root):
@@ -98,7 +86,7 @@ def test_a_machine_of_this_checkout(root):
     assert sorted(record) == ["findings", "host", "machine", "matrix", "verdict", "why"]
     for verbose in (False, True):
         assert max(map(len, text(diagnosis, verbose=verbose).splitlines())) <= 80
-    assert sorted(record["findings"][0]) == ["detail", "kind", "needed", "remedy", "state", "what"]
+    assert sorted(record["findings"][0]) == ["detail", "needed", "remedy", "state", "what"]
     assert record["host"]["threads"] == os.cpu_count()
     assert (record["verdict"] == "ready") == (record["why"] == "")
     assert record["why"] in " ".join(text(diagnosis, verbose=False).split())
@@ -110,7 +98,7 @@ def limited(what, detail):
 
 #: Three forms of a tool lack the same, of another one only some.
 SOME = doctor.Diagnosis(
-    *("box", True, ""),
+    *("box", ""),
     [
         ok("python", detail="3.11"),
         ok("tool papi:stalls", detail="ready"),

@@ -7,14 +7,15 @@ import time
 
 import pytest
 
-from nimc.machine.free_cpus import as_list, busy_cpus, left_free
+from nimc.base.kernel_text import as_list
+from nimc.machine.load import busy_cpus, left_free
 from tests.nimc.node.sysfs import write
 
 
 def thread(pid, tid, seconds, allowed):
     """The 14th and 15th field of stat are the times in user and system mode, in ticks."""
     ticks = int(seconds * os.sysconf("SC_CLK_TCK") / 2)
-    fields = ["R", *["0"] * 10, str(ticks), str(ticks), "0"]
+    fields = ["R", *["0"] * 10, str(ticks), str(ticks), *["0"] * 7]
     return {
         f"proc/{pid}/task/{tid}/stat": f"{tid} (x (1) y) {' '.join(fields)}",
         f"proc/{pid}/task/{tid}/status": f"Cpus_allowed:\tff\nCpus_allowed_list:\t{allowed}",

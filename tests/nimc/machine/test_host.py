@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 
+from nimc.base import kernel_text
 from nimc.machine import host
 from nimc.machine.host import Cache, Interface, NumaNode, interrupts_of_devices
 from tests.nimc.node.sysfs import big_host, write
@@ -102,7 +103,7 @@ def test_facts_go_through_json(big):
     ("text", "cpus"), [("0-3,8\n", [0, 1, 2, 3, 8]), ("5", [5]), ("", []), ("0,2-2", [0, 2])]
 )
 def test_lists_of_cpus(text, cpus):
-    assert host.cpu_list(text) == cpus
+    assert kernel_text.cpu_list(text) == cpus
 
 
 @pytest.mark.skipif(shutil.which("lscpu") is None, reason="lscpu (util-linux) is missing")

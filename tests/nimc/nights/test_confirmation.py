@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.nights.confirming import too_much
+from nimc.nights.measure import too_much
 from nimc.nights.summary import path_of, running, summary_text, write
 from tests.nimc.nights.conftest import Box
 

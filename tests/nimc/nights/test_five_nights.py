@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 
+from nimc.base.processes import end_with
 from nimc.nights.description import load as describe
 from nimc.nights.summary import Summary, load, machine_lock, path_of, running
-from nimc.run.session import end_with
 from tests.literal_docs import FOLDERS
 from tests.nimc.conftest import ROOT
 from tests.nimc.minicluster.real import ENV, Cluster

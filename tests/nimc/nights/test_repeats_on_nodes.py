@@ -12,9 +12,9 @@ from nimc.campaign.plan import plan
 from nimc.campaign.prepare import Request, prepare
 from nimc.cli.run import run_command as nimc_run
 from nimc.machine.slurm import job_options
-from nimc.nights import confirming, description
-from nimc.nights.confirming import NightRepeats
-from nimc.nights.measure import EndedRun, NightRuns
+from nimc.nights import description
+from nimc.nights import measure as measuring
+from nimc.nights.measure import EndedRun, NightRuns, NightSession
 from nimc.records.run import save_header
 from nimc.run.folder import new_header
 from tests.nimc.conftest import CAMPAIGN, SECOND
@@ -70,10 +70,10 @@ def asked_for(
         found.append(options)
         return EndedRun(3, said="no node")
 
-    monkeypatch.setattr(confirming, "measure", measure)
+    monkeypatch.setattr(measuring, "measure", measure)
     nightly = description.load(str(file))
     night = NightRuns.of(nightly.results, asked, plan(asked.campaign, asked.site), 0.0)
-    repeats = NightRepeats(
+    repeats = NightSession(
         nightly,
         night,
         slurm=asked.site.slurm,

@@ -13,7 +13,6 @@ import pytest
 
 from nimc.base.checkout import ROOT
 from nimc.base.errors import MachineError
-from nimc.campaign import sweep
 from nimc.campaign.cases import expand
 from nimc.campaign.checks import checks_in
 from nimc.campaign.load import load_campaign
@@ -154,8 +153,8 @@ def test_runs_that_began_before_there_were_factors_are_resumed(tmp_path, text, r
     path.write_text(text)
     machine = Machine.model_validate(SITE)
     checks = checks_in(ROOT / "reframe_tests")
-    loaded = expand(load_campaign(path, checks, machine), checks, same_host=False)
-    assert digest(sweep.expand(loaded, machine), machine, "n1") == recorded
+    loaded = expand(load_campaign(path, checks, machine), checks, machine)
+    assert digest(loaded, machine, "n1") == recorded
 
 
 @pytest.mark.parametrize(
@@ -236,8 +235,8 @@ def test_cases_between_the_ends_of_a_sweep_of_few_cores_are_optional(tmp_path):
     machine = Machine.model_validate(SITE)  # two cores a socket, one of them for the ends
     machine = machine.model_copy(update={"facts": machine.facts.model_copy(update={"cores": 8})})
     checks = checks_in(ROOT / "reframe_tests")
-    loaded = expand(load_campaign(path, checks, machine), checks, same_host=False)
-    asked = requirements_of(sweep.expand(loaded, machine), machine)
+    loaded = expand(load_campaign(path, checks, machine), checks, machine)
+    asked = requirements_of(loaded, machine)
     ends = {f"s@n{n}-c{node}-m{node}" for n in (1, 4) for node in (0, 1)}
     assert ends < set(asked.cases)
     assert set(asked.optional) == set(asked.cases) - ends

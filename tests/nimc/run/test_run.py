@@ -125,16 +125,6 @@ def test_precision_is_asked_of_every_effect(nimc: Nimc) -> None:
     assert {row["pairs"] for row in json.loads(out)["results"]} == {8}
 
 
-def test_a_run_that_began_before_headers_had_a_seed_goes_on_with_the_campaigns(nimc: Nimc) -> None:
-    assert nimc.run(fake="torn")[0] == 3
-    file = nimc.the_run() / "run.json"
-    file.write_text(json.dumps(nimc.header() | {"seed": None}))
-    assert nimc.run()[0] == 0
-    later = {sample["seed"] for sample in nimc.samples("stream") if sample["block"] == 1}
-    assert later == {1}  # the campaign names none
-    assert nimc.header()["seed"] is None
-
-
 def test_a_complete_run_is_not_added_to(nimc: Nimc) -> None:
     assert nimc.run(fake="child")[0] == 0
     assert children_of_nobody(nimc) == []  # a process left by a session ends before the next

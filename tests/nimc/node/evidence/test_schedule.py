@@ -1,9 +1,12 @@
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from nimc.base.clock import Offset
-from nimc.node.short_writes.evidence import Allowed, Audit, Done, audit
+from nimc.node.short_writes.evidence import Allowed, Done
+from nimc.node.short_writes.evidence import audit as audited
 from nimc.records.timetable import Origin, Timetable, plan
 
 ZERO_S = 1_000.0
@@ -20,7 +23,13 @@ def as_planned(timetable: Timetable = PLAN) -> list[Done]:
     ]
 
 
-def held(done: list[Done], offsets: dict[str, Offset] | None = None) -> Audit:
+def audit(*given: Any) -> SimpleNamespace:
+    """The record and the reason, in one."""
+    record, reason = audited(*given)
+    return SimpleNamespace(**vars(record), reason=reason)
+
+
+def held(done: list[Done], offsets: dict[str, Offset] | None = None) -> SimpleNamespace:
     return audit(PLAN, done, ZERO_S, RUN, offsets or {}, ALLOWED)
 
 
