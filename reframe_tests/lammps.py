@@ -41,7 +41,7 @@ class lammps(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
         self.executable_opts += ["-var", "steps", str(self.steps)]
 
 
-short_form(lammps, "quick", steps=400)
+short_form(lammps, "quick", steps=210)
 
 
 # Loop time, proved by the thermodynamic state.

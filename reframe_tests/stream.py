@@ -95,7 +95,7 @@ class stream(rfm.RegressionTest, CompiledMixin, NimcMixin):
         self.env_vars["STREAM_ITERATIONS"] = self.iterations
 
 
-short_form(stream, "quick", iterations=35, array_most="128MiB")
+short_form(stream, "quick", iterations=25, array_most="128MiB")
 
 
 # Triad bandwidth from the average time, as in Groves, Grant and Arnold (2016, IV).

@@ -1,9 +1,9 @@
 """How long a run must be for the writers' rows to show what happened in it. Pure but for the file.
 
-A writer reports a row a second, or less often. A run that is shorter than a few of them is mostly
-seen in rows that it shares with the time before and after it. So a block's runs are made longer
-until that many rows fit into its last warm-up: doubled, so that the blocks and nights of a case
-mostly come to the same length.
+A writer reports a row a second, or less often. A run that is shorter than two of them may have no
+row of its own: it shares each with the time before or after it. So a block's runs are made longer
+until two rows fit into its last warm-up: doubled, so that the blocks and nights of a case mostly
+come to the same length.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nimc.base.files import replace_text
 from nimc.node.evidence.rates import Seen
 
 #: Rows of a writer that must fit into a run.
-LEAST_ROWS = 3
+LEAST_ROWS = 2
 #: The lengths that a check plans: 2, 4, ... times its own.
 MOST_DOUBLINGS = 6
 TIMES = [2**each for each in range(1, MOST_DOUBLINGS + 1)]

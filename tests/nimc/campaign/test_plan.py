@@ -108,11 +108,11 @@ def test_the_plan_says_which_runs_are_made_longer(tmp_path: Path) -> None:
     path.write_text(SHORT.format(hpccg="3s"))
     shown = CliRunner().invoke(plan_command, [str(path), "--machine", "localhost"])
     text = " ".join(shown.output.split())
-    for fact in ("stream by iterations", "cannot be lengthened: hpccg", "stream, from 1 to 4 s"):
+    for fact in ("stream by iterations", "cannot be lengthened: hpccg", "stream, from 1 to 2 s"):
         assert fact in text
     stream, hpccg = prepare(path, "localhost").plan().cases
-    # 8 s a block; a warm-up and 6 pairs of two runs, of 4 s for STREAM, with 0.7 s before each.
-    assert stream.duration_least_s == pytest.approx(8 + 13 * 4.7)
+    # 8 s a block; a warm-up and 6 pairs of two runs, of 2 s for STREAM, with 0.7 s before each.
+    assert stream.duration_least_s == pytest.approx(8 + 13 * 2.7)
     assert hpccg.duration_least_s == pytest.approx(8 + 13 * 3.7)
 
 
@@ -125,8 +125,8 @@ def test_runs_without_continuous_writers_may_be_short(tmp_path: Path) -> None:
 
 def test_a_check_that_cannot_be_lengthened_is_refused_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
-    path.write_text(SHORT.format(hpccg="2s"))
-    with pytest.raises(InputError, match=r"c\.yaml:6: workloads\[1\]\.expect: 2 s found; .*hpccg"):
+    path.write_text(SHORT.format(hpccg="1.9s"))
+    with pytest.raises(InputError, match=r"c\.yaml:6: workloads\[1\]\.expect: 1\.9 s found; .*hpccg"):
         prepare(path, "localhost")
 
 

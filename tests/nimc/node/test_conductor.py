@@ -89,29 +89,29 @@ def test_a_block_continues_the_order_of_the_one_before(block):
 
 def longer(plan, name):
     """The treatments of a plan, whose runs sleep for 2, 4, ... s instead of one second."""
-    starts = [Start(["sh", "-c", f"sleep {2**n}; cat '{MELT}'"]) for n in range(7)]
+    starts = [Start(["sh", "-c", f"sleep {1.3 * 2**n}; cat '{MELT}'"]) for n in range(7)]
     return [replace(each, start=starts[0], longer=starts[1:] if name else []) for each in plan]
 
 
 @needs_ucx
 @pytest.mark.slow
-def test_runs_are_made_longer_until_three_rows_fit(block):
+def test_runs_are_made_longer_until_two_rows_fit(block):
     arms = longer(treatments(["off", "on"], [], {"message_b": 1 << 20}), "sleep")
     run = block(treatments=arms, warmups=1, lengthened_by="sleep")
     assert run.finish() == 0, run.err
     found = [(each["pair"], each["arm"], each["elapsed_s"]) for each in run.samples()]
-    # By hand: rows come every second, and 1 s must be doubled twice to reach 3 s.
+    # By hand: rows come every second, and 1.3 s must be doubled once to reach 2 s.
     assert [each[0] for each in found] == [-1, -2, 0, 0]
-    assert 1.0 < found[0][2] < 3.0
-    assert all(4.0 < elapsed_s < 6.0 for _, _, elapsed_s in found[1:])
+    assert 1.3 < found[0][2] < 2.0
+    assert all(2.6 < elapsed_s < 5.2 for _, _, elapsed_s in found[1:])
     (on,) = (each for each in run.samples() if each["arm"] == "on")
     assert on["outcome"] == "kept"
-    assert any("sleep times 4" in note for note in on["notes"])
+    assert any("sleep times 2" in note for note in on["notes"])
     assert run.samples()[0]["notes"] == [each for each in on["notes"] if "lengthened" not in each]
     # The case's next block begins with that length, whatever its own warm-up would have been.
     again = block(treatments=arms, warmups=1, lengthened_by="sleep", block=1)
     assert again.finish() == 0, again.err
-    assert [each["elapsed_s"] > 4.0 for each in again.samples()[4:]] == [True] * 3
+    assert [each["elapsed_s"] > 2.6 for each in again.samples()[4:]] == [True] * 3
 
 
 @needs_ucx
@@ -123,7 +123,7 @@ def test_a_check_that_cannot_be_lengthened_is_refused_before_it_runs(block):
     assert [each["pair"] for each in run.samples()] == [-1]
     assert run.state()["state"] == "run_too_short"
     assert re.fullmatch(
-        r"a run takes 1(\.\d)? s, and 3 rows of the writers (3|3\.\d) s; .*",
+        r"a run takes 1\.\d s, and 2 rows of the writers (2|2\.\d) s; .*",
         run.state()["reason"],
     )
 

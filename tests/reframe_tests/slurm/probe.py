@@ -24,7 +24,7 @@ class probe(rfm.RunOnlyRegressionTest, NimcMixin):
     retries = 1
     foreign_cpus = steal_share = frequency_drop = None
 
-    #: What the application does before it prints: long enough for three rows of a writer.
+    #: What the application does before it prints: long enough for two rows of a writer.
     script = variable(str, value="sleep 4")
 
     def lay_out(self):
