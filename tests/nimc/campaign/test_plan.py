@@ -126,7 +126,9 @@ def test_runs_without_continuous_writers_may_be_short(tmp_path: Path) -> None:
 def test_a_check_that_cannot_be_lengthened_is_refused_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(SHORT.format(hpccg="1.9s"))
-    with pytest.raises(InputError, match=r"c\.yaml:6: workloads\[1\]\.expect: 1\.9 s found; .*hpccg"):
+    with pytest.raises(
+        InputError, match=r"c\.yaml:6: workloads\[1\]\.expect: 1\.9 s found; .*hpccg"
+    ):
         prepare(path, "localhost")
 
 
