@@ -41,6 +41,7 @@ from analysis.statistics.means import mean, middle
 from analysis.statistics.tails import hits, slowest_tenth
 from nimc.base.groups import grouped
 from nimc.records.arms import Role, arm_of, parts_of
+from nimc.records.notes import Note
 from nimc.records.run import MARGIN, RunHeader
 from nimc.records.sample import Better, Level
 
@@ -241,14 +242,30 @@ def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRul
     )
     of = dict(zip(found, seen, strict=True))
     return [
-        replace(
-            _row(case, each, requested, of.get((case.name, each.arm))),
-            evidence=found[case.name, each.arm][1] if (case.name, each.arm) in found else None,
-            family=family if each.role == "effect" else 1,
-            **ends_as_fields("mean_family", e_values.mean_ratio(each.log_times, family)),
+        _with_evidence(
+            replace(
+                _row(case, each, requested, of.get((case.name, each.arm))),
+                evidence=found[case.name, each.arm][1] if (case.name, each.arm) in found else None,
+                family=family if each.role == "effect" else 1,
+                **ends_as_fields("mean_family", e_values.mean_ratio(each.log_times, family)),
+            )
         )
         for case, each in rows
     ]
+
+
+def _with_evidence(row: Result) -> Result:
+    """The row with a note where its own interval shows what all effects together do not yet."""
+    if row.verdict is not Verdict.INCONCLUSIVE or row.evidence is None or row.effect is None:
+        return row
+    kind = "slower" if row.effect.low > 1 else "faster" if row.effect.high < 1 else None
+    if kind is None:
+        return row
+    needed = row.family / LEVELS[kind]
+    more = e_values.pairs_until(needed, getattr(row.evidence, kind), row.pairs)
+    if more is None:
+        return row
+    return replace(row, notes=[*row.notes, Note.EVIDENCE(family=row.family, pairs=more)])
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ that the mean is less than 2 % larger takes more than a hundred pairs of which n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -53,6 +54,16 @@ _HALVINGS, _WIDEST = 40, 5.0
 _LEAST_COST = 0.01
 #: Largest logarithm of an e-value; JSON has no infinity.
 _MOST_LOG = 690.0
+
+
+def pairs_until(needed: float, found: float, pairs: int) -> int | None:
+    """More pairs until evidence that grew to `found` in `pairs` is `needed`, if it grows as before.
+
+    None if it has not grown, or is there.
+    """
+    if found <= 1 or found >= needed:
+        return None
+    return math.ceil(pairs * math.log(needed / found) / math.log(found))
 
 
 def longer(log_times: Values, ratio: float = 1.0) -> float:

@@ -92,6 +92,11 @@ class Note(Enum):
         " {precision:.1%} was requested",
         "measure more pairs",
     )
+    EVIDENCE = (
+        "the interval of this row alone excludes 1; the evidence over all {family} effects is short"
+        " of a verdict by about {pairs} pairs",
+        "raise `pairs.cap`, or ask for fewer effects in one campaign",
+    )
     FIRST_ATTEMPTS = (
         "warning: with the first attempt of every run, accepted or rejected, the {name} is"
         " {first:.4g} instead of {used:.4g}, which differs by more than half the interval's width",

@@ -41,6 +41,22 @@ def _by_hand() -> list[Sample]:
     ]
 
 
+def test_an_effect_that_needs_more_pairs_for_its_family_says_how_many(tmp_path: Path) -> None:
+    """Of ten effects asked for, six pairs of a clear one decide nothing; as many as said do."""
+    rule = StoppingRule(family=10)
+    clear = replace(STREAM, noise=0.002)
+    on = results(_frame(tmp_path / "six", samples(clear, pairs=6)), rule)[0]
+    assert on.verdict == "inconclusive"
+    (note,) = (each for each in on.notes if "evidence over all 10 effects" in each)
+    more = int(note.rpartition("about ")[2].split()[0])
+    assert 1 <= more <= 6
+    enough = results(_frame(tmp_path / "more", samples(clear, pairs=6 + more)), rule)[0]
+    assert enough.verdict != "inconclusive"
+    assert not any("evidence" in each for each in enough.notes)
+    alone = results(_frame(tmp_path / "alone", samples(clear, pairs=6)), StoppingRule())[0]
+    assert alone.verdict != "inconclusive"
+
+
 def test_six_pairs_by_hand(tmp_path: Path) -> None:
     on, spin, aa = results(_frame(tmp_path, _by_hand()))
     assert [row.arm for row in (on, spin, aa)] == ["on", "spin", "aa"]

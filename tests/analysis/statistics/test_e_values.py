@@ -13,6 +13,7 @@ from analysis.statistics.e_values import (
     mean_shorter,
     over_family,
     pairs_to_bound,
+    pairs_until,
     shorter,
     signs,
 )
@@ -23,6 +24,16 @@ def test_bets_on_signs_are_fair() -> None:
     sizes = np.array([0.3, 0.01, 0.2, 0.05, 2.0])
     every = np.array(list(product([-1, 1], repeat=5))) * sizes
     assert signs(every).mean(axis=0) == pytest.approx(np.ones(5))
+
+
+@pytest.mark.parametrize(
+    ("needed", "found", "more"),
+    [(32.0, 4.0, 3), (33.0, 4.0, 4), (4.0, 4.0, None), (32.0, 1.0, None), (32.0, 0.2, None)],
+)
+def test_evidence_that_doubles_with_each_of_two_pairs(
+    needed: float, found: float, more: int | None
+) -> None:
+    assert pairs_until(needed, found, 2) == more
 
 
 def test_bets_on_the_mean_are_fair() -> None:
