@@ -124,8 +124,13 @@ def _recommended(advice: Advice) -> str:
     parts = []
     if advice.best:
         parts.append(f"Recommended: {_some([_of_best(each) for each in advice.best])}")
-    if share := [_from_share(row) for row in rows if row.better and not row.recommended]:
-        parts.append(f"Worth its price if traffic takes enough of the time: {_some(share)}")
+    if share := [
+        f"{named(row.effect)}, {_break_even(row)}"
+        for row in rows
+        if row.better and not row.recommended
+    ]:
+        stated = "Worth its price where traffic takes enough of the time (--traffic-share)"
+        parts.append(f"{stated}: {_some(share)}")
     if not parts:
         parts.append("No remedy is recommended")
     return f"{'. '.join([*parts, *_not_recommended(rows)])}."
@@ -148,10 +153,6 @@ def _not_recommended(rows: Sequence[RemedyAdvice]) -> Iterator[str]:
 def _some(names: Sequence[str]) -> str:
     more = len(names) - _MOST
     return "; ".join(names[:_MOST]) + (f"; and {more} more" if more > 0 else "")
-
-
-def _from_share(row: RemedyAdvice) -> str:
-    return f"{named(row.effect)} {_break_even(row)} (--traffic-share)"
 
 
 def _break_even(row: RemedyAdvice) -> str:

@@ -87,7 +87,7 @@ def test_without_a_share_of_traffic_the_break_even_is_all_that_is_said(tmp_path:
     assert not found.best
     lost, recommended, _ = sentences(found)
     assert lost.startswith("With traffic all the time, as in the runs, on (7.")
-    assert "reserved_cores=1 for lammps under on from 16 % [" in recommended
+    assert "reserved_cores=1 for lammps under on, from 16 % [" in recommended
 
 
 def test_one_allocation_recommends_nothing_and_asks_for_two_more(tmp_path: Path) -> None:
