@@ -44,7 +44,7 @@ def test_latency_under_sanitizers(membench_sanitized, size):
 
 def test_a_load_runs_on_all_other_cores(membench):
     first, second = two_cpus()
-    words = ("--cpus", f"{second},{first}", "--load", "nt_write", "-s", "1MiB", "-d", 1.5)
+    words = ("--cpus", f"{second},{first}", "--load", "nt_write", "-s", "1MiB", "-d", 5)
     got = document(run(membench, "latency", *words, "-j", "-"))
     assert [core["cpu"] for core in got["cores"]] == [second, first]
     assert got["load"]["kernel"] == "nt_write"

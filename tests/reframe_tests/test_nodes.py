@@ -21,7 +21,7 @@ LAID_OUT = {
 def test_ranks_and_threads_on_eight_nodes(tmp_path, check, per):
     ranks, threads, options = LAID_OUT[check, per]
     settings = {"nodes": 8, "rank_per": per, "factors": "{mpi_rail: [nic1]}"}
-    words = ("--system=example_slurm", "--dry-run")
+    words = ("--system=example_slurm", "-p", "spack", "--dry-run")
     reframe(tmp_path, "example_slurm", check, *words, settings=settings)
     plan = plan_of(tmp_path, "*")
     assert plan["rails"] == ["mlx5_0", "mlx5_1"]
