@@ -120,7 +120,7 @@ def _text(
         if not always:
             parts.append(f"\n# {case.case}: only if models of the other cases disagree")
         elif more := len(case.blocks) - len(always):
-            parts.append(f"# and up to {more} more, until the interval is narrow enough")
+            parts.append(f"# and up to {more} more, until the case is decided")
     return "\n".join(parts)
 
 

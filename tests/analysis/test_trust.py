@@ -15,7 +15,15 @@ from analysis.history.retention import inventory
 from analysis.history.store import add_run, read_entries
 from nimc.base import files
 from nimc.base.errors import InputError
-from nimc.base.files import distrust, make_folder, named_output, replace, replace_text, require_own
+from nimc.base.files import (
+    distrust,
+    make_folder,
+    named_output,
+    replace,
+    replace_text,
+    require_output,
+    require_own,
+)
 from nimc.cli import main
 from nimc.machine.site import trusted_groups
 from nimc.records.run_folder import distrust_run
@@ -190,6 +198,20 @@ def test_a_link_is_not_followed(tmp_path: Path, target: str) -> None:
         replace_text(tmp_path / "link", "x")
     assert (tmp_path / "victim").read_text() == "mine"
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_what_will_be_written_later_is_looked_at_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its whole path: the working folder has a file of that name."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "link").write_text("mine")
+    (tmp_path / "link").symlink_to("nowhere")
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(InputError, match="link: is a symbolic link"):
+        require_output(tmp_path / "link")
+    require_output(tmp_path / "here" / "link")
+    require_output(tmp_path / "new")
 
 
 def test_a_folder_that_is_a_link(tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def test_the_baseline_comes_first() -> None:
         (SLOW, NOTHING, SLOW, "inconclusive"),  # the interval alone is not enough
         (_interval(1.01, 1.04), SLOWER, SLOW, "inconclusive"),  # its estimate is not above 1.03
         (_interval(0.999, 1.08), SLOWER, SLOW, "inconclusive"),
+        (_interval(1.0, 1.08), SLOWER, SLOW, "inconclusive"),  # it holds 1
         (SLOW, SLOWER, FAST, "inconclusive"),  # the mean says otherwise
         (SAME, replace(NONE, mean_slower=True), SLOW, "sometimes slower"),
         (SLOW, replace(SLOWER, mean_slower=True), SLOW, "memory contention"),

@@ -77,6 +77,13 @@ def test_times_are_means_of_the_first_ten(tmp_path: Path) -> None:
     assert view.applications[2].published.slowdown == pytest.approx(372.04 / 177.21)
 
 
+def test_the_dots_of_figure_3_are_the_pairs_of_their_own_arm(tmp_path: Path) -> None:
+    """Of `on`: each takes twice as long as `off` of its pair; of `aa`: just as long."""
+    (line,) = view_of(tmp_path, runs("lammps", OFF_S[:6], ON_S[:6])).applications[2].measured
+    by_hand = [20 / 10, 24 / 12, 22 / 11, 21 / 10, 23 / 12, 22 / 11]
+    assert line.ratios == pytest.approx(by_hand)
+
+
 def test_rates_are_harmonic_means(tmp_path: Path) -> None:
     view = view_of(tmp_path, runs("stream", OFF_B_S, ON_B_S, "B/s"))
     (line,) = view.stream.measured

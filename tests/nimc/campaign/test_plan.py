@@ -132,6 +132,15 @@ def test_a_check_that_cannot_be_lengthened_is_refused_with_the_reason(tmp_path: 
         prepare(path, "localhost")
 
 
+def test_node_hours_of_a_case_as_they_are_shown(tmp_path: Path) -> None:
+    """Runs of an hour: 13 and their lead-ins, on one node of the host, take 13.0 hours."""
+    path = tmp_path / "c.yaml"
+    path.write_text(SHORT.format(hpccg="1h"))
+    shown = CliRunner().invoke(plan_command, [str(path), "--machine", "localhost"])
+    row = next(line for line in shown.output.splitlines() if line.startswith("hpccg "))
+    assert float(row.split()[-1]) == pytest.approx(13, abs=0.01)
+
+
 def test_nodes_and_hours() -> None:
     planned = plan(campaign(floor=6, cap=12, precision=0.5), SITE)
     (case,) = planned.cases

@@ -161,8 +161,9 @@ def test_numa_nodes_of_memory_alone_do_not_count(tmp_path, monkeypatch):
 
 def test_a_host_of_one_core_is_refused(monkeypatch):
     monkeypatch.setattr(site.host, "detect", lambda: type("H", (), {"usable_cores": [3]}))
-    with pytest.raises(InputError, match=r"1 of 1 usable cores leave none"):
-        site.load("localhost").split_cpus()
+    for reserved, field in ((None, r"origins\.cores"), (1, "reserved_cores")):
+        with pytest.raises(InputError, match=rf"yaml: {field}: 1 of 1 usable cores leave none"):
+            site.load("localhost").split_cpus(reserved)
 
 
 def test_only_numa_nodes_of_the_machine_are_taken(tmp_path):

@@ -18,7 +18,7 @@ from nimc.campaign.checks import checks_in
 from nimc.campaign.load import load_campaign
 from nimc.campaign.prepare import Request, prepare
 from nimc.machine.site import Machine
-from nimc.records.run import RunHeader
+from nimc.records.run import RunHeader, plain_name
 from nimc.run.folder import digest, foreign_runs, new_header, open_run, requirements_of
 
 
@@ -45,6 +45,13 @@ def make(results: Path, header: RunHeader) -> Path:
         (folder.path / "samples").mkdir()
         (folder.path / "samples/lammps.jsonl").touch()
     return folder.path
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\n", "a\u202eb", "a\u2028"])
+def test_a_name_that_could_name_another_file_or_not_be_printed_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="allowed: plain names"):
+        plain_name(name)
+    assert plain_name("a b-1.ü") == "a b-1.ü"
 
 
 def test_ones_own_run_is_resumed(tmp_path: Path, header: RunHeader) -> None:
