@@ -70,7 +70,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Case:
-    """One workload with its settings, measured until its interval is narrow enough."""
+    """One workload with its settings, measured until it is decided."""
 
     case: str
     workload: str
