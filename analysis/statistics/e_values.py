@@ -59,9 +59,9 @@ _MOST_LOG = 690.0
 def pairs_until(needed: float, found: float, pairs: int) -> int | None:
     """More pairs until evidence that grew to `found` in `pairs` is `needed`, if it grows as before.
 
-    None if it has not grown, or is there.
+    None if it has not grown, or is there, or is no number, as of figures beyond all.
     """
-    if found <= 1 or found >= needed:
+    if not 1 < found < needed:
         return None
     return math.ceil(pairs * math.log(needed / found) / math.log(found))
 

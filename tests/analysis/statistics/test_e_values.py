@@ -1,7 +1,7 @@
 """E-values: fair bets by enumeration, and bounds worked out by hand."""
 
 from itertools import combinations, product
-from math import exp, log
+from math import exp, log, nan
 
 import numpy as np
 import pytest
@@ -28,7 +28,14 @@ def test_bets_on_signs_are_fair() -> None:
 
 @pytest.mark.parametrize(
     ("needed", "found", "more"),
-    [(32.0, 4.0, 3), (33.0, 4.0, 4), (4.0, 4.0, None), (32.0, 1.0, None), (32.0, 0.2, None)],
+    [
+        (32.0, 4.0, 3),
+        (33.0, 4.0, 4),
+        (4.0, 4.0, None),
+        (32.0, 1.0, None),
+        (32.0, 0.2, None),
+        (32.0, nan, None),
+    ],
 )
 def test_evidence_that_doubles_with_each_of_two_pairs(
     needed: float, found: float, more: int | None
