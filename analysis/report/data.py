@@ -76,14 +76,25 @@ class RunData:
     #: SHA-256 -> content of the file in `provenance/`.
     provenance: dict[str, Any]
     integrity: Integrity
-    #: Runs of the same campaign and machine beside it, started before.
-    earlier: int
 
     def emulated(self, cases: Collection[str] | None = None) -> list[str]:
         """Caveats of the transports of all writers, or of those in `cases`; none for hardware."""
         if cases is None:
             return emulated(self.samples)
         return emulated(self.samples.filter(pl.col("case").cast(pl.String).is_in(list(cases))))
+
+    def earlier(self) -> int:
+        """Runs of the same campaign on the same machine beside it that started before.
+
+        Reads the headers of all runs in its folder; those that cannot be read do not count.
+        """
+        found = 0
+        with suppress(InputError, OSError):
+            for other in run_folders(self.path.absolute().parent):
+                with suppress(InputError, OSError):
+                    own, beside = self.header, load_header(other)
+                    found += beside.digest == own.digest and beside.started_s < own.started_s
+        return found
 
     def document(self) -> dict[str, Any]:
         """The run's results as every command prints them with `--json`.
@@ -100,16 +111,6 @@ class RunData:
             "integrity_faults": self.integrity.faults,
             "order_effects": [asdict(each) for each in self.order],
         }
-
-
-def earlier_runs(path: Path, header: RunHeader) -> int:
-    """Runs of the same campaign on the same machine in the same folder that started before."""
-    found = 0
-    for other in run_folders(path.absolute().parent):
-        with suppress(InputError, OSError):
-            beside = load_header(other)
-            found += beside.digest == header.digest and beside.started_s < header.started_s
-    return found
 
 
 def all_rows(
@@ -150,5 +151,4 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
         torn=read.torn,
         provenance=provenance.records,
         integrity=integrity,
-        earlier=earlier_runs(path, header),
     )

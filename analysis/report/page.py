@@ -59,7 +59,7 @@ def summary(run: RunData) -> list[str]:
     if run.samples.is_empty():
         return ["Nothing was measured: the run has no samples."]
     effects = [row for row in run.results if row.role == "effect"]
-    return [_measured(run.header, run.samples, run.earlier), _lost(effects), _next(effects)]
+    return [_measured(run.header, run.samples, run.earlier()), _lost(effects), _next(effects)]
 
 
 def _measured(header: RunHeader, samples: pl.DataFrame, earlier: int) -> str:

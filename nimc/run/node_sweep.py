@@ -19,6 +19,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from nimc.base.checkout import ROOT
 from nimc.base.files import replace_text, require_own
 from nimc.base.interrupts import Interrupts
 from nimc.base.json_limits import read_json, validated
@@ -130,11 +131,11 @@ class NodeSweeper:
 
     def _start(self, node: str) -> subprocess.Popen[bytes]:
         self.tell(f"{node}: starts" + (f"; log {self.folder / node}.log" if self.verbose else ""))
-        words = ["run", str(self.campaign_file), "--machine", self.sweep.machine]
-        words += ["--results", str(self.folder / node), "--nodelist", node]
+        words = ["run", str(self.campaign_file.absolute()), "--machine", self.sweep.machine]
+        words += ["--results", str(self.folder.absolute() / node), "--nodelist", node]
         words += ["--verbose"] if self.verbose else []
         with (self.folder / f"{node}.log").open("ab") as log:
-            return start([*NIMC, *words], log)
+            return start([*NIMC, *words], log, cwd=ROOT)
 
     def _ended(self, node: str, status: int) -> dict[str, str]:
         if finished_run(self.folder, node):

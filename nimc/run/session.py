@@ -72,9 +72,9 @@ def start(
     argv: Sequence[str],
     output: IO[bytes],
     *,
+    cwd: Path,
     errors: IO[bytes] | None = None,
     environment: Mapping[str, str] = os.environ,
-    cwd: Path | None = None,
     pass_fds: Collection[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a child that finds this checkout and ends with this process.

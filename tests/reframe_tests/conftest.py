@@ -1,5 +1,6 @@
 """membench, built once for the tests of a session."""
 
+import ctypes
 import shutil
 import subprocess
 from pathlib import Path
@@ -7,6 +8,14 @@ from pathlib import Path
 import pytest
 
 MEMBENCH = Path(__file__).parents[2] / "reframe_tests" / "src" / "membench"
+
+
+def library(folder: Path, name: str) -> ctypes.CDLL:
+    """A source of membench by itself, to call its functions."""
+    path = folder / f"{name}.so"
+    source = MEMBENCH / f"{name}.c"
+    subprocess.run(["cc", "-std=c11", "-shared", "-fPIC", source, "-o", path], check=True)
+    return ctypes.CDLL(str(path))
 
 
 def make(target: str, out: Path, source: Path = MEMBENCH, *settings: str) -> Path:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.reframe_tests.conftest import library
+
 THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 PR_SET_THP_DISABLE = 41
 
@@ -76,13 +78,10 @@ class Chain(ctypes.Structure):
 @pytest.mark.parametrize("line_b", [64, 128])
 def test_the_chain_visits_each_line_once_in_no_order(tmp_path, line_b):
     """Followed here, from its pointers."""
-    source = Path(__file__).parents[2] / "reframe_tests/src/membench/chain.c"
-    library = tmp_path / "chain.so"
-    subprocess.run(["cc", "-std=c11", "-shared", "-fPIC", source, "-o", library], check=True)
     lines, chain = 1000, Chain()
     memory = ctypes.create_string_buffer(lines * line_b)
     start = ctypes.addressof(memory)
-    make = ctypes.CDLL(str(library)).chain_make
+    make = library(tmp_path, "chain").chain_make
     make.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t)
     make.restype = ctypes.c_bool
     assert make(ctypes.byref(chain), start, len(memory), line_b)

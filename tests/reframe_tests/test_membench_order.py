@@ -5,11 +5,10 @@ membench's window in which all cores are busy, by hand.
 
 import ctypes
 import shutil
-import subprocess
 
 import pytest
 
-from tests.reframe_tests.conftest import MEMBENCH
+from tests.reframe_tests.conftest import library
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs cc")
 
@@ -26,11 +25,7 @@ class Place(ctypes.Structure):
 
 @pytest.fixture(scope="module")
 def order(tmp_path_factory):
-    library = tmp_path_factory.mktemp("order") / "order.so"
-    subprocess.run(
-        ["cc", "-std=c11", "-shared", "-fPIC", MEMBENCH / "order.c", "-o", library], check=True
-    )
-    function = ctypes.CDLL(str(library)).topology_sort
+    function = library(tmp_path_factory.mktemp("order"), "order").topology_sort
 
     def call(places, order):
         made = (Place * len(places))(*(Place(*each) for each in places))
@@ -75,11 +70,7 @@ class CoreResult(ctypes.Structure):
 
 @pytest.fixture(scope="module")
 def steady(tmp_path_factory):
-    library = tmp_path_factory.mktemp("steady") / "steady.so"
-    subprocess.run(
-        ["cc", "-std=c11", "-shared", "-fPIC", MEMBENCH / "steady.c", "-o", library], check=True
-    )
-    function = ctypes.CDLL(str(library)).steady_rates
+    function = library(tmp_path_factory.mktemp("steady"), "steady").steady_rates
     function.restype = ctypes.c_double
 
     def call(ends, bytes_each):

@@ -333,8 +333,10 @@ def test_runs_of_the_same_campaign_beside_it_are_counted(tmp_path: Path) -> None
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "run.json").write_text("{")
     run = load_run(tmp_path / "run", force=True)
-    assert run.earlier == 2
+    assert run.earlier() == 2
     assert "2 earlier runs of the same campaign" in summary(run)[0]
+    nowhere = replace(run, path=tmp_path / "gone" / "run")
+    assert nowhere.earlier() == 0
 
 
 def test_a_loss_is_in_node_hours_with_its_interval(summed: RunData) -> None:
