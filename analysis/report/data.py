@@ -18,7 +18,8 @@ from analysis.effects.estimate import Result, StoppingRule, results_of
 from analysis.effects.facts import note_provenance_changes
 from analysis.effects.reference import compare_with_references
 from analysis.samples.columns import read_run
-from analysis.samples.integrity import Integrity, check_run, read_provenance, refuse_faults
+from analysis.samples.integrity import Integrity, check_run, refuse_faults
+from analysis.samples.pairs import judged, pair_table
 from analysis.samples.pairs import judged, pair_table
 from nimc.base.errors import InputError
 from nimc.base.json_limits import read_json
