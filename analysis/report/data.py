@@ -134,7 +134,7 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
     read = read_run(path)
     counts = read_counts(path)
     provenance = read_provenance(path)
-    integrity = check_run(path, header, read, provenance)
+    integrity = check_run(path, header, read, provenance, counts)
     if not force:
         refuse_faults(integrity)
     samples = judged(read.frame)

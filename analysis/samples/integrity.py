@@ -10,7 +10,10 @@ from typing import Any
 
 import polars as pl
 
+from analysis.samples.asked import judge_asked
 from analysis.samples.columns import MOST, Samples, read_run
+from analysis.samples.contradictions import judge_contradictions
+from analysis.samples.counts import read_counts
 from analysis.samples.faults import Faults, Rows, Rule
 from analysis.samples.order import Treatments, judge_drawn, overlapping_blocks, rules_of_order
 from analysis.samples.provenance import Provenance, judge_provenance, read_provenance
@@ -326,8 +329,13 @@ class Integrity:
         return [self.headline, *self.faults] if self.count else []
 
 
-def check_run(run: Path, header: RunHeader, samples: Samples, records: Provenance) -> Integrity:
-    """Check what `run` holds, as read by `load_header`, `read_run` and `read_provenance`."""
+def check_run(
+    run: Path, header: RunHeader, samples: Samples, records: Provenance, counts: pl.DataFrame
+) -> Integrity:
+    """Check what `run` holds.
+
+    As read by `load_header`, `read_run`, `read_provenance` and `read_counts`.
+    """
     faults, notes = Faults(), []
     if run.resolve().name != header.run:
         notes.append(f"the folder {run.resolve().name} holds the run {header.run}")
@@ -343,12 +351,16 @@ def check_run(run: Path, header: RunHeader, samples: Samples, records: Provenanc
     overlapping_blocks(rows, faults)
     judge_cases(run, rows, header, of_case, faults)
     judge_provenance(run, rows, records, faults)
+    judge_contradictions(run, header, rows, samples, records, counts, faults)
+    workloads = frame.group_by(pl.col("case", "workload").cast(pl.String)).len()
+    judge_asked(run, header, workloads.drop("len").rows(), faults)
     return Integrity(run, faults.count, faults.listed(), notes)
 
 
 def require_sound(run: Path) -> None:
     """Raises InputError with a line for each fault of a stored run, if there are any."""
-    refuse_faults(check_run(run, load_header(run), read_run(run), read_provenance(run)))
+    records, counts = read_provenance(run), read_counts(run)
+    refuse_faults(check_run(run, load_header(run), read_run(run), records, counts))
 
 
 def refuse_faults(found: Integrity) -> None:

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, Field, TypeAdapter
+from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, field_validator
 
 from nimc.base.errors import InputError, show
 from nimc.base.files import replace_text
@@ -55,8 +55,27 @@ class HostFacts(BaseModel):
     numa_nodes: list[dict[str, Any]] = []
 
 
+class ProofFacts(BaseModel):
+    """How well writes must be proven there (`nimc.machine.site.Proof`)."""
+
+    min_share: Annotated[float, Field(gt=0, le=1)] | None = None
+    max_share: Annotated[float, Field(gt=1, lt=1e30)] | None = None
+    counter_share: Annotated[float, Field(gt=0, lt=1e30)] | None = None
+
+
+class OriginFacts(BaseModel):
+    """Where origins come from there."""
+
+    policy: str | None = None
+
+
 class SiteFacts(BaseModel):
     """A site file (`nimc.machine.site`)."""
+
+    name: str | None = None
+    origins: OriginFacts = OriginFacts()
+    proof: ProofFacts = ProofFacts()
+    caveats: list[str] = []
 
     #: Case -> figure of merit without writers, in SI units.
     references: dict[str, Annotated[float, Field(gt=1e-30, lt=1e30)]] | None = None
@@ -67,7 +86,12 @@ class HeaderFacts(BaseModel):
     """`RunHeader.facts`."""
 
     host: HostFacts = HostFacts()
-    site: SiteFacts | None = None
+    site: SiteFacts = SiteFacts()
+
+    @field_validator("site", mode="before")
+    @classmethod
+    def _none_is_unknown(cls, site: Any) -> Any:
+        return {} if site is None else site
 
 
 class NumaFacts(BaseModel):
@@ -85,6 +109,15 @@ _SCHEMAS = range(2, SCHEMA_VERSION + 1)
 
 #: Smallest relative effect of interest, unless a campaign states another.
 MARGIN = 0.02
+#: Fewest pairs of a case, unless a campaign states others.
+FLOOR = 10
+
+
+def most_pairs(floor: int, cap: int | None, precision: float | None) -> int:
+    """Pairs after which a case ends: as the campaign states, else by its other two."""
+    if cap is not None:
+        return cap
+    return floor if precision is None else 4 * floor
 
 
 Moment = Annotated[float, Field(ge=0, lt=1e11)]
@@ -104,6 +137,12 @@ class Requirements:
     retries: Annotated[int, Field(ge=0, le=100)]
     #: Cases that need not be measured: a sweep of few cores skips those on which its models agree.
     optional: list[str] = field(default_factory=list)
+    #: Cases and levels (`CASE FACTOR=LEVEL`) that the campaign names and that were left out: the
+    #: machine cannot run them, or the command named others (`--case`). None: earlier versions did
+    #: not record it.
+    left_out: list[str] | None = None
+    #: Names of the target nodes as the command gave them (`--nodelist`); None: Slurm chose.
+    nodelist: str | None = None
 
 
 @dataclass(frozen=True)
@@ -119,8 +158,8 @@ class RunHeader:
     finished_s: Moment | None
     #: SHA-256 of the resolved campaign and machine; a run resumes only if it is the same.
     digest: str
-    #: Text of the campaign file.
-    campaign_text: str
+    #: Text of the campaign file; those of this project have up to 5,000 characters.
+    campaign_text: Annotated[str, Field(max_length=1 << 20)]
     #: Pairs per case: minimum, maximum, and the target for the interval's relative half-width.
     pairs_floor: Pairs
     pairs_cap: Pairs
@@ -178,6 +217,11 @@ def load_header(run: Path) -> RunHeader:
         if broken:
             raise InputError(f"{path}: {rule}")
     return header
+
+
+def facts_of(header: RunHeader) -> HeaderFacts:
+    """What is computed with of its facts, which `load_header` has validated."""
+    return HeaderFacts.model_validate(header.facts)
 
 
 def save_header(run: Path, header: RunHeader) -> None:

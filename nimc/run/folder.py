@@ -237,7 +237,11 @@ def new_header(request: Request) -> RunHeader:
         versions=program.package_versions(_SOFTWARE),
         commit=commit(),
         margin=campaign.margin,
-        asked=requirements_of(campaign, request.machine),
+        asked=replace(
+            requirements_of(campaign, request.machine),
+            left_out=[*(each.what for each in request.absent), *request.unchosen],
+            nodelist=request.site.nodelist,
+        ),
     )
 
 
