@@ -1,25 +1,25 @@
-"""What `run.json` says was asked, against the text of the campaign that it keeps.
+"""What `run.json` says was asked, against the campaign's text and what its digest is of.
 
-All that follows from the text and the machine's file without the workloads' own code: numbers of
-pairs, margin, precision, what a run must fulfil, the cases and their arms.
+`resolved` has the cases of this machine and is hashed into `digest`, from which the seed and so the
+order of all runs follow. `campaign_text` has the entries that the cases were made of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, TypeAdapter
 
-from analysis.samples.faults import Faults
+from analysis.samples.faults import Faults, differing, named_level
 from analysis.samples.figures import WORKLOADS
 from nimc.base.errors import InputError, show
 from nimc.base.json_limits import validated
 from nimc.base.marked_yaml import parse
 from nimc.records.arms import parts_of, standard_arms
 from nimc.records.plan import Demand
-from nimc.records.run import FLOOR, MARGIN, HeaderFacts, RunHeader, facts_of, most_pairs
+from nimc.records.run import FLOOR, MARGIN, RunHeader, digest_of, facts_of, most_pairs
 
 
 class AskedPairs(BaseModel):
@@ -37,12 +37,20 @@ class AskedVerify(BaseModel):
     retries: int = Demand.retries
 
 
+class AskedInjector(BaseModel):
+    """Its writers; quantities are text."""
+
+    name: str = "auto"
+    message: Annotated[str, BeforeValidator(str)] = "auto"
+    rate: Annotated[str, BeforeValidator(str)] = "full"
+
+
 class AskedEntry(BaseModel):
     """A workload, with its cases."""
 
     check: str
     case: str | None = None
-    sweep: dict[str, Any] | None = None
+    set: dict[str, Any] = {}
     factors: dict[str, list[Any]] = {}
     exclude: list[Any] = []
     only: list[Any] = []
@@ -65,6 +73,8 @@ class AskedCampaign(BaseModel):
     pairs: AskedPairs = AskedPairs()
     verify: AskedVerify = AskedVerify()
     margin: float = MARGIN
+    seed: int = 1
+    injector: AskedInjector = AskedInjector()
 
     def entry_of(self, case: str) -> AskedEntry | None:
         """The entry that a case is of, `NAME` or `NAME@LEVELS`; the longest name that fits."""
@@ -75,6 +85,8 @@ class AskedCampaign(BaseModel):
 
 
 _CAMPAIGN = TypeAdapter(AskedCampaign)
+#: Field, value found, and what is allowed.
+Difference = tuple[str, Any, str]
 
 
 def judge_asked(
@@ -82,27 +94,29 @@ def judge_asked(
 ) -> None:
     """Add the faults of the header; `workloads`: cases, and the workloads of their samples."""
     path = run / "run.json"
-    at = Path(f"{path}: campaign_text")
+    found: list[Difference] = []
     try:
-        campaign = validated(_CAMPAIGN, parse(header.campaign_text, at).data, at)
+        at = Path(f"{path}: campaign_text")
+        asked = validated(_CAMPAIGN, parse(header.campaign_text, at).data, at)
+        found += _numbers(header, asked, "campaign_text")
+        found += _cases(header, asked)
+        found += _workloads(workloads, asked)
+        if header.resolved is not None:
+            at = Path(f"{path}: resolved.campaign")
+            resolved = validated(_CAMPAIGN, header.resolved.get("campaign"), at)
+            found += _numbers(header, resolved, "resolved")
+            found += _resolved(header, asked, resolved)
     except InputError as error:
         faults.add(str(error))
-        return
-    for name, value, allowed in (
-        *_numbers(header, facts_of(header), campaign),
-        *_cases(header, campaign),
-        *_workloads(workloads, campaign),
-    ):
-        faults.add(f"{path}: {name}: {show(value)} found; allowed: {allowed}, by campaign_text")
+    for name, value, allowed in found:
+        faults.add(f"{path}: {name}: {show(value)} found; allowed: {allowed}")
 
 
-def _numbers(
-    header: RunHeader, facts: HeaderFacts, campaign: AskedCampaign
-) -> Iterator[tuple[str, Any, Any]]:
-    """Field, value and what follows of the header's numbers and name."""
+def _numbers(header: RunHeader, campaign: AskedCampaign, by: str) -> Iterator[Difference]:
+    """Numbers and name of the header that are not those of a campaign."""
     pairs, verify, asked = campaign.pairs, campaign.verify, header.asked
     most = most_pairs(pairs.floor, pairs.cap, pairs.precision)
-    min_share = verify.min_share or facts.site.proof.min_share
+    min_share = verify.min_share or facts_of(header).site.proof.min_share or asked.min_share
     for name, value, expected in (
         ("campaign", header.campaign, campaign.name),
         ("margin", header.margin, campaign.margin),
@@ -110,64 +124,77 @@ def _numbers(
         ("pairs_cap", header.pairs_cap, most),
         ("precision", header.precision, pairs.precision),
         ("asked.retries", asked.retries, verify.retries),
-        ("asked.min_share", asked.min_share, min_share or asked.min_share),
+        ("asked.min_share", asked.min_share, min_share),
     ):
         if value != expected:
-            yield name, value, expected
+            yield name, value, f"{expected}, by {by}"
 
 
-def _cases(header: RunHeader, campaign: AskedCampaign) -> Iterator[tuple[str, Any, Any]]:
-    """Cases of no entry, entries without cases, and treatments of other arms or levels."""
-    left_out = header.asked.left_out
-    asked = header.asked.cases
-    of_entries = {case: campaign.entry_of(case) for case in asked}
-    for case, entry in of_entries.items():
-        name = f"asked.cases.{case}"
+def _cases(header: RunHeader, campaign: AskedCampaign) -> Iterator[Difference]:
+    """Cases of no entry of the campaign's text, and treatments of other arms or levels."""
+    for case, names in header.asked.cases.items():
+        entry = campaign.entry_of(case)
         if entry is None:
-            yield name, case, ", ".join(each.name for each in campaign.workloads)
-            continue
-        factors = {**campaign.factors, **entry.factors}
-        cells = [*campaign.exclude, *campaign.only, *entry.exclude, *entry.only]
-        plain = not factors and not cells
-        if case != entry.name and plain and entry.sweep is None:
-            yield name, case, entry.name
-        yield from _treatments(name, asked[case], _arms(header, campaign), factors, cells)
-    for entry in campaign.workloads if left_out is not None else ():
-        known = [*asked, *(text.split(" ")[0] for text in left_out or ())]
-        if all(campaign.entry_of(case) != entry for case in known):
-            yield "asked.cases", list(asked), f"one of {entry.name}"
-
-
-def _arms(header: RunHeader, campaign: AskedCampaign) -> list[str]:
-    same_host = facts_of(header).site.origins.policy == "same_host"
-    return campaign.arms or standard_arms(same_host=same_host)
+            known = ", ".join(each.name for each in campaign.workloads)
+            yield f"asked.cases.{case}", case, f"a case of {known}, by campaign_text"
+        else:
+            yield from _treatments(f"asked.cases.{case}", names, campaign, entry, header)
 
 
 def _treatments(
-    name: str, found: list[str], arms: list[str], factors: Mapping[str, list[Any]], cells: list[Any]
-) -> Iterator[tuple[str, Any, Any]]:
-    made = dict.fromkeys(parts_of(each)[0] for each in found)
-    if (not factors and not cells and found != arms) or (set(made) - set(arms)):
-        yield name, ", ".join(found), ", ".join(arms)
-    elif not cells and set(arms) - set(made):
-        yield name, ", ".join(made), ", ".join(arms)
+    name: str, found: list[str], campaign: AskedCampaign, entry: AskedEntry, header: RunHeader
+) -> Iterator[Difference]:
+    """Other treatments than the arms at levels of the factors; cells may leave some out."""
+    same_host = facts_of(header).site.origins.policy == "same_host"
+    arms = campaign.arms or standard_arms(same_host=same_host)
+    factors = {**campaign.factors, **entry.factors}
+    cells = [*campaign.exclude, *campaign.only, *entry.exclude, *entry.only]
+    made = list(dict.fromkeys(parts_of(each)[0] for each in found))
+    whole = made if factors else found
+    if set(made) - set(arms) or (not cells and whole != arms):
+        yield name, ", ".join(whole), ", ".join(arms)
     for each in found:
         for factor, level in parts_of(each)[1].items():
-            levels = [_text(level) for level in factors.get(factor, [])]
+            levels = [named_level(level) for level in factors.get(factor, [])]
             if level not in levels:
                 yield f"{name}: {factor}", level, ", ".join(levels) or "no such factor"
 
 
-def _text(level: Any) -> str:
-    """A level as it stands in the name of a treatment."""
-    return (str(level).lower() if isinstance(level, bool) else str(level)).replace("/", "_")
-
-
 def _workloads(
     workloads: Iterable[tuple[str, str]], campaign: AskedCampaign
-) -> Iterator[tuple[str, Any, Any]]:
+) -> Iterator[Difference]:
     """Samples of a case are of its entry's workload; checks of others may name one of these."""
     for case, workload in workloads:
         entry = campaign.entry_of(case)
         if entry and entry.check in WORKLOADS and workload != entry.check:
             yield f"workload of {case}", workload, entry.check
+
+
+def _resolved(
+    header: RunHeader, asked: AskedCampaign, resolved: AskedCampaign
+) -> Iterator[Difference]:
+    """What the digest is of has these cases, this text's settings and this machine."""
+    document = header.resolved or {}
+    if (digest := digest_of(document)) != header.digest:
+        yield "digest", header.digest, f"{digest}, of 'resolved'"
+    cases = [each.name for each in resolved.workloads]
+    if list(header.asked.cases) != cases:
+        yield "asked.cases", ", ".join(header.asked.cases), f"{', '.join(cases)}, by 'resolved'"
+    for entry in resolved.workloads:
+        name = f"asked.cases.{entry.name}"
+        names = header.asked.cases.get(entry.name, [])
+        yield from _treatments(name, names, resolved, entry, header) if names else ()
+        of = asked.entry_of(entry.name)
+        if of and of.check != entry.check:
+            yield f"{name}: check", of.check, f"{entry.check}, by 'resolved'"
+        for variable, value in of.set.items() if of else ():
+            if entry.set.get(variable) != value:
+                yield f"{name}: {variable}", value, f"{entry.set.get(variable)}, by 'resolved'"
+    for key in ("seed", "injector"):
+        if getattr(asked, key) != getattr(resolved, key):
+            yield f"campaign_text: {key}", getattr(asked, key), f"{getattr(resolved, key)}"
+    site = header.facts.get("site")
+    machine = document.get("machine")
+    if isinstance(site, dict) and isinstance(machine, dict):
+        for name, value, allowed in differing(site, machine):
+            yield f"facts.site.{name}", value, f"{allowed}, by 'resolved'"

@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from analysis.samples.columns import Samples
-from analysis.samples.faults import Faults, Rows, Rule
+from analysis.samples.faults import Faults, Rows, Rule, differing, named_level
 from analysis.samples.figures import judge_figures
 from analysis.samples.provenance import Provenance
 from analysis.samples.writer_rules import judge_writers
@@ -135,13 +134,8 @@ def _judge_levels(rows: Rows, faults: Faults) -> None:
         if "rate" in levels and arm_of(arm).role == "effect":
             named = {"rate": "full", **named}
         for factor, told in named.items() if levels else ():
-            if (found := _shown(levels.get(factor))) != told:
+            if (found := named_level(levels.get(factor))) != told:
                 rows.add(faults, row, f"factors.{factor}", repr(found), f"{told!r}, as in '{arm}'")
-
-
-def _shown(level: Any) -> str:
-    """A level as it stands in the name of a treatment."""
-    return (str(level).lower() if isinstance(level, bool) else str(level)).replace("/", "_")
 
 
 def _judge_hosts(rows: Rows, header: RunHeader, records: Provenance, faults: Faults) -> None:
@@ -210,29 +204,14 @@ def _judge_record(path: Path, record: Any, header: RunHeader, faults: Faults) ->
     host = _mapping(header.facts.get("host"))
     if (name := host.get("hostname")) in _nodes(found):
         expected["nodes"] = {name: {each: host[each] for each in _OF_HOST if each in host}}
-    differing = list(_differing(found, expected))
+    differences = list(differing(found, expected))
     if found.get("commit") == header.commit:
         # Another version of this project may know other fields of a machine's file.
         machine, site = _mapping(found.get("machine")), _mapping(header.facts.get("site"))
-        differing += _differing(machine, site, "machine.", whole=True) if machine and site else []
-    for field, value, allowed in differing:
+        differences += differing(machine, site, "machine.", whole=True) if machine and site else []
+    for field, value, allowed in differences:
         if field not in _OF_BLOCK:
             faults.add(f"{path}: {field}: {value!r} found; allowed: {allowed!r}, as in run.json")
-
-
-def _differing(
-    found: Mapping[str, Any], expected: Mapping[str, Any], within: str = "", *, whole: bool = False
-) -> Iterator[tuple[str, Any, Any]]:
-    """Field, value and expected value of all that both have and that is not the same.
-
-    If both are `whole`, also what only one of them has.
-    """
-    for name in expected.keys() | found.keys() if whole else expected.keys() & found.keys():
-        value, allowed = found.get(name), expected.get(name)
-        if isinstance(value, dict) and isinstance(allowed, dict):
-            yield from _differing(value, allowed, f"{within}{name}.", whole=whole)
-        elif value != allowed:
-            yield f"{within}{name}", value, allowed
 
 
 # Blocks, as their conductor told when it ended; and counts.

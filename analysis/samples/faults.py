@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -79,3 +79,26 @@ class Rows:
                 self.add(faults, row, rule.field, repr(value), rule.required)
             if len(found) > LISTED:
                 faults.add("", len(found) - LISTED)
+
+
+def named_level(level: Any) -> str:
+    """A level as it stands in the name of a treatment."""
+    return (str(level).lower() if isinstance(level, bool) else str(level)).replace("/", "_")
+
+
+def differing(
+    found: Mapping[str, Any], expected: Mapping[str, Any], within: str = "", *, whole: bool = False
+) -> Iterator[tuple[str, Any, Any]]:
+    """Field, value and expected value of all that both have and that is not the same.
+
+    If both are `whole`, also what only one of them has.
+    """
+    for name in expected.keys() | found.keys() if whole else expected.keys() & found.keys():
+        value, allowed = found.get(name), expected.get(name)
+        if isinstance(value, list) and isinstance(allowed, list) and len(value) == len(allowed):
+            both = ({str(at): one for at, one in enumerate(each)} for each in (value, allowed))
+            yield from differing(*both, f"{within}{name}.", whole=whole)
+        elif isinstance(value, dict) and isinstance(allowed, dict):
+            yield from differing(value, allowed, f"{within}{name}.", whole=whole)
+        elif value != allowed:
+            yield f"{within}{name}", value, allowed

@@ -79,8 +79,6 @@ class Request:
     campaign: Campaign
     #: What this machine cannot run.
     absent: list[Omitted]
-    #: Cases that were not chosen (`only`).
-    unchosen: list[str]
     #: The campaign file as it was read.
     text: str
     machine: Machine
@@ -136,9 +134,7 @@ def prepare(
     require_known_programs(described, checks)
     loaded = load_campaign(campaign_file, checks, described)
     campaign, absent = cases.leave_out(cases.expand(loaded, checks, described), described)
-    named = [case.name for case in campaign.cases]
     campaign = _chosen(campaign, only)
-    unchosen = [name for name in named if name not in {each.name for each in campaign.cases}]
     used = {name: checks[name] for name in sorted({each.check for each in campaign.cases})}
     settings = settings_of(config)
     targets = _targets(config, settings, described, used, root)
@@ -156,7 +152,7 @@ def prepare(
     )
     _check_nodelist(site, campaign, described)
     text = campaign_file.read_text(encoding="utf-8-sig")
-    return Request(campaign, absent, unchosen, text, described, site, settings, used)
+    return Request(campaign, absent, text, described, site, settings, used)
 
 
 def _chosen(campaign: Campaign, only: Sequence[str]) -> Campaign:

@@ -11,8 +11,10 @@ report/                  report.html and its data; can be rebuilt at any time
 
 from __future__ import annotations
 
+import hashlib
 import json
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -107,9 +109,9 @@ class NumaFacts(BaseModel):
 SCHEMA_VERSION = 3
 _SCHEMAS = range(2, SCHEMA_VERSION + 1)
 
-#: Smallest relative effect of interest, unless a campaign states another.
+#: Smallest relative effect of interest, and fewest pairs of a case, unless a campaign states
+#: others. Stored runs are checked with these: other defaults need another schema.
 MARGIN = 0.02
-#: Fewest pairs of a case, unless a campaign states others.
 FLOOR = 10
 
 
@@ -137,12 +139,6 @@ class Requirements:
     retries: Annotated[int, Field(ge=0, le=100)]
     #: Cases that need not be measured: a sweep of few cores skips those on which its models agree.
     optional: list[str] = field(default_factory=list)
-    #: Cases and levels (`CASE FACTOR=LEVEL`) that the campaign names and that were left out: the
-    #: machine cannot run them, or the command named others (`--case`). None: earlier versions did
-    #: not record it.
-    left_out: list[str] | None = None
-    #: Names of the target nodes as the command gave them (`--nodelist`); None: Slurm chose.
-    nodelist: str | None = None
 
 
 @dataclass(frozen=True)
@@ -175,6 +171,9 @@ class RunHeader:
     margin: Annotated[float, Field(gt=0, lt=1)] = MARGIN
     #: Seed of the order of runs (`nimc.records.order.run_seed`); None: the order is not checked.
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    #: What `digest` is of (`digest_of`): campaign and machine as resolved, without defaults. None:
+    #: earlier versions did not keep it.
+    resolved: dict[str, Any] | None = None
     schema: int = SCHEMA_VERSION
 
     def as_dict(self) -> dict[str, Any]:
@@ -217,6 +216,11 @@ def load_header(run: Path) -> RunHeader:
         if broken:
             raise InputError(f"{path}: {rule}")
     return header
+
+
+def digest_of(resolved: Mapping[str, Any]) -> str:
+    """SHA-256 of a document, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(resolved, sort_keys=True).encode()).hexdigest()
 
 
 def facts_of(header: RunHeader) -> HeaderFacts:

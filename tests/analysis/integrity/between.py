@@ -18,9 +18,9 @@ from nimc.base.marked_yaml import parse
 from nimc.campaign.schema import Campaign
 from nimc.machine.site import Machine
 from nimc.records.order import pair_order, run_seed
-from nimc.records.run import RunHeader, save_header
+from nimc.records.run import RunHeader, digest_of, save_header
 from nimc.records.sample import NodeConditions, Sample, WriterRecord
-from nimc.run.folder import digest, requirements_of
+from nimc.run.folder import requirements_of, resolved
 from tests.analysis.synthetic import STARTED_S
 
 TARGET, ORIGIN = "n1", "n2"
@@ -79,7 +79,8 @@ def _header(name: str) -> RunHeader:
     # As `cases.expand` leaves it: the factors are those of the cases.
     cases = [each.but({"factors": campaign.factors}) for each in campaign.workloads]
     expanded = campaign.model_copy(update={"workloads": cases, "factors": {}})
-    found = digest(expanded, _MACHINE, "login")
+    asked = resolved(expanded, _MACHINE, "login")
+    found = digest_of(asked)
     return RunHeader(
         run=name,
         campaign="between",
@@ -91,7 +92,8 @@ def _header(name: str) -> RunHeader:
         pairs_floor=6,
         pairs_cap=6,
         precision=None,
-        asked=replace(requirements_of(expanded, _MACHINE), left_out=[]),
+        asked=requirements_of(expanded, _MACHINE),
+        resolved=asked,
         facts={"host": {"hostname": "login"}, "site": _MACHINE.model_dump(mode="json")},
         versions={"nimc": "0"},
         commit=commit(),

@@ -1,4 +1,4 @@
-"""What is derived from `run.json` is what a new header says; an edit of either is told."""
+"""What a new header says was asked is no fault; an edit of any part of it is one."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +15,6 @@ from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
 from nimc.campaign.prepare import prepare
 from nimc.records.run import RunHeader
-from nimc.run.derived import derive
 from nimc.run.folder import new_header
 
 CAMPAIGNS = sorted(path.stem for path in (ROOT / "campaigns").glob("*.yaml"))
@@ -34,10 +33,10 @@ def quick() -> RunHeader:
 
 
 def faults_of(header: RunHeader) -> list[str]:
-    """What every command that reads the run finds, and what is derived."""
+    """What every command that reads the run finds."""
     faults = Faults()
     judge_asked(Path("r"), header, [], faults)
-    return [*faults.lines, *derive(header).contradicted]
+    return faults.lines
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -50,23 +49,20 @@ def test_every_campaign_of_the_project_is_derived_as_it_was_asked(
     except InputError:
         pytest.skip("this machine cannot run it")
     assert faults_of(header) == []
-    swept = "sweep:" in header.campaign_text
-    assert bool(derive(header).unproven) == swept
 
 
 def test_options_of_the_command_line_are_no_faults() -> None:
     one = header_of("quick", "localhost", only=["lammps"])
-    assert (list(one.asked.cases), one.asked.left_out) == (["lammps"], ["stream"])
+    assert list(one.asked.cases) == ["lammps"]
     assert faults_of(one) == []
     pinned = header_of("single_node", "example_slurm", nodelist="n7")
-    assert pinned.asked.nodelist == "n7"
+    assert pinned.resolved
+    assert pinned.resolved["nodelist"] == "n7"
     assert faults_of(pinned) == []
 
 
-def test_what_an_earlier_version_did_not_record_is_unproven(quick: RunHeader) -> None:
-    older = replace(quick, asked=replace(quick.asked, left_out=None))
-    assert faults_of(older) == []
-    assert derive(older).unproven
+def test_an_earlier_version_kept_less(quick: RunHeader) -> None:
+    assert faults_of(replace(quick, resolved=None)) == []
 
 
 def with_margin(header: RunHeader) -> RunHeader:
@@ -75,8 +71,15 @@ def with_margin(header: RunHeader) -> RunHeader:
 
 def with_proof(header: RunHeader) -> RunHeader:
     site = header.facts["site"]
-    proof = {**site["proof"], "counter_share": 0.9}
+    proof = {**site["proof"], "min_share": 0.9}
     return replace(header, facts={**header.facts, "site": {**site, "proof": proof}})
+
+
+def resolved_too(header: RunHeader) -> RunHeader:
+    """The margin wherever it stands; the digest would give another seed."""
+    assert header.resolved
+    campaign = {**header.resolved["campaign"], "margin": 0.3}
+    return replace(with_margin(header), resolved={**header.resolved, "campaign": campaign})
 
 
 def without_arm(header: RunHeader) -> RunHeader:
@@ -88,21 +91,16 @@ def without_arm(header: RunHeader) -> RunHeader:
 @pytest.mark.parametrize(
     ("edit", "words"),
     [
-        (with_margin, "digest: "),
-        (with_proof, "digest: "),
-        (without_arm, "digest: "),
+        (with_margin, "margin: 0.3 found; allowed: 0.02, by resolved"),
+        (resolved_too, "digest: "),
+        (with_proof, "facts.site.proof.min_share: 0.9 found; allowed: 0.2"),
+        (without_arm, "asked.cases.stream: "),
         (lambda head: replace(head, digest="0" * 64), "digest: "),
         (lambda head: replace(head, asked=replace(head.asked, cases={})), "asked.cases: "),
-        (lambda head: replace(head, campaign_text="name: ["), "campaign_text: "),
+        (lambda head: replace(head, campaign_text="name: ["), "invalid YAML"),
     ],
 )
 def test_an_edit_of_the_header_is_contradicted(
     quick: RunHeader, edit: Callable[[RunHeader], RunHeader], words: str
 ) -> None:
     assert any(words in line for line in faults_of(edit(quick)))
-
-
-def test_another_version_may_derive_otherwise(quick: RunHeader) -> None:
-    found = derive(replace(with_margin(quick), commit="0" * 40))
-    assert found.contradicted == []
-    assert any("digest: " in line for line in found.unproven)
