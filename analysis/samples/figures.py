@@ -155,21 +155,20 @@ def _judge_units(rows: Rows, kept: pl.DataFrame, units: Sequence[str], faults: F
 
 def _judge_relations(rows: Rows, kept: pl.DataFrame, figures: Figures, faults: Faults) -> None:
     """Relations hold; figures that they need are there; sizes are those of the treatment."""
-    names = sorted({*figures.sizes, *(name for each in figures.relations for name in each.figures)})
+    needed = sorted({name for each in figures.relations for name in each.figures})
     found = kept.select("row", "case", "arm", "fom", "fom_extra", "elapsed_s", "schema")
-    if names:
+    if names := sorted({*needed, *figures.sizes}):
         extra = pl.Struct(dict.fromkeys(names, pl.Float64))
-        decoded = found["fom_extra"].str.json_decode(extra).struct.unnest()
-        found = found.hstack(decoded)
+        found = found.hstack(found["fom_extra"].str.json_decode(extra).struct.unnest())
     for relation in figures.relations:
         name = "fom_extra" if len(relation.figures) > 1 else "fom"
         _add(rows, found.filter(relation.broken), name, relation.required, faults)
-    for name in names:
+    for name in needed:
         absent = found.filter(pl.col(name).is_null(), pl.col("schema") > 2)
         _add(rows, absent, "fom_extra", f"{name}, which the workload reports", faults)
     for name in figures.sizes:
-        same = pl.col(name) == pl.col(name).first().over("case", "arm")
-        _add(rows, found.filter(~same), "fom_extra", f"{name} as in other runs", faults)
+        other = pl.col(name) != pl.col(name).first().over("case", "arm")
+        _add(rows, found.filter(other), "fom_extra", f"{name} as in other runs", faults)
 
 
 def _judge_one_unit(rows: Rows, kept: pl.DataFrame, faults: Faults) -> None:

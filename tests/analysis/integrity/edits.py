@@ -491,7 +491,7 @@ KINDS = [
     Kind("figure above the run's length", _of(None, _above_run, case="lammps")),
     Kind("figure of STREAM alone", _of(None, _times("fom", 0.8, 1.3), case="stream")),
     Kind("other figures of STREAM", _of(None, _average, case="stream")),
-    Kind("no other figures", _of(None, _set(fom_extra={}))),
+    Kind("no other figures", _of(None, _set(fom_extra={}), case="stream")),
     Kind("one figure, with all others of its run", _scale_one, _ONE),
     Kind("all figures of 'on', with all others", _scale_arm, _ONE),
     Kind("'aa' is 'off'", _aa_is_off),
