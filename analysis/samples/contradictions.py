@@ -274,14 +274,18 @@ def _judge_counts(run: Path, rows: Rows, counts: pl.DataFrame, faults: Faults) -
         faults.add(f"{path}: {tool}: {event}: {' and '.join(found)} found; allowed: one unit")
     counted = counts.select("key", "tool").unique(maintain_order=True)
     frame = rows.frame.with_row_index("row").select(
-        "row", "key", "outcome", *(pl.col(name).cast(pl.String) for name in ("case", "arm"))
+        "row",
+        "key",
+        "outcome",
+        "warmup",
+        *(pl.col(name).cast(pl.String) for name in ("case", "arm")),
     )
     # A conductor that is killed between the two leaves the counts of one run of its block.
     orphans = counted.join(frame, on="key", how="anti").unique("key", maintain_order=True)
     block = pl.col("key").str.extract(r"^([^/]*/[^/]*)/")
     for key in orphans.filter(pl.len().over(block) > 1)["key"]:
         faults.add(f"{path}: key: {key!r} found; allowed: that of a sample")
-    kept = frame.filter(outcome="kept")
+    kept = frame.filter(outcome="kept", warmup=False)
     of_kept = counted.join(kept, on="key")
     agents = pl.col("tool").is_in(AGENTS)
     for own, tools in (("case", of_kept.filter(agents)), ("arm", of_kept.filter(~agents))):

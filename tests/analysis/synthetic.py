@@ -16,6 +16,7 @@ import numpy as np
 
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
+from analysis.samples.figures import WORKLOADS
 from nimc.records.arms import BASELINE, arm_of, parts_of
 from nimc.records.run import Requirements, RunHeader, save_header
 from nimc.records.sample import Better, Level, Outcome, Sample, TimetableRecord, WriterRecord
@@ -124,14 +125,14 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
             if pair < 0:
                 slow *= 1.2
             fom = case.base / slow if case.better == "higher" else case.base * slow
-            # What is timed lies within its run.
-            elapsed_s = 1.1 * fom if case.unit == "s" else 6.0 * slow
+            # What LAMMPS times lies within its run.
+            elapsed_s = 1.1 * fom if _workload(case) == "lammps" else 6.0 * slow
             writers = _writers(case, arm, elapsed_s, rng)
             found.append(
                 Sample(
                     key=f"{case.name}/{block}/{pair}/{arm}/0",
                     case=case.name,
-                    workload=case.name.partition("@")[0],
+                    workload=_workload(case),
                     arm=arm,
                     block=block,
                     pair=pair,
@@ -149,7 +150,7 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
                     origin_nodes=[case.origin],
                     provenance=PROVENANCE,
                     seed=seed,
-                    fom_extra=_extra(case.name.partition("@")[0], fom),
+                    fom_extra=_extra(_workload(case), fom),
                     writers=writers,
                     timetable=_timetable(arm),
                     notes=case.notes,
@@ -162,8 +163,17 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
     return found
 
 
+def _workload(case: Case) -> str:
+    """The one that the case is named after, if it has such a unit."""
+    name = case.name.partition("@")[0]
+    units = [each.unit for each in WORKLOADS.get(name, ())]
+    return "made" if units and case.unit not in units else name
+
+
 def _extra(workload: str, fom: float) -> dict[str, float]:
-    """What STREAM and LAMMPS report beside such a figure."""
+    """What some workloads report beside such a figure."""
+    if workload == "umt":
+        return {"cycles": 1.0, "unknowns": 1.0}
     if workload != "stream":
         return {"atoms": 32000.0}
     average_s = 3e9 / fom
@@ -231,6 +241,13 @@ def at_rate(sample: Sample, rate_b_s: float, **changes: Any) -> Sample:
     rates = {"rate_b_s": rate_b_s, "rate_min_b_s": rate_b_s, "bytes_b": bytes_b}
     writers = [replace(writer, **rates, **changes) for writer in sample.writers]
     return replace(sample, writers=writers)
+
+
+def on_hosts(sample: Sample, *hosts: str) -> Sample:
+    """The run on these targets; its writers are on the first."""
+    first = hosts[0]
+    writers = [replace(writer, origin=first, target=first) for writer in sample.writers]
+    return replace(sample, nodes=list(hosts), origin_nodes=[first], writers=writers)
 
 
 def reject(sample: Sample, outcome: Outcome, reason: str) -> Sample:
