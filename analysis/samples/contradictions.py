@@ -174,8 +174,8 @@ def _judge_transports(
         pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"), pl.col("provenance").cast(pl.String)
     )
     kinds = writers.select("row", "transport", "counter").join(shas, on="row")
-    kinds = kinds.group_by("provenance", "transport", "counter", maintain_order=True)
-    for sha, transport, counter, row in kinds.agg(pl.col("row").first()).iter_rows():
+    each_kind = kinds.group_by("provenance", "transport", "counter", maintain_order=True)
+    for sha, transport, counter, row in each_kind.agg(pl.col("row").first()).iter_rows():
         nodes = _nodes(records.records.get(sha)).values()
         listed = [each["rdma"] for each in nodes if isinstance(each.get("rdma"), list)]
         if not nodes or len(listed) < len(nodes):

@@ -96,8 +96,10 @@ def differing(
     for name in expected.keys() | found.keys() if whole else expected.keys() & found.keys():
         value, allowed = found.get(name), expected.get(name)
         if isinstance(value, list) and isinstance(allowed, list) and len(value) == len(allowed):
-            both = ({str(at): one for at, one in enumerate(each)} for each in (value, allowed))
-            yield from differing(*both, f"{within}{name}.", whole=whole)
+            first, second = (
+                {str(at): one for at, one in enumerate(each)} for each in (value, allowed)
+            )
+            yield from differing(first, second, f"{within}{name}.", whole=whole)
         elif isinstance(value, dict) and isinstance(allowed, dict):
             yield from differing(value, allowed, f"{within}{name}.", whole=whole)
         elif value != allowed:
