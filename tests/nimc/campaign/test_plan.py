@@ -231,7 +231,7 @@ def asked(**pairs: float) -> Campaign:
 
 def row(slowdown: float, spread: float | None) -> SlowdownRow:
     predicted = Estimate(slowdown, slowdown - 0.01, slowdown + 0.01, 0.95)
-    return SlowdownRow("r", "s", "stream", None, predicted, None, None, spread, "")
+    return SlowdownRow("r", "s", "stream", None, None, None, predicted, None, None, spread, "")
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_the_interval_is_as_narrow_as_requested_or_as_the_effect_is_large(
     pairs: dict[str, float], half_width: float
 ) -> None:
     (found,) = predicted_pairs(asked(**pairs), [row(1.04, 0.03)])
-    assert (found.case, found.slowdown, found.spread) == ("stream", 1.04, 0.03)
+    assert (found.case, found.slowdown.value, found.spread) == ("stream", 1.04, 0.03)
     assert found.pairs_needed == pairs_needed(0.03, half_width)
 
 
