@@ -150,9 +150,9 @@ def _slowdowns(data: RunData) -> Iterable[dict[str, Any]]:
                 "quantity": "slowdown",
                 "unit": "1",
                 "better": "lower",
-                "value": row.slowdown,
-                "low": row.slowdown_low,
-                "high": row.slowdown_high,
+                "value": row.slowdown.value,
+                "low": row.slowdown.low,
+                "high": row.slowdown.high,
                 "count": row.pairs,
                 "verdict": str(row.verdict),
             }

@@ -382,7 +382,7 @@ def _first(texts: Sequence[str], most: int = 3) -> str:
 
 
 def _alarm(each: Alarm) -> str:
-    interval = "" if each.ratio_low is None else f" ({_span(each.ratio_low, each.ratio_high)})"
+    interval = f" ({_span(*each.interval)})" if each.interval else ""
     return (
         f"{each.case} {each.arm} {quantity_name(each.quantity)}: worse by a factor of"
         f" {each.ratio:.3f}{interval} "
