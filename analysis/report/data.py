@@ -99,13 +99,15 @@ class RunData:
     def document(self) -> dict[str, Any]:
         """The run's results as every command prints them with `--json`.
 
-        Keys: machine, campaign, run, results, contrasts and order_effects (lists of `Result`, of
-        `Contrast` and of `OrderEffect`), and integrity_faults (a list of lines).
+        Keys: machine, campaign, run, head (of its chain), results, contrasts and order_effects
+        (lists of `Result`, of `Contrast` and of `OrderEffect`), and integrity_faults (a list of
+        lines).
         """
         return {
             "machine": self.header.machine,
             "campaign": self.header.campaign,
             "run": self.header.run,
+            "head": self.integrity.head,
             "results": [row.as_dict() for row in self.results],
             "contrasts": [each.as_dict() for each in self.contrasts],
             "integrity_faults": self.integrity.faults,

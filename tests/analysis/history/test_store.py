@@ -16,6 +16,7 @@ from analysis.history.store import add_run, load_nights, load_runs, scan_samples
 from analysis.history.tables import RUNS
 from nimc.base.errors import InputError
 from tests.analysis.history.made import grow, made_run
+from tests.analysis.synthetic import rechain
 
 _ADD = """
 import os, signal, sys
@@ -137,6 +138,7 @@ def test_a_run_with_faults_is_refused_in_one_line(tmp_path: Path) -> None:
     run = made_run(tmp_path / "monday")
     path = run / "samples/melt.jsonl"
     path.write_text(path.read_text().replace('"workload": "melt"', '"workload": "x"', 1))
+    rechain(run)
     with pytest.raises(InputError, match=r"not to be trusted; .*melt.jsonl:\d+: workload: "):
         add_run(tmp_path / "store", run)
     assert not (tmp_path / "store").exists()
