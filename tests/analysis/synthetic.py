@@ -286,12 +286,13 @@ def rechain(run: Path) -> Path:
     """Gives a run that was written or edited by hand the chain and head of such a run."""
     sha256 = chain.header_digest(chain.header_of(run))
     for path in (run / "samples").glob("*.jsonl"):
-        value, lines = chain.genesis(sha256, path.stem), []
-        for line in filter(None, path.read_bytes().split(b"\n")):
-            content = _CHAIN.sub(b"}", line).removesuffix(b"}")
-            value = chain.link(value, content)
-            lines.append(content + b',"chain":"' + value.encode() + b'"}\n')
-        path.write_bytes(b"".join(lines))
+        value, chained = chain.genesis(sha256, path.stem), path.with_suffix(".chained")
+        with path.open("rb") as old, chained.open("wb") as new:
+            for line in old:
+                content = _CHAIN.sub(b"}", line.rstrip(b"\n")).removesuffix(b"}")
+                value = chain.link(value, content)
+                new.write(content + b',"chain":"' + value.encode() + b'"}\n')
+        chained.replace(path)
     if (run / "run.json").exists():
         record = json.loads((run / "run.json").read_text())
         record["head"] = chain.walk_run(run).head if record.get("finished_s") else None
