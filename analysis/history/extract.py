@@ -42,6 +42,7 @@ def run_row(data: RunData, sha256: str, size_b: int, outcome: str | None = None)
         "nodes": _joined(samples["nodes"]),
         "size_b": size_b,
         "sha256": sha256,
+        "head": data.integrity.head,
     }
 
 

@@ -100,13 +100,15 @@ class RunData:
     def document(self) -> dict[str, Any]:
         """The run's results as every command prints them with `--json`.
 
-        Keys: machine, campaign, run, results, contrasts and order_effects (lists of `Result`, of
-        `Contrast` and of `OrderEffect`), and integrity_faults (a list of lines).
+        Keys: machine, campaign, run, head (of its chain), results, contrasts and order_effects
+        (lists of `Result`, of `Contrast` and of `OrderEffect`), and integrity_faults (a list of
+        lines).
         """
         return {
             "machine": self.header.machine,
             "campaign": self.header.campaign,
             "run": self.header.run,
+            "head": self.integrity.head,
             "results": list(map(flat, self.results)),
             "contrasts": list(map(flat, self.contrasts)),
             "integrity_faults": self.integrity.faults,

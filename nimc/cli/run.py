@@ -86,6 +86,7 @@ def run_command(
             more = f" (nor {len(foreign) - 1} more)" if len(foreign) > 1 else ""
             remark(f"does not resume {foreign[-1]}{more}")
         remark(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
+        remark(f"head of its chain: {folder.head}")
         long = too_long(request.plan(), site.time_limit_s)
         if header.commit is None:
             remark("git does not give the commit of this project: samples will not record it")
@@ -150,6 +151,7 @@ def _conclude_campaign(
     fail_inconclusive: bool,
 ) -> int:
     """Make the report, print the results, and return the exit status."""
+    head = folder.head
     report = _report(folder.path)
     results = report.runs[0].results if report else []
     contrasts = report.runs[0].contrasts if report else []
@@ -161,6 +163,7 @@ def _conclude_campaign(
             "machine": folder.header.machine,
             "campaign": folder.header.campaign,
             "run": str(folder.path),
+            "head": head,
             "results": list(map(flat, results)),
             "contrasts": list(map(flat, contrasts)),
             "report": str(report.page) if report else None,
@@ -173,7 +176,7 @@ def _conclude_campaign(
         from nimc.cli.table import results_table
 
         click.echo(results_table(results, contrasts))
-        click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}")
+        click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}\nhead:    {head}")
     if failures:
         return 3
     if faults:

@@ -234,6 +234,7 @@ class NightRun:
             outcome=outcome,
             reason=reason,
             run=str(run) if run else None,
+            head=data.integrity.head if data else None,
             figures=found,
             alarms=alarms,
             failures=failures,
