@@ -59,6 +59,7 @@ LEVEL_MARKERS = ("o", "^", "s", "D", "v", "P")
 _FONT = "DejaVu Sans"
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
+    "svg.hashsalt": "nimc",
     "font.family": _FONT,
     # A name with two dollar signs is no formula.
     "text.parse_math": False,
