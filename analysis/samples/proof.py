@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
+from nimc.base.errors import InputError
 from nimc.base.units import plural
 from nimc.records.chain import RunChain, walk_run
 from nimc.records.run import RunHeader
@@ -28,10 +29,16 @@ class Proof:
 
 
 def proof_of(run: Path, header: RunHeader, samples: pl.DataFrame) -> Proof:
-    """Walk along the chain of the run in folder `run`, whose samples were read from it."""
+    """Walk along the chain of the run in folder `run`, whose samples were read from it.
+
+    Raises InputError for a header that cannot be read.
+    """
     if header.schema < CHAINED and (samples["schema"] < CHAINED).all():
         return Proof(None, [])
-    found = walk_run(run)
+    try:
+        found = walk_run(run)
+    except ValueError as error:  # a number of more digits than Python reads
+        raise InputError(f"{run / 'run.json'}: {error}") from error
     return Proof(found.head, list(_faults(run, header, found)))
 
 

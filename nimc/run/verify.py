@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from analysis.samples.columns import read_run
 from analysis.samples.integrity import check_run, read_provenance
@@ -109,8 +111,8 @@ def _verify(run: Path, found: _Found) -> tuple[int, str | None]:
         found.add("broken" if broken else "contradicted", line)
     if integrity.head is None:
         found.add("unproven", f"{run}: {UNPROVEN}")
-    for path in samples.files if integrity.head else ():
-        _verify_case(run, path, found)
+    for path, count in samples.files.items() if integrity.head else ():
+        _verify_case(run, path, count, found)
     for why, count in found.unproven.items():
         found.add("unproven", f"{why}: {plural(count, 'figure')} of merit cannot be read anew")
     return samples.frame.height, integrity.head
@@ -148,23 +150,36 @@ class _Claim:
 _CLAIM = TypeAdapter(_Claim)
 
 
-def _verify_case(run: Path, path: Path, found: _Found) -> None:
+def _verify_case(run: Path, path: Path, count: int, found: _Found) -> None:
+    """Verify the first samples of a case: more may be added meanwhile, and counts before them."""
     counted = _counters(run / "counters" / path.name, found)
-    for at, claim in _claims(path):
+    for at, claim in islice(_claims(path), count):
         if claim.schema < CHAINED:
+            found.add("contradicted", f"{at}: schema: {claim.schema} found; allowed: {CHAINED}")
             continue
-        if claim.counters_sha256 != counted.get(claim.key):
-            found.add("broken", f"{at}: counters_sha256: its lines in counters/ are not those")
-        output = f"{claim.stem}.out"
-        if strange := [name for name in claim.logs if name not in (output, f"{claim.stem}.err")]:
-            found.add("contradicted", f"{at}: logs: {strange[0]!r} found; allowed: {output}")
-            continue
-        for name, sha256 in claim.logs.items():
+        sha256 = counted.get(claim.key)
+        if claim.counters_sha256 != sha256:
+            stated = f"counters_sha256: {claim.counters_sha256 or 'none'} found"
+            found.add("broken", f"{at}: {stated}; allowed: {sha256 or 'none'}, of counters/")
+        _verify_logs(run, claim, at, found)
+
+
+def _verify_logs(run: Path, claim: _Claim, at: str, found: _Found) -> None:
+    output = f"{claim.stem}.out"
+    if strange := [name for name in claim.logs if name not in (output, f"{claim.stem}.err")]:
+        found.add("contradicted", f"{at}: logs: {strange[0]!r} found; allowed: {output}")
+        return
+    not_kept = "none is named" if output not in claim.logs else None
+    for name, sha256 in claim.logs.items():
+        try:
             text = _log(run, name, sha256, at, found)
-            if name == output and text is not None:
-                _read_anew(claim, text, f"{run / name}", at, found)
-        if claim.fom is not None and output not in claim.logs:
-            found.unproven[f"{path}: no log is named"] += 1
+        except FileNotFoundError:
+            not_kept = "not kept" if name == output else not_kept
+            continue
+        if name == output and text is not None:
+            _read_anew(claim, text, f"{run / name}", at, found)
+    if not_kept and claim.fom is not None:
+        found.unproven[f"{run}/logs/{claim.case}: {not_kept}"] += 1
 
 
 def _claims(path: Path) -> Iterator[tuple[str, _Claim]]:
@@ -203,19 +218,19 @@ def _key(line: bytes) -> str | None:
     """The sample's key, which comes first; None of a line that no run writes."""
     try:
         key = from_json(line)["key"]
-        return key if line.startswith(b'{"key":' + to_json(key)) else None
     except (ValueError, TypeError, KeyError):
         return None
+    first = f'{{"key":{json.dumps(key)}'.encode()
+    return key if isinstance(key, str) and line.startswith(first) else None
 
 
 def _log(run: Path, name: str, sha256: str, at: str, found: _Found) -> str | None:
-    """The text of a log; None of one that is not kept, or not what its sample says."""
+    """The text of a log; None of one that is not what its sample says.
+
+    Raises FileNotFoundError if it is not kept.
+    """
     try:
         content = logs.read(run, name)
-    except FileNotFoundError:
-        if name.endswith(".out"):
-            found.unproven[f"{(run / name).parent}: logs are not kept"] += 1
-        return None
     except ValueError as error:
         found.add("broken", f"{run / name}: {error}; named by {at}")
         return None
