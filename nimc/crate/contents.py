@@ -9,9 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from analysis.report.make import make_reports
-from nimc.base.checkout import ROOT
+from nimc.base.checkout import git
 from nimc.base.errors import InputError
-from nimc.base.programs import ask
 from nimc.crate.zipped import LARGEST_B, Files
 from nimc.records.run import RunHeader, load_header
 
@@ -45,12 +44,11 @@ def run_files(run: Path) -> dict[str, bytes]:
 
 def python_locks(commit: str | None) -> dict[str, bytes]:
     """The locks of the Python packages at a commit; none if this checkout does not have it."""
-    git = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT)]
     at = (commit or "").removesuffix("+")
     if not at.isalnum():
         return {}
-    names = ask([*git, "ls-tree", "--name-only", at, "requirements/"]).stdout.split()
-    texts = {Path(name).name: ask([*git, "show", f"{at}:{name}"]) for name in names}
+    names = git("ls-tree", "--name-only", at, "requirements/").stdout.split()
+    texts = {Path(name).name: git("show", f"{at}:{name}") for name in names}
     return {name: text.stdout.encode() for name, text in texts.items() if text.ok}
 
 

@@ -15,6 +15,7 @@ from nimc.crate.reproduce import Reproduction, facts_of_both, judge
 from nimc.crate.zipped import MANIFEST, manifest, unzipped, zipped
 from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, samples, write_run
 from tests.nimc.conftest import ROOT, Command, Nimc
+from tests.nimc.documented import assert_documented
 
 #: Decided with so many pairs: emulated writes make it half as slow again.
 PAIRS = 40
@@ -122,6 +123,7 @@ def test_the_plan_is_run_anew_in_its_order(nimc: Nimc) -> None:
     place = ("--machine", "localhost", "--results", "again")
     done = called(nimc, "reproduce", "x.zip", *place, "--json")
     document = json.loads(done.stdout)
+    assert_documented("reproduce", document)
     new = nimc.folder / "again" / Path(document["run"]).name
     assert done.returncode == (0 if document["outcome"] == "reproduced" else 1), done.stderr
     assert order(new) == order(packed)
