@@ -89,7 +89,7 @@ def below(folder: str, files: Files) -> dict[str, bytes]:
 
 
 def read(path: Path) -> bytes:
-    """A file of the run or a crate. Raises InputError for a link, a device, or what is too large."""
+    """A crate, or a file of a run. Raises InputError for a device, or what is too large."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):

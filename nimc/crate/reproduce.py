@@ -11,7 +11,6 @@ from analysis.compare.side import Difference
 from analysis.compare.sides import Compared, Comparison
 from analysis.effects.estimate import Result
 from analysis.effects.facts import UNKNOWN, known
-from analysis.report.data import RunData
 from nimc.base.units import interval, signed
 from nimc.crate.zipped import Files
 from nimc.records.run import RunHeader

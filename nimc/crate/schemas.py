@@ -71,7 +71,11 @@ def schema_of(name: str) -> dict[str, Any]:
     where, kind, added = SCHEMAS[name]
     schema = TypeAdapter(kind).json_schema()
     schema["properties"] |= added
-    return {"$schema": _DIALECT, "title": where, **{k: v for k, v in schema.items() if k != "title"}}
+    return {
+        "$schema": _DIALECT,
+        "title": where,
+        **{k: v for k, v in schema.items() if k != "title"},
+    }
 
 
 def text_of(name: str) -> str:

@@ -79,7 +79,7 @@ def _faults(entries: list[zipfile.ZipInfo], size_b: int) -> Iterator[str]:
 
 
 def _faults_of_names(names: Iterable[str]) -> Iterator[str]:
-    counts = Counter(names)
+    counts = Counter(list(names))
     if sum(counts.values()) > MOST_FILES:
         yield f"has more files than allowed: {MOST_FILES}"
     for name, count in counts.items():

@@ -15,7 +15,7 @@ from nimc.run.verify import verify
 from tests.analysis.synthetic import HOST, STREAM, header, rechain, samples, write_run
 
 NODE, ORIGIN = "nid007.site.example", "nid008"
-OUTPUT = f"""\
+OUTPUT = """\
 rank 0 on nid007, rank 1 on NID008, all on nid[007-008] and nid007.site.example
 /home/ann/lmp in /scratch/ann/x; annual report; xnid007 is another
 """

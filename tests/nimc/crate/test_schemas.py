@@ -26,9 +26,11 @@ def schema(name: str) -> dict[str, Any]:
 
 def records(path: Path) -> list[Any]:
     text = path.read_text()
-    return [json.loads(line) for line in text.splitlines()] if path.suffix == ".jsonl" else [
-        json.loads(text)
-    ]
+    return (
+        [json.loads(line) for line in text.splitlines()]
+        if path.suffix == ".jsonl"
+        else [json.loads(text)]
+    )
 
 
 @pytest.mark.parametrize(
