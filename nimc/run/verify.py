@@ -34,8 +34,8 @@ from nimc.records.sample import Better, Outcome
 from reframe_tests import workload
 from reframe_tests.workload import Workload
 
-#: `broken`: not what was written, by the chain or a digest. `contradicted`: by another record, or by
-#: the log read anew. `unproven`: nothing tells; no fault.
+#: `broken`: not what was written, by the chain or a digest. `contradicted`: by another record, or
+#: by the log read anew. `unproven`: nothing tells; no fault.
 Kind = Literal["broken", "contradicted", "unproven"]
 
 #: Parsers compute with the same numbers, but not always in the same order.
@@ -260,7 +260,9 @@ def _read_anew(claim: _Claim, text: str, log: str, at: str, found: _Found) -> No
         fom = record.parse(text)
     except FomError as error:
         if claim.fom is not None:
-            found.add("contradicted", f"{at}: fom: {claim.fom} found; allowed: none: {log}: {error}")
+            found.add(
+                "contradicted", f"{at}: fom: {claim.fom} found; allowed: none: {log}: {error}"
+            )
         return
     if claim.fom is None:
         # A number of ranks that was not asked for is no figure either.

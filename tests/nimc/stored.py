@@ -20,7 +20,7 @@ _TRIAD_B = 24.0 * _ELEMENTS
 def with_figures(sample: Sample) -> Sample:
     """The sample with all figures of an output of STREAM, about the same as before."""
     assert sample.fom
-    average_s = _TRIAD_B / sample.fom
+    average_s = _TRIAD_B / float(sample.fom)
     extra = {
         "best_b_s": 2.0 * 1e6 * 7000.5,
         "average_s": average_s,

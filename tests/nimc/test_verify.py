@@ -192,9 +192,7 @@ def test_what_other_records_deny_is_contradicted(run: Path, command: Command, ed
     assert not any(line.startswith("broken: ") for line in lines)
 
 
-@pytest.mark.parametrize(
-    "edit", [figure(counters_sha256=None), figure(counters_sha256="0" * 64)]
-)
+@pytest.mark.parametrize("edit", [figure(counters_sha256=None), figure(counters_sha256="0" * 64)])
 def test_counters_are_those_that_their_sample_names(run: Path, edit: Edit) -> None:
     edit(run)
     ((kind, text),) = found(run)
@@ -272,5 +270,3 @@ def test_a_run_that_cannot_be_read_is_broken(run: Path, command: Command) -> Non
     (of,) = command.json("verify", run, code=2)["runs"]
     assert (of["head"], of["samples"]) == (None, 0)
     assert of["findings"][0]["text"].startswith(f"{run}/{SAMPLES}:1: ")
-
-
