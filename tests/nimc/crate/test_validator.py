@@ -1,4 +1,4 @@
-"""The validator of RO-Crate's authors finds nothing required missing in a crate.
+"""A validator of RO-Crates finds nothing required missing in a crate.
 
 It asks the web for the meaning of the terms, which is answered here: for those of RO-Crate 1.1 that
 a crate uses.
