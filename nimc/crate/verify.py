@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,8 +27,8 @@ class Opened:
     manifest_sha256: str
     #: None: it is not signed.
     signed: signature.Signed | None
-    #: SHA-256 of a salt and the original's head, if hosts and users have pseudonyms.
-    original: str | None
+    #: `metadata.stated_in`.
+    stated: Mapping[str, str]
 
 
 def opened(crate: Path, folder: Path, allowed: Path | None = None) -> Opened:
@@ -47,13 +48,12 @@ def opened(crate: Path, folder: Path, allowed: Path | None = None) -> Opened:
             signed = signature.check(files[MANIFEST], files[SIGNATURE], allowed)
         except InputError as error:
             raise InputError(f"{crate}: {SIGNATURE}: {error}") from None
-    stated = stated_in(files.get(METADATA, b""))
     run = written(inside(files, RUN), folder)
     for name, content in header_files(load_header(run)).items():
         if files.get(name) != content:
             raise InputError(f"{crate}: {name}: is not what run/run.json has")
-    sha256 = chain.digest(files[MANIFEST])
-    return Opened(files, run, sha256, signed, stated.get("original-commitment"))
+    sha256, stated = chain.digest(files[MANIFEST]), stated_in(files.get(METADATA, b""))
+    return Opened(files, run, sha256, signed, stated)
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class VerifiedCrate(Verified):
     #: None if it could not be unpacked; and of its signature, None if it has none.
     manifest_sha256: str | None
     signed: signature.Signed | None
-    #: As `Opened.original`.
+    #: SHA-256 of a salt and the original's head, if hosts and users have pseudonyms.
     original: str | None
 
     def remarks(self) -> list[str]:
@@ -93,10 +93,13 @@ def verify_crate(
             Finding(each.kind, each.text.replace(f"{found.run}", f"{crate}:run"))
             for each in of.findings
         ]
+    if (stated := found.stated.get("chain-head")) != of.head:
+        text = f"{crate}: {METADATA}: chain-head: {stated} found; allowed: {of.head}"
+        findings.append(Finding("contradicted", text))
     findings += _of_signature(crate, found.signed, allowed)
     return VerifiedCrate(
         crate, of.samples, of.read_anew, of.head, findings,
-        found.manifest_sha256, found.signed, found.original,
+        found.manifest_sha256, found.signed, found.stated.get("original-commitment"),
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import yaml
 
 from nimc.base.errors import InputError
 from nimc.crate.contents import python_locks, run_files
+from nimc.crate.metadata import METADATA
 from nimc.crate.pack import commitment
 from nimc.crate.verify import opened, verify_crate
 from nimc.crate.zipped import MANIFEST, manifest, unzipped, zipped
@@ -96,7 +97,9 @@ def test_a_change_of_any_byte_is_found(crate: Path) -> None:
 
 def test_a_changed_run_with_a_new_manifest_is_found(crate: Path) -> None:
     """Nothing but the records themselves denies it."""
-    files = files_in(crate)
+    sound = files_in(crate)
+    head = json.loads(sound["run/run.json"])["head"].encode()
+    files = dict(sound)
     name = "run/samples/stream.jsonl"
     files[name] = files[name].replace(b'"position": 1,', b'"position": 2,', 1)
     files[MANIFEST] = manifest(files)
@@ -104,7 +107,12 @@ def test_a_changed_run_with_a_new_manifest_is_found(crate: Path) -> None:
     found = verify_crate(crate)
     assert {each.kind for each in found.findings} >= {"broken"}
     assert f"{crate}:run/samples/stream.jsonl:" in found.findings[0].text
-    files = files_in(crate) | {"campaign.yaml": b"name: other\n"}
+    files = sound | {METADATA: sound[METADATA].replace(head, b"0" * 64)}
+    files[MANIFEST] = manifest(files)
+    crate.write_bytes(zipped(files))
+    (fault,) = (each for each in verify_crate(crate).findings if each.kind != "unproven")
+    assert "chain-head" in fault.text
+    files = sound | {"campaign.yaml": b"name: other\n"}
     files[MANIFEST] = manifest(files)
     crate.write_bytes(zipped(files))
     assert "campaign.yaml: is not what run/run.json has" in verify_crate(crate).findings[0].text
