@@ -45,9 +45,9 @@ Check it:    sha256sum -c manifest-sha256.txt
 Repeat it:   nimc reproduce FILE.zip --analysis-only    results and page from the samples
              nimc reproduce FILE.zip --machine M        the same plan, measured anew
 
-run/        the run as nimc wrote it: header, samples, counters, provenance, kept output
+run/        header, samples, counters, provenance, kept output, locks of what Spack built
 report/     its page and results, made from run/
-locks/      versions of the Python packages, and of what Spack built, if known
+locks/      Python packages at the commit of the run
 campaign.yaml, machine.json    what was asked, and of which machine, as run/run.json has them
 """
 
@@ -62,7 +62,8 @@ class About:
     head: str | None
     #: Runs of the same campaign on the same machine beside it that started before.
     earlier: int
-    #: SHA-256 of a salt and the original's head, if hosts and users have pseudonyms.
+    #: Whether hosts and users have pseudonyms; and SHA-256 of a salt and the original's head.
+    anonymous: bool = False
     original: str | None = None
 
 
@@ -109,15 +110,12 @@ def _moment(unix_s: float) -> str:
 
 
 def _described(header: RunHeader, about: About) -> str:
-    text = (
+    return (
         f"One run of the campaign {header.campaign} by nimc {header.versions.get('nimc', '')} at"
         f" commit {header.commit or 'unknown'}: slowdown of applications by one-sided writes into"
-        " their nodes' memory. Beside it when it was packed: earlier runs of the same campaign:"
-        f" {about.earlier}."
+        " their nodes' memory. Earlier runs of the same campaign beside it when it was packed:"
+        f" {about.earlier}." + " Names of hosts and users are pseudonyms." * about.anonymous
     )
-    if about.original:
-        text += " Names of hosts and users are pseudonyms."
-    return text
 
 
 def _graph(header: RunHeader, about: About, files: Files) -> list[dict[str, Any]]:
@@ -168,7 +166,8 @@ def _graph(header: RunHeader, about: About, files: Files) -> list[dict[str, Any]
 
 
 def _stated(about: About) -> dict[str, str]:
-    stated = {"chain-head": about.head, "original-commitment": about.original}
+    names = "pseudonyms" if about.anonymous else None
+    stated = {"chain-head": about.head, "original-commitment": about.original, "names": names}
     return {name: text for name, text in stated.items() if text}
 
 
@@ -191,7 +190,7 @@ def _file(name: str, size_b: int) -> dict[str, Any]:
 
 
 def stated_in(metadata: bytes) -> dict[str, str]:
-    """The values that the metadata of a crate states: `chain-head`, `original-commitment`.
+    """The values that the metadata of a crate states: `chain-head`, `original-commitment`, `names`.
 
     Raises InputError if they are no metadata.
     """

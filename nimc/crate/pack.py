@@ -57,8 +57,9 @@ def pack(
     files, salt, original = contents.run_files(run), None, None
     if anonymous:
         files = renamed(files, user_name(run.lstat().st_uid))
-        salt = secrets.token_hex(32)
-        original = commitment(salt, loaded.integrity.head)
+        if loaded.integrity.head:
+            salt = secrets.token_hex(32)
+            original = commitment(salt, loaded.integrity.head)
     with TemporaryDirectory() as folder:
         copy = contents.written(files, Path(folder))
         packed, report = load_run(copy), contents.report_files(copy)
@@ -69,7 +70,7 @@ def pack(
         **below("locks", contents.python_locks(header.commit)),
         **contents.header_files(header),
     }
-    about = About(license, authors, head, loaded.earlier(), original)
+    about = About(license, authors, head, loaded.earlier(), anonymous, original)
     made |= descriptions(header, about, made)
     made[MANIFEST] = manifest(made)
     if key:
@@ -79,9 +80,9 @@ def pack(
     return Packed(str(crate), len(raw), len(made), chain.digest(made[MANIFEST]), head, salt)
 
 
-def commitment(salt: str, head: str | None) -> str | None:
+def commitment(salt: str, head: str) -> str:
     """What binds a crate with pseudonyms to the head of the original, without showing it.
 
     A head alone could be used to find out whether guessed names are the right ones.
     """
-    return None if head is None else chain.digest(f"{salt}{head}".encode())
+    return chain.digest(f"{salt}{head}".encode())

@@ -63,15 +63,15 @@ class VerifiedCrate(Verified):
     #: None if it could not be unpacked; and of its signature, None if it has none.
     manifest_sha256: str | None
     signed: signature.Signed | None
-    #: SHA-256 of a salt and the original's head, if hosts and users have pseudonyms.
-    original: str | None
+    #: `metadata.stated_in`.
+    stated: Mapping[str, str]
 
     def remarks(self) -> list[str]:
         """What is said of it that is no finding."""
         lines = [f"manifest {self.manifest_sha256}"] if self.manifest_sha256 else []
         if self.signed and self.signed.signer:
             lines.append(f"signed by {self.signed.signer} ({self.signed.key})")
-        if self.original:
+        if self.stated.get("names") == "pseudonyms":
             lines.append(
                 "names of hosts and users are pseudonyms; the chain was computed anew over them"
             )
@@ -87,7 +87,7 @@ def verify_crate(
             found = opened(crate, Path(folder), allowed)
         except InputError as error:
             broken = [Finding("broken", line) for line in str(error).splitlines()]
-            return VerifiedCrate(crate, 0, 0, None, broken, None, None, None)
+            return VerifiedCrate(crate, 0, 0, None, broken, None, None, {})
         of = verify(found.run, head)
         findings = [
             Finding(each.kind, each.text.replace(f"{found.run}", f"{crate}:run"))
@@ -99,7 +99,7 @@ def verify_crate(
     findings += _of_signature(crate, found.signed, allowed)
     return VerifiedCrate(
         crate, of.samples, of.read_anew, of.head, findings,
-        found.manifest_sha256, found.signed, found.stated.get("original-commitment"),
+        found.manifest_sha256, found.signed, found.stated,
     )  # fmt: skip
 
 

@@ -138,8 +138,9 @@ def test_with_pseudonyms_it_is_bound_to_the_original(run: Path, command: Command
     (found,) = command.json("verify", crate)["runs"]
     assert found["sound"]
     head = chain.walk_run(run).head
-    assert found["original"] == commitment(packed["salt"], head)
-    assert found["original"] != commitment("0" * 64, head)
+    original = found["stated"]["original-commitment"]
+    assert original == commitment(packed["salt"], head)
+    assert original != commitment("0" * 64, head)
     assert b"synthetic-0" not in crate.read_bytes()
 
 
