@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from nimc.base.errors import InputError
-from nimc.base.json_limits import parsed
+from nimc.base.json_limits import parsed, refuse_long
 from nimc.crate.zipped import Files
 from nimc.records.run import RunHeader
 
@@ -194,6 +194,7 @@ def stated_in(metadata: bytes) -> dict[str, str]:
 
     Raises InputError if they are no metadata.
     """
+    refuse_long(metadata, METADATA)
     document = parsed(metadata, METADATA)
     graph = document.get("@graph") if isinstance(document, dict) else None
     if not isinstance(graph, list) or not all(isinstance(each, dict) for each in graph):
