@@ -95,8 +95,8 @@ def case_state(run: Path, case: str, treated: Sequence[str], rule: StoppingRule)
         frame = judged(read_samples([file]).frame)
     except InputError as error:
         raise InputError(
-            f"{error}; to start a new run, give --fresh; without that line this one goes on, but"
-            " its chain is broken"
+            f"{error}; to continue this run, remove that line from the file; to start a new one,"
+            " give --fresh"
         ) from error
     pairs = pair_table(frame)
     reasons = frame.filter(status="rejected")["reason"].drop_nulls()

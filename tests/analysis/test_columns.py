@@ -43,7 +43,7 @@ def test_every_field_comes_back_as_it_was_written(tmp_path: Path) -> None:
                 assert json.loads(row[name]) == value
             elif name == "writers":
                 assert row[name] == len(value)
-            elif name != "conditions":
+            elif name not in ("conditions", "counters_sha256", "logs"):
                 assert row[name] == value, name
 
 
