@@ -9,6 +9,7 @@ the output has are not known: read it.
 from __future__ import annotations
 
 import gzip
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePath
@@ -61,8 +62,8 @@ def _lines(text: bytes) -> list[bytes]:
 
 
 def _chained(files: dict[str, bytes]) -> dict[str, bytes]:
-    """The files with the chains of all samples, and the head in run.json, computed anew."""
-    header = _record(files["run.json"])
+    """The files with what follows from the names in them computed anew: digest, chains and head."""
+    header = _redigested(_record(files["run.json"]))
     begun = chain.header_digest(header)
     last = dict[str, str]()
     for name in [name for name in files if name.startswith("samples/")]:
@@ -75,9 +76,19 @@ def _chained(files: dict[str, bytes]) -> dict[str, bytes]:
             lines.append(line)
         files[name] = b"".join(lines)
     if header.get("head"):
-        old, new = str(header["head"]).encode(), chain.head(begun, last).encode()
-        files["run.json"] = files["run.json"].replace(old, new)
+        header["head"] = chain.head(begun, last)
+    files["run.json"] = (json.dumps(header, indent=2) + "\n").encode()
     return files
+
+
+def _redigested(header: dict[str, Any]) -> dict[str, Any]:
+    """The header with the digest of what was asked; its order stays that of the old digest."""
+    resolved = header.get("resolved")
+    digest = chain.digest(json.dumps(resolved, sort_keys=True).encode())
+    if resolved and digest != header["digest"]:
+        old = {"run": header["run"], "digest": header["digest"]}
+        header |= {"reproduces": header.get("reproduces") or old, "digest": digest}
+    return header
 
 
 # Which names there are, and where they stand in a text.

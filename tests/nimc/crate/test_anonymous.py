@@ -97,3 +97,16 @@ def test_a_host_named_as_its_machine_is_rejected(tmp_path: Path) -> None:
     run = write_run(tmp_path / "synthetic-run", made, header(machine=HOST))
     with pytest.raises(InputError, match="has the name of its machine"):
         renamed(run_files(run), "ann")
+
+
+def test_the_digest_of_what_was_asked_is_taken_anew_and_the_order_stays(run: Path) -> None:
+    """On a shared host the digest covers its name, and the order follows from the digest."""
+    header = json.loads((run / "run.json").read_text())
+    asked = {"campaign": {"name": "x"}, "hostname": "login1"}
+    (run / "run.json").write_text(json.dumps({**header, "resolved": asked}))
+    made = json.loads(renamed(run_files(run), "ann")["run.json"])
+    assert made["resolved"] == {**asked, "hostname": "host-1"}
+    text = b'{"campaign": {"name": "x"}, "hostname": "host-1"}'
+    assert made["digest"] == hashlib.sha256(text).hexdigest()
+    assert made["reproduces"] == {"run": header["run"], "digest": header["digest"]}
+    assert made["seed"] == header["seed"]
