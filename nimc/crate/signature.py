@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 import tempfile
 from dataclasses import dataclass
@@ -77,7 +76,7 @@ def _is_canonical(signature: bytes) -> bool:
     lines = signature.decode(errors="replace").split("\n")
     try:
         blob = base64.b64decode("".join(lines[1:-2]), validate=True)
-    except binascii.Error:
+    except ValueError:
         return False
     body = base64.b64encode(blob).decode()
     wrapped = [body[start : start + _LINE] for start in range(0, len(body), _LINE)]
