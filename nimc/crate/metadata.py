@@ -129,11 +129,11 @@ def _graph(header: RunHeader, about: About, files: Files) -> list[dict[str, Any]
         "description": _described(header, about),
         "datePublished": _moment(header.finished_s or header.started_s),
         "license": _to(LICENSES[about.license]),
-        "author": [_to(each["@id"]) for each in authors],
-        "conformsTo": [_to(_PROFILE)],
+        "author": _to_all(authors),
+        "conformsTo": _to(_PROFILE),
         "hasPart": [_to(quote(name)) for name in parts],
-        "mentions": [_to("#run")],
-        "identifier": [_to(each["@id"]) for each in values],
+        "mentions": _to("#run"),
+        "identifier": _to_all(values),
     }
     ended = header.finished_s is not None
     action = _named("#run", "CreateAction", f"nimc run of {header.campaign}") | {
@@ -173,6 +173,12 @@ def _stated(about: About) -> dict[str, str]:
 
 def _to(identifier: str) -> dict[str, str]:
     return {"@id": identifier}
+
+
+def _to_all(entities: Sequence[dict[str, Any]]) -> Any:
+    """Links to entities; to a single one without a list, as RO-Crate recommends."""
+    links = [_to(each["@id"]) for each in entities]
+    return links[0] if len(links) == 1 else links
 
 
 def _named(identifier: str, kind: str, name: str) -> dict[str, Any]:

@@ -64,8 +64,8 @@ def test_its_metadata_are_those_of_a_process_run_crate(crate: Path, run: Path) -
     root, action = found["./"], found["#run"]
     assert found["ro-crate-metadata.json"]["about"] == {"@id": "./"}
     assert {"name", "description", "datePublished", "license"} <= root.keys()
-    assert root["conformsTo"] == [{"@id": "https://w3id.org/ro/wfrun/process/0.5"}]
-    assert root["mentions"] == [{"@id": "#run"}]
+    assert root["conformsTo"] == {"@id": "https://w3id.org/ro/wfrun/process/0.5"}
+    assert root["mentions"] == {"@id": "#run"}
     assert (action["@type"], action["instrument"]) == ("CreateAction", {"@id": "#nimc"})
     parts = {part["@id"] for part in root["hasPart"]}
     described = {"manifest-sha256.txt", "ro-crate-metadata.json"}
