@@ -14,6 +14,7 @@ ROOMS = [
     "studies",
     "nimc.cli",
     "nimc.nights",
+    "nimc.crate",
     "nimc.cluster",
     "nimc.run",
     "nimc.campaign",

@@ -249,7 +249,8 @@ class _Case:
         cls, name: str, samples: pl.DataFrame, pairs: pl.DataFrame, first: pl.DataFrame
     ) -> _Case:
         """The case of these frames."""
-        known = samples.select("arm", "role", "baseline").unique().drop_nulls("baseline")
+        kinds = samples.select("arm", "role", "baseline").unique(maintain_order=True)
+        known = kinds.drop_nulls("baseline")
         of = {arm: (role, baseline) for arm, role, baseline in known.iter_rows()}
         treated = []
         for arm in in_order(of):

@@ -105,7 +105,9 @@ def pair_node_hours(samples: pl.DataFrame, case: str) -> float:
     node_s = sum(
         total_s * len({*nodes.split(","), *origins.split(",")} - {""})
         for nodes, origins, total_s in own.group_by(
-            pl.col("nodes").cast(pl.String), pl.col("origin_nodes").cast(pl.String)
+            pl.col("nodes").cast(pl.String),
+            pl.col("origin_nodes").cast(pl.String),
+            maintain_order=True,
         )
         .agg(seconds)
         .iter_rows()

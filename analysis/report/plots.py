@@ -59,6 +59,7 @@ LEVEL_MARKERS = ("o", "^", "s", "D", "v", "P")
 _FONT = "DejaVu Sans"
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
+    "svg.hashsalt": "nimc",
     "font.family": _FONT,
     # A name with two dollar signs is no formula.
     "text.parse_math": False,
@@ -156,7 +157,7 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> Markup:
     left edge. Runs that do not count are drawn at the edge if they lie beyond it, so that
     they do not squeeze those that do.
     """
-    treatments = in_order(str(name) for name in samples["arm"].unique())
+    treatments = in_order(str(name) for name in samples["arm"].unique(maintain_order=True))
     values = samples["fom"].drop_nulls()
     factor, scaled = scale(middle(values), unit)
     edges = _edges(samples.filter(status="counts")["fom"].to_numpy() / factor)

@@ -22,7 +22,7 @@ from nimc.base.groups import grouped
 from nimc.base.json_limits import parsed, read_text, validated
 from nimc.base.units import plural
 from nimc.records.arms import arm_of
-from nimc.records.order import pair_order, run_seed
+from nimc.records.order import pair_order
 from nimc.records.run import NumaFacts, RunHeader, load_header
 
 # Faults of a run: one line each, which names file, line and field.
@@ -605,8 +605,11 @@ def check_run(run: Path, header: RunHeader, samples: Samples, records: Provenanc
         notes.append(f"the folder {run.resolve().name} holds the run {header.run}")
     if header.seed is None:
         notes.append("run.json has no seed: the order of the runs is not compared with it")
-    elif header.seed != run_seed(header.digest, header.run):
-        faults.add(f"{run / 'run.json'}: seed: does not follow from 'digest' and 'run'")
+    elif header.seed != header.drawn_seed:
+        of = "those of 'reproduces'" if header.reproduces else "'digest' and 'run'"
+        faults.add(f"{run / 'run.json'}: seed: does not follow from {of}")
+    if header.reproduces:
+        notes.append(f"the order of the runs is that of {header.reproduces.run}, which is repeated")
     of_case = treatments(samples.frame, header)
     frame = known(samples.frame, of_case)
     rows = Rows(frame, samples.files)

@@ -27,6 +27,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("results", "nights against reference nights, or two machines, side by side"),
     "advise": ("results", "remedies: what each costs and gains, and what is not decided"),
     "verify": ("verify", "whether runs are what was written: chain, digests, logs read anew"),
+    "pack": ("crate", "a run as one zip that can be cited, verified and repeated"),
+    "reproduce": ("crate", "the run of such a zip, repeated here, or only its analysis"),
     "plan": ("plan", "the cases, nodes, node-hours and ReFrame commands; runs nothing"),
     "run": ("run", "runs or resumes a campaign, prints the table and the report's path"),
     "runs": ("run", "the runs of a results folder"),

@@ -96,7 +96,7 @@ def compare_command(
     if fail and compared.too_few_nights:
         raise InputError(f"--fail: {compared.too_few_nights} Give the reference's with --reference")
     page = write_page(output, compared) if output else None
-    lines = [*_comparison(compared), *([f"page: {page}"] if page else [])]
+    lines = [*comparison_lines(compared), *([f"page: {page}"] if page else [])]
     show("compare", compared.document(), form, "\n".join(lines))
     return 1 if fail and compared.worse else 0
 
@@ -116,7 +116,8 @@ def _sides(
     return runs[:1], runs[1:]
 
 
-def _comparison(compared: Compared) -> Iterator[str]:
+def comparison_lines(compared: Compared) -> Iterator[str]:
+    """The comparison as text: what differs, and the table."""
     yield from _faults(text for found in compared.untrusted for text in found.lines())
     yield prose(f"{_named(compared.this)} against {_named(compared.reference)}", bold=True)
     for fact in compared.differing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,7 +35,7 @@ from nimc.cli.options import (
 )
 from nimc.cluster import reservation
 from nimc.machine.slurm import SlurmNode, ask_nodes, partition_in
-from nimc.records.run import load_header
+from nimc.records.run import RunHeader, load_header
 from nimc.records.run_folder import distrust_run, run_folders, size_of
 from nimc.run.folder import RunFolder, find_other, foreign_runs, locked, new_header, open_run
 from nimc.run.node_sweep import NodeSweep, NodeSweeper, finish, finished_run, open_sweep, save_sweep
@@ -73,10 +73,26 @@ def run_command(
 ) -> int:
     """Run CAMPAIGN on a machine, or resume its latest unfinished run."""
     request = prepare(campaign, machine, nodelist=nodelist, only=cases)
+
+    def conclude(folder: RunFolder, failures: list[Failure]) -> int:
+        return _conclude_campaign(request, folder, failures, form, fail_inconclusive)
+
+    return measured(request, new_header(request), results, progress, conclude, fresh=fresh)
+
+
+def measured(
+    request: Request,
+    header: RunHeader,
+    results: Path,
+    progress: Progress,
+    conclude: Callable[[RunFolder, list[Failure]], int],
+    *,
+    fresh: bool = False,
+) -> int:
+    """Run a campaign, or resume its latest unfinished run; `conclude` gives the exit status."""
     remark = silent if progress == "quiet" else log
     reframe = find_reframe()
     site = request.site
-    header = new_header(request)
     with open_run(results, header, fresh=fresh, slurm=site.slurm) as folder:
         other = None if folder.resumed or fresh else find_other(folder.path.parent, header)
         if other:
@@ -99,7 +115,7 @@ def run_command(
                     log(str(failure))
                 if not failures:
                     folder.finish()
-                return _conclude_campaign(request, folder, failures, form, fail_inconclusive)
+                return conclude(folder, failures)
         except Stopped as stop:
             log(f"stopped by {stop}; {_how_to_go_on(folder)}")
             return 128 + stop.signum

@@ -22,6 +22,7 @@ from pydantic import AfterValidator, BaseModel, Field, TypeAdapter
 from nimc.base.errors import InputError, show
 from nimc.base.files import replace_text
 from nimc.base.json_limits import parsed, read_text, validated
+from nimc.records.order import run_seed
 
 # Rules for free facts in `run.json` and provenance that are computed with, or name files.
 #
@@ -108,6 +109,14 @@ class Requirements:
 
 
 @dataclass(frozen=True)
+class Reproduced:
+    """The run whose plan and order another one repeats."""
+
+    run: PlainName
+    digest: str
+
+
+@dataclass(frozen=True)
 class RunHeader:
     """The campaign, the machine, and facts about both."""
 
@@ -135,11 +144,19 @@ class RunHeader:
     commit: str | None = None
     #: 'No effect' is said of an effect whose whole interval is closer to 1 than this share.
     margin: Annotated[float, Field(gt=0, lt=1)] = MARGIN
-    #: Seed of the order of runs (`nimc.records.order.run_seed`); None: the order is not checked.
+    #: Run that this one repeats (`nimc reproduce`): the seed is that of it.
+    reproduces: Reproduced | None = None
+    #: Seed of the order of runs (`drawn_seed`); None: the order is not checked.
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     #: Head of the chain (`nimc.records.chain`) when the run was complete; None before.
     head: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     schema: int = SCHEMA_VERSION
+
+    @property
+    def drawn_seed(self) -> int:
+        """The seed that follows from the run, or from the one that it reproduces."""
+        of = self.reproduces or self
+        return run_seed(of.digest, of.run)
 
     def as_dict(self) -> dict[str, Any]:
         """The header as written to `run.json`."""
