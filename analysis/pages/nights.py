@@ -24,6 +24,8 @@ RECENT_DAYS = 60
 _OUTCOMES = get_args(Outcome)
 #: Fewest nights from which a usual gap is known.
 _FEWEST = 7
+#: Days in which missing nights are listed: a run with a wrong clock may be centuries away.
+_LONGEST_DAYS = 366
 #: Nights of a day of the week from which its other days are compared with it.
 _WEEKS = 3
 
@@ -63,7 +65,7 @@ def usual_gap(nights: Sequence[PageNight], share: float = 0.5) -> int | None:
 
 
 def missing_days(known: Sequence[date], gap: int, until: date) -> list[date]:
-    """Days before `until` on which a night was expected from its usual gap, and none is known.
+    """Days of the year before `until` on which the usual gap lets expect a night that is not known.
 
     A night may be late by half of the gap. Days of the week on which nights hardly ever ran, less
     than a quarter as often as on one that had three, are not expected.
@@ -71,13 +73,14 @@ def missing_days(known: Sequence[date], gap: int, until: date) -> list[date]:
     ran = Counter(day.weekday() for day in set(known))
     most = max(ran.values(), default=0)
     usual = {day for day in range(7) if most < _WEEKS or 4 * ran[day] >= most}
-    ordinals = [*sorted({day.toordinal() for day in known}), until.toordinal()]
+    past = sorted({day.toordinal() for day in known if day < until})
     expected = (
         date.fromordinal(day)
-        for before, after in pairwise(ordinals)
+        for before, after in pairwise([*past, until.toordinal()])
         for day in range(before + gap, after - gap // 2, gap)
     )
-    return [day for day in expected if day.weekday() in usual]
+    first = until - timedelta(_LONGEST_DAYS)
+    return [day for day in expected if day >= first and day.weekday() in usual]
 
 
 def recent(history: MachineHistory, nights: Sequence[PageNight]) -> list[PageNight]:

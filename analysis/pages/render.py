@@ -300,7 +300,7 @@ _HALF_PT = 4.5
 #: Most changes of how runs were made that are listed; the data file has all.
 _LISTED = 60
 #: Outcomes that need no reason.
-_MEASURED = ("measured", RECORDED)
+_MEASURED = ("measured", RECORDED, STILL_SLOWER)
 
 
 @dataclass(frozen=True)
@@ -433,6 +433,7 @@ def index_page(histories: Sequence[MachineHistory]) -> str:
         recent_days=RECENT_DAYS,
         age=_age(histories, [calendar_nights(each, []) for each in histories]),
         ranks=found.ranks,
+        plural=units.plural,
         slowdowns=_slowdown_figures(found.slowdowns),
         rates_svg=_rates_figure(found.rates),
         rates=found.rates,
@@ -482,8 +483,8 @@ def _summary(
         f"Open alarms: {_first(found)}",
         f"Nights of the last {RECENT_DAYS} days: {state.expected}, {state.missed} of them not run"
         " or failed.",
-        f"Watched quantities: {state.watched}; not yet watched: "
-        f"{state.not_watched}, with fewer than {FEWEST_NIGHTS} nights at their present level.",
+        f"Watched quantities: {state.watched}. Not yet watched, with fewer than {FEWEST_NIGHTS} "
+        f"nights at their present level: {state.not_watched}.",
     ]
 
 
@@ -547,7 +548,7 @@ def _number(axes: Axes, places: Sequence[tuple[float, float]]) -> None:
     taken = [(x, y, _HALF_PT) for x, y in points]
     for at in sorted(range(len(places)), key=lambda at: points[at, 0]):
         x, y = points[at]
-        half = _HALF_PT * len(str(at + 1)) / 1.5
+        half = _HALF_PT * (1 + len(str(at + 1))) / 2  # with a gap to the next number
         beside = (sign * _HALF_PT * 2 * step for step in count(1) for sign in (1, -1))
         off = next(
             off

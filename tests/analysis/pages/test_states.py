@@ -136,6 +136,7 @@ def test_a_machine_whose_nights_stopped_is_not_green(machines: dict[str, Machine
     for days, missed, look in ((10, 9, "warn"), (16, 15, "bad"), (200, 60, "bad")):
         late = state_of(replace(steady, known_s=KNOWN_S + 86400 * days))
         assert (late.missed, late.look) == (missed, look)
+    assert "not run: 9" in machine_page(replace(steady, known_s=KNOWN_S + 86400 * 10))
     planned = replace(steady, known_s=KNOWN_S + 86400 * 200, schedules=["nightly"])
     assert (state_of(planned).missed, state_of(planned).look) == (0, "warn")
 
@@ -169,6 +170,9 @@ def test_nights_are_missing_where_the_usual_gap_and_the_day_of_the_week_expect_t
     weekly = _days(0, 7, 15, 21, 35)  # once a day late
     assert missing_days(weekly, 7, START + timedelta(42)) == _days(28)
     assert missing_days(weekly, 7, START + timedelta(46)) == _days(28, 42)
+    wrong = [date(1970, 1, 1), *daily, date(9999, 12, 31)]
+    assert missing_days(wrong, 1, START + timedelta(11))[-3:] == _days(4, 8, 10)
+    assert len(missing_days(wrong, 1, START + timedelta(11))) <= 366
 
 
 def test_the_usual_gap_is_the_median_and_needs_seven_nights() -> None:
