@@ -144,8 +144,8 @@ def open_alarms(shown: Sequence[ShownAlarm]) -> dict[tuple[str, str, str, str], 
 def is_unusual(fact: ChangedFact, past: Sequence[str | None]) -> bool:
     """Whether a fact changed beyond what it did in `past`, its values in the runs before.
 
-    A number: to a value more than `_SPREADS` robust spreads from its median. A text: unless it
-    often changed, or to a value that it had never had, unless new values were frequent.
+    A number does beyond `_SPREADS` robust spreads from its median. A text does if it rarely
+    changed, or if the value is new and new ones were rare.
     """
     numbers = [_number(text) for text in (*past, fact.after)]
     if past and None not in numbers:
@@ -264,8 +264,8 @@ def _without_writes(
         return None
     times = dict(zip(found.runs, map(math.exp, found.worse), strict=True))
     runs = _runs_of(alarm, found)
-    sides = [[times[run] for run, is_old in runs if is_old is old] for old in (False, True)]
-    difference = ratio_of_nights(*sides)
+    since = [times[run] for run, is_old in runs if not is_old]
+    difference = ratio_of_nights(since, [times[run] for run, is_old in runs if is_old])
     return difference.ratio if difference else None
 
 

@@ -67,8 +67,8 @@ def _next_end_s(summary: Summary, window: NightWindow | None) -> float | None:
     """The latest end of the scheduled night after this one, with the margin to report."""
     if window is None:
         return None
-    days = (summary.night + timedelta(number) for number in (1, 7))
-    return next(window.nights(*days)).end_s + MARGIN_S
+    first, last = (summary.night + timedelta(days) for days in (1, 7))
+    return next(window.nights(first, last)).end_s + MARGIN_S
 
 
 def _figures(figures: Iterable[NightFigure], of: Mapping[str, str]) -> Iterable[str]:
