@@ -39,6 +39,8 @@ class ShownAlarm:
     changed: list[ChangedFact]
     #: The same without writes, as a ratio of times; None if there is no such series, or it is that.
     without_writes: Estimate | None
+    #: Whether that series raised an alarm at the same time.
+    is_alarm_without: bool
 
     @property
     def node(self) -> NodeRatio | None:
@@ -105,15 +107,22 @@ def shown_alarms(history: MachineHistory) -> list[ShownAlarm]:
         return []
     series = {each.key: each for each in series_of(history.nights)}
     facts = facts_of(history.runs)
-    return [
-        ShownAlarm(
-            alarm=each,
-            until=_until(each, history, series.get(each.key)),
-            changed=_unusual_facts(each, series.get(each.key), facts),
-            without_writes=_without_writes(each, series),
+    found = []
+    for each in sorted(history.alarms, key=lambda each: each.night):
+        own, baseline = series.get(each.key), _baseline(each, series)
+        others = (a for a in history.alarms if baseline and a.key == baseline.key)
+        found.append(
+            ShownAlarm(
+                alarm=each,
+                until=_until(each, history, own),
+                changed=_unusual_facts(each, own, facts),
+                without_writes=_ratio(each, baseline) if baseline else None,
+                is_alarm_without=any(
+                    a.state != "dismissed" and _began_together(a, each) for a in others
+                ),
+            )
         )
-        for each in sorted(history.alarms, key=lambda each: each.night)
-    ]
+    return found
 
 
 def alarm_groups(shown: Sequence[ShownAlarm]) -> list[AlarmGroup]:
@@ -184,7 +193,7 @@ def _as_well(each: ShownAlarm) -> str:
         return ""
     loss = percent(found.value, found.low, found.high)
     half = math.sqrt(each.alarm.ratio)
-    if found.low > 1 and found.value >= half:
+    if (found.low > 1 or each.is_alarm_without) and found.value >= half:
         return f"; without writes as well, by {loss}, so it is the machine"
     if found.high < half:
         return f"; without writes less than half of that, {loss}"
@@ -251,28 +260,32 @@ def _runs_of(alarm: Alarm, series: Series | None) -> list[tuple[str, bool]]:
     return [(run, night.isoformat() < alarm.since) for run, night in nights if run in rests]
 
 
-def _without_writes(
-    alarm: Alarm, series: Mapping[tuple[str, str, str, str], Series]
-) -> Estimate | None:
-    """The baseline of the alarm's treatment, on the nights of the alarm."""
+def _baseline(alarm: Alarm, series: Mapping[tuple[str, str, str, str], Series]) -> Series | None:
+    """The series that a figure of merit with writes is paired with."""
     if alarm.quantity != "fom" or arm_of(alarm.arm).silent:
         return None
     names = (name_of(BASELINE, parts_of(alarm.arm)[1]), BASELINE)
-    of = (series.get((alarm.campaign, alarm.case, name, "fom")) for name in names)
-    found = next(filter(None, of), None)
-    if found is None:
-        return None
-    times = dict(zip(found.runs, map(math.exp, found.worse), strict=True))
-    runs = _runs_of(alarm, found)
+    found = (series.get((alarm.campaign, alarm.case, name, "fom")) for name in names)
+    return next(filter(None, found), None)
+
+
+def _ratio(alarm: Alarm, series: Series) -> Estimate | None:
+    """A series on the nights of an alarm: since the change against before."""
+    times = dict(zip(series.runs, map(math.exp, series.worse), strict=True))
+    runs = _runs_of(alarm, series)
     since = [times[run] for run, is_old in runs if not is_old]
     difference = ratio_of_nights(since, [times[run] for run, is_old in runs if is_old])
     return difference.ratio if difference else None
 
 
 def _belongs(one: ShownAlarm, other: ShownAlarm) -> bool:
-    days = date.fromisoformat(one.alarm.since) - date.fromisoformat(other.alarm.since)
     share = set(one.changed) & set(other.changed) or not (one.changed or other.changed)
-    return bool(share) and abs(days.days) <= _TOGETHER_DAYS
+    return bool(share) and _began_together(one.alarm, other.alarm)
+
+
+def _began_together(one: Alarm, other: Alarm) -> bool:
+    days = date.fromisoformat(one.since) - date.fromisoformat(other.since)
+    return abs(days.days) <= _TOGETHER_DAYS
 
 
 def _number(text: str | None) -> float | None:

@@ -113,6 +113,15 @@ def test_what_is_slower_without_writes_as_well_is_the_machine() -> None:
     assert "so it is the machine" in text
 
 
+def test_an_alarm_without_writes_at_the_same_time_tells_it_from_few_nights() -> None:
+    """Nights from 15 to 25 s tell nothing of 4 %, the sum of an alarm did."""
+    shown = _with_baseline([20, 25, 15, 20, 20.8, 25, 17, 21])
+    assert shown.without_writes is not None
+    assert shown.without_writes.low < 1 < 1.03 < shown.without_writes.value
+    assert "so it is the machine" not in sentence(shown)
+    assert "so it is the machine" in sentence(replace(shown, is_alarm_without=True))
+
+
 @pytest.mark.parametrize(
     "off",
     [
