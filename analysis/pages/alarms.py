@@ -14,7 +14,7 @@ from analysis.history.monitor import WITHIN_NIGHTS
 from analysis.history.series import Series, series_of
 from analysis.history.tables import COUNTER
 from analysis.pages.data import MachineHistory
-from analysis.statistics.interval import Estimate
+from analysis.statistics.interval import Estimate, Interval
 from analysis.statistics.nights import ratio_of_nights
 from nimc.base.units import plural
 from nimc.records.arms import BASELINE, arm_of, name_of, parts_of
@@ -181,7 +181,7 @@ def sentence(each: ShownAlarm) -> str:
         alarm.quantity,
         (f"{alarm.quantity.removeprefix(COUNTER)} of {alarm.case} {arm} is", "more"),
     )
-    loss = percent(alarm.ratio, alarm.ratio_low, alarm.ratio_high)
+    loss = _percent(alarm.ratio, alarm.interval)
     until = f" until {each.until}" if each.until else ""
     machine = ", so it is the machine" if alarm.quantity == "fom" and is_silent else ""
     return f"{what} {loss} {how} since {alarm.since}{until}{_as_well(each) or machine}."
@@ -191,7 +191,7 @@ def _as_well(each: ShownAlarm) -> str:
     found = each.without_writes
     if found is None:
         return ""
-    loss = percent(found.value, found.low, found.high)
+    loss = _percent(found.value, Interval.of(found))
     half = math.sqrt(each.alarm.ratio)
     if (found.low > 1 or each.is_alarm_without) and found.value >= half:
         return f"; without writes as well, by {loss}, so it is the machine"
@@ -200,14 +200,13 @@ def _as_well(each: ShownAlarm) -> str:
     return f"; without writes {loss}, which does not tell whether it is the machine"
 
 
-def percent(ratio: float, low: float | None, high: float | None) -> str:
+def _percent(ratio: float, interval: Interval | None) -> str:
     """A ratio of times as a loss with its interval: `4.9 % (4.1 to 5.7)`."""
     value, *ends = (
         f"{round((each - 1) * 100, 1) + 0.0:.1f}".replace("-", "\u2212")
-        for each in (ratio, low, high)
-        if each is not None
+        for each in (ratio, *(interval or ()))
     )
-    return f"{value} %" + (f" ({' to '.join(ends)})" if len(ends) == 2 else "")
+    return f"{value} %" + (f" ({' to '.join(ends)})" if ends else "")
 
 
 def _until(alarm: Alarm, history: MachineHistory, series: Series | None) -> str | None:

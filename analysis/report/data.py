@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from analysis.effects.reference import compare_with_references
 from analysis.samples.columns import read_run
 from analysis.samples.integrity import Integrity, check_run, read_provenance, refuse_faults
 from analysis.samples.pairs import judged, pair_table
+from analysis.statistics.interval import flat
 from nimc.base.errors import InputError
 from nimc.base.json_limits import read_json
 from nimc.records.run import RunHeader, load_header
@@ -99,17 +100,19 @@ class RunData:
     def document(self) -> dict[str, Any]:
         """The run's results as every command prints them with `--json`.
 
-        Keys: machine, campaign, run, results, contrasts and order_effects (lists of `Result`, of
-        `Contrast` and of `OrderEffect`), and integrity_faults (a list of lines).
+        Keys: machine, campaign, run, head (of its chain), results, contrasts and order_effects
+        (lists of `Result`, of `Contrast` and of `OrderEffect`), and integrity_faults (a list of
+        lines).
         """
         return {
             "machine": self.header.machine,
             "campaign": self.header.campaign,
             "run": self.header.run,
-            "results": [row.as_dict() for row in self.results],
-            "contrasts": [each.as_dict() for each in self.contrasts],
+            "head": self.integrity.head,
+            "results": list(map(flat, self.results)),
+            "contrasts": list(map(flat, self.contrasts)),
             "integrity_faults": self.integrity.faults,
-            "order_effects": [asdict(each) for each in self.order],
+            "order_effects": list(map(flat, self.order)),
         }
 
 

@@ -16,6 +16,7 @@ import polars as pl
 from pydantic import TypeAdapter
 
 from analysis.samples.columns import MOST, Samples, read_run
+from analysis.samples.proof import UNPROVEN, proof_of
 from nimc.base.errors import InputError
 from nimc.base.groups import grouped
 from nimc.base.json_limits import parsed, read_text, validated
@@ -577,6 +578,10 @@ class Integrity:
     faults: list[str]
     #: What could not be checked, and what is odd without being a fault.
     notes: list[str] = field(default_factory=list)
+    #: Those of the chain, which come first in `faults`; and its value after all samples, None of a
+    #: run without a chain.
+    broken: list[str] = field(default_factory=list)
+    head: str | None = None
 
     @property
     def headline(self) -> str:
@@ -591,6 +596,11 @@ class Integrity:
 def check_run(run: Path, header: RunHeader, samples: Samples, records: Provenance) -> Integrity:
     """Check what `run` holds, as read by `load_header`, `read_run` and `read_provenance`."""
     faults, notes = Faults(), []
+    proof = proof_of(run, header, samples.frame)
+    for line in proof.faults:
+        faults.add(line)
+    if proof.head is None:
+        notes.append(UNPROVEN)
     if run.resolve().name != header.run:
         notes.append(f"the folder {run.resolve().name} holds the run {header.run}")
     if header.seed is None:
@@ -605,7 +615,7 @@ def check_run(run: Path, header: RunHeader, samples: Samples, records: Provenanc
     overlapping_blocks(rows, faults)
     judge_cases(run, rows, header, of_case, faults)
     judge_provenance(run, rows, records, faults)
-    return Integrity(run, faults.count, faults.listed(), notes)
+    return Integrity(run, faults.count, faults.listed(), notes, proof.faults, proof.head)
 
 
 def require_sound(run: Path) -> None:

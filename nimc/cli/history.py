@@ -38,13 +38,14 @@ from analysis.history.store import (
 from analysis.pages.data import MachineHistory, PageNight, ToldNights
 from analysis.pages.render import ordered
 from analysis.pages.write import FILES, gather, write_pages
+from analysis.statistics.interval import ends
 from nimc.base import units
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, MachineError
 from nimc.base.files import require_own
 from nimc.base.tables import WIDTH, aligned, broken, wrapped
 from nimc.base.text import one_line, visible
-from nimc.base.units import NONE, interval, plural, quantity
+from nimc.base.units import NONE, plural, quantity
 from nimc.cli.document import Form, log, show
 from nimc.cli.options import (
     RunPath,
@@ -278,7 +279,7 @@ def _text(
 
 def _alarm(alarm: Alarm) -> list[str]:
     what = f"{alarm.machine}: {alarm.case} {alarm.arm} {alarm.quantity} ({alarm.campaign})"
-    ratio = f"{alarm.ratio:.3f} ({interval(alarm.ratio_low, alarm.ratio_high)})"
+    ratio = f"{alarm.ratio:.3f} ({ends(alarm.interval)})"
     lines = [f"{alarm.night} {alarm.state}: {what} worse by the ratio {ratio} since {alarm.since}"]
     for fact in alarm.changed:
         change = f"{fact.before or NONE} -> {fact.after or NONE}"

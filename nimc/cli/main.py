@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("results", "one self-contained HTML page a machine, and its data"),
     "compare": ("results", "nights against reference nights, or two machines, side by side"),
     "advise": ("results", "remedies: what each costs and gains, and what is not decided"),
+    "verify": ("verify", "whether runs are what was written: chain, digests, logs read anew"),
     "plan": ("plan", "the cases, nodes, node-hours and ReFrame commands; runs nothing"),
     "run": ("run", "runs or resumes a campaign, prints the table and the report's path"),
     "runs": ("run", "the runs of a results folder"),

@@ -17,10 +17,10 @@ from analysis.remedies.sentences import advice_document, per_byte, sentences, wh
 from analysis.remedies.throttling import Throttling
 from analysis.report.data import RunData, load_run
 from analysis.report.make import make_reports
-from analysis.statistics.interval import Estimate
+from analysis.statistics.interval import Estimate, effect
 from nimc.base.errors import InputError
 from nimc.base.tables import blocks, folded
-from nimc.base.units import effect, plural
+from nimc.base.units import plural
 from nimc.cli.document import Form, show
 from nimc.cli.options import RunPath, force_option, form_options, output_option
 from nimc.cli.table import bold, prose, results_table
@@ -147,7 +147,7 @@ def _comparison_table(rows: list[Comparison]) -> str:
     for row in rows:
         name = row.case if row.arm in ("on", "off") else f"{row.case} {row.arm}"
         p = "-" if row.p_adjusted is None else f"{row.p_adjusted:.2g}"
-        figures = [*effect(row.ratio, row.ratio_low, row.ratio_high), *([p] if judged else [])]
+        figures = [*effect(row.ratio), *([p] if judged else [])]
         cells.append([folded(name, _NAME), METRICS[row.metric], *figures, row.text])
     titles = ["workload", "figure", "ratio", "interval", *(["adjusted p"] if judged else [])]
     header, *lines = blocks([*titles, "verdict"], cells, left=(0, 1, len(titles)))
@@ -255,7 +255,7 @@ def _next_allocation(row: RemedyAdvice) -> list[str]:
 
 
 def _figure(of: Estimate | None) -> str:
-    return "\n".join(effect(of.value, of.low, of.high)) if of else "-"
+    return "\n".join(effect(of)) if of else "-"
 
 
 def _sweep(sweep: Throttling) -> list[str]:

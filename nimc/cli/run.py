@@ -16,11 +16,12 @@ from analysis.compare.node_ranks import RankedNode, figures, ranked
 from analysis.report.data import load_run
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
+from analysis.statistics.interval import effect, flat
 from nimc.base.errors import InputError, MachineError
 from nimc.base.interrupts import Interrupts, Stopped, stopped_at_once
 from nimc.base.tables import aligned
 from nimc.base.text import visible
-from nimc.base.units import NONE, interval, quantity
+from nimc.base.units import NONE, quantity
 from nimc.campaign.cases import omission_lines, origins_taken
 from nimc.campaign.prepare import Request, prepare, too_long
 from nimc.campaign.settings import settings_of, target_partitions
@@ -85,6 +86,7 @@ def run_command(
             more = f" (nor {len(foreign) - 1} more)" if len(foreign) > 1 else ""
             remark(f"does not resume {foreign[-1]}{more}")
         remark(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
+        remark(f"head of its chain: {folder.head}")
         long = too_long(request.plan(), site.time_limit_s)
         if header.commit is None:
             remark("git does not give the commit of this project: samples will not record it")
@@ -149,6 +151,7 @@ def _conclude_campaign(
     fail_inconclusive: bool,
 ) -> int:
     """Make the report, print the results, and return the exit status."""
+    head = folder.head
     report = _report(folder.path)
     results = report.runs[0].results if report else []
     contrasts = report.runs[0].contrasts if report else []
@@ -160,8 +163,9 @@ def _conclude_campaign(
             "machine": folder.header.machine,
             "campaign": folder.header.campaign,
             "run": str(folder.path),
-            "results": [row.as_dict() for row in results],
-            "contrasts": [each.as_dict() for each in contrasts],
+            "head": head,
+            "results": list(map(flat, results)),
+            "contrasts": list(map(flat, contrasts)),
             "report": str(report.page) if report else None,
             "integrity_faults": faults[1:],
             "failures": [asdict(failure) for failure in failures],
@@ -172,7 +176,7 @@ def _conclude_campaign(
         from nimc.cli.table import results_table
 
         click.echo(results_table(results, contrasts))
-        click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}")
+        click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}\nhead:    {head}")
     if failures:
         return 3
     if faults:
@@ -383,8 +387,6 @@ def _table(rows: Sequence[RankedNode]) -> str:
 
 
 def _node_cells(row: RankedNode) -> list[str]:
-    ratio = NONE if row.ratio is None else f"{row.ratio:.3f}"
     p = NONE if row.p_adjusted is None else f"{row.p_adjusted:.2g}"
-    bounds = interval(row.ratio_low, row.ratio_high)
     value = quantity(row.value, row.unit)
-    return [row.case, row.node, str(row.runs), value, ratio, bounds, p, row.text]
+    return [row.case, row.node, str(row.runs), value, *effect(row.ratio), p, row.text]

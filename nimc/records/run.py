@@ -1,7 +1,7 @@
 """A run: one execution of a campaign on a machine. Layout of its folder:
 
 run.json                 this header
-samples/CASE.jsonl       one sample per line (`nimc.records.sample.Sample`), append only
+samples/CASE.jsonl       one sample per line (`nimc.records.sample.Sample`), in a chain
 counters/CASE.jsonl      counts of tools in each run's ranks, and of nodes
 provenance/SHA256.json   how runs were made; samples refer to these files
 logs/CASE/BLOCK/         output of the application, the writers and ReFrame
@@ -79,8 +79,9 @@ class NumaFacts(BaseModel):
 
 
 #: 2 added `margin`, `seed` and `asked`; since 3, a block continues the order of the one before
-#: (`nimc.records.order`). Runs of schema 2 are still read.
-SCHEMA_VERSION = 3
+#: (`nimc.records.order`); since 4, samples are in a chain (`nimc.records.chain`), whose `head` ends
+#: the run. Runs of schemas 2 and 3 are still read.
+SCHEMA_VERSION = 4
 _SCHEMAS = range(2, SCHEMA_VERSION + 1)
 
 #: Smallest relative effect of interest, unless a campaign states another.
@@ -136,6 +137,8 @@ class RunHeader:
     margin: Annotated[float, Field(gt=0, lt=1)] = MARGIN
     #: Seed of the order of runs (`nimc.records.order.run_seed`); None: the order is not checked.
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    #: Head of the chain (`nimc.records.chain`) when the run was complete; None before.
+    head: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     schema: int = SCHEMA_VERSION
 
     def as_dict(self) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from nimc.campaign.schema import Campaign
 from nimc.machine import host, program
 from nimc.machine.site import Machine
 from nimc.machine.slurm import cancel as cancel_jobs
+from nimc.records.chain import walk_run
 from nimc.records.order import run_seed
 from nimc.records.run import (
     SCHEMA_VERSION,
@@ -52,9 +53,14 @@ class RunFolder:
     header: RunHeader
     resumed: bool
 
+    @property
+    def head(self) -> str:
+        """Head of the chain of all samples so far."""
+        return walk_run(self.path).head
+
     def finish(self) -> None:
         """Mark the run complete."""
-        self.header = replace(self.header, finished_s=time.time())
+        self.header = replace(self.header, finished_s=time.time(), head=self.head)
         save_header(self.path, self.header)
 
 
