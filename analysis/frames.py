@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import polars as pl
 from analysis.effects.estimate import Result
 from analysis.history.store import load_nights, load_runs, scan_samples
 from analysis.report.data import RunData, load_run
+from analysis.statistics.interval import flat, keys
 from nimc.base import files
 from nimc.base.errors import InputError, MachineError
 from nimc.machine.site import trusted_groups
@@ -92,8 +93,8 @@ def _named(data: RunData, frame: pl.DataFrame) -> pl.DataFrame:
 def _results(rows: Sequence[Result]) -> pl.DataFrame:
     """Factors as JSON text; rejected runs are rows of the samples."""
     plain = [
-        {**row.as_dict(), "verdict": str(row.verdict), "factors": json.dumps(row.factors)}
+        {**flat(row), "verdict": str(row.verdict), "factors": json.dumps(row.factors)}
         for row in rows
     ]
-    columns = [each.name for each in fields(Result) if each.name != "rejections"]
+    columns = [key for key in keys(Result) if key != "rejections"]
     return pl.DataFrame(plain, schema=columns, infer_schema_length=None)

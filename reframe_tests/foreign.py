@@ -30,6 +30,7 @@ from reframe.core.runtime import runtime, valid_sysenv_comb
 from nimc.base import units
 from nimc.node.conductor import UNREAD, Store
 from nimc.node.readers import Fom, FomError
+from nimc.records.logs import stem_of
 from nimc.records.notes import Note
 from nimc.records.sample import Better, Sample
 
@@ -407,7 +408,8 @@ def read_block(reader: OwnReader, run_dir: Path, case: str, logs: Path) -> None:
         for line in whole.splitlines()
     ]
     for sample in samples:
-        store.append(_with_figure(sample, reader.figure))
+        outputs = filter(Path.exists, _outputs(sample, logs))
+        store.append(_with_figure(sample, reader.figure), outputs=outputs)
     unread.unlink()
 
 
@@ -415,14 +417,19 @@ def _read(reader: OwnReader, sample: Sample, logs: Path, notes: list[str], fault
     sample = replace(sample, notes=[*sample.notes, *notes])
     if sample.outcome != "kept":
         return sample
-    stem = f"{sample.pair}-{sample.arm}-{sample.attempt}"
     try:
         if fault:
             raise FomError(fault)
-        fom = reader.read(logs / f"{stem}.out", logs / f"{stem}.err")
+        fom = reader.read(*_outputs(sample, logs))
     except (FomError, ReframeError) as error:
         return replace(sample, outcome="no_fom", reason=str(error))
     return replace(sample, fom=fom.value, fom_extra=fom.extra)
+
+
+def _outputs(sample: Sample, logs: Path) -> list[Path]:
+    """Standard output and error of a run, both of which a check may read."""
+    stem = stem_of(sample.pair, sample.arm, sample.attempt)
+    return [logs / f"{stem}.out", logs / f"{stem}.err"]
 
 
 def _with_figure(sample: Sample, figure: Figure | None) -> Sample:

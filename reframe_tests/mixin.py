@@ -361,13 +361,14 @@ class NimcMixin(LayoutMixin):
         if self.is_dry_run():
             return
         from analysis.effects.estimate import results
+        from analysis.statistics.interval import flat
 
         for row in results(self._block_samples()):
             self._show(f"off_{row.arm}", row.off_median, row.unit)
             self._expect(f"off_{row.arm}", row)
             self._show(row.arm, row.on_median, row.unit)
             for end in ("", "_low", "_high"):
-                self._show(f"slowdown_{row.arm}{end}", getattr(row, f"slowdown{end}"), "x")
+                self._show(f"slowdown_{row.arm}{end}", flat(row)[f"slowdown{end}"], "x")
             self._show(f"writers_rate_{row.arm}", row.writer_rate_b_s, "B/s")
             self._show(f"rejected_{row.arm}", row.rejected, "runs")
 

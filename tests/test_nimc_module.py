@@ -14,7 +14,7 @@ import nimc
 from analysis.history.store import add_run
 from nimc.base.checkout import ROOT
 from tests.analysis.history.made import add_cycles, made_run
-from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, samples, write_run
+from tests.analysis.synthetic import LAMMPS, STREAM, header, rechain, reject, samples, write_run
 
 NOTEBOOK = ROOT / "docs/first-look.ipynb"
 
@@ -61,6 +61,7 @@ def test_faults_are_refused_and_shown_if_asked(tmp_path: Path) -> None:
     run = made_run(tmp_path / "monday")
     path = run / "samples/melt.jsonl"
     path.write_text(path.read_text().replace('"workload": "melt"', '"workload": "x"', 1))
+    rechain(run)
     with pytest.raises(nimc.InputError, match="not to be trusted"):
         nimc.load(run)
     loaded = nimc.load(run, force=True)

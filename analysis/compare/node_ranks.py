@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -13,7 +13,7 @@ from analysis.effects.verdict import within
 from analysis.report.data import RunData
 from analysis.samples.pairs import counted
 from analysis.statistics.holm import holm
-from analysis.statistics.interval import as_fields
+from analysis.statistics.interval import Estimate, flat
 from analysis.statistics.nights import ratio_of_nights
 from nimc.base.groups import grouped
 
@@ -43,9 +43,7 @@ class RankedNode:
     value: float
     unit: str
     #: Null with too few runs or nodes.
-    ratio: float | None = None
-    ratio_low: float | None = None
-    ratio_high: float | None = None
+    ratio: Estimate | None = None
     #: Of 'the node is like the mean of the others', adjusted over all nodes and cases.
     p_adjusted: float | None = None
     #: Smaller differences are not named: nodes always differ a little.
@@ -56,15 +54,14 @@ class RankedNode:
         """`slower by 3.1%`, `faster by ...`; empty if no difference beyond the margin is shown."""
         if self.ratio is None or self.p_adjusted is None or self.p_adjusted > LEVEL:
             return ""
-        if within(self.ratio, self.ratio, self.margin):
+        ratio = self.ratio.value
+        if within(ratio, ratio, self.margin):
             return ""
-        if self.ratio > 1:
-            return f"slower by {self.ratio - 1:.1%}"
-        return f"faster by {1 / self.ratio - 1:.1%}"
+        return f"slower by {ratio - 1:.1%}" if ratio > 1 else f"faster by {1 / ratio - 1:.1%}"
 
     def as_dict(self) -> dict[str, Any]:
         """The row as in JSON."""
-        return asdict(self) | {"text": self.text}
+        return flat(self) | {"text": self.text}
 
 
 def figures(node: str, data: RunData) -> list[NodeFigures]:
@@ -112,7 +109,7 @@ def _row(each: NodeFigures, times: Mapping[str, Sequence[float]]) -> RankedNode:
     difference = ratio_of_nights(times[each.node], others)
     if difference is None:
         return row
-    return replace(row, **as_fields("ratio", difference.ratio), p_adjusted=difference.p)
+    return replace(row, ratio=difference.ratio, p_adjusted=difference.p)
 
 
 def _times(each: NodeFigures) -> list[float]:

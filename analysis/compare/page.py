@@ -14,7 +14,6 @@ from analysis.compare.sides import CHANGES, LEVEL, Compared, Comparison, Shown
 from analysis.report import plots, words
 from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, PLAIN
 from analysis.report.shell import render_page
-from analysis.statistics.interval import known
 from nimc.base import units
 from nimc.base.files import make_folder, replace_text
 
@@ -46,12 +45,11 @@ def slowdowns_plot(rows: Sequence[Comparison], name: str) -> Markup:
 def ratios_plot(rows: Sequence[Comparison], name: str) -> Markup:
     """The ratio of every row with its interval; rows of another dose are grey."""
     labels = [_label(row, METRICS[row.metric]) for row in rows]
-    ratios = [known(row.ratio, row.ratio_low, row.ratio_high) for row in rows]
     with plots.drawing(0.9 + 0.42 * len(rows)) as figure:
         axes = plots.rows_axes(figure, labels, "this side / reference")
-        for line, (row, ratio) in enumerate(zip(rows, ratios, strict=True)):
-            plots.interval(axes, ratio, line, "bad" if row.verdict == "dose differs" else THIS)
-        values = plots.said(zip(labels, ratios, strict=True))
+        for line, row in enumerate(rows):
+            plots.interval(axes, row.ratio, line, "bad" if row.verdict == "dose differs" else THIS)
+        values = plots.said(zip(labels, (row.ratio for row in rows), strict=True))
         return plots.themed_svg(figure, name, f"This side / reference: {values}")
 
 
@@ -63,7 +61,7 @@ def _label(row: Comparison, metric: str = "") -> str:
 def _side(axes: Axes, shown: Shown | None, y: float, name: str) -> None:
     if shown is None:
         return
-    plots.interval(axes, known(shown.value, shown.low, shown.high), y, name)
+    plots.interval(axes, shown.estimate, y, name)
     if len(shown.nights) > 1:
         axes.plot(
             shown.nights,
@@ -126,9 +124,9 @@ def _about(side: Side) -> tuple[str, str, str]:
 def _shown(shown: Shown | None, row: Comparison) -> dict[str, str]:
     """A side's figure and interval, for the template."""
     if shown is None:
-        return words.ratio(None, None, None)
+        return words.ratio(None)
     if row.metric == "slowdown":
-        return words.ratio(shown.value, shown.low, shown.high)
+        return words.ratio(shown.estimate)
     factor, unit = units.scale(shown.value, row.unit)
     value, low, high = (units.number(v / factor) for v in (shown.value, shown.low, shown.high))
     return {"value": f"{value} {unit}", "interval": f"{low}{words.DASH}{high}"}

@@ -114,7 +114,7 @@ def of_night(run: RunData) -> dict[Quantity, Estimate | None]:
             baseline = Quantity(row.case, row.baseline, "off", row.unit, row.better)
             # Effects that share a baseline share its time, which is compared once.
             found.setdefault(baseline, median_interval(pairs["off"].to_list()))
-            found[baseline._replace(arm=row.arm, metric="slowdown")] = row.effect
+            found[baseline._replace(arm=row.arm, metric="slowdown")] = row.slowdown
             times = median_interval(pairs["on"].to_list())
             found[baseline._replace(arm=row.arm, metric="on")] = times
     return found

@@ -23,7 +23,7 @@ from analysis.effects.facts import UNKNOWN
 from analysis.report.data import RunData
 from analysis.samples.integrity import Integrity
 from analysis.statistics.holm import holm
-from analysis.statistics.interval import Estimate, as_fields
+from analysis.statistics.interval import CONFIDENCE, Estimate, flat
 from analysis.statistics.nights import (
     NightCorrelation,
     NightsDifference,
@@ -77,6 +77,11 @@ class Shown:
     #: One value per night.
     nights: list[float]
 
+    @property
+    def estimate(self) -> Estimate:
+        """The value with its interval."""
+        return Estimate(self.value, self.low, self.high, CONFIDENCE)
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -89,10 +94,8 @@ class Comparison:
     unit: str
     reference: Shown | None
     this: Shown | None
-    #: Ratio of slowdowns or of times for the same work; above 1 is worse. Its interval is 95 %.
-    ratio: float | None
-    ratio_low: float | None
-    ratio_high: float | None
+    #: Ratio of slowdowns or of times for the same work; above 1 is worse.
+    ratio: Estimate | None
     #: Interval / interval if nights were independent; None with one night a side.
     widened: float | None
     #: Two-sided p value, and adjusted over all rows that are judged; None if not judged.
@@ -102,16 +105,12 @@ class Comparison:
     least_named: float | None
     verdict: Change
 
-    def __post_init__(self) -> None:
-        if (self.ratio is None) != (self.ratio_low is None or self.ratio_high is None):
-            raise ValueError(f"{self.case}/{self.arm}: ratio without its interval")
-
     @property
     def text(self) -> str:
         """The verdict in words; for two nights, by how much they differ."""
         if self.verdict != "too few nights" or self.ratio is None or self.widened is not None:
             return self.verdict
-        return f"two nights differ by {signed((self.ratio - 1) * 100, 1)} %"
+        return f"two nights differ by {signed((self.ratio.value - 1) * 100, 1)} %"
 
 
 def correlation(old: Nights, new: Nights) -> NightCorrelation:
@@ -188,7 +187,7 @@ def _row(
         unit=quantity.unit,
         reference=_shown(found.old, found.correlation),
         this=_shown(found.new, found.correlation),
-        **as_fields("ratio", ratio),
+        ratio=ratio,
         widened=found.difference.widened if found.difference else None,
         p=judged.p if judged else None,
         p_adjusted=p_adjusted,
@@ -312,7 +311,7 @@ class Compared:
             "nodes": [asdict(fact) for fact in self.nodes],
             "doses": [asdict(dose) for dose in self.doses],
             "night_correlation": asdict(self.correlation),
-            "comparisons": [asdict(row) for row in self.rows],
+            "comparisons": list(map(flat, self.rows)),
             "differences": [asdict(fact) for fact in self.others],
             "emulations": self.emulations,
             "worse": self.worse,

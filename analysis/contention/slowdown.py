@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -19,7 +19,7 @@ from analysis.counts.counters import role_values
 from analysis.effects.estimate import Result
 from analysis.report.data import RunData
 from analysis.samples.pairs import of_treatment
-from analysis.statistics.interval import CONFIDENCE, Estimate, as_fields, median_interval
+from analysis.statistics.interval import CONFIDENCE, Estimate, effect, median_interval
 from analysis.subjects.regimes import WORKLOAD
 from nimc.base import units
 from nimc.base.errors import InputError
@@ -64,10 +64,8 @@ def demands(run: RunData, alone_b_s: float) -> dict[str, MemoryDemand | str]:
         if workload == WORKLOAD:
             found[case] = MemoryDemand("the measure itself", _ALL)
         elif rate := counted.get(case):
-            value, low, high = (each / alone_b_s for each in (rate.value, rate.low, rate.high))
-            found[case] = MemoryDemand(
-                "counters", Estimate(value, low, high, rate.confidence), rate
-            )
+            share = rate.mapped(lambda each: each / alone_b_s)
+            found[case] = MemoryDemand("counters", share, rate)
         else:
             found[case] = _from_neighbours(case, beside, run)
     return found
@@ -98,7 +96,7 @@ def _beside(run: RunData) -> dict[str, dict[int, Estimate]]:
     found: dict[str, dict[int, Estimate]] = {}
     for each in run.contrasts:
         plain = (each.kind, each.factor, each.at) == ("price", "tool", {})
-        slower = each.estimate
+        slower = each.ratio
         beside = re.fullmatch(rf"{_BESIDE}([0-9]{{1,4}})", str(each.level))
         if plain and slower and beside:
             found.setdefault(each.case, {})[int(beside[1])] = slower
@@ -153,7 +151,10 @@ class SlowdownRow:
     run: str
     case: str
     workload: str
-    demand: MemoryDemand | None
+    #: From its `MemoryDemand`; None if that is not known.
+    source: str | None
+    demand_b_s: Estimate | None
+    share: Estimate | None
     predicted: Estimate | None
     measured: Estimate | None
     #: Predicted / measured - 1; None without both, and for membench, to which a model is fitted.
@@ -162,23 +163,6 @@ class SlowdownRow:
     spread: float | None
     #: Why nothing is predicted; empty otherwise.
     reason: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """The row as JSON holds it: an estimate as `NAME`, `NAME_low`, `NAME_high`."""
-        demand = self.demand
-        return {
-            "run": self.run,
-            "case": self.case,
-            "workload": self.workload,
-            "source": demand.source if demand else None,
-            **as_fields("demand_b_s", demand.rate_b_s if demand else None),
-            **as_fields("share", demand.share if demand else None),
-            **as_fields("predicted", self.predicted),
-            **as_fields("measured", self.measured),
-            "error": self.error,
-            "spread": self.spread,
-            "reason": self.reason,
-        }
 
 
 def slowdown_of(share: Estimate, membench: Estimate) -> Estimate:
@@ -245,7 +229,7 @@ def rows(runs: Iterable[RunData], model: Model, place: ComputingPlace) -> list[S
 
 
 def _of_run(run: RunData, alone_b_s: float, membench: Estimate) -> list[SlowdownRow]:
-    effects = {row.case: row.effect for row in run.results if _is_plain(row)}
+    effects = {row.case: row.slowdown for row in run.results if _is_plain(row)}
     workloads = {row.case: row.workload for row in run.results}
     found = []
     for case, demand in demands(run, alone_b_s).items():
@@ -260,7 +244,9 @@ def _of_run(run: RunData, alone_b_s: float, membench: Estimate) -> list[Slowdown
                 run=run.header.run,
                 case=case,
                 workload=workloads[case],
-                demand=known,
+                source=known.source if known else None,
+                demand_b_s=known.rate_b_s if known else None,
+                share=known.share if known else None,
                 predicted=predicted,
                 measured=measured,
                 error=error,
@@ -304,9 +290,9 @@ def table(found: Sequence[SlowdownRow]) -> tuple[list[str], list[list[str]]]:
     return header, [
         [
             row.case,
-            _text(row.demand.share if row.demand else None),
-            _traffic(row.demand),
-            row.demand.source if row.demand else "-",
+            _text(row.share),
+            "-" if row.demand_b_s is None else units.quantity(row.demand_b_s.value, "B/s", 3),
+            row.source or "-",
             _text(row.predicted),
             _text(row.measured),
             "-" if row.error is None else f"{row.error:+.1%}",
@@ -315,10 +301,5 @@ def table(found: Sequence[SlowdownRow]) -> tuple[list[str], list[list[str]]]:
     ]
 
 
-def _traffic(demand: MemoryDemand | None) -> str:
-    rate = demand.rate_b_s if demand else None
-    return "-" if rate is None else units.quantity(rate.value, "B/s", 3)
-
-
 def _text(of: Estimate | None) -> str:
-    return "-" if of is None else " ".join(units.effect(of.value, of.low, of.high))
+    return " ".join(effect(of)) if of else "-"

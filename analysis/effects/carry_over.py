@@ -22,15 +22,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from analysis.effects.estimate import Result
+from analysis.effects.verdict import within
 from analysis.statistics.holm import holm
-from analysis.statistics.interval import CONFIDENCE, FEWEST
+from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
 
 Kind = Literal["first run", "after writers"]
 _WHO: dict[Kind, str] = {
@@ -54,10 +55,8 @@ class OrderEffect:
     kind: Kind
     #: Pairs in which every treatment counts.
     pairs: int
-    #: Time with the effect / without, and its interval of 95 %; above 1 is slower.
-    ratio: float
-    ratio_low: float
-    ratio_high: float
+    #: Time with the effect / without; above 1 is slower.
+    ratio: Estimate
     #: Two-sided, adjusted for both effects of the case.
     p: float
     found: bool
@@ -72,18 +71,10 @@ class OrderEffect:
     @property
     def sentence(self) -> str:
         """In words."""
-        word, sign = ("slower", 100) if self.ratio >= 1 else ("faster", -100)
-        low, high = sorted(sign * (end - 1) for end in (self.ratio_low, self.ratio_high))
-        by = sign * (self.ratio - 1)
+        word, sign = ("slower", 100) if self.ratio.value >= 1 else ("faster", -100)
+        low, high = sorted(sign * (end - 1) for end in (self.ratio.low, self.ratio.high))
+        by = sign * (self.ratio.value - 1)
         return f"{_WHO[self.kind]} is {by:.1f} % {word} [{low:.1f}, {high:.1f}]"
-
-
-class _Slope(NamedTuple):
-    value: float
-    low: float
-    high: float
-    #: Two-sided.
-    p: float
 
 
 def order_effects(marked: pl.DataFrame, margin: float) -> list[OrderEffect]:
@@ -120,20 +111,18 @@ def _of_case(case: str, samples: pl.DataFrame, margin: float) -> list[OrderEffec
     ]
     slopes = {kind: _slope(_without(y, other), _without(own, other)) for kind, own, other in kinds}
     known = {kind: slope for kind, slope in slopes.items() if slope}
-    adjusted = holm([slope.p for slope in known.values()])
+    adjusted = holm([p for _, p in known.values()])
     return [
         OrderEffect(
             case,
             kind,
             len(times),
-            ratio=math.exp(slope.value),
-            ratio_low=math.exp(slope.low),
-            ratio_high=math.exp(slope.high),
+            ratio=ratio,
             p=p,
             found=p <= 1 - CONFIDENCE,
-            within_margin=max(-slope.low, slope.high) <= math.log1p(margin),
+            within_margin=within(ratio.low, ratio.high, margin),
         )
-        for (kind, slope), p in zip(known.items(), adjusted, strict=True)
+        for (kind, (ratio, _)), p in zip(known.items(), adjusted, strict=True)
     ]
 
 
@@ -178,8 +167,8 @@ def _without(values: Floats, other: Floats) -> Floats:
     return values - other * float((values * other).sum()) / size if size > 1e-9 else values
 
 
-def _slope(y: Floats, x: Floats) -> _Slope | None:
-    """Slope of y on x with its interval and p-value; None if x does not vary.
+def _slope(y: Floats, x: Floats) -> tuple[Estimate, float] | None:
+    """exp(slope of y on x) with its interval, and its two-sided p-value; None if x does not vary.
 
     With the slope b taken out of y, a draw's statistic is A - b C, and the observed one A0 - b C0,
     where C <= C0. So the draw exceeds the observed one for all b above (A0 - A) / (C0 - C).
@@ -202,7 +191,9 @@ def _slope(y: Floats, x: Floats) -> _Slope | None:
         ps.append(min(1.0, 2 * float(min((below <= 0).mean(), (above >= 0).mean()))))
     if not math.isfinite(min(lows)) or not math.isfinite(max(highs)):
         return None
-    return _Slope(a0 / c0, min(*lows, a0 / c0), max(*highs, a0 / c0), max(ps))
+    slope = a0 / c0
+    value, low, high = map(math.exp, (slope, min(*lows, slope), max(*highs, slope)))
+    return Estimate(value, low, high, CONFIDENCE), max(ps)
 
 
 def _exchanged(y: Floats, x: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:

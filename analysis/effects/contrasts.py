@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from analysis.effects.estimate import Result, levels
 from analysis.samples.pairs import counted, in_order
 from analysis.statistics.aligned_ranks import slowdown
-from analysis.statistics.interval import Estimate, as_fields, known
+from analysis.statistics.interval import Estimate, Interval
 from nimc.records.arms import parts_of
 from nimc.records.sample import Level
 
@@ -52,26 +52,10 @@ class Contrast:
     pairs: int
     #: Price: time at the level / time at the first level; above 1 it costs. Gain: time at the first
     #: level / time at the level; above 1 it helps. None below six pairs.
-    ratio: float | None
-    ratio_low: float | None
-    ratio_high: float | None
+    ratio: Estimate | None
     #: The interval that encloses the repeatability of the baselines at both levels.
-    noise_floor_low: float | None
-    noise_floor_high: float | None
+    noise_floor: Interval | None
     unit: str
-
-    def __post_init__(self) -> None:
-        if len({self.ratio is None, self.ratio_low is None, self.ratio_high is None}) > 1:
-            raise ValueError(f"{self.case}/{self.treatment}: ratio without its whole interval")
-
-    @property
-    def estimate(self) -> Estimate | None:
-        """`ratio` with its interval."""
-        return known(self.ratio, self.ratio_low, self.ratio_high)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The row as JSON holds it."""
-        return asdict(self)
 
 
 class _Treatment(NamedTuple):
@@ -97,11 +81,7 @@ def contrasts(marked: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]
     found: list[Contrast] = []
     for case in kinds["case"].unique(maintain_order=True):
         treatments = _treatments(kinds.filter(pl.col("case") == case))
-        floors = {
-            row.baseline: (row.noise_floor_low, row.noise_floor_high)
-            for row in results
-            if row.case == case
-        }
+        floors = {row.baseline: row.noise_floor for row in results if row.case == case}
         runs = counted(marked.lazy().filter(pl.col("case") == case), "fom")
         found += [_estimate(str(case), runs, floors, *what) for what in _comparisons(treatments)]
     return found
@@ -159,7 +139,7 @@ def _identity(arm: str, factors: dict[str, Level]) -> tuple[str, str]:
 def _estimate(
     case: str,
     runs: pl.DataFrame,
-    floors: dict[str, tuple[float | None, float | None]],
+    floors: dict[str, Interval | None],
     treatment: _Treatment,
     against: _Treatment,
     factor: str,
@@ -167,8 +147,6 @@ def _estimate(
 ) -> Contrast:
     price = treatment.role == "baseline"
     ratios = _ratios(runs, treatment, against, inverted=price == treatment.higher)
-    estimate = slowdown(np.column_stack([np.log(ratios), np.zeros(len(ratios))]))
-    low, high = _enclosing([floors.get(each.baseline) for each in (treatment, against)])
     return Contrast(
         case=case,
         factor=factor,
@@ -179,9 +157,8 @@ def _estimate(
         treatment=treatment.name,
         against=against.name,
         pairs=len(ratios),
-        **as_fields("ratio", estimate),
-        noise_floor_low=low,
-        noise_floor_high=high,
+        ratio=slowdown(np.column_stack([np.log(ratios), np.zeros(len(ratios))])),
+        noise_floor=_enclosing(floors.get(treatment.baseline), floors.get(against.baseline)),
         unit=treatment.unit,
     )
 
@@ -202,11 +179,5 @@ def _ratios(
     return both.select(ratio=1 / ratio if inverted else ratio)["ratio"].to_numpy()
 
 
-def _enclosing(
-    floors: Sequence[tuple[float | None, float | None] | None],
-) -> tuple[float | None, float | None]:
-    lows = [floor[0] for floor in floors if floor and floor[0] is not None]
-    highs = [floor[1] for floor in floors if floor and floor[1] is not None]
-    if len(lows) < len(floors) or len(highs) < len(floors):
-        return None, None
-    return min(lows), max(highs)
+def _enclosing(one: Interval | None, other: Interval | None) -> Interval | None:
+    return Interval(min(one.low, other.low), max(one.high, other.high)) if one and other else None

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -29,14 +28,7 @@ from analysis.samples.pairs import (
 from analysis.statistics import e_values
 from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.blocks import next_allocation
-from analysis.statistics.interval import (
-    FEWEST,
-    Estimate,
-    as_fields,
-    ends_as_fields,
-    known,
-    median_interval,
-)
+from analysis.statistics.interval import FEWEST, Estimate, Interval, median_interval
 from analysis.statistics.means import mean, middle
 from analysis.statistics.tails import hits, slowest_tenth
 from nimc.base.groups import grouped
@@ -45,12 +37,6 @@ from nimc.records.notes import Note
 from nimc.records.run import MARGIN, RunHeader
 from nimc.records.sample import Better, Level
 
-#: Fields of a result with `_low` and `_high`; some have a value between them.
-_WITH_INTERVAL = (
-    *("slowdown", "noise_floor", "control", "over_control", "next", "sign", "first_attempts"),
-    *("mean", "mean_family", "hit", "slowest_tenth"),
-    "over_control_first",
-)
 #: Columns of the samples that a result needs besides its pairs.
 _USED = [
     *("key", "case", "workload", "arm", "role", "baseline", "factors", "warmup", "status"),
@@ -89,7 +75,7 @@ class StoppingRule:
 
         It is as precise as requested, and either decided or not to be decided by more pairs.
         """
-        if not self.is_precise(row.effect) or row.verdict.needs_pairs:
+        if not self.is_precise(row.slowdown) or row.verdict.needs_pairs:
             return False
         if row.verdict is not Verdict.TYPICAL:
             return True
@@ -117,15 +103,11 @@ class Result:
     off_median: float | None
     on_median: float | None
     unit: str
-    #: Estimate and interval; None below six pairs, because every effect needs an interval.
-    slowdown: float | None
-    slowdown_low: float | None
-    slowdown_high: float | None
+    #: Time under the treatment / time of the baseline. None below six pairs, as all estimates.
+    slowdown: Estimate | None
     #: Interval of the repeated baseline (off against off) and of the control, same baseline.
-    noise_floor_low: float | None
-    noise_floor_high: float | None
-    control_low: float | None
-    control_high: float | None
+    noise_floor: Interval | None
+    control: Interval | None
     #: Harmonic means of the writers' total rate, without an application and during its runs.
     writer_rate_alone_b_s: float | None
     writer_rate_b_s: float | None
@@ -153,65 +135,33 @@ class Result:
     off_spread: float | None = None
     on_spread: float | None = None
     #: The effect against the control, within pairs: time under the treatment / under the control.
-    over_control: float | None = None
-    over_control_low: float | None = None
-    over_control_high: float | None = None
+    over_control: Estimate | None = None
     #: Interval that covers the next allocation; None below three.
-    next_low: float | None = None
-    next_high: float | None = None
+    next: Interval | None = None
     #: Median of the ratios to the plain baseline, with the interval of order statistics.
-    sign: float | None = None
-    sign_low: float | None = None
-    sign_high: float | None = None
+    sign: Estimate | None = None
     #: The slowdown with the first attempt of every run, accepted or rejected.
-    first_attempts: float | None = None
-    first_attempts_low: float | None = None
-    first_attempts_high: float | None = None
+    first_attempts: Estimate | None = None
     #: Mean time under the treatment / mean time of the baseline: what is paid for.
-    mean: float | None = None
-    mean_low: float | None = None
-    mean_high: float | None = None
+    mean: Estimate | None = None
     #: Its interval that holds for all effects of the family together.
-    mean_family_low: float | None = None
-    mean_family_high: float | None = None
+    mean_family: Interval | None = None
     #: Share of runs hit, and of the baseline's (`analysis.statistics.tails`).
-    hit: float | None = None
-    hit_low: float | None = None
-    hit_high: float | None = None
+    hit: Estimate | None = None
     hit_baseline: float | None = None
     #: 90th percentile of the times under the treatment / of the baseline; None below 36 pairs.
-    slowest_tenth: float | None = None
-    slowest_tenth_low: float | None = None
-    slowest_tenth_high: float | None = None
+    slowest_tenth: Estimate | None = None
     #: E-values of this effect alone; None unless it is an effect with six pairs.
     evidence: Evidence | None = None
     #: Effects over which the verdict holds.
     family: int = 1
     #: `over_control` with the first attempts.
-    over_control_first: float | None = None
-    over_control_first_low: float | None = None
-    over_control_first_high: float | None = None
-
-    def __post_init__(self) -> None:
-        for name in _WITH_INTERVAL:
-            low, high = getattr(self, f"{name}_low"), getattr(self, f"{name}_high")
-            value = getattr(self, name, low)
-            if (value is None, low is None) != (high is None, high is None):
-                raise ValueError(f"{self.case}/{self.arm}: {name} without its whole interval")
+    over_control_first: Estimate | None = None
 
     @property
     def said(self) -> str:
         """The verdict as it is shown."""
         return phrase(self.verdict, self.margin, emulated=self.emulated)
-
-    @property
-    def effect(self) -> Estimate | None:
-        """`slowdown` with its interval."""
-        return known(self.slowdown, self.slowdown_low, self.slowdown_high)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The row as JSON holds it."""
-        return asdict(self)
 
 
 def results(samples: pl.DataFrame, requested: StoppingRule = StoppingRule()) -> list[Result]:
@@ -247,7 +197,7 @@ def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRul
                 _row(case, each, requested, of.get((case.name, each.arm))),
                 evidence=found[case.name, each.arm][1] if (case.name, each.arm) in found else None,
                 family=family if each.role == "effect" else 1,
-                **ends_as_fields("mean_family", e_values.mean_ratio(each.log_times, family)),
+                mean_family=Interval.of(e_values.mean_ratio(each.log_times, family)),
             )
         )
         for case, each in rows
@@ -256,9 +206,9 @@ def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRul
 
 def _with_evidence(row: Result) -> Result:
     """The row with a note where its own interval shows what all effects together do not yet."""
-    if row.verdict is not Verdict.INCONCLUSIVE or row.evidence is None or row.effect is None:
+    if row.verdict is not Verdict.INCONCLUSIVE or row.evidence is None or row.slowdown is None:
         return row
-    kind = "slower" if row.effect.low > 1 else "faster" if row.effect.high < 1 else None
+    kind = "slower" if row.slowdown.low > 1 else "faster" if row.slowdown.high < 1 else None
     if kind is None:
         return row
     needed = row.family / LEVELS[kind]
@@ -299,7 +249,8 @@ class _Case:
         cls, name: str, samples: pl.DataFrame, pairs: pl.DataFrame, first: pl.DataFrame
     ) -> _Case:
         """The case of these frames."""
-        known = samples.select("arm", "role", "baseline").unique().drop_nulls("baseline")
+        kinds = samples.select("arm", "role", "baseline").unique(maintain_order=True)
+        known = kinds.drop_nulls("baseline")
         of = {arm: (role, baseline) for arm, role, baseline in known.iter_rows()}
         treated = []
         for arm in in_order(of):
@@ -376,7 +327,6 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, seen: Shown | Non
         emulated=emulated,
     )
     directions = own["direction"].drop_nulls()
-    next_low, next_high = next_allocation(this.blocks) or (None, None)
     return Result(
         case=case.name,
         workload=str(own["workload"][0]),
@@ -386,9 +336,9 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, seen: Shown | Non
         off_median=middle(pairs["off"]),
         on_median=middle(pairs["on"]),
         unit=str(own["fom_unit"][0]),
-        **as_fields("slowdown", effect),
-        **ends_as_fields("noise_floor", floor.effect if floor else None),
-        **ends_as_fields("control", control.effect if control else None),
+        slowdown=effect,
+        noise_floor=Interval.of(floor.effect if floor else None),
+        control=Interval.of(control.effect if control else None),
         writer_rate_alone_b_s=_rate(this, pairs["writer_rate_alone_b_s"]),
         writer_rate_b_s=_rate(this, pairs["writer_rate_b_s"]),
         verdict=verdict,
@@ -413,16 +363,15 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, seen: Shown | Non
         emulated=emulated,
         off_spread=_spread(pairs["off"]),
         on_spread=_spread(pairs["on"]),
-        **as_fields("over_control", over_control),
-        next_low=next_low,
-        next_high=next_high,
-        **as_fields("sign", median_interval(pairs["ratio"].to_list())),
-        **as_fields("first_attempts", first_effect),
-        **as_fields("mean", mean_effect),
-        **as_fields("hit", hit.treated if hit else None),
+        over_control=over_control,
+        next=next_allocation(this.blocks),
+        sign=median_interval(pairs["ratio"].to_list()),
+        first_attempts=first_effect,
+        mean=mean_effect,
+        hit=hit.treated if hit else None,
         hit_baseline=hit.baseline if hit else None,
-        **as_fields("slowest_tenth", slowest_tenth(this.log_times)),
-        **as_fields("over_control_first", over_first),
+        slowest_tenth=slowest_tenth(this.log_times),
+        over_control_first=over_first,
     )
 
 

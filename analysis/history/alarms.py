@@ -24,6 +24,7 @@ import polars as pl
 from analysis.history.monitor import Followed, Found, detectable, follow
 from analysis.history.series import NIGHT_S, Series, Watched, series_of
 from analysis.history.tables import KEY
+from analysis.statistics.interval import Interval
 from analysis.statistics.nights import mean_of_nights, ratio_of_nights
 from nimc.base.errors import MachineError
 from nimc.base.files import replace_text, require_own, share_as_above
@@ -84,6 +85,13 @@ class Alarm(Watched):
     #: The node that was worst, where nights ran on different nodes.
     worst_node: NodeRatio | None = None
     schema: int = ALARM_SCHEMA
+
+    @property
+    def interval(self) -> Interval | None:
+        """That of the ratio."""
+        if self.ratio_low is None or self.ratio_high is None:
+            return None
+        return Interval(self.ratio_low, self.ratio_high)
 
 
 @dataclass(frozen=True)

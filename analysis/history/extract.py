@@ -42,6 +42,7 @@ def run_row(data: RunData, sha256: str, size_b: int, outcome: str | None = None)
         "nodes": _joined(samples["nodes"]),
         "size_b": size_b,
         "sha256": sha256,
+        "head": data.integrity.head,
     }
 
 
@@ -150,9 +151,9 @@ def _slowdowns(data: RunData) -> Iterable[dict[str, Any]]:
                 "quantity": "slowdown",
                 "unit": "1",
                 "better": "lower",
-                "value": row.slowdown,
-                "low": row.slowdown_low,
-                "high": row.slowdown_high,
+                "value": row.slowdown.value,
+                "low": row.slowdown.low,
+                "high": row.slowdown.high,
                 "count": row.pairs,
                 "verdict": str(row.verdict),
             }

@@ -41,6 +41,8 @@ _NIGHTS, _SAMPLES = "nights", "samples"
 #: Columns of `RUNS` that an entry always has, and those that name files.
 _ALWAYS = ("started_s", "digest", "samples", "rejected", "made", "nodes", "size_b", "sha256")
 _NAMES = ("machine", "campaign", "run")
+#: Those that entries of earlier versions lack.
+_ADDED = ("head",)
 
 
 @dataclass(frozen=True)
@@ -152,8 +154,12 @@ def _entry(store: Path, path: Path) -> StoreEntry:
 
 
 def _rows(columns: Mapping[str, pl.DataType], file: files.StoreFile) -> pl.DataFrame:
+    frame = files.frame(file)
+    lacking = (pl.lit(None).alias(name) for name in _ADDED if name not in frame.columns)
     try:
-        return files.frame(file).select(pl.col(name).cast(of) for name, of in columns.items())
+        return frame.with_columns(lacking).select(
+            pl.col(name).cast(of) for name, of in columns.items()
+        )
     except pl.exceptions.PolarsError as error:
         raise SpoiltError(f"{file.path}: {str(error).splitlines()[0]}") from error
 

@@ -37,6 +37,8 @@ RUNS: dict[str, pl.DataType] = {
     # Size of the run's folder, and SHA-256 over its sample files.
     "size_b": pl.Int64(),
     "sha256": pl.String(),
+    # Head of its chain; null of runs without one, and of entries of earlier versions.
+    "head": pl.String(),
 }
 
 #: One row per run and watched quantity; the four of `KEY` name what is watched on a machine.

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, get_args
+from typing import Any
 
 import polars as pl
 
 from analysis.effects.facts import UNKNOWN
 from analysis.history.alarms import Alarm, SeriesWatch, facts_in
-from analysis.history.tables import Outcome
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,15 @@ class PageNight:
 
 #: Outcome of a run that nobody judged.
 RECORDED = "recorded"
-_OUTCOMES = get_args(Outcome)
+
+
+@dataclass(frozen=True)
+class ToldNights:
+    """What summaries of a machine's nights say."""
+
+    nights: list[PageNight] = field(default_factory=list)
+    #: Nightlies whose schedule is known: `nights` has those that nothing was started on, too.
+    schedules: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -40,45 +47,19 @@ class MachineHistory:
     #: `analysis.history.tables.RUNS` and `NIGHTS`.
     runs: pl.DataFrame
     nights: pl.DataFrame
+    #: Unix time at which this was known: nights before it should have run.
+    known_s: float = field(kw_only=True)
     alarms: list[Alarm] = field(default_factory=list)
     watches: list[SeriesWatch] = field(default_factory=list)
-    #: How nights ended, from their summaries.
+    #: As in `ToldNights`.
     outcomes: list[PageNight] = field(default_factory=list)
+    schedules: list[str] = field(default_factory=list)
     #: Facts of the latest run's header, as far as that run still exists.
     facts: Mapping[str, Any] = field(default_factory=dict)
     #: Caveats of the transports of the latest runs.
     emulated: list[str] = field(default_factory=list)
     #: Run -> address of its report, from the machine's page.
     reports: Mapping[str, str] = field(default_factory=dict)
-
-
-def calendar_nights(history: MachineHistory) -> list[PageNight]:
-    """All nights of the machine with their outcome: summaries first, else what runs record."""
-    known = {each.run for each in history.outcomes}
-    columns = ("started_s", "campaign", "outcome", "run")
-    started = pl.from_epoch(pl.col("started_s").cast(pl.Int64)).dt.date()
-    rest = [
-        PageNight(night, campaign, outcome if outcome in _OUTCOMES else RECORDED, "", run)
-        for night, campaign, outcome, run in history.runs.select(started, *columns[1:]).iter_rows()
-        if run not in known
-    ]
-    return sorted([*history.outcomes, *rest], key=lambda each: each.night)
-
-
-def open_alarms(history: MachineHistory) -> list[Alarm]:
-    """The latest alarm of each series, unless it was dismissed or the series got better since."""
-    better = {
-        watch.key: each.noticed
-        for watch in history.watches
-        for each in watch.changes
-        if not each.worse
-    }
-    latest = {each.key: each for each in sorted(history.alarms, key=lambda each: each.night)}
-    return [
-        each
-        for each in latest.values()
-        if each.state != "dismissed" and better.get(each.key, "") < each.night
-    ]
 
 
 # What changed in how runs were made, from one run of a campaign to the next.

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import calendar
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
-from itertools import groupby
-from typing import Any
+from datetime import date, timedelta
+from itertools import count, groupby
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from markupsafe import Markup
 
 from analysis.effects.verdict import MEANING
 from analysis.history.alarms import Alarm, SeriesWatch
-from analysis.history.monitor import WITHIN_NIGHTS
+from analysis.history.monitor import FEWEST_NIGHTS, WITHIN_NIGHTS
 from analysis.history.series import latest_kind
 from analysis.history.tables import COUNTER, KEY
 from analysis.pages import across
-from analysis.pages.data import (
-    RECORDED,
-    FactChange,
-    MachineHistory,
-    PageNight,
+from analysis.pages.alarms import AlarmGroup, alarm_groups, open_alarms, shown_alarms
+from analysis.pages.data import RECORDED, FactChange, MachineHistory, PageNight, fact_changes
+from analysis.pages.nights import (
+    MISSED,
+    RECENT_DAYS,
+    STILL_SLOWER,
     calendar_nights,
-    fact_changes,
-    open_alarms,
+    made_on,
+    recent,
+    usual_gap,
 )
 from analysis.pages.svg import Bar, Mark, NightsFigure, bars_svg, nights_svg
 from analysis.report.plots import drawing, light, logarithmic, themed_svg
@@ -34,6 +36,9 @@ from analysis.report.words import utc
 from analysis.statistics.means import middle
 from nimc.base import units
 from nimc.base.groups import grouped
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 #: Quantity -> its name on the page, and the CSS variable of its points.
 _QUANTITIES = {
@@ -45,25 +50,48 @@ _COUNTER_COLOUR = "level3"
 SeriesKey = tuple[str, str, str, str]
 
 
-def case_views(history: MachineHistory, made: Sequence[FactChange]) -> list[View]:
+@dataclass(frozen=True)
+class _Reference:
+    """What a series is compared with: that of its open alarm, else the baseline in use."""
+
+    level: float
+    nights: int
+    detectable: float | None
+
+
+def case_views(
+    history: MachineHistory, made: Sequence[FactChange], alarms: Mapping[SeriesKey, Alarm]
+) -> list[View]:
     """The cases of the machine by name: each with its series, and how many have an open alarm."""
     if history.nights.is_empty():
         return []
     first, last = (date.fromisoformat(str(history.nights["night"].sort()[at])) for at in (0, -1))
     watches = {each.key: each for each in history.watches}
-    alarms = {each.key for each in open_alarms(history)}
     marks = _fact_marks(made)
 
     def view(key: SeriesKey, rows: pl.DataFrame) -> View:
-        watch = watches.get(key)
-        figure = _figure(key, rows, watch, marks.get(key[0], []))
-        return _view(key, rows, watch, nights_svg(figure, first, last), key in alarms)
+        reference = _reference(rows, watches.get(key), alarms.get(key))
+        changes = _changes(watches.get(key))
+        figure = _figure(key, rows, reference, changes, marks.get(key[0], []))
+        return _view(key, rows, reference, nights_svg(figure, first, last), key in alarms)
 
     of_case = grouped((key[:2], view(key, rows)) for key, rows in _parts(history.nights))
     return [
         View(campaign=campaign, case=case, series=series, alarms=sum(s.alarm for s in series))
         for (campaign, case), series in sorted(of_case.items())
     ]
+
+
+def _reference(
+    rows: pl.DataFrame, watch: SeriesWatch | None, alarm: Alarm | None
+) -> _Reference | None:
+    if alarm:
+        before = pl.col("night") < date.fromisoformat(alarm.since)
+        nights = rows.filter(pl.col("run").is_in(alarm.runs), before)["night"].n_unique()
+        return _Reference(alarm.reference, nights, alarm.detectable)
+    if watch and watch.level is not None:
+        return _Reference(watch.level, watch.baseline_nights or 0, watch.detectable)
+    return None
 
 
 def quantity_name(quantity: str) -> str:
@@ -86,23 +114,25 @@ def _place(quantity: str, order: Sequence[str]) -> int:
 
 
 def _figure(
-    key: SeriesKey, rows: pl.DataFrame, watch: SeriesWatch | None, made: Sequence[Mark]
+    key: SeriesKey,
+    rows: pl.DataFrame,
+    reference: _Reference | None,
+    changes: Sequence[Mark],
+    made: Sequence[Mark],
 ) -> NightsFigure:
     factor, _ = _scale(rows)
     values = {
         name: rows[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() / factor
         for name in ("value", "low", "high")
     }
-    level = watch.level / factor if watch and watch.level is not None else None
-    changes = _changes(watch)
     return NightsFigure(
         days=rows["night"].to_list(),
         values=values["value"],
         low=values["low"],
         high=values["high"],
         colour=_QUANTITIES.get(key[3], ("", _COUNTER_COLOUR))[1],
-        alt=_alt(key, rows, watch, changes),
-        level=level,
+        alt=_alt(key, rows, reference, changes),
+        level=reference.level / factor if reference else None,
         marks=[*made, *changes],
     )
 
@@ -138,7 +168,7 @@ def _fact_marks(made: Sequence[FactChange]) -> dict[str, list[Mark]]:
 
 
 def _alt(
-    key: SeriesKey, rows: pl.DataFrame, watch: SeriesWatch | None, changes: Sequence[Mark]
+    key: SeriesKey, rows: pl.DataFrame, reference: _Reference | None, changes: Sequence[Mark]
 ) -> str:
     latest = _shown(rows["value"][-1], rows)
     text = (
@@ -146,8 +176,9 @@ def _alt(
         f"{units.plural(rows['night'].n_unique(), 'night')}, the last one {latest} on "
         f"{rows['night'][-1]}"
     )
-    if watch and watch.level is not None:
-        text += f", {_against(rows, watch.level)} than the reference of {_shown(watch.level, rows)}"
+    if reference:
+        against = _against(rows, reference.level)
+        text += f", {against} than the reference of {_shown(reference.level, rows)}"
     found = "; ".join(mark.text for mark in changes) or "none"
     return f"{text}. Changes of level: {found}."
 
@@ -169,7 +200,7 @@ def _percent(ratio: float) -> str:
 
 
 def _view(
-    key: SeriesKey, rows: pl.DataFrame, watch: SeriesWatch | None, svg: Markup, alarm: bool
+    key: SeriesKey, rows: pl.DataFrame, compared: _Reference | None, svg: Markup, alarm: bool
 ) -> View:
     """What the page shows of a series, as text; reference and change are empty without one."""
     last = rows.row(-1, named=True)
@@ -177,11 +208,11 @@ def _view(
     whole = last["low"] is not None and last["high"] is not None
     reference = reference_nights = change = loss = ""
     detectable = "too few nights for a reference"
-    if watch and watch.level is not None:
-        reference = _shown(watch.level, rows)
-        reference_nights = units.plural(watch.baseline_nights or 0, "night")
-        change = _against(rows, watch.level)
-        loss = f"{watch.detectable * 100:.1f} %" if watch.detectable is not None else "none"
+    if compared:
+        reference = _shown(compared.level, rows)
+        reference_nights = units.plural(compared.nights, "night")
+        change = _against(rows, compared.level)
+        loss = f"{compared.detectable * 100:.1f} %" if compared.detectable is not None else "none"
         found = "no loss" if loss == "none" else f"a loss of {loss}"
         detectable = f"{found} is found within {WITHIN_NIGHTS} nights"
     ends = (last["low"], last["high"]) if whole else ()
@@ -209,9 +240,10 @@ def _view(
 #: Outcome -> mark and CSS class; the first one wins where a date has several nights.
 OUTCOMES = {
     "slower": ("S", "bad"),
+    STILL_SLOWER: ("s", "bad"),
     "machine failed": ("F", "bad"),
     "inconclusive": ("?", "warn"),
-    "not run": ("\u2013", "plain"),
+    "not run": ("\u2013", "warn"),
     "measured": ("\u2713", "good"),
     RECORDED: ("\u2022", "plain"),
 }
@@ -263,10 +295,12 @@ def _day(day: date, nights: Sequence[PageNight]) -> View:
 
 
 PACKAGE = "analysis.pages"
+#: Half the height of a number beside a point, and half the size of the point, points.
+_HALF_PT = 4.5
 #: Most changes of how runs were made that are listed; the data file has all.
 _LISTED = 60
 #: Outcomes that need no reason.
-_MEASURED = ("measured", "recorded")
+_MEASURED = ("measured", RECORDED, STILL_SLOWER)
 
 
 @dataclass(frozen=True)
@@ -276,37 +310,90 @@ class MachineState:
     machine: str
     #: Address of its page, from the list.
     page: str
+    #: `bad`, `warn`, `plain` or `good`, and why in words.
+    look: str
+    state: str
     last_night: str
     outcome: str
     #: Nights with a run.
     nights: int
+    #: Nights of the last `RECENT_DAYS` days, and how many of them measured nothing.
+    expected: int
+    missed: int
+    #: Groups of open alarms, and the first of them in words.
     open_alarms: int
-    #: The open alarm with the largest ratio, in words.
     worst: str
+    #: Quantities that are watched, and those with too few nights for that.
+    watched: int
+    not_watched: int
     emulated: bool
+
+
+#: Shares of missed nights from which a machine is not in order, and from which it needs a look.
+_MISSED_BAD, _MISSED_WARN = 0.25, 0.05
+#: Pages are old after the gap that so many nights do not exceed, and a day.
+_LONG_GAPS = 0.9
+#: The worst first.
+_LOOKS = ("bad", "warn", "plain", "good")
 
 
 def state_of(history: MachineHistory) -> MachineState:
     """The machine's line in the list."""
-    nights = calendar_nights(history)
-    found = sorted(open_alarms(history), key=lambda each: each.ratio, reverse=True)
+    shown = shown_alarms(history)
+    nights = calendar_nights(history, shown)
+    groups = [group for group in alarm_groups(shown) if group.until is None]
+    last = nights[-1] if nights else None
+    expected = recent(history, nights)
+    missed = sum(each.outcome in MISSED for each in expected)
+    look, state = _look(last, len(groups), len(expected), missed)
+    watched = sum(each.level is not None for each in history.watches)
     return MachineState(
         machine=history.machine,
         page=f"{history.machine}/index.html",
-        last_night=nights[-1].night.isoformat() if nights else "",
-        outcome=nights[-1].outcome if nights else "",
+        look=look,
+        state=state,
+        last_night=last.night.isoformat() if last else "",
+        outcome=last.outcome if last else "",
         nights=len({each.night for each in nights if each.run}),
-        open_alarms=len(found),
-        worst=_alarm(found[0]) if found else "",
+        expected=len(expected),
+        missed=missed,
+        open_alarms=len(groups),
+        worst=groups[0].text if groups else "",
+        watched=watched,
+        not_watched=len(history.watches) - watched,
         emulated=bool(history.emulated),
     )
+
+
+def _look(last: PageNight | None, alarms: int, expected: int, missed: int) -> tuple[str, str]:
+    """The worst of what is known of a machine, and it in words; the first of equally bad."""
+    if last is None:
+        return "plain", "never measured"
+    found = [(OUTCOMES[last.outcome][1], f"last night: {last.outcome}")]
+    if alarms:
+        found.insert(0, ("bad", units.plural(alarms, "open alarm")))
+    if not expected:
+        found.append(("warn", f"no night in {RECENT_DAYS} days"))
+    elif missed >= _MISSED_WARN * expected:
+        look = "bad" if missed >= _MISSED_BAD * expected else "warn"
+        found.append((look, f"{missed} of {expected} nights not measured"))
+    worst = min(found, key=lambda each: _LOOKS.index(each[0]))[0]
+    return worst, "; ".join(text for look, text in found if look == worst)
+
+
+def ordered(histories: Sequence[MachineHistory]) -> list[MachineState]:
+    """The machines' lines: those with most open alarms first, then with most missed nights."""
+    states = map(state_of, histories)
+    return sorted(states, key=lambda each: (-each.open_alarms, -each.missed, each.machine))
 
 
 def machine_page(history: MachineHistory) -> str:
     """The page of one machine."""
     made = fact_changes(history.runs)
-    nights = calendar_nights(history)
-    cases = case_views(history, made)
+    shown = shown_alarms(history)
+    nights = calendar_nights(history, shown)
+    cases = case_views(history, made, open_alarms(shown))
+    groups = alarm_groups(shown)
     latest = history.runs.sort("started_s", descending=True).unique(
         "campaign", keep="first", maintain_order=True
     )
@@ -316,8 +403,9 @@ def machine_page(history: MachineHistory) -> str:
         {"utc": utc},
         template="machine.html",
         history=history,
-        summary=_summary(history, cases),
-        alarms=sorted(history.alarms, key=lambda each: each.night, reverse=True),
+        age=_age([history], [nights]),
+        summary=_summary(history, nights, groups),
+        groups=groups,
         latest=latest.iter_rows(named=True),
         cases=cases,
         last_night=max((each.night for case in cases for each in case.series), default=""),
@@ -325,12 +413,11 @@ def machine_page(history: MachineHistory) -> str:
         shown=_LISTED,
         months=months(nights),
         counts=outcome_counts(nights),
+        expected_by=_expected_by(history, nights),
         not_measured=[each for each in reversed(nights) if each.outcome not in _MEASURED],
         outcomes=OUTCOMES,
         meaning=MEANING,
-        quantity_name=quantity_name,
         within=WITHIN_NIGHTS,
-        span=_span,
     )
 
 
@@ -342,15 +429,17 @@ def index_page(histories: Sequence[MachineHistory]) -> str:
         PACKAGE,
         "Memory contention on all machines",
         template="index.html",
-        states=[state_of(each) for each in histories],
+        states=ordered(histories),
+        recent_days=RECENT_DAYS,
+        age=_age(histories, [calendar_nights(each, []) for each in histories]),
         ranks=found.ranks,
+        plural=units.plural,
         slowdowns=_slowdown_figures(found.slowdowns),
         rates_svg=_rates_figure(found.rates),
         rates=found.rates,
         no_rates=[each.machine for each in histories if each.machine not in drawn],
         facts=found.facts,
         triads=found.triads,
-        outcomes=OUTCOMES,
         meaning=MEANING,
         quantity=units.quantity,
         signed=units.signed,
@@ -358,36 +447,50 @@ def index_page(histories: Sequence[MachineHistory]) -> str:
     )
 
 
-def _summary(history: MachineHistory, cases: Sequence[View]) -> list[str]:
-    """The last night, the alarms and what would be found."""
-    nights = calendar_nights(history)
+def _age(histories: Sequence[MachineHistory], nights: Sequence[Sequence[PageNight]]) -> str:
+    """When the page was made, and from which day on that is long ago."""
+    made_s = max(each.known_s for each in histories)
+    gaps = [gap for each in nights if (gap := usual_gap(each, _LONG_GAPS)) is not None]
+    text = f"Made {utc(made_s)}."
+    if gaps:
+        last = max(map(made_on, histories)) + timedelta(min(gaps) + 1)
+        text += (
+            f" If today is after {last}, this page is old: nights, or what makes pages after them,"
+            " have stopped."
+        )
+    return text
+
+
+def _expected_by(history: MachineHistory, nights: Sequence[PageNight]) -> str:
+    """Where it is known from which nights were expected."""
+    if history.schedules:
+        return f"the schedule of {', '.join(history.schedules)}"
+    gap = usual_gap(nights)
+    return f"the usual gap between nights, {units.plural(gap, 'day')}" if gap else ""
+
+
+def _summary(
+    history: MachineHistory, nights: Sequence[PageNight], groups: Sequence[AlarmGroup]
+) -> list[str]:
+    """The last night, the alarms, nights that measured nothing, and what is watched."""
     if not nights:
         return ["Nothing is known of any night."]
-    last = nights[-1]
+    last, state = nights[-1], state_of(history)
     reason = f": {last.reason}" if last.reason else ""
-    found = sorted(open_alarms(history), key=lambda each: each.ratio, reverse=True)
-    series = [each for case in cases for each in case.series]
-    referenced = sum(bool(each.reference) for each in series)
+    found = [group.text for group in groups if group.until is None]
     return [
         f"Last night: {last.night}, {last.outcome}{reason}.",
-        f"Open alarms: {_first(list(map(_alarm, found)))}.",
-        f"Watched: {len(series)} quantities of "
-        f"{units.plural(len(cases), 'case')}, {referenced} of them with nights to compare with.",
+        f"Open alarms: {_first(found)}",
+        f"Nights of the last {RECENT_DAYS} days: {state.expected}, {state.missed} of them not run"
+        " or failed.",
+        f"Watched quantities: {state.watched}. Not yet watched, with fewer than {FEWEST_NIGHTS} "
+        f"nights at their present level: {state.not_watched}.",
     ]
 
 
 def _first(texts: Sequence[str], most: int = 3) -> str:
-    more = f"; {len(texts) - most} more below" if len(texts) > most else ""
-    return "; ".join(texts[:most]) + more if texts else "none"
-
-
-def _alarm(each: Alarm) -> str:
-    interval = "" if each.ratio_low is None else f" ({_span(each.ratio_low, each.ratio_high)})"
-    return (
-        f"{each.case} {each.arm} {quantity_name(each.quantity)}: worse by a factor of"
-        f" {each.ratio:.3f}{interval} "
-        f"since {each.since}, {each.state}"
-    )
+    more = f" {len(texts) - most} more below." if len(texts) > most else ""
+    return " ".join(texts[:most]) + more if texts else "none."
 
 
 def _span(low: float | None, high: float | None) -> str:
@@ -423,14 +526,41 @@ def _rates_figure(rates: Sequence[across.CoreRates]) -> Markup:
     places = [(each.memory_core_b_s / 1e9, each.network_b_s / 1e9) for each in rates]
     with drawing(3.6) as figure:
         axes = figure.subplots()
-        for number, (each, place) in enumerate(zip(rates, places, strict=True), 1):
+        for each, place in zip(rates, places, strict=True):
             look: dict[str, Any] = {"mfc": "none", "mec": light("ink")} if each.published else {}
             axes.plot(*place, "o", color=light("on"), **look)
-            axes.annotate(str(number), place, (5, -3), textcoords="offset points", fontsize=8)
         logarithmic(axes, "x", "y")
         ends = [min(map(min, places)), max(map(max, places))]
         axes.plot(ends, ends, color=light("muted"), lw=1)
         axes.set_xlabel("triad per core, GB/s")
         axes.set_ylabel("network, GB/s")
         axes.grid()
+        _number(axes, places)
         return themed_svg(figure, "rates", alt)
+
+
+def _number(axes: Axes, places: Sequence[tuple[float, float]]) -> None:
+    """Numbers from 1 beside points, each where it covers no point and no other number."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    figure.draw_without_rendering()  # places the axes
+    points = axes.transData.transform(places) * 72 / figure.dpi
+    taken = [(x, y, _HALF_PT) for x, y in points]
+    for at in sorted(range(len(places)), key=lambda at: points[at, 0]):
+        x, y = points[at]
+        half = _HALF_PT * (1 + len(str(at + 1))) / 2  # with a gap to the next number
+        beside = (sign * _HALF_PT * 2 * step for step in count(1) for sign in (1, -1))
+        off = next(
+            off
+            for off in beside
+            if all(
+                abs(x - other) >= half + width or abs(y + off - up) >= 2 * _HALF_PT - 0.01
+                for other, up, width in taken
+            )
+        )
+        taken.append((x, y + off, half))
+        line = {"arrowstyle": "-", "color": light("muted"), "lw": 0.5, "shrinkA": 0}
+        axes.annotate(
+            str(at + 1), places[at], (0, off), textcoords="offset points", fontsize=8,
+            ha="center", va="center", arrowprops=line if abs(off) > 2 * _HALF_PT else None,
+        )  # fmt: skip

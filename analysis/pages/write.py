@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -19,7 +20,9 @@ from analysis.history.alarms import survey
 from analysis.history.files import Naming
 from analysis.history.store import entry_of, load_nights, load_runs
 from analysis.pages import across
-from analysis.pages.data import FactChange, MachineHistory, PageNight, calendar_nights, fact_changes
+from analysis.pages.alarms import shown_alarms
+from analysis.pages.data import FactChange, MachineHistory, PageNight, ToldNights, fact_changes
+from analysis.pages.nights import calendar_nights
 from analysis.pages.render import index_page, machine_page, state_of
 from analysis.samples.table_file import write_table
 from nimc.base.errors import InputError
@@ -35,7 +38,7 @@ def gather(
     store: Path,
     results: Path,
     output: Path,
-    outcomes: Mapping[str, Sequence[PageNight]],
+    outcomes: Mapping[str, ToldNights],
     left_out: Naming,
 ) -> list[MachineHistory]:
     """The machines of the store and of `outcomes`, by name; addresses are for pages in `output`.
@@ -45,8 +48,10 @@ def gather(
     runs = load_runs(store, left_out=left_out)
     nights = load_nights(store, left_out=left_out)
     surveyed = survey(nights, runs)
+    known_s = time.time()
     found = []
     for machine in sorted({*runs["machine"], *outcomes}):
+        told = outcomes.get(machine, ToldNights())
         own_runs, own_nights = runs.filter(machine=machine), nights.filter(machine=machine)
         headers = [_header(results / run) for run in _latest(own_runs)]
         latest = [header for header in headers if header and header.machine == machine]
@@ -62,7 +67,9 @@ def gather(
                 nights=own_nights,
                 alarms=[each for each in surveyed.alarms if each.machine == machine],
                 watches=[each for each in surveyed.watches if each.machine == machine],
-                outcomes=list(outcomes.get(machine, [])),
+                known_s=known_s,
+                outcomes=told.nights,
+                schedules=told.schedules,
                 facts=latest[-1].facts if latest else {},
                 emulated=_emulated(store, latest, own_nights),
                 reports=reports,
@@ -162,7 +169,8 @@ def _write_machine(folder: Path, history: MachineHistory) -> None:
     make_folder(folder)
     _write_table(folder / "nights", history.nights)
     _write_table(folder / "changes", _frame(FactChange, fact_changes(history.runs)))
-    _write_table(folder / "calendar", _frame(PageNight, calendar_nights(history)))
+    nights = calendar_nights(history, shown_alarms(history))
+    _write_table(folder / "calendar", _frame(PageNight, nights))
     replace_text(folder / _PAGE, machine_page(history))
 
 

@@ -29,7 +29,7 @@ from analysis.remedies.throttling import Throttling, throttling
 from analysis.report.data import RunData
 from analysis.statistics.blocks import FEWEST_BLOCKS
 from analysis.statistics.holm import holm
-from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
+from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate, Interval
 from analysis.statistics.location import Crossing
 from nimc.records.arms import BASELINE
 
@@ -105,7 +105,9 @@ def pair_node_hours(samples: pl.DataFrame, case: str) -> float:
     node_s = sum(
         total_s * len({*nodes.split(","), *origins.split(",")} - {""})
         for nodes, origins, total_s in own.group_by(
-            pl.col("nodes").cast(pl.String), pl.col("origin_nodes").cast(pl.String)
+            pl.col("nodes").cast(pl.String),
+            pl.col("origin_nodes").cast(pl.String),
+            maintain_order=True,
         )
         .agg(seconds)
         .iter_rows()
@@ -163,7 +165,7 @@ class RemedyAdvice:
     net: Estimate | None
     #: How many they are; and the interval of the net that covers the next one, None below three.
     allocations: int
-    next_allocation: tuple[float, float] | None
+    next_allocation: Interval | None
     #: After Holm over all remedies that can be recommended; None for the others.
     p_adjusted: float | None
     standing: Standing
@@ -433,8 +435,10 @@ def _losses(run: RunData, assumed: Assumed) -> list[TrafficLoss]:
 
 def _loss(run: str, row: Result, assumed: Assumed, emulated: list[str]) -> TrafficLoss:
     """Of node-hours, share x (1 - 1 / mean): what the same nodes would do without traffic."""
-    means = (row.mean_family_low or 1.0, row.mean or 1.0, row.mean_family_high or 1.0)
-    low, value, high = (assumed.share * (1 - 1 / each) for each in means)
+    assert row.mean
+    assert row.mean_family
+    mean = Estimate(row.mean.value, *row.mean_family, CONFIDENCE)
+    lost = mean.mapped(lambda ratio: assumed.share * (1 - 1 / ratio))
     month_h = None if assumed.nodes is None else assumed.nodes * MONTH_H
     return TrafficLoss(
         run=run,
@@ -443,9 +447,7 @@ def _loss(run: str, row: Result, assumed: Assumed, emulated: list[str]) -> Traff
         traffic=row.arm,
         rate_b_s=row.writer_rate_b_s,
         verdict=row.verdict,
-        lost=Estimate(value, low, high, CONFIDENCE),
-        node_hours_month=Estimate(value * month_h, low * month_h, high * month_h, CONFIDENCE)
-        if month_h
-        else None,
+        lost=lost,
+        node_hours_month=lost.mapped(lambda share: share * month_h) if month_h else None,
         emulated=emulated,
     )

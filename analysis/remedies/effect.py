@@ -17,7 +17,7 @@ from analysis.report.data import RunData
 from analysis.samples.pairs import of_treatment
 from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.blocks import FEWEST_BLOCKS, next_allocation
-from analysis.statistics.interval import FEWEST, Estimate
+from analysis.statistics.interval import FEWEST, Estimate, Interval
 from analysis.statistics.location import Crossing, Values, crossing, few, location, p_value
 from analysis.statistics.nights import ratio_of_nights
 from nimc.records.arms import BASELINE, arm_of, name_of, parts_of
@@ -112,7 +112,7 @@ class Net:
     #: Allocations measured; of the side with fewer, if not paired.
     allocations: int
     #: Interval that covers the next allocation; None below three.
-    next_allocation: tuple[float, float] | None
+    next_allocation: Interval | None
 
     @property
     def lasts(self) -> bool:
@@ -144,7 +144,7 @@ def _of_jobs(with_remedy: list[float], without: list[float]) -> Net | None:
     if found is None:
         return None
     allocations = min(len(with_remedy), len(without))
-    ends = (found.ratio.low, found.ratio.high) if allocations >= FEWEST_BLOCKS else None
+    ends = Interval.of(found.ratio) if allocations >= FEWEST_BLOCKS else None
     return Net(found.ratio, found.p, allocations, ends)
 
 
@@ -160,10 +160,7 @@ def break_even(effect: RemedyEffect) -> Crossing:
 
 def exponential(logs: Estimate | None) -> Estimate | None:
     """An estimate of logarithms as one of ratios."""
-    if logs is None:
-        return None
-    low, value, high = (float(np.exp(each)) for each in (logs.low, logs.value, logs.high))
-    return Estimate(value, low, high, logs.confidence)
+    return logs.mapped(lambda each: float(np.exp(each))) if logs else None
 
 
 def mean_speed(speeds: Values, share: float | Values) -> Values:
@@ -213,7 +210,7 @@ def _of_application(run: RunData) -> list[RemedyEffect]:
         price = prices.get((gain.case, with_.baseline, without.baseline))
         if price is not None:
             levels = (gain.level, gain.reference)
-            figures = (price.estimate, gain.estimate)
+            figures = (price.ratio, gain.ratio)
             found.append(_effect(run, without, with_, gain.factor, levels, gain.at, figures))
     return found
 

@@ -35,9 +35,7 @@ def percent(share: Estimate) -> str:
 
 def more_work(net: Estimate) -> str:
     """A net benefit as work done in the same time: `2.1 % [1.2, 3.0] more work`."""
-    return (
-        f"{percent(Estimate(net.value - 1, net.low - 1, net.high - 1, net.confidence))} more work"
-    )
+    return f"{percent(net.mapped(lambda speed: speed - 1))} more work"
 
 
 def where(found: Crossing | None, unit: str) -> str:

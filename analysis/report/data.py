@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from analysis.samples.counts import read_counts
 from analysis.samples.integrity import Integrity, check_run, refuse_faults
 from analysis.samples.pairs import judged, pair_table
 from analysis.samples.provenance import read_provenance
+from analysis.statistics.interval import flat
 from nimc.base.errors import InputError
 from nimc.base.json_limits import read_json
 from nimc.records.run import RunHeader, load_header
@@ -101,17 +102,19 @@ class RunData:
     def document(self) -> dict[str, Any]:
         """The run's results as every command prints them with `--json`.
 
-        Keys: machine, campaign, run, results, contrasts and order_effects (lists of `Result`, of
-        `Contrast` and of `OrderEffect`), and integrity_faults (a list of lines).
+        Keys: machine, campaign, run, head (of its chain), results, contrasts and order_effects
+        (lists of `Result`, of `Contrast` and of `OrderEffect`), and integrity_faults (a list of
+        lines).
         """
         return {
             "machine": self.header.machine,
             "campaign": self.header.campaign,
             "run": self.header.run,
-            "results": [row.as_dict() for row in self.results],
-            "contrasts": [each.as_dict() for each in self.contrasts],
+            "head": self.integrity.head,
+            "results": list(map(flat, self.results)),
+            "contrasts": list(map(flat, self.contrasts)),
             "integrity_faults": self.integrity.faults,
-            "order_effects": [asdict(each) for each in self.order],
+            "order_effects": list(map(flat, self.order)),
         }
 
 

@@ -140,19 +140,17 @@ def _repeatability(
         "alpha": 0.45 if colour == "band" else 0.16,
         "lw": 0,
     }
-    floors = {
-        (row.noise_floor_low, row.noise_floor_high): None for row in (p.result for p in points)
-    }
+    floors = {point.result.noise_floor for point in points}
     if len(floors) == 1:
-        ((low, high),) = floors
-        if low is not None and high is not None:
-            axes.axhspan(low, high, **look)
+        (floor,) = floors
+        if floor:
+            axes.axhspan(*floor, **look)
         return
     for point in points:
-        low, high = point.result.noise_floor_low, point.result.noise_floor_high
-        if point.x is not None and low is not None and high is not None:
+        floor = point.result.noise_floor
+        if point.x is not None and floor:
             centre = point.x + shift
-            axes.fill_between([centre - room / 2, centre + room / 2], low, high, **look)
+            axes.fill_between([centre - room / 2, centre + room / 2], *floor, **look)
 
 
 def _estimates(
@@ -161,18 +159,15 @@ def _estimates(
     """Interval and estimate of each treatment that has them, joined by a line."""
     colour = light(line.colour)
     known = [
-        (point.x + shift, row.slowdown, row.slowdown_low, row.slowdown_high)
+        (point.x + shift, point.result.slowdown)
         for point in sorted(points, key=lambda point: point.x or 0.0)
-        if point.x is not None
-        and (row := point.result).slowdown is not None
-        and row.slowdown_low is not None
-        and row.slowdown_high is not None
+        if point.x is not None and point.result.slowdown
     ]
-    for place, _, low, high in known:
-        axes.plot([place, place], [low, high], color=colour, lw=3, zorder=3)
+    for place, of in known:
+        axes.plot([place, place], [of.low, of.high], color=colour, lw=3, zorder=3)
     look: dict[str, Any] = {"lw": 1.3, "ls": "-" if numeric else ":", "zorder": 4}
     look |= {"marker": line.marker, "ms": 6, "mec": light("panel"), "mew": 0.8}
-    places, medians = [each[0] for each in known], [each[1] for each in known]
+    places, medians = [place for place, _ in known], [of.value for _, of in known]
     axes.plot(places, medians, color=colour, label=line.label, **look)
 
 

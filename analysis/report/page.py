@@ -24,6 +24,7 @@ from analysis.report.sections import (
 from analysis.report.shell import View, render_page
 from analysis.report.words import DASH, utc
 from analysis.samples.pairs import kinds
+from analysis.statistics.interval import ends
 from nimc.base import units
 from nimc.base.units import plural, quantity
 from nimc.records.arms import BASELINE, in_order, parts_of
@@ -85,7 +86,7 @@ def _lost(effects: Sequence[Result]) -> str:
     """
     slower = sorted(
         (row for row in effects if row.verdict in _LOSS),
-        key=lambda row: row.mean or 0.0,
+        key=lambda row: row.mean.value if row.mean else 0.0,
         reverse=True,
     )
     shown = "; ".join(_loss(row) for row in slower[:_NAMED])
@@ -103,10 +104,10 @@ def _lost(effects: Sequence[Result]) -> str:
 
 
 def _loss(row: Result) -> str:
-    low, value, high = (
-        100 * ((ratio or 1.0) - 1)
-        for ratio in (row.mean_family_low, row.mean, row.mean_family_high)
-    )
+    assert row.mean
+    assert row.mean_family
+    ratios = (row.mean_family.low, row.mean.value, row.mean_family.high)
+    low, value, high = (100 * (ratio - 1) for ratio in ratios)
     least = f"{low:.1f}" if low >= 0 else f"{-low:.1f} fewer"
     most = f"{high:.1f}" if low >= 0 else f"{high:.1f} more"
     known = "" if low >= 0 else f"; {plural(row.pairs, 'pair')} do not show the mean more closely"
@@ -175,7 +176,7 @@ def render(runs: Sequence[RunData]) -> str:
         flat=words.facts,
         fom=_fom,
         ratio=words.ratio,
-        interval=lambda low, high: units.interval(low, high).replace("-", DASH),
+        interval=lambda of: ends(of).replace("-", DASH),
         level_text=level_text,
         arm_name=lambda treatment: parts_of(treatment)[0],
         spread=units.spread,

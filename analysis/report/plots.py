@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from analysis.effects.estimate import Result
 from analysis.samples.pairs import in_order
-from analysis.statistics.interval import Estimate
+from analysis.statistics.interval import Estimate, Interval
 from analysis.statistics.means import middle
 from nimc.base.units import number, scale
 from nimc.records.arms import ARMS, arm_of, parts_of
@@ -59,6 +59,7 @@ LEVEL_MARKERS = ("o", "^", "s", "D", "v", "P")
 _FONT = "DejaVu Sans"
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
+    "svg.hashsalt": "nimc",
     "font.family": _FONT,
     # A name with two dollar signs is no formula.
     "text.parse_math": False,
@@ -156,7 +157,7 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> Markup:
     left edge. Runs that do not count are drawn at the edge if they lie beyond it, so that
     they do not squeeze those that do.
     """
-    treatments = in_order(str(name) for name in samples["arm"].unique())
+    treatments = in_order(str(name) for name in samples["arm"].unique(maintain_order=True))
     values = samples["fom"].drop_nulls()
     factor, scaled = scale(middle(values), unit)
     edges = _edges(samples.filter(status="counts")["fom"].to_numpy() / factor)
@@ -245,7 +246,7 @@ def interval(
     if of is None:
         return
     colour = light(name)
-    _bar(axes, of.low, of.high, y, colour, 3)
+    _bar(axes, of, y, colour, 3)
     look: dict[str, Any] = {"ms": 6, "color": colour, "gid": gid}
     if shape == "|":
         look |= {"ms": 11, "mew": 2.5, "color": light("ink")}
@@ -267,16 +268,16 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> Marku
     one_floor = len({row.baseline for row in rows}) == 1
     with drawing(0.9 + (0.66 if one_floor else 0.5) * len(rows)) as figure:
         axes = rows_axes(figure, [label(row.arm) for row in rows], _SLOWDOWN)
-        low, high = rows[0].noise_floor_low, rows[0].noise_floor_high
-        if one_floor and low is not None and high is not None:
-            axes.axvspan(low, high, color=light("band"), alpha=0.45)
+        floor = rows[0].noise_floor
+        if one_floor and floor:
+            axes.axvspan(*floor, color=light("band"), alpha=0.45)
         for line, row in enumerate(rows):
             if not one_floor:
-                _floor(axes, row, line)
+                band(axes, row.noise_floor, line)
             ratios = pairs.filter(pl.col("arm") == row.arm)["ratio"].to_numpy()
             _pairs(axes, ratios, line, row.arm, raster)
-            interval(axes, row.effect, line - 0.27, row.arm)
-        estimates = said((row.arm, row.effect) for row in rows)
+            interval(axes, row.slowdown, line - 0.27, row.arm)
+        estimates = said((row.arm, row.slowdown) for row in rows)
         return themed_svg(figure, name, f"Slowdown of every pair. Estimates: {estimates}")
 
 
@@ -286,10 +287,10 @@ def overview_plot(rows: Sequence[Result], name: str) -> Markup:
     with drawing(0.7 + 0.42 * len(effects)) as figure:
         axes = rows_axes(figure, list(effects), _SLOWDOWN)
         for line, row in enumerate(effects.values()):
-            _floor(axes, row, line)
-            _bar(axes, row.control_low, row.control_high, line + 0.22, light("spin"), 3)
-            interval(axes, row.effect, line, row.arm)
-        estimates = said((label, row.effect) for label, row in effects.items())
+            band(axes, row.noise_floor, line)
+            _bar(axes, row.control, line + 0.22, light("spin"), 3)
+            interval(axes, row.slowdown, line, row.arm)
+        estimates = said((label, row.slowdown) for label, row in effects.items())
         return themed_svg(figure, name, f"Slowdown of every case: {estimates}")
 
 
@@ -319,15 +320,15 @@ def normalised_plot(rows: Sequence[Normalised], name: str) -> Markup:
         )
         for line, row in enumerate(rows):
             if row.result is not None:
-                _floor(axes, row.result, line)
+                band(axes, row.result.noise_floor, line)
                 _pairs(axes, row.ratios, line, row.result.arm, raster, f"pairs-{line}")
-                interval(axes, row.result.effect, line - 0.27, row.result.arm)
+                interval(axes, row.result.slowdown, line - 0.27, row.result.arm)
         published = [row.published for row in rows]
         look: dict[str, Any] = {"ms": 7, "mfc": "none", "mec": light("ink"), "mew": 1.4}
         axes.plot(published, range(len(rows)), "D", gid="published", **look)
         for row, text in zip(rows, axes.get_yticklabels(), strict=True):
             text.set_color(light("ink" if row.result else "muted"))
-        measured = said((_case_label(row.result), row.result.effect) for row in rows if row.result)
+        measured = said((_case_label(of), of.slowdown) for row in rows if (of := row.result))
         shown = "; ".join(f"{row.label.split(chr(10))[0]} {row.published:.3f}" for row in rows)
         title = "Run time relative to off."
         return themed_svg(
@@ -335,14 +336,9 @@ def normalised_plot(rows: Sequence[Normalised], name: str) -> Markup:
         )
 
 
-def _floor(axes: Axes, row: Result, line: int) -> None:
-    """The repeatability of a row's baseline."""
-    band(axes, row.noise_floor_low, row.noise_floor_high, line)
-
-
-def band(axes: Axes, low: float | None, high: float | None, line: int) -> None:
-    """A row's band, behind its interval."""
-    _bar(axes, low, high, line, light("band"), 12)
+def band(axes: Axes, of: Interval | None, line: int) -> None:
+    """The repeatability of a row's baseline, behind its interval."""
+    _bar(axes, of, line, light("band"), 12)
 
 
 def _pairs(
@@ -362,11 +358,9 @@ def _pairs(
     )
 
 
-def _bar(
-    axes: Axes, low: float | None, high: float | None, y: float, colour: str, width: float
-) -> None:
-    if low is not None and high is not None:
-        axes.plot([low, high], [y, y], color=colour, lw=width, solid_capstyle="butt")
+def _bar(axes: Axes, of: Estimate | Interval | None, y: float, colour: str, width: float) -> None:
+    if of:
+        axes.plot([of.low, of.high], [y, y], color=colour, lw=width, solid_capstyle="butt")
 
 
 def _rows(axes: Axes, labels: Sequence[str], bottom: float, top: float) -> None:

@@ -7,7 +7,7 @@ templates show, their titles in the contents, and their data files. Nothing else
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 import polars as pl
 
 from analysis.report.data import RunData
-from analysis.statistics.interval import as_fields
+from analysis.statistics.interval import flat
 
 #: The package of the modules that declare sections, and of their templates.
 SUBJECTS = "analysis.subjects"
@@ -101,21 +101,11 @@ def _declared() -> list[Section]:
     return sorted(found, key=lambda each: each.place)
 
 
-def flat(row: Any) -> dict[str, Any]:
-    """The fields of a record; an estimate becomes `NAME`, `NAME_low` and `NAME_high`."""
-    found: dict[str, Any] = {}
-    for each in fields(row):
-        value = getattr(row, each.name)
-        estimated = each.type == "Estimate | None"
-        found |= as_fields(each.name, value) if estimated else {each.name: value}
-    return found
-
-
 def json_rows(
     name: str,
     key: str,
     rows: Callable[[RunData], Sequence[Any]],
-    as_dict: Callable[[Any], dict[str, Any]] = asdict,
+    as_dict: Callable[[Any], dict[str, Any]] = flat,
 ) -> Callable[[Sequence[RunData]], Files]:
     """A JSON file of the rows of all runs, each with `run` and the caveats `emulated`."""
 

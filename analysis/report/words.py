@@ -13,8 +13,8 @@ from markupsafe import Markup
 from analysis.effects.estimate import Result, pairs_for_none
 from analysis.effects.verdict import MEANING, Verdict
 from analysis.samples.columns import MOST
-from analysis.statistics.interval import FEWEST
-from nimc.base.units import SECONDS, effect, plural, quantity
+from analysis.statistics.interval import FEWEST, Estimate, Interval, effect
+from nimc.base.units import SECONDS, plural, quantity
 from nimc.records.notes import remedy_of
 
 #: Outcome of a run that does not count -> its meaning.
@@ -33,11 +33,11 @@ OUTCOMES = {
 DASH = "\u2013"
 
 
-def ratio(value: float | None, low: float | None, high: float | None) -> dict[str, str]:
-    """A ratio and its interval, for templates. Raises ValueError for a ratio without one."""
-    if value is None:
+def ratio(of: Estimate | None) -> dict[str, str]:
+    """A ratio and its interval, for templates."""
+    if of is None:
         return {"value": DASH, "interval": ""}
-    text, ends = effect(value, low, high)
+    text, ends = effect(of)
     return {"value": text, "interval": ends.replace("-", DASH)}
 
 
@@ -84,36 +84,33 @@ _ENDINGS: dict[str, Callable[[float], str]] = {
 
 def sentence(row: Result) -> str:
     """The effect of one treatment on one case, in a sentence with its interval."""
-    if row.slowdown is None or row.slowdown_low is None or row.slowdown_high is None:
+    if row.slowdown is None:
         return f"No estimate: {plural(row.pairs, 'pair')}, at least {FEWEST} needed."
     writers = ""
     if row.writer_rate_b_s is not None:
         done = "read from" if row.direction == "read" else "written into"
         writers = f" while {quantity(row.writer_rate_b_s, 'B/s', 3)} were {done} its node"
-    following = ""
-    if row.next_low is not None and row.next_high is not None:
-        following = f"; next allocation: {_change(row.next_low)} to {_change(row.next_high)}"
+    following = f"; next allocation: {_range(row.next)}" if row.next else ""
     return (
-        f"The typical run took {_change(row.slowdown)} time{writers} (interval: "
-        f"{_change(row.slowdown_low)} to {_change(row.slowdown_high)}, "
-        f"{plural(row.pairs, 'pair')}{following}).{_of_mean(row)} {MEANING[row.verdict]}"
-        f"{_limits(row)}"
+        f"The typical run took {_change(row.slowdown.value)} time{writers} (interval: "
+        f"{_range(row.slowdown)}, {plural(row.pairs, 'pair')}{following}).{_of_mean(row)}"
+        f" {MEANING[row.verdict]}{_limits(row)}"
     )
 
 
 def _of_mean(row: Result) -> str:
     """What is paid for, and how often runs are hit."""
-    if row.mean is None or row.mean_low is None or row.mean_high is None or row.hit is None:
+    if row.mean is None or row.hit is None:
         return ""
-    hit = round(row.hit * row.pairs)
+    hit = round(row.hit.value * row.pairs)
     slowest = ""
     if row.slowest_tenth is not None:
-        value, ends = effect(row.slowest_tenth, row.slowest_tenth_low, row.slowest_tenth_high)
+        value, ends = effect(row.slowest_tenth)
         slowest = f"; the slowest tenth took {value} times as long ({ends.replace('-', ' to ')})"
     return (
-        f" In the mean it took {_change(row.mean)} ({_change(row.mean_low)} to"
-        f" {_change(row.mean_high)}). {hit or 'None'} of {plural(row.pairs, 'run')} took unusually"
-        f" long; of all runs at most {row.hit_high or 0:.0%} do{slowest}."
+        f" In the mean it took {_change(row.mean.value)} ({_range(row.mean)})."
+        f" {hit or 'None'} of {plural(row.pairs, 'run')} took unusually long; of all runs at most"
+        f" {row.hit.high:.0%} do{slowest}."
     )
 
 
@@ -136,7 +133,7 @@ def control(rows: Sequence[Result], *, same_host: bool, cpu_shares: Sequence[flo
         f"{row.arm} took {ratio} times as long as the control ({ends.replace('-', ' to ')})"
         for row in rows
         if row.over_control is not None
-        for ratio, ends in [effect(row.over_control, row.over_control_low, row.over_control_high)]
+        for ratio, ends in [effect(row.over_control)]
     )
     return f"Control: {shown}{used}. In the same pairs: {against or 'too few to compare'}."
 
@@ -163,10 +160,14 @@ def _limits(row: Result) -> str:
     if row.verdict is Verdict.TYPICAL:
         pairs = pairs_for_none(row.margin, row.family)
         return f" About {pairs} pairs without a run that is hit would show that the mean is, too."
-    if row.verdict is Verdict.INCONCLUSIVE and row.slowdown_low and row.slowdown_high:
-        low, high = _change(row.slowdown_low), _change(row.slowdown_high)
+    if row.verdict is Verdict.INCONCLUSIVE and row.slowdown:
+        low, high = map(_change, (row.slowdown.low, row.slowdown.high))
         return f" Between {low} and {high} time cannot be ruled out."
     return ""
+
+
+def _range(of: Estimate | Interval) -> str:
+    return f"{_change(of.low)} to {_change(of.high)}"
 
 
 def _change(ratio: float) -> str:

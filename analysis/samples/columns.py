@@ -4,8 +4,8 @@ Files are read in pieces of a few MiB, so that memory grows with the columns and
 text, and pieces are parsed in parallel. Columns are those of `nimc.records.sample.Sample`, typed by
 its hints, with these differences: nodes are joined with commas; `seed`, `factors` and `fom_extra`
 stay text (a seed may be wider than 64 bits, the keys of the others differ between campaigns and
-workloads); and the list of writers and their timetable become columns of sums, extremes and
-distinct names: docs/data.md#samplesparquet has all of them.
+workloads); the list of writers and their timetable become columns of sums, extremes and distinct
+names: docs/data.md#samplesparquet has all of them; and what proves a sample is left out.
 """
 
 from __future__ import annotations
@@ -79,9 +79,12 @@ def _types(record: Any) -> dict[str, pl.DataType]:
     }
 
 
+#: What proves a sample, which only `nimc verify` reads.
+_PROOFS = ("counters_sha256", "logs")
 _COLUMNS: dict[str, pl.DataType] = {
     name: _type(hint, _NAME, pl.Int32())
     for name, hint in get_type_hints(Sample, include_extras=True).items()
+    if name not in _PROOFS
 }
 #: Read as JSON text and decoded later, which is four times as fast. But polars drops escapes from
 #: that text, so a piece that holds a backslash is parsed with these types directly.

@@ -16,12 +16,12 @@ from analysis.samples.contradictions import judge_contradictions
 from analysis.samples.counts import read_counts
 from analysis.samples.faults import Faults, Rows, Rule
 from analysis.samples.order import Treatments, judge_drawn, overlapping_blocks, rules_of_order
+from analysis.samples.proof import UNPROVEN, proof_of
 from analysis.samples.provenance import Provenance, judge_provenance, read_provenance
 from nimc.base.errors import InputError
 from nimc.base.groups import grouped
 from nimc.base.units import plural
 from nimc.records.arms import arm_of
-from nimc.records.order import run_seed
 from nimc.records.run import RunHeader, load_header
 
 # Rules for cases and treatments: those that the campaign asked, each always made in one way.
@@ -318,6 +318,10 @@ class Integrity:
     faults: list[str]
     #: What could not be checked, and what is odd without being a fault.
     notes: list[str] = field(default_factory=list)
+    #: Those of the chain, which come first in `faults`; and its value after all samples, None of a
+    #: run without a chain.
+    broken: list[str] = field(default_factory=list)
+    head: str | None = None
 
     @property
     def headline(self) -> str:
@@ -337,12 +341,20 @@ def check_run(
     As read by `load_header`, `read_run`, `read_provenance` and `read_counts`.
     """
     faults, notes = Faults(), []
+    proof = proof_of(run, header, samples.frame)
+    for line in proof.faults:
+        faults.add(line)
+    if proof.head is None:
+        notes.append(UNPROVEN)
     if run.resolve().name != header.run:
         notes.append(f"the folder {run.resolve().name} holds the run {header.run}")
     if header.seed is None:
         notes.append("run.json has no seed: the order of the runs is not compared with it")
-    elif header.seed != run_seed(header.digest, header.run):
-        faults.add(f"{run / 'run.json'}: seed: does not follow from 'digest' and 'run'")
+    elif header.seed != header.drawn_seed:
+        of = "those of 'reproduces'" if header.reproduces else "'digest' and 'run'"
+        faults.add(f"{run / 'run.json'}: seed: does not follow from {of}")
+    if header.reproduces:
+        notes.append(f"the order of the runs is that of {header.reproduces.run}, which is repeated")
     of_case = treatments(samples.frame, header)
     frame = known(samples.frame, of_case)
     rows = Rows(frame, samples.files)
@@ -354,7 +366,7 @@ def check_run(
     judge_contradictions(run, header, rows, samples, records, counts, faults)
     workloads = frame.group_by(pl.col("case", "workload").cast(pl.String)).len()
     judge_asked(run, header, workloads.drop("len").rows(), faults)
-    return Integrity(run, faults.count, faults.listed(), notes)
+    return Integrity(run, faults.count, faults.listed(), notes, proof.faults, proof.head)
 
 
 def require_sound(run: Path) -> None:

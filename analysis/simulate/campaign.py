@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -22,6 +22,7 @@ from analysis.simulate.progress import (
     rank_slowdowns,
     simulate,
 )
+from analysis.statistics.interval import Estimate, flat
 from analysis.subjects.published import paper
 from nimc.base.errors import InputError
 from nimc.records.timetable import Origin, Policy, plan
@@ -213,9 +214,7 @@ class ScaleComparison:
     #: Length of a step without writes, seconds.
     step_s: float
     pairs: int
-    measured: float
-    measured_low: float
-    measured_high: float
+    measured: Estimate
     #: From the single node's estimate and the ends of its interval.
     simulated: float
     simulated_low: float
@@ -238,20 +237,20 @@ def compare_scales(run: Path, halo: int, periodic: bool) -> dict[str, Any]:
     if single is None:
         raise InputError(f"{run}: no case on one node with one writer and 6 accepted pairs")
     rows = [_comparison(each, scale, single, halo, periodic) for each, scale in found]
-    return {"single": single.case, "arm": single.arm, "rows": [asdict(row) for row in rows]}
+    return {"single": single.case, "arm": single.arm, "rows": list(map(flat, rows))}
 
 
 def _comparison(
     result: Result, scale: _Scale, single: Result, halo: int, periodic: bool
 ) -> ScaleComparison:
     assert result.slowdown
+    assert single.slowdown
     assert result.off_median
     step_s = result.off_median / scale.steps
     per_node = scale.ranks // scale.nodes
     application = Application(scale.ranks, per_node, scale.steps, step_s, halo, periodic)
 
-    def simulated(slowdown: float | None) -> float:
-        assert slowdown is not None
+    def simulated(slowdown: float) -> float:
         # By noise a node may be faster with a writer than without; no rank is sped up.
         worst = max(slowdown, 1.0)
         slowdowns = rank_slowdowns(per_node, 1 + (worst - 1) / per_node, worst)
@@ -270,11 +269,9 @@ def _comparison(
         step_s=step_s,
         pairs=result.pairs,
         measured=result.slowdown,
-        measured_low=result.slowdown_low or 0.0,
-        measured_high=result.slowdown_high or 0.0,
-        simulated=simulated(single.slowdown),
-        simulated_low=simulated(single.slowdown_low),
-        simulated_high=simulated(single.slowdown_high),
+        simulated=simulated(single.slowdown.value),
+        simulated_low=simulated(single.slowdown.low),
+        simulated_high=simulated(single.slowdown.high),
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from analysis.statistics.interval import CONFIDENCE
+from analysis.statistics.interval import CONFIDENCE, Interval
 
 #: Fewest allocations from which the next one is predicted.
 FEWEST_BLOCKS = 3
@@ -22,7 +22,7 @@ FEWEST_BLOCKS = 3
 _MOST_PAIRS = 300
 
 
-def next_allocation(blocks: Sequence[NDArray[np.float64]]) -> tuple[float, float] | None:
+def next_allocation(blocks: Sequence[NDArray[np.float64]]) -> Interval | None:
     """Interval that covers the slowdown of the next allocation at 95 %; None below three.
 
     `blocks`: one array per allocation, as for `analysis.statistics.aligned_ranks.slowdown`.
@@ -35,7 +35,7 @@ def next_allocation(blocks: Sequence[NDArray[np.float64]]) -> tuple[float, float
     quantile = special.stdtrit(blocks_n - 1, (1 + CONFIDENCE) / 2)
     half = quantile * shifts.std(ddof=1) * np.sqrt(1 + 1 / blocks_n)
     low, high = np.exp(shifts.mean() + np.array([-half, half]))
-    return float(low), float(high)
+    return Interval(float(low), float(high))
 
 
 def _hodges_lehmann(blocks: Sequence[NDArray[np.float64]]) -> Iterator[NDArray[np.float64]]:

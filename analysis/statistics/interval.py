@@ -9,17 +9,31 @@ higher: n = 6 gives the extremes (96.875 %), n = 10 the second smallest and the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
 
+from nimc.base.units import NONE
+
 CONFIDENCE = 0.95
 #: Fewest values with an interval at 95 %: 1 - 2/2^n >= 0.95.
 FEWEST = 6
+
+
+class Interval(NamedTuple):
+    """Where a value lies, without the value."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, estimate: Estimate | None) -> Interval | None:
+        """That of an estimate, if there is one."""
+        return cls(estimate.low, estimate.high) if estimate else None
 
 
 @dataclass(frozen=True)
@@ -36,6 +50,11 @@ class Estimate:
         if not self.low <= self.value <= self.high:
             raise ValueError(f"{self.value} is outside of its interval [{self.low}, {self.high}]")
 
+    def mapped(self, increasing: Callable[[float], float]) -> Estimate:
+        """The estimate of an increasing function of the value."""
+        value, low, high = map(increasing, (self.value, self.low, self.high))
+        return Estimate(value, low, high, self.confidence)
+
     @property
     def inverse(self) -> Estimate:
         """The estimate of 1 / value."""
@@ -47,21 +66,42 @@ class Estimate:
         return (self.high - self.low) / 2 / self.value
 
 
-def known(value: float | None, low: float | None, high: float | None) -> Estimate | None:
-    """The estimate of fields that are all None if there is none."""
-    if value is None or low is None or high is None:
-        return None
-    return Estimate(value, low, high, CONFIDENCE)
+#: Type of a field, as written -> endings of its keys in JSON, and the part that each holds.
+_PARTS = {
+    "Estimate": {"": "value", "_low": "low", "_high": "high"},
+    "Interval": {"_low": "low", "_high": "high"},
+}
 
 
-def as_fields(name: str, of: Estimate | None) -> dict[str, Any]:
-    """An estimate as `NAME`, `NAME_low`, `NAME_high`, as records and JSON hold it."""
-    return {name: of and of.value, **ends_as_fields(name, of)}
+def keys(record: Any) -> dict[str, tuple[str, str]]:
+    """Key of a record, or of its class, in JSON -> the field, and which part of it, if any."""
+    return {
+        f"{each.name}{ending}": (each.name, part)
+        for each in fields(record)
+        for ending, part in _PARTS.get(str(each.type).removesuffix(" | None"), {"": ""}).items()
+    }
 
 
-def ends_as_fields(name: str, of: Estimate | None) -> dict[str, Any]:
-    """The interval alone."""
-    return {f"{name}_low": of and of.low, f"{name}_high": of and of.high}
+def flat(record: Any) -> dict[str, Any]:
+    """A record as JSON and tables hold it: an estimate as `NAME`, `NAME_low` and `NAME_high`.
+
+    An interval is its ends alone. All are None if there is none.
+    """
+    plain = asdict(record)
+    return {
+        key: getattr(getattr(record, name), part, None) if part else plain[name]
+        for key, (name, part) in keys(record).items()
+    }
+
+
+def ends(of: Estimate | Interval | None) -> str:
+    """An interval of ratios as text: `1.321-1.382`."""
+    return f"{of.low:.3f}-{of.high:.3f}" if of else NONE
+
+
+def effect(of: Estimate | None) -> tuple[str, str]:
+    """A ratio and its interval as text."""
+    return f"{of.value:.3f}" if of else NONE, ends(of)
 
 
 def median_interval(values: Sequence[float]) -> Estimate | None:

@@ -493,7 +493,7 @@ def sentence(loss: Loss) -> str:
 def _prices(run: RunData, counters: pl.DataFrame) -> list[View]:
     """One row per case and tool that counted in it."""
     known = {
-        (each.case, str(each.level)): each.estimate
+        (each.case, str(each.level)): each.ratio
         for each in run.contrasts
         if (each.factor, each.kind) == ("tool", "price") and not each.at
     }

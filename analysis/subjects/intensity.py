@@ -125,14 +125,13 @@ def _level(row: Result) -> Intensity:
     loss = control = None
     harmless = False
     reason = str(row.verdict) if row.verdict.is_not_compared else ""
-    if slowdown := row.effect:
-        low, high = slowdown.low - 1, slowdown.high - 1
-        loss = Estimate(slowdown.value - 1, low, high, slowdown.confidence)
+    if slowdown := row.slowdown:
+        loss = slowdown.mapped(lambda ratio: ratio - 1)
         harmless = within(slowdown.low, slowdown.high, row.margin) and not reason
     else:
         reason = reason or str(Verdict.TOO_FEW_PAIRS)
-    if row.control_low is not None and row.control_high is not None:
-        control = (row.control_low - 1, row.control_high - 1)
+    if row.control:
+        control = (row.control.low - 1, row.control.high - 1)
     return Intensity(
         flops_per_b=_flops(row) / ELEMENT_B,
         loss=loss,

@@ -107,7 +107,7 @@ class LatencyPoint:
 
 def points(samples: pl.DataFrame, results: Sequence[Result]) -> list[LatencyPoint]:
     """The points of a run by case, writers and loading cores, from its judged samples."""
-    slowdowns = {(row.case, row.arm): row.effect for row in results}
+    slowdowns = {(row.case, row.arm): row.slowdown for row in results}
     found = [
         (_point(runs, slowdowns.get((str(case), str(arm)))), runs["lines"].to_list())
         for (case, arm, *_), runs in _runs(samples).group_by(_NAMES, maintain_order=True)

@@ -187,7 +187,7 @@ def _least(values: pl.Series) -> float | None:
 
 def _kept(row: Result | None) -> Estimate | None:
     """Remaining share of the rate."""
-    return row.effect.inverse if row and row.effect else None
+    return row.slowdown.inverse if row and row.slowdown else None
 
 
 # The findings of Nelson and Palmieri on RDMA in NUMA systems, as questions about a run.

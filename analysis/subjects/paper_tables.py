@@ -150,8 +150,8 @@ def paper_tables(run: RunData, name: str) -> View | None:
 
 def _on_one_node(run: RunData) -> list[str]:
     several = pl.col("nodes").cast(pl.String).str.contains(",", literal=True).any()
-    kinds = run.samples.lazy().select("case", "nodes").unique()
-    cases = kinds.group_by("case").agg(several=several).collect()
+    kinds = run.samples.lazy().select("case", "nodes").unique(maintain_order=True)
+    cases = kinds.group_by("case", maintain_order=True).agg(several=several).collect()
     return [str(case) for case in cases.filter(~pl.col("several"))["case"]]
 
 
@@ -288,7 +288,7 @@ def _plot(every: pl.DataFrame, published: float, name: str) -> Markup:
     points = every.filter(status="counts")
     factor, unit = scale(points["fom"].to_numpy().mean(), str(points["fom_unit"][0]))
     ranks = sorted(points["ranks"].unique())
-    arms = in_order(every["arm"].unique())
+    arms = in_order(every["arm"].unique(maintain_order=True))
     # Treatments are shifted side by side; on a logarithmic axis the shift is a factor.
     step = (ranks[-1] / ranks[0]) ** 0.02
     with plots.drawing(3.6) as figure:

@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from analysis.report.data import RunData
-from analysis.report.sections import RunSection, flat, json_rows
+from analysis.report.sections import RunSection, json_rows
 from analysis.samples.pairs import counted
 from analysis.statistics.aligned_ranks import shifts
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
@@ -181,6 +181,6 @@ SECTIONS = [
         anchor="receiving",
         template="processing.html",
         view=lambda run, _: of_run(run) or None,
-        files=json_rows("processing.json", "processing", of_run, flat),
+        files=json_rows("processing.json", "processing", of_run),
     )
 ]

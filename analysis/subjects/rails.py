@@ -16,11 +16,11 @@ from analysis.effects.verdict import within
 from analysis.remedies.effect import emulated_cases
 from analysis.report import plots
 from analysis.report.data import RunData
-from analysis.report.sections import Files, RunSection, flat
+from analysis.report.sections import Files, RunSection
 from analysis.report.shell import View
 from analysis.samples.pairs import level
 from analysis.statistics.aligned_ranks import slowdown
-from analysis.statistics.interval import CONFIDENCE, Estimate, ends_as_fields, median_interval
+from analysis.statistics.interval import Estimate, Interval, flat, median_interval
 from nimc.base.groups import grouped
 from nimc.base.units import quantity, scale
 from nimc.records.arms import parts_of
@@ -51,8 +51,7 @@ class PolicyEffect:
     #: Speed of the application at the policy / at the reference; None below six pairs.
     speed: Estimate | None
     #: Repeatability of the baselines at both, as such a ratio.
-    floor_low: float | None
-    floor_high: float | None
+    floor: Interval | None
     finding: Finding
 
 
@@ -67,7 +66,7 @@ def policies(
     return [_policy(each, medians, margin) for each in chosen]
 
 
-def decided(effect: Estimate | None, floor: Estimate | None, margin: float) -> Finding:
+def decided(effect: Estimate | None, floor: Estimate | Interval | None, margin: float) -> Finding:
     """What an interval carries, by the rules of `verdict.judge`.
 
     `floor`: the repeated baseline against the baseline. A difference needs the whole interval on
@@ -91,13 +90,11 @@ def _policy(
     each: Contrast, medians: Mapping[tuple[str, str], float | None], margin: float
 ) -> PolicyEffect:
     """A price is a ratio of times, so that its inverse is one of speeds; a gain is one already."""
-    speed = each.estimate
+    speed, floor = each.ratio, each.noise_floor
     if speed and each.kind == "price":
         speed = speed.inverse
-    low, high = each.noise_floor_low, each.noise_floor_high
-    floor = None
-    if low is not None and high is not None:
-        floor = Estimate((1 / low + 1 / high) / 2, 1 / high, 1 / low, CONFIDENCE)
+    if floor:
+        floor = Interval(1 / floor.high, 1 / floor.low)
     return PolicyEffect(
         case=each.case,
         factor=each.factor,
@@ -109,7 +106,7 @@ def _policy(
         fom=medians.get((each.case, each.treatment)),
         fom_reference=medians.get((each.case, each.against)),
         speed=speed,
-        **ends_as_fields("floor", floor),
+        floor=floor,
         finding=decided(speed, floor, margin),
     )
 
@@ -237,7 +234,8 @@ def calls(quiet: pl.DataFrame) -> list[Calls]:
                     kind=kind,
                     pairs=len(shares),
                     share=float(np.median(shares)),
-                    **ends_as_fields("share", share),
+                    share_low=share.low if share else None,
+                    share_high=share.high if share else None,
                     message_b=float(np.median(sizes)) if sizes else None,
                     message_low_b=size.low if size else None,
                     message_high_b=size.high if size else None,
@@ -423,7 +421,7 @@ def policies_plot(rows: Sequence[PolicyEffect], name: str, label: str) -> Markup
     with plots.drawing(1.0 + _LINE_IN * len(rows)) as figure:
         axes = plots.rows_axes(figure, named, f"speed / speed at {rows[0].reference}")
         for place, row in enumerate(rows):
-            plots.band(axes, row.floor_low, row.floor_high, place)
+            plots.band(axes, row.floor, place)
             css, marker = plots.level_look(policies.index(row.policy))
             plots.interval(axes, row.speed, place, css, marker, f"policy-{place}")
         values = plots.said(zip(named, (row.speed for row in rows), strict=True))

@@ -22,7 +22,7 @@ from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
 from analysis.report.data import RunData
 from analysis.report.plots import drawing, light, themed_svg
-from analysis.report.sections import RunSection, flat, json_rows
+from analysis.report.sections import RunSection, json_rows
 from analysis.report.shell import View
 from analysis.samples.pairs import counted, extra, of_treatment
 from analysis.statistics.aligned_ranks import slowdown
@@ -148,7 +148,7 @@ def _points(row: Result, runs: pl.DataFrame) -> Iterator[RegimePoint]:
         cores=first["cores"],
         comp_node=first["node"],
         comm_node=first["comm_node"],
-        application=row.effect,
+        application=row.slowdown,
         device=device,
         device_by_run=by_run,
         regime=regime,
@@ -175,13 +175,13 @@ def _application_loses(row: Result) -> tuple[bool | None, str]:
     """
     if row.verdict.is_not_compared:
         return None, str(row.verdict)
-    effect = row.effect
+    effect = row.slowdown
     lost = loses(effect, row.margin)
     if lost is None:
         return None, _ACROSS
     if lost and row.verdict in _NOT_MEMORY:
         return None, str(row.verdict)
-    if lost and effect and row.noise_floor_high and effect.value <= row.noise_floor_high:
+    if lost and effect and row.noise_floor and effect.value <= row.noise_floor.high:
         return None, "not above the repeated baseline"
     return lost, ""
 
@@ -277,8 +277,6 @@ SECTIONS = [
         anchor="regimes",
         template="regimes.html",
         view=regimes_view,
-        files=json_rows(
-            "regimes.json", "regimes", lambda run: regimes(run.samples, run.results), flat
-        ),
+        files=json_rows("regimes.json", "regimes", lambda run: regimes(run.samples, run.results)),
     )
 ]

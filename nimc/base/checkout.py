@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from nimc.base.programs import ask
+from nimc.base.programs import ProgramAnswer, ask
 
 #: Folder of the checkout.
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,16 +20,22 @@ _MAIN = "from importlib import import_module; sys.exit(import_module(sys.argv.po
 
 
 def commit(root: Path = ROOT) -> str | None:
-    """The checkout's commit, with `+` if files were changed since; None if it is unknown.
+    """The checkout's commit, with `+` if files were changed since; None if it is unknown."""
+    head = git("rev-parse", "HEAD", root=root)
+    changes = git("status", "--porcelain", "-uno", root=root)
+    if not (head.ok and changes.ok):
+        return None
+    return head.stdout.strip() + ("+" if changes.stdout.strip() else "")
+
+
+def git(*words: str, root: Path = ROOT) -> ProgramAnswer:
+    """What git says of the checkout.
 
     Git refuses a checkout of another user, unless its configuration names it as safe: its code
     runs already. No program that the checkout's configuration names is started.
     """
-    git = ["git", "-c", f"safe.directory={root}", "-c", "core.fsmonitor=false", "-C", str(root)]
-    head, changes = ask([*git, "rev-parse", "HEAD"]), ask([*git, "status", "--porcelain", "-uno"])
-    if not (head.ok and changes.ok):
-        return None
-    return head.stdout.strip() + ("+" if changes.stdout.strip() else "")
+    safe = ("-c", f"safe.directory={root}", "-c", "core.fsmonitor=false")
+    return ask(["git", *safe, "-C", str(root), *words])
 
 
 def python_code(code: str, *words: str) -> list[str]:

@@ -84,7 +84,7 @@ def _whole(value: float, text: str, field: str, what: str) -> int:
     return round(value)
 
 
-# Figures as text: prefixes, digits, and effects, which always have an interval.
+# Figures as text: prefixes and digits.
 
 
 #: Shown if there is no figure.
@@ -142,24 +142,6 @@ def signed(value: float, places: int = 0) -> str:
     """A change with its sign, none if it rounds to 0: `+0.3`, `0`; with a true minus sign."""
     text = f"{value:+.{places}f}"
     return text[1:] if float(text) == 0 else text.replace("-", "\u2212")
-
-
-def interval(low: float | None, high: float | None) -> str:
-    """An interval of ratios: `1.321-1.382`. Raises ValueError if one bound is missing."""
-    if low is None and high is None:
-        return NONE
-    if low is None or high is None:
-        raise ValueError("interval with one bound only")
-    return f"{low:.3f}-{high:.3f}"
-
-
-def effect(value: float | None, low: float | None, high: float | None) -> tuple[str, str]:
-    """A ratio and its interval as two strings. Raises ValueError for a ratio without interval."""
-    if value is None:
-        return NONE, interval(low, high)
-    if low is None or high is None:
-        raise ValueError(f"effect {value} without its interval")
-    return f"{value:.3f}", interval(low, high)
 
 
 def plural(number_: int, thing: str) -> str:

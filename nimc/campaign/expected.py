@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from analysis.simulate.campaign import run
 from analysis.simulate.progress import Application, rank_slowdowns
+from analysis.statistics.interval import Estimate
 from analysis.statistics.pairs_needed import pairs_needed
 from nimc.campaign.cases import scheduled, short_writes
 from nimc.campaign.schema import Campaign, Entry
@@ -110,9 +111,7 @@ class Predicted:
     """The predicted slowdown of one case of a campaign."""
 
     case: str
-    slowdown: float
-    slowdown_low: float
-    slowdown_high: float
+    slowdown: Estimate
     #: Standard deviation of the logarithm of the ratio of two baseline runs, as measured.
     spread: float
     #: Pairs whose interval is as narrow as the campaign requests, or as the effect is large; None
@@ -131,6 +130,5 @@ def predicted_pairs(campaign: Campaign, rows: Sequence[SlowdownRow]) -> list[Pre
         loss = row.predicted.value - 1
         narrow = min(campaign.pairs.precision or loss, loss)
         needed = pairs_needed(row.spread, narrow) if narrow > 0 else None
-        ends = (row.predicted.value, row.predicted.low, row.predicted.high)
-        found.append(Predicted(entry.name, *ends, row.spread, needed))
+        found.append(Predicted(entry.name, row.predicted, row.spread, needed))
     return found

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from nimc.campaign.cases import is_optional, most_measured, treatments
+from nimc.campaign.cases import is_optional, most_measured, origins_taken, treatments
 from nimc.campaign.schema import Campaign, Entry, Pairs
+from nimc.machine.site import Machine
 from nimc.node.length import doublings
 from nimc.records.plan import LIMITS
 from nimc.records.sample import Level
@@ -42,8 +43,6 @@ class Site:
     #: ReFrame's settings file, and the folder of the checks.
     config: Path
     checks: Path
-    #: Nodes of the writers of one block; 0 on a shared host.
-    origin_nodes: int
     #: ReFrame's partition of the targets; None takes the first that can run a check.
     partition: str | None = None
     #: Whether Slurm runs the jobs, and their time limit; None if unknown.
@@ -127,21 +126,16 @@ class Plan:
         }
 
 
-def plan(campaign: Campaign, site: Site, origins: Mapping[str, int] | None = None) -> Plan:
-    """The cases of a campaign on a machine, in the order they are run.
-
-    `origins` gives the origin nodes of cases that do not use the machine's number.
-    """
-
-    def of(entry: Entry) -> Site:
-        known = (origins or {}).get(entry.name, site.origin_nodes)
-        return replace(site, origin_nodes=known)
-
-    cases = [plan_case(campaign, entry, of(entry)) for entry in campaign.cases]
+def plan(campaign: Campaign, site: Site, machine: Machine) -> Plan:
+    """The cases of a campaign on a machine, in the order they are run."""
+    cases = [
+        plan_case(campaign, entry, site, origins_taken(campaign, entry, machine))
+        for entry in campaign.cases
+    ]
     return Plan(campaign.name, site.machine, cases)
 
 
-def plan_case(campaign: Campaign, entry: Entry, site: Site) -> Case:
+def plan_case(campaign: Campaign, entry: Entry, site: Site, origin_nodes: int) -> Case:
     """One case with all the blocks that it may take."""
     sizes = block_sizes(campaign.pairs)
     chosen = is_optional(entry, campaign.cases)
@@ -164,7 +158,7 @@ def plan_case(campaign: Campaign, entry: Entry, site: Site) -> Case:
         factors_within=entry.factors,
         factors_between=entry.between,
         target_nodes=entry.nodes,
-        origin_nodes=site.origin_nodes,
+        origin_nodes=origin_nodes,
         pairs_least=0 if chosen else campaign.pairs.floor,
         pairs_most=campaign.pairs.most,
         duration_least_s=sum(b.duration_s for b in blocks if b.needed == "always"),

@@ -12,7 +12,7 @@ from nimc.base.errors import InputError
 from nimc.base.programs import which
 from nimc.base.tables import duration
 from nimc.campaign import cases, load
-from nimc.campaign.cases import Omitted, nodes_taken, origins_taken
+from nimc.campaign.cases import Omitted, nodes_taken
 from nimc.campaign.checks import CheckVariables, checks_in, require_known_programs
 from nimc.campaign.load import load_campaign
 from nimc.campaign.matrix import Matrix, matrix
@@ -89,8 +89,7 @@ class Request:
 
     def plan(self) -> Plan:
         """Its cases, with the origin nodes that each needs."""
-        taken = {c.name: origins_taken(self.campaign, c, self.machine) for c in self.campaign.cases}
-        return plan(self.campaign, self.site, taken)
+        return plan(self.campaign, self.site, self.machine)
 
     def matrix(self) -> Matrix:
         """What of the campaign runs where in the targets' partitions; asks this host and Slurm."""
@@ -142,7 +141,6 @@ def prepare(
         machine=machine_name,
         config=config,
         checks=folder,
-        origin_nodes=0 if shared else described.origins.nodes,
         partition=described.partition,
         slurm=not shared or use_slurm(targets),
         time_limit_s=time_limit_s(targets),

@@ -35,16 +35,17 @@ from analysis.history.store import (
     require_store,
     to_stderr,
 )
-from analysis.pages.data import MachineHistory, PageNight
-from analysis.pages.render import state_of
+from analysis.pages.data import MachineHistory, PageNight, ToldNights
+from analysis.pages.render import ordered
 from analysis.pages.write import FILES, gather, write_pages
+from analysis.statistics.interval import ends
 from nimc.base import units
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, MachineError
 from nimc.base.files import require_own
 from nimc.base.tables import WIDTH, aligned, broken, wrapped
 from nimc.base.text import one_line, visible
-from nimc.base.units import NONE, interval, plural, quantity
+from nimc.base.units import NONE, plural, quantity
 from nimc.cli.document import Form, log, show
 from nimc.cli.options import (
     RunPath,
@@ -278,7 +279,7 @@ def _text(
 
 def _alarm(alarm: Alarm) -> list[str]:
     what = f"{alarm.machine}: {alarm.case} {alarm.arm} {alarm.quantity} ({alarm.campaign})"
-    ratio = f"{alarm.ratio:.3f} ({interval(alarm.ratio_low, alarm.ratio_high)})"
+    ratio = f"{alarm.ratio:.3f} ({ends(alarm.interval)})"
     lines = [f"{alarm.night} {alarm.state}: {what} worse by the ratio {ratio} since {alarm.since}"]
     for fact in alarm.changed:
         change = f"{fact.before or NONE} -> {fact.after or NONE}"
@@ -342,7 +343,7 @@ def make_pages(
     return write_pages(output, histories), histories
 
 
-def _outcomes(folder: Path, left_out: Naming) -> dict[str, list[PageNight]]:
+def _outcomes(folder: Path, left_out: Naming) -> dict[str, ToldNights]:
     """Machine -> its nights with how they ended."""
     require_own(folder, "results", or_root=True, team="owns")
     nightlies: dict[str, dict[date, Summary]] = {}
@@ -353,23 +354,34 @@ def _outcomes(folder: Path, left_out: Naming) -> dict[str, list[PageNight]]:
             left_out(str(error))
         else:
             nightlies.setdefault(found.nightly, {})[found.night] = found
-    outcomes: dict[str, list[PageNight]] = {}
+    outcomes: dict[str, ToldNights] = {}
     for name, known in nightlies.items():
         last = known[max(known)]
-        outcomes.setdefault(last.machine, []).extend(_nights(name, folder, last, known))
+        told = outcomes.setdefault(last.machine, ToldNights())
+        window = _window(name, folder)
+        told.schedules.extend([name] if window else [])
+        is_running = window is not None and summary.running(folder, last.machine, name)
+        told.nights.extend(_nights(window, last, known, running=is_running))
     return outcomes
 
 
-def _nights(
-    name: str, folder: Path, last: Summary, known: Mapping[date, Summary]
-) -> list[PageNight]:
-    """The nights of one nightly: those of its calendar too, if it is still described."""
-    window, is_running = None, False
+def _window(name: str, folder: Path) -> description.NightWindow | None:
+    """When a nightly may measure, if it is still described."""
     with suppress(InputError):
         nightly = description.load(name)
         if nightly.folder.resolve() == folder.resolve():
-            window = nightly.window
-            is_running = summary.running(folder, last.machine, name)
+            return nightly.window
+    return None
+
+
+def _nights(
+    window: description.NightWindow | None,
+    last: Summary,
+    known: Mapping[date, Summary],
+    *,
+    running: bool,
+) -> list[PageNight]:
+    """The nights of one nightly: those of its calendar too, if it is still described."""
     return [
         PageNight(
             each.night,
@@ -378,7 +390,7 @@ def _nights(
             one_line(each.reason),
             Path(each.run).name if each.run else "",
         )
-        for each in calendar(window, known, min(known), time.time(), running=is_running)
+        for each in calendar(window, known, min(known), time.time(), running=running)
         if each.outcome is not None
     ]
 
@@ -398,10 +410,11 @@ def pages_command(results: Path, store: Path, output: Path | None, form: Form | 
     in RESULTS/nights.
     """
     page, histories = make_pages(store, results, output, to_stderr)
-    states = [state_of(history) for history in histories]
+    states = ordered(histories)
     lines = []
     for each in states:
         night = f"last night {each.last_night}, {each.outcome}" if each.last_night else "no night"
-        lines.append(f"{each.machine}: {night}; open alarms: {each.open_alarms}")
+        missed = f"not measured: {each.missed} of {each.expected}"
+        lines.append(f"{each.machine}: {night}; open alarms: {each.open_alarms}; {missed}")
     document = {"page": str(page), "machines": [asdict(each) for each in states]}
     show("pages", document, form, visible("\n".join([*lines, f"page: {page}"])))

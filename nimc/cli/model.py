@@ -24,6 +24,7 @@ from analysis.contention.predict import check_node, placements, predict
 from analysis.contention.recommend import Need, recommend
 from analysis.contention.sweep import Sweep
 from analysis.samples.integrity import require_sound
+from analysis.statistics.interval import flat
 from nimc.base.errors import InputError
 from nimc.base.files import replace_text
 from nimc.base.tables import aligned, wrapped
@@ -246,7 +247,7 @@ def slowdown_command(
     notes = slowdown.notes(loaded, model)
     error = slowdown.mean_error(found)
     document = {"platform": model.name, "notes": notes, **asdict(place), "mean_error": error}
-    document["workloads"] = [row.as_dict() for row in found]
+    document["workloads"] = list(map(flat, found))
     mean = "" if error is None else f"\nmean error without sign: {error:.1%}"
     reasons = (f"{row.case}: {row.reason}" for row in found if row.reason)
     text = "\n".join([*notes, aligned(*slowdown.table(found)) + mean, *reasons])

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import click
 
+from analysis.statistics.interval import effect, flat
 from nimc.base.errors import InputError
 from nimc.base.tables import aligned, broken, duration, wrapped
-from nimc.base.units import NONE, effect, number, quantity
+from nimc.base.units import NONE, number, quantity
 from nimc.campaign import load
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.expected import Predicted, Scale, predicted_pairs, scales
@@ -59,7 +60,7 @@ def plan_command(
         "machine_nodes": nodes,
         "absent": [asdict(each) for each in request.absent],
         "scales": [asdict(row) for row in known],
-        "predicted": [asdict(row) for row in predicted],
+        "predicted": list(map(flat, predicted)),
         "lengths": [asdict(each) for each in long_enough],
         "warnings": [*(long := too_long(planned, request.site.time_limit_s)), *where.lines()],
         "matrix": where.as_dicts(),
@@ -86,9 +87,8 @@ def _predicted(campaign: Campaign, model_file: Path | None, run: Path | None) ->
 
 
 def _prediction(row: Predicted) -> list[str]:
-    ends = effect(row.slowdown, row.slowdown_low, row.slowdown_high)
     pairs = NONE if row.pairs_needed is None else str(row.pairs_needed)
-    return [row.case, " ".join(ends), number(row.spread, 2), pairs]
+    return [row.case, " ".join(effect(row.slowdown)), number(row.spread, 2), pairs]
 
 
 def _text(

@@ -17,10 +17,10 @@ from analysis.remedies.sentences import advice_document, per_byte, sentences, wh
 from analysis.remedies.throttling import Throttling
 from analysis.report.data import RunData, load_run
 from analysis.report.make import make_reports
-from analysis.statistics.interval import Estimate
+from analysis.statistics.interval import Estimate, effect
 from nimc.base.errors import InputError
 from nimc.base.tables import blocks, folded
-from nimc.base.units import effect, plural
+from nimc.base.units import plural
 from nimc.cli.document import Form, show
 from nimc.cli.options import RunPath, force_option, form_options, output_option
 from nimc.cli.table import bold, prose, results_table
@@ -96,7 +96,7 @@ def compare_command(
     if fail and compared.too_few_nights:
         raise InputError(f"--fail: {compared.too_few_nights} Give the reference's with --reference")
     page = write_page(output, compared) if output else None
-    lines = [*_comparison(compared), *([f"page: {page}"] if page else [])]
+    lines = [*comparison_lines(compared), *([f"page: {page}"] if page else [])]
     show("compare", compared.document(), form, "\n".join(lines))
     return 1 if fail and compared.worse else 0
 
@@ -116,7 +116,8 @@ def _sides(
     return runs[:1], runs[1:]
 
 
-def _comparison(compared: Compared) -> Iterator[str]:
+def comparison_lines(compared: Compared) -> Iterator[str]:
+    """The comparison as text: what differs, and the table."""
     yield from _faults(text for found in compared.untrusted for text in found.lines())
     yield prose(f"{_named(compared.this)} against {_named(compared.reference)}", bold=True)
     for fact in compared.differing:
@@ -147,7 +148,7 @@ def _comparison_table(rows: list[Comparison]) -> str:
     for row in rows:
         name = row.case if row.arm in ("on", "off") else f"{row.case} {row.arm}"
         p = "-" if row.p_adjusted is None else f"{row.p_adjusted:.2g}"
-        figures = [*effect(row.ratio, row.ratio_low, row.ratio_high), *([p] if judged else [])]
+        figures = [*effect(row.ratio), *([p] if judged else [])]
         cells.append([folded(name, _NAME), METRICS[row.metric], *figures, row.text])
     titles = ["workload", "figure", "ratio", "interval", *(["adjusted p"] if judged else [])]
     header, *lines = blocks([*titles, "verdict"], cells, left=(0, 1, len(titles)))
@@ -255,7 +256,7 @@ def _next_allocation(row: RemedyAdvice) -> list[str]:
 
 
 def _figure(of: Estimate | None) -> str:
-    return "\n".join(effect(of.value, of.low, of.high)) if of else "-"
+    return "\n".join(effect(of)) if of else "-"
 
 
 def _sweep(sweep: Throttling) -> list[str]:

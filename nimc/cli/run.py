@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,11 +16,12 @@ from analysis.compare.node_ranks import RankedNode, figures, ranked
 from analysis.report.data import load_run
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
+from analysis.statistics.interval import effect, flat
 from nimc.base.errors import InputError, MachineError
 from nimc.base.interrupts import Interrupts, Stopped, stopped_at_once
 from nimc.base.tables import aligned
 from nimc.base.text import visible
-from nimc.base.units import NONE, interval, quantity
+from nimc.base.units import NONE, quantity
 from nimc.campaign.cases import omission_lines, origins_taken
 from nimc.campaign.prepare import Request, prepare, too_long
 from nimc.campaign.settings import settings_of, target_partitions
@@ -34,7 +35,7 @@ from nimc.cli.options import (
 )
 from nimc.cluster import reservation
 from nimc.machine.slurm import SlurmNode, ask_nodes, partition_in
-from nimc.records.run import load_header
+from nimc.records.run import RunHeader, load_header
 from nimc.records.run_folder import distrust_run, run_folders, size_of
 from nimc.run.folder import RunFolder, find_other, foreign_runs, locked, new_header, open_run
 from nimc.run.node_sweep import NodeSweep, NodeSweeper, finish, finished_run, open_sweep, save_sweep
@@ -72,10 +73,26 @@ def run_command(
 ) -> int:
     """Run CAMPAIGN on a machine, or resume its latest unfinished run."""
     request = prepare(campaign, machine, nodelist=nodelist, only=cases)
+
+    def conclude(folder: RunFolder, failures: list[Failure]) -> int:
+        return _conclude_campaign(request, folder, failures, form, fail_inconclusive)
+
+    return measured(request, new_header(request), results, progress, conclude, fresh=fresh)
+
+
+def measured(
+    request: Request,
+    header: RunHeader,
+    results: Path,
+    progress: Progress,
+    conclude: Callable[[RunFolder, list[Failure]], int],
+    *,
+    fresh: bool = False,
+) -> int:
+    """Run a campaign, or resume its latest unfinished run; `conclude` gives the exit status."""
     remark = silent if progress == "quiet" else log
     reframe = find_reframe()
     site = request.site
-    header = new_header(request)
     with open_run(results, header, fresh=fresh, slurm=site.slurm) as folder:
         other = None if folder.resumed or fresh else find_other(folder.path.parent, header)
         if other:
@@ -85,6 +102,7 @@ def run_command(
             more = f" (nor {len(foreign) - 1} more)" if len(foreign) > 1 else ""
             remark(f"does not resume {foreign[-1]}{more}")
         remark(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
+        remark(f"head of its chain: {folder.head}")
         long = too_long(request.plan(), site.time_limit_s)
         if header.commit is None:
             remark("git does not give the commit of this project: samples will not record it")
@@ -97,7 +115,7 @@ def run_command(
                     log(str(failure))
                 if not failures:
                     folder.finish()
-                return _conclude_campaign(request, folder, failures, form, fail_inconclusive)
+                return conclude(folder, failures)
         except Stopped as stop:
             log(f"stopped by {stop}; {_how_to_go_on(folder)}")
             return 128 + stop.signum
@@ -149,6 +167,7 @@ def _conclude_campaign(
     fail_inconclusive: bool,
 ) -> int:
     """Make the report, print the results, and return the exit status."""
+    head = folder.head
     report = _report(folder.path)
     results = report.runs[0].results if report else []
     contrasts = report.runs[0].contrasts if report else []
@@ -160,8 +179,9 @@ def _conclude_campaign(
             "machine": folder.header.machine,
             "campaign": folder.header.campaign,
             "run": str(folder.path),
-            "results": [row.as_dict() for row in results],
-            "contrasts": [each.as_dict() for each in contrasts],
+            "head": head,
+            "results": list(map(flat, results)),
+            "contrasts": list(map(flat, contrasts)),
             "report": str(report.page) if report else None,
             "integrity_faults": faults[1:],
             "failures": [asdict(failure) for failure in failures],
@@ -172,7 +192,7 @@ def _conclude_campaign(
         from nimc.cli.table import results_table
 
         click.echo(results_table(results, contrasts))
-        click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}")
+        click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}\nhead:    {head}")
     if failures:
         return 3
     if faults:
@@ -383,8 +403,6 @@ def _table(rows: Sequence[RankedNode]) -> str:
 
 
 def _node_cells(row: RankedNode) -> list[str]:
-    ratio = NONE if row.ratio is None else f"{row.ratio:.3f}"
     p = NONE if row.p_adjusted is None else f"{row.p_adjusted:.2g}"
-    bounds = interval(row.ratio_low, row.ratio_high)
     value = quantity(row.value, row.unit)
-    return [row.case, row.node, str(row.runs), value, ratio, bounds, p, row.text]
+    return [row.case, row.node, str(row.runs), value, *effect(row.ratio), p, row.text]

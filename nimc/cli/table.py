@@ -11,9 +11,10 @@ from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result, notes_of
 from analysis.effects.verdict import Verdict
 from analysis.samples.pairs import kinds
+from analysis.statistics.interval import effect, ends
 from nimc.base.tables import blocks, folded, wrapped
 from nimc.base.text import visible
-from nimc.base.units import NONE, effect, interval, number, quantity, scale
+from nimc.base.units import NONE, number, quantity, scale
 from nimc.records.arms import parts_of
 
 _WRITTEN = "written\nalone,\nduring"
@@ -85,9 +86,9 @@ def _cells(row: Result) -> list[str]:
         "\n".join(folded(line, _NAME) for line in named),
         fom(row.off_median),
         fom(row.on_median),
-        "\n".join(effect(row.slowdown, row.slowdown_low, row.slowdown_high)),
-        "\n" + interval(row.noise_floor_low, row.noise_floor_high),
-        "\n" + interval(row.control_low, row.control_high),
+        "\n".join(effect(row.slowdown)),
+        "\n" + ends(row.noise_floor),
+        "\n" + ends(row.control),
         writers,
     ]
 
@@ -98,13 +99,13 @@ def _prices(contrasts: Sequence[Contrast]) -> list[str]:
         return []
     cells = []
     for each in contrasts:
-        figure = "\n".join(effect(each.ratio, each.ratio_low, each.ratio_high))
+        figure = "\n".join(effect(each.ratio))
         names = (each.case, each.treatment, each.against)
         cells.append(
             [
                 *(folded(name, _LEVEL) for name in names),
                 *((figure, "") if each.kind == "price" else ("", figure)),
-                "\n" + interval(each.noise_floor_low, each.noise_floor_high),
+                "\n" + ends(each.noise_floor),
                 str(each.pairs),
             ]
         )

@@ -190,7 +190,11 @@ class NightRuns:
 def runs_of(results: Path, new: RunHeader) -> Sequence[tuple[Path, RunHeader]]:
     """All runs of a campaign on a machine, also of some of its cases, in order of their start."""
     requested = (new.campaign, new.machine)
-    found = (run for run in own_runs(results) if (run[1].campaign, run[1].machine) == requested)
+    found = (
+        (path, each)
+        for path, each in own_runs(results)
+        if (each.campaign, each.machine) == requested and each.reproduces is None
+    )
     return sorted(found, key=lambda run: run[1].started_s)
 
 

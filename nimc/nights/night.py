@@ -234,6 +234,7 @@ class NightRun:
             outcome=outcome,
             reason=reason,
             run=str(run) if run else None,
+            head=data.integrity.head if data else None,
             figures=found,
             alarms=alarms,
             failures=failures,
@@ -400,7 +401,7 @@ def _nimc(*words: str) -> Iterator[str]:
 def alarm_text(alarm: Alarm) -> str:
     """An alarm in one line."""
     loss = f"{(alarm.ratio - 1) * 100:.2g} % worse than the machine's history"
-    if alarm.ratio_low is not None and alarm.ratio_high is not None:
-        low, high = ((each - 1) * 100 for each in (alarm.ratio_low, alarm.ratio_high))
+    if alarm.interval:
+        low, high = ((end - 1) * 100 for end in alarm.interval)
         loss += f" [{low:.2g}, {high:.2g}]"
     return f"{alarm.case} {alarm.arm}: {alarm.quantity} {loss} since {alarm.since}, {alarm.state}"

@@ -7,7 +7,7 @@ import shutil
 import threading
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from email.message import EmailMessage
 from http.client import HTTPException
 from typing import get_args
@@ -20,7 +20,7 @@ from nimc.base.files import named_output
 from nimc.base.programs import ask
 from nimc.base.text import one_line
 from nimc.nights import summary
-from nimc.nights.description import NightlyRequest
+from nimc.nights.description import MARGIN_S, NightlyRequest, NightWindow
 from nimc.nights.summary import NightFigure, Summary
 
 # A night's metrics for node_exporter. Pure.
@@ -36,8 +36,11 @@ _QUANTITIES = {
 _ENDS = (("", ""), ("_low", ", lower end of its 95 % interval"), ("_high", ", upper end"))
 
 
-def prometheus_text(summary: Summary) -> str:
-    """The file's text: each metric with its help, type and values."""
+def prometheus_text(summary: Summary, window: NightWindow | None = None) -> str:
+    """The file's text: each metric with its help, type and values.
+
+    With a `window` also by when the next night has ended, so that one that never comes is noticed.
+    """
     of = {
         "nightly": summary.nightly,
         "machine": summary.machine,
@@ -53,10 +56,19 @@ def prometheus_text(summary: Summary) -> str:
         ("budget_node_hours", "Node-hours that a night may use", summary.budget_node_h),
         ("alarms", "What became slower", float(len(summary.alarms))),
         ("finished_timestamp_seconds", "When it ended", summary.finished_s),
+        ("next_end_timestamp_seconds", "When the next one has ended", _next_end_s(summary, window)),
     ):
         if value is not None:
             lines += _metric(f"nimc_night_{name}", about, [(of, value)])
     return "\n".join([*lines, *_figures(summary.figures, of), ""])
+
+
+def _next_end_s(summary: Summary, window: NightWindow | None) -> float | None:
+    """The latest end of the scheduled night after this one, with the margin to report."""
+    if window is None:
+        return None
+    first, last = (summary.night + timedelta(days) for days in (1, 7))
+    return next(window.nights(first, last)).end_s + MARGIN_S
 
 
 def _figures(figures: Iterable[NightFigure], of: Mapping[str, str]) -> Iterable[str]:
@@ -180,7 +192,7 @@ def everyone(ended: Summary, request: NightlyRequest) -> Iterator[str]:
     if request.metrics:
         try:
             path = named_output(ROOT / request.metrics) / f"nimc_{ended.nightly}.prom"
-            summary.write(path, prometheus_text(ended), mode=0o644)
+            summary.write(path, prometheus_text(ended, request.window), mode=0o644)
         except NimcError as error:
             yield f"metrics: {error}"
     if request.tell.webhook:

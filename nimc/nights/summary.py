@@ -95,6 +95,8 @@ class Summary:
     used_node_h: _Hours = 0.0
     #: Folder of the run; null if none was begun.
     run: str | None = None
+    #: Head of its chain.
+    head: str | None = None
     #: All cases of the campaign, and what was measured of them.
     cases: list[PlainName] = field(default_factory=list)
     figures: list[NightFigure] = field(default_factory=list)

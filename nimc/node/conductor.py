@@ -16,6 +16,7 @@ import os
 import secrets
 import signal
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +36,8 @@ from nimc.node.alone import AloneRates
 from nimc.node.hub import AgentGoneError, Hub, HubError
 from nimc.node.readers import Readers
 from nimc.node.runs import BlockError, BlockRunner, Run
+from nimc.records import chain
+from nimc.records.logs import KeptLogs
 from nimc.records.plan import BlockPlan
 from nimc.records.sample import Sample
 
@@ -55,6 +58,11 @@ class Store:
         self._provenance.mkdir(parents=True, exist_ok=True)
         _cut_torn_line(self._samples)
         _cut_torn_line(self._counters)
+        self._logs = KeptLogs(nimc_dir)
+        #: The value in the chain of the last sample.
+        self._last = chain.genesis(chain.header_digest(chain.header_of(nimc_dir)), case)
+        if self._samples.exists():
+            self._last = chain.walk(self._samples, self._last).last
 
     def last_end_s(self, node: str) -> float:
         """When the last run of any case ended whose first node this was, Unix time; 0 if none."""
@@ -66,15 +74,27 @@ class Store:
         lines = self._case.read_bytes().splitlines() if self._case.exists() else []
         return len(set(filter(None, map(_pair_of, lines))))
 
-    def append(self, sample: Sample) -> None:
-        """Append one sample. It is on disk when this returns; if this raises, nothing was added."""
-        _append(self._samples, [sample.as_dict()])
+    def append(
+        self,
+        sample: Sample,
+        counters: Sequence[Mapping[str, Any]] = (),
+        outputs: Iterable[Path] = (),
+    ) -> None:
+        """Append a sample with what a tool counted in its run, and keep its outputs.
 
-    def append_counters(self, rows: list[dict[str, Any]]) -> None:
-        """Append what a tool counted in one run, like `append`."""
-        if rows:
+        It is on disk when this returns; if this raises, no sample was added.
+        """
+        # Counters come first: a sample without its counters would look complete.
+        if counters:
+            lines = "".join(f"{_json(row)}\n" for row in counters).encode()
             self._counters.parent.mkdir(exist_ok=True)
-            _append(self._counters, rows)
+            _append(self._counters, lines)
+            sample = replace(sample, counters_sha256=chain.digest(lines))
+        needed = sample.outcome != "kept"
+        logs = dict(self._logs.keep(path, needed=needed) for path in outputs)
+        line, value = chain.chained(replace(sample, logs=logs).as_dict(), self._last)
+        _append(self._samples, line)
+        self._last = value
 
     def keep_provenance(self, record: dict[str, Any]) -> str:
         """Store the provenance of runs under the SHA-256 of its text; returns that name."""
@@ -86,9 +106,11 @@ class Store:
         return name
 
 
-def _append(path: Path, records: list[dict[str, Any]]) -> None:
-    lines = (json.dumps(each, separators=(",", ":"), allow_nan=False) + "\n" for each in records)
-    text = "".join(lines).encode()
+def _json(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, separators=(",", ":"), allow_nan=False)
+
+
+def _append(path: Path, text: bytes) -> None:
     with path.open("ab", buffering=0) as file:
         before = file.tell()
         try:
@@ -295,9 +317,7 @@ async def _repeat(
     for attempt in range(plan.demand.retries + 1):
         measured = await runner.measure(replace(run, attempt=attempt))
         sample = measured.sample
-        # Counters come first: a sample without its counters would look complete.
-        store.append_counters(measured.counters)
-        store.append(sample)
+        store.append(sample, measured.counters, measured.outputs)
         print(_line(sample), flush=True)
         while runner.disturbed_alone:
             await rates.learn_anew(runner.disturbed_alone.pop())

@@ -26,6 +26,7 @@ from nimc.node.readers import CountersError, Readers
 from nimc.node.short_writes import records as short_writes
 from nimc.node.short_writes.conductor_side import ScheduleControl
 from nimc.records.counter_row import NODE, ORIGIN, PROCESSING, CounterRow
+from nimc.records.logs import stem_of
 from nimc.records.notes import Note
 from nimc.records.plan import BlockPlan
 from nimc.records.sample import Level, NodeConditions, Sample, WriterRecord
@@ -111,10 +112,11 @@ class BlockError(Exception):
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """A sample, and the rows (JSON) that were counted in its run."""
+    """A sample, the rows (JSON) that were counted in its run, and the outputs that were read."""
 
     sample: Sample
     counters: list[dict[str, Any]]
+    outputs: list[Path]
 
 
 def writer_record(
@@ -501,13 +503,18 @@ class BlockRunner:
         writers: list[WriterRecord],
         counters: Sequence[dict[str, Any]],
     ) -> MeasuredRun:
-        """The sample of a run, and the counts of its tool and nodes with the sample's key."""
+        """The sample of a run, the counts of its tool and nodes with its key, and its output."""
         plan, rows = self._plan, list(counters)
         if result.outcome == "kept":
             rows += node_rows(self._nodes, result.node_counters)
         key = f"{plan.case}/{plan.block}/{run.pair}/{run.treatment.name}/{run.attempt}"
+        # What a check of others reads after the block is kept then.
+        output = self._files(run).out
+        read = self._readers.fom is not None and output.exists()
         return MeasuredRun(
-            self._sample(key, run, result, writers), [{"key": key, **row} for row in rows]
+            self._sample(key, run, result, writers),
+            [{"key": key, **row} for row in rows],
+            [output] if read else [],
         )
 
     def _sample(self, key: str, run: Run, result: RunResult, writers: list[WriterRecord]) -> Sample:
@@ -551,7 +558,7 @@ class BlockRunner:
         )
 
     def _stem(self, run: Run) -> Path:
-        return self._logs / f"{run.pair}-{run.treatment.name}-{run.attempt}"
+        return self._logs / stem_of(run.pair, run.treatment.name, run.attempt)
 
     def _files(self, run: Run) -> Files:
         stem = self._stem(run)

@@ -1,7 +1,7 @@
 """A run: one execution of a campaign on a machine. Layout of its folder:
 
 run.json                 this header
-samples/CASE.jsonl       one sample per line (`nimc.records.sample.Sample`), append only
+samples/CASE.jsonl       one sample per line (`nimc.records.sample.Sample`), in a chain
 counters/CASE.jsonl      counts of tools in each run's ranks, and of nodes
 provenance/SHA256.json   how runs were made; samples refer to these files
 logs/CASE/BLOCK/         output of the application, the writers and ReFrame
@@ -24,6 +24,7 @@ from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, field_valida
 from nimc.base.errors import InputError, show
 from nimc.base.files import replace_text
 from nimc.base.json_limits import parsed, read_text, validated
+from nimc.records.order import run_seed
 
 # Rules for free facts in `run.json` and provenance that are computed with, or name files.
 #
@@ -105,8 +106,9 @@ class NumaFacts(BaseModel):
 
 
 #: 2 added `margin`, `seed` and `asked`; since 3, a block continues the order of the one before
-#: (`nimc.records.order`). Runs of schema 2 are still read.
-SCHEMA_VERSION = 3
+#: (`nimc.records.order`); since 4, samples are in a chain (`nimc.records.chain`), whose `head` ends
+#: the run. Runs of schemas 2 and 3 are still read.
+SCHEMA_VERSION = 4
 _SCHEMAS = range(2, SCHEMA_VERSION + 1)
 
 #: Smallest relative effect of interest, and fewest pairs of a case, unless a campaign states
@@ -142,6 +144,14 @@ class Requirements:
 
 
 @dataclass(frozen=True)
+class Reproduced:
+    """The run whose plan and order another one repeats."""
+
+    run: PlainName
+    digest: str
+
+
+@dataclass(frozen=True)
 class RunHeader:
     """The campaign, the machine, and facts about both."""
 
@@ -169,12 +179,22 @@ class RunHeader:
     commit: str | None = None
     #: 'No effect' is said of an effect whose whole interval is closer to 1 than this share.
     margin: Annotated[float, Field(gt=0, lt=1)] = MARGIN
-    #: Seed of the order of runs (`nimc.records.order.run_seed`); None: the order is not checked.
+    #: Run that this one repeats (`nimc reproduce`): the seed is that of it.
+    reproduces: Reproduced | None = None
+    #: Seed of the order of runs (`drawn_seed`); None: the order is not checked.
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     #: What `digest` is of (`digest_of`): campaign and machine as resolved, without defaults. None:
     #: earlier versions did not keep it.
     resolved: dict[str, Any] | None = None
+    #: Head of the chain (`nimc.records.chain`) when the run was complete; None before.
+    head: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     schema: int = SCHEMA_VERSION
+
+    @property
+    def drawn_seed(self) -> int:
+        """The seed that follows from the run, or from the one that it reproduces."""
+        of = self.reproduces or self
+        return run_seed(of.digest, of.run)
 
     def as_dict(self) -> dict[str, Any]:
         """The header as written to `run.json`."""

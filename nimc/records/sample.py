@@ -13,8 +13,9 @@ from typing import Annotated, Any, Literal
 from nimc.records.arms import Role
 
 #: 2 added `role`, `baseline` and `factors`; 3 `lead_in_s`, `conditions` and, of each writer, what
-#: was observed of it and what proves its writes. Samples of schema 2 are still read.
-SCHEMA_VERSION = 3
+#: was observed of it and what proves its writes; 4 `counters_sha256`, `logs` and, after all fields,
+#: `chain` (`nimc.records.chain`). Samples of schemas 2 and 3 are still read.
+SCHEMA_VERSION = 4
 
 #: Marks a field with few distinct values in a run, which readers store once each.
 NAME = "name"
@@ -249,6 +250,11 @@ class Sample:
     lead_in_s: float | None = None
     #: One for each target node.
     conditions: list[NodeConditions] = field(default_factory=list)
+    #: SHA-256 of the lines of its counts in `counters/`; None if nothing was counted.
+    counters_sha256: str | None = None
+    #: The outputs of its application that the run keeps (`nimc.records.logs`): path relative to the
+    #: folder of the run -> SHA-256 of the content.
+    logs: dict[str, str] = field(default_factory=dict)
     schema: int = SCHEMA_VERSION
 
     def as_dict(self) -> dict[str, Any]:

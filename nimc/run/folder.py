@@ -21,9 +21,10 @@ from nimc.campaign.schema import Campaign
 from nimc.machine import host, program
 from nimc.machine.site import Machine
 from nimc.machine.slurm import cancel as cancel_jobs
-from nimc.records.order import run_seed
+from nimc.records.chain import walk_run
 from nimc.records.run import (
     SCHEMA_VERSION,
+    Reproduced,
     Requirements,
     RunHeader,
     digest_of,
@@ -51,9 +52,14 @@ class RunFolder:
     header: RunHeader
     resumed: bool
 
+    @property
+    def head(self) -> str:
+        """Head of the chain of all samples so far."""
+        return walk_run(self.path).head
+
     def finish(self) -> None:
         """Mark the run complete."""
-        self.header = replace(self.header, finished_s=time.time())
+        self.header = replace(self.header, finished_s=time.time(), head=self.head)
         save_header(self.path, self.header)
 
 
@@ -61,7 +67,7 @@ class RunFolder:
 def open_run(
     results: Path, header: RunHeader, *, fresh: bool = False, slurm: bool = False
 ) -> Iterator[RunFolder]:
-    """The latest run of the same digest in `results` if it is unfinished and not `fresh`.
+    """The latest run of the same request in `results` if it is unfinished and not `fresh`.
 
     Else a new one.
 
@@ -72,7 +78,7 @@ def open_run(
     """
     results = results.absolute()
     results.mkdir(parents=True, exist_ok=True)
-    found = None if fresh else find_unfinished(results, header.digest)
+    found = None if fresh else find_unfinished(results, header)
     path = found or _create(results, header.run)
     with locked(path):
         link_latest(path)
@@ -82,25 +88,32 @@ def open_run(
             _await_leftovers(path)
             yield RunFolder(path, load_header(path), resumed=True)
         else:
-            seed = run_seed(header.digest, path.name)
-            new = replace(header, run=path.name, seed=seed)
+            new = replace(header, run=path.name)
+            new = replace(new, seed=new.drawn_seed)
             save_header(path, new)
             yield RunFolder(path, new, resumed=False)
 
 
-def find_unfinished(results: Path, digest: str) -> Path | None:
-    """The latest run of that digest, unless it is finished: `--fresh` gives up those before it.
+def find_unfinished(results: Path, new: RunHeader) -> Path | None:
+    """The latest run that asks the same as a new one, unless it is finished.
 
+    `--fresh` gives up those before it.
     A run of an older schema is not resumed: its blocks are ordered in another way.
     """
-    path, header = find_latest(results, digest) or (None, None)
+    path, header = find_latest(results, new.digest, new.reproduces) or (None, None)
     done = header and (header.finished_s or header.schema != SCHEMA_VERSION)
     return None if done else path
 
 
-def find_latest(results: Path, digest: str) -> tuple[Path, RunHeader] | None:
-    """The latest run of that digest, with its header."""
-    found = [(path, header) for path, header in own_runs(results) if header.digest == digest]
+def find_latest(
+    results: Path, digest: str, reproduces: Reproduced | None = None
+) -> tuple[Path, RunHeader] | None:
+    """The latest run of that digest, with its header; of those that reproduce the same, or none."""
+    found = [
+        (path, header)
+        for path, header in own_runs(results)
+        if (header.digest, header.reproduces) == (digest, reproduces)
+    ]
     return max(found, key=lambda each: each[1].started_s, default=None)
 
 

@@ -22,6 +22,7 @@ from nimc.campaign.schema import Campaign, Entry, Pairs
 from nimc.machine import slurm
 from nimc.node.conductor import UNREAD
 from nimc.records.arms import arm_of
+from nimc.records.chain import walk_run
 from nimc.run.folder import require_folder
 from nimc.run.progress import NewSamples, PlainDisplay, RunCounter, clock_s, run_line
 from nimc.run.session import run_session
@@ -318,6 +319,7 @@ class CampaignRunner:
         logs.mkdir(parents=True, exist_ok=True)
         run = str(self.run)
         _, *arguments = command(self.campaign, entry, self.site, block, pairs, run, self.seed)
+        arguments.append(f"--session-extras=nimc_head={walk_run(self.run).head}")
         samples = NewSamples(self.run / "samples" / f"{entry.name}.jsonl")
         crossed = self._treatments(entry)
         counter = RunCounter(

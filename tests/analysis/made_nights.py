@@ -12,6 +12,7 @@ from datetime import date, timedelta
 import numpy as np
 import polars as pl
 
+from analysis.history.alarms import Alarm, SeriesWatch
 from analysis.history.tables import NIGHTS as NIGHT_COLUMNS
 from analysis.history.tables import RUNS as RUN_COLUMNS
 from analysis.pages.data import MachineHistory, PageNight
@@ -68,6 +69,7 @@ def made_history(index: int, *, nights: int = NIGHTS, workloads: int = 12) -> Ma
         machine=machine,
         runs=_runs(machine, days),
         nights=pl.concat([table, on]).select(list(NIGHT_COLUMNS)),
+        known_s=((first - date(1970, 1, 1)).days + nights) * 86400.0,
         outcomes=list(_outcomes(first, nights, days)),
         facts=FACTS,
     )
@@ -129,3 +131,25 @@ def _outcomes(first: date, nights: int, days: list[date]) -> Iterator[PageNight]
             yield PageNight(day, "nightly", "measured", "480 samples", f"nightly-{day}")
         else:
             yield PageNight(day, "nightly", "not run", "no node was free")
+
+
+def made_alarm(night: str, **changes: object) -> Alarm:
+    """An alarm of 5 % in a figure of merit in seconds."""
+    fields: dict[str, object] = {
+        **{"machine": "hpc", "campaign": "nightly", "case": "stream", "arm": "on"},
+        **{"quantity": "fom", "unit": "s", "night": night, "since": night, "run": "r", "runs": []},
+        **{"nodes": [], "ratio": 1.05, "ratio_low": 1.02, "ratio_high": 1.08, "reference": 1.0},
+        **{"detectable": 0.02, **changes},
+    }
+    return Alarm(**fields)  # type: ignore[arg-type]
+
+
+def made_watch(**changes: object) -> SeriesWatch:
+    """The watch of the same series."""
+    fields: dict[str, object] = {
+        **{"machine": "hpc", "campaign": "nightly", "case": "stream", "arm": "on"},
+        **{"quantity": "fom", "unit": "s", "first": "2025-01-06", "last": "2025-01-07"},
+        **{"nights": 2, "baseline_nights": 40, "level": 10.0, "spread": 0.01, "score": 0.0},
+        **{"limit": 6.0, "detectable": 0.021, "drift": 1.0, "changes": [], **changes},
+    }
+    return SeriesWatch(**fields)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from scipy import stats
 from analysis.effects.carry_over import OrderEffect, order_effects
 from analysis.report.data import load_run
 from analysis.report.page import render
-from analysis.statistics.interval import median_interval
+from analysis.statistics.interval import Estimate, median_interval
 from nimc.records.order import pair_order
 from tests.analysis.synthetic import STREAM, samples, write_run
 
@@ -59,7 +59,7 @@ def effects(**asked: object) -> list[OrderEffect]:
 @pytest.mark.parametrize("better", ["lower", "higher"])
 def test_without_noise_the_effects_are_as_made(better: str) -> None:
     first, after = effects(seed=1, noise=1e-9, first=1.02, after=0.97, better=better)
-    assert (first.ratio, after.ratio) == pytest.approx((1.02, 0.97), abs=1e-6)
+    assert (first.ratio.value, after.ratio.value) == pytest.approx((1.02, 0.97), abs=1e-6)
     assert first.found
     assert after.found
     assert first.sentence == "a pair's first run is 2.0 % slower [2.0, 2.0]"
@@ -68,7 +68,7 @@ def test_without_noise_the_effects_are_as_made(better: str) -> None:
 
 @pytest.mark.parametrize(("ratio", "words"), [(1.004, "0.4 % slower"), (0.996, "0.4 % faster")])
 def test_an_interval_on_both_sides_of_none(ratio: float, words: str) -> None:
-    effect = OrderEffect("c", "first run", 10, ratio, 0.98, 1.01, 0.3, False, True)
+    effect = OrderEffect("c", "first run", 10, Estimate(ratio, 0.98, 1.01, 0.95), 0.3, False, True)
     assert words in effect.sentence
     low, high = ("-1.0", "2.0") if ratio < 1 else ("-2.0", "1.0")
     assert f"[{low}, {high}]" in effect.sentence
@@ -78,12 +78,11 @@ def test_what_is_not_found_is_not_decided_unless_its_interval_is_narrow() -> Non
     narrow = [each.verdict for each in effects(seed=3, pairs=20, noise=1e-3)]
     assert narrow == ["none found", "none found"]
     wide = effects(seed=3, pairs=6, noise=0.2)
-    assert all(each.ratio_low < 0.9 or each.ratio_high > 1.1 for each in wide)
+    assert all(each.ratio.low < 0.9 or each.ratio.high > 1.1 for each in wide)
     assert [each.verdict for each in wide] == ["not decided", "not decided"]
     # By hand: an effect of 1 % with an interval from 0.8 to 1.2 % is found, and within 2 %.
-    assert (
-        OrderEffect("c", "first run", 99, 1.01, 1.008, 1.012, 1e-3, True, True).verdict == "found"
-    )
+    narrow_one = Estimate(1.01, 1.008, 1.012, 0.95)
+    assert OrderEffect("c", "first run", 99, narrow_one, 1e-3, True, True).verdict == "found"
 
 
 def test_a_planted_first_run_effect_is_found_and_not_taken_for_another() -> None:
@@ -91,7 +90,7 @@ def test_a_planted_first_run_effect_is_found_and_not_taken_for_another() -> None
     assert sum(first.found for first, _ in nights) >= 54
     assert sum(after.found for _, after in nights) <= 9
     # 95 % of 60: 57 expected, 51 is the 0.3 % quantile of the binomial distribution.
-    assert sum(first.ratio_low <= 1.02 <= first.ratio_high for first, _ in nights) >= 51
+    assert sum(first.ratio.low <= 1.02 <= first.ratio.high for first, _ in nights) >= 51
 
 
 def test_a_planted_effect_of_the_run_before_is_found() -> None:
@@ -161,7 +160,7 @@ def test_the_report_says_it(tmp_path: Path) -> None:
     run = load_run(write_run(tmp_path / "run", found))
     first = run.order[0]
     assert (first.case, first.kind, first.pairs, first.found) == ("theirs", "first run", 12, True)
-    assert first.ratio == pytest.approx(1.05, abs=0.02)
+    assert first.ratio.value == pytest.approx(1.05, abs=0.02)
     assert all(first.sentence in row.notes for row in run.results)
-    assert run.document()["order_effects"][0]["ratio"] == first.ratio
+    assert run.document()["order_effects"][0]["ratio"] == first.ratio.value
     assert first.sentence.replace("'", "&#39;") in render([run])

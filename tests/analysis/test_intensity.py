@@ -12,6 +12,7 @@ from analysis.effects.verdict import Verdict
 from analysis.report.data import load_run
 from analysis.report.make import write_data
 from analysis.report.page import render
+from analysis.statistics.interval import Estimate
 from analysis.subjects.intensity import curves, intensity_view
 from tests.analysis.synthetic import Case, header, result, samples, write_run
 
@@ -19,11 +20,10 @@ from tests.analysis.synthetic import Case, header, result, samples, write_run
 SLOWER = {2: 1.5, 24: 1.2, 96: 1.0, 192: 1.0}
 
 
-def at(flops: int, low: float | None, high: float | None, **changes: object) -> Result:
-    middle = None if low is None or high is None else (low + high) / 2
+def at(flops: int, low: float, high: float, **changes: object) -> Result:
     fields = {
         **{"case": "intensity", "workload": "intensity", "arm": f"on@flops_per_element={flops}"},
-        **{"slowdown": middle, "slowdown_low": low, "slowdown_high": high, "margin": 0.02},
+        **{"slowdown": Estimate((low + high) / 2, low, high, 0.95), "margin": 0.02},
         **{"baseline": f"off@flops_per_element={flops}", "better": "higher", "unit": "B/s"},
         "factors": {"flops_per_element": flops, "rate": "full"},
     }
@@ -58,7 +58,7 @@ def test_the_highest_intensity_decides() -> None:
 
 def test_a_speed_up_beyond_the_margin_and_too_few_pairs_are_not_within() -> None:
     assert only(at(2, 1.0, 1.0), at(24, 0.97, 1.0)).harmless_from is None
-    assert only(at(2, 1.0, 1.0), at(24, None, None)).harmless_from is None
+    assert only(at(2, 1.0, 1.0), at(24, 1.0, 1.0, slowdown=None)).harmless_from is None
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def test_a_slow_node_is_first_and_named() -> None:
     assert (rows[0].node, rows[0].runs, rows[0].text) == ("n8", 6, "slower by 7.6%")
     assert rows[0].value == pytest.approx(108.0, rel=1e-4)
     # Geometric mean of the others' medians is 100.35: 108 / 100.35.
-    assert rows[0].ratio == pytest.approx(108 / 100.35, rel=1e-4)
+    assert rows[0].ratio.value == pytest.approx(108 / 100.35, rel=1e-4)
     assert [row.text for row in rows[1:]] == [""] * 8
 
 
@@ -46,7 +46,7 @@ def test_p_values_are_those_of_t_tests_adjusted_over_all_nodes() -> None:
 
 def test_differences_within_the_margin_are_not_named() -> None:
     rows = ranked([node("n0", 101.5), *(node(f"n{n}", 100.0) for n in range(1, 8))], margin=0.02)
-    assert rows[0].ratio == pytest.approx(1.015, rel=1e-4)
+    assert rows[0].ratio.value == pytest.approx(1.015, rel=1e-4)
     assert rows[0].p_adjusted < 0.05
     assert rows[0].text == ""
 

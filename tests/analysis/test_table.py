@@ -35,10 +35,10 @@ def test_fits_eighty_columns_and_holds_every_figure(tmp_path: Path) -> None:
     on = rows[2]
     assert (on.case, on.arm) == ("stream", "on")
     for figure in (
-        f"{on.slowdown:.3f}",
-        f"{on.slowdown_low:.3f}-{on.slowdown_high:.3f}",
-        f"{on.noise_floor_low:.3f}-{on.noise_floor_high:.3f}",
-        f"{on.control_low:.3f}-{on.control_high:.3f}",
+        f"{on.slowdown.value:.3f}",
+        f"{on.slowdown.low:.3f}-{on.slowdown.high:.3f}",
+        f"{on.noise_floor.low:.3f}-{on.noise_floor.high:.3f}",
+        f"{on.control.low:.3f}-{on.control.high:.3f}",
         "8.10 GB/s",
         "slower under emulated writes; 11 pairs, 1 rejected",
         "injector_died: writer 0 ended: x",

@@ -4,8 +4,6 @@ from nimc.base.errors import InputError
 from nimc.base.units import (
     count,
     duration_s,
-    effect,
-    interval,
     number,
     plural,
     quantity,
@@ -102,15 +100,6 @@ def test_prefixes_are_powers_of_a_thousand(value: float | None, unit: str, text:
 
 def test_scale_of_nothing_is_the_unit_itself() -> None:
     assert scale(None, "B/s") == (1.0, "B/s")
-
-
-def test_an_effect_without_interval_is_never_printed() -> None:
-    assert effect(1.3512, 1.3212, 1.3821) == ("1.351", "1.321-1.382")
-    assert effect(None, None, None) == ("-", "-")
-    with pytest.raises(ValueError, match="without its interval"):
-        effect(1.35, None, None)
-    with pytest.raises(ValueError, match="interval with one bound only"):
-        interval(1.0, None)
 
 
 def test_a_spread_has_the_digits_of_its_mean() -> None:

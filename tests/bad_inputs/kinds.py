@@ -10,13 +10,19 @@ import shutil
 import tempfile
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from analysis.contention import evaluate
 from analysis.history.store import add_run
+from nimc.base.errors import InputError
+from nimc.crate.contents import RUN, below, header_files, run_files
+from nimc.crate.metadata import METADATA
+from nimc.crate.zipped import MANIFEST, manifest, zipped
 from nimc.nights.summary import summary_text
+from nimc.records.run import load_header
 from testbed.spec import CHECKOUT
 from tests.captures import RUN_QUICK
 from tests.fuzz.target import RUN_FILES, in_file, lay_out, tree
@@ -107,6 +113,21 @@ def _file(name: str, *command: str) -> Callable[[bytes, Path], list[str]]:
     return words
 
 
+def _crate(text: bytes, folder: Path) -> list[str]:
+    """A crate with a damaged run, and a manifest that fits."""
+    lay_out(text, folder / "run", RUN_FILES)
+    in_file("c.zip", crate(folder / "run"), folder)
+    return ["verify", "c.zip", "--json"]
+
+
+def crate(run: Path) -> bytes:
+    """The least that is verified as a crate of a run."""
+    files = {METADATA: b'{"@graph": []}', **below(RUN, run_files(run))}
+    with suppress(InputError):
+        files |= header_files(load_header(run))
+    return zipped({**files, MANIFEST: manifest(files)})
+
+
 def _line(text: bytes, _: Path) -> list[str]:
     words = text.replace(b"\0", b"").decode(errors="surrogateescape").split("\n")[:40]
     return ["-h"] if _NEVER.intersection(words) else words
@@ -150,6 +171,7 @@ _PLACES: list[tuple[str, tuple[str, ...]]] = [
     ("run/run.json", ("report", "run", "--output", "out")),
     ("run/samples/stream.jsonl", ("store", "add", "run")),
     ("run/counters/stream.jsonl", ("advise", "run")),
+    ("run/provenance", ("verify", "run")),
     ("night.json", ("nightly", "export", "night.json", "--junit")),
     ("out", ("report", "run", "--output", "out")),
     ("out", ("compare", "run", "run", "--output", "out")),
@@ -214,6 +236,9 @@ KINDS = [
         _run("model", "slowdown", "--platform", "henri", "--run"),
         0.03,
     ),
+    Kind("run folder, verify", _TREE, _run("verify", "--json"), 0.03),
+    Kind("run folder in a crate, verify", _TREE, _crate, 0.03),
+    Kind("crate, verify", lambda: [crate(RUN_QUICK)], _file("c.zip", "verify", "c.zip"), 0.03),
     Kind("run folder, store add", _TREE, _run("store", "add"), 0.04),
     Kind("sweep, fit", _seeds(_SWEEP), _file("s.csv", "model", "fit", "s.csv"), 0.05),
     Kind("sweep, evaluate", _seeds(_SWEEP), _file("s.csv", "model", "evaluate", "s.csv"), 0.03),

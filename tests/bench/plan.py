@@ -5,7 +5,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from nimc.campaign.plan import plan
 from nimc.campaign.prepare import prepare
 from tests.bench import BenchRow
 
@@ -27,7 +26,7 @@ def write(file: Path, cases: int) -> Path:
 def planned(file: Path) -> dict[str, Any]:
     """What `nimc plan --json` prints of a campaign."""
     asked = prepare(file, "localhost")
-    return plan(asked.campaign, asked.site).as_dict()
+    return asked.plan().as_dict()
 
 
 def run() -> list[BenchRow]:

@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
+from tests.analysis.synthetic import LAMMPS, STREAM, header, rechain, samples, write_run
 from tests.bench import BenchRow, below, in_own_process, peak_memory_b
 
 _SIZES = (10_000, 100_000, 1_000_000)
@@ -73,6 +73,7 @@ def write(run_folder: Path, size: int) -> None:
                     + "\n"
                     for line, start_s in parts
                 )
+    rechain(run_folder)
 
 
 def make(run_folder: Path) -> None:

@@ -29,7 +29,7 @@ _ORIGINS = Origins(policy="hetjob", partition="origin")
 #: Two blocks at a time: about 12 minutes for 20.
 _BLOCKS = int(os.environ.get("NIMC_BENCH_BLOCKS", "20"))
 _PAIRS = 2
-_RUN_S = 15.0
+_RUN_S = float(os.environ.get("NIMC_BENCH_RUN_S", "15"))
 #: An emulated processor's rates differ by a third from run to run.
 _ROUNDS = 10
 _WRITE_S = 8

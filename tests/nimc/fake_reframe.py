@@ -32,6 +32,7 @@ def main() -> int:
         word.partition(".")[2].split("=", 1) for flag, word in pairwise(words) if flag == "-S"
     )
     logs = Path(settings["nimc_dir"]) / "logs" / settings["case"] / settings["block"]
+    print(*words)
     if "deaf" in FAULTS:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "child" in FAULTS:

@@ -27,8 +27,8 @@ from tests.nimc.documented import DOCUMENTED, assert_documented
 from tests.nimc.minicluster.test_state import STATE
 from tests.nimc.nights.made import SUMMARY, nightly
 
-#: Asserted where they are run: `tests/nimc/run/test_run.py`, `simulation/`.
-ELSEWHERE = {"run", "simulate --against", "simulate --paper"}
+#: Asserted where they are run: `tests/nimc/run/test_run.py`, `crate/`, `simulation/`.
+ELSEWHERE = {"run", "reproduce", "simulate --against", "simulate --paper"}
 #: It copies what Spack has built.
 NEVER = {"spack mirror"}
 
@@ -107,9 +107,18 @@ def test_those_of_runs(tmp_path: Path) -> None:
         "advise": ["advise", *runs],
         "compare": ["compare", *runs],
         "report": ["report", runs[0]],
+        "verify": ["verify", runs[0]],
         "model slowdown": ["model", "slowdown", "--platform", "henri", "--run", runs[0]],
     }.items():
         assert_documented(name, call(*words))
+
+
+def test_those_of_crates(tmp_path: Path) -> None:
+    crate = tmp_path / "run.zip"
+    assert_documented("pack", call("pack", made_run(tmp_path / "run"), "-o", crate))
+    for name in ("verify", "reproduce --analysis-only"):
+        command, *words = name.split()
+        assert_documented(name, call(command, crate, *words))
 
 
 def test_those_of_nights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

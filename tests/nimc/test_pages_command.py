@@ -7,9 +7,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from nimc.nights import description
 from tests.analysis.history.made import made_run
 from tests.analysis.synthetic import STARTED_S
 from tests.nimc.conftest import Command
+from tests.nimc.nights.made import nightly
 
 _NIGHT = {
     **{"schema": 1, "nightly": "made", "machine": "m", "campaign": "synthetic"},
@@ -36,10 +38,8 @@ def test_the_pages_are_written_and_link_to_reports(results: Path, command: Comma
     command("pages", "--results", results)
     out = command.out.splitlines()
     pages = results / "pages"
-    assert out == [
-        "m: last night 2026-06-01, not run; open alarms: 0",
-        f"page: {pages}/index.html",
-    ]
+    assert out[1:] == [f"page: {results}/pages/index.html"]
+    assert out[0].startswith("m: last night 2026-06-01, not run; open alarms: 0; ")
     page = (pages / "m" / "index.html").read_text()
     assert "no node was &lt;free&gt;" in page
     assert "The RDMA on this page is emulated" in page
@@ -52,6 +52,20 @@ def test_the_pages_are_written_and_link_to_reports(results: Path, command: Comma
         ("2026-05-29", "recorded"),
         ("2026-06-01", "not run"),
     ]
+
+
+def test_scheduled_nights_on_which_nothing_was_started_are_in_the_calendar(
+    results: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From Monday to Friday: nothing on Tuesday, 2 June, and no night on Saturday."""
+    described = nightly(results.parent, name="made")
+    monkeypatch.setattr(description, "load", lambda _: described)
+    command("pages", "--results", results)
+    calendar = pl.read_csv(results / "pages" / "m" / "calendar.csv")
+    outcomes = dict(calendar.select("night", "outcome").iter_rows())
+    assert outcomes["2026-06-02"] == outcomes["2026-06-05"] == "not run"
+    assert "2026-06-06" not in outcomes
+    assert "the schedule of made" in (results / "pages" / "m" / "index.html").read_text()
 
 
 def test_as_json_it_is_one_document(results: Path, command: Command) -> None:

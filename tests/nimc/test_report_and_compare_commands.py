@@ -7,7 +7,7 @@ import pytest
 
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.remedies.test_advice import CORE
-from tests.analysis.synthetic import STREAM, header, samples, write_run
+from tests.analysis.synthetic import STREAM, header, rechain, samples, write_run
 from tests.nimc.conftest import Command
 
 
@@ -109,6 +109,7 @@ def test_a_run_with_faults_is_refused_and_shown_marked_with_force(
     sound, edited = _run(tmp_path / "monday"), _run(tmp_path / "tuesday")
     file = edited / "samples" / "stream.jsonl"
     file.write_text(file.read_text().replace('"position": 1,', '"position": 0,'))
+    rechain(edited)
     for words in (["report", edited], ["compare", sound, edited]):
         command(*words, code=2)
         lines = command.err.splitlines()

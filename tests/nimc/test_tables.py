@@ -13,6 +13,7 @@ from analysis.compare.node_ranks import RankedNode
 from analysis.contention import evaluate
 from analysis.contention.evaluate import Errors
 from analysis.contention.tables import errors_table
+from analysis.statistics.interval import Estimate
 from nimc.base.errors import InputError
 from nimc.base.tables import aligned, broken, wrapped
 from nimc.cli import run
@@ -82,7 +83,7 @@ def test_runs_in_eighty_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_ranked_nodes_in_eighty_columns() -> None:
     row = RankedNode(
         *("stream-in-memory", "node-with-a-long-name-0001", 40, 1.5e11, "B/s"),
-        *(1.234, 1.2, 1.3, 0.0001, 0.02),
+        *(Estimate(1.234, 1.2, 1.3, 0.95), 0.0001, 0.02),
     )
     assert widest(run._table([row, row])) <= 80
 

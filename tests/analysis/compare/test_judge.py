@@ -84,7 +84,7 @@ def test_rows_are_judged_together() -> None:
     assert [row.verdict for row in rows] == ["no change shown"] * 10
     first = next(row for row in rows if row.case == "a")
     assert first.p_adjusted == pytest.approx(10 * alone.p)
-    assert (first.ratio_low, first.ratio_high) == (alone.ratio_low, alone.ratio_high)
+    assert (first.ratio.low, first.ratio.high) == (alone.ratio.low, alone.ratio.high)
 
 
 def test_the_least_change_named_is_just_named() -> None:
@@ -112,11 +112,11 @@ def test_a_rate_is_better_when_it_rises(metric: str, better: str, verdict: str) 
     old, new = _estimates(1.0, 1.001, 1.002), _estimates(1.5, 1.501, 1.502)
     (row,) = _compared({quantity: old}, {quantity: new})
     assert row.verdict == verdict
-    assert row.ratio == pytest.approx(1.5 if verdict == "worse" else 1 / 1.5, rel=0.01)
+    assert row.ratio.value == pytest.approx(1.5 if verdict == "worse" else 1 / 1.5, rel=0.01)
     assert row.reference.nights == [1.0, 1.001, 1.002]
     # With one night a side as well.
     (two,) = _compared({quantity: old[:1]}, {quantity: new[:1]})
-    assert two.ratio == pytest.approx(1.5 if verdict == "worse" else 1 / 1.5)
+    assert two.ratio.value == pytest.approx(1.5 if verdict == "worse" else 1 / 1.5)
 
 
 def test_two_nights_differ_and_no_more() -> None:
@@ -124,14 +124,14 @@ def test_two_nights_differ_and_no_more() -> None:
     assert (row.verdict, row.p, row.least_named) == ("too few nights", None, None)
     assert row.text == "two nights differ by +50.0 %"
     # 1 % on either side of both: sqrt(2) % together.
-    assert row.ratio_high == pytest.approx(1.5 * 1.01 ** (2**0.5), rel=1e-3)
+    assert row.ratio.high == pytest.approx(1.5 * 1.01 ** (2**0.5), rel=1e-3)
 
 
 def test_one_new_night_is_not_judged_however_many_there_were() -> None:
     old = _estimates(*(1 + n / 1000 for n in range(10)))
     (row,) = _compared({_quantity(): old}, {_quantity(): _estimates(1.5)})
     assert (row.verdict, row.text, row.p) == ("too few nights", "too few nights", None)
-    assert row.ratio_low > 1
+    assert row.ratio.low > 1
 
 
 def test_correlated_nights_widen_all_intervals_of_a_row() -> None:
@@ -141,9 +141,8 @@ def test_correlated_nights_widen_all_intervals_of_a_row() -> None:
         for r in (0.0, 0.6)
     )
     assert plain.widened == 1
-    assert wide.ratio == plain.ratio
-    lows = [row.ratio_low for row in (plain, wide)]
-    narrow, wider = (np.log(low / plain.ratio) for low in lows if low and plain.ratio)
+    assert wide.ratio.value == plain.ratio.value
+    narrow, wider = (np.log(row.ratio.low / row.ratio.value) for row in (plain, wide))
     assert wider / narrow == pytest.approx(wide.widened)
     assert wide.reference.low < plain.reference.low
 
@@ -155,7 +154,7 @@ def test_rows_of_another_dose_are_not_judged_and_weigh_on_no_other() -> None:
     ]
     off, slowdown = _compared(sides[0], sides[1], {("a", "on")})
     assert (slowdown.verdict, slowdown.p_adjusted) == ("dose differs", None)
-    assert slowdown.ratio == pytest.approx(1.05)
+    assert slowdown.ratio.value == pytest.approx(1.05)
     assert (off.verdict, off.p_adjusted) == ("worse", off.p)
 
 
@@ -174,7 +173,7 @@ def test_more_contention_is_found_from_samples(tmp_path: Path) -> None:
     assert rows["slowdown"].verdict == "worse"
     assert rows["on"].verdict == "worse"
     assert rows["off"].verdict == "no change shown"
-    assert rows["slowdown"].ratio == pytest.approx(1.5 / 1.35, rel=0.01)
+    assert rows["slowdown"].ratio.value == pytest.approx(1.5 / 1.35, rel=0.01)
     assert _by_metric(compare_sides(new, old).rows)["slowdown"].verdict == "better"
 
 
@@ -190,7 +189,7 @@ def test_a_slower_machine_is_slower_in_time_and_not_in_slowdown(tmp_path: Path, 
         "slowdown": "no change shown",
         "on": "worse",
     }
-    assert rows["off"].ratio == pytest.approx(1.5, abs=0.05)
+    assert rows["off"].ratio.value == pytest.approx(1.5, abs=0.05)
 
 
 def test_effects_that_share_a_baseline_compare_it_once(tmp_path: Path) -> None:

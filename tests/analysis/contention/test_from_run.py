@@ -11,7 +11,7 @@ from analysis.contention.tables import fit_table
 from nimc.base.errors import InputError
 from nimc.records.run import save_header
 from nimc.records.sample import WriterRecord
-from tests.analysis.synthetic import header, sample
+from tests.analysis.synthetic import header, rechain, sample
 
 
 def made_header(numa_nodes=1, sockets=1):
@@ -38,7 +38,7 @@ def write(folder, samples, **facts):
     (folder / "samples").mkdir()
     lines = [json.dumps(s.as_dict()) + "\n" for s in samples]
     (folder / "samples" / "c.jsonl").write_text("".join(lines))
-    return folder
+    return rechain(folder)
 
 
 def test_arms_become_measurements(tmp_path):

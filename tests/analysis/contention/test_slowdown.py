@@ -134,8 +134,8 @@ def found(run: Path) -> dict[str, SlowdownRow]:
 def test_predicted_and_measured_of_every_workload(found: dict[str, SlowdownRow]) -> None:
     for name, share, measured in (("melt", 0.25, 1.02), ("chimney", 0.8, 1.10)):
         row = found[name]
-        assert row.demand.source == "membench beside it"
-        assert row.demand.share.value == pytest.approx(share, abs=0.005)
+        assert row.source == "membench beside it"
+        assert row.share.value == pytest.approx(share, abs=0.005)
         expected = 1 + share * (MEMBENCH - 1)
         assert row.predicted.value == pytest.approx(expected, abs=0.005)
         assert row.predicted.low < row.predicted.value < row.predicted.high
@@ -146,7 +146,7 @@ def test_predicted_and_measured_of_every_workload(found: dict[str, SlowdownRow])
 
 def test_membench_is_the_measure_and_has_no_error(found: dict[str, SlowdownRow]) -> None:
     row = found["membench"]
-    assert (row.demand.share.value, row.error) == (1, None)
+    assert (row.share.value, row.error) == (1, None)
     errors = [found[name].error for name in ("melt", "chimney")]
     assert mean_error(list(found.values())) == pytest.approx(sum(abs(e or 0) for e in errors) / 2)
     assert mean_error([row]) is None
@@ -170,7 +170,7 @@ def test_the_bands_of_the_model_widen_the_interval(
     banded = replace(evaluate.load_published("henri"), bands={"local": bands(0.03, 0.02)})
     for row in rows([load_run(run)], banded, ComputingPlace(18)):
         before = found[row.case]
-        share = row.demand.share
+        share = row.share
         assert row.predicted.value == before.predicted.value
         assert row.predicted.high == pytest.approx(1 + share.high * (MEMBENCH * 1.03 / 0.98 - 1))
         assert row.predicted.low == pytest.approx(1 + share.low * (MEMBENCH * 0.97 / 1.02 - 1))

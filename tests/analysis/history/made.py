@@ -7,7 +7,16 @@ from pathlib import Path
 from nimc.records.run import Requirements, save_header
 from nimc.records.sample import Sample
 from tests.analysis.made_counters import counter_row, write_rows
-from tests.analysis.synthetic import STARTED_S, Case, asked_for, header, reject, samples, write_run
+from tests.analysis.synthetic import (
+    STARTED_S,
+    Case,
+    asked_for,
+    header,
+    rechain,
+    reject,
+    samples,
+    write_run,
+)
 
 #: Times under `off`, seconds: median 12.5, from 10 to 40. Under `on` each is twice as long.
 OFF_S = (12.0, 10.0, 40.0, 11.0, 14.0, 13.0)
@@ -75,7 +84,7 @@ def grow(run: Path, *, day: int = 0) -> Path:
         asked=_ASKED,
     )  # fmt: skip
     save_header(run, asked_for(head, moved))
-    return run
+    return rechain(run)
 
 
 def add_cycles(run: Path) -> None:

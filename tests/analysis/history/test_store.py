@@ -1,5 +1,6 @@
 """Writers that are killed or work at once, and files that cannot be used."""
 
+import json
 import os
 import signal
 import subprocess
@@ -11,11 +12,13 @@ import polars as pl
 import pytest
 
 from analysis.history import files
+from analysis.history import store as store_module
 from analysis.history.retention import check_store
 from analysis.history.store import add_run, load_nights, load_runs, scan_samples
 from analysis.history.tables import RUNS
 from nimc.base.errors import InputError
 from tests.analysis.history.made import grow, made_run
+from tests.analysis.synthetic import rechain
 
 _ADD = """
 import os, signal, sys
@@ -137,6 +140,7 @@ def test_a_run_with_faults_is_refused_in_one_line(tmp_path: Path) -> None:
     run = made_run(tmp_path / "monday")
     path = run / "samples/melt.jsonl"
     path.write_text(path.read_text().replace('"workload": "melt"', '"workload": "x"', 1))
+    rechain(run)
     with pytest.raises(InputError, match=r"not to be trusted; .*melt.jsonl:\d+: workload: "):
         add_run(tmp_path / "store", run)
     assert not (tmp_path / "store").exists()
@@ -323,6 +327,21 @@ def test_samples_may_get_columns_without_a_new_schema(
     assert samples.height == 40
     assert samples.filter(run="monday")["steal_share"].null_count() == 20
     assert "odd" not in samples.columns
+
+
+def test_runs_have_heads_but_those_that_an_earlier_version_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, runs = tmp_path / "store", [made_run(tmp_path / name) for name in ("monday", "tuesday")]
+    with monkeypatch.context() as old:
+        old.setattr(store_module, "RUNS", {k: v for k, v in RUNS.items() if k != "head"})
+        add_run(store, runs[0])
+    add_run(store, runs[1])
+    head = json.loads((runs[1] / "run.json").read_text())["head"]
+    assert dict(load_runs(store).select("run", "head").iter_rows()) == {
+        "monday": None,
+        "tuesday": head,
+    }
 
 
 @pytest.mark.parametrize("other", [0, 2])

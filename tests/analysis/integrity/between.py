@@ -21,7 +21,7 @@ from nimc.records.order import pair_order, run_seed
 from nimc.records.run import RunHeader, digest_of, save_header
 from nimc.records.sample import NodeConditions, Sample, WriterRecord
 from nimc.run.folder import requirements_of, resolved
-from tests.analysis.synthetic import STARTED_S
+from tests.analysis.synthetic import STARTED_S, rechain
 
 TARGET, ORIGIN = "n1", "n2"
 CAVEAT = "made for a test"
@@ -71,7 +71,7 @@ def made_between(folder: Path) -> Path:
             _write(run, case, block, samples, clock_s, end_s)
             clock_s = end_s + 20.0
     save_header(run, replace(header, finished_s=clock_s))
-    return run
+    return rechain(run)
 
 
 def _header(name: str) -> RunHeader:

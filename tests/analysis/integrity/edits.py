@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nimc.records.order import run_seed
+from tests.analysis.synthetic import rechain
 
 Json = dict[str, Any]
 
@@ -49,7 +50,7 @@ class Run:
         )
 
     def write(self, run: Path) -> Path:
-        """Writes all files; those of provenance keep their names."""
+        """Writes all files; those of provenance keep their names, and the chain is made anew."""
         files = {"run.json": json.dumps(self.header)}
         for folder, tables in (("samples", self.samples), ("counters", self.counts)):
             for case, rows in tables.items():
@@ -62,7 +63,7 @@ class Run:
             path = run / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        return run
+        return rechain(run) if self.header["schema"] > 3 else run
 
     def rehash(self) -> None:
         """Each record of provenance gets the name of its content, in the samples as well."""

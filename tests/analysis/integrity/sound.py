@@ -9,7 +9,7 @@ from typing import Any
 from nimc.records.order import pair_order, run_seed
 from nimc.records.run import Requirements, RunHeader
 from nimc.records.sample import Sample
-from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, samples, write_run
+from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, rechain, samples, write_run
 
 RUN = "sound-run"
 #: Treatments in the plan's order.
@@ -66,17 +66,22 @@ def sound_run(folder: Path) -> Path:
 
 
 def edit_samples(run: Path, case: str, edit: Callable[[list[Json]], Any]) -> None:
-    """Change the samples of a case; `edit` changes the list, or returns another."""
+    """Change the samples of a case, and the chain with them.
+
+    `edit` changes the list, or returns another.
+    """
     path = run / "samples" / f"{case}.jsonl"
     records = [json.loads(line) for line in path.read_text().splitlines()]
     other = edit(records)
     records = other if isinstance(other, list) else records
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    rechain(run)
 
 
 def edit_header(run: Path, edit: Callable[[Json], None]) -> None:
-    """Change `run.json`."""
+    """Change `run.json`, and the chain with it."""
     path = run / "run.json"
     record = json.loads(path.read_text())
     edit(record)
     path.write_text(json.dumps(record))
+    rechain(run)

@@ -13,6 +13,7 @@ import pytest
 from analysis.report.data import load_run
 from analysis.report.make import make_reports
 from analysis.report.page import render
+from analysis.samples.proof import UNPROVEN
 from nimc.base.errors import InputError
 from tests.analysis.integrity.sound import Json, edit_header, edit_samples, sound_run
 from tests.analysis.synthetic import PROVENANCE
@@ -354,7 +355,7 @@ def test_edits_of_a_recorded_run(tmp_path: Path, edit: str) -> None:
     run = tmp_path / RUN_QUICK.name
     shutil.copytree(RUN_QUICK, run)
     found = load_run(run).integrity
-    assert (found.count, found.notes) == (0, [])
+    assert (found.count, found.notes) == (0, [UNPROVEN])
     change, words = SAMPLES[edit]
     edit_samples(run, "stream", change)
     assert words in refused(run)

@@ -46,6 +46,7 @@ def test_fits_the_window_and_loads_nothing(
     found = look(tmp_path, pages[name], width, scheme)
     assert found["width"] == width
     assert found["wide"] == []
+    assert found["crossing"] == []
     assert found["scroll"] <= width
     assert found["loaded"] == []
     assert found["console"] == []

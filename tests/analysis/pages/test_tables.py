@@ -3,26 +3,23 @@
 import json
 from dataclasses import replace
 from datetime import date, timedelta
+from functools import partial
 
 import polars as pl
 import pytest
 
-from analysis.history.alarms import Alarm, Change, SeriesWatch
 from analysis.history.tables import RUNS
 from analysis.pages import across
 from analysis.pages.across import MachineSlowdown
-from analysis.pages.data import (
-    FactChange,
-    MachineHistory,
-    PageNight,
-    calendar_nights,
-    fact_changes,
-    open_alarms,
-)
+from analysis.pages.data import FactChange, MachineHistory, PageNight, fact_changes
+from analysis.pages.nights import calendar_nights
 from analysis.pages.render import case_views, months, outcome_counts, state_of
 from tests.analysis.history.nights_table import night_rows, nights_table, runs_table, started_s
+from tests.analysis.made_nights import made_alarm, made_watch
 
 NIGHT = date(2025, 2, 14)
+#: Known on that day, at noon.
+_history = partial(MachineHistory, "hpc", known_s=started_s(39) + 10 * 3600)
 
 
 def _runs(*made: str | None, campaign: str = "nightly") -> pl.DataFrame:
@@ -90,56 +87,39 @@ def test_months_without_nights_between_two_nights_are_there() -> None:
 def test_a_run_without_summary_is_in_the_calendar_with_what_it_recorded() -> None:
     runs = _runs("{}", "{}").with_columns(outcome=pl.Series([None, "slower"]))
     told = PageNight(date(2025, 1, 6), "nightly", "measured", "by its summary", "nightly0")
-    found = calendar_nights(MachineHistory("hpc", runs, nights_table(), outcomes=[told]))
+    found = calendar_nights(_history(runs, nights_table(), outcomes=[told]), [])
     assert found == [told, PageNight(date(2025, 1, 7), "nightly", "slower", "", "nightly1")]
-    bare = calendar_nights(MachineHistory("hpc", runs[:1], nights_table()))
+    bare = calendar_nights(_history(runs[:1], nights_table()), [])
     assert [each.outcome for each in bare] == ["recorded"]
     odd = runs[:1].with_columns(outcome=pl.lit("odd"))
-    (night,) = calendar_nights(MachineHistory("hpc", odd, nights_table()))
+    (night,) = calendar_nights(_history(odd, nights_table()), [])
     assert night.outcome == "recorded"
-
-
-def _alarm(night: str, **changes: object) -> Alarm:
-    fields: dict[str, object] = {
-        **{"machine": "hpc", "campaign": "nightly", "case": "stream", "arm": "on"},
-        **{"quantity": "fom", "unit": "s", "night": night, "since": night, "run": "r", "runs": []},
-        **{"nodes": [], "ratio": 1.05, "ratio_low": 1.02, "ratio_high": 1.08, "reference": 1.0},
-        **{"detectable": 0.02, **changes},
-    }
-    return Alarm(**fields)  # type: ignore[arg-type]
-
-
-def _watch(**changes: object) -> SeriesWatch:
-    fields: dict[str, object] = {
-        **{"machine": "hpc", "campaign": "nightly", "case": "stream", "arm": "on"},
-        **{"quantity": "fom", "unit": "s", "first": "2025-01-06", "last": "2025-01-07"},
-        **{"nights": 2, "baseline_nights": 40, "level": 10.0, "spread": 0.01, "score": 0.0},
-        **{"limit": 6.0, "detectable": 0.021, "drift": 1.0, "changes": [], **changes},
-    }
-    return SeriesWatch(**fields)  # type: ignore[arg-type]
-
-
-def test_an_alarm_is_open_until_it_is_dismissed_or_the_series_got_better() -> None:
-    first, last = _alarm("2025-01-06"), _alarm("2025-02-06", ratio=1.2)
-    history = MachineHistory("hpc", _runs(), nights_table(), alarms=[last, first])
-    assert open_alarms(history) == [last]
-    assert open_alarms(replace(history, alarms=[replace(last, state="dismissed")])) == []
-    for noticed, still in (("2025-03-01", []), ("2025-01-20", [last])):
-        watch = _watch(changes=[Change("2025-01-10", noticed, 0.9)])
-        assert open_alarms(replace(history, watches=[watch])) == still
 
 
 def test_the_state_of_a_machine_is_that_of_its_last_night() -> None:
     nights = [PageNight(NIGHT, "a", "slower", "", "run9")]
-    history = MachineHistory("hpc", _runs(), nights_table(), [_alarm("2025-02-14")], [], nights)
+    history = _history(_runs(), nights_table(), [made_alarm("2025-02-14")], [], nights)
     state = state_of(history)
     assert (state.page, state.last_night, state.outcome, state.nights, state.open_alarms) == (
         *("hpc/index.html", "2025-02-14", "slower", 1, 1),
     )
-    assert state.worst == (
-        "stream on figure of merit: worse by a factor of 1.050 (1.020 to 1.080)"
-        " since 2025-02-14, suspected"
+    assert "5.0 % (2.0 to 8.0)" in state.worst
+    assert "since 2025-02-14" in state.worst
+
+
+def test_a_row_in_alarm_has_the_reference_from_before_it() -> None:
+    """Seven of ten nights were before the change; then 12 s against 10 s, and no baseline."""
+    rows = night_rows([10.0] * 7 + [12.0] * 3)
+    runs = [row["run"] for row in rows]
+    alarm = made_alarm("2025-01-15", since="2025-01-13", runs=runs, reference=10.0, detectable=0.03)
+    watch = made_watch(level=None, baseline_nights=None, detectable=None)
+    history = _history(_runs(), nights_table(*rows), [alarm], [watch])
+    (case,) = case_views(history, [], {alarm.key: alarm})
+    (series,) = case.series
+    assert (series.reference, series.reference_nights, series.change, series.loss) == (
+        *("10.00 s", "7 nights", "20.0 % worse", "3.0 %"),
     )
+    assert series.alarm
 
 
 @pytest.mark.parametrize(
@@ -148,8 +128,8 @@ def test_the_state_of_a_machine_is_that_of_its_last_night() -> None:
 def test_the_last_night_stands_against_the_reference(better: str, change: str) -> None:
     """12 s against 10 s is 20 % more time; 12 against 10 of a rate is 1 / 1.2 of the time."""
     rows = night_rows([10.0, 12.0], better=better, low=9.0, high=13.0)
-    history = MachineHistory("hpc", _runs(), nights_table(*rows), watches=[_watch()])
-    (case,) = case_views(history, [])
+    history = _history(_runs(), nights_table(*rows), watches=[made_watch()])
+    (case,) = case_views(history, [], {})
     (series,) = case.series
     assert (series.latest, series.reference, series.reference_nights, series.interval) == (
         *("12.00 s", "10.00 s", "40 nights", "9.000 to 13.00"),
@@ -162,7 +142,7 @@ def test_the_last_night_stands_against_the_reference(better: str, change: str) -
 def test_values_in_an_earlier_unit_are_of_another_series() -> None:
     rows = [*night_rows([5.0, 6.0]), *night_rows([None, None, 7e9], unit="B/s", better="higher")]
     again = {**rows[-1], "run": "again", "started_s": started_s(2) + 60}
-    (case,) = case_views(MachineHistory("hpc", _runs(), nights_table(*rows, again)), [])
+    (case,) = case_views(_history(_runs(), nights_table(*rows, again)), [], {})
     (series,) = case.series
     assert series.unit == "GB/s"
     assert series.svg.count("h0") == 2
@@ -170,8 +150,8 @@ def test_values_in_an_earlier_unit_are_of_another_series() -> None:
 
 
 def test_a_series_without_a_reference_says_so() -> None:
-    history = MachineHistory("hpc", runs_table({}), nights_table(*night_rows([1.0])))
-    (case,) = case_views(history, [])
+    history = _history(runs_table({}), nights_table(*night_rows([1.0])))
+    (case,) = case_views(history, [], {})
     assert case.series[0].detectable == "too few nights for a reference"
     assert case.series[0].change == ""
 
@@ -209,7 +189,7 @@ def test_a_slowdown_of_which_nothing_is_said_is_not_compared() -> None:
     own = {"quantity": "slowdown", "unit": "1", "low": 1.0, "high": 1.2}
     rows = night_rows([1.1], **own, verdict="memory contention")
     bad = night_rows([None, 1.9], **own, verdict="baseline unstable")
-    history = MachineHistory("hpc", _runs(), nights_table(*rows, *bad))
+    history = _history(_runs(), nights_table(*rows, *bad))
     assert [each.value for each in across.slowdowns([history])] == [1.1]
 
 
@@ -218,7 +198,7 @@ def test_table_two_has_the_last_night_with_both_treatments() -> None:
     off = night_rows([100e9, 90e9, 80e9], arm="off", **own)
     on = night_rows([50e9, 60e9], arm="on", **own)
     slow = night_rows([2.0, 1.5], quantity="slowdown", low=1.4, high=1.6)
-    history = MachineHistory("hpc", _runs(), nights_table(*off, *on, *slow))
+    history = _history(_runs(), nights_table(*off, *on, *slow))
     (mine, *published) = across.triads([history])
     assert (mine.off_b_s, mine.on_b_s, mine.night, mine.slowdown) == (90e9, 60e9, "2025-01-07", 1.5)
     assert len(published) == 11
@@ -239,7 +219,7 @@ def test_published_machines_have_all_cores_of_a_node() -> None:
 def test_facts_of_a_machine_are_those_of_its_site_and_host() -> None:
     host = {"cpu_model": "A", "cores": 8, "memory_b": 1e9, "kernel": "6"}
     nic = {"model": "N", "processing": "onload", "link_rate_b_s": 25e9}
-    history = MachineHistory("hpc", _runs(), nights_table(), facts={"host": host})
+    history = _history(_runs(), nights_table(), facts={"host": host})
     bare = across.facts_of(history)
     assert (bare.cores, bare.nic, bare.link_b_s) == (8, "", None)
     site = {"nic": nic, "facts": {"cores": 64}}

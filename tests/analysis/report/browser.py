@@ -44,9 +44,16 @@ frame.onload = () => {
     .filter(e => e.textContent && e.previousSibling && e.previousSibling.textContent.trim()
       && lines(e).top < lines(e.previousSibling).bottom - 2)
     .map(e => e.parentNode.textContent.slice(0, 40));
+  const crossing = [...page.querySelectorAll("svg")].flatMap(svg => {
+    const texts = [...svg.querySelectorAll("text")].map(e => [e, e.getBoundingClientRect()]);
+    return texts.flatMap(([e, a], at) => texts.slice(at + 1)
+      .filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+        && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > a.height / 3)
+      .map(([other]) => e.textContent + " | " + other.textContent));
+  });
   document.getElementById("found").textContent = JSON.stringify({
     details: page.querySelectorAll("details").length,
-    width: root.clientWidth, scroll: root.scrollWidth, wide, stuck,
+    width: root.clientWidth, scroll: root.scrollWidth, wide, stuck, crossing,
     ink: frame.contentWindow.getComputedStyle(page.body).color,
     loaded: frame.contentWindow.performance.getEntriesByType("resource").map(e => e.name)
       .filter(name => !name.startsWith("data:")),

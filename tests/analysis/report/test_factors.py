@@ -28,6 +28,7 @@ from analysis.report.factors import (
 from analysis.report.page import render
 from analysis.report.shell import View
 from analysis.samples.faults import named_level
+from analysis.statistics.interval import Estimate, Interval
 from nimc.records.sample import Level, Sample
 from tests.analysis.synthetic import STREAM, Case, result, samples, write_run
 
@@ -159,7 +160,7 @@ def test_the_table_has_a_row_a_treatment_in_order_of_levels(run: RunData) -> Non
         ("floor", "0", "0"),
         ("floor", "1", "0"),
     ]
-    found = {row.arm: row.slowdown for row in view.rows}
+    found = {row.arm: row.slowdown.value for row in view.rows}
     assert found["on@reserved_cores=1,rate=50%"] == pytest.approx(1.04)
 
 
@@ -259,9 +260,8 @@ MEASURED = Axis("writers' rate", None, numeric=True)
 
 def of(slowdown: float, floor: tuple[float, float] = (0.99, 1.01)) -> Result:
     """An interval a tenth below and two above."""
-    ends = {"slowdown_low": slowdown - 0.1, "slowdown_high": slowdown + 0.2}
-    low, high = floor
-    return result(slowdown=slowdown, **ends, noise_floor_low=low, noise_floor_high=high)
+    estimate = Estimate(slowdown, slowdown - 0.1, slowdown + 0.2, 0.95)
+    return result(slowdown=estimate, noise_floor=Interval(*floor))
 
 
 def drawn(axes: Axes, prefix: str) -> list[Line2D]:

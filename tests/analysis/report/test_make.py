@@ -36,7 +36,7 @@ def test_data_beside_the_page_holds_every_sample_and_result(tmp_path: Path) -> N
     document = json.loads((folder / "results.json").read_text())
     assert (document["schema"], document["machine"]) == (1, "synthetic machine")
     assert document["runs"] == [load_run(run).document()]
-    keys = ["machine", "campaign", "run", "results", "contrasts"]
+    keys = ["machine", "campaign", "run", "head", "results", "contrasts"]
     keys += ["integrity_faults", "order_effects"]
     assert list(document["runs"][0]) == keys
 

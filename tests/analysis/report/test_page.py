@@ -24,6 +24,7 @@ from analysis.report.plots import (
     variable,
 )
 from analysis.report.words import control
+from analysis.statistics.interval import Estimate, Interval
 from nimc.records.arms import ARMS
 from nimc.records.sample import Sample
 from tests.analysis.remedies.sweeps import sweep, swept
@@ -149,8 +150,8 @@ def test_published_figures_are_marked_so(text: str) -> None:
 
 def test_effects_stand_with_their_intervals(run: RunData, text: str) -> None:
     for row in run.results:
-        assert f"{row.slowdown:.3f}" in text
-        assert f"{row.slowdown_low:.3f}\u2013{row.slowdown_high:.3f}" in text
+        assert f"{row.slowdown.value:.3f}" in text
+        assert f"{row.slowdown.low:.3f}\u2013{row.slowdown.high:.3f}" in text
 
 
 def test_an_unfinished_run_with_nothing_kept_still_has_a_page(tmp_path: Path) -> None:
@@ -339,18 +340,23 @@ def test_runs_of_the_same_campaign_beside_it_are_counted(tmp_path: Path) -> None
     assert nowhere.earlier() == 0
 
 
+SLOWER = {
+    "verdict": Verdict.CONTENTION,
+    "mean": Estimate(1.25, 1.22, 1.28, 0.95),
+    "mean_family": Interval(1.2, 1.3),
+}
+
+
 def test_a_loss_is_in_node_hours_with_its_interval(summed: RunData) -> None:
-    slower = {"verdict": Verdict.CONTENTION, "writer_rate_b_s": 2.5e9}
-    ends = {"mean_low": 1.22, "mean_high": 1.28, "mean_family_low": 1.2, "mean_family_high": 1.3}
-    row = _effect(summed, mean=1.25, **ends, **slower)
+    row = _effect(summed, writer_rate_b_s=2.5e9, **SLOWER)
     lost = _said(summed, row)[1]
     assert lost.startswith("Lost: work of 100 node-hours takes 25.0 more (20.0 to 30.0) in stream ")
     assert lost.endswith(" 2.50 GB/s.")
 
 
 def test_a_mean_that_few_pairs_do_not_show_is_said_to_be_open(summed: RunData) -> None:
-    ends = {"mean_low": 0.9, "mean_high": 1.2, "mean_family_low": 0.845, "mean_family_high": 1.307}
-    row = _effect(summed, mean=1.054, verdict=Verdict.EMULATED, **ends)
+    mean = {"mean": Estimate(1.054, 0.9, 1.2, 0.95), "mean_family": Interval(0.845, 1.307)}
+    row = _effect(summed, verdict=Verdict.EMULATED, **mean)
     lost = _said(summed, row)[1]
     assert "takes 5.4 more (15.5 fewer to 30.7 more; 5 pairs do not show" in lost
 
@@ -364,7 +370,7 @@ def test_no_other_verdict_carries_a_loss(summed: RunData, verdict: Verdict) -> N
 
 
 def test_what_the_figures_need_comes_before_what_they_show(summed: RunData) -> None:
-    slower = _effect(summed, verdict=Verdict.CONTENTION)
+    slower = _effect(summed, **SLOWER)
     unstable = _effect(summed, case="lammps", verdict=Verdict.BASELINE_UNSTABLE)
     assert _said(summed, slower, unstable)[2].endswith("measure again (lammps: baseline unstable).")
 
@@ -376,7 +382,7 @@ def test_every_verdict_of_an_effect_has_a_next_step() -> None:
 def test_the_control_is_named_with_what_it_shows(summed: RunData) -> None:
     rows = [row for row in summed.results if row.case == "lammps"]
     (effect,) = (row for row in rows if row.role == "effect")
-    own = replace(effect, over_control=1.05, over_control_low=1.01, over_control_high=1.09)
+    own = replace(effect, over_control=Estimate(1.05, 1.01, 1.09, 0.95))
     others = [row for row in rows if row.role != "effect"]
     said = control([own, *others], same_host=True, cpu_shares=[0.41, 0.27, 0.59])
     assert said.startswith("Control: spin, ")

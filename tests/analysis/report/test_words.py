@@ -7,6 +7,7 @@ from analysis.effects.estimate import results
 from analysis.effects.verdict import Verdict
 from analysis.report.words import breakable, facts, ranges, sentence, utc
 from analysis.samples.columns import read_run
+from analysis.statistics.interval import Estimate, Interval
 from tests.analysis.synthetic import LAMMPS, STREAM, samples, write_run
 
 
@@ -14,9 +15,9 @@ def test_a_sentence_holds_effect_interval_and_what_it_means(tmp_path: Path) -> N
     row = results(read_run(write_run(tmp_path / "run", samples(STREAM))).frame)[0]
     text = sentence(row)
     assert text.startswith(
-        f"The typical run took {(row.slowdown - 1) * 100:.1f} % more time while 7"
+        f"The typical run took {(row.slowdown.value - 1) * 100:.1f} % more time while 7"
     )
-    assert f"interval: {(row.slowdown_low - 1) * 100:.1f} % more to" in text
+    assert f"interval: {(row.slowdown.low - 1) * 100:.1f} % more to" in text
     assert "10 pairs" in text
     assert text.endswith("processors took part in them, so memory is not shown to be the cause.")
 
@@ -36,9 +37,8 @@ def test_no_effect_says_what_it_is_less_than_and_doubt_what_is_not_ruled_out(
     # 0.8 (1 + 0.9 x 0.02 / 0.48)^n reaches 100, that of one effect, at n = 132.
     assert row.verdict == "no effect on the typical run"
     assert " 132 pairs " in sentence(row)
-    doubt = replace(
-        row, verdict=Verdict.INCONCLUSIVE, slowdown=1.01, slowdown_low=0.988, slowdown_high=1.034
-    )
+    unclear = Estimate(1.01, 0.988, 1.034, 0.95)
+    doubt = replace(row, verdict=Verdict.INCONCLUSIVE, slowdown=unclear)
     left = " Between 1.2 % less and 3.4 % more time cannot be ruled out."
     assert sentence(doubt).endswith(left)
 
@@ -46,7 +46,7 @@ def test_no_effect_says_what_it_is_less_than_and_doubt_what_is_not_ruled_out(
 def test_the_next_allocation_is_told_where_it_is_known(tmp_path: Path) -> None:
     row = results(read_run(write_run(tmp_path / "run", samples(LAMMPS))).frame)[0]
     assert "next allocation" not in sentence(row)
-    three = replace(row, next_low=0.98, next_high=1.125)
+    three = replace(row, next=Interval(0.98, 1.125))
     assert "10 pairs; next allocation: 2.0 % less to 12.5 % more)" in sentence(three)
 
 

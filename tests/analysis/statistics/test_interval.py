@@ -1,3 +1,6 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
 
@@ -6,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.statistics.interval import Estimate, median_interval, order_rank
+from analysis.statistics.interval import (
+    Estimate,
+    Interval,
+    effect,
+    flat,
+    median_interval,
+    order_rank,
+)
 
 
 def test_six_values_give_the_extremes() -> None:
@@ -56,3 +66,25 @@ def test_estimate_outside_of_its_interval_cannot_be_made() -> None:
 
 def test_half_width_is_relative_to_the_value() -> None:
     assert Estimate(2.0, 1.5, 2.5, 0.95).half_width == 0.25
+
+
+def test_a_ratio_is_printed_with_its_interval() -> None:
+    assert effect(Estimate(1.3512, 1.3212, 1.3821, 0.95)) == ("1.351", "1.321-1.382")
+    assert effect(None) == ("-", "-")
+
+
+@dataclass(frozen=True)
+class Row:
+    case: str
+    ratio: Estimate | None
+    floor: Interval | None
+    others: list[Interval]
+
+
+def test_a_record_is_flat_in_json() -> None:
+    row = Row("a", Estimate(1.2, 1.1, 1.3, 0.95), Interval(0.9, 1.05), [])
+    figures = [("ratio", 1.2), ("ratio_low", 1.1), ("ratio_high", 1.3)]
+    ends = [("floor_low", 0.9), ("floor_high", 1.05)]
+    assert list(flat(row).items()) == [("case", "a"), *figures, *ends, ("others", [])]
+    absent = dict.fromkeys(name for name, _ in (*figures, *ends))
+    assert flat(Row("a", None, None, [])) == {"case": "a", "others": [], **absent}

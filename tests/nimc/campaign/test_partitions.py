@@ -16,7 +16,6 @@ from click.testing import CliRunner
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
 from nimc.campaign.cases import Omitted, leave_out, omission_lines, treatments
-from nimc.campaign.plan import plan
 from nimc.campaign.prepare import prepare, time_limit_s, use_slurm
 from nimc.campaign.schema import Campaign
 from nimc.campaign.settings import target_partitions
@@ -114,7 +113,7 @@ def test_a_configuration_that_cannot_run_the_campaign_is_refused(
 
 def test_slurm_drives_a_shared_host_where_its_configuration_says_so(tmp_path: Path) -> None:
     site = prepare(ROOT / "campaigns/quick.yaml", "box", checkout(tmp_path)).site
-    assert (site.slurm, site.time_limit_s, site.origin_nodes) == (True, 7200, 0)
+    assert (site.slurm, site.time_limit_s) == (True, 7200)
     here = prepare(ROOT / "campaigns/quick.yaml", "localhost").site
     assert not here.slurm
 
@@ -138,9 +137,9 @@ QUICK = ROOT / "campaigns/quick.yaml"
 def test_the_check_is_given_the_nodes_and_the_run_is_another_one() -> None:
     pinned = prepare(QUICK, "example_slurm", nodelist="nid0001")
     free = prepare(QUICK, "example_slurm")
-    for case in plan(pinned.campaign, pinned.site).cases:
+    for case in pinned.plan().cases:
         assert f"{case.workload}.nodelist=nid0001" in case.blocks[0].command
-    for case in plan(free.campaign, free.site).cases:
+    for case in free.plan().cases:
         assert not any("nodelist" in word for word in case.blocks[0].command)
     assert new_header(pinned).digest != new_header(free).digest
 
@@ -173,7 +172,7 @@ def test_nodes_of_one_job_cannot_be_pinned(tmp_path: Path) -> None:
 
 def test_only_some_cases_are_another_run() -> None:
     some = prepare(QUICK, "example_slurm", only=["lammps"])
-    assert [case.case for case in plan(some.campaign, some.site).cases] == ["lammps"]
+    assert [case.case for case in some.plan().cases] == ["lammps"]
     assert new_header(some).digest != new_header(prepare(QUICK, "example_slurm")).digest
     with pytest.raises(InputError, match="--case: 'amg' found; allowed: stream, lammps"):
         prepare(QUICK, "example_slurm", only=["amg"])

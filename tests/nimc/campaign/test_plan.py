@@ -25,9 +25,13 @@ from nimc.campaign.prepare import prepare
 from nimc.campaign.schema import Campaign, Pairs
 from nimc.cli.main import cli
 from nimc.cli.plan import plan_command
+from nimc.machine.site import Machine, Origins
 from tests.analysis.contention.test_slowdown import slowdown_run
 
-SITE = Site("m", Path("/p/configs/m.py"), Path("/p/reframe_tests"), origin_nodes=2)
+SITE = Site("m", Path("/p/configs/m.py"), Path("/p/reframe_tests"))
+MACHINE = Machine(
+    name="m", description="", origins=Origins(policy="hetjob", nodes=2), injector="perftest"
+)
 
 
 def campaign(**pairs: float) -> Campaign:
@@ -142,7 +146,7 @@ def test_node_hours_of_a_case_as_they_are_shown(tmp_path: Path) -> None:
 
 
 def test_nodes_and_hours() -> None:
-    planned = plan(campaign(floor=6, cap=12, precision=0.5), SITE)
+    planned = plan(campaign(floor=6, cap=12, precision=0.5), SITE, MACHINE)
     (case,) = planned.cases
     assert (case.nodes, case.pairs_least, case.pairs_most) == (3, 6, 12)
     assert [block.needed for block in case.blocks] == ["always", "until decided"]
@@ -212,12 +216,12 @@ def test_the_quick_campaign_keeps_its_promises() -> None:
     quick = prepare(ROOT / "campaigns/quick.yaml", "localhost").campaign
     assert sorted(quick.arms) == ["aa", "off", "on", "spin"]
     assert quick.pairs.floor >= 6
-    assert plan(quick, SITE).as_dict()["duration_least_s"] < 390
+    assert plan(quick, SITE, MACHINE).as_dict()["duration_least_s"] < 390
 
 
 def test_the_single_node_campaign_is_as_long_as_the_paper_and_has_its_seven_workloads() -> None:
     single = prepare(ROOT / "campaigns/single_node.yaml", "localhost").campaign
-    asked = sorted(case.workload for case in plan(single, SITE).cases)
+    asked = sorted(case.workload for case in plan(single, SITE, MACHINE).cases)
     assert asked == ["cns", "hpccg", "lammps", "lulesh", "snap", "stream", "xsbench"]
     assert single.workloads[0].set["iterations"] == 300
     assert single.pairs.floor >= 10
@@ -231,7 +235,7 @@ def asked(**pairs: float) -> Campaign:
 
 def row(slowdown: float, spread: float | None) -> SlowdownRow:
     predicted = Estimate(slowdown, slowdown - 0.01, slowdown + 0.01, 0.95)
-    return SlowdownRow("r", "s", "stream", None, predicted, None, None, spread, "")
+    return SlowdownRow("r", "s", "stream", None, None, None, predicted, None, None, spread, "")
 
 
 @pytest.mark.parametrize(
@@ -241,7 +245,7 @@ def test_the_interval_is_as_narrow_as_requested_or_as_the_effect_is_large(
     pairs: dict[str, float], half_width: float
 ) -> None:
     (found,) = predicted_pairs(asked(**pairs), [row(1.04, 0.03)])
-    assert (found.case, found.slowdown, found.spread) == ("stream", 1.04, 0.03)
+    assert (found.case, found.slowdown.value, found.spread) == ("stream", 1.04, 0.03)
     assert found.pairs_needed == pairs_needed(0.03, half_width)
 
 

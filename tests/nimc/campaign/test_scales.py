@@ -13,7 +13,6 @@ from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
 from nimc.campaign.cases import origins_taken
 from nimc.campaign.expected import scales
-from nimc.campaign.plan import plan
 from nimc.campaign.prepare import prepare
 from nimc.cli.plan import plan_command
 from nimc.machine.site import Machine
@@ -243,7 +242,7 @@ def test_the_throttling_sweep_is_short_to_write_and_crosses_rates_with_a_reserve
     path = ROOT / "campaigns/throttling.yaml"
     assert len(path.read_text().splitlines()) <= 30
     asked = prepare(path, "example_slurm")
-    for case in plan(asked.campaign, asked.site).cases:
+    for case in asked.plan().cases:
         assert case.factors_within == {
             "rate": [0, "10%", "25%", "50%", "75%", "full"],
             "reserved_cores": [0, 1],

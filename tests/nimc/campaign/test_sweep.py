@@ -86,7 +86,7 @@ def test_doubled_numbers_of_cores_end_with_all(cores: int, expected: list[int]) 
 
 def test_a_plan_says_what_may_be_left_out() -> None:
     asked = expanded(campaign(), machine())
-    planned = plan(asked, Site("occigen", Path("c.py"), Path("checks"), 1))
+    planned = plan(asked, Site("occigen", Path("c.py"), Path("checks")), machine())
     least = {case.case: case.pairs_least for case in planned.cases}
     assert len(least) == 28
     assert {name for name, pairs in least.items() if pairs} == {
@@ -165,7 +165,7 @@ def _measure(run: Path, truth: Any, monkeypatch: pytest.MonkeyPatch) -> list[str
         return _session(truth, argv, folder, *more)
 
     monkeypatch.setattr(runner, "run_session", session)
-    site = Site("occigen", Path("c.py"), Path("checks"), 1)
+    site = Site("occigen", Path("c.py"), Path("checks"))
     cases = expanded(campaign(), machine())
     with Interrupts() as interrupts:
         assert CampaignRunner(cases, site, run, "reframe", 1, interrupts, display()).run_all() == []

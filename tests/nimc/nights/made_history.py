@@ -11,6 +11,7 @@ import numpy as np
 
 from analysis.history.alarms import survey
 from analysis.history.store import add_run, load_nights, load_runs
+from tests.analysis.synthetic import rechain
 
 DAY_S = 86_400.0
 #: Steady nights: a baseline needs 30, and may be two weeks old. Their night-to-night spread.
@@ -71,7 +72,7 @@ def _again(run: Path, days: int, factor: float, rng: np.random.Generator) -> Pat
             each["start_s"] += earlier_s
             each["fom"] *= factor * math.exp(0.01 * rng.standard_normal())
         file.write_text("".join(json.dumps(each) + "\n" for each in samples))
-    return new
+    return rechain(new)
 
 
 def read(path: Path) -> dict[str, Any]:

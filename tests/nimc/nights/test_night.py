@@ -73,6 +73,7 @@ def test_a_killed_night_is_known_and_the_next_one_resumes(box: Box, wait_until: 
     assert (second.night, second.outcome) == (today, "measured")
     assert len(box.runs()) == 1
     assert second.run == str(box.runs()[0])
+    assert second.head == json.loads((box.runs()[0] / "run.json").read_text())["head"]
     status, out, _ = box.call("status", str(box.file), "--json")
     assert [(each["night"], each["outcome"]) for each in json.loads(out)["nights"]] == [
         (str(yesterday), "machine failed"),

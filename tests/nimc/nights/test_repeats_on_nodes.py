@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from analysis.history.alarms import Alarm
-from nimc.campaign.plan import plan
 from nimc.campaign.prepare import Request, prepare
 from nimc.cli.run import run_command as nimc_run
 from nimc.machine.slurm import job_options
@@ -72,7 +71,7 @@ def asked_for(
 
     monkeypatch.setattr(measuring, "measure", measure)
     nightly = description.load(str(file))
-    night = NightRuns.of(nightly.results, asked, plan(asked.campaign, asked.site), 0.0)
+    night = NightRuns.of(nightly.results, asked, asked.plan(), 0.0)
     repeats = NightSession(
         nightly,
         night,
@@ -120,5 +119,5 @@ def test_only_the_nodes_differ_from_the_nights_own_allocation(
 
 def commands(asked: Request) -> dict[str, list[str]]:
     """Case -> ReFrame's command for its first block."""
-    cases = plan(asked.campaign, asked.site).cases
+    cases = asked.plan().cases
     return {each.case: list(each.blocks[0].command) for each in cases}

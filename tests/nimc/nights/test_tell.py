@@ -11,6 +11,7 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
+from datetime import date, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from xml.etree import ElementTree
 import pytest
 
 from nimc.nights import notify
-from nimc.nights.description import NightlyRequest
+from nimc.nights.description import NightlyRequest, NightWindow
 from nimc.nights.summary import NightAlarm, NightFigure
 from tests.nimc.nights.made import SUMMARY, nightly, summary
 
@@ -321,3 +322,15 @@ def test_junit_shows_no_interval_with_one_end() -> None:
     figure = NightFigure("stream", "off", "fom", "s", "lower", 2.0, 1.5, None, 6)
     (suite,) = ElementTree.fromstring(notify.junit_xml(summary(figures=[figure])))
     assert suite[0].findtext("system-out") == "off fom: 2 s"
+
+
+def test_metrics_say_by_when_the_next_scheduled_night_has_reported() -> None:
+    """Fridays from 22:00 to 06:00: from Friday 5 June 2026 to Saturday 13 June, 06:15."""
+    window = NightWindow.model_validate({"start": "22:00", "end": "06:00", "days": ["fri"]})
+    ended = summary(night=date(2026, 6, 5))
+    (next_s,) = (
+        value
+        for (name, _), value in read_metrics(notify.prometheus_text(ended, window)).items()
+        if name == "nimc_night_next_end_timestamp_seconds"
+    )
+    assert datetime.fromtimestamp(next_s) == datetime(2026, 6, 13, 6, 15)

@@ -1,5 +1,6 @@
 """The conductor for real, on this host: every way in which a block can end."""
 
+import gzip
 import hashlib
 import json
 import os
@@ -320,6 +321,19 @@ def test_what_keeps_agents_from_starting_is_reported_at_once(block):
     assert run.state()["state"] == "machine_failed"
     assert run.state()["reason"].endswith(f"agents.log: {refusal}")
     assert "Traceback" not in run.err
+
+
+def test_outputs_and_counts_are_named_by_their_samples_and_kept(block):
+    run = block(command=["cat", str(MELT)])
+    assert run.finish() == 0, run.err
+    (sample,) = run.samples()
+    name = "logs/melt/0/0-off-0.out"
+    assert sample["logs"] == {name: hashlib.sha256(MELT.read_bytes()).hexdigest()}
+    assert not (run.run_dir / name).exists()
+    assert gzip.decompress((run.run_dir / f"{name}.gz").read_bytes()) == MELT.read_bytes()
+    counters = run.run_dir / "counters/melt.jsonl"
+    of_run = hashlib.sha256(counters.read_bytes()).hexdigest() if counters.exists() else None
+    assert sample["counters_sha256"] == of_run
 
 
 def test_the_lead_in_is_the_time_between_two_applications(block):

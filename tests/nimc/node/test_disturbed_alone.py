@@ -27,7 +27,7 @@ class Runner:
             self.disturbed_alone.add(WRITES)
         outcome = "rejected" if far_above else "kept"
         sample = replace(SAMPLE, arm="on", outcome=outcome, attempt=run.attempt, reason="x")
-        return MeasuredRun(sample, [])
+        return MeasuredRun(sample, [], [])
 
 
 def repeated(tmp_path, alone_b_s, anew_b_s, retries=2):

@@ -19,7 +19,8 @@ from nimc.campaign.load import load_campaign
 from nimc.campaign.prepare import Request, prepare
 from nimc.machine.site import Machine
 from nimc.records import run as records
-from nimc.records.run import RunHeader, plain_name
+from nimc.records.order import run_seed
+from nimc.records.run import Reproduced, RunHeader, load_header, plain_name
 from nimc.run.folder import foreign_runs, new_header, open_run, requirements_of, resolved
 
 
@@ -60,6 +61,20 @@ def test_ones_own_run_is_resumed(tmp_path: Path, header: RunHeader) -> None:
     assert foreign_runs(tmp_path, header) == []
     with open_run(tmp_path, header) as folder:
         assert (folder.path, folder.resumed) == (path, True)
+
+
+def test_a_repeated_run_has_the_seed_of_the_other_and_is_resumed_apart(
+    tmp_path: Path, header: RunHeader
+) -> None:
+    other = Reproduced("quick-elsewhere-20261101-000000", "f" * 64)
+    repeated = replace(header, reproduces=other)
+    plain, path = make(tmp_path, header), make(tmp_path, repeated)
+    seed = run_seed(other.digest, other.run)
+    assert (load_header(path).seed, load_header(path).reproduces) == (seed, other)
+    assert load_header(plain).seed == run_seed(header.digest, plain.name) != seed
+    for asked, found in ((header, plain), (repeated, path)):
+        with open_run(tmp_path, asked) as folder:
+            assert (folder.path, folder.resumed) == (found, True)
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_what_a_dead_reframe_left_is_ended_also_where_nodes_are_shared(
     monkeypatch.setattr(jobs, "cancel", cancelled.append)
     (tmp_path / "samples").mkdir()
     (tmp_path / "run.json").touch()
-    site = Site("m", Path("c.py"), Path("checks"), origin_nodes=0, slurm=slurm)
+    site = Site("m", Path("c.py"), Path("checks"), slurm=slurm)
     with Interrupts() as interrupts:
         work = CampaignRunner(CAMPAIGN, site, tmp_path, "reframe", 1, interrupts, display())
         if how == "stopped":
@@ -102,7 +102,7 @@ def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(
     monkeypatch.setattr(slurm_watch, "_ASKED", {"slurmctld": squeue})
     monkeypatch.setattr(runner, "run_session", session)
     monkeypatch.setattr(jobs, "cancel", cancel)
-    site = Site("m", Path("c.py"), Path("checks"), origin_nodes=0, slurm=True)
+    site = Site("m", Path("c.py"), Path("checks"), slurm=True)
     with Interrupts() as interrupts:
         work = CampaignRunner(CAMPAIGN, site, tmp_path, "reframe", 1, interrupts, PlainDisplay())
         with pytest.raises(Stopped):

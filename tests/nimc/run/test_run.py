@@ -8,6 +8,7 @@ A campaign that is complete, and stopped while its report is made.
 import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -23,6 +24,7 @@ from click.testing import CliRunner
 from nimc.base.errors import MachineError
 from nimc.cli.run import run_command
 from nimc.machine.site import Origins, load
+from nimc.records import chain
 from nimc.records.order import run_seed
 from nimc.run.session import users_of
 from tests.nimc.conftest import CAMPAIGN, Command, Nimc
@@ -53,6 +55,28 @@ def test_a_campaign_runs_once_and_prints_one_document(nimc: Nimc) -> None:
         assert name in row
     assert nimc.header()["finished_s"] is not None
     assert nimc.header()["campaign_text"] == CAMPAIGN
+    head = nimc.header()["head"]
+    assert document["head"] == head
+    assert f"head of its chain: {head}" not in err  # that of no sample yet
+    assert head in Path(document["report"]).read_text()
+    (results,) = json.loads(Path(document["report"]).with_name("results.json").read_text())["runs"]
+    assert results["head"] == head
+
+
+def test_the_head_before_each_block_is_in_the_report_of_reframe(nimc: Nimc) -> None:
+    """Killed within a block, a run goes on with the chain of the samples that it has."""
+    status, _, begun = nimc.run(fake="torn")
+    assert status == 3
+    status, out, resumed = nimc.run()
+    assert status == 0, resumed
+    heads = [re.search("head of its chain: ([0-9a-f]{64})", err)[1] for err in (begun, resumed)]
+    logs = [(nimc.the_run() / f"logs/stream/{block}/reframe.log").read_text() for block in (0, 1)]
+    for head, log in zip(heads, logs, strict=True):
+        assert f"--session-extras=nimc_head={head}" in log
+    last = nimc.header()["head"]
+    assert f"\nhead:    {last}\n" in out
+    assert len({*heads, last}) == 3
+    assert chain.walk_run(nimc.the_run()).head == last
 
 
 def test_a_run_of_some_cases_is_neither_resumed_by_the_campaign_nor_taken_for_it(

@@ -37,8 +37,8 @@ def read(check: Any, tmp_path: Path, *outputs: str, errors: str = "") -> list[di
     """Samples of a block whose runs printed `outputs`; an empty one stands for a rejected run."""
     check.put_conductor()
     check.take_patterns()
-    logs = tmp_path / "logs"
-    logs.mkdir()
+    logs = tmp_path / "run/logs/case/0"
+    logs.mkdir(parents=True)
     with (logs / UNREAD).open("w") as unread:
         for pair, output in enumerate(outputs):
             sample = replace(UNREAD_SAMPLE, pair=pair, outcome="kept" if output else "rejected")
@@ -75,8 +75,8 @@ def test_a_part_of_a_line_is_no_run(reframe, tmp_path):
     check = reframe(victim)
     check.put_conductor()
     check.take_patterns()
-    logs = tmp_path / "logs"
-    logs.mkdir()
+    logs = tmp_path / "run/logs/case/0"
+    logs.mkdir(parents=True)
     whole = json.dumps(replace(UNREAD_SAMPLE, outcome="rejected").as_dict())
     (logs / UNREAD).write_text(f"{whole}\n{whole[:40]}")
     foreign.read_block(check._own, tmp_path / "run", "case", logs)

@@ -1,5 +1,6 @@
 """The STREAM of ReFrame's own tutorial under the mixin, run for real."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -53,8 +54,9 @@ def test_the_stream_of_reframes_tutorial_has_a_slowdown(tmp_path):
     assert {each["arm"] for each in kept} == {"off", "on"}
     for each in kept:
         (out,) = (tmp_path / "run/logs/contended/0").glob(
-            f"{each['pair']}-{each['arm']}-{each['attempt']}.out"
+            f"{each['pair']}-{each['arm']}-{each['attempt']}.out.gz"
         )
         # The column that STREAM calls `Best Rate MB/s`, of the run's own output.
-        (line,) = [line for line in out.read_text().splitlines() if line.startswith("Copy:")]
+        text = gzip.decompress(out.read_bytes()).decode()
+        (line,) = [line for line in text.splitlines() if line.startswith("Copy:")]
         assert each["fom"] == pytest.approx(float(line.split()[1]) * 1e6)

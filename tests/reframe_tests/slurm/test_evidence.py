@@ -23,7 +23,7 @@ _JOB = """#!/bin/bash
 #SBATCH -N1 -p compute
 #SBATCH hetjob
 #SBATCH -N1 -p origin
-started() {{ until [ -e {logs}/0-$1-0.out ]; do sleep 0.1; done; }}
+started() {{ until ls {logs}/0-$1-0.out* > /dev/null 2>&1; do sleep 0.1; done; }}
 (
     started off
     {step} --het-group=0 {foreign} > /dev/null &

@@ -1,0 +1,208 @@
+"""`nimc pack`, `nimc reproduce`: a run as one file for others, and repeated from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+
+from analysis.compare.side import Difference
+from analysis.compare.sides import compare_sides
+from analysis.report.data import RunData, load_run
+from nimc.base.errors import InputError
+from nimc.base.files import require_output
+from nimc.base.tables import aligned
+from nimc.base.units import quantity
+from nimc.campaign.prepare import Request, prepare
+from nimc.cli.document import Form, log, show, silent
+from nimc.cli.options import (
+    RunPath,
+    json_option,
+    machine_option,
+    only_with,
+    output_option,
+    progress_options,
+    results_option,
+)
+from nimc.cli.results import comparison_lines
+from nimc.cli.run import measured
+from nimc.cli.table import bold, prose
+from nimc.crate.contents import REPORT, inside, report_files
+from nimc.crate.metadata import LICENSES
+from nimc.crate.pack import pack
+from nimc.crate.reproduce import Reproduction, compared_files, facts_of_both, judge
+from nimc.crate.verify import Opened, opened
+from nimc.records.run import Reproduced, RunHeader
+from nimc.run.folder import RunFolder, new_header
+from nimc.run.progress import Progress
+from nimc.run.runner import Failure
+
+
+@click.command()
+@click.argument("run", type=RunPath(), metavar="RUN")
+@output_option("The crate [default: RUN.zip, next to the run].")
+@click.option(
+    "--sign",
+    "key",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="KEY",
+    help="Sign the manifest with this SSH key (ssh-keygen -Y sign).",
+)
+@click.option("--anonymous", is_flag=True, help="Pseudonyms for the names of hosts and users.")
+@click.option(
+    "--license",
+    "license_",
+    type=click.Choice(list(LICENSES)),
+    default="CC-BY-4.0",
+    show_default=True,
+    help="Licence of the data.",
+)
+@click.option(
+    "--author",
+    "authors",
+    multiple=True,
+    default=("anonymous",),
+    show_default=True,
+    metavar="NAME",
+    help="'Family, Given', or an institution; once for each.",
+)
+@json_option
+def pack_command(
+    run: Path,
+    output: Path | None,
+    key: Path | None,
+    anonymous: bool,
+    license_: str,
+    authors: tuple[str, ...],
+    form: Form | None,
+) -> None:
+    """Pack a run as a crate: one zip (RO-Crate) that can be cited, verified and repeated."""
+    run = run.resolve()
+    crate = output or run.with_name(f"{run.name}.zip")
+    require_output(crate)
+    made = pack(run, crate, license=license_, authors=authors, key=key, anonymous=anonymous)
+    lines = [
+        f"crate:    {made.crate} ({quantity(made.size_b, 'B', 3)}, {made.files} files)",
+        f"manifest: {made.manifest_sha256}",
+        f"head:     {made.head or 'none: the samples of this run are in no chain'}",
+    ]
+    if made.salt:
+        lines.append(f"salt:     {made.salt}")
+        lines.append("keep the salt: with the original run it shows what this crate was made of")
+    show("pack", asdict(made), form, "\n".join(lines))
+
+
+# `nimc reproduce`: the analysis of a crate, or its run, once more.
+
+
+@click.command()
+@click.argument("crate", type=RunPath(), metavar="FILE.zip")
+@click.option("--analysis-only", is_flag=True, help="Only results and page, from the samples.")
+@machine_option
+@results_option
+@json_option
+@progress_options
+def reproduce_command(
+    crate: Path,
+    analysis_only: bool,
+    machine: str,
+    results: Path,
+    form: Form | None,
+    progress: Progress,
+) -> int:
+    """Repeat the run in a crate: the same plan in the same order, or only its analysis.
+
+    Prints what differs between the packer's machine and this one, and ends with a verdict:
+    reproduced (exit code 0), differs, or cannot be compared, with the reasons (1).
+    """
+    with TemporaryDirectory() as folder:
+        found = opened(crate, Path(folder))
+        if analysis_only:
+            only_with("--analysis-only", "--json")
+            return _analysed(found, form)
+        return _repeated(found, Path(folder), machine, results, form, progress)
+
+
+def _analysed(crate: Opened, form: Form | None) -> int:
+    found = compared_files(inside(crate.files, REPORT), report_files(crate.run))
+    lines = [f"{name}: {state}" for name, state in found.items()]
+    show("reproduce --analysis-only", {"files": found}, form, "\n".join(lines))
+    return int("differs" in found.values())
+
+
+def _repeated(
+    crate: Opened,
+    folder: Path,
+    machine: str,
+    results: Path,
+    form: Form | None,
+    progress: Progress,
+) -> int:
+    packed = load_run(crate.run)
+    campaign = folder / f"{packed.header.campaign}.yaml"
+    campaign.write_bytes(crate.files["campaign.yaml"])
+    request = _asked(packed.header, prepare(campaign, machine), campaign)
+    header = replace(new_header(request), reproduces=_origin(packed.header))
+    facts = facts_of_both(packed.header, header)
+    remark = silent if progress == "quiet" or form else click.echo
+    for line in _facts(facts):
+        remark(line)
+
+    def conclude(run: RunFolder, failures: list[Failure]) -> int:
+        if not any((run.path / "samples").glob("*.jsonl")):
+            return 3
+        return _compared(packed, load_run(run.path), facts, failures, form)
+
+    return measured(request, header, results, progress, conclude)
+
+
+def _asked(packed: RunHeader, request: Request, campaign: Path) -> Request:
+    """The cases of the packed run, of those that this machine can run."""
+    here = [case.name for case in request.campaign.cases]
+    wanted = [name for name in here if name in packed.asked.cases]
+    for name in packed.asked.cases.keys() - set(here):
+        log(f"{name}: cannot be run on {request.site.machine}")
+    if not wanted:
+        raise InputError(f"{request.site.machine}: cannot run any case of {packed.run}")
+    return prepare(campaign, request.site.machine, only=wanted) if wanted != here else request
+
+
+def _origin(packed: RunHeader) -> Reproduced:
+    if packed.seed is None:
+        raise InputError(f"{packed.run}: has no seed: the order of its runs is not known")
+    return packed.reproduces or Reproduced(packed.run, packed.digest)
+
+
+def _facts(facts: Sequence[Difference]) -> Iterator[str]:
+    differing = [each for each in facts if each.reference != each.this]
+    same = [each.what for each in facts if each.reference == each.this]
+    yield prose(f"the same here: {', '.join(same) or 'nothing'}")
+    rows = [[each.what, each.reference, each.this] for each in differing]
+    if rows:
+        yield aligned(["differs", "packed", "here"], rows)
+
+
+def _compared(
+    packed: RunData,
+    new: RunData,
+    facts: Sequence[Difference],
+    failures: Sequence[Failure],
+    form: Form | None,
+) -> int:
+    compared = compare_sides([packed], [new])
+    found: Reproduction = judge(compared)
+    document = {
+        "packed": packed.header.run,
+        "run": str(new.path),
+        "facts": [asdict(each) for each in facts],
+        "outcome": found.outcome,
+        "reasons": found.reasons,
+        "failures": [asdict(each) for each in failures],
+        "comparisons": [asdict(row) for row in compared.rows],
+    }
+    lines = [*comparison_lines(compared), *map(prose, found.reasons), bold(found.outcome)]
+    show("reproduce", document, form, "\n".join(lines))
+    return 3 if failures else int(found.outcome != "reproduced")

@@ -1,0 +1,210 @@
+"""What a crate says of itself: RO-Crate metadata, citation, licence and how it is used. Pure.
+
+The crate follows the Process Run Crate profile: one program, nimc, was run on a campaign. The other
+profiles of a run describe steps of a workflow written in a workflow language; a campaign is none.
+(RO-Crate 1.1; https://w3id.org/ro/wfrun/process/0.5)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+from urllib.parse import quote
+
+from nimc.base.errors import InputError
+from nimc.base.json_limits import parsed, refuse_long
+from nimc.crate.zipped import Files
+from nimc.records.run import RunHeader
+
+METADATA = "ro-crate-metadata.json"
+_CONTEXT = "https://w3id.org/ro/crate/1.1"
+_PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
+#: Licence of data, by its SPDX name -> its text.
+LICENSES = {
+    "CC-BY-4.0": "https://creativecommons.org/licenses/by/4.0/",
+    "CC-BY-SA-4.0": "https://creativecommons.org/licenses/by-sa/4.0/",
+    "CC0-1.0": "https://creativecommons.org/publicdomain/zero/1.0/",
+}
+#: Ending of a file -> what it is.
+_FORMATS = {
+    "json": "application/json",
+    "jsonl": "application/jsonl",
+    "html": "text/html",
+    "gz": "application/gzip",
+    "yaml": "application/yaml",
+    "cff": "application/yaml",
+}
+_README = """\
+{title}
+
+Check it:    sha256sum -c manifest-sha256.txt
+             nimc verify FILE.zip
+Repeat it:   nimc reproduce FILE.zip --analysis-only    results and page from the samples
+             nimc reproduce FILE.zip --machine M        the same plan, measured anew
+
+run/        header, samples, counters, provenance, kept output, locks of what Spack built
+report/     its page and results, made from run/
+locks/      Python packages at the commit of the run
+campaign.yaml, machine.json    what was asked, and of which machine, as run/run.json has them
+"""
+
+
+@dataclass(frozen=True)
+class About:
+    """What the packer states of a crate."""
+
+    license: str
+    authors: Sequence[str]
+    #: Head of the chain of the packed run; None if its samples are in no chain.
+    head: str | None
+    #: Runs of the same campaign on the same machine beside it that started before.
+    earlier: int
+    #: Whether hosts and users have pseudonyms; and SHA-256 of a salt and the original's head.
+    anonymous: bool = False
+    original: str | None = None
+
+
+def descriptions(header: RunHeader, about: About, files: Files) -> dict[str, bytes]:
+    """The files that describe a crate with the files `files`."""
+    texts = {
+        "README.txt": _README.format(title=_title(header)),
+        "LICENSE": f"The data of this crate: {about.license}, {LICENSES[about.license]}\n",
+        "CITATION.cff": _citation(header, about),
+    }
+    described = {name: text.encode() for name, text in texts.items()}
+    graph = _graph(header, about, {**files, **described})
+    document = {"@context": f"{_CONTEXT}/context", "@graph": graph}
+    return {**described, METADATA: (json.dumps(document, indent=1) + "\n").encode()}
+
+
+def _title(header: RunHeader) -> str:
+    return f"{header.run}: network-induced memory contention on {header.machine}"
+
+
+def _citation(header: RunHeader, about: About) -> str:
+    """Citation File Format 1.2.0; a string of JSON is one of YAML."""
+    authors = "".join(map(_cited, about.authors))
+    return (
+        "cff-version: 1.2.0\n"
+        "message: If you use this data, please cite it.\n"
+        "type: dataset\n"
+        f"title: {json.dumps(_title(header))}\n"
+        f"authors:\n{authors}"
+        f"license: {about.license}\n"
+        f"date-released: {_moment(header.finished_s or header.started_s)[:10]}\n"
+    )
+
+
+def _cited(name: str) -> str:
+    family, comma, given = map(json.dumps, name.partition(", "))
+    if comma == json.dumps(""):
+        return f"  - name: {family}\n"
+    return f"  - family-names: {family}\n    given-names: {given}\n"
+
+
+def _moment(unix_s: float) -> str:
+    return datetime.fromtimestamp(int(unix_s), timezone.utc).isoformat()
+
+
+def _described(header: RunHeader, about: About) -> str:
+    return (
+        f"One run of the campaign {header.campaign} by nimc {header.versions.get('nimc', '')} at"
+        f" commit {header.commit or 'unknown'}: slowdown of applications by one-sided writes into"
+        " their nodes' memory. Earlier runs of the same campaign beside it when it was packed:"
+        f" {about.earlier}." + " Names of hosts and users are pseudonyms." * about.anonymous
+    )
+
+
+def _graph(header: RunHeader, about: About, files: Files) -> list[dict[str, Any]]:
+    parts = sorted(files)
+    authors = [
+        _named(f"#author-{i}", "Person" if ", " in name else "Organization", name)
+        for i, name in enumerate(about.authors)
+    ]
+    values = [_value(name, text) for name, text in _stated(about).items()]
+    root = _named("./", "Dataset", _title(header)) | {
+        "description": _described(header, about),
+        "datePublished": _moment(header.finished_s or header.started_s),
+        "license": _to(LICENSES[about.license]),
+        "author": _to_all(authors),
+        "conformsTo": _to(_PROFILE),
+        "hasPart": [_to(quote(name)) for name in parts],
+        "mentions": _to("#run"),
+        "identifier": _to_all(values),
+    }
+    ended = header.finished_s is not None
+    action = _named("#run", "CreateAction", f"nimc run of {header.campaign}") | {
+        "description": f"The campaign {header.campaign}, run on the machine {header.machine}",
+        "startTime": _moment(header.started_s),
+        "endTime": _moment(header.finished_s or header.started_s),
+        "agent": root["author"],
+        "instrument": _to("#nimc"),
+        "object": [_to("campaign.yaml"), _to("machine.json")],
+        "result": [_to(quote(name)) for name in parts if name.startswith("run/")],
+        **({"actionStatus": "http://schema.org/CompletedActionStatus"} if ended else {}),
+    }
+    versions = [header.versions.get("nimc", "unknown"), header.commit or "commit unknown"]
+    return [
+        {
+            "@id": METADATA,
+            "@type": "CreativeWork",
+            "about": _to("./"),
+            "conformsTo": _to(_CONTEXT),
+        },
+        root,
+        action,
+        _named("#nimc", "SoftwareApplication", "nimc") | {"softwareVersion": ", ".join(versions)},
+        _named(_PROFILE, "CreativeWork", "Process Run Crate") | {"version": "0.5"},
+        _named(LICENSES[about.license], "CreativeWork", about.license),
+        *authors,
+        *values,
+        *(_file(name, len(files[name])) for name in parts),
+    ]
+
+
+def _stated(about: About) -> dict[str, str]:
+    names = "pseudonyms" if about.anonymous else None
+    stated = {"chain-head": about.head, "original-commitment": about.original, "names": names}
+    return {name: text for name, text in stated.items() if text}
+
+
+def _to(identifier: str) -> dict[str, str]:
+    return {"@id": identifier}
+
+
+def _to_all(entities: Sequence[dict[str, Any]]) -> Any:
+    """Links to entities; to a single one without a list, as RO-Crate recommends."""
+    links = [_to(each["@id"]) for each in entities]
+    return links[0] if len(links) == 1 else links
+
+
+def _named(identifier: str, kind: str, name: str) -> dict[str, Any]:
+    return {"@id": identifier, "@type": kind, "name": name}
+
+
+def _value(name: str, text: str) -> dict[str, Any]:
+    return _named(f"#{name}", "PropertyValue", name) | {"propertyID": name, "value": text}
+
+
+def _file(name: str, size_b: int) -> dict[str, Any]:
+    found = _named(quote(name), "File", name.rpartition("/")[2])
+    kind = _FORMATS.get(name.rpartition(".")[2], "text/plain")
+    return found | {"encodingFormat": kind, "contentSize": str(size_b)}
+
+
+def stated_in(metadata: bytes) -> dict[str, str]:
+    """The values that the metadata of a crate states: `chain-head`, `original-commitment`, `names`.
+
+    Raises InputError if they are no metadata.
+    """
+    refuse_long(metadata, METADATA)
+    document = parsed(metadata, METADATA)
+    graph = document.get("@graph") if isinstance(document, dict) else None
+    if not isinstance(graph, list) or not all(isinstance(each, dict) for each in graph):
+        raise InputError(f"{METADATA}: has no @graph of entities")
+    return {
+        str(each["propertyID"]): str(each.get("value")) for each in graph if "propertyID" in each
+    }

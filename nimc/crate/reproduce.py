@@ -1,0 +1,119 @@
+"""A packed run and its repetition: what differs between the machines, and the verdict. Pure."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from analysis.compare.side import Difference
+from analysis.compare.sides import Compared, Comparison
+from analysis.effects.estimate import Result
+from analysis.effects.facts import UNKNOWN, known
+from nimc.base.units import interval, signed
+from nimc.crate.zipped import Files
+from nimc.records.run import RunHeader
+
+Outcome = Literal["reproduced", "differs", "cannot be compared"]
+
+
+def facts_of_both(packed: RunHeader, here: RunHeader) -> list[Difference]:
+    """What changes a run's figures, of the packer's machine and of this one, alike or not."""
+    old, new = _facts(packed), _facts(here)
+    names = dict.fromkeys([*old, *new])
+    return [Difference(name, old.get(name, UNKNOWN), new.get(name, UNKNOWN)) for name in names]
+
+
+def _facts(header: RunHeader) -> dict[str, str]:
+    host: dict[str, Any] = header.facts.get("host") or {}
+    found = {"machine": header.machine}
+    found |= {name: " | ".join(texts) or UNKNOWN for name, texts in known([host]).items()}
+    for label, key in (("cores", "cores"), ("sockets", "sockets"), ("memory, bytes", "memory_b")):
+        found[label] = str(host.get(key, UNKNOWN))
+    devices = [each for each in host.get("rdma") or [] if isinstance(each, dict)]
+    found["RDMA devices"] = ", ".join(f"{d.get('name')} ({d.get('transport')})" for d in devices)
+    found["RDMA devices"] = found["RDMA devices"] or "none"
+    found |= {f"version of {name}": version for name, version in header.versions.items()}
+    return found | {"commit": header.commit or UNKNOWN}
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What a repetition shows of the packed run."""
+
+    outcome: Outcome
+    #: One line for each effect.
+    reasons: list[str]
+
+
+def judge(compared: Compared) -> Reproduction:
+    """The verdict: `compared.reference` is the packed run, `compared.this` its repetition.
+
+    An effect is reproduced if both runs decide it alike, and their slowdowns do not differ by more
+    than their intervals. With one night a side, how nights differ is not known (`docs/method.md`).
+    """
+    packed, new = compared.reference.runs[0], compared.this.runs[0]
+    doses = {(dose.case, dose.arm): dose.text for dose in compared.doses}
+    rows = {(row.case, row.arm): row for row in compared.rows if row.metric == "slowdown"}
+    results = {(row.case, row.arm): row for row in new.results}
+    found = [
+        _effect(row, results.get(key), rows.get(key), doses.get(key))
+        for row in packed.results
+        if row.role == "effect"
+        for key in [(row.case, row.arm)]
+    ]
+    if not found:
+        return Reproduction("cannot be compared", ["the packed run has no effect"])
+    outcomes: list[Outcome] = ["differs", "cannot be compared", "reproduced"]
+    made = {outcome for outcome, _ in found}
+    return Reproduction(
+        next(each for each in outcomes if each in made),
+        [f"{text}: {outcome}" for outcome, text in found],
+    )
+
+
+def _effect(
+    packed: Result, new: Result | None, row: Comparison | None, dose: str | None
+) -> tuple[Outcome, str]:
+    name = f"{packed.case} {packed.arm}"
+    if new is None:
+        return "cannot be compared", f"{name} was not measured here"
+    if dose:
+        return "cannot be compared", f"{name}: dose differs: {dose}"
+    verdicts = (packed.verdict, new.verdict)
+    said = f"'{packed.verdict}' packed, '{new.verdict}' here"
+    if row is None or row.ratio is None or any(each.is_not_compared for each in verdicts):
+        return "cannot be compared", f"{name}: {said}"
+    bounds = interval(row.ratio_low, row.ratio_high)
+    text = f"{name}: slowdown here / packed {row.ratio:.3f} ({bounds}); {said}"
+    if not (row.ratio_low or 0.0) <= 1 <= (row.ratio_high or 0.0):
+        return "differs", f"{text}; by {signed((row.ratio - 1) * 100, 1)} %"
+    if any(each.is_open for each in verdicts):
+        return "cannot be compared", text
+    return ("reproduced" if packed.verdict is new.verdict else "differs"), text
+
+
+# Results and page once more from the same samples.
+
+
+def compared_files(packed: Files, made: Files) -> dict[str, str]:
+    """Name -> `the same`, `the same to nine digits` (of JSON), or `differs`.
+
+    The last digits of a figure may depend on the processor.
+    """
+    return {name: _alike(name, packed.get(name, b""), made[name]) for name in made}
+
+
+def _alike(name: str, packed: bytes, made: bytes) -> str:
+    if packed == made:
+        return "the same"
+    if name.endswith(".json") and _rounded(packed) == _rounded(made):
+        return "the same to nine digits"
+    return "differs"
+
+
+def _rounded(text: bytes) -> Any:
+    with suppress(ValueError, RecursionError):
+        return json.loads(text, parse_float=lambda figure: f"{float(figure):.9g}")
+    return None

@@ -1,0 +1,116 @@
+"""What a crate shows: that no byte of it was changed since it was packed, and who signed it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from nimc.base.errors import InputError
+from nimc.crate import signature
+from nimc.crate.contents import RUN, header_files, inside, read, written
+from nimc.crate.metadata import METADATA, stated_in
+from nimc.crate.zipped import MANIFEST, SIGNATURE, Files, manifest_faults, unzipped
+from nimc.records import chain
+from nimc.records.run import load_header
+from nimc.run.verify import Finding, Kind, Verified, verify
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A crate whose files are as its manifest lists them; its run has still to be verified."""
+
+    files: Files
+    #: The run in it, unpacked.
+    run: Path
+    manifest_sha256: str
+    #: None: it is not signed.
+    signed: signature.Signed | None
+    #: `metadata.stated_in`.
+    stated: Mapping[str, str]
+
+
+def opened(crate: Path, folder: Path, allowed: Path | None = None) -> Opened:
+    """Check a crate and unpack its run below `folder`; `allowed`: file of allowed signers.
+
+    Raises InputError with a line for each fault. Nothing is unpacked before all bytes are checked.
+    """
+    try:
+        files = unzipped(read(crate))
+    except InputError as error:
+        raise InputError(f"{crate}: {error}") from None
+    if faults := manifest_faults(files):
+        raise InputError(*(f"{crate}: {fault}" for fault in faults))
+    signed = None
+    if SIGNATURE in files:
+        try:
+            signed = signature.check(files[MANIFEST], files[SIGNATURE], allowed)
+        except InputError as error:
+            raise InputError(f"{crate}: {SIGNATURE}: {error}") from None
+    run = written(inside(files, RUN), folder)
+    for name, content in header_files(load_header(run)).items():
+        if files.get(name) != content:
+            raise InputError(f"{crate}: {name}: is not what run/run.json has")
+    sha256, stated = chain.digest(files[MANIFEST]), stated_in(files.get(METADATA, b""))
+    return Opened(files, run, sha256, signed, stated)
+
+
+@dataclass(frozen=True)
+class VerifiedCrate(Verified):
+    """What was found of a crate and of the run in it."""
+
+    #: None if it could not be unpacked; and of its signature, None if it has none.
+    manifest_sha256: str | None
+    signed: signature.Signed | None
+    #: `metadata.stated_in`.
+    stated: Mapping[str, str]
+
+    def remarks(self) -> list[str]:
+        """What is said of it that is no finding."""
+        lines = [f"manifest {self.manifest_sha256}"] if self.manifest_sha256 else []
+        if self.signed and self.signed.signer:
+            lines.append(f"signed by {self.signed.signer} ({self.signed.key})")
+        if self.stated.get("names") == "pseudonyms":
+            lines.append(
+                "names of hosts and users are pseudonyms; the chain was computed anew over them"
+            )
+        return lines
+
+
+def verify_crate(
+    crate: Path, head: str | None = None, allowed: Path | None = None
+) -> VerifiedCrate:
+    """Verify a crate and the run in it, as `nimc.run.verify` does; `allowed`: as `opened`."""
+    with TemporaryDirectory() as folder:
+        try:
+            found = opened(crate, Path(folder), allowed)
+        except InputError as error:
+            broken = [Finding("broken", line) for line in str(error).splitlines()]
+            return VerifiedCrate(crate, 0, 0, None, broken, None, None, {})
+        of = verify(found.run, head)
+        findings = [
+            Finding(each.kind, each.text.replace(f"{found.run}", f"{crate}:run"))
+            for each in of.findings
+        ]
+    if (stated := found.stated.get("chain-head")) != of.head:
+        text = f"{crate}: {METADATA}: chain-head: {stated} found; allowed: {of.head}"
+        findings.append(Finding("contradicted", text))
+    findings += _of_signature(crate, found.signed, allowed)
+    return VerifiedCrate(
+        crate, of.samples, of.read_anew, of.head, findings,
+        found.manifest_sha256, found.signed, found.stated,
+    )  # fmt: skip
+
+
+def _of_signature(
+    crate: Path, signed: signature.Signed | None, allowed: Path | None
+) -> list[Finding]:
+    """Unproven who made it; a fault where signers are given and it is signed by none of them."""
+    if signed and signed.signer:
+        return []
+    by = f"signed with {signed.key}, which is nobody's in {allowed}" if signed else "not signed"
+    if signed and not allowed:
+        by = f"signed with {signed.key}; --allowed-signers says whose key it is"
+    kind: Kind = "contradicted" if allowed else "unproven"
+    return [Finding(kind, f"{crate}: who made it: {by}")]

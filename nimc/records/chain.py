@@ -1,0 +1,138 @@
+"""The chain over a run's samples, which shows that none of them was changed afterwards.
+
+Each line of `samples/CASE.jsonl` ends with `"chain":"VALUE"`, its last field: the SHA-256 of the
+value before it (as hexadecimal text) followed by the bytes of the line before `,"chain":`. The
+value before the first one is that of the run's header followed by the case's name. A sample names
+by their SHA-256 what belongs to it (its provenance, counters and logs), so that its value covers
+them too. The head of a run covers the last value of every case.
+
+Files are verified as bytes, without being parsed. Standard library only, because the conductor
+writes samples on compute nodes that have nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+#: Fields of `run.json` that are set when a run ends: its first sample cannot cover them.
+_SET_AT_END = ("finished_s", "head")
+_MARK = b',"chain":'
+_VALUE = re.compile(rb'"([0-9a-f]{64})"\}')
+
+
+def digest(content: bytes) -> str:
+    """SHA-256 as hexadecimal text."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def link(before: str, content: bytes) -> str:
+    """The value of `content` after the value `before`."""
+    return digest(before.encode() + content)
+
+
+def header_digest(header: Mapping[str, Any] | None) -> str:
+    """SHA-256 of a run's header as it was when the run began; empty if there is none.
+
+    Over its JSON with sorted keys, without blanks, all but ASCII escaped.
+    """
+    if header is None:
+        return ""
+    begun = {name: value for name, value in header.items() if name not in _SET_AT_END}
+    return digest(json.dumps(begun, sort_keys=True, separators=(",", ":")).encode())
+
+
+def genesis(header_sha256: str, case: str) -> str:
+    """The value before the first sample of a case."""
+    return link(header_sha256, case.encode())
+
+
+def head(header_sha256: str, last: Mapping[str, str]) -> str:
+    """The head of a run; `last`: the last value of each case that has a sample.
+
+    SHA-256 over lines: the digest of the header, then `CASE VALUE` in the order of the cases.
+    """
+    lines = [header_sha256, *(f"{case} {value}" for case, value in sorted(last.items()))]
+    return digest("".join(f"{line}\n" for line in lines).encode())
+
+
+def chained(record: Mapping[str, Any], before: str) -> tuple[bytes, str]:
+    """The line of a record after the value `before`, with its end of line; and its own value.
+
+    Raises ValueError for a figure that is not finite.
+    """
+    content = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()[:-1]
+    value = link(before, content)
+    return content + _MARK + b'"' + value.encode() + b'"}\n', value
+
+
+@dataclass(frozen=True)
+class Walked:
+    """What a walk along the chain of one file found."""
+
+    #: Whole lines, and the value that the last one has; that before the first line if none has.
+    lines: int
+    last: str
+    #: Numbers (from 1) of the lines that do not follow from the line before.
+    broken: tuple[int, ...]
+
+
+def walk(path: Path, first: str) -> Walked:
+    """Walk along the chain of a file, which begins after the value `first`.
+
+    The walk goes on after a broken line with the value which that line states, so that a changed
+    line breaks one link and a removed one that of the next. A last line that a crash left
+    incomplete is ignored.
+    """
+    last, lines, broken = first, 0, []
+    with path.open("rb") as file:
+        for line in file:
+            if not line.endswith(b"\n") and not _is_whole(line):
+                break
+            lines += 1
+            content, _, end = line.removesuffix(b"\n").rpartition(_MARK)
+            stated = _VALUE.fullmatch(end)
+            value = stated[1].decode() if stated else None
+            if value != link(last, content):
+                broken.append(lines)
+            last = value or last
+    return Walked(lines, last, tuple(broken))
+
+
+def _is_whole(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+@dataclass(frozen=True)
+class RunChain:
+    """The chains of all cases of a run."""
+
+    head: str
+    #: File of each case's samples -> what was found along its chain.
+    cases: dict[Path, Walked]
+
+
+def header_of(run: Path) -> dict[str, Any] | None:
+    """The content of `run.json`; None without one, as after a plain `reframe -r`."""
+    try:
+        header: dict[str, Any] = json.loads((run / "run.json").read_bytes())
+    except FileNotFoundError:
+        return None
+    return header
+
+
+def walk_run(run: Path) -> RunChain:
+    """Walk along the chains of all cases of the run in folder `run`."""
+    header_sha256 = header_digest(header_of(run))
+    paths = sorted((run / "samples").glob("*.jsonl"))
+    cases = {path: walk(path, genesis(header_sha256, path.stem)) for path in paths}
+    last = {path.stem: found.last for path, found in cases.items() if found.lines}
+    return RunChain(head(header_sha256, last), cases)

@@ -1,0 +1,103 @@
+"""The outputs of an application that a run keeps: compressed, next to where they were written.
+
+A figure of merit can then be read anew (`nimc verify`). An output that is larger than `LOG_B`, or
+for which `RUN_B` leaves no room, is not kept once its figure was read. Standard library only,
+because outputs are kept on compute nodes that have nothing else.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import stat
+import zlib
+from pathlib import Path
+from typing import IO, cast
+
+from nimc.base.files import replace
+
+#: Largest output that is kept, and most that those of a run take once compressed, bytes.
+LOG_B = 4 << 20
+RUN_B = 256 << 20
+#: Added to the name of an output that is kept.
+ENDING = ".gz"
+_PIECE_B = 1 << 20
+
+
+def stem_of(pair: int, arm: str, attempt: int) -> str:
+    """Name of a run's files in the logs of its block, without ending."""
+    return f"{pair}-{arm}-{attempt}"
+
+
+class KeptLogs:
+    """The outputs that the run in a folder keeps."""
+
+    def __init__(self, run: Path) -> None:
+        self._run = run
+        kept = (run / "logs").glob(f"*/*/*{ENDING}")
+        self._left_b = RUN_B - sum(path.lstat().st_size for path in kept)
+
+    def keep(self, path: Path, *, needed: bool) -> tuple[str, str]:
+        """Replace an output by its compressed form; its path in the run, and its SHA-256.
+
+        One that is too large is removed, or, if it is `needed`, stays as it is.
+        """
+        name = path.relative_to(self._run).as_posix()
+        if path.stat().st_size > LOG_B:
+            sha256, text = _digest(path), None
+        else:
+            content = path.read_bytes()
+            # Without a time, so that equal outputs have equal files.
+            sha256, text = hashlib.sha256(content).hexdigest(), gzip.compress(content, mtime=0)
+        if text is not None and len(text) <= self._left_b:
+            replace(path.with_name(path.name + ENDING), text)
+            self._left_b -= len(text)
+        elif needed:
+            return name, sha256
+        path.unlink()
+        return name, sha256
+
+
+def read(run: Path, name: str) -> bytes:
+    """The content of an output that a run keeps, compressed or not.
+
+    Raises FileNotFoundError if it is not kept, or stays as it was because it is too large, and
+    ValueError, which says why, for what no run keeps: a link, a damaged or an endless file.
+    """
+    path = run / name
+    compressed = path.with_name(path.name + ENDING)
+    try:
+        return _content(compressed, packed=True)
+    except FileNotFoundError:
+        return _content(path, packed=False)
+
+
+def _content(path: Path, *, packed: bool) -> bytes:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}") from None
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise ValueError("is not a regular file")
+        text = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if packed else file
+        try:
+            content = text.read(LOG_B + 1)
+        except (OSError, EOFError, zlib.error) as error:
+            raise ValueError(f"cannot be uncompressed: {error}") from None
+    if len(content) > LOG_B and packed:
+        raise ValueError(f"is larger than {LOG_B >> 20} MiB")
+    if len(content) > LOG_B:
+        raise FileNotFoundError(str(path))
+    return content
+
+
+def _digest(path: Path) -> str:
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE_B):
+            found.update(piece)
+    return found.hexdigest()

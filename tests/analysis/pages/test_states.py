@@ -1,0 +1,181 @@
+"""Three machines and 60 nights: one loses 6 % from some night on, one fails every ninth night."""
+
+import json
+import re
+from dataclasses import replace
+from datetime import date, timedelta
+
+import polars as pl
+import pytest
+
+from analysis.history.alarms import survey
+from analysis.history.tables import RUNS
+from analysis.pages.alarms import alarm_groups, shown_alarms
+from analysis.pages.data import MachineHistory, PageNight
+from analysis.pages.nights import calendar_nights, missing_days, usual_gap
+from analysis.pages.render import index_page, machine_page, ordered, outcome_counts, state_of
+from tests.analysis.history.nights_table import START, night_rows, nights_table, started_s
+
+NIGHTS, LOST, EVERY, LOSS = 60, 45, 9, 0.06
+#: At noon after the last night.
+KNOWN_S = started_s(NIGHTS - 1) + 10 * 3600
+
+
+def _values(middle: float, factor: float) -> list[float]:
+    """Rates within 1 % of `middle`, evenly spread without repeating; `factor` from LOST on."""
+    spread = (0.01 * ((index * 0.6180339887) % 1 - 0.5) for index in range(NIGHTS))
+    return [
+        middle * (1 + each) * (factor if index >= LOST else 1) for index, each in enumerate(spread)
+    ]
+
+
+def _machine(name: str, *, lost: float = 0.0, fails: int = 0) -> MachineHistory:
+    """Off at 160, on at 130 GB/s, their slowdown. Nodes alternate; the loss has a kernel."""
+    failed = {index for index in range(NIGHTS) if fails and index % fails == fails - 1}
+    own = {"machine": name, "unit": "B/s", "better": "higher"}
+    rows = [
+        row
+        for arm, middle in (("off", 160e9), ("on", 130e9))
+        for row in night_rows(_values(middle, 1 - lost), arm=arm, **own)
+    ]
+    slow = {"quantity": "slowdown", "low": 1.2, "high": 1.26, "verdict": "memory contention"}
+    rows += night_rows(_values(1.23, 1.0), machine=name, unit="1", **slow)
+    nights = nights_table(*rows).filter(
+        ~pl.col("run").is_in([f"run{index:03}" for index in failed])
+    )
+    runs = [
+        dict.fromkeys(RUNS)
+        | {"machine": name, "campaign": "nightly", "run": f"run{index:03}", "samples": 480}
+        | {"started_s": started_s(index), "finished_s": started_s(index) + 3600, "rejected": 0}
+        | {"made": json.dumps({"kernel": "6.1" if lost and index >= LOST else "5.14"})}
+        | {"nodes": f"n{index % 2}"}
+        for index in range(NIGHTS)
+        if index not in failed
+    ]
+    outcomes = [
+        PageNight(
+            START + timedelta(index),
+            "nightly",
+            "machine failed" if index in failed else "measured",
+            run="" if index in failed else f"run{index:03}",
+        )
+        for index in range(NIGHTS)
+    ]
+    table = pl.DataFrame(runs, schema=RUNS)
+    found = survey(nights, table)
+    raised = {each.run for each in found.alarms}
+    judged = [replace(n, outcome="slower") if n.run in raised else n for n in outcomes]
+    return MachineHistory(name, table, nights, found.alarms, found.watches, judged, known_s=KNOWN_S)
+
+
+@pytest.fixture(scope="module")
+def machines() -> dict[str, MachineHistory]:
+    """By name, the steady one first, as the store sorts them."""
+    made = (
+        _machine("a-steady"),
+        _machine("b-failing", fails=EVERY),
+        _machine("c-slower", lost=LOSS),
+    )
+    return {each.machine: each for each in made}
+
+
+def test_the_list_begins_with_alarms_then_missed_nights_and_neither_is_green(
+    machines: dict[str, MachineHistory],
+) -> None:
+    """Every ninth of 60 nights is six: a tenth of them."""
+    states = ordered(list(machines.values()))
+    assert [(each.machine, each.look, each.open_alarms, each.missed) for each in states] == [
+        ("c-slower", "bad", 1, 0),
+        ("b-failing", "warn", 0, 6),
+        ("a-steady", "good", 0, 0),
+    ]
+    assert {each.expected for each in states} == {NIGHTS}
+    text = index_page(list(machines.values()))
+    rows = re.findall(r'<tr data-look="(\w+)">.*?href="([\w-]+)/index.html".*?</tr>', text, re.S)
+    assert rows == [("bad", "c-slower"), ("warn", "b-failing"), ("good", "a-steady")]
+    assert text.count('<b class="good">') == 1
+
+
+def test_the_losses_of_one_night_are_one_alarm_of_the_machine(
+    machines: dict[str, MachineHistory],
+) -> None:
+    """6 % of a rate are 1 / 0.94 - 1 = 6.4 % of time; the kernel changed, the nodes as always."""
+    shown = shown_alarms(machines["c-slower"])
+    assert {(each.alarm.arm, each.alarm.quantity) for each in shown} == {
+        ("off", "fom"),
+        ("on", "fom"),
+    }
+    (group,) = alarm_groups(shown)
+    assert group.since == "2025-02-20"
+    assert [fact.name for fact in group.changed] == ["kernel"]
+    assert group.nodes == []
+    assert group.lead.alarm.arm == "on"
+    assert group.lead.alarm.ratio == pytest.approx(1 / (1 - LOSS), abs=0.006)
+    assert group.lead.without_writes is not None
+    assert group.lead.without_writes.value == pytest.approx(1 / (1 - LOSS), abs=0.006)
+    page = machine_page(machines["c-slower"])
+    assert "so it is the machine" in page
+    assert page.count(">alarm</span>") == 3  # two rows, and the case in the history
+
+
+def test_nights_after_an_alarm_are_still_slower(machines: dict[str, MachineHistory]) -> None:
+    history = machines["c-slower"]
+    shown = shown_alarms(history)
+    counts = outcome_counts(calendar_nights(history, shown))
+    raised = {date.fromisoformat(each.alarm.night) for each in shown}
+    assert counts["slower"] == len(raised)
+    after = (START + timedelta(NIGHTS - 1) - min(raised)).days + 1 - len(raised)
+    assert counts["still slower"] == after
+    assert after > 5
+    assert state_of(history).outcome == "still slower"
+
+
+def test_a_machine_whose_nights_stopped_is_not_green(machines: dict[str, MachineHistory]) -> None:
+    """Ten days later nine nights are missing, today's may still come; then all of 60 days."""
+    steady = machines["a-steady"]
+    for days, missed, look in ((10, 9, "warn"), (16, 15, "bad"), (200, 60, "bad")):
+        late = state_of(replace(steady, known_s=KNOWN_S + 86400 * days))
+        assert (late.missed, late.look) == (missed, look)
+    assert "not run: 9" in machine_page(replace(steady, known_s=KNOWN_S + 86400 * 10))
+    planned = replace(steady, known_s=KNOWN_S + 86400 * 200, schedules=["nightly"])
+    assert (state_of(planned).missed, state_of(planned).look) == (0, "warn")
+
+
+def test_the_page_says_when_it_was_made_and_from_when_it_is_old(
+    machines: dict[str, MachineHistory],
+) -> None:
+    """Made on 6 March at noon, a night a day, and a day for it: old after the 8th."""
+    for text in (index_page(list(machines.values())), machine_page(machines["a-steady"])):
+        assert "2025-03-06 12:00 UTC" in text
+        assert "after 2025-03-08" in text
+
+
+def test_an_ordinary_verdict_is_not_drawn_as_an_alarm(machines: dict[str, MachineHistory]) -> None:
+    page = machine_page(machines["a-steady"])
+    assert "memory contention" in page
+    assert 'class="verdict bad' not in page
+    assert '<tr data-look="bad"' not in page
+
+
+def _days(*numbers: int) -> list[date]:
+    return [START + timedelta(number) for number in numbers]
+
+
+def test_nights_are_missing_where_the_usual_gap_and_the_day_of_the_week_expect_them() -> None:
+    daily = _days(0, 1, 2, 3, 5, 6, 7, 9)
+    assert missing_days(daily, 1, START + timedelta(11)) == _days(4, 8, 10)
+    workdays = _days(*(day for day in range(21) if day % 7 < 5 and day != 9))
+    assert missing_days(workdays, 1, START + timedelta(21)) == _days(9)
+    assert missing_days(workdays, 1, START + timedelta(22)) == _days(9, 21)
+    weekly = _days(0, 7, 15, 21, 35)  # once a day late
+    assert missing_days(weekly, 7, START + timedelta(42)) == _days(28)
+    assert missing_days(weekly, 7, START + timedelta(46)) == _days(28, 42)
+    wrong = [date(1970, 1, 1), *daily, date(9999, 12, 31)]
+    assert missing_days(wrong, 1, START + timedelta(11))[-3:] == _days(4, 8, 10)
+    assert len(missing_days(wrong, 1, START + timedelta(11))) <= 366
+
+
+def test_the_usual_gap_is_the_median_and_needs_seven_nights() -> None:
+    nights = [PageNight(day, "a", "measured", run="r") for day in _days(0, 1, 2, 3, 4, 5, 9)]
+    assert usual_gap(nights) == 1
+    assert usual_gap(nights[:6]) is None

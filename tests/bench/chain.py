@@ -1,0 +1,98 @@
+"""What the chain, digests and kept outputs cost a run of 10,000 samples, and its verification.
+
+python -m tests.bench.chain FOLDER
+"""
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nimc.node.conductor import Store
+from nimc.run.verify import verify
+from tests.analysis.synthetic import STREAM, asked_for, header, samples
+from tests.bench import BenchRow, below, in_own_process, peak_memory_b
+from tests.nimc.stored import output_of, rows_of, store_run, with_figures
+
+_SIZE, _PAIRS = 10_000, 2_500
+_MOST_S = 5.0
+#: The conductor makes runs longer until two rows of a second fit in (`nimc.node.length`).
+_SHORTEST_S = 2.0
+#: Largest share of a run's time that the chain may add.
+_MOST_SHARE = 0.01
+#: Samples that are stored with and without it, by turns.
+_STORED = 500
+_COMMAND = "python -m tests.bench chain"
+
+
+def run() -> list[BenchRow]:
+    """What storing takes with and without the chain, and what verifying takes."""
+    with tempfile.TemporaryDirectory() as folder:
+        with_s, without_s = _storing(Path(folder))
+        make(Path(folder) / "run")
+        opened_s = _seconds(lambda: Store(Path(folder) / "run", STREAM.name))
+        verified_s, peak_b = in_own_process("chain", folder)
+    added_s = (with_s - without_s) * _SIZE
+    most_s = _MOST_SHARE * _SIZE * _SHORTEST_S
+    name = f"what chain, digests and kept outputs add to {_SIZE:,} samples"
+    return [
+        below(name, added_s, "s", most_s, _COMMAND),
+        BenchRow("storing a sample with them", with_s * 1e3, "ms", "", None, _COMMAND),
+        BenchRow(f"opening a case of {_SIZE:,} samples", opened_s, "s", "", None, _COMMAND),
+        below(f"nimc verify, {_SIZE:,} samples", verified_s, "s", _MOST_S, _COMMAND),
+        BenchRow("its peak memory", peak_b / 2**20, "MiB", "", None, _COMMAND),
+    ]
+
+
+def _storing(folder: Path) -> tuple[float, float]:
+    """Seconds a sample: as a conductor stores it, and the same lines appended without a chain."""
+    found = [with_figures(each) for each in samples(STREAM, pairs=_STORED // 4)]
+    store, logs = Store(folder / "with", STREAM.name), folder / "with/logs/stream/0"
+    logs.mkdir(parents=True)
+    with_s = without_s = 0.0
+    for number, each in enumerate(found):
+        output = logs / f"{number}.out"
+        output.write_text(output_of(each))
+        with_s += _seconds(partial(store.append, each, rows_of(each), [output]))
+        without_s += _seconds(partial(_plainly, folder, rows_of(each), [each.as_dict()]))
+    return with_s / len(found), without_s / len(found)
+
+
+def _plainly(folder: Path, *files: list[dict[str, Any]]) -> None:
+    """Append records to a file each, on disk when this returns."""
+    for number, records in enumerate(files):
+        lines = (json.dumps(each, separators=(",", ":"), allow_nan=False) for each in records)
+        with (folder / f"plain-{number}.jsonl").open("ab", buffering=0) as file:
+            file.write("".join(f"{line}\n" for line in lines).encode())
+            os.fsync(file.fileno())
+
+
+def make(run_folder: Path) -> None:
+    """A run of about 10,000 samples with two counts and an output each."""
+    found = samples(STREAM, pairs=_PAIRS)
+    head = header(pairs_cap=_PAIRS, run=run_folder.name)
+    store_run(run_folder, found, asked_for(head, found))
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start_s = time.perf_counter()
+    work()
+    return time.perf_counter() - start_s
+
+
+def main() -> None:
+    """Verify the run in a folder, and print time and memory."""
+    found = []
+    took_s = _seconds(lambda: found.append(verify(Path(sys.argv[1]) / "run")))
+    assert found[0].is_sound
+    assert found[0].read_anew > _SIZE
+    print(json.dumps([took_s, peak_memory_b()]))
+
+
+if __name__ == "__main__":
+    main()

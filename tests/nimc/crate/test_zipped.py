@@ -1,0 +1,140 @@
+"""The zip of a crate: the same bytes for the same files, and nothing else is unpacked."""
+
+import io
+import random
+import stat
+import subprocess
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from nimc.base.errors import InputError
+from nimc.crate.zipped import MANIFEST, MOST_FILES, manifest, manifest_faults, unzipped, zipped
+
+FILES = {"b/c.txt": b"two\n", "a.json": b"{}", "b/stream@rate=25%.jsonl": b"1\n2\n", "é": b""}
+
+
+def listed(files: dict[str, bytes]) -> dict[str, bytes]:
+    return {**files, MANIFEST: manifest(files)}
+
+
+def test_its_bytes_depend_on_names_and_contents_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = zipped(FILES)
+    monkeypatch.setattr(time, "time", lambda: 2_000_000_000.0)
+    assert zipped(dict(reversed(FILES.items()))) == made
+    assert unzipped(made) == FILES
+
+
+def test_other_programs_read_zip_and_manifest(tmp_path: Path) -> None:
+    with zipfile.ZipFile(io.BytesIO(zipped(listed(FILES)))) as archive:
+        archive.extractall(tmp_path)
+    command = ["sha256sum", "--strict", "-c", MANIFEST]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.count(": OK\n") == len(FILES)
+    (tmp_path / "a.json").write_text("[]")
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 1
+
+
+def test_a_change_of_any_byte_is_found() -> None:
+    made = zipped(listed(FILES))
+    chance = random.Random(7)
+    for position in range(len(made)):
+        edited = bytearray(made)
+        edited[position] ^= chance.randrange(1, 256)
+        try:
+            found = manifest_faults(unzipped(bytes(edited)))
+        except InputError:
+            continue
+        assert found, position
+
+
+@pytest.mark.parametrize("extra", [b"\0", b"PK\5\6" + bytes(18)])
+def test_nothing_can_be_added_before_or_after(extra: bytes) -> None:
+    made = zipped(FILES)
+    for raw in (extra + made, made + extra):
+        with pytest.raises(InputError):
+            unzipped(raw)
+
+
+def other(name: str = "a", *, mode: int = stat.S_IFREG | 0o644, method: int = 0) -> bytes:
+    """A zip as other programs may make it."""
+    out = io.BytesIO()
+    entry = zipfile.ZipInfo(name)
+    entry.external_attr, entry.create_system, entry.compress_type = mode << 16, 3, method
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr(entry, b"0" * 100_000)
+    return out.getvalue()
+
+
+def twice() -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("a", b"1")
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("a", b"2")
+    return out.getvalue()
+
+
+def encrypted() -> bytes:
+    raw = bytearray(other())
+    for start, flags in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        raw[raw.index(start) + flags] |= 1
+    return bytes(raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (other("../a"), "plain names"),
+        (other("/etc/a"), "plain names"),
+        (other("a/../../b"), "plain names"),
+        (other("a\\b"), "plain names"),
+        (other("a\nb"), "plain names"),
+        (other("a/"), "plain names"),
+        (other("a" * 501), "plain names"),
+        (other(mode=stat.S_IFLNK | 0o777), "a link"),
+        (other(mode=stat.S_IFCHR | 0o666), "a device"),
+        (other(method=zipfile.ZIP_DEFLATED), "is compressed"),
+        (other(method=zipfile.ZIP_LZMA), "is compressed"),
+        (encrypted(), "is encrypted"),
+        (twice(), "is there twice"),
+        (other(), "headers were changed"),  # another date
+        (b"", "no zip"),
+        (b"PK\5\6", "no zip"),
+    ],
+)
+def test_what_pack_does_not_make_is_not_unpacked(raw: bytes, words: str) -> None:
+    if words == "headers were changed":
+        raw = raw.replace(b"\x00\x00\x21\x00", b"\x00\x00\x22\x00")
+    with pytest.raises(InputError, match=words):
+        unzipped(raw)
+
+
+def test_a_size_that_the_directory_only_claims_is_not_reserved() -> None:
+    raw = bytearray(zipped({"a": b"1"}))
+    at = raw.index(b"PK\1\2")
+    raw[at + 20 : at + 28] = b"\xf0\xff\xff\xff" * 2  # 4 GB
+    with pytest.raises(InputError):
+        unzipped(bytes(raw))
+
+
+@pytest.mark.parametrize("names", [["a", "a/b"], ["."], ["x/"], map(str, range(MOST_FILES + 1))])
+def test_names_that_no_crate_has_are_not_packed(names: list[str]) -> None:
+    with pytest.raises(InputError):
+        zipped(dict.fromkeys(names, b""))
+
+
+def test_the_manifest_lists_all_files_and_no_others() -> None:
+    sound = listed(FILES)
+    assert manifest_faults(sound) == []
+    assert manifest_faults(FILES) == [f"{MANIFEST}: is missing"]
+    for files in (
+        {**sound, "more": b""},
+        {name: sound[name] for name in sound if name != "a.json"},
+        {**sound, "a.json": b"[]"},
+        {**sound, MANIFEST: sound[MANIFEST].replace(b"\n", b"\r\n")},
+        {**sound, MANIFEST: b"".join(reversed(sound[MANIFEST].splitlines(keepends=True)))},
+    ):
+        assert manifest_faults(files)

@@ -1,0 +1,76 @@
+"""Runs of STREAM as the conductor stores them, with counts and outputs. Nothing was measured."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nimc.node.conductor import Store
+from nimc.records.chain import walk_run
+from nimc.records.run import Requirements, RunHeader, save_header
+from nimc.records.sample import Sample
+from tests.analysis.integrity.sound import ARMS, HEADER, made
+from tests.analysis.synthetic import RECORD, STREAM, asked_for
+
+#: Elements of an array, of 8 bytes each; triad reads two arrays and writes one.
+_ELEMENTS = 1_000_000
+_TRIAD_B = 24.0 * _ELEMENTS
+
+
+def with_figures(sample: Sample) -> Sample:
+    """The sample with all figures of an output of STREAM, about the same as before."""
+    assert sample.fom
+    average_s = _TRIAD_B / float(sample.fom)
+    extra = {
+        "best_b_s": 2.0 * 1e6 * 7000.5,
+        "average_s": average_s,
+        "minimum_s": average_s / 2,
+        "maximum_s": average_s * 2,
+        "array_b": 8.0 * _ELEMENTS,
+    }
+    return replace(sample, fom=_TRIAD_B / average_s, fom_extra=extra)
+
+
+def output_of(sample: Sample) -> str:
+    """What STREAM would have printed."""
+    of = sample.fom_extra
+    times = " ".join(repr(of[f"{name}_s"]) for name in ("average", "minimum", "maximum"))
+    return (
+        "This system uses 8 bytes per array element.\n"
+        f"Array size = {_ELEMENTS} (elements), Offset = 0 (elements)\n"
+        f"Triad:          {of['best_b_s'] / 1e6!r} {times}\n"
+        "Solution Validates: avg error less than 1.000000e-13 on all three arrays\n"
+    )
+
+
+def rows_of(sample: Sample) -> list[dict[str, Any]]:
+    """Two counts of a node."""
+    fixed = {"tool": "node", "rank": 0, "unit": "s", "state": "counted", "running_share": None}
+    return [
+        {"key": sample.key, "event": event, "value": 0.25, **fixed}
+        for event in ("irq-time", "softirq-time")
+    ]
+
+
+def store_run(run: Path, samples: Iterable[Sample], head: RunHeader) -> Path:
+    """Store a finished run; returns its folder."""
+    run.mkdir(parents=True)
+    save_header(run, head)
+    store = Store(run, STREAM.name)
+    for each in map(with_figures, samples):
+        logs = run / "logs" / each.case / str(each.block)
+        logs.mkdir(parents=True, exist_ok=True)
+        output = logs / f"{each.pair}-{each.arm}-{each.attempt}.out"
+        output.write_text(output_of(each))
+        store.append(each, rows_of(each), [output])
+    (run / "provenance" / f"{each.provenance}.json").write_text(RECORD)
+    save_header(run, replace(head, head=walk_run(run).head))
+    return run
+
+
+def stored_run(folder: Path) -> Path:
+    """A sound run of 26 samples."""
+    samples = made(STREAM)
+    asked = Requirements({STREAM.name: ARMS}, min_share=0.5, retries=2)
+    head = asked_for(replace(HEADER, asked=asked), samples)
+    return store_run(folder / HEADER.run, samples, head)

@@ -1,0 +1,72 @@
+"""Outputs that a run keeps, and what is not read in their place."""
+
+import gzip
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from nimc.records import logs
+from nimc.records.logs import KeptLogs
+
+NAME = "logs/stream/0/0-on-0.out"
+
+
+def output(run: Path, text: bytes, name: str = NAME) -> Path:
+    path = run / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text)
+    return path
+
+
+@pytest.mark.parametrize("needed", [True, False])
+def test_an_output_is_kept_compressed_without_a_time(tmp_path: Path, needed: bool) -> None:
+    path = output(tmp_path, b"Triad 1\n")
+    # By sha256sum.
+    sha256 = "0220139c7ab8c18a82b5dbcaaf41900b59cb20185b33e5588e54450430d2c59f"
+    assert KeptLogs(tmp_path).keep(path, needed=needed) == (NAME, sha256)
+    assert not path.exists()
+    kept = (tmp_path / f"{NAME}.gz").read_bytes()
+    assert kept[4:8] == bytes(4)  # the time, RFC 1952
+    assert gzip.decompress(kept) == b"Triad 1\n"
+    assert logs.read(tmp_path, NAME) == b"Triad 1\n"
+
+
+def test_a_large_output_is_not_kept_unless_it_is_needed(tmp_path: Path) -> None:
+    text = b"x" * (logs.LOG_B + 1)
+    for needed in (False, True):
+        path = output(tmp_path, text)
+        named = KeptLogs(tmp_path).keep(path, needed=needed)
+        assert named == (NAME, hashlib.sha256(text).hexdigest())
+        assert path.exists() == needed
+        assert not (tmp_path / f"{NAME}.gz").exists()
+        with pytest.raises(FileNotFoundError):
+            logs.read(tmp_path, NAME)
+
+
+def test_all_outputs_together_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"logs/{case}/0/0-on-{attempt}.out" for case in "ab" for attempt in range(2)]
+    room_b = 3 * len(gzip.compress(b"Triad\n", mtime=0))
+    monkeypatch.setattr(logs, "RUN_B", room_b)
+    for case in "ab":  # a block each
+        kept = KeptLogs(tmp_path)
+        for name in (each for each in names if f"/{case}/" in each):
+            kept.keep(output(tmp_path, b"Triad\n", name), needed=False)
+    assert [(tmp_path / f"{name}.gz").exists() for name in names] == [True, True, True, False]
+
+
+def test_what_no_run_keeps_is_not_read(tmp_path: Path) -> None:
+    path = output(tmp_path, b"", f"{NAME}.gz")
+    for text in (b"x", gzip.compress(b"x" * 99)[:-9], gzip.compress(bytes(logs.LOG_B + 1))):
+        path.write_bytes(text)
+        with pytest.raises(ValueError, match=r"cannot be uncompressed|is larger than"):
+            logs.read(tmp_path, NAME)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(ValueError, match="not a regular file"):
+        logs.read(tmp_path, NAME)
+    path.unlink()
+    path.symlink_to(output(tmp_path, b"x", "elsewhere"))
+    with pytest.raises(ValueError, match="cannot be read"):
+        logs.read(tmp_path, NAME)

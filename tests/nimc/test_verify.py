@@ -1,0 +1,272 @@
+"""`nimc verify`: what was changed in a stored run, and what of it is found."""
+
+import gzip
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nimc.records import logs
+from nimc.run.verify import verify
+from tests.analysis.integrity.sound import edit_header, edit_samples
+from tests.analysis.synthetic import PROVENANCE, rechain
+from tests.captures import RUN_QUICK
+from tests.nimc.conftest import Command
+from tests.nimc.stored import stored_run
+
+SAMPLES = "samples/stream.jsonl"
+COUNTERS = "counters/stream.jsonl"
+Edit = Callable[[Path], None]
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stored_run(tmp_path_factory.mktemp("stored"))
+
+
+@pytest.fixture
+def run(sound: Path, tmp_path: Path) -> Path:
+    """A copy to be changed."""
+    return Path(shutil.copytree(sound, tmp_path / sound.name))
+
+
+def found(run: Path) -> list[tuple[str, str]]:
+    return [(each.kind, each.text) for each in verify(run).findings]
+
+
+def a_log(run: Path) -> Path:
+    return run / "logs/stream/0/3-on-0.out.gz"
+
+
+def test_a_run_that_nobody_touched_is_sound(sound: Path, command: Command) -> None:
+    document = command.json("verify", sound)
+    (of,) = document["runs"]
+    # A warm-up, six pairs of four runs, and one that was repeated: STREAM was read in each.
+    assert (of["sound"], of["findings"]) == (True, [])
+    assert (of["samples"], of["read_anew"]) == (26, 26)
+    assert of["head"] == json.loads((sound / "run.json").read_text())["head"]
+    assert of["head"] in command("verify", sound)
+
+
+# Edits by somebody who does not know the chain: the bytes are not those that were written.
+
+
+def text_edit(name: str, old: str, new: str) -> Edit:
+    def edit(run: Path) -> None:
+        text = (run / name).read_text()
+        assert old in text
+        (run / name).write_text(text.replace(old, new, 1))
+
+    return edit
+
+
+def without_line(name: str, number: int) -> Edit:
+    def edit(run: Path) -> None:
+        lines = (run / name).read_text().splitlines(keepends=True)
+        del lines[number]
+        (run / name).write_text("".join(lines))
+
+    return edit
+
+
+def another_output(run: Path) -> None:
+    text = gzip.decompress(a_log(run).read_bytes())
+    a_log(run).write_bytes(gzip.compress(text.replace(b"Triad:", b"Triad: "), mtime=0))
+
+
+def too_long_output(run: Path) -> None:
+    a_log(run).write_bytes(gzip.compress(b"x" * (logs.LOG_B + 1)))
+
+
+def link_of_output(run: Path) -> None:
+    path = a_log(run)
+    path.symlink_to(path.rename(path.with_name("other.gz")))
+
+
+def pipe_of_output(run: Path) -> None:
+    path = a_log(run)
+    path.unlink()
+    os.mkfifo(path)
+
+
+#: What was done -> the file that is named.
+BROKEN: dict[str, tuple[Edit, str]] = {
+    "a digit of a figure": (text_edit(SAMPLES, '"elapsed_s":', '"elapsed_s":1'), SAMPLES),
+    "a note": (text_edit(SAMPLES, '"synthetic"', '"synthetik"'), SAMPLES),
+    "a sample removed": (without_line(SAMPLES, 7), SAMPLES),
+    "the last sample removed": (without_line(SAMPLES, -1), "run.json: head"),
+    "the warm-up removed": (without_line(SAMPLES, 0), SAMPLES),
+    "a count": (text_edit(COUNTERS, "0.25", "0.35"), "counters_sha256"),
+    "a count removed": (without_line(COUNTERS, 3), "counters_sha256"),
+    "all counts removed": (lambda run: (run / COUNTERS).unlink(), "counters_sha256"),
+    "a key that comes later": (text_edit(COUNTERS, '{"key"', '{"x":0,"key"'), COUNTERS),
+    "an output": (another_output, "3-on-0.out: SHA-256"),
+    "an output that is no gzip": (lambda run: a_log(run).write_bytes(b"x"), "3-on-0.out: "),
+    "an output without end": (too_long_output, "3-on-0.out: "),
+    "a link in place of an output": (link_of_output, "3-on-0.out: "),
+    "a pipe in place of an output": (pipe_of_output, "3-on-0.out: "),
+    "the header": (text_edit("run.json", '"margin": 0.02', '"margin": 0.03'), SAMPLES),
+    "the head": (text_edit("run.json", '"head": "', '"head": "0'), "run.json"),
+    "no head": (text_edit("run.json", '"head"', '"heat"'), "run.json: head: None"),
+    "provenance": (
+        lambda run: (run / f"provenance/{PROVENANCE}.json").write_text('{"synthetic": 1}'),
+        f"{PROVENANCE}.json: SHA-256",
+    ),
+}
+
+
+@pytest.mark.parametrize("edit", BROKEN)
+def test_what_was_changed_is_broken(run: Path, command: Command, edit: str) -> None:
+    change, named = BROKEN[edit]
+    change(run)
+    lines = command("verify", run, code=2).splitlines()
+    assert any(line.startswith("broken: ") and named in line for line in lines), lines
+
+
+def test_every_byte_of_the_samples_counts(run: Path) -> None:
+    text = (run / SAMPLES).read_bytes()
+    rng = random.Random(30)
+    for at in rng.sample(range(len(text)), 40):
+        (run / SAMPLES).write_bytes(text[:at] + bytes([text[at] ^ 1]) + text[at + 1 :])
+        assert not verify(run).is_sound
+
+
+# Edits by somebody who makes the chain anew: other records deny them.
+
+
+def figure(**changes: Any) -> Edit:
+    """Other values of the first pair's `on`."""
+
+    def edit(records: list[dict[str, Any]]) -> None:
+        record = next(each for each in records if (each["arm"], each["pair"]) == ("on", 0))
+        record.update(changes)
+
+    return lambda run: edit_samples(run, "stream", edit)
+
+
+def every(name: str, change: Callable[[Any], Any]) -> Edit:
+    """Another value in all samples."""
+
+    def edit(records: list[dict[str, Any]]) -> None:
+        for each in records:
+            each[name] = change(each[name])
+
+    return lambda run: edit_samples(run, "stream", edit)
+
+
+def not_read(records: list[dict[str, Any]]) -> None:
+    record = next(each for each in records if each["reason"])
+    record.update(outcome="no_fom", reason="the output has no line of triad", fom=None)
+
+
+CONTRADICTED: dict[str, tuple[Edit, str]] = {
+    "a figure of merit": (figure(fom=9.9e9), ": fom: 9900000000.0 found"),
+    "all figures scaled alike": (every("fom", lambda fom: fom * 1.1), ": fom: "),
+    "a figure beside it": (figure(fom_extra={"average_s": 1.0}), ": fom_extra."),
+    "the unit": (every("fom_unit", lambda _: "1/s"), ": fom_unit: 1/s found; allowed: B/s"),
+    "the direction": (every("fom_better", lambda _: "lower"), ": fom_better: lower found"),
+    "another run's log": (
+        figure(logs={"logs/stream/0/1-on-0.out": "0" * 64}),
+        "logs: 'logs/stream/0/1-on-0.out' found",
+    ),
+    "a log elsewhere": (figure(logs={"../../x": "0" * 64}), "logs: '../../x' found"),
+    "a figure that was not found": (
+        lambda run: edit_samples(run, "stream", not_read),
+        ": fom: none found",
+    ),
+    "positions": (every("position", lambda _: 0), ": position: 0 found"),
+}
+
+
+@pytest.mark.parametrize("edit", CONTRADICTED)
+def test_what_other_records_deny_is_contradicted(run: Path, command: Command, edit: str) -> None:
+    change, named = CONTRADICTED[edit]
+    change(run)
+    lines = command("verify", run, code=2).splitlines()
+    assert any(line.startswith("contradicted: ") and named in line for line in lines), lines
+    assert not any(line.startswith("broken: ") for line in lines)
+
+
+@pytest.mark.parametrize("edit", [figure(counters_sha256=None), figure(counters_sha256="0" * 64)])
+def test_counters_are_those_that_their_sample_names(run: Path, edit: Edit) -> None:
+    edit(run)
+    ((kind, text),) = found(run)
+    assert (kind, "counters_sha256" in text) == ("broken", True)
+
+
+# What nothing tells.
+
+
+def test_logs_that_are_not_kept_leave_figures_unproven(run: Path, command: Command) -> None:
+    shutil.rmtree(run / "logs")
+    document = command.json("verify", run)
+    (of,) = document["runs"]
+    ((kind, text),) = [each.values() for each in of["findings"]]
+    assert (kind, of["read_anew"], of["sound"]) == ("unproven", 0, True)
+    assert "26 figures" in text
+
+
+def test_counts_without_a_sample_and_a_torn_line_are_no_fault(run: Path) -> None:
+    """The conductor was killed between the two, in another block."""
+    with (run / COUNTERS).open("a") as file:
+        file.write('{"key":"stream/1/0/off/0","tool":"node"}\n{"key":"stre')
+    with (run / SAMPLES).open("a") as file:
+        file.write('{"key":"stream/1/0/o')
+    assert found(run) == []
+
+
+def test_a_run_of_an_earlier_version_is_unproven(command: Command) -> None:
+    lines = command("verify", RUN_QUICK).splitlines()
+    assert lines[0].endswith("head none")
+    assert [line.partition(":")[0] for line in lines[1:]] == ["unproven"]
+
+
+def as_earlier_version(run: Path) -> None:
+    edit_samples(run, "stream", lambda records: [{**each, "schema": 3} for each in records])
+    edit_header(run, lambda header: header.update(schema=3, head=None))
+
+
+def made_anew(run: Path) -> None:
+    """Another campaign's text, and a chain made anew by somebody who knows how."""
+    edit_header(run, lambda header: header.update(campaign_text="# better\n"))
+
+
+@pytest.mark.parametrize("edit", [as_earlier_version, made_anew])
+def test_only_a_head_kept_elsewhere_tells_of_a_folder_made_anew(
+    run: Path, command: Command, edit: Edit
+) -> None:
+    kept = verify(run).head
+    assert kept
+    command("verify", run, "--head", kept)
+    edit(run)
+    command("verify", run)
+    assert "broken: " in command("verify", run, "--head", kept, code=2)
+
+
+def test_another_header_with_the_same_chain_is_broken(run: Path) -> None:
+    (run / "run.json").write_text(
+        (run / "run.json").read_text().replace('"commit": null', '"commit": "0"')
+    )
+    assert not verify(run).is_sound
+    assert verify(rechain(run)).is_sound
+
+
+def test_what_is_no_run_is_one_line(tmp_path: Path, run: Path, command: Command) -> None:
+    command("verify", tmp_path, code=2)
+    assert len(command.err.splitlines()) == 1
+    command("verify", run, run, "--head", "0", code=2)
+    other = Path(shutil.copytree(run, tmp_path / "other"))
+    command("verify", run, other, "--head", "0", code=2)
+    assert "--head" in command.err
+
+
+def test_a_run_that_cannot_be_read_is_broken(run: Path, command: Command) -> None:
+    (run / SAMPLES).write_text('{"key": 3}\n')
+    (of,) = command.json("verify", run, code=2)["runs"]
+    assert (of["head"], of["samples"]) == (None, 0)
+    assert of["findings"][0]["text"].startswith(f"{run}/{SAMPLES}:1: ")
