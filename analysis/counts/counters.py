@@ -1,42 +1,19 @@
-"""Reads counts of tools and nodes (`RUN/counters/CASE.jsonl`), and sums them up by treatment.
-
-One JSON object per line: `key` (the sample's), `tool`, and the fields of `counter_row.CounterRow`.
-"""
+"""Counts of tools and nodes (`analysis.samples.counts`), summed up by treatment."""
 
 from __future__ import annotations
 
-import io
-import json
 from pathlib import Path
-from typing import get_args
 
 import polars as pl
 
 from analysis.counts.roles import COUNTS, ROLES, SHARES
+from analysis.samples.counts import FIELDS, STATES, read_counts
 from analysis.samples.pairs import level
-from nimc.base.errors import InputError
-from nimc.base.json_limits import LONGEST_B, may_have_deep_line, refuse_deep, refuse_long
 from nimc.records.arms import name_of, parts_of
-from nimc.records.counter_row import NODE, State, event_parts
-from nimc.records.sample_rules import refuse_broken
+from nimc.records.counter_row import NODE, event_parts
 
 _NAME = pl.Categorical()
-_FIELDS: dict[str, pl.DataType] = {
-    "key": pl.String(),
-    "tool": pl.String(),
-    "rank": pl.Int32(),
-    "event": pl.String(),
-    "value": pl.Float64(),
-    "unit": pl.String(),
-    "state": pl.String(),
-    "running_share": pl.Float64(),
-}
-_OPTIONAL = ("value", "running_share")
 _NAMES = ("tool", "event", "unit", "state")
-#: States in which a count has a value.
-_VALUED = ("counted", "multiplexed")
-#: From best to worst.
-_STATES = get_args(State)
 #: Units of shares and frequencies, which do not add up over ranks.
 _AVERAGED = ("1", "Hz")
 _COUNT = ["key", "tool", "rank", "event"]
@@ -45,22 +22,23 @@ _SAMPLE = ["key", "case", "arm", "factors", "block", "pair", "status"]
 
 
 def read_counters(run: Path, samples: pl.DataFrame) -> pl.DataFrame:
+    """Those of the run in folder `run`: `counters_of` of `counts.read_counts`."""
+    return counters_of(read_counts(run), samples)
+
+
+def counters_of(counts: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     """One row per rank and event of each run in which a tool counted, or the nodes' agents did.
 
     `samples` are those of `pairs.judged`. Columns: key, case, arm, factors, block, pair, status (of
     the sample), tool, rank, event, value (SI, null if nothing was counted), unit, state,
     running_share; in the order of the files. Counts without a sample (the conductor was killed
-    between the two) are ignored; of a run that was counted twice, the last counts are used. A last
-    line that was cut off is ignored. Raises InputError, naming file and line, for any other line
-    that is not a count.
+    between the two) are ignored; of a run that was counted twice, the last counts are used.
     """
-    frames = [_read(path) for path in sorted((run / "counters").glob("*.jsonl"))]
-    counts = pl.concat([pl.DataFrame(schema=_FIELDS), *frames])
     last = counts.unique(_COUNT, keep="last", maintain_order=True)
     return (
         last.join(samples.select(_SAMPLE), on="key", how="inner", maintain_order="left")
         .with_columns(pl.col(*_NAMES).cast(_NAME))
-        .select(*_SAMPLE, *(name for name in _FIELDS if name != "key"))
+        .select(*_SAMPLE, *(name for name in FIELDS if name != "key"))
     )
 
 
@@ -74,7 +52,7 @@ def medians(counters: pl.DataFrame) -> pl.DataFrame:
     `running_share` (the least). The value is null if no run has a complete sum.
     """
     treatment = ["case", "arm", "tool", "event"]
-    values, state = pl.col("value"), pl.col("state").cast(pl.Enum(_STATES))
+    values, state = pl.col("value"), pl.col("state").cast(pl.Enum(STATES))
     runs = (
         counters.filter(pl.col("status") == "counts")
         .group_by(*treatment, "key", maintain_order=True)
@@ -104,51 +82,6 @@ def medians(counters: pl.DataFrame) -> pl.DataFrame:
             "running_share",
         )
     )  # fmt: skip
-
-
-def _read(path: Path) -> pl.DataFrame:
-    text = path.read_bytes()
-    whole = text[: text.rfind(b"\n") + 1]
-    deep = may_have_deep_line(whole)
-    if deep or len(whole) > LONGEST_B:
-        for number, line in enumerate(whole.split(b"\n"), 1):
-            refuse_long(line, f"{path}:{number}")
-            if deep:
-                refuse_deep(line, f"{path}:{number}")
-    try:
-        frame = pl.read_ndjson(io.BytesIO(whole), schema=_FIELDS) if whole else None
-    except pl.exceptions.PolarsError as error:
-        _raise_first_fault(path, whole)
-        raise InputError(f"{path}: {error}") from error
-    if frame is None:
-        return pl.DataFrame(schema=_FIELDS)
-    if frame.height != whole.count(b"\n"):
-        _raise_first_fault(path, whole)
-    _check(path, frame)
-    return frame
-
-
-def _raise_first_fault(path: Path, text: bytes) -> None:
-    """Raises InputError for the first line that is not an object."""
-    for number, line in enumerate(text.splitlines(), 1):
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise InputError(f"{path}:{number}: {error}") from error
-        if not isinstance(record, dict):
-            raise InputError(f"{path}:{number}: allowed: an object with {', '.join(_FIELDS)}")
-
-
-def _check(path: Path, frame: pl.DataFrame) -> None:
-    """Raises InputError for the first row that breaks a rule of the record."""
-    valued = pl.col("state").is_in(_VALUED)
-    either = " or ".join(_VALUED) + ", and none elsewhere"
-    rules = [
-        *((name, pl.col(name).is_null(), "a value") for name in _FIELDS if name not in _OPTIONAL),
-        ("state", ~pl.col("state").is_in(_STATES), f"one of {', '.join(_STATES)}"),
-        ("value", pl.col("value").is_null() == valued, f"a number where 'state' is {either}"),
-    ]
-    refuse_broken(frame, rules, path)
 
 
 # Counts of tools as values of roles: one row per run, rank and role.

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from analysis.counts.counters import read_counters
+from analysis.counts.counters import counters_of
 from analysis.effects.carry_over import OrderEffect, order_effects, with_notes
 from analysis.effects.caveats import emulated
 from analysis.effects.contrasts import Contrast, contrasts
@@ -18,8 +18,10 @@ from analysis.effects.estimate import Result, StoppingRule, results_of
 from analysis.effects.facts import note_provenance_changes
 from analysis.effects.reference import compare_with_references
 from analysis.samples.columns import read_run
-from analysis.samples.integrity import Integrity, check_run, read_provenance, refuse_faults
+from analysis.samples.counts import read_counts
+from analysis.samples.integrity import Integrity, check_run, refuse_faults
 from analysis.samples.pairs import judged, pair_table
+from analysis.samples.provenance import read_provenance
 from analysis.statistics.interval import flat
 from nimc.base.errors import InputError
 from nimc.base.json_limits import read_json
@@ -68,7 +70,7 @@ class RunData:
     contrasts: list[Contrast]
     #: Effects of the place in the pair and of the run before.
     order: list[OrderEffect]
-    #: What tools and nodes counted in each run (`analysis.counts.counters.read_counters`).
+    #: What tools and nodes counted in each run (`analysis.counts.counters.counters_of`).
     counters: pl.DataFrame
     #: Blocks that ended early.
     unfinished_blocks: list[UnfinishedBlock]
@@ -133,8 +135,9 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
     """
     header = load_header(path)
     read = read_run(path)
+    counts = read_counts(path)
     provenance = read_provenance(path)
-    integrity = check_run(path, header, read, provenance)
+    integrity = check_run(path, header, read, provenance, counts)
     if not force:
         refuse_faults(integrity)
     samples = judged(read.frame)
@@ -149,7 +152,7 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
         results=with_notes(note_provenance_changes(rows, samples, provenance.records), order),
         order=order,
         contrasts=contrasts(samples, rows),
-        counters=read_counters(path, samples),
+        counters=counters_of(counts, samples),
         unfinished_blocks=unfinished_blocks(path),
         torn=read.torn,
         provenance=provenance.records,

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, is_dataclass
 from functools import cache
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -118,6 +118,9 @@ class Samples:
     torn: list[str]
     #: Each file and the number of its rows.
     files: dict[Path, int]
+    #: One row per writer: `row`, the index of its sample in `frame`, and the fields of
+    #: `WriterRecord` that are no mappings.
+    writers: pl.DataFrame
 
 
 @dataclass(frozen=True)
@@ -141,17 +144,22 @@ def read_samples(paths: Iterable[Path]) -> Samples:
     """The samples in the files `paths` (JSON lines), as `read_run`."""
     torn: list[str] = []
     pieces = _pieces(paths, torn)
-    frames = [_columns(_Piece(Path(), 1, 0, b""))]
+    parts = [_columns(_Piece(Path(), 1, 0, b""))]
     files: dict[Path, int] = {}
     workers = os.cpu_count() or 1
     with ThreadPoolExecutor(workers) as pool:
         while batch := list(islice(pieces, workers)):
-            frames += pool.map(_columns, batch)
+            parts += pool.map(_columns, batch)
             for piece in batch:
                 files[piece.path] = files.get(piece.path, 0) + piece.lines
-    frame = pl.concat(frames)
+    frame = pl.concat(part for part, _ in parts)
     _refuse_duplicates(frame)
-    return Samples(frame, torn, files)
+    firsts = accumulate((part.height for part, _ in parts), initial=0)
+    writers = pl.concat(
+        each.with_columns(pl.col("row") + first)
+        for (_, each), first in zip(parts, firsts, strict=False)
+    )
+    return Samples(frame, torn, files, writers)
 
 
 def _pieces(paths: Iterable[Path], torn: list[str]) -> Iterator[_Piece]:
@@ -181,15 +189,15 @@ def _is_object(text: bytes) -> bool:
         return False
 
 
-def _columns(piece: _Piece) -> pl.DataFrame:
-    """The rows of the piece's lines."""
+def _columns(piece: _Piece) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows of the piece's lines, and those of their writers."""
     if may_have_deep_line(piece.text):
         for number, line in enumerate(piece.text.split(b"\n")[:-1], piece.first_line):
             refuse_deep(line, f"{piece.path}:{number}")
     schema = _AS_TEXT | _NESTED if b"\\" in piece.text else _AS_TEXT
     try:
         raw = pl.read_ndjson(io.BytesIO(piece.text), schema=schema)
-        frame = _flatten(raw)
+        frame, writers = _flatten(raw)
     except pl.exceptions.PolarsError as error:
         raise_first_fault(piece.text, piece.path, piece.first_line)
         first, *_ = str(error).splitlines()
@@ -197,17 +205,17 @@ def _columns(piece: _Piece) -> pl.DataFrame:
     if raw.height != piece.lines:
         raise_first_fault(piece.text, piece.path, piece.first_line)
     check(frame, piece.path, piece.first_line)
-    return with_shared_nulls(frame.drop("incomplete"))
+    return with_shared_nulls(frame.drop("incomplete")), with_shared_nulls(writers)
 
 
-def _flatten(raw: pl.DataFrame) -> pl.DataFrame:
-    """One row per sample, with a column for each figure of what is nested in it."""
+def _flatten(raw: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """One row per sample, with a column for each figure of what is nested in it; its writers."""
     columns = raw.with_columns(
         pl.col(name).str.json_decode(type_)
         for name, type_ in _NESTED.items()
         if raw.schema[name] == _TEXT
     ).with_row_index("row")
-    writers = _of_writers(_each(columns, "writers"))
+    each = _each(columns, "writers")
     nodes = _of_nodes(_each(columns, "conditions"))
     timetable = pl.col("timetable").struct
     flat = columns.drop("writers", "conditions").with_columns(
@@ -218,14 +226,15 @@ def _flatten(raw: pl.DataFrame) -> pl.DataFrame:
         timetable=timetable.field("writers"),
         **{name: timetable.field(name) for name in _SHARES},
     )
-    for part in (writers, nodes):
+    for part in (_of_writers(each), nodes):
         flat = flat.join(part, on="row", how="left", maintain_order="left")
-    return flat.drop("row").with_columns(
+    flat = flat.drop("row").with_columns(
         pl.col(*_WRITER_NAMES).fill_null(""),
         pl.col("writers").fill_null(0),
         pl.col("writer_figures").fill_null(value=True),
         pl.col("same_host", "incomplete").fill_null(value=False),
     )
+    return flat, each
 
 
 def _each(columns: pl.DataFrame, name: str) -> pl.DataFrame:

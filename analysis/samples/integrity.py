@@ -2,105 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
-from pydantic import TypeAdapter
 
+from analysis.samples.asked import judge_asked
 from analysis.samples.columns import MOST, Samples, read_run
+from analysis.samples.contradictions import judge_contradictions
+from analysis.samples.counts import read_counts
+from analysis.samples.faults import Faults, Rows, Rule
+from analysis.samples.order import Treatments, judge_drawn, overlapping_blocks, rules_of_order
 from analysis.samples.proof import UNPROVEN, proof_of
+from analysis.samples.provenance import Provenance, judge_provenance, read_provenance
 from nimc.base.errors import InputError
 from nimc.base.groups import grouped
-from nimc.base.json_limits import parsed, read_text, validated
 from nimc.base.units import plural
 from nimc.records.arms import arm_of
-from nimc.records.order import pair_order
-from nimc.records.run import NumaFacts, RunHeader, load_header
-
-# Faults of a run: one line each, which names file, line and field.
-
-
-#: Case -> names of its treatments.
-Treatments = Mapping[str, Sequence[str]]
-
-#: Most faults that are listed; the rest are counted.
-LISTED = 20
-
-
-class Faults:
-    """The first lines, and how many there are in all."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.count = 0
-
-    def add(self, line: str, count: int = 1) -> None:
-        """Add a fault, or one that stands for `count`."""
-        self.count += count
-        if len(self.lines) < LISTED:
-            self.lines.append(line)
-
-    def listed(self) -> list[str]:
-        """The lines, and how many more there are."""
-        more = self.count - len(self.lines)
-        return [*self.lines, f"and {more:,} more"] if more else list(self.lines)
-
-
-class Rule(NamedTuple):
-    """What no sample may be: an expression that is true of a faulty row, and what is required."""
-
-    field: str
-    broken: pl.Expr
-    required: str
-
-
-class Rows:
-    """The samples of a run with the places that they were read from."""
-
-    def __init__(self, frame: pl.DataFrame, files: Mapping[Path, int]) -> None:
-        """`files`: each file with the number of its rows, in their order (`columns.Samples`)."""
-        self.frame = frame
-        self._paths = list(files)
-        self._firsts = list(accumulate(files.values(), initial=0))
-
-    def at(self, row: int) -> str:
-        """File and line of a row."""
-        file = bisect_right(self._firsts, row, hi=len(self._paths)) - 1
-        return f"{self._paths[file]}:{row - self._firsts[file] + 1}"
-
-    def add(self, faults: Faults, row: int, name: str, value: str, allowed: str) -> None:
-        """Add the fault of a row: the value found of a field, and what is allowed."""
-        faults.add(f"{self.at(row)}: {name}: {value} found; allowed: {allowed}")
-
-    def parts(self) -> list[tuple[Path, pl.DataFrame]]:
-        """Each file with its rows."""
-        firsts = zip(self._paths, self._firsts, strict=False)
-        ends = self._firsts[1:]
-        return [
-            (path, self.frame[first:end]) for (path, first), end in zip(firsts, ends, strict=True)
-        ]
-
-    def judge(self, rules: list[Rule], faults: Faults) -> None:
-        """Add a fault for every row that breaks a rule; unknown (null) breaks none."""
-        broken = self.frame.lazy().select(
-            rule.broken.fill_null(value=False).arg_true().implode().alias(str(number))
-            for number, rule in enumerate(rules)
-        )
-        for rule, found in zip(rules, broken.collect().row(0), strict=True):
-            for row in found[:LISTED]:
-                value = self.frame[rule.field][row]
-                self.add(faults, row, rule.field, repr(value), rule.required)
-            if len(found) > LISTED:
-                faults.add("", len(found) - LISTED)
-
+from nimc.records.run import RunHeader, load_header
 
 # Rules for cases and treatments: those that the campaign asked, each always made in one way.
 
@@ -386,188 +308,6 @@ def _of_writers(header: RunHeader) -> list[Rule]:
     ]
 
 
-# Rules for the order of samples: every run of a block follows from the one before it.
-#
-# A block makes its warm-ups (pairs -1, -2, ...), then its pairs. The runs of a pair have positions
-# 0, 1, ..., and a run that is not accepted is repeated. So a sample that was deleted, doubled or
-# moved shows as a step that no conductor makes.
-
-
-#: By how much a run may seem to overlap the one before it in its block, seconds, and as a share of
-#: that one: its start is read from a clock that may be adjusted, its length is not.
-_OVERLAP_S, _OVERLAP_SHARE = 0.1, 1e-3
-#: The same for two blocks, whose times may be read on two nodes, seconds.
-_BLOCKS_S = 1.0
-#: What is the same in all runs of a block.
-_OF_A_BLOCK = ("nodes", "origin_nodes", "provenance", "seed")
-
-
-def rules_of_order(header: RunHeader) -> list[Rule]:
-    """The rules for each row and the one before it in its file, as `fields.rules`.
-
-    They take the column `runs`, the number of treatments of the case.
-    """
-
-    def before(name: str) -> pl.Expr:
-        return pl.col(name).shift(1)
-
-    def same(name: str) -> pl.Expr:
-        return pl.col(name) == before(name)
-
-    block, pair, position, attempt = map(pl.col, ("block", "pair", "position", "attempt"))
-    first = ~same("case").fill_null(value=False)
-    begins = first | ~same("block")
-    within = ~begins
-    again = within & same("pair") & same("arm")
-    next_ = within & ~again
-    next_pair = next_ & ~same("pair")
-    kept = before("outcome") == "kept"
-    tries = header.asked.retries
-    # What a check of others reads after the block is not repeated.
-    left = ~kept & (before("outcome") != "no_fom")
-    follows = pair == pl.when(before("pair") >= 0).then(before("pair") + 1).when(pair < 0).then(
-        before("pair") - 1
-    ).otherwise(0)
-    end_s = before("start_s") + before("elapsed_s") * (1 - _OVERLAP_SHARE) - _OVERLAP_S
-    found = [
-        Rule("block", ~first & (block < before("block")), "in the order of the file"),
-        Rule("pair", begins & ~pair.is_in([0, -1]), "0, or -1 for a warm-up, in the first run"),
-        Rule("pair", next_pair & ~follows, "that of the run before it, or the next one"),
-        Rule(
-            "position",
-            pl.when(begins | next_pair)
-            .then(position != 0)
-            .otherwise(position != before("position") + next_.cast(pl.Int32)),
-            "the next one of the pair's 0, 1, ... (the same in a repetition)",
-        ),
-        Rule(
-            "position",
-            next_pair & (before("pair") >= 0) & (before("position") + 1 < pl.col("runs")),
-            "preceded by a run of every treatment of the pair before",
-        ),
-        Rule(
-            "attempt",
-            pl.when(again).then(attempt != before("attempt") + 1).otherwise(attempt != 0),
-            "the next one of the run's 0, 1, ...",
-        ),
-        Rule("attempt", again & kept, "absent: the run was accepted before"),
-        Rule("attempt", attempt > tries, f"at most {tries}, the campaign's 'retries'"),
-        Rule(
-            "attempt",
-            next_ & left & (before("attempt") < tries),
-            "preceded by a repetition of the run before, which was not accepted",
-        ),
-        Rule("start_s", within & (pl.col("start_s") < end_s), "after the end of the run before"),
-        *(
-            Rule(name, within & ~same(name), "the same in all runs of a block")
-            for name in _OF_A_BLOCK
-        ),
-    ]
-    if header.seed is not None:
-        seed = str(header.seed)
-        found.append(Rule("seed", pl.col("seed").cast(pl.String) != seed, f"the run's, {seed}"))
-    return found
-
-
-def judge_drawn(rows: Rows, header: RunHeader, of_case: Treatments, faults: Faults) -> None:
-    """Add a fault for every first attempt that is not at the position which the seed gives it."""
-    if header.seed is None:
-        return
-    baselines = dict[str, dict[str, str | None]]()
-    columns = ("case", "block", "pair", "arm", "position", "baseline")
-    runs = rows.frame.lazy().with_row_index("row").filter(pl.col("pair") >= 0, attempt=0)
-    found = runs.select("row", *columns).collect()
-    for case, arm, baseline in found.select("case", "arm", "baseline").unique().iter_rows():
-        baselines.setdefault(case, {})[arm] = baseline
-    planned = {
-        case: {name: baselines[case].get(name) for name in names if name in baselines[case]}
-        for case, names in of_case.items()
-        if case in baselines
-    }
-    # Of schema 2, every block began an order of its own (`nimc.records.order`).
-    continued = header.schema > 2
-    last, order, made = None, list[str](), Counter[str]()
-    for row, case, block, pair, arm, position, _ in found.iter_rows():
-        if (case, block, pair) != last:
-            last = case, block, pair
-            number, begun = (made[case], 0) if continued else (pair, block)
-            made[case] += 1
-            order = pair_order(planned[case], header.seed, case, number, begun)
-        if arm not in order[position : position + 1]:
-            at = order.index(arm) if arm in order else "none"
-            allowed = f"{at}: the order that follows from the run's seed"
-            rows.add(faults, row, "position", str(position), allowed)
-
-
-def overlapping_blocks(rows: Rows, faults: Faults) -> None:
-    """A fault for every block that begins before another one on its first node has ended."""
-    spans = (
-        rows.frame.lazy()
-        .with_row_index("row")
-        .group_by("case", "block")
-        .agg(
-            pl.col("row").min(),
-            pl.col("start_s").min(),
-            pl.col("nodes").first(),
-            end_s=(pl.col("start_s") + pl.col("elapsed_s")).max(),
-        )
-        .with_columns(node=pl.col("nodes").cast(pl.String).str.split(",").list.first())
-        .sort("node", "start_s", "row")
-        .with_columns(before_s=pl.col("end_s").shift(1).over("node"))
-        .filter(pl.col("start_s") < pl.col("before_s") - _BLOCKS_S)
-        .select("row", "case", "block", "start_s", "node")
-        .collect()
-    )
-    for row, case, block, start_s, node in spans.iter_rows():
-        name = f"block {block} of case '{case}': start_s"
-        rows.add(
-            faults, row, name, repr(start_s), f"after the end of the block before it on {node}"
-        )
-
-
-# How runs were made: files in `provenance/`, each named by the SHA-256 of its content.
-
-
-_NUMA = TypeAdapter(NumaFacts)
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """All records of a run."""
-
-    #: Name of the file (without ending) -> its content.
-    records: dict[str, dict[str, Any]]
-    #: File -> SHA-256 of its content, which is not its name.
-    misnamed: dict[Path, str]
-
-
-def read_provenance(run: Path) -> Provenance:
-    """The records of the run in folder `run`. Raises InputError for one that cannot be used."""
-    records, misnamed = {}, {}
-    for path in sorted((run / "provenance").glob("*.json")):
-        text = read_text(path)
-        record = parsed(text, str(path))
-        if not isinstance(record, dict):
-            raise InputError(f"{path}: {type(record).__name__} found; allowed: an object")
-        if "numa" in record:
-            validated(_NUMA, record["numa"], path, "numa")
-        records[path.stem] = record
-        digest = hashlib.sha256(text).hexdigest()
-        if digest != path.stem:
-            misnamed[path] = digest
-    return Provenance(records, misnamed)
-
-
-def judge_provenance(run: Path, rows: Rows, found: Provenance, faults: Faults) -> None:
-    """Add a fault for each record that is not what its name says, and for each that is missing."""
-    for path, digest in found.misnamed.items():
-        faults.add(f"{path}: SHA-256 of its content: {digest} found; allowed: the file's name")
-    used = rows.frame.lazy().with_row_index("row").group_by("provenance", maintain_order=True)
-    for sha, row in used.agg(pl.col("row").first()).collect().iter_rows():
-        if sha not in found.records:
-            rows.add(faults, row, "provenance", repr(sha), f"a file of {run / 'provenance'}")
-
-
 @dataclass(frozen=True)
 class Integrity:
     """What the checks of one run found."""
@@ -593,8 +333,13 @@ class Integrity:
         return [self.headline, *self.faults] if self.count else []
 
 
-def check_run(run: Path, header: RunHeader, samples: Samples, records: Provenance) -> Integrity:
-    """Check what `run` holds, as read by `load_header`, `read_run` and `read_provenance`."""
+def check_run(
+    run: Path, header: RunHeader, samples: Samples, records: Provenance, counts: pl.DataFrame
+) -> Integrity:
+    """Check what `run` holds.
+
+    As read by `load_header`, `read_run`, `read_provenance` and `read_counts`.
+    """
     faults, notes = Faults(), []
     proof = proof_of(run, header, samples.frame)
     for line in proof.faults:
@@ -618,12 +363,16 @@ def check_run(run: Path, header: RunHeader, samples: Samples, records: Provenanc
     overlapping_blocks(rows, faults)
     judge_cases(run, rows, header, of_case, faults)
     judge_provenance(run, rows, records, faults)
+    judge_contradictions(run, header, rows, samples, records, counts, faults)
+    workloads = frame.group_by(pl.col("case", "workload").cast(pl.String)).len()
+    judge_asked(run, header, workloads.drop("len").rows(), faults)
     return Integrity(run, faults.count, faults.listed(), notes, proof.faults, proof.head)
 
 
 def require_sound(run: Path) -> None:
     """Raises InputError with a line for each fault of a stored run, if there are any."""
-    refuse_faults(check_run(run, load_header(run), read_run(run), read_provenance(run)))
+    records, counts = read_provenance(run), read_counts(run)
+    refuse_faults(check_run(run, load_header(run), read_run(run), records, counts))
 
 
 def refuse_faults(found: Integrity) -> None:

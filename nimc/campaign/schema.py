@@ -17,7 +17,7 @@ from nimc.base.marked_yaml import Duration, Record, quantity
 from nimc.node.injectors import INJECTORS
 from nimc.records.arms import ARMS, BASELINE
 from nimc.records.plan import Demand
-from nimc.records.run import MARGIN
+from nimc.records.run import FLOOR, MARGIN, most_pairs
 from nimc.records.sample import Level
 from reframe_tests.crossing import CELLS_RULE, FACTORS_RULE, VARIABLE, check_cells, check_factors
 
@@ -164,7 +164,7 @@ class Pairs(Record):
     """How many pairs a case gets, over all its blocks."""
 
     floor: int = Field(
-        default=10, ge=LEAST_PAIRS, le=100_000, description=f"a whole number from {LEAST_PAIRS}"
+        default=FLOOR, ge=LEAST_PAIRS, le=100_000, description=f"a whole number from {LEAST_PAIRS}"
     )
     #: None: as many as the floor, or four times as many if a precision is given.
     cap: int | None = Field(
@@ -180,9 +180,7 @@ class Pairs(Record):
     @property
     def most(self) -> int:
         """Pairs after which a case ends, however wide its interval."""
-        if self.cap is not None:
-            return self.cap
-        return self.floor if self.precision is None else 4 * self.floor
+        return most_pairs(self.floor, self.cap, self.precision)
 
     @property
     def block_size(self) -> int:

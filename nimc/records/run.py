@@ -11,13 +11,15 @@ report/                  report.html and its data; can be rebuilt at any time
 
 from __future__ import annotations
 
+import hashlib
 import json
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, Field, TypeAdapter
+from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, field_validator
 
 from nimc.base.errors import InputError, show
 from nimc.base.files import replace_text
@@ -56,8 +58,27 @@ class HostFacts(BaseModel):
     numa_nodes: list[dict[str, Any]] = []
 
 
+class ProofFacts(BaseModel):
+    """How well writes must be proven there (`nimc.machine.site.Proof`)."""
+
+    min_share: Annotated[float, Field(gt=0, le=1)] | None = None
+    max_share: Annotated[float, Field(gt=1, lt=1e30)] | None = None
+    counter_share: Annotated[float, Field(gt=0, lt=1e30)] | None = None
+
+
+class OriginFacts(BaseModel):
+    """Where origins come from there."""
+
+    policy: str | None = None
+
+
 class SiteFacts(BaseModel):
     """A site file (`nimc.machine.site`)."""
+
+    name: str | None = None
+    origins: OriginFacts = OriginFacts()
+    proof: ProofFacts = ProofFacts()
+    caveats: list[str] = []
 
     #: Case -> figure of merit without writers, in SI units.
     references: dict[str, Annotated[float, Field(gt=1e-30, lt=1e30)]] | None = None
@@ -68,7 +89,12 @@ class HeaderFacts(BaseModel):
     """`RunHeader.facts`."""
 
     host: HostFacts = HostFacts()
-    site: SiteFacts | None = None
+    site: SiteFacts = SiteFacts()
+
+    @field_validator("site", mode="before")
+    @classmethod
+    def _none_is_unknown(cls, site: Any) -> Any:
+        return {} if site is None else site
 
 
 class NumaFacts(BaseModel):
@@ -85,8 +111,17 @@ class NumaFacts(BaseModel):
 SCHEMA_VERSION = 4
 _SCHEMAS = range(2, SCHEMA_VERSION + 1)
 
-#: Smallest relative effect of interest, unless a campaign states another.
+#: Smallest relative effect of interest, and fewest pairs of a case, unless a campaign states
+#: others. Stored runs are checked with these: other defaults need another schema.
 MARGIN = 0.02
+FLOOR = 10
+
+
+def most_pairs(floor: int, cap: int | None, precision: float | None) -> int:
+    """Pairs after which a case ends: as the campaign states, else by its other two."""
+    if cap is not None:
+        return cap
+    return floor if precision is None else 4 * floor
 
 
 Moment = Annotated[float, Field(ge=0, lt=1e11)]
@@ -129,8 +164,8 @@ class RunHeader:
     finished_s: Moment | None
     #: SHA-256 of the resolved campaign and machine; a run resumes only if it is the same.
     digest: str
-    #: Text of the campaign file.
-    campaign_text: str
+    #: Text of the campaign file; those of this project have up to 5,000 characters.
+    campaign_text: Annotated[str, Field(max_length=1 << 20)]
     #: Pairs per case: minimum, maximum, and the target for the interval's relative half-width.
     pairs_floor: Pairs
     pairs_cap: Pairs
@@ -148,6 +183,9 @@ class RunHeader:
     reproduces: Reproduced | None = None
     #: Seed of the order of runs (`drawn_seed`); None: the order is not checked.
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    #: What `digest` is of (`digest_of`): campaign and machine as resolved, without defaults. None:
+    #: earlier versions did not keep it.
+    resolved: dict[str, Any] | None = None
     #: Head of the chain (`nimc.records.chain`) when the run was complete; None before.
     head: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     schema: int = SCHEMA_VERSION
@@ -198,6 +236,16 @@ def load_header(run: Path) -> RunHeader:
         if broken:
             raise InputError(f"{path}: {rule}")
     return header
+
+
+def digest_of(resolved: Mapping[str, Any]) -> str:
+    """SHA-256 of a document, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(resolved, sort_keys=True).encode()).hexdigest()
+
+
+def facts_of(header: RunHeader) -> HeaderFacts:
+    """What is computed with of its facts, which `load_header` has validated."""
+    return HeaderFacts.model_validate(header.facts)
 
 
 def save_header(run: Path, header: RunHeader) -> None:

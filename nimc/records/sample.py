@@ -49,6 +49,10 @@ Outcome = Literal[
 Proof = Literal["device", "memory", "unproven"]
 
 
+#: A writer's marks prove its writes if at least this share of the looks found them overwritten. A
+#: look or two may come before the next message of a writer that the application slows down.
+PROVEN_SHARE = 0.9
+
 #: Target of a writer whose timetable has many targets.
 MANY = "*"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
 import signal
@@ -29,6 +27,7 @@ from nimc.records.run import (
     Reproduced,
     Requirements,
     RunHeader,
+    digest_of,
     load_header,
     save_header,
 )
@@ -235,13 +234,15 @@ def new_header(request: Request) -> RunHeader:
     here = host.detect().as_dict()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started_s))
     campaign = request.campaign
+    asked = resolved(campaign, request.machine, here["hostname"], request.site.nodelist)
     return RunHeader(
         run=f"{campaign.name}-{request.site.machine}-{stamp}",
         campaign=campaign.name,
         machine=request.site.machine,
         started_s=started_s,
         finished_s=None,
-        digest=digest(campaign, request.machine, here["hostname"], request.site.nodelist),
+        digest=digest_of(asked),
+        resolved=asked,
         campaign_text=request.text,
         pairs_floor=campaign.pairs.floor,
         pairs_cap=campaign.pairs.most,
@@ -267,8 +268,10 @@ def requirements_of(campaign: Campaign, machine: Machine) -> Requirements:
     )
 
 
-def digest(campaign: Campaign, machine: Machine, hostname: str, nodelist: str | None = None) -> str:
-    """SHA-256 of all that must be the same for a run to be resumed.
+def resolved(
+    campaign: Campaign, machine: Machine, hostname: str, nodelist: str | None = None
+) -> dict[str, Any]:
+    """All that must be the same for a run to be resumed.
 
     Title, description and `expect` are not included, nor are defaults: a new option of a later
     version does not prevent resuming. The host's name is included if the machine is this host.
@@ -284,4 +287,4 @@ def digest(campaign: Campaign, machine: Machine, hostname: str, nodelist: str | 
         what["hostname"] = hostname
     if nodelist is not None:
         what["nodelist"] = nodelist
-    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
+    return what

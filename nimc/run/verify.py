@@ -22,8 +22,10 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from analysis.samples.columns import read_run
-from analysis.samples.integrity import check_run, read_provenance
+from analysis.samples.counts import read_counts
+from analysis.samples.integrity import check_run
 from analysis.samples.proof import CHAINED, UNPROVEN
+from analysis.samples.provenance import read_provenance
 from nimc.base.errors import InputError, first_fault
 from nimc.base.json_limits import may_have_deep_line, refuse_deep, refuse_long
 from nimc.base.units import plural
@@ -104,7 +106,7 @@ class _Found:
 
 def _verify(run: Path, found: _Found) -> tuple[int, str | None]:
     header, samples, records = load_header(run), read_run(run), read_provenance(run)
-    integrity = check_run(run, header, samples, records)
+    integrity = check_run(run, header, samples, records, read_counts(run))
     misnamed = tuple(f"{path}: " for path in records.misnamed)
     for number, line in enumerate(integrity.faults):
         broken = number < len(integrity.broken) or line.startswith(misnamed)

@@ -11,19 +11,23 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
+from analysis.samples.figures import WORKLOADS
 from nimc.records import chain
-from nimc.records.arms import BASELINE, arm_of
+from nimc.records.arms import BASELINE, arm_of, parts_of
 from nimc.records.run import Requirements, RunHeader, save_header
 from nimc.records.sample import Better, Level, Outcome, Sample, TimetableRecord, WriterRecord
 
 HOST = "synthetic-0"
 #: When synthetic runs start, Unix time.
 STARTED_S = 1_780_000_000.0
+#: Begins the text of their campaigns.
+TEXT = "# synthetic data, nothing was measured\n"
 #: The record of how synthetic runs are made, and its name.
 RECORD = '{"synthetic": true}'
 PROVENANCE = hashlib.sha256(RECORD.encode()).hexdigest()
@@ -120,16 +124,19 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
             role = arm_of(arm).role
             slow = case.effects.get(arm, 1.0) * (shift if role == "effect" else 1.0)
             slow *= float(pair_factor[pair] * np.exp(rng.normal(0, case.noise)))
+            slow *= 1 + 1e-12 * len(found)  # no two runs agree to all digits
             if pair < 0:
                 slow *= 1.2
             fom = case.base / slow if case.better == "higher" else case.base * slow
-            elapsed_s = 6.0 * slow
+            # What a workload times lies within its run.
+            timed = case.unit == "s" and _workload(case) in WORKLOADS
+            elapsed_s = 1.1 * fom if timed else 6.0 * slow
             writers = _writers(case, arm, elapsed_s, rng)
             found.append(
                 Sample(
                     key=f"{case.name}/{block}/{pair}/{arm}/0",
                     case=case.name,
-                    workload=case.name.partition("@")[0],
+                    workload=_workload(case),
                     arm=arm,
                     block=block,
                     pair=pair,
@@ -147,6 +154,7 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
                     origin_nodes=[case.origin],
                     provenance=PROVENANCE,
                     seed=seed,
+                    fom_extra=_extra(_workload(case), fom),
                     writers=writers,
                     timetable=_timetable(arm),
                     notes=case.notes,
@@ -157,6 +165,27 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
             )
             clock_s += elapsed_s + 1.0
     return found
+
+
+def _workload(case: Case) -> str:
+    """The one that the case is named after, if it has such a unit."""
+    name = case.name.partition("@")[0]
+    units = [each.unit for each in WORKLOADS.get(name, ())]
+    return "made" if units and case.unit not in units else name
+
+
+def _extra(workload: str, fom: float) -> dict[str, float]:
+    """What some workloads report beside such a figure."""
+    if workload == "umt":
+        return {"cycles": 1.0, "unknowns": 1.0}
+    if workload == "lulesh":
+        return {"elements": 1e6, "iterations": 1.0, "zones_1_s": 1e6 / fom}
+    if workload != "stream":
+        return dict.fromkeys(("sweeps_s", "matvec_s", "sparsemv_s", "ddot_s"), fom / 2)
+    average_s = 3e9 / fom
+    least_s, most_s = 0.98 * average_s, 1.02 * average_s
+    times_s = {"average_s": average_s, "minimum_s": least_s, "maximum_s": most_s}
+    return {"array_b": 1e9, "best_b_s": 3e9 / least_s, **times_s}
 
 
 def _timetable(arm: str) -> TimetableRecord | None:
@@ -181,7 +210,9 @@ def _writers(
         return []
     if role == "control":
         return [WriterRecord("spin", case.origin, HOST, "none", 0, None, 0.0, 0.0, 0.0, 0.0)]
-    alone = 8.1e9
+    level = str(case.factors.get(arm, {}).get("rate", "full"))
+    share = float(level[:-1]) / 100 if level.endswith("%") else None
+    alone = 8.1e9 * (share or 1.0)
     rate = alone * float(rng.uniform(0.93, 0.99))
     return [
         WriterRecord(
@@ -190,13 +221,39 @@ def _writers(
             target=HOST,
             transport=case.transport,
             message_b=65536,
-            asked_b_s=None,
+            asked_b_s=alone if share else None,
+            limited_by="software" if share else None,
             rate_alone_b_s=alone,
             rate_b_s=rate,
             rate_min_b_s=rate * 0.97,
             bytes_b=rate * elapsed_s,
+            observed_share=1.0,
+            unobserved_s=0.0,
+            **_proof(case.transport),
         )
     ]
+
+
+def _proof(transport: str) -> dict[str, Any]:
+    """Marks in memory; nothing between hosts."""
+    if transport == "shared memory":
+        return {"proof": "memory", "overwritten_share": 1.0}
+    return {"proof": "unproven"}
+
+
+def at_rate(sample: Sample, rate_b_s: float, **changes: Any) -> Sample:
+    """The run, with writers that wrote at that rate all the time."""
+    bytes_b = rate_b_s * sample.elapsed_s
+    rates = {"rate_b_s": rate_b_s, "rate_min_b_s": rate_b_s, "bytes_b": bytes_b}
+    writers = [replace(writer, **rates, **changes) for writer in sample.writers]
+    return replace(sample, writers=writers)
+
+
+def on_hosts(sample: Sample, *hosts: str) -> Sample:
+    """The run on these targets; its writers are on the first."""
+    first = hosts[0]
+    writers = [replace(writer, origin=first, target=first) for writer in sample.writers]
+    return replace(sample, nodes=list(hosts), origin_nodes=[first], writers=writers)
 
 
 def reject(sample: Sample, outcome: Outcome, reason: str) -> Sample:
@@ -215,7 +272,7 @@ def header(**changes: object) -> RunHeader:
         "started_s": STARTED_S,
         "finished_s": STARTED_S + 300,
         "digest": "0" * 64,
-        "campaign_text": "# synthetic data, nothing was measured\n",
+        "campaign_text": TEXT,
         "pairs_floor": 6,
         "pairs_cap": 30,
         "precision": None,
@@ -244,7 +301,7 @@ def sample(**changes: object) -> Sample:
     """An accepted run of STREAM; its arm gives role and baseline."""
     role = arm_of(str(changes.get("arm", "off"))).role
     fields: dict[str, object] = {
-        **{"case": "stream", "workload": "stream", "arm": "off", "block": 0, "pair": 0},
+        **{"case": "stream", "workload": "made", "arm": "off", "block": 0, "pair": 0},
         **{"position": 0, "attempt": 0, "warmup": False, "outcome": "kept", "reason": None},
         **{"start_s": 0.0, "elapsed_s": 1.0, "fom": 1.0, "fom_unit": "s", "fom_better": "lower"},
         **{"nodes": [HOST], "origin_nodes": [HOST], "provenance": PROVENANCE, "seed": 1},
@@ -316,10 +373,41 @@ def asked_for(head: RunHeader, found: list[Sample]) -> RunHeader:
         min_share=0.5,
         retries=max(given_up or [2, *(sample.attempt for sample in found)]),
     )
-    return replace(
+    changed = replace(
         head,
         finished_s=head.finished_s and max(head.finished_s, end_s, head.started_s),
         pairs_floor=max(min([head.pairs_floor, *made]), 1),
         pairs_cap=max([head.pairs_cap, *made]),
         asked=head.asked if head.asked.cases else asked,
     )
+    workloads = {sample.case: sample.workload for sample in found}
+    return replace(changed, campaign_text=campaign_of(changed, workloads))
+
+
+def campaign_of(head: RunHeader, workloads: Mapping[str, str]) -> str:
+    """The text of a campaign that asks for what the header says; JSON is YAML."""
+    if head.campaign_text != TEXT:
+        return head.campaign_text
+    cases = head.asked.cases
+    arms = list(dict.fromkeys(parts_of(name)[0] for names in cases.values() for name in names))
+    entries = []
+    for case, names in cases.items():
+        entry: dict[str, Any] = {"check": workloads.get(case, case), "case": case}
+        if names != arms:
+            levels = [parts_of(name)[1] for name in names]
+            factors = {factor for each in levels for factor in each}
+            entry["factors"] = {
+                factor: sorted({each[factor] for each in levels if factor in each})
+                for factor in sorted(factors)
+            }
+            entry["exclude"] = [{"arm": "none"}]
+        entries.append(entry)
+    document = {
+        "name": head.campaign,
+        "workloads": entries,
+        "arms": arms,
+        "pairs": {"floor": head.pairs_floor, "cap": head.pairs_cap, "precision": head.precision},
+        "margin": head.margin,
+        "verify": {"min_share": head.asked.min_share, "retries": head.asked.retries},
+    }
+    return TEXT + json.dumps(document)

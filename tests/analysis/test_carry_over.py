@@ -155,11 +155,11 @@ def test_the_report_says_it(tmp_path: Path) -> None:
     """Every first run of a pair takes 5 % longer; the noise is 1 %."""
     found = [
         replace(each, fom=each.fom / 1.05) if each.position == 0 and not each.warmup else each
-        for each in samples(STREAM, pairs=12)
+        for each in samples(replace(STREAM, name="theirs"), pairs=12)
     ]
     run = load_run(write_run(tmp_path / "run", found))
     first = run.order[0]
-    assert (first.case, first.kind, first.pairs, first.found) == ("stream", "first run", 12, True)
+    assert (first.case, first.kind, first.pairs, first.found) == ("theirs", "first run", 12, True)
     assert first.ratio.value == pytest.approx(1.05, abs=0.02)
     assert all(first.sentence in row.notes for row in run.results)
     assert run.document()["order_effects"][0]["ratio"] == first.ratio.value

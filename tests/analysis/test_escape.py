@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import click
@@ -19,6 +20,9 @@ from tests.analysis.synthetic import STREAM, reject, samples, write_run
 #: a script.
 NASTY = '\x1b[2J\x1b]0;x\x07[/b] $\\frac{$ :boom: "><script>alert(1)</script>&'
 
+#: Of a check of others, whose units are its own.
+THEIRS: dict[str, Any] = {"workload": "theirs", "fom_unit": NASTY, "notes": [NASTY]}
+
 
 def test_unprintable_characters_are_escaped_and_line_breaks_kept() -> None:
     assert visible("a\x1b[2J\r\nb\u202e\udcff ü") == "a\\x1b[2J\\r\nb\\u202e\\udcff ü"
@@ -34,7 +38,7 @@ def test_tables_and_prose_show_names_as_they_are() -> None:
 
 
 def test_results_with_such_names_are_printed(tmp_path: Path) -> None:
-    found = [replace(each, fom_unit=NASTY, notes=[NASTY]) for each in samples(STREAM, pairs=7)]
+    found = [replace(each, **THEIRS) for each in samples(STREAM, pairs=7)]
     on = next(i for i, each in enumerate(found) if each.arm == "on")
     found[on] = reject(found[on], "injector_died", NASTY)
     rows = results(read_run(write_run(tmp_path / "run", found)).frame)
@@ -59,7 +63,7 @@ def test_a_plot_with_such_labels_is_a_plain_picture() -> None:
 
 
 def test_a_page_of_such_a_run_has_no_script_of_its_author(tmp_path: Path) -> None:
-    found = [replace(each, fom_unit=NASTY, notes=[NASTY]) for each in samples(STREAM, pairs=7)]
+    found = [replace(each, **THEIRS) for each in samples(STREAM, pairs=7)]
     on = next(i for i, each in enumerate(found) if each.arm == "on")
     found[on] = reject(found[on], "injector_died", NASTY)
     (report,) = make_reports([write_run(tmp_path / "run", found)])

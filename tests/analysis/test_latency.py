@@ -11,7 +11,7 @@ from analysis.report.make import write_data
 from analysis.report.page import render
 from analysis.subjects.latency import LatencyPoint, latency_view, points
 from nimc.records.sample import Sample
-from tests.analysis.synthetic import Case, header, samples, write_run
+from tests.analysis.synthetic import Case, at_rate, header, samples, write_run
 
 NS, GB = 1e-9, 1e9
 #: Treatment -> cores that load, latency, and their total rate. At the reference, 10 GB/s of one
@@ -52,10 +52,8 @@ def made(*, pairs: int = 6, load: float = 1.0) -> list[Sample]:
             role, baseline = "baseline", None
         # Loading cores slow the writers as well.
         rate_b_s = (5 - MADE[each.arm][0]) * GB
-        writers = [replace(writer, rate_b_s=rate_b_s) for writer in each.writers]
-        writers = writers if each.arm.startswith("on") else each.writers
-        kept = replace(each, fom_extra=extra, role=role, baseline=baseline, writers=writers)
-        found.append(kept)
+        kept = replace(each, fom_extra=extra, role=role, baseline=baseline)
+        found.append(at_rate(kept, rate_b_s) if each.arm.startswith("on") else kept)
     return found
 
 

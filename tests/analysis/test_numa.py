@@ -96,7 +96,7 @@ def test_both_sides_of_every_cell(tmp_path: Path) -> None:
     loaded = found[Key("write", "nic", "write", "nic")]
     assert loaded.communications.value == 6 * GB
     assert (loaded.of_idle.low, loaded.of_idle.value, loaded.of_idle.high) == (0.75, 0.75, 0.75)
-    assert (loaded.workers_alone_b_s, loaded.workers_b_s) == (10 * GB, 5 * GB)
+    assert (loaded.workers_alone_b_s, loaded.workers_b_s) == pytest.approx((10 * GB, 5 * GB))
     assert loaded.kept.value == pytest.approx(0.5)
     varied = found[Key("write", "other", "write", "free")]
     # Median of 1 to 6 GB/s; six runs give the extremes as interval.

@@ -14,7 +14,7 @@ from analysis.statistics.interval import Estimate
 from analysis.subjects.regimes import LOOKS, MEANING, Regime, RegimePoint, classify, loses, regimes
 from nimc.records.sample import Sample
 from tests.analysis.made_regimes import CURVES, SEEDS, Curve, found
-from tests.analysis.synthetic import Case, samples, write_run
+from tests.analysis.synthetic import Case, at_rate, samples, write_run
 
 PAIRS = 8
 
@@ -66,13 +66,13 @@ def membench(
 
     def measured(sample: Sample) -> Sample:
         rate_b_s = 4e9 / device * (1 + 0.001 * (sample.pair % 3))
-        writers = [
-            replace(each, rate_before_b_s=4e9, rate_b_s=rate_b_s)
-            for each in sample.writers
+        extra = {"cores": 2.0, "node": 0.0, "window_s": 1.0}
+        made = replace(sample, fom_extra=extra)
+        return (
+            at_rate(made, rate_b_s, rate_before_b_s=4e9, rate_alone_b_s=4e9)
             if sample.arm == "on"
-        ]
-        extra = {"cores": 2.0, "node": 0.0}
-        return replace(sample, writers=writers or sample.writers, fom_extra=extra)
+            else made
+        )
 
     return [measured(sample) for sample in samples(case, pairs=PAIRS)]
 

@@ -22,7 +22,7 @@ from analysis.history.tables import RUNS
 from analysis.pages.data import fact_changes
 from analysis.report.data import load_run
 from analysis.samples.columns import read_samples
-from analysis.samples.integrity import read_provenance
+from analysis.samples.provenance import read_provenance
 from nimc.base import units
 from nimc.base.errors import InputError, MachineError
 from nimc.campaign.checks import CheckVariables

@@ -57,7 +57,7 @@ def measure(settings: dict[str, str]) -> None:
         read_cells(settings.get("exclude", "[]"), "exclude"),
         read_cells(settings.get("only", "[]"), "only"),
     )
-    store.append(replace(crossed(settings, treatments[0], -1), warmup=True))
+    store.append(replace(reported(crossed(settings, treatments[0], -1), 1.0), warmup=True))
     while "held" in FAULTS:
         time.sleep(1)
     named = {each.name: each for each in treatments}
@@ -71,7 +71,7 @@ def measure(settings: dict[str, str]) -> None:
             if "slow" in FAULTS:
                 time.sleep(0.05)
             made = replace(crossed(settings, named[name], pair), position=position)
-            made = replace(made, fom=made.fom * share if made.fom else None)
+            made = reported(made, share * (1 + 1e-9 * (10 * pair + position)))
             for attempt in range(1 if made.outcome == "kept" else tries):
                 key = f"{made.key[:-1]}{attempt}"
                 store.append(replace(made, key=key, attempt=attempt, start_s=time.time()))
@@ -90,11 +90,38 @@ def is_lossy(settings: dict[str, str]) -> bool:
     return bool(most) and len(folders) <= most[0]
 
 
+def reported(sample: Sample, by: float) -> Sample:
+    """The sample with `by` times its figure, and what STREAM reports beside it."""
+    if sample.fom is None:
+        return sample
+    fom, array_b = sample.fom * by, 1e6
+    times_s = dict.fromkeys(("minimum_s", "average_s", "maximum_s"), 3 * array_b / fom)
+    return replace(sample, fom=fom, fom_extra={"array_b": array_b, "best_b_s": fom, **times_s})
+
+
+def limited(writer: WriterRecord, share: float) -> WriterRecord:
+    """The writer at a share of its rate alone."""
+    asked_b_s = share * writer.rate_alone_b_s
+    return replace(
+        writer,
+        asked_b_s=asked_b_s,
+        limited_by="agent",
+        rate_alone_b_s=asked_b_s,
+        rate_b_s=asked_b_s,
+        rate_min_b_s=asked_b_s,
+        bytes_b=asked_b_s * 1e-3,
+    )
+
+
 def crossed(settings: dict[str, str], each: Crossed, pair: int) -> Sample:
     """The sample of a treatment; its figure is that of its arm."""
     record = replace(sample(settings, each.arm, pair), arm=each.name, factors=each.factors)
     if "wide" in FAULTS and each.factors.get("rate") == "50%" and record.fom:
         record = replace(record, fom=record.fom * (1 + pair % 2))
+    rate = str(each.factors.get("rate"))
+    if rate.endswith("%"):
+        share = float(rate[:-1]) / 100
+        record = replace(record, writers=[limited(writer, share) for writer in record.writers])
     key = record.key.replace(f"/{each.arm}/", f"/{each.name}/")
     return replace(record, key=key, role=each.role, baseline=each.baseline)
 
@@ -105,7 +132,9 @@ def sample(settings: dict[str, str], arm: str, pair: int) -> Sample:
     store = Store(Path(settings["nimc_dir"]), settings["case"])
     provenance = store.keep_provenance({"made_by": "a stand-in"})
     rejected = arm == "on" and "reject" in FAULTS
-    writers = [WriterRecord("ucx", "h", "h", "shared memory", 65536, None, 2e9, 1e9, 1e9, 1e9)]
+    record = WriterRecord("ucx", "h", "h", "shared memory", 65536, None, 2e9, 1e9, 1e9, 1e6)
+    seen = {"observed_share": 1.0, "unobserved_s": 0.0, "overwritten_share": 1.0}
+    writers = [replace(record, proof="memory", **seen)]
     return Sample(
         key=f"{settings['case']}/{settings['block']}/{pair}/{arm}/0",
         case=settings["case"],

@@ -15,11 +15,8 @@ from nimc.node.evidence.rates import expected
 from nimc.node.evidence.silence import Looked
 from nimc.records.notes import Note
 from nimc.records.plan import Demand
-from nimc.records.sample import MANY, Proof, WriterRecord
+from nimc.records.sample import MANY, PROVEN_SHARE, Proof, WriterRecord
 
-#: A writer's marks prove its writes if at least this share of the looks found them overwritten. A
-#: look or two may come before the next message of a writer that the application slows down.
-_PROVEN = 0.9
 #: A pause is no silence if it is shorter than this many messages.
 _MESSAGES = 3
 #: Node -> reading of its device; None if it has no counter (writes over shared memory).
@@ -142,7 +139,7 @@ def _proven(record: WriterRecord, looked: Looked | None) -> WriterRecord:
     proof: Proof = "unproven"
     if record.counted_b is not None:
         proof = "device"
-    elif share is not None and share >= _PROVEN:
+    elif share is not None and share >= PROVEN_SHARE:
         proof = "memory"
     return replace(record, proof=proof, overwritten_share=share)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from analysis.report.data import RunData, load_run
-from tests.analysis.synthetic import STREAM, Case, header, samples, write_run
+from tests.analysis.synthetic import STREAM, Case, header, on_hosts, samples, write_run
 
 
 def night(
@@ -22,11 +22,12 @@ def night(
 ) -> RunData:
     """One run of `cases`, named as its folder, on a node with the facts `node`."""
     found = [each for case in cases for each in samples(case, pairs=pairs, seed=seed)]
-    record = {"nodes": {f"node-of-{folder.name}": node}, "clock_offsets_s": {"a": seed * 1e-6}}
+    host = f"node-of-{folder.name}"
+    record = {"nodes": {host: node}, "clock_offsets_s": {"a": seed * 1e-6}}
     text = json.dumps(record)
     sha = hashlib.sha256(text.encode()).hexdigest()
     if node is not None:
-        found = [replace(each, provenance=sha) for each in found]
+        found = [replace(on_hosts(each, host), provenance=sha) for each in found]
     run = write_run(folder, found, header(**{"run": folder.name, **changes}))
     if node is not None:
         (run / "provenance").mkdir()

@@ -207,6 +207,7 @@ def test_effects_that_share_a_baseline_compare_it_once(tmp_path: Path) -> None:
 
 
 def test_figures_with_another_unit_or_direction_are_not_compared(tmp_path: Path) -> None:
-    other = replace(LAMMPS, name=LOOKUPS.name, unit="1/s")
-    compared = compare_sides([night(tmp_path / "a", LOOKUPS)], [night(tmp_path / "b", other)])
+    theirs = replace(LOOKUPS, name="theirs")
+    other = replace(LAMMPS, name="theirs", unit="1/s")
+    compared = compare_sides([night(tmp_path / "a", theirs)], [night(tmp_path / "b", other)])
     assert compared.rows == []

@@ -27,13 +27,13 @@ _NODE = {
 
 
 def _changed(folder: Path, count: int = 1, **changes: object) -> RunData:
-    """A night of STREAM with `count` writers, each with the changed fields."""
+    """A night of STREAM with `count` writers, each with the changed fields, which may not fit."""
     found: list[Sample] = []
     for sample in samples(STREAM, pairs=7):
         writers = [replace(writer, **changes) for writer in sample.writers]  # type: ignore[arg-type]
         role = sample.role == "effect"
         found.append(replace(sample, writers=writers * count if role else sample.writers))
-    return load_run(write_run(folder, found, header(run=folder.name)))
+    return load_run(write_run(folder, found, header(run=folder.name)), force=True)
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def case(name: str, on: float, beside: float | None, unit: str) -> list[Sample]:
             for each in ("off", *times)
         },
     )
-    extra = {"cores": 18.0, "node": 0.0}
+    extra = {"cores": 18.0, "node": 0.0, "window_s": 1.0}
     return [
         replace(each, role="baseline", baseline=None, fom_extra=extra)
         if each.arm == BESIDE

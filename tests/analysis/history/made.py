@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from nimc.records.run import save_header
+from nimc.records.run import Requirements, save_header
 from nimc.records.sample import Sample
 from tests.analysis.made_counters import counter_row, write_rows
 from tests.analysis.synthetic import (
@@ -26,6 +26,7 @@ RATES_B_S = (2e10, 5e9, 4e9, 3e9, 2e9, 1e9)
 CYCLES = (1e9, 2e9, 3e9, 4e9, 5e9, 6e10)
 _CASE = Case("melt", "s", "lower", 10.0, {"on": 2.0, "aa": 1.0})
 _DAY_S = 86_400.0
+_ASKED = Requirements({"melt": ["off", "on", "aa"]}, min_share=0.01, retries=2)
 
 
 def made_samples(pairs: int = 6) -> list[Sample]:
@@ -35,12 +36,13 @@ def made_samples(pairs: int = 6) -> list[Sample]:
         if sample.pair < 0:
             found.append(replace(sample, fom=99.0))
             continue
-        fom = OFF_S[sample.pair] * (2.0 if sample.arm == "on" else 1.0)
+        copied = 1e-15 * (-1) ** sample.pair  # the baseline repeated is no copy of it
+        fom = OFF_S[sample.pair] * {"off": 1.0, "on": 2.0, "aa": 1 + copied}[sample.arm]
         rate = RATES_B_S[sample.pair]
         writers = [
             replace(
                 each,
-                rate_alone_b_s=rate * 1.1,
+                rate_alone_b_s=2.2e10,
                 rate_b_s=rate,
                 rate_min_b_s=rate,
                 bytes_b=rate * sample.elapsed_s,
@@ -63,6 +65,7 @@ def made_run(folder: Path, *, day: int = 0, pairs: int = 6, machine: str = "m") 
     head = header(
         run=folder.name, machine=machine, campaign="nightly", started_s=started_s,
         finished_s=started_s + 300 if pairs == 6 else None, pairs_floor=6,
+        asked=_ASKED,
     )  # fmt: skip
     return write_run(folder, made_samples(pairs), head)
 
@@ -78,6 +81,7 @@ def grow(run: Path, *, day: int = 0) -> Path:
     head = header(
         run=run.name, machine="m", campaign="nightly", started_s=started_s,
         finished_s=started_s + 300, pairs_floor=6,
+        asked=_ASKED,
     )  # fmt: skip
     save_header(run, asked_for(head, moved))
     return rechain(run)

@@ -55,7 +55,8 @@ def test_a_sweep_without_noise_gives_its_slope_and_crossovers(tmp_path: Path) ->
 
 def test_times_lose_a_share_per_byte(tmp_path: Path) -> None:
     """30 % more time at 7.2 GB/s, 10 % with a core that costs 10 %: equal where 0.3 x = 0.1."""
-    case = replace(sweep(noise=0.0), unit="s", better="lower", base=10.0, pair_noise=0.0)
+    melt = replace(sweep(noise=0.0), name="melt", unit="s", better="lower")
+    case = replace(melt, base=10.0, pair_noise=0.0)
     shares = {"25%": 0.25, "50%": 0.5, "75%": 0.75}
 
     def time(name: str) -> float:

@@ -27,7 +27,7 @@ from tests.analysis.made_counters import (
     write_counts,
     write_rows,
 )
-from tests.analysis.synthetic import STREAM, remedies, samples, write_run
+from tests.analysis.synthetic import STREAM, on_hosts, remedies, samples, write_run
 
 LAMMPS = CASES[2]
 
@@ -132,7 +132,8 @@ def priced(folder: Path, price: float) -> Path:
     times = {"on": 2.0, "off@tool=p": price, "on@tool=p": 2.0 * price}
     found = samples(remedies(times=times), pairs=8)
     run = write_run(folder / "run", found)
-    write_rows(run, "melt", [counter_row(found[3].key, "e", 1.0, tool="p")])
+    wrapped = [each for each in found if each.factors["tool"] == "p"]
+    write_rows(run, "melt", [counter_row(each.key, "e", 1.0, tool="p") for each in wrapped])
     return run
 
 
@@ -293,7 +294,8 @@ MADE: Values = {
 def with_nodes(folder: Path, runs: list[Sample], absent: Mapping[str, str] = {}) -> Path:
     """A run whose second node counts what the first does, and a half more."""
     record = {"nodes": {name: {"absent_counters": absent} for name in ("n1", "n2")}}
-    run = write_run(folder / "run", runs, record=record)
+    there = [on_hosts(each, "n1", "n2") for each in runs]
+    run = write_run(folder / "run", there, record=record)
     rows = [
         counter_row(each.key, event, factor * value(each), tool="node", rank=rank, unit=unit)
         for each in runs

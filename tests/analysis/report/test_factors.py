@@ -27,6 +27,7 @@ from analysis.report.factors import (
 )
 from analysis.report.page import render
 from analysis.report.shell import View
+from analysis.samples.faults import named_level
 from analysis.statistics.interval import Estimate, Interval
 from nimc.records.sample import Level, Sample
 from tests.analysis.synthetic import STREAM, Case, result, samples, write_run
@@ -212,7 +213,7 @@ def test_a_figure_each_for_further_factors_six_at_most(tmp_path: Path) -> None:
 def test_levels_are_ticks_in_their_order(
     tmp_path: Path, factor: str, levels: list[Level], ticks: list[str]
 ) -> None:
-    names = ["on", *(f"on@{factor}={level}" for level in levels[1:])]
+    names = ["on", *(f"on@{factor}={named_level(level)}" for level in levels[1:])]
     own = {name: {factor: level} for name, level in zip(names, levels, strict=True)}
     case = replace(STREAM, effects=dict.fromkeys(names, 1.2), factors=own)
     (figure,) = view_of(load_run(write_run(tmp_path / "run", samples(case, pairs=6)))).figures

@@ -18,9 +18,10 @@ from nimc.campaign.checks import checks_in
 from nimc.campaign.load import load_campaign
 from nimc.campaign.prepare import Request, prepare
 from nimc.machine.site import Machine
+from nimc.records import run as records
 from nimc.records.order import run_seed
 from nimc.records.run import Reproduced, RunHeader, load_header, plain_name
-from nimc.run.folder import digest, foreign_runs, new_header, open_run, requirements_of
+from nimc.run.folder import foreign_runs, new_header, open_run, requirements_of, resolved
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +177,7 @@ def test_runs_that_began_before_there_were_factors_are_resumed(tmp_path, text, r
     machine = Machine.model_validate(SITE)
     checks = checks_in(ROOT / "reframe_tests")
     loaded = expand(load_campaign(path, checks, machine), checks, machine)
-    assert digest(loaded, machine, "n1") == recorded
+    assert records.digest_of(resolved(loaded, machine, "n1")) == recorded
 
 
 @pytest.mark.parametrize(
@@ -197,7 +198,7 @@ def asked() -> Request:
 
 
 def digest_of(asked: Request, host: str = "n1") -> str:
-    return digest(asked.campaign, asked.machine, host)
+    return records.digest_of(resolved(asked.campaign, asked.machine, host))
 
 
 def test_what_is_as_by_default_may_be_spelled_or_not(asked):
@@ -208,7 +209,7 @@ def test_what_is_as_by_default_may_be_spelled_or_not(asked):
         {"origins": {"policy": "same_host", "access": [], "nodes": 1}, "nic": None}
         | _needed(machine)
     )
-    assert digest(campaign, bare, "n1") == digest(campaign, spelled, "n1")
+    assert resolved(campaign, bare, "n1") == resolved(campaign, spelled, "n1")
 
 
 def _needed(machine):

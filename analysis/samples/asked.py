@@ -1,0 +1,200 @@
+"""What `run.json` says was asked, against the campaign's text and what its digest is of.
+
+`resolved` has the cases of this machine and is hashed into `digest`, from which the seed and so the
+order of all runs follow. `campaign_text` has the entries that the cases were made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, TypeAdapter
+
+from analysis.samples.faults import Faults, differing, named_level
+from analysis.samples.figures import WORKLOADS
+from nimc.base.errors import InputError, show
+from nimc.base.json_limits import validated
+from nimc.base.marked_yaml import parse
+from nimc.records.arms import parts_of, standard_arms
+from nimc.records.plan import Demand
+from nimc.records.run import FLOOR, MARGIN, RunHeader, digest_of, facts_of, most_pairs
+
+
+class AskedPairs(BaseModel):
+    """Its numbers of pairs."""
+
+    floor: int = FLOOR
+    cap: int | None = None
+    precision: float | None = None
+
+
+class AskedVerify(BaseModel):
+    """What its runs must fulfil, of what the header keeps."""
+
+    min_share: float | None = None
+    retries: int = Demand.retries
+
+
+class AskedInjector(BaseModel):
+    """Its writers; quantities are text."""
+
+    name: str = "auto"
+    message: Annotated[str, BeforeValidator(str)] = "auto"
+    rate: Annotated[str, BeforeValidator(str)] = "full"
+
+
+class AskedEntry(BaseModel):
+    """A workload, with its cases."""
+
+    check: str
+    case: str | None = None
+    set: dict[str, Any] = {}
+    factors: dict[str, list[Any]] = {}
+    exclude: list[Any] = []
+    only: list[Any] = []
+
+    @property
+    def name(self) -> str:
+        """What the names of its cases begin with."""
+        return self.case or self.check
+
+
+class AskedCampaign(BaseModel):
+    """The keys of a campaign that are compared (`nimc.campaign.schema` has all, with rules)."""
+
+    name: str
+    workloads: list[AskedEntry]
+    arms: list[str] = []
+    factors: dict[str, list[Any]] = {}
+    exclude: list[Any] = []
+    only: list[Any] = []
+    pairs: AskedPairs = AskedPairs()
+    verify: AskedVerify = AskedVerify()
+    margin: float = MARGIN
+    seed: int = 1
+    injector: AskedInjector = AskedInjector()
+
+    def entry_of(self, case: str) -> AskedEntry | None:
+        """The entry that a case is of, `NAME` or `NAME@LEVELS`; the longest name that fits."""
+        of = [
+            each for each in self.workloads if case == each.name or case.startswith(f"{each.name}@")
+        ]
+        return max(of, key=lambda each: len(each.name), default=None)
+
+
+_CAMPAIGN = TypeAdapter(AskedCampaign)
+#: Field, value found, and what is allowed.
+Difference = tuple[str, Any, str]
+
+
+def judge_asked(
+    run: Path, header: RunHeader, workloads: Iterable[tuple[str, str]], faults: Faults
+) -> None:
+    """Add the faults of the header; `workloads`: cases, and the workloads of their samples."""
+    path = run / "run.json"
+    found: list[Difference] = []
+    try:
+        at = Path(f"{path}: campaign_text")
+        asked = validated(_CAMPAIGN, parse(header.campaign_text, at).data, at)
+        found += _numbers(header, asked, "campaign_text")
+        found += _cases(header, asked)
+        found += _workloads(workloads, asked)
+        if header.resolved is not None:
+            at = Path(f"{path}: resolved.campaign")
+            resolved = validated(_CAMPAIGN, header.resolved.get("campaign"), at)
+            found += _numbers(header, resolved, "resolved")
+            found += _resolved(header, asked, resolved)
+    except InputError as error:
+        faults.add(str(error))
+    for name, value, allowed in found:
+        faults.add(f"{path}: {name}: {show(value)} found; allowed: {allowed}")
+
+
+def _numbers(header: RunHeader, campaign: AskedCampaign, by: str) -> Iterator[Difference]:
+    """Numbers and name of the header that are not those of a campaign."""
+    pairs, verify, asked = campaign.pairs, campaign.verify, header.asked
+    most = most_pairs(pairs.floor, pairs.cap, pairs.precision)
+    min_share = verify.min_share or facts_of(header).site.proof.min_share or asked.min_share
+    for name, value, expected in (
+        ("campaign", header.campaign, campaign.name),
+        ("margin", header.margin, campaign.margin),
+        ("pairs_floor", header.pairs_floor, pairs.floor),
+        ("pairs_cap", header.pairs_cap, most),
+        ("precision", header.precision, pairs.precision),
+        ("asked.retries", asked.retries, verify.retries),
+        ("asked.min_share", asked.min_share, min_share),
+    ):
+        if value != expected:
+            yield name, value, f"{expected}, by {by}"
+
+
+def _cases(header: RunHeader, campaign: AskedCampaign) -> Iterator[Difference]:
+    """Cases of no entry of the campaign's text, and treatments of other arms or levels."""
+    for case, names in header.asked.cases.items():
+        entry = campaign.entry_of(case)
+        if entry is None:
+            known = ", ".join(each.name for each in campaign.workloads)
+            yield f"asked.cases.{case}", case, f"a case of {known}, by campaign_text"
+        else:
+            yield from _treatments(f"asked.cases.{case}", names, campaign, entry, header)
+
+
+def _treatments(
+    name: str, found: list[str], campaign: AskedCampaign, entry: AskedEntry, header: RunHeader
+) -> Iterator[Difference]:
+    """Other treatments than the arms at levels of the factors; cells may leave some out."""
+    same_host = facts_of(header).site.origins.policy == "same_host"
+    arms = campaign.arms or standard_arms(same_host=same_host)
+    factors = {**campaign.factors, **entry.factors}
+    cells = [*campaign.exclude, *campaign.only, *entry.exclude, *entry.only]
+    made = list(dict.fromkeys(parts_of(each)[0] for each in found))
+    whole = made if factors else found
+    if set(made) - set(arms) or (not cells and whole != arms):
+        yield name, ", ".join(whole), ", ".join(arms)
+    for each in found:
+        for factor, level in parts_of(each)[1].items():
+            levels = [named_level(level) for level in factors.get(factor, [])]
+            if level not in levels:
+                yield f"{name}: {factor}", level, ", ".join(levels) or "no such factor"
+
+
+def _workloads(
+    workloads: Iterable[tuple[str, str]], campaign: AskedCampaign
+) -> Iterator[Difference]:
+    """Samples of a case are of its entry's workload; checks of others may name one of these."""
+    for case, workload in workloads:
+        entry = campaign.entry_of(case)
+        if entry and entry.check in WORKLOADS and workload != entry.check:
+            yield f"workload of {case}", workload, entry.check
+
+
+def _resolved(
+    header: RunHeader, asked: AskedCampaign, resolved: AskedCampaign
+) -> Iterator[Difference]:
+    """What the digest is of has these cases, this text's settings and this machine."""
+    document = header.resolved or {}
+    if (digest := digest_of(document)) != header.digest:
+        yield "digest", header.digest, f"{digest}, of 'resolved'"
+    cases = [each.name for each in resolved.workloads]
+    if list(header.asked.cases) != cases:
+        yield "asked.cases", ", ".join(header.asked.cases), f"{', '.join(cases)}, by 'resolved'"
+    for entry in resolved.workloads:
+        name = f"asked.cases.{entry.name}"
+        names = header.asked.cases.get(entry.name, [])
+        yield from _treatments(name, names, resolved, entry, header) if names else ()
+        of = asked.entry_of(entry.name)
+        if of and of.check != entry.check:
+            yield f"{name}: check", of.check, f"{entry.check}, by 'resolved'"
+        for variable, value in of.set.items() if of else ():
+            if entry.set.get(variable) != value:
+                yield f"{name}: {variable}", value, f"{entry.set.get(variable)}, by 'resolved'"
+    for key in ("seed", "injector"):
+        if getattr(asked, key) != getattr(resolved, key):
+            yield f"campaign_text: {key}", getattr(asked, key), f"{getattr(resolved, key)}"
+    site = header.facts.get("site")
+    machine = document.get("machine")
+    if isinstance(site, dict) and isinstance(machine, dict):
+        for name, value, allowed in differing(site, machine):
+            yield f"facts.site.{name}", value, f"{allowed}, by 'resolved'"

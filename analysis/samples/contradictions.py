@@ -1,0 +1,297 @@
+"""Where one record of a run's folder contradicts another: names, times, hosts, devices, counts.
+
+`figures` and `writer_rules` have the rules within a sample. What is missing, unknown (null) or of
+an older version contradicts nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from analysis.samples.columns import Samples
+from analysis.samples.faults import Faults, Rows, Rule, differing, named_level
+from analysis.samples.figures import judge_figures
+from analysis.samples.provenance import Provenance
+from analysis.samples.writer_rules import judge_writers
+from nimc.base.errors import InputError
+from nimc.base.json_limits import read_json
+from nimc.records.arms import arm_of, parts_of
+from nimc.records.counter_row import AGENTS
+from nimc.records.run import RunHeader, facts_of
+
+#: By how much times of one clock may differ, seconds, and as a share of a run's length: those of
+#: earlier versions are of a clock that may have been adjusted meanwhile.
+_CLOCK_S, _CLOCK_SHARE = 0.1, 1e-3
+#: How far a block's runs may seem to lie outside it, seconds, as for two blocks.
+_BLOCK_S = 1.0
+#: Longest time from the last run of a block to its end, seconds: a tool gathers its files, writers
+#: and agents end.
+_CLOSING_S = 120.0
+#: Ends the name of a run.
+_STAMP = re.compile(r"(\d{8}-\d{6})(-\d{1,3})?")
+#: Transports that need a device.
+_OF_DEVICES = ("InfiniBand", "RoCE", "soft-RoCE")
+#: Facts of a host that do not change while it runs.
+_OF_HOST = ("processor", "cpu_model", "sockets", "cores", "threads", "llc_total_b")
+#: Fields of a machine's file that a block may set: timetables take as many origins as they need.
+_OF_BLOCK = ("machine.origins.nodes",)
+
+
+def judge_contradictions(
+    run: Path,
+    header: RunHeader,
+    rows: Rows,
+    samples: Samples,
+    records: Provenance,
+    counts: pl.DataFrame,
+    faults: Faults,
+) -> None:
+    """Add a fault for every contradiction; `counts` are those of `counts.read_counts`."""
+    _judge_name(run, header, faults)
+    rows.judge([*_of_lead_ins(), _WARM_UPS, *_of_caveats(header)], faults)
+    judge_figures(rows, faults)
+    judge_writers(rows, samples.writers, header, faults)
+    _judge_levels(rows, faults)
+    _judge_hosts(rows, header, records, faults)
+    _judge_transports(rows, samples.writers, records, faults)
+    for sha in rows.frame["provenance"].cast(pl.String).unique(maintain_order=True):
+        _judge_record(run / "provenance" / f"{sha}.json", records.records.get(sha), header, faults)
+    _judge_blocks(run, rows, faults)
+    _judge_counts(run, rows, counts, faults)
+
+
+def _judge_name(run: Path, header: RunHeader, faults: Faults) -> None:
+    """A run is named after its campaign, its machine and its start."""
+    of = f"{header.campaign}-{header.machine}-"
+    found = _STAMP.search(header.run)
+    if found is None:
+        return
+    started = time.strftime("%Y%m%d-%H%M%S", time.gmtime(header.started_s))
+    named = _STAMP.fullmatch(header.run.removeprefix(of))
+    if named is None or named[1] != started:
+        faults.add(f"{run / 'run.json'}: run: {header.run!r} found; allowed: {of}{started}")
+
+
+# Times and order within a block.
+
+
+def _of_lead_ins() -> list[Rule]:
+    """The lead-in ends at the start of the run, and begins at the end of the one before."""
+    block = ("case", "block")
+    first = pl.int_range(pl.len()).over(block) == 0
+    lead_in_s = pl.col("lead_in_s")
+    before_s, length_s = (pl.col(name).shift(1).over(block) for name in ("start_s", "elapsed_s"))
+    tolerance_s = _CLOCK_S + _CLOCK_SHARE * length_s
+    away_s = lead_in_s - (pl.col("start_s") - before_s - length_s)
+    # Of a run whose application never started, its end is not stored.
+    ran = length_s > 0
+    given = (lead_in_s.is_not_null() & ~first).any().over(block)
+    return [
+        Rule("lead_in_s", first & lead_in_s.is_not_null(), "null in the first run of a block"),
+        Rule("lead_in_s", ran & (away_s.abs() > tolerance_s), "from the end of the run before"),
+        Rule("lead_in_s", ~ran & (away_s > tolerance_s), "after the start of the run before"),
+        Rule(
+            "lead_in_s",
+            ~first & (pl.col("outcome") == "kept") & lead_in_s.is_null() & given,
+            "given as in other runs of the block",
+        ),
+    ]
+
+
+_WARM_UPS = Rule(
+    "warmup",
+    (pl.int_range(pl.len()).over("case", "block") == 0)
+    & ~pl.col("warmup")
+    & pl.col("warmup").any().over("case"),
+    "true in the first run of a block, as in other blocks of the case",
+)
+
+
+def _of_caveats(header: RunHeader) -> list[Rule]:
+    """Caveats of the machine are those of every sample."""
+    notes = pl.col("notes").cast(pl.List(pl.String))
+    return [
+        Rule("notes", ~notes.list.contains(caveat), f"with the machine's caveat: {caveat}")
+        for caveat in facts_of(header).site.caveats
+    ]
+
+
+# Treatments, hosts and devices.
+
+
+def _judge_levels(rows: Rows, faults: Faults) -> None:
+    """The levels that a treatment's name tells are those of its factors."""
+    kinds = rows.frame.with_row_index("row").group_by("arm", "factors", maintain_order=True)
+    for row, arm, text in kinds.agg(pl.col("row").first()).select("row", "arm", "factors").rows():
+        levels = json.loads(text)
+        named = parts_of(arm)[1]
+        if "rate" in levels and arm_of(arm).role == "effect":
+            named = {"rate": "full", **named}
+        for factor, told in named.items() if levels else ():
+            if (found := named_level(levels.get(factor))) != told:
+                rows.add(faults, row, f"factors.{factor}", repr(found), f"{told!r}, as in '{arm}'")
+
+
+def _judge_hosts(rows: Rows, header: RunHeader, records: Provenance, faults: Faults) -> None:
+    """Hosts are those of the block's provenance, and apart unless the machine's origins share."""
+    policy = facts_of(header).site.origins.policy
+    names = ("nodes", "origin_nodes", "provenance")
+    kinds = rows.frame.with_row_index("row").group_by(names, maintain_order=True)
+    for targets, origins, sha, row in kinds.agg(pl.col("row").first()).iter_rows():
+        there, here = (set(filter(None, each.split(","))) for each in (targets, origins))
+        if policy == "same_host" and there != here:
+            rows.add(faults, row, "origin_nodes", origins, f"{targets}: origins share the host")
+        if policy not in (None, "same_host") and there & here:
+            rows.add(faults, row, "origin_nodes", origins, "other hosts than 'nodes'")
+        known = _nodes(records.records.get(sha))
+        for strange in sorted((there | here) - known.keys()) if known else ():
+            allowed = f"nodes of its provenance: {', '.join(known)}"
+            rows.add(faults, row, "nodes", strange, allowed)
+
+
+def _nodes(record: Any) -> dict[str, dict[str, Any]]:
+    """Host -> its facts, in a record of provenance; empty if it has none."""
+    return {
+        name: _mapping(facts) for name, facts in _mapping(_mapping(record).get("nodes")).items()
+    }
+
+
+def _mapping(found: Any) -> dict[str, Any]:
+    return found if isinstance(found, dict) else {}
+
+
+def _judge_transports(
+    rows: Rows, writers: pl.DataFrame, records: Provenance, faults: Faults
+) -> None:
+    """A transport of RDMA devices needs one on some node of the block."""
+    shas = rows.frame.select(
+        pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"), pl.col("provenance").cast(pl.String)
+    )
+    kinds = writers.select("row", "transport", "counter").join(shas, on="row")
+    each_kind = kinds.group_by("provenance", "transport", "counter", maintain_order=True)
+    for sha, transport, counter, row in each_kind.agg(pl.col("row").first()).iter_rows():
+        nodes = _nodes(records.records.get(sha)).values()
+        listed = [each["rdma"] for each in nodes if isinstance(each.get("rdma"), list)]
+        if not nodes or len(listed) < len(nodes):
+            continue
+        devices = [_mapping(device) for each in listed for device in each]
+        kinds_there = sorted({str(device.get("transport")) for device in devices})
+        if transport in _OF_DEVICES and transport not in kinds_there:
+            allowed = f"that of a device of its provenance: {', '.join(kinds_there) or 'none'}"
+            rows.add(faults, row, "writers.transport", repr(transport), allowed)
+        names = {str(device.get("name")) for device in devices}
+        for part in (counter or "").split("+"):
+            kind, _, name = part.partition(":")
+            if kind == "rdma" and name.partition("/")[0] not in names:
+                allowed = f"one of a device of its provenance: {', '.join(sorted(names)) or 'none'}"
+                rows.add(faults, row, "writers.counter", repr(part), allowed)
+
+
+def _judge_record(path: Path, record: Any, header: RunHeader, faults: Faults) -> None:
+    """A record of provenance is of the run's seed, machine and host."""
+    found = _mapping(record)
+    expected: dict[str, Any] = {}
+    if header.seed is not None:
+        expected["seed"] = header.seed
+    if "machine" in found:
+        expected["machine"] = {"name": header.machine}
+    host = _mapping(header.facts.get("host"))
+    if (name := host.get("hostname")) in _nodes(found):
+        expected["nodes"] = {name: {each: host[each] for each in _OF_HOST if each in host}}
+    differences = list(differing(found, expected))
+    if found.get("commit") == header.commit:
+        # Another version of this project may know other fields of a machine's file.
+        machine, site = _mapping(found.get("machine")), _mapping(header.facts.get("site"))
+        differences += differing(machine, site, "machine.", whole=True) if machine and site else []
+    for field, value, allowed in differences:
+        if field not in _OF_BLOCK:
+            faults.add(f"{path}: {field}: {value!r} found; allowed: {allowed!r}, as in run.json")
+
+
+# Blocks, as their conductor told when it ended; and counts.
+
+
+def _judge_blocks(run: Path, rows: Rows, faults: Faults) -> None:
+    """The runs of a block lie within it; one that is done ended after a whole pair."""
+    cases = {path.stem for path, _ in rows.parts()}
+    ends = pl.col("start_s") + pl.col("elapsed_s")
+    last = pl.col("pair") == pl.col("pair").max()
+    blocks = (
+        rows.frame.with_row_index("row")
+        .group_by(pl.col("case").cast(pl.String), "block", maintain_order=True)
+        .agg(
+            pl.col("row").last(),
+            pl.col("start_s").min(),
+            pl.col("runs").first(),
+            end_s=ends.max(),
+            arms=pl.col("arm").filter(last, pl.col("pair") >= 0).n_unique(),
+        )
+    )
+    for case, block, row, start_s, runs, end_s, arms in blocks.iter_rows():
+        told = _told(run / "logs" / case / str(block) / "block.json") if case in cases else {}
+        began_s, finished_s = told.get("started_s"), told.get("finished_s")
+        if not isinstance(began_s, float) or not isinstance(finished_s, float):
+            continue
+        name = f"block {block} of case '{case}': start_s"
+        if start_s < began_s - _BLOCK_S:
+            rows.add(faults, row, name, repr(start_s), f"from its 'started_s' on, {began_s!r}")
+        if end_s > finished_s + _BLOCK_S:
+            rows.add(faults, row, name, repr(start_s), f"until its 'finished_s', {finished_s!r}")
+        if told.get("state") != "done":
+            continue
+        if finished_s - end_s > _CLOSING_S:
+            allowed = f"at most {_CLOSING_S:.0f} s before its 'finished_s', {finished_s!r}"
+            rows.add(faults, row, f"block {block} of case '{case}': end", repr(end_s), allowed)
+        if 0 < arms < (runs or 0):
+            allowed = f"{runs}, since the block is done"
+            rows.add(faults, row, "runs of the last pair", str(arms), allowed)
+
+
+def _told(path: Path) -> dict[str, Any]:
+    """What a conductor told of its block; empty if there is nothing to read."""
+    try:
+        return _mapping(read_json(path))
+    except (OSError, InputError):
+        return {}
+
+
+def _judge_counts(run: Path, rows: Rows, counts: pl.DataFrame, faults: Faults) -> None:
+    """Every count is of a sample, and every accepted run has those of its agents and its tool."""
+    path = run / "counters"
+    negative = counts.filter(pl.col("value") < 0)
+    for key, event, value in negative.select("key", "event", "value").iter_rows():
+        faults.add(f"{path}: {key}: {event}: {value!r} found; allowed: 0 or more")
+    units = counts.group_by("tool", "event", maintain_order=True).agg(
+        pl.col("unit").unique(maintain_order=True)
+    )
+    for tool, event, found in units.filter(pl.col("unit").list.len() > 1).iter_rows():
+        faults.add(f"{path}: {tool}: {event}: {' and '.join(found)} found; allowed: one unit")
+    counted = counts.select("key", "tool").unique(maintain_order=True)
+    frame = rows.frame.with_row_index("row").select(
+        "row",
+        "key",
+        "outcome",
+        "warmup",
+        *(pl.col(name).cast(pl.String) for name in ("case", "arm")),
+    )
+    # A conductor that is killed between the two leaves the counts of one run of its block.
+    orphans = counted.join(frame, on="key", how="anti").unique("key", maintain_order=True)
+    block = pl.col("key").str.extract(r"^([^/]*/[^/]*)/")
+    for key in orphans.filter(pl.len().over(block) > 1)["key"]:
+        faults.add(f"{path}: key: {key!r} found; allowed: that of a sample")
+    kept = frame.filter(outcome="kept", warmup=False)
+    of_kept = counted.join(kept, on="key")
+    agents = pl.col("tool").is_in(AGENTS)
+    for own, tools in (("case", of_kept.filter(agents)), ("arm", of_kept.filter(~agents))):
+        by = list(dict.fromkeys(("case", own)))
+        expected = kept.join(tools.select(*by, "tool").unique(maintain_order=True), on=by)
+        for row, tool in (
+            expected.join(tools, on=["key", "tool"], how="anti").select("row", "tool").rows()
+        ):
+            rows.add(faults, row, "key", f"no count of {tool}", "some, as of other runs")

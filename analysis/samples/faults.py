@@ -1,0 +1,106 @@
+"""Faults of a stored run: one line each, which names file, line and field; and rules for rows."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+
+#: Most faults that are listed; the rest are counted.
+LISTED = 20
+
+
+class Faults:
+    """The first lines, and how many there are in all."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.count = 0
+
+    def add(self, line: str, count: int = 1) -> None:
+        """Add a fault, or one that stands for `count`."""
+        self.count += count
+        if len(self.lines) < LISTED:
+            self.lines.append(line)
+
+    def listed(self) -> list[str]:
+        """The lines, and how many more there are."""
+        more = self.count - len(self.lines)
+        return [*self.lines, f"and {more:,} more"] if more else list(self.lines)
+
+
+class Rule(NamedTuple):
+    """What no sample may be: an expression that is true of a faulty row, and what is required."""
+
+    field: str
+    broken: pl.Expr
+    required: str
+
+
+class Rows:
+    """The samples of a run with the places that they were read from."""
+
+    def __init__(self, frame: pl.DataFrame, files: Mapping[Path, int]) -> None:
+        """`files`: each file with the number of its rows, in their order (`columns.Samples`)."""
+        self.frame = frame
+        self._paths = list(files)
+        self._firsts = list(accumulate(files.values(), initial=0))
+
+    def at(self, row: int) -> str:
+        """File and line of a row."""
+        file = bisect_right(self._firsts, row, hi=len(self._paths)) - 1
+        return f"{self._paths[file]}:{row - self._firsts[file] + 1}"
+
+    def add(self, faults: Faults, row: int, name: str, value: str, allowed: str) -> None:
+        """Add the fault of a row: the value found of a field, and what is allowed."""
+        faults.add(f"{self.at(row)}: {name}: {value} found; allowed: {allowed}")
+
+    def parts(self) -> list[tuple[Path, pl.DataFrame]]:
+        """Each file with its rows."""
+        firsts = zip(self._paths, self._firsts, strict=False)
+        ends = self._firsts[1:]
+        return [
+            (path, self.frame[first:end]) for (path, first), end in zip(firsts, ends, strict=True)
+        ]
+
+    def judge(self, rules: list[Rule], faults: Faults) -> None:
+        """Add a fault for every row that breaks a rule; unknown (null) breaks none."""
+        broken = self.frame.lazy().select(
+            rule.broken.fill_null(value=False).arg_true().implode().alias(str(number))
+            for number, rule in enumerate(rules)
+        )
+        for rule, found in zip(rules, broken.collect().row(0), strict=True):
+            for row in found[:LISTED]:
+                value = self.frame[rule.field][row]
+                self.add(faults, row, rule.field, repr(value), rule.required)
+            if len(found) > LISTED:
+                faults.add("", len(found) - LISTED)
+
+
+def named_level(level: Any) -> str:
+    """A level as it stands in the name of a treatment."""
+    return (str(level).lower() if isinstance(level, bool) else str(level)).replace("/", "_")
+
+
+def differing(
+    found: Mapping[str, Any], expected: Mapping[str, Any], within: str = "", *, whole: bool = False
+) -> Iterator[tuple[str, Any, Any]]:
+    """Field, value and expected value of all that both have and that is not the same.
+
+    If both are `whole`, also what only one of them has.
+    """
+    for name in expected.keys() | found.keys() if whole else expected.keys() & found.keys():
+        value, allowed = found.get(name), expected.get(name)
+        if isinstance(value, list) and isinstance(allowed, list) and len(value) == len(allowed):
+            first, second = (
+                {str(at): one for at, one in enumerate(each)} for each in (value, allowed)
+            )
+            yield from differing(first, second, f"{within}{name}.", whole=whole)
+        elif isinstance(value, dict) and isinstance(allowed, dict):
+            yield from differing(value, allowed, f"{within}{name}.", whole=whole)
+        elif value != allowed:
+            yield f"{within}{name}", value, allowed

@@ -1,0 +1,55 @@
+"""How runs were made: files in `provenance/`, each named by the SHA-256 of its content."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from pydantic import TypeAdapter
+
+from analysis.samples.faults import Faults, Rows
+from nimc.base.errors import InputError
+from nimc.base.json_limits import parsed, read_text, validated
+from nimc.records.run import NumaFacts
+
+_NUMA = TypeAdapter(NumaFacts)
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """All records of a run."""
+
+    #: Name of the file (without ending) -> its content.
+    records: dict[str, dict[str, Any]]
+    #: File -> SHA-256 of its content, which is not its name.
+    misnamed: dict[Path, str]
+
+
+def read_provenance(run: Path) -> Provenance:
+    """The records of the run in folder `run`. Raises InputError for one that cannot be used."""
+    records, misnamed = {}, {}
+    for path in sorted((run / "provenance").glob("*.json")):
+        text = read_text(path)
+        record = parsed(text, str(path))
+        if not isinstance(record, dict):
+            raise InputError(f"{path}: {type(record).__name__} found; allowed: an object")
+        if "numa" in record:
+            validated(_NUMA, record["numa"], path, "numa")
+        records[path.stem] = record
+        digest = hashlib.sha256(text).hexdigest()
+        if digest != path.stem:
+            misnamed[path] = digest
+    return Provenance(records, misnamed)
+
+
+def judge_provenance(run: Path, rows: Rows, found: Provenance, faults: Faults) -> None:
+    """Add a fault for each record that is not what its name says, and for each that is missing."""
+    for path, digest in found.misnamed.items():
+        faults.add(f"{path}: SHA-256 of its content: {digest} found; allowed: the file's name")
+    used = rows.frame.lazy().with_row_index("row").group_by("provenance", maintain_order=True)
+    for sha, row in used.agg(pl.col("row").first()).collect().iter_rows():
+        if sha not in found.records:
+            rows.add(faults, row, "provenance", repr(sha), f"a file of {run / 'provenance'}")

@@ -1,0 +1,255 @@
+"""Rules for each writer of a run: its rates, bytes, times, counts and proof must fit each other.
+
+`nimc.node.evidence` makes these records; here is what follows from how it makes them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import polars as pl
+
+from analysis.samples.faults import Faults, Rows, Rule
+from nimc.records.arms import ARMS, arm_of
+from nimc.records.plan import Demand
+from nimc.records.run import RunHeader, facts_of
+from nimc.records.sample import MANY, PROVEN_SHARE
+
+#: What is computed from the same numbers as by the conductor differs by rounding only: a share of
+#: it, and in times of day, which have seven digits after the point, seconds.
+_ROUNDING, _ROUNDING_S = 1e-9, 1e-6
+#: By how much the rows of a writer that cover its whole window may overlap, as a share of it: the
+#: times of rows are those of their arrival.
+_OVERLAP = 0.25
+#: Least share of the window that a writer's rows cover. One row may be late by `late_rows` (2)
+#: intervals, and a row covers three quarters of its own (perftest pauses in the rest).
+_LEAST_OBSERVED = 0.25
+#: Largest rate of a limited writer, as a multiple of what was requested, and the messages that may
+#: be added: a limiter counts whole messages, and the device's own has a scatter.
+_LIMITER, _MESSAGES = 1.5, 2
+#: How far the readings of a counter, on the target's clock, may seem to lie within the run, seconds
+#: and as a share of it.
+_READING_S, _READING_SHARE = 0.1, 1e-3
+
+_KEPT = pl.col("outcome") == "kept"
+_CURRENT = pl.col("schema") > 2
+_WRITES = pl.col("message_b") > 0
+_CONTINUOUS = _WRITES & (pl.col("role") == "effect") & ~pl.col("scheduled")
+_CONTROL = pl.col("role") == "control"
+
+
+def judge_writers(rows: Rows, writers: pl.DataFrame, header: RunHeader, faults: Faults) -> None:
+    """Add the faults of the writers (`columns.Samples.writers`) of the samples in `rows`."""
+    if not writers.height:
+        return
+    frame = writers.join(_of_samples(rows.frame), on="row", how="left", maintain_order="left")
+    frame = frame.with_columns(number=pl.int_range(pl.len()).over("row"))
+    for rule in [*_of_kind(), *_of_rates(header), *_of_times(), *_of_proof(), *_learnt()]:
+        _add(rows, frame.filter(rule.broken), rule, faults)
+    for rule in _of_counts(header):
+        _add(rows, _targets(frame).filter(rule.broken), rule, faults)
+
+
+def _add(rows: Rows, broken: pl.DataFrame, rule: Rule, faults: Faults) -> None:
+    for row, number, value in broken.select("row", "number", rule.field).iter_rows():
+        rows.add(faults, row, f"writers[{number}].{rule.field}", repr(value), rule.required)
+
+
+def _of_samples(frame: pl.DataFrame) -> pl.DataFrame:
+    """What the rules need of the sample: `level` of the rate, `control` of the arm.
+
+    Also `around_s`, from the end of the run before to the start of the next one, and `failed`, the
+    number of runs of the block before this one that were not accepted.
+    """
+    block = ("case", "block")
+    lost = (pl.col("outcome") != "kept").cast(pl.Int32)
+    begun_s = pl.col("start_s") - pl.col("lead_in_s")
+
+    def of_each(name: str, known: Callable[[str], Any]) -> pl.Expr:
+        texts = frame[name].cast(pl.String).unique()
+        table: Mapping[str, Any] = {text: known(text) for text in texts}
+        column = pl.col(name).cast(pl.String)
+        return column.replace_strict(table, default=None, return_dtype=pl.String)
+
+    return frame.select(
+        pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"),
+        *("case", "block", "outcome", "role", "scheduled", "schema", "elapsed_s", "allowed_share"),
+        arm=pl.col("arm").cast(pl.String),
+        level=of_each("factors", _rate),
+        control=of_each("arm", lambda arm: arm_of(arm).control),
+        around_s=pl.col("start_s").shift(-1).over(block) - begun_s,
+        failed=(lost.cum_sum() - lost).over(block),
+        targets=pl.col("nodes").cast(pl.String).str.count_matches(",", literal=True) + 1,
+    )
+
+
+def _rate(factors: str) -> str | None:
+    levels = json.loads(factors)
+    level = levels.get("rate") if isinstance(levels, dict) else None
+    return level if isinstance(level, str) else None
+
+
+def _of_kind() -> list[Rule]:
+    """Injector, transport and direction are those of an arm and of two hosts."""
+    controls = [arm.control for arm in ARMS.values() if arm.control]
+    injector, transport = pl.col("injector"), pl.col("transport")
+    apart = (pl.col("origin") != pl.col("target")) & (pl.col("target") != MANY)
+    effect = pl.col("role") == "effect"
+    reads = injector.str.ends_with("_read")
+    return [
+        Rule("injector", effect & injector.is_in(controls), "one that writes"),
+        Rule("injector", injector != pl.col("control"), "the control that the arm is named after"),
+        Rule("transport", (transport == "none") == _WRITES, "'none' of a control, and only of it"),
+        Rule("transport", (transport == "shared memory") & apart, "one between two hosts"),
+        Rule("direction", _WRITES & (reads != (pl.col("direction") == "read")), "the injector's"),
+    ]
+
+
+def _of_rates(header: RunHeader) -> list[Rule]:
+    asked, rate = pl.col("asked_b_s"), pl.col("rate_b_s")
+    alone, least = pl.col("rate_alone_b_s"), pl.col("rate_min_b_s")
+    message_b, elapsed_s = pl.col("message_b"), pl.col("elapsed_s")
+    part = pl.col("level").str.ends_with("%")
+    beyond = rate > _LIMITER * asked + _MESSAGES * message_b / elapsed_s
+    limited = pl.col("limited_by").is_not_null() != asked.is_not_null()
+    found = [
+        Rule("rate_min_b_s", least > rate * (1 + _ROUNDING), "at most 'rate_b_s'"),
+        Rule("limited_by", _CURRENT & _CONTINUOUS & limited, "given if 'asked_b_s' is, else null"),
+        Rule(
+            "asked_b_s",
+            _WRITES & (pl.col("level") == "full") & asked.is_not_null(),
+            "null at full rate",
+        ),
+        Rule("asked_b_s", _WRITES & part & asked.is_null(), "that of the level of 'rate'"),
+        Rule("rate_b_s", _KEPT & _CONTINUOUS & beyond, "about 'asked_b_s'"),
+    ]
+    if most := facts_of(header).site.proof.max_share:
+        beyond = least > most * alone * (1 + _ROUNDING)
+        found.append(
+            Rule(
+                "rate_min_b_s",
+                _KEPT & _CONTINUOUS & beyond,
+                f"at most {most:g} of 'rate_alone_b_s': 'max_share' of the machine",
+            )
+        )
+    return found
+
+
+def _of_times() -> list[Rule]:
+    """Bytes are those of the rate in the time that was observed of the run."""
+    elapsed_s, observed = pl.col("elapsed_s"), pl.col("observed_share")
+    rate, bytes_b = pl.col("rate_b_s"), pl.col("bytes_b")
+    tolerance_s = _ROUNDING_S * (1 + elapsed_s)
+    covered_s, hidden_s = observed * elapsed_s, (1 - observed) * elapsed_s
+    most_s = covered_s + pl.when(observed < 1).then(0.0).otherwise(_OVERLAP * elapsed_s)
+    unobserved_s, scheduled = pl.col("unobserved_s"), pl.col("scheduled")
+    longest_s = (1 + pl.col("allowed_share").fill_null(0.0)) * elapsed_s
+    in_window = "'rate_b_s' in the observed share of 'elapsed_s'"
+    return [
+        Rule("bytes_b", _WRITES & (bytes_b < rate * (covered_s - tolerance_s)), in_window),
+        Rule("bytes_b", _WRITES & (bytes_b > rate * (most_s + tolerance_s)), in_window),
+        Rule(
+            "bytes_b",
+            _WRITES & observed.is_null() & (bytes_b > rate * (longest_s + tolerance_s)),
+            "at most 'rate_b_s' in 'elapsed_s'",
+        ),
+        Rule(
+            "observed_share",
+            _CURRENT & _CONTINUOUS & _KEPT & observed.fill_null(0.0).lt(_LEAST_OBSERVED),
+            f"at least {_LEAST_OBSERVED:g} of an accepted run",
+        ),
+        Rule(
+            "unobserved_s",
+            ~scheduled & (unobserved_s > hidden_s + tolerance_s),
+            "at most the rest of 'observed_share'",
+        ),
+        Rule(
+            "unobserved_s",
+            ~scheduled & (unobserved_s == 0) & (hidden_s > tolerance_s),
+            "above 0, since the whole window was not observed",
+        ),
+        Rule("cpu_share", _KEPT & _CONTROL & (pl.col("cpu_share") <= 0), "above 0 of a control"),
+        Rule("cpu_share", _WRITES & pl.col("cpu_share").is_not_null(), "null of a writer"),
+    ]
+
+
+def _of_proof() -> list[Rule]:
+    """A proof has its evidence, and evidence its proof."""
+    proof, share = pl.col("proof"), pl.col("overwritten_share")
+    counted = pl.col("counted_b").is_not_null()
+    current = _CURRENT & _WRITES
+    seen = share.fill_null(0.0) >= PROVEN_SHARE
+    elapsed_s, counted_s = pl.col("elapsed_s"), pl.col("counted_s")
+    least_s = elapsed_s * (1 - _READING_SHARE) - _READING_S
+    return [
+        Rule("proof", current & proof.is_null(), "device, memory or unproven"),
+        Rule("proof", ~_WRITES & proof.is_not_null(), "null of a control"),
+        Rule(
+            "proof",
+            current & (counted != (proof == "device")),
+            "'device' if a device counted ('counted_b'), and only then",
+        ),
+        Rule(
+            "proof",
+            current & ((proof == "memory") & ~seen),
+            f"'memory' from an 'overwritten_share' of {PROVEN_SHARE:g} on",
+        ),
+        Rule("proof", current & (proof == "unproven") & seen, "'memory', by 'overwritten_share'"),
+        *(
+            Rule(name, pl.col(name).is_not_null() != counted, "given if 'counted_b' is, else null")
+            for name in ("counted_s", "counter")
+        ),
+        Rule("counted_s", _KEPT & (counted_s < least_s), "from before the run until after it"),
+        Rule(
+            "counted_s",
+            counted_s > pl.col("around_s") + _READING_S,
+            "from the run before until the next run at most",
+        ),
+    ]
+
+
+def _learnt() -> list[Rule]:
+    """What is learnt once a block changes only after a run that was not accepted."""
+    own = ("case", "block", "arm", "number")
+    same = pl.col("failed") == pl.col("failed").shift(1).over(own)
+    return [
+        Rule(
+            name,
+            ~pl.col("scheduled") & same & pl.col(name).ne_missing(pl.col(name).shift(1).over(own)),
+            "as in the run before of the arm, which was accepted",
+        )
+        for name in ("rate_alone_b_s", "asked_b_s", "counted_alone_b_s")
+    ]
+
+
+def _targets(frame: pl.DataFrame) -> pl.DataFrame:
+    """One row per run and target whose device counted: `claimed_b` and `most_b` of all writers."""
+    observed = pl.col("observed_share").fill_null(1.0)
+    whole = pl.when(observed > 0).then(observed).otherwise(1.0)
+    return (
+        frame.filter(pl.col("counted_b").is_not_null(), pl.col("outcome") == "kept")
+        .group_by("row", "target", maintain_order=True)
+        .agg(
+            pl.col("number", "counted_b", "targets").first(),
+            values=pl.col("counted_b").n_unique(),
+            claimed_b=pl.col("bytes_b").sum(),
+            most_b=(pl.col("bytes_b") / whole).sum(),
+        )
+    )
+
+
+def _of_counts(header: RunHeader) -> list[Rule]:
+    """Devices counted what their writers claim, as the conductor required."""
+    share = facts_of(header).site.proof.counter_share or Demand.counter_share
+    counted_b, claimed_b = pl.col("counted_b"), pl.col("claimed_b")
+    least_b = (1 - share) * claimed_b * (1 - _ROUNDING)
+    most_b = (1 + share) * pl.col("most_b") * (1 + _ROUNDING)
+    alone = (pl.col("targets") == 1) & (claimed_b > 0)
+    allowed = f"'bytes_b' of the target's writers, within {share:.0%}"
+    return [
+        Rule("counted_b", counted_b < least_b, allowed),
+        Rule("counted_b", alone & (counted_b > most_b), allowed),
+        Rule("counted_b", pl.col("values") > 1, "the same of all writers of a target"),
+    ]

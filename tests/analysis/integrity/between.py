@@ -1,0 +1,222 @@
+"""A made run between two nodes, with device counters and a level of the rate. Nothing was measured.
+
+What a conductor would have written of it, all files included: `run.json` as `nimc.run.folder` makes
+it, two blocks with warm-ups and lead-ins, counts of the nodes, provenance and the blocks' ends.
+"""
+
+import hashlib
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nimc.base.checkout import commit
+from nimc.base.marked_yaml import parse
+from nimc.campaign.schema import Campaign
+from nimc.machine.site import Machine
+from nimc.records.order import pair_order, run_seed
+from nimc.records.run import RunHeader, digest_of, save_header
+from nimc.records.sample import NodeConditions, Sample, WriterRecord
+from nimc.run.folder import requirements_of, resolved
+from tests.analysis.synthetic import STARTED_S, rechain
+
+TARGET, ORIGIN = "n1", "n2"
+CAVEAT = "made for a test"
+TEXT = """\
+name: between
+workloads:
+  - {check: stream}
+  - {check: lammps}
+arms: [off, on, aa]
+factors: {rate: [0, 25%, full]}
+pairs: {floor: 6, cap: 6, block: 3}
+verify: {min_share: 0.5}
+"""
+#: Treatment -> time / time of `off`, share of the full rate, and baseline.
+_ARMS: dict[str, tuple[float, float, str | None]] = {
+    "off": (1.0, 0.0, None),
+    "on@rate=25%": (1.1, 0.25, "off"),
+    "on": (1.4, 1.0, "off"),
+    "aa": (1.0, 0.0, "off"),
+}
+_ALONE_B_S = 12e9
+_PAIRS, _BLOCK = 6, 3
+_MACHINE = Machine.model_validate(
+    {
+        **{"name": "made", "description": "two nodes that do not exist", "injector": "perftest"},
+        **{"origins": {"policy": "same_job"}, "device": "mlx5_0", "caveats": [CAVEAT]},
+    }
+)
+
+
+def made_between(folder: Path) -> Path:
+    """Writes it; returns its folder."""
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(STARTED_S))
+    header = _header(f"between-made-{stamp}")
+    run = folder / header.run
+    (run / "samples").mkdir(parents=True)
+    (run / "counters").mkdir()
+    (run / "provenance").mkdir()
+    text = json.dumps(_provenance(header), indent=1, sort_keys=True)
+    sha = hashlib.sha256(text.encode()).hexdigest()
+    (run / "provenance" / f"{sha}.json").write_text(text)
+    clock_s, rng = STARTED_S + 10.0, np.random.default_rng(1)
+    for case in ("stream", "lammps"):
+        for block in range(_PAIRS // _BLOCK):
+            samples = _block(case, block, header, sha, clock_s, rng)
+            end_s = samples[-1].start_s + samples[-1].elapsed_s + 2.0
+            _write(run, case, block, samples, clock_s, end_s)
+            clock_s = end_s + 20.0
+    save_header(run, replace(header, finished_s=clock_s))
+    return rechain(run)
+
+
+def _header(name: str) -> RunHeader:
+    campaign = Campaign.model_validate(parse(TEXT, Path("between.yaml")).data)
+    # As `cases.expand` leaves it: the factors are those of the cases.
+    cases = [each.but({"factors": campaign.factors}) for each in campaign.workloads]
+    expanded = campaign.model_copy(update={"workloads": cases, "factors": {}})
+    asked = resolved(expanded, _MACHINE, "login")
+    found = digest_of(asked)
+    return RunHeader(
+        run=name,
+        campaign="between",
+        machine="made",
+        started_s=STARTED_S,
+        finished_s=None,
+        digest=found,
+        campaign_text=TEXT,
+        pairs_floor=6,
+        pairs_cap=6,
+        precision=None,
+        asked=requirements_of(expanded, _MACHINE),
+        resolved=asked,
+        facts={"host": {"hostname": "login"}, "site": _MACHINE.model_dump(mode="json")},
+        versions={"nimc": "0"},
+        commit=commit(),
+        seed=run_seed(found, name),
+    )
+
+
+def _provenance(header: RunHeader) -> dict[str, Any]:
+    device = {"name": "mlx5_0", "transport": "InfiniBand", "firmware": "1", "ports": []}
+    facts = {"cpu_model": "none", "processor": "none", "sockets": 1, "rdma": [device]}
+    return {
+        "check": "made",
+        "commit": header.commit,
+        "machine": _MACHINE.model_dump(mode="json"),
+        "nodes": {name: {"hostname": name, **facts} for name in (TARGET, ORIGIN)},
+        "seed": header.seed,
+    }
+
+
+def _block(
+    case: str, block: int, header: RunHeader, sha: str, clock_s: float, rng: np.random.Generator
+) -> list[Sample]:
+    """A warm-up and three pairs; times follow one another with lead-ins of about 4 s."""
+    assert header.seed is not None
+    baselines = {name: baseline for name, (_, _, baseline) in _ARMS.items()}
+    runs = [(-1, 0, "off")]
+    for pair in range(_BLOCK):
+        names = pair_order(baselines, header.seed, case, block * _BLOCK + pair)
+        runs += [(pair, position, name) for position, name in enumerate(names)]
+    found: list[Sample] = []
+    for pair, position, arm in runs:
+        slow, share, baseline = _ARMS[arm]
+        elapsed_s = 5.0 * slow * float(np.exp(rng.normal(0, 0.01)))
+        before_s = found[-1].start_s + found[-1].elapsed_s if found else None
+        start_s = clock_s + 8.0 if before_s is None else before_s + 4.0 + float(rng.uniform(0, 0.1))
+        fom, extra = _figures(case, elapsed_s)
+        found.append(
+            Sample(
+                key=f"{case}/{block}/{pair}/{arm}/0",
+                case=case,
+                workload=case,
+                arm=arm,
+                block=block,
+                pair=pair,
+                position=position,
+                attempt=0,
+                warmup=pair < 0,
+                outcome="kept",
+                reason=None,
+                start_s=start_s,
+                elapsed_s=elapsed_s,
+                fom=fom,
+                fom_unit="B/s" if case == "stream" else "s",
+                fom_better="higher" if case == "stream" else "lower",
+                nodes=[TARGET],
+                origin_nodes=[ORIGIN],
+                provenance=sha,
+                seed=header.seed,
+                fom_extra=extra,
+                writers=[_writer(share, elapsed_s, rng)] if share else [],
+                notes=[CAVEAT, "a made note"],
+                role="effect" if share else "floor" if arm == "aa" else "baseline",
+                baseline=baseline,
+                factors={"rate": {0.0: 0, 0.25: "25%", 1.0: "full"}[share]},
+                lead_in_s=None if before_s is None else start_s - before_s,
+                conditions=[NodeConditions(TARGET, elapsed_s + 0.1, foreign_cpus=0.1)],
+            )
+        )
+    return found
+
+
+def _figures(case: str, elapsed_s: float) -> tuple[float, dict[str, float]]:
+    """STREAM makes ten triads in its run, LAMMPS is 0.4 s longer than its loop."""
+    if case == "lammps":
+        return elapsed_s - 0.4, {"ranks": 1.0, "steps": 100.0, "atoms": 32000.0, "cpu_share": 0.99}
+    average_s = round(elapsed_s / 40, 6)
+    times_s = {"average_s": average_s, "minimum_s": average_s - 1e-3, "maximum_s": average_s + 1e-3}
+    best_b_s = 3e9 / times_s["minimum_s"]
+    return 3e9 / average_s, {"array_b": 1e9, "best_b_s": round(best_b_s, -5), **times_s}
+
+
+def _writer(share: float, elapsed_s: float, rng: np.random.Generator) -> WriterRecord:
+    rate_b_s = _ALONE_B_S * share * float(rng.uniform(0.96, 0.99))
+    return WriterRecord(
+        injector="perftest",
+        origin=ORIGIN,
+        target=TARGET,
+        transport="InfiniBand",
+        message_b=65536,
+        asked_b_s=None if share == 1 else share * _ALONE_B_S,
+        limited_by=None if share == 1 else "software",
+        rate_alone_b_s=share * _ALONE_B_S,
+        rate_b_s=rate_b_s,
+        rate_min_b_s=rate_b_s * 0.98,
+        rate_before_b_s=rate_b_s * 1.01,
+        bytes_b=rate_b_s * elapsed_s * 0.9,
+        observed_share=0.9,
+        unobserved_s=0.2,
+        counted_b=rate_b_s * (elapsed_s + 0.1) * 1.02,  # with the headers of its packets
+        counted_s=elapsed_s + 0.1,
+        counted_alone_b_s=share * _ALONE_B_S * 1.02,
+        counter="rdma:mlx5_0/1",
+        proof="device",
+    )
+
+
+def _write(
+    run: Path, case: str, block: int, samples: list[Sample], start_s: float, end_s: float
+) -> None:
+    logs = run / "logs" / case / str(block)
+    logs.mkdir(parents=True)
+    told = {"state": "done", "reason": None, "started_s": start_s, "finished_s": end_s, "pid": 1}
+    (logs / "block.json").write_text(json.dumps(told))
+    with (run / "samples" / f"{case}.jsonl").open("a") as file:
+        file.writelines(json.dumps(each.as_dict()) + "\n" for each in samples)
+    with (run / "counters" / f"{case}.jsonl").open("a") as file:
+        file.writelines(
+            json.dumps({"key": each.key, "tool": "node", "rank": 0, **row}) + "\n"
+            for each in samples
+            for row in (
+                {"event": "context-switches", "value": 1e3 * each.elapsed_s, "unit": "count"}
+                | {"state": "counted", "running_share": None},
+                {"event": "irq-time", "value": 0.1, "unit": "s"}
+                | {"state": "counted", "running_share": None},
+            )
+        )

@@ -1,0 +1,455 @@
+"""Each rule by hand: a record that breaks it, and its neighbour that does not."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.samples.columns import read_run
+from analysis.samples.counts import read_counts
+from analysis.samples.integrity import Integrity, check_run
+from analysis.samples.provenance import read_provenance
+from nimc.records.run import load_header
+from tests.analysis.integrity.between import made_between
+from tests.analysis.integrity.edits import Json, Run
+from tests.captures import RUN_QUICK
+
+Edit = Callable[[Run], Any]
+
+
+@pytest.fixture(scope="module")
+def between(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made_between(tmp_path_factory.mktemp("between"))
+
+
+def checked(run: Path) -> Integrity:
+    return check_run(run, load_header(run), read_run(run), read_provenance(run), read_counts(run))
+
+
+def faults_of(base: Path, edit: Edit, folder: Path) -> list[str]:
+    edited = Run.read(base)
+    edit(edited)
+    return checked(edited.write(folder / base.name)).faults
+
+
+def of(arm: str, case: str = "stream", pair: int = 1) -> Callable[[Run], Json]:
+    """The accepted run of a treatment in a pair of the first block."""
+    return lambda run: next(
+        each for each in run.samples[case] if (each["arm"], each["pair"]) == (arm, pair)
+    )
+
+
+def changed(arm: str, case: str = "stream", **values: Any) -> Edit:
+    """Other values of a run's fields; what is callable takes the sample."""
+
+    def edit(run: Run) -> None:
+        sample = of(arm, case)(run)
+        sample.update({k: v(sample) if callable(v) else v for k, v in values.items()})
+
+    return edit
+
+
+def writer(arm: str = "on", **values: Any) -> Edit:
+    """Other values of its writer's; what is callable takes the writer and the run's length."""
+
+    def edit(run: Run) -> None:
+        sample = of(arm)(run)
+        (record,) = sample["writers"]
+        length_s = sample["elapsed_s"]
+        record.update({k: v(record, length_s) if callable(v) else v for k, v in values.items()})
+
+    return edit
+
+
+def extra(arm: str, case: str = "stream", **values: Any) -> Edit:
+    return lambda run: of(arm, case)(run)["fom_extra"].update(
+        {k: v(of(arm, case)(run)) if callable(v) else v for k, v in values.items()}
+    )
+
+
+def all_of(case: str, change: Callable[[Json], Any]) -> Edit:
+    return lambda run: [change(each) for each in run.samples[case]]
+
+
+def record(change: Callable[[Json], Any]) -> Edit:
+    def edit(run: Run) -> None:
+        for each in run.provenance.values():
+            change(each)
+        run.rehash()
+
+    return edit
+
+
+def told(**values: Any) -> Edit:
+    """Other values of what the conductor told of the first block of LAMMPS."""
+    return lambda run: run.blocks["logs/lammps/0/block.json"].update(
+        {
+            k: v(run.blocks["logs/lammps/0/block.json"]) if callable(v) else v
+            for k, v in values.items()
+        }
+    )
+
+
+def header(**values: Any) -> Edit:
+    return lambda run: run.header.update(values)
+
+
+def figures(source: str, target: str, pairs: int) -> Edit:
+    """So many figures of an arm are those of another one, of the other pairs."""
+
+    def edit(run: Run) -> None:
+        sources = run.kept(source, "lammps")[::-1]
+        targets = run.kept(target, "lammps")
+        for one, other in list(zip(sources, targets, strict=True))[:pairs]:
+            other["fom"] = one["fom"]
+
+    return edit
+
+
+def counts(change: Callable[[list[Json]], Any]) -> Edit:
+    def edit(run: Run) -> None:
+        rows = run.counts["stream"]
+        run.counts["stream"] = change(rows) or rows
+
+    return edit
+
+
+def last_end_s(run: Run) -> float:
+    last = [each for each in run.samples["lammps"] if each["block"] == 0][-1]
+    return float(last["start_s"] + last["elapsed_s"])
+
+
+def without_lammps(run: Run) -> None:
+    for table in (run.header["asked"]["cases"], run.samples, run.counts):
+        table.pop("lammps")
+
+
+def nothing(_: Run) -> None:
+    """The run as it is."""
+
+
+#: Rule -> what breaks it, what nearly does, and words of the fault.
+RULES: dict[str, tuple[Edit, Edit, str]] = {
+    "a time within its run": (
+        changed("on", "lammps", fom=lambda s: 1.002 * s["elapsed_s"]),
+        changed("on", "lammps", fom=lambda s: 1.0 * s["elapsed_s"]),
+        "fom: ",
+    ),
+    "STREAM's figure is that of its average": (
+        changed("on", fom=lambda s: s["fom"] * (1 + 1e-6)),
+        changed("on", fom=lambda s: s["fom"] * (1 + 1e-12)),
+        "three arrays ('array_b') in 'average_s'",
+    ),
+    # 2e-6 of 0.1 s, and one in the last digit that STREAM prints of the rate.
+    "STREAM's best rate is that of its least time": (
+        extra("on", best_b_s=lambda s: s["fom_extra"]["best_b_s"] * 1.001),
+        extra("on", best_b_s=lambda s: s["fom_extra"]["best_b_s"] + 1e5),
+        "with a 'best_b_s' of three arrays",
+    ),
+    "STREAM's average lies between": (
+        extra("on", maximum_s=lambda s: s["fom_extra"]["average_s"] * 0.999),
+        extra("on", maximum_s=lambda s: s["fom_extra"]["average_s"]),
+        "from 'minimum_s' to 'maximum_s'",
+    ),
+    "a workload reports its other figures": (
+        changed("on", fom_extra={"array_b": 1e9}),
+        changed("on", "lammps", fom_extra={}),
+        "average_s, which the workload reports",
+    ),
+    "a size is that of other runs": (
+        extra("on", "lammps", atoms=16000.0),
+        nothing,
+        "atoms as in other runs",
+    ),
+    "STREAM is in B/s": (
+        all_of("stream", lambda s: s.update(fom_unit="1/s")),
+        nothing,
+        "fom_unit: '1/s' found; allowed: B/s",
+    ),
+    "less time is better": (
+        all_of("lammps", lambda s: s.update(fom_better="higher")),
+        nothing,
+        "fom_better: 'higher' found",
+    ),
+    "more than half of the figures are another arm's": (
+        figures("off", "aa", 4),
+        figures("off", "aa", 3),
+        "figures of 'aa' equal those of 'off'",
+    ),
+    "figures vary": (
+        all_of("lammps", lambda s: s.update(fom=4.0) if s["arm"] == "off" else None),
+        all_of(
+            "lammps",
+            lambda s: s.update(fom=4.0 + s["pair"] / 1e5) if s["arm"] == "off" else None,
+        ),
+        "fom: the same in all runs of 'off'",
+    ),
+    "bytes are those of the rate and the time": (
+        writer(bytes_b=lambda w, _: w["bytes_b"] * 0.9999),
+        writer(bytes_b=lambda w, _: w["bytes_b"] * (1 + 1e-8)),
+        "writers[0].bytes_b",
+    ),
+    # Rows that overlap, if they cover the whole window.
+    "bytes beyond the window": (
+        writer(observed_share=1.0, unobserved_s=0.0, bytes_b=lambda w, s: w["rate_b_s"] * s * 1.3),
+        writer(observed_share=1.0, unobserved_s=0.0, bytes_b=lambda w, s: w["rate_b_s"] * s * 1.1),
+        "writers[0].bytes_b",
+    ),
+    "the least rate is not above the mean": (
+        writer(rate_min_b_s=lambda w, _: w["rate_b_s"] * 1.001),
+        writer(rate_min_b_s=lambda w, _: w["rate_b_s"]),
+        "at most 'rate_b_s'",
+    ),
+    # The machine's `max_share` is 1.25.
+    "no rate far beyond that alone": (
+        writer(**dict.fromkeys(("rate_b_s", "rate_min_b_s"), 12e9 * 1.26)),
+        writer(rate_min_b_s=lambda w, _: w["rate_b_s"] * 0.999),
+        "'max_share' of the machine",
+    ),
+    "the rate alone is learnt once": (
+        writer(rate_alone_b_s=12.1e9),
+        nothing,
+        "writers[0].rate_alone_b_s",
+    ),
+    # 1.5 x 3 GB/s and two messages of 64 KiB in about 5 s.
+    "a limited writer is limited": (
+        writer("on@rate=25%", rate_b_s=4.6e9),
+        writer("on@rate=25%", limited_by="hardware"),
+        "about 'asked_b_s'",
+    ),
+    "a level of the rate is requested": (
+        writer("on@rate=25%", asked_b_s=None, limited_by=None),
+        nothing,
+        "that of the level of 'rate'",
+    ),
+    "nothing is requested at full rate": (
+        writer(asked_b_s=12e9, limited_by="software"),
+        nothing,
+        "null at full rate",
+    ),
+    "what limits is told": (writer("on@rate=25%", limited_by=None), nothing, "limited_by"),
+    "a control does not write": (writer(injector="spin"), nothing, "one that writes"),
+    "an injector that reads reads": (
+        writer(direction="read"),
+        nothing,
+        "writers[0].direction",
+    ),
+    "writes have a transport": (writer(transport="none"), nothing, "'none' of a control"),
+    "memory is not shared between hosts": (
+        writer(transport="shared memory"),
+        nothing,
+        "one between two hosts",
+    ),
+    "a device counted for the proof": (
+        writer(counted_b=None, counted_s=None, counter=None),
+        writer(
+            counted_b=None, counted_s=None, counter=None, proof="memory", overwritten_share=0.95
+        ),
+        "'device' if a device counted",
+    ),
+    "marks were overwritten for the proof": (
+        writer(
+            counted_b=None, counted_s=None, counter=None, proof="memory", overwritten_share=0.89
+        ),
+        writer(
+            counted_b=None, counted_s=None, counter=None, proof="unproven", overwritten_share=0.89
+        ),
+        "'memory' from an 'overwritten_share' of 0.9 on",
+    ),
+    "a writer has a proof": (writer(proof=None), nothing, "device, memory or unproven"),
+    "a count has a time": (writer(counted_s=None), nothing, "given if 'counted_b' is"),
+    "a count is of the whole run": (
+        writer(counted_s=lambda _, s: s - 0.2),
+        writer(counted_s=lambda _, s: s),
+        "from before the run until after it",
+    ),
+    "a count ends before the next run": (
+        writer(counted_s=lambda _, s: s + 8.4),
+        writer(counted_s=lambda _, s: s + 7.9),
+        "from the run before until the next run",
+    ),
+    # A fifth beyond what the writer claims, were it so all the time.
+    "a device counted what was written": (
+        writer(counted_b=lambda w, _: w["bytes_b"] * 0.79),
+        writer(counted_b=lambda w, _: w["bytes_b"] * 0.81),
+        "'bytes_b' of the target's writers, within 20%",
+    ),
+    "a device counted no more": (
+        writer(counted_b=lambda w, _: w["bytes_b"] / 0.9 * 1.21),
+        writer(counted_b=lambda w, _: w["bytes_b"] / 0.9 * 1.19),
+        "'bytes_b' of the target's writers, within 20%",
+    ),
+    "the window was observed": (
+        writer(observed_share=0.2, bytes_b=lambda w, s: w["rate_b_s"] * s * 0.2, proof="unproven"),
+        writer(observed_share=0.85, bytes_b=lambda w, s: w["rate_b_s"] * s * 0.85),
+        "at least 0.25 of an accepted run",
+    ),
+    "a gap is part of what was not observed": (
+        writer(unobserved_s=lambda _, s: s * 0.11),
+        writer(unobserved_s=lambda _, s: s * 0.099),
+        "at most the rest of 'observed_share'",
+    ),
+    "what was not observed has a gap": (writer(unobserved_s=0.0), nothing, "above 0, since"),
+    "a lead-in is the time between two runs": (
+        changed("on", lead_in_s=lambda s: s["lead_in_s"] + 0.2),
+        changed("on", lead_in_s=lambda s: s["lead_in_s"] + 0.05),
+        "from the end of the run before",
+    ),
+    "the first run has no lead-in": (
+        lambda run: run.samples["stream"][0].update(lead_in_s=1.0),
+        nothing,
+        "null in the first run of a block",
+    ),
+    "the others have one": (changed("on", lead_in_s=None), nothing, "given as in other runs"),
+    "blocks begin with a warm-up": (
+        lambda run: run.samples["stream"].pop(0),
+        nothing,
+        "true in the first run of a block",
+    ),
+    "a sample has the machine's caveats": (
+        changed("on", notes=["a made note"]),
+        changed("on", notes=["made for a test"]),
+        "with the machine's caveat",
+    ),
+    "a name tells the levels": (
+        all_of(
+            "stream", lambda s: s.update(factors={"rate": "50%"}) if "25%" in s["arm"] else None
+        ),
+        nothing,
+        "factors.rate: '50%' found",
+    ),
+    "origins are other hosts": (
+        all_of("stream", lambda s: s.update(origin_nodes=["n1"])),
+        nothing,
+        "other hosts than 'nodes'",
+    ),
+    "hosts are those of provenance": (
+        record(lambda r: r["nodes"].pop("n2")),
+        record(lambda r: r["nodes"].update(n3=r["nodes"]["n2"])),
+        "nodes of its provenance: n1",
+    ),
+    "a transport has a device": (
+        record(lambda r: [facts.update(rdma=[]) for facts in r["nodes"].values()]),
+        record(lambda r: [facts.pop("rdma") for facts in r["nodes"].values()]),
+        "that of a device of its provenance: none",
+    ),
+    "a counter is one of a device": (
+        writer(counter="rdma:mlx5_7/1"),
+        writer(counter="net:eth0"),
+        "one of a device of its provenance: mlx5_0",
+    ),
+    "provenance has the run's seed": (record(lambda r: r.update(seed=3)), nothing, "seed: 3"),
+    "provenance has the run's machine": (
+        record(lambda r: r["machine"]["proof"].update(counter_share=0.5)),
+        # Another version may know other fields.
+        record(lambda r: (r["machine"].pop("programs"), r.update(commit="0"))),
+        "machine.proof.counter_share: 0.5",
+    ),
+    "a timetable takes more origins": (
+        record(lambda r: r["machine"]["origins"].update(cores=3)),
+        record(lambda r: r["machine"]["origins"].update(nodes=3)),
+        "machine.origins.cores: 3",
+    ),
+    "a run is named after its start": (
+        lambda run: run.header.update(started_s=run.header["started_s"] - 1.0),
+        lambda run: run.header.update(started_s=run.header["started_s"] + 0.9),
+        "run: ",
+    ),
+    "runs lie within their block": (
+        lambda run: told(finished_s=last_end_s(run) - 2.0)(run),
+        lambda run: told(finished_s=last_end_s(run) - 0.5)(run),
+        "until its 'finished_s'",
+    ),
+    "runs begin after their block": (
+        told(started_s=lambda t: t["started_s"] + 10.0),
+        told(started_s=lambda t: t["started_s"] + 8.0),
+        "from its 'started_s' on",
+    ),
+    "a block ends after its last run": (
+        lambda run: told(finished_s=last_end_s(run) + 130.0)(run),
+        lambda run: told(finished_s=last_end_s(run) + 110.0)(run),
+        "before its 'finished_s'",
+    ),
+    "counts are not negative": (
+        counts(lambda rows: rows[0].update(value=-1.0)),
+        counts(lambda rows: rows[0].update(value=0.0)),
+        "-1.0 found; allowed: 0 or more",
+    ),
+    "an event has one unit": (
+        counts(lambda rows: rows[0].update(unit="B")),
+        nothing,
+        "one unit",
+    ),
+    "accepted runs have counts": (
+        counts(lambda rows: [row for row in rows if row["key"] != rows[-1]["key"]]),
+        counts(lambda rows: rows[:-1]),
+        "no count of node found",
+    ),
+    # A conductor that is killed leaves the counts of one run of a block without its sample.
+    "counts have a sample": (
+        counts(
+            lambda rows: [
+                *rows,
+                *({**rows[0], "key": f"stream/1/9/{arm}/0"} for arm in ("off", "on")),
+            ]
+        ),
+        counts(lambda rows: [*rows, {**rows[0], "key": "stream/1/9/off/0"}]),
+        "that of a sample",
+    ),
+    "margin": (header(margin=0.5), nothing, "margin: 0.5 found; allowed: 0.02"),
+    "precision": (header(precision=0.5), nothing, "precision: 0.5 found; allowed: None"),
+    "cap": (header(pairs_cap=7), nothing, "pairs_cap: 7 found; allowed: 6"),
+    "least share": (
+        lambda run: run.header["asked"].update(min_share=0.1),
+        nothing,
+        "asked.min_share: 0.1 found; allowed: 0.5",
+    ),
+    "retries": (
+        lambda run: run.header["asked"].update(retries=3),
+        nothing,
+        "asked.retries: 3 found; allowed: 2",
+    ),
+    "no campaign": (header(campaign_text="# none"), nothing, "campaign_text: "),
+    "an arm of the campaign": (
+        header(
+            campaign_text="name: between\nworkloads: [{check: stream}, {check: lammps}]\n"
+            "factors: {rate: [25%, full]}\narms: [off, on]\npairs: {floor: 6}\n"
+            "verify: {min_share: 0.5}\n"
+        ),
+        header(
+            campaign_text="name: between\nworkloads: [{check: stream}, {check: lammps}]\n"
+            "factors: {rate: [25%, full]}\narms: [off, on, aa]\npairs: {floor: 6}\n"
+            "verify: {min_share: 0.5}\n"
+        ),
+        "asked.cases.stream: ",
+    ),
+    "a level of the campaign": (
+        header(
+            campaign_text="name: between\nworkloads: [{check: stream}, {check: lammps}]\n"
+            "factors: {rate: [50%, full]}\narms: [off, on, aa]\npairs: {floor: 6}\n"
+            "verify: {min_share: 0.5}\n"
+        ),
+        nothing,
+        "asked.cases.stream: rate: '25%' found; allowed: 50%, full",
+    ),
+    "a case of the campaign": (
+        without_lammps,
+        nothing,
+        "asked.cases: 'stream' found; allowed: stream, lammps, by 'resolved'",
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_is_broken_and_its_neighbour_is_not(
+    between: Path, tmp_path: Path, rule: str
+) -> None:
+    breaks, nearly, words = RULES[rule]
+    assert any(words in line for line in faults_of(between, breaks, tmp_path / "broken"))
+    found = faults_of(between, nearly, tmp_path / "sound")
+    assert not [line for line in found if words in line]
+
+
+def test_both_runs_are_sound(between: Path) -> None:
+    assert [checked(run).faults for run in (between, RUN_QUICK)] == [[], []]
