@@ -16,7 +16,6 @@ from analysis.history.tables import COUNTER
 from analysis.pages.data import MachineHistory
 from analysis.statistics.interval import Estimate, Interval
 from analysis.statistics.nights import ratio_of_nights
-from nimc.base.units import plural
 from nimc.records.arms import BASELINE, arm_of, name_of, parts_of
 
 #: Alarms began together if their first nights are so many days apart: dates may err by a night.
@@ -98,7 +97,7 @@ class AlarmGroup:
     def text(self) -> str:
         """The lead's sentence, and how many more quantities are worse."""
         more = len(self.alarms) - 1
-        return sentence(self.lead) + (f" And {plural(more, 'other alarm')}." if more else "")
+        return sentence(self.lead) + (f" {more} more of the same beginning." if more else "")
 
 
 def shown_alarms(history: MachineHistory) -> list[ShownAlarm]:

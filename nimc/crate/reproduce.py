@@ -11,7 +11,8 @@ from analysis.compare.side import Difference
 from analysis.compare.sides import Compared, Comparison
 from analysis.effects.estimate import Result
 from analysis.effects.facts import UNKNOWN, known
-from nimc.base.units import interval, signed
+from analysis.statistics.interval import ends
+from nimc.base.units import signed
 from nimc.crate.zipped import Files
 from nimc.records.run import RunHeader
 
@@ -85,10 +86,10 @@ def _effect(
     said = f"'{packed.verdict}' packed, '{new.verdict}' here"
     if row is None or row.ratio is None or any(each.is_not_compared for each in verdicts):
         return "cannot be compared", f"{name}: {said}"
-    bounds = interval(row.ratio_low, row.ratio_high)
-    text = f"{name}: slowdown here / packed {row.ratio:.3f} ({bounds}); {said}"
-    if not (row.ratio_low or 0.0) <= 1 <= (row.ratio_high or 0.0):
-        return "differs", f"{text}; by {signed((row.ratio - 1) * 100, 1)} %"
+    ratio = row.ratio
+    text = f"{name}: slowdown here / packed {ratio.value:.3f} ({ends(ratio)}); {said}"
+    if not ratio.low <= 1 <= ratio.high:
+        return "differs", f"{text}; by {signed((ratio.value - 1) * 100, 1)} %"
     if any(each.is_open for each in verdicts):
         return "cannot be compared", text
     return ("reproduced" if packed.verdict is new.verdict else "differs"), text

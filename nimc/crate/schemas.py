@@ -6,15 +6,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any
+from types import GenericAlias, NoneType
+from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
 from analysis.compare.sides import Comparison
 from analysis.effects.carry_over import OrderEffect
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
+from analysis.statistics.interval import keys
 from nimc.base.checkout import ROOT
 from nimc.base.files import make_folder, replace_text
 from nimc.records.counter_row import CounterRow
@@ -25,31 +27,41 @@ FOLDER = ROOT / "docs" / "schemas"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-@dataclass(frozen=True)
-class RunResults:
-    """One run in results.json (`analysis.report.data.RunData.document`)."""
-
-    machine: str
-    campaign: str
-    run: str
-    head: str | None
-    results: list[Result]
-    contrasts: list[Contrast]
-    order_effects: list[OrderEffect]
-    integrity_faults: list[str]
+_typed: Any = TypedDict
 
 
-@dataclass(frozen=True)
-class Results:
-    """The document results.json of a report."""
+def _flat(kind: type[Any]) -> Any:
+    """A record as JSON has it (`analysis.statistics.interval.flat`)."""
+    types = get_type_hints(kind, include_extras=True)
+    numbers = {name: float | None if NoneType in get_args(types[name]) else float for name in types}
+    made = {key: numbers[name] if part else types[name] for key, (name, part) in keys(kind).items()}
+    return _typed(kind.__name__, made)
 
-    schema: int
-    machine: str
-    runs: list[RunResults]
+
+def _rows(kind: type[Any]) -> Any:
+    return GenericAlias(list, (_flat(kind),))
 
 
+#: One run in results.json (`analysis.report.data.RunData.document`).
+_RUN_RESULTS = _typed(
+    "RunResults",
+    {
+        "machine": str,
+        "campaign": str,
+        "run": str,
+        "head": str | None,
+        "results": _rows(Result),
+        "contrasts": _rows(Contrast),
+        "order_effects": _rows(OrderEffect),
+        "integrity_faults": list[str],
+    },
+)
+#: The document results.json of a report.
+_RESULTS = _typed(
+    "Results", {"schema": int, "machine": str, "runs": GenericAlias(list, (_RUN_RESULTS,))}
+)
 #: Name -> where such a record is, its definition, and the fields that its writer adds.
-SCHEMAS: dict[str, tuple[str, type[Any], dict[str, Any]]] = {
+SCHEMAS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "run": ("run.json", RunHeader, {}),
     "sample": (
         "a line of samples/CASE.jsonl",
@@ -61,8 +73,8 @@ SCHEMAS: dict[str, tuple[str, type[Any], dict[str, Any]]] = {
         CounterRow,
         {"key": {"type": "string"}, "tool": {"type": "string"}},
     ),
-    "results": ("report/results.json", Results, {}),
-    "comparison": ("a row of 'comparisons' of nimc compare --json", Comparison, {}),
+    "results": ("report/results.json", _RESULTS, {}),
+    "comparison": ("a row of 'comparisons' of nimc compare --json", _flat(Comparison), {}),
 }
 
 
