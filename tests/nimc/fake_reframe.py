@@ -71,7 +71,7 @@ def measure(settings: dict[str, str]) -> None:
             if "slow" in FAULTS:
                 time.sleep(0.05)
             made = replace(crossed(settings, named[name], pair), position=position)
-            made = reported(made, share * (1 + 1e-9 * (10 * pair + position)))
+            made = reported(made, share * (1 + 1e-13 * (100 * (before + pair) + position)))
             for attempt in range(1 if made.outcome == "kept" else tries):
                 key = f"{made.key[:-1]}{attempt}"
                 store.append(replace(made, key=key, attempt=attempt, start_s=time.time()))

@@ -22,7 +22,7 @@ def with_figures(sample: Sample) -> Sample:
     assert sample.fom
     average_s = _TRIAD_B / float(sample.fom)
     extra = {
-        "best_b_s": 2.0 * 1e6 * 7000.5,
+        "best_b_s": round(2 * float(sample.fom) / 1e6) * 1e6,
         "average_s": average_s,
         "minimum_s": average_s / 2,
         "maximum_s": average_s * 2,

@@ -214,7 +214,8 @@ def test_logs_that_are_not_kept_leave_figures_unproven(run: Path, command: Comma
 def test_counts_without_a_sample_and_a_torn_line_are_no_fault(run: Path) -> None:
     """The conductor was killed between the two, in another block."""
     with (run / COUNTERS).open("a") as file:
-        file.write('{"key":"stream/1/0/off/0","tool":"node"}\n{"key":"stre')
+        first = (run / COUNTERS).read_text().splitlines()[0]
+        file.write(first.replace("stream/0/-1/off/0", "stream/1/0/on/0") + '\n{"key":"stre')
     with (run / SAMPLES).open("a") as file:
         file.write('{"key":"stream/1/0/o')
     assert found(run) == []
@@ -232,8 +233,8 @@ def as_earlier_version(run: Path) -> None:
 
 
 def made_anew(run: Path) -> None:
-    """Another campaign's text, and a chain made anew by somebody who knows how."""
-    edit_header(run, lambda header: header.update(campaign_text="# better\n"))
+    """Other versions, and a chain made anew by somebody who knows how."""
+    edit_header(run, lambda header: header.update(versions={"nimc": "better"}))
 
 
 @pytest.mark.parametrize("edit", [as_earlier_version, made_anew])
