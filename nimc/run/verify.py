@@ -160,7 +160,9 @@ def _verify_case(run: Path, path: Path, count: int, found: _Found) -> None:
         sha256 = counted.get(claim.key)
         if claim.counters_sha256 != sha256:
             stated = f"counters_sha256: {claim.counters_sha256 or 'none'} found"
-            found.add("broken", f"{at}: {stated}; allowed: {sha256 or 'none'}, of counters/")
+            found.add(
+                "broken", f"{at}: {stated}; allowed: {sha256 or 'none'}, by counters/{path.name}"
+            )
         _verify_logs(run, claim, at, found)
 
 

@@ -72,7 +72,7 @@ def test_what_a_dead_reframe_left_is_ended_also_where_nodes_are_shared(
     monkeypatch.setattr(runner, "run_session", session)
     monkeypatch.setattr(jobs, "cancel", cancelled.append)
     (tmp_path / "samples").mkdir()
-    (tmp_path / "run.json").touch()
+    (tmp_path / "run.json").write_text("{}")
     site = Site("m", Path("c.py"), Path("checks"), origin_nodes=0, slurm=slurm)
     with Interrupts() as interrupts:
         work = CampaignRunner(CAMPAIGN, site, tmp_path, "reframe", 1, interrupts, display())
