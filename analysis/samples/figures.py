@@ -157,9 +157,14 @@ def _judge_relations(rows: Rows, kept: pl.DataFrame, figures: Figures, faults: F
     """Relations hold; figures that they need are there; sizes are those of the treatment."""
     needed = sorted({name for each in figures.relations for name in each.figures})
     found = kept.select("row", "case", "arm", "fom", "fom_extra", "elapsed_s", "schema")
-    if names := sorted({*needed, *figures.sizes}):
-        extra = pl.Struct(dict.fromkeys(names, pl.Float64))
-        found = found.hstack(found["fom_extra"].str.json_decode(extra).struct.unnest())
+    found = found.with_columns(
+        # As JSON it would end with an error for names that polars cannot read.
+        pl.col("fom_extra")
+        .str.extract(rf'"{name}":\s*([^,}}\s]+)')
+        .cast(pl.Float64, strict=False)
+        .alias(name)
+        for name in {*needed, *figures.sizes}
+    )
     for relation in figures.relations:
         name = "fom_extra" if len(relation.figures) > 1 else "fom"
         _add(rows, found.filter(relation.broken), name, relation.required, faults)
