@@ -19,6 +19,8 @@ STEADY = 46
 SPREAD = 0.02
 #: What one more night adds to a sum: after the first also what that one did not (docs/alarms.md).
 SECOND, LATER = 4.5, 2.5
+#: Further figures of STREAM, and their power of its rate.
+_OF_STREAM = {"best_b_s": 1, "minimum_s": -1, "average_s": -1, "maximum_s": -1}
 #: The last of the made nights, days ago, with the loss.
 LOSSY = (4, 3, 2, 1)
 
@@ -70,7 +72,10 @@ def _again(run: Path, days: int, factor: float, rng: np.random.Generator) -> Pat
         samples = [json.loads(line) for line in file.read_text().splitlines()]
         for each in samples:
             each["start_s"] += earlier_s
-            each["fom"] *= factor * math.exp(0.01 * rng.standard_normal())
+            by = factor * math.exp(0.01 * rng.standard_normal())
+            each["fom"] *= by
+            for name in each["fom_extra"].keys() & _OF_STREAM.keys():
+                each["fom_extra"][name] *= by ** _OF_STREAM[name]
         file.write_text("".join(json.dumps(each) + "\n" for each in samples))
     return rechain(new)
 
