@@ -56,7 +56,7 @@ def test_a_loss_that_stays_is_confirmed_in_the_same_night(box: Box, steady_histo
     # The night's own run, not one of those that repeat some of its cases.
     assert (box.nimc.results / "latest").resolve() == Path(ended.run or "").resolve()
     page = (box.folder / "pages" / "localhost" / "index.html").read_text()
-    assert '<span class="verdict bad">confirmed</span>' in page
+    assert '<span class="verdict bad">open</span><span class="sub told">confirmed by ' in page
 
 
 def test_a_loss_that_does_not_come_back_is_dismissed(box: Box, steady_history: Path) -> None:
