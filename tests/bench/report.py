@@ -60,18 +60,25 @@ def write(run_folder: Path, size: int) -> None:
         lines = [json.dumps(sample.as_dict(), separators=(",", ":")) for sample in found]
         # All blocks of one case, then those of the next.
         parts = [
-            (line.replace(f'"start_s":{sample.start_s}', '"start_s":{start_s}'), sample.start_s)
+            (
+                line.replace(f'"start_s":{sample.start_s}', '"start_s":{start_s}').replace(
+                    f'"elapsed_s":{sample.elapsed_s}', '"elapsed_s":{elapsed_s}'
+                ),
+                sample,
+            )
             for line, sample in zip(lines, found, strict=True)
         ]
         with (run_folder / "samples" / f"{name}.jsonl").open("w", encoding="utf-8") as file:
             for index in range(round(size / len(cases) / len(lines))):
-                later_s = 1e3 * index + 1e9 * turn
+                # No two runs take the same time.
+                later_s, longer_s = 1e3 * index + 1e9 * turn, 1e-10 * index
                 file.writelines(
                     line.replace(f'"{name}/0/', f'"{name}/{index}/')
                     .replace('"block":0', f'"block":{index}')
-                    .replace("{start_s}", str(start_s + later_s))
+                    .replace("{start_s}", str(sample.start_s + later_s))
+                    .replace("{elapsed_s}", str(sample.elapsed_s + longer_s))
                     + "\n"
-                    for line, start_s in parts
+                    for line, sample in parts
                 )
     rechain(run_folder)
 
