@@ -367,7 +367,12 @@ class Agent:
         fault = None
         with contextlib.closing(log):
             async for raw in processes.lines(end.process.stdout):
-                log.write(raw)
+                try:
+                    log.write(raw)
+                except OSError as error:
+                    reason = f"its log {log.name}: {error.strerror}"
+                    self._send(messages.Ended(end.index, end.role, reason))
+                    return
                 line = raw.decode(errors="replace")
                 meaning = parser.parse(line)
                 if isinstance(meaning, Row):
