@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from dataclasses import replace as changed
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,8 +13,9 @@ import click
 from analysis.compare.side import Difference
 from analysis.compare.sides import compare_sides
 from analysis.report.data import RunData, load_run
+from analysis.statistics.interval import flat
 from nimc.base.errors import InputError
-from nimc.base.files import require_output
+from nimc.base.files import replace, require_output
 from nimc.base.tables import aligned
 from nimc.base.units import quantity
 from nimc.campaign.prepare import Request, prepare
@@ -143,9 +145,9 @@ def _repeated(
 ) -> int:
     packed = load_run(crate.run)
     campaign = folder / f"{packed.header.campaign}.yaml"
-    campaign.write_bytes(crate.files["campaign.yaml"])
+    replace(campaign, crate.files["campaign.yaml"])
     request = _asked(packed.header, prepare(campaign, machine), campaign)
-    header = replace(new_header(request), reproduces=_origin(packed.header))
+    header = changed(new_header(request), reproduces=_origin(packed.header))
     facts = facts_of_both(packed.header, header)
     remark = silent if progress == "quiet" or form else click.echo
     for line in _facts(facts):
@@ -201,7 +203,7 @@ def _compared(
         "outcome": found.outcome,
         "reasons": found.reasons,
         "failures": [asdict(each) for each in failures],
-        "comparisons": [asdict(row) for row in compared.rows],
+        "comparisons": list(map(flat, compared.rows)),
     }
     lines = [*comparison_lines(compared), *map(prose, found.reasons), bold(found.outcome)]
     show("reproduce", document, form, "\n".join(lines))

@@ -53,7 +53,11 @@ def python_locks(commit: str | None) -> dict[str, bytes]:
 
 
 def written(files: Files, folder: Path) -> Path:
-    """Write the files of a run below `folder`, in a new folder of the run's own name."""
+    """Write the files of a run below `folder`, in a new folder of the run's own name.
+
+    `folder` is a temporary one that nobody else can reach, and need not outlive a crash: the files
+    are not written as those of a run are (`nimc.base.files`), which takes a flush for each.
+    """
     for name, content in files.items():
         path = folder / "run" / name
         path.parent.mkdir(parents=True, exist_ok=True)

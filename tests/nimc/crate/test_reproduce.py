@@ -7,11 +7,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from analysis.compare.sides import compare_sides
 from analysis.report.data import load_run
 from nimc.crate.reproduce import Reproduction, facts_of_both, judge
+from nimc.crate.schemas import FOLDER
 from nimc.crate.zipped import MANIFEST, manifest, unzipped, zipped
 from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, samples, write_run
 from tests.nimc.conftest import ROOT, Command, Nimc
@@ -125,6 +127,10 @@ def test_the_plan_is_run_anew_in_its_order(nimc: Nimc) -> None:
     done = called(nimc, "reproduce", "x.zip", *place, "--json")
     document = json.loads(done.stdout)
     assert_documented("reproduce", document)
+    schema = json.loads((FOLDER / "comparison.json").read_text())
+    assert document["comparisons"]
+    for row in document["comparisons"]:
+        jsonschema.validate(row, schema)
     new = nimc.folder / "again" / Path(document["run"]).name
     assert done.returncode == (0 if document["outcome"] == "reproduced" else 1), done.stderr
     assert order(new) == order(packed)
