@@ -21,6 +21,7 @@ from nimc.base.units import quantity
 from nimc.campaign.prepare import Request, prepare
 from nimc.cli.document import Form, log, show, silent
 from nimc.cli.options import (
+    FILE,
     RunPath,
     json_option,
     machine_option,
@@ -49,7 +50,7 @@ from nimc.run.runner import Failure
 @click.option(
     "--sign",
     "key",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="KEY",
     help="Sign the manifest with this SSH key (ssh-keygen -Y sign).",
 )

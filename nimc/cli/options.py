@@ -99,6 +99,9 @@ class RunPath(_AnyPath):
         return path
 
 
+#: A file to read.
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
 # An option that is a file or folder to write to.
 
 

@@ -12,7 +12,7 @@ import click
 from nimc.base.errors import InputError
 from nimc.base.tables import aligned, wrapped
 from nimc.cli.document import Form, show
-from nimc.cli.options import form_options, json_option, machine_option
+from nimc.cli.options import FILE, form_options, json_option, machine_option
 from nimc.spack.build import Built, make_mirror, read
 from nimc.spack.build import build as build_environment
 from nimc.spack.setup import known_environments, load
@@ -49,7 +49,7 @@ def _show(subcommand: str, document: dict[str, Any], form: Form | None, text: st
 )
 @click.option(
     "--machine-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     help="Externals of this machine [default: spack_envs/machines/MACHINE.yaml, if it exists].",
 )
 @click.option("--mirror", help="URL of a mirror made by 'nimc spack mirror'.")

@@ -10,7 +10,7 @@ from nimc.base.errors import InputError
 from nimc.base.text import visible
 from nimc.base.units import plural
 from nimc.cli.document import Form, show
-from nimc.cli.options import RunPath, json_option
+from nimc.cli.options import FILE, RunPath, json_option
 from nimc.cli.table import bold
 from nimc.crate.verify import VerifiedCrate, verify_crate
 from nimc.run.verify import Kind, Verified, verify
@@ -24,7 +24,7 @@ _COLOUR: dict[Kind, str] = {"broken": "red", "contradicted": "red", "unproven": 
 @click.option(
     "--allowed-signers",
     "allowed",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="Whose signatures of crates are accepted (ssh-keygen(1), ALLOWED SIGNERS).",
 )

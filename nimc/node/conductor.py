@@ -10,7 +10,6 @@ Its caller (`reframe_tests/conduct.py`) passes the readers of the application's 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import os
 import secrets
@@ -99,7 +98,7 @@ class Store:
     def keep_provenance(self, record: dict[str, Any]) -> str:
         """Store the provenance of runs under the SHA-256 of its text; returns that name."""
         text = json.dumps(record, indent=1, sort_keys=True)
-        name = hashlib.sha256(text.encode()).hexdigest()
+        name = chain.digest(text.encode())
         path = self._provenance / f"{name}.json"
         if not path.exists():
             replace_text(path, text)

@@ -23,12 +23,22 @@ from typing import Any
 #: Fields of `run.json` that are set when a run ends: its first sample cannot cover them.
 _SET_AT_END = ("finished_s", "head")
 _MARK = b',"chain":'
+_PIECE_B = 1 << 20
 _VALUE = re.compile(rb'"([0-9a-f]{64})"\}')
 
 
 def digest(content: bytes) -> str:
     """SHA-256 as hexadecimal text."""
     return hashlib.sha256(content).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, which may be larger than memory."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE_B):
+            found.update(piece)
+    return found.hexdigest()
 
 
 def link(before: str, content: bytes) -> str:

@@ -8,7 +8,6 @@ because outputs are kept on compute nodes that have nothing else.
 from __future__ import annotations
 
 import gzip
-import hashlib
 import os
 import stat
 import zlib
@@ -16,13 +15,13 @@ from pathlib import Path
 from typing import IO, cast
 
 from nimc.base.files import replace
+from nimc.records import chain
 
 #: Largest output that is kept, and most that those of a run take once compressed, bytes.
 LOG_B = 4 << 20
 RUN_B = 256 << 20
 #: Added to the name of an output that is kept.
 ENDING = ".gz"
-_PIECE_B = 1 << 20
 
 
 def stem_of(pair: int, arm: str, attempt: int) -> str:
@@ -45,11 +44,11 @@ class KeptLogs:
         """
         name = path.relative_to(self._run).as_posix()
         if path.stat().st_size > LOG_B:
-            sha256, text = _digest(path), None
+            sha256, text = chain.file_digest(path), None
         else:
             content = path.read_bytes()
             # Without a time, so that equal outputs have equal files.
-            sha256, text = hashlib.sha256(content).hexdigest(), gzip.compress(content, mtime=0)
+            sha256, text = chain.digest(content), gzip.compress(content, mtime=0)
         if text is not None and len(text) <= self._left_b:
             replace(path.with_name(path.name + ENDING), text)
             self._left_b -= len(text)
@@ -93,11 +92,3 @@ def _content(path: Path, *, packed: bool) -> bytes:
     if len(content) > LOG_B:
         raise FileNotFoundError(str(path))
     return content
-
-
-def _digest(path: Path) -> str:
-    found = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE_B):
-            found.update(piece)
-    return found.hexdigest()

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from nimc.base.errors import InputError
 from nimc.base.files import Team, distrust
+from nimc.records.chain import file_digest
 
 _MISSING = (FileNotFoundError, NotADirectoryError)
-_PIECE_B = 1 << 20
 
 
 def run_folders(results: Path) -> list[Path]:
@@ -50,7 +50,7 @@ def sha256_of(run: Path) -> str:
     """SHA-256 over the names and contents of the run's sample files."""
     whole = hashlib.sha256()
     for path in sorted((run / "samples").glob("*.jsonl")):
-        whole.update(f"{_digest(path)} {path.name}\n".encode())
+        whole.update(f"{file_digest(path)} {path.name}\n".encode())
     return whole.hexdigest()
 
 
@@ -62,11 +62,3 @@ def size_of(run: Path) -> int:
             with suppress(*_MISSING):
                 found += Path(folder, name).lstat().st_size
     return found
-
-
-def _digest(path: Path) -> str:
-    found = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE_B):
-            found.update(piece)
-    return found.hexdigest()

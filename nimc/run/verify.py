@@ -30,7 +30,7 @@ from nimc.base.errors import InputError, first_fault
 from nimc.base.json_limits import may_have_deep_line, refuse_deep, refuse_long
 from nimc.base.units import plural
 from nimc.node.readers import Fom, FomError
-from nimc.records import logs
+from nimc.records import chain, logs
 from nimc.records.run import load_header
 from nimc.records.sample import Better, Outcome
 from reframe_tests import workload
@@ -238,7 +238,7 @@ def _log(run: Path, name: str, sha256: str, at: str, found: _Found) -> str | Non
     except ValueError as error:
         found.add("broken", f"{run / name}: {error}; named by {at}")
         return None
-    digest = hashlib.sha256(content).hexdigest()
+    digest = chain.digest(content)
     if digest != sha256:
         found.add("broken", f"{run / name}: SHA-256: {digest} found; allowed: {sha256}, by {at}")
         return None
