@@ -1,4 +1,4 @@
-"""`nimc init`, `nimc doctor`, `nimc origins`: machines and their hosts."""
+"""`nimc init`, `nimc doctor`, `nimc origins`, `nimc remedy`: machines, hosts, what operators do."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from nimc.base import units
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, MachineError
 from nimc.base.interrupts import exit_when_stopped
-from nimc.base.tables import WIDTH, wrapped
+from nimc.base.tables import WIDTH, aligned, wrapped
 from nimc.base.text import visible
 from nimc.campaign.matrix import matrix_by_place, matrix_table
-from nimc.cli.document import Form, log, show
+from nimc.cli.document import Form, log, print_document, show
 from nimc.cli.options import (
     form_options,
     json_option,
@@ -37,6 +37,7 @@ from nimc.cluster.init.config_text import config_text
 from nimc.cluster.init.learn import learn
 from nimc.cluster.init.site_text import entries, site_text, unknown
 from nimc.cluster.probes import Finding
+from nimc.cluster.remedies import PARTS, ROOT_REMEDIES, Part, RootRemedy, path_of, render, values
 from nimc.cluster.reservation import Reservation
 from nimc.machine.site import load as load_machine
 
@@ -220,3 +221,70 @@ def _print(subcommand: str, found: Reservation, form: Form | None) -> None:
         f"{found.name}: {found.nodes} ({found.node_count} nodes) for {users},"
         f" {found.start} to {found.end}, {found.state}",
     )
+
+
+# `nimc remedy`: what an operator installs for a remedy that needs root, and how it is reverted.
+
+
+@click.group()
+def remedy_command() -> None:
+    """Remedies that need root. nimc sets none of them: it prints what an operator installs."""
+
+
+@remedy_command.command(name="list")
+@form_options
+def list_remedies(form: Form | None) -> None:
+    """List the remedies."""
+    rows = [_facts_of_remedy(remedy) for remedy in ROOT_REMEDIES.values()]
+    cells = [[remedy.name, remedy.does] for remedy in ROOT_REMEDIES.values()]
+    show("remedy list", {"remedies": rows}, form, aligned(["remedy", "what it does"], cells))
+
+
+@remedy_command.command(name="show")
+@click.argument("name")
+@click.option(
+    "--set", "given", multiple=True, metavar="NAME=VALUE", help="A value that the scripts need."
+)
+@click.option("--part", type=click.Choice(PARTS), help="Print only this file.")
+@json_option
+def show_remedy(name: str, given: tuple[str, ...], part: Part | None, form: Form | None) -> None:
+    """Print prolog and epilog for Slurm, and a systemd unit that runs the epilog at boot."""
+    remedy = ROOT_REMEDIES.get(name)
+    if remedy is None:
+        raise InputError(f"{name}: no such remedy; allowed: {', '.join(ROOT_REMEDIES)}")
+    chosen = values(remedy, given)
+    if form:
+        parts: dict[str, object] = {each: render(remedy, chosen, each) for each in PARTS}
+        print_document("remedy show", {**_facts_of_remedy(remedy), "values": chosen, **parts})
+    elif part:
+        click.echo(render(remedy, chosen, part), nl=False)
+    else:
+        click.echo(_remedy_text(remedy, chosen))
+
+
+def _facts_of_remedy(remedy: RootRemedy) -> dict[str, object]:
+    return {
+        "name": remedy.name,
+        "does": remedy.does,
+        "needs": remedy.needs,
+        "price": remedy.price,
+        "trap": remedy.trap,
+        "feature": remedy.feature,
+        "parameters": {each.name: each.allowed for each in remedy.parameters},
+    }
+
+
+def _remedy_text(remedy: RootRemedy, chosen: dict[str, str]) -> str:
+    about = [
+        f"{remedy.name}: {remedy.does}",
+        f"needs: {remedy.needs}",
+        f"price: {remedy.price}",
+        f"trap: {remedy.trap}",
+        f"request: sbatch --exclusive --constraint={remedy.feature} (docs/remedies.md)",
+        *(
+            f"value: {each.name}={chosen[each.name]} (--set {each.name}=...: {each.allowed})"
+            for each in remedy.parameters
+        ),
+    ]
+    parts = [f"---- {path_of(remedy, p)} ----\n{render(remedy, chosen, p)}" for p in PARTS]
+    return "\n".join(about) + "\n\n" + "\n".join(parts)

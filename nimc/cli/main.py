@@ -26,7 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("results", "one self-contained HTML page a machine, and its data"),
     "compare": ("results", "nights against reference nights, or two machines, side by side"),
     "advise": ("results", "remedies: what each costs and gains, and what is not decided"),
-    "verify": ("verify", "whether runs are what was written: chain, digests, logs read anew"),
+    "verify": ("crate", "whether runs are what was written: chain, digests, logs read anew"),
     "pack": ("crate", "a run as one zip that can be cited, verified and repeated"),
     "reproduce": ("crate", "the run of such a zip, repeated here, or only its analysis"),
     "plan": ("plan", "the cases, nodes, node-hours and ReFrame commands; runs nothing"),
@@ -42,7 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "simulate": ("simulate", "slowdown at scales beyond the machines at hand"),
     "origins": ("hosts", "reservation of origin nodes: create, show, remove"),
     "minicluster": ("minicluster", "a Slurm cluster on this machine: up, status, down"),
-    "remedy": ("remedy", "what an operator installs for a remedy that needs root: list, show"),
+    "remedy": ("hosts", "what an operator installs for a remedy that needs root: list, show"),
     "spack": ("spack", "workloads and tools built with Spack: setup, build, mirror, info"),
 }
 _EXIT_CODES = (
