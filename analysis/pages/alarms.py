@@ -62,7 +62,7 @@ class AlarmGroup:
 
     @property
     def lead(self) -> ShownAlarm:
-        """The one that is told first: open, of a figure of merit, with the largest loss."""
+        """The one that is shown first: open, of a figure of merit, with the largest loss."""
         return max(self.alarms, key=_weight)
 
     @property
@@ -139,7 +139,7 @@ def alarm_groups(shown: Sequence[ShownAlarm]) -> list[AlarmGroup]:
 
 
 def _weight(each: ShownAlarm) -> tuple[bool, bool, bool, float]:
-    """Larger for what is told first."""
+    """Sort key: larger for what is shown first."""
     is_fom = each.alarm.quantity == "fom"
     return each.until is None, is_fom, each.without_writes is not None, each.alarm.ratio
 
@@ -196,7 +196,7 @@ def _as_well(each: ShownAlarm) -> str:
         return f"; without writes as well, by {loss}, so it is the machine"
     if found.high < half:
         return f"; without writes less than half of that, {loss}"
-    return f"; without writes {loss}, which does not tell whether it is the machine"
+    return f"; without writes {loss}, too uncertain to say whether it is the machine"
 
 
 def _percent(ratio: float, interval: Interval | None) -> str:

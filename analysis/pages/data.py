@@ -31,7 +31,7 @@ RECORDED = "recorded"
 
 
 @dataclass(frozen=True)
-class ToldNights:
+class ReportedNights:
     """What summaries of a machine's nights say."""
 
     nights: list[PageNight] = field(default_factory=list)
@@ -51,7 +51,7 @@ class MachineHistory:
     known_s: float = field(kw_only=True)
     alarms: list[Alarm] = field(default_factory=list)
     watches: list[SeriesWatch] = field(default_factory=list)
-    #: As in `ToldNights`.
+    #: As in `ReportedNights`.
     outcomes: list[PageNight] = field(default_factory=list)
     schedules: list[str] = field(default_factory=list)
     #: Facts of the latest run's header, as far as that run still exists.

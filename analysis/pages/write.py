@@ -21,7 +21,7 @@ from analysis.history.files import Naming
 from analysis.history.store import entry_of, load_nights, load_runs
 from analysis.pages import across
 from analysis.pages.alarms import shown_alarms
-from analysis.pages.data import FactChange, MachineHistory, PageNight, ToldNights, fact_changes
+from analysis.pages.data import FactChange, MachineHistory, PageNight, ReportedNights, fact_changes
 from analysis.pages.nights import calendar_nights
 from analysis.pages.render import index_page, machine_page, state_of
 from analysis.samples.table_file import write_table
@@ -38,7 +38,7 @@ def gather(
     store: Path,
     results: Path,
     output: Path,
-    outcomes: Mapping[str, ToldNights],
+    outcomes: Mapping[str, ReportedNights],
     left_out: Naming,
 ) -> list[MachineHistory]:
     """The machines of the store and of `outcomes`, by name; addresses are for pages in `output`.
@@ -51,7 +51,7 @@ def gather(
     known_s = time.time()
     found = []
     for machine in sorted({*runs["machine"], *outcomes}):
-        told = outcomes.get(machine, ToldNights())
+        reported = outcomes.get(machine, ReportedNights())
         own_runs, own_nights = runs.filter(machine=machine), nights.filter(machine=machine)
         headers = [_header(results / run) for run in _latest(own_runs)]
         latest = [header for header in headers if header and header.machine == machine]
@@ -68,8 +68,8 @@ def gather(
                 alarms=[each for each in surveyed.alarms if each.machine == machine],
                 watches=[each for each in surveyed.watches if each.machine == machine],
                 known_s=known_s,
-                outcomes=told.nights,
-                schedules=told.schedules,
+                outcomes=reported.nights,
+                schedules=reported.schedules,
                 facts=latest[-1].facts if latest else {},
                 emulated=_emulated(store, latest, own_nights),
                 reports=reports,

@@ -126,16 +126,16 @@ def _of_caveats(header: RunHeader) -> list[Rule]:
 
 
 def _judge_levels(rows: Rows, faults: Faults) -> None:
-    """The levels that a treatment's name tells are those of its factors."""
+    """The levels in a treatment's name are those of its factors."""
     kinds = rows.frame.with_row_index("row").group_by("arm", "factors", maintain_order=True)
     for row, arm, text in kinds.agg(pl.col("row").first()).select("row", "arm", "factors").rows():
         levels = json.loads(text)
         named = parts_of(arm)[1]
         if "rate" in levels and arm_of(arm).role == "effect":
             named = {"rate": "full", **named}
-        for factor, told in named.items() if levels else ():
-            if (found := named_level(levels.get(factor))) != told:
-                rows.add(faults, row, f"factors.{factor}", repr(found), f"{told!r}, as in '{arm}'")
+        for factor, name in named.items() if levels else ():
+            if (found := named_level(levels.get(factor))) != name:
+                rows.add(faults, row, f"factors.{factor}", repr(found), f"{name!r}, as in '{arm}'")
 
 
 def _judge_hosts(rows: Rows, header: RunHeader, records: Provenance, faults: Faults) -> None:
@@ -214,7 +214,7 @@ def _judge_record(path: Path, record: Any, header: RunHeader, faults: Faults) ->
             faults.add(f"{path}: {field}: {value!r} found; allowed: {allowed!r}, as in run.json")
 
 
-# Blocks, as their conductor told when it ended; and counts.
+# Blocks, as their conductor recorded them; and counts.
 
 
 def _judge_blocks(run: Path, rows: Rows, faults: Faults) -> None:
@@ -234,8 +234,10 @@ def _judge_blocks(run: Path, rows: Rows, faults: Faults) -> None:
         )
     )
     for case, block, row, start_s, runs, end_s, arms in blocks.iter_rows():
-        told = _told(run / "logs" / case / str(block) / "block.json") if case in cases else {}
-        began_s, finished_s = told.get("started_s"), told.get("finished_s")
+        recorded = (
+            _block_record(run / "logs" / case / str(block) / "block.json") if case in cases else {}
+        )
+        began_s, finished_s = recorded.get("started_s"), recorded.get("finished_s")
         if not isinstance(began_s, float) or not isinstance(finished_s, float):
             continue
         name = f"block {block} of case '{case}': start_s"
@@ -243,7 +245,7 @@ def _judge_blocks(run: Path, rows: Rows, faults: Faults) -> None:
             rows.add(faults, row, name, repr(start_s), f"from its 'started_s' on, {began_s!r}")
         if end_s > finished_s + _BLOCK_S:
             rows.add(faults, row, name, repr(start_s), f"until its 'finished_s', {finished_s!r}")
-        if told.get("state") != "done":
+        if recorded.get("state") != "done":
             continue
         if finished_s - end_s > _CLOSING_S:
             allowed = f"at most {_CLOSING_S:.0f} s before its 'finished_s', {finished_s!r}"
@@ -253,8 +255,8 @@ def _judge_blocks(run: Path, rows: Rows, faults: Faults) -> None:
             rows.add(faults, row, "runs of the last pair", str(arms), allowed)
 
 
-def _told(path: Path) -> dict[str, Any]:
-    """What a conductor told of its block; empty if there is nothing to read."""
+def _block_record(path: Path) -> dict[str, Any]:
+    """What a conductor recorded of its block; empty if there is nothing to read."""
     try:
         return _mapping(read_json(path))
     except (OSError, InputError):

@@ -233,12 +233,12 @@ _COLOUR: dict[Kind, str] = {"broken": "red", "contradicted": "red", "unproven": 
 def verify_command(
     runs: tuple[Path, ...], head: str | None, allowed: Path | None, form: Form | None
 ) -> int:
-    """Verify stored runs, and crates (.zip): chain, digests, and figures read anew from kept logs.
+    """Verify stored runs, and crates (.zip): chain, digests, and figures re-read from kept logs.
 
     One line for each fault, which begins with its kind: 'broken' is not what was written,
     'contradicted' is denied by another record or by the log. 'unproven' is no fault. The exit code
     is 2 if there are faults. Compare the head with what was kept of it elsewhere, or give it: no
-    command can find out otherwise that a whole folder was made anew.
+    command can find out otherwise that a whole folder was forged.
     """
     if head is not None and len(runs) != 1:
         raise InputError("--head: cannot be combined with several RUNs")
@@ -254,7 +254,7 @@ def verify_command(
 def _lines(of: Verified) -> list[str]:
     faults = sum(each.kind != "unproven" for each in of.findings)
     state = plural(faults, "fault") if faults else "no fault"
-    checked = f"{plural(of.samples, 'sample')}, {plural(of.read_anew, 'figure')} read anew"
+    checked = f"{plural(of.samples, 'sample')}, {plural(of.reread, 'figure')} re-read"
     return [
         bold(visible(f"{of.run}: {state}; {checked}; head {of.head or 'none'}")),
         *(

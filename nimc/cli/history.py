@@ -35,7 +35,7 @@ from analysis.history.store import (
     require_store,
     to_stderr,
 )
-from analysis.pages.data import MachineHistory, PageNight, ToldNights
+from analysis.pages.data import MachineHistory, PageNight, ReportedNights
 from analysis.pages.render import ordered
 from analysis.pages.write import FILES, gather, write_pages
 from analysis.statistics.interval import ends
@@ -343,7 +343,7 @@ def make_pages(
     return write_pages(output, histories), histories
 
 
-def _outcomes(folder: Path, left_out: Naming) -> dict[str, ToldNights]:
+def _outcomes(folder: Path, left_out: Naming) -> dict[str, ReportedNights]:
     """Machine -> its nights with how they ended."""
     require_own(folder, "results", or_root=True, team="owns")
     nightlies: dict[str, dict[date, Summary]] = {}
@@ -354,14 +354,14 @@ def _outcomes(folder: Path, left_out: Naming) -> dict[str, ToldNights]:
             left_out(str(error))
         else:
             nightlies.setdefault(found.nightly, {})[found.night] = found
-    outcomes: dict[str, ToldNights] = {}
+    outcomes: dict[str, ReportedNights] = {}
     for name, known in nightlies.items():
         last = known[max(known)]
-        told = outcomes.setdefault(last.machine, ToldNights())
+        reported = outcomes.setdefault(last.machine, ReportedNights())
         window = _window(name, folder)
-        told.schedules.extend([name] if window else [])
+        reported.schedules.extend([name] if window else [])
         is_running = window is not None and summary.running(folder, last.machine, name)
-        told.nights.extend(_nights(window, last, known, running=is_running))
+        reported.nights.extend(_nights(window, last, known, running=is_running))
     return outcomes
 
 

@@ -26,7 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("results", "one self-contained HTML page a machine, and its data"),
     "compare": ("results", "nights against reference nights, or two machines, side by side"),
     "advise": ("results", "remedies: what each costs and gains, and what is not decided"),
-    "verify": ("crate", "whether runs are what was written: chain, digests, logs read anew"),
+    "verify": ("crate", "whether runs are what was written: chain, digests, logs re-read"),
     "pack": ("crate", "a run as one zip that can be cited, verified and repeated"),
     "reproduce": ("crate", "the run of such a zip, repeated here, or only its analysis"),
     "plan": ("plan", "the cases, nodes, node-hours and ReFrame commands; runs nothing"),

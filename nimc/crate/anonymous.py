@@ -1,4 +1,4 @@
-"""Pseudonyms for hosts and users in all files of a run, with its chain computed anew. Pure.
+"""Pseudonyms for hosts and users in all files of a run, with its chain recomputed. Pure.
 
 Hosts are numbered in order of appearance: those that records name, and Slurm's lists of them. Users
 are the owner of the run and the names of folders in `/home`. They are replaced wherever they stand

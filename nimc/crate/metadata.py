@@ -43,7 +43,7 @@ _README = """\
 Check it:    sha256sum -c manifest-sha256.txt
              nimc verify FILE.zip
 Repeat it:   nimc reproduce FILE.zip --analysis-only    results and page from the samples
-             nimc reproduce FILE.zip --machine M        the same plan, measured anew
+             nimc reproduce FILE.zip --machine M        the same plan, measured again
 
 run/        header, samples, counters, provenance, kept output, locks of what Spack built
 report/     its page and results, made from run/

@@ -67,13 +67,13 @@ class VerifiedCrate(Verified):
     stated: Mapping[str, str]
 
     def remarks(self) -> list[str]:
-        """What is said of it that is no finding."""
+        """Remarks that are not findings."""
         lines = [f"manifest {self.manifest_sha256}"] if self.manifest_sha256 else []
         if self.signed and self.signed.signer:
             lines.append(f"signed by {self.signed.signer} ({self.signed.key})")
         if self.stated.get("names") == "pseudonyms":
             lines.append(
-                "names of hosts and users are pseudonyms; the chain was computed anew over them"
+                "names of hosts and users are pseudonyms; the chain was recomputed over them"
             )
         return lines
 
@@ -98,7 +98,7 @@ def verify_crate(
         findings.append(Finding("contradicted", text))
     findings += _of_signature(crate, found.signed, allowed)
     return VerifiedCrate(
-        crate, of.samples, of.read_anew, of.head, findings,
+        crate, of.samples, of.reread, of.head, findings,
         found.manifest_sha256, found.signed, found.stated,
     )  # fmt: skip
 
@@ -109,7 +109,7 @@ def _of_signature(
     """Unproven who made it; a fault where signers are given and it is signed by none of them."""
     if signed and signed.signer:
         return []
-    by = f"signed with {signed.key}, which is nobody's in {allowed}" if signed else "not signed"
+    by = f"signed with {signed.key}, which {allowed} does not list" if signed else "not signed"
     if signed and not allowed:
         by = f"signed with {signed.key}; --allowed-signers says whose key it is"
     kind: Kind = "contradicted" if allowed else "unproven"

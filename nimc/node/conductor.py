@@ -311,7 +311,7 @@ async def _repeat(
 ) -> Sample:
     """Repeat the run until it is accepted, or until no retries are left; returns the last one.
 
-    A rate alone that a run shows to have been disturbed is measured anew.
+    A rate alone that a run shows to have been disturbed is measured again.
     """
     for attempt in range(plan.demand.retries + 1):
         measured = await runner.measure(replace(run, attempt=attempt))

@@ -1,6 +1,6 @@
 """The outputs of an application that a run keeps: compressed, next to where they were written.
 
-A figure of merit can then be read anew (`nimc verify`). An output that is larger than `LOG_B`, or
+A figure of merit can then be re-read (`nimc verify`). An output that is larger than `LOG_B`, or
 for which `RUN_B` leaves no room, is not kept once its figure was read. Standard library only,
 because outputs are kept on compute nodes that have nothing else.
 """

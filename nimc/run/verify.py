@@ -1,4 +1,4 @@
-"""Verifies a stored run: its chain, what samples name by digest, and figures read anew from logs.
+"""Verifies a stored run: its chain, what samples name by digest, and figures re-read from logs.
 
 Every sample names the SHA-256 of its counters and outputs. An output that is kept is read again by
 the workload's parser of today, and must give the figures that the sample has.
@@ -37,7 +37,7 @@ from reframe_tests import workload
 from reframe_tests.workload import Workload
 
 #: `broken`: not what was written, by the chain or a digest. `contradicted`: by another record, or
-#: by the log read anew. `unproven`: nothing tells; no fault.
+#: by the log when it is re-read. `unproven`: cannot be verified; no fault.
 Kind = Literal["broken", "contradicted", "unproven"]
 
 #: Parsers compute with the same numbers, but not always in the same order.
@@ -46,7 +46,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong, or cannot be told, in one line."""
+    """A fault, or what cannot be verified, in one line."""
 
     kind: Kind
     text: str
@@ -57,9 +57,9 @@ class Verified:
     """What was found of one run."""
 
     run: Path
-    #: Samples, and those of them whose figure was read anew from its log.
+    #: Samples, and those of them whose figure was re-read from its log.
     samples: int
-    read_anew: int
+    reread: int
     #: Of its chain; None if it has none, or cannot be read.
     head: str | None
     findings: list[Finding]
@@ -90,13 +90,13 @@ def verify(run: Path, head: str | None = None) -> Verified:
             found.add("broken", line)
     if head is not None and head != its_head:
         found.add("broken", f"{run}: head: {its_head or 'none'} found; allowed: {head}, as given")
-    return Verified(run, samples, found.read_anew, its_head, found.findings)
+    return Verified(run, samples, found.reread, its_head, found.findings)
 
 
 @dataclass
 class _Found:
     findings: list[Finding] = field(default_factory=list)
-    read_anew: int = 0
+    reread: int = 0
     #: Why figures are unproven -> how many.
     unproven: Counter[str] = field(default_factory=Counter)
 
@@ -116,7 +116,7 @@ def _verify(run: Path, found: _Found) -> tuple[int, str | None]:
     for path, count in samples.files.items() if integrity.head else ():
         _verify_case(run, path, count, found)
     for why, count in found.unproven.items():
-        found.add("unproven", f"{why}: {plural(count, 'figure')} of merit cannot be read anew")
+        found.add("unproven", f"{why}: {plural(count, 'figure')} of merit cannot be re-read")
     return samples.frame.height, integrity.head
 
 
@@ -181,7 +181,7 @@ def _verify_logs(run: Path, claim: _Claim, at: str, found: _Found) -> None:
             not_kept = "not kept" if name == output else not_kept
             continue
         if name == output and text is not None:
-            _read_anew(claim, text, f"{run / name}", at, found)
+            _reread(claim, text, f"{run / name}", at, found)
     if not_kept and claim.fom is not None:
         found.unproven[f"{run}/logs/{claim.case}: {not_kept}"] += 1
 
@@ -245,7 +245,7 @@ def _log(run: Path, name: str, sha256: str, at: str, found: _Found) -> str | Non
     return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", errors="replace").read()
 
 
-# The figure of merit, read anew.
+# The figure of merit, re-read.
 
 
 @cache
@@ -254,7 +254,7 @@ def _workload(name: str) -> Workload | None:
     return workload.load(name) if name in workload.names() else None
 
 
-def _read_anew(claim: _Claim, text: str, log: str, at: str, found: _Found) -> None:
+def _reread(claim: _Claim, text: str, log: str, at: str, found: _Found) -> None:
     """Add a finding for each figure that is not the one which the log gives."""
     record = _workload(claim.workload)
     if record is None:
@@ -273,7 +273,7 @@ def _read_anew(claim: _Claim, text: str, log: str, at: str, found: _Found) -> No
         if claim.outcome == "no_fom" and "ranks" not in fom.extra:
             found.add("contradicted", f"{at}: fom: none found; allowed: {fom.value}, by {log}")
         return
-    found.read_anew += 1
+    found.reread += 1
     for name, stated, read in _figures(claim, fom, record):
         if not _same(stated, read):
             found.add("contradicted", f"{at}: {name}: {stated} found; allowed: {read}, by {log}")

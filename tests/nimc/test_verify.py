@@ -48,7 +48,7 @@ def test_a_run_that_nobody_touched_is_sound(sound: Path, command: Command) -> No
     (of,) = document["runs"]
     # A warm-up, six pairs of four runs, and one that was repeated: STREAM was read in each.
     assert (of["sound"], of["findings"]) == (True, [])
-    assert (of["samples"], of["read_anew"]) == (26, 26)
+    assert (of["samples"], of["reread"]) == (26, 26)
     assert of["head"] == json.loads((sound / "run.json").read_text())["head"]
     assert of["head"] in command("verify", sound)
 
@@ -136,7 +136,7 @@ def test_every_byte_of_the_samples_counts(run: Path) -> None:
         assert not verify(run).is_sound
 
 
-# Edits by somebody who makes the chain anew: other records deny them.
+# Edits by somebody who recomputes the chain: other records deny them.
 
 
 def figure(**changes: Any) -> Edit:
@@ -207,7 +207,7 @@ def test_logs_that_are_not_kept_leave_figures_unproven(run: Path, command: Comma
     document = command.json("verify", run)
     (of,) = document["runs"]
     ((kind, text),) = [each.values() for each in of["findings"]]
-    assert (kind, of["read_anew"], of["sound"]) == ("unproven", 0, True)
+    assert (kind, of["reread"], of["sound"]) == ("unproven", 0, True)
     assert "26 figures" in text
 
 
@@ -232,13 +232,13 @@ def as_earlier_version(run: Path) -> None:
     edit_header(run, lambda header: header.update(schema=3, head=None))
 
 
-def made_anew(run: Path) -> None:
-    """Other versions, and a chain made anew by somebody who knows how."""
+def forged(run: Path) -> None:
+    """Other versions, and a chain recomputed by somebody who knows how."""
     edit_header(run, lambda header: header.update(versions={"nimc": "better"}))
 
 
-@pytest.mark.parametrize("edit", [as_earlier_version, made_anew])
-def test_only_a_head_kept_elsewhere_tells_of_a_folder_made_anew(
+@pytest.mark.parametrize("edit", [as_earlier_version, forged])
+def test_only_a_head_kept_elsewhere_tells_of_a_forged_folder(
     run: Path, command: Command, edit: Edit
 ) -> None:
     kept = verify(run).head

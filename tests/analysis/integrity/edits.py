@@ -50,7 +50,7 @@ class Run:
         )
 
     def write(self, run: Path) -> Path:
-        """Writes all files; those of provenance keep their names, and the chain is made anew."""
+        """Writes all files; those of provenance keep their names, and the chain is recomputed."""
         files = {"run.json": json.dumps(self.header)}
         for folder, tables in (("samples", self.samples), ("counters", self.counts)):
             for case, rows in tables.items():
@@ -484,7 +484,7 @@ def _quiet(run: Run, _: random.Random) -> None:
             node.update(foreign_cpus=0.0, steal_share=0.0)
 
 
-_ONE = "the workload reports nothing else of it: only the kept output tells"
+_ONE = "the workload reports nothing else of it: only the kept output shows it"
 _NONE = "no other record has it"
 
 KINDS = [
@@ -508,9 +508,7 @@ KINDS = [
     Kind("a rate of 1", _writer(_set(rate_b_s=1.0))),
     Kind("a rate times ten", _writer(_times("rate_b_s", 10))),
     Kind("all rates without the bytes", _rates("rate_alone_b_s", "rate_b_s", "rate_min_b_s")),
-    Kind(
-        "all that writers tell of rates", _rates(*_RATES, "counted_b", "counted_alone_b_s"), _NONE
-    ),
+    Kind("all rates of writers", _rates(*_RATES, "counted_b", "counted_alone_b_s"), _NONE),
     Kind("least rate above the mean", _writer(_times("rate_min_b_s", 1.5, 3))),
     Kind("rate alone of one run", _writer(_times("rate_alone_b_s", 0.6, 0.9))),
     Kind("a count of 1 %", _writer(_set(counted_b=1e6, counted_s=9.0, counter="rdma:mlx5_0/1"))),

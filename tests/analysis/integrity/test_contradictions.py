@@ -228,7 +228,7 @@ RULES: dict[str, tuple[Edit, Edit, str]] = {
         nothing,
         "null at full rate",
     ),
-    "what limits is told": (writer("on@rate=25%", limited_by=None), nothing, "limited_by"),
+    "what limits is recorded": (writer("on@rate=25%", limited_by=None), nothing, "limited_by"),
     "a control does not write": (writer(injector="spin"), nothing, "one that writes"),
     "an injector that reads reads": (
         writer(direction="read"),
@@ -312,7 +312,7 @@ RULES: dict[str, tuple[Edit, Edit, str]] = {
         changed("on", notes=["made for a test"]),
         "with the machine's caveat",
     ),
-    "a name tells the levels": (
+    "levels in a name": (
         all_of(
             "stream", lambda s: s.update(factors={"rate": "50%"}) if "25%" in s["arm"] else None
         ),

@@ -78,7 +78,7 @@ def test_the_renamed_run_verifies_as_the_original_does(run: Path, tmp_path: Path
     new = verify(written(renamed(run_files(run), "ann"), tmp_path / "new"))
     kinds = [each.kind for each in old.findings]
     assert [each.kind for each in new.findings] == kinds
-    assert (new.samples, new.read_anew) == (old.samples, old.read_anew)
+    assert (new.samples, new.reread) == (old.samples, old.reread)
     assert new.head is not None
     assert new.head != old.head
 
@@ -99,7 +99,7 @@ def test_a_host_named_as_its_machine_is_rejected(tmp_path: Path) -> None:
         renamed(run_files(run), "ann")
 
 
-def test_the_digest_of_what_was_asked_is_taken_anew_and_the_order_stays(run: Path) -> None:
+def test_the_digest_of_what_was_asked_is_recomputed_and_the_order_stays(run: Path) -> None:
     """On a shared host the digest covers its name, and the order follows from the digest."""
     header = json.loads((run / "run.json").read_text())
     asked = {"campaign": {"name": "x"}, "hostname": "login1"}

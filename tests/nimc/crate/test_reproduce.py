@@ -119,7 +119,7 @@ def order(run: Path) -> list[str]:
     return [json.loads(line)["arm"] for line in lines]
 
 
-def test_the_plan_is_run_anew_in_its_order(nimc: Nimc) -> None:
+def test_the_plan_is_repeated_in_its_order(nimc: Nimc) -> None:
     assert nimc.run()[0] == 0
     packed = nimc.the_run()
     assert called(nimc, "pack", str(packed), "-o", "x.zip").returncode == 0
