@@ -133,32 +133,25 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
             elapsed_s = 1.1 * fom if timed else 6.0 * slow
             writers = _writers(case, arm, elapsed_s, rng)
             found.append(
-                Sample(
-                    key=f"{case.name}/{block}/{pair}/{arm}/0",
+                sample(
                     case=case.name,
                     workload=_workload(case),
                     arm=arm,
                     block=block,
                     pair=pair,
                     position=position,
-                    attempt=0,
                     warmup=pair < 0,
-                    outcome="kept",
-                    reason=None,
                     start_s=clock_s,
                     elapsed_s=elapsed_s,
                     fom=fom,
                     fom_unit=case.unit,
                     fom_better=case.better,
-                    nodes=[HOST],
                     origin_nodes=[case.origin],
-                    provenance=PROVENANCE,
                     seed=seed,
                     fom_extra=_extra(_workload(case), fom),
                     writers=writers,
                     timetable=_timetable(arm),
                     notes=case.notes,
-                    role=role,
                     baseline=None if role == "baseline" else case.baselines.get(arm, BASELINE),
                     factors=dict(case.factors.get(arm, {})),
                 )

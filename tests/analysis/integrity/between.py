@@ -21,7 +21,7 @@ from nimc.records.order import pair_order, run_seed
 from nimc.records.run import RunHeader, digest_of, save_header
 from nimc.records.sample import NodeConditions, Sample, WriterRecord
 from nimc.run.folder import requirements_of, resolved
-from tests.analysis.synthetic import STARTED_S, rechain
+from tests.analysis.synthetic import STARTED_S, rechain, sample
 
 TARGET, ORIGIN = "n1", "n2"
 CAVEAT = "made for a test"
@@ -131,18 +131,14 @@ def _block(
         start_s = clock_s + 8.0 if before_s is None else before_s + 4.0 + float(rng.uniform(0, 0.1))
         fom, extra = _figures(case, elapsed_s)
         found.append(
-            Sample(
-                key=f"{case}/{block}/{pair}/{arm}/0",
+            sample(
                 case=case,
                 workload=case,
                 arm=arm,
                 block=block,
                 pair=pair,
                 position=position,
-                attempt=0,
                 warmup=pair < 0,
-                outcome="kept",
-                reason=None,
                 start_s=start_s,
                 elapsed_s=elapsed_s,
                 fom=fom,
@@ -155,7 +151,6 @@ def _block(
                 fom_extra=extra,
                 writers=[_writer(share, elapsed_s, rng)] if share else [],
                 notes=[CAVEAT, "a made note"],
-                role="effect" if share else "floor" if arm == "aa" else "baseline",
                 baseline=baseline,
                 factors={"rate": {0.0: 0, 0.25: "25%", 1.0: "full"}[share]},
                 lead_in_s=None if before_s is None else start_s - before_s,
