@@ -19,13 +19,16 @@ class Faults:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        #: Those of them by which a file is not what was written.
+        self.broken: list[str] = []
         self.count = 0
 
-    def add(self, line: str, count: int = 1) -> None:
-        """Add a fault, or one that stands for `count`."""
+    def add(self, line: str, count: int = 1, *, broken: bool = False) -> None:
+        """Add a fault, or one that stands for `count`; `broken`: the file was changed."""
         self.count += count
         if len(self.lines) < LISTED:
             self.lines.append(line)
+            self.broken += [line] if broken else []
 
     def listed(self) -> list[str]:
         """The lines, and how many more there are."""

@@ -318,8 +318,8 @@ class Integrity:
     faults: list[str]
     #: What could not be checked, and what is odd without being a fault.
     notes: list[str] = field(default_factory=list)
-    #: Those of the chain, which come first in `faults`; and its value after all samples, None of a
-    #: run without a chain.
+    #: Those of `faults` by which a file is not what was written; and the value of the chain after
+    #: all samples, None of a run without a chain.
     broken: list[str] = field(default_factory=list)
     head: str | None = None
 
@@ -343,7 +343,7 @@ def check_run(
     faults, notes = Faults(), []
     proof = proof_of(run, header, samples.frame)
     for line in proof.faults:
-        faults.add(line)
+        faults.add(line, broken=True)
     if proof.head is None:
         notes.append(UNPROVEN)
     if run.resolve().name != header.run:
@@ -366,7 +366,7 @@ def check_run(
     judge_contradictions(run, header, rows, samples, records, counts, faults)
     workloads = frame.group_by(pl.col("case", "workload").cast(pl.String)).len()
     judge_asked(run, header, workloads.drop("len").rows(), faults)
-    return Integrity(run, faults.count, faults.listed(), notes, proof.faults, proof.head)
+    return Integrity(run, faults.count, faults.listed(), notes, faults.broken, proof.head)
 
 
 def require_sound(run: Path) -> None:

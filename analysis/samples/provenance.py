@@ -48,7 +48,8 @@ def read_provenance(run: Path) -> Provenance:
 def judge_provenance(run: Path, rows: Rows, found: Provenance, faults: Faults) -> None:
     """Add a fault for each record that is not what its name says, and for each that is missing."""
     for path, digest in found.misnamed.items():
-        faults.add(f"{path}: SHA-256 of its content: {digest} found; allowed: the file's name")
+        line = f"{path}: SHA-256 of its content: {digest} found; allowed: the file's name"
+        faults.add(line, broken=True)
     used = rows.frame.lazy().with_row_index("row").group_by("provenance", maintain_order=True)
     for sha, row in used.agg(pl.col("row").first()).collect().iter_rows():
         if sha not in found.records:

@@ -107,10 +107,8 @@ class _Found:
 def _verify(run: Path, found: _Found) -> tuple[int, str | None]:
     header, samples, records = load_header(run), read_run(run), read_provenance(run)
     integrity = check_run(run, header, samples, records, read_counts(run))
-    misnamed = tuple(f"{path}: " for path in records.misnamed)
-    for number, line in enumerate(integrity.faults):
-        broken = number < len(integrity.broken) or line.startswith(misnamed)
-        found.add("broken" if broken else "contradicted", line)
+    for line in integrity.faults:
+        found.add("broken" if line in integrity.broken else "contradicted", line)
     if integrity.head is None:
         found.add("unproven", f"{run}: {UNPROVEN}")
     for path, count in samples.files.items() if integrity.head else ():
