@@ -28,7 +28,7 @@ from analysis.samples.pairs import (
 from analysis.statistics import e_values
 from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.blocks import next_allocation
-from analysis.statistics.interval import FEWEST, Estimate, Interval, median_interval
+from analysis.statistics.interval import FEWEST, Estimate, Interval, ends, median_interval
 from analysis.statistics.means import mean, middle
 from analysis.statistics.tails import hits, slowest_tenth
 from nimc.base.groups import grouped
@@ -205,17 +205,21 @@ def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRul
 
 
 def _with_evidence(row: Result) -> Result:
-    """The row with a note where its own interval shows what all effects together do not yet."""
+    """The row with notes on why it is inconclusive although its own interval excludes 1."""
     if row.verdict is not Verdict.INCONCLUSIVE or row.evidence is None or row.slowdown is None:
         return row
     kind = "slower" if row.slowdown.low > 1 else "faster" if row.slowdown.high < 1 else None
     if kind is None:
         return row
+    notes = list(row.notes)
+    floor = row.noise_floor
+    if floor and floor.low <= row.slowdown.value <= floor.high:
+        notes.append(Note.WITHIN_FLOOR(floor=ends(floor)))
     needed = row.family / LEVELS[kind]
     more = e_values.pairs_until(needed, getattr(row.evidence, kind), row.pairs)
-    if more is None:
-        return row
-    return replace(row, notes=[*row.notes, Note.EVIDENCE(family=row.family, pairs=more)])
+    if more is not None:
+        notes.append(Note.EVIDENCE(family=row.family, pairs=more))
+    return replace(row, notes=notes)
 
 
 @dataclass(frozen=True)

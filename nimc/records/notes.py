@@ -97,6 +97,11 @@ class Note(Enum):
         " of a verdict by about {pairs} pairs",
         "raise `pairs.cap`, or ask for fewer effects in one campaign",
     )
+    WITHIN_FLOOR = (
+        "the interval of this row excludes 1, but its estimate lies within off against off"
+        " ({floor}): the baseline differs as much from itself",
+        "measure more pairs: the repeatability of the baseline narrows with them",
+    )
     FIRST_ATTEMPTS = (
         "warning: with the first attempt of every run, accepted or rejected, the {name} is"
         " {first:.4g} instead of {used:.4g}, which differs by more than half the interval's width",

@@ -57,6 +57,24 @@ def test_an_effect_that_needs_more_pairs_for_its_family_says_how_many(tmp_path: 
     assert alone.verdict != "inconclusive"
 
 
+@pytest.mark.parametrize(("repeated", "noted"), [(1.06, True), (1.02, False)])
+def test_an_effect_no_larger_than_the_baseline_s_own_differences_says_so(
+    tmp_path: Path, repeated: float, noted: bool
+) -> None:
+    """Off against off reaches from 1 / 1.06 to 1.06, or 1.02; the effect is 1.04."""
+    times = {"off": (1.0, 1.0), "on": (1.04, 1.04), "aa": (repeated, 1 / repeated)}
+    found = [
+        replace(each, fom=times.get(each.arm, (1.0, 1.0))[each.pair % 2])
+        for each in samples(LAMMPS, pairs=8)
+    ]
+    rows = results(_frame(tmp_path, found), StoppingRule())
+    row = next(each for each in rows if each.arm == "on")
+    assert row.slowdown is not None
+    assert row.slowdown.value == pytest.approx(1.04)
+    assert row.noise_floor == pytest.approx((1 / repeated, repeated))
+    assert any("off against off" in note for note in row.notes) == noted
+
+
 def test_six_pairs_by_hand(tmp_path: Path) -> None:
     on, spin, aa = results(_frame(tmp_path, _by_hand()))
     assert [row.arm for row in (on, spin, aa)] == ["on", "spin", "aa"]
