@@ -35,7 +35,7 @@ class Device:
     name: str
     #: Transport: `InfiniBand`, `RoCE`, or `soft-RoCE`, where the CPU does the work.
     transport: str
-    #: None if unknown.
+    #: Its firmware; None if unknown.
     firmware: str | None
     #: NUMA node that it is attached to; None if the host has only one, or it is not hardware.
     numa_node: int | None

@@ -158,7 +158,7 @@ class RunHeader:
 
     #: Original name of the run's folder: CAMPAIGN-MACHINE-STARTED.
     run: PlainName
-    #: Names.
+    #: Names of campaign and machine.
     campaign: PlainName
     machine: PlainName
     #: Unix time; the end is None while the run is not complete.

@@ -63,7 +63,7 @@ class WriterRecord:
 
     #: Name of the injector: `perftest`, `ucx`, `spin`; names of those that read end in `_read`.
     injector: str
-    #: Host names of both ends; the target is `MANY` if a timetable has many.
+    #: Host names of both ends; the target is `*` (`MANY`) if a timetable has many.
     origin: str
     target: str
     #: Transport of the bytes: `shared memory`, `tcp`, `soft-RoCE`, `RoCE`, `InfiniBand`, `RDMA`
