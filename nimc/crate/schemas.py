@@ -49,7 +49,7 @@ def _comments(kind: type[Any]) -> dict[str, str]:
 
 def _records(kind: Any) -> Iterator[type[Any]]:
     """The records that a definition names, itself included."""
-    if is_dataclass(kind):
+    if isinstance(kind, type) and is_dataclass(kind):
         yield kind
         for hint in get_type_hints(kind).values():
             yield from _records(hint)
