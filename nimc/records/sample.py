@@ -63,11 +63,11 @@ class WriterRecord:
 
     #: Name of the injector: `perftest`, `ucx`, `spin`; names of those that read end in `_read`.
     injector: str
-    #: Host names of both ends; the target is `*` (`MANY`) if a timetable has many.
+    #: Host names of both ends; the target is `MANY` if a timetable has many.
     origin: str
     target: str
     #: Transport of the bytes: `shared memory`, `tcp`, `soft-RoCE`, `RoCE`, `InfiniBand`, `RDMA`
-    #: (unknown device), `none` (control); `verbs` in earlier versions.
+    #: (unknown device), `none` (control).
     transport: str
     #: Size of one write, bytes; 0 for a control, which writes nothing.
     message_b: int
@@ -91,7 +91,7 @@ class WriterRecord:
     #: its rate while no application ran, bytes per second. None: not read.
     counted_s: float | None = None
     counted_alone_b_s: float | None = None
-    #: Name of that counter, for instance `rdma:rxe0/1` or `net:eth0`; several are joined with `+`.
+    #: Name of that counter, for instance `rdma:rxe0/1` or `net:eth0`.
     counter: str | None = None
     #: What the origin did to the target's memory; `write` of a control.
     direction: Direction = "write"
