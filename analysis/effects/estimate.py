@@ -92,9 +92,9 @@ def pairs_for_none(margin: float, family: int) -> int:
 class Result:
     """The effect of one treatment on one case; figures in SI units, None if not available."""
 
+    #: Names: of the case, its workload and the treatment.
     case: str
     workload: str
-    #: The treatment's name.
     arm: str
     #: Pairs that count, and rejected runs of this treatment or its baseline.
     pairs: int
@@ -111,6 +111,7 @@ class Result:
     #: Harmonic means of the writers' total rate, without an application and during its runs.
     writer_rate_alone_b_s: float | None
     writer_rate_b_s: float | None
+    #: What may be said of it (docs/method.md#verdicts).
     verdict: Verdict
     #: Rejected runs: key, outcome, reason.
     rejections: list[dict[str, str]]
@@ -118,6 +119,7 @@ class Result:
     notes: list[str]
     #: What the writers did: `write` into the node's memory or `read` from it; None without writers.
     direction: str | None = None
+    #: Role of the treatment; `floor` is the repeated baseline.
     role: Role = field(kw_only=True)
     #: Name of the treatment that it is paired with.
     baseline: str = field(kw_only=True)
