@@ -94,7 +94,8 @@ def judge_block_logs(
 def judge_heads(run: Path, samples: Samples, ends: Mapping[tuple[str, int], str]) -> Iterator[str]:
     """A line for each report whose head is not that of the samples before its block.
 
-    `ends`: case and block -> the last value in the chain. Blocks are made one after another.
+    `ends`: case and block -> the last value in the chain, empty of a run that has none. Blocks are
+    made one after another.
     """
     begun = samples.frame.group_by(pl.col("case").cast(pl.String), "block").agg(
         pl.col("start_s").min()
@@ -102,8 +103,8 @@ def judge_heads(run: Path, samples: Samples, ends: Mapping[tuple[str, int], str]
     header, last = chain.header_digest(chain.header_of(run)), dict[str, str]()
     for case, block in begun.sort("start_s").select("case", "block").iter_rows():
         path = run / "logs" / case / str(block) / "reframe.json"
-        report = _report(path) if (case, block) in ends else None
-        head = chain.head(header, last)
+        report = _report(path)
+        head = chain.head(header, last) if ends else "none"
         if report and report.session_info.nimc_head not in (None, head):
             found = show(report.session_info.nimc_head)
             yield f"{path}: nimc_head: {found} found; allowed: {head}, of what was before the block"

@@ -79,14 +79,14 @@ def outcome(base: Base, kind: Kind, seed: int, folder: Path) -> Outcome | None:
     faults = [each.text for each in found.findings if each.kind != "unproven"]
     of_head = [line for line in faults if line.endswith(", as given")]
     line = next((line for line in faults if line not in of_head), "")
+    try:
+        changes = shown(run) != base.shown
+    except InputError:
+        return Outcome(True, bool(line), True, bool(faults), True, line)
     for report in edited.recorded("reframe.json"):
         report["session_info"].pop("nimc_head")
-    bare = verify(edited.write(run)).is_sound if line else True
-    try:
-        changes, seen = shown(run) != base.shown, False
-    except InputError:
-        changes, seen = True, True
-    return Outcome(seen, bool(line), not bare, bool(faults), changes, line)
+    without_heads = bool(line) and not verify(edited.write(run)).is_sound
+    return Outcome(False, bool(line), without_heads, bool(faults), changes, line)
 
 
 def every(edits: int, bases: list[Base]) -> Iterator[tuple[Kind, Base, int]]:

@@ -1,26 +1,29 @@
 """Edits of a finished run that an editor might make: single records, and several files alike.
 
-Each kind has an edit by a random generator, and says whether the checks can see it, or why they
-cannot. An editor knows the files: keys, hashes of provenance and the seed are made to fit where the
-kind says so.
+Each kind has an edit by a random generator, and says whether the checks can see it. An editor knows
+the files: keys, hashes of provenance and the seed are made to fit where the kind says so.
 """
 
 import random
 import time
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from nimc.records.order import pair_order, run_seed
 from tests.analysis.integrity.files import Json, Run
 
 
 class Kind(NamedTuple):
-    """One kind of edit: `passes` says why no record of the folder contradicts it, else empty."""
+    """One kind of edit.
+
+    `passes`: whether no record of the folder contradicts it, since all that repeats it was `made`
+    or deleted too, or if there is no head in ReFrame's reports.
+    """
 
     name: str
     edit: Callable[[Run, random.Random], Any]
-    passes: str = ""
+    passes: Literal["", "made", "without heads"] = ""
 
 
 # What makes edits, by the records that they change.
@@ -316,6 +319,13 @@ def _give_up(run: Run, rng: random.Random) -> None:
     run.header["finished_s"] += later_s
 
 
+def _earlier_version(run: Run, _: random.Random) -> None:
+    """Without a chain, as those of schema 3."""
+    run.header.update(schema=3, head=None)
+    for sample in run.all():
+        sample["schema"] = 3
+
+
 def _text_too(run: Run, _: random.Random) -> None:
     """The margin, in the header and in the campaign's text."""
     run.header["margin"] = 0.3
@@ -510,9 +520,6 @@ def _quiet(run: Run, _: random.Random) -> None:
             node.update(foreign_cpus=0.0, steal_share=0.0)
 
 
-_MADE = "all that repeats it was made or deleted"
-_NONE = "no other record has it"
-
 KINDS = [
     # Figures of merit.
     Kind("figure above the run's length", _of(None, _above_run, case="lammps")),
@@ -528,7 +535,7 @@ KINDS = [
     Kind(
         "all figures of 'on', their outputs, and no report of ReFrame",
         _unreported(_printed(_scale_arm)),
-        _MADE,
+        "made",
     ),
     Kind("'aa' is 'off'", _aa_is_off),
     Kind("'aa' is 'off' of other pairs", _shifted_copy),
@@ -595,16 +602,17 @@ KINDS = [
     Kind("another text", _header(campaign_text="name: other\nworkloads: [{check: snap}]\n")),
     Kind("margin, and the text", _text_too),
     Kind("an invented digest", _digest),
+    Kind("as of an earlier version", _earlier_version, "without heads"),
     # Machine, provenance, counts and words.
     Kind("the machine's name", _other_machine),
     Kind("seed in provenance", _record(lambda record: record.update(seed=1))),
     Kind("nodes in provenance", _record(_nodes_renamed)),
-    Kind("the processor in provenance", _record(_better_processor), _NONE),
+    Kind("the processor in provenance", _record(_better_processor), "without heads"),
     Kind(
         "the machine in provenance", _record(lambda r: r["machine"]["origins"].update(policy="x"))
     ),
     Kind("limits in the header", lambda run, _: run.header["facts"]["site"].update(proof={})),
-    Kind("the processor everywhere", _processor, _NONE),
+    Kind("the processor everywhere", _processor, "without heads"),
     Kind("transport and devices", _device_too),
     Kind("versions", _header(versions={"nimc": "9"}, commit=None)),
     Kind("a negative count", _one_count(_times("value", -1.0))),
@@ -612,8 +620,8 @@ KINDS = [
     Kind("counts of one run deleted", _counts(_counts_of_one_run)),
     Kind("counts of no run", _counts(_strange_counts)),
     Kind("counts doubled", _counts(_doubled_counts)),
-    Kind("counts of 'on' by one factor, in whole numbers", _scaled_counts, _NONE),
+    Kind("counts of 'on' by one factor, in whole numbers", _scaled_counts, "without heads"),
     Kind("all counts deleted", lambda run, _: run.counts.clear()),
     Kind("a note of all runs", _notes),
-    Kind("conditions", _quiet, _NONE),
+    Kind("conditions", _quiet, "without heads"),
 ]
