@@ -181,7 +181,7 @@ def _rejections(rows: Sequence[Result]) -> list[str]:
 
 
 _RUN = RunPath()
-_RATIO = "ratio with its interval of 95 %, above 1 is slower; reference -> this; p: over all rows"
+_RATIO = "ratio with its interval of 95 %, above 1 is slower; reference -> this"
 
 
 @click.command()
@@ -261,7 +261,7 @@ def comparison_lines(compared: Compared, *, details: bool = False) -> Iterator[s
             *(f"{fact.what}: {fact.reference} -> {fact.this}" for fact in compared.others),
         ],
         legend=_RATIO,
-        more="every night",
+        more="p adjusted over all rows, every night",
         details=details,
         following=[compared.summary],
     )

@@ -43,7 +43,8 @@ def listing(
     drawn = plot(title, lines, width)
     about = [legend, *([f"-v adds: {more}"] if more and not details else [])] if lines else []
     noted = [prose(note, dim=True) for note in dict.fromkeys([*about, *notes])]
-    return "\n".join([*shown, *(["", *drawn, ""] if drawn else []), *noted, *map(prose, following)])
+    parts = ["\n".join(each) for each in (shown, drawn, [*noted, *map(prose, following)]) if each]
+    return "\n\n".join(parts)
 
 
 def ratio_of(of: Estimate | None) -> tuple[float, float, float] | None:
