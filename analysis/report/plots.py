@@ -404,6 +404,8 @@ def nights_png(panels: Sequence[NightsPanel]) -> bytes:
                 axes.plot(night, value / factor, "o", color=colour, mfc=colour if last else "none")
             axes.set_title(panel.title, loc="left")
             axes.set_ylabel("" if unit == "1" else unit)
+            ends = sorted({panel.nights[0][0], panel.nights[-1][0]})
+            axes.set_xticks(ends, [night.isoformat() for night in ends])
             axes.grid(axis="y")
         figure.savefig(out, format="png", dpi=120)
     return out.getvalue()
