@@ -5,6 +5,7 @@ The estimators are shown with the paired estimate, never instead of it: none has
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -123,11 +124,11 @@ def _both_arms(run: RunData, row: Result) -> list[pl.DataFrame]:
 def picture(run: RunData, name: str) -> View | None:
     """Every case's slowdown next to the published ones; None without an interval.
 
-    Of a case with a plain treatment, its other levels are left to the figures by factor.
+    Of a case with several effects, levels of factors are left to the figures by factor.
     """
     effects = [row for row in run.results if row.role == "effect" and row.slowdown]
-    plain = {row.case for row in effects if not parts_of(row.arm)[1]}
-    rows = [row for row in effects if row.case not in plain or not parts_of(row.arm)[1]]
+    of_case = Counter(row.case for row in effects)
+    rows = [row for row in effects if of_case[row.case] == 1 or not parts_of(row.arm)[1]]
     if not rows:
         return None
     on_one_node = _on_one_node(run)
