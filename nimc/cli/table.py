@@ -17,11 +17,6 @@ def prose(text: str, **style: Any) -> str:
     return click.style(wrapped(visible(text)), **style)
 
 
-def bold(text: str) -> str:
-    """A title, or the header of a table."""
-    return click.style(text, bold=True)
-
-
 def listing(
     title: str,
     lines: Sequence[Line],
