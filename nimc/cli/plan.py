@@ -147,6 +147,7 @@ def _cases(planned: Plan, remarks: list[str]) -> str:
         [*lines, Line(["total", span, hours, "", ""])],
         [*_factors(planned.cases), *remarks],
         legend=legend,
+        needed=4,
     )
 
 
@@ -215,5 +216,5 @@ def _span(least_s: float, most_s: float) -> str:
 
 
 def _hours(least: float, most: float) -> str:
-    text = f"{least:.2f}" if least == most else f"{least:.2f} to {most:.2f}"
-    return f"{text} node-hours"
+    texts = dict.fromkeys(number(each, 2) for each in (least, most))
+    return f"{' to '.join(texts)} node-hours"

@@ -23,17 +23,18 @@ def listing(
     notes: Iterable[str] = (),
     *,
     legend: str,
+    needed: int = 3,
     more: str = "",
     details: bool = False,
     following: Iterable[str] = (),
 ) -> str:
     """A line a case (`nimc.base.tables.sentences`), the plot of their intervals, and notes, once.
 
-    `title`: of the plot. `legend`: what lines hold. `more`: what `details`, the option -v, adds.
-    `following`: what to do next.
+    `title`: of the plot. `legend`: what lines hold. `needed`: parts that are never left out.
+    `more`: what `details`, the option -v, adds. `following`: what to do next.
     """
     width = columns()
-    texts = sentences(lines, width, details=details)
+    texts = sentences(lines, width, needed=needed, details=details)
     shown = [click.style(text, fg=of.colour) for text, of in zip(texts, lines, strict=True)]
     drawn = plot(title, lines, width)
     about = [legend, *([f"-v adds: {more}"] if more and not details else [])] if lines else []
