@@ -326,8 +326,8 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             )
         if row.writing == "scheduled" and not injector.writes_short:
             raise InputError(
-                f"{self.name}.injector: {injector.name} found; it makes no short writes (arm {arm});"
-                " allowed: perftest, ucx"
+                f"{self.name}.injector: {injector.name} found; it makes no short writes (arm"
+                f" {arm}); allowed: perftest, ucx"
             )
         if row.writing == "scheduled" and self.rate != "full" and injector.paced_by == "agent":
             raise InputError(

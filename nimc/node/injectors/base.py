@@ -62,7 +62,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Arrived:
-    """What the target's process has found in its own memory since it began, and how it got there."""
+    """What the target's process has found in its memory since it began, and what that went over."""
 
     bytes_b: int
     transport: str

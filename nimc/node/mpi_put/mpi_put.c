@@ -58,7 +58,8 @@ struct options {
     const char *target;
 };
 
-__attribute__((noreturn, format(printf, 2, 3))) static void quit(int status, const char *format, ...)
+__attribute__((noreturn, format(printf, 2, 3))) static void quit(int status, const char *format,
+                                                                ...)
 {
     int begun;
     va_list values;
@@ -258,8 +259,8 @@ static void receive(const struct options *o, const volatile uint64_t *marks, boo
             polls = true;
         if (at_s - told_s < ROW_S && !ended)
             continue;
-        printf("arrived %llu B by %s memory, target %s, %.6f s of its processor\n",
-               (unsigned long long)messages * o->message_b, shared ? "shared" : "unshared",
+        printf("arrived %ju B by %s memory, target %s, %.6f s of its processor\n",
+               (uintmax_t)messages * o->message_b, shared ? "shared" : "unshared",
                polls ? "polls" : "sleeps", processor_s() - before_s);
         told_s = at_s;
     }
@@ -335,7 +336,8 @@ static void send(const struct options *o, char *data, int target, MPI_Win window
         at_s = now_s();
         if (at_s - row_s < ROW_S)
             continue;
-        printf("row %.6f s %ju B\n", at_s - row_s, (uintmax_t)(marks[MESSAGES] - told) * o->message_b);
+        const uintmax_t written_b = (marks[MESSAGES] - told) * o->message_b;
+        printf("row %.6f s %ju B\n", at_s - row_s, written_b);
         row_s = at_s;
         told = marks[MESSAGES];
     }
