@@ -23,7 +23,7 @@ class Note(Enum):
         "the size of the effect is that of the emulation; measure on a machine with RDMA hardware",
     )
     TWO_SIDED = (
-        "one-sided calls were emulated by messages, which the target's CPU received: this is not RDMA",
+        "writes were emulated by messages, which the target's CPU received: this is not RDMA",
         "let the MPI use a transport with one-sided writes (docs/injectors.md)",
     )
     TCP = (

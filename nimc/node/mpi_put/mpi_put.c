@@ -1,12 +1,11 @@
 // mpi_put: one-sided writes or reads of another rank's memory, see docs/injectors.md.
 //
 // Of two ranks, one is the target. It calls nothing of MPI while the other, the origin, puts or
-// gets; it sleeps, and looks at a mark in its memory, to which the origin writes how many messages
+// gets; it sleeps, and looks at a mark in its memory, to which the origin writes how many bytes
 // are complete. Where nothing arrives like this, MPI emulates one-sided calls by messages that the
 // target has to receive: then it polls, and says so.
 #define _GNU_SOURCE
 #include <getopt.h>
-#include <limits.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -22,8 +21,10 @@
 #include <time.h>
 #include <unistd.h>
 
-// Messages that are posted together: so many, or fewer if they are larger than this.
-enum { BATCH = 32, BATCH_B = 2 << 20, HUGE_PAGE_B = 2 << 20, NODES_MAX = 1024, LINE = 4096 };
+// Messages go in pieces of at most PIECE_B, so that the mark moves while one is under way. At most
+// so many small ones are posted together.
+enum { PIECE_B = 8 << 20, BATCH = 32, BATCH_B = 2 << 20 };
+enum { HUGE_PAGE_B = 2 << 20, NODES_MAX = 1024, LINE = 4096 };
 // From linux/mempolicy.h, which not every machine has.
 enum { POLICY_BIND = 2 };
 // Time between two rows; the most that a limited writer catches up with; how long the target waits
@@ -33,7 +34,7 @@ static const double ROW_S = 0.25, LATE_S = 0.05, FIRST_S = 2, NEXT_S = 10;
 static const double WATCHED_S = 2e-4;
 
 // What the origin writes behind the messages of the target's window.
-enum { BEGUN, MESSAGES, ENDED, MARKS };
+enum { BEGUN, BYTES, ENDED, MARKS };
 
 static const char HELP[] =
     "mpi_put [options]: one-sided writes or reads between two ranks of MPI\n"
@@ -56,6 +57,8 @@ struct options {
     int node;
     enum pages pages;
     const char *target;
+    // A message goes in pieces, several small ones at a time. The window has so much, then marks.
+    size_t piece_b, step_b, data_b, marks_at;
 };
 
 __attribute__((noreturn, format(printf, 2, 3))) static void quit(int status, const char *format,
@@ -114,7 +117,7 @@ static void read_options(int argc, char **argv, struct options *o)
     for (int option; (option = getopt_long(argc, argv, "gs:r:m:t:d:h", known, NULL)) != -1;)
         switch (option) {
         case 'g': o->get = true; break;
-        case 's': o->message_b = (size_t)whole("--size", optarg, 1, 8.0 * INT_MAX); break;
+        case 's': o->message_b = (size_t)whole("--size", optarg, 1, 1e12); break;
         case 'r': o->rate_b_s = number("--rate", optarg, 1, 1e15); break;
         case 'm': o->node = (int)whole("--node", optarg, 0, NODES_MAX - 1); break;
         case PAGES: o->pages = kind_of_pages(optarg); break;
@@ -126,8 +129,12 @@ static void read_options(int argc, char **argv, struct options *o)
         }
     if (optind != argc)
         quit(2, "%s: not an option, see --help", argv[optind]);
-    if (o->message_b > INT_MAX && o->message_b % sizeof(uint64_t) != 0)
-        quit(2, "--size %zu: above %d a multiple of 8 is needed", o->message_b, INT_MAX);
+    o->piece_b = o->message_b < PIECE_B ? o->message_b : PIECE_B;
+    size_t pieces = o->rate_b_s > 0 ? 1 : BATCH_B / o->piece_b;
+    pieces = pieces < 1 ? 1 : pieces > BATCH ? BATCH : pieces;
+    o->step_b = pieces * o->piece_b;
+    o->data_b = o->message_b > o->step_b ? o->message_b : o->step_b;
+    o->marks_at = (o->data_b + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
 }
 
 static double now_s(void)
@@ -237,7 +244,7 @@ static bool share_memory(bool is_target, int target, const void *memory)
     return shared;
 }
 
-static void receive(const struct options *o, const volatile uint64_t *marks, bool shared)
+static void receive(const volatile uint64_t *marks, bool shared)
 {
     const double began_s = now_s(), before_s = processor_s();
     double told_s = began_s, moved_s = began_s;
@@ -251,7 +258,7 @@ static void receive(const struct options *o, const volatile uint64_t *marks, boo
             sleep_s(ROW_S / 5);
         ended = marks[ENDED] != 0;
         const double at_s = now_s();
-        const uint64_t messages = marks[MESSAGES], moved = messages + marks[BEGUN];
+        const uint64_t arrived_b = marks[BYTES], moved = arrived_b + marks[BEGUN];
         if (moved != last)
             moved_s = at_s;
         last = moved;
@@ -260,18 +267,18 @@ static void receive(const struct options *o, const volatile uint64_t *marks, boo
         if (at_s - told_s < ROW_S && !ended)
             continue;
         printf("arrived %ju B by %s memory, target %s, %.6f s of its processor\n",
-               (uintmax_t)messages * o->message_b, shared ? "shared" : "unshared",
+               (uintmax_t)arrived_b, shared ? "shared" : "unshared",
                polls ? "polls" : "sleeps", processor_s() - before_s);
         told_s = at_s;
     }
 }
 
-// Waits until the next message is due; messages are spaced evenly.
+// Waits until the next piece is due; they are spaced evenly.
 struct limiter {
-    double next_s, each_s;
+    double next_s, rate_b_s;
 };
 
-static void wait_for_turn(struct limiter *limiter)
+static void wait_for_turn(struct limiter *limiter, size_t piece_b)
 {
     const double at_s = now_s();
     if (limiter->next_s < at_s - LATE_S)
@@ -280,68 +287,57 @@ static void wait_for_turn(struct limiter *limiter)
         sleep_s(limiter->next_s - at_s - WATCHED_S);
     while (now_s() < limiter->next_s)
         ;
-    limiter->next_s += limiter->each_s;
-}
-
-// How memory is laid out: the messages of a batch, then the marks at a multiple of their size.
-static int messages_of_batch(const struct options *o)
-{
-    const size_t fit = BATCH_B / o->message_b;
-    return o->rate_b_s > 0 || fit < 1 ? 1 : fit < BATCH ? (int)fit : BATCH;
-}
-
-static size_t marks_at(const struct options *o)
-{
-    const size_t data_b = (size_t)messages_of_batch(o) * o->message_b;
-    return (data_b + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
+    limiter->next_s += (double)piece_b / limiter->rate_b_s;
 }
 
 static void write_marks(const struct options *o, const uint64_t *marks, int target, MPI_Win window)
 {
-    const MPI_Aint at = (MPI_Aint)marks_at(o);
+    const MPI_Aint at = (MPI_Aint)o->marks_at;
     MPI_Put(marks, MARKS, MPI_UINT64_T, target, at, MARKS, MPI_UINT64_T, window);
 }
 
-static void post(const struct options *o, char *data, int target, MPI_Win window)
+// Puts or gets some bytes at a place, piece by piece.
+static void post(const struct options *o, char *data, size_t from, size_t size_b, int target,
+                 MPI_Win window)
 {
-    const bool words = o->message_b % sizeof(uint64_t) == 0;
-    const MPI_Datatype type = words ? MPI_UINT64_T : MPI_BYTE;
-    const int count = (int)(o->message_b / (words ? sizeof(uint64_t) : 1));
-    for (int i = 0; i < messages_of_batch(o); i++) {
-        const MPI_Aint at = (MPI_Aint)i * (MPI_Aint)o->message_b;
+    for (size_t at = from; at < from + size_b; at += o->piece_b) {
+        const size_t left_b = from + size_b - at;
+        const int count = (int)(left_b < o->piece_b ? left_b : o->piece_b);
         if (o->get)
-            MPI_Get(data + at, count, type, target, at, count, type, window);
+            MPI_Get(data + at, count, MPI_BYTE, target, (MPI_Aint)at, count, MPI_BYTE, window);
         else
-            MPI_Put(data + at, count, type, target, at, count, type, window);
+            MPI_Put(data + at, count, MPI_BYTE, target, (MPI_Aint)at, count, MPI_BYTE, window);
     }
 }
 
 static void send(const struct options *o, char *data, int target, MPI_Win window)
 {
-    uint64_t marks[MARKS] = {[BEGUN] = 1}, told = 0;
+    uint64_t marks[MARKS] = {[BEGUN] = 1}, told_b = 0;
     MPI_Win_lock(MPI_LOCK_SHARED, target, MPI_MODE_NOCHECK, window);
     write_marks(o, marks, target, window);
     MPI_Win_flush(target, window);
     const double began_s = now_s();
     double row_s = began_s, at_s = began_s;
-    struct limiter limiter = {began_s, o->rate_b_s > 0 ? (double)o->message_b / o->rate_b_s : 0};
+    struct limiter limiter = {began_s, o->rate_b_s};
+    size_t from = 0;
     while (o->duration_s == 0 || at_s - began_s < o->duration_s) {
-        if (limiter.each_s > 0)
-            wait_for_turn(&limiter);
-        // Of messages that are complete: within a batch there is no order.
+        const size_t left_b = o->data_b - from, size_b = left_b < o->step_b ? left_b : o->step_b;
+        if (limiter.rate_b_s > 0)
+            wait_for_turn(&limiter, size_b);
+        // Of bytes that are complete: between two flushes there is no order.
         write_marks(o, marks, target, window);
-        post(o, data, target, window);
+        post(o, data, from, size_b, target, window);
         MPI_Win_flush(target, window);
-        marks[MESSAGES] += (uint64_t)messages_of_batch(o);
+        marks[BYTES] += size_b;
+        from = (from + size_b) % o->data_b;
         at_s = now_s();
         if (at_s - row_s < ROW_S)
             continue;
-        const uintmax_t written_b = (marks[MESSAGES] - told) * o->message_b;
-        printf("row %.6f s %ju B\n", at_s - row_s, written_b);
+        printf("row %.6f s %ju B\n", at_s - row_s, (uintmax_t)(marks[BYTES] - told_b));
         row_s = at_s;
-        told = marks[MESSAGES];
+        told_b = marks[BYTES];
     }
-    printf("sent %ju B\n", (uintmax_t)marks[MESSAGES] * o->message_b);
+    printf("sent %ju B\n", (uintmax_t)marks[BYTES]);
     marks[ENDED] = 1;
     write_marks(o, marks, target, window);
     MPI_Win_unlock(target, window);
@@ -367,14 +363,14 @@ int main(int argc, char **argv)
     if (o.node >= 0)
         bind_memory(o.node);
     MPI_Win window;
-    char *memory = window_of(marks_at(&o) + MARKS * sizeof(uint64_t), o.pages, &window);
+    char *memory = window_of(o.marks_at + MARKS * sizeof(uint64_t), o.pages, &window);
     MPI_Win_get_attr(window, MPI_WIN_MODEL, &model, &given);
     if (!given || *model != MPI_WIN_UNIFIED)
         quit(3, "this MPI keeps a second copy of a window: its memory cannot be looked at");
     const bool shared = share_memory(rank == target, target, memory);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == target)
-        receive(&o, (const volatile uint64_t *)(memory + marks_at(&o)), shared);
+        receive((const volatile uint64_t *)(memory + o.marks_at), shared);
     else
         send(&o, memory, target, window);
     MPI_Barrier(MPI_COMM_WORLD);

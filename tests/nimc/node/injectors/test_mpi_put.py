@@ -120,9 +120,8 @@ def test_a_target_that_has_to_receive_is_told_as_emulation(made, mpi):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--size", "64KiB"], "--size 64KiB: a number from 1 to 1.71799e+10 is needed"),
+        (["--size", "64KiB"], "--size 64KiB: a number from 1 to 1e+12 is needed"),
         (["--size", "1.5"], "--size 1.5: a whole number is needed"),
-        (["--size", "2147483649"], "--size 2147483649: above 2147483647 a multiple of 8 is needed"),
         (["--rate", "0"], "--rate 0: a number from 1 to 1e+15 is needed"),
         (["--node", "1024"], "--node 1024: a number from 0 to 1023 is needed"),
         (["--pages", "large"], "--pages large: allowed are normal, transparent, huge"),
