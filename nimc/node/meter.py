@@ -51,7 +51,7 @@ class _Source(ABC):
             now = self.now()
         return now
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 (only marks have something open)
         """Nothing is open."""
 
 
