@@ -285,6 +285,32 @@ def test_its_writes_are_proven_by_the_targets_memory(block):
 @pytest.mark.slow
 @pytest.mark.usefixtures("on_path")
 @pytest.mark.parametrize("mpi", ["mpich"])
+def test_a_limited_writer_keeps_its_rate_and_reads_are_told_as_unproven(block):
+    slowly = ["sh", "-c", f"sleep 2; cat '{MELT}'"]
+    reads = {"injector": "mpi_put_read", "direction": "read", "rate_share": 0.25}
+    done = block(arms=["off", "on"], command=slowly, writes=reads)
+    assert done.finish() == 0, done.err
+    (reader,) = sample_of(done)["writers"]
+    assert (reader["direction"], reader["transport"]) == ("read", "shared memory")
+    assert (reader["limited_by"], reader["proof"]) == ("software", "unproven")
+    # On a busy host it may be slower than it was alone; it is never faster than asked.
+    assert 0.1 * reader["asked_b_s"] < reader["rate_b_s"] < 1.15 * reader["asked_b_s"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("on_path")
+def test_emulation_is_what_the_sample_says(block, mpi, monkeypatch):
+    for name, value in OVER_TCP[mpi].items():
+        monkeypatch.setenv(name, value)
+    done = block(arms=["off", "on"], writes={"injector": "mpi_put", "message_b": 1 << 16})
+    assert done.finish() == 0, done.err
+    (writer,) = sample_of(done)["writers"]
+    assert writer["transport"] == "two-sided"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("on_path")
+@pytest.mark.parametrize("mpi", ["mpich"])
 def test_a_target_that_stands_still_rejects_the_run(block):
     """The origin goes on writing, and its rows say so."""
     block_ = block(
