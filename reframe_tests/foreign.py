@@ -7,6 +7,7 @@ attached to the stages `sanity` and `performance` run as if that run had been th
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import os
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import reframe as rfm
@@ -26,10 +28,12 @@ from pydantic import TypeAdapter
 from reframe.core.exceptions import ReframeError
 from reframe.core.logging import getlogger
 from reframe.core.runtime import runtime, valid_sysenv_comb
+from reframe.utility import import_module_from_file
 
 from nimc.base import units
 from nimc.node.conductor import UNREAD, Store
 from nimc.node.readers import Fom, FomError
+from nimc.records.chain import file_digest
 from nimc.records.logs import stem_of
 from nimc.records.notes import Note
 from nimc.records.sample import Better, Sample
@@ -125,29 +129,48 @@ def case_name(name: str) -> str:
     return _NOT_IN_NAMES.sub("_", name)
 
 
-def written_in(cls: type) -> str | None:
-    """Folder of the file that a check's base was written in; None where that is ReFrame's."""
+def base_of(cls: type) -> type | None:
+    """The base that others have written; None where that is ReFrame's."""
     for base in cls.__mro__[1:]:
         if "_rfm_prefix" in vars(base) and not base.__module__.startswith("reframe."):
-            return str(vars(base)["_rfm_prefix"])
+            return base
     return None
 
 
-def require_possible(check: rfm.RegressionTest, ours: tuple[type, ...]) -> None:
+def load_original(path: str, sha256: str | None = None) -> ModuleType:
+    """The module in a file, imported as ReFrame does. Raises ReframeError for another content."""
+    if sha256 is not None and file_digest(Path(path)) != sha256:
+        raise ReframeError(f"{path}: was changed after this run began; allowed: a new run")
+    return import_module_from_file(path, load_parents=True)
+
+
+def checks_in(module: ModuleType) -> dict[str, type]:
+    """Classes of checks by the names that they have in a module."""
+    found = ((name, each) for name, each in vars(module).items() if isinstance(each, type))
+    return {name: each for name, each in found if issubclass(each, rfm.RegressionTest)}
+
+
+def origin(cls: type) -> dict[str, str]:
+    """For the provenance: file and content of the check that others have written."""
+    path = inspect.getfile(base_of(cls) or cls)
+    return {"check_file": path, "check_sha256": file_digest(Path(path))}
+
+
+def require_possible(check: type, ours: tuple[type, ...]) -> None:
     """Raises ReframeError for a check that cannot be a victim; `ours` are the mixin's classes."""
-    if isinstance(check, rfm.CompileOnlyRegressionTest):
-        raise ReframeError(f"{check.name}: runs nothing (a CompileOnlyRegressionTest)")
+    if issubclass(check, rfm.CompileOnlyRegressionTest):
+        raise ReframeError(f"{check.__name__}: runs nothing (a CompileOnlyRegressionTest)")
     names = {
         name
         for cls in ours
         for name, value in vars(cls).items()
         if getattr(value, "__module__", None) == cls.__module__ and not name.startswith("_rfm")
     }
-    for cls in type(check).mro():
+    for cls in check.mro():
         if cls not in ours and (clashing := sorted((names - _OPEN) & set(vars(cls)))):
             raise ReframeError(
-                f"{check.name}: {cls.__name__}.{clashing[0]}: the mixin has a method of this name;"
-                " rename it"
+                f"{check.__name__}: {cls.__name__}.{clashing[0]}: the mixin has a method of this"
+                " name; rename it"
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from nimc.campaign import load
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.expected import Predicted, Scale, predicted_pairs, scales
 from nimc.campaign.matrix import Matrix, matrix_table
+from nimc.campaign.others import Other
 from nimc.campaign.plan import RUN, Case, Plan
 from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.schema import Campaign
@@ -56,6 +58,7 @@ def plan_command(
     long_enough = load.lengths(request.campaign, request.checks, request.machine)
     nodes = request.machine.nodes
     where = request.matrix()
+    others = request.site.others.values()
     document = planned.as_dict() | {
         "machine_nodes": nodes,
         "absent": [asdict(each) for each in request.absent],
@@ -68,7 +71,7 @@ def plan_command(
     remarks = [*omission_lines(request.absent), *long, *load.lines(long_enough)]
     if predicted:
         remarks += ["", aligned(_PREDICTED_HEADER, list(map(_prediction, predicted)))]
-    show("plan", document, form, _text(planned, known, nodes, where, remarks))
+    show("plan", document, form, _text(planned, known, nodes, where, remarks, others))
 
 
 def _predicted(campaign: Campaign, model_file: Path | None, run: Path | None) -> list[Predicted]:
@@ -92,7 +95,12 @@ def _prediction(row: Predicted) -> list[str]:
 
 
 def _text(
-    planned: Plan, known: list[Scale], nodes: int | None, where: Matrix, remarks: list[str]
+    planned: Plan,
+    known: list[Scale],
+    nodes: int | None,
+    where: Matrix,
+    remarks: list[str],
+    others: Iterable[Other],
 ) -> str:
     sums = planned.as_dict()
     header = ["case", "targets", "origins", "pairs", "blocks", "duration", "node-hours"]
@@ -111,6 +119,8 @@ def _text(
         if nodes is None:
             parts.append(wrapped(_NODES_UNKNOWN.format(planned.machine)))
         parts.append("")
+    for other in others:
+        parts += [f"{RUN}/{other.made}, for a check of others:\n", other.text]
     parts.append(f"ReFrame's commands ({RUN} is the folder of the run):")
     for case in planned.cases:
         always = [block for block in case.blocks if block.needed == "always"]

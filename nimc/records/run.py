@@ -1,6 +1,7 @@
 """A run: one execution of a campaign on a machine. Layout of its folder:
 
 run.json                 this header
+checks/CLASS.py          how a check of others is run
 samples/CASE.jsonl       one sample per line (`nimc.records.sample.Sample`), in a chain
 counters/CASE.jsonl      counts of tools in each run's ranks, and of nodes
 provenance/SHA256.json   how runs were made; samples refer to these files
@@ -115,6 +116,11 @@ _SCHEMAS = range(2, SCHEMA_VERSION + 1)
 #: others. Stored runs are checked with these: other defaults need another schema.
 MARGIN = 0.02
 FLOOR = 10
+
+
+def workload_of(check: str) -> str:
+    """Name of the workload of a campaign's `check`: the class of `PATH.py:Class`, else the same."""
+    return check.rpartition(":")[2]
 
 
 def most_pairs(floor: int, cap: int | None, precision: float | None) -> int:
