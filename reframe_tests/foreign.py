@@ -113,6 +113,8 @@ _BEFORE_SANITY = ("pre_sanity",)
 _BEFORE_PERFORMANCE = ("post_sanity", "pre_performance")
 #: Where a check may keep its patterns.
 _PATTERNS = ("sanity_patterns", "perf_patterns", "perf_variables")
+#: What the conductor replaces of how a check is started, and its functions may read.
+_START = ("executable", "executable_opts", "num_tasks")
 #: Methods of the mixin that a check may have of its own.
 _OPEN = {"lay_out", "added_environment", "runs_in"}
 
@@ -231,6 +233,8 @@ class OwnReader:
     def __init__(self, check: rfm.RegressionTest, ours: tuple[type, ...]) -> None:
         self._check = check
         self._patterns: dict[str, Any] = {}
+        #: As the check has it.
+        self._start: dict[str, Any] = {}
         #: None until it is known: hooks of the check may find it in an output only.
         self.figure: Figure | None = None
         self._hooks = {
@@ -254,6 +258,7 @@ class OwnReader:
     def prove(self) -> None:
         """Refuse before anything runs what would be refused afterwards. Raises ReframeError."""
         self._patterns = self._found()
+        self._start = {name: getattr(self._check, name) for name in _START}
         try:
             self.notes()
         except FomError as error:
@@ -282,16 +287,19 @@ class OwnReader:
         """The check as it was written, with a run's output as its job's; as before afterwards."""
         check, job = self._check, self._check.job
         before, outputs = self._found(), (job._stdout, job._stderr)
+        started = {name: getattr(check, name) for name in self._start}
         # Relative, since checks also write it after the stage folder's name.
         stage = Path(check.stagedir).resolve()
         job._stdout, job._stderr = (os.path.relpath(path.resolve(), stage) for path in (out, err))
         self._set(self._patterns)
+        vars(check).update(self._start)
         try:
             with osext.change_dir(stage):
                 yield
         finally:
             job._stdout, job._stderr = outputs
             self._set(before)
+            vars(check).update(started)
 
     def read(self, out: Path, err: Path) -> Fom:
         """The figure of merit of a run, from its output. Raises FomError."""
