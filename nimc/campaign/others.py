@@ -16,7 +16,7 @@ from typing import Any
 from nimc.base import marked_yaml
 from nimc.base.errors import InputError, MachineError
 from nimc.base.files import distrust, make_folder, replace_text
-from nimc.base.marked_yaml import Place
+from nimc.base.marked_yaml import Marked, Place
 from nimc.campaign.checks import CheckVariables, check_of_others
 from nimc.campaign.load import dotted, refuse
 from nimc.campaign.schema import Campaign
@@ -86,7 +86,7 @@ def others_in(file: Path, own: Collection[str], config: Path, system: str) -> di
     marked = marked_yaml.load(file)
     found: dict[str, Other] = {}
     faults = []
-    for place, named in _named(marked.data):
+    for place, named in named_in(marked):
         if named in found:
             continue
         try:
@@ -101,9 +101,9 @@ def others_in(file: Path, own: Collection[str], config: Path, system: str) -> di
     return found
 
 
-def _named(campaign: Any) -> Iterator[tuple[Place, str]]:
-    """What may name a check of others in a campaign that is not yet validated."""
-    entries = campaign.get("workloads") if isinstance(campaign, dict) else None
+def named_in(campaign: Marked) -> Iterator[tuple[Place, str]]:
+    """What names checks of others in a campaign that is not yet validated, and where."""
+    entries = campaign.data.get("workloads") if isinstance(campaign.data, dict) else None
     for index, entry in enumerate(entries if isinstance(entries, list) else []):
         named = entry.get("check") if isinstance(entry, dict) else None
         if isinstance(named, str) and _NAMED.fullmatch(named):

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from click.testing import CliRunner
@@ -505,6 +506,13 @@ def test_a_check_of_others_is_measured_verified_reported_compared_and_stored(
     command("report", run)
     command("store", "add", "--results", nimc.results)
     command("store", "check", "--results", nimc.results)
+    crate = nimc.folder / "crate.zip"
+    command("pack", run, "-o", crate)
+    command("verify", crate)
+    with ZipFile(crate) as packed:
+        assert [name for name in packed.namelist() if name.endswith("run/checks/plain.py")]
+    command("reproduce", crate, "--machine", "localhost", code=2)
+    assert "theirs.py:plain: a check of others is not in a crate" in command.err
 
     theirs.write_text(theirs.read_text() + "# one line more\n")
     header = json.loads((run / "run.json").read_text()) | {"finished_s": None}
