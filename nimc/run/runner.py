@@ -213,15 +213,14 @@ def _reported(report: dict[str, Any]) -> Iterator[str]:
 
 def _skipped(logs: Path) -> str | None:
     """Why ReFrame skipped the check everywhere; only its log says so."""
-    report = _read(logs / "reframe.json")
-    results = {case.get("result") for case in _cases(report)}
-    if not report or results - {"skip"}:
+    results = {case.get("result") for case in _cases(_read(logs / "reframe.json"))}
+    if results - {"skip"}:
         return None
     with suppress(OSError):
         log = (logs / "reframe.log").read_text(encoding="utf-8", errors="replace")
-        reasons = re.findall(_SKIPPED, log, re.MULTILINE)
-        return _line(f"skipped: {'; '.join(dict.fromkeys(reasons))}")
-    return "skipped by ReFrame"
+        if reasons := re.findall(_SKIPPED, log, re.MULTILINE):
+            return _line(f"skipped: {'; '.join(dict.fromkeys(reasons))}")
+    return "skipped by ReFrame" if results else None
 
 
 def _last_words(log: Path) -> str:
