@@ -7,6 +7,7 @@ runs: the one that docs/your-own-check.md has its readers write by hand.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from nimc.campaign.schema import Campaign
 from nimc.records.chain import file_digest
 from nimc.records.run import workload_of
 
-_NAMED = re.compile(r"(?P<path>.+\.py):(?P<name>[A-Za-z_]\w*)", re.ASCII)
+_NAMED = re.compile(r"(?P<path>[^\x00-\x1f]+\.py):(?P<name>[A-Za-z_]\w*)", re.ASCII)
 _TEXT = '''\
 """Made by nimc: the check of others `{name}` in pairs, with and without writers."""
 
@@ -115,7 +116,7 @@ def _other(named: str, folder: Path, config: Path, system: str) -> Other:
     match = _NAMED.fullmatch(named)
     assert match
     path, name = Path(folder, match["path"]), match["name"]
-    path = path.parent.resolve() / path.name
+    path = Path(os.path.realpath(path.parent), path.name)
     # It runs as this user, and imports what lies beside it.
     for each in (path.parent, path):
         try:
