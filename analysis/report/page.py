@@ -28,7 +28,6 @@ from analysis.statistics.interval import ends
 from nimc.base import units
 from nimc.base.units import plural, quantity
 from nimc.records.arms import BASELINE, in_order, parts_of
-from nimc.records.run import RunHeader
 
 # The first three sentences about a run: what was measured, what is lost, what to do next.
 
@@ -60,14 +59,15 @@ def summary(run: RunData) -> list[str]:
     if run.samples.is_empty():
         return ["Nothing was measured: the run has no samples."]
     effects = [row for row in run.results if row.role == "effect"]
-    return [_measured(run.header, run.samples, run.earlier()), _lost(effects), _next(effects)]
+    return [_measured(run), _lost(effects), _next(effects)]
 
 
-def _measured(header: RunHeader, samples: pl.DataFrame, earlier: int) -> str:
+def _measured(run: RunData) -> str:
+    header, samples, earlier = run.header, run.samples, run.earlier()
     cases = [str(case) for case in samples["case"].unique(maintain_order=True)]
     nodes = {name for each in samples["nodes"].unique() for name in str(each).split(",")}
     rejected = samples.filter(status="rejected").height
-    end = "and is not finished" if header.finished_s is None else f"to {utc(header.finished_s)}"
+    end = "and is not finished" if run.ended_s is None else f"to {utc(run.ended_s)}"
     again = ""
     if earlier:
         runs = plural(earlier, "earlier run")
