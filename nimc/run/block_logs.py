@@ -97,18 +97,18 @@ def judge_heads(run: Path, samples: Samples, ends: Mapping[tuple[str, int], str]
     `ends`: case and block -> the last value in the chain, empty of a run that has none. Blocks are
     made one after another.
     """
-    begun = samples.frame.group_by(pl.col("case").cast(pl.String), "block").agg(
-        pl.col("start_s").min()
-    )
+    case = pl.col("case").cast(pl.String)
+    known = samples.frame.filter(case.is_in([path.stem for path in samples.files]))
+    begun = known.group_by(case, "block").agg(pl.col("start_s").min())
     header, last = chain.header_digest(chain.header_of(run)), dict[str, str]()
-    for case, block in begun.sort("start_s").select("case", "block").iter_rows():
-        path = run / "logs" / case / str(block) / "reframe.json"
+    for name, block in begun.sort("start_s").select("case", "block").iter_rows():
+        path = run / "logs" / name / str(block) / "reframe.json"
         report = _report(path)
         head = chain.head(header, last) if ends else "none"
         if report and report.session_info.nimc_head not in (None, head):
             found = show(report.session_info.nimc_head)
             yield f"{path}: nimc_head: {found} found; allowed: {head}, of what was before the block"
-        last[case] = ends.get((case, block), "")
+        last[name] = ends.get((name, block), "")
 
 
 def _report(path: Path) -> Report | None:

@@ -51,7 +51,7 @@ def figure(name: str, change: Callable[[float], float]) -> Edit:
 
 
 def first_s(run: Run) -> float:
-    return min(each["start_s"] for each in run.samples["stream"])
+    return float(min(each["start_s"] for each in run.samples["stream"]))
 
 
 def link(text: str) -> Edit:
@@ -60,6 +60,11 @@ def link(text: str) -> Edit:
 
 def header(**values: Any) -> Edit:
     return lambda run: run.header.update(values)
+
+
+def quiet(case: str, at: int) -> Edit:
+    """Another condition of one sample, which no other record has."""
+    return lambda run: run.samples[case][at]["conditions"][0].update(foreign_cpus=0.0)
 
 
 #: Rule -> what breaks it, what nearly does, and words of the fault.
@@ -119,6 +124,22 @@ RULES: dict[str, tuple[Edit, Edit, str]] = {
         link(" Link type       : Ethernet\n"),
         link(" Link type       : Unknown\n"),
         "transport: 'InfiniBand' found; allowed: one over Ethernet",
+    ),
+    "the head before the block": (
+        session(nimc_head="0" * 64),
+        session(nimc_head=None),
+        "nimc_head: ",
+    ),
+    # The chain is made anew; that of an earlier block is in the report of the next.
+    "a sample of an earlier block": (
+        quiet("stream", 0),
+        quiet("lammps", -1),
+        "stream/1/reframe.json: nimc_head",
+    ),
+    "a run that once had a chain": (
+        lambda run: (header(schema=3)(run), [each.update(schema=3) for each in run.all()]),
+        header(),
+        "nimc_head: ",
     ),
     "a report that cannot be read": (
         session(version="4.9"),
