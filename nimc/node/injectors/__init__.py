@@ -5,6 +5,7 @@ from __future__ import annotations
 from nimc.base import units
 from nimc.base.errors import InputError
 from nimc.node.injectors.base import Injector
+from nimc.node.injectors.mpi_put import MpiPut
 from nimc.node.injectors.perftest import Perftest
 from nimc.node.injectors.spin import Spin
 from nimc.node.injectors.ucx import Ucx
@@ -15,13 +16,15 @@ INJECTORS: dict[str, Injector] = {
     for injector in (
         Perftest(),
         Ucx(),
+        MpiPut(),
         Spin(),
         Perftest("perftest_read", "ib_read_bw", "read"),
         Ucx("ucx_read", "read"),
+        MpiPut("mpi_put_read", "read"),
     )
 }
 #: Injector that writes -> the one that reads with the same program.
-_READING = {"perftest": "perftest_read", "ucx": "ucx_read"}
+_READING = {"perftest": "perftest_read", "ucx": "ucx_read", "mpi_put": "mpi_put_read"}
 
 
 def get(name: str, direction: str = "write") -> Injector:

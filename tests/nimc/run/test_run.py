@@ -107,8 +107,9 @@ def test_quiet_prints_the_results_alone_and_verbose_each_run(nimc: Nimc) -> None
     status, out, err = nimc.run("--quiet")
     assert (status, err) == (0, "")
     assert max(map(len, out.partition("\nsamples: ")[0].splitlines())) <= 80
-    status, _, err = nimc.run("-v", "--fresh")
+    status, verbose, err = nimc.run("-v", "--fresh")
     assert status == 0
+    assert ("baseline repeated: " in verbose, "baseline repeated: " in out) == (True, False)
     assert len(nimc.runs()) == 2
     lines = [line for line in err.splitlines() if "GB/s" in line]
     assert len(lines) == 6 * 3 + 1  # three arms in six pairs, and a warm-up
