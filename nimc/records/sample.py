@@ -66,8 +66,8 @@ class WriterRecord:
     #: Host names of both ends; the target is `MANY` if a timetable has many.
     origin: str
     target: str
-    #: Transport of the bytes: `shared memory`, `tcp`, `soft-RoCE`, `RoCE`, `InfiniBand`, `RDMA`
-    #: (unknown device), `none` (control).
+    #: Transport of the bytes: `shared memory`, `tcp`, `soft-RoCE`, `RoCE`, `InfiniBand`, `EFA`,
+    #: `Omni-Path`, `Slingshot`, `RDMA` (unknown device), `none` (control).
     transport: str
     #: Size of one write, bytes; 0 for a control, which writes nothing.
     message_b: int
@@ -88,7 +88,7 @@ class WriterRecord:
     #: its rate while no application ran, bytes per second. None: not read.
     counted_s: float | None = None
     counted_alone_b_s: float | None = None
-    #: Name of that counter, for instance `rdma:rxe0/1` or `net:eth0`.
+    #: Name of that counter, for instance `rdma:mlx5_0/1` or `net:eth0`.
     counter: str | None = None
     #: What the origin did to the target's memory.
     direction: Direction = "write"
