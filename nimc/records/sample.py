@@ -61,7 +61,8 @@ MANY = "*"
 class WriterRecord:
     """What one writer did during one run."""
 
-    #: Name of the injector: `perftest`, `ucx`, `spin`; names of those that read end in `_read`.
+    #: Name of the injector: `perftest`, `ucx`, `fabtests`, `spin`; names of those that read end in
+    #: `_read`.
     injector: str
     #: Host names of both ends; the target is `MANY` if a timetable has many.
     origin: str
