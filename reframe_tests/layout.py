@@ -324,6 +324,11 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             raise InputError(
                 f"{self.name}.rate: {self.rate} found; allowed: above 0, or 0 as a level of factors"
             )
+        if row.writing == "scheduled" and not injector.writes_short:
+            raise InputError(
+                f"{self.name}.injector: {injector.name} found; it makes no short writes (arm"
+                f" {arm}); allowed: perftest, ucx"
+            )
         if row.writing == "scheduled" and self.rate != "full" and injector.paced_by == "agent":
             raise InputError(
                 f"{self.name}.rate: {self.rate} found; {injector.name} cannot limit the rate of"
@@ -349,9 +354,9 @@ class LayoutMixin(rfm.RegressionTestPlugin):
 
     def _limiter(self, injector: Injector) -> Limiter:
         check_level("limiter", self.limiter)
-        if self.limiter == "hardware" and injector.paced_by == "agent":
+        if self.limiter == "hardware" and self.limiter not in injector.limiters:
             raise InputError(
-                f"{self.name}.limiter: hardware found; {injector.name} has no limiter of its own;"
+                f"{self.name}.limiter: hardware found; {injector.name} has no such limiter;"
                 " allowed: software, or injector perftest"
             )
         return "hardware" if self.limiter == "hardware" else "software"

@@ -357,20 +357,15 @@ class NimcMixin(LayoutMixin):
 
     @run_before("performance")
     def report_samples(self) -> None:
-        """Report medians, slowdown with its interval, the writers' rate, and rejected runs."""
+        """Report medians, slowdown, ratio of means, the writers' rate, and rejected runs."""
         if self.is_dry_run():
             return
-        from analysis.effects.estimate import results
-        from analysis.statistics.interval import flat
+        from analysis.effects.estimate import reported, results
 
         for row in results(self._block_samples()):
-            self._show(f"off_{row.arm}", row.off_median, row.unit)
+            for name, (value, unit) in reported(row).items():
+                self._show(name, value, unit)
             self._expect(f"off_{row.arm}", row)
-            self._show(row.arm, row.on_median, row.unit)
-            for end in ("", "_low", "_high"):
-                self._show(f"slowdown_{row.arm}{end}", flat(row)[f"slowdown{end}"], "x")
-            self._show(f"writers_rate_{row.arm}", row.writer_rate_b_s, "B/s")
-            self._show(f"rejected_{row.arm}", row.rejected, "runs")
 
     def _block_samples(self) -> pl.DataFrame:
         from analysis.samples.columns import read_samples

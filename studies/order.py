@@ -1,4 +1,4 @@
-"""What a first-run effect does to the slowdown over several blocks: a table of docs/evidence.md.
+"""What a first-run effect does to the slowdown over several blocks: figures of docs/evidence.md.
 
     python -m studies.order [RUNS]
 

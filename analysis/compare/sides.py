@@ -87,11 +87,14 @@ class Shown:
 class Comparison:
     """One quantity, this side against the reference."""
 
+    #: Names of case and treatment.
     case: str
     arm: str
+    #: The slowdown, or a figure of merit.
     metric: Metric
     #: Of the figure of merit.
     unit: str
+    #: Both sides; None if it lacks there.
     reference: Shown | None
     this: Shown | None
     #: Ratio of slowdowns or of times for the same work; above 1 is worse.
@@ -103,6 +106,7 @@ class Comparison:
     p_adjusted: float | None
     #: Least relative change that would have been named, given the spread between nights.
     least_named: float | None
+    #: What may be said of it.
     verdict: Change
 
     @property

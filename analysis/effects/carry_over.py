@@ -51,7 +51,9 @@ Floats = NDArray[np.float64]
 class OrderEffect:
     """One effect of the order of runs on the runs of a case."""
 
+    #: Name of the case.
     case: str
+    #: Of the first run of a pair, or of a run after one with writers.
     kind: Kind
     #: Pairs in which every treatment counts.
     pairs: int
@@ -59,6 +61,7 @@ class OrderEffect:
     ratio: Estimate
     #: Two-sided, adjusted for both effects of the case.
     p: float
+    #: `p` is small enough. One neither found nor within the margin is not decided.
     found: bool
     #: The whole interval lies within the campaign's margin.
     within_margin: bool

@@ -20,6 +20,7 @@ _EMULATIONS = {
     "shared memory": Note.SHARED_MEMORY,
     "soft-RoCE": Note.SOFT_ROCE,
     "tcp": Note.TCP,
+    "two-sided": Note.TWO_SIDED,
 }
 
 

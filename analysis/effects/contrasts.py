@@ -37,13 +37,16 @@ _PLACES = ("comm_node", "writer_rail")
 class Contrast:
     """A level of one factor against that factor's first level, all else equal."""
 
+    #: Name of the case.
     case: str
+    #: The factor and its level.
     factor: str
     level: Level
     #: The first level, which treatment names omit.
     reference: Level
     #: Levels of other such factors that are not the first ones.
     at: dict[str, Level]
+    #: The effect without writes, or under them.
     kind: Literal["price", "gain"]
     #: Names of the treatments at `level` and at `reference`.
     treatment: str
@@ -55,6 +58,7 @@ class Contrast:
     ratio: Estimate | None
     #: The interval that encloses the repeatability of the baselines at both levels.
     noise_floor: Interval | None
+    #: Of the figures of merit.
     unit: str
 
 

@@ -28,7 +28,7 @@ from analysis.samples.pairs import (
 from analysis.statistics import e_values
 from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.blocks import next_allocation
-from analysis.statistics.interval import FEWEST, Estimate, Interval, ends, median_interval
+from analysis.statistics.interval import FEWEST, Estimate, Interval, ends, flat, median_interval
 from analysis.statistics.means import mean, middle
 from analysis.statistics.tails import hits, slowest_tenth
 from nimc.base.groups import grouped
@@ -92,9 +92,9 @@ def pairs_for_none(margin: float, family: int) -> int:
 class Result:
     """The effect of one treatment on one case; figures in SI units, None if not available."""
 
+    #: Names: of the case, its workload and the treatment.
     case: str
     workload: str
-    #: The treatment's name.
     arm: str
     #: Pairs that count, and rejected runs of this treatment or its baseline.
     pairs: int
@@ -111,6 +111,7 @@ class Result:
     #: Harmonic means of the writers' total rate, without an application and during its runs.
     writer_rate_alone_b_s: float | None
     writer_rate_b_s: float | None
+    #: What may be said of it (docs/method.md#verdicts).
     verdict: Verdict
     #: Rejected runs: key, outcome, reason.
     rejections: list[dict[str, str]]
@@ -118,6 +119,7 @@ class Result:
     notes: list[str]
     #: What the writers did: `write` into the node's memory or `read` from it; None without writers.
     direction: str | None = None
+    #: Role of the treatment; `floor` is the repeated baseline.
     role: Role = field(kw_only=True)
     #: Name of the treatment that it is paired with.
     baseline: str = field(kw_only=True)
@@ -413,6 +415,25 @@ def _rejections(lost: pl.DataFrame) -> list[dict[str, str]]:
         {"key": key, "outcome": outcome, "reason": reason or ""}
         for key, outcome, reason in lost.select("key", "outcome", "reason").iter_rows()
     ]
+
+
+def reported(row: Result) -> dict[str, tuple[float | None, str]]:
+    """Name -> figure, and its unit, that a check reports to ReFrame of a row of one block.
+
+    ReFrame's stored reports have them, with which a run is compared (`nimc.run.sessions`).
+    """
+    figures = flat(row)
+    return {
+        f"off_{row.arm}": (row.off_median, row.unit),
+        row.arm: (row.on_median, row.unit),
+        **{
+            f"slowdown_{row.arm}{end}": (figures[f"slowdown{end}"], "x")
+            for end in ("", "_low", "_high")
+        },
+        f"mean_{row.arm}": (figures["mean"], "x"),
+        f"writers_rate_{row.arm}": (row.writer_rate_b_s, "B/s"),
+        f"rejected_{row.arm}": (row.rejected, "runs"),
+    }
 
 
 #: Case, arm, and the levels of all factors but one.

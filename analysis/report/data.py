@@ -86,6 +86,12 @@ class RunData:
             return emulated(self.samples)
         return emulated(self.samples.filter(pl.col("case").cast(pl.String).is_in(list(cases))))
 
+    @property
+    def ended_s(self) -> float | None:
+        """When its last run ended, Unix time (the chain covers that); None if not finished."""
+        ends_s: Any = (self.samples["start_s"] + self.samples["elapsed_s"]).max()
+        return None if self.header.finished_s is None else ends_s
+
     def earlier(self) -> int:
         """Runs of the same campaign on the same machine beside it that started before.
 

@@ -12,7 +12,7 @@ from analysis.effects.verdict import MEANING, Verdict
 from analysis.report import words
 from analysis.report.data import RunData
 from analysis.report.factors import factors_view, level_text
-from analysis.report.plots import overview_plot, ratios_plot, samples_plot, variable
+from analysis.report.plots import ratios_plot, samples_plot, variable
 from analysis.report.sections import (
     SUBJECTS,
     CaseSection,
@@ -27,8 +27,7 @@ from analysis.samples.pairs import kinds
 from analysis.statistics.interval import ends
 from nimc.base import units
 from nimc.base.units import plural, quantity
-from nimc.records.arms import BASELINE, in_order, parts_of
-from nimc.records.run import RunHeader
+from nimc.records.arms import BASELINE, parts_of
 
 # The first three sentences about a run: what was measured, what is lost, what to do next.
 
@@ -37,22 +36,6 @@ from nimc.records.run import RunHeader
 _NAMED = 4
 #: Verdicts that carry a loss: it is shown, and a control does not explain it.
 _LOSS = (Verdict.CONTENTION, Verdict.EMULATED, Verdict.SOMETIMES)
-#: Verdict -> what to do next; what the figures need first comes first.
-NEXT: dict[Verdict, str] = {
-    Verdict.BASELINE_UNSTABLE: "look for drift and other load on the nodes, and measure again",
-    Verdict.NO_NOISE_FLOOR: "add the arm aa, which repeats the baseline",
-    Verdict.TOO_FEW_PAIRS: "measure more pairs; the reasons of rejected runs may say why they lack",
-    Verdict.NO_WRITES: "measure on more nodes, or with longer writes",
-    Verdict.NO_CONTROL: "add the control spin, or take origins on other hosts",
-    Verdict.INCONCLUSIVE: "measure more pairs",
-    Verdict.NOT_ABOVE_CONTROL: "take origins on other hosts: lost cores may explain the loss",
-    Verdict.SPEED_UP: "find out why runs with writes are faster before these figures are used",
-    Verdict.EMULATED: "measure with RDMA hardware; this loss is that of the emulation",
-    Verdict.CONTENTION: "measure what remedies gain, such as a lower rate or a reserved core",
-    Verdict.SOMETIMES: "find out what hits some runs: look at the slowest ones and their counters",
-    Verdict.TYPICAL: "measure more pairs if a mean that is sometimes higher would matter",
-    Verdict.NO_EFFECT: "nothing is needed under the writes that were measured",
-}
 
 
 def summary(run: RunData) -> list[str]:
@@ -60,14 +43,15 @@ def summary(run: RunData) -> list[str]:
     if run.samples.is_empty():
         return ["Nothing was measured: the run has no samples."]
     effects = [row for row in run.results if row.role == "effect"]
-    return [_measured(run.header, run.samples, run.earlier()), _lost(effects), _next(effects)]
+    return [_measured(run), _lost(effects), words.next_step(effects)]
 
 
-def _measured(header: RunHeader, samples: pl.DataFrame, earlier: int) -> str:
+def _measured(run: RunData) -> str:
+    header, samples, earlier = run.header, run.samples, run.earlier()
     cases = [str(case) for case in samples["case"].unique(maintain_order=True)]
     nodes = {name for each in samples["nodes"].unique() for name in str(each).split(",")}
     rejected = samples.filter(status="rejected").height
-    end = "and is not finished" if header.finished_s is None else f"to {utc(header.finished_s)}"
+    end = "and is not finished" if run.ended_s is None else f"to {utc(run.ended_s)}"
     again = ""
     if earlier:
         runs = plural(earlier, "earlier run")
@@ -96,7 +80,7 @@ def _lost(effects: Sequence[Result]) -> str:
     ruled_out = ""
     if none:
         below = max(row.margin for row in none) * 100
-        cases = _some([_named(row) for row in none])
+        cases = _some([words.named(row) for row in none])
         ruled_out = f"; {below:.3g} % or more is ruled out for {cases}"
     if not shown:
         return f"Lost: no interval shows a loss of node-hours{ruled_out}."
@@ -115,19 +99,9 @@ def _loss(row: Result) -> str:
     if row.direction == "read":
         kind = kind.replace("writes", "reads")
     rate = quantity(row.writer_rate_b_s, "B/s", 3)
-    return f"{value:.1f} more ({least} to {most}{known}) in {_named(row)} under {kind} at {rate}"
-
-
-def _next(effects: Sequence[Result]) -> str:
-    of = {row.verdict: row for row in reversed(effects)}
-    for verdict, advice in NEXT.items():
-        if verdict in of:
-            return f"Next: {advice} ({_named(of[verdict])}: {verdict})."
-    return "Next: measure an arm with writers; this run has none."
-
-
-def _named(row: Result) -> str:
-    return row.case if row.arm == "on" else f"{row.case} {row.arm}"
+    return (
+        f"{value:.1f} more ({least} to {most}{known}) in {words.named(row)} under {kind} at {rate}"
+    )
 
 
 def _some(names: Sequence[str]) -> str:
@@ -192,22 +166,12 @@ def _run_view(run: RunData, anchor: str) -> View:
     names = list(dict.fromkeys(row.case for row in run.results))
     cases = [_case_view(run, name, f"{anchor}c{i}") for i, name in enumerate(names)]
     shown = [row for case in cases for row in (case.effects or case.rows)]
-    by_factor = {case.name for case in cases if case.factors}
-    effects = [
-        row
-        for row in shown
-        if row.slowdown is not None and row.role == "effect"
-        if not parts_of(row.arm)[1] or row.case not in by_factor
-    ]
     return View(
         data=run,
         anchor=anchor,
         summary=summary(run),
         cases=cases,
         shown=shown,
-        overview_svg=overview_plot(effects, f"{anchor}o") if len(effects) > 1 else None,
-        # A case with figures by factor has its other levels there.
-        arms=in_order({parts_of(row.arm)[0] for row in effects}),
         sections=_by_part(RunSection, run, anchor),
         # Whether a treatment is paired with a baseline other than plain `off`.
         baselines=any(row.baseline != BASELINE for row in run.results),
@@ -219,7 +183,9 @@ def _by_part(
     kind: type[RunSection] | type[CaseSection], run: RunData, anchor: str, case: str | None = None
 ) -> dict[str, list[Shown]]:
     """Part of the page -> the sections in it that apply to a run, or to a case of it."""
-    found: dict[str, list[Shown]] = {"effects": [], "estimates": [], "run": [], "end": []}
+    found: dict[str, list[Shown]] = {
+        part: [] for part in ("lead", "effects", "estimates", "run", "end")
+    }
     for each in sections(kind):
         section_id = f"{anchor}{each.anchor}"
         if (view := each.view(run, case or section_id)) is not None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -281,59 +282,30 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> Marku
         return themed_svg(figure, name, f"Slowdown of every pair. Estimates: {estimates}")
 
 
-def overview_plot(rows: Sequence[Result], name: str) -> Markup:
-    """The effects of all cases, one row each, with repeatability and control."""
-    effects = {_case_label(row): row for row in rows if row.role == "effect"}
-    with drawing(0.7 + 0.42 * len(effects)) as figure:
-        axes = rows_axes(figure, list(effects), _SLOWDOWN)
-        for line, row in enumerate(effects.values()):
+def overview_plot(rows: Sequence[Result], published: Sequence[float | None], name: str) -> Markup:
+    """The effects of all cases, one row each, with repeatability, control and published slowdown.
+
+    A published one is a hollow diamond; None where there is none.
+    """
+    labels = [_case_label(row) for row in rows]
+    with drawing(0.7 + 0.42 * len(rows)) as figure:
+        axes = rows_axes(figure, labels, _SLOWDOWN)
+        for line, row in enumerate(rows):
             band(axes, row.noise_floor, line)
             _bar(axes, row.control, line + 0.22, light("spin"), 3)
             interval(axes, row.slowdown, line, row.arm)
-        estimates = said((label, row.slowdown) for label, row in effects.items())
-        return themed_svg(figure, name, f"Slowdown of every case: {estimates}")
+        known = [(value, line) for line, value in enumerate(published) if value is not None]
+        look: dict[str, Any] = {"ms": 7, "mfc": "none", "mec": light("ink"), "mew": 1.4}
+        if known:
+            axes.plot(*zip(*known, strict=True), "D", gid="published", **look)
+        title = said((label, row.slowdown) for label, row in zip(labels, rows, strict=True))
+        others = "; ".join(f"{rows[line].case} {value:.3f}" for value, line in known)
+        title += f". Published: {others}" if others else ""
+        return themed_svg(figure, name, f"Slowdown of every case: {title}")
 
 
 def _case_label(row: Result) -> str:
     return row.case if row.arm == PLAIN else f"{row.case} {label(row.arm)}"
-
-
-@dataclass(frozen=True)
-class Normalised:
-    """A row of `normalised_plot`; without a result, only the published slowdown is drawn."""
-
-    label: str
-    published: float
-    result: Result | None = None
-    ratios: Sequence[float] = ()
-
-
-def normalised_plot(rows: Sequence[Normalised], name: str) -> Markup:
-    """Run time relative to off, one row per workload: pairs, interval, repeatability, published.
-
-    A published value is a hollow diamond.
-    """
-    raster = sum(len(row.ratios) for row in rows) > RASTER_ABOVE
-    with drawing(0.7 + 0.5 * len(rows)) as figure:
-        axes = rows_axes(
-            figure, [row.label for row in rows], "run time relative to off (1 is no effect)"
-        )
-        for line, row in enumerate(rows):
-            if row.result is not None:
-                band(axes, row.result.noise_floor, line)
-                _pairs(axes, row.ratios, line, row.result.arm, raster, f"pairs-{line}")
-                interval(axes, row.result.slowdown, line - 0.27, row.result.arm)
-        published = [row.published for row in rows]
-        look: dict[str, Any] = {"ms": 7, "mfc": "none", "mec": light("ink"), "mew": 1.4}
-        axes.plot(published, range(len(rows)), "D", gid="published", **look)
-        for row, text in zip(rows, axes.get_yticklabels(), strict=True):
-            text.set_color(light("ink" if row.result else "muted"))
-        measured = said((_case_label(of), of.slowdown) for row in rows if (of := row.result))
-        shown = "; ".join(f"{row.label.split(chr(10))[0]} {row.published:.3f}" for row in rows)
-        title = "Run time relative to off."
-        return themed_svg(
-            figure, name, f"{title} Measured: {measured or 'none'}. Published: {shown}"
-        )
 
 
 def band(axes: Axes, of: Interval | None, line: int) -> None:
@@ -341,9 +313,7 @@ def band(axes: Axes, of: Interval | None, line: int) -> None:
     _bar(axes, of, line, light("band"), 12)
 
 
-def _pairs(
-    axes: Axes, ratios: Any, line: int, treatment: str, raster: bool, gid: str | None = None
-) -> None:
+def _pairs(axes: Axes, ratios: Any, line: int, treatment: str, raster: bool) -> None:
     axes.plot(
         ratios,
         line + np.linspace(-0.12, 0.3, len(ratios) + 2)[1:-1],
@@ -353,7 +323,6 @@ def _pairs(
         mew=0,
         color=light(treatment),
         alpha=0.7,
-        gid=gid,
         rasterized=raster,
     )
 
@@ -405,3 +374,38 @@ def logarithmic(axes: Axes, *which: Literal["x", "y"]) -> None:
         axis = getattr(axes, f"{name}axis")
         axis.set_major_formatter(LogFormatter())
         axis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1, 0.4)))
+
+
+# Nights as a picture for a mail, whose readers show no SVG.
+
+
+@dataclass(frozen=True)
+class NightsPanel:
+    """A series by night: value, and both ends of its interval if it has one."""
+
+    title: str
+    unit: str
+    nights: Sequence[tuple[date, float, float | None, float | None]]
+
+
+def nights_png(panels: Sequence[NightsPanel]) -> bytes:
+    """The panels below each other as PNG, in light colours, the last night filled."""
+    out = io.BytesIO()
+    with drawing(0.4 + 1.6 * len(panels), 6.0, font_size=9) as figure:
+        figure.set_facecolor(light("panel"))
+        rows = figure.subplots(len(panels), squeeze=False).flat
+        for axes, panel in zip(rows, panels, strict=True):
+            factor, unit = scale(panel.nights[-1][1], panel.unit)
+            for night, value, low, high in panel.nights:
+                if low is not None and high is not None:
+                    axes.vlines(night, low / factor, high / factor, color=light("muted"))
+                last = night == panel.nights[-1][0]
+                colour = light("on" if last else "off")
+                axes.plot(night, value / factor, "o", color=colour, mfc=colour if last else "none")
+            axes.set_title(panel.title, loc="left")
+            axes.set_ylabel("" if unit == "1" else unit)
+            ends = sorted({panel.nights[0][0], panel.nights[-1][0]})
+            axes.set_xticks(ends, [night.isoformat() for night in ends])
+            axes.grid(axis="y")
+        figure.savefig(out, format="png", dpi=120)
+    return out.getvalue()

@@ -54,8 +54,8 @@ class RunSection(Section):
     """A section of a run; `view` is given the run and a prefix for the ids of figures."""
 
     view: Callable[[RunData, str], object | None]
-    #: Next to the figure of all effects, before the cases, or after them.
-    part: Literal["effects", "run", "end"] = "run"
+    #: Before all words, next to the table of all effects, before the cases, or after them.
+    part: Literal["lead", "effects", "run", "end"] = "run"
     #: Text of a link below the table of effects; empty for none.
     link: str = ""
 

@@ -114,6 +114,38 @@ def _of_mean(row: Result) -> str:
     )
 
 
+#: Verdict -> what to do next; what the figures need first comes first.
+NEXT: dict[Verdict, str] = {
+    Verdict.BASELINE_UNSTABLE: "look for drift and other load on the nodes, and measure again",
+    Verdict.NO_NOISE_FLOOR: "add the arm aa, which repeats the baseline",
+    Verdict.TOO_FEW_PAIRS: "measure more pairs; the reasons of rejected runs may say why they lack",
+    Verdict.NO_WRITES: "measure on more nodes, or with longer writes",
+    Verdict.NO_CONTROL: "add the control spin, or take origins on other hosts",
+    Verdict.INCONCLUSIVE: "measure more pairs",
+    Verdict.NOT_ABOVE_CONTROL: "take origins on other hosts: lost cores may explain the loss",
+    Verdict.SPEED_UP: "find out why runs with writes are faster before these figures are used",
+    Verdict.EMULATED: "measure with RDMA hardware; this loss is that of the emulation",
+    Verdict.CONTENTION: "measure what remedies gain, such as a lower rate or a reserved core",
+    Verdict.SOMETIMES: "find out what hits some runs: look at the slowest ones and their counters",
+    Verdict.TYPICAL: "measure more pairs if a mean that is sometimes higher would matter",
+    Verdict.NO_EFFECT: "nothing is needed under the writes that were measured",
+}
+
+
+def next_step(effects: Sequence[Result]) -> str:
+    """What the first open verdict needs."""
+    of = {row.verdict: row for row in reversed(effects)}
+    for verdict, advice in NEXT.items():
+        if verdict in of:
+            return f"Next: {advice} ({named(of[verdict])}: {verdict})."
+    return "Next: measure an arm with writers; this run has none."
+
+
+def named(row: Result) -> str:
+    """The case, with the treatment if it is not `on`."""
+    return row.case if row.arm == "on" else f"{row.case} {row.arm}"
+
+
 def control(rows: Sequence[Result], *, same_host: bool, cpu_shares: Sequence[float]) -> str:
     """The control that the effects of one case were compared with, or why there is none.
 

@@ -18,7 +18,7 @@ from nimc.base.errors import InputError, show
 from nimc.base.json_limits import validated
 from nimc.base.marked_yaml import parse
 from nimc.records.arms import parts_of, standard_arms
-from nimc.records.plan import Demand
+from nimc.records.plan import LIMITS, Demand
 from nimc.records.run import FLOOR, MARGIN, RunHeader, digest_of, facts_of, most_pairs
 
 
@@ -35,6 +35,11 @@ class AskedVerify(BaseModel):
 
     min_share: float | None = None
     retries: int = Demand.retries
+    #: Limits of disturbance; null is recorded, but not judged.
+    foreign_cpus: Any = 0
+    steal_share: Any = 0
+    frequency_drop: Any = 0
+    foreign_share: Any = 0
 
 
 class AskedInjector(BaseModel):
@@ -110,6 +115,16 @@ def judge_asked(
         faults.add(str(error))
     for name, value, allowed in found:
         faults.add(f"{path}: {name}: {show(value)} found; allowed: {allowed}")
+
+
+def unjudged(header: RunHeader) -> list[str]:
+    """Limits that the campaign's text sets to null, which a note of every sample names."""
+    try:
+        at = Path("campaign_text")
+        verify = validated(_CAMPAIGN, parse(header.campaign_text, at).data, at).verify
+    except InputError:  # a fault of its own
+        return []
+    return [name for name in LIMITS if getattr(verify, name) is None]
 
 
 def _numbers(header: RunHeader, campaign: AskedCampaign, by: str) -> Iterator[Difference]:

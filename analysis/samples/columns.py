@@ -121,6 +121,8 @@ class Samples:
     #: One row per writer: `row`, the index of its sample in `frame`, and the fields of
     #: `WriterRecord` that are no mappings.
     writers: pl.DataFrame
+    #: One row per target node of a sample: `row`, and the fields of `NodeConditions`.
+    conditions: pl.DataFrame
 
 
 @dataclass(frozen=True)
@@ -152,14 +154,17 @@ def read_samples(paths: Iterable[Path]) -> Samples:
             parts += pool.map(_columns, batch)
             for piece in batch:
                 files[piece.path] = files.get(piece.path, 0) + piece.lines
-    frame = pl.concat(part for part, _ in parts)
+    frame = pl.concat(part for part, *_ in parts)
     _refuse_duplicates(frame)
-    firsts = accumulate((part.height for part, _ in parts), initial=0)
-    writers = pl.concat(
-        each.with_columns(pl.col("row") + first)
-        for (_, each), first in zip(parts, firsts, strict=False)
+    firsts = list(accumulate((part.height for part, *_ in parts), initial=0))
+    writers, conditions = (
+        pl.concat(
+            part[nested].with_columns(pl.col("row") + first)
+            for part, first in zip(parts, firsts, strict=False)
+        )
+        for nested in (1, 2)
     )
-    return Samples(frame, torn, files, writers)
+    return Samples(frame, torn, files, writers, conditions)
 
 
 def _pieces(paths: Iterable[Path], torn: list[str]) -> Iterator[_Piece]:
@@ -189,15 +194,15 @@ def _is_object(text: bytes) -> bool:
         return False
 
 
-def _columns(piece: _Piece) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The rows of the piece's lines, and those of their writers."""
+def _columns(piece: _Piece) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """The rows of the piece's lines, those of their writers, and those of their conditions."""
     if may_have_deep_line(piece.text):
         for number, line in enumerate(piece.text.split(b"\n")[:-1], piece.first_line):
             refuse_deep(line, f"{piece.path}:{number}")
     schema = _AS_TEXT | _NESTED if b"\\" in piece.text else _AS_TEXT
     try:
         raw = pl.read_ndjson(io.BytesIO(piece.text), schema=schema)
-        frame, writers = _flatten(raw)
+        frame, *nested = _flatten(raw)
     except pl.exceptions.PolarsError as error:
         raise_first_fault(piece.text, piece.path, piece.first_line)
         first, *_ = str(error).splitlines()
@@ -205,18 +210,19 @@ def _columns(piece: _Piece) -> tuple[pl.DataFrame, pl.DataFrame]:
     if raw.height != piece.lines:
         raise_first_fault(piece.text, piece.path, piece.first_line)
     check(frame, piece.path, piece.first_line)
-    return with_shared_nulls(frame.drop("incomplete")), with_shared_nulls(writers)
+    writers, conditions = map(with_shared_nulls, nested)
+    return with_shared_nulls(frame.drop("incomplete")), writers, conditions
 
 
-def _flatten(raw: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """One row per sample, with a column for each figure of what is nested in it; its writers."""
+def _flatten(raw: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """One row per sample, with a column for each figure of what is nested in it; and the nested."""
     columns = raw.with_columns(
         pl.col(name).str.json_decode(type_)
         for name, type_ in _NESTED.items()
         if raw.schema[name] == _TEXT
     ).with_row_index("row")
     each = _each(columns, "writers")
-    nodes = _of_nodes(_each(columns, "conditions"))
+    nodes = _each(columns, "conditions")
     timetable = pl.col("timetable").struct
     flat = columns.drop("writers", "conditions").with_columns(
         pl.col("factors").fill_null("{}").cast(_NAME),
@@ -226,7 +232,7 @@ def _flatten(raw: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         timetable=timetable.field("writers"),
         **{name: timetable.field(name) for name in _SHARES},
     )
-    for part in (_of_writers(each), nodes):
+    for part in (_of_writers(each), _of_nodes(nodes)):
         flat = flat.join(part, on="row", how="left", maintain_order="left")
     flat = flat.drop("row").with_columns(
         pl.col(*_WRITER_NAMES).fill_null(""),
@@ -234,7 +240,7 @@ def _flatten(raw: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         pl.col("writer_figures").fill_null(value=True),
         pl.col("same_host", "incomplete").fill_null(value=False),
     )
-    return flat, each
+    return flat, each, nodes
 
 
 def _each(columns: pl.DataFrame, name: str) -> pl.DataFrame:

@@ -9,20 +9,27 @@ from __future__ import annotations
 import json
 import re
 import time
+from contextlib import suppress
+from math import isclose
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
+from pydantic import BaseModel, TypeAdapter
 
+from analysis.samples.asked import unjudged
 from analysis.samples.columns import Samples
 from analysis.samples.faults import Faults, Rows, Rule, differing, named_level
 from analysis.samples.figures import judge_figures
+from analysis.samples.node_rules import judge_conditions
+from analysis.samples.proof import CHAINED
 from analysis.samples.provenance import Provenance
 from analysis.samples.writer_rules import judge_writers
 from nimc.base.errors import InputError
-from nimc.base.json_limits import read_json
+from nimc.base.json_limits import read_json, validated
 from nimc.records.arms import arm_of, parts_of
-from nimc.records.counter_row import AGENTS
+from nimc.records.counter_row import AGENTS, NODE
 from nimc.records.run import RunHeader, facts_of
 
 #: By how much times of one clock may differ, seconds, and as a share of a run's length: those of
@@ -43,6 +50,22 @@ _COUNTERS = ("rdma", "opa", "efa", "cxi")
 _OF_HOST = ("processor", "cpu_model", "sockets", "cores", "threads", "llc_total_b")
 #: Fields of a machine's file that a block may set: timetables take as many origins as they need.
 _OF_BLOCK = ("machine.origins.nodes",)
+#: What is computed from the same numbers as by the conductor differs by rounding only.
+_ROUNDING = 1e-9
+#: The source of counters in `absent_counters` of a host that is read wherever there is one.
+_ALWAYS = "interrupts"
+#: Counts from which on their last digits are anything, and how many of them are judged together.
+_LARGE, _MANY = 1000, 40
+
+
+class AloneRecord(BaseModel):
+    """What a block measured of one kind of writes alone: rates, and target -> count and time."""
+
+    rates_b_s: list[float]
+    counted: dict[str, tuple[str, float, float]]
+
+
+_ALONE = TypeAdapter(list[AloneRecord])
 
 
 def judge_contradictions(
@@ -59,6 +82,8 @@ def judge_contradictions(
     rows.judge([*_of_lead_ins(), _WARM_UPS, *_of_caveats(header)], faults)
     judge_figures(rows, faults)
     judge_writers(rows, samples.writers, header, faults)
+    judge_conditions(rows, samples, faults)
+    _judge_alone(run, rows, samples.writers, faults)
     _judge_levels(rows, faults)
     _judge_hosts(rows, header, records, faults)
     _judge_transports(rows, samples.writers, records, faults)
@@ -66,6 +91,7 @@ def judge_contradictions(
         _judge_record(run / "provenance" / f"{sha}.json", records.records.get(sha), header, faults)
     _judge_blocks(run, rows, faults)
     _judge_counts(run, rows, counts, faults)
+    _require_counts(rows, records, counts, faults)
 
 
 def _judge_name(run: Path, header: RunHeader, faults: Faults) -> None:
@@ -116,12 +142,18 @@ _WARM_UPS = Rule(
 
 
 def _of_caveats(header: RunHeader) -> list[Rule]:
-    """Caveats of the machine are those of every sample."""
+    """Caveats of the machine, and of limits that are not judged, are those of every sample."""
     notes = pl.col("notes").cast(pl.List(pl.String))
-    return [
+    found = [
         Rule("notes", ~notes.list.contains(caveat), f"with the machine's caveat: {caveat}")
         for caveat in facts_of(header).site.caveats
     ]
+    if limits := unjudged(header):
+        named = [pl.element().str.contains(name, literal=True) for name in limits]
+        absent = ~notes.list.eval(pl.all_horizontal(named)).list.any()
+        required = f"with one on the limits that are not judged: {', '.join(limits)}"
+        found.append(Rule("notes", (pl.col("schema") > 2) & absent, required))
+    return found
 
 
 # Treatments, hosts and devices.
@@ -257,6 +289,36 @@ def _judge_blocks(run: Path, rows: Rows, faults: Faults) -> None:
             rows.add(faults, row, "runs of the last pair", str(arms), allowed)
 
 
+def _judge_alone(run: Path, rows: Rows, writers: pl.DataFrame, faults: Faults) -> None:
+    """Rates alone are those that the block, or one before it, measured and recorded."""
+    columns = ("scheduled", "block", pl.col("case").cast(pl.String))
+    of = rows.frame.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"), *columns)
+    found = writers.join(of, on="row").filter(~pl.col("scheduled"), pl.col("message_b") > 0)
+    measured = {path.stem: _measured_alone(run / "logs" / path.stem) for path, _ in rows.parts()}
+    for name in ("rate_alone_b_s", "counted_alone_b_s"):
+        kinds = found.drop_nulls(name).group_by("case", "block", name, maintain_order=True)
+        for case, block, rate_b_s, row in kinds.agg(pl.col("row").first()).iter_rows():
+            before = [each for at, each in measured.get(case, {}).items() if at <= block]
+            known = [value for each in before for value in each[name]]
+            if known and not any(isclose(rate_b_s, value, rel_tol=_ROUNDING) for value in known):
+                allowed = f"{' or '.join(map(repr, known))}, by alone.json"
+                rows.add(faults, row, f"writers.{name}", repr(rate_b_s), allowed)
+
+
+def _measured_alone(logs: Path) -> dict[int, dict[str, list[float]]]:
+    """Block of a case -> rates alone that it measured, by its writers and by devices."""
+    found = {}
+    for path in sorted(logs.glob("*/alone.json")):
+        with suppress(OSError, InputError, ValueError):  # not what a block wrote
+            kinds: list[AloneRecord] = validated(_ALONE, read_json(path), path)
+            counts = [count for each in kinds for count in each.counted.values()]
+            found[int(path.parent.name)] = {
+                "rate_alone_b_s": [rate for each in kinds for rate in each.rates_b_s],
+                "counted_alone_b_s": [bytes_b / over_s for _, bytes_b, over_s in counts if over_s],
+            }
+    return found
+
+
 def _block_record(path: Path) -> dict[str, Any]:
     """What a conductor recorded of its block; empty if there is nothing to read."""
     try:
@@ -271,6 +333,7 @@ def _judge_counts(run: Path, rows: Rows, counts: pl.DataFrame, faults: Faults) -
     negative = counts.filter(pl.col("value") < 0)
     for key, event, value in negative.select("key", "event", "value").iter_rows():
         faults.add(f"{path}: {key}: {event}: {value!r} found; allowed: 0 or more")
+    _judge_whole(path, counts, faults)
     units = counts.group_by("tool", "event", maintain_order=True).agg(
         pl.col("unit").unique(maintain_order=True)
     )
@@ -299,3 +362,40 @@ def _judge_counts(run: Path, rows: Rows, counts: pl.DataFrame, faults: Faults) -
             expected.join(tools, on=["key", "tool"], how="anti").select("row", "tool").rows()
         ):
             rows.add(faults, row, "key", f"no count of {tool}", "some, as of other runs")
+
+
+def _judge_whole(path: Path, counts: pl.DataFrame, faults: Faults) -> None:
+    """Counts of nodes are whole numbers, which have no factor in common in all runs of a case."""
+    whole = counts.filter(pl.col("tool").is_in(AGENTS), unit="count", state="counted")
+    parts = whole.filter(pl.col("value") != pl.col("value").floor())
+    for key, event, value in parts.select("key", "event", "value").iter_rows():
+        faults.add(f"{path}: {key}: {event}: {value!r} found; allowed: a whole number")
+    large = whole.filter(pl.col("value").is_between(_LARGE, 2**53)).with_columns(
+        case=pl.col("key").str.extract(r"^([^/]*)/")
+    )
+    for (case,), rows_of_case in large.partition_by("case", as_dict=True).items():
+        values = rows_of_case["value"].unique().cast(pl.Int64).to_numpy()
+        if len(values) >= _MANY and (common := int(np.gcd.reduce(values))) > 1:
+            faults.add(
+                f"{path}/{case}.jsonl: value: multiples of {common} found in all runs; allowed:"
+                " measured ones"
+            )
+
+
+def _require_counts(rows: Rows, records: Provenance, counts: pl.DataFrame, faults: Faults) -> None:
+    """Nodes were counted in each accepted run whose provenance does not say that none can be."""
+    readable = [
+        sha
+        for sha, record in records.records.items()
+        for facts in _nodes(record).values()
+        if _ALWAYS not in _mapping(facts.get("absent_counters", {_ALWAYS: ""}))
+    ]
+    counted = counts.filter(tool=NODE)["key"].unique()
+    without = rows.frame.with_row_index("row").filter(
+        pl.col("schema") >= CHAINED,
+        pl.col("outcome") == "kept",
+        pl.col("provenance").cast(pl.String).is_in(readable),
+        ~pl.col("key").is_in(counted.implode()),
+    )
+    for row in without["row"]:
+        rows.add(faults, row, "key", "no count of node", "some: its provenance lacks no counters")

@@ -98,11 +98,17 @@ def _of_kind() -> list[Rule]:
     apart = (pl.col("origin") != pl.col("target")) & (pl.col("target") != MANY)
     effect = pl.col("role") == "effect"
     reads = injector.str.ends_with("_read")
+    ucx = injector.str.starts_with("ucx") & (pl.col("target") != MANY)
     return [
         Rule("injector", effect & injector.is_in(controls), "one that writes"),
         Rule("injector", injector != pl.col("control"), "the control that the arm is named after"),
         Rule("transport", (transport == "none") == _WRITES, "'none' of a control, and only of it"),
         Rule("transport", (transport == "shared memory") & apart, "one between two hosts"),
+        Rule(
+            "transport",
+            _CURRENT & _WRITES & ~apart & ucx & (transport != "shared memory"),
+            "'shared memory' of ucx on one host",
+        ),
         Rule("direction", _WRITES & (reads != (pl.col("direction") == "read")), "the injector's"),
     ]
 

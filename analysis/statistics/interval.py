@@ -104,6 +104,17 @@ def effect(of: Estimate | None) -> tuple[str, str]:
     return f"{of.value:.3f}" if of else NONE, ends(of)
 
 
+def bracketed(of: Estimate | None) -> str:
+    """A ratio with its interval, in as many decimals as the interval carries: `1.61 [1.51, 1.71]`.
+
+    Two where it is wider than a twentieth, else three.
+    """
+    if of is None:
+        return NONE
+    places = 2 if of.high - of.low > 0.05 else 3
+    return f"{of.value:.{places}f} [{of.low:.{places}f}, {of.high:.{places}f}]"
+
+
 def median_interval(values: Sequence[float]) -> Estimate | None:
     """Median of `values` with its interval; None below six."""
     n = len(values)

@@ -5,7 +5,8 @@ The estimators are shown with the paired estimate, never instead of it: none has
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from analysis.effects.caveats import emulations
 from analysis.effects.estimate import Result
 from analysis.report import plots
 from analysis.report.data import RunData
-from analysis.report.plots import Normalised, light
+from analysis.report.plots import light
 from analysis.report.sections import CaseSection, RunSection
 from analysis.report.shell import View
 from analysis.samples.pairs import extra, in_order
@@ -120,7 +121,36 @@ def _both_arms(run: RunData, row: Result) -> list[pl.DataFrame]:
     return [runs.filter(arm=arm) for arm in (row.baseline, row.arm)]
 
 
-def paper_tables(run: RunData, name: str) -> View | None:
+def picture(run: RunData, name: str) -> View | None:
+    """Every case's slowdown next to the published ones; None without an interval.
+
+    Of a case with several effects, levels of factors are left to the figures by factor.
+    """
+    effects = [row for row in run.results if row.role == "effect" and row.slowdown]
+    of_case = Counter(row.case for row in effects)
+    rows = [row for row in effects if of_case[row.case] == 1 or not parts_of(row.arm)[1]]
+    if not rows:
+        return None
+    on_one_node = _on_one_node(run)
+    lines = [
+        normalised().get(row.workload)
+        if row.case in on_one_node and writes_as_the_paper(row)
+        else None
+        for row in rows
+    ]
+    published = {line.workload: line for line in lines if line}
+    return View(
+        svg=plots.overview_plot(rows, [line.slowdown if line else None for line in lines], name),
+        arms=in_order({parts_of(row.arm)[0] for row in rows}),
+        published=[
+            f"{NAMES[workload]} {line.slowdown:.2f} ({line.table})"
+            for workload, line in published.items()
+        ],
+        machine=MACHINE,
+    )
+
+
+def paper_tables(run: RunData, _: str) -> View | None:
     """The run's results for the paper's single-node workloads; None if it has none of them."""
     on_one_node = _on_one_node(run)
     rows = [
@@ -135,14 +165,11 @@ def paper_tables(run: RunData, name: str) -> View | None:
         for workload, line in normalised().items()
     }
     stream, *applications = compared.values()
-    measured = [line for each in compared.values() for line in each.measured]
     return View(
         stream=stream,
         triad=triad(),
         applications=applications,
         machine=MACHINE,
-        svg=plots.normalised_plot(_figure(compared.values()), name),
-        emulated=list(dict.fromkeys(text for line in measured for text in line.emulated)),
         runs=RUNS_MEAN,
         caveats=[text for each in compared.values() for text in _caveats(each)],
     )
@@ -174,7 +201,6 @@ def _measured(run: RunData, row: Result) -> View:
     both = _both_arms(run, row)
     own, sides = both[1], [side["fom"].to_list() for side in both]
     (off, off_sd), (on, on_sd) = (mean_sd(values, row.better) for values in sides)
-    pairs = run.pairs.filter(pl.col("case") == row.case, pl.col("arm") == row.arm)
     transports = own["transport"].unique(maintain_order=True).to_list()
     levels = ",".join(map("=".join, parts_of(row.arm)[1].items()))
     return View(
@@ -192,7 +218,6 @@ def _measured(run: RunData, row: Result) -> View:
         transport=", ".join(transports),
         message_b=own["message_b"][0],
         emulated=emulations(transports),
-        ratios=pairs["ratio"].to_list(),
     )
 
 
@@ -205,19 +230,6 @@ def _caveats(each: View) -> list[str]:
     )
     units = ["a rate here, a run time in the paper; slowdowns are of run times"] if rate else []
     return [f"{each.name}: {text}" for text in [*units, *notes]]
-
-
-def _figure(compared: Iterable[View]) -> list[Normalised]:
-    rows = []
-    for each in compared:
-        published = each.published.slowdown
-        rows += [
-            Normalised(f"{each.name} {line.case}".strip(), published, line.result, line.ratios)
-            for line in each.measured
-        ]
-        if not each.measured:
-            rows.append(Normalised(f"{each.name}\n({each.missing})", published))
-    return rows
 
 
 # Figure 5 of Groves, Grant and Arnold (2016) from a run's samples: run time against ranks.
@@ -334,6 +346,7 @@ def _finish(axes: Axes, ranks: list[float], unit: str) -> None:
 
 
 SECTIONS = [
+    RunSection(place=0, template="picture.html", anchor="picture", view=picture, part="lead"),
     RunSection(
         place=10, anchor="scaling", template="scaling.html", view=scaling_view, part="effects"
     ),

@@ -29,6 +29,7 @@ ONLOAD_S_B = 0.05e-9
 OFFLOAD_S_B = 0.02e-9
 
 Word = Literal["offload", "onload", "inconclusive"]
+_SHARED = "origin and target share a host: no interface receives"
 End = Literal["target", "origin"]
 _TOOLS: dict[End, str] = {"target": NODE, "origin": ORIGIN}
 _RUN = ["block", "pair"]
@@ -60,6 +61,11 @@ class Processing:
     #: if either is unknown.
     claim: str | None
     agrees: bool | None
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether no interface receives, or no estimate exists; origins have no word."""
+        return self.cpu_s_b is None or self.end == "origin" or self.reason == _SHARED
 
 
 def of_run(run: RunData) -> list[Processing]:
@@ -161,7 +167,7 @@ def _word(of: Estimate | None, names: list[str], *, shared: bool) -> tuple[Word,
     Without one of the counters more time may have been spent: that leaves `onload` alone.
     """
     if shared:
-        return "inconclusive", "origin and target share a host: no interface receives"
+        return "inconclusive", _SHARED
     if of is None:
         return "inconclusive", f"fewer than {FEWEST} pairs"
     if of.low > ONLOAD_S_B:

@@ -268,10 +268,12 @@ class Omitted:
         return f"{self.case} {self.factor}={level_text(self.level)}"
 
 
-def leave_out(campaign: Campaign, machine: Machine) -> tuple[Campaign, list[Omitted]]:
+def leave_out(
+    campaign: Campaign, machine: Machine, only: Sequence[str] = ()
+) -> tuple[Campaign, list[Omitted]]:
     """The campaign without cases and levels that the machine cannot run, and a list of those.
 
-    Raises InputError if no case is left.
+    Of the cases that are left, `only` these if any is named. Raises InputError if no case is left.
     """
     left: list[Entry] = []
     absent: list[Omitted] = []
@@ -282,7 +284,12 @@ def leave_out(campaign: Campaign, machine: Machine) -> tuple[Campaign, list[Omit
     if not left:
         first = absent[0]
         raise InputError(f"{campaign.name}: no case is left: {first.case}: {first.reason}")
-    return campaign.model_copy(update={"workloads": left}) if absent else campaign, absent
+    known = [case.name for case in left]
+    for name in only:
+        if name not in known:
+            raise InputError(f"--case: {name!r} found; allowed: {', '.join(known)}")
+    named = [case for case in left if case.name in only] or left
+    return campaign.model_copy(update={"workloads": named}), absent
 
 
 def _keep(campaign: Campaign, case: Entry, machine: Machine) -> tuple[Entry | None, list[Omitted]]:

@@ -132,8 +132,7 @@ def prepare(
     checks = checks_in(folder)
     require_known_programs(described, checks)
     loaded = load_campaign(campaign_file, checks, described)
-    campaign, absent = cases.leave_out(cases.expand(loaded, checks, described), described)
-    campaign = _chosen(campaign, only)
+    campaign, absent = cases.leave_out(cases.expand(loaded, checks, described), described, only)
     used = {name: checks[name] for name in sorted({each.check for each in campaign.cases})}
     settings = settings_of(config)
     targets = _targets(config, settings, described, used, root)
@@ -151,16 +150,6 @@ def prepare(
     _check_nodelist(site, campaign, described)
     text = campaign_file.read_text(encoding="utf-8-sig")
     return Request(campaign, absent, text, described, site, settings, used)
-
-
-def _chosen(campaign: Campaign, only: Sequence[str]) -> Campaign:
-    """The campaign with these of its cases; without a name, with all."""
-    known = [case.name for case in campaign.cases]
-    for name in only:
-        if name not in known:
-            raise InputError(f"--case: {name!r} found; allowed: {', '.join(known)}")
-    cases = [case for case in campaign.cases if case.name in only]
-    return campaign.model_copy(update={"workloads": cases}) if cases else campaign
 
 
 def _check_nodelist(site: Site, campaign: Campaign, described: Machine) -> None:

@@ -33,7 +33,7 @@ from nimc.cli.options import (
 )
 from nimc.cli.results import comparison_lines
 from nimc.cli.run import measured
-from nimc.cli.table import bold, prose
+from nimc.cli.table import prose
 from nimc.crate.contents import REPORT, inside, report_files
 from nimc.crate.metadata import LICENSES
 from nimc.crate.pack import pack
@@ -208,7 +208,8 @@ def _compared(
         "failures": [asdict(each) for each in failures],
         "comparisons": list(map(flat, compared.rows)),
     }
-    lines = [*comparison_lines(compared), *map(prose, found.reasons), bold(found.outcome)]
+    lines = [*comparison_lines(compared), *map(prose, found.reasons)]
+    lines.append(prose(found.outcome, bold=True))
     show("reproduce", document, form, "\n".join(lines))
     return 3 if failures else int(found.outcome != "reproduced")
 
@@ -256,7 +257,7 @@ def _lines(of: Verified) -> list[str]:
     state = plural(faults, "fault") if faults else "no fault"
     checked = f"{plural(of.samples, 'sample')}, {plural(of.reread, 'figure')} re-read"
     return [
-        bold(visible(f"{of.run}: {state}; {checked}; head {of.head or 'none'}")),
+        click.style(visible(f"{of.run}: {state}; {checked}; head {of.head or 'none'}"), bold=True),
         *(
             click.style(visible(f"{each.kind}: {each.text}"), fg=_COLOUR[each.kind])
             for each in of.findings

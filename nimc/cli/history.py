@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import textwrap
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import date
@@ -26,6 +26,7 @@ from analysis.history.retention import (
     leftovers,
     to_prune,
 )
+from analysis.history.series import Watched
 from analysis.history.store import (
     Added,
     add_run,
@@ -38,23 +39,25 @@ from analysis.history.store import (
 from analysis.pages.data import MachineHistory, PageNight, ReportedNights
 from analysis.pages.render import ordered
 from analysis.pages.write import FILES, gather, write_pages
-from analysis.statistics.interval import ends
+from analysis.statistics.interval import CONFIDENCE, Estimate, bracketed
 from nimc.base import units
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, MachineError
 from nimc.base.files import require_own
-from nimc.base.tables import WIDTH, aligned, broken, wrapped
+from nimc.base.tables import WIDTH, Line, broken, wrapped
 from nimc.base.text import one_line, visible
 from nimc.base.units import NONE, plural, quantity
 from nimc.cli.document import Form, log, show
 from nimc.cli.options import (
     RunPath,
+    details_option,
     form_options,
     history_options,
     json_option,
     only_with,
     output_option,
 )
+from nimc.cli.table import listing, prose, ratio_of
 from nimc.machine.site import load as load_machine
 from nimc.nights import description, references, summary
 from nimc.nights.summary import Summary, calendar
@@ -198,6 +201,14 @@ def _pruned_text(
 
 #: Before a command to paste.
 _COMMAND = "    "
+_RATIO = (
+    "ratio of times or slowdowns to the nights before with its interval of 95 %, above 1 is worse"
+)
+_RAISED = "the night that raised it, its campaign"
+_WATCHED = (
+    "level of the nights, and their spread; finds: the loss that is found within"
+    f" {WITHIN_NIGHTS} nights with a probability of {POWER:.0%}, - while there are too few nights"
+)
 
 
 @click.command()
@@ -209,12 +220,14 @@ _COMMAND = "    "
 )
 @history_options
 @form_options
+@details_option
 def alarms_command(
     results: Path,  # noqa: ARG001  # where the store is by default
     store: Path,
     machine: str | None,
     references: bool,
     form: Form | None,
+    details: bool,
 ) -> int:
     """Show alarms, and the loss that each watched series would show within 5 nights.
 
@@ -229,8 +242,9 @@ def alarms_command(
     if references:
         _print_patch(machine or "", surveyed.watches)
         return 0
-    text = wrapped(visible("\n".join(_text(surveyed.alarms, surveyed.watches, machine))))
-    show("alarms", _alarms_document(surveyed.alarms, surveyed.watches), form, text)
+    found = surveyed.alarms, surveyed.watches
+    text = "\n\n".join(filter(None, _text(*found, machine, details=details)))
+    show("alarms", _alarms_document(*found), form, text)
     return int(any(_is_open(alarm, surveyed.watches) for alarm in surveyed.alarms))
 
 
@@ -260,54 +274,81 @@ def _alarms_document(alarms: Sequence[Alarm], watches: Sequence[SeriesWatch]) ->
 
 
 def _text(
-    alarms: Sequence[Alarm], watches: Sequence[SeriesWatch], machine: str | None
-) -> list[str]:
-    lines = [line for alarm in alarms for line in _alarm(alarm)] or ["no alarms"]
-    if not watches:
-        of = f" of {machine}" if machine else ""
-        return [*lines, "", f"no nights{of} in the store"]
-    header = ["machine", "campaign", "case", "arm", "quantity", "nights", "level", "spread"]
-    rows = [_row(each) for each in watches]
-    return [
-        *lines,
-        "",
-        aligned([*header, "changes", "found soon"], rows),
-        f"found soon: the loss that is found within {WITHIN_NIGHTS} nights with a probability of"
-        f" {POWER:.0%}; - while there are too few nights.",
-    ]
+    alarms: Sequence[Alarm],
+    watches: Sequence[SeriesWatch],
+    machine: str | None,
+    *,
+    details: bool,
+) -> Iterator[str]:
+    if not alarms:
+        yield "no alarms"
+    notes = [note for alarm in alarms for note in _changed(alarm)]
+    yield listing(
+        "ratio", list(map(_alarm, alarms)), notes, legend=_RATIO, more=_RAISED, details=details
+    )
+    if watches:
+        yield listing("", list(map(_watch, watches)), legend=_WATCHED, details=details)
+    else:
+        yield prose(f"no nights of {machine or 'any machine'} in the store")
+    for alarm in alarms:
+        if alarm.state == "suspected":
+            yield visible(_to_confirm(alarm))
 
 
-def _alarm(alarm: Alarm) -> list[str]:
-    what = f"{alarm.machine}: {alarm.case} {alarm.arm} {alarm.quantity} ({alarm.campaign})"
-    ratio = f"{alarm.ratio:.3f} ({ends(alarm.interval)})"
-    lines = [f"{alarm.night} {alarm.state}: {what} worse by the ratio {ratio} since {alarm.since}"]
+def _alarm(alarm: Alarm) -> Line:
+    interval = alarm.interval
+    ratio = Estimate(alarm.ratio, *interval, CONFIDENCE) if interval else None
+    said = f"{alarm.state}, slower since {alarm.since}"
+    return Line(
+        [
+            _series(alarm),
+            bracketed(ratio) if ratio else f"{alarm.ratio:.3f}",
+            said,
+            f"raised {alarm.night}",
+            alarm.campaign,
+        ],
+        ratio_of(ratio),
+        colour="yellow" if alarm.state == "dismissed" else "red",
+    )
+
+
+def _series(of: Watched) -> str:
+    return f"{of.machine} {of.case} {of.arm} {of.quantity}"
+
+
+def _changed(alarm: Alarm) -> Iterator[str]:
+    """What changed at the same time; alarms of one cause say the same."""
     for fact in alarm.changed:
         change = f"{fact.before or NONE} -> {fact.after or NONE}"
-        lines.append(f"  changed at the same time: {fact.name}: {change}")
+        yield f"changed at the same time: {fact.name}: {change}"
     if node := alarm.worst_node:
-        lines.append(
-            f"  worst node: {node.node}, ratio {node.ratio:.3f} to the others"
-            f" ({node.nights} nights)"
-        )
-    if alarm.state == "suspected":
-        requested = confirmation(alarm)
-        words = ["nimc", "run", requested.campaign, "--machine", requested.machine]
-        words += ["--case", requested.case, "--fresh"]
-        words += ["--nodelist", ",".join(requested.nodes)] if requested.nodes else []
-        lines.append(f"  to confirm, {requested.repeats} times in one night:")
-        command = broken(map(shlex.quote, words), WIDTH - len(_COMMAND))
-        lines += textwrap.indent(command, _COMMAND).splitlines()
-    return lines
+        ratio = f"ratio {node.ratio:.3f} to the others ({plural(node.nights, 'night')})"
+        yield f"worst node of {_series(alarm)}: {node.node}, {ratio}"
 
 
-def _row(each: SeriesWatch) -> list[str]:
-    return [
-        *(each.machine, each.campaign, each.case, each.arm, each.quantity, str(each.nights)),
-        quantity(each.level, each.unit, 3),
-        _percent(each.spread),
-        str(len(each.changes)),
-        _percent(each.detectable),
-    ]
+def _to_confirm(alarm: Alarm) -> str:
+    """The command that confirms an alarm or dismisses it."""
+    requested = confirmation(alarm)
+    words = ["nimc", "run", requested.campaign, "--machine", requested.machine]
+    words += ["--case", requested.case, "--fresh"]
+    words += ["--nodelist", ",".join(requested.nodes)] if requested.nodes else []
+    command = broken(map(shlex.quote, words), WIDTH - len(_COMMAND))
+    title = f"Next: to confirm {_series(alarm)}, {requested.repeats} times in one night:"
+    return f"{wrapped(title)}\n{textwrap.indent(command, _COMMAND)}"
+
+
+def _watch(each: SeriesWatch) -> Line:
+    changes = f", {plural(len(each.changes), 'change')}" if each.changes else ""
+    return Line(
+        [
+            _series(each),
+            quantity(each.level, each.unit, 3),
+            f"{plural(each.nights, 'night')}{changes}",
+            f"spread {_percent(each.spread)}",
+            f"finds {_percent(each.detectable)}",
+            each.campaign,
+        ]
+    )
 
 
 def _percent(share: float | None) -> str:

@@ -155,6 +155,11 @@ force_option = click.option(
     help="Show runs that have integrity faults as well; everything made of them is marked.",
 )
 
+#: `-v` for what has details, as the argument `details`.
+details_option = click.option(
+    "-v", "--verbose", "details", is_flag=True, help="Also the details of each line."
+)
+
 _JSON = "One JSON document instead of text."
 #: `--json` as the argument `form` (`nimc.cli.document.Form`, or None).
 json_option = click.option("--json", "form", flag_value="json", help=_JSON)
@@ -189,7 +194,7 @@ def progress_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add `-q` and `-v` as the argument `progress`."""
     texts = {
         "--quiet": "Errors and results only, no progress.",
-        "--verbose": "Also a line for every run, and where its logs are.",
+        "--verbose": "Also a line for every run, where its logs are, and details of results.",
     }
     return _one_of("progress", "normal", texts, short=True)(function)
 

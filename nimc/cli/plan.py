@@ -8,10 +8,11 @@ from pathlib import Path
 
 import click
 
-from analysis.statistics.interval import effect, flat
+from analysis.statistics.interval import bracketed, flat
+from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
-from nimc.base.tables import aligned, broken, duration, wrapped
-from nimc.base.units import NONE, number, quantity
+from nimc.base.tables import Line, aligned, broken, duration, wrapped
+from nimc.base.units import NONE, number, plural, quantity
 from nimc.campaign import load
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.expected import Predicted, Scale, predicted_pairs, scales
@@ -21,6 +22,7 @@ from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.schema import Campaign
 from nimc.cli.document import Form, show
 from nimc.cli.options import RunPath, campaign_argument, form_options, machine_option
+from nimc.cli.table import listing, ratio_of
 from reframe_tests.crossing import level_text
 
 _SCALE_HEADER = [
@@ -29,7 +31,7 @@ _SCALE_HEADER = [
 _SCALE_FOOT = (
     "writers: concurrent. simulated: slowdown (docs/simulate.md). pairs: needed to detect it."
 )
-_PREDICTED_HEADER = ["case", "predicted slowdown", "spread of a pair", "pairs needed"]
+_PREDICTED = "predicted slowdown with its interval, pairs that show it, spread of a pair"
 #: ReFrame's options that stay in one line with their value.
 _WITH_VALUE = ("-C", "-c", "-n", "-S")
 _NO_WRITERS = (
@@ -66,9 +68,10 @@ def plan_command(
         "matrix": where.as_dicts(),
     }
     remarks = [*omission_lines(request.absent), *long, *load.lines(long_enough)]
-    if predicted:
-        remarks += ["", aligned(_PREDICTED_HEADER, list(map(_prediction, predicted)))]
-    show("plan", document, form, _text(planned, known, nodes, where, remarks))
+    text = _text(planned, known, nodes, where, remarks, list(map(_prediction, predicted)))
+    named = campaign.stem if campaign == ROOT / "campaigns" / campaign.name else str(campaign)
+    following = broken(["Next:", "nimc", "run", shlex.quote(named), "--machine", machine])
+    show("plan", document, form, f"{text}\n\n{following}")
 
 
 def _predicted(campaign: Campaign, model_file: Path | None, run: Path | None) -> list[Predicted]:
@@ -86,21 +89,24 @@ def _predicted(campaign: Campaign, model_file: Path | None, run: Path | None) ->
     return predicted_pairs(campaign, found)
 
 
-def _prediction(row: Predicted) -> list[str]:
-    pairs = NONE if row.pairs_needed is None else str(row.pairs_needed)
-    return [row.case, " ".join(effect(row.slowdown)), number(row.spread, 2), pairs]
+def _prediction(row: Predicted) -> Line:
+    needed = "no pair shows it" if row.pairs_needed is None else plural(row.pairs_needed, "pair")
+    parts = [row.case, bracketed(row.slowdown), needed, f"spread {number(row.spread, 2)}"]
+    return Line(parts, ratio_of(row.slowdown))
 
 
 def _text(
-    planned: Plan, known: list[Scale], nodes: int | None, where: Matrix, remarks: list[str]
+    planned: Plan,
+    known: list[Scale],
+    nodes: int | None,
+    where: Matrix,
+    remarks: list[str],
+    predicted: list[Line],
 ) -> str:
-    sums = planned.as_dict()
-    header = ["case", "targets", "origins", "pairs", "blocks", "duration", "node-hours"]
-    total = ["total", "", "", "", "", *_span(sums["duration_least_s"], sums["duration_most_s"])]
-    total.append(_hours(sums["node_hours_least"], sums["node_hours_most"]))
-    table = aligned(header, [*map(_row, planned.cases), total])
-    lines = [*_factors(planned.cases), *remarks]
-    parts = [table, *map(wrapped, lines), "", "What runs where:", "", matrix_table(where)]
+    parts = [_cases(planned, remarks), ""]
+    if predicted:
+        parts += [listing("slowdown", predicted, legend=_PREDICTED), ""]
+    parts += ["What runs where:", "", matrix_table(where)]
     if where.nowhere:
         parts.append(wrapped(f"cannot run here: {', '.join(where.nowhere)}"))
     parts.append("")
@@ -124,6 +130,27 @@ def _text(
     return "\n".join(parts)
 
 
+def _cases(planned: Plan, remarks: list[str]) -> str:
+    """A line for each case, and their sum; pairs that all cases share are in the legend."""
+    sums = planned.as_dict()
+    pairs = [_count(case.pairs_least, case.pairs_most) for case in planned.cases]
+    shared = len(set(pairs)) == 1
+    lines = [
+        Line([*_row(case), "" if shared else f"{each} pairs"])
+        for case, each in zip(planned.cases, pairs, strict=True)
+    ]
+    span = _span(sums["duration_least_s"], sums["duration_most_s"])
+    hours = _hours(sums["node_hours_least"], sums["node_hours_most"])
+    legend = "duration, node-hours, nodes" + (f"; {pairs[0]} pairs a case" if shared else ", pairs")
+    return listing(
+        "",
+        [*lines, Line(["total", span, hours, "", ""])],
+        [*_factors(planned.cases), *remarks],
+        legend=legend,
+        needed=4,
+    )
+
+
 def _factors(cases: list[Case]) -> list[str]:
     """Lines that list factors that change within a block, and those with a case for each level."""
     within: dict[str, list[str]] = {}
@@ -145,16 +172,11 @@ def _factors(cases: list[Case]) -> list[str]:
 
 
 def _row(case: Case) -> list[str]:
-    always = sum(block.needed == "always" for block in case.blocks)
-    return [
-        case.case,
-        str(case.target_nodes),
-        str(case.origin_nodes) if case.origin_nodes else "same host",
-        _count(case.pairs_least, case.pairs_most),
-        _count(always, len(case.blocks)),
-        *_span(case.duration_least_s, case.duration_most_s),
-        _hours(case.nodes * case.duration_least_s / 3600, case.nodes * case.duration_most_s / 3600),
-    ]
+    targets = plural(case.target_nodes, "node")
+    origins = f" and {plural(case.origin_nodes, 'origin')}" if case.origin_nodes else ", same host"
+    hours = (case.nodes * s / 3600 for s in (case.duration_least_s, case.duration_most_s))
+    span = _span(case.duration_least_s, case.duration_most_s)
+    return [case.case, span, _hours(*hours), f"{targets}{origins}"]
 
 
 def _scale(row: Scale) -> list[str]:
@@ -187,11 +209,12 @@ def _count(least: int, most: int) -> str:
     return str(least) if least == most else f"{least} to {most}"
 
 
-def _span(least_s: float, most_s: float) -> list[str]:
+def _span(least_s: float, most_s: float) -> str:
     if least_s == most_s:
-        return [duration(least_s)]
-    return [f"{duration(least_s)} to {duration(most_s)}"]
+        return duration(least_s)
+    return f"{duration(least_s)} to {duration(most_s)}"
 
 
 def _hours(least: float, most: float) -> str:
-    return f"{least:.2f}" if least == most else f"{least:.2f} to {most:.2f}"
+    texts = dict.fromkeys(number(each, 2) for each in (least, most))
+    return f"{' to '.join(texts)} node-hours"

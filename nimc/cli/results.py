@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -12,21 +11,24 @@ import click
 from analysis.compare.page import write_page
 from analysis.compare.side import METRICS, Side
 from analysis.compare.sides import Compared, Comparison, compare_sides
+from analysis.effects.contrasts import Contrast
+from analysis.effects.estimate import Result, notes_of
+from analysis.effects.verdict import Verdict
 from analysis.remedies.advice import Advice, Assumed, RemedyAdvice, Standing, advise
 from analysis.remedies.sentences import advice_document, per_byte, sentences, where
 from analysis.remedies.throttling import Throttling
 from analysis.report.data import RunData, load_run
 from analysis.report.make import make_reports
-from analysis.statistics.interval import Estimate, effect
+from analysis.report.words import named, next_step
+from analysis.samples.pairs import kinds
+from analysis.statistics.interval import bracketed, ends
 from nimc.base.errors import InputError
-from nimc.base.tables import blocks, folded
-from nimc.base.units import plural
+from nimc.base.groups import grouped
+from nimc.base.tables import Line
+from nimc.base.units import NONE, number, plural, quantity, scale
 from nimc.cli.document import Form, show
-from nimc.cli.options import RunPath, force_option, form_options, output_option
-from nimc.cli.table import bold, prose, results_table
-
-#: Most characters of a line of a workload's name.
-_NAME = 20
+from nimc.cli.options import RunPath, details_option, force_option, form_options, output_option
+from nimc.cli.table import listing, prose, ratio_of
 
 
 @click.command()
@@ -34,8 +36,9 @@ _NAME = 20
 @output_option("Folder to write to [default, for one run: RUN/report].", folder=True)
 @form_options
 @force_option
+@details_option
 def report_command(
-    runs: tuple[Path, ...], output: Path | None, form: Form | None, force: bool
+    runs: tuple[Path, ...], output: Path | None, form: Form | None, force: bool, details: bool
 ) -> None:
     """Write one self-contained HTML page a machine, and its data, from the folders of runs."""
     reports = make_reports(runs, output, force=force)
@@ -43,7 +46,7 @@ def report_command(
     for report in reports:
         for run in report.runs:
             lines += [prose(run.header.run, bold=True), *_faults(run.integrity.lines())]
-            lines.append(results_table(run.results, run.contrasts))
+            lines.append(results_table(run.results, run.contrasts, details=details))
         lines.append(f"report: {report.page}")
     document = {"reports": [report.document() for report in reports]}
     show("report", document, form, "\n".join(lines))
@@ -54,10 +57,131 @@ def _faults(lines: Iterable[str]) -> list[str]:
     return [prose(line, fg="red", bold=True) for line in lines]
 
 
+# The effects of a run, as `nimc run` and `nimc report` print them.
+
+
+#: Most reasons for rejections shown.
+_REASONS = 8
+_VERDICTS: dict[Verdict, str] = {
+    Verdict.CONTENTION: "red",
+    Verdict.SPEED_UP: "cyan",
+    Verdict.NO_EFFECT: "green",
+    Verdict.TYPICAL: "green",
+}
+_SLOWDOWN = "slowdown with its interval of 95 %; medians without -> with writers"
+_BESIDE = "baseline repeated, control, mean, rates of the writers"
+_PRICES = (
+    "price: time at the level / at the first level, without writers; "
+    "gain: time at the first level / at the level, with writers"
+)
+
+
+def results_table(
+    rows: Sequence[Result], contrasts: Sequence[Contrast] = (), *, details: bool = False
+) -> str:
+    """One line per effect, then caveats and what to do next; then prices and gains.
+
+    Controls and repeated baselines are details; they are rows only in a case without effects.
+    """
+    effects = {row.case for row in rows if row.role == "effect"}
+    shown = [row for row in rows if row.role == "effect" or row.case not in effects]
+    if not shown:
+        return "no result: only the arm 'off' was run"
+    step = next_step([row for row in shown if row.role == "effect"])
+    text = listing(
+        "slowdown",
+        list(map(_effect, shown)),
+        [*_margins(shown), *_notes(shown), *_rejections(shown)],
+        legend=_SLOWDOWN,
+        more=_BESIDE,
+        details=details,
+        following=[] if contrasts else [step],
+    )
+    if not contrasts:
+        return text
+    lines = list(map(_price, contrasts))
+    prices = listing("price, gain", lines, legend=_PRICES, details=details, following=[step])
+    return f"{text}\n\n{prices}"
+
+
+def _effect(row: Result) -> Line:
+    divisor, unit = scale(row.off_median, row.unit)
+    off, on = (
+        NONE if value is None else number(value / divisor, 3)
+        for value in (row.off_median, row.on_median)
+    )
+    rejected = f", {row.rejected} rejected" if row.rejected else ""
+    # Every verdict on emulated writes says so; what 'no effect' means is a note.
+    says = row.emulated and row.verdict is not Verdict.EMULATED and row.said.endswith("writes")
+    written = quantity(row.writer_rate_b_s, "B/s", 3)
+    alone = quantity(row.writer_rate_alone_b_s, "B/s", 3)
+    return Line(
+        [
+            named(row),
+            bracketed(row.slowdown),
+            f"{row.verdict}, emulated" if says else str(row.verdict),
+            f"{off} -> {on} {unit}",
+            f"{plural(row.pairs, 'pair')}{rejected}",
+        ],
+        ratio_of(row.slowdown),
+        [
+            f"baseline repeated: {ends(row.noise_floor)}; control: {ends(row.control)}",
+            f"mean: {bracketed(row.mean)}; writers: {written}, alone {alone}",
+        ],
+        _VERDICTS.get(row.verdict, "yellow"),
+    )
+
+
+def _price(each: Contrast) -> Line:
+    return Line(
+        [
+            f"{each.case} {each.treatment}",
+            bracketed(each.ratio),
+            f"{each.kind} against {each.against}",
+            plural(each.pairs, "pair"),
+        ],
+        ratio_of(each.ratio),
+        [f"baseline repeated: {ends(each.noise_floor)}"],
+    )
+
+
+def _margins(rows: Sequence[Result]) -> list[str]:
+    """What 'no effect' means; nothing if no row says it."""
+    bounded = [row for row in rows if row.verdict in (Verdict.NO_EFFECT, Verdict.TYPICAL)]
+    return [f"no effect: less than {row.margin * 100:.3g} %" for row in bounded]
+
+
+def _notes(rows: Sequence[Result]) -> list[str]:
+    """Caveats, each once; those that not all cases have name the cases."""
+    cases = grouped((row.case, row) for row in rows)
+    found = grouped((note, case) for case, own in cases.items() for note in notes_of(own))
+    return [
+        note if len(own) == len(cases) else f"{', '.join(own)}: {note}"
+        for note, own in found.items()
+    ]
+
+
+def _rejections(rows: Sequence[Result]) -> list[str]:
+    """Reasons for rejections by case."""
+    lost: dict[str, dict[str, tuple[str, str]]] = {}
+    for row in rows:
+        for run in row.rejections:
+            lost.setdefault(row.case, {})[run["key"]] = (run["outcome"], run["reason"])
+    reasons = [(case, kind) for case, runs in lost.items() for kind in kinds(runs.values())]
+    lines = [
+        f"{case}: {kind.times} x {kind.outcome}{f': {kind.reason}' if kind.reason else ''}"
+        for case, kind in reasons[:_REASONS]
+    ]
+    if len(reasons) > _REASONS:
+        lines.append(f"and {len(reasons) - _REASONS} more reasons; the report has them all")
+    return lines
+
+
 # `nimc compare`: two sides of one night or several, of one machine or two.
 
 
 _RUN = RunPath()
+_RATIO = "ratio with its interval of 95 %, above 1 is slower; reference -> this"
 
 
 @click.command()
@@ -76,6 +200,7 @@ _RUN = RunPath()
 )
 @form_options
 @force_option
+@details_option
 def compare_command(
     runs: tuple[Path, ...],
     references: tuple[Path, ...],
@@ -83,6 +208,7 @@ def compare_command(
     fail: bool,
     form: Form | None,
     force: bool,
+    details: bool,
 ) -> int:
     """Compare nights with reference nights: slowdowns and times, and what differs between them.
 
@@ -96,7 +222,7 @@ def compare_command(
     if fail and compared.too_few_nights:
         raise InputError(f"--fail: {compared.too_few_nights} Give the reference's with --reference")
     page = write_page(output, compared) if output else None
-    lines = [*comparison_lines(compared), *([f"page: {page}"] if page else [])]
+    lines = [*comparison_lines(compared, details=details), *([f"page: {page}"] if page else [])]
     show("compare", compared.document(), form, "\n".join(lines))
     return 1 if fail and compared.worse else 0
 
@@ -116,8 +242,8 @@ def _sides(
     return runs[:1], runs[1:]
 
 
-def comparison_lines(compared: Compared) -> Iterator[str]:
-    """The comparison as text: what differs, and the table."""
+def comparison_lines(compared: Compared, *, details: bool = False) -> Iterator[str]:
+    """The comparison as text: what differs, and a line for each quantity."""
     yield from _faults(text for found in compared.untrusted for text in found.lines())
     yield prose(f"{_named(compared.this)} against {_named(compared.reference)}", bold=True)
     for fact in compared.differing:
@@ -126,14 +252,19 @@ def comparison_lines(compared: Compared) -> Iterator[str]:
         yield prose(f"not known of the nodes: {', '.join(compared.unknown)}", dim=True)
     for dose in compared.doses:
         yield prose(f"{dose.case} {dose.arm}: dose differs: {dose.text}", fg="yellow")
-    for text in compared.emulations:
-        yield prose(text, fg="yellow")
     yield ""
-    if compared.rows:
-        yield _comparison_table(compared.rows)
-    yield prose(compared.summary)
-    for fact in compared.others:
-        yield prose(f"{fact.what}: {fact.reference} -> {fact.this}", dim=True)
+    yield listing(
+        "ratio",
+        list(map(_comparison, compared.rows)),
+        [
+            *compared.emulations,
+            *(f"{fact.what}: {fact.reference} -> {fact.this}" for fact in compared.others),
+        ],
+        legend=_RATIO,
+        more="p adjusted over all rows, every night",
+        details=details,
+        following=[compared.summary],
+    )
 
 
 def _named(side: Side) -> str:
@@ -142,31 +273,38 @@ def _named(side: Side) -> str:
     return f"{plural(len(side.runs), 'night')} of {side.campaign} on {side.machine}"
 
 
-def _comparison_table(rows: list[Comparison]) -> str:
-    judged = any(row.p_adjusted is not None for row in rows)
-    cells = []
-    for row in rows:
-        name = row.case if row.arm in ("on", "off") else f"{row.case} {row.arm}"
-        p = "-" if row.p_adjusted is None else f"{row.p_adjusted:.2g}"
-        figures = [*effect(row.ratio), *([p] if judged else [])]
-        cells.append([folded(name, _NAME), METRICS[row.metric], *figures, row.text])
-    titles = ["workload", "figure", "ratio", "interval", *(["adjusted p"] if judged else [])]
-    header, *lines = blocks([*titles, "verdict"], cells, left=(0, 1, len(titles)))
-    return "\n".join([bold(header), *lines])
+def _comparison(row: Comparison) -> Line:
+    treatment = "" if row.arm in ("on", "off") else f" {row.arm}"
+    unit = "" if row.metric == "slowdown" else row.unit
+    divisor, scaled = scale(row.reference.value if row.reference else None, unit)
+    sides = {"reference": row.reference, "this": row.this}
+    both = [number(of.value / divisor, 3) if of else NONE for of in sides.values()]
+    return Line(
+        [
+            f"{row.case}{treatment} {METRICS[row.metric]}",
+            bracketed(row.ratio),
+            row.text,
+            f"{' -> '.join(both)} {scaled}".rstrip(),
+            "" if row.p_adjusted is None else f"p {row.p_adjusted:.2g}",
+        ],
+        ratio_of(row.ratio),
+        [
+            f"{name}: {', '.join(quantity(night, unit, 3).rstrip() for night in of.nights)}"
+            for name, of in sides.items()
+            if of
+        ],
+    )
 
 
 # `nimc advise`: which remedy, what it costs, what is not decided.
 
 
 _COLOUR = {Standing.BETTER: "green", Standing.WORSE: "red"}
-_REMEDIES = ["workload\nand traffic", "remedy", "price", "gain", "net", "writes", "standing"]
-#: Most characters of a line of the cells with text among these.
-_CELL = 12
 _LEGEND = (
-    "price: time with the remedy / without, off; gain: time without / with, on; net: speed"
-    " with / without, at the share of traffic; next: its interval for the next allocation; writes:"
-    " their rate with / without"
+    "net: speed with / without the remedy at the share of traffic, above 1 is better; price: time"
+    " with / without, off; gain: time without / with, on"
 )
+_MORE = "intervals of price and gain, that for the next allocation, the rate with / without"
 
 
 @click.command()
@@ -185,12 +323,14 @@ _LEGEND = (
 )
 @form_options
 @force_option
+@details_option
 def advise_command(
     runs: tuple[Path, ...],
     nodes: int | None,
     traffic_share: float | None,
     form: Form | None,
     force: bool,
+    details: bool,
 ) -> None:
     """Say which remedy is worth its price on the machines of RUN..., and what is not decided.
 
@@ -214,49 +354,49 @@ def advise_command(
     for machine, advice in found.items():
         text.append(prose(machine, bold=True))
         text += _faults(line for run in of_machine[machine] for line in run.integrity.lines())
-        text += _advice(advice)
+        text.append(_advice(advice, details=details))
     document = {"advice": documents, "integrity_faults": faults}
     show("advise", document, form, "\n".join(text))
 
 
-def _advice(advice: Advice) -> Iterator[str]:
-    yield from map(prose, sentences(advice))
-    if advice.remedies:
-        header, *lines = blocks(_REMEDIES, map(_cells, advice.remedies), left=(0, 1, 6))
-        yield f"\n{bold(header)}"
-        for text, row in zip(lines, advice.remedies, strict=True):
-            yield click.style(text, fg=_COLOUR.get(row.standing, "yellow"))
-        yield prose(_LEGEND, dim=True)
-    for _, sweep in advice.sweeps:
-        yield from map(prose, _sweep(sweep))
-    for note in dict.fromkeys(note for row in advice.losses for note in row.emulated):
-        yield prose(note, fg="yellow")
+def _advice(advice: Advice, *, details: bool) -> str:
+    notes = dict.fromkeys(note for row in advice.losses for note in row.emulated)
+    sweeps = [text for _, sweep in advice.sweeps for text in _sweep(sweep)]
+    return listing(
+        "net",
+        list(map(_remedy, advice.remedies)),
+        [*sweeps, *notes],
+        legend=_LEGEND,
+        more=_MORE,
+        details=details,
+        following=sentences(advice),
+    )
 
 
-def _cells(row: RemedyAdvice) -> list[str]:
+def _remedy(row: RemedyAdvice) -> Line:
     of = row.effect
-    standing = textwrap.fill(row.standing, _CELL)
-    standing += f"\n{row.next.pairs} more" if row.next else ""
-    standing += "\nemulated" if of.emulated else ""
-    return [
-        f"{folded(of.case, _CELL)}\n{folded(of.traffic, _CELL)}",
-        folded(of.remedy, _CELL) + ("" if of.paired else "\nunpaired"),
-        *(_figure(each) for each in (of.price, of.gain)),
-        "\n".join([_figure(row.net), *_next_allocation(row)]),
-        "" if of.written is None else f"{of.written.value:.2f}",
-        standing,
-    ]
-
-
-def _next_allocation(row: RemedyAdvice) -> list[str]:
-    if row.next_allocation is None:
-        return []
-    low, high = row.next_allocation
-    return ["next", f"{low:.2f}-{high:.2f}"]
-
-
-def _figure(of: Estimate | None) -> str:
-    return "\n".join(effect(of)) if of else "-"
+    traffic = "" if of.traffic == "on" else f" under {of.traffic}"
+    marks = [*([] if of.paired else ["unpaired"]), *(["emulated"] if of.emulated else [])]
+    following = row.next_allocation
+    return Line(
+        [
+            f"{of.case} {of.remedy}{traffic}",
+            bracketed(row.net),
+            ", ".join([row.standing, *marks]),
+            " ".join(
+                f"{name} {each.value:.2f}"
+                for name, each in (("price", of.price), ("gain", of.gain))
+                if each
+            ),
+            f"{row.next.pairs} more pairs" if row.next else "",
+        ],
+        ratio_of(row.net),
+        [
+            f"price: {bracketed(of.price)}; gain: {bracketed(of.gain)}",
+            f"next allocation: {ends(following)}; writes: {bracketed(of.written)}",
+        ],
+        _COLOUR.get(row.standing, "yellow"),
+    )
 
 
 def _sweep(sweep: Throttling) -> list[str]:

@@ -75,7 +75,10 @@ def run_command(
     request = prepare(campaign, machine, nodelist=nodelist, only=cases)
 
     def conclude(folder: RunFolder, failures: list[Failure]) -> int:
-        return _conclude_campaign(request, folder, failures, form, fail_inconclusive)
+        details = progress == "verbose"
+        return _conclude_campaign(
+            request, folder, failures, form, fail_inconclusive, details=details
+        )
 
     return measured(request, new_header(request), results, progress, conclude, fresh=fresh)
 
@@ -165,6 +168,8 @@ def _conclude_campaign(
     failures: list[Failure],
     form: Form | None,
     fail_inconclusive: bool,
+    *,
+    details: bool,
 ) -> int:
     """Make the report, print the results, and return the exit status."""
     head = folder.head
@@ -189,9 +194,9 @@ def _conclude_campaign(
         }
         print_document("run", document, form)
     elif report:
-        from nimc.cli.table import results_table
+        from nimc.cli.results import results_table
 
-        click.echo(results_table(results, contrasts))
+        click.echo(results_table(results, contrasts, details=details))
         click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}\nhead:    {head}")
     if failures:
         return 3

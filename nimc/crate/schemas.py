@@ -6,6 +6,10 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from inspect import getsource
 from types import GenericAlias, NoneType
 from typing import Any, get_args, get_type_hints
 
@@ -19,6 +23,7 @@ from analysis.effects.estimate import Result
 from analysis.statistics.interval import keys
 from nimc.base.checkout import ROOT
 from nimc.base.files import make_folder, replace_text
+from nimc.machine.host import Host
 from nimc.records.counter_row import CounterRow
 from nimc.records.run import RunHeader
 from nimc.records.sample import Sample
@@ -28,6 +33,28 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 _typed: Any = TypedDict
+
+#: A comment above fields, and the fields that share it.
+_COMMENTED = re.compile(r"((?:^    #:.*\n)+)((?:^    \w+:.*\n)+)", re.MULTILINE)
+
+
+def _comments(kind: type[Any]) -> dict[str, str]:
+    """Key in JSON -> the comment (`#:`) of the record's field."""
+    found: dict[str, str] = {}
+    for comment, below in _COMMENTED.findall(getsource(kind)):
+        text = " ".join(re.findall(r"#: (.*)", comment))
+        found |= dict.fromkeys(re.findall(r"^    (\w+):", below, re.MULTILINE), text)
+    return {key: found[name] for key, (name, _) in keys(kind).items() if name in found}
+
+
+def _records(kind: Any) -> Iterator[type[Any]]:
+    """The records that a definition names, itself included."""
+    if isinstance(kind, type) and is_dataclass(kind):
+        yield kind
+        for hint in get_type_hints(kind).values():
+            yield from _records(hint)
+    for part in get_args(kind):
+        yield from _records(part)
 
 
 def _flat(kind: type[Any]) -> Any:
@@ -56,6 +83,8 @@ _RUN_RESULTS = _typed(
         "integrity_faults": list[str],
     },
 )
+#: Records that are flat in JSON.
+_FLAT = (Result, Contrast, OrderEffect, Comparison)
 #: The document results.json of a report.
 _RESULTS = _typed(
     "Results", {"schema": int, "machine": str, "runs": GenericAlias(list, (_RUN_RESULTS,))}
@@ -66,12 +95,31 @@ SCHEMAS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "sample": (
         "a line of samples/CASE.jsonl",
         Sample,
-        {"chain": {"type": "string", "pattern": "^[0-9a-f]{64}$"}},
+        {
+            "chain": {
+                "type": "string",
+                "pattern": "^[0-9a-f]{64}$",
+                "description": "Value of the sample (docs/data.md#the-chain).",
+            }
+        },
     ),
     "counter": (
         "a line of counters/CASE.jsonl",
         CounterRow,
-        {"key": {"type": "string"}, "tool": {"type": "string"}},
+        {
+            "key": {"type": "string", "description": "That of the sample."},
+            "tool": {"type": "string", "description": "Tool that counted (docs/tools.md)."},
+        },
+    ),
+    "host": (
+        "facts.host of run.json, and one of the nodes of a provenance record",
+        Host,
+        {
+            "absent_counters": {
+                "type": "object",
+                "description": "Of a node: source of counters without any -> what it needs.",
+            }
+        },
     ),
     "results": ("report/results.json", _RESULTS, {}),
     "comparison": ("a row of 'comparisons' of nimc compare --json", _flat(Comparison), {}),
@@ -82,6 +130,11 @@ def schema_of(name: str) -> dict[str, Any]:
     """The schema of a record; fields that it does not name are allowed, as later versions add."""
     where, kind, added = SCHEMAS[name]
     schema = TypeAdapter(kind).json_schema()
+    definitions = {**schema.get("$defs", {}), kind.__name__: schema}
+    for record in (each for source in (kind, *_FLAT) for each in _records(source)):
+        if shown := definitions.get(record.__name__):
+            for key, text in _comments(record).items():
+                shown["properties"][key]["description"] = text
     schema["properties"] |= added
     return {
         "$schema": _DIALECT,

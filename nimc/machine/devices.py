@@ -22,6 +22,7 @@ _RATE = re.compile(r"[0-9]{1,6}(\.[0-9]+)?(?= Gb/sec)")
 class Port:
     """One port of an RDMA device."""
 
+    #: Number on the device.
     number: int
     #: `ACTIVE`, `DOWN`, ...
     state: str
@@ -35,13 +36,16 @@ class Port:
 class Device:
     """One RDMA device."""
 
+    #: As the kernel names it.
     name: str
     #: Transport: `InfiniBand`, `RoCE`, `Omni-Path`, `EFA`, `Slingshot`, or `soft-RoCE`, where the
     #: CPU does the work.
     transport: str
+    #: Its firmware; None if unknown.
     firmware: str | None
     #: NUMA node that it is attached to; None if the host has only one, or it is not hardware.
     numa_node: int | None
+    #: Its ports.
     ports: list[Port]
 
 

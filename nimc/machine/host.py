@@ -189,6 +189,7 @@ _KIB = 1024
 class NumaNode:
     """One NUMA node; a node without CPUs has only memory."""
 
+    #: As the kernel numbers it, its CPUs, and its memory, bytes.
     number: int
     cpus: list[int]
     memory_b: int
@@ -198,6 +199,7 @@ class NumaNode:
 class Cache:
     """One data or unified cache."""
 
+    #: The highest there is, and its size, bytes.
     level: int
     size_b: int
     #: CPUs that share it.
@@ -208,9 +210,11 @@ class Cache:
 class Interface:
     """One network interface that is up and not the loopback."""
 
+    #: As the kernel names it.
     name: str
-    #: Bytes per second; None if unknown.
+    #: Rate of the link, bytes per second; None if unknown.
     rate_b_s: float | None
+    #: Largest packet, bytes.
     mtu_b: int
 
 
@@ -218,16 +222,18 @@ class Interface:
 class Host:
     """Hardware and kernel of a node."""
 
+    #: As the host names itself, its kernel and its processor.
     hostname: str
     kernel: str
     cpu_model: str
     #: `nimc.machine.processors.identity`: vendor, family, model and stepping; empty if unknown.
     processor: str
+    #: Sockets, cores with a thread online, and hardware threads that are online.
     sockets: int
     cores: int
-    #: Hardware threads that are online.
     threads: int
-    #: CPUs that this process may use, and the first of them on each core.
+    #: CPUs that the reading process may use (on a shared host the origin's only), and the first of
+    #: them on each core.
     usable_cpus: list[int]
     usable_cores: list[int]
     #: Limit of their CPU time, in CPUs; None if not limited.
@@ -243,18 +249,24 @@ class Host:
     governor: str | None
     #: Product name of the virtual machine, or `unknown`; None on bare metal.
     hypervisor: str | None
-    #: Firmware and settings (`nimc.machine.host`); None if unknown.
+    #: Vendor, version and date of the firmware; revision of the microcode. None if unknown.
     bios: str | None
     microcode: str | None
+    #: Kinds of the IOMMU's domains, or `none`, and the kernel's options for it; None if unknown.
     iommu: str | None
+    #: `always`, `madvise` or `never`; None if unknown.
     transparent_huge_pages: str | None
-    #: What operators tune (`nimc.machine.host`); None if it cannot be read.
+    #: Mask of the cache ways that devices write to, hexadecimal; None if not readable (root only).
     ddio: str | None
+    #: `all on`, or the hardware prefetchers that are off; None if not readable (root only).
     prefetchers: str | None
+    #: Schemata of the default group; None if not mounted.
     resctrl: str | None
+    #: RDMA devices.
     rdma: list[devices.Device]
+    #: Network interfaces that are up, without the loopback.
     interfaces: list[Interface]
-    #: Device -> CPUs -> number of its interrupts (`nimc.machine.host`).
+    #: Device -> CPUs -> number of its interrupts that are bound to them.
     interrupts: dict[str, dict[str, int]]
 
     def as_dict(self) -> dict[str, Any]:

@@ -195,25 +195,35 @@ def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[Slu
 
 #: How long jobs may take to end, seconds.
 _END_S = 60.0
-#: Lists this user's jobs, a line `JOB FOLDER` each; components of a heterogeneous job are `JOB+N`.
-SQUEUE = ("squeue", "--me", "--noheader", "--format=%i %Z")
+#: Lists this user's jobs, a line `JOB|STATE|START|REASON|FOLDER` each; components of a
+#: heterogeneous job are `JOB+N`. A start lies ahead while the state is `PD`.
+SQUEUE = ("squeue", "--me", "--noheader", "--format=%i|%t|%S|%r|%Z")
 
 
-def working_in(folder: Path, squeue_output: str) -> list[str]:
-    """Jobs whose working folder lies in `folder`, from squeue's lines `JOB FOLDER`.
+def working_in(folder: Path, squeue_output: str) -> dict[str, str]:
+    """Jobs whose working folder lies in `folder`, of squeue's lines -> why each waits, if it does.
 
     Slurm prints folders with links resolved; paths to shared file systems often contain links. It
     does not cancel components of a heterogeneous job, so the whole job is named.
     """
     folder = folder.resolve()
-    lines = (line.partition(" ") for line in squeue_output.splitlines())
-    found = (
-        job
-        for job, at in ((name.partition("+")[0], at) for name, _, at in lines)
-        if job.isdigit() and at.startswith("/") and "\0" not in at
-        if Path(os.path.realpath(at)).is_relative_to(folder)
-    )
-    return list(dict.fromkeys(found))
+    found: dict[str, str] = {}
+    for line in squeue_output.splitlines():
+        about, _, at = line.partition("|/")
+        name, state, start, reason = [*about.split("|", 3), "", "", ""][:4]
+        job = name.partition("+")[0]
+        if not job.isdigit() or not at or "\0" in at:
+            continue
+        if Path(os.path.realpath(f"/{at}")).is_relative_to(folder):
+            found.setdefault(job, _waits(start, reason) if state == "PD" else "")
+    return found
+
+
+def _waits(start: str, reason: str) -> str:
+    """Why a job is pending, and when it is expected to start; Slurm may know neither."""
+    why = f" ({reason})" if reason not in ("", "None", "(null)") else ""
+    when = f", expected to start {start.replace('T', ' ')}" if start[:1].isdigit() else ""
+    return f"waits in the queue{why}{when}"
 
 
 def cancel(run: Path) -> list[str]:
@@ -238,7 +248,7 @@ def cancel(run: Path) -> list[str]:
 
 
 def _left(run: Path) -> list[str]:
-    return working_in(run, _ask_slurm(*SQUEUE))
+    return list(working_in(run, _ask_slurm(*SQUEUE)))
 
 
 def _ask_slurm(*command: str) -> str:

@@ -296,7 +296,9 @@ class NightRun:
         ended = replace(ended, finished_s=self.clock_s())
         summary.write(self.path, summary.summary_text(ended))
         followed = conclude(self.nightly, ended) if has_lock else ()
-        for line in chain(followed, notify.everyone(ended, self.nightly.asked)):
+        folder, name = self.nightly.folder, self.nightly.name
+        before = summary.earlier(folder, name, ended.night, notify.NIGHTS_BEFORE)
+        for line in chain(followed, notify.everyone(ended, self.nightly.asked, before)):
             self._say(line)
         self._say(f"night {ended.night}: {ended.outcome}: {ended.reason}")
         return ended

@@ -6,7 +6,7 @@ import os
 import shutil
 import threading
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from email.message import EmailMessage
 from http.client import HTTPException
@@ -14,6 +14,7 @@ from typing import get_args
 from xml.etree import ElementTree
 
 from analysis.history.tables import COUNTER, Outcome
+from analysis.report.plots import NightsPanel, nights_png
 from nimc.base.checkout import ROOT
 from nimc.base.errors import NimcError
 from nimc.base.files import named_output
@@ -21,7 +22,7 @@ from nimc.base.programs import ask
 from nimc.base.text import one_line
 from nimc.nights import summary
 from nimc.nights.description import MARGIN_S, NightlyRequest, NightWindow
-from nimc.nights.summary import NightFigure, Summary
+from nimc.nights.summary import NightAlarm, NightFigure, Summary
 
 # A night's metrics for node_exporter. Pure.
 
@@ -187,8 +188,13 @@ _HANDLERS = (
 _SENDMAIL_PATH = "/usr/sbin:/usr/lib"
 
 
-def everyone(ended: Summary, request: NightlyRequest) -> Iterator[str]:
-    """Send the summary by mail and webhook; yields a line for each that failed."""
+def everyone(
+    ended: Summary, request: NightlyRequest, earlier: Sequence[Summary] = ()
+) -> Iterator[str]:
+    """Send the summary by mail and webhook; yields a line for each that failed.
+
+    `earlier`: summaries of the nights before, in order; a mail is sent if this one is news.
+    """
     if request.metrics:
         try:
             path = named_output(ROOT / request.metrics) / f"nimc_{ended.nightly}.prom"
@@ -199,12 +205,56 @@ def everyone(ended: Summary, request: NightlyRequest) -> Iterator[str]:
         url = os.path.expandvars(request.tell.webhook)
         if fault := post(url, summary.summary_text(ended)):
             yield f"webhook: {fault}"
-    if (
-        request.tell.mail
-        and ended.outcome != "measured"
-        and (fault := send(ended, request.tell.mail))
-    ):
+    to = request.tell.mail if is_news(ended, earlier[-1] if earlier else None) else []
+    if to and (fault := send(mail(ended, to, pictured(ended, earlier)))):
         yield f"mail: {fault}"
+
+
+#: Most series in the picture of a mail, and most nights before.
+_SERIES = 4
+NIGHTS_BEFORE = 30
+
+
+def is_news(ended: Summary, before: Summary | None) -> bool:
+    """Whether a night did not measure, and not in the same way as the night before.
+
+    The same way: outcome, what became slower, and what failed. A night that was killed told nobody.
+    """
+    if ended.outcome == "measured":
+        return False
+    return before is None or before.finished_s is None or _state(ended) != _state(before)
+
+
+def _state(of: Summary) -> tuple[Outcome, set[tuple[str, ...]]]:
+    slower = {_series(each) for each in of.alarms}
+    return of.outcome, slower | {(each.case,) for each in of.failures}
+
+
+def _series(of: NightAlarm | NightFigure) -> tuple[str, str, str]:
+    return of.case, of.arm, of.quantity
+
+
+def pictured(ended: Summary, earlier: Sequence[Summary]) -> list[NightsPanel]:
+    """What became slower, or else every slowdown, in this night and in earlier ones, in order."""
+    slower = {_series(each) for each in ended.alarms}
+    shown = [
+        each
+        for each in ended.figures
+        if (_series(each) in slower if slower else each.quantity == "slowdown")
+    ]
+    nights = [(night.night, each) for night in (*earlier, ended) for each in night.figures]
+    return [
+        NightsPanel(
+            one_line(" ".join(_series(of))),
+            of.unit,
+            [
+                (night, each.value, each.low, each.high)
+                for night, each in nights
+                if _series(each) == _series(of) and each.unit == of.unit
+            ],
+        )
+        for of in shown[:_SERIES]
+    ]
 
 
 def post(url: str, text: str, within_s: float = _ANSWER_S) -> str | None:
@@ -237,18 +287,18 @@ def _post(url: str, text: str, within_s: float) -> str | None:
         return f"no HTTP answer, or an invalid address ({type(error).__name__})"
 
 
-def send(ended: Summary, to: list[str]) -> str | None:
+def send(message: EmailMessage) -> str | None:
     """Hand a mail to the local mail program; returns why that failed."""
     program = shutil.which("sendmail") or shutil.which("sendmail", path=_SENDMAIL_PATH)
     if program is None:
         return "sendmail: not found on PATH or in /usr/sbin"
-    text = mail(ended, to).as_bytes().decode(errors="replace")
+    text = message.as_bytes().decode(errors="replace")
     answer = ask([program, "-t", "-i"], timeout_s=_ANSWER_S, stdin=text)
     return None if answer.ok else one_line(answer.reason)
 
 
-def mail(ended: Summary, to: list[str]) -> EmailMessage:
-    """The mail about a night."""
+def mail(ended: Summary, to: list[str], panels: Sequence[NightsPanel] = ()) -> EmailMessage:
+    """The mail about a night, with the picture of its series."""
     found = EmailMessage()
     found["To"] = ", ".join(to)
     found["Subject"] = one_line(
@@ -268,5 +318,11 @@ def mail(ended: Summary, to: list[str]) -> EmailMessage:
     ):
         if found_lines:
             lines += ["", f"{title}:", *(f"  {one_line(line)}" for line in found_lines)]
+    if panels:
+        lines += ["", "nights.png shows, night by night:", *(f"  {each.title}" for each in panels)]
     found.set_content("\n".join(lines) + "\n")
+    if panels:
+        found.add_attachment(
+            nights_png(panels), "image", "png", disposition="inline", filename="nights.png"
+        )
     return found

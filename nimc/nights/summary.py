@@ -176,6 +176,15 @@ def summaries(folder: Path, nightly: str) -> Iterator[tuple[date, Path]]:
             continue
 
 
+def earlier(folder: Path, nightly: str, night: date, most: int) -> list[Summary]:
+    """The last summaries before a night that can be read, in order."""
+    found = []
+    for path in [path for day, path in summaries(folder, nightly) if day < night][-most:]:
+        with suppress(InputError):
+            found.append(load(path))
+    return found
+
+
 # How a night ended, in one of five ways. Pure.
 
 

@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import IO
 
@@ -23,7 +24,15 @@ from nimc.node import messages, shared_memory, wire
 from nimc.node.evidence import counters
 from nimc.node.evidence.binding import EndRole, Placed
 from nimc.node.injectors import INJECTORS
-from nimc.node.injectors.base import PASSES, Fault, Injector, LineParser, Row, Writer
+from nimc.node.injectors.base import (
+    PASSES,
+    Arrived,
+    Fault,
+    Injector,
+    LineParser,
+    Row,
+    Writer,
+)
 from nimc.node.meter import Meter
 from nimc.node.short_writes.origin_side import ScheduleWriter, stand_by
 from nimc.node.watch import Watch
@@ -152,6 +161,8 @@ class _End:
     came_s: float = 0.0
     #: Whether it has reported a row since it was resumed or started.
     reported: bool = False
+    #: What its bytes go over, as its program has found it.
+    transport: str | None = None
 
     @property
     def index(self) -> int:
@@ -192,7 +203,9 @@ class _End:
 
     def placed(self) -> Placed:
         """Where its buffers are; unknown if the process has ended."""
-        found = numa.buffers_b(self.process.pid, self.writer.message_b)
+        found: Counter[int] = Counter()
+        for pid in (self.process.pid, *processes.descendants(self.process.pid)):
+            found.update(numa.buffers_b(pid, self.writer.message_b))
         return Placed(
             writer=self.index,
             role=self.role,
@@ -341,6 +354,13 @@ class Agent:
         if end.pacer:
             end.pacer.correct(row.rate_b_s)
 
+    def _arrived(self, end: _End, seen: Arrived) -> None:
+        if end.meter:
+            end.meter.arrived(seen.bytes_b)
+        if seen.transport != end.transport:
+            end.transport = seen.transport
+            self._send(messages.Transport(end.index, seen.transport))
+
     def _ends_of(self, writers: list[int]) -> list[_End]:
         return [end for end in self._ends if end.index in writers]
 
@@ -378,6 +398,8 @@ class Agent:
                 if isinstance(meaning, Row):
                     if end.role == "origin":
                         self._report_rate(end, meaning)
+                elif isinstance(meaning, Arrived):
+                    self._arrived(end, meaning)
                 elif isinstance(meaning, Fault):
                     fault = fault or meaning.text  # what follows the first is its consequence
         code = await end.process.wait()

@@ -148,6 +148,8 @@ class WriterState:
     counted_s: float | None = None
     #: Why it ended, once either end has.
     ended: str | None = None
+    #: What its bytes go over, if that was found out.
+    transport: str | None = None
 
     @property
     def seen(self) -> list[Seen]:
@@ -391,9 +393,9 @@ class Hub:
                 link.observed = report
             case messages.Written():
                 link.written = report
-            case (
-                messages.Listening() | messages.RateReport() | messages.Counted() | messages.Ended()
-            ):
+            case messages.Hello():
+                pass  # it has joined
+            case _:
                 if (state := self._states.get(report.writer)) is not None:
                     self._writer_reported(state, link, report)
 
@@ -401,7 +403,11 @@ class Hub:
         self,
         state: WriterState,
         link: _Link,
-        report: messages.Listening | messages.RateReport | messages.Counted | messages.Ended,
+        report: messages.Listening
+        | messages.RateReport
+        | messages.Counted
+        | messages.Transport
+        | messages.Ended,
     ) -> None:
         match report:
             case messages.Listening():
@@ -417,6 +423,8 @@ class Hub:
                 state.tallies += [
                     Tally(at_s - link.offset_s, bytes_b) for at_s, bytes_b in report.tallies
                 ]
+            case messages.Transport():
+                state.transport = report.name
             case messages.Ended():
                 state.ended = state.ended or f"{report.role} side ended: {report.why}"
 
@@ -456,6 +464,7 @@ def _counted_s(injector: Injector, writers: Sequence[Writer]) -> list[float | No
     return [
         max(COUNTED_S, _PERIODS * _paced_s(injector, writer))
         if sharing[writer.origin, writer.device] == 1
+        or injector.tells_arrivals
         or injector.transport(writer) == "shared memory"
         else None
         for writer in writers

@@ -167,6 +167,14 @@ class Counted:
 
 
 @dataclass(frozen=True)
+class Transport:
+    """What the bytes of a writer go over, as was found out while it writes."""
+
+    writer: int
+    name: str
+
+
+@dataclass(frozen=True)
 class Ended:
     """One end of a writer has ended, and why."""
 
@@ -213,7 +221,8 @@ Order = (
     | Finish | StopSchedule | BeginWatch | EndWatch | Ping
 )  # fmt: skip
 Report = (
-    Hello | Pong | Listening | RateReport | Counted | Ended | WritersStopped | Observed | Written
+    Hello | Pong | Listening | RateReport | Counted | Transport | Ended | WritersStopped
+    | Observed | Written
 )  # fmt: skip
 
 

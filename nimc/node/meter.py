@@ -7,6 +7,7 @@ memory.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -25,14 +26,42 @@ _COUNTABLE_S = 0.03
 _READINGS = 3
 
 
-class _Device:
+class _Source(ABC):
+    """What a writer is counted by."""
+
+    #: What is looked at, for people.
+    at: str
+    #: Whether the total is good for rates; and how often to read it, seconds.
+    counts = True
+    every_s = LOOK_S
+
+    @abstractmethod
+    def total_b(self) -> float:
+        """What has passed since some beginning, bytes. Raises LookError if that is not known."""
+
+    def now(self) -> Tally:
+        """The total, and when it was that. Raises LookError."""
+        return Tally(clock.now_s(), self.total_b())
+
+    async def after(self, then: Tally) -> Tally:
+        """The total when it is time for another look. Raises LookError."""
+        now = then
+        while (left_s := then.at_s + LOOK_S - now.at_s) > 0:
+            await asyncio.sleep(min(left_s, self.every_s))
+            now = self.now()
+        return now
+
+    def close(self) -> None:  # noqa: B027 (only marks have something open)
+        """Nothing is open."""
+
+
+class _Device(_Source):
     """The byte counter of an origin's device."""
 
     def __init__(self, device: str | None, passed: counters.Passed) -> None:
         if device is None:
             raise LookError("the machine's file names no device")
         self.at = f"sent by {device}"
-        self.counts, self.every_s = True, LOOK_S
         self._device, self._passed = device, passed
         first = counters.read(device, passed)
         if first is None:
@@ -40,18 +69,15 @@ class _Device:
         self._last = first
 
     def total_b(self) -> float:
-        """What it has passed since some beginning, bytes. Raises LookError if that is not known."""
+        """What it has passed."""
         now = counters.read(self._device, self._passed)
         if now is None or counters.difference(self._last, now) is None:
             raise LookError(f"device {self._device}: its counter stopped or was set back")
         self._last = now
         return now.bytes_b
 
-    def close(self) -> None:
-        """Nothing is open."""
 
-
-class _Memory:
+class _Memory(_Source):
     """Marks in the target's memory."""
 
     at = "the target's memory"
@@ -60,7 +86,6 @@ class _Memory:
         self._marks = Marks(*ends, message_b)
         self._message_b = message_b
         self._total_b = 0.0
-        #: Whether the total is good for rates; and how often to read the marks, seconds.
         self.counts = message_s >= _COUNTABLE_S
         self.every_s = min(message_s / _READINGS, LOOK_S) if self.counts else LOOK_S
 
@@ -77,12 +102,10 @@ class _Memory:
         self._marks.close()
 
 
-class _Processor:
+class _Processor(_Source):
     """The processor time of a control, seconds in place of bytes."""
 
     at = "a processor"
-    counts = True
-    every_s = LOOK_S
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -94,11 +117,36 @@ class _Processor:
             raise LookError("the process has ended")
         return used_s
 
-    def close(self) -> None:
-        """Nothing is open."""
 
+class _Arrivals(_Source):
+    """What the target's process tells that it has found in its memory."""
 
-_Source = _Device | _Memory | _Processor
+    at = "the target's memory"
+
+    def __init__(self) -> None:
+        self._last = Tally(clock.now_s(), 0.0)
+        self._told = asyncio.Event()
+
+    def tell(self, bytes_b: float) -> None:
+        """So much has arrived."""
+        self._last = Tally(clock.now_s(), bytes_b)
+        self._told.set()
+
+    def total_b(self) -> float:
+        """What had arrived when that was told last."""
+        return self._last.bytes_b
+
+    def now(self) -> Tally:
+        """That, and when it was told."""
+        return self._last
+
+    async def after(self, then: Tally) -> Tally:
+        """What is told next; what is not told in time has not arrived."""
+        self._told.clear()
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._told.wait(), 2 * LOOK_S)
+            return self._last
+        return Tally(clock.now_s(), self._last.bytes_b)
 
 
 class Meter:
@@ -121,6 +169,7 @@ class Meter:
         self._tallies: list[Tally] = []
         self._looks: list[Look] = []
         self._source: _Source | None = None
+        self._arrivals = _Arrivals()
         #: Why nothing is counted; None while it is.
         self._fault: str | None = None
         self._task: asyncio.Task[None] | None = None
@@ -131,6 +180,10 @@ class Meter:
         if self._task is None:
             self._tallies, self._fault = [], None
             self._task = asyncio.create_task(self._run())
+
+    def arrived(self, bytes_b: float) -> None:
+        """The target's process has found so much in its memory."""
+        self._arrivals.tell(bytes_b)
 
     async def stop(self) -> None:
         """Count no more."""
@@ -143,7 +196,7 @@ class Meter:
         """Count now, beside the looks."""
         if self._task and self._source and self._source.counts and not self._fault:
             with suppress(LookError):  # the next look tells
-                self._tallies.append(_now(self._source))
+                self._tallies.append(self._source.now())
 
     async def _run(self) -> None:
         try:
@@ -160,6 +213,8 @@ class Meter:
         writer, (target, origin) = self._writer, self._pids
         if not self._injector.writes:
             return _Processor(origin)
+        if self._injector.tells_arrivals:
+            return self._arrivals
         if self._injector.transport(writer) != "shared memory":
             return _Device(writer.device, PASSES[self._injector.direction][0])
         if self._injector.direction == "read":
@@ -169,15 +224,12 @@ class Meter:
         return _Memory((target, origin), writer.message_b, message_s)
 
     async def _look(self, source: _Source) -> None:
-        then = _now(source)
+        then = source.now() if source is not self._arrivals else await source.after(source.now())
         while True:
             if source.counts:
                 self._tallies.append(then)
                 self._noted()
-            now = then
-            while (left_s := then.at_s + LOOK_S - now.at_s) > 0:
-                await asyncio.sleep(min(left_s, source.every_s))
-                now = _now(source)
+            now = await source.after(then)
             self._looks.append(Look(then.at_s, now.at_s, now.bytes_b - then.bytes_b))
             then = now
 
@@ -198,10 +250,6 @@ class Meter:
             looks=len(self._looks),
             seen=sum(look.amount > 0 for look in self._looks),
             silent_s=silence.longest_silence_s(self._looks),
-            memory=isinstance(self._source, _Memory),
+            memory=isinstance(self._source, _Memory | _Arrivals),
             fault=self._fault,
         )
-
-
-def _now(source: _Source) -> Tally:
-    return Tally(clock.now_s(), source.total_b())

@@ -477,7 +477,8 @@ class BlockRunner:
             if seen.beyond_alone:
                 self.disturbed_alone.add(writes)
             before_b_s = rate_before(rows, result.window_s[0])
-            records.append(writer_record(injector, state.writer, alone, seen, before_b_s))
+            record = writer_record(injector, state.writer, alone, seen, before_b_s)
+            records.append(replace(record, transport=state.transport or record.transport))
         return records
 
     def counted(self, writes: Writes, seen: Observation) -> dict[str, Count]:

@@ -36,6 +36,7 @@ class CounterRow:
     value: float | None
     #: `count`, `s`, `B`, ...
     unit: str
+    #: Complete, extrapolated, not available there, or not counted by the tool.
     state: State = "counted"
     #: Share of the run in which the event was counted; None: unknown.
     running_share: float | None = None

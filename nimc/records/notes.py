@@ -22,6 +22,10 @@ class Note(Enum):
         "writers went over soft-RoCE: emulation by the CPU, not RDMA hardware",
         "the size of the effect is that of the emulation; measure on a machine with RDMA hardware",
     )
+    TWO_SIDED = (
+        "writes were emulated by messages, which the target's CPU received: this is not RDMA",
+        "let the MPI use a transport with one-sided writes (docs/injectors.md)",
+    )
     TCP = (
         "writers went over TCP: the target's CPU took part, this is not RDMA",
         "the size of the effect is that of the emulation; measure on a machine with RDMA hardware",

@@ -147,6 +147,7 @@ class Requirements:
 class Reproduced:
     """The run whose plan and order another one repeats."""
 
+    #: Its `run` and `digest`.
     run: PlainName
     digest: str
 
@@ -155,14 +156,16 @@ class Reproduced:
 class RunHeader:
     """The campaign, the machine, and facts about both."""
 
-    #: Name of the run's folder: CAMPAIGN-MACHINE-STARTED.
+    #: Original name of the run's folder: CAMPAIGN-MACHINE-STARTED.
     run: PlainName
+    #: Names of campaign and machine.
     campaign: PlainName
     machine: PlainName
+    #: Unix time; the end is None while the run is not complete.
     started_s: Moment
-    #: Unix time; None while the run is not complete.
     finished_s: Moment | None
-    #: SHA-256 of the resolved campaign and machine; a run resumes only if it is the same.
+    #: SHA-256 of the resolved campaign, the machine file, `--nodelist` and, on a shared host, its
+    #: name; a run resumes only if it is the same.
     digest: str
     #: Text of the campaign file; those of this project have up to 5,000 characters.
     campaign_text: Annotated[str, Field(max_length=1 << 20)]
@@ -170,8 +173,9 @@ class RunHeader:
     pairs_floor: Pairs
     pairs_cap: Pairs
     precision: Annotated[float, Field(gt=0, lt=1)] | None
+    #: What the campaign requests.
     asked: Requirements
-    #: Facts of the machine, detected (`nimc.machine.host`) and from its site file.
+    #: `host`, that of `nimc run` as detected; `site`, the machine file with defaults, in SI units.
     facts: dict[str, Any] = field(default_factory=dict)
     #: Name -> version of the software that made the run.
     versions: dict[str, str] = field(default_factory=dict)
@@ -183,11 +187,12 @@ class RunHeader:
     reproduces: Reproduced | None = None
     #: Seed of the order of runs (`drawn_seed`); None: the order is not checked.
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
-    #: What `digest` is of (`digest_of`): campaign and machine as resolved, without defaults. None:
-    #: earlier versions did not keep it.
+    #: What `digest` is of (`digest_of`): `campaign` and `machine` as resolved, without defaults,
+    #: `nodelist`, and on a shared host its `hostname`. None: earlier versions did not keep it.
     resolved: dict[str, Any] | None = None
     #: Head of the chain (`nimc.records.chain`) when the run was complete; None before.
     head: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    #: Schema of the run and of its samples.
     schema: int = SCHEMA_VERSION
 
     @property

@@ -61,29 +61,33 @@ MANY = "*"
 class WriterRecord:
     """What one writer did during one run."""
 
-    #: Name of the injector: `perftest`, `ucx`, `fabtests`, `spin`; names of those that read end in
-    #: `_read`.
+    #: Name of the injector: `perftest`, `ucx`, `mpi_put`, `fabtests`, `spin`; names of those that
+    #: read end in `_read`.
     injector: str
     #: Host names of both ends; the target is `MANY` if a timetable has many.
     origin: str
     target: str
     #: Transport of the bytes: `shared memory`, `tcp`, `soft-RoCE`, `RoCE`, `InfiniBand`, `EFA`,
-    #: `Omni-Path`, `Slingshot`, `RDMA` (unknown device), `none` (control).
+    #: `Omni-Path`, `Slingshot`, `RDMA` (unknown device), `none` (control); `two-sided`, alone or
+    #: after a device's and `+`, if the target's processor receives messages that stand for writes.
     transport: str
     #: Size of one write, bytes; 0 for a control, which writes nothing.
     message_b: int
     #: Requested rate, bytes per second; None is full rate.
     asked_b_s: float | None
-    #: Rate that the writer reaches with no application running, bytes per second.
+    #: Rate that the writer reaches with no application running, bytes per second: median of all
+    #: rows but the first at the start of the block; under a timetable, of the rehearsed writes.
     rate_alone_b_s: float
-    #: Time-weighted mean rate within the application's window, bytes per second.
+    #: Time-weighted mean rate in the part of the application's window (its start to its end) that
+    #: the writer's rows cover, bytes per second; under a timetable over the time of its writes.
     rate_b_s: float
-    #: Lowest rate of any reported row that overlaps the window, bytes per second.
+    #: Lowest rate of any reported row that overlaps the window, or `rate_b_s` if that is lower;
+    #: under a timetable, of a write. Bytes per second.
     rate_min_b_s: float
-    #: Bytes written within the window, as reported by the writer.
+    #: Bytes written in the part of the window that its rows cover, as reported by the writer.
     bytes_b: float
-    #: Bytes counted by the target's device (of all its writers together; for `MANY` targets, by the
-    #: devices of all); None: no counter was read.
+    #: Bytes counted by the target's device in `counted_s`, of all its writers (not to be added up)
+    #: and other traffic; for `MANY` targets, by the devices of all. None: no counter was read.
     counted_b: float | None = None
     #: Time between its two readings, just before the application started and after it ended; and
     #: its rate while no application ran, bytes per second. None: not read.
@@ -91,7 +95,7 @@ class WriterRecord:
     counted_alone_b_s: float | None = None
     #: Name of that counter, for instance `rdma:mlx5_0/1` or `net:eth0`.
     counter: str | None = None
-    #: What the origin did to the target's memory.
+    #: What the origin did to the target's memory; `write` of a control.
     direction: Direction = "write"
     #: NUMA node that the buffers of both ends were bound to; None: not bound.
     buffer_node: int | None = None
@@ -104,17 +108,20 @@ class WriterRecord:
     #: Memory of the target's process that is pinned for a device (VmPin) and cannot be moved,
     #: bytes; None: unknown.
     target_pinned_b: int | None = None
-    #: The injector's own NUMA binding: `none`, or how it was turned off.
+    #: The injector's own NUMA binding: `none`, `none in this version`, or the option that turned it
+    #: off; None: unknown, and under a timetable.
     own_binding: str | None = None
     #: Share of the window that the writer's rows cover, and the longest time within it that they do
     #: not, seconds; None under a timetable and in samples of schema 2.
     observed_share: float | None = None
     unobserved_s: float | None = None
-    #: What proves the writes; None for a control, and in samples of schema 2.
+    #: What proves the writes, besides the writer's report: bytes counted by the target's `device`,
+    #: marks in its `memory`, or nothing; None for a control, and in samples of schema 2.
     proof: Proof | None = None
     #: Share of the looks at the target's buffer that found its mark overwritten; None: not looked.
     overwritten_share: float | None = None
-    #: Share of a core that a control used within the window; None for a writer.
+    #: Share of a core that a control used within the window (none is required, since the
+    #: application may take it); None for a writer.
     cpu_share: float | None = None
     #: What held it below its full rate: `agent` (bursts and pauses), or the program's `software` or
     #: `hardware` limiter; None at full rate, and in samples of schema 2.
@@ -126,7 +133,7 @@ class WriterRecord:
 
 @dataclass(frozen=True)
 class TimetableRecord:
-    """How a run's timetable of short writes was met, by the writers' clocks."""
+    """How a run's timetable of short writes was met, by the writers' corrected clocks."""
 
     #: Writers active at a time; if 0, nothing is planned or done.
     writers: int
@@ -138,8 +145,8 @@ class TimetableRecord:
     allowed_share: float
     #: Messages per write.
     messages: int = 0
-    #: Writes due within the run, those done, those of them that were too slow, and writes outside
-    #: the plan.
+    #: Writes due within the window, those of them that were made in it, those of these that were
+    #: too slow to count, and writes made twice or outside the plan.
     planned: int = 0
     done: int = 0
     slow: int = 0
@@ -147,7 +154,7 @@ class TimetableRecord:
     #: Missing and excess writing, relative to all writers writing all the time.
     missing_share: float = 0.0
     excess_share: float = 0.0
-    #: Bytes of all writes that overlap the run.
+    #: Bytes of all planned writes that overlap the window.
     bytes_b: float = 0.0
     #: Actual minus planned start and end, seconds: median and largest magnitude.
     start_median_s: float = 0.0
@@ -164,6 +171,7 @@ class TimetableRecord:
 class DeviceBytes:
     """Bytes that passed one device of a node during a run."""
 
+    #: Its name, and the bytes that arrived and left.
     device: str
     received_b: int
     sent_b: int
@@ -173,6 +181,7 @@ class DeviceBytes:
 class NodeConditions:
     """What disturbed one target node during a run, of any arm; None: cannot be read there."""
 
+    #: Host name.
     node: str
     #: Time between the two readings, which enclose the run, seconds.
     over_s: float
@@ -182,7 +191,8 @@ class NodeConditions:
     steal_share: float | None = None
     #: Mean frequency of the application's cores if it is pinned, else of all, Hz.
     frequency_hz: float | None = None
-    #: Bytes per second that its device received and sent, and the counter's name.
+    #: Bytes per second that its devices received and sent, and their counters, joined with `+`;
+    #: None also where writers are on the same host.
     received_b_s: float | None = None
     sent_b_s: float | None = None
     counter: str | None = None
@@ -190,7 +200,7 @@ class NodeConditions:
     #: empty if one of them has no counter.
     devices: list[DeviceBytes] = field(default_factory=list)
     #: CPUs on which no busy thread of the application might run, as the kernel lists them (`0-3,8`;
-    #: empty: none).
+    #: empty: none); None if the run was too short to find one (1.3 s).
     free_cpus: str | None = None
 
 
@@ -207,25 +217,29 @@ class Sample:
     #: Name of the treatment: an arm (`off`, `on`, `spin`, `aa`) and, after `@`, the levels that
     #: differ from the first ones (`on@rate=25%`).
     arm: Name
-    #: Index of the allocation, of the pair in it, of the run in the pair, and of the repetition.
+    #: Index of the allocation (some may be missing, none is reused), of the pair in it (negative: a
+    #: warm-up), of the run in the pair, and of the repetition (only the last may be accepted).
     block: int
     pair: int
     position: int
     attempt: int
     #: A warm-up is ignored by every estimate.
     warmup: bool
+    #: How the run ended; only `kept` counts, unless it is a warm-up.
     outcome: Outcome
     #: One line of text; None if the sample was accepted.
     reason: str | None
-    #: Wall-clock start (Unix time) and duration of the application's run, seconds.
+    #: Start (Unix time by the conductor's clock) and duration of the application's run, seconds; of
+    #: the run, and 0, if the application never started.
     start_s: float
     elapsed_s: float
-    #: Figure of merit in SI units; None if the run yielded none.
+    #: Figure of merit in SI units, above 0 if accepted; None if the run yielded none.
     fom: float | None
     #: `s`, `B/s`, `1/s`, ...
     fom_unit: Name
+    #: Which figures of merit are better.
     fom_better: Better
-    #: Host names.
+    #: Host names of targets and origins; equal on one host.
     nodes: list[str]
     origin_nodes: list[str]
     #: SHA-256 that names the file in `provenance/` on how the run was made.
@@ -234,12 +248,13 @@ class Sample:
     seed: Annotated[int, NAME]
     #: Other figures that the workload reports, SI units in the key names.
     fom_extra: dict[str, float] = field(default_factory=dict)
+    #: One for each writer, or the control; empty without, and if a timetable did not begin.
     writers: list[WriterRecord] = field(default_factory=list)
-    #: None if the writers followed no timetable.
+    #: None if the writers followed no timetable, or it did not begin.
     timetable: TimetableRecord | None = None
     #: Caveats to show with every figure made from this sample (`arrays smaller than ...`).
     notes: list[str] = field(default_factory=list)
-    #: Role of the treatment.
+    #: Role of the treatment; `floor` is the repeated baseline.
     role: Role = field(kw_only=True)
     #: Name of the treatment that it is paired with; None for a baseline.
     baseline: Name | None = None
@@ -249,13 +264,14 @@ class Sample:
     #: seconds; None for the first run of a block. If that run never started its application, from
     #: the moment when everything had stopped.
     lead_in_s: float | None = None
-    #: One for each target node.
+    #: One for each target node; empty if the application never started.
     conditions: list[NodeConditions] = field(default_factory=list)
     #: SHA-256 of the lines of its counts in `counters/`; None if nothing was counted.
     counters_sha256: str | None = None
     #: The outputs of its application that the run keeps (`nimc.records.logs`): path relative to the
     #: folder of the run -> SHA-256 of the content.
     logs: dict[str, str] = field(default_factory=dict)
+    #: Schema of the sample; fields that older ones lack are null.
     schema: int = SCHEMA_VERSION
 
     def as_dict(self) -> dict[str, Any]:

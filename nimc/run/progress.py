@@ -55,6 +55,14 @@ class RunCounter:
     rejected: int = 0
     #: Clock time of the last sample.
     last_s: float = field(default=0.0)
+    #: Why the block's job has not started; empty if it has.
+    waits: str = ""
+
+    def wait(self, why: str, now_s: float) -> None:
+        """Note why the block waits in the queue, which is no part of its length; empty if not."""
+        self.waits = why
+        if why:
+            self.started_s = now_s
 
     def add(self, sample: Mapping[str, Any], now_s: float) -> None:
         """Count one sample; rejected runs are repeated."""
@@ -144,6 +152,8 @@ def display(progress: Progress = "normal") -> PlainDisplay:
 
 
 def _words(what: str, counter: RunCounter, now_s: float) -> str:
+    if counter.waits:
+        return f"{what}: {counter.waits}"
     rejected = f", {counter.rejected} rejected" if counter.rejected else ""
     return (
         f"{what}: {counter.done} of {counter.block_runs} runs{rejected}, "

@@ -334,6 +334,8 @@ class CampaignRunner:
             for sample in samples.new():
                 counter.add(sample, now_s)
                 self.display.detail(run_line(sample))
+            if self.slurm:
+                counter.wait(self.slurm.waits, now_s)
             self.display.show(f"{entry.name}, block {block}", counter, now_s)
             if self.slurm:
                 done, read = is_done(logs), is_read(logs)

@@ -90,11 +90,16 @@ class SlurmWatch:
         self._run = run
         self._tell = tell
         self._probes = [_Probe(*each) for each in _ASKED.items()]
-        #: Jobs of the run when slurmctld answered last.
-        self.jobs: list[str] = []
+        #: Jobs of the run when slurmctld answered last, and why each waits.
+        self.jobs: dict[str, str] = {}
         self._begun = False
         #: Since when slurmctld has had no job of a block that began; None if it has one.
         self._gone_s: float | None = None
+
+    @property
+    def waits(self) -> str:
+        """Why a job of the run waits in the queue, and until when; empty if none does."""
+        return next(filter(None, self.jobs.values()), "")
 
     def next_block(self) -> None:
         """Call this before each block: its job is not submitted yet."""

@@ -33,6 +33,7 @@ from nimc.node.readers import Fom, FomError
 from nimc.records import chain, logs
 from nimc.records.run import load_header
 from nimc.records.sample import Better, Outcome
+from nimc.run.block_logs import judge_block_logs, judge_heads
 from reframe_tests import workload
 from reframe_tests.workload import Workload
 
@@ -109,10 +110,15 @@ def _verify(run: Path, found: _Found) -> tuple[int, str | None]:
     integrity = check_run(run, header, samples, records, read_counts(run))
     for line in integrity.faults:
         found.add("broken" if line in integrity.broken else "contradicted", line)
+    for line in judge_block_logs(run, header, samples, records.records):
+        found.add("contradicted", line)
     if integrity.head is None:
         found.add("unproven", f"{run}: {UNPROVEN}")
+    ends: dict[tuple[str, int], str] = {}
     for path, count in samples.files.items() if integrity.head else ():
-        _verify_case(run, path, count, found)
+        _verify_case(run, path, count, found, ends)
+    for line in judge_heads(run, samples, ends):
+        found.add("broken", line)
     for why, count in found.unproven.items():
         found.add("unproven", f"{why}: {plural(count, 'figure')} of merit cannot be re-read")
     return samples.frame.height, integrity.head
@@ -140,6 +146,7 @@ class _Claim:
     fom_extra: dict[str, float] = field(default_factory=dict)
     counters_sha256: str | None = None
     logs: dict[str, str] = field(default_factory=dict)
+    chain: str = ""
 
     @property
     def stem(self) -> str:
@@ -150,10 +157,16 @@ class _Claim:
 _CLAIM = TypeAdapter(_Claim)
 
 
-def _verify_case(run: Path, path: Path, count: int, found: _Found) -> None:
-    """Verify the first samples of a case: more may be added meanwhile, and counts before them."""
+def _verify_case(
+    run: Path, path: Path, count: int, found: _Found, ends: dict[tuple[str, int], str]
+) -> None:
+    """Verify the first samples of a case: more may be added meanwhile, and counts before them.
+
+    Adds to `ends` the last value in the chain of each of its blocks.
+    """
     counted = _counters(run / "counters" / path.name, found)
     for at, claim in islice(_claims(path), count):
+        ends[claim.case, claim.block] = claim.chain
         if claim.schema < CHAINED:
             found.add("contradicted", f"{at}: schema: {claim.schema} found; allowed: {CHAINED}")
             continue

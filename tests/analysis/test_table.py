@@ -8,12 +8,14 @@ from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result, results
 from analysis.report.data import load_run
 from analysis.samples.columns import read_run
-from nimc.cli.table import results_table
+from nimc.cli.results import results_table
 from tests.analysis.synthetic import LAMMPS, STREAM, reject, remedies, samples, write_run
 
 
-def _printed(rows: list[Result], contrasts: Sequence[Contrast] = ()) -> str:
-    return click.unstyle(results_table(rows, contrasts)) + "\n"
+def _printed(
+    rows: list[Result], contrasts: Sequence[Contrast] = (), *, details: bool = False
+) -> str:
+    return click.unstyle(results_table(rows, contrasts, details=details)) + "\n"
 
 
 def _rows(tmp_path: Path, failures: int = 1) -> list[Result]:
@@ -28,25 +30,59 @@ def _rows(tmp_path: Path, failures: int = 1) -> list[Result]:
     return results(read_run(write_run(tmp_path / "run", found)).frame)
 
 
-def test_fits_eighty_columns_and_holds_every_figure(tmp_path: Path) -> None:
+def test_a_line_a_case_in_eighty_columns_with_its_figures(tmp_path: Path) -> None:
     rows = _rows(tmp_path)
     text = _printed(rows)
     assert max(map(len, text.splitlines())) <= 80
     on = rows[2]
     assert (on.case, on.arm) == ("stream", "on")
-    for figure in (
-        f"{on.slowdown.value:.3f}",
-        f"{on.slowdown.low:.3f}-{on.slowdown.high:.3f}",
-        f"{on.noise_floor.low:.3f}-{on.noise_floor.high:.3f}",
-        f"{on.control.low:.3f}-{on.control.high:.3f}",
-        "8.10 GB/s",
-        "slower under emulated writes; 11 pairs, 1 rejected",
+    melt, stream, *others = text.splitlines()
+    assert (melt.split()[0], stream.split()[0], others[0]) == ("lammps@8192", "stream", "")
+    of = on.slowdown
+    places = 2 if of.high - of.low > 0.05 else 3
+    figures = f"{of.value:.{places}f} [{of.low:.{places}f}, {of.high:.{places}f}]"
+    for fact in (figures, "slower under emulated writes"):
+        assert fact in stream
+    assert "no effect on the typical run, emulated" in melt
+    words = " ".join(text.split())
+    for fact in (
         "injector_died: writer 0 ended: x",
-        "emulation, not RDMA hardware",
-        "no effect on the typical run: less than 2 %",
+        "no effect: less than 2 %",
+        "-v adds: ",
     ):
-        assert figure in " ".join(text.split())
-    assert "spin" not in text  # controls are columns
+        assert fact in words
+    assert words.count("emulation, not RDMA hardware") == 1  # of both cases, once
+    assert others[-2].startswith("Next: ")
+    assert "spin" not in text  # controls are details
+
+
+def test_details_have_the_repeated_baseline_the_control_and_the_writers(tmp_path: Path) -> None:
+    rows = _rows(tmp_path)
+    on = rows[2]
+    text = _printed(rows, details=True)
+    assert max(map(len, text.splitlines())) <= 80
+    words = " ".join(text.split())
+    for fact in (
+        f"baseline repeated: {on.noise_floor.low:.3f}-{on.noise_floor.high:.3f}",
+        f"control: {on.control.low:.3f}-{on.control.high:.3f}",
+        "alone 8.10 GB/s",
+        "14.2 -> 10.6 GB/s",
+        "11 pairs, 1 rejected",
+    ):
+        assert fact in words
+    assert "-v adds" not in words
+
+
+def test_every_interval_is_drawn(tmp_path: Path) -> None:
+    rows = [row for row in _rows(tmp_path) if row.role == "effect"]
+    lines = _printed(rows).splitlines()
+    at = next(n for n, line in enumerate(lines) if line.startswith("slowdown"))
+    drawn = lines[at + 1 : at + 1 + len(rows)]
+    for row, line in zip(rows, drawn, strict=True):
+        assert line.startswith(row.case)
+        assert line.count("+") == 1
+        # Right of 1 where the whole interval lies above it.
+        assert (line.index("+") > lines[at].index("1", 8)) == (row.slowdown.value > 1)
 
 
 def test_a_case_of_controls_alone_still_shows(tmp_path: Path) -> None:
@@ -57,13 +93,16 @@ def test_a_case_of_controls_alone_still_shows(tmp_path: Path) -> None:
 
 def test_levels_are_shown_and_what_they_cost(tmp_path: Path) -> None:
     run = load_run(write_run(tmp_path / "run", samples(remedies(), pairs=6)))
-    lines = _printed(run.results, contrasts=run.contrasts).splitlines()
+    text = _printed(run.results, contrasts=run.contrasts)
+    lines = text.splitlines()
     assert max(map(len, lines)) <= 80
-    assert sum(line.startswith("rate 25%") for line in lines) == 2
-    assert sum(line.startswith("cores 1") for line in lines) == 3
+    for name in ("melt on@rate=25% ", "melt on@cores=1 ", "melt on@rate=25%,cores=1 "):
+        assert any(line.startswith(name) for line in lines), name
     rows = [line.split() for line in lines]
-    assert ["melt", "off@cores=1", "off", "1.100", "6"] in rows
-    assert ["melt", "on@cores=1", "on", "1.653", "6"] in rows  # 2 / 1.21
+    price = next(row for row in rows if row[:2] == ["melt", "off@cores=1"])
+    gain = next(row for row in rows if row[:2] == ["melt", "on@cores=1"] and "gain" in row)
+    assert (price[2], price[5:]) == ("1.100", ["price", "against", "off", "6", "pairs"])
+    assert (gain[2], gain[5:]) == ("1.653", ["gain", "against", "on", "6", "pairs"])  # 2 / 1.21
     assert "price" not in _printed(run.results)
 
 

@@ -1,4 +1,4 @@
-"""Overhead of a campaign on Slurm, and rate of writers under the project against bare ones.
+"""Overhead of a campaign on Slurm, and of the project's processes on the rate of writers.
 
 Both on a minicluster, with an application that sleeps. Needs root and Slurm.
 """
@@ -15,8 +15,6 @@ from analysis.statistics.interval import median_interval
 from nimc.base.errors import MachineError
 from nimc.machine import slurm
 from nimc.machine.site import Origins
-from nimc.node.injectors.base import Row, Writer
-from nimc.node.injectors.perftest import Perftest
 from nimc.records.plan import BlockPlan, Demand
 from testbed.spec import Fabric
 from tests.bench import BenchRow
@@ -30,11 +28,14 @@ _ORIGINS = Origins(policy="hetjob", partition="origin")
 _BLOCKS = int(os.environ.get("NIMC_BENCH_BLOCKS", "20"))
 _PAIRS = 2
 _RUN_S = float(os.environ.get("NIMC_BENCH_RUN_S", "15"))
-#: An emulated processor's rates differ by a third from run to run.
-_ROUNDS = 10
-_WRITE_S = 8
+#: Blocks in which the writers' rate is read, pairs of turns in each, and a turn's length.
+_ROUNDS = 2
+_CYCLES = 10
+_TURN_S = 5
 #: An emulated processor prints rows late, and what it sends again is counted twice.
-_EMULATED = Demand(min_share=0.001, counter_share=0.5, late_rows=10, pause_s=5, **UNJUDGED)
+_EMULATED = Demand(
+    min_share=0.001, counter_share=0.5, late_rows=10, pause_s=5, retries=0, **UNJUDGED
+)
 #: slurmctld may report the accounting of a job this long after its end.
 _BOOKED_S = 6.0
 
@@ -136,65 +137,80 @@ def _cost() -> list[BenchRow]:
     ]  # fmt: skip
 
 
+#: Suspends the conductor and the agents of its node by turns while the application runs; prints
+#: what its interface had sent after the first second of each turn, and at its end.
+_BY_TURNS = r"""
+begun={folder}/begun-{block}
+if [ "$1" = target ]; then
+  until pgrep -f 'sleep {run_s:g}' > /dev/null; do sleep 0.5; done
+  echo $(($(date +%s) + 4)) > $begun.part && mv $begun.part $begun
+fi
+until [ -e $begun ]; do sleep 0.5; done
+read -r at < $begun
+own=$(pgrep -f 'nimc[.]node[.]agent|reframe_tests[.]conduct')
+sent() {{ echo "$(date +%s.%N) $(cat /sys/class/net/eth0/statistics/tx_bytes)"; }}
+wait_for() {{ now=$(date +%s); [ "$now" -ge "$1" ] || sleep $(($1 - now)); }}
+for signal in $(yes CONT STOP | head -n {cycles}); do
+  wait_for $at
+  kill -s $signal $own
+  wait_for $((at + 1))
+  first=$(sent)
+  at=$((at + {turn_s}))
+  wait_for $at
+  echo "$signal $first $(sent)"
+done
+kill -s CONT $own
+"""
+
+
 def _rate() -> list[BenchRow]:
-    """`ib_write_bw` by hand and under the conductor in one job, either first by turns."""
+    """What of its rate a writer loses to the project's own processes: they are suspended by turns.
+
+    A ratio within one run: between runs an emulated processor's rates differ by a third.
+    """
+    run_s = 2 * _TURN_S * _CYCLES + 10.0
+    writes = {"injector": "perftest", "devices": ("rxe0",)}
+    step = "srun --overlap --mpi=none --ntasks=1 --het-group="
     with mini.minicluster("--fabric", "rxe", "--nodes", "2", "--origins", "1") as folder:
         lines = []
-        for index in range(_ROUNDS):
-            plan = _plan(
-                folder, index, ["on"], _WRITE_S, {"injector": "perftest", "devices": ("rxe0",)},
-                demand=_EMULATED,
-            )  # fmt: skip
-            both = [_bare(folder, index), mini.conductor(plan)]
-            lines += both if index % 2 else both[::-1]
+        for block in range(_ROUNDS):
+            plan = _plan(folder, block, ["on"], run_s, writes, demand=_EMULATED)
+            script = folder / f"by-turns-{block}.sh"
+            script.write_text(
+                _BY_TURNS.format(
+                    folder=folder, block=block, run_s=run_s, cycles=_CYCLES, turn_s=_TURN_S
+                )
+            )
+            lines += [
+                f"{step}0 sh {script} target > /dev/null &",
+                f"{step}1 sh {script} origin > {folder}/sent-{block} &",
+                mini.conductor(plan),
+                "wait",
+            ]
         mini.submit(folder, "job", 1, "\n".join(lines)).wait()
-        ratios, rates = [], []
-        for sample in _samples(folder):
-            bare_b_s = _bare_rate_b_s((folder / f"bare-{sample['block']}").read_text())
-            rates.append(bare_b_s)
-            ratios.append(sample["writers"][0]["rate_b_s"] / bare_b_s)
+        turns = [_turn(line) for path in sorted(folder.glob("sent-*")) for line in path.open()]
+    usual_b_s = statistics.median(turns)
+    ratios = [
+        own / without
+        for own, without in zip(turns[::2], turns[1::2], strict=True)
+        if min(own, without) > usual_b_s / 10  # a writer that ended writes nothing
+    ]
     ratio = median_interval(ratios)
     if ratio is None:
-        raise MachineError(
-            f"writers' rate: {len(ratios)} rounds were accepted, an interval needs 6"
-        )
+        raise MachineError(f"writers' rate: {len(ratios)} turns, an interval needs 6")
     return [
         BenchRow(
-            f"writers' rate under the project / bare ib_write_bw, median of {len(ratios)}",
+            f"writers' rate while agents and conductor run / are suspended, {len(ratios)} turns",
             ratio.value, "", "at least 0.98", ratio.value >= 0.98, _COMMAND,
         ),
         BenchRow("the same, lower end of its interval", ratio.low, "", "", None, _COMMAND),
         BenchRow("the same, upper end", ratio.high, "", "", None, _COMMAND),
-        BenchRow("rate of bare ib_write_bw, median", statistics.median(rates) / 1e6, "MB/s", "",
-                 None, _COMMAND),
+        BenchRow("the rate while they are suspended, median", statistics.median(turns[1::2]) / 1e6,
+                 "MB/s", "", None, _COMMAND),
     ]  # fmt: skip
 
 
-def _writer(index: int) -> Writer:
-    return Writer(
-        index=0, origin="node2", target="node1", address="node1", port=18000 + index,
-        message_b=65536, device="rxe0",
-    )  # fmt: skip
-
-
-def _bare(folder: Path, index: int) -> str:
-    """Lines of a job that start the very command lines that the project starts, and no more."""
-    perftest, writer = Perftest(), _writer(index)
-    target, origin = perftest.target_command(writer), perftest.origin_command(writer)
-    step = "srun --overlap --mpi=none --ntasks=1"
-    return (
-        f"{step} --het-group=0 timeout {_WRITE_S + 20} {' '.join(target)} > /dev/null &\n"
-        "sleep 4\n"
-        f"{step} --het-group=1 timeout -s INT {_WRITE_S + 4} {' '.join(origin)}"
-        f" > {folder}/bare-{index}\n"
-        "kill $!; wait $!"
-    )
-
-
-def _bare_rate_b_s(text: str) -> float:
-    """Mean of the rows; the first, of the start, is left out as the project leaves it out."""
-    parser = Perftest().parser(_writer(0))
-    rows = [row for row in map(parser.parse, text.splitlines()) if isinstance(row, Row)]
-    if len(rows) < 2:
-        raise MachineError(f"bare ib_write_bw: too few rows: {' '.join(text.split())[-300:]}")
-    return statistics.mean(row.rate_b_s for row in rows[1:])
+def _turn(line: str) -> float:
+    """Bytes a second of one turn: `SIGNAL TIME BYTES TIME BYTES`."""
+    from_s, from_b, to_s, to_b = map(float, line.split()[1:])
+    return (to_b - from_b) / (to_s - from_s)

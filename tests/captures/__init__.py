@@ -2,5 +2,6 @@
 
 from pathlib import Path
 
+CAPTURES = Path(__file__).parent
 #: A run of the campaign `quick`; the results and the advice made of it are next to it.
-RUN_QUICK = Path(__file__).parent / "run_quick" / "quick-localhost-20261123-021501"
+RUN_QUICK = CAPTURES / "run_quick" / "quick-localhost-20261123-021501"

@@ -69,7 +69,7 @@ FOUND: list[tuple[str, bytes]] = [
     ("kernel.numa_maps", b"7f00 anon=1 N0=" + b"9" * 5000 + b" kernelpagesize_kB=4"),
     ("kernel.status", b"NSpid: 1 x"),
     ("kernel.mounts", b"cgroup"),
-    ("slurm.squeue", b"12 /a\0b"),
+    ("slurm.squeue", b"12|R|x|None|/a\0b"),
     ("slurm.reservation", b""),
     ("slurm.reservation", b"Users=a ReservationName=b StartTime=T04:25:28"),
     ("reframe.systems", b"[\n" + _DEEP),

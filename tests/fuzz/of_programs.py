@@ -4,7 +4,8 @@ from pathlib import Path
 
 from nimc.machine import node_counters
 from nimc.machine.processors import family_of, identity
-from nimc.node.injectors.base import Row, Total, Writer
+from nimc.node.injectors.base import Injector, Row, Total, Writer
+from nimc.node.injectors.mpi_put import MpiPut
 from nimc.node.injectors.perftest import Perftest
 from nimc.node.injectors.ucx import Ucx
 from nimc.node.readers import FomError
@@ -34,7 +35,7 @@ def _workload(name: str) -> Target:
     return Target(f"fom.{name}", read, seeds, (FomError,))
 
 
-def _writer(name: str, injector: Perftest | Ucx, writer: Writer, pattern: str) -> Target:
+def _writer(name: str, injector: Injector, writer: Writer, pattern: str) -> Target:
     def read(text: bytes, _: Path) -> None:
         parser = injector.parser(writer)
         for line in text.split(b"\n"):
@@ -107,6 +108,7 @@ TARGETS = [
     _writer("perftest", Perftest(), _WRITER, "perftest/*.txt"),
     _writer("perftest of short writes", Perftest(), _SHORT, "perftest/*.txt"),
     _writer("ucx", Ucx(), _WRITER, "ucx/*.txt"),
+    _writer("mpi_put", MpiPut(), _WRITER, "mpi_put/*.txt"),
     _tool("perf_stat", "rank-0.json", "perf_stat/*/rank-0.json"),
     _tool(
         "perf_stat:topdown", "rank-0.json", "perf_stat/*/rank-0.json",

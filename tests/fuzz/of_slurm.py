@@ -21,7 +21,7 @@ _RESERVATION = (
     b"Duration=01:00:00 Nodes=node4 NodeCnt=1 CoreCnt=2 Features=(null) PartitionName=origin "
     b"TRES=cpu=2 Users=root,ada Groups=(null) State=ACTIVE BurstBuffer=(null)\n"
 )
-_SQUEUE = b"12 /a/b\n13 /c\n"
+_SQUEUE = b"12|R|2026-11-23T20:00:00|None|/a/b\n13|PD|N/A|Priority|/c\n"
 _SINFO = b"node1 idle\nnode2 mixed-\nnode2 mixed-\nnode3 down*\nnode4 idle~\n"
 _SYSTEMS = b"""a warning
 [

@@ -9,6 +9,7 @@ from nimc.node.conductor import Store
 from nimc.records.chain import walk_run
 from nimc.records.run import Requirements, RunHeader, save_header
 from nimc.records.sample import Sample
+from tests.analysis.integrity.outputs import output_of
 from tests.analysis.integrity.sound import ARMS, HEADER, made
 from tests.analysis.synthetic import RECORD, STREAM, asked_for
 
@@ -31,18 +32,6 @@ def with_figures(sample: Sample) -> Sample:
     return replace(sample, fom=_TRIAD_B / average_s, fom_extra=extra)
 
 
-def output_of(sample: Sample) -> str:
-    """What STREAM would have printed."""
-    of = sample.fom_extra
-    times = " ".join(repr(of[f"{name}_s"]) for name in ("average", "minimum", "maximum"))
-    return (
-        "This system uses 8 bytes per array element.\n"
-        f"Array size = {_ELEMENTS} (elements), Offset = 0 (elements)\n"
-        f"Triad:          {of['best_b_s'] / 1e6!r} {times}\n"
-        "Solution Validates: avg error less than 1.000000e-13 on all three arrays\n"
-    )
-
-
 def rows_of(sample: Sample) -> list[dict[str, Any]]:
     """Two counts of a node."""
     fixed = {"tool": "node", "rank": 0, "unit": "s", "state": "counted", "running_share": None}
@@ -61,7 +50,7 @@ def store_run(run: Path, samples: Iterable[Sample], head: RunHeader) -> Path:
         logs = run / "logs" / each.case / str(each.block)
         logs.mkdir(parents=True, exist_ok=True)
         output = logs / f"{each.pair}-{each.arm}-{each.attempt}.out"
-        output.write_text(output_of(each))
+        output.write_text(output_of(each.as_dict()))
         store.append(each, rows_of(each), [output])
     (run / "provenance" / f"{each.provenance}.json").write_text(RECORD)
     save_header(run, replace(head, head=walk_run(run).head))

@@ -130,14 +130,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_run(folder / "core", samples(CORE, blocks=3, pairs=4), header(run="core"))
 
 
-def test_three_sentences_and_a_table_in_eighty_columns(run: Path, command: Command) -> None:
+def test_a_line_a_remedy_and_three_sentences_in_eighty_columns(run: Path, command: Command) -> None:
     out = command("advise", run, "--nodes", 100, "--traffic-share", 0.5)
     assert max(map(len, out.splitlines())) <= 80
     words = " ".join(out.split())
     for fact in ("traffic 50 % of the time", "month if 100 nodes", "reserved_cores=1 for lammps"):
         assert fact in words
-    (row,) = [line for line in out.splitlines() if line.startswith("lammps")]
-    assert row.split()[-1] == "better"
+    row = next(line for line in out.splitlines() if line.startswith("lammps reserved_cores=1 "))
+    assert " better " in row
+    (price, gain) = (float(row.split()[row.split().index(name) + 1]) for name in ("price", "gain"))
+    assert price < gain
+    assert "next allocation: " in command("advise", run, "-v")
     assert "month" not in command("advise", run)
 
 

@@ -14,8 +14,9 @@ from analysis.contention import evaluate
 from analysis.contention.evaluate import Errors
 from analysis.contention.tables import errors_table
 from analysis.statistics.interval import Estimate
+from nimc.base import tables
 from nimc.base.errors import InputError
-from nimc.base.tables import aligned, broken, wrapped
+from nimc.base.tables import Line, aligned, broken, plot, sentences, wrapped
 from nimc.cli import run
 from nimc.cli.document import TABLES, csv_text
 from nimc.cli.main import COMMANDS, cli
@@ -96,16 +97,78 @@ def test_what_does_not_fit_goes_on_in_another_line() -> None:
         "   a  1111111111", "  2222222222",
         "   b", "           3",
     ]  # fmt: skip
-    assert aligned(["name", "two\nlines"], [["a\nb", "1"], ["c", "2"]], left=[0]).splitlines() == [
-        "        two", "name  lines",
-        "a         1", "b",
-        "c         2",
-    ]  # fmt: skip
     assert aligned(["name", "figure"], [["ab", "1"]], width=11) == "name figure\n  ab      1"
     assert aligned(header, [["a", "1", "2"]]) == "name  first  second\n   a      1       2"
     assert aligned(["x", "why"], [["a", "word " * 6]], width=12).splitlines() == [
         "x", "  why", "a", "  word word", "  word word", "  word word",
     ]  # fmt: skip
+
+
+PAIRS = "6 pairs"
+
+
+def lines(pairs: str = PAIRS) -> list[Line]:
+    """The example of an effect that is shown, and one that is not."""
+    slower = ["stream", "1.61 [1.51, 1.71]", "slower under emulated writes", "26.2 -> 16.4 GB/s"]
+    unknown = ["lammps", "1.02 [0.99, 1.06]", "inconclusive", "3.10 -> 3.17 s"]
+    return [
+        Line([*slower, pairs], (1.61, 1.51, 1.71), ["control: 1.002"]),
+        Line([*unknown, "6 pairs"], (1.02, 0.99, 1.06)),
+    ]
+
+
+def test_a_case_is_one_line_that_reads_as_a_sentence_in_eighty_columns() -> None:
+    """Its parts have 6, 17, 28, 17 and 7 characters: 79 with a space between them, 83 with two."""
+    slower, unknown = sentences(lines())
+    assert slower == (
+        "stream 1.61 [1.51, 1.71] slower under emulated writes 26.2 -> 16.4 GB/s 6 pairs"
+    )
+    assert unknown.index("3.10 -> 3.17 s") == slower.index("26.2 -> 16.4 GB/s")
+
+
+def test_what_does_not_fit_a_line_is_left_to_the_details() -> None:
+    long = "12 pairs, 1 rejected"
+    assert [text.split("  ")[-1] for text in sentences(lines(long))] == [
+        "26.2 -> 16.4 GB/s", "3.10 -> 3.17 s",
+    ]  # fmt: skip
+    first, second = sentences(lines(long), details=True)
+    assert [line.strip() for line in first.splitlines()[1:]] == [long, "control: 1.002"]
+    assert [line.strip() for line in second.splitlines()[1:]] == ["6 pairs"]
+    wide = sentences(lines(long), width=120)
+    assert [text.split("  ")[-1].strip() for text in wide] == [long, "6 pairs"]
+    assert max(map(len, wide)) == 6 + 17 + 28 + 17 + len(long) + 4 * 2
+
+
+def test_the_last_part_that_is_needed_is_wrapped_under_itself() -> None:
+    (text,) = sentences([Line(["name", "1.0", "word " * 4, "more"])], width=24)
+    assert text.splitlines() == ["name  1.0  word word", "           word word"]
+
+
+def test_intervals_are_drawn_on_a_logarithmic_axis() -> None:
+    """From a quarter to 4 on 17 columns: 2 is a quarter of them right of 1, in the middle."""
+    drawn = [Line(["a"], (2.0, 1.0, 4.0)), Line(["b"], (0.5, 0.25, 1.0)), Line(["none"])]
+    assert plot("r", drawn, width=20) == [
+        "r  0.25    1       4",
+        "a          |---+----",
+        "b  ----+---|",
+    ]
+    assert plot("r", [Line(["none"])]) == []
+    same = plot("r", [Line(["a"], (1.0, 1.0, 1.0))])
+    assert same == ["r  1", "a  +"]
+
+
+def test_an_interval_without_end_stays_on_the_plot() -> None:
+    for ratio in ((2.0, 0.0, float("inf")), (1e9, 1e8, 1e10)):
+        assert max(map(len, plot("r", [Line(["a" * 90], ratio)]))) <= 80
+
+
+@pytest.mark.parametrize(("terminal", "columns"), [(True, 120), (False, 80)])
+def test_only_a_terminal_has_another_width(
+    monkeypatch: pytest.MonkeyPatch, terminal: bool, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
+    assert tables.columns() == columns
 
 
 def test_prose_and_commands_are_broken_between_words() -> None:

@@ -50,6 +50,19 @@ def test_one_host_is_not_taken_for_several_nodes(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("check", "settings", "said"),
+    [
+        ("stream", {"rate": "50%", "limiter": "hardware"}, "limiter: hardware found; mpi_put has"),
+        ("lammps_scaling", {"nodes": 1}, "injector: mpi_put found; it makes no short writes (arm"),
+    ],
+)
+def test_an_injector_is_not_asked_for_what_it_cannot_do(tmp_path, check, settings, said):
+    settings = {"injector": "mpi_put", **settings}
+    done = reframe(tmp_path, "localhost", check, *DRY, settings=settings)
+    assert f"{check}.{said}" in " ".join(done.stdout.split())
+
+
 @pytest.fixture(scope="module")
 def own(tmp_path_factory):
     """The plan of hpccg with a seed, and a share of memory that is too large."""

@@ -127,14 +127,14 @@ def _injector(found: ClusterFacts, rdma: bool) -> SiteEntry:
     name = "perftest" if rdma else "ucx"
     if not found.nodes:
         name = "perftest"
-        return SiteEntry("injector", name, "Not looked for; allowed: perftest (RDMA), ucx")
+        return SiteEntry("injector", name, "Not looked for; allowed: perftest (RDMA), ucx, mpi_put")
     missing = [node["node"] for node in found.nodes if node["injectors"][name]]
     other = "ucx" if rdma else ""
     if missing and other and not any(node["injectors"][other] for node in found.nodes):
         return SiteEntry("injector", other, f"{', '.join(missing)} has no {name}, but ucx_perftest")
     reason = "RDMA devices" if rdma else "no active RDMA device"
     state = f"missing on {', '.join(missing)}: install it" if missing else "ready on all"
-    allowed = "perftest, ucx, fabtests"
+    allowed = "perftest, ucx, mpi_put, fabtests"
     return SiteEntry("injector", name, f"{reason} on the nodes; {state}; allowed: {allowed}")
 
 

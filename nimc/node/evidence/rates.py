@@ -69,7 +69,8 @@ def filled(
     if not tallies or tallies[-1].at_s - tallies[0].at_s < least_s:
         return list(rows)
     ended_s = tallies[-1].at_s
-    before = _counted(tallies, tallies[0].at_s, rows[0].start_s if rows else ended_s, least_s)
+    until_s = min(rows[0].start_s, ended_s) if rows else ended_s
+    before = _counted(tallies, tallies[0].at_s, until_s, least_s)
     after = _counted(tallies, rows[-1].end_s, ended_s, least_s) if rows else []
     return [*before, *rows, *after]
 

@@ -6,6 +6,7 @@ from nimc.base import units
 from nimc.base.errors import InputError
 from nimc.node.injectors.base import Injector
 from nimc.node.injectors.fabtests import Fabtests
+from nimc.node.injectors.mpi_put import MpiPut
 from nimc.node.injectors.perftest import Perftest
 from nimc.node.injectors.spin import Spin
 from nimc.node.injectors.ucx import Ucx
@@ -16,14 +17,16 @@ INJECTORS: dict[str, Injector] = {
     for injector in (
         Perftest(),
         Ucx(),
-        Spin(),
+        MpiPut(),
         Fabtests(),
+        Spin(),
         Perftest("perftest_read", "ib_read_bw", "read"),
         Ucx("ucx_read", "read"),
+        MpiPut("mpi_put_read", "read"),
     )
 }
 #: Injector that writes -> the one that reads with the same program.
-_READING = {"perftest": "perftest_read", "ucx": "ucx_read"}
+_READING = {"perftest": "perftest_read", "ucx": "ucx_read", "mpi_put": "mpi_put_read"}
 
 
 def get(name: str, direction: str = "write") -> Injector:

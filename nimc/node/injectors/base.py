@@ -61,6 +61,14 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Arrived:
+    """What the target's process has found in its memory since it began, and what that went over."""
+
+    bytes_b: int
+    transport: str
+
+
+@dataclass(frozen=True)
 class Total:
     """The final row of a short write: the messages written, and their rate without set-up."""
 
@@ -80,7 +88,7 @@ class Fault:
 class LineParser(Protocol):
     """Parses the lines of one end of a writer, in order; may remember a header's units."""
 
-    def parse(self, line: str) -> Row | Total | Fault | None:
+    def parse(self, line: str) -> Row | Total | Arrived | Fault | None:
         """What a line means; None for any other line."""
 
 
@@ -117,6 +125,12 @@ class Injector(ABC):
     row_s: float | None = 1.0
     #: Whether its processes can be suspended between runs, and when.
     holds: Holds = "anytime"
+    #: Whether the target's process tells what has arrived in its memory (`Arrived`).
+    tells_arrivals: bool = False
+    #: What can hold a rate below full, if the program does.
+    limiters: tuple[Limiter, ...] = ("software",)
+    #: Whether it makes the short writes of a timetable.
+    writes_short: bool = True
 
     @abstractmethod
     def transport(self, writer: Writer) -> str:

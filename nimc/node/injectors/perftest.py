@@ -75,6 +75,7 @@ class Perftest(Injector):
     """One program of perftest: `program` is the tool to run."""
 
     holds = "after a row"
+    limiters = ("software", "hardware")
 
     def __init__(
         self,

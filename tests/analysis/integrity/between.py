@@ -1,7 +1,8 @@
 """A made run between two nodes, with device counters and a level of the rate. Nothing was measured.
 
 What a conductor would have written of it, all files included: `run.json` as `nimc.run.folder` makes
-it, two blocks with warm-ups and lead-ins, counts of the nodes, provenance and the blocks' ends.
+it, two blocks with warm-ups and lead-ins, counts of the nodes, provenance, outputs, and what
+conductor and ReFrame recorded of the blocks.
 """
 
 import hashlib
@@ -21,10 +22,11 @@ from nimc.records.order import pair_order, run_seed
 from nimc.records.run import RunHeader, digest_of, save_header
 from nimc.records.sample import NodeConditions, Sample, WriterRecord
 from nimc.run.folder import requirements_of, resolved
+from tests.analysis.integrity.completed import REFRAME, completed
 from tests.analysis.synthetic import STARTED_S, rechain, sample
 
 TARGET, ORIGIN = "n1", "n2"
-CAVEAT = "made for a test"
+CAVEAT, NOTE = "made for a test", "a made note"
 TEXT = """\
 name: between
 workloads:
@@ -32,9 +34,10 @@ workloads:
   - {check: lammps}
 arms: [off, on, aa]
 factors: {rate: [0, 25%, full]}
-pairs: {floor: 6, cap: 6, block: 3}
+pairs: {floor: 6, cap: 12, block: 6}
 verify: {min_share: 0.5}
 """
+_COUNTER = "rdma:mlx5_0/1"
 #: Treatment -> time / time of `off`, share of the full rate, and baseline.
 _ARMS: dict[str, tuple[float, float, str | None]] = {
     "off": (1.0, 0.0, None),
@@ -43,13 +46,17 @@ _ARMS: dict[str, tuple[float, float, str | None]] = {
     "aa": (1.0, 0.0, "off"),
 }
 _ALONE_B_S = 12e9
-_PAIRS, _BLOCK = 6, 3
+#: What a device counts of so many bytes: the headers of their packets as well.
+_HEADERS = 1.02
+_PAIRS, _BLOCK = 12, 6
 _MACHINE = Machine.model_validate(
     {
         **{"name": "made", "description": "two nodes that do not exist", "injector": "perftest"},
         **{"origins": {"policy": "same_job"}, "device": "mlx5_0", "caveats": [CAVEAT]},
     }
 )
+
+_PORT = {"number": 1, "state": "ACTIVE", "link_layer": "InfiniBand", "rate_b_s": 12.5e9}
 
 
 def made_between(folder: Path) -> Path:
@@ -71,7 +78,7 @@ def made_between(folder: Path) -> Path:
             _write(run, case, block, samples, clock_s, end_s)
             clock_s = end_s + 20.0
     save_header(run, replace(header, finished_s=clock_s))
-    return rechain(run)
+    return completed(rechain(run), [NOTE])
 
 
 def _header(name: str) -> RunHeader:
@@ -90,22 +97,24 @@ def _header(name: str) -> RunHeader:
         digest=found,
         campaign_text=TEXT,
         pairs_floor=6,
-        pairs_cap=6,
+        pairs_cap=12,
         precision=None,
         asked=requirements_of(expanded, _MACHINE),
         resolved=asked,
         facts={"host": {"hostname": "login"}, "site": _MACHINE.model_dump(mode="json")},
-        versions={"nimc": "0"},
+        versions={"nimc": "0", "reframe-hpc": REFRAME},
         commit=commit(),
         seed=run_seed(found, name),
     )
 
 
 def _provenance(header: RunHeader) -> dict[str, Any]:
-    device = {"name": "mlx5_0", "transport": "InfiniBand", "firmware": "1", "ports": []}
+    device = {"name": "mlx5_0", "transport": "InfiniBand", "firmware": "1", "ports": [_PORT]}
     facts = {"cpu_model": "none", "processor": "none", "sockets": 1, "rdma": [device]}
+    facts["absent_counters"] = {"RDMA": "an RDMA device with hw_counters"}
     return {
         "check": "made",
+        "reframe": REFRAME,
         "commit": header.commit,
         "machine": _MACHINE.model_dump(mode="json"),
         "nodes": {name: {"hostname": name, **facts} for name in (TARGET, ORIGIN)},
@@ -116,7 +125,7 @@ def _provenance(header: RunHeader) -> dict[str, Any]:
 def _block(
     case: str, block: int, header: RunHeader, sha: str, clock_s: float, rng: np.random.Generator
 ) -> list[Sample]:
-    """A warm-up and three pairs; times follow one another with lead-ins of about 4 s."""
+    """A warm-up and six pairs; times follow one another with lead-ins of about 4 s."""
     assert header.seed is not None
     baselines = {name: baseline for name, (_, _, baseline) in _ARMS.items()}
     runs = [(-1, 0, "off")]
@@ -130,6 +139,7 @@ def _block(
         before_s = found[-1].start_s + found[-1].elapsed_s if found else None
         start_s = clock_s + 8.0 if before_s is None else before_s + 4.0 + float(rng.uniform(0, 0.1))
         fom, extra = _figures(case, elapsed_s)
+        writers = [_writer(share, elapsed_s, rng)] if share else []
         found.append(
             sample(
                 case=case,
@@ -149,12 +159,12 @@ def _block(
                 provenance=sha,
                 seed=header.seed,
                 fom_extra=extra,
-                writers=[_writer(share, elapsed_s, rng)] if share else [],
-                notes=[CAVEAT, "a made note"],
+                writers=writers,
+                notes=[CAVEAT, NOTE],
                 baseline=baseline,
                 factors={"rate": {0.0: 0, 0.25: "25%", 1.0: "full"}[share]},
                 lead_in_s=None if before_s is None else start_s - before_s,
-                conditions=[NodeConditions(TARGET, elapsed_s + 0.1, foreign_cpus=0.1)],
+                conditions=[_conditions(elapsed_s, writers, rng)],
             )
         )
     return found
@@ -168,6 +178,23 @@ def _figures(case: str, elapsed_s: float) -> tuple[float, dict[str, float]]:
     times_s = {"average_s": average_s, "minimum_s": average_s - 1e-3, "maximum_s": average_s + 1e-3}
     best_b_s = 3e9 / times_s["minimum_s"]
     return 3e9 / average_s, {"array_b": 1e9, "best_b_s": round(best_b_s, -5), **times_s}
+
+
+def _conditions(
+    elapsed_s: float, writers: list[WriterRecord], rng: np.random.Generator
+) -> NodeConditions:
+    """Little disturbance; the device passed what was counted of the writers, or a few bytes."""
+    rates_b_s = [
+        each.counted_b / each.counted_s for each in writers if each.counted_b and each.counted_s
+    ]
+    return NodeConditions(
+        TARGET,
+        elapsed_s + 0.1,
+        foreign_cpus=float(rng.uniform(0.01, 0.05)),
+        received_b_s=sum(rates_b_s, 1e3 if not writers else 0.0),
+        sent_b_s=1e3,
+        counter=_COUNTER,
+    )
 
 
 def _writer(share: float, elapsed_s: float, rng: np.random.Generator) -> WriterRecord:
@@ -187,10 +214,10 @@ def _writer(share: float, elapsed_s: float, rng: np.random.Generator) -> WriterR
         bytes_b=rate_b_s * elapsed_s * 0.9,
         observed_share=0.9,
         unobserved_s=0.2,
-        counted_b=rate_b_s * (elapsed_s + 0.1) * 1.02,  # with the headers of its packets
+        counted_b=rate_b_s * (elapsed_s + 0.1) * _HEADERS,
         counted_s=elapsed_s + 0.1,
-        counted_alone_b_s=share * _ALONE_B_S * 1.02,
-        counter="rdma:mlx5_0/1",
+        counted_alone_b_s=share * _ALONE_B_S * _HEADERS,
+        counter=_COUNTER,
         proof="device",
     )
 
@@ -209,7 +236,7 @@ def _write(
             json.dumps({"key": each.key, "tool": "node", "rank": 0, **row}) + "\n"
             for each in samples
             for row in (
-                {"event": "context-switches", "value": 1e3 * each.elapsed_s, "unit": "count"}
+                {"event": "context-switches", "value": round(1e3 * each.elapsed_s), "unit": "count"}
                 | {"state": "counted", "running_share": None},
                 {"event": "irq-time", "value": 0.1, "unit": "s"}
                 | {"state": "counted", "running_share": None},

@@ -1,115 +1,29 @@
 """Edits of a finished run that an editor might make: single records, and several files alike.
 
-Each kind has an edit by a random generator, and says whether the checks can see it, or why they
-cannot. An editor knows the files: keys, hashes of provenance and the seed are made to fit where the
-kind says so.
+Each kind has an edit by a random generator, and says whether the checks can see it. An editor knows
+the files: keys, hashes of provenance and the seed are made to fit where the kind says so.
 """
 
-import hashlib
-import json
 import random
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from nimc.records.order import run_seed
-from tests.analysis.synthetic import rechain
-
-Json = dict[str, Any]
-
-
-@dataclass
-class Run:
-    """The files of a run, to be changed."""
-
-    header: Json
-    #: Case -> its samples, and its counts.
-    samples: dict[str, list[Json]]
-    counts: dict[str, list[Json]]
-    #: Name of the file -> record; the name is that of its content if it is `rehash`ed.
-    provenance: dict[str, Json]
-    #: Path in the run -> what a block's conductor told.
-    blocks: dict[str, Json] = field(default_factory=dict)
-
-    @staticmethod
-    def read(run: Path) -> "Run":
-        return Run(
-            header=json.loads((run / "run.json").read_text()),
-            samples={path.stem: _lines(path) for path in sorted(run.glob("samples/*.jsonl"))},
-            counts={path.stem: _lines(path) for path in sorted(run.glob("counters/*.jsonl"))},
-            provenance={
-                path.stem: json.loads(path.read_text())
-                for path in sorted(run.glob("provenance/*.json"))
-            },
-            blocks={
-                str(path.relative_to(run)): json.loads(path.read_text())
-                for path in sorted(run.glob("logs/*/*/block.json"))
-            },
-        )
-
-    def write(self, run: Path) -> Path:
-        """Writes all files; those of provenance keep their names, and the chain is recomputed."""
-        files = {"run.json": json.dumps(self.header)}
-        for folder, tables in (("samples", self.samples), ("counters", self.counts)):
-            for case, rows in tables.items():
-                files[f"{folder}/{case}.jsonl"] = "".join(json.dumps(row) + "\n" for row in rows)
-        for name, record in self.provenance.items():
-            files[f"provenance/{name}.json"] = _text(record)
-        for name, record in self.blocks.items():
-            files[name] = json.dumps(record)
-        for name, text in files.items():
-            path = run / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        return rechain(run) if self.header["schema"] > 3 else run
-
-    def rehash(self) -> None:
-        """Each record of provenance gets the name of its content, in the samples as well."""
-        names = {
-            name: hashlib.sha256(_text(record).encode()).hexdigest()
-            for name, record in self.provenance.items()
-        }
-        self.provenance = {names[name]: record for name, record in self.provenance.items()}
-        for sample in self.all():
-            sample["provenance"] = names[sample["provenance"]]
-
-    def all(self) -> Iterator[Json]:
-        for rows in self.samples.values():
-            yield from rows
-
-    def kept(self, arm: str | None = None, case: str | None = None) -> list[Json]:
-        """The accepted runs, without warm-ups; those of an arm at all its levels."""
-        return [
-            each
-            for each in self.all()
-            if each["outcome"] == "kept"
-            and not each["warmup"]
-            and arm in (None, each["arm"].partition("@")[0])
-            and case in (None, each["case"])
-        ]
-
-    def writers(self) -> Iterator[Json]:
-        """All writers of effects."""
-        for sample in self.all():
-            yield from sample["writers"] if sample["role"] == "effect" else ()
-
-
-def _lines(path: Path) -> list[Json]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def _text(record: Json) -> str:
-    return json.dumps(record, indent=1, sort_keys=True)
+from nimc.records.order import pair_order, run_seed
+from tests.analysis.integrity.files import Json, Run
 
 
 class Kind(NamedTuple):
-    """One kind of edit: `passes` says why no record of the folder contradicts it, else empty."""
+    """One kind of edit.
+
+    `passes`: whether no record of the folder contradicts it, since all that repeats it was `made`
+    or deleted too, or if there is no head in ReFrame's reports.
+    """
 
     name: str
     edit: Callable[[Run, random.Random], Any]
-    passes: str = ""
+    passes: Literal["", "made", "without heads"] = ""
 
 
 # What makes edits, by the records that they change.
@@ -286,10 +200,14 @@ def _shift_all(seconds: float) -> Callable[[Run, random.Random], None]:
             sample["start_s"] += seconds
         for name in ("started_s", "finished_s"):
             run.header[name] += seconds
-            for told in run.blocks.values():
+            for told in run.recorded("block.json"):
                 told[name] += seconds
 
     return edit
+
+
+def _later_end(run: Run, _: random.Random) -> None:
+    run.header["finished_s"] += 3600.0
 
 
 def _shift_case(run: Run, rng: random.Random) -> None:
@@ -323,8 +241,11 @@ def _lower_floor(run: Run, rng: random.Random) -> None:
 
 
 def _drop_arm(run: Run, rng: random.Random) -> None:
+    _without(run, rng.choice(["aa", "spin" if run.kept("spin") else "aa"]))
+
+
+def _without(run: Run, arm: str) -> None:
     """An arm goes from everything but the campaign's text; positions follow one another."""
-    arm = rng.choice(["aa", "spin" if run.kept("spin") else "aa"])
     for case, names in run.header["asked"]["cases"].items():
         run.header["asked"]["cases"][case] = [name for name in names if name != arm]
         seen: dict[Any, list[str]] = {}
@@ -342,21 +263,28 @@ def _drop_case(run: Run, rng: random.Random) -> None:
         table.pop(case)
 
 
-def _split_block(run: Run, rng: random.Random) -> None:
-    """The last pairs of a block become another one, with its keys in the counts."""
-    case = rng.choice(list(run.samples))
-    last = max(each["block"] for each in run.samples[case])
-    names = {}
-    for each in run.samples[case]:
-        if each["block"] == last and each["pair"] >= 2:
-            before = each["key"]
-            each.update(block=last + 1, pair=each["pair"] - 2)
-            parts = [str(each[name]) for name in ("case", "block", "pair", "arm", "attempt")]
-            each["key"] = names[before] = "/".join(parts)
-    begun = [each for each in run.samples[case] if each["block"] == last + 1]
-    begun[0]["lead_in_s"] = None
-    for row in run.counts[case]:
-        row["key"] = names.get(row["key"], row["key"])
+def _split_block(*cuts: int) -> Callable[[Run, random.Random], None]:
+    """The pairs of a case's last block from each cut on become another block, with their counts."""
+
+    def edit(run: Run, rng: random.Random) -> None:
+        case = rng.choice(list(run.samples))
+        last = max(each["block"] for each in run.samples[case])
+        names = {}
+        for number, cut in sorted(enumerate(cuts, 1), reverse=True):
+            begun = [
+                each for each in run.samples[case] if each["block"] == last and each["pair"] >= cut
+            ]
+            for each in begun:
+                before = each["key"]
+                each.update(block=last + number, pair=each["pair"] - cut)
+                parts = [str(each[name]) for name in ("case", "block", "pair", "arm", "attempt")]
+                each["key"] = names[before] = "/".join(parts)
+            begun[0]["lead_in_s"] = None
+        for row in run.counts[case]:
+            row["key"] = names.get(row["key"], row["key"])
+        run.reprint(run.samples[case])
+
+    return edit
 
 
 def _give_up(run: Run, rng: random.Random) -> None:
@@ -385,10 +313,17 @@ def _give_up(run: Run, rng: random.Random) -> None:
     for sample in run.all():
         if sample is not again and sample["start_s"] >= ended_s - gap_s:
             sample["start_s"] += later_s
-    for told in run.blocks.values():
+    for told in run.recorded("block.json"):
         told["finished_s"] += later_s * (told["finished_s"] > ended_s)
         told["started_s"] += later_s * (told["started_s"] > ended_s)
     run.header["finished_s"] += later_s
+
+
+def _earlier_version(run: Run, _: random.Random) -> None:
+    """Without a chain, as those of schema 3."""
+    run.header.update(schema=3, head=None)
+    for sample in run.all():
+        sample["schema"] = 3
 
 
 def _text_too(run: Run, _: random.Random) -> None:
@@ -432,12 +367,16 @@ def _nodes_renamed(record: Json) -> None:
     record["nodes"] = {f"x{name}": facts for name, facts in record["nodes"].items()}
 
 
+def _better_processor(record: Json) -> None:
+    for facts in record["nodes"].values():
+        facts.update(processor="better", cpu_model="better")
+
+
 def _processor(run: Run, _: random.Random) -> None:
     """The processor of every host, wherever it stands."""
     run.header["facts"]["host"].update(processor="better", cpu_model="better")
     for record in run.provenance.values():
-        for facts in record["nodes"].values():
-            facts.update(processor="better", cpu_model="better")
+        _better_processor(record)
     run.rehash()
 
 
@@ -471,6 +410,103 @@ def _doubled_counts(rows: list[Json], _: random.Random) -> None:
         row["value"] *= 2
 
 
+# Edits of all records that repeat a figure.
+
+
+def _printed(edit: Callable[[Run, random.Random], Any]) -> Callable[[Run, random.Random], None]:
+    """The same, and the outputs as they would have been."""
+
+    def both(run: Run, rng: random.Random) -> None:
+        edit(run, rng)
+        run.reprint(run.all())
+
+    return both
+
+
+def _unreported(edit: Callable[[Run, random.Random], Any]) -> Callable[[Run, random.Random], None]:
+    """The same, and the reports of ReFrame are deleted."""
+
+    def both(run: Run, rng: random.Random) -> None:
+        edit(run, rng)
+        run.logs = {name: each for name, each in run.logs.items() if "reframe" not in name}
+
+    return both
+
+
+def _permuted(run: Run, rng: random.Random) -> None:
+    """The figures of `on` are those of its next pairs."""
+    rows = [each for each in run.kept("on", rng.choice(list(run.samples))) if each["arm"] == "on"]
+    figures = [deepcopy((each["fom"], each["fom_extra"])) for each in rows]
+    for sample, (fom, extra) in zip(rows, figures[1:] + figures[:1], strict=True):
+        sample.update(fom=fom, fom_extra=extra)
+
+
+def _all_rates(run: Run, rng: random.Random) -> None:
+    """Rates, bytes and counts of all writers, alone and at the nodes, by one factor."""
+    by = rng.uniform(1.05, 1.5)
+    for sample in run.all():
+        if sample["role"] == "effect":
+            for node in sample["conditions"]:
+                node["received_b_s"] = node["received_b_s"] and node["received_b_s"] * by
+            for writer in sample["writers"]:
+                for name in (*_RATES, "counted_b", "counted_alone_b_s"):
+                    writer[name] = writer[name] and writer[name] * by
+    for kinds in run.recorded("alone.json"):
+        for kind in kinds:
+            kind["rates_b_s"] = [rate * by for rate in kind["rates_b_s"]]
+            kind["counted"] = {
+                target: [name, counted_b * by, over_s]
+                for target, (name, counted_b, over_s) in kind["counted"].items()
+            }
+
+
+def _elsewhere(run: Run, _: random.Random) -> None:
+    """The origin is a host that provenance lacks, and so there is no control."""
+    for sample in run.all():
+        sample["origin_nodes"] = ["elsewhere"]
+    for writer in run.writers():
+        writer["origin"] = "elsewhere"
+    _without(run, "spin")
+
+
+def _replay(run: Run, _: random.Random) -> None:
+    """The run under the name of the next day; the order of its pairs is that of the new seed."""
+    _shift_all(86400.0)(run, _)
+    header = run.header
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(header["started_s"]))
+    header["run"] = f"{header['campaign']}-{header['machine']}-{stamp}"
+    header["seed"] = seed = run_seed(header["digest"], header["run"])
+    for case, rows in run.samples.items():
+        baselines = {each["arm"]: each["baseline"] for each in rows}
+        named = {arm: baselines[arm] for arm in header["asked"]["cases"][case]}
+        pairs = list(dict.fromkeys((s["block"], s["pair"]) for s in rows if not s["warmup"]))
+        orders = {at: pair_order(named, seed, case, number) for number, at in enumerate(pairs)}
+        for sample in rows:
+            sample["seed"] = seed
+            if order := orders.get((sample["block"], sample["pair"])):
+                sample["position"] = order.index(sample["arm"])
+        starts = {each["block"]: each["start_s"] for each in reversed(rows)}
+        rows.sort(key=lambda s: (s["block"], s["pair"], s["position"], s["attempt"]))
+        for sample in rows:
+            sample["start_s"] = starts[sample["block"]] + (sample["lead_in_s"] or 0.0)
+            starts[sample["block"]] = sample["start_s"] + sample["elapsed_s"]
+    for record in run.provenance.values():
+        record["seed"] = seed
+    run.rehash()
+
+
+def _scaled_counts(run: Run, rng: random.Random) -> None:
+    """The nodes' counts of all runs of `on` by one factor, as whole numbers."""
+    by = rng.uniform(1.5, 3)
+    keys = {each["key"] for each in run.kept("on")}
+    for rows in run.counts.values():
+        for row in rows:
+            if row["key"] in keys and row["value"]:
+                row["value"] *= by
+                if row["unit"] == "count":
+                    row["value"] = float(round(row["value"]))
+
+
 def _notes(run: Run, _: random.Random) -> None:
     """The last note of every sample."""
     for sample in run.all():
@@ -484,17 +520,23 @@ def _quiet(run: Run, _: random.Random) -> None:
             node.update(foreign_cpus=0.0, steal_share=0.0)
 
 
-_ONE = "the workload reports nothing else of it: only the kept output shows it"
-_NONE = "no other record has it"
-
 KINDS = [
     # Figures of merit.
     Kind("figure above the run's length", _of(None, _above_run, case="lammps")),
     Kind("figure of STREAM alone", _of(None, _times("fom", 0.8, 1.3), case="stream")),
     Kind("other figures of STREAM", _of(None, _average, case="stream")),
     Kind("no other figures", _of(None, _set(fom_extra={}), case="stream")),
-    Kind("one figure, with all others of its run", _scale_one, _ONE),
-    Kind("all figures of 'on', with all others", _scale_arm, _ONE),
+    Kind("one figure, with all others of its run", _scale_one),
+    Kind("all figures of 'on', with all others", _scale_arm),
+    Kind("one figure, with all others of its run, and its output", _printed(_scale_one)),
+    Kind("all figures of 'on', and their outputs", _printed(_scale_arm)),
+    Kind("figures of 'on' in another order", _permuted),
+    Kind("figures of 'on' in another order, and their outputs", _printed(_permuted)),
+    Kind(
+        "all figures of 'on', their outputs, and no report of ReFrame",
+        _unreported(_printed(_scale_arm)),
+        "made",
+    ),
     Kind("'aa' is 'off'", _aa_is_off),
     Kind("'aa' is 'off' of other pairs", _shifted_copy),
     Kind("all figures equal", _all_equal),
@@ -502,13 +544,17 @@ KINDS = [
     Kind("better is worse", _flip),
     Kind("another unit", _unit),
     Kind("a better of one run", _of(None, _set(fom_better="higher", fom_unit="1/s"))),
+    Kind("a time of which more is better", _of(None, _set(fom_better="higher", fom_unit="s"))),
+    Kind("outputs deleted", lambda run, _: run.outputs.clear()),
     # Writers.
     Kind("bytes beyond all", _writer(_set(bytes_b=1e29))),
     Kind("bytes halved", _writer(_times("bytes_b", 0.5, 0.8))),
     Kind("a rate of 1", _writer(_set(rate_b_s=1.0))),
     Kind("a rate times ten", _writer(_times("rate_b_s", 10))),
     Kind("all rates without the bytes", _rates("rate_alone_b_s", "rate_b_s", "rate_min_b_s")),
-    Kind("all rates of writers", _rates(*_RATES, "counted_b", "counted_alone_b_s"), _NONE),
+    Kind("rates and counts of writers", _rates(*_RATES, "counted_b", "counted_alone_b_s")),
+    Kind("rates and counts of writers, alone, and at nodes", _all_rates),
+    Kind("a count, within what is allowed", _writer(_times("counted_b", 0.95, 1.05))),
     Kind("least rate above the mean", _writer(_times("rate_min_b_s", 1.5, 3))),
     Kind("rate alone of one run", _writer(_times("rate_alone_b_s", 0.6, 0.9))),
     Kind("a count of 1 %", _writer(_set(counted_b=1e6, counted_s=9.0, counter="rdma:mlx5_0/1"))),
@@ -522,7 +568,9 @@ KINDS = [
     Kind("a gap longer than the rest", _writer(_set(unobserved_s=4.0))),
     Kind("no transport", _transport("none")),
     Kind("soft-RoCE", _transport("soft-RoCE")),
+    Kind("InfiniBand", _transport("InfiniBand")),
     Kind("an origin from elsewhere", _writer(_set(origin="elsewhere"))),
+    Kind("all origins elsewhere, and no control", _elsewhere),
     Kind("another origin in the sample", _of("on", _set(origin_nodes=["x"]))),
     Kind("'spin' in 'on'", _writer(_set(injector="spin"))),
     Kind("rates below full without a level", _without_rate),
@@ -534,16 +582,18 @@ KINDS = [
     Kind("a year before", _shift_all(-365 * 86400.0)),
     Kind("a case at another time", _shift_case),
     Kind("the start in the header", lambda run, _: run.header.update(started_s=1.7e9)),
+    Kind("the end in the header", _later_end),
+    Kind("a replay under another name", _replay),
     Kind("no warm-ups", _drop(lambda each: each["warmup"])),
     Kind("no rejected runs", _drop(lambda each: each["outcome"] != "kept" or each["attempt"] > 0)),
     Kind("the last pair", _last_pair),
     Kind("the last pair, and the floor", _lower_floor),
     Kind("an arm", _drop_arm),
     Kind("a case", _drop_case),
-    Kind("a block split", _split_block),
-    Kind(
-        "a run given up, and repeated", _give_up, "it is made as a whole, with all times after it"
-    ),
+    Kind("a block split", _split_block(2)),
+    Kind("a block split in three", _split_block(2, 4)),
+    Kind("a run given up, and repeated", _give_up),
+    Kind("a run given up, and repeated, and its outputs", _printed(_give_up)),
     # The header.
     Kind("margin", _header(margin=0.5)),
     Kind("precision", _header(precision=0.5)),
@@ -552,22 +602,26 @@ KINDS = [
     Kind("another text", _header(campaign_text="name: other\nworkloads: [{check: snap}]\n")),
     Kind("margin, and the text", _text_too),
     Kind("an invented digest", _digest),
+    Kind("as of an earlier version", _earlier_version, "without heads"),
     # Machine, provenance, counts and words.
     Kind("the machine's name", _other_machine),
     Kind("seed in provenance", _record(lambda record: record.update(seed=1))),
     Kind("nodes in provenance", _record(_nodes_renamed)),
+    Kind("the processor in provenance", _record(_better_processor), "without heads"),
     Kind(
         "the machine in provenance", _record(lambda r: r["machine"]["origins"].update(policy="x"))
     ),
     Kind("limits in the header", lambda run, _: run.header["facts"]["site"].update(proof={})),
-    Kind("the processor everywhere", _processor, _NONE),
-    Kind("transport and devices", _device_too, _NONE),
-    Kind("versions", _header(versions={"nimc": "9"}, commit=None), _NONE),
+    Kind("the processor everywhere", _processor, "without heads"),
+    Kind("transport and devices", _device_too),
+    Kind("versions", _header(versions={"nimc": "9"}, commit=None)),
     Kind("a negative count", _one_count(_times("value", -1.0))),
     Kind("unit of a count", _one_count(_set(unit="B"))),
     Kind("counts of one run deleted", _counts(_counts_of_one_run)),
     Kind("counts of no run", _counts(_strange_counts)),
-    Kind("counts doubled", _counts(_doubled_counts), _NONE),
-    Kind("a note of all runs", _notes, _NONE),
-    Kind("conditions", _quiet, _NONE),
+    Kind("counts doubled", _counts(_doubled_counts)),
+    Kind("counts of 'on' by one factor, in whole numbers", _scaled_counts, "without heads"),
+    Kind("all counts deleted", lambda run, _: run.counts.clear()),
+    Kind("a note of all runs", _notes),
+    Kind("conditions", _quiet, "without heads"),
 ]

@@ -11,11 +11,13 @@ from analysis.samples.counts import read_counts
 from analysis.samples.integrity import Integrity, check_run
 from analysis.samples.provenance import read_provenance
 from nimc.records.run import load_header
-from tests.analysis.integrity.between import made_between
-from tests.analysis.integrity.edits import Json, Run
+from tests.analysis.integrity.between import TEXT, made_between
+from tests.analysis.integrity.files import Json, Run
 from tests.captures import RUN_QUICK
 
 Edit = Callable[[Run], Any]
+#: What the first block of STREAM measured of its writers alone.
+ALONE = "logs/stream/0/alone.json"
 
 
 @pytest.fixture(scope="module")
@@ -83,9 +85,9 @@ def record(change: Callable[[Json], Any]) -> Edit:
 
 def told(**values: Any) -> Edit:
     """Other values of what the conductor told of the first block of LAMMPS."""
-    return lambda run: run.blocks["logs/lammps/0/block.json"].update(
+    return lambda run: run.logs["logs/lammps/0/block.json"].update(
         {
-            k: v(run.blocks["logs/lammps/0/block.json"]) if callable(v) else v
+            k: v(run.logs["logs/lammps/0/block.json"]) if callable(v) else v
             for k, v in values.items()
         }
     )
@@ -113,6 +115,36 @@ def counts(change: Callable[[list[Json]], Any]) -> Edit:
         run.counts["stream"] = change(rows) or rows
 
     return edit
+
+
+def node(arm: str, **values: Callable[[float], float]) -> Edit:
+    """Other conditions of the target in a run."""
+
+    def edit(run: Run) -> None:
+        (seen,) = of(arm)(run)["conditions"]
+        seen.update({name: change(seen[name]) for name, change in values.items()})
+
+    return edit
+
+
+def rejected(reason: Callable[[Json], str]) -> Edit:
+    """A run was rejected, for a reason that is made of its sample."""
+    return lambda run: of("on")(run).update(outcome="rejected", reason=reason(of("on")(run)))
+
+
+def multiplied(by: float) -> Edit:
+    """All counts of nodes, by one factor."""
+    return lambda run: [
+        row.update(value=row["value"] * by)
+        for rows in run.counts.values()
+        for row in rows
+        if row["unit"] == "count"
+    ]
+
+
+def facts(record: Json) -> list[Json]:
+    """Of all nodes."""
+    return list(record["nodes"].values())
 
 
 def last_end_s(run: Run) -> float:
@@ -173,8 +205,8 @@ RULES: dict[str, tuple[Edit, Edit, str]] = {
         "fom_better: 'higher' found",
     ),
     "more than half of the figures are another arm's": (
-        figures("off", "aa", 4),
-        figures("off", "aa", 3),
+        figures("off", "aa", 7),
+        figures("off", "aa", 6),
         "figures of 'aa' equal those of 'off'",
     ),
     "figures vary": (
@@ -397,9 +429,83 @@ RULES: dict[str, tuple[Edit, Edit, str]] = {
         counts(lambda rows: [*rows, {**rows[0], "key": "stream/1/9/off/0"}]),
         "that of a sample",
     ),
+    "nodes passed what was counted": (
+        node("on", received_b_s=lambda rate: rate * 1.001),
+        node("on", received_b_s=lambda rate: rate * (1 + 1e-12)),
+        "its 'counted_b' in 'counted_s'",
+    ),
+    "a reason quotes the conditions": (
+        rejected(lambda _: "n1: foreign processes used 0.90 hardware threads (most: x)"),
+        rejected(
+            lambda s: (
+                f"n1: foreign processes used {s['conditions'][0]['foreign_cpus']:.2f}"
+                " hardware threads (most: x)"
+            )
+        ),
+        "allowed: with 0.0",
+    ),
+    # The made rate alone is 12 GB/s.
+    "a reason quotes the writer": (
+        rejected(lambda _: "writer 0 wrote at 3% of its rate alone from second 0.0 of the window"),
+        rejected(
+            lambda s: (
+                f"writer 0 wrote at {s['writers'][0]['rate_min_b_s'] / 12e9:.0%} of its rate"
+                " alone from second 0.0 of the window"
+            )
+        ),
+        "allowed: with 9",
+    ),
+    "rates alone are those that a block measured": (
+        lambda run: [each.update(rates_b_s=[1e9]) for each in run.logs[ALONE]],
+        lambda run: run.logs[ALONE].append({"rates_b_s": [1e9], "counted": {}}),
+        "by alone.json",
+    ),
+    "devices alone counted what a block measured": (
+        lambda run: [each.update(counted={"n1": ["x", 1e9, 2.0]}) for each in run.logs[ALONE]],
+        lambda run: [each.update(counted={}) for each in run.logs[ALONE]],
+        "allowed: 500000000.0 or 500000000.0, by alone.json",
+    ),
+    "a damaged record of rates alone says nothing": (
+        lambda run: [each.update(rates_b_s=[1e9]) for each in run.logs[ALONE]],
+        lambda run: [each.update(rates_b_s="1e9") for each in run.logs[ALONE]],
+        "by alone.json",
+    ),
+    "ucx on one host has shared memory": (
+        writer(injector="ucx", origin="n1"),
+        writer(injector="perftest", origin="n1"),
+        "'shared memory' of ucx",
+    ),
+    "counts are whole numbers": (
+        counts(lambda rows: rows[0].update(value=4999.5)),
+        counts(lambda rows: rows[0].update(value=4999.0)),
+        "a whole number",
+    ),
+    "counts have nothing in common": (
+        multiplied(3.0),
+        lambda run: (multiplied(3.0)(run), run.counts["stream"][0].update(value=5000.0)),
+        "stream.jsonl: value: multiples of 3 found",
+    ),
+    "nodes are counted": (
+        lambda run: run.counts.clear(),
+        lambda run: (
+            run.counts.clear(),
+            record(lambda r: [each["absent_counters"].update(interrupts="x") for each in facts(r)])(
+                run
+            ),
+        ),
+        "its provenance lacks no counters",
+    ),
+    "what is not judged is noted": (
+        header(campaign_text=TEXT.replace("0.5}", "0.5, foreign_cpus: null}")),
+        lambda run: (
+            header(campaign_text=TEXT.replace("0.5}", "0.5, foreign_cpus: null}"))(run),
+            [each["notes"].append("not judged: foreign_cpus") for each in run.all()],
+        ),
+        "limits that are not judged: foreign_cpus",
+    ),
     "margin": (header(margin=0.5), nothing, "margin: 0.5 found; allowed: 0.02"),
     "precision": (header(precision=0.5), nothing, "precision: 0.5 found; allowed: None"),
-    "cap": (header(pairs_cap=7), nothing, "pairs_cap: 7 found; allowed: 6"),
+    "cap": (header(pairs_cap=7), nothing, "pairs_cap: 7 found; allowed: 12"),
     "least share": (
         lambda run: run.header["asked"].update(min_share=0.1),
         nothing,
@@ -414,12 +520,12 @@ RULES: dict[str, tuple[Edit, Edit, str]] = {
     "an arm of the campaign": (
         header(
             campaign_text="name: between\nworkloads: [{check: stream}, {check: lammps}]\n"
-            "factors: {rate: [25%, full]}\narms: [off, on]\npairs: {floor: 6}\n"
+            "factors: {rate: [25%, full]}\narms: [off, on]\npairs: {floor: 6, cap: 12}\n"
             "verify: {min_share: 0.5}\n"
         ),
         header(
             campaign_text="name: between\nworkloads: [{check: stream}, {check: lammps}]\n"
-            "factors: {rate: [25%, full]}\narms: [off, on, aa]\npairs: {floor: 6}\n"
+            "factors: {rate: [25%, full]}\narms: [off, on, aa]\npairs: {floor: 6, cap: 12}\n"
             "verify: {min_share: 0.5}\n"
         ),
         "asked.cases.stream: ",
@@ -427,7 +533,7 @@ RULES: dict[str, tuple[Edit, Edit, str]] = {
     "a level of the campaign": (
         header(
             campaign_text="name: between\nworkloads: [{check: stream}, {check: lammps}]\n"
-            "factors: {rate: [50%, full]}\narms: [off, on, aa]\npairs: {floor: 6}\n"
+            "factors: {rate: [50%, full]}\narms: [off, on, aa]\npairs: {floor: 6, cap: 12}\n"
             "verify: {min_share: 0.5}\n"
         ),
         nothing,

@@ -110,6 +110,14 @@ def test_on_one_host_no_interface_receives(tmp_path):
     assert "share a host" in row.reason
 
 
+@pytest.mark.parametrize(("origin", "folded"), [("synthetic-0", True), ("synthetic-1", False)])
+def test_where_nothing_can_be_said_the_section_is_one_line(tmp_path, origin, folded):
+    text = render([load_run(made_run(tmp_path, 0.12, origin=origin))])
+    section = text[text.index('id="r0receiving"') :].partition("</section>")[0]
+    assert ("<details><summary>Processor time of the traffic" in section) == folded
+    assert ("share a host" in section.partition("<table")[0]) == folded
+
+
 def test_the_report_has_no_minus_before_a_zero(tmp_path):
     run = load_run(made_run(tmp_path, 0.000642))
     (row,) = (each for each in of_run(run) if each.end == "target")

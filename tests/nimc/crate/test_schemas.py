@@ -55,3 +55,11 @@ def test_what_no_sample_has_is_rejected(field: str, value: object) -> None:
     record = records(RUN_QUICK / "samples" / "stream.jsonl")[0] | {field: value}
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(record, schema("sample"))
+
+
+def test_every_field_says_what_it_is() -> None:
+    for name in ("run", "sample", "counter", "host", "comparison"):
+        record = schema(name)
+        for kind in (record, *record.get("$defs", {}).values()):
+            for field, known in kind["properties"].items():
+                assert len(known.get("description", "")) > 4, f"{name}: {field}"

@@ -27,13 +27,13 @@ BY_REFRAME = Path(sys.executable).parent / "reframe"
 
 
 def test_jobs_are_known_by_where_they_work() -> None:
-    # As squeue --format='%A %Z' of Slurm 22.05 prints it: a line for each component of a job.
+    # As squeue of Slurm 22.05 prints it: a line for each component of a job.
     listed = (
-        "7 /r/tiny/logs/a/0/reframe/stage\n7 /r/tiny/logs/a/0/reframe/stage\n"
-        "8 /r/tiny-2/logs/a/0\n9 /home/me/my results\n"
+        "7|R|x|None|/r/tiny/logs/a/0/reframe/stage\n7|R|x|None|/r/tiny/logs/a/0/reframe/stage\n"
+        "8|R|x|None|/r/tiny-2/logs/a/0\n9|R|x|None|/home/me/my results\n"
     )
-    assert slurm.working_in(Path("/r/tiny"), listed) == ["7"]
-    assert slurm.working_in(Path("/home/me"), listed) == ["9"]
+    assert list(slurm.working_in(Path("/r/tiny"), listed)) == ["7"]
+    assert list(slurm.working_in(Path("/home/me"), listed)) == ["9"]
 
 
 @pytest.fixture

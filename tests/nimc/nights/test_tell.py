@@ -9,9 +9,13 @@ import math
 import os
 import re
 import socket
+import struct
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, datetime
+from email import policy
+from email.message import EmailMessage
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -21,8 +25,8 @@ import pytest
 
 from nimc.nights import notify
 from nimc.nights.description import NightlyRequest, NightWindow
-from nimc.nights.summary import NightAlarm, NightFigure
-from tests.nimc.nights.made import SUMMARY, nightly, summary
+from nimc.nights.summary import NightAlarm, NightFigure, earlier, path_of, summary_text
+from tests.nimc.nights.made import FIGURES, SUMMARY, nightly, summary
 
 
 def asked(folder: Path, **more: str) -> NightlyRequest:
@@ -167,15 +171,19 @@ def test_a_webhook_that_never_ends_its_answer_is_left() -> None:
             thread.join()
 
 
+def sent(sendmail: Path) -> EmailMessage:
+    return email.message_from_bytes((sendmail / "mail").read_bytes(), policy=policy.default)
+
+
 def test_mail_says_what_happened(sendmail: Path, tmp_path: Path) -> None:
     wish = asked(tmp_path, tell="{mail: [ops@example.org, root]}")
     ended = summary(reason="two\nlines\x1b[2J")
     assert list(notify.everyone(ended, wish)) == []
     assert (sendmail / "args").read_text().split() == ["-t", "-i"]
-    mail = email.message_from_bytes((sendmail / "mail").read_bytes())
+    mail = sent(sendmail)
     assert mail["To"] == "ops@example.org, root"
     assert mail["Subject"] == "nimc: m1, box, night 2026-11-20: slower"
-    body = str(mail.get_payload(decode=True), "utf-8")
+    body = mail.get_body(("plain",)).get_content()  # type: ignore[union-attr]
     for fact in ("two\\nlines\\x1b[2J\n", "0.25 of 2 node-hours", "slower than its reference",
                  "snap: no such binary"):  # fmt: skip
         assert fact in body
@@ -185,6 +193,75 @@ def test_a_night_that_measured_sends_no_mail(sendmail: Path, tmp_path: Path) -> 
     wish = asked(tmp_path, tell="{mail: [ops@example.org]}")
     assert list(notify.everyone(summary(outcome="measured"), wish)) == []
     assert not (sendmail / "mail").exists()
+
+
+def test_the_mail_has_a_picture_of_what_became_slower_in_all_nights(
+    sendmail: Path, tmp_path: Path
+) -> None:
+    """Its panel: a night without the series, one with half the rate, and this one."""
+    wish = asked(tmp_path, tell="{mail: [ops@example.org]}")
+    half = replace(FIGURES[0], value=5e9, low=None, high=None)
+    earlier = [
+        summary(night=date(2026, 11, 17), outcome="not run", figures=[]),
+        summary(night=date(2026, 11, 19), outcome="measured", figures=[half], alarms=[]),
+    ]
+    (panel,) = notify.pictured(SUMMARY, earlier)
+    assert panel.title == "stream off fom"
+    assert panel.nights == [
+        (date(2026, 11, 19), 5e9, None, None),
+        (date(2026, 11, 20), 1e10, 9.9e9, 1.01e10),
+    ]
+    assert list(notify.everyone(SUMMARY, wish, earlier)) == []
+    mail = sent(sendmail)
+    (picture,) = mail.iter_attachments()
+    assert (picture.get_content_type(), picture.get_content_disposition()) == (
+        "image/png",
+        "inline",
+    )
+    data = picture.get_content()
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", data[16:24])  # of its first chunk, IHDR
+    assert width > height > 100
+    assert "stream off fom" in mail.get_body(("plain",)).get_content()  # type: ignore[union-attr]
+
+
+def test_without_an_alarm_the_picture_has_the_slowdowns() -> None:
+    panels = notify.pictured(summary(outcome="inconclusive", alarms=[]), [])
+    assert [each.title for each in panels] == ["stream on slowdown"]
+    assert notify.pictured(summary(outcome="not run", figures=[], alarms=[]), []) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "ended", "news"),
+    [
+        ({"outcome": "inconclusive"}, {"outcome": "inconclusive", "reason": "another"}, False),
+        ({"outcome": "measured"}, {"outcome": "inconclusive"}, True),
+        ({"outcome": "inconclusive"}, {"outcome": "slower"}, True),
+        ({"outcome": "slower"}, {"outcome": "measured"}, False),
+        ({}, {}, False),
+        ({"alarms": []}, {}, True),
+        ({"failures": []}, {}, True),
+        ({"outcome": "machine failed", "finished_s": None}, {"outcome": "machine failed"}, True),
+    ],
+)
+def test_mail_is_sent_at_a_change_of_state(
+    sendmail: Path, tmp_path: Path, before: dict[str, Any], ended: dict[str, Any], news: bool
+) -> None:
+    """Of outcome, alarms or failed cases; a night that was killed has sent none."""
+    wish = asked(tmp_path, tell="{mail: [ops@example.org]}")
+    earlier = [summary(outcome="measured"), summary(night=date(2026, 11, 19), **before)]
+    assert list(notify.everyone(summary(**ended), wish, earlier)) == []
+    assert (sendmail / "mail").exists() == news
+
+
+def test_the_nights_before_are_those_that_can_be_read(tmp_path: Path) -> None:
+    days = [date(2026, 11, day) for day in (16, 17, 18, 19, 20)]
+    for day in days:
+        text = summary_text(summary(night=day))
+        path_of(tmp_path, "box", day).write_text("{" if day == days[2] else text)
+    path_of(tmp_path, "box-2", days[0]).write_text(summary_text(summary(nightly="box-2")))
+    found = earlier(tmp_path, "box", days[4], 3)
+    assert [each.night for each in found] == [days[1], days[3]]
 
 
 def test_mail_that_cannot_be_sent_is_reported(sendmail: Path, tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ REPORTS = [
     messages.RateReport(3, 1.7e9, 2e9, 1.02),
     messages.RateReport(3, 1.7e9, 2e9, None),
     messages.Counted(3, [Tally(1.7e9 - 0.25, 5e8), Tally(1.7e9, 1e9)]),
+    messages.Transport(3, "shared memory"),
     messages.Ended(3, "target", "exit status 1"),
     messages.WritersStopped([Placed(3, "target", "none", {"0": 1 << 26}, None)]),
     messages.Observed(Reading("rdma:a/1", 4000, True, 7.5), None, CONDITIONS, "stress", [LOOKED]),

@@ -31,19 +31,22 @@ CAMPAIGN = Campaign.model_validate(
         "pairs": {"floor": 6},
     }
 )
+#: Between a job and its folder, as squeue prints them of a job that runs.
+RUNS = "|R|2026-11-23T20:00:00|None|"
 
 
 def test_a_run_is_found_behind_a_link(tmp_path: Path) -> None:
     (tmp_path / "lustre" / "r").mkdir(parents=True)
     (tmp_path / "scratch").symlink_to("lustre")
-    listed = f"7 {tmp_path}/lustre/r/logs/a/0\n8 {tmp_path}/lustre/q\n"
-    assert jobs.working_in(tmp_path / "scratch" / "r", listed) == ["7"]
+    listed = f"7{RUNS}{tmp_path}/lustre/r/logs/a/0\n8{RUNS}{tmp_path}/lustre/q\n"
+    assert jobs.working_in(tmp_path / "scratch" / "r", listed) == {"7": ""}
 
 
 def test_a_heterogeneous_job_that_is_just_ending_is_cancelled_as_a_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listed = [f"2+0 {tmp_path}/a\n2+1 {tmp_path}/a\n5 {tmp_path}/b\n", f"2+1 {tmp_path}/a\n", ""]
+    two = f"2+0{RUNS}{tmp_path}/a\n2+1{RUNS}{tmp_path}/a\n"
+    listed = [f"{two}5{RUNS}{tmp_path}/b\n", f"2+1{RUNS}{tmp_path}/a\n", ""]
     asked: list[tuple[str, ...]] = []
 
     def answer(*command: str) -> str:
@@ -97,7 +100,7 @@ def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(
     def cancel(_: Path) -> None:
         raise MachineError("squeue: Unable to contact slurm controller")
 
-    squeue = ("echo", f"7 {tmp_path}/logs")
+    squeue = ("echo", f"7{RUNS}{tmp_path}/logs")
     monkeypatch.setattr(jobs, "SQUEUE", squeue)
     monkeypatch.setattr(slurm_watch, "_ASKED", {"slurmctld": squeue})
     monkeypatch.setattr(runner, "run_session", session)
@@ -116,12 +119,12 @@ def test_a_folder_in_another_encoding_hides_no_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     squeue = tmp_path / "squeue"
-    listed = f"7 /old/caf\\351\\n8 {tmp_path}/run\\n"
+    listed = f"7{RUNS}/old/caf\\351\\n8{RUNS}{tmp_path}/run\\n"
     squeue.write_text(f"#!/bin/sh\nprintf '{listed}'\n")
     squeue.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    assert jobs.working_in(tmp_path / "run", jobs._ask_slurm(*jobs.SQUEUE)) == ["8"]
-    assert ask(["squeue"]).text.startswith("7 /old/caf\ufffd\n")
+    assert jobs.working_in(tmp_path / "run", jobs._ask_slurm(*jobs.SQUEUE)) == {"8": ""}
+    assert ask(["squeue"]).text.startswith(f"7{RUNS}/old/caf\ufffd\n")
 
 
 class Clock:
@@ -131,7 +134,7 @@ class Clock:
         self.now_s = 0.0
         self.told: list[str] = []
         self.controller, self.accounting = run / "controller", run / "accounting"
-        self.controller.write_text(f"7 {run}/logs\n8 /elsewhere\n")
+        self.controller.write_text(f"7{RUNS}{run}/logs\n8{RUNS}/elsewhere\n")
         squeue = ("cat", str(self.controller))
         sacct = ("cat", str(self.accounting))
         monkeypatch.setattr(slurm, "SQUEUE", squeue)
@@ -158,7 +161,35 @@ def test_jobs_of_the_run_are_remembered(clock: Clock) -> None:
     clock.go(30)
     clock.controller.unlink()
     clock.go(30)
-    assert clock.watch.jobs == ["7"]
+    assert clock.watch.jobs == {"7": ""}
+
+
+def test_why_a_job_waits_is_known_until_it_starts(clock: Clock) -> None:
+    running = clock.controller.read_text()
+    clock.controller.write_text(running.replace(RUNS, "|PD|2026-11-24T03:00:00|Priority|"))
+    clock.go(30)
+    assert clock.watch.waits.endswith("(Priority), expected to start 2026-11-24 03:00:00")
+    clock.controller.write_text(running)
+    clock.go(30)
+    assert clock.watch.waits == ""
+
+
+@pytest.mark.parametrize(
+    ("listed", "facts"),
+    [
+        ("PD|N/A|Resources", ["(Resources)"]),
+        ("PD|N/A|None", []),
+        ("PD|N/A|ReqNodeNotAvail, UnavailableNodes:n[1-3]", ["UnavailableNodes:n[1-3]"]),
+        ("PD|2026-11-24T03:00:00|a reason of a plugin: x|y", ["x|y", "2026-11-24 03:00:00"]),
+    ],
+)
+def test_reason_and_start_are_shown_as_far_as_slurm_knows_them(
+    tmp_path: Path, listed: str, facts: list[str]
+) -> None:
+    (why,) = jobs.working_in(tmp_path, f"7|{listed}|{tmp_path}/a|b\n").values()
+    assert "waits" in why
+    assert all(fact in why for fact in facts)
+    assert not {"None", "N/A"} & set(why.replace("(", " ").replace(")", " ").split())
 
 
 def test_a_minute_of_silence_is_told_once_and_so_is_its_end(clock: Clock) -> None:
@@ -198,7 +229,7 @@ def test_what_never_answered_is_not_missed(clock: Clock) -> None:
 
 def lose_job(clock: Clock) -> None:
     """A crash of slurmctld before it had saved the job."""
-    clock.controller.write_text("8 /elsewhere\n")
+    clock.controller.write_text(f"8{RUNS}/elsewhere\n")
 
 
 def test_a_job_that_slurm_lost_is_not_waited_for(clock: Clock) -> None:

@@ -122,3 +122,16 @@ def test_a_terminal_has_one_bar_which_lines_replace(
     words = "stream: 5 of 10 runs, about 1 min 45 s left"
     assert first == ""
     assert redrawn == [f"{words} {'#' * 12}{'.' * 12}", "nimc: a line\\n\n", words[:19], ""]
+
+
+def test_while_the_job_waits_its_reason_is_shown_and_no_time_passes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    at_work = counter()
+    at_work.wait("waits in the queue (Priority)", 1600.0)
+    PlainDisplay().show("stream, block 0", at_work, 1600.0)
+    assert capsys.readouterr().err == "nimc: stream, block 0: waits in the queue (Priority)\n"
+    at_work.wait("", 1605.0)
+    assert at_work.left_s(1605.0) == 145.0  # five seconds of its fifty have passed
+    PlainDisplay().show("stream, block 0", at_work, 1605.0)
+    assert "0 of 10 runs" in capsys.readouterr().err

@@ -160,6 +160,13 @@ def test_the_rate_of_a_short_time_is_that_of_a_longer_one_around_it():
     assert row.rate_b_s == 99
 
 
+def test_what_was_not_counted_before_the_first_row_is_no_row():
+    """An agent on a busy host looked last a second before its writer's first row began."""
+    counts = [Tally(0.0, 0.0), Tally(0.5, 5.0), Tally(1.0, 10.0)]
+    row = Seen(2.0, 3.0, 5.0)
+    assert filled([row], counts) == [Seen(0.0, 0.5, 10.0), Seen(0.5, 1.0, 10.0), row]
+
+
 def test_a_longer_least_time_takes_several_tallies_together():
     found = filled([], counted(100, 0, 100, 0, 100), 0.5)
     assert [each.end_s for each in found] == [0.5, 1.25]

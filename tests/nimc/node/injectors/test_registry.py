@@ -5,7 +5,9 @@ from nimc.node import injectors
 
 
 def test_an_unknown_injector_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match="'ibwrite': allowed are perftest, ucx, spin, "):
+    with pytest.raises(
+        ValueError, match="'ibwrite': allowed are perftest, ucx, mpi_put, fabtests, spin"
+    ):
         injectors.get("ibwrite")
 
 
@@ -27,7 +29,7 @@ def test_a_direction_picks_the_reader_of_the_same_program():
     ]
     assert injectors.get("ucx", "write").name == "ucx"
     readers = {name for name, each in injectors.INJECTORS.items() if each.direction == "read"}
-    assert readers == {"perftest_read", "ucx_read"}
+    assert readers == {"perftest_read", "ucx_read", "mpi_put_read"}
 
 
 def test_a_writer_that_cannot_read_is_refused():

@@ -1,0 +1,387 @@
+// mpi_put: one-sided writes or reads of another rank's memory, see docs/injectors.md.
+//
+// Of two ranks, one is the target. It calls nothing of MPI while the other, the origin, puts or
+// gets; it sleeps, and looks at a mark in its memory, to which the origin writes how many bytes
+// are complete. Where nothing arrives like this, MPI emulates one-sided calls by messages that the
+// target has to receive: then it polls, and says so.
+#define _GNU_SOURCE
+#include <getopt.h>
+#include <mpi.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+// Messages go in pieces of at most PIECE_B, so that the mark moves while one is under way. At most
+// so many small ones are posted together.
+enum { PIECE_B = 8 << 20, BATCH = 32, BATCH_B = 2 << 20 };
+enum { HUGE_PAGE_B = 2 << 20, NODES_MAX = 1024, LINE = 4096 };
+// From linux/mempolicy.h, which not every machine has.
+enum { POLICY_BIND = 2 };
+// Time between two rows; the most that a limited writer catches up with; how long the target waits
+// for the first mark, and for each later one, before it polls; seconds.
+static const double ROW_S = 0.25, LATE_S = 0.25, FIRST_S = 2, NEXT_S = 10;
+// Below this the clock is watched until a message is due; more is slept.
+static const double WATCHED_S = 2e-4;
+
+// What the origin writes behind the messages of the target's window.
+enum { BEGUN, BYTES, ENDED, MARKS };
+
+static const char HELP[] =
+    "mpi_put [options]: one-sided writes or reads between two ranks of MPI\n"
+    "\n"
+    "  -g, --get           read the target's memory (write it)\n"
+    "  -s, --size B        bytes of a message (65536)\n"
+    "  -r, --rate B/S      bytes per second, evenly spaced (as fast as possible)\n"
+    "  -m, --node M        NUMA node that the memory of both ranks is bound to (near each rank)\n"
+    "      --pages KIND    normal, transparent (huge) or huge (reserved beforehand)\n"
+    "  -t, --target HOST   the rank on this host is the target (rank 0)\n"
+    "  -d, --duration S    seconds (until it is stopped)\n"
+    "      --launcher      print how its MPI starts programs\n";
+
+enum pages { NORMAL, TRANSPARENT, HUGE };
+
+struct options {
+    bool get;
+    size_t message_b;
+    double rate_b_s, duration_s;
+    int node;
+    enum pages pages;
+    const char *target;
+    // A message goes in pieces, several small ones at a time. The window has so much, then marks.
+    size_t piece_b, step_b, data_b, marks_at;
+};
+
+__attribute__((noreturn, format(printf, 2, 3))) static void quit(int status, const char *format,
+                                                                ...)
+{
+    int begun;
+    va_list values;
+    va_start(values, format);
+    fputs("mpi_put: ", stderr);
+    vfprintf(stderr, format, values);
+    fputc('\n', stderr);
+    va_end(values);
+    MPI_Initialized(&begun);
+    if (begun)
+        MPI_Abort(MPI_COMM_WORLD, status);
+    exit(status);
+}
+
+static double number(const char *option, const char *text, double least, double most)
+{
+    char *end;
+    const double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !(value >= least && value <= most))
+        quit(2, "%s %s: a number from %g to %g is needed", option, text, least, most);
+    return value;
+}
+
+static double whole(const char *option, const char *text, double least, double most)
+{
+    const double value = number(option, text, least, most);
+    if (value != (double)(long long)value)
+        quit(2, "%s %s: a whole number is needed", option, text);
+    return value;
+}
+
+static enum pages kind_of_pages(const char *word)
+{
+    static const char *const words[] = {"normal", "transparent", "huge"};
+    for (int kind = NORMAL; kind <= HUGE; kind++)
+        if (strcmp(word, words[kind]) == 0)
+            return (enum pages)kind;
+    quit(2, "--pages %s: allowed are normal, transparent, huge", word);
+}
+
+static void read_options(int argc, char **argv, struct options *o)
+{
+    enum { PAGES = 256, START };
+    static const struct option known[] = {
+        {"get", no_argument, NULL, 'g'},        {"size", required_argument, NULL, 's'},
+        {"rate", required_argument, NULL, 'r'}, {"node", required_argument, NULL, 'm'},
+        {"pages", required_argument, NULL, PAGES}, {"target", required_argument, NULL, 't'},
+        {"duration", required_argument, NULL, 'd'}, {"launcher", no_argument, NULL, START},
+        {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0},
+    };
+    *o = (struct options){.message_b = 65536, .node = -1};
+    for (int option; (option = getopt_long(argc, argv, "gs:r:m:t:d:h", known, NULL)) != -1;)
+        switch (option) {
+        case 'g': o->get = true; break;
+        case 's': o->message_b = (size_t)whole("--size", optarg, 1, 1e12); break;
+        case 'r': o->rate_b_s = number("--rate", optarg, 1, 1e15); break;
+        case 'm': o->node = (int)whole("--node", optarg, 0, NODES_MAX - 1); break;
+        case PAGES: o->pages = kind_of_pages(optarg); break;
+        case 't': o->target = optarg; break;
+        case 'd': o->duration_s = number("--duration", optarg, 0.01, 1e6); break;
+        case START: puts(LAUNCHER); exit(0);
+        case 'h': fputs(HELP, stdout); exit(0);
+        default: exit(2);
+        }
+    if (optind != argc)
+        quit(2, "%s: not an option, see --help", argv[optind]);
+    o->piece_b = o->message_b < PIECE_B ? o->message_b : PIECE_B;
+    size_t pieces = o->rate_b_s > 0 ? 1 : BATCH_B / o->piece_b;
+    pieces = pieces < 1 ? 1 : pieces > BATCH ? BATCH : pieces;
+    o->step_b = pieces * o->piece_b;
+    o->data_b = o->message_b > o->step_b ? o->message_b : o->step_b;
+    o->marks_at = (o->data_b + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
+}
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void sleep_s(double length_s)
+{
+    const time_t whole_s = (time_t)length_s;
+    nanosleep(&(struct timespec){whole_s, (long)(1e9 * (length_s - (double)whole_s))}, NULL);
+}
+
+// Processor time of all threads of this rank, seconds.
+static double processor_s(void)
+{
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
+// Rank 0, or the one that runs on the named host.
+static int target_rank(const char *host)
+{
+    char own[256] = "";
+    gethostname(own, sizeof own - 1);
+    const char *slurm = getenv("SLURMD_NODENAME");
+    int here = host != NULL && strcmp(slurm != NULL ? slurm : own, host) == 0, there[2];
+    MPI_Allgather(&here, 1, MPI_INT, there, 1, MPI_INT, MPI_COMM_WORLD);
+    if (host != NULL && there[0] + there[1] != 1)
+        quit(3, "--target %s: %d ranks run there, not one", host, there[0] + there[1]);
+    return there[1];
+}
+
+// All that is allocated from now on, by MPI too.
+static void bind_memory(int node)
+{
+    const unsigned bits = 8 * sizeof(unsigned long);
+    unsigned long nodes[NODES_MAX / (8 * sizeof(unsigned long))] = {0};
+    nodes[(unsigned)node / bits] = 1UL << (unsigned)node % bits;
+    // The kernel uses one bit less than the number that it is given.
+    if (syscall(SYS_set_mempolicy, POLICY_BIND, nodes, NODES_MAX + 1UL) != 0)
+        quit(3, "--node %d: %m", node);
+}
+
+// A window; MPI allocates it, so that two ranks of a host can share it, unless its pages are
+// reserved ones.
+static char *window_of(size_t size_b, enum pages pages, MPI_Win *window)
+{
+    char *memory;
+    if (pages == HUGE) {
+        size_b = (size_b + HUGE_PAGE_B - 1) / HUGE_PAGE_B * HUGE_PAGE_B;
+        memory = mmap(NULL, size_b, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+        if (memory == MAP_FAILED)
+            quit(3, "--pages huge: %zu bytes: %m", size_b);
+        MPI_Win_create(memory, (MPI_Aint)size_b, 1, MPI_INFO_NULL, MPI_COMM_WORLD, window);
+    } else {
+        MPI_Win_allocate((MPI_Aint)size_b, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, window);
+        const uintptr_t page_b = (uintptr_t)sysconf(_SC_PAGESIZE);
+        char *first = memory - (uintptr_t)memory % page_b;
+        if (pages == TRANSPARENT && madvise(first, size_b, MADV_HUGEPAGE) != 0)
+            quit(3, "--pages transparent: %m");
+    }
+    memset(memory, 0, size_b);
+    return memory;
+}
+
+// Device and inode of the shared mapping that an address is in; or, without an address, whether
+// this rank maps what `file` names.
+static bool mapped(const void *at, unsigned long long file[3])
+{
+    FILE *in = fopen("/proc/self/maps", "r");
+    char line[LINE], flags[5];
+    bool found = false;
+    while (in != NULL && !found && fgets(line, sizeof line, in) != NULL) {
+        unsigned long long from, until, here[3];
+        if (sscanf(line, "%llx-%llx %4s %*x %llx:%llx %llu", &from, &until, flags, &here[0],
+                   &here[1], &here[2]) != 6 || flags[3] != 's')
+            continue;
+        if (at == NULL)
+            found = memcmp(here, file, sizeof here) == 0;
+        else if ((found = from <= (uintptr_t)at && (uintptr_t)at < until))
+            memcpy(file, here, sizeof here);
+    }
+    if (in != NULL)
+        fclose(in);
+    return found;
+}
+
+// Whether the origin maps the target's window, so that its processor writes there.
+static bool share_memory(bool is_target, int target, const void *memory)
+{
+    MPI_Comm node;
+    int ranks, shared;
+    unsigned long long file[3] = {0};
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_size(node, &ranks);
+    MPI_Comm_free(&node);
+    shared = !is_target || mapped(memory, file);
+    MPI_Bcast(file, 3, MPI_UNSIGNED_LONG_LONG, target, MPI_COMM_WORLD);
+    shared = shared && ranks == 2 && (is_target || mapped(NULL, file));
+    MPI_Allreduce(MPI_IN_PLACE, &shared, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
+    return shared;
+}
+
+static void receive(const volatile uint64_t *marks, bool shared)
+{
+    MPI_Barrier(MPI_COMM_WORLD); // the origin has its lock
+    const double began_s = now_s(), before_s = processor_s();
+    double told_s = began_s, moved_s = began_s;
+    bool polls = false, ended = false;
+    uint64_t last = 0;
+    while (!ended) {
+        int flag;
+        if (polls)
+            MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+        else
+            sleep_s(ROW_S / 5);
+        ended = marks[ENDED] != 0;
+        const double at_s = now_s();
+        const uint64_t arrived_b = marks[BYTES], moved = arrived_b + marks[BEGUN];
+        if (moved != last)
+            moved_s = at_s;
+        last = moved;
+        if (at_s - moved_s > (moved == 0 ? FIRST_S : NEXT_S))
+            polls = true;
+        if (at_s - told_s < ROW_S && !ended)
+            continue;
+        printf("arrived %ju B by %s memory, target %s, %.6f s of its processor\n",
+               (uintmax_t)arrived_b, shared ? "shared" : "unshared",
+               polls ? "polls" : "sleeps", processor_s() - before_s);
+        told_s = at_s;
+    }
+}
+
+// Waits until the next piece is due; they are spaced evenly.
+struct limiter {
+    double next_s, rate_b_s;
+};
+
+static void wait_for_turn(struct limiter *limiter, size_t piece_b)
+{
+    const double at_s = now_s();
+    if (limiter->next_s < at_s - LATE_S)
+        limiter->next_s = at_s - LATE_S;
+    if (limiter->next_s - at_s > WATCHED_S)
+        sleep_s(limiter->next_s - at_s - WATCHED_S);
+    while (now_s() < limiter->next_s)
+        ;
+    limiter->next_s += (double)piece_b / limiter->rate_b_s;
+}
+
+static void write_marks(const struct options *o, const uint64_t *marks, int target, MPI_Win window)
+{
+    const MPI_Aint at = (MPI_Aint)o->marks_at;
+    MPI_Put(marks, MARKS, MPI_UINT64_T, target, at, MARKS, MPI_UINT64_T, window);
+}
+
+// Puts or gets some bytes at a place, piece by piece.
+static void post(const struct options *o, char *data, size_t from, size_t size_b, int target,
+                 MPI_Win window)
+{
+    for (size_t at = from; at < from + size_b; at += o->piece_b) {
+        const size_t left_b = from + size_b - at;
+        const int count = (int)(left_b < o->piece_b ? left_b : o->piece_b);
+        if (o->get)
+            MPI_Get(data + at, count, MPI_BYTE, target, (MPI_Aint)at, count, MPI_BYTE, window);
+        else
+            MPI_Put(data + at, count, MPI_BYTE, target, (MPI_Aint)at, count, MPI_BYTE, window);
+    }
+}
+
+static void send(const struct options *o, char *data, int target, MPI_Win window)
+{
+    uint64_t marks[MARKS] = {0}, told_b = 0;
+    // Without MPI_MODE_NOCHECK, with which Open MPI 4.1 writes nothing over tcp. To grant a lock may
+    // take the target's processor, to write afterwards should not.
+    MPI_Win_lock(MPI_LOCK_SHARED, target, 0, window);
+    write_marks(o, marks, target, window);
+    MPI_Win_flush(target, window);
+    MPI_Barrier(MPI_COMM_WORLD);
+    sleep_s(ROW_S); // the target may still be in the barrier, and would receive
+    marks[BEGUN] = 1;
+    write_marks(o, marks, target, window);
+    MPI_Win_flush(target, window);
+    const double began_s = now_s();
+    double row_s = began_s, at_s = began_s;
+    struct limiter limiter = {began_s, o->rate_b_s};
+    size_t from = 0;
+    while (o->duration_s == 0 || at_s - began_s < o->duration_s) {
+        const size_t left_b = o->data_b - from, size_b = left_b < o->step_b ? left_b : o->step_b;
+        if (limiter.rate_b_s > 0)
+            wait_for_turn(&limiter, size_b);
+        // Of bytes that are complete: between two flushes there is no order.
+        write_marks(o, marks, target, window);
+        post(o, data, from, size_b, target, window);
+        MPI_Win_flush(target, window);
+        marks[BYTES] += size_b;
+        from = (from + size_b) % o->data_b;
+        at_s = now_s();
+        if (at_s - row_s < ROW_S)
+            continue;
+        printf("row %.6f s %ju B\n", at_s - row_s, (uintmax_t)(marks[BYTES] - told_b));
+        row_s = at_s;
+        told_b = marks[BYTES];
+    }
+    printf("sent %ju B\n", (uintmax_t)marks[BYTES]);
+    marks[ENDED] = 1;
+    write_marks(o, marks, target, window);
+    MPI_Win_unlock(target, window);
+}
+
+int main(int argc, char **argv)
+{
+    struct options o;
+    read_options(argc, argv, &o);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // its launcher may be killed
+    setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
+    MPI_Init(&argc, &argv);
+    int ranks, rank, length, *model, given;
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (ranks != 2)
+        quit(3, "%d ranks found, 2 are needed: is the launcher that of its MPI?", ranks);
+    const int target = target_rank(o.target);
+    char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    MPI_Get_library_version(version, &length);
+    if (rank == target)
+        printf("library: %.*s\n", (int)strcspn(version, "\n"), version);
+    if (o.node >= 0)
+        bind_memory(o.node);
+    MPI_Win window;
+    char *memory = window_of(o.marks_at + MARKS * sizeof(uint64_t), o.pages, &window);
+    MPI_Win_get_attr(window, MPI_WIN_MODEL, &model, &given);
+    if (!given || *model != MPI_WIN_UNIFIED)
+        quit(3, "this MPI keeps a second copy of a window: its memory cannot be looked at");
+    const bool shared = share_memory(rank == target, target, memory);
+    if (rank == target)
+        receive((const volatile uint64_t *)(memory + o.marks_at), shared);
+    else
+        send(&o, memory, target, window);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_free(&window);
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,335 @@
+"""The program mpi_put under the MPIs of this host, what it printed, and a block of its writes."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from analysis.effects.caveats import emulations
+from nimc.base.programs import which
+from nimc.node.injectors import INJECTORS, mpi_put
+from nimc.node.injectors.base import Arrived, Fault, Row, Writer
+from nimc.records.plan import Demand
+from tests.nimc.node.conftest import MELT
+from tests.undisturbed import UNJUDGED
+
+CAPTURES = Path(__file__).parents[3] / "captures" / "mpi_put"
+SOURCE = Path(mpi_put.__file__).parents[1] / "mpi_put"
+MIB = 1 << 20
+WRITER = Writer(0, "n1", "n1", "127.0.0.1", 20000, 65536)
+#: MPI -> its compiler on this host.
+COMPILERS = {"mpich": which("mpicc.mpich") or which("mpicc"), "openmpi": which("mpicc.openmpi")}
+#: Over the loopback interface; a transport without one-sided writes.
+OVER_TCP = {
+    "mpich": {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self"},
+    "openmpi": {"OMPI_MCA_btl": "tcp,self", "OMPI_MCA_pml": "ob1", "OMPI_MCA_osc": "pt2pt"},
+}
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Compiles the program with an MPI, once."""
+    paths = {}
+
+    def make(mpi, target="mpi_put"):
+        compiler = COMPILERS[mpi]
+        if compiler is None or shutil.which("make") is None:
+            pytest.skip(f"needs make and the mpicc of {mpi}")
+        if (mpi, target) not in paths:
+            out = tmp_path_factory.mktemp(f"{mpi}-{target}")
+            words = [f"{out}/{target}", f"OUT={out}", f"MPICC={compiler}"]
+            subprocess.run(["make", "-s", "-C", SOURCE, *words], check=True, timeout=120)
+            paths[mpi, target] = out / target
+        return paths[mpi, target]
+
+    return make
+
+
+@pytest.fixture(params=list(COMPILERS))
+def mpi(request):
+    return request.param
+
+
+def run(program, *words, **environment):
+    """Both ranks on this host, under the program's own launcher."""
+    start = subprocess.run([program, "--launcher"], capture_output=True, text=True, check=True)
+    return subprocess.run(
+        [*start.stdout.split(), "-n", "2", program, *map(str, words)],
+        env={**os.environ, **mpi_put._OPEN_MPI, **AS_ROOT, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def meanings(text, writer=WRITER):
+    parser = INJECTORS["mpi_put"].parser(writer)
+    return [each for line in text.splitlines() if (each := parser.parse(line)) is not None]
+
+
+def captured(name, **changes):
+    return meanings((CAPTURES / f"{name}.txt").read_text(), replace(WRITER, **changes))
+
+
+def last_arrival(found):
+    return [each for each in found if isinstance(each, Arrived)][-1]
+
+
+def rate_b_s(found):
+    rows = [each for each in found if isinstance(each, Row)]
+    return sum(row.rate_b_s * row.over_s for row in rows) / sum(row.over_s for row in rows)
+
+
+def test_what_it_claims_is_what_the_target_finds_in_its_memory(made, mpi):
+    """At the end no message is under way: both say the same number, to the byte."""
+    for words in (["-s", 4 * MIB], ["-s", 1001], ["-s", 65536, "-r", "50e6"]):
+        done = run(made(mpi), "-d", 0.6, *words)
+        assert done.returncode == 0, done.stderr
+        sent_b = int(re.search(r"^sent (\d+) B$", done.stdout, re.MULTILINE)[1])
+        assert last_arrival(meanings(done.stdout)).bytes_b == sent_b > 0
+
+
+@pytest.mark.parametrize("words", [[], ["--get"], ["-r", "20e6"], ["--pages", "transparent"]])
+def test_under_sanitizers(made, words):
+    done = run(made("mpich", "mpi_put-asan"), "-d", 0.3, *words, ASAN_OPTIONS="detect_leaks=0")
+    assert done.returncode == 0, done.stderr
+    assert rate_b_s(meanings(done.stdout)) > 0
+
+
+def test_on_one_host_the_target_sleeps_while_its_memory_is_written(made, mpi):
+    done = run(made(mpi), "-d", 1, "-s", 8 * MIB)
+    found = meanings(done.stdout)
+    assert last_arrival(found).transport == "shared memory"
+    assert rate_b_s(found) > 1e8  # one core copies at gigabytes a second
+
+
+@pytest.mark.slow
+def test_a_target_that_has_to_receive_is_told_as_emulation(made, mpi):
+    done = run(made(mpi), "-d", 0.5, **OVER_TCP[mpi])
+    assert done.returncode == 0, done.stderr
+    assert last_arrival(meanings(done.stdout)).transport == "two-sided"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--size", "64KiB"], "--size 64KiB: a number from 1 to 1e+12 is needed"),
+        (["--size", "1.5"], "--size 1.5: a whole number is needed"),
+        (["--rate", "0"], "--rate 0: a number from 1 to 1e+15 is needed"),
+        (["--node", "1024"], "--node 1024: a number from 0 to 1023 is needed"),
+        (["--pages", "large"], "--pages large: allowed are normal, transparent, huge"),
+        (["write"], "write: not an option, see --help"),
+    ],
+)
+def test_a_bad_option_is_refused_in_one_line(made, words, said):
+    done = subprocess.run([made("mpich"), *words], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (2, f"mpi_put: {said}\n")
+
+
+def test_without_a_launcher_of_its_mpi_it_is_alone_and_says_so(made):
+    done = subprocess.run([made("mpich")], capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert meanings(done.stderr)[0] == Fault(
+        "1 ranks found, 2 are needed: is the launcher that of its MPI?"
+    )
+
+
+# What it printed.
+
+
+@pytest.mark.parametrize("name", ["mpich", "openmpi"])
+def test_rows_are_quarters_of_a_second_and_the_target_finds_as_much(name):
+    found = captured(name)
+    rows = [each for each in found if isinstance(each, Row)]
+    assert len(rows) >= 7
+    # A row ends with a piece, and later where others take the processor.
+    assert min(row.over_s for row in rows) >= 0.25
+    assert median(row.over_s for row in rows) == pytest.approx(0.25, abs=0.01)
+    claimed_b = sum(row.rate_b_s * row.over_s for row in rows)
+    # Rows and arrivals end a quarter of a second apart at most.
+    assert last_arrival(found).bytes_b == pytest.approx(claimed_b, rel=1.2 / len(rows))
+    assert last_arrival(found).transport == "shared memory"
+
+
+@pytest.mark.parametrize(("name", "asked_b_s"), [("limited_1e9", 1e9), ("limited_2e7", 2e7)])
+def test_the_limiter_keeps_to_what_was_asked(name, asked_b_s):
+    found = captured(name)
+    assert rate_b_s(found) == pytest.approx(asked_b_s, rel=0.03)
+    rates_b_s = [each.rate_b_s for each in found if isinstance(each, Row)]
+    assert rates_b_s == pytest.approx([asked_b_s] * len(rates_b_s), rel=0.2)
+
+
+@pytest.mark.parametrize("name", ["mpich_tcp", "openmpi_tcp"])
+def test_a_target_that_polls_is_emulation_whatever_is_fast(name):
+    found = captured(name)
+    assert {each.transport for each in found[-4:] if isinstance(each, Arrived)} == {"two-sided"}
+    (caveat,) = emulations([last_arrival(found).transport])
+    assert "not RDMA" in caveat
+
+
+def test_a_progress_thread_of_the_target_is_emulation_too():
+    """A gigabyte in a second: 0.04 s of its processor are below the limit of onload, 0.06 not."""
+    row = "row 1.000000 s 1000000000 B\n"
+    line = "arrived 1000000000 B by unshared memory, target sleeps, {} s of its processor\n"
+    apart = replace(WRITER, origin="n2")
+    assert meanings(row + line.format("0.040000"), apart)[-1].transport == "RDMA"
+    assert meanings(row + line.format("0.060000"), apart)[-1].transport == "two-sided"
+    # A slow writer's target looks at its memory all the same: 0.2 % of a core are no receiving.
+    slow = "row 1.000000 s 1000000 B\n" + line.format("0.002000")
+    assert meanings(slow, apart)[-1].transport == "RDMA"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "row 0.000000 s 65536 B",
+        "row 0.250000 s 65536",
+        "arrived 5 B",
+        "sent 5 B",
+        "library: MPICH Version: 5.0.1",
+        "",
+    ],
+)
+def test_other_lines_mean_nothing(line):
+    assert meanings(line) == []
+
+
+# What the agent starts.
+
+
+@pytest.fixture
+def launched_by(monkeypatch):
+    def by(launcher):
+        monkeypatch.setattr(mpi_put, "_launcher", lambda _: launcher)
+        monkeypatch.setattr(mpi_put, "_program", lambda: "/opt/mpi_put")
+
+    return by
+
+
+def test_both_ranks_are_started_by_the_origins_agent(launched_by):
+    launched_by("/opt/mpi/bin/mpiexec")
+    injector = INJECTORS["mpi_put"]
+    assert injector.target_command(WRITER) is None
+    limited = replace(WRITER, rate_b_s=1.25e8, buffer_node=1)
+    assert " ".join(injector.origin_command(limited)) == (
+        "/opt/mpi/bin/mpiexec -n 2 /opt/mpi_put --size 65536 --rate 125000000 -m 1"
+    )
+    reader = INJECTORS["mpi_put_read"].origin_command(replace(WRITER, origin="n2"))
+    assert " ".join(reader) == (
+        "/opt/mpi/bin/mpiexec -n 2 -host n1,n2 /opt/mpi_put --size 65536 --target n1 --get"
+    )
+
+
+def test_srun_sorts_its_nodes_so_the_program_is_told_the_target(launched_by):
+    launched_by("srun --mpi=cray_shasta")
+    assert " ".join(INJECTORS["mpi_put"].origin_command(replace(WRITER, origin="n0"))) == (
+        "srun --mpi=cray_shasta --overlap --cpu-bind=none --nodes=2 --ntasks=2 --nodelist=n1,n0"
+        " /opt/mpi_put --size 65536 --target n1"
+    )
+
+
+def test_a_missing_program_is_named_with_how_it_is_made(monkeypatch):
+    monkeypatch.setattr(mpi_put, "_FOLDER", Path("/nowhere"))
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert INJECTORS["mpi_put"].missing() == (
+        "mpi_put is missing: 'make -C /nowhere', with an MPI's mpicc on PATH"
+    )
+
+
+# Blocks.
+
+
+@pytest.fixture
+def on_path(made, mpi, monkeypatch):
+    """Has the program on PATH, and what Open MPI wants to run as root."""
+    monkeypatch.setenv("PATH", f"{made(mpi).parent}:{os.environ['PATH']}")
+    for name, value in AS_ROOT.items():
+        monkeypatch.setenv(name, value)
+
+
+def demand():
+    return Demand(min_share=0.01, retries=0, ready_timeout_s=30, run_timeout_s=30, **UNJUDGED)
+
+
+def sample_of(block, arm="on"):
+    (sample,) = (sample for sample in block.samples() if sample["arm"] == arm)
+    return sample
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("on_path")
+def test_its_writes_are_proven_by_the_targets_memory(block):
+    slowly = ["sh", "-c", f"sleep 2; cat '{MELT}'"]
+    writes = {"injector": "mpi_put", "message_b": MIB, "buffer_node": 0}
+    done = block(arms=["off", "on"], command=slowly, writes=writes)
+    assert done.finish() == 0, done.err
+    sample = sample_of(done)
+    assert (sample_of(done, "off")["outcome"], sample["outcome"]) == ("kept", "kept")
+    (writer,) = sample["writers"]
+    assert (writer["injector"], writer["transport"]) == ("mpi_put", "shared memory")
+    assert (writer["proof"], writer["overwritten_share"]) == ("memory", 1.0)
+    assert writer["rate_b_s"] > 1e8
+    assert writer["observed_share"] > 0.9  # a row comes a little after its end
+    assert (list(writer["origin_buffers_b"]), writer["target_on_node_share"]) == (["0"], 1.0)
+    assert any("mpi_put cannot be held between runs" in note for note in sample["notes"])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("on_path")
+@pytest.mark.parametrize("mpi", ["mpich"])
+def test_a_limited_writer_keeps_its_rate_and_reads_are_told_as_unproven(block):
+    slowly = ["sh", "-c", f"sleep 2; cat '{MELT}'"]
+    reads = {"injector": "mpi_put_read", "direction": "read", "rate_share": 0.25}
+    done = block(arms=["off", "on"], command=slowly, writes=reads)
+    assert done.finish() == 0, done.err
+    (reader,) = sample_of(done)["writers"]
+    assert (reader["direction"], reader["transport"]) == ("read", "shared memory")
+    assert (reader["limited_by"], reader["proof"]) == ("software", "unproven")
+    # On a busy host it may be slower than it was alone; it is never faster than asked.
+    assert 0.1 * reader["asked_b_s"] < reader["rate_b_s"] < 1.15 * reader["asked_b_s"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("on_path")
+def test_emulation_is_what_the_sample_says(block, mpi, monkeypatch):
+    for name, value in OVER_TCP[mpi].items():
+        monkeypatch.setenv(name, value)
+    done = block(arms=["off", "on"], writes={"injector": "mpi_put", "message_b": 1 << 16})
+    assert done.finish() == 0, done.err
+    (writer,) = sample_of(done)["writers"]
+    assert writer["transport"] == "two-sided"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("on_path")
+@pytest.mark.parametrize("mpi", ["mpich"])
+def test_a_target_that_stands_still_rejects_the_run(block):
+    """The origin goes on writing, and its rows say so."""
+    block_ = block(
+        arms=["off", "on"],
+        demand=demand(),
+        writes={"injector": "mpi_put", "message_b": MIB},
+        command=["sh", "-c", f"sleep 4; cat '{MELT}'"],
+    )
+    block_.wait_until(lambda: (block_.run_dir / "logs/melt/0/0-on-0.out").exists(), 60)
+    (target,) = (pid for pid in block_.processes("mpi_put") if is_target(pid))
+    os.kill(target, signal.SIGSTOP)
+    time.sleep(1.5)  # the subject of the test, not a wait for a condition
+    os.kill(target, signal.SIGCONT)
+    assert block_.finish() == 0, block_.err
+    sample = sample_of(block_)
+    assert sample["outcome"] == "rejected"
+    assert "wrote nothing for 1." in sample["reason"]
+
+
+def is_target(pid):
+    """The first rank, as MPICH tells it."""
+    return b"PMI_RANK=0\0" in Path(f"/proc/{pid}/environ").read_bytes()

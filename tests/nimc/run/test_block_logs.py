@@ -1,0 +1,162 @@
+"""ReFrame's reports and the writers' outputs, against the samples of their block."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nimc.run.verify import verify
+from tests.analysis.integrity.between import made_between
+from tests.analysis.integrity.files import Json, Run
+from tests.captures import RUN_QUICK
+
+REPORT = "logs/stream/0/reframe.json"
+LINK = "logs/stream/0/writer-0-origin.log"
+Edit = Callable[[Run], Any]
+
+
+@pytest.fixture(scope="module")
+def between(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made_between(tmp_path_factory.mktemp("between"))
+
+
+def faults_of(run: Path) -> list[str]:
+    return [each.text for each in verify(run).findings if each.kind != "unproven"]
+
+
+def session(**values: Any) -> Edit:
+    return lambda run: run.logs[REPORT]["session_info"].update(
+        {k: v(run) if callable(v) else v for k, v in values.items()}
+    )
+
+
+def check_of(run: Run) -> Json:
+    (case,) = run.logs[REPORT]["runs"][0]["testcases"]
+    found: Json = case
+    return found
+
+
+def reported(**values: Any) -> Edit:
+    return lambda run: check_of(run).update(values)
+
+
+def figure(name: str, change: Callable[[float], float]) -> Edit:
+    def edit(run: Run) -> None:
+        value = check_of(run)["perfvalues"][f"made:default:{name}"]
+        value[0] = change(value[0])
+
+    return edit
+
+
+def first_s(run: Run) -> float:
+    return min(each["start_s"] for each in run.samples["stream"])
+
+
+def link(text: str) -> Edit:
+    return lambda run: run.outputs.update({LINK: text})
+
+
+def header(**values: Any) -> Edit:
+    return lambda run: run.header.update(values)
+
+
+#: Rule -> what breaks it, what nearly does, and words of the fault.
+RULES: dict[str, tuple[Edit, Edit, str]] = {
+    "a median": (
+        figure("on", lambda value: value * 1.0001),
+        figure("on", lambda value: value * (1 + 1e-12)),
+        "'on': ",
+    ),
+    # Intervals may be made in another way some day.
+    "a ratio": (
+        figure("slowdown_on@rate=25%", lambda value: value * 1.0001),
+        figure("slowdown_on@rate=25%_low", lambda value: value * 1.0001),
+        "'slowdown_on@rate=25%': ",
+    ),
+    "rejected runs": (
+        figure("rejected_aa", lambda _: 1),
+        figure("rejected_aa", lambda _: 0),
+        "'rejected_aa': 1 found; allowed: 0",
+    ),
+    "a block that failed": (
+        figure("on", lambda value: value / 2),
+        lambda run: (figure("on", lambda value: value / 2)(run), reported(result="fail")(run)),
+        "'on': ",
+    ),
+    "the run's folder": (
+        reported(nimc_dir="/results/another-run"),
+        reported(nimc_dir=""),
+        "nimc_dir: 'another-run' found",
+    ),
+    "the seed": (reported(seed=3), reported(seed=None), "seed: 3 found"),
+    "a note": (
+        reported(notes=["a made note", "another"]),
+        reported(notes=[]),
+        "notes: 'another' found",
+    ),
+    "times": (
+        session(time_start_unix=lambda run: first_s(run) + 70.0),
+        session(time_start_unix=lambda run: first_s(run) + 50.0),
+        "session_info: ",
+    ),
+    "the version of ReFrame": (session(version="4.9"), session(), "version: '4.9' found"),
+    "the commit": (header(commit="0123"), header(), "commit: "),
+    # The made run starts 3 s before the session: a run that is resumed may be of another version.
+    "the commit of a session that begins later": (
+        header(commit="0123"),
+        lambda run: (
+            header(commit="0123")(run),
+            [
+                report["session_info"].update(time_start_unix=first_s(run))
+                for report in reports(run)
+            ],
+        ),
+        "commit: ",
+    ),
+    "the link": (
+        link(" Link type       : Ethernet\n"),
+        link(" Link type       : Unknown\n"),
+        "transport: 'InfiniBand' found; allowed: one over Ethernet",
+    ),
+    "a report that cannot be read": (
+        session(version="4.9"),
+        lambda run: run.logs.update({REPORT: {"session_info": 3}}),
+        "version: '4.9'",
+    ),
+}
+
+
+def reports(run: Run) -> list[Json]:
+    return run.recorded("reframe.json")
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_is_broken_and_its_neighbour_is_not(
+    between: Path, tmp_path: Path, rule: str
+) -> None:
+    breaks, nearly, words = RULES[rule]
+    for edit, broken in ((breaks, True), (nearly, False)):
+        edited = Run.read(between)
+        edit(edited)
+        found = faults_of(edited.write(tmp_path / str(broken) / between.name))
+        assert any(words in line for line in found) is broken, found
+
+
+def test_a_made_run_and_its_logs_are_sound(between: Path) -> None:
+    assert verify(between).findings == []
+
+
+def test_the_recorded_report_is_that_of_the_recorded_samples(tmp_path: Path) -> None:
+    """ReFrame's own report of a run that was measured: medians by an earlier version."""
+    assert faults_of(RUN_QUICK) == []
+    edited = Run.read(RUN_QUICK)
+    for sample in edited.kept("on", "lammps"):
+        sample["fom"] *= 0.9
+    found = faults_of(edited.write(tmp_path / RUN_QUICK.name))
+    report = json.loads((RUN_QUICK / "logs/lammps/0/reframe.json").read_text())
+    recorded = report["runs"][0]["testcases"][0]["perfvalues"]["localhost:default:on"][0]
+    assert any(
+        f"'on': {recorded!r} found; allowed: {repr(recorded * 0.9)[:6]}" in line for line in found
+    )
