@@ -147,7 +147,8 @@ def _matches(each: Crossed, cell: Cell, *, missing: bool = False) -> bool:
 # Factors and cells as a campaign file and a check's variables give them.
 
 
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+#: A variable of a check, or FIXTURE.PARAMETER.
+VARIABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 #: Longest level, characters; it becomes part of file names.
 _LONGEST = 40
 

@@ -7,6 +7,7 @@ attached to the stages `sanity` and `performance` run as if that run had been th
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import os
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import reframe as rfm
@@ -26,10 +28,12 @@ from pydantic import TypeAdapter
 from reframe.core.exceptions import ReframeError
 from reframe.core.logging import getlogger
 from reframe.core.runtime import runtime, valid_sysenv_comb
+from reframe.utility import import_module_from_file
 
 from nimc.base import units
 from nimc.node.conductor import UNREAD, Store
 from nimc.node.readers import Fom, FomError
+from nimc.records.chain import file_digest
 from nimc.records.logs import stem_of
 from nimc.records.notes import Note
 from nimc.records.sample import Better, Sample
@@ -109,6 +113,8 @@ _BEFORE_SANITY = ("pre_sanity",)
 _BEFORE_PERFORMANCE = ("post_sanity", "pre_performance")
 #: Where a check may keep its patterns.
 _PATTERNS = ("sanity_patterns", "perf_patterns", "perf_variables")
+#: What the conductor replaces of how a check is started, and its functions may read.
+_START = ("executable", "executable_opts", "num_tasks")
 #: Methods of the mixin that a check may have of its own.
 _OPEN = {"lay_out", "added_environment", "runs_in"}
 
@@ -125,29 +131,48 @@ def case_name(name: str) -> str:
     return _NOT_IN_NAMES.sub("_", name)
 
 
-def written_in(cls: type) -> str | None:
-    """Folder of the file that a check's base was written in; None where that is ReFrame's."""
+def base_of(cls: type) -> type | None:
+    """The base that others have written; None where that is ReFrame's."""
     for base in cls.__mro__[1:]:
         if "_rfm_prefix" in vars(base) and not base.__module__.startswith("reframe."):
-            return str(vars(base)["_rfm_prefix"])
+            return base
     return None
 
 
-def require_possible(check: rfm.RegressionTest, ours: tuple[type, ...]) -> None:
+def load_original(path: str, sha256: str | None = None) -> ModuleType:
+    """The module in a file, imported as ReFrame does. Raises ReframeError for another content."""
+    if sha256 is not None and file_digest(Path(path)) != sha256:
+        raise ReframeError(f"{path}: was changed after this run began; allowed: a new run")
+    return import_module_from_file(path, load_parents=True)
+
+
+def checks_in(module: ModuleType) -> dict[str, type]:
+    """Classes of checks by the names that they have in a module."""
+    found = ((name, each) for name, each in vars(module).items() if isinstance(each, type))
+    return {name: each for name, each in found if issubclass(each, rfm.RegressionTest)}
+
+
+def origin(cls: type) -> dict[str, str]:
+    """For the provenance: file and content of the check that others have written."""
+    path = inspect.getfile(base_of(cls) or cls)
+    return {"check_file": path, "check_sha256": file_digest(Path(path))}
+
+
+def require_possible(check: type, ours: tuple[type, ...]) -> None:
     """Raises ReframeError for a check that cannot be a victim; `ours` are the mixin's classes."""
-    if isinstance(check, rfm.CompileOnlyRegressionTest):
-        raise ReframeError(f"{check.name}: runs nothing (a CompileOnlyRegressionTest)")
+    if issubclass(check, rfm.CompileOnlyRegressionTest):
+        raise ReframeError(f"{check.__name__}: runs nothing (a CompileOnlyRegressionTest)")
     names = {
         name
         for cls in ours
         for name, value in vars(cls).items()
         if getattr(value, "__module__", None) == cls.__module__ and not name.startswith("_rfm")
     }
-    for cls in type(check).mro():
+    for cls in check.mro():
         if cls not in ours and (clashing := sorted((names - _OPEN) & set(vars(cls)))):
             raise ReframeError(
-                f"{check.name}: {cls.__name__}.{clashing[0]}: the mixin has a method of this name;"
-                " rename it"
+                f"{check.__name__}: {cls.__name__}.{clashing[0]}: the mixin has a method of this"
+                " name; rename it"
             )
 
 
@@ -208,6 +233,8 @@ class OwnReader:
     def __init__(self, check: rfm.RegressionTest, ours: tuple[type, ...]) -> None:
         self._check = check
         self._patterns: dict[str, Any] = {}
+        #: As the check has it.
+        self._start: dict[str, Any] = {}
         #: None until it is known: hooks of the check may find it in an output only.
         self.figure: Figure | None = None
         self._hooks = {
@@ -231,6 +258,7 @@ class OwnReader:
     def prove(self) -> None:
         """Refuse before anything runs what would be refused afterwards. Raises ReframeError."""
         self._patterns = self._found()
+        self._start = {name: getattr(self._check, name) for name in _START}
         try:
             self.notes()
         except FomError as error:
@@ -259,16 +287,19 @@ class OwnReader:
         """The check as it was written, with a run's output as its job's; as before afterwards."""
         check, job = self._check, self._check.job
         before, outputs = self._found(), (job._stdout, job._stderr)
+        started = {name: getattr(check, name) for name in self._start}
         # Relative, since checks also write it after the stage folder's name.
         stage = Path(check.stagedir).resolve()
         job._stdout, job._stderr = (os.path.relpath(path.resolve(), stage) for path in (out, err))
         self._set(self._patterns)
+        vars(check).update(self._start)
         try:
             with osext.change_dir(stage):
                 yield
         finally:
             job._stdout, job._stderr = outputs
             self._set(before)
+            vars(check).update(started)
 
     def read(self, out: Path, err: Path) -> Fom:
         """The figure of merit of a run, from its output. Raises FomError."""

@@ -155,8 +155,8 @@ class NimcMixin(LayoutMixin):
     def __init_subclass__(cls, **options: Any) -> None:
         """A check of others finds its sources beside its own file, wherever its subclass is."""
         super().__init_subclass__(**options)
-        if prefix := foreign.written_in(cls):
-            cls._rfm_pinned_prefix = prefix
+        if base := foreign.base_of(cls):
+            cls._rfm_pinned_prefix = vars(base)["_rfm_prefix"]
 
     @run_after("init")
     def check_variables(self) -> None:
@@ -169,7 +169,7 @@ class NimcMixin(LayoutMixin):
             except InputError as error:
                 raise ReframeError(f"{self.name}.{error}") from None
         else:
-            foreign.require_possible(self, _OURS)
+            foreign.require_possible(type(self), _OURS)
             self.case = self.case or foreign.case_name(self.name)
             # The check's own sanity is a matter of each run, the mixin's of the block.
             self._own = foreign.OwnReader(self, _OURS)
@@ -272,7 +272,7 @@ class NimcMixin(LayoutMixin):
         shared = site.origins.policy == "same_host"
         return BlockPlan(
             case=case,
-            workload=self.workload or self.name,
+            workload=self.workload or type(self).__name__,
             read_by_check=not self.workload,
             block=self.block,
             seed=self.seed,
@@ -306,6 +306,7 @@ class NimcMixin(LayoutMixin):
     def _provenance(self, treatments: list[Treatment]) -> dict[str, Any]:
         return {
             **self.provenance,
+            **({} if self.workload else foreign.origin(type(self))),
             "check": self.unique_name,
             "environment": self.current_environ.name,
             "partition": self.current_partition.fullname,
@@ -389,6 +390,19 @@ class NimcMixin(LayoutMixin):
 
 
 _OURS = (NimcMixin, LayoutMixin)
+
+
+def contended(file: str, name: str) -> type:
+    """The class `name` of a file under the mixin. Raises ReframeError if it cannot be measured."""
+    module = foreign.load_original(file)
+    known = foreign.checks_in(module)
+    if name not in known:
+        raise ReframeError(
+            f"class {name} found; allowed: {', '.join(known) or 'none in this file'}"
+        )
+    found: type = make_test(name, (known[name], NimcMixin), {}, module=module.__name__)
+    foreign.require_possible(found, _OURS)
+    return found
 
 
 def short_form(check: type, *tags: str, **values: Any) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, TypeAdapter
+from pydantic import AfterValidator, BaseModel, BeforeValidator, TypeAdapter
 
 from analysis.samples.faults import Faults, differing, named_level
 from analysis.samples.figures import WORKLOADS
@@ -19,7 +19,7 @@ from nimc.base.json_limits import validated
 from nimc.base.marked_yaml import parse
 from nimc.records.arms import parts_of, standard_arms
 from nimc.records.plan import LIMITS, Demand
-from nimc.records.run import FLOOR, MARGIN, RunHeader, digest_of, facts_of, most_pairs
+from nimc.records.run import FLOOR, MARGIN, RunHeader, digest_of, facts_of, most_pairs, workload_of
 
 
 class AskedPairs(BaseModel):
@@ -53,7 +53,7 @@ class AskedInjector(BaseModel):
 class AskedEntry(BaseModel):
     """A workload, with its cases."""
 
-    check: str
+    check: Annotated[str, AfterValidator(workload_of)]
     case: str | None = None
     set: dict[str, Any] = {}
     factors: dict[str, list[Any]] = {}

@@ -1,8 +1,8 @@
 """The checks and the variables that a campaign may set.
 
 ReFrame itself lists them, in a separate process (`main`), so inherited variables are
-included. The answer is cached until a check changes, so a plan of thousands of cases starts no
-ReFrame.
+included. The answer for this project's checks is cached until one changes, so a plan of thousands
+of cases starts no ReFrame. That for checks of others is not: what they import may change as well.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -53,10 +53,14 @@ class VariableType:
     name: str
     #: None if it is not a number.
     default: float | None = None
+    #: Of a parameter: its values as ReFrame shows them. Else empty.
+    values: tuple[str, ...] = ()
 
     @property
     def allowed(self) -> str:
         """The values in words."""
+        if self.values:
+            return ", ".join(self.values)
         default = self.default or 0
         if self.name == "int":
             return f"whole numbers from {min(1, default):g}"
@@ -66,6 +70,8 @@ class VariableType:
 
     def accepts(self, value: Any) -> bool:
         """Whether a value of a campaign's can be set."""
+        if self.values:
+            return str(value) in self.values
         if self.name == "bool":
             return isinstance(value, bool)
         if self.name in ("int", "float", "str") and isinstance(value, bool):
@@ -95,6 +101,8 @@ class CheckVariables:
     types: Mapping[str, VariableType] = field(default_factory=dict)
     #: Conditions on ReFrame's environments, such as `+FEATURE`, of which any one is enough.
     environs: tuple[str, ...] = ()
+    #: ReFrame's systems and partitions that it runs on.
+    systems: tuple[str, ...] = ("*",)
     #: The program that must be found; None if the check compiles its own or uses none.
     program: str | None = None
     #: Whether Spack builds that program.
@@ -103,6 +111,11 @@ class CheckVariables:
     compiles: bool = False
     #: The variable that makes its runs longer; empty if none does.
     lengthened_by: str = ""
+
+    @cached_property
+    def parameters(self) -> dict[str, tuple[str, ...]]:
+        """Those with several values, of which a campaign chooses one, in ReFrame's order."""
+        return {name: kind.values for name, kind in self.types.items() if kind.values}
 
     @cached_property
     def settable(self) -> frozenset[str]:
@@ -120,6 +133,7 @@ class CheckVariables:
 
 
 _CHECKS = TypeAdapter(dict[str, CheckVariables])
+_CHECK = TypeAdapter(CheckVariables)
 
 
 def checks_in(folder: Path) -> Mapping[str, CheckVariables]:
@@ -150,9 +164,17 @@ def _digest(folder: Path) -> str:
     return found.hexdigest()
 
 
-def _ask(folder: Path) -> dict[str, Any]:
+def check_of_others(file: Path, name: str, config: Path, system: str) -> CheckVariables:
+    """The class `name` in a file, under the mixin, on a system of ReFrame's configuration.
+
+    Raises MachineError, with the reason alone, if it cannot be measured.
+    """
+    return _CHECK.validate_python(_ask(file, name, str(config), system)[name])
+
+
+def _ask(place: Path, *words: str) -> dict[str, Any]:
     answer = ask(
-        python_main("nimc.campaign.checks", str(folder)),
+        python_main("nimc.campaign.checks", str(place), *words),
         {**os.environ, "PYTHONPATH": python_path()},
         timeout_s=_ANSWER_S,
     )
@@ -161,7 +183,7 @@ def _ask(folder: Path) -> dict[str, Any]:
         if "fault" not in found:
             return found
         raise MachineError(found["fault"])
-    raise MachineError(f"{folder}: the checks cannot be read: {answer.last}")
+    raise MachineError(f"{place}: the checks cannot be read: {answer.last}")
 
 
 def _cache_file() -> Path | None:
@@ -203,21 +225,25 @@ def require_known_programs(site: Machine, checks: Mapping[str, CheckVariables]) 
             )
 
 
-# The separate process: it imports the checks of a folder and describes them.
+# The separate process: it imports the checks of a folder, or one of others, and describes them.
 
 
 def main() -> None:
-    """Print the checks of the folder that is the argument, as JSON in one line.
+    """Print checks as JSON in one line. Keys: check -> fields of `CheckVariables`, or `fault`.
 
-    Keys: check -> the fields of `CheckVariables`, or `fault`. Runs as a separate process.
+    Arguments: a folder of checks, or a file, its class, ReFrame's configuration and system.
     """
-    folder = Path(sys.argv[1])
+    place, *words = sys.argv[1:]
+    print("\n" + json.dumps(_described_other(place, *words) if words else _described(Path(place))))
+
+
+def _described(folder: Path) -> dict[str, Any]:
     sys.path.insert(0, str(folder.parent))
     import reframe as rfm
 
     from reframe_tests.mixin import NimcMixin
 
-    own = _variables(rfm.RegressionTest)
+    of_reframe = _variables(rfm.RegressionTest)
     found: dict[str, Any] = {}
     for path in sorted(folder.glob("*.py")):
         name = path.stem
@@ -226,22 +252,99 @@ def main() -> None:
         try:
             check = getattr(importlib.import_module(f"{folder.name}.{name}"), name)
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}".partition("\n")[0]
-            print(json.dumps({"fault": f"{path}: the check cannot be read: {reason}"}))
-            return
+            return {"fault": f"{path}: the check cannot be read: {_line(error)}"}
         if issubclass(check, NimcMixin):
             found[name] = {
-                "variables": (names := sorted(_variables(check) - own)),
-                "types": {name: _type(check, name) for name in names},
-                "within_block": list(getattr(check, "within_block", ())),
-                "comparable_across_cores": bool(getattr(check, "comparable_across_cores", False)),
-                "environs": _environs(check),
+                **_fields(check, _variables(check) - of_reframe),
+                "environs": list(_default(check, "valid_prog_environs") or check.wanted_environs),
                 "program": _default(check, "program"),
                 "from_spack": _default(check, "stack") is not None,
-                "lengthened_by": check.lengthened_by,
-                "compiles": not issubclass(check, rfm.RunOnlyRegressionTest),
             }
-    print(json.dumps(found))
+    return found
+
+
+def _described_other(file: str, name: str, config: str, system: str) -> dict[str, Any]:
+    sys.dont_write_bytecode = True  # beside its file
+    from reframe.core.exceptions import ReframeError
+    from reframe.core.runtime import temp_runtime
+
+    from reframe_tests.mixin import contended
+
+    try:
+        with temp_runtime(config, system):
+            check = contended(file, name)
+            shown, places = _parameters(check), _places(check)
+    except ReframeError as error:
+        return {"fault": str(error).partition("\n")[0]}
+    except Exception as error:
+        return {"fault": _line(error)}
+    fields = _fields(check, _variables(check))
+    types = {each: {"name": "parameter", "values": values} for each, values in shown.items()}
+    variables = {
+        "variables": [*fields["variables"], *types],
+        "types": {**fields["types"], **types},
+    }
+    return {name: {**fields, **variables, **places}}
+
+
+def _places(check: Any) -> dict[str, list[str]]:
+    """Systems and environments of the class if this machine has some of them: it may be another's.
+
+    Else all systems, and the first environment with a compiler.
+    """
+    from reframe.core.runtime import valid_sysenv_comb
+
+    systems = _default(check, "valid_systems") or []
+    systems = systems if valid_sysenv_comb(systems, ["*"]) else ["*"]
+    environs = _default(check, "valid_prog_environs") or []
+    if not any(valid_sysenv_comb(systems, environs).values()):
+        found = [each for of in valid_sysenv_comb(systems, ["*"]).values() for each in of]
+        environs = [each.name for each in sorted(found, key=lambda each: not each.cc)[:1]]
+    return {"systems": systems, "environs": environs}
+
+
+def _fields(check: Any, variables: set[str]) -> dict[str, Any]:
+    """Fields of `CheckVariables` that are found alike for every check."""
+    import reframe as rfm
+
+    return {
+        "variables": sorted(variables),
+        "types": {name: _type(check, name) for name in sorted(variables)},
+        "within_block": list(getattr(check, "within_block", ())),
+        "comparable_across_cores": bool(getattr(check, "comparable_across_cores", False)),
+        "lengthened_by": check.lengthened_by,
+        "compiles": not issubclass(check, rfm.RunOnlyRegressionTest),
+    }
+
+
+def _parameters(check: Any) -> dict[str, list[str]]:
+    """Parameters with several values, those of fixtures too -> the values as ReFrame shows them."""
+    from reframe.core.exceptions import ReframeError
+
+    infos = (check.get_variant_info(n, recurse=True) for n in range(check.num_variants))
+    variants = [dict(_shown(check, info)) for info in infos]
+    if not variants:
+        raise ReframeError(
+            f"parameters without values: {', '.join(check.param_space.undefined_params())}"
+        )
+    if len({tuple(each.values()) for each in variants}) < len(variants):
+        raise ReframeError("variants that ReFrame shows alike; allowed: each of another name")
+    values = {name: list(dict.fromkeys(each[name] for each in variants)) for name in variants[0]}
+    return {name: each for name, each in values.items() if len(each) > 1}
+
+
+def _shown(check: Any, info: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Parameters of a variant and its fixtures, as in ReFrame's `display_name`."""
+    for name, value in info["params"].items():
+        yield prefix + name, str(check.raw_params[name].format(value))
+    for name, of_fixture in info["fixtures"].items():
+        fixture = check.fixture_space[name]
+        if fixture.action != "join":
+            yield from _shown(fixture.cls, of_fixture, f"{prefix}{name}.")
+
+
+def _line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
 def _variables(check: Any) -> set[str]:
@@ -259,14 +362,7 @@ def _type(check: Any, name: str) -> dict[str, Any]:
     return {"name": types[0].__name__ if len(types) == 1 else "", "default": default}
 
 
-def _environs(check: Any) -> list[str]:
-    """What it asks of an environment, itself or through the mixin."""
-    variable = check._rfm_var_space.vars["valid_prog_environs"]
-    named = variable.default_value if variable.is_defined() else None
-    return list(named or check.wanted_environs)
-
-
-def _default(check: Any, name: str) -> str | None:
-    """The class's value of a variable of checks that find a program (`reframe_tests.binaries`)."""
+def _default(check: Any, name: str) -> Any:
+    """The class's value of a variable; None of one that it does not have, or that has none."""
     variable = check._rfm_var_space.vars.get(name)
     return variable.default_value if variable is not None and variable.is_defined() else None

@@ -65,6 +65,7 @@ class _Faults:
                 yield unknown(self.marked, "workload", where, self.checks, entry.check)
                 continue
             yield from self._of_set(entry, place, check)
+            yield from self._of_parameters(entry, place, check)
             yield from self._of_arms(entry, place, check)
             yield from self._of_sweep(entry, place, check)
             for name, levels in cases.factors_of(self.campaign, entry).items():
@@ -80,6 +81,16 @@ class _Faults:
                     yield self.at(where, f"{value!r} found; allowed: whole numbers from 0")
             elif wrong := _type_fault(check, name, value):
                 yield self.at(where, wrong)
+
+    def _of_parameters(self, entry: Entry, place: Place, check: CheckVariables) -> Iterator[Fault]:
+        """Parameters of which no value is chosen: each has several."""
+        given = entry.set.keys() | cases.factors_of(self.campaign, entry).keys()
+        for name, values in check.parameters.items():
+            if name not in given:
+                text = (
+                    f"parameter {name!r} missing; allowed, here or in factors: {', '.join(values)}"
+                )
+                yield self.at((*place, "set"), text)
 
     def _of_arms(self, entry: Entry, place: Place, check: CheckVariables) -> Iterator[Fault]:
         """Scheduled arms of a check that has no timetable, or that writes at several rates."""
@@ -338,19 +349,19 @@ def load_campaign(
     marked = marked_yaml.load(path)
     if not isinstance(marked.data, dict):
         keys = ", ".join(Campaign.model_fields)
-        _refuse(path, [(1, f"{show(marked.data)} found; a campaign is a mapping of {keys}")])
+        refuse(path, [(1, f"{show(marked.data)} found; a campaign is a mapping of {keys}")])
     try:
         campaign = Campaign.model_validate(marked.data)
     except ValidationError as error:
         found = [_fault(marked, each) for each in error.errors(include_url=False)]
-        _refuse(path, [*found, *_missing_arms(marked)])
+        refuse(path, [*found, *_missing_arms(marked)])
         raise
-    _refuse(path, _missing_arms(marked))
+    refuse(path, _missing_arms(marked))
     faults = _Faults(marked, campaign, checks)
-    _refuse(path, faults.all())
+    refuse(path, faults.all())
     if machine is not None:
-        _refuse(path, faults.of_nodes(machine))
-        _refuse(path, faults.of_lengths(machine))
+        refuse(path, faults.of_nodes(machine))
+        refuse(path, faults.of_lengths(machine))
     return campaign
 
 
@@ -364,7 +375,8 @@ def _missing_arms(marked: Marked) -> Iterable[Fault]:
         yield marked.line(()), f"arms: missing; allowed: {allowed}"
 
 
-def _refuse(path: Path, faults: Iterable[Fault]) -> None:
+def refuse(path: Path, faults: Iterable[Fault]) -> None:
+    """Raise InputError with a line for each of the first faults of a file, if there are any."""
     lines = [one_line(f"{path}:{line}: {text}") for line, text in sorted(set(faults))]
     if len(lines) > _MOST_FAULTS:
         lines[_MOST_FAULTS:] = [f"{path}: {len(lines) - _MOST_FAULTS} more errors"]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from nimc.campaign.cases import is_optional, most_measured, origins_taken, treatments
+from nimc.campaign.others import Other
 from nimc.campaign.schema import Campaign, Entry, Pairs
 from nimc.machine.site import Machine
 from nimc.node.length import doublings
@@ -54,6 +55,8 @@ class Site:
     least_run_s: float = 0.0
     #: ReFrame's program.
     reframe: str = "reframe"
+    #: Checks of others, by the names of their classes.
+    others: Mapping[str, Other] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -212,8 +215,11 @@ def command(
     Without a `seed`, which only a run has, each execution draws its own.
     """
     logs = f"{run}/logs/{entry.name}/{block}"
+    other = site.others.get(entry.check)
+    file = f"{run}/{other.made}" if other else str(site.checks / f"{entry.check}.py")
+    chosen = other.check.parameters if other else {}
     settings: dict[str, Any] = {
-        **entry.set,
+        **{name: value for name, value in entry.set.items() if name not in chosen},
         "nimc_dir": run,
         "case": entry.name,
         "block": block,
@@ -232,8 +238,7 @@ def command(
     }
     return [
         *(site.reframe, "-C", str(site.config), f"--system={_system(site)}"),
-        *("-c", str(site.checks / f"{entry.check}.py")),
-        *("-r", "-n", f"^{entry.check}$"),
+        *("-c", file, "-r", "-n", other.pattern(entry.set) if other else f"^{entry.check}$"),
         *(f"--prefix={logs}/reframe", f"--report-file={logs}/reframe.json"),
         *_assignments(entry.check, settings),
     ]

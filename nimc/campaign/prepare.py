@@ -16,6 +16,7 @@ from nimc.campaign.cases import Omitted, nodes_taken
 from nimc.campaign.checks import CheckVariables, checks_in, require_known_programs
 from nimc.campaign.load import load_campaign
 from nimc.campaign.matrix import Matrix, matrix
+from nimc.campaign.others import others_in, renamed
 from nimc.campaign.plan import Plan, Site, plan
 from nimc.campaign.schema import Campaign
 from nimc.campaign.settings import (
@@ -131,7 +132,11 @@ def prepare(
     shared = described.origins.policy == "same_host"
     checks = checks_in(folder)
     require_known_programs(described, checks)
-    loaded = load_campaign(campaign_file, checks, described)
+    system = f"{machine_name}:{described.partition}" if described.partition else machine_name
+    named = others_in(campaign_file, checks, config, system)
+    known = {**checks, **{name: other.check for name, other in named.items()}}
+    loaded = renamed(load_campaign(campaign_file, known, described), named)
+    checks = {**checks, **{other.name: other.check for other in named.values()}}
     campaign, absent = cases.leave_out(cases.expand(loaded, checks, described), described, only)
     used = {name: checks[name] for name in sorted({each.check for each in campaign.cases})}
     settings = settings_of(config)
@@ -145,6 +150,7 @@ def prepare(
         time_limit_s=time_limit_s(targets),
         nodelist=nodelist,
         least_run_s=load.least_s(campaign, described),
+        others={other.name: other for other in named.values() if other.name in used},
         reframe=which("reframe") or "reframe",
     )
     _check_nodelist(site, campaign, described)

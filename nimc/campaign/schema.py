@@ -17,7 +17,7 @@ from nimc.base.marked_yaml import Duration, Record, quantity
 from nimc.node.injectors import INJECTORS
 from nimc.records.arms import ARMS, BASELINE
 from nimc.records.plan import Demand
-from nimc.records.run import FLOOR, MARGIN, most_pairs
+from nimc.records.run import FLOOR, MARGIN, most_pairs, workload_of
 from nimc.records.sample import Level
 from reframe_tests.crossing import CELLS_RULE, FACTORS_RULE, VARIABLE, check_cells, check_factors
 
@@ -104,7 +104,7 @@ class SweepRequest(Record):
 class Entry(Record):
     """One case: a workload with its settings."""
 
-    check: str = Field(description="the name of a workload")
+    check: str = Field(description="the name of a workload, or PATH.py:Class")
     case: Name | None = Field(default=None, description=_NAME_RULE)
     #: A case for each number of cores and placement of this machine (`nimc.campaign.cases`).
     sweep: SweepRequest | None = Field(
@@ -125,7 +125,7 @@ class Entry(Record):
     @property
     def name(self) -> str:
         """Name of the case in the run: the one given, else the workload's."""
-        return self.case or self.check
+        return self.case or workload_of(self.check)
 
     @property
     def adaptive(self) -> bool:

@@ -14,11 +14,13 @@ from analysis.compare.side import Difference
 from analysis.compare.sides import compare_sides
 from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import flat
+from nimc.base import marked_yaml
 from nimc.base.errors import InputError
 from nimc.base.files import replace, require_output
 from nimc.base.tables import aligned
 from nimc.base.text import visible
 from nimc.base.units import plural, quantity
+from nimc.campaign.others import named_in
 from nimc.campaign.prepare import Request, prepare
 from nimc.cli.document import Form, log, show, silent
 from nimc.cli.options import (
@@ -149,6 +151,11 @@ def _repeated(
     packed = load_run(crate.run)
     campaign = folder / f"{packed.header.campaign}.yaml"
     replace(campaign, crate.files["campaign.yaml"])
+    # The packer must not choose which file of this user is imported.
+    if others := [named for _, named in named_in(marked_yaml.load(campaign))]:
+        raise InputError(
+            f"{others[0]}: a check of others is not in a crate; allowed: --analysis-only"
+        )
     request = _asked(packed.header, prepare(campaign, machine), campaign)
     header = changed(new_header(request), reproduces=_origin(packed.header))
     facts = facts_of_both(packed.header, header)

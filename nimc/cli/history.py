@@ -298,7 +298,7 @@ def _text(
 def _alarm(alarm: Alarm) -> Line:
     interval = alarm.interval
     ratio = Estimate(alarm.ratio, *interval, CONFIDENCE) if interval else None
-    said = f"{alarm.state}, slower since {alarm.since}"
+    said = f"{alarm.state}, worse since {alarm.since}"
     return Line(
         [
             _series(alarm),

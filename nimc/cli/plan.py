@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from nimc.campaign import load
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.expected import Predicted, Scale, predicted_pairs, scales
 from nimc.campaign.matrix import Matrix, matrix_table
+from nimc.campaign.others import Other
 from nimc.campaign.plan import RUN, Case, Plan
 from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.schema import Campaign
@@ -58,6 +60,7 @@ def plan_command(
     long_enough = load.lengths(request.campaign, request.checks, request.machine)
     nodes = request.machine.nodes
     where = request.matrix()
+    others = request.site.others.values()
     document = planned.as_dict() | {
         "machine_nodes": nodes,
         "absent": [asdict(each) for each in request.absent],
@@ -68,7 +71,7 @@ def plan_command(
         "matrix": where.as_dicts(),
     }
     remarks = [*omission_lines(request.absent), *long, *load.lines(long_enough)]
-    text = _text(planned, known, nodes, where, remarks, list(map(_prediction, predicted)))
+    text = _text(planned, known, nodes, where, remarks, list(map(_prediction, predicted)), others)
     named = campaign.stem if campaign == ROOT / "campaigns" / campaign.name else str(campaign)
     following = broken(["Next:", "nimc", "run", shlex.quote(named), "--machine", machine])
     show("plan", document, form, f"{text}\n\n{following}")
@@ -102,6 +105,7 @@ def _text(
     where: Matrix,
     remarks: list[str],
     predicted: list[Line],
+    others: Iterable[Other],
 ) -> str:
     parts = [_cases(planned, remarks), ""]
     if predicted:
@@ -117,6 +121,8 @@ def _text(
         if nodes is None:
             parts.append(wrapped(_NODES_UNKNOWN.format(planned.machine)))
         parts.append("")
+    for other in others:
+        parts += [f"{RUN}/{other.made}, for a check of others:\n", other.text]
     parts.append(f"ReFrame's commands ({RUN} is the folder of the run):")
     for case in planned.cases:
         always = [block for block in case.blocks if block.needed == "always"]

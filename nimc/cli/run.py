@@ -99,7 +99,7 @@ def measured(
     with open_run(results, header, fresh=fresh, slurm=site.slurm) as folder:
         other = None if folder.resumed or fresh else find_other(folder.path.parent, header)
         if other:
-            remark(f"does not resume {other}: campaign, cases, machine file or host differ")
+            remark(f"does not resume {other}: campaign, checks, cases, machine file or host differ")
         foreign = [] if folder.resumed or fresh else foreign_runs(folder.path.parent, header)
         if foreign:
             more = f" (nor {len(foreign) - 1} more)" if len(foreign) > 1 else ""

@@ -17,6 +17,7 @@ from nimc.records.run import RunHeader, load_header
 #: Files of a run's folder that go into its crate. Not: output of writers and of ReFrame.
 _OF_A_RUN = (
     "run.json",
+    "checks/*.py",
     "samples/*.jsonl",
     "counters/*.jsonl",
     "provenance/*.json",

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,8 +29,8 @@ from nimc.records.treatment import Writes
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-#: Number of rows, after the first, from which a writer's rate alone is computed.
-_ROWS = 3
+#: Length of the rows, after the first, from which a writer's rate alone is computed, seconds.
+_ROWS_S = 3.0
 #: File in the logs of a block that measured.
 _FILE = "alone.json"
 
@@ -166,14 +167,15 @@ class AloneRates:
     async def _measure(self, writes: Writes) -> Alone:
         runner, injector = self._runner, INJECTORS[writes.injector]
         assert injector.row_s, "a control is not measured"
+        number = 1 + ceil(_ROWS_S / injector.row_s)
         states, ramp_s = await self._start(writes)
         await runner.observer.begin([])
-        await self._rows(states, 1 + _ROWS)
+        await self._rows(states, number)
         counted = runner.counted(writes, await runner.observer.end())
         held, ending_s = runner.holds(writes), time.monotonic()
         await runner.silence(writes, states)
         ended_s = time.monotonic() - ending_s
-        self._require(writes, states, 1 + _ROWS)
+        self._require(writes, states, number)
         # Between two runs, the first one's writers stop; then the second's start, or go on, and
         # report what they must. A start has one row; of held writers the first does not count.
         ready_rows = self._plan.demand.ready_rows

@@ -1,6 +1,7 @@
 """A run: one execution of a campaign on a machine. Layout of its folder:
 
 run.json                 this header
+checks/CLASS.py          how a check of others is run
 samples/CASE.jsonl       one sample per line (`nimc.records.sample.Sample`), in a chain
 counters/CASE.jsonl      counts of tools in each run's ranks, and of nodes
 provenance/SHA256.json   how runs were made; samples refer to these files
@@ -117,6 +118,11 @@ MARGIN = 0.02
 FLOOR = 10
 
 
+def workload_of(check: str) -> str:
+    """Name of the workload of a campaign's `check`: the class of `PATH.py:Class`, else the same."""
+    return check.rpartition(":")[2]
+
+
 def most_pairs(floor: int, cap: int | None, precision: float | None) -> int:
     """Pairs after which a case ends: as the campaign states, else by its other two."""
     if cap is not None:
@@ -188,7 +194,8 @@ class RunHeader:
     #: Seed of the order of runs (`drawn_seed`); None: the order is not checked.
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     #: What `digest` is of (`digest_of`): `campaign` and `machine` as resolved, without defaults,
-    #: `nodelist`, and on a shared host its `hostname`. None: earlier versions did not keep it.
+    #: `nodelist`, `checks` (classes of checks of others to the SHA-256 of their files), and on a
+    #: shared host its `hostname`. None: earlier versions did not keep it.
     resolved: dict[str, Any] | None = None
     #: Head of the chain (`nimc.records.chain`) when the run was complete; None before.
     head: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None

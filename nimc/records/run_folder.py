@@ -36,7 +36,10 @@ def distrust_run(run: Path, team: Team = "owns") -> str | None:
     Or all of those that the site trusts; with the team `writes` only what they may add to.
     """
     samples = run / "samples"
-    parts = [run, *(run / name for name in ("run.json", "counters", "provenance", "logs"))]
+    parts = [
+        run,
+        *(run / name for name in ("run.json", "checks", "counters", "provenance", "logs")),
+    ]
     with suppress(*_MISSING):
         parts += [samples, *samples.iterdir()]
     for part in parts:

@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -234,7 +234,9 @@ def new_header(request: Request) -> RunHeader:
     here = host.detect().as_dict()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started_s))
     campaign = request.campaign
-    asked = resolved(campaign, request.machine, here["hostname"], request.site.nodelist)
+    site = request.site
+    others = {name: other.sha256 for name, other in site.others.items()}
+    asked = resolved(campaign, request.machine, here["hostname"], site.nodelist, others)
     return RunHeader(
         run=f"{campaign.name}-{request.site.machine}-{stamp}",
         campaign=campaign.name,
@@ -269,7 +271,11 @@ def requirements_of(campaign: Campaign, machine: Machine) -> Requirements:
 
 
 def resolved(
-    campaign: Campaign, machine: Machine, hostname: str, nodelist: str | None = None
+    campaign: Campaign,
+    machine: Machine,
+    hostname: str,
+    nodelist: str | None = None,
+    others: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """All that must be the same for a run to be resumed.
 
@@ -287,4 +293,6 @@ def resolved(
         what["hostname"] = hostname
     if nodelist is not None:
         what["nodelist"] = nodelist
+    if others:
+        what["checks"] = dict(others)
     return what

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from nimc.base import processes
 from nimc.base.errors import InputError, MachineError
 from nimc.base.interrupts import Interrupts
+from nimc.campaign import others
 from nimc.campaign.cases import is_optional, next_case, siblings, treatments
 from nimc.campaign.plan import Site, block_s, command, next_block
 from nimc.campaign.schema import Campaign, Entry, Pairs
@@ -128,6 +129,10 @@ def _rejected_pairs(judged: pl.DataFrame) -> int:
 
 #: A disk with less room than this cannot take another sample, bytes.
 _FULL_B = 64 * 1024
+#: Why ReFrame skips a case, a test or its file, or finds no place for it, in its log.
+_SKIPPED = (
+    r"(?:SKIP.*? \[|skipping test (?:file )?'[^']*': |(?=\b\w+ does not run on ))(.*?)\]?\s*$"
+)
 #: Longest reason that is printed, characters.
 _LONGEST = 400
 
@@ -209,13 +214,13 @@ def _reported(report: dict[str, Any]) -> Iterator[str]:
 def _skipped(logs: Path) -> str | None:
     """Why ReFrame skipped the check everywhere; only its log says so."""
     results = {case.get("result") for case in _cases(_read(logs / "reframe.json"))}
-    if results != {"skip"}:
+    if results - {"skip"}:
         return None
     with suppress(OSError):
         log = (logs / "reframe.log").read_text(encoding="utf-8", errors="replace")
-        reasons = re.findall(r"SKIP.*? \[([^][]+)\]\s*$", log, re.MULTILINE)
-        return _line(f"skipped: {'; '.join(dict.fromkeys(reasons))}")
-    return "skipped by ReFrame"
+        if reasons := re.findall(_SKIPPED, log, re.MULTILINE):
+            return _line(f"skipped: {'; '.join(dict.fromkeys(reasons))}")
+    return "skipped by ReFrame" if results else None
 
 
 def _last_words(log: Path) -> str:
@@ -271,6 +276,7 @@ class CampaignRunner:
         Raises Stopped on a signal. All samples are on disk at any time.
         """
         processes.become_subreaper()
+        others.write(self.run, self.site.others.values())
         failures = []
         left = {entry.name: entry for entry in self.campaign.cases}
         for entry in self._order():

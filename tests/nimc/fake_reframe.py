@@ -21,6 +21,7 @@ from nimc.node.conductor import Store
 from nimc.records.arms import ARMS, BASELINE
 from nimc.records.order import pair_order
 from nimc.records.sample import Sample, WriterRecord
+from reframe_tests import workload
 from reframe_tests.crossing import Crossed, cross, read_cells, read_factors
 
 FAULTS = os.environ.get("FAKE", "").split(",")
@@ -28,9 +29,9 @@ FAULTS = os.environ.get("FAKE", "").split(",")
 
 def main() -> int:
     words = sys.argv[1:]
-    settings = dict(
-        word.partition(".")[2].split("=", 1) for flag, word in pairwise(words) if flag == "-S"
-    )
+    named = [word.partition(".") for flag, word in pairwise(words) if flag == "-S"]
+    settings = dict(setting.split("=", 1) for _, _, setting in named)
+    settings["check"] = named[0][0]
     logs = Path(settings["nimc_dir"]) / "logs" / settings["case"] / settings["block"]
     print(*words, flush=True)
     if "deaf" in FAULTS:
@@ -162,6 +163,8 @@ def sample(settings: dict[str, str], arm: str, pair: int) -> Sample:
         role=row.role,
         baseline=None if row.role == "baseline" else BASELINE,
     )
+    if settings.get("check", "stream") not in workload.names():  # a check of others
+        return replace(made, workload=settings["check"])
     if not settings["case"].startswith("lammps"):
         return made
     time_s = 2e-4 if arm == "on" else 1e-4

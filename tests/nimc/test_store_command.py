@@ -262,7 +262,7 @@ def test_an_alarm_of_the_last_night_is_exit_code_1(store: Store) -> None:
     assert result.return_value == 1
     text = " ".join(result.output.split())
     assert text.startswith("hpc stream off fom ")
-    for fact in ("suspected, slower since 2025-03-27", "kernel: 5 -> 6",
+    for fact in ("suspected, worse since 2025-03-27", "kernel: 5 -> 6",
                  "5 times in one night", "82 nights",
                  "nimc run nightly --machine hpc --case stream --fresh --nodelist n1"):  # fmt: skip
         assert fact in text

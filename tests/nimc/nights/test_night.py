@@ -306,3 +306,17 @@ def test_slower_than_the_sites_reference(box: Box, tmp_path: Path) -> None:
         status, out, _ = box.call("export", str(path), "--junit", *words)
         assert status == expected
         assert 'failures="1"' in out
+
+
+def test_a_night_of_a_check_of_others(box: Box) -> None:
+    shutil.copy(ROOT / "tests/nimc/campaign/theirs.py", box.folder)
+    box.nimc.write(
+        CAMPAIGN.replace("stream, set: {iterations: 10}, expect: 1s", "'theirs.py:plain'")
+    )
+    status, err = box.run()
+    assert status == 0, err
+    night = box.night()
+    assert (night.outcome, night.cases) == ("measured", ["plain"])
+    figures = {(each.arm, each.quantity): each.value for each in night.figures}
+    assert figures["off", "fom"] == pytest.approx(1e10)
+    assert figures["on", "slowdown"] == pytest.approx(2.0)

@@ -145,6 +145,12 @@ SKIPPED = """\
 [ \x1b[33m    SKIP\x1b[0m ] (2/2) hpccg /ae @localhost:default+spack [nimc: no Spack is set up]
 """
 
+UNLOADED = """\
+\x1b[33mWARNING: skipping test file 'run/checks/x.py': reframe error: x.py: was changed
+rerun with '-v' for a backtrace\x1b[0m
+"""
+NOWHERE = "\x1b[33mWARNING: x does not run on m: valid_systems\n"
+
 
 @pytest.mark.parametrize(
     ("status", "block", "cases", "files", "expected"),
@@ -176,6 +182,8 @@ SKIPPED = """\
             "skipped: test_HPCCG is not on PATH; nimc: no Spack is set up",
         ),
         (0, None, [SKIP, PASS], {"reframe.log": SKIPPED}, None),
+        (0, None, [], {"reframe.log": UNLOADED}, "skipped: reframe error: x.py: was changed"),
+        (0, None, [], {"reframe.log": NOWHERE}, "skipped: x does not run on m: valid_systems"),
     ],
 )
 def test_why_a_block_failed(

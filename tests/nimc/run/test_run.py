@@ -5,11 +5,13 @@ Signals to `nimc run`, its death, two at once: what is left running, and what is
 A campaign that is complete, and stopped while its report is made.
 """
 
+import hashlib
 import json
 import os
 import random
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +19,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from click.testing import CliRunner
@@ -27,7 +30,7 @@ from nimc.machine.site import Origins, load
 from nimc.records import chain
 from nimc.records.order import run_seed
 from nimc.run.session import users_of
-from tests.nimc.conftest import CAMPAIGN, Command, Nimc
+from tests.nimc.conftest import CAMPAIGN, ROOT, Command, Nimc
 from tests.nimc.documented import assert_documented
 
 Wait = Callable[[Callable[[], bool]], None]
@@ -104,8 +107,9 @@ def test_quiet_prints_the_results_alone_and_verbose_each_run(nimc: Nimc) -> None
     status, out, err = nimc.run("--quiet")
     assert (status, err) == (0, "")
     assert max(map(len, out.partition("\nsamples: ")[0].splitlines())) <= 80
-    status, _, err = nimc.run("-v", "--fresh")
+    status, verbose, err = nimc.run("-v", "--fresh")
     assert status == 0
+    assert ("baseline repeated: " in verbose, "baseline repeated: " in out) == (True, False)
     assert len(nimc.runs()) == 2
     lines = [line for line in err.splitlines() if "GB/s" in line]
     assert len(lines) == 6 * 3 + 1  # three arms in six pairs, and a warm-up
@@ -463,3 +467,59 @@ def test_a_signal_during_the_report_says_how_to_make_it(
         f"nimc: stopped by {signal.Signals(signum).name}; the samples are complete; for the report:"
         f" nimc report {nimc.the_run()}"
     )
+
+
+OF_OTHERS = """\
+name: small
+workloads:
+  - {check: theirs.py:plain, set: {figure: step}, expect: 5s}
+  - {check: stream, set: {iterations: 10}, expect: 1s}
+arms: [off, on, aa]
+pairs: {floor: 6}
+"""
+
+
+def test_a_check_of_others_is_measured_verified_reported_compared_and_stored(
+    nimc: Nimc, command: Command
+) -> None:
+    theirs = nimc.folder / "theirs.py"
+    shutil.copy(ROOT / "tests/nimc/campaign/theirs.py", theirs)
+    nimc.write(OF_OTHERS)
+    status, _, err = nimc.run(fake="torn")  # killed within the first block
+    assert status == 3, err
+    status, out, err = nimc.run("--json", figures=True)
+    assert status == 0, err
+    run = nimc.the_run()
+    assert f"resumes {run}" in err
+    document = json.loads(out)
+    assert document["integrity_faults"] == []
+    workloads = {row["case"]: row["workload"] for row in document["results"]}
+    assert workloads == {"plain": "plain", "stream": "stream"}
+    made = (run / "checks/plain.py").read_text()
+    digest = hashlib.sha256(theirs.read_bytes()).hexdigest()
+    assert f'load_original({str(theirs)!r}, sha256="{digest}")' in made
+    assert nimc.header()["resolved"]["checks"] == {"plain": digest}
+    log = (run / "logs/plain/0/reframe.log").read_text()
+    assert f"-c {run}/checks/plain.py -r -n ^plain(%.*)?$ " in log
+    assert "-S plain.figure=step" in log
+
+    command("verify", run)
+    command("report", run)
+    command("store", "add", "--results", nimc.results)
+    command("store", "check", "--results", nimc.results)
+    crate = nimc.folder / "crate.zip"
+    command("pack", run, "-o", crate)
+    command("verify", crate)
+    with ZipFile(crate) as packed:
+        assert [name for name in packed.namelist() if name.endswith("run/checks/plain.py")]
+    command("reproduce", crate, "--machine", "localhost", code=2)
+    assert "theirs.py:plain: a check of others is not in a crate" in command.err
+
+    theirs.write_text(theirs.read_text() + "# one line more\n")
+    header = json.loads((run / "run.json").read_text()) | {"finished_s": None}
+    (run / "run.json").write_text(json.dumps(header))
+    status, _, err = nimc.run()
+    assert status == 0, err
+    assert f"does not resume {run}: " in err
+    (other,) = set(nimc.runs()) - {run, nimc.results / "store"}
+    assert "plain" in command("compare", run, other)

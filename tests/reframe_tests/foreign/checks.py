@@ -69,6 +69,20 @@ class with_path(timed, NimcMixin):
         return sn.assert_found("all is well", f"{self.stagedir}/{self.stdout}")
 
 
+class by_its_options(timed, NimcMixin):
+    executable_opts = ["step", "of"]
+
+    @performance_function("ms")
+    def step(self):
+        name, *_ = self.executable_opts
+        return sn.extractsingle(rf"{name} (\S+)", self.stdout, 1, float)
+
+    @sanity_function
+    def ends_well(self):
+        words = sn.count(sn.findall("well", self.stdout))
+        return sn.assert_eq(words, self.num_tasks * (len(self.executable_opts) - 1))
+
+
 class in_furlongs(timed, NimcMixin):
     @performance_function("furlongs")
     def step(self):

@@ -17,6 +17,7 @@ from reframe_tests.foreign import direction, si, suffixed
 from tests.nimc.node.test_store import SAMPLE
 from tests.reframe_tests.foreign.checks import (
     accepts_all,
+    by_its_options,
     constant,
     fails_as_expected,
     from_a_file,
@@ -107,6 +108,13 @@ def test_a_rejected_run_stays_so_and_has_the_unit_of_its_case(reframe, tmp_path)
 
 def test_an_output_that_is_named_by_the_stage_folder_is_found(reframe, tmp_path):
     assert read(reframe(with_path), tmp_path, GOOD)[0]["fom"] == 0.0025
+
+
+def test_functions_see_the_program_and_its_options_as_the_check_has_them(reframe, tmp_path):
+    check = reframe(by_its_options)
+    (sample,) = read(check, tmp_path, GOOD)
+    assert sample["fom"] == 0.0025
+    assert check.executable_opts[-1].endswith("plan.json")  # that of the block again
 
 
 def test_a_check_may_read_the_error_output(reframe, tmp_path):

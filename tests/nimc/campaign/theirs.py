@@ -1,0 +1,68 @@
+"""A check as another site may have written it, for a campaign: nothing of it knows of nimc."""
+
+import reframe as rfm
+import reframe.utility.sanity as sn
+from reframe.core.builtins import (
+    fixture,
+    parameter,
+    performance_function,
+    sanity_function,
+    variable,
+)
+
+# ruff: noqa: RUF012 - the body of a check is ReFrame's own language.
+
+
+class fetched(rfm.RunOnlyRegressionTest):
+    """A fixture with variants."""
+
+    version = parameter(["1.0", "2.0"])
+    executable = "true"
+
+    @sanity_function
+    def is_there(self):
+        return True
+
+
+@rfm.simple_test
+class melt(rfm.RunOnlyRegressionTest):
+    valid_systems = ["daint:mc"]
+    valid_prog_environs = ["PrgEnv-gnu", "wheels"]
+    atoms = parameter([1000, 32000])
+    source = fixture(fetched, scope="session")
+    steps = variable(int, value=10)
+    executable = "echo"
+    executable_opts = ["step 2.5"]
+
+    @sanity_function
+    def ended(self):
+        return sn.assert_found("step", self.stdout)
+
+    @performance_function("ms")
+    def step(self):
+        return sn.extractsingle(r"step (\S+)", self.stdout, 1, float)
+
+
+@rfm.simple_test
+class plain(melt):
+    """Without a choice, and for no machine of ours."""
+
+    valid_prog_environs = ["PrgEnv-gnu"]
+    atoms = parameter([1000])
+    source = fixture(fetched, scope="session", variants={"version": lambda v: v == "2.0"})
+
+
+class stream(plain):
+    """Named like a workload of the project."""
+
+
+class builds(rfm.CompileOnlyRegressionTest):
+    """Runs nothing."""
+
+
+class open_ended(melt):
+    atoms = parameter()
+
+
+class has_our_variable(melt):
+    message = variable(str, value="")
