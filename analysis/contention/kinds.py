@@ -71,6 +71,6 @@ def _calibrated(fitter: Fitter, sweep: Sweep, folds: int) -> Calibration:
     model = fitter(sweep)
     cores = without_cores(fitter, sweep, folds)
     placements = without_placements(fitter, sweep)
-    found = bands(cores, placements, sweep)
-    notes = [*model.notes, *misfits(found)]
-    return Calibration(replace(model, bands=found, notes=notes), cores, placements)
+    notes = [*model.notes, *misfits(cores, placements, sweep)]
+    model = replace(model, bands=bands(cores, placements, sweep), notes=notes)
+    return Calibration(model, cores, placements)

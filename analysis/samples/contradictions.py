@@ -43,7 +43,9 @@ _CLOSING_S = 120.0
 #: Ends the name of a run.
 _STAMP = re.compile(r"(\d{8}-\d{6})(-\d{1,3})?")
 #: Transports that need a device.
-_OF_DEVICES = ("InfiniBand", "RoCE", "soft-RoCE")
+_OF_DEVICES = ("InfiniBand", "RoCE", "soft-RoCE", "Omni-Path", "EFA", "Slingshot")
+#: First part of the names of their byte counters.
+_COUNTERS = ("rdma", "opa", "efa", "cxi")
 #: Facts of a host that do not change while it runs.
 _OF_HOST = ("processor", "cpu_model", "sockets", "cores", "threads", "llc_total_b")
 #: Fields of a machine's file that a block may set: timetables take as many origins as they need.
@@ -220,7 +222,7 @@ def _judge_transports(
         names = {str(device.get("name")) for device in devices}
         for part in (counter or "").split("+"):
             kind, _, name = part.partition(":")
-            if kind == "rdma" and name.partition("/")[0] not in names:
+            if kind in _COUNTERS and name.partition("/")[0] not in names:
                 allowed = f"one of a device of its provenance: {', '.join(sorted(names)) or 'none'}"
                 rows.add(faults, row, "writers.counter", repr(part), allowed)
 

@@ -235,7 +235,7 @@ def device_rate(host: Mapping[str, Any], name: str) -> str | None:
             ports = [
                 f"port {port['number']} {port['state']}" + _gbit_s(port) for port in each["ports"]
             ]
-            return f"({', '.join(ports)})"
+            return f"({', '.join(ports) or each['transport']})"
     for each in host["interfaces"]:
         if each["name"] == name:
             return f"(up{_gbit_s(each)})"

@@ -246,7 +246,7 @@ def rdma(here: Host) -> list[Finding]:
             + (f" {port.rate_b_s * 8 / 1e9:g} Gbit/s" if port.rate_b_s else "")
             for port in device.ports
         ]
-        active = any(port.state == "ACTIVE" for port in device.ports)
+        active = any(port.state == "ACTIVE" for port in device.ports) or not device.ports
         firmware = f"firmware {device.firmware}" if device.firmware else "firmware unknown"
         detail = ", ".join([device.transport, firmware, *ports])
         what = f"RDMA device {device.name}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,10 @@ from nimc.base.kernel_text import number
 from nimc.base.kernel_text import read as _text
 
 SYS = Path("/sys")
+#: Folders of devices: those with verbs, and Slingshot's.
+_CLASSES = ("infiniband", "cxi")
+#: Kernel driver -> transport; that of other devices is told by the layer of their ports.
+_TRANSPORTS = {"hfi1": "Omni-Path", "efa": "EFA"}
 _RATE = re.compile(r"[0-9]{1,6}(\.[0-9]+)?(?= Gb/sec)")
 
 
@@ -33,7 +38,8 @@ class Device:
 
     #: As the kernel names it.
     name: str
-    #: Transport: `InfiniBand`, `RoCE`, or `soft-RoCE`, where the CPU does the work.
+    #: Transport: `InfiniBand`, `RoCE`, `Omni-Path`, `EFA`, `Slingshot`, or `soft-RoCE`, where the
+    #: CPU does the work.
     transport: str
     #: Its firmware; None if unknown.
     firmware: str | None
@@ -44,14 +50,14 @@ class Device:
 
 
 def detect(root: Path = SYS) -> list[Device]:
-    """All RDMA devices, sorted by name."""
-    folder = root / "class/infiniband"
-    return [_device(path) for path in sorted(folder.glob("*"))]
+    """All RDMA devices, sorted by name; then those of Slingshot, whose ports are not known."""
+    folders = (root / "class" / each for each in _CLASSES)
+    return [_device(path) for folder in folders for path in sorted(folder.glob("*"))]
 
 
 def is_rdma(name: str | None, root: Path = SYS) -> bool:
     """Whether there is an RDMA device of that name; false for network interfaces."""
-    return name is not None and (root / "class/infiniband" / name).exists()
+    return name is not None and any((root / "class" / each / name).exists() for each in _CLASSES)
 
 
 def transport(name: str | None, root: Path = SYS) -> str:
@@ -75,10 +81,21 @@ def interface_of(name: str, root: Path = SYS) -> str:
     return _text(root / "class/infiniband" / name / "parent") or name
 
 
+def driver(name: str, root: Path = SYS) -> str:
+    """The kernel driver of an RDMA device, such as `mlx5_core`; empty if it has none."""
+    with suppress(OSError):
+        return (root / "class/infiniband" / name / "device/driver").readlink().name
+    return ""
+
+
 def _device(path: Path) -> Device:
     ports = [_port(port) for port in sorted((path / "ports").glob("[0-9]*"))]
-    if _text(path / "parent"):
+    if path.parent.name == "cxi":
+        kind = "Slingshot"
+    elif _text(path / "parent"):
         kind = "soft-RoCE"
+    elif (found := driver(path.name, path.parents[2])) in _TRANSPORTS:
+        kind = _TRANSPORTS[found]
     else:
         kind = "RoCE" if any(port.link_layer == "Ethernet" for port in ports) else "InfiniBand"
     node = number(_text(path / "device/numa_node"))

@@ -122,7 +122,7 @@ class Machine(Record):
     description: str
     origins: Origins
     #: Injector of the `on` arm unless a campaign names one.
-    injector: Literal["perftest", "ucx", "mpi_put"]
+    injector: Literal["perftest", "ucx", "mpi_put", "fabtests"]
     #: RDMA device or network interface of the writers.
     device: _Word | None = None
     #: The RDMA devices of a node in order, `nic0` first; if there are several, `device` is one.

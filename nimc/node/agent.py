@@ -429,7 +429,7 @@ class Agent:
         device = end.writer.device
         then_s, then = clock.now_s(), counters.read(device, passed)
         if then is None:
-            fault = f"device {device}: no byte counter; the rate of a throttled writer needs one"
+            fault = f"device {device}: no byte counter; a writer that prints no rows needs one"
             self._send(messages.Ended(end.index, end.role, fault))
         while end.process.returncode is None and then is not None:
             await asyncio.sleep(COUNT_S)

@@ -72,7 +72,7 @@ class _Device(_Source):
         """What it has passed."""
         now = counters.read(self._device, self._passed)
         if now is None or counters.difference(self._last, now) is None:
-            raise LookError(f"device {self._device}: its counter stopped")
+            raise LookError(f"device {self._device}: its counter stopped or was set back")
         self._last = now
         return now.bytes_b
 

@@ -61,15 +61,15 @@ MANY = "*"
 class WriterRecord:
     """What one writer did during one run."""
 
-    #: Name of the injector: `perftest`, `ucx`, `mpi_put`, `spin`; names of those that read end in
-    #: `_read`.
+    #: Name of the injector: `perftest`, `ucx`, `mpi_put`, `fabtests`, `spin`; names of those that
+    #: read end in `_read`.
     injector: str
     #: Host names of both ends; the target is `MANY` if a timetable has many.
     origin: str
     target: str
-    #: Transport of the bytes: `shared memory`, `tcp`, `soft-RoCE`, `RoCE`, `InfiniBand`, `RDMA`
-    #: (unknown device), `none` (control); `two-sided`, alone or after a device's and `+`, if the
-    #: target's processor receives messages that stand for writes.
+    #: Transport of the bytes: `shared memory`, `tcp`, `soft-RoCE`, `RoCE`, `InfiniBand`, `EFA`,
+    #: `Omni-Path`, `Slingshot`, `RDMA` (unknown device), `none` (control); `two-sided`, alone or
+    #: after a device's and `+`, if the target's processor receives messages that stand for writes.
     transport: str
     #: Size of one write, bytes; 0 for a control, which writes nothing.
     message_b: int
@@ -93,7 +93,7 @@ class WriterRecord:
     #: its rate while no application ran, bytes per second. None: not read.
     counted_s: float | None = None
     counted_alone_b_s: float | None = None
-    #: Name of that counter, for instance `rdma:rxe0/1` or `net:eth0`.
+    #: Name of that counter, for instance `rdma:mlx5_0/1` or `net:eth0`.
     counter: str | None = None
     #: What the origin did to the target's memory; `write` of a control.
     direction: Direction = "write"

@@ -134,9 +134,8 @@ def _injector(found: ClusterFacts, rdma: bool) -> SiteEntry:
         return SiteEntry("injector", other, f"{', '.join(missing)} has no {name}, but ucx_perftest")
     reason = "RDMA devices" if rdma else "no active RDMA device"
     state = f"missing on {', '.join(missing)}: install it" if missing else "ready on all"
-    return SiteEntry(
-        "injector", name, f"{reason} on the nodes; {state}; allowed: perftest, ucx, mpi_put"
-    )
+    allowed = "perftest, ucx, mpi_put, fabtests"
+    return SiteEntry("injector", name, f"{reason} on the nodes; {state}; allowed: {allowed}")
 
 
 def _nic(found: ClusterFacts) -> SiteEntry:

@@ -1,17 +1,18 @@
 """Bytes that passed a device, by its own counter; a writer's claim is compared with them.
 
-RDMA hardware counts words of four bytes at each port. Soft-RoCE counts only packets, so the
-Ethernet interface below it is read, which also counts headers and other traffic. Writes over
-shared memory pass no device and are not counted.
+One table has the files and units of all fabrics. Soft-RoCE counts only packets, so the Ethernet
+interface below it is read, which also counts headers and other traffic. Writes over shared memory
+pass no device and are not counted.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from nimc.base import kernel_text
 from nimc.machine import devices
@@ -20,20 +21,60 @@ from nimc.machine import devices
 Passed = Literal["received", "sent"]
 DIRECTIONS: tuple[Passed, ...] = ("received", "sent")
 
-#: Unit of port_rcv_data and port_xmit_data, bytes (InfiniBand specification, PortCounters).
-_WORD_B = 4
-#: The 32-bit counters stop at their largest value.
-_STUCK_WORDS = 2**32 - 1
-_PORT = {"received": "port_rcv_data", "sent": "port_xmit_data"}
-#: Columns of /proc/net/dev after the interface's name.
-_NET = {"received": 0, "sent": 8}
+
+class _Counter(NamedTuple):
+    """Where devices of one kind count the bytes that passed them."""
+
+    #: Name of a reading.
+    name: str
+    #: Files below the root; `#` and the column of a line that begins with the interface and `:`.
+    received: str
+    sent: str
+    #: Unit of the numbers in them, bytes.
+    unit_b: int = 1
+    #: The devices' kernel driver; None: any that has the file.
+    driver: str | None = None
+    #: The value at which it stops; None: it starts again at 0.
+    stops_at: int | None = None
+
+
+_PORT = "sys/class/infiniband/{device}/ports/{port}"
+_CXI = "sys/class/cxi/{device}/device/telemetry"
+#: The first row whose file has a number counts. Sources of units and widths: docs/injectors.md.
+_TABLE = (
+    _Counter("cxi:{device}", f"{_CXI}/hni_sts_rx_ok_octets", f"{_CXI}/hni_sts_tx_ok_octets"),
+    _Counter(
+        "efa:{device}/{port}",
+        f"{_PORT}/hw_counters/rx_bytes",
+        f"{_PORT}/hw_counters/tx_bytes",
+        driver="efa",
+    ),
+    _Counter(
+        "opa:{device}/{port}",
+        f"{_PORT}/counters/port_rcv_data",
+        f"{_PORT}/counters/port_xmit_data",
+        unit_b=8,  # flits, although the file is InfiniBand's
+        driver="hfi1",
+    ),
+    _Counter(
+        "rdma:{device}/{port}",
+        f"{_PORT}/counters/port_rcv_data",
+        f"{_PORT}/counters/port_xmit_data",
+        unit_b=4,
+        stops_at=2**32 - 1,  # devices without the extended counters of 64 bits
+    ),
+    # Unlike /sys/class/net it always shows the caller's network namespace.
+    _Counter("net:{interface}", "proc/net/dev#0", "proc/net/dev#8"),
+)
+#: Slingshot's driver prints the time of a reading after it.
+_AT = re.compile(r"@[0-9]{1,20}\.[0-9]{9}$")
 
 
 @dataclass(frozen=True)
 class Reading:
     """One reading."""
 
-    #: `rdma:DEVICE/PORT` or `net:INTERFACE`; several devices are joined by `+`.
+    #: As in the table, `rdma:mlx5_0/1` or `net:eth0`; several devices are joined by `+`.
     name: str
     bytes_b: int
     #: Whether the counter has reached its largest value and stopped.
@@ -45,20 +86,34 @@ class Reading:
 def read(
     device: str | None, passed: Passed, root: Path = Path("/"), port: int = 1
 ) -> Reading | None:
-    """Bytes that an RDMA device or a network interface has received or sent so far.
+    """Bytes that a device or a network interface has received or sent so far.
 
     None if there is no such device, or it has no counter.
     """
     if device is None:
         return None
-    ports = root / "sys/class/infiniband" / device / "ports" / str(port) / "counters"
-    words = kernel_text.number(kernel_text.read(ports / _PORT[passed]))
-    if words is not None:
-        name, stuck = f"rdma:{device}/{port}", words == _STUCK_WORDS
-        return Reading(name, words * _WORD_B, stuck, time.monotonic())
+    driver = devices.driver(device, root / "sys")
     interface = devices.interface_of(device, root / "sys")
-    total = _interface_b(root / "proc/net/dev", interface, _NET[passed])
-    return None if total is None else Reading(f"net:{interface}", total, at_s=time.monotonic())
+    names = {"device": device, "port": port, "interface": interface}
+    for row in _TABLE:
+        if row.driver in (None, driver):
+            where = row.received if passed == "received" else row.sent
+            count = _number(root, where.format(**names), interface)
+            if count is not None:
+                name, stuck = row.name.format(**names), count == row.stops_at
+                return Reading(name, count * row.unit_b, stuck, time.monotonic())
+    return None
+
+
+def _number(root: Path, where: str, interface: str) -> int | None:
+    """The number in a file, or in a column of the interface's line."""
+    name, _, column = where.partition("#")
+    text = kernel_text.read(root / name)
+    if column:
+        lines = (line.partition(":") for line in text.splitlines())
+        values = next((rest for first, _, rest in lines if first.strip() == interface), "")
+        text = "".join(values.split()[int(column) :][:1])
+    return kernel_text.number(_AT.sub("", text))
 
 
 def total(readings: Sequence[Reading | None]) -> Reading | None:
@@ -83,12 +138,3 @@ def difference(earlier: Reading, later: Reading) -> int | None:
         raise ValueError(f"{earlier.name} and {later.name} are different counters")
     gone_b = later.bytes_b - earlier.bytes_b
     return None if later.stuck or gone_b < 0 else gone_b
-
-
-def _interface_b(path: Path, interface: str, column: int) -> int | None:
-    """A column of /proc/net/dev, which unlike /sys always shows the caller's network namespace."""
-    for line in kernel_text.read(path).splitlines():
-        name, _, values = line.partition(":")
-        if name.strip() == interface:
-            return kernel_text.number("".join(values.split()[column : column + 1]))
-    return None

@@ -80,7 +80,8 @@ def misrouted(
     counted = dict.fromkeys(rails, 0)
     for node in nodes:
         if not node.devices:
-            return f"{node.node}: a rail has no byte counter ({', '.join(rails)})"
+            listed = ", ".join(rails)
+            return f"{node.node}: a rail's byte counter is missing or was set back ({listed})"
         for each in node.devices:
             counted[each.device] += each.received_b + each.sent_b
     all_b = sum(counted.values())

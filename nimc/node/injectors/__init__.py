@@ -5,6 +5,7 @@ from __future__ import annotations
 from nimc.base import units
 from nimc.base.errors import InputError
 from nimc.node.injectors.base import Injector
+from nimc.node.injectors.fabtests import Fabtests
 from nimc.node.injectors.mpi_put import MpiPut
 from nimc.node.injectors.perftest import Perftest
 from nimc.node.injectors.spin import Spin
@@ -17,6 +18,7 @@ INJECTORS: dict[str, Injector] = {
         Perftest(),
         Ucx(),
         MpiPut(),
+        Fabtests(),
         Spin(),
         Perftest("perftest_read", "ib_read_bw", "read"),
         Ucx("ucx_read", "read"),
@@ -38,7 +40,10 @@ def get(name: str, direction: str = "write") -> Injector:
         name = _READING.get(name, name)
     if name not in INJECTORS:
         raise ValueError(f"injector {name!r}: allowed are {', '.join(INJECTORS)}")
-    return INJECTORS[name]
+    found = INJECTORS[name]
+    if direction == "read" and found.writes and found.direction == "write":
+        raise ValueError(f"injector {name!r}: it cannot read; allowed: {', '.join(_READING)}")
+    return found
 
 
 def writing_rate_b_s(injector: Injector, rate: str) -> float | None:

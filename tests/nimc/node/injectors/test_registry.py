@@ -5,7 +5,9 @@ from nimc.node import injectors
 
 
 def test_an_unknown_injector_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match="'ibwrite': allowed are perftest, ucx, mpi_put, spin, "):
+    with pytest.raises(
+        ValueError, match="'ibwrite': allowed are perftest, ucx, mpi_put, fabtests, spin"
+    ):
         injectors.get("ibwrite")
 
 
@@ -30,6 +32,12 @@ def test_a_direction_picks_the_reader_of_the_same_program():
     assert readers == {"perftest_read", "ucx_read", "mpi_put_read"}
 
 
+def test_a_writer_that_cannot_read_is_refused():
+    with pytest.raises(ValueError, match="'fabtests': it cannot read; allowed: perftest, ucx"):
+        injectors.get("fabtests", "read")
+    assert injectors.get("spin", "read").name == "spin"
+
+
 def test_an_unknown_direction_is_refused():
     with pytest.raises(ValueError, match="direction 'up': allowed are write, read"):
         injectors.get("ucx", "up")
@@ -47,6 +55,6 @@ def test_a_rate_is_asked_of_injectors_that_can_hold_it():
         injectors.writing_rate_b_s(injectors.get("ucx"), "fast")
 
 
-def test_only_ucx_needs_the_agent_to_hold_a_rate():
+def test_programs_without_a_limiter_need_the_agent_to_hold_a_rate():
     paced = [name for name, each in injectors.INJECTORS.items() if each.paced_by == "agent"]
-    assert paced == ["ucx", "ucx_read"]
+    assert paced == ["ucx", "fabtests", "ucx_read"]
