@@ -12,8 +12,16 @@ from datetime import date
 from pathlib import Path
 
 import click
+import polars as pl
 
-from analysis.history.alarms import Alarm, SeriesWatch, confirmation, survey
+from analysis.history.alarms import (
+    Alarm,
+    ConfirmationRequest,
+    SeriesWatch,
+    Survey,
+    confirmation,
+    survey,
+)
 from analysis.history.files import Naming
 from analysis.history.monitor import POWER, WITHIN_NIGHTS
 from analysis.history.retention import (
@@ -35,10 +43,10 @@ from analysis.history.store import (
     require_store,
     to_stderr,
 )
+from analysis.pages.alarms import AlarmGroup, alarm_groups, shown_alarms
 from analysis.pages.data import MachineHistory, PageNight, ReportedNights
 from analysis.pages.render import ordered
 from analysis.pages.write import FILES, gather, write_pages
-from analysis.statistics.interval import ends
 from nimc.base import units
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, MachineError
@@ -225,11 +233,12 @@ def alarms_command(
         if machine is None:
             raise InputError("--references: give --machine as well, the machine to propose for")
         load_machine(machine)
-    surveyed = survey(load_nights(store, machine=machine), load_runs(store, machine=machine))
+    nights, runs = load_nights(store, machine=machine), load_runs(store, machine=machine)
+    surveyed = survey(nights, runs)
     if references:
         _print_patch(machine or "", surveyed.watches)
         return 0
-    text = wrapped(visible("\n".join(_text(surveyed.alarms, surveyed.watches, machine))))
+    text = wrapped(visible("\n".join(_text(surveyed, nights, runs, machine))))
     show("alarms", _alarms_document(surveyed.alarms, surveyed.watches), form, text)
     return int(any(_is_open(alarm, surveyed.watches) for alarm in surveyed.alarms))
 
@@ -260,9 +269,16 @@ def _alarms_document(alarms: Sequence[Alarm], watches: Sequence[SeriesWatch]) ->
 
 
 def _text(
-    alarms: Sequence[Alarm], watches: Sequence[SeriesWatch], machine: str | None
+    surveyed: Survey, nights: pl.DataFrame, runs: pl.DataFrame, machine: str | None
 ) -> list[str]:
-    lines = [line for alarm in alarms for line in _alarm(alarm)] or ["no alarms"]
+    watches = surveyed.watches
+    lines = [
+        line
+        for name in dict.fromkeys(alarm.machine for alarm in surveyed.alarms)
+        for group in alarm_groups(shown_alarms(_history(name, surveyed, nights, runs)))
+        for line in _group(group)
+    ]
+    lines = lines or ["no alarms"]
     if not watches:
         of = f" of {machine}" if machine else ""
         return [*lines, "", f"no nights{of} in the store"]
@@ -271,33 +287,73 @@ def _text(
     return [
         *lines,
         "",
+        *filter(None, map(_swing, watches)),
         aligned([*header, "changes", "found soon"], rows),
         f"found soon: the loss that is found within {WITHIN_NIGHTS} nights with a probability of"
         f" {POWER:.0%}; - while there are too few nights.",
     ]
 
 
-def _alarm(alarm: Alarm) -> list[str]:
-    what = f"{alarm.machine}: {alarm.case} {alarm.arm} {alarm.quantity} ({alarm.campaign})"
-    ratio = f"{alarm.ratio:.3f} ({ends(alarm.interval)})"
-    lines = [f"{alarm.night} {alarm.state}: {what} worse by the ratio {ratio} since {alarm.since}"]
-    for fact in alarm.changed:
+def _history(
+    machine: str, surveyed: Survey, nights: pl.DataFrame, runs: pl.DataFrame
+) -> MachineHistory:
+    own = pl.col("machine") == machine
+    return MachineHistory(
+        machine,
+        runs.filter(own),
+        nights.filter(own),
+        known_s=time.time(),
+        alarms=[each for each in surveyed.alarms if each.machine == machine],
+        watches=[each for each in surveyed.watches if each.machine == machine],
+    )
+
+
+def _group(group: AlarmGroup) -> list[str]:
+    """Alarms of one beginning and one changed fact: what, until when, what to do."""
+    alarm = group.lead.alarm
+    until = f"back since {group.until}" if group.until else "open"
+    lines = [f"{alarm.machine} ({alarm.campaign}), {until}: {group.sentences[0]}"]
+    lines += [f"  {text}" for text in (*group.sentences[1:], *group.states)]
+    for fact in group.changed:
         change = f"{fact.before or NONE} -> {fact.after or NONE}"
         lines.append(f"  changed at the same time: {fact.name}: {change}")
-    if node := alarm.worst_node:
+    for node in group.nodes:
         lines.append(
             f"  worst node: {node.node}, ratio {node.ratio:.3f} to the others"
             f" ({node.nights} nights)"
         )
-    if alarm.state == "suspected":
-        requested = confirmation(alarm)
-        words = ["nimc", "run", requested.campaign, "--machine", requested.machine]
-        words += ["--case", requested.case, "--fresh"]
-        words += ["--nodelist", ",".join(requested.nodes)] if requested.nodes else []
-        lines.append(f"  to confirm, {requested.repeats} times in one night:")
-        command = broken(map(shlex.quote, words), WIDTH - len(_COMMAND))
-        lines += textwrap.indent(command, _COMMAND).splitlines()
+    suspected = [each.alarm for each in group.alarms if each.alarm.state == "suspected"]
+    requests: list[ConfirmationRequest] = []
+    for request in map(confirmation, suspected if group.until is None else ()):
+        if request not in requests:
+            requests.append(request)
+            lines += _command(request)
     return lines
+
+
+def _command(requested: ConfirmationRequest) -> list[str]:
+    words = ["nimc", "run", requested.campaign, "--machine", requested.machine]
+    words += ["--case", requested.case, "--fresh"]
+    words += ["--nodelist", ",".join(requested.nodes)] if requested.nodes else []
+    command = broken(map(shlex.quote, words), WIDTH - len(_COMMAND))
+    return [
+        f"  to confirm, {requested.repeats} times in one night:",
+        *textwrap.indent(command, _COMMAND).splitlines(),
+    ]
+
+
+def _swing(each: SeriesWatch) -> str | None:
+    """That a level is worse than a month ago, and how it was a year ago; no alarm."""
+    if each.month is None or each.month.low <= 1:
+        return None
+    what = f"{each.machine}: {each.case} {each.arm} {each.quantity} ({each.campaign})"
+    text = f"{what}: {each.month.value - 1:.1%} worse than a month ago"
+    if each.year is None:
+        return text
+    if each.year.low <= 1 <= each.year.high:
+        return f"{text}, as a year ago"
+    than = "worse" if each.year.value > 1 else "better"
+    return f"{text}, {abs(each.year.value - 1):.1%} {than} than a year ago"
 
 
 def _row(each: SeriesWatch) -> list[str]:

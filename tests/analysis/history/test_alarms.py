@@ -211,11 +211,11 @@ def test_confirmed_only_if_the_whole_interval_is_beyond_half_of_the_loss(
 
 
 def test_a_confirmation_in_the_same_night_counts() -> None:
-    values = steady(102)
+    values = steady(103)
     values[100:] *= 1.05
     rows = with_others(values)
-    (alarm,) = stream_alarms([*rows, *again(101, [105.0, 104.5, 105.5, 104.8, 105.2])])
-    assert (day(alarm.night), alarm.run, alarm.state) == (101, "run101", "confirmed")
+    (alarm,) = stream_alarms([*rows, *again(102, [105.0, 104.5, 105.5, 104.8, 105.2])])
+    assert (day(alarm.night), alarm.run, alarm.state) == (102, "run102", "confirmed")
 
 
 @pytest.mark.parametrize(("hours", "state"), [(4.4, "confirmed"), (4.6, "suspected")])
