@@ -168,12 +168,14 @@ def new_nights(scores: Values) -> int:
 #: Nights of a baseline: fewest, and most, so that it has each season and follows slow drift.
 FEWEST_NIGHTS = 30
 MOST_NIGHTS = 400
+#: Most nights that are left out of one since they may be changed.
+_LEFT_OUT = 30
 #: Baselines and limit are renewed every second Monday.
 RENEWED_DAYS = 14
 #: A change is dated within so many last nights.
 _DATED_NIGHTS = 60
 #: False alarms in a year over all series of a machine.
-FALSE_ALARMS_A_YEAR = 0.7
+FALSE_ALARMS_A_YEAR = 0.6
 
 
 @dataclass(frozen=True)
@@ -261,7 +263,7 @@ class Followed:
     def renewed(self, day: int, likely: Values) -> Expectation | None:
         """What the last nights at the present level let one expect; None if there are too few.
 
-        Nights that are evidence of a change are left out.
+        The last ones that are evidence of a change are left out.
         """
         nights = self.window()
         if nights.stop - nights.start < FEWEST_NIGHTS:
@@ -271,7 +273,7 @@ class Followed:
 
     def window(self) -> slice:
         """The nights of a new baseline."""
-        end = self.next - int(self.state[1].max())
+        end = self.next - min(int(self.state[1].max()), _LEFT_OUT)
         return slice(max(self.start, end - MOST_NIGHTS), max(self.start, end))
 
     def renew(self, expected: Expectation, limit: float) -> None:

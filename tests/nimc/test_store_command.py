@@ -6,6 +6,7 @@
 import fcntl
 import json
 import os
+import re
 import shlex
 from pathlib import Path
 
@@ -296,6 +297,23 @@ def test_the_document(store: Store) -> None:
     (alarm,), (watch,) = document["alarms"], document["watched"]
     keys = {*document, *alarm, *document["confirmations"][0], *watch, *watch["changes"][0]}
     assert {key for key in keys if f"`{key}`" not in text} == set()
+
+
+@pytest.mark.parametrize(("size", "told"), [(0.01, True), (-0.01, False)])
+def test_a_level_that_is_worse_than_a_month_ago_is_told(
+    store: Store, size: float, told: bool
+) -> None:
+    """A wave of one year: the last 30 nights went up by 1 % x sin(29.6 degrees) = 0.5 %."""
+    nights = np.arange(434)
+    wave = size * np.sin(2 * np.pi * (nights - 434) / 365.25)
+    values = 100 * np.exp(wave + 0.005 * np.random.default_rng(1).standard_normal(434))
+    store.nights = nights_table(*night_rows(values.tolist(), arm="off"))
+    text = " ".join(store().output.split())
+    found = re.search(
+        r"stream off fom \(nightly\): ([\d.]+)% worse than a month ago, as a year", text
+    )
+    assert bool(found) is told
+    assert not found or float(found[1]) == pytest.approx(0.5, abs=0.15)
 
 
 def test_references_are_a_patch_and_nothing_is_written(store: Store) -> None:

@@ -133,6 +133,8 @@ def test_what_a_night_owes_to_the_one_before_is_no_evidence() -> None:
 def test_nights_that_are_evidence_of_a_change_are_no_baseline() -> None:
     seen = followed([-1.0] * 40 + [2.0, 2.0], limit=1e3)
     assert seen.window() == slice(0, 40)
+    # At most the last 30, so that what is expected follows again.
+    assert followed([1.5] * 70, limit=1e3).window() == slice(0, 40)
 
 
 @pytest.mark.parametrize(
