@@ -124,6 +124,9 @@ def test_what_a_night_owes_to_the_one_before_is_no_evidence() -> None:
     correlated = replace(KNOWN, correlation=0.5)
     seen = followed([2.0, 2.0], limit=1e3, expected=correlated)
     assert seen.evidence[0] == pytest.approx(OF_TWO + 0.66430, abs=1e-4)
+    # On nodes of unknown level its variance is 2.25 (1 - 0.5) / (1 + 0.5) = 0.75 for two nights.
+    unknown = followed([2.0, 2.0], limit=1e3, expected=correlated, nodes=["n3", "n3"])
+    assert unknown.evidence[0] == pytest.approx((OF_TWO + 0.66430) / 2.5, abs=1e-4)
     # Two days apart they correlate by 0.25: (2 - 0.5) / sqrt(0.9375) and 2 sqrt(0.75 / 1.25) are
     # 1.5492, with a density of 0.120160: ln(0.399942 / 0.121160) = 1.19423.
     later = followed([2.0, 2.0], limit=1e3, expected=correlated, days=[0, 2])
