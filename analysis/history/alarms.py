@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -21,10 +22,10 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from analysis.history.monitor import Followed, Found, detectable, follow
+from analysis.history.monitor import Baseline, Followed, Found, detectable, follow
 from analysis.history.series import NIGHT_S, Series, Watched, series_of
 from analysis.history.tables import KEY
-from analysis.statistics.interval import Interval
+from analysis.statistics.interval import CONFIDENCE, Estimate, Interval
 from analysis.statistics.nights import mean_of_nights, ratio_of_nights
 from nimc.base.errors import MachineError
 from nimc.base.files import replace_text, require_own, share_as_above
@@ -33,6 +34,10 @@ from nimc.base.text import one_line
 
 #: Number of the schema of an alarm's file.
 ALARM_SCHEMA = 1
+
+#: Days before its last baseline that a level is compared with; and two-sided 95 % of the normal.
+_MONTH, _YEAR = 30, 365
+_NORMAL = 1.96
 
 AlarmState = Literal["suspected", "confirmed", "dismissed"]
 
@@ -73,7 +78,7 @@ class Alarm(Watched):
     ratio: float
     ratio_low: float | None
     ratio_high: float | None
-    #: Median of the baseline's nights, in `unit`.
+    #: What was expected of the night that raised it, in `unit`.
     reference: float
     #: Loss that is found within `WITHIN_NIGHTS` with `POWER`, as a share; None if there is none.
     detectable: float | None
@@ -120,10 +125,10 @@ class SeriesWatch(Watched):
     nights: int
     #: Nights of the baseline in use; None while there are too few to watch the series.
     baseline_nights: int | None
-    #: Median of the baseline, in `unit`, and its relative night-to-night spread (0.01 is 1 %).
+    #: Expected level, in `unit`, and the relative night-to-night spread around it (0.01 is 1 %).
     level: float | None
     spread: float | None
-    #: Sum now, and the limit at which an alarm is raised, in spreads.
+    #: Evidence of a loss now, and the limit at which an alarm is raised, log likelihood ratios.
     score: float | None
     limit: float | None
     #: Loss that is found within `WITHIN_NIGHTS` nights with `POWER`, as a share; None if unknown.
@@ -131,6 +136,10 @@ class SeriesWatch(Watched):
     #: Baseline in use against the series' first one; above 1 is worse. Slow drift moves it.
     drift: float | None
     changes: list[Change]
+    #: Slow swing: the level against that a month and a year before, with its interval; above 1 is
+    #: worse. None if unknown.
+    month: Estimate | None = None
+    year: Estimate | None = None
 
 
 # What changed at the same time as a series: facts of how runs were made, and nodes.
@@ -313,7 +322,7 @@ def _alarm(each: Followed, found: Found, facts: Mapping[str, Mapping[str, str]])
     old = slice(min(found.baseline.first, found.since - 1), found.since)
     new = slice(found.since, found.noticed + 1)
     before, since = series.runs[old], series.runs[new]
-    ratio = _ratio(series, old, new)
+    ratio = _ratio(found.baseline, series, old, new)
     runs = [*before, *since]
     both = slice(old.start, new.stop)
     return Alarm(
@@ -326,16 +335,22 @@ def _alarm(each: Followed, found: Found, facts: Mapping[str, Mapping[str, str]])
         ratio=ratio[0],
         ratio_low=ratio[1],
         ratio_high=ratio[2],
-        reference=series.value(float(np.median(series.worse[old]))),
-        detectable=detectable(series, found.baseline),
+        reference=series.value(float(found.baseline.expected_of(series, new)[-1])),
+        detectable=detectable(found.baseline),
         changed=changed_facts(facts, before, since),
         worst_node=worst_node(series.worse[both].tolist(), series.nodes[both]),
     )
 
 
-def _ratio(series: Series, old: slice, new: slice) -> tuple[float, float | None, float | None]:
-    """Geometric mean of the new nights against the old ones with its interval; above 1 is worse."""
-    sides = [np.exp(series.worse[part]).tolist() for part in (new, old)]
+def _ratio(
+    base: Baseline, series: Series, old: slice, new: slice
+) -> tuple[float, float | None, float | None]:
+    """Geometric mean of the new nights against the old ones with its interval; above 1 is worse.
+
+    Each night is taken relative to what is expected of it.
+    """
+    spread = base.expected.spread
+    sides = [np.exp(spread * base.scores(series, part)).tolist() for part in (new, old)]
     difference = ratio_of_nights(*sides)
     if difference is None:
         return sides[0][0] / sides[1][0], None, None
@@ -351,20 +366,36 @@ def _watch(each: Followed) -> SeriesWatch:
         last=nights[-1].isoformat(),
         nights=len(nights),
         baseline_nights=base.end - base.first if base else None,
-        level=series.value(base.level) if base else None,
-        spread=float(np.expm1(base.spread)) if base else None,
-        score=float(each.state[0, 0]) if base else None,
+        level=series.value(base.expected.level) if base else None,
+        spread=float(np.expm1(base.expected.spread)) if base else None,
+        score=float(each.evidence[0]) if base else None,
         limit=base.limit if base else None,
-        detectable=detectable(series, base) if base else None,
-        drift=float(np.exp(base.level - each.first.level)) if base and each.first else None,
+        detectable=detectable(base) if base else None,
+        drift=_drift(base, each.first) if base and each.first else None,
         changes=[_change(series, found) for found in each.found],
+        month=_swung(base, _MONTH) if base else None,
+        year=_swung(base, _YEAR) if base and _days(series, base) >= _YEAR else None,
     )
 
 
+def _drift(base: Baseline, first: Baseline) -> float:
+    return float(np.exp(base.expected.level - first.expected.level))
+
+
+def _days(series: Series, base: Baseline) -> int:
+    """Days from the first night of a baseline to the one that it holds for best."""
+    return base.expected.day - series.nights[base.first].toordinal()
+
+
+def _swung(base: Baseline, days: int) -> Estimate:
+    change, error = base.expected.swung(days)
+    low, value, high = (math.exp(change + z * error) for z in (-_NORMAL, 0.0, _NORMAL))
+    return Estimate(value, low, high, CONFIDENCE)
+
+
 def _change(series: Series, found: Found) -> Change:
-    old = series.worse[found.baseline.first : found.since]
-    new = series.worse[found.since : found.noticed + 1]
-    ratio = float(np.exp(np.median(new) - np.median(old)))
+    old = slice(min(found.baseline.first, found.since - 1), found.since)
+    ratio = _ratio(found.baseline, series, old, slice(found.since, found.noticed + 1))[0]
     return Change(
         since=series.nights[found.since].isoformat(),
         noticed=series.nights[found.noticed].isoformat(),

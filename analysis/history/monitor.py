@@ -1,4 +1,4 @@
-"""The watch over one machine: each series with its baseline, sum and changes, night by night.
+"""The watch over one machine: each series with its baseline, evidence and changes, by night.
 
 Everything on a night follows from the nights before it, so that a later look at the same table
 finds the same changes on the same nights.
@@ -7,27 +7,32 @@ finds the same changes on the same nights.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.history.expected import UNKNOWN, Expectation, common, expectation
 from analysis.history.series import Series, nights_a_year
 
-# A one-sided CUSUM over the nights of a series, and its limit by resampling that series.
+# Evidence of a change: the CUSUM of Page (1954, Biometrika 41, 100-115), in log likelihood ratios.
 #
-# Values are logarithms, so that differences are relative; larger is worse. The baseline of a series
-# is the level and the spread of its last nights. A night's score is its distance from the level in
-# spreads, clipped, so that one bad night alone raises no alarm; most of an extreme night counts
-# only with the next one. The sum of the scores less an allowance, never below zero, is compared
-# with the limit (Page 1954, Biometrika 41, 100-115).
+# A night's score is its distance from what is expected of it, in spreads; above 0 is worse. It is
+# evidence for a step of `STEP` spreads as far as it is likelier after one than without. Nights are
+# normal with outliers, so that an extreme one, which is as unlikely with the step as without, is
+# little evidence. The evidence of nights is added, from the one on for which the sum is largest.
 #
-# The limit comes from the series itself: moving blocks of its nights are drawn to make histories
-# without a change (Künsch 1989, Annals of Statistics 17, 1217-1241), each with a baseline of its
-# own from as many nights. They contain the shape of the noise, dependence between neighbouring
-# nights, and the uncertainty of a baseline.
+# What is expected is uncertain itself: of n nights the same error is in all, and the evidence of
+# their sum is 1 + n x variance times less (the likelihood ratio with the error integrated out).
+#
+# The limit comes from the machine's own nights: what remains of them without swing, nodes and
+# correlation is drawn to make nights without a change (bootstrap of residuals: Efron and Tibshirani
+# 1986, Statistical Science 1, 54-75), with the errors that level, spread and correlation have.
+# Blocks would keep what they owe to each other, but also that a window has no alarm.
 
 
 Values = NDArray[np.float64]
@@ -35,156 +40,194 @@ Values = NDArray[np.float64]
 #: A detectable change is found within so many measured nights, with at least this probability.
 WITHIN_NIGHTS = 5
 POWER = 0.8
-#: Half the shift that the sum finds fastest, spreads.
-ALLOWANCE = 1.0
-#: Scores count up to this many spreads: one night alone adds less than any limit.
-CLIP = 3.5
-LEAST_LIMIT = 2.6
-#: A score beyond EXTREME after a usual night is more often an outlier than a shift: it counts as
-#: DOUBTED, and the rest of it with the next night, if that is beyond SUPPORT.
+#: The step that is found soonest, spreads.
+STEP = 2.0
+#: Density of outliers, a spread: one night in fifty is one, anywhere within ten spreads.
+_OUTLIERS = 0.02 / 20
+#: A larger step is found by so many measured nights in a row beyond EXTREME spreads.
 EXTREME = 4.0
-DOUBTED = 1.5
-SUPPORT = 2.0
-#: Values of a baseline are clipped at this many spreads.
-_BASELINE_CLIP = 3.0
-#: Median absolute deviation to standard deviation, for normal values.
-_MAD = 1.4826
-#: Nights that are drawn together: a week.
-_BLOCK = 7
+IN_A_ROW = 3
+#: More evidence than one night alone can be.
+LEAST_LIMIT = 5.0
+#: A night counts up to so many spreads for what the next one owes to it.
+_CLIP = 3.0
 #: Histories that are drawn for all series together, and watched nights of each.
 _DRAWN = 3600
 _WATCHED = 60
 #: Shifts that are tried for the detectable change, spreads.
-_SHIFTS = np.arange(0.5, 8.01, 0.1)
-_SHIFTED = 100
+_SHIFTS = np.arange(0.5, 5.05, 0.1)
+#: One that `IN_A_ROW` finds so soon, whatever the limit.
+_SURELY = 5.1
+_SHIFTED = 1200
 
 
-def baseline(values: Values) -> tuple[Values, Values]:
-    """Level and spread along the last axis: mean and standard deviation of the clipped values.
+def evidence(score: Values, step: float | Values) -> Values:
+    """Log likelihood ratio of scores with a step against none; normal, with outliers."""
+    with_step, without = (
+        np.exp(-(np.square(score - shift)) / 2) / math.sqrt(2 * math.pi) + _OUTLIERS
+        for shift in (step, 0.0)
+    )
+    return np.asarray(np.log(with_step / without))
 
-    They are clipped at three spreads from the median, by the median absolute deviation. Median and
-    deviation themselves would be less certain: as a baseline of 30 nights is of 60.
+
+#: Sum of evidence, its nights, and the nights in a row beyond `EXTREME`.
+State = tuple[Values, Values, Values]
+
+
+def added(state: State, score: Values, found: Values) -> State:
+    """The state after a night, from that before, its score and its evidence."""
+    total = np.maximum(0.0, state[0] + found)
+    return total, (state[1] + 1) * (total > 0), (state[2] + 1) * (score > EXTREME)
+
+
+def nothing(*shape: int) -> State:
+    """The state before the first night."""
+    return np.zeros(shape), np.zeros(shape), np.zeros(shape)
+
+
+def largest(rest: Values, memory: float | Values, variance: float | Values) -> Values:
+    """The largest evidence over nights, (..., nights): `rest` without what they owe to another.
+
+    `memory` is the correlation of neighbouring nights, `variance` that of what is expected.
     """
-    median = np.median(values, axis=-1, keepdims=True)
-    spread = _MAD * np.median(np.abs(values - median), axis=-1, keepdims=True)
-    spread = np.where(spread > 0, spread, values.std(axis=-1, keepdims=True))
-    clipped = np.clip(values, median - _BASELINE_CLIP * spread, median + _BASELINE_CLIP * spread)
-    return clipped.mean(axis=-1), np.maximum(clipped.std(axis=-1, ddof=1), 1e-9)
+    less = variance * (1 - memory) / (1 + memory)
+    found = evidence(rest, _step(memory)[..., None])
+    state = nothing(*rest.shape[:-1])
+    most = np.zeros(rest.shape[:-1])
+    for night in range(rest.shape[-1]):
+        state = added(state, rest[..., night], found[..., night])
+        most = np.maximum(most, state[0] / (1 + state[1] * less))
+    return most
 
 
-def added(state: Values, scores: Values) -> Values:
-    """The state of the sums after a night, (3, ...): sums, scores, and what is withheld."""
-    before, score_before, withheld = state
-    doubted = (scores > EXTREME) & (score_before <= SUPPORT)
-    now = np.where(doubted, DOUBTED, np.clip(scores, -CLIP, CLIP))
-    late = np.where(scores > SUPPORT, withheld, 0.0)
-    found = np.maximum(0.0, before + now + late - ALLOWANCE)
-    return np.stack([found, scores, np.where(doubted, CLIP - DOUBTED, 0.0)])
+def _step(memory: float | Values) -> Values:
+    """What is left of a step in a night without what it owes to the one before."""
+    return np.asarray(STEP * np.sqrt((1 - memory) / (1 + memory)))
 
 
-def sums(scores: Values) -> Values:
-    """The sum after each night, along the last axis."""
-    found = np.empty_like(scores)
-    state = np.zeros((3, *scores.shape[:-1]))
-    for night in range(scores.shape[-1]):
-        state = added(state, scores[..., night])
-        found[..., night] = state[0]
-    return found
+def drawn(base: Expectation, nights: int, count: int, rng: np.random.Generator) -> Values:
+    """Nights without a change, (`count`, nights), as `Expectation.rest`.
+
+    With the errors of level, spread and correlation that so many nights have.
+    """
+    size = len(base.rest)
+    rest = base.rest[rng.integers(0, size, (count, nights + 1))]
+    usual = np.clip(base.rest, -_CLIP, _CLIP)
+    tails = float((usual**4).mean() / max((usual**2).mean() ** 2, 1e-12)) - 1
+    correlation, spread, level = rng.standard_normal((3, count, 1)) / math.sqrt(size)
+    level *= math.sqrt(size * _variance(base) * (1 - base.correlation) / (1 + base.correlation))
+    owed = correlation * np.clip(rest[:, :-1], -_CLIP, _CLIP)
+    spread *= math.sqrt(max(tails, 0.5)) / 2
+    return np.asarray((rest[:, 1:] + owed + level) * np.exp(spread))
 
 
-def drawn_scores(values: Values, count: int, rng: np.random.Generator) -> Values:
-    """Scores of watched nights without a change, (`count`, nights), drawn from `values`."""
-    length = len(values) + _WATCHED
-    block = min(_BLOCK, len(values))
-    starts = rng.integers(0, len(values) - block + 1, (count, math.ceil(length / block)))
-    at = (starts[..., None] + np.arange(block)).reshape(count, -1)[:, :length]
-    drawn = values[at]
-    level, spread = baseline(drawn[:, : len(values)])
-    watched: Values = drawn[:, len(values) :]
-    return (watched - level[:, None]) / spread[:, None]
+def _variance(base: Expectation) -> float:
+    """That of what is expected, in the middle of the period that it is used in."""
+    usual = max(base.nodes, key=lambda name: base.nodes[name][1])
+    return float(base.variance(np.array([base.day + RENEWED_DAYS / 2]), [usual])[0])
 
 
-def common_limit(windows: Sequence[Values], alarms_a_night: float, seed: int) -> float:
+def common_limit(bases: Sequence[Expectation], alarms_a_night: float, seed: int) -> float:
     """The limit of all series, at which they raise so many alarms a night without a change.
 
-    `windows` are the nights of their baselines. The largest sums of histories drawn from every
-    series are pooled: those of one series are too few for so rare an event.
+    The largest evidence in histories drawn from every series is pooled: that of one series is too
+    little for so rare an event.
     """
     rng = np.random.default_rng(seed)
-    each = max(10, _DRAWN // len(windows))
-    largest = [sums(drawn_scores(values, each, rng)).max(axis=-1) for values in windows]
-    chance = alarms_a_night * _WATCHED / len(windows)
-    return max(LEAST_LIMIT, float(np.quantile(np.concatenate(largest), 1 - min(1.0, chance))))
+    each = max(10, _DRAWN // len(bases))
+    rest = np.concatenate([drawn(base, _WATCHED, each, rng) for base in bases])
+    memory = np.repeat([base.correlation for base in bases], each)
+    found = largest(rest, memory, np.repeat([_variance(base) for base in bases], each))
+    chance = alarms_a_night * _WATCHED / len(bases)
+    return max(LEAST_LIMIT, float(np.quantile(found, 1 - min(1.0, chance))))
 
 
-def detectable_spreads(values: Values, limit: float, seed: int) -> float | None:
-    """The shift that is found within `WITHIN_NIGHTS` with probability `POWER`, in spreads.
-
-    None if a shift of 8 is not.
-    """
-    scores = drawn_scores(values, _SHIFTED, np.random.default_rng(seed))
-    first = scores.reshape(-1, WITHIN_NIGHTS)
+def detectable_spreads(base: Expectation, limit: float, seed: int) -> float:
+    """The shift that is found within `WITHIN_NIGHTS` with probability `POWER`, in spreads."""
+    memory, variance = base.correlation, _variance(base)
+    rest = drawn(base, WITHIN_NIGHTS, _SHIFTED, np.random.default_rng(seed))
+    left = np.full(WITHIN_NIGHTS, 1 - memory) / math.sqrt(1 - memory**2)
+    left[0] = 1 / math.sqrt(1 - memory**2)
     for shift in _SHIFTS:
-        found = sums(first + shift).max(axis=-1) >= limit
+        found = largest(rest + shift * left, memory, variance) >= limit
         if found.mean() >= POWER:
             return float(shift)
-    return None
+    return _SURELY
 
 
-# When the present level of a series began: the split with the largest energy distance.
-#
-# E-divisive (Matteson and James 2014, Journal of the American Statistical Association 109, 334-345)
-# without its permutation test: it dates a change that is known, and finds none.
+def new_nights(scores: Values) -> int:
+    """How many of the last nights are at a new level, of scores that are known to have changed.
 
-
-#: Fewest nights of a part.
-FEWEST = 2
-
-
-def latest_change(values: Values) -> int:
-    """Where the last level began of values that are known to have changed, by index."""
-    return FEWEST + int(np.argmax(energies(values)))
-
-
-def energies(values: Values) -> Values:
-    """Scaled energy distance between the first values and the others, by number from `FEWEST`.
-
-    With m first and n other values it is m n / (m + n) times: twice the mean distance between both
-    parts, less the mean distances within each.
+    The maximum likelihood estimate for normal nights with a known level before (Hinkley 1970,
+    Biometrika 57, 1-17).
     """
-    size = len(values)
-    sums = np.abs(values[:, None] - values).cumsum(axis=0).cumsum(axis=1)
-    first = np.arange(FEWEST, size - FEWEST + 1)
-    others = size - first
-    within = np.diagonal(sums)[first - 1]
-    cross = sums[first - 1, -1] - within
-    inside = sums[-1, -1] - 2 * cross - within
-    mean = 2 * cross / (first * others)
-    mean -= within / (first * (first - 1)) + inside / (others * (others - 1))
-    scaled: Values = mean * first * others / size
-    return scaled
+    sums = np.cumsum(np.clip(scores, -EXTREME, EXTREME)[::-1])
+    return 1 + int(np.argmax(sums / np.sqrt(np.arange(1, len(sums) + 1))))
 
 
-#: Nights of a baseline: fewest, and most, so that the baseline follows slow drift.
+#: Nights of a baseline: fewest, and most, so that it has each season and follows slow drift.
 FEWEST_NIGHTS = 30
-MOST_NIGHTS = 180
+MOST_NIGHTS = 400
+#: Most nights that are left out of one since they may be changed.
+_LEFT_OUT = 30
 #: Baselines and limit are renewed every second Monday.
 RENEWED_DAYS = 14
 #: A change is dated within so many last nights.
 _DATED_NIGHTS = 60
 #: False alarms in a year over all series of a machine.
-FALSE_ALARMS_A_YEAR = 0.5
+FALSE_ALARMS_A_YEAR = 0.6
 
 
 @dataclass(frozen=True)
 class Baseline:
     """What nights are compared with. `first` and `end` are the range of its nights in a series."""
 
-    level: float
-    spread: float
+    expected: Expectation
     limit: float
     first: int
     end: int
+
+    def expected_of(self, series: Series, part: slice) -> Values:
+        """The expected logarithms of nights of a series."""
+        return self.expected.value(days_of(series, part), node_sets(series, part))
+
+    def scores(self, series: Series, part: slice) -> Values:
+        """Distance of nights from what is expected of them, in spreads; above 0 is worse."""
+        return (series.worse[part] - self.expected_of(series, part)) / self.expected.spread
+
+    def compared(
+        self, series: Series, part: slice, before: list[float]
+    ) -> Iterator[tuple[float, Values, Values, float]]:
+        """Of each night its score, and for a change for the worse and the better:
+
+        its distance in standard errors, its evidence, and by how much n nights are less.
+        `before` is the score of the night before the first; empty if it was not compared.
+        """
+        scores, expected = self.scores(series, part), self.expected
+        days = days_of(series, slice(part.start - len(before), part.stop))
+        memory = np.zeros(len(scores))
+        memory[1 - len(before) :] = expected.correlation ** np.diff(days)
+        owed = memory * np.clip([*(before or [0.0]), *scores[:-1]], -_CLIP, _CLIP)
+        rest = (scores - owed) / np.sqrt(1 - memory**2)
+        variance = expected.variance(days[len(before) :], node_sets(series, part))
+        both = np.array([1.0, -1.0])
+        return zip(
+            scores.tolist(),
+            (scores / np.sqrt(1 + variance))[:, None] * both,
+            evidence(rest[:, None] * both, _step(memory)[:, None]),
+            (variance * (1 - memory) / (1 + memory)).tolist(),
+            strict=True,
+        )
+
+
+def days_of(series: Series, part: slice) -> Values:
+    """The days of nights, as ordinals."""
+    return np.array([night.toordinal() for night in series.nights[part]], float)
+
+
+def node_sets(series: Series, part: slice) -> list[str]:
+    """The names of the sets of nodes that nights ran on."""
+    return [",".join(nodes) for nodes in series.nodes[part]]
 
 
 @dataclass(frozen=True)
@@ -206,35 +249,55 @@ class Followed:
     baseline: Baseline | None = None
     #: The first baseline of all.
     first: Baseline | None = None
-    #: Of the sums for the worse and for the better (`cusum.added`).
-    state: Values = field(default_factory=lambda: np.zeros((3, 2)))
+    #: Of the last baseline (`Expectation.likelihood`).
+    likelihood: Values | None = None
+    #: For the worse and for the better (`added`), and the evidence for both.
+    state: State = field(default_factory=partial(nothing, 2))
+    evidence: Values = field(default_factory=lambda: np.zeros(2))
+    #: Score of each night that was compared, since the last change.
+    scores: list[float] = field(default_factory=list)
     #: First night of the next baselines, and the next night to look at.
     start: int = 0
     next: int = 0
 
-    def window(self) -> Values | None:
-        """The last nights at the present level; None if there are too few for a baseline."""
-        values = self.series.worse[self.start : self.next][-MOST_NIGHTS:]
-        return values if len(values) >= FEWEST_NIGHTS else None
+    def renewed(self, day: int, likely: Values) -> Expectation | None:
+        """What the last nights at the present level let one expect; None if there are too few.
 
-    def renew(self, window: Values, limit: float) -> None:
-        """Take a new baseline from the nights before the next one."""
-        level, spread = baseline(window)
-        first = self.next - len(window)
-        self.baseline = Baseline(float(level), float(spread), limit, first, self.next)
+        The last ones that are evidence of a change are left out.
+        """
+        nights = self.window()
+        if nights.stop - nights.start < FEWEST_NIGHTS:
+            return None
+        days, nodes = days_of(self.series, nights), node_sets(self.series, nights)
+        return expectation(self.series.worse[nights], days, nodes, day, likely)
+
+    def window(self) -> slice:
+        """The nights of a new baseline."""
+        end = self.next - min(int(self.state[1].max()), _LEFT_OUT)
+        return slice(max(self.start, end - MOST_NIGHTS), max(self.start, end))
+
+    def renew(self, expected: Expectation, limit: float) -> None:
+        """Take a new baseline."""
+        nights = self.window()
+        self.baseline = Baseline(expected, limit, nights.start, nights.stop)
         self.first = self.first or self.baseline
+        self.likelihood = expected.likelihood
 
-    def step(self) -> None:
-        """Look at the next night."""
-        at = self.next
-        self.next += 1
-        if self.baseline is None:
+    def look(self, until: int) -> None:
+        """Look at the nights before the day `until`."""
+        part = slice(self.next, bisect_left(self.series.nights, date.fromordinal(until)))
+        self.next = part.stop
+        if self.baseline is None or part.start >= part.stop:
             return
-        base = self.baseline
-        worse = (float(self.series.worse[at]) - base.level) / base.spread
-        self.state = added(self.state, np.array([worse, -worse]))
-        if self.state[0].max() >= base.limit:
-            self._restart(at, worse=bool(self.state[0, 0] >= base.limit), base=base)
+        compared = self.baseline.compared(self.series, part, self.scores[-1:])
+        for at, (score, of_worse, found, less) in enumerate(compared, part.start):
+            self.scores.append(score)
+            self.state = added(self.state, of_worse, found)
+            self.evidence = self.state[0] / (1 + self.state[1] * less)
+            changed = (self.evidence >= self.baseline.limit) | (self.state[2] >= IN_A_ROW)
+            if changed.any():
+                self._restart(at, worse=bool(changed[0]), base=self.baseline)
+                return
 
     def _restart(self, at: int, *, worse: bool, base: Baseline) -> None:
         """Begin anew after this night.
@@ -242,11 +305,10 @@ class Followed:
         The nights since the change were selected by being bad or good, so they would bias a new
         baseline: after an improvement that is none, usual nights would look worse.
         """
-        first = max(self.start, at + 1 - _DATED_NIGHTS)
-        since = first + latest_change(self.series.worse[first : at + 1])
-        self.found.append(Found(at, since, worse, base))
-        self.baseline, self.start = None, at + 1
-        self.state = np.zeros((3, 2))
+        scores = np.array(self.scores[-_DATED_NIGHTS:]) * (1 if worse else -1)
+        self.found.append(Found(at, at + 1 - new_nights(scores), worse, base))
+        self.baseline, self.start, self.scores = None, at + 1, []
+        self.state, self.evidence = nothing(2), np.zeros(2)
 
 
 def follow(series: Sequence[Series]) -> list[Followed]:
@@ -267,10 +329,7 @@ def advance(followed: Sequence[Followed], first: int, last: int) -> None:
         if begin >= first:
             _renew(followed, begin)
         for each in followed:
-            nights = each.series.nights
-            until = min(begin + RENEWED_DAYS, last + 1)
-            while each.next < len(nights) and nights[each.next].toordinal() < until:
-                each.step()
+            each.look(min(begin + RENEWED_DAYS, last + 1))
 
 
 def _period(day: int) -> int:
@@ -279,18 +338,21 @@ def _period(day: int) -> int:
 
 
 def _renew(followed: Sequence[Followed], day: int) -> None:
-    windows = {at: w for at, each in enumerate(followed) if (w := each.window()) is not None}
-    if not windows:
+    known = [each.likelihood for each in followed if each.likelihood is not None]
+    if not known:
+        first = [each.renewed(day, UNKNOWN) for each in followed]
+        known = [found.likelihood for found in first if found]
+    likely = common(known) if known else UNKNOWN
+    renewed = [(each, found) for each in followed if (found := each.renewed(day, likely))]
+    if not renewed:
         return
     a_year = nights_a_year([each.series for each in followed], date.fromordinal(day))
-    a_night = FALSE_ALARMS_A_YEAR / a_year
-    limit = common_limit(list(windows.values()), a_night, seed=day)
-    for at, window in windows.items():
-        followed[at].renew(window, limit)
+    limit = common_limit([base for _, base in renewed], FALSE_ALARMS_A_YEAR / a_year, seed=day)
+    for each, base in renewed:
+        each.renew(base, limit)
 
 
-def detectable(series: Series, base: Baseline) -> float | None:
-    """The loss of a series that is found soon with a baseline, as a share (`SeriesWatch`)."""
-    values = series.worse[base.first : base.end]
-    spreads = detectable_spreads(values, base.limit, seed=base.end)
-    return None if spreads is None else float(np.expm1(spreads * base.spread))
+def detectable(base: Baseline) -> float:
+    """The loss that is found soon with a baseline, as a share (`SeriesWatch`)."""
+    spreads = detectable_spreads(base.expected, base.limit, seed=base.end)
+    return float(np.expm1(spreads * base.expected.spread))

@@ -12,8 +12,15 @@ from datetime import date
 from pathlib import Path
 
 import click
+import polars as pl
 
-from analysis.history.alarms import Alarm, SeriesWatch, confirmation, survey
+from analysis.history.alarms import (
+    Alarm,
+    SeriesWatch,
+    Survey,
+    confirmation,
+    survey,
+)
 from analysis.history.files import Naming
 from analysis.history.monitor import POWER, WITHIN_NIGHTS
 from analysis.history.retention import (
@@ -36,6 +43,7 @@ from analysis.history.store import (
     require_store,
     to_stderr,
 )
+from analysis.pages.alarms import AlarmGroup, alarm_groups, shown_alarms
 from analysis.pages.data import MachineHistory, PageNight, ReportedNights
 from analysis.pages.render import ordered
 from analysis.pages.write import FILES, gather, write_pages
@@ -204,7 +212,7 @@ _COMMAND = "    "
 _RATIO = (
     "ratio of times or slowdowns to the nights before with its interval of 95 %, above 1 is worse"
 )
-_RAISED = "the night that raised it, its campaign"
+_RAISED = "the campaign, and the night that raised it"
 _WATCHED = (
     "level of the nights, and their spread; finds: the loss that is found within"
     f" {WITHIN_NIGHTS} nights with a probability of {POWER:.0%}, - while there are too few nights"
@@ -238,13 +246,13 @@ def alarms_command(
         if machine is None:
             raise InputError("--references: give --machine as well, the machine to propose for")
         load_machine(machine)
-    surveyed = survey(load_nights(store, machine=machine), load_runs(store, machine=machine))
+    nights, runs = load_nights(store, machine=machine), load_runs(store, machine=machine)
+    surveyed = survey(nights, runs)
     if references:
         _print_patch(machine or "", surveyed.watches)
         return 0
-    found = surveyed.alarms, surveyed.watches
-    text = "\n\n".join(filter(None, _text(*found, machine, details=details)))
-    show("alarms", _alarms_document(*found), form, text)
+    text = "\n\n".join(filter(None, _text(surveyed, nights, runs, machine, details=details)))
+    show("alarms", _alarms_document(surveyed.alarms, surveyed.watches), form, text)
     return int(any(_is_open(alarm, surveyed.watches) for alarm in surveyed.alarms))
 
 
@@ -274,41 +282,69 @@ def _alarms_document(alarms: Sequence[Alarm], watches: Sequence[SeriesWatch]) ->
 
 
 def _text(
-    alarms: Sequence[Alarm],
-    watches: Sequence[SeriesWatch],
+    surveyed: Survey,
+    nights: pl.DataFrame,
+    runs: pl.DataFrame,
     machine: str | None,
     *,
     details: bool,
 ) -> Iterator[str]:
-    if not alarms:
+    watches = surveyed.watches
+    groups = [
+        group
+        for name in dict.fromkeys(alarm.machine for alarm in surveyed.alarms)
+        for group in alarm_groups(shown_alarms(_history(name, surveyed, nights, runs)))
+    ]
+    if not groups:
         yield "no alarms"
-    notes = [note for alarm in alarms for note in _changed(alarm)]
+    notes = [note for group in groups for note in _about(group)]
     yield listing(
-        "ratio", list(map(_alarm, alarms)), notes, legend=_RATIO, more=_RAISED, details=details
+        "ratio", list(map(_alarm, groups)), notes, legend=_RATIO, more=_RAISED, details=details
     )
     if watches:
-        yield listing("", list(map(_watch, watches)), legend=_WATCHED, details=details)
+        swings = filter(None, map(_swing, watches))
+        yield listing("", list(map(_watch, watches)), swings, legend=_WATCHED, details=details)
     else:
         yield prose(f"no nights of {machine or 'any machine'} in the store")
-    for alarm in alarms:
-        if alarm.state == "suspected":
-            yield visible(_to_confirm(alarm))
+    suspected = [
+        each.alarm
+        for group in groups
+        for each in group.alarms
+        if group.until is None and each.alarm.state == "suspected"
+    ]
+    yield from dict.fromkeys(visible(_to_confirm(alarm)) for alarm in suspected)
 
 
-def _alarm(alarm: Alarm) -> Line:
+def _history(
+    machine: str, surveyed: Survey, nights: pl.DataFrame, runs: pl.DataFrame
+) -> MachineHistory:
+    own = pl.col("machine") == machine
+    return MachineHistory(
+        machine,
+        runs.filter(own),
+        nights.filter(own),
+        known_s=time.time(),
+        alarms=[each for each in surveyed.alarms if each.machine == machine],
+        watches=[each for each in surveyed.watches if each.machine == machine],
+    )
+
+
+def _alarm(group: AlarmGroup) -> Line:
+    """Alarms of one beginning and one changed fact, as the one that is shown first."""
+    alarm = group.lead.alarm
     interval = alarm.interval
     ratio = Estimate(alarm.ratio, *interval, CONFIDENCE) if interval else None
-    said = f"{alarm.state}, worse since {alarm.since}"
+    until = f" until {group.until}" if group.until else ""
     return Line(
         [
             _series(alarm),
             bracketed(ratio) if ratio else f"{alarm.ratio:.3f}",
-            said,
-            f"raised {alarm.night}",
+            f"{alarm.state}, worse since {group.since}{until}",
             alarm.campaign,
         ],
         ratio_of(ratio),
-        colour="yellow" if alarm.state == "dismissed" else "red",
+        details=group.states,
+        colour="yellow" if group.until else "red",
     )
 
 
@@ -316,14 +352,15 @@ def _series(of: Watched) -> str:
     return f"{of.machine} {of.case} {of.arm} {of.quantity}"
 
 
-def _changed(alarm: Alarm) -> Iterator[str]:
-    """What changed at the same time; alarms of one cause say the same."""
-    for fact in alarm.changed:
+def _about(group: AlarmGroup) -> Iterator[str]:
+    """A sentence an alarm, and what changed at the same time."""
+    yield from group.sentences
+    for fact in group.changed:
         change = f"{fact.before or NONE} -> {fact.after or NONE}"
         yield f"changed at the same time: {fact.name}: {change}"
-    if node := alarm.worst_node:
+    for node in group.nodes:
         ratio = f"ratio {node.ratio:.3f} to the others ({plural(node.nights, 'night')})"
-        yield f"worst node of {_series(alarm)}: {node.node}, {ratio}"
+        yield f"worst node: {node.node}, {ratio}"
 
 
 def _to_confirm(alarm: Alarm) -> str:
@@ -349,6 +386,19 @@ def _watch(each: SeriesWatch) -> Line:
             each.campaign,
         ]
     )
+
+
+def _swing(each: SeriesWatch) -> str | None:
+    """That a level is worse than a month ago, and how it was a year ago; no alarm."""
+    if each.month is None or each.month.low <= 1:
+        return None
+    text = f"{_series(each)} ({each.campaign}): {each.month.value - 1:.1%} worse than a month ago"
+    if each.year is None:
+        return text
+    if each.year.low <= 1 <= each.year.high:
+        return f"{text}, as a year ago"
+    than = "worse" if each.year.value > 1 else "better"
+    return f"{text}, {abs(each.year.value - 1):.1%} {than} than a year ago"
 
 
 def _percent(share: float | None) -> str:

@@ -1,6 +1,6 @@
 """Made histories of machines for pages: 365 nights of 12 workloads on five machines.
 
-Nights drift, have outliers, gaps and autocorrelation (`studies.alarms`); one machine loses
+Nights swing, have outliers, gaps and autocorrelation (`studies.alarms`); one machine loses
 `LOSS` of STREAM from night `SHIFTED` on. Nothing was measured.
 """
 
@@ -16,9 +16,13 @@ from analysis.history.alarms import Alarm, SeriesWatch
 from analysis.history.tables import NIGHTS as NIGHT_COLUMNS
 from analysis.history.tables import RUNS as RUN_COLUMNS
 from analysis.pages.data import MachineHistory, PageNight
-from studies.alarms import MACHINES, NIGHTS, QUANTITIES, SPREAD, made_values
+from studies.alarms import NOISES, SPREAD
 
 START = date(2025, 1, 1)
+NIGHTS = 365
+QUANTITIES = ("fom", "slowdown", "writer_rate")
+#: Noise of each machine: independent, with gaps, with outliers, swinging, correlated.
+_NOISES = [NOISES[each] for each in (0, 3, 8, 9, 5)]
 #: The machine with a planted loss, its first night, and the loss as a share.
 SHIFTED_MACHINE, SHIFTED, LOSS = "machine0", 340, 0.05
 WORKLOADS = ("stream", *(f"workload{index}" for index in range(1, 12)))
@@ -37,14 +41,15 @@ FACTS = {
 def made_histories(nights: int = NIGHTS, workloads: int = 12) -> list[MachineHistory]:
     """The machines, without alarms and watches."""
     return [
-        made_history(index, nights=nights, workloads=workloads) for index in range(len(MACHINES))
+        made_history(index, nights=nights, workloads=workloads) for index in range(len(_NOISES))
     ]
 
 
 def made_history(index: int, *, nights: int = NIGHTS, workloads: int = 12) -> MachineHistory:
-    """One machine with its last nights; its noise is that of `MACHINES[index]`."""
+    """One machine with its last nights; its noise is that of `_NOISES[index]`."""
     machine = f"machine{index}"
-    values = made_values(MACHINES[index], np.random.default_rng(index))[:, -nights:]
+    shape = (len(WORKLOADS) * len(QUANTITIES), NIGHTS)
+    values = _NOISES[index].draw(np.random.default_rng(index), shape)[:, -nights:]
     first = START + timedelta(NIGHTS - nights)
     measured = np.flatnonzero(~np.isnan(values[0]))
     days = [first + timedelta(int(each)) for each in measured]

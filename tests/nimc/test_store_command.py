@@ -6,6 +6,7 @@
 import fcntl
 import json
 import os
+import re
 import shlex
 from pathlib import Path
 
@@ -247,22 +248,22 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Store:
 
 
 def lost(nights: int) -> pl.DataFrame:
-    """Nights, the last two of which are 10 % slower."""
+    """Nights, the last three of which are 10 % slower."""
     values = 100 * np.exp(0.01 * np.random.default_rng(27).standard_normal(nights))
-    values[-2:] *= 1.1
+    values[-3:] *= 1.1
     return nights_table(*night_rows(values.tolist(), arm="off"))
 
 
 def test_an_alarm_of_the_last_night_is_exit_code_1(store: Store) -> None:
     store.nights = lost(82)
     store.runs = runs_table(
-        {f"run{n:03}": json.dumps({"kernel": "5" if n < 80 else "6"}) for n in range(82)}
+        {f"run{n:03}": json.dumps({"kernel": "5" if n < 79 else "6"}) for n in range(82)}
     )
     result = store()
     assert result.return_value == 1
     text = " ".join(result.output.split())
     assert text.startswith("hpc stream off fom ")
-    for fact in ("suspected, worse since 2025-03-27", "kernel: 5 -> 6",
+    for fact in ("suspected, worse since 2025-03-26", "kernel: 5 -> 6",
                  "5 times in one night", "82 nights",
                  "nimc run nightly --machine hpc --case stream --fresh --nodelist n1"):  # fmt: skip
         assert fact in text
@@ -297,6 +298,23 @@ def test_the_document(store: Store) -> None:
     (alarm,), (watch,) = document["alarms"], document["watched"]
     keys = {*document, *alarm, *document["confirmations"][0], *watch, *watch["changes"][0]}
     assert {key for key in keys if f"`{key}`" not in text} == set()
+
+
+@pytest.mark.parametrize(("size", "told"), [(0.01, True), (-0.01, False)])
+def test_a_level_that_is_worse_than_a_month_ago_is_told(
+    store: Store, size: float, told: bool
+) -> None:
+    """A wave of one year: the last 30 nights went up by 1 % x sin(29.6 degrees) = 0.5 %."""
+    nights = np.arange(434)
+    wave = size * np.sin(2 * np.pi * (nights - 434) / 365.25)
+    values = 100 * np.exp(wave + 0.005 * np.random.default_rng(1).standard_normal(434))
+    store.nights = nights_table(*night_rows(values.tolist(), arm="off"))
+    text = " ".join(store().output.split())
+    found = re.search(
+        r"stream off fom \(nightly\): ([\d.]+)% worse than a month ago, as a year", text
+    )
+    assert bool(found) is told
+    assert not found or float(found[1]) == pytest.approx(0.5, abs=0.15)
 
 
 def test_references_are_a_patch_and_nothing_is_written(store: Store) -> None:

@@ -66,6 +66,22 @@ def test_a_loss_of_five_percent_is_one_alarm_within_three_nights() -> None:
     assert {f"run{n:03}" for n in range(50, 100)} | {alarm.run} <= set(alarm.runs)
 
 
+def test_a_loss_is_relative_to_the_level_of_the_nodes_of_a_night() -> None:
+    """Every third night runs on n2, which is 3 % slower."""
+    values = steady(112) * np.where(np.arange(112) % 3 == 0, 1.03, 1.0)
+    values[100:] *= 1.05
+    rows = with_others(values)
+    for each in rows[:112:3]:
+        each["nodes"] = "n2"
+    (alarm,) = stream_alarms(rows)
+    level = 103 if alarm.nodes == ["n2"] else 100
+    assert alarm.reference == pytest.approx(level, rel=0.008)
+    apart = np.log(values / np.where(np.arange(112) % 3 == 0, 103, 100))
+    change = apart[100 : day(alarm.night) + 1].mean() - apart[40:100].mean()
+    assert alarm.ratio == pytest.approx(np.exp(change), abs=0.004)
+    assert day(alarm.since) == 100
+
+
 def stream_alarms(rows: list[dict[str, object]]) -> list[Alarm]:
     return [alarm for alarm in alarms(nights_table(*rows), _NO_RUNS) if alarm.case == "stream"]
 
@@ -211,11 +227,11 @@ def test_confirmed_only_if_the_whole_interval_is_beyond_half_of_the_loss(
 
 
 def test_a_confirmation_in_the_same_night_counts() -> None:
-    values = steady(102)
+    values = steady(103)
     values[100:] *= 1.05
     rows = with_others(values)
-    (alarm,) = stream_alarms([*rows, *again(101, [105.0, 104.5, 105.5, 104.8, 105.2])])
-    assert (day(alarm.night), alarm.run, alarm.state) == (101, "run101", "confirmed")
+    (alarm,) = stream_alarms([*rows, *again(102, [105.0, 104.5, 105.5, 104.8, 105.2])])
+    assert (day(alarm.night), alarm.run, alarm.state) == (102, "run102", "confirmed")
 
 
 @pytest.mark.parametrize(("hours", "state"), [(4.4, "confirmed"), (4.6, "suspected")])
