@@ -150,7 +150,8 @@ def test_a_bad_option_is_refused_in_one_line(made, words, said):
 
 
 def test_without_a_launcher_of_its_mpi_it_is_alone_and_says_so(made):
-    done = subprocess.run([made("mpich")], capture_output=True, text=True, timeout=60)
+    # Of Open MPI: MPICH 5.0 leaves a megabyte in /dev/shm after a process alone.
+    done = subprocess.run([made("openmpi")], capture_output=True, text=True, timeout=60)
     assert done.returncode != 0
     assert meanings(done.stderr)[0] == Fault(
         "1 ranks found, 2 are needed: is the launcher that of its MPI?"
