@@ -311,14 +311,6 @@ static void post(const struct options *o, char *data, size_t from, size_t size_b
     }
 }
 
-// Ends the origin, and with it the target, so that MPI removes what it has in /dev/shm.
-static volatile sig_atomic_t stopped;
-
-static void stop(int number)
-{
-    stopped = number;
-}
-
 static void send(const struct options *o, char *data, int target, MPI_Win window)
 {
     uint64_t marks[MARKS] = {0}, told_b = 0;
@@ -336,7 +328,7 @@ static void send(const struct options *o, char *data, int target, MPI_Win window
     double row_s = began_s, at_s = began_s;
     struct limiter limiter = {began_s, o->rate_b_s};
     size_t from = 0;
-    while (!stopped && (o->duration_s == 0 || at_s - began_s < o->duration_s)) {
+    while (o->duration_s == 0 || at_s - began_s < o->duration_s) {
         const size_t left_b = o->data_b - from, size_b = left_b < o->step_b ? left_b : o->step_b;
         if (limiter.rate_b_s > 0)
             wait_for_turn(&limiter, size_b);
@@ -366,7 +358,6 @@ int main(int argc, char **argv)
     prctl(PR_SET_PDEATHSIG, SIGKILL); // its launcher may be killed
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     MPI_Init(&argc, &argv);
-    signal(SIGTERM, stop);
     int ranks, rank, length, *model, given;
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

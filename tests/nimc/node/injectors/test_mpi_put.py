@@ -97,21 +97,6 @@ def test_what_it_claims_is_what_the_target_finds_in_its_memory(made, mpi):
         assert last_arrival(meanings(done.stdout)).bytes_b == sent_b > 0
 
 
-def test_a_stopped_writer_ends_by_itself_so_that_mpi_leaves_no_shared_memory(made, mpi):
-    program = made(mpi)
-    start = subprocess.run([program, "--launcher"], capture_output=True, text=True, check=True)
-    both = subprocess.Popen(
-        [*start.stdout.split(), "-n", "2", program],
-        env={**os.environ, **mpi_put._OPEN_MPI, **AS_ROOT},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert any(line.startswith("row ") for line in both.stdout)
-    both.terminate()
-    rest, _ = both.communicate(timeout=30)
-    assert re.search(r"^sent \d+ B$", rest, re.MULTILINE)
-
-
 @pytest.mark.parametrize("words", [[], ["--get"], ["-r", "20e6"], ["--pages", "transparent"]])
 def test_under_sanitizers(made, words):
     done = run(made("mpich", "mpi_put-asan"), "-d", 0.3, *words, ASAN_OPTIONS="detect_leaks=0")
