@@ -304,9 +304,10 @@ class NimcMixin(LayoutMixin):
         )
 
     def _provenance(self, treatments: list[Treatment]) -> dict[str, Any]:
+        of_others = {} if self.workload else foreign.origin(type(self))
         return {
             **self.provenance,
-            **({} if self.workload else foreign.origin(type(self))),
+            **of_others,
             "check": self.unique_name,
             "environment": self.current_environ.name,
             "partition": self.current_partition.fullname,
