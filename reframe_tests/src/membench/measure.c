@@ -90,18 +90,23 @@ static const char *prepare(const struct plan *plan, int thread, struct core *cor
     return core->ends == NULL ? "no memory for the times" : NULL;
 }
 
-// Passes over the arrays that last an iteration; also warms up.
+// Passes over the arrays that last an iteration; also warms up. They must last it twice in a row:
+// one that was interrupted seems to, and with too few passes the room for times is used up early.
 static long passes_needed(struct core *core)
 {
     long passes = 1;
-    for (;;) {
+    for (int lasted = 0;;) {
         const double start_s = now_s();
         for (long i = 0; i < passes; i++)
             work_pass(&core->work);
         core->warm_up += passes;
         const double took_s = now_s() - start_s;
-        if (took_s >= ITERATION_S)
-            return passes;
+        if (took_s >= ITERATION_S) {
+            if (++lasted == 2)
+                return passes;
+            continue;
+        }
+        lasted = 0;
         const double more = took_s > 0 ? ITERATION_S / took_s : 16;
         passes = (long)ceil((double)passes * (more < 16 ? 1.1 * more : 16));
     }
