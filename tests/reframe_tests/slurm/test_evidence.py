@@ -1,6 +1,7 @@
 """Real `ib_write_bw` over soft-RoCE: foreign writes and a stopped writer are seen."""
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,8 +91,9 @@ def test_foreign_writes_and_a_stopped_writer_are_seen(cluster: Cluster) -> None:
 
     on = samples["on"]
     assert on["outcome"] == "rejected", told
-    assert on["reason"].startswith("writer 0 wrote nothing for "), on["reason"]
-    assert on["reason"].endswith("(sent by rxe0); allowed: 0.5 s")
+    # On a busy host a row that the stop fills shows it first.
+    nothing, row = r"nothing for .* \(sent by rxe0\); allowed: 0.5 s", "at 0% of its rate alone .*"
+    assert re.fullmatch(f"writer 0 wrote ({nothing}|{row})", on["reason"]), on["reason"]
     assert on["fom"] is not None
 
 
