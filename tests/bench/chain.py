@@ -15,9 +15,10 @@ from typing import Any
 
 from nimc.node.conductor import Store
 from nimc.run.verify import verify
+from tests.analysis.integrity.outputs import output_of
 from tests.analysis.synthetic import STREAM, asked_for, header, samples
 from tests.bench import BenchRow, below, in_own_process, peak_memory_b
-from tests.nimc.stored import output_of, rows_of, store_run, with_figures
+from tests.nimc.stored import rows_of, store_run, with_figures
 
 _SIZE, _PAIRS = 10_000, 2_500
 _MOST_S = 5.0
@@ -58,7 +59,7 @@ def _storing(folder: Path) -> tuple[float, float]:
     with_s = without_s = 0.0
     for number, each in enumerate(found):
         output = logs / f"{number}.out"
-        output.write_text(output_of(each))
+        output.write_text(output_of(each.as_dict()))
         with_s += _seconds(partial(store.append, each, rows_of(each), [output]))
         without_s += _seconds(partial(_plainly, folder, rows_of(each), [each.as_dict()]))
     return with_s / len(found), without_s / len(found)
