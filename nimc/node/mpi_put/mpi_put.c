@@ -244,6 +244,21 @@ static bool share_memory(bool is_target, int target, const void *memory)
     return shared;
 }
 
+// MPICH gives the memory that its ranks share a name until they end by themselves, which a writer
+// that is killed does not. All ranks have mapped it.
+static void forget_names(void)
+{
+    FILE *in = fopen("/proc/self/maps", "r");
+    char line[LINE], *path;
+    while (in != NULL && fgets(line, sizeof line, in) != NULL)
+        if ((path = strstr(line, "/dev/shm/mpich_shm_")) != NULL) {
+            path[strcspn(path, " \n")] = '\0';
+            unlink(path);
+        }
+    if (in != NULL)
+        fclose(in);
+}
+
 static void receive(const volatile uint64_t *marks, bool shared)
 {
     MPI_Barrier(MPI_COMM_WORLD); // the origin has its lock
@@ -376,6 +391,7 @@ int main(int argc, char **argv)
     if (!given || *model != MPI_WIN_UNIFIED)
         quit(3, "this MPI keeps a second copy of a window: its memory cannot be looked at");
     const bool shared = share_memory(rank == target, target, memory);
+    forget_names();
     if (rank == target)
         receive((const volatile uint64_t *)(memory + o.marks_at), shared);
     else

@@ -23,6 +23,8 @@ from tests.undisturbed import UNJUDGED
 CAPTURES = Path(__file__).parents[3] / "captures" / "mpi_put"
 SOURCE = Path(mpi_put.__file__).parents[1] / "mpi_put"
 MIB = 1 << 20
+#: Where MPICH names the memory that its ranks share.
+NAMED = Path("/dev/shm")
 WRITER = Writer(0, "n1", "n1", "127.0.0.1", 20000, 65536)
 #: MPI -> its compiler on this host.
 COMPILERS = {"mpich": which("mpicc.mpich") or which("mpicc"), "openmpi": which("mpicc.openmpi")}
@@ -270,6 +272,7 @@ def sample_of(block, arm="on"):
 def test_its_writes_are_proven_by_the_targets_memory(block):
     slowly = ["sh", "-c", f"sleep 2; cat '{MELT}'"]
     writes = {"injector": "mpi_put", "message_b": MIB, "buffer_node": 0}
+    before = set(NAMED.iterdir())
     done = block(arms=["off", "on"], command=slowly, writes=writes)
     assert done.finish() == 0, done.err
     sample = sample_of(done)
@@ -281,6 +284,8 @@ def test_its_writes_are_proven_by_the_targets_memory(block):
     assert writer["observed_share"] > 0.9  # a row comes a little after its end
     assert (list(writer["origin_buffers_b"]), writer["target_on_node_share"]) == (["0"], 1.0)
     assert any("mpi_put cannot be held between runs" in note for note in sample["notes"])
+    left = {path for path in set(NAMED.iterdir()) - before if path.name.startswith("mpich_shm_")}
+    assert left == set()
 
 
 @pytest.mark.slow
