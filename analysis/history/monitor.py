@@ -300,7 +300,7 @@ class Followed:
                 return
 
     def _restart(self, at: int, *, worse: bool, base: Baseline) -> None:
-        """Begin anew after this night.
+        """Start over after this night.
 
         The nights since the change were selected by being bad or good, so they would bias a new
         baseline: after an improvement that is none, usual nights would look worse.

@@ -20,7 +20,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from analysis.samples.asked import unjudged
 from analysis.samples.columns import Samples
-from analysis.samples.faults import Faults, Rows, Rule, differing, named_level
+from analysis.samples.faults import ROUNDING, Faults, Rows, Rule, differing, named_level
 from analysis.samples.figures import judge_figures
 from analysis.samples.node_rules import judge_conditions
 from analysis.samples.proof import CHAINED
@@ -50,8 +50,6 @@ _COUNTERS = ("rdma", "opa", "efa", "cxi")
 _OF_HOST = ("processor", "cpu_model", "sockets", "cores", "threads", "llc_total_b")
 #: Fields of a machine's file that a block may set: timetables take as many origins as they need.
 _OF_BLOCK = ("machine.origins.nodes",)
-#: What is computed from the same numbers as by the conductor differs by rounding only.
-_ROUNDING = 1e-9
 #: The source of counters in `absent_counters` of a host that is read wherever there is one.
 _ALWAYS = "interrupts"
 #: Counts from which on their last digits are anything, and how many of them are judged together.
@@ -300,7 +298,7 @@ def _judge_alone(run: Path, rows: Rows, writers: pl.DataFrame, faults: Faults) -
         for case, block, rate_b_s, row in kinds.agg(pl.col("row").first()).iter_rows():
             before = [each for at, each in measured.get(case, {}).items() if at <= block]
             known = [value for each in before for value in each[name]]
-            if known and not any(isclose(rate_b_s, value, rel_tol=_ROUNDING) for value in known):
+            if known and not any(isclose(rate_b_s, value, rel_tol=ROUNDING) for value in known):
                 allowed = f"{' or '.join(map(repr, known))}, by alone.json"
                 rows.add(faults, row, f"writers.{name}", repr(rate_b_s), allowed)
 

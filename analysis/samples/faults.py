@@ -12,6 +12,8 @@ import polars as pl
 
 #: Most faults that are listed; the rest are counted.
 LISTED = 20
+#: What is computed twice from the same numbers, maybe in another order, differs by rounding only.
+ROUNDING = 1e-9
 
 
 class Faults:

@@ -12,13 +12,11 @@ from typing import NamedTuple
 
 import polars as pl
 
-from analysis.samples.faults import Faults, Rows
+from analysis.samples.faults import ROUNDING, Faults, Rows
 
 #: By how much a program's clock may run faster than the conductor's: adjusted clocks may gain
 #: 0.05 %, and printed times are rounded to four digits at least.
 _CLOCK = 1e-3
-#: What is computed from the same numbers as by the parser differs by rounding only.
-_ROUNDING = 1e-9
 #: Half of the last digit that STREAM prints of a time and of a rate, and as much again.
 _STREAM_S, _STREAM_B_S = 1e-6, 1e5
 #: By how much UMT's own rate may differ from that of its cycles, as its parser allows.
@@ -73,7 +71,7 @@ _TRIAD_B = 3 * pl.col("array_b")
 _STREAM = (
     Relation(
         ("array_b", "average_s"),
-        _differs(_FOM * pl.col("average_s"), _TRIAD_B, _TRIAD_B * _ROUNDING),
+        _differs(_FOM * pl.col("average_s"), _TRIAD_B, _TRIAD_B * ROUNDING),
         "three arrays ('array_b') in 'average_s'",
     ),
     Relation(
@@ -97,7 +95,7 @@ _LULESH = Relation(
     _differs(
         _FOM * pl.col("zones_1_s"),
         pl.col("elements") * pl.col("iterations"),
-        pl.col("elements") * pl.col("iterations") * _ROUNDING,
+        pl.col("elements") * pl.col("iterations") * ROUNDING,
     ),
     "'elements' x 'iterations' at 'zones_1_s'",
 )

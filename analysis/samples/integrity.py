@@ -14,7 +14,7 @@ from analysis.samples.asked import judge_asked
 from analysis.samples.columns import MOST, Samples, read_run
 from analysis.samples.contradictions import judge_contradictions
 from analysis.samples.counts import read_counts
-from analysis.samples.faults import Faults, Rows, Rule
+from analysis.samples.faults import ROUNDING, Faults, Rows, Rule
 from analysis.samples.order import Treatments, judge_drawn, overlapping_blocks, rules_of_order
 from analysis.samples.proof import UNPROVEN, proof_of
 from analysis.samples.provenance import Provenance, judge_provenance, read_provenance
@@ -197,8 +197,6 @@ _LEAST = 1 / MOST
 #: Most runs of a pair, repetitions of a run, and pairs of a block.
 _MOST_RUNS = 1_000_000
 _RATES = ("writer_rate_b_s", "writer_rate_alone_b_s")
-#: A share that was stored and is computed again may differ by rounding.
-_ROUNDING = 1e-9
 #: How far the clocks of the nodes may be from that of the header's host, seconds.
 _CLOCKS_S = 60.0
 
@@ -294,13 +292,13 @@ def _of_writers(header: RunHeader) -> list[Rule]:
         ),
         Rule(
             "writer_share",
-            continuous & (pl.col("writer_share") < share * (1 - _ROUNDING)),
+            continuous & (pl.col("writer_share") < share * (1 - ROUNDING)),
             f"at least {share:g}: 'min_share' of the campaign",
         ),
         *(
             Rule(
                 name,
-                short & (pl.col(name) > pl.col("allowed_share") + _ROUNDING),
+                short & (pl.col(name) > pl.col("allowed_share") + ROUNDING),
                 "at most 'allowed_share' of the timetable",
             )
             for name in ("missing_share", "excess_share")

@@ -12,11 +12,9 @@ from typing import Any
 import polars as pl
 
 from analysis.samples.columns import Samples
-from analysis.samples.faults import Faults, Rows
+from analysis.samples.faults import ROUNDING, Faults, Rows
 from analysis.samples.proof import CHAINED
 
-#: What is computed from the same numbers as by the conductor differs by rounding only.
-_ROUNDING = 1e-9
 #: What a reason quotes of a node -> the condition, and how it is printed.
 _QUOTED = {
     r"^(.+?): foreign processes used ([0-9.]+) hardware threads": ("foreign_cpus", "{:.2f}"),
@@ -40,7 +38,7 @@ def judge_conditions(rows: Rows, samples: Samples, faults: Faults) -> None:
         on=["row", "target"],
     ).with_columns(rate_b_s=rate_b_s, passed_b_s=passed_b_s)
     away_b_s = (pl.col("rate_b_s") - pl.col("passed_b_s")).abs()
-    differs = (pl.col("counter") == pl.col("seen_by")) & (away_b_s > rate_b_s * _ROUNDING)
+    differs = (pl.col("counter") == pl.col("seen_by")) & (away_b_s > rate_b_s * ROUNDING)
     for row, passed, rate in (
         counted.filter(differs).select("row", "passed_b_s", "rate_b_s").iter_rows()
     ):
@@ -53,8 +51,13 @@ def _judge_reasons(
     rows: Rows, given: pl.DataFrame, writers: pl.DataFrame, nodes: pl.DataFrame, faults: Faults
 ) -> None:
     """A figure that a reason quotes is that of the sample."""
+    of_writers, of_nodes = (
+        each.join(given, on="row", how="semi").partition_by("row", as_dict=True)
+        for each in (writers, nodes)
+    )
     for row, reason in given.select("row", "reason").iter_rows():
-        for quoted, known in _quoted(reason, writers.filter(row=row), nodes.filter(row=row)):
+        own = of_writers.get((row,), writers.clear()), of_nodes.get((row,), nodes.clear())
+        for quoted, known in _quoted(reason, *own):
             if known and quoted not in known:
                 rows.add(faults, row, "reason", repr(reason), f"with {' or '.join(known)}")
 

@@ -11,15 +11,14 @@ from typing import Any
 
 import polars as pl
 
-from analysis.samples.faults import Faults, Rows, Rule
+from analysis.samples.faults import ROUNDING, Faults, Rows, Rule
 from nimc.records.arms import ARMS, arm_of
 from nimc.records.plan import Demand
 from nimc.records.run import RunHeader, facts_of
 from nimc.records.sample import MANY, PROVEN_SHARE
 
-#: What is computed from the same numbers as by the conductor differs by rounding only: a share of
-#: it, and in times of day, which have seven digits after the point, seconds.
-_ROUNDING, _ROUNDING_S = 1e-9, 1e-6
+#: `ROUNDING` of times of day, which have seven digits after the point; seconds.
+_ROUNDING_S = 1e-6
 #: By how much the rows of a writer that cover its whole window may overlap, as a share of it: the
 #: times of rows are those of their arrival.
 _OVERLAP = 0.25
@@ -121,7 +120,7 @@ def _of_rates(header: RunHeader) -> list[Rule]:
     beyond = rate > _LIMITER * asked + _MESSAGES * message_b / elapsed_s
     limited = pl.col("limited_by").is_not_null() != asked.is_not_null()
     found = [
-        Rule("rate_min_b_s", least > rate * (1 + _ROUNDING), "at most 'rate_b_s'"),
+        Rule("rate_min_b_s", least > rate * (1 + ROUNDING), "at most 'rate_b_s'"),
         Rule("limited_by", _CURRENT & _CONTINUOUS & limited, "given if 'asked_b_s' is, else null"),
         Rule(
             "asked_b_s",
@@ -132,7 +131,7 @@ def _of_rates(header: RunHeader) -> list[Rule]:
         Rule("rate_b_s", _KEPT & _CONTINUOUS & beyond, "about 'asked_b_s'"),
     ]
     if most := facts_of(header).site.proof.max_share:
-        beyond = least > most * alone * (1 + _ROUNDING)
+        beyond = least > most * alone * (1 + ROUNDING)
         found.append(
             Rule(
                 "rate_min_b_s",
@@ -250,8 +249,8 @@ def _of_counts(header: RunHeader) -> list[Rule]:
     """Devices counted what their writers claim, as the conductor required."""
     share = facts_of(header).site.proof.counter_share or Demand.counter_share
     counted_b, claimed_b = pl.col("counted_b"), pl.col("claimed_b")
-    least_b = (1 - share) * claimed_b * (1 - _ROUNDING)
-    most_b = (1 + share) * pl.col("most_b") * (1 + _ROUNDING)
+    least_b = (1 - share) * claimed_b * (1 - ROUNDING)
+    most_b = (1 + share) * pl.col("most_b") * (1 + ROUNDING)
     alone = (pl.col("targets") == 1) & (claimed_b > 0)
     allowed = f"'bytes_b' of the target's writers, within {share:.0%}"
     return [

@@ -13,7 +13,7 @@ from nimc.base.kernel_text import read as _text
 SYS = Path("/sys")
 #: Folders of devices: those with verbs, and Slingshot's.
 _CLASSES = ("infiniband", "cxi")
-#: Kernel driver -> transport; that of other devices is told by the layer of their ports.
+#: Kernel driver -> transport. That of other devices is the link layer of their ports.
 _TRANSPORTS = {"hfi1": "Omni-Path", "efa": "EFA"}
 _RATE = re.compile(r"[0-9]{1,6}(\.[0-9]+)?(?= Gb/sec)")
 

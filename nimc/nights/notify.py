@@ -218,7 +218,7 @@ NIGHTS_BEFORE = 30
 def is_news(ended: Summary, before: Summary | None) -> bool:
     """Whether a night did not measure, and not in the same way as the night before.
 
-    The same way: outcome, what became slower, and what failed. A night that was killed told nobody.
+    The same way: outcome, what became slower, what failed. A night that was killed sent nothing.
     """
     if ended.outcome == "measured":
         return False

@@ -464,7 +464,7 @@ def _counted_s(injector: Injector, writers: Sequence[Writer]) -> list[float | No
     return [
         max(COUNTED_S, _PERIODS * _paced_s(injector, writer))
         if sharing[writer.origin, writer.device] == 1
-        or injector.tells_arrivals
+        or injector.reports_arrivals
         or injector.transport(writer) == "shared memory"
         else None
         for writer in writers

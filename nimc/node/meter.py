@@ -119,32 +119,32 @@ class _Processor(_Source):
 
 
 class _Arrivals(_Source):
-    """What the target's process tells that it has found in its memory."""
+    """What the target's process reports to have found in its memory."""
 
     at = "the target's memory"
 
     def __init__(self) -> None:
         self._last = Tally(clock.now_s(), 0.0)
-        self._told = asyncio.Event()
+        self._reported = asyncio.Event()
 
-    def tell(self, bytes_b: float) -> None:
-        """So much has arrived."""
+    def report(self, bytes_b: float) -> None:
+        """Take a report of the bytes that have arrived so far."""
         self._last = Tally(clock.now_s(), bytes_b)
-        self._told.set()
+        self._reported.set()
 
     def total_b(self) -> float:
-        """What had arrived when that was told last."""
+        """The bytes of the last report."""
         return self._last.bytes_b
 
     def now(self) -> Tally:
-        """That, and when it was told."""
+        """The last report."""
         return self._last
 
     async def after(self, then: Tally) -> Tally:
-        """What is told next; what is not told in time has not arrived."""
-        self._told.clear()
+        """The next report; without one in time, nothing has arrived since the last."""
+        self._reported.clear()
         with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._told.wait(), 2 * LOOK_S)
+            await asyncio.wait_for(self._reported.wait(), 2 * LOOK_S)
             return self._last
         return Tally(clock.now_s(), self._last.bytes_b)
 
@@ -183,7 +183,7 @@ class Meter:
 
     def arrived(self, bytes_b: float) -> None:
         """The target's process has found so much in its memory."""
-        self._arrivals.tell(bytes_b)
+        self._arrivals.report(bytes_b)
 
     async def stop(self) -> None:
         """Count no more."""
@@ -213,7 +213,7 @@ class Meter:
         writer, (target, origin) = self._writer, self._pids
         if not self._injector.writes:
             return _Processor(origin)
-        if self._injector.tells_arrivals:
+        if self._injector.reports_arrivals:
             return self._arrivals
         if self._injector.transport(writer) != "shared memory":
             return _Device(writer.device, PASSES[self._injector.direction][0])

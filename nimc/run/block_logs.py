@@ -1,4 +1,4 @@
-"""What else the logs of a block tell of it: ReFrame's report, and the outputs of its writers.
+"""What else the logs of a block say about it: ReFrame's report, and the outputs of its writers.
 
 When a block ends, its check reports to ReFrame what was measured (`estimate.reported`). ReFrame
 stores that with the session's times, version and variables in `logs/CASE/BLOCK/reframe.json`, which
@@ -20,6 +20,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from analysis.effects.estimate import reported, results
 from analysis.samples.columns import MOST, Samples
+from analysis.samples.faults import ROUNDING
 from nimc.base.errors import InputError, show
 from nimc.base.json_limits import read_json, validated
 from nimc.records import chain, logs
@@ -29,8 +30,6 @@ from nimc.records.run import RunHeader
 _CLOCKS_S = 60.0
 #: A session that begins so soon after its run was made by the same version, seconds.
 _AT_ONCE_S = 10.0
-#: Figures are computed from the same samples, but maybe not in the same order.
-_ROUNDING = 1e-9
 #: Transport -> what perftest prints of the link below it.
 _LINKS = {"InfiniBand": "IB", "RoCE": "Ethernet", "soft-RoCE": "Ethernet"}
 _LINK = re.compile(rb"^ Link type\s*:\s*(\w+)", re.MULTILINE)
@@ -176,7 +175,7 @@ def _of_testcase(
         if figure.endswith(("_low", "_high")) or not is_number:
             continue
         known, _ = now.get(figure, (None, ""))
-        if known is None or not math.isclose(known, value, rel_tol=_ROUNDING):
+        if known is None or not math.isclose(known, value, rel_tol=ROUNDING):
             yield show(figure), value, known
 
 

@@ -23,6 +23,7 @@ from pydantic_core import from_json
 
 from analysis.samples.columns import read_run
 from analysis.samples.counts import read_counts
+from analysis.samples.faults import ROUNDING
 from analysis.samples.integrity import check_run
 from analysis.samples.proof import CHAINED, UNPROVEN
 from analysis.samples.provenance import read_provenance
@@ -40,9 +41,6 @@ from reframe_tests.workload import Workload
 #: `broken`: not what was written, by the chain or a digest. `contradicted`: by another record, or
 #: by the log when it is re-read. `unproven`: cannot be verified; no fault.
 Kind = Literal["broken", "contradicted", "unproven"]
-
-#: Parsers compute with the same numbers, but not always in the same order.
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -301,5 +299,5 @@ def _figures(claim: _Claim, fom: Fom, record: Workload) -> Iterator[tuple[str, A
 
 def _same(stated: Any, read: Any) -> bool:
     if isinstance(stated, float) and isinstance(read, float):
-        return math.isclose(stated, read, rel_tol=_ROUNDING)
+        return math.isclose(stated, read, rel_tol=ROUNDING)
     return bool(stated == read)

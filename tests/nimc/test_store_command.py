@@ -300,9 +300,9 @@ def test_the_document(store: Store) -> None:
     assert {key for key in keys if f"`{key}`" not in text} == set()
 
 
-@pytest.mark.parametrize(("size", "told"), [(0.01, True), (-0.01, False)])
-def test_a_level_that_is_worse_than_a_month_ago_is_told(
-    store: Store, size: float, told: bool
+@pytest.mark.parametrize(("size", "shown"), [(0.01, True), (-0.01, False)])
+def test_a_level_that_is_worse_than_a_month_ago_is_shown(
+    store: Store, size: float, shown: bool
 ) -> None:
     """A wave of one year: the last 30 nights went up by 1 % x sin(29.6 degrees) = 0.5 %."""
     nights = np.arange(434)
@@ -313,7 +313,7 @@ def test_a_level_that_is_worse_than_a_month_ago_is_told(
     found = re.search(
         r"stream off fom \(nightly\): ([\d.]+)% worse than a month ago, as a year", text
     )
-    assert bool(found) is told
+    assert bool(found) is shown
     assert not found or float(found[1]) == pytest.approx(0.5, abs=0.15)
 
 

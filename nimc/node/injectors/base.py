@@ -125,8 +125,8 @@ class Injector(ABC):
     row_s: float | None = 1.0
     #: Whether its processes can be suspended between runs, and when.
     holds: Holds = "anytime"
-    #: Whether the target's process tells what has arrived in its memory (`Arrived`).
-    tells_arrivals: bool = False
+    #: Whether the target's process reports what has arrived in its memory (`Arrived`).
+    reports_arrivals: bool = False
     #: What can hold a rate below full, if the program does.
     limiters: tuple[Limiter, ...] = ("software",)
     #: Whether it makes the short writes of a timetable.

@@ -30,7 +30,7 @@ _VERBS = "verbs;ofi_rxm"
 _MOST = 2**31 - 1
 #: Writes of a window, and the most bytes of one: all have buffers of their own at the origin.
 _WINDOW, _WINDOW_B = 64, 64 * _MIB
-#: The same of a paced writer: a device goes on with what was posted.
+#: The most bytes of a window of a paced writer: the device still sends what was posted.
 _PACED_B = 2 * _MIB
 _LAST = re.compile(r"^- \{ xfer_size: \d{1,18}, iterations: (\d{1,10}), .*MB/sec: (\d{1,12}\.\d+),")
 _FAULT = re.compile(r"ret=-\d|^\[error\]|^\w+: [A-Z]|^Invalid|timeout expired")

@@ -88,10 +88,10 @@ class MpiPut(Injector):
     def __init__(self, name: str = "mpi_put", direction: Direction = "write") -> None:
         self.name = name
         self.direction = direction
-        self.tells_arrivals = direction == "write"
+        self.reports_arrivals = direction == "write"
 
     def transport(self, writer: Writer) -> str:
-        """What it goes over until it has told more (`Arrived`)."""
+        """What it goes over, until its program has reported that (`Arrived`)."""
         return _transport(writer)
 
     def origin_command(self, writer: Writer) -> list[str]:

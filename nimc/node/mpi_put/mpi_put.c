@@ -263,7 +263,7 @@ static void receive(const volatile uint64_t *marks, bool shared)
 {
     MPI_Barrier(MPI_COMM_WORLD); // the origin has its lock
     const double began_s = now_s(), before_s = processor_s();
-    double told_s = began_s, moved_s = began_s;
+    double reported_s = began_s, moved_s = began_s;
     bool polls = false, ended = false;
     uint64_t last = 0;
     while (!ended) {
@@ -280,12 +280,12 @@ static void receive(const volatile uint64_t *marks, bool shared)
         last = moved;
         if (at_s - moved_s > (moved == 0 ? FIRST_S : NEXT_S))
             polls = true;
-        if (at_s - told_s < ROW_S && !ended)
+        if (at_s - reported_s < ROW_S && !ended)
             continue;
         printf("arrived %ju B by %s memory, target %s, %.6f s of its processor\n",
                (uintmax_t)arrived_b, shared ? "shared" : "unshared",
                polls ? "polls" : "sleeps", processor_s() - before_s);
-        told_s = at_s;
+        reported_s = at_s;
     }
 }
 
@@ -328,7 +328,7 @@ static void post(const struct options *o, char *data, size_t from, size_t size_b
 
 static void send(const struct options *o, char *data, int target, MPI_Win window)
 {
-    uint64_t marks[MARKS] = {0}, told_b = 0;
+    uint64_t marks[MARKS] = {0}, reported_b = 0;
     // Without MPI_MODE_NOCHECK, with which Open MPI 4.1 writes nothing over tcp. To grant a lock may
     // take the target's processor, to write afterwards should not.
     MPI_Win_lock(MPI_LOCK_SHARED, target, 0, window);
@@ -356,9 +356,9 @@ static void send(const struct options *o, char *data, int target, MPI_Win window
         at_s = now_s();
         if (at_s - row_s < ROW_S)
             continue;
-        printf("row %.6f s %ju B\n", at_s - row_s, (uintmax_t)(marks[BYTES] - told_b));
+        printf("row %.6f s %ju B\n", at_s - row_s, (uintmax_t)(marks[BYTES] - reported_b));
         row_s = at_s;
-        told_b = marks[BYTES];
+        reported_b = marks[BYTES];
     }
     printf("sent %ju B\n", (uintmax_t)marks[BYTES]);
     marks[ENDED] = 1;

@@ -201,7 +201,7 @@ def test_equations_that_do_not_describe_a_machine():
 
 
 @pytest.mark.parametrize(
-    ("rate", "widths", "told"),
+    ("rate", "widths", "noted"),
     [
         # Of 24 with a standard deviation of 2.04 points Student's t takes 0.71 off the mean.
         ("comp_par", [0.03, 0.07] * 12, False),
@@ -215,7 +215,7 @@ def test_equations_that_do_not_describe_a_machine():
     ],
 )
 def test_the_bound_is_what_the_paper_has_for_machines_that_its_equations_describe(
-    rate, widths, told
+    rate, widths, noted
 ):
     # Largest of Table 2 without billy's and pyxis's communications: grvingt's 4.48 and 8.06 %.
     found = [
@@ -224,7 +224,7 @@ def test_the_bound_is_what_the_paper_has_for_machines_that_its_equations_describ
     ]
     notes = misfits(found, [], Sweep("one", 18, 1, 1, []))
     assert [note.split(":")[0] for note in notes] == (
-        ["these equations do not describe this machine"] if told else []
+        ["these equations do not describe this machine"] if noted else []
     )
 
 

@@ -88,7 +88,7 @@ def test_mpi_codes_wait_for_their_fullest_domain():
 
 def test_codes_whose_bandwidth_jumps_are_told_and_those_bound_by_memory_are_not():
     """`soma` is not bound by memory either, but evenly so: 2.1 % held out, as docs say."""
-    told = [
+    noted = [
         code
         for code in ("clvleaf", "hpgmgfv", "lbm", "soma", "sph_exa", "sweep", "tealeaf")
         if any(
@@ -96,4 +96,4 @@ def test_codes_whose_bandwidth_jumps_are_told_and_those_bound_by_memory_are_not(
             for note in calibrated("improved", spec_hpc("ice_lake", code, 18), folds=4).model.notes
         )
     ]
-    assert told == ["lbm", "sph_exa", "sweep"]
+    assert noted == ["lbm", "sph_exa", "sweep"]

@@ -58,7 +58,7 @@ def base_of(run: Path) -> Base:
 
 
 def shown(run: Path) -> tuple[Any, ...]:
-    """All that is told of it: results, advice and page. Raises InputError if it is refused."""
+    """What a reader sees of a run: results, advice, page. Raises InputError if it is refused."""
     found = load_run(run)
     page = render([found]).replace(str(run.parent), "")
     results = found.document() | {"head": None}

@@ -227,8 +227,14 @@ def _write(
 ) -> None:
     logs = run / "logs" / case / str(block)
     logs.mkdir(parents=True)
-    told = {"state": "done", "reason": None, "started_s": start_s, "finished_s": end_s, "pid": 1}
-    (logs / "block.json").write_text(json.dumps(told))
+    recorded = {
+        "state": "done",
+        "reason": None,
+        "started_s": start_s,
+        "finished_s": end_s,
+        "pid": 1,
+    }
+    (logs / "block.json").write_text(json.dumps(recorded))
     with (run / "samples" / f"{case}.jsonl").open("a") as file:
         file.writelines(json.dumps(each.as_dict()) + "\n" for each in samples)
     with (run / "counters" / f"{case}.jsonl").open("a") as file:

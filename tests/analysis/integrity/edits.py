@@ -200,8 +200,8 @@ def _shift_all(seconds: float) -> Callable[[Run, random.Random], None]:
             sample["start_s"] += seconds
         for name in ("started_s", "finished_s"):
             run.header[name] += seconds
-            for told in run.recorded("block.json"):
-                told[name] += seconds
+            for record in run.recorded("block.json"):
+                record[name] += seconds
 
     return edit
 
@@ -313,9 +313,9 @@ def _give_up(run: Run, rng: random.Random) -> None:
     for sample in run.all():
         if sample is not again and sample["start_s"] >= ended_s - gap_s:
             sample["start_s"] += later_s
-    for told in run.recorded("block.json"):
-        told["finished_s"] += later_s * (told["finished_s"] > ended_s)
-        told["started_s"] += later_s * (told["started_s"] > ended_s)
+    for record in run.recorded("block.json"):
+        record["finished_s"] += later_s * (record["finished_s"] > ended_s)
+        record["started_s"] += later_s * (record["started_s"] > ended_s)
     run.header["finished_s"] += later_s
 
 

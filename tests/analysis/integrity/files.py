@@ -110,7 +110,7 @@ class Run:
         return [record for path, record in self.logs.items() if path.endswith(f"/{name}")]
 
     def reprint(self, samples: Iterable[Json]) -> None:
-        """The outputs of runs are made anew, of what their samples have."""
+        """Rewrite the outputs of runs with the figures that their samples have."""
         self.outputs |= {output_name(each): output_of(each) for each in samples if each["fom"]}
 
     def kept(self, arm: str | None = None, case: str | None = None) -> list[Json]:

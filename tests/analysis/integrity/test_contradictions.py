@@ -83,8 +83,8 @@ def record(change: Callable[[Json], Any]) -> Edit:
     return edit
 
 
-def told(**values: Any) -> Edit:
-    """Other values of what the conductor told of the first block of LAMMPS."""
+def recorded(**values: Any) -> Edit:
+    """Other values of what the conductor recorded of the first block of LAMMPS."""
     return lambda run: run.logs["logs/lammps/0/block.json"].update(
         {
             k: v(run.logs["logs/lammps/0/block.json"]) if callable(v) else v
@@ -389,18 +389,18 @@ RULES: dict[str, tuple[Edit, Edit, str]] = {
         "run: ",
     ),
     "runs lie within their block": (
-        lambda run: told(finished_s=last_end_s(run) - 2.0)(run),
-        lambda run: told(finished_s=last_end_s(run) - 0.5)(run),
+        lambda run: recorded(finished_s=last_end_s(run) - 2.0)(run),
+        lambda run: recorded(finished_s=last_end_s(run) - 0.5)(run),
         "until its 'finished_s'",
     ),
     "runs begin after their block": (
-        told(started_s=lambda t: t["started_s"] + 10.0),
-        told(started_s=lambda t: t["started_s"] + 8.0),
+        recorded(started_s=lambda t: t["started_s"] + 10.0),
+        recorded(started_s=lambda t: t["started_s"] + 8.0),
         "from its 'started_s' on",
     ),
     "a block ends after its last run": (
-        lambda run: told(finished_s=last_end_s(run) + 130.0)(run),
-        lambda run: told(finished_s=last_end_s(run) + 110.0)(run),
+        lambda run: recorded(finished_s=last_end_s(run) + 130.0)(run),
+        lambda run: recorded(finished_s=last_end_s(run) + 110.0)(run),
         "before its 'finished_s'",
     ),
     "counts are not negative": (

@@ -127,25 +127,25 @@ def test_marks_count_messages_of_which_none_is_missed(
 def test_what_the_target_tells_is_counted_and_what_it_does_not_tell_has_not_arrived(monkeypatch):
     monkeypatch.setattr("nimc.node.meter.LOOK_S", 0.05)
 
-    async def tell():
-        told = asyncio.Event()
-        meter = Meter(WRITER, INJECTORS["mpi_put"], (None, os.getpid()), told.set)
+    async def count():
+        noted = asyncio.Event()
+        meter = Meter(WRITER, INJECTORS["mpi_put"], (None, os.getpid()), noted.set)
         meter.arrived(5e6)  # nobody counts yet
         meter.start()
         for total_b in (6e6, 8e6):
             await asyncio.sleep(0)
             meter.arrived(total_b)
-            told.clear()
-            await told.wait()
+            noted.clear()
+            await noted.wait()
         counted, seen = meter.taken(), meter.looked()
-        await told.wait()
-        told.clear()
-        await told.wait()
+        await noted.wait()
+        noted.clear()
+        await noted.wait()
         silent = meter.looked()
         await meter.stop()
         return [bytes_b for _, bytes_b in counted], seen, silent
 
-    counted, seen, silent = asyncio.run(asyncio.wait_for(tell(), 30))
+    counted, seen, silent = asyncio.run(asyncio.wait_for(count(), 30))
     assert counted == [6e6, 8e6]
     assert (seen.looks, seen.seen, seen.memory) == (1, 1, True)
     assert (silent.looks, silent.seen) == (2, 1)

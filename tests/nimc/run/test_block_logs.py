@@ -130,7 +130,7 @@ RULES: dict[str, tuple[Edit, Edit, str]] = {
         session(nimc_head=None),
         "nimc_head: ",
     ),
-    # The chain is made anew; that of an earlier block is in the report of the next.
+    # The chain is recomputed; that of an earlier block is in the report of the next.
     "a sample of an earlier block": (
         quiet("stream", 0),
         quiet("lammps", -1),

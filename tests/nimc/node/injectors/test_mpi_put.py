@@ -337,5 +337,5 @@ def test_a_target_that_stands_still_rejects_the_run(block):
 
 
 def is_target(pid):
-    """The first rank, as MPICH tells it."""
+    """The first rank, as MPICH names it."""
     return b"PMI_RANK=0\0" in Path(f"/proc/{pid}/environ").read_bytes()
