@@ -6,8 +6,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,12 @@ class Box:
     nimc: Nimc
     #: Folder of the checkout that is run.
     root: Path = ROOT
+    #: When the night's window opened: in the first hour of a day, that is the day before.
+    opened: datetime = field(default_factory=lambda: datetime.now() - timedelta(hours=1))
+
+    @property
+    def tonight(self) -> date:
+        return self.opened.date()
 
     @property
     def folder(self) -> Path:
@@ -37,8 +43,7 @@ class Box:
 
     def describe(self, **changes: str) -> None:
         """Write the description: a night that began an hour ago and ends in an hour."""
-        now = datetime.now()
-        start, end = (f"{now + timedelta(hours=hours):%H:%M}" for hours in (-1, 1))
+        start, end = (f"{self.opened + timedelta(hours=hours):%H:%M}" for hours in (0, 2))
         lines = {
             "machine": "localhost",
             "campaign": str(self.folder / "small.yaml"),

@@ -51,7 +51,7 @@ def test_a_night_measures_and_says_so(box: Box) -> None:
 
 
 def test_a_killed_night_is_known_and_the_next_one_resumes(box: Box, wait_until: Wait) -> None:
-    today = datetime.now().date()
+    today = box.tonight
     yesterday = today - timedelta(days=1)
     night = box.start("run", str(box.file), "--night", str(yesterday), fake="slow")
     wait_until(lambda: samples(box) >= 8)
@@ -197,8 +197,8 @@ def test_a_campaign_beyond_the_budget_is_refused(box: Box) -> None:
 def test_a_night_stops_when_its_budget_is_used_up(box: Box) -> None:
     box.nimc.write(LONG)
     box.describe(budget="10")
-    yesterday = datetime.now() - timedelta(days=1)
-    assert box.run("--night", f"{yesterday:%Y-%m-%d}", fake="torn")[0] == 3
+    yesterday = box.tonight - timedelta(days=1)
+    assert box.run("--night", str(yesterday), fake="torn")[0] == 3
     box.describe(budget="0.0005")  # 1.8 s of one node; a run that is resumed was planned before
     status, err = box.run(fake="slow")
     assert status == 0, err
@@ -265,7 +265,7 @@ def test_a_summary_is_written_whatever_happens(
         nights.mkdir(parents=True)
         nights.chmod(0o777)
     else:
-        (nights / f"box-{datetime.now() - timedelta(hours=1):%Y-%m-%d}.log").mkdir(parents=True)
+        (nights / f"box-{box.tonight}.log").mkdir(parents=True)
     copy = box.folder / "copy.json"
     copy.write_text("of yesterday")
     assert box.run("--summary", str(copy))[0] == status
