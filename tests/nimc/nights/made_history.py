@@ -68,12 +68,16 @@ def _again(run: Path, days: int, factor: float, rng: np.random.Generator) -> Pat
         samples = [json.loads(line) for line in file.read_text().splitlines()]
         for each in samples:
             each["start_s"] += earlier_s
-            by = factor * math.exp(0.01 * rng.standard_normal())
-            each["fom"] *= by
-            for name in each["fom_extra"].keys() & _OF_STREAM.keys():
-                each["fom_extra"][name] *= by ** _OF_STREAM[name]
+            multiply(each, factor * math.exp(0.01 * rng.standard_normal()))
         file.write_text("".join(json.dumps(each) + "\n" for each in samples))
     return rechain(new)
+
+
+def multiply(sample: dict[str, Any], by: float) -> None:
+    """Multiply a sample's figure of merit, and with it what STREAM prints beside."""
+    sample["fom"] *= by
+    for name in sample["fom_extra"].keys() & _OF_STREAM.keys():
+        sample["fom_extra"][name] *= by ** _OF_STREAM[name]
 
 
 def read(path: Path) -> dict[str, Any]:
