@@ -150,13 +150,14 @@ def _values_axis(y: _Axis, width: float) -> Iterator[str]:
 
 
 def _days_axis(first: date, last: date, x: _Axis, bottom: float) -> Iterator[str]:
+    """Up to six months by name, or years: January is the year."""
     months = [day for day in _months(first, last) if day >= first]
-    step = max(1, math.ceil(len(months) / 6))
-    chosen = months[::step] or [first]
-    for day in chosen:
+    years = math.ceil(len(months) / 72)
+    step = next(each for each in (1, 2, 3, 6, 12 * years) if len(months) <= 6 * each)
+    for day in [day for day in months if (12 * day.year + day.month - 1) % step == 0] or [first]:
         at = x.one(day.toordinal())
         yield f'<path class="grid" d="M{at:.1f} {bottom}v4"/>'
-        shown = f"{day:%b}" if step < 12 and day.month > 1 else f"{day:%Y}"
+        shown = f"{day:%b}" if day.month > 1 else f"{day:%Y}"
         yield _text(at, bottom + 15, shown if months else day.isoformat(), "start")
 
 

@@ -79,6 +79,23 @@ def test_changes_are_marked_at_their_night_and_escaped() -> None:
     assert 'class="mark made"' in svg
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "labels"),
+    [
+        (date(2025, 3, 2), date(2025, 7, 9), ["Apr", "May", "Jun", "Jul"]),
+        (date(2024, 10, 1), date(2025, 9, 30), ["Nov", "2025", "Mar", "May", "Jul", "Sep"]),
+        (date(2022, 3, 1), date(2025, 2, 28), ["Jul", "2023", "Jul", "2024", "Jul", "2025"]),
+        (date(2010, 3, 1), date(2025, 2, 28), ["2013", "2016", "2019", "2022", "2025"]),
+        (date(2025, 3, 2), date(2025, 3, 9), ["2025-03-02"]),
+    ],
+)
+def test_up_to_six_months_are_named_and_january_is_the_year(
+    first: date, last: date, labels: list[str]
+) -> None:
+    svg = nights_svg(_figure([1.0], days=[first]), first, last)
+    assert re.findall(r">([^<>]+)</text>", svg)[-len(labels) :] == labels
+
+
 def test_one_night_and_equal_nights_have_a_figure() -> None:
     assert len(_points(nights_svg(_figure([0.0]), FIRST, FIRST))) == 1
     assert len(_points(nights_svg(_figure([5.0] * 10, level=5.0), FIRST, LAST))) == 10
