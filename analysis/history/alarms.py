@@ -17,19 +17,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import polars as pl
+from pydantic import Field, TypeAdapter
 
-from analysis.history.monitor import Baseline, Followed, Found, detectable, follow
+from analysis.history.files import Naming
+from analysis.history.monitor import WITHIN_NIGHTS, Baseline, Followed, Found, detectable, follow
 from analysis.history.series import NIGHT_S, Series, Watched, series_of
 from analysis.history.tables import KEY
 from analysis.statistics.interval import CONFIDENCE, Estimate, Interval
 from analysis.statistics.nights import mean_of_nights, ratio_of_nights
-from nimc.base.errors import MachineError
-from nimc.base.files import replace_text, require_own, share_as_above
+from nimc.base.errors import InputError, MachineError
+from nimc.base.files import distrust, replace_text, require_own, share_as_above
 from nimc.base.groups import grouped
+from nimc.base.json_limits import read_json, validated
 from nimc.base.text import one_line
 
 #: Number of the schema of an alarm's file.
@@ -38,6 +41,9 @@ ALARM_SCHEMA = 1
 #: Days before its last baseline that a level is compared with; and two-sided 95 % of the normal.
 _MONTH, _YEAR = 30, 365
 _NORMAL = 1.96
+
+#: Longest reason of an acknowledgement, characters; escaped ones take up to ten.
+LONGEST_REASON = 1000
 
 AlarmState = Literal["suspected", "confirmed", "dismissed"]
 
@@ -60,6 +66,17 @@ class NodeRatio:
     ratio: float
     #: Nights that ran on it, of those considered.
     nights: int
+
+
+@dataclass(frozen=True)
+class Acknowledgement:
+    """That somebody has seen an alarm."""
+
+    #: Name of the user, and why the alarm may be left.
+    by: Annotated[str, Field(max_length=256)]
+    reason: Annotated[str, Field(max_length=10 * LONGEST_REASON)]
+    #: Unix time.
+    at_s: Annotated[float, Field(ge=0, lt=1e11)]
 
 
 @dataclass(frozen=True)
@@ -89,7 +106,17 @@ class Alarm(Watched):
     changed: list[ChangedFact] = field(default_factory=list)
     #: The node that was worst, where nights ran on different nodes.
     worst_node: NodeRatio | None = None
+    #: First of `WITHIN_NIGHTS` nights in a row nearer to what was expected than to the loss.
+    back: str | None = None
+    #: Who has seen it; kept in a file of its own, since each night replaces that of the alarm.
+    acknowledged: Acknowledgement | None = None
     schema: int = ALARM_SCHEMA
+
+    @property
+    def name(self) -> str:
+        """Of its files in a store: the night, and a digest of the series."""
+        digest = hashlib.sha256("\0".join((self.machine, *self.key)).encode()).hexdigest()
+        return f"{self.night}-{digest[:12]}"
 
     @property
     def interval(self) -> Interval | None:
@@ -283,8 +310,10 @@ def _again(alarm: Alarm, nights: pl.DataFrame) -> pl.DataFrame:
     return nights.filter(*same, usable, later, fresh, nodes).sort("started_s")
 
 
-#: Folder of alarms in a store.
+#: Folder of alarms in a store, and endings of the files of an alarm and of who has seen it.
 FOLDER = "alarms"
+_ALARM, _SEEN = ".json", ".seen"
+_ACKNOWLEDGEMENT = TypeAdapter(Acknowledgement)
 
 
 @dataclass(frozen=True)
@@ -339,7 +368,19 @@ def _alarm(each: Followed, found: Found, facts: Mapping[str, Mapping[str, str]])
         detectable=detectable(found.baseline),
         changed=changed_facts(facts, before, since),
         worst_node=worst_node(series.worse[both].tolist(), series.nodes[both]),
+        back=_back(series, found, ratio[0]),
     )
+
+
+def _back(series: Series, found: Found, ratio: float) -> str | None:
+    """The first of `WITHIN_NIGHTS` nights in a row that lost less than half of a `ratio`."""
+    base, later = found.baseline, slice(found.noticed + 1, len(series.nights))
+    in_a_row = 0
+    for at, score in enumerate(base.scores(series, later), later.start):
+        in_a_row = in_a_row + 1 if score * base.expected.spread < math.log(ratio) / 2 else 0
+        if in_a_row == WITHIN_NIGHTS:
+            return series.nights[at + 1 - WITHIN_NIGHTS].isoformat()
+    return None
 
 
 def _ratio(
@@ -408,19 +449,51 @@ def save(store: Path, found: Iterable[Alarm]) -> list[Path]:
 
     Raises InputError for a folder that is somebody else's, MachineError if writing fails.
     """
+    documents = {each.name: asdict(each) for each in found}
+    for each in documents.values():
+        del each["acknowledged"]
+    return _write(store, _ALARM, documents)
+
+
+def acknowledge(store: Path, found: Iterable[Alarm], given: Acknowledgement) -> None:
+    """Store that alarms were seen. Raises as `save`."""
+    _write(store, _SEEN, {each.name: asdict(given) for each in found})
+
+
+def acknowledged(store: Path, found: Iterable[Alarm], left_out: Naming) -> list[Alarm]:
+    """The alarms with who has seen them; what cannot be read is named to `left_out`."""
+    folder = store / FOLDER
+    try:
+        require_own(folder, FOLDER, or_root=True, team="owns")
+    except InputError as error:
+        left_out(str(error))
+        return list(found)
+    return [replace(a, acknowledged=_seen(folder / f"{a.name}{_SEEN}", left_out)) for a in found]
+
+
+def _seen(path: Path, left_out: Naming) -> Acknowledgement | None:
+    try:
+        if reason := distrust(path, or_root=True, team="owns"):
+            raise InputError(f"{path}: {reason}")
+        known: Acknowledgement = validated(_ACKNOWLEDGEMENT, read_json(path), path)
+    except FileNotFoundError:
+        return None
+    except (InputError, OSError) as error:
+        left_out(str(error))
+        return None
+    return known
+
+
+def _write(store: Path, ending: str, documents: Mapping[str, Mapping[str, Any]]) -> list[Path]:
     folder = store / FOLDER
     require_own(folder, FOLDER, or_root=True, team="owns")
+    paths = [folder / f"{name}{ending}" for name in documents]
     try:
         if not folder.exists():
             folder.mkdir(parents=True)
             share_as_above(folder)
-        return [_save(folder, alarm) for alarm in found]
+        for path, document in zip(paths, documents.values(), strict=True):
+            replace_text(path, json.dumps(document, indent=1) + "\n")
     except OSError as error:
         raise MachineError(f"{folder}: {error.strerror}") from error
-
-
-def _save(folder: Path, alarm: Alarm) -> Path:
-    digest = hashlib.sha256("\0".join((alarm.machine, *alarm.key)).encode()).hexdigest()[:12]
-    path = folder / f"{alarm.night}-{digest}.json"
-    replace_text(path, json.dumps(asdict(alarm), indent=1) + "\n")
-    return path
+    return paths

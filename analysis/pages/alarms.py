@@ -9,13 +9,14 @@ from datetime import date
 from itertools import pairwise
 from statistics import median
 
-from analysis.history.alarms import Alarm, ChangedFact, NodeRatio, facts_of
-from analysis.history.monitor import WITHIN_NIGHTS
+from analysis.history.alarms import Acknowledgement, Alarm, ChangedFact, NodeRatio, facts_of
 from analysis.history.series import Series, series_of
 from analysis.history.tables import COUNTER
 from analysis.pages.data import MachineHistory
+from analysis.report.words import utc
 from analysis.statistics.interval import Estimate, Interval
 from analysis.statistics.nights import ratio_of_nights
+from nimc.base.text import one_line
 from nimc.records.arms import BASELINE, arm_of, name_of, parts_of
 
 #: Alarms began together if their first nights are so many days apart: dates may err by a night.
@@ -61,6 +62,19 @@ class AlarmGroup:
         return None if None in ends else max(filter(None, ends))
 
     @property
+    def acknowledged(self) -> Acknowledgement | None:
+        """The last one, if all of its open alarms have been seen; of an ended group, if any was."""
+        seen = [each.alarm.acknowledged for each in self.alarms if self.until or not each.until]
+        found = [each for each in seen if each]
+        is_seen = found and (self.until or len(found) == len(seen))
+        return max(found, key=lambda each: each.at_s) if is_seen else None
+
+    @property
+    def look(self) -> str:
+        """CSS class of its colour."""
+        return "plain" if self.until else look_of(self.acknowledged)
+
+    @property
     def lead(self) -> ShownAlarm:
         """The one that is shown first: open, of a figure of merit, with the largest loss."""
         return max(self.alarms, key=_weight)
@@ -82,9 +96,15 @@ class AlarmGroup:
 
     @property
     def states(self) -> list[str]:
-        """When they were raised, and what further runs said, each once."""
+        """When they were raised, what further runs said, and who has seen them, each once."""
         by = ((each.alarm, ", ".join(each.alarm.confirmed_by)) for each in self.alarms)
-        found = (f"{a.state}{f' by {runs}' if runs else ''}, raised {a.night}" for a, runs in by)
+        found = [f"{a.state}{f' by {runs}' if runs else ''}, raised {a.night}" for a, runs in by]
+        seen = [each.alarm.acknowledged for each in self.alarms]
+        found += [
+            f"acknowledged by {one_line(each.by)} on {utc(each.at_s)}: {one_line(each.reason)}"
+            for each in seen
+            if each
+        ]
         return list(dict.fromkeys(found))
 
     @property
@@ -113,7 +133,7 @@ def shown_alarms(history: MachineHistory) -> list[ShownAlarm]:
         found.append(
             ShownAlarm(
                 alarm=each,
-                until=_until(each, history, own),
+                until=_until(each, history),
                 changed=_unusual_facts(each, own, facts),
                 without_writes=_ratio(each, baseline) if baseline else None,
                 is_alarm_without=any(
@@ -142,6 +162,11 @@ def _weight(each: ShownAlarm) -> tuple[bool, bool, bool, float]:
     """Sort key: larger for what is shown first."""
     is_fom = each.alarm.quantity == "fom"
     return each.until is None, is_fom, each.without_writes is not None, each.alarm.ratio
+
+
+def look_of(seen: Acknowledgement | None) -> str:
+    """CSS class of the colour of what is open: not red if somebody has seen it."""
+    return "warn" if seen else "bad"
 
 
 def open_alarms(shown: Sequence[ShownAlarm]) -> dict[tuple[str, str, str, str], Alarm]:
@@ -208,7 +233,7 @@ def _percent(ratio: float, interval: Interval | None) -> str:
     return f"{value} %" + (f" ({' to '.join(ends)})" if ends else "")
 
 
-def _until(alarm: Alarm, history: MachineHistory, series: Series | None) -> str | None:
+def _until(alarm: Alarm, history: MachineHistory) -> str | None:
     """The first night after an alarm: where it was dismissed, replaced, or its figures are back."""
     later = (each.night for each in history.alarms if each.key == alarm.key)
     better = (
@@ -221,21 +246,9 @@ def _until(alarm: Alarm, history: MachineHistory, series: Series | None) -> str 
     ends = [*(night for night in later if night > alarm.night), *better]
     if alarm.state == "dismissed":
         ends.append(alarm.night)
-    if series and (back := _back(alarm, series)):
-        ends.append(back.isoformat())
+    if alarm.back:
+        ends.append(alarm.back)
     return min(ends, default=None)
-
-
-def _back(alarm: Alarm, series: Series) -> date | None:
-    """The first of `WITHIN_NIGHTS` nights in a row nearer to the reference than to the loss."""
-    half = series.sign * math.log(alarm.reference) + math.log(alarm.ratio) / 2
-    back: list[date] = []
-    for night, worse in zip(series.nights, series.worse, strict=True):
-        if night.isoformat() > alarm.night:
-            back = [*back, night] if worse < half else []
-            if len(back) == WITHIN_NIGHTS:
-                return back[0]
-    return None
 
 
 def _unusual_facts(

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from analysis.effects.facts import UNKNOWN
-from analysis.history.alarms import Alarm, SeriesWatch, facts_in
+from analysis.history.alarms import Alarm, SeriesWatch, Survey, facts_in
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,20 @@ class MachineHistory:
     emulated: list[str] = field(default_factory=list)
     #: Run -> address of its report, from the machine's page.
     reports: Mapping[str, str] = field(default_factory=dict)
+
+
+def history_of(
+    machine: str, surveyed: Survey, nights: pl.DataFrame, runs: pl.DataFrame, known_s: float
+) -> MachineHistory:
+    """The part of one machine in tables, and in what was found in them."""
+    return MachineHistory(
+        machine,
+        runs.filter(machine=machine),
+        nights.filter(machine=machine),
+        known_s=known_s,
+        alarms=[each for each in surveyed.alarms if each.machine == machine],
+        watches=[each for each in surveyed.watches if each.machine == machine],
+    )
 
 
 # What changed in how runs were made, from one run of a campaign to the next.

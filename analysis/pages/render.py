@@ -18,7 +18,7 @@ from analysis.history.monitor import FEWEST_NIGHTS, WITHIN_NIGHTS
 from analysis.history.series import latest_kind
 from analysis.history.tables import COUNTER, KEY
 from analysis.pages import across
-from analysis.pages.alarms import AlarmGroup, alarm_groups, open_alarms, shown_alarms
+from analysis.pages.alarms import AlarmGroup, alarm_groups, look_of, open_alarms, shown_alarms
 from analysis.pages.data import RECORDED, FactChange, MachineHistory, PageNight, fact_changes
 from analysis.pages.nights import (
     MISSED,
@@ -62,7 +62,7 @@ class _Reference:
 def case_views(
     history: MachineHistory, made: Sequence[FactChange], alarms: Mapping[SeriesKey, Alarm]
 ) -> list[View]:
-    """The cases of the machine by name: each with its series, and how many have an open alarm."""
+    """The cases of the machine by name: each with its series, and the look of its open alarms."""
     if history.nights.is_empty():
         return []
     first, last = (date.fromisoformat(str(history.nights["night"].sort()[at])) for at in (0, -1))
@@ -73,11 +73,17 @@ def case_views(
         reference = _reference(rows, watches.get(key), alarms.get(key))
         changes = _changes(watches.get(key))
         figure = _figure(key, rows, reference, changes, marks.get(key[0], []))
-        return _view(key, rows, reference, nights_svg(figure, first, last), key in alarms)
+        look = look_of(alarms[key].acknowledged) if key in alarms else ""
+        return _view(key, rows, reference, nights_svg(figure, first, last), look)
 
     of_case = grouped((key[:2], view(key, rows)) for key, rows in _parts(history.nights))
     return [
-        View(campaign=campaign, case=case, series=series, alarms=sum(s.alarm for s in series))
+        View(
+            campaign=campaign,
+            case=case,
+            series=series,
+            alarm=min((each.alarm for each in series if each.alarm), default=""),  # bad, then warn
+        )
         for (campaign, case), series in sorted(of_case.items())
     ]
 
@@ -200,7 +206,7 @@ def _percent(ratio: float) -> str:
 
 
 def _view(
-    key: SeriesKey, rows: pl.DataFrame, compared: _Reference | None, svg: Markup, alarm: bool
+    key: SeriesKey, rows: pl.DataFrame, compared: _Reference | None, svg: Markup, alarm: str
 ) -> View:
     """What the page shows of a series, as text; reference and change are empty without one."""
     last = rows.row(-1, named=True)
@@ -249,20 +255,24 @@ OUTCOMES = {
 }
 
 
-def months(nights: Sequence[PageNight]) -> list[View]:
-    """The months from the first to the last night, the latest first.
+def years(nights: Sequence[PageNight]) -> list[View]:
+    """The years that have nights, the latest first: name, months and how many nights ended how.
 
-    Each with its name and its weeks from Monday; None is a day of another month.
+    The months from the first to the last night, the latest first, each with its name and its weeks
+    from Monday; None is a day of another month.
     """
-    if not nights:
-        return []
+    of_year = grouped((each.night.year, each) for each in nights)
+    return [
+        View(name=str(year), months=_months(found), counts=outcome_counts(found))
+        for year, found in sorted(of_year.items(), reverse=True)
+    ]
+
+
+def _months(nights: Sequence[PageNight]) -> list[View]:
     of_day = grouped((each.night, each) for each in nights)
     first, last = min(of_day), max(of_day)
-    starts = [
-        date(index // 12, index % 12 + 1, 1)
-        for index in range(first.year * 12 + first.month - 1, last.year * 12 + last.month)
-    ]
-    return [_month(start, of_day) for start in reversed(starts)]
+    numbers = range(last.month, first.month - 1, -1)
+    return [_month(date(first.year, number, 1), of_day) for number in numbers]
 
 
 def outcome_counts(nights: Sequence[PageNight]) -> dict[str, int]:
@@ -320,8 +330,9 @@ class MachineState:
     #: Nights of the last `RECENT_DAYS` days, and how many of them measured nothing.
     expected: int
     missed: int
-    #: Groups of open alarms, and the first of them in words.
+    #: Groups of open alarms, those that somebody has seen, and the first group in words.
     open_alarms: int
+    acknowledged: int
     worst: str
     #: Quantities that are watched, and those with too few nights for that.
     watched: int
@@ -333,6 +344,8 @@ class MachineState:
 _MISSED_BAD, _MISSED_WARN = 0.25, 0.05
 #: Pages are old after the gap that so many nights do not exceed, and a day.
 _LONG_GAPS = 0.9
+#: Alarms that ended longer ago are folded, days.
+_OLD_DAYS = 365
 #: The worst first.
 _LOOKS = ("bad", "warn", "plain", "good")
 
@@ -345,7 +358,8 @@ def state_of(history: MachineHistory) -> MachineState:
     last = nights[-1] if nights else None
     expected = recent(history, nights)
     missed = sum(each.outcome in MISSED for each in expected)
-    look, state = _look(last, len(groups), len(expected), missed)
+    seen = sum(group.acknowledged is not None for group in groups)
+    look, state = _look(last, len(groups), seen, len(expected), missed)
     watched = sum(each.level is not None for each in history.watches)
     return MachineState(
         machine=history.machine,
@@ -358,6 +372,7 @@ def state_of(history: MachineHistory) -> MachineState:
         expected=len(expected),
         missed=missed,
         open_alarms=len(groups),
+        acknowledged=seen,
         worst=groups[0].text if groups else "",
         watched=watched,
         not_watched=len(history.watches) - watched,
@@ -365,13 +380,22 @@ def state_of(history: MachineHistory) -> MachineState:
     )
 
 
-def _look(last: PageNight | None, alarms: int, expected: int, missed: int) -> tuple[str, str]:
-    """The worst of what is known of a machine, and it in words; the first of equally bad."""
+def _look(
+    last: PageNight | None, alarms: int, seen: int, expected: int, missed: int
+) -> tuple[str, str]:
+    """The worst of what is known of a machine, and it in words; the first of equally bad.
+
+    What is slower is not bad while every open alarm has been `seen`.
+    """
     if last is None:
         return "plain", "never measured"
-    found = [(OUTCOMES[last.outcome][1], f"last night: {last.outcome}")]
+    is_seen = 0 < alarms == seen
+    is_slower = last.outcome in ("slower", STILL_SLOWER)
+    look = "warn" if is_seen and is_slower else OUTCOMES[last.outcome][1]
+    found = [(look, f"last night: {last.outcome}")]
     if alarms:
-        found.insert(0, ("bad", units.plural(alarms, "open alarm")))
+        text = units.plural(alarms, "open alarm") + (f", {seen} acknowledged" if seen else "")
+        found.insert(0, ("warn" if is_seen else "bad", text))
     if not expected:
         found.append(("warn", f"no night in {RECENT_DAYS} days"))
     elif missed >= _MISSED_WARN * expected:
@@ -382,9 +406,12 @@ def _look(last: PageNight | None, alarms: int, expected: int, missed: int) -> tu
 
 
 def ordered(histories: Sequence[MachineHistory]) -> list[MachineState]:
-    """The machines' lines: those with most open alarms first, then with most missed nights."""
-    states = map(state_of, histories)
-    return sorted(states, key=lambda each: (-each.open_alarms, -each.missed, each.machine))
+    """The machines' lines: most alarms that nobody has seen first, then open, missed nights."""
+
+    def place(of: MachineState) -> tuple[int, int, int, str]:
+        return of.acknowledged - of.open_alarms, -of.open_alarms, -of.missed, of.machine
+
+    return sorted(map(state_of, histories), key=place)
 
 
 def machine_page(history: MachineHistory) -> str:
@@ -394,6 +421,7 @@ def machine_page(history: MachineHistory) -> str:
     nights = calendar_nights(history, shown)
     cases = case_views(history, made, open_alarms(shown))
     groups = alarm_groups(shown)
+    year_ago = (made_on(history) - timedelta(_OLD_DAYS)).isoformat()
     latest = history.runs.sort("started_s", descending=True).unique(
         "campaign", keep="first", maintain_order=True
     )
@@ -405,13 +433,16 @@ def machine_page(history: MachineHistory) -> str:
         history=history,
         age=_age([history], [nights]),
         summary=_summary(history, nights, groups),
-        groups=groups,
+        alarms=[  # those that ended more than a year ago are folded
+            [each for each in groups if bool(each.until and each.until < year_ago) is is_old]
+            for is_old in (False, True)
+        ],
         latest=latest.iter_rows(named=True),
         cases=cases,
         last_night=max((each.night for case in cases for each in case.series), default=""),
         made=made[::-1],
         shown=_LISTED,
-        months=months(nights),
+        years=years(nights),
         counts=outcome_counts(nights),
         expected_by=_expected_by(history, nights),
         not_measured=[each for each in reversed(nights) if each.outcome not in _MEASURED],

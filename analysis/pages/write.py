@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,12 +16,19 @@ import polars as pl
 from analysis.effects.caveats import emulations
 from analysis.effects.verdict import Verdict
 from analysis.history import files
-from analysis.history.alarms import survey
+from analysis.history.alarms import acknowledged, survey
 from analysis.history.files import Naming
 from analysis.history.store import entry_of, load_nights, load_runs
 from analysis.pages import across
 from analysis.pages.alarms import shown_alarms
-from analysis.pages.data import FactChange, MachineHistory, PageNight, ReportedNights, fact_changes
+from analysis.pages.data import (
+    FactChange,
+    MachineHistory,
+    PageNight,
+    ReportedNights,
+    fact_changes,
+    history_of,
+)
 from analysis.pages.nights import calendar_nights
 from analysis.pages.render import index_page, machine_page, state_of
 from analysis.samples.table_file import write_table
@@ -48,30 +55,26 @@ def gather(
     runs = load_runs(store, left_out=left_out)
     nights = load_nights(store, left_out=left_out)
     surveyed = survey(nights, runs)
+    surveyed = replace(surveyed, alarms=acknowledged(store, surveyed.alarms, left_out))
     known_s = time.time()
     found = []
     for machine in sorted({*runs["machine"], *outcomes}):
         reported = outcomes.get(machine, ReportedNights())
-        own_runs, own_nights = runs.filter(machine=machine), nights.filter(machine=machine)
-        headers = [_header(results / run) for run in _latest(own_runs)]
+        own = history_of(machine, surveyed, nights, runs, known_s)
+        headers = [_header(results / run) for run in _latest(own.runs)]
         latest = [header for header in headers if header and header.machine == machine]
         reports = {
             run: quote(os.path.relpath(report, output / machine))
-            for run in own_runs["run"]
+            for run in own.runs["run"]
             if (report := results / run / "report" / "report.html").exists()
         }
         found.append(
-            MachineHistory(
-                machine=machine,
-                runs=own_runs,
-                nights=own_nights,
-                alarms=[each for each in surveyed.alarms if each.machine == machine],
-                watches=[each for each in surveyed.watches if each.machine == machine],
-                known_s=known_s,
+            replace(
+                own,
                 outcomes=reported.nights,
                 schedules=reported.schedules,
                 facts=latest[-1].facts if latest else {},
-                emulated=_emulated(store, latest, own_nights),
+                emulated=_emulated(store, latest, own.nights),
                 reports=reports,
             )
         )

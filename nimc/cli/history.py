@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import textwrap
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import date
 from pathlib import Path
 
@@ -15,9 +16,13 @@ import click
 import polars as pl
 
 from analysis.history.alarms import (
+    LONGEST_REASON,
+    Acknowledgement,
     Alarm,
     SeriesWatch,
     Survey,
+    acknowledge,
+    acknowledged,
     confirmation,
     survey,
 )
@@ -44,14 +49,14 @@ from analysis.history.store import (
     to_stderr,
 )
 from analysis.pages.alarms import AlarmGroup, alarm_groups, shown_alarms
-from analysis.pages.data import MachineHistory, PageNight, ReportedNights
+from analysis.pages.data import MachineHistory, PageNight, ReportedNights, history_of
 from analysis.pages.render import ordered
 from analysis.pages.write import FILES, gather, write_pages
 from analysis.statistics.interval import CONFIDENCE, Estimate, bracketed
 from nimc.base import units
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, MachineError
-from nimc.base.files import require_own
+from nimc.base.files import require_own, user_name
 from nimc.base.tables import WIDTH, Line, broken, wrapped
 from nimc.base.text import one_line, visible
 from nimc.base.units import NONE, plural, quantity
@@ -64,6 +69,7 @@ from nimc.cli.options import (
     json_option,
     only_with,
     output_option,
+    useless_without,
 )
 from nimc.cli.table import listing, prose, ratio_of
 from nimc.machine.site import load as load_machine
@@ -226,6 +232,14 @@ _WATCHED = (
     is_flag=True,
     help="Print a patch of site/M.yaml with references from the nights; writes nothing.",
 )
+@click.option(
+    "--acknowledge",
+    "seen",
+    metavar="ALARM",
+    help="Store that you have seen an open alarm, and those that are one with it: its name, or the"
+    " beginning of it.",
+)
+@click.option("--reason", metavar="TEXT", default="", help="Why, for --acknowledge.")
 @history_options
 @form_options
 @details_option
@@ -234,13 +248,20 @@ def alarms_command(
     store: Path,
     machine: str | None,
     references: bool,
+    seen: str | None,
+    reason: str,
     form: Form | None,
     details: bool,
 ) -> int:
     """Show alarms, and the loss that each watched series would show within 5 nights.
 
-    The exit code is 1 if there is a suspected or confirmed alarm of the last night.
+    The exit code is 1 if there is a suspected or confirmed alarm of the last night that nobody has
+    acknowledged.
     """
+    if seen is None:
+        useless_without("--acknowledge", "--reason")
+    else:
+        only_with("--acknowledge", "--reason", "--machine", "--store", "--results")
     if references:
         only_with("--references", "--machine", "--store", "--results")
         if machine is None:
@@ -251,15 +272,47 @@ def alarms_command(
     if references:
         _print_patch(machine or "", surveyed.watches)
         return 0
-    text = "\n\n".join(filter(None, _text(surveyed, nights, runs, machine, details=details)))
+    surveyed = replace(surveyed, alarms=acknowledged(store, surveyed.alarms, to_stderr))
+    groups = _groups(surveyed, nights, runs)
+    if seen is not None:
+        _acknowledge(store, groups, seen, reason)
+        return 0
+    text = "\n\n".join(filter(None, _text(groups, surveyed.watches, machine, details=details)))
     show("alarms", _alarms_document(surveyed.alarms, surveyed.watches), form, text)
     return int(any(_is_open(alarm, surveyed.watches) for alarm in surveyed.alarms))
 
 
 def _is_open(alarm: Alarm, watches: Iterable[SeriesWatch]) -> bool:
-    """Whether an alarm is of its machine's last night and not dismissed."""
+    """Whether an alarm is of its machine's last night, and neither dismissed nor acknowledged."""
     last = max(each.last for each in watches if each.machine == alarm.machine)
-    return alarm.state != "dismissed" and alarm.night == last
+    return alarm.state != "dismissed" and alarm.night == last and not alarm.acknowledged
+
+
+def _groups(surveyed: Survey, nights: pl.DataFrame, runs: pl.DataFrame) -> list[AlarmGroup]:
+    """The alarms that belong together, machine by machine."""
+    return [
+        group
+        for name in dict.fromkeys(alarm.machine for alarm in surveyed.alarms)
+        for group in alarm_groups(
+            shown_alarms(history_of(name, surveyed, nights, runs, time.time()))
+        )
+    ]
+
+
+def _acknowledge(store: Path, groups: Iterable[AlarmGroup], name: str, reason: str) -> None:
+    if not 0 < len(reason) <= LONGEST_REASON:
+        allowed = f"allowed: 1 to {LONGEST_REASON} characters"
+        raise InputError(f"--reason: {len(reason)} characters found; {allowed}")
+    still = [group for group in groups if group.until is None]
+    named = [g for g in still if any(each.alarm.name.startswith(name) for each in g.alarms)]
+    if len(named) != 1:
+        known = ", ".join(group.lead.alarm.name for group in still) or "none, no alarm is open"
+        raise InputError(f"--acknowledge: {name!r} found; allowed: the beginning of one of {known}")
+    given = Acknowledgement(user_name(os.geteuid()), one_line(reason), time.time())
+    found = [each.alarm for each in named[0].alarms if each.until is None]
+    acknowledge(store, found, given)
+    for alarm in found:
+        click.echo(visible(f"{_series(alarm)}: acknowledged by {given.by}"))
 
 
 def _print_patch(machine: str, watches: Iterable[SeriesWatch]) -> None:
@@ -282,19 +335,12 @@ def _alarms_document(alarms: Sequence[Alarm], watches: Sequence[SeriesWatch]) ->
 
 
 def _text(
-    surveyed: Survey,
-    nights: pl.DataFrame,
-    runs: pl.DataFrame,
+    groups: Sequence[AlarmGroup],
+    watches: Sequence[SeriesWatch],
     machine: str | None,
     *,
     details: bool,
 ) -> Iterator[str]:
-    watches = surveyed.watches
-    groups = [
-        group
-        for name in dict.fromkeys(alarm.machine for alarm in surveyed.alarms)
-        for group in alarm_groups(shown_alarms(_history(name, surveyed, nights, runs)))
-    ]
     if not groups:
         yield "no alarms"
     notes = [note for group in groups for note in _about(group)]
@@ -306,6 +352,8 @@ def _text(
         yield listing("", list(map(_watch, watches)), swings, legend=_WATCHED, details=details)
     else:
         yield prose(f"no nights of {machine or 'any machine'} in the store")
+    unseen = [group.lead.alarm for group in groups if not (group.until or group.acknowledged)]
+    yield from (visible(_to_acknowledge(alarm)) for alarm in unseen)
     suspected = [
         each.alarm
         for group in groups
@@ -315,36 +363,23 @@ def _text(
     yield from dict.fromkeys(visible(_to_confirm(alarm)) for alarm in suspected)
 
 
-def _history(
-    machine: str, surveyed: Survey, nights: pl.DataFrame, runs: pl.DataFrame
-) -> MachineHistory:
-    own = pl.col("machine") == machine
-    return MachineHistory(
-        machine,
-        runs.filter(own),
-        nights.filter(own),
-        known_s=time.time(),
-        alarms=[each for each in surveyed.alarms if each.machine == machine],
-        watches=[each for each in surveyed.watches if each.machine == machine],
-    )
-
-
 def _alarm(group: AlarmGroup) -> Line:
     """Alarms of one beginning and one changed fact, as the one that is shown first."""
     alarm = group.lead.alarm
     interval = alarm.interval
     ratio = Estimate(alarm.ratio, *interval, CONFIDENCE) if interval else None
     until = f" until {group.until}" if group.until else ""
+    seen = f", acknowledged by {group.acknowledged.by}" if group.acknowledged else ""
     return Line(
         [
             _series(alarm),
             bracketed(ratio) if ratio else f"{alarm.ratio:.3f}",
-            f"{alarm.state}, worse since {group.since}{until}",
+            f"{alarm.state}, worse since {group.since}{until}{seen}",
             alarm.campaign,
         ],
         ratio_of(ratio),
         details=group.states,
-        colour="yellow" if group.until else "red",
+        colour="yellow" if group.until or group.acknowledged else "red",
     )
 
 
@@ -369,9 +404,17 @@ def _to_confirm(alarm: Alarm) -> str:
     words = ["nimc", "run", requested.campaign, "--machine", requested.machine]
     words += ["--case", requested.case, "--fresh"]
     words += ["--nodelist", ",".join(requested.nodes)] if requested.nodes else []
+    return _next(f"to confirm {_series(alarm)}, {requested.repeats} times in one night", words)
+
+
+def _to_acknowledge(alarm: Alarm) -> str:
+    words = ["nimc", "alarms", "--acknowledge", alarm.name, "--reason", "TEXT"]
+    return _next(f"when you have seen {_series(alarm)}", words)
+
+
+def _next(title: str, words: Iterable[str]) -> str:
     command = broken(map(shlex.quote, words), WIDTH - len(_COMMAND))
-    title = f"Next: to confirm {_series(alarm)}, {requested.repeats} times in one night:"
-    return f"{wrapped(title)}\n{textwrap.indent(command, _COMMAND)}"
+    return f"{wrapped(f'Next: {title}:')}\n{textwrap.indent(command, _COMMAND)}"
 
 
 def _watch(each: SeriesWatch) -> Line:
@@ -506,6 +549,7 @@ def pages_command(results: Path, store: Path, output: Path | None, form: Form | 
     for each in states:
         night = f"last night {each.last_night}, {each.outcome}" if each.last_night else "no night"
         missed = f"not measured: {each.missed} of {each.expected}"
-        lines.append(f"{each.machine}: {night}; open alarms: {each.open_alarms}; {missed}")
+        seen = f" ({each.acknowledged} acknowledged)" if each.acknowledged else ""
+        lines.append(f"{each.machine}: {night}; open alarms: {each.open_alarms}{seen}; {missed}")
     document = {"page": str(page), "machines": [asdict(each) for each in states]}
     show("pages", document, form, visible("\n".join([*lines, f"page: {page}"])))

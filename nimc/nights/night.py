@@ -10,10 +10,13 @@ from datetime import date
 from itertools import chain
 from pathlib import Path
 
-from analysis.history.alarms import Alarm, alarms, save
+from analysis.history.alarms import Alarm, acknowledged, alarms, save, survey
 from analysis.history.extract import nights_frame
+from analysis.history.files import Naming
 from analysis.history.store import add_run, load_nights, load_runs
 from analysis.history.tables import Outcome
+from analysis.pages.alarms import open_alarms, shown_alarms
+from analysis.pages.data import history_of
 from analysis.report.data import RunData, load_run
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, NimcError
@@ -227,6 +230,8 @@ class NightRun:
         alarms = slower_than_reference(data) if data else []
         if run and data and data.header.finished_s is not None:
             alarms += self._raised(run, session)
+        if data and alarms:
+            alarms = self._marked(alarms, data.header.campaign)
         failures = [NightFailure(**each) for each in ended.document.get("failures", [])]
         outcome, reason = judge_night(ended, samples, found, alarms, failures)
         return replace(
@@ -258,6 +263,14 @@ class NightRun:
         for each in found:
             self._say(f"alarm: {alarm_text(each)}")
         return [night_alarm(each) for each in found if each.state != "dismissed"]
+
+    def _marked(self, found: list[NightAlarm], campaign: str) -> list[NightAlarm]:
+        """The alarms, with those that an operator has seen marked."""
+        try:
+            known = seen(self.nightly, campaign, self._say)
+        except InputError:  # there is no store yet
+            return found
+        return [replace(a, acknowledged=(a.case, a.arm, a.quantity) in known) for a in found]
 
     def _require_budget(self, planned: Plan, left_node_h: float) -> None:
         least = planned.as_dict()["node_hours_least"]
@@ -364,6 +377,20 @@ def raised(nightly: Nightly, run: Path) -> list[Alarm]:
     found = alarms(*tables)
     save(nightly.store, found)
     return [each for each in found if (each.campaign, each.run) == (added.campaign, added.run)]
+
+
+def seen(nightly: Nightly, campaign: str, left_out: Naming) -> set[tuple[str, str, str]]:
+    """Case, arm and quantity of the campaign's open alarms that an operator has acknowledged.
+
+    Raises InputError without a store.
+    """
+    machine = nightly.asked.machine
+    nights, runs = (load(nightly.store, machine=machine) for load in (load_nights, load_runs))
+    found = survey(nights, runs)
+    found = replace(found, alarms=acknowledged(nightly.store, found.alarms, left_out))
+    history = history_of(machine, found, nights, runs, time.time())
+    still = open_alarms(shown_alarms(history)).items()
+    return {key[1:] for key, alarm in still if key[0] == campaign and alarm.acknowledged}
 
 
 def night_alarm(alarm: Alarm) -> NightAlarm:

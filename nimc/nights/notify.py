@@ -218,15 +218,18 @@ NIGHTS_BEFORE = 30
 def is_news(ended: Summary, before: Summary | None) -> bool:
     """Whether a night did not measure, and not in the same way as the night before.
 
-    The same way: outcome, what became slower, what failed. A night that was killed sent nothing.
+    The same way: outcome, what became slower and nobody has seen, what failed. A night that was
+    killed sent nothing.
     """
     if ended.outcome == "measured":
+        return False
+    if ended.outcome == "slower" and all(each.acknowledged for each in ended.alarms):
         return False
     return before is None or before.finished_s is None or _state(ended) != _state(before)
 
 
 def _state(of: Summary) -> tuple[Outcome, set[tuple[str, ...]]]:
-    slower = {_series(each) for each in of.alarms}
+    slower = {_series(each) for each in of.alarms if not each.acknowledged}
     return of.outcome, slower | {(each.case,) for each in of.failures}
 
 
@@ -313,7 +316,7 @@ def mail(ended: Summary, to: list[str], panels: Sequence[NightsPanel] = ()) -> E
         f"used:     {ended.used_node_h:.3g} of {ended.budget_node_h:.3g} node-hours",
     ]
     for title, found_lines in (
-        ("became slower", [each.text for each in ended.alarms]),
+        ("became slower", [a.text + " (acknowledged)" * a.acknowledged for a in ended.alarms]),
         ("could not be measured", [f"{each.case}: {each.reason}" for each in ended.failures]),
     ):
         if found_lines:

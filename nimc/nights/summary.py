@@ -67,6 +67,8 @@ class NightAlarm:
     #: `reference` or `history`.
     source: str
     text: str
+    #: Whether an operator has seen it: no mail again.
+    acknowledged: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@
 import fcntl
 import json
 import os
+import pwd
 import re
 import shlex
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from analysis.history.store import load_nights, load_runs, scan_samples
+from nimc.base.errors import InputError
 from nimc.cli import history
 from tests.analysis.history.made import grow, made_run
 from tests.analysis.history.nights_table import night_rows, nights_table, runs_table
@@ -268,6 +270,44 @@ def test_an_alarm_of_the_last_night_is_exit_code_1(store: Store) -> None:
                  "nimc run nightly --machine hpc --case stream --fresh --nodelist n1"):  # fmt: skip
         assert fact in text
     assert "raised 2025-03-28" in store("-v").output
+
+
+def test_an_alarm_is_acknowledged_by_the_user_with_a_reason(store: Store, tmp_path: Path) -> None:
+    store.nights = lost(82)
+    at = ("--store", str(tmp_path))
+    (alarm,) = json.loads(store(*at, "--json").output)["alarms"]
+    assert alarm["acknowledged"] is None
+    (name,) = re.findall(r"--acknowledge (\S+) --reason", store(*at).output)
+    assert name.startswith(f"{alarm['night']}-")
+    done = store(*at, "--acknowledge", name[:13], "--reason", "new kernel\x1b[2J")
+    assert done.return_value == 0
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    later = store(*at, "-v")
+    assert later.return_value == 0
+    text = " ".join(later.output.split())
+    assert f"suspected, worse since 2025-03-26, acknowledged by {user}" in text
+    assert "new kernel\\x1b[2J" in text
+    assert "--acknowledge" not in text
+    (alarm,) = json.loads(store(*at, "--json").output)["alarms"]
+    assert (alarm["acknowledged"]["by"], alarm["state"]) == (user, "suspected")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--acknowledge", "2025-03-28"],
+        ["--acknowledge", "2025-03-28", "--reason", "x" * 1001],
+        ["--acknowledge", "2025-03-27", "--reason", "why"],
+        ["--acknowledge", "2025-03-28", "--reason", "why", "--json"],
+        ["--reason", "why"],
+    ],
+)
+def test_what_cannot_be_acknowledged_is_refused(
+    store: Store, tmp_path: Path, words: list[str]
+) -> None:
+    store.nights = lost(82)
+    assert isinstance(store("--store", str(tmp_path), *words).exception, InputError)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_long_command_to_confirm_can_be_pasted(store: Store) -> None:

@@ -6,9 +6,10 @@ from functools import partial
 import polars as pl
 import pytest
 
-from analysis.history.alarms import Alarm, Change, ChangedFact, NodeRatio
+from analysis.history.alarms import Acknowledgement, Alarm, Change, ChangedFact, NodeRatio
 from analysis.history.tables import RUNS
 from analysis.pages.alarms import (
+    AlarmGroup,
     ShownAlarm,
     alarm_groups,
     is_unusual,
@@ -33,24 +34,10 @@ def test_an_alarm_is_open_until_it_is_dismissed_or_replaced_or_the_series_got_be
     history = _history(nights_table(), alarms=[last, first])
     assert _open(history) == [last]
     assert _open(replace(history, alarms=[replace(last, state="dismissed")])) == []
+    assert _open(replace(history, alarms=[replace(last, back="2025-03-01")])) == []
     for noticed, still in (("2025-03-01", []), ("2025-01-20", [last])):
         watch = made_watch(changes=[Change("2025-01-10", noticed, 0.9)])
         assert _open(replace(history, watches=[watch])) == still
-
-
-@pytest.mark.parametrize("better", ["lower", "higher"])
-def test_an_alarm_ends_with_five_nights_in_a_row_nearer_to_the_reference(better: str) -> None:
-    """From 10 s to 12.1 s, half of it is 11 s: two nights below it, one above, then five below."""
-    times = [10, 12.1, 12.1, 12.1, 10.9, 10.9, 11.1, 10.9, 10.5, 10, 10.9, 10.8]
-    rates = better == "higher"
-    values = [1 / each if rates else each for each in times]
-    alarm = made_alarm("2025-01-08", ratio=1.21, reference=0.1 if rates else 10.0)
-    found = []
-    for nights in (12, 11):
-        rows = night_rows(values[:nights], better=better)
-        (shown,) = shown_alarms(_history(nights_table(*rows), alarms=[alarm]))
-        found.append(shown.until)
-    assert found == ["2025-01-13", None]
 
 
 @pytest.mark.parametrize(
@@ -89,6 +76,25 @@ def test_alarms_of_one_beginning_and_one_changed_fact_are_one() -> None:
     assert (groups[0].since, groups[0].changed) == ("2025-02-03", [_KERNEL, _MPI])
     assert groups[0].lead.alarm.arm == "on"
     assert len(groups[0].sentences) == 2
+
+
+def test_alarms_that_are_one_are_acknowledged_if_all_open_ones_of_them_are() -> None:
+    first, last = (Acknowledgement(name, "why", at_s) for name, at_s in (("a", 1.0), ("b", 2.0)))
+    alarms = [
+        made_alarm("2025-02-05", acknowledged=last),
+        made_alarm("2025-02-05", arm="off", acknowledged=first),
+        made_alarm("2025-02-05", case="other"),
+    ]
+
+    def group(*changed: Alarm) -> AlarmGroup:
+        (found,) = alarm_groups(shown_alarms(_history(nights_table(), alarms=list(changed))))
+        return found
+
+    assert (group(*alarms).acknowledged, group(*alarms).look) == (None, "bad")
+    assert (group(*alarms[:2]).acknowledged, group(*alarms[:2]).look) == (last, "warn")
+    ended = group(*alarms[:2], replace(alarms[2], back="2025-03-01"))
+    assert (ended.acknowledged, ended.until) == (last, None)
+    assert any("by a on 1970-01-01 00:00 UTC: why" in text for text in ended.states)
 
 
 def _with_baseline(off: list[float]) -> ShownAlarm:

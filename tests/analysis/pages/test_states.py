@@ -8,7 +8,7 @@ from datetime import date, timedelta
 import polars as pl
 import pytest
 
-from analysis.history.alarms import survey
+from analysis.history.alarms import Acknowledgement, survey
 from analysis.history.tables import RUNS
 from analysis.pages.alarms import alarm_groups, shown_alarms
 from analysis.pages.data import MachineHistory, PageNight
@@ -128,6 +128,28 @@ def test_nights_after_an_alarm_are_still_slower(machines: dict[str, MachineHisto
     assert counts["still slower"] == after
     assert after > 5
     assert state_of(history).outcome == "still slower"
+
+
+def test_an_acknowledged_alarm_is_open_and_not_red(machines: dict[str, MachineHistory]) -> None:
+    """It comes after alarms that nobody has seen, and before missed nights."""
+    slower = machines["c-slower"]
+    seen = [
+        replace(each, acknowledged=Acknowledgement("jane", "new kernel", KNOWN_S))
+        for each in slower.alarms
+    ]
+    history = replace(slower, alarms=seen)
+    state = state_of(history)
+    assert (state.look, state.open_alarms, state.acknowledged) == ("warn", 1, 1)
+    assert state.outcome == "still slower"
+    other = replace(slower, machine="z-slower")
+    found = [each.machine for each in ordered([machines["b-failing"], history, other])]
+    assert found == ["z-slower", "c-slower", "b-failing"]
+    page = machine_page(history)
+    assert '<tr data-look="bad"' not in page
+    assert 'class="verdict bad' not in page
+    assert "acknowledged by jane on 2025-03-06 12:00 UTC: new kernel" in page
+    again = machine_page(replace(history, alarms=[*seen[1:], replace(seen[0], acknowledged=None)]))
+    assert '<tr data-look="bad"' in again
 
 
 def test_a_machine_whose_nights_stopped_is_not_green(machines: dict[str, MachineHistory]) -> None:

@@ -13,7 +13,7 @@ from analysis.pages import across
 from analysis.pages.across import MachineSlowdown
 from analysis.pages.data import FactChange, MachineHistory, PageNight, fact_changes
 from analysis.pages.nights import calendar_nights
-from analysis.pages.render import case_views, months, outcome_counts, state_of
+from analysis.pages.render import case_views, outcome_counts, state_of, years
 from tests.analysis.history.nights_table import night_rows, nights_table, runs_table, started_s
 from tests.analysis.made_nights import made_alarm, made_watch
 
@@ -63,7 +63,8 @@ def test_a_month_has_its_weeks_from_monday_and_the_worst_outcome_of_a_night() ->
         PageNight(NIGHT, "b", "slower", "stream"),
         PageNight(NIGHT + timedelta(1), "a", "not run", "no node was free"),
     ]
-    (month,) = months(nights)
+    (year,) = years(nights)
+    (month,) = year.months
     assert month.name == "February 2025"
     assert len(month.weeks) == 5
     assert [day.number if day else None for day in month.weeks[0]] == [None] * 5 + [1, 2]
@@ -74,14 +75,19 @@ def test_a_month_has_its_weeks_from_monday_and_the_worst_outcome_of_a_night() ->
     assert outcome_counts(nights) == {"slower": 1, "not run": 1, "measured": 1}
 
 
-def test_months_without_nights_between_two_nights_are_there() -> None:
-    nights = [PageNight(date(2024, 11, 30), "a", "measured"), PageNight(NIGHT, "a", "measured")]
-    assert [month.name for month in months(nights)] == [
-        "February 2025",
-        "January 2025",
-        "December 2024",
-        "November 2024",
+def test_years_have_their_months_and_what_ended_how_the_latest_first() -> None:
+    """Months without a night between two of a year are there, years without any are not."""
+    days = [date(2022, 9, 30), date(2022, 12, 1), NIGHT, NIGHT + timedelta(1)]
+    found = years([PageNight(day, "a", "measured") for day in days])
+    assert [(year.name, [month.name for month in year.months], year.counts) for year in found] == [
+        ("2025", ["February 2025"], {"measured": 2}),
+        (
+            "2022",
+            ["December 2022", "November 2022", "October 2022", "September 2022"],
+            {"measured": 2},
+        ),
     ]
+    assert years([]) == []
 
 
 def test_a_run_without_summary_is_in_the_calendar_with_what_it_recorded() -> None:

@@ -6,14 +6,18 @@ Maintenance that a night would run into; lines as Slurm 22.05 prints them.
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from analysis.history.alarms import Acknowledgement, acknowledge, alarms
 from nimc.base.errors import MachineError
 from nimc.cluster.reservation import find_all, parse
+from nimc.nights import night
 from nimc.nights.measure import EndedRun
 from nimc.nights.night import in_the_way
 from nimc.nights.summary import NightAlarm, NightFailure, NightFigure, judge_night
-from tests.nimc.nights.made import FIGURES
+from tests.analysis.history.nights_table import night_rows, nights_table, runs_table
+from tests.nimc.nights.made import FIGURES, nightly
 
 ALARM = NightAlarm("stream", "off", "fom", "history", "stream lost 10 %")
 FAILURE = NightFailure("snap", "no such binary")
@@ -48,6 +52,27 @@ STOPPED = EndedRun(143, stopped="its window ended")
 )  # fmt: skip
 def test_a_night_ends_in_one_way(ended, samples, alarms, failures, figures, expected) -> None:
     assert judge_night(ended, samples, figures, alarms, failures) == expected
+
+
+def test_what_has_been_seen_is_that_of_open_alarms_of_the_campaign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """10 % lost from night 79 on; in the other history the five nights after the alarm are good."""
+    times = 100 * np.exp(0.01 * np.random.default_rng(27).standard_normal(87))
+    times[79:82] *= 1.1
+    monkeypatch.setattr(night, "load_runs", lambda *_, **__: runs_table({}))
+    of = nightly(tmp_path)
+
+    def seen(nights: int, campaign: str = "nightly") -> set[tuple[str, str, str]]:
+        table = nights_table(*night_rows(times[:nights].tolist(), machine="localhost", arm="off"))
+        monkeypatch.setattr(night, "load_nights", lambda *_, **__: table)
+        found = alarms(table, runs_table({}))
+        acknowledge(of.store, found, Acknowledgement("jane", "why", 1.75e9))
+        return night.seen(of, campaign, pytest.fail)
+
+    assert seen(86) == {("stream", "off", "fom")}
+    assert seen(86, "other") == set()
+    assert seen(87) == set()
 
 
 MAINTENANCE = (

@@ -25,7 +25,7 @@ import pytest
 
 from nimc.nights import notify
 from nimc.nights.description import NightlyRequest, NightWindow
-from nimc.nights.summary import NightAlarm, NightFigure, earlier, path_of, summary_text
+from nimc.nights.summary import NightAlarm, NightFigure, Summary, earlier, path_of, summary_text
 from tests.nimc.nights.made import FIGURES, SUMMARY, nightly, summary
 
 
@@ -252,6 +252,33 @@ def test_mail_is_sent_at_a_change_of_state(
     earlier = [summary(outcome="measured"), summary(night=date(2026, 11, 19), **before)]
     assert list(notify.everyone(summary(**ended), wish, earlier)) == []
     assert (sendmail / "mail").exists() == news
+
+
+@pytest.mark.parametrize(
+    ("before", "tonight", "news"),
+    [
+        ([], ["seen"], False),
+        (["new"], ["seen"], False),
+        (["seen"], ["seen"], False),
+        (["seen"], ["seen", "new"], True),
+        (["seen", "new"], ["new", "seen"], False),
+        (["seen"], ["new"], True),  # it was over, and came again
+    ],
+)
+def test_what_an_operator_has_seen_sends_no_mail_again(
+    before: list[str], tonight: list[str], news: bool
+) -> None:
+    def night(alarms: list[str]) -> Summary:
+        found = [
+            NightAlarm(f"{seen}{at}", "off", "fom", "reference", "", acknowledged=seen == "seen")
+            for at, seen in enumerate(sorted(alarms))
+        ]
+        outcome = "slower" if alarms else "measured"
+        return summary(outcome=outcome, alarms=found, failures=[])
+
+    assert notify.is_news(night(tonight), night(before)) is news
+    failed = replace(night(tonight), outcome="machine failed")
+    assert notify.is_news(failed, night(before))
 
 
 def test_the_nights_before_are_those_that_can_be_read(tmp_path: Path) -> None:
