@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 Values = NDArray[np.float64]
 
 _LEFT, _RIGHT, _TOP = 46.0, 10.0, 14.0
+#: Width of the name of a month, or of a year.
+_LABEL = 26.0
 #: Points further from the middle half than this many times its width are drawn at the edge.
 _FAR = 4.0
 
@@ -107,7 +109,7 @@ def bars_svg(bars: Sequence[Bar], alt: str, unit: str) -> Markup:
     """Values with their intervals, one row each, and a line at 1."""
     width, row = 360.0, 18.0
     bottom = _TOP + row * len(bars)
-    left = 130.0
+    left = 146.0
     ends = [end for bar in bars for end in (bar.low, bar.high)]
     room = 0.04 * (max(*ends, 1.0) - min(*ends, 1.0) or 1.0)
     x = _Axis(min(*ends, 1.0) - room, max(*ends, 1.0) + room, left, width - _RIGHT)
@@ -158,7 +160,8 @@ def _days_axis(first: date, last: date, x: _Axis, bottom: float) -> Iterator[str
         at = x.one(day.toordinal())
         yield f'<path class="grid" d="M{at:.1f} {bottom}v4"/>'
         shown = f"{day:%b}" if day.month > 1 else f"{day:%Y}"
-        yield _text(at, bottom + 15, shown if months else day.isoformat(), "start")
+        anchor = "start" if at + _LABEL < x.end + _RIGHT else "end"
+        yield _text(at, bottom + 15, shown if months else day.isoformat(), anchor)
 
 
 def _months(first: date, last: date) -> Iterator[date]:
