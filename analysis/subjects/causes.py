@@ -197,7 +197,7 @@ class Causes:
 
 
 def causes(counters: pl.DataFrame, samples: pl.DataFrame) -> Causes:
-    """From `counters.read_counters` and the `pairs.judged` samples of the same run."""
+    """From `counters.counters_of` and the `pairs.judged` samples of the same run."""
     values = role_values(counters)
     lost = values.filter(pl.col("value").is_null()).group_by("state", maintain_order=True)
     roles = dict(lost.agg(pl.col("role").unique(maintain_order=True)).iter_rows())

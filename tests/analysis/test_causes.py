@@ -6,7 +6,6 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from analysis.counts.counters import read_counters
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from analysis.subjects.causes import STALLS, TIME, Causes, causes
@@ -16,6 +15,7 @@ from tests.analysis.made_counters import (
     RATES,
     TOOL,
     counter_row,
+    read_counters,
     with_tool,
     write_counts,
     write_rows,

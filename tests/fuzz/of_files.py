@@ -22,6 +22,7 @@ from analysis.history.tables import RUNS
 from analysis.pages.data import fact_changes
 from analysis.report.data import load_run
 from analysis.samples.columns import read_samples
+from analysis.samples.counts import read_counts
 from analysis.samples.provenance import read_provenance
 from nimc.base import units
 from nimc.base.errors import InputError, MachineError
@@ -117,7 +118,7 @@ def _samples(text: bytes, folder: Path) -> None:
 
 def _counts(text: bytes, folder: Path) -> None:
     in_file("counters/stream.jsonl", text, folder)
-    counters.medians(counters.read_counters(folder, _JUDGED))
+    counters.medians(counters.counters_of(read_counts(folder), _JUDGED))
 
 
 def _stored(text: bytes, folder: Path) -> None:

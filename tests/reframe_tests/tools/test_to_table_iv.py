@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.counts.counters import read_counters
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from analysis.subjects.causes import MISSES, STALLS, TIME, causes
 from reframe_tests import conduct
 from reframe_tests.tools import TOOLS
-from tests.analysis.made_counters import CASES, RANKS, counts, with_tool
+from tests.analysis.made_counters import CASES, RANKS, counts, read_counters, with_tool
 from tests.analysis.synthetic import samples, write_run
 
 TOOL = "perf_stat:memory"
