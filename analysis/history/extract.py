@@ -12,11 +12,12 @@ import polars as pl
 
 from analysis.counts.counters import role_values, totals
 from analysis.counts.roles import ROLES
-from analysis.effects.facts import known, nodes_of
+from analysis.effects.facts import known
 from analysis.history.tables import COUNTER, KEY, NIGHTS
 from analysis.report.data import RunData
 from analysis.samples.columns import read_samples
 from analysis.samples.pairs import counted, judged
+from analysis.samples.provenance import hosts_of
 from analysis.statistics.interval import median_interval
 from nimc.records.run import RunHeader
 
@@ -85,8 +86,7 @@ def nights_frame(data: RunData) -> pl.DataFrame:
 def made(header: RunHeader, provenance: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Flat name -> value of what made the run; several values are joined with ` | `."""
     records = list(provenance.values())
-    nodes = [host for record in records for host in nodes_of(record)]
-    found: dict[str, list[str]] = known(nodes)
+    found = known(host for record in records for host in hosts_of(record).values())
     for record in records:
         for name in _BUILT:
             if isinstance(record.get(name), str):

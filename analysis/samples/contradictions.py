@@ -24,7 +24,7 @@ from analysis.samples.faults import ROUNDING, Faults, Rows, Rule, differing, nam
 from analysis.samples.figures import judge_figures
 from analysis.samples.node_rules import judge_conditions
 from analysis.samples.proof import CHAINED
-from analysis.samples.provenance import Provenance
+from analysis.samples.provenance import Provenance, hosts_of
 from analysis.samples.writer_rules import judge_writers
 from nimc.base.errors import InputError
 from nimc.base.json_limits import read_json, validated
@@ -181,17 +181,10 @@ def _judge_hosts(rows: Rows, header: RunHeader, records: Provenance, faults: Fau
             rows.add(faults, row, "origin_nodes", origins, f"{targets}: origins share the host")
         if policy not in (None, "same_host") and there & here:
             rows.add(faults, row, "origin_nodes", origins, "other hosts than 'nodes'")
-        known = _nodes(records.records.get(sha))
+        known = hosts_of(records.records.get(sha))
         for strange in sorted((there | here) - known.keys()) if known else ():
             allowed = f"nodes of its provenance: {', '.join(known)}"
             rows.add(faults, row, "nodes", strange, allowed)
-
-
-def _nodes(record: Any) -> dict[str, dict[str, Any]]:
-    """Host -> its facts, in a record of provenance; empty if it has none."""
-    return {
-        name: _mapping(facts) for name, facts in _mapping(_mapping(record).get("nodes")).items()
-    }
 
 
 def _mapping(found: Any) -> dict[str, Any]:
@@ -208,7 +201,7 @@ def _judge_transports(
     kinds = writers.select("row", "transport", "counter").join(shas, on="row")
     each_kind = kinds.group_by("provenance", "transport", "counter", maintain_order=True)
     for sha, transport, counter, row in each_kind.agg(pl.col("row").first()).iter_rows():
-        nodes = _nodes(records.records.get(sha)).values()
+        nodes = hosts_of(records.records.get(sha)).values()
         listed = [each["rdma"] for each in nodes if isinstance(each.get("rdma"), list)]
         if not nodes or len(listed) < len(nodes):
             continue
@@ -234,7 +227,7 @@ def _judge_record(path: Path, record: Any, header: RunHeader, faults: Faults) ->
     if "machine" in found:
         expected["machine"] = {"name": header.machine}
     host = _mapping(header.facts.get("host"))
-    if (name := host.get("hostname")) in _nodes(found):
+    if (name := host.get("hostname")) in hosts_of(found):
         expected["nodes"] = {name: {each: host[each] for each in _OF_HOST if each in host}}
     differences = list(differing(found, expected))
     if found.get("commit") == header.commit:
@@ -385,7 +378,7 @@ def _require_counts(rows: Rows, records: Provenance, counts: pl.DataFrame, fault
     readable = [
         sha
         for sha, record in records.records.items()
-        for facts in _nodes(record).values()
+        for facts in hosts_of(record).values()
         if _ALWAYS not in _mapping(facts.get("absent_counters", {_ALWAYS: ""}))
     ]
     counted = counts.filter(tool=NODE)["key"].unique()

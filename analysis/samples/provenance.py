@@ -45,6 +45,13 @@ def read_provenance(run: Path) -> Provenance:
     return Provenance(records, misnamed)
 
 
+def hosts_of(record: Any) -> dict[str, dict[str, Any]]:
+    """Host -> its facts (`nimc.machine.host`), in a block's record; empty if it has none."""
+    hosts = record.get("nodes") if isinstance(record, dict) else None
+    found = hosts if isinstance(hosts, dict) else {}
+    return {name: facts if isinstance(facts, dict) else {} for name, facts in found.items()}
+
+
 def judge_provenance(run: Path, rows: Rows, found: Provenance, faults: Faults) -> None:
     """Add a fault for each record that is not what its name says, and for each that is missing."""
     for path, digest in found.misnamed.items():

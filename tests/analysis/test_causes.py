@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
+from analysis.effects.estimate import results
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from analysis.subjects.causes import STALLS, TIME, Causes, causes
@@ -36,7 +37,7 @@ def made(folder: Path, cases=(LAMMPS,), *, pairs: int = 8, seed: int = 1, **trut
 
 def causes_of(run: Path) -> Causes:
     frame = judged(read_run(run).frame)
-    return causes(read_counters(run, frame), frame)
+    return causes(read_counters(run, frame), frame, results(frame))
 
 
 def change_of(found: Causes, role: str):

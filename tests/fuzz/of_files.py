@@ -14,7 +14,7 @@ import polars as pl
 
 from analysis.contention import evaluate, sweep
 from analysis.counts import counters
-from analysis.effects.facts import known, nodes_of
+from analysis.effects.facts import known
 from analysis.history import files
 from analysis.history.retention import alarmed_runs
 from analysis.history.store import load_nights, load_runs
@@ -23,7 +23,7 @@ from analysis.pages.data import fact_changes
 from analysis.report.data import load_run
 from analysis.samples.columns import read_samples
 from analysis.samples.counts import read_counts
-from analysis.samples.provenance import read_provenance
+from analysis.samples.provenance import hosts_of, read_provenance
 from nimc.base import units
 from nimc.base.errors import InputError, MachineError
 from nimc.campaign.checks import CheckVariables
@@ -172,7 +172,7 @@ def _header(text: bytes, folder: Path) -> None:
 def _provenance(text: bytes, folder: Path) -> None:
     in_file("provenance/0.json", text, folder)
     for record in read_provenance(folder).records.values():
-        known(nodes_of(record))
+        known(hosts_of(record).values())
 
 
 def _run(text: bytes, folder: Path) -> None:
