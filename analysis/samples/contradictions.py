@@ -159,8 +159,7 @@ def _of_caveats(header: RunHeader) -> list[Rule]:
 
 def _judge_levels(rows: Rows, faults: Faults) -> None:
     """The levels in a treatment's name are those of its factors."""
-    kinds = rows.frame.with_row_index("row").group_by("arm", "factors", maintain_order=True)
-    for row, arm, text in kinds.agg(pl.col("row").first()).select("row", "arm", "factors").rows():
+    for row, arm, text in rows.kinds("arm", "factors"):
         levels = json.loads(text)
         named = parts_of(arm)[1]
         if "rate" in levels and arm_of(arm).role == "effect":
@@ -173,9 +172,7 @@ def _judge_levels(rows: Rows, faults: Faults) -> None:
 def _judge_hosts(rows: Rows, header: RunHeader, records: Provenance, faults: Faults) -> None:
     """Hosts are those of the block's provenance, and apart unless the machine's origins share."""
     policy = facts_of(header).site.origins.policy
-    names = ("nodes", "origin_nodes", "provenance")
-    kinds = rows.frame.with_row_index("row").group_by(names, maintain_order=True)
-    for targets, origins, sha, row in kinds.agg(pl.col("row").first()).iter_rows():
+    for row, targets, origins, sha in rows.kinds("nodes", "origin_nodes", "provenance"):
         there, here = (set(filter(None, each.split(","))) for each in (targets, origins))
         if policy == "same_host" and there != here:
             rows.add(faults, row, "origin_nodes", origins, f"{targets}: origins share the host")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 from pydantic import TypeAdapter
 
 from analysis.samples.faults import Faults, Rows
@@ -57,7 +56,6 @@ def judge_provenance(run: Path, rows: Rows, found: Provenance, faults: Faults) -
     for path, digest in found.misnamed.items():
         line = f"{path}: SHA-256 of its content: {digest} found; allowed: the file's name"
         faults.add(line, broken=True)
-    used = rows.frame.lazy().with_row_index("row").group_by("provenance", maintain_order=True)
-    for sha, row in used.agg(pl.col("row").first()).collect().iter_rows():
+    for row, sha in rows.kinds("provenance"):
         if sha not in found.records:
             rows.add(faults, row, "provenance", repr(sha), f"a file of {run / 'provenance'}")
