@@ -31,6 +31,7 @@ from analysis.statistics.blocks import FEWEST_BLOCKS
 from analysis.statistics.holm import holm
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate, Interval
 from analysis.statistics.location import Crossing
+from nimc.base.groups import grouped
 from nimc.records.arms import BASELINE
 
 # How many more pairs would decide a remedy, and what they cost in node-hours.
@@ -265,11 +266,11 @@ def after_holm(rows: Sequence[RemedyAdvice], share_stated: bool) -> list[RemedyA
 
 def best(rows: Sequence[RemedyAdvice], share: float) -> list[Best]:
     """The recommended remedies of each case and traffic."""
-    groups: dict[tuple[str, str, str], list[RemedyAdvice]] = {}
-    for row in rows:
-        if row.recommended and row.net:
-            key = (row.run, row.effect.case, row.effect.traffic)
-            groups.setdefault(key, []).append(row)
+    groups = grouped(
+        ((row.run, row.effect.case, row.effect.traffic), row)
+        for row in rows
+        if row.recommended and row.net
+    )
     return [
         Best(*key, ordered, _leads(ordered, share))
         for key, own in groups.items()
