@@ -22,7 +22,6 @@ from analysis.samples.pairs import (
     judged,
     log_times,
     log_times_between,
-    log_times_of,
     pair_table,
 )
 from analysis.statistics import e_values
@@ -306,14 +305,15 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, seen: Shown | Non
     own = case.samples.filter(pl.col("arm") == this.arm)
     either = (pl.col("arm") == this.baseline) | (pl.col("arm") == this.arm)
     lost = case.samples.filter(either, status="rejected")
-    first_blocks = log_times(case.first.filter(pl.col("arm") == this.arm))
-    first_effect = _estimate(first_blocks) if case.first.height else effect
+    first = case.first.filter(pl.col("arm") == this.arm)
+    first_effect = _estimate(log_times(first)) if case.first.height else effect
     mean_effect = e_values.mean_ratio(this.log_times)
     hit = hits(this.log_times, requested.margin)
     under_emulation = bool(emulated(own))
     over_first = over_control
     if over_control and control and case.first.height:
-        over_first = _estimate(log_times_of(case.first, this.arm, control.arm))
+        first_control = case.first.filter(pl.col("arm") == control.arm)
+        over_first = _estimate(log_times_between(first, first_control))
     verdict = _OWN_VERDICT.get(this.role) or judge(
         effect,
         mean_effect,

@@ -192,11 +192,6 @@ _RATES = ("writer_rate_b_s", "writer_rate_alone_b_s")
 _CLOCKS_S = 60.0
 
 
-def rules_of_rows(frame: pl.DataFrame, header: RunHeader) -> list[Rule]:
-    """The rules for each row of `columns.read_run`, with the columns of `treatments.known`."""
-    return [*_of_names(), *_of_figures(frame), *_of_times(header), *_of_writers(header)]
-
-
 def _of_names() -> list[Rule]:
     kept, baseline = pl.col("outcome") == "kept", pl.col("role") == "baseline"
     own = pl.concat_str(
@@ -347,7 +342,8 @@ def check_run(
     of_case = treatments(samples.frame, header)
     frame = known(samples.frame, of_case)
     rows = Rows(frame, samples.files)
-    rows.judge([*rules_of_rows(frame, header), *rules_of_order(header)], faults)
+    of_samples = [*_of_names(), *_of_figures(frame), *_of_times(header), *_of_writers(header)]
+    rows.judge([*of_samples, *rules_of_order(header)], faults)
     judge_drawn(rows, header, of_case, faults)
     overlapping_blocks(rows, faults)
     judge_cases(run, rows, header, of_case, faults)
