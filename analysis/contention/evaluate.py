@@ -226,7 +226,10 @@ def bands(
 ) -> dict[str, Bands]:
     """Bands of `local`, `remote` and `others`, each if something was held out for it."""
     groups = _held_out(without_cores, without_placements, sweep)
-    return {name: _bands(found, held_out) for name, (held_out, found) in groups.items()}
+    return {
+        name: Bands(held_out, **{rate: _band(_widths(found, rate)) for rate in RATES})
+        for name, (held_out, found) in groups.items()
+    }
 
 
 def _held_out(
@@ -273,10 +276,6 @@ def _least_mean(widths: list[float]) -> float:
         return 0.0
     error = float(np.std(widths, ddof=1)) / math.sqrt(len(widths))
     return float(np.mean(widths)) - float(stdtrit(len(widths) - 1, _CONFIDENCE)) * error
-
-
-def _bands(found: list[Deviation], held_out: HeldOut) -> Bands:
-    return Bands(held_out, **{rate: _band(_widths(found, rate)) for rate in RATES})
 
 
 def _band(widths: list[float]) -> Band | None:

@@ -144,19 +144,10 @@ def _figures(runs: pl.DataFrame) -> Iterable[dict[str, Any]]:
 
 def _slowdowns(data: RunData) -> Iterable[dict[str, Any]]:
     for row in data.results:
-        if row.role == "effect" and row.slowdown is not None:
-            yield {
-                "case": row.case,
-                "arm": row.arm,
-                "quantity": "slowdown",
-                "unit": "1",
-                "better": "lower",
-                "value": row.slowdown.value,
-                "low": row.slowdown.low,
-                "high": row.slowdown.high,
-                "count": row.pairs,
-                "verdict": str(row.verdict),
-            }
+        if row.role == "effect" and (of := row.slowdown):
+            named = {"case": row.case, "arm": row.arm, "verdict": str(row.verdict)}
+            kind = {"quantity": "slowdown", "unit": "1", "better": "lower", "count": row.pairs}
+            yield named | kind | {"value": of.value, "low": of.low, "high": of.high}
 
 
 def _counters(data: RunData, watched: pl.DataFrame) -> Iterable[dict[str, Any]]:

@@ -188,11 +188,9 @@ class RemedyAdvice:
 
     def as_dict(self) -> dict[str, Any]:
         """The row as JSON holds it."""
-        of_effect = self.effect.as_dict()
-        own = {name: value for name, value in vars(self).items() if name != "effect"}
-        for name in ("net", "break_even", "next"):
-            own[name] = asdict(own[name]) if own[name] else None
-        return of_effect | own
+        own = asdict(self)
+        del own["effect"]
+        return self.effect.as_dict() | own
 
 
 @dataclass(frozen=True)

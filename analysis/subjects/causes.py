@@ -542,7 +542,10 @@ def _without(found: Mapping[str, Sequence[str]]) -> list[str]:
 def _processors(provenance: Mapping[str, Mapping[str, object]], tools: Sequence[str]) -> list[str]:
     """What tools of roles lack on the processors of the run, and the study's events there."""
     programs = {tool.partition(":")[0] for tool in tools} & {row.tool for row in COUNTS}
-    found = {family_of(identity): identity for identity in _identities(provenance)}
+    # None in runs of older versions.
+    hosts = [host for record in provenance.values() for host in hosts_of(record).values()]
+    identities = sorted({str(host["processor"]) for host in hosts if "processor" in host})
+    found = {family_of(identity): identity for identity in identities}
     notes = []
     for family, identity in found.items():
         if family is None:
@@ -559,12 +562,6 @@ def _processors(provenance: Mapping[str, Mapping[str, object]], tools: Sequence[
             else f"PAPI defines no PAPI_STL_ICY, the paper's stalled cycles, on {family}"
         )
     return notes
-
-
-def _identities(provenance: Mapping[str, Mapping[str, object]]) -> list[str]:
-    """Identities of the processors of all nodes; none in runs of older versions."""
-    hosts = [host for record in provenance.values() for host in hosts_of(record).values()]
-    return sorted({str(host["processor"]) for host in hosts if "processor" in host})
 
 
 def causes_files(runs: Sequence[RunData]) -> Files:
