@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from analysis.contention.evaluate import Errors, evaluate
+from analysis.contention.evaluate import evaluate
 from analysis.contention.parameters import Model
 from analysis.contention.predict import Prediction, placements, predict
 from analysis.contention.sweep import Point, Sweep
@@ -138,8 +138,8 @@ def render(model: Model, sweep: Sweep | None) -> str:
         )
         for node in nodes
     ]
-    errors = None if sweep is None else evaluate(model, sweep)
-    names = [field.name for field in fields(Errors)]
+    errors = asdict(evaluate(model, sweep)) if sweep else {}
+    cells = ["\u2013" if value is None else f"{value:.2f} %" for value in errors.values()]
     return render_page(
         "analysis.contention",
         f"Contention model of {model.name}",
@@ -148,16 +148,11 @@ def render(model: Model, sweep: Sweep | None) -> str:
         grid=grid_plot(predictions, points, nodes, "g"),
         columns=len({p.comp_node for p in predictions}),
         measured=bool(points),
-        errors=[] if errors is None else [("this model", _cells(errors, names))],
-        error_names=[name.replace("_", " ") for name in names],
+        errors=[("this model", cells)] if sweep else [],
+        error_names=[name.replace("_", " ") for name in errors],
         parameters=parameter_rows(model),
         bands=[(where, bands_line(bands)) for where, bands in model.bands.items()],
         comp=COMP,
         comm=COMM,
         alone=ALONE,
     )
-
-
-def _cells(errors: Errors, names: list[str]) -> list[str]:
-    values = (getattr(errors, name) for name in names)
-    return ["\u2013" if value is None else f"{value:.2f} %" for value in values]
