@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
@@ -30,6 +30,11 @@ class NodeFigures:
     unit: str
     better: str
     values: list[float]
+
+    @property
+    def times(self) -> list[float]:
+        """Values such that larger is slower."""
+        return self.values if self.better == "lower" else [1 / value for value in self.values]
 
 
 @dataclass(frozen=True)
@@ -70,11 +75,7 @@ def figures(node: str, data: RunData) -> list[NodeFigures]:
     baseline = runs.filter(pl.col("role").cast(pl.String) == "baseline")
     return [
         NodeFigures(
-            str(case),
-            node,
-            str(part["fom_unit"][0]),
-            str(part["fom_better"][0]),
-            part["fom"].to_list(),
+            str(case), node, part["fom_unit"][0], part["fom_better"][0], part["fom"].to_list()
         )
         for (case,), part in baseline.partition_by("case", as_dict=True).items()
     ]
@@ -89,8 +90,7 @@ def ranked(found: Iterable[NodeFigures], margin: float = 0.0) -> list[RankedNode
     """
     by_case = grouped((each.case, each) for each in found)
     rows = [row for nodes in by_case.values() for row in _of_case(nodes)]
-    p = [row.p_adjusted for row in rows if row.p_adjusted is not None]
-    adjusted = iter(holm(p))
+    adjusted = iter(holm([row.p_adjusted for row in rows if row.p_adjusted is not None]))
     return [
         replace(row, margin=margin, p_adjusted=None if row.p_adjusted is None else next(adjusted))
         for row in rows
@@ -98,20 +98,12 @@ def ranked(found: Iterable[NodeFigures], margin: float = 0.0) -> list[RankedNode
 
 
 def _of_case(nodes: Sequence[NodeFigures]) -> list[RankedNode]:
-    times = {each.node: _times(each) for each in nodes}
-    rows = [_row(each, times) for each in nodes]
-    return sorted(rows, key=lambda row: -median(times[row.node]))
-
-
-def _row(each: NodeFigures, times: Mapping[str, Sequence[float]]) -> RankedNode:
-    others = [median(values) for node, values in times.items() if node != each.node]
-    row = RankedNode(each.case, each.node, len(each.values), median(each.values), each.unit)
-    difference = ratio_of_nights(times[each.node], others)
-    if difference is None:
-        return row
-    return replace(row, ratio=difference.ratio, p_adjusted=difference.p)
-
-
-def _times(each: NodeFigures) -> list[float]:
-    """Values such that larger is slower."""
-    return each.values if each.better == "lower" else [1 / value for value in each.values]
+    times = {each.node: median(each.times) for each in nodes}
+    rows = []
+    for each in sorted(nodes, key=lambda each: -times[each.node]):
+        row = RankedNode(each.case, each.node, len(each.values), median(each.values), each.unit)
+        others = [time for node, time in times.items() if node != each.node]
+        if difference := ratio_of_nights(each.times, others):
+            row = replace(row, ratio=difference.ratio, p_adjusted=difference.p)
+        rows.append(row)
+    return rows

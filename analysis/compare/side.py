@@ -10,9 +10,10 @@ from typing import Any, Literal, NamedTuple
 import polars as pl
 
 from analysis.effects.caveats import emulations
-from analysis.effects.facts import FACTS, OF_A_BLOCK, UNKNOWN, known, nodes_of
+from analysis.effects.facts import FACTS, OF_A_BLOCK, UNKNOWN, known
 from analysis.report.data import RunData
 from analysis.report.words import binary, facts
+from analysis.samples.provenance import hosts_of
 from analysis.statistics.interval import Estimate, median_interval
 from nimc.base.errors import InputError
 from nimc.base.units import plural, quantity
@@ -142,7 +143,7 @@ def node_facts(reference: Side, this: Side) -> list[Difference]:
 
     See `analysis.effects.facts`; `unknown` if no node of a side reports them.
     """
-    old, new = _of_nodes(reference), _of_nodes(this)
+    old, new = (known(_hosts(side)) for side in (reference, this))
     return [Difference(name, _joined(old[name]), _joined(new[name])) for name in FACTS]
 
 
@@ -158,12 +159,11 @@ def other_differences(reference: Side, this: Side) -> list[Difference]:
 
 def _hosts(side: Side) -> list[Mapping[str, Any]]:
     return [
-        host for run in side.runs for record in run.provenance.values() for host in nodes_of(record)
+        host
+        for run in side.runs
+        for record in run.provenance.values()
+        for host in hosts_of(record).values()
     ]
-
-
-def _of_nodes(side: Side) -> dict[str, list[str]]:
-    return known(_hosts(side))
 
 
 def _joined(values: Iterable[str]) -> str:

@@ -144,17 +144,12 @@ def _deviations(model: Model, points: list[Point], numa_per_socket: int) -> list
         if at not in predictions:
             predictions[at] = _predicted(model, at)
         rates = predictions[at]
-        if rates is None or p.n > len(rates.n):
-            continue
-        found.append(
-            Deviation(
-                at=at,
-                sample=_calibrated(*at, numa_per_socket),
-                comp_par=_ratio(p.comp_par_b_s, float(rates.comp_par_b_s[p.n - 1])),
-                comm_par=_ratio(p.comm_par_b_s, float(rates.comm_par_b_s[p.n - 1])),
-                comp_alone=_ratio(p.comp_alone_b_s, float(rates.comp_alone_b_s[p.n - 1])),
-            )
-        )
+        if rates is not None and p.n <= len(rates.n):
+            ratios = {
+                rate: _ratio(getattr(p, f"{rate}_b_s"), getattr(rates, f"{rate}_b_s")[p.n - 1])
+                for rate in RATES
+            }
+            found.append(Deviation(at, _calibrated(*at, numa_per_socket), **ratios))
     return found
 
 
@@ -169,7 +164,7 @@ def _predicted(model: Model, at: tuple[int, int]) -> Prediction | None:
 def _ratio(actual: float | None, predicted: float) -> float | None:
     if actual is None or np.isnan(predicted) or actual == predicted == 0:
         return None
-    return predicted / actual if actual else math.inf
+    return float(predicted / actual) if actual else math.inf
 
 
 def _percent(ratios: list[float | None]) -> float | None:
@@ -226,7 +221,10 @@ def bands(
 ) -> dict[str, Bands]:
     """Bands of `local`, `remote` and `others`, each if something was held out for it."""
     groups = _held_out(without_cores, without_placements, sweep)
-    return {name: _bands(found, held_out) for name, (held_out, found) in groups.items()}
+    return {
+        name: Bands(held_out, **{rate: _band(_widths(found, rate)) for rate in RATES})
+        for name, (held_out, found) in groups.items()
+    }
 
 
 def _held_out(
@@ -273,10 +271,6 @@ def _least_mean(widths: list[float]) -> float:
         return 0.0
     error = float(np.std(widths, ddof=1)) / math.sqrt(len(widths))
     return float(np.mean(widths)) - float(stdtrit(len(widths) - 1, _CONFIDENCE)) * error
-
-
-def _bands(found: list[Deviation], held_out: HeldOut) -> Bands:
-    return Bands(held_out, **{rate: _band(_widths(found, rate)) for rate in RATES})
 
 
 def _band(widths: list[float]) -> Band | None:
@@ -326,8 +320,7 @@ def load_published(name: str) -> Model:
 
 def errors_percent(name: str) -> dict[str, float | None]:
     """The published mean absolute percentage errors of one machine (Table 2 and section 4.2)."""
-    errors: dict[str, float | None] = _document()["mape_percent"][name]
-    return errors
+    return dict(_document()["mape_percent"][name])
 
 
 def _parameters(row: dict[str, float]) -> Parameters:

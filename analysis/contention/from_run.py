@@ -18,6 +18,7 @@ from analysis.effects.caveats import emulated
 from analysis.effects.estimate import StoppingRule, results_of
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import extra, judged, level, pair_table
+from analysis.samples.provenance import hosts_of
 from analysis.statistics.means import middle
 from analysis.subjects.regimes import WORKLOAD, Regime, regimes
 from nimc.base.errors import InputError
@@ -158,8 +159,7 @@ def _host(run: Path, header: RunHeader, rows: pl.DataFrame) -> dict[str, Any]:
     first = rows.row(0, named=True)
     path = run / "provenance" / f"{first['provenance']}.json"
     record = read_json(path) if path.is_file() else {}
-    seen = _mapping(_mapping(_mapping(record).get("nodes")).get(str(first["nodes"])))
-    return seen or _mapping(header.facts.get("host"))
+    return hosts_of(record).get(str(first["nodes"])) or _mapping(header.facts.get("host"))
 
 
 def _mapping(value: Any) -> dict[str, Any]:

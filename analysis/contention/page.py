@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,8 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from analysis.contention.evaluate import Errors, evaluate
-from analysis.contention.parameters import Band, Model, Rates
+from analysis.contention.evaluate import evaluate
+from analysis.contention.parameters import Model
 from analysis.contention.predict import Prediction, placements, predict
 from analysis.contention.sweep import Point, Sweep
 from analysis.contention.tables import bands_line, parameter_rows
@@ -71,11 +71,8 @@ def grid_plot(
             axes = panels[rows.index(p.comm_node), columns.index(p.comp_node)]
             _placement(axes, p, by_place.get((p.comp_node, p.comm_node), []))
             sample = p.comp_node == p.comm_node and p.comp_node in calibrated
-            axes.set_title(
-                f"computations {p.comp_node}, communications {p.comm_node}",
-                fontsize=7.5,
-                fontweight="bold" if sample else "normal",
-            )
+            title = f"computations {p.comp_node}, communications {p.comm_node}"
+            axes.set_title(title, fontsize=7.5, fontweight="bold" if sample else "normal")
         _from_zero(panels[0, 0], max(axes.dataLim.y1 for axes in panels.flat))
         for axes in panels[:-1].flat:
             axes.set_xlabel("")
@@ -85,23 +82,16 @@ def grid_plot(
 
 
 def _placement(axes: Axes, p: Prediction, points: Sequence[Point]) -> None:
-    _band(axes, p, p.comp_par_b_s, p.band("comp_par"), light(COMP))
-    _band(axes, p, p.comm_par_b_s, p.band("comm_par"), light(COMM))
-    axes.plot(p.n, p.comp_par_b_s / _GB, color=light(COMP), lw=1.6)
-    axes.plot(p.n, p.comm_par_b_s / _GB, color=light(COMM), lw=1.6)
-    axes.plot(p.n, p.comp_alone_b_s / _GB, color=light(COMP), lw=0.9, ls=":")
-    axes.plot(p.n, p.comm_alone_b_s / _GB, color=light(COMM), lw=0.9, ls=":")
-    _dots(axes, points, "comp_par_b_s", light(COMP), "s")
-    _dots(axes, points, "comm_par_b_s", light(COMM), "o")
-    _dots(axes, points, "comp_alone_b_s", light(COMP), "s", hollow=True)
-    _dots(axes, points, "comm_alone_b_s", light(COMM), "o", hollow=True)
+    for side, colour, marker in (("comp", light(COMP), "s"), ("comm", light(COMM), "o")):
+        together, alone = (getattr(p, f"{side}_{how}_b_s") / _GB for how in ("par", "alone"))
+        if band := p.band(f"{side}_par"):
+            low, high = together * (1 - band.width), together * (1 + band.width)
+            axes.fill_between(p.n, np.maximum(low, 0), high, color=colour, alpha=0.2, lw=0)
+        axes.plot(p.n, together, color=colour, lw=1.6)
+        axes.plot(p.n, alone, color=colour, lw=0.9, ls=":")
+        _dots(axes, points, f"{side}_par_b_s", colour, marker)
+        _dots(axes, points, f"{side}_alone_b_s", colour, marker, hollow=True)
     _finish(axes, p.n)
-
-
-def _band(axes: Axes, p: Prediction, rates: Rates, band: Band | None, colour: str) -> None:
-    if band is not None:
-        low, high = rates * (1 - band.width) / _GB, rates * (1 + band.width) / _GB
-        axes.fill_between(p.n, np.maximum(low, 0), high, color=colour, alpha=0.2, lw=0)
 
 
 def _dots(
@@ -148,8 +138,8 @@ def render(model: Model, sweep: Sweep | None) -> str:
         )
         for node in nodes
     ]
-    errors = None if sweep is None else evaluate(model, sweep)
-    names = [field.name for field in fields(Errors)]
+    errors = asdict(evaluate(model, sweep)) if sweep else {}
+    cells = ["\u2013" if value is None else f"{value:.2f} %" for value in errors.values()]
     return render_page(
         "analysis.contention",
         f"Contention model of {model.name}",
@@ -158,16 +148,11 @@ def render(model: Model, sweep: Sweep | None) -> str:
         grid=grid_plot(predictions, points, nodes, "g"),
         columns=len({p.comp_node for p in predictions}),
         measured=bool(points),
-        errors=[] if errors is None else [("this model", _cells(errors, names))],
-        error_names=[name.replace("_", " ") for name in names],
+        errors=[("this model", cells)] if sweep else [],
+        error_names=[name.replace("_", " ") for name in errors],
         parameters=parameter_rows(model),
         bands=[(where, bands_line(bands)) for where, bands in model.bands.items()],
         comp=COMP,
         comm=COMM,
         alone=ALONE,
     )
-
-
-def _cells(errors: Errors, names: list[str]) -> list[str]:
-    values = (getattr(errors, name) for name in names)
-    return ["\u2013" if value is None else f"{value:.2f} %" for value in values]

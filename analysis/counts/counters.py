@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import polars as pl
 
 from analysis.counts.roles import COUNTS, ROLES, SHARES
-from analysis.samples.counts import FIELDS, STATES, read_counts
+from analysis.samples.counts import FIELDS, STATES
 from analysis.samples.pairs import level
 from nimc.records.arms import name_of, parts_of
 from nimc.records.counter_row import NODE, event_parts
@@ -19,11 +17,6 @@ _AVERAGED = ("1", "Hz")
 _COUNT = ["key", "tool", "rank", "event"]
 #: Columns that come from the samples.
 _SAMPLE = ["key", "case", "arm", "factors", "block", "pair", "status"]
-
-
-def read_counters(run: Path, samples: pl.DataFrame) -> pl.DataFrame:
-    """Those of the run in folder `run`: `counters_of` of `counts.read_counts`."""
-    return counters_of(read_counts(run), samples)
 
 
 def counters_of(counts: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
@@ -93,7 +86,7 @@ _RUN = ["key", "case", "treatment", "tool", "block", "pair"]
 
 
 def role_values(counters: pl.DataFrame) -> pl.DataFrame:
-    """The roles of runs that count, from `counters.read_counters`.
+    """The roles of runs that count, from `counters_of`.
 
     Columns: key, case, treatment (the name without the level of the tool), tool, block, pair, rank,
     role, `value` (in the role's unit) and `state`. The value is null unless every event of the role

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from analysis.effects.caveats import caveats, emulations, selection
+from analysis.effects.caveats import caveats, emulated, selection
 from analysis.effects.verdict import LEVELS, Evidence, Shown, Verdict, judge, phrase, shown
 from analysis.samples.pairs import (
     first_attempts,
@@ -22,7 +22,6 @@ from analysis.samples.pairs import (
     judged,
     log_times,
     log_times_between,
-    log_times_of,
     pair_table,
 )
 from analysis.statistics import e_values
@@ -180,29 +179,24 @@ def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRul
         _Case.of(str(case), *(frame.filter(pl.col("case") == case) for frame in frames))
         for case in started.sort("start_s", maintain_order=True)["case"]
     ]
-    rows = [(case, each) for case in cases for each in case.treated]
-    family = max(requested.family, sum(each.role == "effect" for _, each in rows))
-    found = {
-        (case.name, each.arm): (f"{case.name} {each.baseline}", evidence)
-        for case, each in rows
-        if (evidence := case.evidence(each, requested.margin))
-    }
-    seen = shown(
-        [evidence for _, evidence in found.values()],
-        [baseline for baseline, _ in found.values()],
-        family,
-    )
-    of = dict(zip(found, seen, strict=True))
+    rows = [
+        (case, each, case.evidence(each, requested.margin))
+        for case in cases
+        for each in case.treated
+    ]
+    family = max(requested.family, sum(each.role == "effect" for _, each, _ in rows))
+    known = [(e, f"{case.name} {each.baseline}") for case, each, e in rows if e]
+    seen = iter(shown([e for e, _ in known], [baseline for _, baseline in known], family))
     return [
         _with_evidence(
             replace(
-                _row(case, each, requested, of.get((case.name, each.arm))),
-                evidence=found[case.name, each.arm][1] if (case.name, each.arm) in found else None,
+                _row(case, each, requested, next(seen) if evidence else None),
+                evidence=evidence,
                 family=family if each.role == "effect" else 1,
                 mean_family=Interval.of(e_values.mean_ratio(each.log_times, family)),
             )
         )
-        for case, each in rows
+        for case, each, evidence in rows
     ]
 
 
@@ -311,14 +305,15 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, seen: Shown | Non
     own = case.samples.filter(pl.col("arm") == this.arm)
     either = (pl.col("arm") == this.baseline) | (pl.col("arm") == this.arm)
     lost = case.samples.filter(either, status="rejected")
-    first_blocks = log_times(case.first.filter(pl.col("arm") == this.arm))
-    first_effect = _estimate(first_blocks) if case.first.height else effect
+    first = case.first.filter(pl.col("arm") == this.arm)
+    first_effect = _estimate(log_times(first)) if case.first.height else effect
     mean_effect = e_values.mean_ratio(this.log_times)
     hit = hits(this.log_times, requested.margin)
-    emulated = bool(emulations([str(name) for name in own["transport"].unique()]))
+    under_emulation = bool(emulated(own))
     over_first = over_control
     if over_control and control and case.first.height:
-        over_first = _estimate(log_times_of(case.first, this.arm, control.arm))
+        first_control = case.first.filter(pl.col("arm") == control.arm)
+        over_first = _estimate(log_times_between(first, first_control))
     verdict = _OWN_VERDICT.get(this.role) or judge(
         effect,
         mean_effect,
@@ -330,7 +325,7 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, seen: Shown | Non
         precise=requested.is_precise(effect),
         wrote=pairs["writer_rate_b_s"].null_count() < pairs.height,
         same_host=bool(own["same_host"].any()),
-        emulated=emulated,
+        emulated=under_emulation,
     )
     directions = own["direction"].drop_nulls()
     return Result(
@@ -366,7 +361,7 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, seen: Shown | Non
         factors=levels(str(own["factors"][0])),
         better="higher" if own["fom_better"][0] == "higher" else "lower",
         margin=requested.margin,
-        emulated=emulated,
+        emulated=under_emulation,
         off_spread=_spread(pairs["off"]),
         on_spread=_spread(pairs["on"]),
         over_control=over_control,

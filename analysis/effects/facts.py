@@ -1,7 +1,4 @@
-"""Facts of nodes that change what a run measures, from its provenance.
-
-Each block's provenance has `nodes`: host name -> facts of that host (`nimc.machine.host`).
-"""
+"""Facts of nodes that change what a run measures, from its provenance."""
 
 from __future__ import annotations
 
@@ -13,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from analysis.effects.estimate import Result
+from analysis.samples.provenance import hosts_of
 from nimc.records.notes import Note
 
 #: Shown for a fact that no node reports.
@@ -33,13 +31,6 @@ FACTS = {
     "hardware prefetchers": "prefetchers",
     "resctrl schemata": "resctrl",
 }
-
-
-def nodes_of(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Facts of each node in one block's provenance."""
-    nodes = record.get("nodes")
-    hosts = nodes.values() if isinstance(nodes, Mapping) else []
-    return [host for host in hosts if isinstance(host, Mapping)]
 
 
 def known(hosts: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
@@ -98,7 +89,7 @@ def _note(records: list[dict[str, Any]]) -> str | None:
         for name in names
         if len({json.dumps(each, sort_keys=True) for each in _values(records, name)}) > 1
     ]
-    of_blocks = [known(nodes_of(record)) for record in records]
+    of_blocks = [known(hosts_of(record).values()) for record in records]
     # A fact that a block does not report is unknown there, which is no difference.
     differ += [name for name in FACTS if len({tuple(b[name]) for b in of_blocks if b[name]}) > 1]
     if not differ:

@@ -12,11 +12,12 @@ import polars as pl
 
 from analysis.counts.counters import role_values, totals
 from analysis.counts.roles import ROLES
-from analysis.effects.facts import known, nodes_of
+from analysis.effects.facts import known
 from analysis.history.tables import COUNTER, KEY, NIGHTS
 from analysis.report.data import RunData
 from analysis.samples.columns import read_samples
 from analysis.samples.pairs import counted, judged
+from analysis.samples.provenance import hosts_of
 from analysis.statistics.interval import median_interval
 from nimc.records.run import RunHeader
 
@@ -85,8 +86,7 @@ def nights_frame(data: RunData) -> pl.DataFrame:
 def made(header: RunHeader, provenance: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Flat name -> value of what made the run; several values are joined with ` | `."""
     records = list(provenance.values())
-    nodes = [host for record in records for host in nodes_of(record)]
-    found: dict[str, list[str]] = known(nodes)
+    found = known(host for record in records for host in hosts_of(record).values())
     for record in records:
         for name in _BUILT:
             if isinstance(record.get(name), str):
@@ -144,19 +144,10 @@ def _figures(runs: pl.DataFrame) -> Iterable[dict[str, Any]]:
 
 def _slowdowns(data: RunData) -> Iterable[dict[str, Any]]:
     for row in data.results:
-        if row.role == "effect" and row.slowdown is not None:
-            yield {
-                "case": row.case,
-                "arm": row.arm,
-                "quantity": "slowdown",
-                "unit": "1",
-                "better": "lower",
-                "value": row.slowdown.value,
-                "low": row.slowdown.low,
-                "high": row.slowdown.high,
-                "count": row.pairs,
-                "verdict": str(row.verdict),
-            }
+        if row.role == "effect" and (of := row.slowdown):
+            named = {"case": row.case, "arm": row.arm, "verdict": str(row.verdict)}
+            kind = {"quantity": "slowdown", "unit": "1", "better": "lower", "count": row.pairs}
+            yield named | kind | {"value": of.value, "low": of.low, "high": of.high}
 
 
 def _counters(data: RunData, watched: pl.DataFrame) -> Iterable[dict[str, Any]]:

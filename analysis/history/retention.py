@@ -95,14 +95,12 @@ def lacking(stored: Stored) -> str | None:
     if folder is None:
         return None
     try:
-        now = sha256_of(folder), load_header(folder).finished_s
+        same = entry.has(sha256_of(folder), load_header(folder).finished_s)
     except InputError as error:
         return str(error)
     except OSError as error:
         return f"{error.filename}: {error.strerror}"
-    if now == (entry.row["sha256"], entry.row["finished_s"]):
-        return None
-    return "differs from what the store has of it"
+    return None if same else "differs from what the store has of it"
 
 
 def give_up_samples(store: Path, entry: StoreEntry) -> None:
@@ -205,5 +203,5 @@ def _of_run(run: Path, known: dict[tuple[str, str], StoreEntry]) -> Iterator[str
     entry = known.get((header.machine, header.run))
     if entry is None:
         yield f"{run}: is not in the store"
-    elif (entry.row["sha256"], entry.row["finished_s"]) != (sha256_of(run), header.finished_s):
+    elif not entry.has(sha256_of(run), header.finished_s):
         yield f"{run}: differs from what the store has of it"

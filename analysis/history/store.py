@@ -62,6 +62,10 @@ class StoreEntry:
         """Machine and name of the run."""
         return self.row["machine"], self.row["run"]
 
+    def has(self, sha256: str, finished_s: float | None) -> bool:
+        """Whether it is of a run folder with these samples that ended then."""
+        return (self.row["sha256"], self.row["finished_s"]) == (sha256, finished_s)
+
     @property
     def knows(self) -> tuple[object, ...]:
         """Larger for an entry that replaces another one of the same run."""
@@ -193,7 +197,8 @@ def add_run(store: Path, run: Path, *, outcome: Outcome | None = None) -> Added:
     header = load_header(run)
     sha256 = sha256_of(run)
     known = entry_of(store, header)
-    if known and _is_known(known, header, sha256, outcome) and _is_whole(known):
+    judged = known and (outcome is None or known.row["outcome"] is not None)
+    if known and judged and known.has(sha256, header.finished_s) and _is_whole(known):
         return Added(header.machine, header.campaign, header.run, "known", known.row["samples"])
     data = _loaded(run)
     if sha256_of(run) != sha256 or load_header(run) != data.header:
@@ -288,12 +293,6 @@ def _entries(
 ) -> list[StoreEntry]:
     require_store(store)
     return read_entries(store, machine, campaign, left_out)
-
-
-def _is_known(entry: StoreEntry, header: RunHeader, sha256: str, outcome: str | None) -> bool:
-    row = entry.row
-    same = (row["sha256"], row["finished_s"]) == (sha256, header.finished_s)
-    return same and (outcome is None or row["outcome"] is not None)
 
 
 def _is_whole(entry: StoreEntry) -> bool:

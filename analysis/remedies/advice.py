@@ -31,6 +31,7 @@ from analysis.statistics.blocks import FEWEST_BLOCKS
 from analysis.statistics.holm import holm
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate, Interval
 from analysis.statistics.location import Crossing
+from nimc.base.groups import grouped
 from nimc.records.arms import BASELINE
 
 # How many more pairs would decide a remedy, and what they cost in node-hours.
@@ -187,11 +188,9 @@ class RemedyAdvice:
 
     def as_dict(self) -> dict[str, Any]:
         """The row as JSON holds it."""
-        of_effect = self.effect.as_dict()
-        own = {name: value for name, value in vars(self).items() if name != "effect"}
-        for name in ("net", "break_even", "next"):
-            own[name] = asdict(own[name]) if own[name] else None
-        return of_effect | own
+        own = asdict(self)
+        del own["effect"]
+        return self.effect.as_dict() | own
 
 
 @dataclass(frozen=True)
@@ -265,11 +264,11 @@ def after_holm(rows: Sequence[RemedyAdvice], share_stated: bool) -> list[RemedyA
 
 def best(rows: Sequence[RemedyAdvice], share: float) -> list[Best]:
     """The recommended remedies of each case and traffic."""
-    groups: dict[tuple[str, str, str], list[RemedyAdvice]] = {}
-    for row in rows:
-        if row.recommended and row.net:
-            key = (row.run, row.effect.case, row.effect.traffic)
-            groups.setdefault(key, []).append(row)
+    groups = grouped(
+        ((row.run, row.effect.case, row.effect.traffic), row)
+        for row in rows
+        if row.recommended and row.net
+    )
     return [
         Best(*key, ordered, _leads(ordered, share))
         for key, own in groups.items()

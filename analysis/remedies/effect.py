@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
@@ -11,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from analysis.effects.caveats import emulations
-from analysis.effects.estimate import Result
+from analysis.effects.estimate import Result, by_level
 from analysis.remedies.throttling import RATE
 from analysis.report.data import RunData
 from analysis.samples.pairs import of_treatment
@@ -221,7 +220,7 @@ def _of_writers(run: RunData) -> list[RemedyEffect]:
     Only with the application as in the plain baseline.
     """
     found = []
-    for (factor, _), rows in _alike(run.results).items():
+    for factor, rows in _alike(run.results):
         first = _first(rows, factor)
         for row in rows:
             if row.factors[factor] != first.factors[factor]:
@@ -230,19 +229,15 @@ def _of_writers(run: RunData) -> list[RemedyEffect]:
     return found
 
 
-def _alike(results: Sequence[Result]) -> dict[tuple[str, str], list[Result]]:
-    """Effects that differ in one factor of the writes which may be a remedy."""
-    plain = [row for row in results if row.role == "effect" and not parts_of(row.baseline)[1]]
-    found: dict[tuple[str, str], list[Result]] = {}
-    for row in plain:
-        if arm_of(row.arm).writing != "continuous":
-            continue
-        for factor in (name for name in REMEDIES if name in row.factors):
-            rest = {name: level for name, level in row.factors.items() if name != factor}
-            arm = parts_of(row.arm)[0]
-            key = json.dumps([row.case, arm, rest], sort_keys=True)
-            found.setdefault((factor, key), []).append(row)
-    return {key: rows for key, rows in found.items() if len(rows) > 1}
+def _alike(results: Sequence[Result]) -> list[tuple[str, list[Result]]]:
+    """Effects that differ in one factor of the writes which may be a remedy, and that factor."""
+    plain = [
+        row
+        for row in results
+        if not parts_of(row.baseline)[1] and arm_of(row.arm).writing == "continuous"
+    ]
+    found = [(factor, rows) for factor in REMEDIES for rows in by_level(plain, factor).values()]
+    return sorted(found, key=lambda each: plain.index(each[1][0]))
 
 
 def _first(rows: Sequence[Result], factor: str) -> Result:

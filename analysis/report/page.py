@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from analysis.effects.caveats import emulations
+from analysis.effects.caveats import emulated
 from analysis.effects.estimate import Result, notes_of
 from analysis.effects.verdict import MEANING, Verdict
 from analysis.report import words
@@ -197,7 +197,7 @@ def _case_view(run: RunData, name: str, anchor: str) -> View:
     """One case of a run."""
     samples = run.samples.lazy().filter(pl.col("case") == name).select(_SHOWN).collect()
     rows = [row for row in run.results if row.case == name]
-    emulated = emulations([str(text) for text in samples["transport"].unique(maintain_order=True)])
+    caveats = emulated(samples)
     counted = samples.filter(status="counts")
     effects = [row for row in rows if row.role == "effect"]
     rejected = samples.filter(status="rejected")
@@ -209,11 +209,11 @@ def _case_view(run: RunData, name: str, anchor: str) -> View:
         rows=rows,
         effects=effects,
         notes=[
-            words.with_remedy(note) for note in notes_of(effects or rows) if note not in emulated
+            words.with_remedy(note) for note in notes_of(effects or rows) if note not in caveats
         ],
         conditions=words.conditions(samples),
         # Caveats of the transports, shown at the figures.
-        emulated=emulated,
+        emulated=caveats,
         control=words.control(
             rows,
             same_host=bool(samples["same_host"].any()),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from math import isclose
 from pathlib import Path
@@ -22,9 +23,8 @@ from analysis.samples.asked import unjudged
 from analysis.samples.columns import Samples
 from analysis.samples.faults import ROUNDING, Faults, Rows, Rule, differing, named_level
 from analysis.samples.figures import judge_figures
-from analysis.samples.node_rules import judge_conditions
 from analysis.samples.proof import CHAINED
-from analysis.samples.provenance import Provenance
+from analysis.samples.provenance import Provenance, hosts_of
 from analysis.samples.writer_rules import judge_writers
 from nimc.base.errors import InputError
 from nimc.base.json_limits import read_json, validated
@@ -54,6 +54,13 @@ _OF_BLOCK = ("machine.origins.nodes",)
 _ALWAYS = "interrupts"
 #: Counts from which on their last digits are anything, and how many of them are judged together.
 _LARGE, _MANY = 1000, 40
+#: What a reason quotes of a node -> the condition, and how it is printed.
+_QUOTED = {
+    r"^(.+?): foreign processes used ([0-9.]+) hardware threads": ("foreign_cpus", "{:.2f}"),
+    r"^(.+?): the hypervisor took ([0-9.]+%) of the processor time": ("steal_share", "{:.1%}"),
+}
+#: What it quotes of a writer: the least rate / the one that was required.
+_SLOW = re.compile(r"^writer \d+ wrote at ([0-9]+%) of (?:its rate alone|the requested rate) from")
 
 
 class AloneRecord(BaseModel):
@@ -80,7 +87,7 @@ def judge_contradictions(
     rows.judge([*_of_lead_ins(), _WARM_UPS, *_of_caveats(header)], faults)
     judge_figures(rows, faults)
     judge_writers(rows, samples.writers, header, faults)
-    judge_conditions(rows, samples, faults)
+    _judge_conditions(rows, samples, faults)
     _judge_alone(run, rows, samples.writers, faults)
     _judge_levels(rows, faults)
     _judge_hosts(rows, header, records, faults)
@@ -159,8 +166,7 @@ def _of_caveats(header: RunHeader) -> list[Rule]:
 
 def _judge_levels(rows: Rows, faults: Faults) -> None:
     """The levels in a treatment's name are those of its factors."""
-    kinds = rows.frame.with_row_index("row").group_by("arm", "factors", maintain_order=True)
-    for row, arm, text in kinds.agg(pl.col("row").first()).select("row", "arm", "factors").rows():
+    for row, arm, text in rows.kinds("arm", "factors"):
         levels = json.loads(text)
         named = parts_of(arm)[1]
         if "rate" in levels and arm_of(arm).role == "effect":
@@ -173,25 +179,16 @@ def _judge_levels(rows: Rows, faults: Faults) -> None:
 def _judge_hosts(rows: Rows, header: RunHeader, records: Provenance, faults: Faults) -> None:
     """Hosts are those of the block's provenance, and apart unless the machine's origins share."""
     policy = facts_of(header).site.origins.policy
-    names = ("nodes", "origin_nodes", "provenance")
-    kinds = rows.frame.with_row_index("row").group_by(names, maintain_order=True)
-    for targets, origins, sha, row in kinds.agg(pl.col("row").first()).iter_rows():
+    for row, targets, origins, sha in rows.kinds("nodes", "origin_nodes", "provenance"):
         there, here = (set(filter(None, each.split(","))) for each in (targets, origins))
         if policy == "same_host" and there != here:
             rows.add(faults, row, "origin_nodes", origins, f"{targets}: origins share the host")
         if policy not in (None, "same_host") and there & here:
             rows.add(faults, row, "origin_nodes", origins, "other hosts than 'nodes'")
-        known = _nodes(records.records.get(sha))
+        known = hosts_of(records.records.get(sha))
         for strange in sorted((there | here) - known.keys()) if known else ():
             allowed = f"nodes of its provenance: {', '.join(known)}"
             rows.add(faults, row, "nodes", strange, allowed)
-
-
-def _nodes(record: Any) -> dict[str, dict[str, Any]]:
-    """Host -> its facts, in a record of provenance; empty if it has none."""
-    return {
-        name: _mapping(facts) for name, facts in _mapping(_mapping(record).get("nodes")).items()
-    }
 
 
 def _mapping(found: Any) -> dict[str, Any]:
@@ -208,7 +205,7 @@ def _judge_transports(
     kinds = writers.select("row", "transport", "counter").join(shas, on="row")
     each_kind = kinds.group_by("provenance", "transport", "counter", maintain_order=True)
     for sha, transport, counter, row in each_kind.agg(pl.col("row").first()).iter_rows():
-        nodes = _nodes(records.records.get(sha)).values()
+        nodes = hosts_of(records.records.get(sha)).values()
         listed = [each["rdma"] for each in nodes if isinstance(each.get("rdma"), list)]
         if not nodes or len(listed) < len(nodes):
             continue
@@ -234,7 +231,7 @@ def _judge_record(path: Path, record: Any, header: RunHeader, faults: Faults) ->
     if "machine" in found:
         expected["machine"] = {"name": header.machine}
     host = _mapping(header.facts.get("host"))
-    if (name := host.get("hostname")) in _nodes(found):
+    if (name := host.get("hostname")) in hosts_of(found):
         expected["nodes"] = {name: {each: host[each] for each in _OF_HOST if each in host}}
     differences = list(differing(found, expected))
     if found.get("commit") == header.commit:
@@ -244,6 +241,62 @@ def _judge_record(path: Path, record: Any, header: RunHeader, faults: Faults) ->
     for field, value, allowed in differences:
         if field not in _OF_BLOCK:
             faults.add(f"{path}: {field}: {value!r} found; allowed: {allowed!r}, as in run.json")
+
+
+# What was seen at the targets: devices passed what writers had counted, and reasons. The conductor
+# makes conditions and counts of the same readings, and reasons of the same figures.
+
+
+def _judge_conditions(rows: Rows, samples: Samples, faults: Faults) -> None:
+    """Add the faults of conditions, and of reasons."""
+    current = rows.frame.select(
+        pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"), "schema", "reason"
+    ).filter(pl.col("schema") >= CHAINED)
+    writers = samples.writers.join(current, on="row")
+    nodes = samples.conditions.join(current, on="row")
+    passed_b_s = pl.when(pl.col("direction") == "read").then("sent_b_s").otherwise("received_b_s")
+    rate_b_s = pl.col("counted_b") / pl.col("counted_s")
+    counted = writers.join(
+        nodes.select("row", "received_b_s", "sent_b_s", target="node", seen_by="counter"),
+        on=["row", "target"],
+    ).with_columns(rate_b_s=rate_b_s, passed_b_s=passed_b_s)
+    away_b_s = (pl.col("rate_b_s") - pl.col("passed_b_s")).abs()
+    differs = (pl.col("counter") == pl.col("seen_by")) & (away_b_s > rate_b_s * ROUNDING)
+    for row, passed, rate in (
+        counted.filter(differs).select("row", "passed_b_s", "rate_b_s").iter_rows()
+    ):
+        allowed = f"{rate!r}, its 'counted_b' in 'counted_s'"
+        rows.add(faults, row, "conditions: bytes passed per second", repr(passed), allowed)
+    _judge_reasons(rows, current.drop_nulls("reason"), writers, nodes, faults)
+
+
+def _judge_reasons(
+    rows: Rows, given: pl.DataFrame, writers: pl.DataFrame, nodes: pl.DataFrame, faults: Faults
+) -> None:
+    """A figure that a reason quotes is that of the sample."""
+    of_writers, of_nodes = (
+        each.join(given, on="row", how="semi").partition_by("row", as_dict=True)
+        for each in (writers, nodes)
+    )
+    for row, reason in given.select("row", "reason").iter_rows():
+        own = of_writers.get((row,), writers.clear()), of_nodes.get((row,), nodes.clear())
+        for quoted, known in _quoted(reason, *own):
+            if known and quoted not in known:
+                rows.add(faults, row, "reason", repr(reason), f"with {' or '.join(known)}")
+
+
+def _quoted(
+    reason: str, writers: pl.DataFrame, nodes: pl.DataFrame
+) -> Iterator[tuple[str, list[str]]]:
+    """What a reason quotes, and what it may: of its node, or of the sample's writers."""
+    for pattern, (name, form) in _QUOTED.items():
+        if found := re.match(pattern, reason):
+            values: list[Any] = nodes.filter(node=found[1])[name].to_list()
+            yield found[2], [form.format(value) for value in values if value is not None]
+    if found := _SLOW.match(reason):
+        of = writers.select("rate_min_b_s", "rate_alone_b_s", "asked_b_s").rows()
+        needed = ((least, min(alone, asked or alone)) for least, alone, asked in of)
+        yield found[1], [f"{least / most:.0%}" for least, most in needed if most]
 
 
 # Blocks, as their conductor recorded them; and counts.
@@ -385,7 +438,7 @@ def _require_counts(rows: Rows, records: Provenance, counts: pl.DataFrame, fault
     readable = [
         sha
         for sha, record in records.records.items()
-        for facts in _nodes(record).values()
+        for facts in hosts_of(record).values()
         if _ALWAYS not in _mapping(facts.get("absent_counters", {_ALWAYS: ""}))
     ]
     counted = counts.filter(tool=NODE)["key"].unique()

@@ -64,6 +64,12 @@ class Rows:
         """Add the fault of a row: the value found of a field, and what is allowed."""
         faults.add(f"{self.at(row)}: {name}: {value} found; allowed: {allowed}")
 
+    def kinds(self, *fields: str, where: pl.Expr | bool = True) -> list[tuple[Any, ...]]:
+        """Row and `fields` of the first sample of each kind, of those `where` holds."""
+        chosen = self.frame.lazy().with_row_index("row").filter(where)
+        kinds = chosen.group_by(fields, maintain_order=True).agg(pl.col("row").first())
+        return kinds.select("row", *fields).collect().rows()
+
     def parts(self) -> list[tuple[Path, pl.DataFrame]]:
         """Each file with its rows."""
         firsts = zip(self._paths, self._firsts, strict=False)

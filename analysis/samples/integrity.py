@@ -67,7 +67,7 @@ def judge_cases(
         for case in part["case"].cast(pl.String).unique(maintain_order=True):
             if case != path.stem:
                 faults.add(f"{path}: case: {case!r} found; allowed: the file's name")
-    for row, case, arm, *made in _kinds(rows.frame, _MADE):
+    for row, case, arm, *made in rows.kinds(*_TREATMENT, *_MADE):
         for name, required in _unlike_arm(arm, of_case[case], *made[:2]):
             value = dict(zip(_MADE, made, strict=True)).get(name, arm)
             rows.add(faults, row, name, repr(value), required)
@@ -75,22 +75,11 @@ def judge_cases(
             raise InputError(
                 f"{rows.at(row)}: factors: {made[2]} found; allowed: an object of levels"
             )
-    _judge_alike(rows, rows.frame, _MADE, faults)
-    _judge_alike(rows, rows.frame.filter(outcome="kept"), _DOSE, faults)
+    _judge_alike(rows, _MADE, rows.kinds(*_TREATMENT, *_MADE), faults)
+    kept = rows.kinds(*_TREATMENT, *_DOSE, where=pl.col("outcome") == "kept")
+    _judge_alike(rows, _DOSE, kept, faults)
     _judge_hosts(rows, faults)
     _judge_counts(run, rows.frame, header, of_case, faults)
-
-
-def _kinds(frame: pl.DataFrame, fields: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """Row, case, arm and `fields` of the first sample of each kind."""
-    chosen = frame if "row" in frame.columns else frame.with_row_index("row")
-    kinds = (
-        chosen.lazy()
-        .group_by(*_TREATMENT, *fields, maintain_order=True)
-        .agg(pl.col("row").first())
-        .select("row", *_TREATMENT, *fields)
-    )
-    yield from kinds.collect().iter_rows()
 
 
 def _unlike_arm(
@@ -118,10 +107,12 @@ def _is_levels(text: str | None) -> bool:
     )
 
 
-def _judge_alike(rows: Rows, frame: pl.DataFrame, fields: Sequence[str], faults: Faults) -> None:
+def _judge_alike(
+    rows: Rows, fields: Sequence[str], kinds: Sequence[tuple[Any, ...]], faults: Faults
+) -> None:
     """Every treatment is always made like its first run; unknown (null) is like anything."""
     firsts: dict[tuple[str, str], list[Any]] = {}
-    for row, case, arm, *made in _kinds(frame, fields):
+    for row, case, arm, *made in kinds:
         first = firsts.setdefault((case, arm), made)
         for name, before, value in zip(fields, first, made, strict=True):
             if value != before and None not in (value, before):
@@ -130,7 +121,7 @@ def _judge_alike(rows: Rows, frame: pl.DataFrame, fields: Sequence[str], faults:
 
 
 def _judge_hosts(rows: Rows, faults: Faults) -> None:
-    for row, _, _, nodes, origins, writers, targets in _kinds(rows.frame, _HOSTS):
+    for row, _, _, nodes, origins, writers, targets in rows.kinds(*_TREATMENT, *_HOSTS):
         for name, found, allowed in (
             ("writers.origin", writers, origins),
             ("writers.target", targets, f"{nodes},*"),
@@ -199,11 +190,6 @@ _MOST_RUNS = 1_000_000
 _RATES = ("writer_rate_b_s", "writer_rate_alone_b_s")
 #: How far the clocks of the nodes may be from that of the header's host, seconds.
 _CLOCKS_S = 60.0
-
-
-def rules_of_rows(frame: pl.DataFrame, header: RunHeader) -> list[Rule]:
-    """The rules for each row of `columns.read_run`, with the columns of `treatments.known`."""
-    return [*_of_names(), *_of_figures(frame), *_of_times(header), *_of_writers(header)]
 
 
 def _of_names() -> list[Rule]:
@@ -356,7 +342,8 @@ def check_run(
     of_case = treatments(samples.frame, header)
     frame = known(samples.frame, of_case)
     rows = Rows(frame, samples.files)
-    rows.judge([*rules_of_rows(frame, header), *rules_of_order(header)], faults)
+    of_samples = [*_of_names(), *_of_figures(frame), *_of_times(header), *_of_writers(header)]
+    rows.judge([*of_samples, *rules_of_order(header)], faults)
     judge_drawn(rows, header, of_case, faults)
     overlapping_blocks(rows, faults)
     judge_cases(run, rows, header, of_case, faults)

@@ -155,12 +155,6 @@ def log_times_between(one: pl.DataFrame, other: pl.DataFrame) -> list[NDArray[np
     return in_blocks(both, np.log(both.select("ratio", "against").to_numpy()))
 
 
-def log_times_of(pairs: pl.DataFrame, one: str, other: str) -> list[NDArray[np.float64]]:
-    """`log_times_between` of two treatments of a case's `pair_table`."""
-    found = (pairs.filter(pl.col("arm") == arm) for arm in (one, other))
-    return log_times_between(*found)
-
-
 def in_blocks(rows: pl.DataFrame, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     """`values`, one row for each of `rows`, as one array per block, each in its own order."""
     block = rows["block"].to_numpy()

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 from pydantic import TypeAdapter
 
 from analysis.samples.faults import Faults, Rows
@@ -45,12 +44,18 @@ def read_provenance(run: Path) -> Provenance:
     return Provenance(records, misnamed)
 
 
+def hosts_of(record: Any) -> dict[str, dict[str, Any]]:
+    """Host -> its facts (`nimc.machine.host`), in a block's record; empty if it has none."""
+    hosts = record.get("nodes") if isinstance(record, dict) else None
+    found = hosts if isinstance(hosts, dict) else {}
+    return {name: facts if isinstance(facts, dict) else {} for name, facts in found.items()}
+
+
 def judge_provenance(run: Path, rows: Rows, found: Provenance, faults: Faults) -> None:
     """Add a fault for each record that is not what its name says, and for each that is missing."""
     for path, digest in found.misnamed.items():
         line = f"{path}: SHA-256 of its content: {digest} found; allowed: the file's name"
         faults.add(line, broken=True)
-    used = rows.frame.lazy().with_row_index("row").group_by("provenance", maintain_order=True)
-    for sha, row in used.agg(pl.col("row").first()).collect().iter_rows():
+    for row, sha in rows.kinds("provenance"):
         if sha not in found.records:
             rows.add(faults, row, "provenance", repr(sha), f"a file of {run / 'provenance'}")

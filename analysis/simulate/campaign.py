@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -278,9 +277,18 @@ def _comparison(
 def _scales(run: Path) -> dict[tuple[str, str], _Scale]:
     """Case and arm -> its scale, from the first accepted run with writers."""
     found: dict[tuple[str, str], _Scale] = {}
-    for sample in _kept(sorted((run / "samples").glob("*.jsonl"))):
+    lines = (
+        line
+        for path in sorted((run / "samples").glob("*.jsonl"))
+        for line in path.read_text().splitlines()
+    )
+    for line in lines:
+        try:
+            sample: dict[str, Any] = json.loads(line)
+        except ValueError:  # the last line of a file, cut off by a crash
+            continue
         table = sample.get("timetable")
-        if table and table["writers"]:
+        if sample["outcome"] == "kept" and table and table["writers"]:
             scale = _Scale(
                 ranks=int(sample["fom_extra"]["ranks"]),
                 nodes=len(sample["nodes"]),
@@ -290,14 +298,3 @@ def _scales(run: Path) -> dict[tuple[str, str], _Scale]:
             )
             found.setdefault((sample["case"], sample["arm"]), scale)
     return found
-
-
-def _kept(paths: Iterable[Path]) -> Iterable[dict[str, Any]]:
-    for path in paths:
-        for line in path.read_text().splitlines():
-            try:
-                sample: dict[str, Any] = json.loads(line)
-            except ValueError:  # the last line of a file, cut off by a crash
-                continue
-            if sample["outcome"] == "kept":
-                yield sample

@@ -11,19 +11,17 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import median
 
-import numpy as np
 import polars as pl
 from markupsafe import Markup
 
 from analysis.counts.counters import medians, role_values, totals, without_tool
 from analysis.counts.roles import COUNTS, ROLES, SHARES, STUDY_DIFFERS, lacking
-from analysis.effects.facts import nodes_of
+from analysis.effects.estimate import Result
 from analysis.report.data import RunData, all_rows
 from analysis.report.plots import drawing, light, logarithmic, themed_svg
 from analysis.report.sections import Files, RunSection
 from analysis.report.shell import View
-from analysis.samples.pairs import log_times, pair_table
-from analysis.statistics.aligned_ranks import slowdown
+from analysis.samples.provenance import hosts_of
 from analysis.statistics.correlation import Correlation, WorstRank, of_r, pearson, worst_rank
 from analysis.statistics.holm import holm
 from analysis.statistics.interval import Estimate, median_interval
@@ -196,8 +194,8 @@ class Causes:
     without: dict[str, list[str]]
 
 
-def causes(counters: pl.DataFrame, samples: pl.DataFrame) -> Causes:
-    """From `counters.read_counters` and the `pairs.judged` samples of the same run."""
+def causes(counters: pl.DataFrame, samples: pl.DataFrame, results: Sequence[Result]) -> Causes:
+    """From `counters.counters_of`, the `pairs.judged` samples and the results of the same run."""
     values = role_values(counters)
     lost = values.filter(pl.col("value").is_null()).group_by("state", maintain_order=True)
     roles = dict(lost.agg(pl.col("role").unique(maintain_order=True)).iter_rows())
@@ -206,7 +204,7 @@ def causes(counters: pl.DataFrame, samples: pl.DataFrame) -> Causes:
     return Causes(
         changes=changes,
         links=role_links(values, samples),
-        losses=_losses(paired, changes, _slower(samples, counters)),
+        losses=_losses(paired, changes, _slower(results, counters)),
         without={state: [role for role in ROLES if role in own] for state, own in roles.items()},
     )
 
@@ -329,19 +327,15 @@ def _loss(
     )
 
 
-def _slower(samples: pl.DataFrame, counters: pl.DataFrame) -> set[tuple[str, str, str]]:
+def _slower(results: Sequence[Result], counters: pl.DataFrame) -> set[tuple[str, str, str]]:
     """(case, treatment, tool) of which the wrapped runs are slower than their baseline's."""
-    pairs = pair_table(samples)
-    runs = counters.select(pl.col("case", "arm", "tool").cast(pl.String)).unique(
-        maintain_order=True
-    )
-    found = set()
-    for case, arm, tool in runs.iter_rows():
-        blocks = log_times(pairs.filter(pl.col("case") == case, pl.col("arm") == arm))
-        estimate = slowdown(np.concatenate(blocks)) if blocks else None
-        if estimate is not None and estimate.low > 1:
-            found.add((case, without_tool(arm), tool))
-    return found
+    slower = {(row.case, row.arm) for row in results if row.slowdown and row.slowdown.low > 1}
+    runs = counters.select(pl.col("case", "arm", "tool").cast(pl.String)).unique()
+    return {
+        (case, without_tool(arm), tool)
+        for case, arm, tool in runs.iter_rows()
+        if (case, arm) in slower
+    }
 
 
 # Tables of correlations in the form of Table IV of Groves, Grant and Arnold (2016).
@@ -442,7 +436,7 @@ def causes_view(run: RunData, name: str) -> View | None:
     """The section of a run; None if nothing was counted in it."""
     if run.counters.is_empty():
         return None
-    found = causes(run.counters, run.samples)
+    found = causes(run.counters, run.samples, run.results)
     across = [link for link in found.links if not link.case]
     of_case = grouped((link.case, link) for link in found.links if link.case)
     of_tools = run.counters.filter(~pl.col("tool").cast(pl.String).is_in(AGENTS))
@@ -548,7 +542,10 @@ def _without(found: Mapping[str, Sequence[str]]) -> list[str]:
 def _processors(provenance: Mapping[str, Mapping[str, object]], tools: Sequence[str]) -> list[str]:
     """What tools of roles lack on the processors of the run, and the study's events there."""
     programs = {tool.partition(":")[0] for tool in tools} & {row.tool for row in COUNTS}
-    found = {family_of(identity): identity for identity in _identities(provenance)}
+    # None in runs of older versions.
+    hosts = [host for record in provenance.values() for host in hosts_of(record).values()]
+    identities = sorted({str(host["processor"]) for host in hosts if "processor" in host})
+    found = {family_of(identity): identity for identity in identities}
     notes = []
     for family, identity in found.items():
         if family is None:
@@ -567,17 +564,11 @@ def _processors(provenance: Mapping[str, Mapping[str, object]], tools: Sequence[
     return notes
 
 
-def _identities(provenance: Mapping[str, Mapping[str, object]]) -> list[str]:
-    """Identities of the processors of all nodes; none in runs of older versions."""
-    hosts = [host for record in provenance.values() for host in nodes_of(record)]
-    return sorted({str(host["processor"]) for host in hosts if "processor" in host})
-
-
 def causes_files(runs: Sequence[RunData]) -> Files:
     """counters.parquet, and why.json (`Causes` of each run), if anything was counted."""
     if not any(run.counters.height for run in runs):
         return {}
-    found = {run.header.run: asdict(causes(run.counters, run.samples)) for run in runs}
+    found = {run.header.run: asdict(causes(run.counters, run.samples, run.results)) for run in runs}
     return {"counters.parquet": all_rows(runs, "counters"), "why.json": {"runs": found}}
 
 

@@ -10,6 +10,7 @@ from analysis.counts.counters import medians
 from analysis.report.data import RunData
 from analysis.report.sections import CaseSection
 from analysis.report.shell import View
+from analysis.samples.provenance import hosts_of
 from nimc.base.units import NONE, plural, quantity
 from nimc.records.arms import in_order
 from nimc.records.counter_row import AGENTS, NODE
@@ -59,11 +60,10 @@ def absent_sources(provenance: Mapping[str, Mapping[str, object]]) -> list[str]:
     """Sources of counters that nodes lack, and what they need; one line for each."""
     lacking_nodes: dict[tuple[str, str], set[str]] = {}
     for record in provenance.values():
-        nodes = record.get("nodes")
-        for node, facts in nodes.items() if isinstance(nodes, Mapping) else ():
-            absent = facts.get("absent_counters") if isinstance(facts, Mapping) else None
+        for node, facts in hosts_of(record).items():
+            absent = facts.get("absent_counters")
             for source, needs in absent.items() if isinstance(absent, Mapping) else ():
-                lacking_nodes.setdefault((str(source), str(needs)), set()).add(str(node))
+                lacking_nodes.setdefault((str(source), str(needs)), set()).add(node)
     return [
         f"{source}: not on {plural(len(nodes), 'node')}; needs {needs}"
         for (source, needs), nodes in lacking_nodes.items()

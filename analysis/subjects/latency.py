@@ -112,10 +112,8 @@ def points(samples: pl.DataFrame, results: Sequence[Result]) -> list[LatencyPoin
         (_point(runs, slowdowns.get((str(case), str(arm)))), runs["lines"].to_list())
         for (case, arm, *_), runs in _runs(samples).group_by(_NAMES, maintain_order=True)
     ]
-    slowest: dict[tuple[Role, Level], float] = {}
-    for point, _ in found:
-        key = (point.role, point.rate)
-        slowest[key] = min(point.writer_b_s, slowest.get(key, point.writer_b_s))
+    rates_b_s = grouped(((point.role, point.rate), point.writer_b_s) for point, _ in found)
+    slowest = {key: min(each) for key, each in rates_b_s.items()}
     ordered = sorted(found, key=lambda pair: _position(pair[0], slowest))
     by_case = groupby(ordered, key=lambda pair: pair[0].case)
     return [point for _, case in by_case for point in _bounded(list(case))]
@@ -186,15 +184,13 @@ def _bounded(found: Sequence[tuple[LatencyPoint, list[float]]]) -> list[LatencyP
     if not alone:
         return [point for point, _ in found]
     base, credits_ = min(alone, key=lambda each: each[0].load_threads)
-    bounded = []
-    for point, lines in found:
+
+    def bounded(point: LatencyPoint, lines: list[float]) -> LatencyPoint:
         if point is base:
-            bounded.append(replace(point, reference=True))
-        elif point.load_threads:
-            bounded.append(replace(point, bound=_bound(point, lines, credits_)))
-        else:
-            bounded.append(point)
-    return bounded
+            return replace(point, reference=True)
+        return replace(point, bound=_bound(point, lines, credits_)) if point.load_threads else point
+
+    return [bounded(*each) for each in found]
 
 
 def _bound(point: LatencyPoint, lines: list[float], credits_: list[float]) -> LatencyBound:

@@ -79,7 +79,7 @@ def of_run(run: RunData) -> list[Processing]:
 def processing(
     marked: pl.DataFrame, counters: pl.DataFrame, claim: str | None = None
 ) -> list[Processing]:
-    """Every treatment that writes all the time, from `pairs.judged` and `counters.read_counters`.
+    """Every treatment that writes all the time, from `pairs.judged` and `counters.counters_of`.
 
     `claim` is `nic.processing` of the machine's file.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -27,6 +27,7 @@ from nimc.records.arms import parts_of
 
 MPI, WRITERS = "mpi_rail", "writer_rail"
 _TOOL = "tool"
+_PAIR = ["block", "pair"]
 Finding = Literal[
     "more", "less", "no difference", "not decided", "baseline unstable", "baseline not repeated",
     "too few pairs",
@@ -169,13 +170,6 @@ class CallsEffect:
     finding: Finding
 
 
-class _Times(NamedTuple):
-    """Times in one kind of call at one policy by (block, pair): of the baseline and its repeat."""
-
-    off: dict[tuple[int, int], float]
-    repeated: dict[tuple[int, int], float]
-
-
 def quiet_runs(counters: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     """One row per run without writers whose MPI calls were counted, with a column per event.
 
@@ -280,10 +274,11 @@ def changes(quiet: pl.DataFrame, margin: float) -> list[CallsEffect]:
         others = group.filter(pl.col("policy") != reference)["policy"].unique(maintain_order=True)
         for kind in KINDS:
             base = _times(first, kind)
-            floor = _ratio(base.repeated, _Times(base.off, {}))
+            floor = _ratio(base.with_columns(own="repeated", repeated=None))
             for policy in sorted(others):
-                own = _times(group.filter(pl.col("policy") == policy), kind).off
-                ratio = _ratio(own, base)
+                own = _times(group.filter(pl.col("policy") == policy), kind)
+                pairs = base.join(own.select(*_PAIR, own="off"), on=_PAIR, maintain_order="left")
+                ratio = _ratio(pairs)
                 found.append(
                     CallsEffect(
                         case=str(case),
@@ -291,7 +286,7 @@ def changes(quiet: pl.DataFrame, margin: float) -> list[CallsEffect]:
                         kind=kind,
                         policy=policy,
                         reference=reference,
-                        pairs=len(own.keys() & base.off.keys()),
+                        pairs=pairs.drop_nulls(["own", "off"]).height,
                         ratio=ratio,
                         finding=decided(ratio, floor, margin),
                     )
@@ -299,26 +294,27 @@ def changes(quiet: pl.DataFrame, margin: float) -> list[CallsEffect]:
     return found
 
 
-def _times(group: pl.DataFrame, kind: str) -> _Times:
-    off, repeated = (
-        {
-            (row["block"], row["pair"]): row[f"{kind}-time"]
-            for row in group.filter(pl.col("role") == role).iter_rows(named=True)
-        }
-        for role in ("baseline", "floor")
+def _times(group: pl.DataFrame, kind: str) -> pl.DataFrame:
+    """Times in one kind of call at one policy, a row per pair: `off`, and `repeated` if it was."""
+    time, role = pl.col(f"{kind}-time"), pl.col("role")
+    return (
+        group.group_by(_PAIR)
+        .agg(
+            off=time.filter(role == "baseline").last(), repeated=time.filter(role == "floor").last()
+        )
+        .sort(_PAIR)
     )
-    return _Times(off, repeated)
 
 
-def _ratio(own: Mapping[tuple[int, int], float], base: _Times) -> Estimate | None:
-    """`own` / base within common pairs; None below six, or if there was no such call."""
-    pairs = sorted(own.keys() & base.off.keys())
-    times = np.array(
-        [(own[pair], base.off[pair], base.repeated.get(pair, np.nan)) for pair in pairs]
+def _ratio(pairs: pl.DataFrame) -> Estimate | None:
+    """`own` / `off` of pairs with both; None below six, or if there was no such call."""
+    found = pairs.drop_nulls(["own", "off"]).select(
+        pl.col("own", "off", "repeated").cast(pl.Float64)
     )
-    if not len(pairs) or not (times[:, :2] > 0).all():
+    if found.is_empty() or not (found.select("own", "off").to_numpy() > 0).all():
         return None
-    return slowdown(np.log(times if np.isfinite(times[:, 2]).any() else times[:, :2]))
+    columns = found if found["repeated"].null_count() < found.height else found.drop("repeated")
+    return slowdown(np.log(columns.to_numpy()))
 
 
 # The data of figures 1 to 3 of the multirail study for one run, and as tables.

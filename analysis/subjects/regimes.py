@@ -9,7 +9,7 @@ interval lies within; otherwise nothing is said. Names as in Understanding the H
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
@@ -122,8 +122,7 @@ def regimes(marked: pl.DataFrame, results: Sequence[Result]) -> list[RegimePoint
     if not rows:
         return []
     runs = counted(marked.lazy(), "fom_extra", "comm_node", *_BEFORE, *_DURING)
-    found = [point for row in rows for point in _points(row, runs)]
-    return sorted(found, key=_position)
+    return sorted(filter(None, (_point(row, runs) for row in rows)), key=_position)
 
 
 #: The writers' rate before a run, or alone in its block; and during it.
@@ -131,16 +130,16 @@ _BEFORE = ("writer_rate_before_b_s", "writer_rate_alone_b_s")
 _DURING = ("writer_rate_b_s",)
 
 
-def _points(row: Result, runs: pl.DataFrame) -> Iterator[RegimePoint]:
-    """The point of one treatment; nothing if its runs do not say on how many cores they ran."""
+def _point(row: Result, runs: pl.DataFrame) -> RegimePoint | None:
+    """The point of one treatment; None if its runs do not say on how many cores they ran."""
     own = of_treatment(runs, row.case, row.arm)
     facts = own.select(extra("cores").alias("cores"), extra("node").alias("node"), "comm_node")
     first = facts.select(pl.all().drop_nulls().first()).cast(pl.Int64).row(0, named=True)
     if first["cores"] is None:
-        return
+        return None
     device, by_run = device_loss(own)
     regime, reason = _judged(row, device)
-    yield RegimePoint(
+    return RegimePoint(
         case=row.case,
         treatment=row.arm,
         kernel=str(row.factors.get("kernel", WORKLOAD)),

@@ -11,7 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
+from analysis.counts.counters import counters_of
+from analysis.samples.counts import read_counts
 from nimc.records.sample import Sample
 from tests.analysis.synthetic import Case
 
@@ -39,6 +42,11 @@ RATES = {
     "mem_load_retired.l3_miss": 5e6,
 }
 STALLS = "cycle_activity.stalls_l3_miss"
+
+
+def read_counters(run: Path, samples: pl.DataFrame) -> pl.DataFrame:
+    """The counts of a run folder, with their `judged` samples."""
+    return counters_of(read_counts(run), samples)
 
 
 def with_tool(samples: Sequence[Sample]) -> list[Sample]:

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from analysis.counts.counters import read_counters
+from analysis.effects.estimate import results
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from analysis.subjects.causes import STALLS, TIME, Causes, causes
@@ -16,6 +16,7 @@ from tests.analysis.made_counters import (
     RATES,
     TOOL,
     counter_row,
+    read_counters,
     with_tool,
     write_counts,
     write_rows,
@@ -36,7 +37,7 @@ def made(folder: Path, cases=(LAMMPS,), *, pairs: int = 8, seed: int = 1, **trut
 
 def causes_of(run: Path) -> Causes:
     frame = judged(read_run(run).frame)
-    return causes(read_counters(run, frame), frame)
+    return causes(read_counters(run, frame), frame, results(frame))
 
 
 def change_of(found: Causes, role: str):

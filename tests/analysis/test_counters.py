@@ -3,9 +3,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from analysis.counts.counters import medians, read_counters, role_values, without_tool
+from analysis.counts.counters import medians, role_values, without_tool
 from nimc.base.errors import InputError
-from tests.analysis.made_counters import counter_row, write_rows
+from tests.analysis.made_counters import counter_row, read_counters, write_rows
 
 ON = '{"rate":"25%"}'
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from analysis.contention import evaluate, sweep
 from analysis.counts import counters
-from analysis.effects.facts import known, nodes_of
+from analysis.effects.facts import known
 from analysis.history import files
 from analysis.history.retention import alarmed_runs
 from analysis.history.store import load_nights, load_runs
@@ -22,7 +22,8 @@ from analysis.history.tables import RUNS
 from analysis.pages.data import fact_changes
 from analysis.report.data import load_run
 from analysis.samples.columns import read_samples
-from analysis.samples.provenance import read_provenance
+from analysis.samples.counts import read_counts
+from analysis.samples.provenance import hosts_of, read_provenance
 from nimc.base import units
 from nimc.base.errors import InputError, MachineError
 from nimc.campaign.checks import CheckVariables
@@ -117,7 +118,7 @@ def _samples(text: bytes, folder: Path) -> None:
 
 def _counts(text: bytes, folder: Path) -> None:
     in_file("counters/stream.jsonl", text, folder)
-    counters.medians(counters.read_counters(folder, _JUDGED))
+    counters.medians(counters.counters_of(read_counts(folder), _JUDGED))
 
 
 def _stored(text: bytes, folder: Path) -> None:
@@ -171,7 +172,7 @@ def _header(text: bytes, folder: Path) -> None:
 def _provenance(text: bytes, folder: Path) -> None:
     in_file("provenance/0.json", text, folder)
     for record in read_provenance(folder).records.values():
-        known(nodes_of(record))
+        known(hosts_of(record).values())
 
 
 def _run(text: bytes, folder: Path) -> None:

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from analysis.samples.columns import read_run
 from analysis.samples.counts import read_counts
+from analysis.samples.faults import Rows
 from analysis.samples.integrity import Integrity, check_run
 from analysis.samples.provenance import read_provenance
 from nimc.records.run import load_header
@@ -559,3 +561,10 @@ def test_a_rule_is_broken_and_its_neighbour_is_not(
 
 def test_both_runs_are_sound(between: Path) -> None:
     assert [checked(run).faults for run in (between, RUN_QUICK)] == [[], []]
+
+
+def test_a_fault_among_chosen_samples_names_its_own_line() -> None:
+    frame = pl.DataFrame({"arm": ["off", "on", "on"], "outcome": ["rejected", "kept", "kept"]})
+    rows = Rows(frame, {Path("stream.jsonl"): 3})
+    ((row, arm),) = rows.kinds("arm", where=pl.col("outcome") == "kept")
+    assert (rows.at(row), arm) == ("stream.jsonl:2", "on")

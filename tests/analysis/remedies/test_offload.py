@@ -8,14 +8,13 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from analysis.counts.counters import read_counters
 from analysis.report.data import load_run
 from analysis.report.make import write_data
 from analysis.report.page import render
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from analysis.subjects.processing import of_run, processing
-from tests.analysis.made_counters import write_rows
+from tests.analysis.made_counters import read_counters, write_rows
 from tests.analysis.synthetic import Case, samples, write_run
 
 #: Without traffic nodes spend this share of a core on interrupts, and on kernel threads.

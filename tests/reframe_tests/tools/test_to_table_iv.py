@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.counts.counters import read_counters
+from analysis.effects.estimate import results
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from analysis.subjects.causes import MISSES, STALLS, TIME, causes
 from reframe_tests import conduct
 from reframe_tests.tools import TOOLS
-from tests.analysis.made_counters import CASES, RANKS, counts, with_tool
+from tests.analysis.made_counters import CASES, RANKS, counts, read_counters, with_tool
 from tests.analysis.synthetic import samples, write_run
 
 TOOL = "perf_stat:memory"
@@ -54,7 +54,7 @@ def found(tmp_path_factory):
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (run / "counters" / f"{case.name}.jsonl").write_text(text)
     frame = judged(read_run(run).frame)
-    return causes(read_counters(run, frame), frame)
+    return causes(read_counters(run, frame), frame, results(frame))
 
 
 def test_every_cell_of_table_iv_has_a_value_of_six_points(found):
