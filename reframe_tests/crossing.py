@@ -55,8 +55,8 @@ def cross(
     """All treatments of a pair; at each combination of application levels the baseline comes first.
 
     A cell of `exclude` removes the treatments that have all of its levels, a cell of `only` keeps
-    them. A baseline stays if any treatment is paired with it. Raises InputError if nothing is left,
-    or for duplicate names.
+    them. A baseline stays if any treatment is paired with it, or if a cell of `only` keeps it.
+    Raises InputError if nothing is left, or for duplicate names.
     """
     excluded, kept = list(exclude), list(only)
     of_application = {name: each for name, each in factors.items() if _part(name) == "application"}
@@ -69,7 +69,8 @@ def cross(
             for each in _of_arm(arm, application, of_application, of_writes)
             if each.role == "baseline" or _wanted(each, excluded, kept)
         ]
-        if len(group) > 1 or len(arms) == 1:
+        alone = bool(kept) and _wanted(group[0], excluded, kept)
+        if len(group) > 1 or len(arms) == 1 or alone:
             found += group
     requested = any(ARMS[arm].role == "effect" for arm in arms)
     if requested and not any(each.role == "effect" for each in found):

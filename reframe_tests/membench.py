@@ -43,6 +43,9 @@ class membench(rfm.RegressionTest, CompiledMixin, NimcMixin):
     #: NUMA node that the arrays are bound to; -1 leaves them near the cores.
     node = variable(int, value=-1)
 
+    #: Size of each core's arrays, such as 512MiB; empty: together four times the last-level cache.
+    size = variable(str, value="")
+
     #: Length of one measurement, seconds.
     duration_s = variable(float, value=5.0)
 
@@ -58,6 +61,7 @@ class membench(rfm.RegressionTest, CompiledMixin, NimcMixin):
         self.num_cpus_per_task = self.app_cores
         self.executable_opts = [self.kernel, "-n", str(cores), "-d", str(self.duration_s)]
         self.executable_opts += ["--order", self.order]
+        self.executable_opts += ["-s", self.size] if self.size else []
         node = self.machine.numa_node(self.node, f"{self.name}.node")
         if node is not None:
             self.executable_opts += ["-m", str(node)]

@@ -1,147 +1,41 @@
-"""The slowdown of an application under writers, predicted from its demand and a machine's model."""
+"""The slowdown of an application under writers, predicted from its run beside other loads.
+
+An application's loss (slowdown - 1) is taken as that of a mixture of two kernels of membench: one
+stores past the caches, the other loads and stores through them. Its two shares are those for which
+the mixture loses what the application loses beside each of the kernels on other cores (the factor
+`tool`, levels `membench:KERNEL:N`). What each kernel loses, beside both and under the writers, was
+measured in the same run.
+"""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
-from typing import Literal
+from statistics import NormalDist, fmean
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
+from scipy.optimize import nnls
 
-from analysis.contention.evaluate import COVERAGE
-from analysis.contention.parameters import Bands, Model
-from analysis.contention.predict import predict
-from analysis.counts.counters import role_values
 from analysis.effects.estimate import Result
 from analysis.report.data import RunData
 from analysis.samples.pairs import of_treatment
-from analysis.statistics.interval import CONFIDENCE, Estimate, effect, median_interval
+from analysis.statistics.interval import CONFIDENCE, Estimate, bracketed
 from analysis.subjects.regimes import WORKLOAD
-from nimc.base import units
-from nimc.base.errors import InputError
-from nimc.base.units import plural
-from nimc.records.arms import BASELINE, parts_of
+from nimc.base.units import NONE
+from nimc.records.arms import parts_of
+from nimc.records.sample import Level
 
-# How much of an application's time needs memory bandwidth: its share.
-#
-# The share is the application's demand, relative to what membench takes on as many cores. In that
-# part of its time it suffers as membench does, in the rest not at all. It comes from counters of
-# memory traffic where a tool counted (bytes per second / rate of membench alone). Else from runs
-# beside membench on other cores (the factor `tool`, levels `membench:N`): its slowdown there less
-# 1, divided by that of membench in the same run.
-
-
-_BESIDE = f"{WORKLOAD}:"
-_TRAFFIC = ("DRAM read", "DRAM written")
-#: Share of membench itself, the measure of the others.
-_ALL = Estimate(1.0, 1.0, 1.0, CONFIDENCE)
-
-
-@dataclass(frozen=True)
-class MemoryDemand:
-    """The demand of one case."""
-
-    source: Literal["counters", "membench beside it", "the measure itself"]
-    #: Share of the time that needs memory bandwidth. Above 1, it suffers more than membench.
-    share: Estimate
-    #: Memory traffic of a node, bytes per second; None if no tool counted it.
-    rate_b_s: Estimate | None = None
-
-
-def demands(run: RunData, alone_b_s: float) -> dict[str, MemoryDemand | str]:
-    """Case -> its demand, or why it is not known.
-
-    `alone_b_s`: rate of membench alone on as many cores, above 0.
-    """
-    counted = _counted(run)
-    beside = _beside(run)
-    found: dict[str, MemoryDemand | str] = {}
-    for case, workload in {row.case: row.workload for row in run.results}.items():
-        if workload == WORKLOAD:
-            found[case] = MemoryDemand("the measure itself", _ALL)
-        elif rate := counted.get(case):
-            share = rate.mapped(lambda each: each / alone_b_s)
-            found[case] = MemoryDemand("counters", share, rate)
-        else:
-            found[case] = _from_neighbours(case, beside, run)
-    return found
-
-
-def _counted(run: RunData) -> Mapping[str, Estimate]:
-    """Case -> traffic of a node in runs of the baseline, bytes per second, where it was counted."""
-    values = role_values(run.counters).filter(
-        pl.col("role").is_in(_TRAFFIC) & (pl.col("treatment") == BASELINE)
-    )
-    runs = run.samples.select("key", "elapsed_s")
-    sums = (
-        values.join(runs, on="key", how="inner")
-        .group_by("case", "key", "rank", maintain_order=True)
-        .agg(pl.col("value").sum() / pl.col("elapsed_s").first(), roles=pl.col("value").count())
-        # A sum of one role, or of a role without a value, is not the traffic.
-        .filter((pl.col("roles") == len(_TRAFFIC)) & pl.col("value").is_finite())
-    )
-    rates = {
-        str(case): median_interval(group["value"].to_list())
-        for (case,), group in sums.group_by("case", maintain_order=True)
-    }
-    return {case: rate for case, rate in rates.items() if rate is not None and rate.low > 0}
-
-
-def _beside(run: RunData) -> dict[str, dict[int, Estimate]]:
-    """Case -> its slowdown beside membench, for each number of cores of membench."""
-    found: dict[str, dict[int, Estimate]] = {}
-    for each in run.contrasts:
-        plain = (each.kind, each.factor, each.at) == ("price", "tool", {})
-        slower = each.ratio
-        beside = re.fullmatch(rf"{_BESIDE}([0-9]{{1,4}})", str(each.level))
-        if plain and slower and beside:
-            found.setdefault(each.case, {})[int(beside[1])] = slower
-    return found
-
-
-def _from_neighbours(
-    case: str, beside: Mapping[str, Mapping[int, Estimate]], run: RunData
-) -> MemoryDemand | str:
-    measures: dict[int, Estimate] = {}
-    for row in run.results:
-        if row.workload == WORKLOAD:
-            measures |= beside.get(row.case, {})
-    own = {cores: each for cores, each in beside.get(case, {}).items() if cores in measures}
-    if not own:
-        return "neither counters of memory traffic nor six pairs beside membench"
-    most = max(own)  # the most neighbours have the clearest effect
-    share = share_of(own[most], measures[most])
-    if share is None:
-        return (
-            f"membench itself is not shown to be slower beside membench on {plural(most, 'core')}"
-        )
-    return MemoryDemand("membench beside it", share)
-
-
-def share_of(own: Estimate, membench: Estimate) -> Estimate | None:
-    """(own - 1) / (membench - 1), from the ends of both intervals; not below 0.
-
-    None if membench is not shown to be slower beside itself.
-    """
-    if membench.low <= 1:
-        return None
-    value = (own.value - 1) / (membench.value - 1)
-    low = (own.low - 1) / (membench.high - 1)
-    high = (own.high - 1) / (membench.low - 1)
-    return Estimate(max(0.0, value), max(0.0, low), max(0.0, high), CONFIDENCE)
-
-
-@dataclass(frozen=True)
-class ComputingPlace:
-    """Where an application computes: cores, and the NUMA nodes of its data and of the buffers."""
-
-    cores: int
-    comp_node: int = 0
-    comm_node: int = 0
+#: The kernels that measure, and load memory beside an application.
+MEASURES = ("nt_write", "mix")
+_BESIDE = re.compile(rf"{WORKLOAD}:\w+:([0-9]{{1,4}})", re.ASCII)
+#: Draws of the measured losses, from which the intervals of shares and prediction follow.
+_DRAWS = 2000
+_SEED = 32
+_QUANTILE = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+_TAILS = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
 
 
 @dataclass(frozen=True)
@@ -151,13 +45,12 @@ class SlowdownRow:
     run: str
     case: str
     workload: str
-    #: From its `MemoryDemand`; None if that is not known.
-    source: str | None
-    demand_b_s: Estimate | None
-    share: Estimate | None
+    #: Shares of `MEASURES` in its loss, and the slowdown that follows; None if not known.
+    share_nt_write: Estimate | None
+    share_mix: Estimate | None
     predicted: Estimate | None
     measured: Estimate | None
-    #: Predicted / measured - 1; None without both, and for membench, to which a model is fitted.
+    #: Loss predicted - loss measured; None without both.
     error: float | None
     #: Standard deviation of the logarithm of the ratio of two baseline runs; None below two.
     spread: float | None
@@ -165,105 +58,157 @@ class SlowdownRow:
     reason: str
 
 
-def slowdown_of(share: Estimate, membench: Estimate) -> Estimate:
-    """1 + share (membench - 1): the slowdown of the share of the time that needs bandwidth.
+@dataclass(frozen=True)
+class Mixture:
+    """Shares of `MEASURES` in what a case loses, and the slowdown under writers that follows."""
 
-    `membench` is the slowdown of membench under the same writers. The interval follows from the
-    ends of both, and its confidence from that both hold. A time ratio is not below 0.
-    """
-
-    def slowdown(share: float, membench: float) -> float:
-        return max(0.0, 1 + share * (membench - 1))
-
-    ends = [
-        slowdown(*each) for each in product((share.low, share.high), (membench.low, membench.high))
-    ]
-    middle = slowdown(share.value, membench.value)
-    return Estimate(middle, min(ends), max(ends), share.confidence + membench.confidence - 1)
+    #: None for a measure that is not shown to lose, and for two that cannot be told apart.
+    shares: tuple[Estimate | None, Estimate | None]
+    slowdown: Estimate
 
 
-def of_membench(alone_b_s: float, together_b_s: float, bands: Bands | None) -> Estimate | None:
-    """The slowdown of membench by the predicted rates, each anywhere in its band.
-
-    Without a band a rate is taken as exact. None if a band reaches down to a rate of 0 with
-    writers, so that the slowdown has no upper end.
-    """
-    both = (bands.comp_alone, bands.comp_par) if bands else (None, None)
-    alone, together = (band.width if band else 0.0 for band in both)
-    if together >= 1:
-        return None
-    value = alone_b_s / together_b_s
-    return Estimate(
-        value,
-        value * max(0.0, 1 - alone) / (1 + together),
-        value * (1 + alone) / (1 - together),
-        1 - (1 - COVERAGE) * sum(band is not None for band in both),
-    )
+#: Column of the writers in what a case loses, beside the tool's levels.
+_WRITERS = "writers"
+#: (Case, or membench and its kernel; neighbour) -> slowdown.
+_Slowdowns = dict[tuple[str, str | None, str], Estimate]
 
 
-def rows(runs: Iterable[RunData], model: Model, place: ComputingPlace) -> list[SlowdownRow]:
-    """Predicted and measured slowdown of every case of `runs`.
-
-    The model's error bands widen the interval, if it has any. Raises InputError if the model
-    cannot predict the place, or its bands leave the slowdown of membench open.
-    """
-    if not 1 <= place.cores <= model.cores:
-        raise InputError(f"--cores {place.cores}: allowed: 1 to {model.cores} ({model.name})")
-    predicted = predict(model, place.comp_node, place.comm_node)
-    alone, together = (
-        float(rates[place.cores - 1])
-        for rates in (predicted.comp_alone_b_s, predicted.comp_par_b_s)
-    )
-    if not (alone > 0 and together > 0):
-        raise InputError(
-            f"{model.name}: nothing is predicted for {units.plural(place.cores, 'core')} with data"
-            f" on node {place.comp_node} and buffers on {place.comm_node}"
-        )
-    membench = of_membench(alone, together, model.bands_at(place.comp_node, place.comm_node))
-    if membench is None:
-        raise InputError(
-            f"{model.name}: error band of computations with communications: must be below 100 % to"
-            " predict a slowdown"
-        )
-    return [row for run in runs for row in _of_run(run, alone, membench)]
+def rows(runs: Iterable[RunData]) -> list[SlowdownRow]:
+    """Predicted and measured slowdown of every case of `runs` but those of membench."""
+    return [row for run in runs for row in _of_run(run)]
 
 
-def _of_run(run: RunData, alone_b_s: float, membench: Estimate) -> list[SlowdownRow]:
-    effects = {row.case: row.slowdown for row in run.results if _is_plain(row)}
-    workloads = {row.case: row.workload for row in run.results}
-    found = []
-    for case, demand in demands(run, alone_b_s).items():
-        known = None if isinstance(demand, str) else demand
-        predicted = slowdown_of(known.share, membench) if known else None
-        measured = effects.get(case)
-        error = None
-        if predicted and measured and workloads[case] != WORKLOAD:
-            error = predicted.value / measured.value - 1
-        found.append(
-            SlowdownRow(
+def _of_run(run: RunData) -> Iterator[SlowdownRow]:
+    found = _measured(run)
+    for case, workload in {row.case: row.workload for row in run.results}.items():
+        if workload != WORKLOAD:
+            measured = found.get((case, None, _WRITERS))
+            guess = _predict(case, found)
+            known = None if isinstance(guess, str) else guess
+            yield SlowdownRow(
                 run=run.header.run,
                 case=case,
-                workload=workloads[case],
-                source=known.source if known else None,
-                demand_b_s=known.rate_b_s if known else None,
-                share=known.share if known else None,
-                predicted=predicted,
+                workload=workload,
+                share_nt_write=known.shares[0] if known else None,
+                share_mix=known.shares[1] if known else None,
+                predicted=known.slowdown if known else None,
                 measured=measured,
-                error=error,
+                error=known.slowdown.value - measured.value if known and measured else None,
                 spread=_spread(run.pairs, case),
-                reason=demand if isinstance(demand, str) else "",
+                reason=guess if isinstance(guess, str) else "",
             )
-        )
+
+
+def _measured(run: RunData) -> _Slowdowns:
+    """What every case loses; of membench with each kernel."""
+    membench = {row.case for row in run.results if row.workload == WORKLOAD}
+    first = {
+        row.case: str(row.factors.get("kernel", MEASURES[0]))
+        for row in run.results
+        if "kernel" not in parts_of(row.arm)[1]
+    }
+
+    def key(case: str, kernel: Level | None, neighbour: str) -> tuple[str, str | None, str]:
+        if case in membench:
+            return WORKLOAD, str(kernel or first[case]), neighbour
+        return case, None, neighbour
+
+    found: _Slowdowns = {}
+    for row in run.results:
+        if row.slowdown and _is_plain(row):
+            kernel = parts_of(row.arm)[1].get("kernel")
+            found[key(row.case, kernel, _WRITERS)] = row.slowdown
+    for each in run.contrasts:
+        beside = (each.kind, each.factor) == ("price", "tool") and each.at.keys() <= {"kernel"}
+        if each.ratio and beside:
+            found[key(each.case, each.at.get("kernel"), str(each.level))] = each.ratio
     return found
 
 
+def _predict(case: str, found: _Slowdowns) -> Mixture | str:
+    """The mixture that loses as the case does; or why there is none."""
+    subjects = [*((WORKLOAD, kernel) for kernel in MEASURES), (case, None)]
+    cores = sorted({int(match[1]) for key in found if (match := _BESIDE.fullmatch(key[2]))})
+    for n in reversed(cores):  # the most neighbours have the clearest effect
+        levels = [f"{WORKLOAD}:{kernel}:{n}" for kernel in MEASURES]
+        beside = [found.get((*subject, level)) for subject in subjects for level in levels]
+        writers = [found.get((*subject, _WRITERS)) for subject in subjects[:2]]
+        known = [each for each in (*beside, *writers) if each]
+        if len(known) == len(beside) + len(writers):
+            return mixture(known[:4], known[4:6], known[6:])
+    return (
+        f"without six pairs of the case and of {WORKLOAD} with {' and '.join(MEASURES)},"
+        " each beside both, and of these under writers"
+    )
+
+
+def draws_of(slowdowns: Sequence[Estimate]) -> NDArray[np.float64]:
+    """Losses as measured and `_DRAWS` times within their errors, shape (draws, losses).
+
+    Each is drawn for itself, log-normal on both sides: its interval holds 95 % of its draws.
+    """
+    value, low, high = (
+        np.log([getattr(each, part) for each in slowdowns]) for part in ("value", "low", "high")
+    )
+    normal = np.random.default_rng(_SEED).standard_normal((_DRAWS, len(slowdowns)))
+    normal = np.vstack([np.zeros(len(slowdowns)), normal]) / _QUANTILE
+    error = np.where(normal < 0, normal * (value - low), normal * (high - value))
+    drawn: NDArray[np.float64] = np.expm1(value + error)
+    return drawn
+
+
+def mixture(
+    measures: Sequence[Estimate], own: Sequence[Estimate], writers: Sequence[Estimate]
+) -> Mixture | str:
+    """What the slowdowns of a case beside both measures say of it under writers.
+
+    `measures`: the first beside both, then the second beside both; `own`: the case beside both;
+    `writers`: both under writers. A measure that is not shown to be slower beside either says
+    nothing of a case, and gets no share.
+    """
+    shown = [i for i in range(2) if max(each.low for each in measures[2 * i : 2 * i + 2]) > 1]
+    if not shown:
+        return f"{WORKLOAD} is not shown to be slower beside itself; use more cores"
+    losses = draws_of([*measures, *own, *writers])
+    of_measures = losses[:, :4].reshape(-1, 2, 2)
+    shares = np.array(
+        [shares_of(*each) for each in zip(of_measures[:, shown], losses[:, 4:6], strict=True)]
+    )
+    slowdown = _estimate(np.maximum(0, 1 + (shares * losses[:, 6:][:, shown]).sum(axis=1)))
+    known: list[Estimate | None] = [None, None]
+    if len(shown) == 1 or _told_apart(of_measures):
+        for column, measure in enumerate(shown):
+            known[measure] = _estimate(shares[:, column])
+    return Mixture((known[0], known[1]), slowdown)
+
+
+def _told_apart(measures: NDArray[np.float64]) -> bool:
+    """Whether the measures' losses, shape (draws, 2, 2), are shown not to be proportional."""
+    signs = np.sign(np.linalg.det(measures))
+    return bool(np.mean(signs == signs[0]) >= _TAILS[1])
+
+
+def shares_of(measures: NDArray[np.float64], own: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The shares of the measures, not below 0, whose sum loses nearest to `own` beside each.
+
+    `measures[i, j]` is the loss of measure i beside neighbour j, `own[j]` that of the case.
+    """
+    return np.asarray(nnls(measures.T, own)[0])
+
+
+def _estimate(draws: NDArray[np.float64]) -> Estimate:
+    low, high = np.quantile(draws, _TAILS)
+    value = float(draws[0])
+    return Estimate(value, min(value, float(low)), max(value, float(high)), CONFIDENCE)
+
+
 def _is_plain(row: Result) -> bool:
-    """Whether it is the effect of writes at full rate, all other levels the first."""
+    """Whether it is the effect of writes at full rate; of other levels only the kernel varies."""
     return (
         row.role == "effect"
         and row.direction != "read"
         and row.factors.get("rate", "full") == "full"
-        and parts_of(row.arm)[1].keys() <= {"rate"}
+        and parts_of(row.arm)[1].keys() <= {"rate", "kernel"}
     )
 
 
@@ -272,34 +217,47 @@ def _spread(pairs: pl.DataFrame, case: str) -> float | None:
     return float(np.log(own["ratio"].to_numpy()).std(ddof=1)) if own.height > 1 else None
 
 
-def notes(runs: Iterable[RunData], model: Model) -> list[str]:
-    """Caveats of the model and of the transports of the runs, each once."""
-    emulated = (text for run in runs for text in run.emulated())
-    return list(dict.fromkeys([*model.notes, *emulated]))
+@dataclass(frozen=True)
+class Errors:
+    """Mean errors of losses without sign: of the prediction, and of 'no loss'; and coverage."""
+
+    mean: float
+    null: float
+    #: Cases whose measured slowdown lies within the predicted interval, of all.
+    covered: int
+    cases: int
 
 
-def mean_error(found: Sequence[SlowdownRow]) -> float | None:
-    """Mean of the errors' absolute values; None without one."""
-    errors = [abs(row.error) for row in found if row.error is not None]
-    return math.fsum(errors) / len(errors) if errors else None
+def errors(found: Sequence[SlowdownRow]) -> Errors | None:
+    """Over the cases with a prediction and a measurement; None without one."""
+    both = [(row.predicted, row.measured) for row in found if row.predicted and row.measured]
+    if not both:
+        return None
+    return Errors(
+        mean=fmean(abs(guess.value - true.value) for guess, true in both),
+        null=fmean(abs(true.value - 1) for _, true in both),
+        covered=sum(guess.low <= true.value <= guess.high for guess, true in both),
+        cases=len(both),
+    )
+
+
+def sentence(of: Errors) -> str:
+    """How good the predictions were, in one line."""
+    return (
+        f"mean error of the loss: {of.mean:.3f}; if none were predicted: {of.null:.3f};"
+        f" {of.covered} of {of.cases} measured slowdowns within the predicted interval"
+    )
 
 
 def table(found: Sequence[SlowdownRow]) -> tuple[list[str], list[list[str]]]:
     """Header and cells of the table that people read."""
-    header = ["case", "share of the time", "traffic", "from", "predicted", "measured", "error"]
+    shares = [f"share {kernel}" for kernel in MEASURES]
+    header = ["case", *shares, "predicted", "measured", "error of loss"]
     return header, [
         [
             row.case,
-            _text(row.share),
-            "-" if row.demand_b_s is None else units.quantity(row.demand_b_s.value, "B/s", 3),
-            row.source or "-",
-            _text(row.predicted),
-            _text(row.measured),
-            "-" if row.error is None else f"{row.error:+.1%}",
+            *map(bracketed, (row.share_nt_write, row.share_mix, row.predicted, row.measured)),
+            NONE if row.error is None else f"{row.error:+.3f}",
         ]
         for row in found
     ]
-
-
-def _text(of: Estimate | None) -> str:
-    return " ".join(effect(of)) if of else "-"

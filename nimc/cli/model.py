@@ -218,39 +218,27 @@ def recommend_command(
 
 
 @model_command.command("slowdown")
-@platform_option
-@model_option
 @click.option(
     "--run", "runs", type=file, multiple=True, required=True, help="A run of the applications."
 )
-@click.option("--cores", type=int, help="Cores of the application on a node [default: all].")
-@click.option("--comp-node", type=int, default=0, show_default=True)
-@click.option("--comm-node", type=int, default=0, show_default=True)
 @form_options
-def slowdown_command(
-    platform: str | None,
-    model_path: Path | None,
-    runs: tuple[Path, ...],
-    cores: int | None,
-    comp_node: int,
-    comm_node: int,
-    form: Form | None,
-) -> None:
-    """Print the slowdown predicted from each application's demand, next to the measured one."""
+def slowdown_command(runs: tuple[Path, ...], form: Form | None) -> None:
+    """Print the slowdown predicted from runs beside membench, next to the measured one."""
     from analysis.contention import slowdown  # reads runs, which takes a second to load
     from analysis.report.data import load_run
 
-    model = load_model(platform, model_path)
-    place = slowdown.ComputingPlace(model.cores if cores is None else cores, comp_node, comm_node)
     loaded = [load_run(run) for run in runs]
-    found = slowdown.rows(loaded, model, place)
-    notes = slowdown.notes(loaded, model)
-    error = slowdown.mean_error(found)
-    document = {"platform": model.name, "notes": notes, **asdict(place), "mean_error": error}
-    document["workloads"] = list(map(flat, found))
-    mean = "" if error is None else f"\nmean error without sign: {error:.1%}"
-    reasons = (f"{row.case}: {row.reason}" for row in found if row.reason)
-    text = "\n".join([*notes, aligned(*slowdown.table(found)) + mean, *reasons])
+    found = slowdown.rows(loaded)
+    notes = list(dict.fromkeys(note for run in loaded for note in run.emulated()))
+    errors = slowdown.errors(found)
+    document = {
+        "notes": notes,
+        "errors": asdict(errors) if errors else None,
+        "workloads": list(map(flat, found)),
+    }
+    said = [] if errors is None else [slowdown.sentence(errors)]
+    reasons = [f"{row.case}: {row.reason}" for row in found if row.reason]
+    text = "\n".join([*notes, aligned(*slowdown.table(found)), *said, *reasons])
     _say("slowdown", document, text, form)
 
 

@@ -11,7 +11,6 @@ import click
 
 from analysis.statistics.interval import bracketed, flat
 from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError
 from nimc.base.tables import Line, aligned, broken, duration, wrapped
 from nimc.base.units import NONE, number, plural, quantity
 from nimc.campaign import load
@@ -46,15 +45,12 @@ _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was no
 @click.command()
 @campaign_argument
 @machine_option
-@click.option("--model", "model_file", type=RunPath(), help="A fitted model of the machine.")
 @click.option("--run", type=RunPath(), help="A run of its workloads, for their demand.")
 @form_options
-def plan_command(
-    campaign: Path, machine: str, model_file: Path | None, run: Path | None, form: Form | None
-) -> None:
+def plan_command(campaign: Path, machine: str, run: Path | None, form: Form | None) -> None:
     """Show the cases of CAMPAIGN, their nodes and hours, and the ReFrame command of each block."""
     request = prepare(campaign, machine)
-    predicted = _predicted(request.campaign, model_file, run)
+    predicted = _predicted(request.campaign, run)
     known = scales(request.campaign, request.machine)
     planned = request.plan()
     long_enough = load.lengths(request.campaign, request.checks, request.machine)
@@ -77,19 +73,14 @@ def plan_command(
     show("plan", document, form, f"{text}\n\n{following}")
 
 
-def _predicted(campaign: Campaign, model_file: Path | None, run: Path | None) -> list[Predicted]:
-    """Pairs needed for predicted slowdowns; nothing without a model and a run."""
-    if model_file is None and run is None:
+def _predicted(campaign: Campaign, run: Path | None) -> list[Predicted]:
+    """Pairs needed for predicted slowdowns; nothing without a run."""
+    if run is None:
         return []
-    if model_file is None or run is None:
-        raise InputError("--model, --run: only one found; allowed: both, or neither")
     from analysis.contention import slowdown  # reads runs, which takes a second to load
     from analysis.report.data import load_run
-    from nimc.cli.model import load_model
 
-    model = load_model(None, model_file)
-    found = slowdown.rows([load_run(run)], model, slowdown.ComputingPlace(model.cores))
-    return predicted_pairs(campaign, found)
+    return predicted_pairs(campaign, slowdown.rows([load_run(run)]))
 
 
 def _prediction(row: Predicted) -> Line:

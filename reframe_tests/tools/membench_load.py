@@ -1,9 +1,9 @@
 """membench on other cores beside the application: how much of its time needs memory bandwidth.
 
-The level `membench:2` keeps the last two cores of each node busy with streaming stores while the
-application runs. The application must leave these cores free (`reserved_cores`, or the origin's
-core of a shared host). The price of the level is the slowdown beside so many cores
-(docs/slowdown.md).
+The level `membench:nt_write:2` keeps the last two cores of each node busy with streaming stores
+while the application runs, `membench:mix:2` with loads and stores through the caches. The
+application must leave these cores free (`reserved_cores`, or the origin's core of a shared host).
+The price of the level is the slowdown beside so many cores (docs/slowdown.md).
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from reframe_tests.tools.base import (
 )
 
 PROGRAM = "membench"
-#: Numbers of cores beside the application, a level each.
+#: Kernels and numbers of cores beside the application, a level each.
+_KERNELS = ("nt_write", "mix")
 _CORES = (1, 2, 4, 8)
 _SCRIPT = Path(__file__).with_name("membench_start.py")
-#: Arguments: Python, script, folder, cores, application. Other ranks of the node only run it.
+#: Arguments: Python, script, folder, kernel, cores, application. Other ranks of the node only run
+#: that.
 _START = (
-    f"{first_of_node(4)}python=$1 script=$2 folder=$3; shift 3;"
+    f"{first_of_node(5)}python=$1 script=$2 folder=$3; shift 3;"
     f' exec "$python" -S "$script" "$folder/rank-{RANK}.json" "$@"'
 )
 
@@ -40,13 +42,13 @@ _START = (
 class MembenchLoad(Tool):
     """See `base.Tool`; `cores` is their number beside the application."""
 
-    def __init__(self, cores: int) -> None:
-        self.name = f"{PROGRAM}:{cores}"
-        self._cores = cores
+    def __init__(self, kernel: str, cores: int) -> None:
+        self.name = f"{PROGRAM}:{kernel}:{cores}"
+        self._kernel, self._cores = kernel, cores
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """See the interface."""
-        start = [sys.executable, str(_SCRIPT), FOLDER, str(self._cores)]
+        start = [sys.executable, str(_SCRIPT), FOLDER, self._kernel, str(self._cores)]
         return [*launcher, "sh", "-c", _START, self.name, *start, *application]
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
@@ -73,4 +75,6 @@ def _busy(path: Path) -> float:
         raise ToolError(f"{path}: not a file of {PROGRAM}, or truncated") from None
 
 
-TOOLS: tuple[Tool, ...] = tuple(MembenchLoad(cores) for cores in _CORES)
+TOOLS: tuple[Tool, ...] = tuple(
+    MembenchLoad(kernel, cores) for kernel in _KERNELS for cores in _CORES
+)

@@ -2,8 +2,8 @@
 
 Started by the tool `membench_load`.
 
-Arguments: the file to write, the number of cores, the application. Exits as the application does.
-Standard library only.
+Arguments: the file to write, the kernel, the number of cores, the application. Exits as the
+application does. Standard library only.
 """
 
 from __future__ import annotations
@@ -15,26 +15,25 @@ import sys
 import time
 from pathlib import Path
 
-_KERNEL = "nt_write"
 #: The longest that membench takes; it is stopped when the application ends.
 _LONGEST_S = 86_400
 _POLL_S = 0.01
 _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 
 
-def main(file: str, cores: str, application: list[str]) -> int:
+def main(file: str, kernel: str, cores: str, application: list[str]) -> int:
     """Exit status of the application."""
     own = os.sched_getaffinity(0)
     everywhere = _everywhere()
     cpus = [cpu for cpu in sorted(everywhere) if _is_first(cpu)][-int(cores) :]
     if taken := own & set(cpus):
         sys.exit(
-            f"membench:{cores}: CPUs {_listed(taken)} are the application's;"
+            f"membench:{kernel}:{cores}: CPUs {_listed(taken)} are the application's;"
             " leave them free with reserved_cores"
         )
     os.sched_setaffinity(0, everywhere)
     options = ["--cpus", _listed(set(cpus)), "-d", str(_LONGEST_S)]
-    with subprocess.Popen(["membench", _KERNEL, *options], stdout=subprocess.PIPE) as membench:
+    with subprocess.Popen(["membench", kernel, *options], stdout=subprocess.PIPE) as membench:
         os.sched_setaffinity(0, own)
         try:
             _wait_for_arrays(membench, len(cpus))
@@ -99,4 +98,4 @@ def _listed(cpus: set[int]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))
+    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]))

@@ -167,3 +167,12 @@ def test_intensity_changes_from_run_to_run(of):
     command = "./membench intensity -n 32 -d 3.0 --order compact --flops-per-element"
     assert " ".join(words(of["intensity"]["off"])) == f"{command} 2"
     assert " ".join(words(of["intensity"]["on@flops_per_element=64"])) == f"{command} 64"
+
+
+def test_a_baseline_without_effects_stays_where_only_keeps_it():
+    """A tool whose price is wanted and nothing else: one more run a pair instead of three."""
+    factors = {"tool": ["none", "membench:mix:1"]}
+    cells = [{"tool": "none"}, {"arm": "off"}]
+    kept = [each.name for each in cross(["off", "on", "aa"], factors, only=cells)]
+    assert kept == ["off", "on", "aa", "off@tool=membench:mix:1"]
+    assert [each.name for each in cross(["off", "on"], factors, only=cells[:1])] == ["off", "on"]

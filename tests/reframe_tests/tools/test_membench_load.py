@@ -10,7 +10,7 @@ import pytest
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import FOLDER, ToolError
 
-TOOL = TOOLS["membench:1"]
+TOOL = TOOLS["membench:mix:1"]
 #: Says its arrays as membench does, takes that much memory, and computes on until it is killed.
 STAND_IN = f"""#!{sys.executable}
 import os, sys
@@ -59,7 +59,7 @@ def test_membench_runs_on_the_last_core_while_the_application_runs(
     # The application keeps its core, and begins when the arrays are there.
     assert done.stdout.strip() == f"True {{{CPUS[0]}}}"
     pid, _, seen = (tmp_path / "seen").read_text().partition(" ")
-    assert seen.startswith(f"['nt_write', '--cpus', '{CPUS[-1]}', '-d',")
+    assert seen.startswith(f"['mix', '--cpus', '{CPUS[-1]}', '-d',")
     assert not Path(f"/proc/{pid}").exists()
     (row,) = TOOL.parse(tmp_path, 1)
     assert (row.event, row.unit) == ("membench-cores", "1")
