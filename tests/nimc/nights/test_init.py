@@ -11,16 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.nimc.conftest import call
 from tests.nimc.nights.conftest import Box
 
 NIMC = str(Path(sys.executable).parent / "nimc")
 KINDS = ("--cron", "--scrontab", "--systemd", "--gitlab")
 
 
-def init(
-    box: Box, kind: str, *more: str, file: Path | None = None, **variables: str
-) -> tuple[int, str, str]:
-    return box.call("init", str(file or box.file), kind, *more, **variables)
+def init(box: Box, kind: str, *more: str, **variables: str) -> tuple[int, str, str]:
+    return box.call("init", str(box.file), kind, *more, **variables)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -39,10 +38,10 @@ def test_a_line_break_in_a_path_begins_no_other_line(box: Box, kind: str) -> Non
     folder = box.folder / "a\n* * * * * date"
     folder.mkdir()
     shutil.copy(box.file, folder / "box.yaml")
-    path = folder / "box.yaml"
-    status, out, err = init(box, kind, file=path)
+    status, out, err = call(["nightly", "init", "box.yaml", kind], folder)
     assert (status, out) == (2, "")
-    assert err == f"nimc: init: {str(path)!r} found; allowed: paths of printable characters\n"
+    path = str(folder / "box.yaml")
+    assert err == f"nimc: init: {path!r} found; allowed: paths of printable characters\n"
 
 
 @pytest.mark.parametrize("kind", ["--cron", "--scrontab"])
