@@ -129,14 +129,14 @@ class Nimc:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _configurations_are_run_once() -> Iterator[None]:
+def _configurations_and_checks_are_read_once() -> Iterator[None]:
     """Those of this checkout, in the same environment: each takes a process of half a second.
 
-    The stand-in for ReFrame has no part in it.
+    The stand-in for ReFrame has no part in it. Checks of others are read once, too.
     """
-    from nimc.campaign import settings
+    from nimc.campaign import checks, settings
 
-    run, answers = settings.ask, dict[Any, Any]()
+    run, read, answers = settings.ask, checks._ask, dict[Any, Any]()
 
     def ask(command: list[str], environment: dict[str, str]) -> Any:
         file = Path(command[-1])
@@ -148,8 +148,17 @@ def _configurations_are_run_once() -> Iterator[None]:
             answers[key] = run(command, environment)
         return answers[key]
 
+    def ask_of(place: Path, *words: str) -> Any:
+        if not words:  # a folder of checks
+            return read(place)
+        key = (place, place.read_bytes(), *words)
+        if key not in answers:
+            answers[key] = read(place, *words)
+        return answers[key]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(settings, "ask", ask)
+        patch.setattr(checks, "_ask", ask_of)
         yield
 
 
