@@ -3,6 +3,7 @@
 import ast
 import collections
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -42,8 +43,14 @@ def sources(room: str) -> list[Path]:
     return sorted(folder(room).rglob("*.py"))
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
 def imported(path: Path) -> set[str]:
-    return names_of(ast.walk(ast.parse(path.read_text())))
+    return names_of(ast.walk(tree(path)))
 
 
 def names_of(nodes: Iterable[ast.AST]) -> set[str]:
@@ -79,7 +86,7 @@ def test_no_room_names_one_above_it_in_a_subprocess(room: str) -> None:
     hidden = {
         f"{path.relative_to(ROOT)}: {node.value[:60]}"
         for path in sources(room)
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
         if "import" in node.value and any(f"from {name}" in node.value for name in above)
     }
@@ -117,7 +124,7 @@ def test_what_starts_slowly_is_loaded_where_it_is_called() -> None:
         f"{path.relative_to(ROOT)} imports {name}"
         for room in ROOMS
         for path in sources(room)
-        for name in names_of(ast.parse(path.read_text()).body)
+        for name in names_of(tree(path).body)
         if name.startswith("scipy.stats")
     }
     assert not slow, "scipy.stats takes a second to import; scipy.special has most of its functions"

@@ -1,15 +1,20 @@
-"""A campaign that runs against a stand-in for ReFrame, as a process of its own."""
+"""`nimc` as a user calls it, and campaigns that run against a stand-in for ReFrame."""
 
+import io
 import json
-import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from nimc.cli.main import main
+from tests.nimc import nimc_without_figures
 
 ROOT = Path(__file__).resolve().parents[2]
 CAMPAIGN = """\
@@ -22,6 +27,30 @@ pairs: {floor: 6}
 #: For the end of its list of workloads.
 SECOND = "  - {check: lammps, expect: 1s}\n"
 ARMS = {"off", "on", "aa"}
+
+
+def call(
+    words: Iterable[object], folder: Path = Path(), environment: Mapping[str, str] = {}
+) -> tuple[int, str, str]:
+    """Call `nimc` in this process: exit status, standard output, standard error.
+
+    A campaign that it runs ends all descendants of this process.
+    """
+    out, err = io.StringIO(), io.StringIO()
+    interrupted = signal.getsignal(signal.SIGINT)
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(folder)
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        patch.setattr("sys.argv", ["nimc", *map(str, words)])
+        patch.setattr("nimc.base.processes.become_subreaper", lambda: None)
+        try:
+            with pytest.raises(SystemExit) as end:
+                main()
+        finally:
+            signal.signal(signal.SIGINT, interrupted)
+    assert isinstance(end.value.code, int)
+    return end.value.code, out.getvalue(), err.getvalue()
 
 
 @dataclass
@@ -42,36 +71,29 @@ class Nimc:
     def results(self) -> Path:
         return self.folder / "results"
 
-    def start(
-        self, *options: str, fake: str = "", figures: bool = False, **more: Any
-    ) -> subprocess.Popen[str]:
-        """Start `nimc run` on the small campaign with ReFrame's stand-in (`fake`: its faults).
+    def environment(self, fake: str = "") -> dict[str, str]:
+        """With ReFrame's stand-in (`fake`: its faults)."""
+        reframe = str(self.folder / "reframe")
+        return {"PYTHONPATH": str(ROOT), "NIMC_REFRAME": reframe, "FAKE": fake}
+
+    def words(self, *options: str) -> list[str]:
+        """`run` of the small campaign."""
+        return ["run", "small.yaml", "--machine", "localhost", "--results", "results", *options]
+
+    def start(self, *options: str, fake: str = "", **more: Any) -> subprocess.Popen[str]:
+        """Start it as a process of its own, `command`."""
+        words, environment = self.words(*options), self.environment(fake)
+        return nimc_without_figures.start(words, self.folder, environment, **more)
+
+    def run(self, *options: str, fake: str = "", figures: bool = False) -> tuple[int, str, str]:
+        """Run it in this process: exit status, standard output, standard error.
 
         With `figures`, the page of its report is the real one.
         """
-        nimc = "nimc.cli.main" if figures else "tests.nimc.nimc_without_figures"
-        argv = ["run", "small.yaml", "--machine", "localhost", "--results", "results", *options]
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "NIMC_REFRAME": str(self.folder / "reframe"),
-            "FAKE": fake,
-        }
-        return subprocess.Popen(
-            [sys.executable, "-c", f"from {nimc} import main; main()", *argv],
-            cwd=self.folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            **more,
-        )
-
-    def run(self, *options: str, fake: str = "", **more: Any) -> tuple[int, str, str]:
-        """Run it to its end: exit status, standard output, standard error."""
-        process = self.start(*options, fake=fake, **more)
-        out, err = process.communicate(timeout=300)
-        return process.returncode, out, err
+        with pytest.MonkeyPatch.context() as patch:
+            if not figures:
+                patch.setattr("analysis.report.make.render", nimc_without_figures.render)
+            return call(self.words(*options), self.folder, self.environment(fake))
 
     def the_run(self) -> Path:
         """The one run there is."""
@@ -107,24 +129,36 @@ class Nimc:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _configurations_are_run_once() -> Iterator[None]:
-    """Those of this checkout, in the same environment: each takes a process of half a second."""
-    from nimc.campaign import settings
+def _configurations_and_checks_are_read_once() -> Iterator[None]:
+    """Those of this checkout, in the same environment: each takes a process of half a second.
 
-    run, answers = settings.ask, dict[Any, Any]()
+    The stand-in for ReFrame has no part in it. Checks of others are read once, too.
+    """
+    from nimc.campaign import checks, settings
+
+    run, read, answers = settings.ask, checks._ask, dict[Any, Any]()
 
     def ask(command: list[str], environment: dict[str, str]) -> Any:
         file = Path(command[-1])
         if file.parent != ROOT / "configs":
             return run(command, environment)
-        same = {**environment, "PYTEST_CURRENT_TEST": ""}
-        key = (file, file.read_bytes(), *sorted(same.items()))
+        apart = dict.fromkeys(("PYTEST_CURRENT_TEST", "NIMC_REFRAME", "FAKE"))
+        key = (file, file.read_bytes(), *sorted((environment | apart).items()))
         if key not in answers:
             answers[key] = run(command, environment)
         return answers[key]
 
+    def ask_of(place: Path, *words: str) -> Any:
+        if not words:  # a folder of checks
+            return read(place)
+        key = (place, place.read_bytes(), *words)
+        if key not in answers:
+            answers[key] = read(place, *words)
+        return answers[key]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(settings, "ask", ask)
+        patch.setattr(checks, "_ask", ask_of)
         yield
 
 
@@ -160,19 +194,12 @@ def wait_until() -> Callable[[Callable[[], bool]], None]:
 class Command:
     """`nimc` as a user calls it; `out` and `err` are what it printed last."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch, self._capsys = monkeypatch, capsys
-        self.out = self.err = ""
+    out = err = ""
 
     def __call__(self, *words: object, code: int = 0) -> str:
         """What it prints; its exit status must be `code`."""
-        from nimc.cli.main import main
-
-        self._monkeypatch.setattr("sys.argv", ["nimc", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        self.out, self.err = self._capsys.readouterr()
-        assert end.value.code == code, self.err
+        status, self.out, self.err = call(words)
+        assert status == code, self.err
         return self.out
 
     def json(self, *words: object, code: int = 0) -> dict[str, Any]:
@@ -181,5 +208,5 @@ class Command:
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(monkeypatch, capsys)
+def command() -> Command:
+    return Command()

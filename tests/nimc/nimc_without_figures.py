@@ -1,21 +1,27 @@
 """`nimc` with a stand-in for the report's page, as most of the time of a small run is its figures.
 
-FAKE with `page` among its words: the page is never done.
+So is each `nimc` that a night starts. FAKE with `page` among its words: the page is never done.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from nimc.base.checkout import python_main
 from nimc.cli import main as cli
+from nimc.run import session
 
 if TYPE_CHECKING:
     from analysis.report.data import RunData
+
+COMMAND = tuple(python_main(__name__))
 
 
 def render(runs: Sequence[RunData]) -> str:
@@ -24,8 +30,28 @@ def render(runs: Sequence[RunData]) -> str:
     return f"<title>{len(runs)} runs</title>\n"
 
 
+def start(
+    words: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    command: Sequence[str] = COMMAND,
+    **more: Any,
+) -> subprocess.Popen[str]:
+    """Start it in a folder, with more variables; `command`: another `nimc`."""
+    return subprocess.Popen(
+        [*command, *words],
+        cwd=folder,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **more,
+    )
+
+
 def main() -> None:
     page = ModuleType("analysis.report.page")
     page.render = render  # type: ignore[attr-defined]
     sys.modules[page.__name__] = page
+    session.NIMC = COMMAND
     cli.main()

@@ -8,7 +8,7 @@ import pytest
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.remedies.test_advice import CORE
 from tests.analysis.synthetic import STREAM, header, rechain, samples, write_run
-from tests.nimc.conftest import Command
+from tests.nimc.conftest import Command, call
 
 
 def _run(folder: Path, effect: float = 1.35, seed: int = 1) -> Path:
@@ -78,6 +78,16 @@ def test_compare_as_json_and_as_a_page(tmp_path: Path, command: Command) -> None
     assert (tmp_path / "out" / "compare.html").exists()
 
 
+@pytest.fixture(scope="module")
+def of_two_machines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of three runs of a machine, and one of another."""
+    folder = tmp_path_factory.mktemp("sides")
+    for name in ("monday", "tuesday", "friday"):
+        _run(folder / name)
+    write_run(folder / "elsewhere", samples(STREAM), header(run="e", machine="other"))
+    return folder
+
+
 @pytest.mark.parametrize(
     ("runs", "words"),
     [
@@ -89,18 +99,11 @@ def test_compare_as_json_and_as_a_page(tmp_path: Path, command: Command) -> None
     ],
 )
 def test_sides_that_are_none_are_one_line_and_code_two(
-    tmp_path: Path,
-    command: Command,
-    monkeypatch: pytest.MonkeyPatch,
-    runs: list[str],
-    words: str,
+    of_two_machines: Path, runs: list[str], words: str
 ) -> None:
-    for name in ("monday", "tuesday", "friday"):
-        _run(tmp_path / name)
-    write_run(tmp_path / "elsewhere", samples(STREAM), header(run="e", machine="other"))
-    monkeypatch.chdir(tmp_path)
-    command("compare", *runs, code=2)
-    assert words in command.err
+    status, _, err = call(["compare", *runs], of_two_machines)
+    assert status == 2
+    assert words in err
 
 
 def test_a_run_with_faults_is_refused_and_shown_marked_with_force(

@@ -8,16 +8,7 @@ from reframe_tests.crossing import cross
 from tests.reframe_tests.command import plan_of, reframe, succeeded
 
 MACHINE = "example_slurm"
-
-
-def treatments(tmp_path, name, factors, **settings):
-    """Name -> treatment of one check's dry run."""
-    check = name.removesuffix("_quick")
-    words = ("--system", MACHINE, "-p", "wheels", "--dry-run")
-    given = {"arms": "off,on", "factors": factors, **settings}
-    succeeded(reframe(tmp_path, MACHINE, check, *words, name=name, settings=given))
-    return {each["name"]: each for each in plan_of(tmp_path, name)["treatments"]}
-
+DRY = ("--system", MACHINE, "-p", "wheels", "--dry-run")
 
 #: Check -> factors of its dry run, and other settings.
 CHECKS = {
@@ -28,6 +19,10 @@ CHECKS = {
     "membench": ("{reserved_cores: [0, 2], order: [compact, spread]}", {}),
     "latency": ("{load_threads: [0, 31], load_kernel: [read, mix]}", {"node": 1}),
     "intensity": ("{flops_per_element: [2, 64]}", {}),
+    "lammps_scaling": ("{reserved_cores: [0, 1]}", {"nodes": 2, "spare_cores": 4}),
+    "minife": ("{reserved_cores: [0, 1]}", {}),
+    "cns": ("{reserved_cores: [0, 1]}", {}),
+    "xsbench": ("{reserved_cores: [0, 1], threads: [3, 1]}", {}),
 }
 
 
@@ -35,7 +30,7 @@ CHECKS = {
 def dry(tmp_path_factory):
     """The folder of one dry run of all these checks."""
     folder = tmp_path_factory.mktemp("levels")
-    words = ["--system", MACHINE, "-p", "wheels", "--dry-run"]
+    words = [*DRY]
     for name, (factors, settings) in CHECKS.items():
         words += ["-c", f"{ROOT}/reframe_tests/{name.removesuffix('_quick')}.py"]
         for key, value in {"arms": "off,on", "factors": factors, **settings}.items():
@@ -55,28 +50,26 @@ def words(treatment):
     return treatment["start"]["command"]
 
 
-@pytest.mark.slow
+RESERVED = ("off", "off@reserved_cores=1")
+
+
 @pytest.mark.parametrize(
-    ("check", "settings", "ranks", "size"),
+    ("check", "names", "ranks", "size"),
     [
         # 64 cores are a box of 4 x 4 x 4; 63 ranks share it.
-        ("lammps", {}, (64, 63), "-var x 4 -var y 4 -var z 4"),
+        ("lammps", RESERVED, (64, 63), "-var x 4 -var y 4 -var z 4"),
         # Two nodes of 60 ranks, or 59: 120 = 4 x 5 x 6.
-        (
-            *("lammps_scaling", {"nodes": 2, "spare_cores": 4}),
-            *((120, 118), "-var x 4 -var y 5 -var z 6"),
-        ),
+        ("lammps_scaling", RESERVED, (120, 118), "-var x 4 -var y 5 -var z 6"),
         # 100 elements a core along each edge, and the cube root of 64 is 4.
-        ("minife", {}, (64, 63), "-nx 400"),
-        ("cns", {}, (64, 63), "cns inputs"),
-        # Half of 256 GiB holds 24 grids of 5.7 GB.
-        ("xsbench", {}, (64, 63), "-s small"),
-        ("xsbench", {"threads": 3}, (21, 21), "-s large -t 3"),
+        ("minife", RESERVED, (64, 63), "-nx 400"),
+        ("cns", RESERVED, (64, 63), "cns inputs"),
+        # Half of 256 GiB holds 24 grids of 5.7 GB; a rank of three threads has one.
+        ("xsbench", ("off@threads=1", "off@reserved_cores=1,threads=1"), (64, 63), "-s small"),
+        ("xsbench", RESERVED, (21, 21), "-s large -t 3"),
     ],
 )
-def test_work_stays_the_same_where_a_core_is_reserved(tmp_path, check, settings, ranks, size):
-    found = treatments(tmp_path, check, "{reserved_cores: [0, 1]}", **settings)
-    both = found["off"], found["off@reserved_cores=1"]
+def test_work_stays_the_same_where_a_core_is_reserved(of, check, names, ranks, size):
+    both = [of[check][name] for name in names]
     assert tuple(each["start"]["ranks"] for each in both) == ranks
     assert all(size in " ".join(words(each)) for each in both)
 
@@ -128,10 +121,12 @@ def test_a_limiter_is_one_of_the_writers(of):
 
 
 def test_cores_left_to_the_system_are_taken_from_the_job_and_its_runs_are_unpaired(tmp_path):
-    found = treatments(tmp_path, "lammps", "{}", core_spec=2, case="lammps@core_spec=2")
-    assert found["off"]["start"]["ranks"] == 62
+    settings = {"arms": "off,on", "core_spec": 2, "case": "lammps@core_spec=2"}
+    succeeded(reframe(tmp_path, MACHINE, "lammps", *DRY, settings=settings))
+    off, _ = plan_of(tmp_path, "lammps")["treatments"]
+    assert (off["name"], off["start"]["ranks"]) == ("off", 62)
     # The box is that of all 64 cores, so that times can be compared.
-    assert "-var x 4 -var y 4 -var z 4" in " ".join(words(found["off"]))
+    assert "-var x 4 -var y 4 -var z 4" in " ".join(words(off))
     (script,) = tmp_path.glob("stage/*/*/*/lammps/*.sh")
     text = script.read_text()
     assert text.index("#SBATCH --core-spec=2") < text.index("#SBATCH hetjob")

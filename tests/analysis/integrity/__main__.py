@@ -41,7 +41,7 @@ class Base(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Whether an edit is seen, and if not, whether anything that is shown changes."""
+    """Whether an edit is seen; if not by all of these, whether anything that is shown changes."""
 
     by_all: bool
     by_verify: bool
@@ -74,18 +74,22 @@ def outcome(base: Base, kind: Kind, seed: int, folder: Path) -> Outcome | None:
         return None
     if edited == base.files:
         return None
-    run = edited.write(folder / kind.name.replace("/", " ") / str(seed) / edited.header["run"])
+    place = folder / kind.name.replace("/", " ") / str(seed)
+    run = edited.write(place / edited.header["run"])
     found = verify(run, base.head)
     faults = [each.text for each in found.findings if each.kind != "unproven"]
     of_head = [line for line in faults if line.endswith(", as given")]
     line = next((line for line in faults if line not in of_head), "")
     try:
-        changes = shown(run) != base.shown
+        load_run(run)
     except InputError:
         return Outcome(True, bool(line), True, bool(faults), True, line)
     for report in edited.recorded("reframe.json"):
         report["session_info"].pop("nimc_head")
-    without_heads = bool(line) and not verify(edited.write(run)).is_sound
+    other = edited.write(place / "without heads" / run.name)
+    without_heads = bool(line) and not verify(other).is_sound
+    is_seen = bool(line) and without_heads and bool(faults)
+    changes = not is_seen and shown(run) != base.shown
     return Outcome(False, bool(line), without_heads, bool(faults), changes, line)
 
 

@@ -186,14 +186,14 @@ def test_the_run_is_sound_before(run: Path) -> None:
 
 
 @pytest.mark.parametrize("edit", SAMPLES)
-def test_an_edit_of_samples_is_refused_and_shown_marked(run: Path, edit: str) -> None:
+def test_an_edit_of_samples_is_shown_marked(run: Path, edit: str) -> None:
     change, words = SAMPLES[edit]
     edit_samples(run, "stream", change)
-    text = refused(run)
-    assert words in text
-    assert text.startswith(f"{run}: ")
-    assert "not to be trusted\n" in text
     if edit in HARD_TO_DRAW:
+        text = refused(run)
+        assert words in text
+        assert text.startswith(f"{run}: ")
+        assert "not to be trusted\n" in text
         (report,) = make_reports([run], force=True)
         page = report.page.read_text()
         assert "not to be trusted" in page
@@ -350,13 +350,12 @@ def test_only_the_first_twenty_faults_are_listed(run: Path) -> None:
     assert (len(lines), more) == (20, "and 6 more")
 
 
-@pytest.mark.parametrize("edit", ["a key that is not its fields", "overlapping times", "bytes 0"])
-def test_edits_of_a_recorded_run(tmp_path: Path, edit: str) -> None:
+def test_an_edit_of_a_recorded_run(tmp_path: Path) -> None:
     run = tmp_path / RUN_QUICK.name
     shutil.copytree(RUN_QUICK, run)
     found = load_run(run).integrity
     assert (found.count, found.notes) == (0, [UNPROVEN])
-    change, words = SAMPLES[edit]
+    change, words = SAMPLES["overlapping times"]
     edit_samples(run, "stream", change)
     assert words in refused(run)
 

@@ -18,11 +18,10 @@ AXE = os.environ.get("NIMC_AXE")
 needs_axe = pytest.mark.skipif(AXE is None, reason="NIMC_AXE does not name an axe.min.js")
 LIGHT, DARK = (f"--blink-settings=preferredColorScheme={scheme}" for scheme in (1, 0))
 
-#: Shows the page in a frame as wide as asked, opens all of its details, and writes what it finds.
-_WRAPPER = """<!doctype html><body><iframe id="frame" style="border:0;width:%dpx;height:900px">
-</iframe><pre id="found"></pre><script>
-const frame = document.getElementById("frame");
-frame.onload = () => {
+#: Shows the page in a frame of each width, opens all of its details, and writes what it finds.
+_WRAPPER = """<!doctype html><body><pre id="found"></pre><script>
+const text = %s;
+const look = frame => {
   const page = frame.contentDocument, root = page.documentElement;
   page.querySelectorAll("details").forEach(d => d.open = true);
   const right = node => {
@@ -51,27 +50,47 @@ frame.onload = () => {
         && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > a.height / 3)
       .map(([other]) => e.textContent + " | " + other.textContent));
   });
-  document.getElementById("found").textContent = JSON.stringify({
+  return {
     details: page.querySelectorAll("details").length,
     width: root.clientWidth, scroll: root.scrollWidth, wide, stuck, crossing,
     ink: frame.contentWindow.getComputedStyle(page.body).color,
     loaded: frame.contentWindow.performance.getEntriesByType("resource").map(e => e.name)
       .filter(name => !name.startsWith("data:")),
-  });
+  };
 };
-frame.srcdoc = %s;
+const show = width => new Promise(done => {
+  const frame = document.createElement("iframe");
+  frame.style = `border:0;width:${width}px;height:900px`;
+  frame.onload = () => done(look(frame));
+  frame.srcdoc = text;
+  document.body.append(frame);
+});
+Promise.all(%s.map(show)).then(found => {
+  document.getElementById("found").textContent = JSON.stringify(found);
+});
 </script></body>"""
 
 
-def look(tmp_path: Path, text: str, width: int, *flags: str) -> dict[str, Any]:
+def look(tmp_path: Path, text: str, *widths: int, scheme: str = LIGHT) -> list[dict[str, Any]]:
+    """What is found of the page in windows of these widths."""
     wrapper = tmp_path / "wrapper.html"
     script = json.dumps(text).replace("</", "<\\/")
-    wrapper.write_text(_WRAPPER % (width, script), encoding="utf-8")
-    done = _chromium(tmp_path, wrapper, "--virtual-time-budget=5000", "--dump-dom", *flags)
+    wrapper.write_text(_WRAPPER % (script, json.dumps(widths)), encoding="utf-8")
+    done = _chromium(tmp_path, wrapper, "--virtual-time-budget=5000", "--dump-dom", scheme)
     match = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
-    found: dict[str, Any] = json.loads(html.unescape(match[1]))
-    found["console"] = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    return found
+    found: list[dict[str, Any]] = json.loads(html.unescape(match[1]))
+    console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    return [{**each, "console": console} for each in found]
+
+
+def fitting(tmp_path: Path, text: str, *widths: int) -> list[dict[str, Any]]:
+    """The same; nothing is wider than its window, on its neighbour's line, loaded or reported."""
+    seen = look(tmp_path, text, *widths)
+    for found, width in zip(seen, widths, strict=True):
+        assert (found["width"], found["wide"], found["stuck"]) == (width, [], [])
+        assert found["scroll"] <= width
+        assert (found["loaded"], found["console"]) == ([], [])
+    return seen
 
 
 def _chromium(tmp_path: Path, page: Path, *flags: str) -> subprocess.CompletedProcess[str]:

@@ -16,6 +16,7 @@ from tests.analysis.made_counters import CASES
 from tests.analysis.report.browser import (
     DARK,
     LIGHT,
+    fitting,
     look,
     needs_axe,
     needs_chromium,
@@ -42,49 +43,29 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     return page.render([load_run(run)])
 
 
-@pytest.mark.parametrize("width", [390, 900, 1000, 1400])
-def test_fits_the_window_and_loads_nothing(tmp_path: Path, text: str, width: int) -> None:
-    found = look(tmp_path, text, width)
-    assert found["details"] > 8
-    assert found["width"] == width
-    assert found["wide"] == []
-    assert found["stuck"] == []
-    assert found["scroll"] <= width
-    assert found["loaded"] == []
-    assert found["console"] == []
+def test_fits_the_window_and_loads_nothing(tmp_path: Path, text: str) -> None:
+    for found in fitting(tmp_path, text, 390, 900, 1000, 1400):
+        assert found["details"] > 8
 
 
 def test_the_page_of_a_model_fits_a_narrow_window(tmp_path: Path) -> None:
-    found = look(tmp_path, model_page(evaluate.load_published("henri-subnuma"), None), 390)
-    assert found["wide"] == []
-    assert found["scroll"] <= 390
-    assert found["loaded"] == []
-    assert found["console"] == []
-
-
-def fits(tmp_path: Path, text: str) -> None:
-    """In two windows: nothing is wider, on its neighbour's line, loaded or reported."""
-    for width in (390, 900):
-        found = look(tmp_path, text, width)
-        assert (width, found["wide"], found["loaded"], found["console"]) == (width, [], [], [])
-        assert found["stuck"] == []
-        assert found["scroll"] <= width
+    fitting(tmp_path, model_page(evaluate.load_published("henri-subnuma"), None), 390)
 
 
 def test_effects_by_factor_fit_the_window(tmp_path: Path) -> None:
     found = throttled(samples(sweep(noise=0.01), pairs=6))
     text = page.render([load_run(write_run(tmp_path / "run", found))])
-    fits(tmp_path, text)
+    fitting(tmp_path, text, 390, 900)
 
 
 def test_the_cells_of_rdma_and_numa_fit_the_window(tmp_path: Path) -> None:
     run = run_of(tmp_path, TWO_NODES)
-    fits(tmp_path, page.render([load_run(run, force=True)]))
+    fitting(tmp_path, page.render([load_run(run, force=True)]), 390, 900)
 
 
 def test_latency_against_traffic_fits_the_window(tmp_path: Path) -> None:
     run = load_run(write_run(tmp_path / "run", latencies()), force=True)
-    fits(tmp_path, page.render([run]))
+    fitting(tmp_path, page.render([run]), 390, 900)
 
 
 def test_a_comparison_fits_the_window(tmp_path: Path) -> None:
@@ -97,24 +78,24 @@ def test_a_comparison_fits_the_window(tmp_path: Path) -> None:
         ]
         for name in ("before", "after")
     ]
-    fits(tmp_path, compare_page.render(compare_sides(*sides)))
+    fitting(tmp_path, compare_page.render(compare_sides(*sides)), 390, 900)
 
 
 def test_why_fits_the_window(tmp_path: Path) -> None:
     run = made(tmp_path, CASES, processor="GenuineIntel-6-85-7")
-    fits(tmp_path, page.render([load_run(run)]))
+    fitting(tmp_path, page.render([load_run(run)]), 390, 900)
 
 
 def test_counters_of_nodes_fit_the_window(tmp_path: Path) -> None:
     times = {"on@rate=25%": 1.5, "on": 2.0, "off@tool=p": 1.05, "on@tool=p": 2.1}
     absent = {"ethtool": "the program ethtool, and a driver with these counters (mlx5)"}
     run = with_nodes(tmp_path, samples(remedies(times=times), pairs=8), absent)
-    fits(tmp_path, page.render([load_run(run)]))
+    fitting(tmp_path, page.render([load_run(run)]), 390, 900)
 
 
 def test_ink_follows_the_colour_scheme(tmp_path: Path, text: str) -> None:
-    light = look(tmp_path / ".", text, 390, LIGHT)
-    dark = look(tmp_path / ".", text, 390, DARK)
+    (light,) = look(tmp_path, text, 390, scheme=LIGHT)
+    (dark,) = look(tmp_path, text, 390, scheme=DARK)
     assert light["ink"] == "rgb(28, 33, 40)"  # #1c2128
     assert dark["ink"] == "rgb(230, 233, 238)"  # #e6e9ee
 
@@ -122,7 +103,7 @@ def test_ink_follows_the_colour_scheme(tmp_path: Path, text: str) -> None:
 def test_the_look_sees_what_it_looks_for(tmp_path: Path) -> None:
     bad = '<meta name="viewport" content="width=device-width"><body style="margin:0">'
     bad += '<div style="width:900px">x</div><img src="http://127.0.0.1:9/x.png"><script>oops()</script>'
-    found = look(tmp_path, bad, 390)
+    (found,) = look(tmp_path, bad, 390)
     assert found["scroll"] == 900
     assert "DIV.x" in found["wide"]
     assert found["loaded"] == ["http://127.0.0.1:9/x.png"]

@@ -48,8 +48,13 @@ def view(run: Path):
     return found
 
 
-def test_the_published_table_stands_beside_the_measured_one(tmp_path):
-    found = view(made(tmp_path, CASES))
+@pytest.fixture(scope="module")
+def of_all_cases(tmp_path_factory):
+    return view(made(tmp_path_factory.mktemp("all"), CASES))
+
+
+def test_the_published_table_stands_beside_the_measured_one(of_all_cases):
+    found = of_all_cases
     assert found.columns == ("memory stalls", "L1 misses", "L2 misses", "L3 misses")
     rows = {(row.treatment, row.of, row.published): row.links for row in found.table.rows}
     published = {
@@ -73,15 +78,15 @@ def test_the_published_table_stands_beside_the_measured_one(tmp_path):
     assert len(found.table.rows) == 8
 
 
-def test_roles_that_the_paper_has_not_are_apart(tmp_path):
-    others = view(made(tmp_path, CASES)).table.others
+def test_roles_that_the_paper_has_not_are_apart(of_all_cases):
+    others = of_all_cases.table.others
     assert {(link.treatment, link.to) for link in others} == {
         (treatment, role) for treatment in ("off", "on") for role in ("cycles", "instructions")
     }
 
 
-def test_every_case_has_its_own_table_and_panel(tmp_path):
-    found = view(made(tmp_path, CASES))
+def test_every_case_has_its_own_table_and_panel(of_all_cases):
+    found = of_all_cases
     assert [table.name for table in found.cases] == [case.name for case in CASES]
     assert {row.links[1].points for table in found.cases for row in table.rows} == {8}
     for case in CASES:

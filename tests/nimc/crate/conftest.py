@@ -1,19 +1,38 @@
 """A packed run, and keys made for the tests."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
+from tests.nimc.conftest import call
+
+AUTHORS = ("--author", "Muster, Eva", "--author", "A centre")
+
+
+@pytest.fixture(scope="session")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a synthetic run of two cases in a chain; its crate is beside it."""
+    made = [*samples(STREAM, pairs=8), *samples(LAMMPS, pairs=8)]
+    run = write_run(tmp_path_factory.mktemp("packed") / "synthetic-run", made, header())
+    status, _, err = call(["pack", run, *AUTHORS])
+    assert status == 0, err
+    return run
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
-    """A synthetic run of two cases in a chain."""
-    made = [*samples(STREAM, pairs=8), *samples(LAMMPS, pairs=8)]
-    return write_run(tmp_path / "results" / "synthetic-run", made, header())
+def run(packed: Path, tmp_path: Path) -> Path:
+    """A copy of the run."""
+    return Path(shutil.copytree(packed, tmp_path / "results" / packed.name))
+
+
+@pytest.fixture
+def crate(packed: Path, run: Path) -> Path:
+    """A copy of its crate, beside it."""
+    return Path(shutil.copy(packed.with_suffix(".zip"), run.parent))
 
 
 @pytest.fixture

@@ -1,9 +1,6 @@
 """A repeated run is judged against the packed one, and repeats its plan in its order."""
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +12,10 @@ from analysis.report.data import load_run
 from nimc.crate.reproduce import Reproduction, facts_of_both, judge
 from nimc.crate.schemas import FOLDER
 from nimc.crate.zipped import MANIFEST, manifest, unzipped, zipped
+from nimc.run.session import NIMC
 from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, samples, write_run
-from tests.nimc.conftest import ROOT, Command, Nimc
+from tests.nimc import nimc_without_figures
+from tests.nimc.conftest import Command, Nimc, call
 from tests.nimc.documented import assert_documented
 
 #: Decided with so many pairs: emulated writes make it half as slow again.
@@ -71,9 +70,7 @@ def test_facts_of_both_machines_are_listed_alike_or_not() -> None:
     assert found["version of mpich"] == ("unknown", "5")
 
 
-def test_the_analysis_is_the_same_byte_by_byte(run: Path, command: Command) -> None:
-    command("pack", run)
-    crate = run.with_name(f"{run.name}.zip")
+def test_the_analysis_is_the_same_byte_by_byte(crate: Path, command: Command) -> None:
     document = command.json("reproduce", crate, "--analysis-only")
     assert document["files"] == {"report.html": "the same", "results.json": "the same"}
     files = unzipped(crate.read_bytes())
@@ -85,10 +82,8 @@ def test_the_analysis_is_the_same_byte_by_byte(run: Path, command: Command) -> N
     assert document["files"] == {"report.html": "the same", "results.json": "differs"}
 
 
-def test_figures_may_differ_in_their_last_digits(run: Path, command: Command) -> None:
+def test_figures_may_differ_in_their_last_digits(crate: Path, command: Command) -> None:
     """Processors may sum in another order."""
-    command("pack", run)
-    crate = run.with_name(f"{run.name}.zip")
     files = unzipped(crate.read_bytes())
     results = json.loads(files["report/results.json"])
     results["runs"][0]["results"][0]["slowdown"] *= 1 + 1e-14
@@ -99,21 +94,6 @@ def test_figures_may_differ_in_their_last_digits(run: Path, command: Command) ->
     assert document["files"]["results.json"] == "the same to nine digits"
 
 
-def called(nimc: Nimc, *words: str) -> subprocess.CompletedProcess[str]:
-    """`nimc` with ReFrame's stand-in."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "NIMC_REFRAME": str(nimc.folder / "reframe"),
-        "FAKE": "",
-    }
-    code = "from nimc.cli.main import main; main()"
-    command = [sys.executable, "-c", code, *words]
-    return subprocess.run(
-        command, cwd=nimc.folder, env=environment, capture_output=True, text=True, check=False
-    )
-
-
 def order(run: Path) -> list[str]:
     lines = (run / "samples" / "stream.jsonl").read_text().splitlines()
     return [json.loads(line)["arm"] for line in lines]
@@ -122,21 +102,23 @@ def order(run: Path) -> list[str]:
 def test_the_plan_is_repeated_in_its_order(nimc: Nimc) -> None:
     assert nimc.run()[0] == 0
     packed = nimc.the_run()
-    assert called(nimc, "pack", str(packed), "-o", "x.zip").returncode == 0
+    assert call(["pack", packed, "-o", "x.zip"], nimc.folder)[0] == 0
     place = ("--machine", "localhost", "--results", "again")
-    done = called(nimc, "reproduce", "x.zip", *place, "--json")
-    document = json.loads(done.stdout)
+    words = ["reproduce", "x.zip", *place, "--json"]
+    process = nimc_without_figures.start(words, nimc.folder, nimc.environment(), NIMC)
+    out, err = process.communicate(timeout=300)
+    document = json.loads(out)
     assert_documented("reproduce", document)
     schema = json.loads((FOLDER / "comparison.json").read_text())
     assert document["comparisons"]
     for row in document["comparisons"]:
         jsonschema.validate(row, schema)
     new = nimc.folder / "again" / Path(document["run"]).name
-    assert done.returncode == (0 if document["outcome"] == "reproduced" else 1), done.stderr
+    assert process.returncode == (0 if document["outcome"] == "reproduced" else 1), err
     assert order(new) == order(packed)
     was, now = (json.loads((run / "run.json").read_text()) for run in (packed, new))
     assert now["reproduces"] == {"run": was["run"], "digest": was["digest"]}
     assert now["seed"] == was["seed"]
     facts = {each["what"]: each for each in document["facts"]}
     assert facts["machine"]["reference"] == facts["machine"]["this"] == "localhost"
-    assert called(nimc, "verify", str(new)).returncode == 0
+    assert call(["verify", new])[0] == 0

@@ -1,10 +1,8 @@
 """A nightly of the small campaign, whose ReFrame is a stand-in."""
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -14,18 +12,17 @@ from typing import Any
 import pytest
 
 from nimc.nights.summary import Summary, load
-from tests.nimc.conftest import ROOT, Nimc, nimc_in
+from tests.nimc import nimc_without_figures
+from tests.nimc.conftest import ROOT, Nimc, call, nimc_in
 from tests.nimc.minicluster.real import Cluster, cluster_of
 from tests.nimc.nights.made_history import make_history
 
 
 @dataclass
 class Box:
-    """`nimc nightly` as a process of its own, in a folder of its own."""
+    """`nimc nightly` in a folder of its own."""
 
     nimc: Nimc
-    #: Folder of the checkout that is run.
-    root: Path = ROOT
     #: When the night's window opened: in the first hour of a day, that is the day before.
     opened: datetime = field(default_factory=lambda: datetime.now() - timedelta(hours=1))
 
@@ -54,34 +51,27 @@ class Box:
         }
         self.file.write_text("".join(f"{key}: {value}\n" for key, value in lines.items()))
 
-    def start(self, *words: str, fake: str = "", **more: Any) -> subprocess.Popen[str]:
-        """Start `nimc nightly`."""
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(self.root),
-            "NIMC_REFRAME": str(self.folder / "reframe"),
-            "FAKE": fake,
-        }
-        return subprocess.Popen(
-            [sys.executable, "-c", "from nimc.cli.main import main; main()", "nightly", *words],
-            cwd=self.folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            **more,
-        )
+    def start(
+        self, *words: str, fake: str = "", root: Path = ROOT, **more: Any
+    ) -> subprocess.Popen[str]:
+        """Start it as a process of its own, `command`; `root`: folder of its checkout."""
+        environment = {**self.nimc.environment(fake), "PYTHONPATH": str(root)}
+        words = ("nightly", *words)
+        return nimc_without_figures.start(words, self.folder, environment, **more)
 
-    def call(self, *words: str, fake: str = "", **more: Any) -> tuple[int, str, str]:
-        """Run it to its end: exit status, standard output, standard error."""
-        process = self.start(*words, fake=fake, **more)
-        out, err = process.communicate(timeout=300)
-        assert "Traceback" not in err, err
-        return process.returncode, out, err
+    def call(self, *words: str, fake: str = "", **variables: str) -> tuple[int, str, str]:
+        """Run it in this process: exit status, standard output, standard error."""
+        environment = {**self.nimc.environment(fake), **variables}
+        with pytest.MonkeyPatch.context() as patch:
+            for module in ("measure", "night"):
+                patch.setattr(f"nimc.nights.{module}.NIMC", nimc_without_figures.COMMAND)
+            found = call(["nightly", *words], self.folder, environment)
+        assert "Traceback" not in found[2], found
+        return found
 
-    def run(self, *options: str, fake: str = "", **more: Any) -> tuple[int, str]:
+    def run(self, *options: str, fake: str = "") -> tuple[int, str]:
         """Run this night: exit status and standard error."""
-        status, _, err = self.call("run", str(self.file), *options, fake=fake, **more)
+        status, _, err = self.call("run", str(self.file), *options, fake=fake)
         return status, err
 
     def nights(self) -> list[Summary]:

@@ -1,37 +1,25 @@
-"""`nimc nightly init` as a process: what it captures, refuses and installs."""
+"""`nimc nightly init`: what it captures, refuses and installs."""
 
 import os
 import shlex
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.nimc.conftest import ROOT
+from tests.nimc.conftest import call
 from tests.nimc.nights.conftest import Box
-
-pytestmark = pytest.mark.slow
 
 NIMC = str(Path(sys.executable).parent / "nimc")
 KINDS = ("--cron", "--scrontab", "--systemd", "--gitlab")
 
 
-def init(
-    box: Box, kind: str, *more: str, cwd: Path | None = None, **variables: str
-) -> tuple[int, str, str]:
-    command = [sys.executable, "-c", "from nimc.cli.main import main; main()", "nightly", "init"]
-    done = subprocess.run(
-        [*command, box.file.name, kind, *more],
-        cwd=cwd or box.folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert "Traceback" not in done.stderr
-    return done.returncode, done.stdout, done.stderr
+def init(box: Box, kind: str, *more: str, **variables: str) -> tuple[int, str, str]:
+    return box.call("init", str(box.file), kind, *more, **variables)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -50,7 +38,7 @@ def test_a_line_break_in_a_path_begins_no_other_line(box: Box, kind: str) -> Non
     folder = box.folder / "a\n* * * * * date"
     folder.mkdir()
     shutil.copy(box.file, folder / "box.yaml")
-    status, out, err = init(box, kind, cwd=folder)
+    status, out, err = call(["nightly", "init", "box.yaml", kind], folder)
     assert (status, out) == (2, "")
     path = str(folder / "box.yaml")
     assert err == f"nimc: init: {path!r} found; allowed: paths of printable characters\n"
@@ -70,7 +58,22 @@ def test_a_folder_of_logs_that_others_have_planted_is_refused(box: Box, kind: st
     assert err.startswith(f"nimc: results: {nights} is a symbolic link; allowed: ")
 
 
-def test_systemd_starts_the_night_whose_start_clocks_skip(box: Box) -> None:
+@pytest.fixture
+def set_zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Moves this process to a time zone."""
+
+    def move(zone: str) -> None:
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+
+    yield move
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_systemd_starts_the_night_whose_start_clocks_skip(
+    box: Box, set_zone: Callable[[str], None]
+) -> None:
     box.describe(window='{start: "02:30", end: "06:00"}')
     days = "Mon,Tue,Wed,Thu,Fri,Sat,Sun"
     for zone, more in (
@@ -78,7 +81,8 @@ def test_systemd_starts_the_night_whose_start_clocks_skip(box: Box) -> None:
         ("Europe/Berlin", ["OnCalendar=Sun *-03-* 03:00:00"]),
         ("Australia/Sydney", ["OnCalendar=Sun *-10-* 03:00:00"]),
     ):
-        status, out, err = init(box, "--systemd", TZ=zone)
+        set_zone(zone)
+        status, out, err = init(box, "--systemd")
         assert status == 0, err
         lines = [line for line in out.splitlines() if line.startswith("OnCalendar=")]
         assert lines == [f"OnCalendar={days} *-*-* 02:30:00", *more]

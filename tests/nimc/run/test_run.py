@@ -29,7 +29,7 @@ from nimc.cli.run import run_command
 from nimc.machine.site import Origins, load
 from nimc.records import chain
 from nimc.records.order import run_seed
-from nimc.run.session import users_of
+from nimc.run.session import NIMC, users_of
 from tests.nimc.conftest import CAMPAIGN, ROOT, Command, Nimc
 from tests.nimc.documented import assert_documented
 
@@ -37,8 +37,9 @@ Wait = Callable[[Callable[[], bool]], None]
 
 
 def test_a_campaign_runs_once_and_prints_one_document(nimc: Nimc) -> None:
-    status, out, err = nimc.run("--json", figures=True)
-    assert status == 0, err
+    process = nimc.start("--json", command=NIMC)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
     document = json.loads(out)
     assert_documented("run", document)
     assert document["machine"] == "localhost"
@@ -67,22 +68,6 @@ def test_a_campaign_runs_once_and_prints_one_document(nimc: Nimc) -> None:
     assert results["head"] == head
 
 
-def test_the_head_before_each_block_is_in_the_report_of_reframe(nimc: Nimc) -> None:
-    """Killed within a block, a run goes on with the chain of the samples that it has."""
-    status, _, begun = nimc.run(fake="torn")
-    assert status == 3
-    status, out, resumed = nimc.run()
-    assert status == 0, resumed
-    heads = [re.search("head of its chain: ([0-9a-f]{64})", err)[1] for err in (begun, resumed)]
-    logs = [(nimc.the_run() / f"logs/stream/{block}/reframe.log").read_text() for block in (0, 1)]
-    for head, log in zip(heads, logs, strict=True):
-        assert f"--session-extras=nimc_head={head}" in log
-    last = nimc.header()["head"]
-    assert f"\nhead:    {last}\n" in out
-    assert len({*heads, last}) == 3
-    assert chain.walk_run(nimc.the_run()).head == last
-
-
 def test_a_run_of_some_cases_is_neither_resumed_by_the_campaign_nor_taken_for_it(
     nimc: Nimc,
 ) -> None:
@@ -104,13 +89,15 @@ def test_a_run_of_some_cases_is_neither_resumed_by_the_campaign_nor_taken_for_it
 
 
 def test_quiet_prints_the_results_alone_and_verbose_each_run(nimc: Nimc) -> None:
-    status, out, err = nimc.run("--quiet")
-    assert (status, err) == (0, "")
+    process = nimc.start("--quiet", fake="child")
+    out, err = process.communicate(timeout=300)
+    assert (process.returncode, err) == (0, "")
+    assert children_of_nobody(nimc) == []  # a process left by a session ends before the next
     assert max(map(len, out.partition("\nsamples: ")[0].splitlines())) <= 80
-    status, verbose, err = nimc.run("-v", "--fresh")
+    status, verbose, err = nimc.run("-v")
     assert status == 0
     assert ("baseline repeated: " in verbose, "baseline repeated: " in out) == (True, False)
-    assert len(nimc.runs()) == 2
+    assert len(nimc.runs()) == 2  # a complete one is not added to
     lines = [line for line in err.splitlines() if "GB/s" in line]
     assert len(lines) == 6 * 3 + 1  # three arms in six pairs, and a warm-up
     assert "stream, block 0: ReFrame's output is in " in err
@@ -152,15 +139,6 @@ def test_precision_is_asked_of_every_effect(nimc: Nimc) -> None:
     status, out, err = nimc.run("--json", fake="wide")  # at half the rate figures vary by half
     assert status == 0, err
     assert {row["pairs"] for row in json.loads(out)["results"]} == {8}
-
-
-def test_a_complete_run_is_not_added_to(nimc: Nimc) -> None:
-    assert nimc.run(fake="child")[0] == 0
-    assert children_of_nobody(nimc) == []  # a process left by a session ends before the next
-    status, out, _ = nimc.run()
-    assert status == 0
-    assert len(nimc.runs()) == 2
-    assert "report.html" in out
 
 
 def test_a_failing_case_is_reported_and_the_others_are_measured(nimc: Nimc) -> None:
@@ -207,27 +185,35 @@ def test_a_garbage_line_ends_a_run_and_a_fresh_one_replaces_it(nimc: Nimc) -> No
 
 
 def test_a_torn_line_costs_one_sample_and_only_what_is_missing_is_run(nimc: Nimc) -> None:
-    status, _, err = nimc.run(fake="torn")  # gone after three pairs of six
+    """The chain goes on; its head before each block is in the report of ReFrame."""
+    status, _, begun = nimc.run(fake="torn")  # gone after three pairs of six
     assert status == 3
-    assert "ReFrame was killed by SIGKILL" in err
+    assert "ReFrame was killed by SIGKILL" in begun
     assert nimc.complete_pairs("stream") == 3
     header = nimc.header()
     assert header["seed"] == run_seed(header["digest"], nimc.the_run().name)
-    status, _, err = nimc.run()
-    assert status == 0, err
+    status, out, resumed = nimc.run()
+    assert status == 0, resumed
     assert nimc.complete_pairs("stream") == 6
     later = [s for s in nimc.samples("stream") if s["block"] == 1 and not s["warmup"]]
     assert len(later) == 3 * 3
     assert {sample["seed"] for sample in nimc.samples("stream")} == {header["seed"]}
+    heads = [re.search("head of its chain: ([0-9a-f]{64})", err)[1] for err in (begun, resumed)]
+    logs = [(nimc.the_run() / f"logs/stream/{block}/reframe.log").read_text() for block in (0, 1)]
+    for head, log in zip(heads, logs, strict=True):
+        assert f"--session-extras=nimc_head={head}" in log
+    last = nimc.header()["head"]
+    assert f"\nhead:    {last}\n" in out
+    assert len({*heads, last}) == 3
+    assert chain.walk_run(nimc.the_run()).head == last
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
 def test_killed_at_any_moment_it_ends_complete_with_no_sample_twice(
-    nimc: Nimc, seed: int, wait_until: Wait
+    nimc: Nimc, wait_until: Wait
 ) -> None:
     nimc.write_two_cases()
-    moment = random.Random(seed)
+    moment = random.Random(1)
 
     def samples() -> int:
         return sum(len(file.read_bytes().splitlines()) for file in nimc.results.rglob("*.jsonl"))
@@ -297,8 +283,9 @@ def test_a_limit_on_the_size_of_files_is_reported_and_keeps_what_was_measured(ni
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
 
-    status, _, err = nimc.run(preexec_fn=limit)
-    assert status == 3
+    process = nimc.start(preexec_fn=limit)
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 3
     assert "nimc: stream: ReFrame ended with status 1: OSError: [Errno 28]" in err
     assert "Traceback" not in err
     kept = nimc.complete_pairs("stream")
@@ -364,7 +351,8 @@ def test_origins_that_are_not_held_are_reported_before_anything_is_measured(
 
 
 @pytest.mark.parametrize(
-    ("signum", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+    ("signum", "status"),
+    [(signal.SIGINT, 130), (signal.SIGHUP, 129)],  # SIGTERM: below
 )
 def test_a_signal_leaves_no_process_and_says_how_to_resume(
     nimc: Nimc, wait_until: Wait, signum: signal.Signals, status: int
@@ -449,10 +437,7 @@ def test_two_at_once_do_not_share_a_run(nimc: Nimc, wait_until: Wait) -> None:
     first.communicate()
 
 
-@pytest.mark.parametrize(("signum", "status"), [(signal.SIGINT, 130), (signal.SIGHUP, 129)])
-def test_a_signal_during_the_report_says_how_to_make_it(
-    nimc: Nimc, wait_until: Callable[[Callable[[], bool]], None], signum: int, status: int
-) -> None:
+def test_a_signal_during_the_report_says_how_to_make_it(nimc: Nimc, wait_until: Wait) -> None:
     process = nimc.start(fake="page")
 
     def complete() -> bool:
@@ -460,11 +445,11 @@ def test_a_signal_during_the_report_says_how_to_make_it(
         return bool(headers) and nimc.header()["finished_s"] is not None
 
     wait_until(complete)
-    process.send_signal(signum)
+    process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == status, err
+    assert process.returncode == 130, err
     assert err.splitlines()[-1] == (
-        f"nimc: stopped by {signal.Signals(signum).name}; the samples are complete; for the report:"
+        "nimc: stopped by SIGINT; the samples are complete; for the report:"
         f" nimc report {nimc.the_run()}"
     )
 
