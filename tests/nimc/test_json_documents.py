@@ -108,7 +108,7 @@ def test_those_of_runs(tmp_path: Path) -> None:
         "compare": ["compare", *runs],
         "report": ["report", runs[0]],
         "verify": ["verify", runs[0]],
-        "model slowdown": ["model", "slowdown", "--platform", "henri", "--run", runs[0]],
+        "model slowdown": ["model", "slowdown", "--run", runs[0]],
     }.items():
         assert_documented(name, call(*words))
 

@@ -194,8 +194,8 @@ CASES = {
     "loaded_latency": ["latency"],
     "intensity": ["intensity"],
     "core_reservation": ["stream-dram", "stream-llc", "lammps"],
-    "slowdown": ["membench", "stream", "hpccg", "lammps"],
-    "slowdown_quick": ["membench", "stream", "hpccg", "lammps"],
+    "slowdown": ["membench", "stream", "hpccg", "lammps", "minife", "lulesh"],
+    "slowdown_quick": ["membench", "stream", "hpccg", "lammps", "minife", "lulesh"],
     "core_reservation_quick": ["stream-dram", "stream-llc", "lammps"],
 }
 #: Campaigns that need several nodes.
