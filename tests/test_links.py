@@ -63,15 +63,15 @@ def reached(start: Path) -> set[Path]:
 
 
 def test_links_of_pages() -> None:
-    found = [missing(page, page.parent, links(page)) for page in tracked("*.md")]
-    assert sum(found, []) == []
+    pages = tracked("*.md")
+    assert [line for each in pages for line in missing(each, each.parent, links(each))] == []
 
 
 def test_links_of_code() -> None:
     """And of whatever else is text."""
     texts = ((path, path.read_text(errors="replace")) for path in tracked())
-    named = [missing(path, ROOT, _NAMED.findall(text)) for path, text in texts]
-    assert sum(named, []) == []
+    named = ((path, _NAMED.findall(text)) for path, text in texts)
+    assert [line for path, found in named for line in missing(path, ROOT, found)] == []
 
 
 def test_readme_leads_to_every_page() -> None:
