@@ -17,6 +17,7 @@ from typing import Any, Literal
 import polars as pl
 from pydantic import BaseModel, TypeAdapter
 
+from analysis.effects.caveats import emulations
 from analysis.effects.facts import QUALIFY, holds_for
 from analysis.report.data import RunData
 from analysis.report.sections import RunSection
@@ -78,7 +79,7 @@ class Qualification:
     machine: str
     run: str
     head: str | None
-    #: `qualified` if no claim is refused, and one on hardware is allowed.
+    #: `qualified` if no claim is refused, and devices count what is written.
     verdict: Literal["qualified", "not qualified"]
     #: Kernel, firmware and MPI -> their versions on the nodes: it holds for no others.
     holds_for: dict[str, list[str]]
@@ -421,11 +422,13 @@ class Claim:
     hardware: bool = True
 
 
+#: The claim without which nothing else on hardware counts.
+_QUALIFIES = "counter of writes"
 _IDLE = "take idle nodes, whole ones (--exclusive)"
 CLAIMS = (
     Claim("devices", "devices and links are as the machine's file says", _devices,
           "correct `device`, `rails` or `nic` (docs/add-a-machine.md)"),
-    Claim("counter of writes", "devices count what is written, within 2 %",
+    Claim(_QUALIFIES, "devices count what is written, within 2 %",
           partial(_counter, direction="write"),
           "correct `device` or `rails`, or report the device: its counter is not known"),
     Claim("counter of reads", "devices count what is read, within 2 %",
@@ -472,21 +475,24 @@ CLAIMS = (
 
 def qualification(run: RunData) -> Qualification:
     """What may be claimed of the machine of a run. Raises InputError as `evidence_of`."""
-    seen, emulated = evidence_of(run), run.emulated()
-    found, shown = [], False
+    seen = evidence_of(run)
+    there = (each for node in seen.nodes.values() for each in node.rdma)
+    kinds = emulations([each.transport for each in there if each.name in seen.site.nodes_of])
+    emulated = list(dict.fromkeys([*run.emulated(), *kinds]))
+    found = []
     for claim in CLAIMS:
         state, reason = claim.judge(seen)
         if claim.hardware and emulated:
             state, reason = REFUSED, f"emulated; {reason}"
-        shown |= claim.hardware and state in (ALLOWED, CAVEAT)
         remedy = None if state == ALLOWED else claim.remedy
         found.append(Judgement(claim.name, claim.text, state, reason, remedy))
-    refused = any(each.state == REFUSED for each in found)
+    states = {each.name: each.state for each in found}
+    counted = states[_QUALIFIES] in (ALLOWED, CAVEAT)
     return Qualification(
         machine=run.header.machine,
         run=run.header.run,
         head=run.integrity.head,
-        verdict="qualified" if shown and not refused else "not qualified",
+        verdict="qualified" if counted and REFUSED not in states.values() else "not qualified",
         holds_for=holds_for(run.provenance.values()),
         emulated=emulated,
         claims=found,

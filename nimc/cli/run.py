@@ -320,8 +320,8 @@ def qualify_command(
     """Say what may be claimed of MACHINE: run the campaign `qualify` on two nodes, and judge it.
 
     Each claim is allowed, allowed with a caveat, refused, or not shown. The exit code is 1 unless
-    no claim is refused and one on hardware is allowed. The result is kept in RESULTS/qualified, and
-    later runs name it.
+    no claim is refused and devices count what is written. The result is kept in RESULTS/qualified,
+    and later runs name it.
     """
 
     def conclude(folder: RunFolder, failures: list[Failure]) -> int:

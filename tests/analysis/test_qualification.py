@@ -157,6 +157,14 @@ def test_emulated_writes_allow_no_claim_on_hardware(tmp_path: Path) -> None:
     assert found.verdict == "not qualified"
 
 
+def test_a_soft_device_is_no_hardware_even_if_nothing_was_written(tmp_path: Path) -> None:
+    rxe = node(device(transport="soft-RoCE"))
+    fault = Fault(target=rxe, origin=rxe, sample=rejected("made"))
+    found = judged(made_run(tmp_path / "run", fault))
+    assert "devices" in states(found)["refused"]
+    assert found.emulated == [Note.SOFT_ROCE()]
+
+
 def test_rows_of_a_device_counter_show_nothing_of_counters(tmp_path: Path) -> None:
     def of_device(_: Sample, writer: WriterRecord) -> WriterRecord:
         return replace(writer, injector="fabtests")

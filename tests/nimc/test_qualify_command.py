@@ -92,3 +92,4 @@ def test_a_run_without_any_sample_names_the_device_that_is_absent(
     assert {state for name, state in states.items() if name not in ("devices", "records")} == {
         "not shown", "allowed",
     }  # fmt: skip
+    assert found["verdict"] == "not qualified"
