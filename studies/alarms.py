@@ -1,4 +1,4 @@
-"""False alarms and nights until a loss is found, on made nights: the table of docs/alarms.md.
+"""False alarms and nights until a loss is found, on made nights: the table of docs/evidence.md.
 
     python -m studies.alarms [HISTORIES]
 

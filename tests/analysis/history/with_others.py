@@ -1,4 +1,4 @@
-"""Apache Otava and ruptures on the study's made nights: their table in docs/alarms.md.
+"""Apache Otava and ruptures on the study's made nights: their table in docs/evidence.md.
 
 In an environment of its own:
 

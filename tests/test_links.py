@@ -1,0 +1,110 @@
+"""Links between pages lead somewhere, and README leads to every page."""
+
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from nimc.base.checkout import ROOT
+
+_FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+#: What code, templates and campaigns name.
+_NAMED = re.compile(r"\bdocs/[\w-]+\.md(?:#[\w-]+)?")
+
+
+def tracked(*patterns: str) -> list[Path]:
+    command = ["git", "ls-files", "-z", "--", *patterns]
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [ROOT / name for name in names.split("\0") if name and (ROOT / name).is_file()]
+
+
+def anchors(page: Path) -> set[str]:
+    """Names that GitHub gives the headings of a page; a repeated one ends with -1, -2, ..."""
+    titles = _HEADING.findall(_FENCED.sub("", page.read_text()))
+    shown = (re.sub(r"\[(.*?)\]\(.*?\)", r"\1", title).strip().lower() for title in titles)
+    found, seen = set[str](), Counter[str]()
+    for name in (re.sub(r"[^\w -]", "", title).replace(" ", "-") for title in shown):
+        found.add(f"{name}-{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return found
+
+
+def links(page: Path) -> list[str]:
+    """Links of a page to files and anchors here."""
+    found = _LINK.findall(_FENCED.sub("", page.read_text()))
+    return [link for link in found if "://" not in link]
+
+
+def missing(source: Path, folder: Path, found: list[str]) -> list[str]:
+    """Links without a target; they begin at `folder`, or are anchors of `source`."""
+    lines = []
+    for link in found:
+        name, _, anchor = link.partition("#")
+        target = folder / name if name else source
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            lines.append(f"{source.name}: {link}")
+    return lines
+
+
+def reached(start: Path) -> set[Path]:
+    """Pages that links lead to from `start`, which is one of them."""
+    found, waiting = set[Path](), [start.resolve()]
+    while waiting:
+        page = waiting.pop()
+        if page not in found:
+            found.add(page)
+            names = (link.partition("#")[0] for link in links(page))
+            waiting += [(page.parent / name).resolve() for name in names if name.endswith(".md")]
+    return found
+
+
+def test_links_of_pages() -> None:
+    found = [missing(page, page.parent, links(page)) for page in tracked("*.md")]
+    assert sum(found, []) == []
+
+
+def test_links_of_code() -> None:
+    """And of whatever else is text."""
+    texts = ((path, path.read_text(errors="replace")) for path in tracked())
+    named = [missing(path, ROOT, _NAMED.findall(text)) for path, text in texts]
+    assert sum(named, []) == []
+
+
+def test_readme_leads_to_every_page() -> None:
+    pages = {page.resolve() for page in tracked("docs/*.md")}
+    assert len(pages) > 30
+    assert pages - reached(ROOT / "README.md") == set()
+
+
+@pytest.mark.parametrize(
+    ("link", "known"),
+    [
+        ("other.md", True),
+        ("other.md#a-b-c_d", True),
+        ("other.md#twice-1", True),
+        ("#own", True),
+        ("https://example.org/none.md#x", True),
+        ("none.md", False),
+        ("other.md#twice-2", False),
+        ("other.md#in-a-block", False),
+        ("#other", False),
+    ],
+)
+def test_a_link_that_leads_nowhere_is_seen(tmp_path: Path, link: str, known: bool) -> None:
+    """GitHub's rule: lower case, blanks as hyphens, of other signs only - and _."""
+    headings = "## A `b`: [c_d](x.md)\n# Twice\n# Twice\n```sh\n# in a block\n```\n"
+    (tmp_path / "other.md").write_text(headings)
+    page = tmp_path / "page.md"
+    page.write_text(f"# Own\nSee [this]({link}).\n")
+    found = missing(page, tmp_path, links(page))
+    assert found == ([] if known else [f"page.md: {link}"])
+
+
+def test_a_page_that_no_link_leads_to_is_seen(tmp_path: Path) -> None:
+    for name, text in {"a": "[b](b.md#x)", "b": "[a](a.md)", "alone": "[a](a.md)"}.items():
+        (tmp_path / f"{name}.md").write_text(text)
+    assert reached(tmp_path / "a.md") == {tmp_path / "a.md", tmp_path / "b.md"}
