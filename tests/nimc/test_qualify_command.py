@@ -16,7 +16,7 @@ from nimc.records.run import load_header
 from nimc.run.folder import new_header, open_run
 from tests.analysis.made_qualification import Fault, device, made_run, node
 from tests.analysis.synthetic import rechain
-from tests.nimc.conftest import Command
+from tests.nimc.conftest import Command, Nimc
 from tests.nimc.documented import assert_documented
 
 ABSENT = Fault(origin=node(device(name="mlx5_1")))
@@ -93,3 +93,18 @@ def test_a_run_without_any_sample_names_the_device_that_is_absent(
         "not shown", "allowed",
     }  # fmt: skip
     assert found["verdict"] == "not qualified"
+
+
+@pytest.mark.parametrize(("fake", "code"), [("", 1), ("none", 3), ("fail", 1)])
+def test_it_measures_with_a_stand_in_and_concludes(
+    nimc: Nimc, command: Command, monkeypatch: pytest.MonkeyPatch, fake: str, code: int
+) -> None:
+    """Emulated writes are refused; where nothing was measured, the failure is what counts."""
+    monkeypatch.setenv("NIMC_REFRAME", str(nimc.folder / "reframe"))
+    monkeypatch.setenv("FAKE", fake)
+    found = command.json("qualify", "localhost", "--results", nimc.results, code=code)
+    states = {each["name"]: each["state"] for each in found["claims"]}
+    assert states["counter of writes"] == ("not shown" if fake == "none" else "refused")
+    assert (load_header(nimc.results / found["run"]).finished_s is None) == bool(fake)
+    kept = json.loads((nimc.results / "qualified/localhost.json").read_text())
+    assert kept["verdict"] == "not qualified"
