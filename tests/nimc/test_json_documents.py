@@ -27,7 +27,7 @@ from tests.nimc.documented import DOCUMENTED, assert_documented
 from tests.nimc.minicluster.test_state import STATE
 from tests.nimc.nights.made import SUMMARY, nightly
 
-#: Asserted where they are run: `run/test_run.py`, `test_qualify_command.py`, `crate/`, `simulation/`.
+#: Asserted elsewhere: in `run/test_run.py`, `test_qualify_command.py`, `crate/`, `simulation/`.
 ELSEWHERE = {"run", "reproduce", "qualify", "simulate --against", "simulate --paper"}
 #: It copies what Spack has built.
 NEVER = {"spack mirror"}
