@@ -15,7 +15,7 @@ from analysis.effects.carry_over import OrderEffect, order_effects, with_notes
 from analysis.effects.caveats import emulated
 from analysis.effects.contrasts import Contrast, contrasts
 from analysis.effects.estimate import Result, StoppingRule, results_of
-from analysis.effects.facts import note_provenance_changes
+from analysis.effects.facts import note_provenance_changes, note_qualification
 from analysis.effects.reference import compare_with_references
 from analysis.samples.columns import read_run
 from analysis.samples.counts import read_counts
@@ -149,6 +149,7 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
     samples = judged(read.frame)
     pairs = pair_table(samples)
     rows = compare_with_references(results_of(samples, pairs, StoppingRule.of(header)), header)
+    rows = note_qualification(rows, header, samples, provenance.records)
     order = order_effects(samples, header.margin)
     return RunData(
         path=path,

@@ -72,6 +72,7 @@ TABLES: dict[str, tuple[tuple[str, ...], ...]] = {
     "model slowdown": (("workloads",),),
     "nightly status": (("nights",),),
     "plan": (("cases",),),
+    "qualify": (("claims",),),
     "remedy list": (("remedies",),),
     "report": (("reports", "runs", "results"),),
     "run": (("results",),),

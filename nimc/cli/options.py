@@ -133,7 +133,7 @@ class OutputPath(_AnyPath):
 campaign_argument = click.argument("campaign", type=CampaignPath())
 
 
-def _machines(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+def machines(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Names of machines that begin so, for the shell's completion."""
     return [name for name in known_machines(ROOT) if name.startswith(incomplete)]
 
@@ -144,7 +144,7 @@ machine_option = click.option(
     metavar="M",
     envvar="NIMC_MACHINE",
     callback=lambda _ctx, _param, value: value or default_machine(),
-    shell_complete=_machines,
+    shell_complete=machines,
     help="A file of site/ [default: $NIMC_MACHINE, else by this host's name].",
 )
 

@@ -1,4 +1,4 @@
-"""`nimc run`, `nimc runs`, `nimc sweep-nodes`: campaigns, run and listed."""
+"""`nimc run`, `nimc runs`, `nimc qualify`, `nimc sweep-nodes`: campaigns, run and listed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING
 import click
 
 from analysis.compare.node_ranks import RankedNode, figures, ranked
+from analysis.effects.facts import QUALIFY
 from analysis.report.data import load_run
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from analysis.statistics.interval import effect, flat
+from analysis.subjects.qualification import Qualification, qualification
+from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, MachineError
 from nimc.base.interrupts import Interrupts, Stopped, stopped_at_once
-from nimc.base.tables import aligned
+from nimc.base.tables import Line, aligned
 from nimc.base.text import visible
 from nimc.base.units import NONE, quantity
 from nimc.campaign.cases import omission_lines, origins_taken
@@ -27,17 +30,29 @@ from nimc.campaign.prepare import Request, prepare, too_long
 from nimc.campaign.settings import settings_of, target_partitions
 from nimc.cli.document import Form, log, print_document, show, silent
 from nimc.cli.options import (
+    RunPath,
     campaign_argument,
     form_options,
     machine_option,
+    machines,
+    only_with,
     progress_options,
     results_option,
 )
+from nimc.cli.table import listing
 from nimc.cluster import reservation
 from nimc.machine.slurm import SlurmNode, ask_nodes, partition_in
 from nimc.records.run import RunHeader, load_header
 from nimc.records.run_folder import distrust_run, run_folders, size_of
-from nimc.run.folder import RunFolder, find_other, foreign_runs, locked, new_header, open_run
+from nimc.run.folder import (
+    RunFolder,
+    find_other,
+    foreign_runs,
+    locked,
+    new_header,
+    open_run,
+    save_qualification,
+)
 from nimc.run.node_sweep import NodeSweep, NodeSweeper, finish, finished_run, open_sweep, save_sweep
 from nimc.run.progress import Progress, display
 from nimc.run.runner import CampaignRunner, Failure
@@ -285,6 +300,79 @@ def _run_cells(row: ListedRun) -> list[str]:
         quantity(row.size_b, "B", 3),
         row.state,
     ]
+
+
+# `nimc qualify`: what may be claimed of a machine.
+
+
+_COLOURS = {"allowed": "green", "caveat": "yellow", "refused": "red"}
+
+
+@click.command()
+@click.argument("machine", shell_complete=machines)
+@click.option("--run", "past", type=RunPath(), metavar="RUN", help="Judge this run instead.")
+@results_option
+@form_options
+@progress_options
+def qualify_command(
+    machine: str, past: Path | None, results: Path, form: Form | None, progress: Progress
+) -> int:
+    """Say what may be claimed of MACHINE: run the campaign `qualify` on two nodes, and judge it.
+
+    Each claim is allowed, allowed with a caveat, refused, or not shown. The exit code is 1 unless
+    no claim is refused and devices count what is written. The result is kept in RESULTS/qualified,
+    and later runs name it.
+    """
+
+    def conclude(folder: RunFolder, failures: list[Failure]) -> int:
+        report = _report(folder.path)
+        run = report.runs[0] if report else load_run(folder.path, force=True)
+        return _conclude_qualification(qualification(run), folder.path, failures, form, progress)
+
+    if past is None:
+        request = prepare(ROOT / "campaigns" / f"{QUALIFY}.yaml", machine)
+        return measured(request, new_header(request), results, progress, conclude)
+    only_with("--run", "--json", "--csv", "-v")
+    run = load_run(past, force=True)
+    if run.integrity.broken or (run.header.campaign, run.header.machine) != (QUALIFY, machine):
+        own = f"{run.header.campaign} on {run.header.machine}"
+        broken = run.integrity.broken[:1]
+        raise InputError(*broken or [f"{past}: {own} found; allowed: {QUALIFY} on {machine}"])
+    return _conclude_qualification(qualification(run), past, [], form, progress)
+
+
+def _conclude_qualification(
+    found: Qualification,
+    run: Path,
+    failures: Sequence[Failure],
+    form: Form | None,
+    progress: Progress,
+) -> int:
+    """Keep it next to the run, show it, and return the exit status."""
+    document = asdict(found)
+    kept = save_qualification(run.absolute().parent, found.machine, document)
+    lines = [
+        Line(
+            [each.name, each.state, each.reason],
+            details=[each.claim, *([each.remedy] if each.remedy else [])],
+            colour=_COLOURS.get(each.state),
+        )
+        for each in found.claims
+    ]
+    versions = (f"{name} {', '.join(each) or NONE}" for name, each in found.holds_for.items())
+    text = listing(
+        "",
+        lines,
+        [*found.emulated, f"holds for: {'; '.join(versions)}"],
+        legend="claim, whether this run allows it, and why (docs/qualify.md)",
+        more="what each claims, and what to do",
+        details=progress == "verbose",
+        following=[f"{found.machine}: {found.verdict}"],
+    )
+    show("qualify", document, form, f"{text}\n\nrun:  {run}\nkept: {kept}")
+    if failures and all(each.state != "refused" for each in found.claims):
+        return 3
+    return int(found.verdict != "qualified")
 
 
 # `nimc sweep-nodes`: one single-node campaign on every node, and the nodes ranked.

@@ -21,6 +21,7 @@ from analysis.effects.carry_over import OrderEffect
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.statistics.interval import keys
+from analysis.subjects.qualification import Qualification
 from nimc.base.checkout import ROOT
 from nimc.base.files import make_folder, replace_text
 from nimc.machine.host import Host
@@ -120,6 +121,11 @@ SCHEMAS: dict[str, tuple[str, Any, dict[str, Any]]] = {
                 "description": "Of a node: source of counters without any -> what it needs.",
             }
         },
+    ),
+    "qualification": (
+        "nimc qualify --json, and qualified/MACHINE.json next to runs",
+        Qualification,
+        {"schema": {"type": "integer", "description": "Number of the schema (docs/json.md)."}},
     ),
     "results": ("report/results.json", _RESULTS, {}),
     "comparison": ("a row of 'comparisons' of nimc compare --json", _flat(Comparison), {}),

@@ -120,6 +120,14 @@ class Note(Enum):
         "provenance differs between blocks: {names}",
         "the pairs are valid but mix configurations; `nimc run --fresh` starts again",
     )
+    NOT_QUALIFIED = (
+        "the machine was not qualified: its devices, counters and writers were not checked",
+        "`nimc qualify MACHINE` (docs/qualify.md)",
+    )
+    CHANGED = (
+        "changed since the machine was qualified: {names}",
+        "`nimc qualify` it again (docs/qualify.md)",
+    )
     REFERENCE = (
         "slower than its reference: {off:.4g} {unit} without writers; {reference:.4g} {unit} within"
         " {tolerance:.0%} was expected",

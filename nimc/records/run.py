@@ -18,7 +18,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, field_validator
 
@@ -86,11 +86,20 @@ class SiteFacts(BaseModel):
     reference_tolerance: Annotated[float, Field(ge=0, lt=1e30)] | None = None
 
 
+class QualifiedFacts(BaseModel):
+    """What `nimc qualify` found of the machine before the run began (docs/qualify.md)."""
+
+    run: PlainName
+    verdict: Literal["qualified"]
+    holds_for: dict[str, list[str]]
+
+
 class HeaderFacts(BaseModel):
     """`RunHeader.facts`."""
 
     host: HostFacts = HostFacts()
     site: SiteFacts = SiteFacts()
+    qualified: QualifiedFacts | None = None
 
     @field_validator("site", mode="before")
     @classmethod
@@ -181,7 +190,8 @@ class RunHeader:
     precision: Annotated[float, Field(gt=0, lt=1)] | None
     #: What the campaign requests.
     asked: Requirements
-    #: `host`, that of `nimc run` as detected; `site`, the machine file with defaults, in SI units.
+    #: `host`, that of `nimc run` as detected; `site`, the machine file with defaults, in SI units;
+    #: `qualified`, if the machine was, by which run and what it holds for.
     facts: dict[str, Any] = field(default_factory=dict)
     #: Name -> version of the software that made the run.
     versions: dict[str, str] = field(default_factory=dict)

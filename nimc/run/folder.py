@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -12,9 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from nimc.base.checkout import commit
 from nimc.base.errors import InputError, MachineError
-from nimc.base.files import distrust, private_lock
+from nimc.base.files import distrust, make_folder, private_lock, replace_text
+from nimc.base.json_limits import read_json, validated
 from nimc.campaign.cases import is_optional, treatments
 from nimc.campaign.prepare import Request
 from nimc.campaign.schema import Campaign
@@ -24,6 +28,7 @@ from nimc.machine.slurm import cancel as cancel_jobs
 from nimc.records.chain import walk_run
 from nimc.records.run import (
     SCHEMA_VERSION,
+    QualifiedFacts,
     Reproduced,
     Requirements,
     RunHeader,
@@ -34,6 +39,8 @@ from nimc.records.run import (
 from nimc.records.run_folder import distrust_run
 from nimc.run.session import users_of
 
+#: Folder of a results folder with what may be claimed of its machines.
+_QUALIFIED = "qualified"
 #: Name of the link to the newest run.
 LATEST = "latest"
 #: Begins the name of a folder that is being removed.
@@ -88,7 +95,8 @@ def open_run(
             _await_leftovers(path)
             yield RunFolder(path, load_header(path), resumed=True)
         else:
-            new = replace(header, run=path.name)
+            known = {**header.facts, **qualified(results, header.machine)}
+            new = replace(header, run=path.name, facts=known)
             new = replace(new, seed=new.drawn_seed)
             save_header(path, new)
             yield RunFolder(path, new, resumed=False)
@@ -219,6 +227,33 @@ def require_folder(run: Path) -> None:
     """Raise MachineError, which names it, if the folder of a run is gone."""
     if not (run / "run.json").exists():
         raise MachineError(f"{run}: this folder is gone: deleted, or not mounted any more")
+
+
+# What may be claimed of a machine (`nimc qualify`), next to its runs.
+
+
+_FACTS = TypeAdapter(QualifiedFacts)
+
+
+def save_qualification(results: Path, machine: str, found: Mapping[str, Any]) -> Path:
+    """Write what may be claimed of a machine; returns the file."""
+    path = results / _QUALIFIED / f"{machine}.json"
+    make_folder(path.parent)
+    replace_text(path, json.dumps({"schema": 1, **found}, indent=1) + "\n")
+    return path
+
+
+def qualified(results: Path, machine: str) -> dict[str, Any]:
+    """The fact `qualified` of a run that begins.
+
+    Empty if the machine is not qualified, or somebody else may have written that it is.
+    """
+    path = results / _QUALIFIED / f"{machine}.json"
+    with suppress(InputError, OSError):
+        if not any(distrust(each, team="owns") for each in (path.parent, path)):
+            found: QualifiedFacts = validated(_FACTS, read_json(path), path)
+            return {"qualified": found.model_dump()}
+    return {}
 
 
 # The header of a new run: campaign, machine and software versions.

@@ -27,8 +27,8 @@ from tests.nimc.documented import DOCUMENTED, assert_documented
 from tests.nimc.minicluster.test_state import STATE
 from tests.nimc.nights.made import SUMMARY, nightly
 
-#: Asserted where they are run: `tests/nimc/run/test_run.py`, `crate/`, `simulation/`.
-ELSEWHERE = {"run", "reproduce", "simulate --against", "simulate --paper"}
+#: Asserted elsewhere: in `run/test_run.py`, `test_qualify_command.py`, `crate/`, `simulation/`.
+ELSEWHERE = {"run", "reproduce", "qualify", "simulate --against", "simulate --paper"}
 #: It copies what Spack has built.
 NEVER = {"spack mirror"}
 

@@ -193,6 +193,7 @@ CASES = {
     "throttling_quick": ["stream"],
     "loaded_latency": ["latency"],
     "intensity": ["intensity"],
+    "qualify": ["membench", "numa"],
     "core_reservation": ["stream-dram", "stream-llc", "lammps"],
     "slowdown": ["membench", "stream", "hpccg", "lammps", "minife", "lulesh"],
     "slowdown_quick": ["membench", "stream", "hpccg", "lammps", "minife", "lulesh"],
