@@ -129,7 +129,7 @@ _MPI = ("mpirun", "mpiexec")
 def holds_for(records: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Kernel, firmware and MPI -> their distinct versions in records of provenance."""
     blocks = list(records)
-    facts = known(host for record in blocks for host in nodes_of(record))
+    facts = known(host for record in blocks for host in hosts_of(record).values())
     programs = [each for record in blocks if isinstance(each := record.get("programs"), Mapping)]
     mpi = {f"{name}: {each[name]}" for each in programs for name in _MPI if each.get(name)}
     return {**{name: facts[name] for name in _QUALIFIED}, "MPI": sorted(mpi)}
