@@ -100,6 +100,14 @@ class Pacer:
         self._duty = min(max(writer.rate_b_s / full_b_s, _LEAST_DUTY), 1.0)
         self._paces = asyncio.Event()
         self._done = _NO_BURSTS
+        self._asked = writer.burst
+        self._least_s = writer.burst.length_s / 2 if writer.burst else _SHORTEST_S
+
+    def _pause_s(self, burst_s: float) -> float:
+        """If bursts were asked, they begin at even times; a late end shortens the next ones."""
+        if self._asked:
+            return max(self._asked.period_s - burst_s, self._asked.pause_s / 2)
+        return pause_s(burst_s, self._duty)
 
     def done(self) -> Bursts:
         """The bursts since the last call."""
@@ -119,12 +127,12 @@ class Pacer:
         try:
             while self._process.returncode is None:
                 began_s = time.monotonic()
-                await asyncio.sleep(max(self._duty * self._period_s + owed_s, _SHORTEST_S))
+                await asyncio.sleep(max(self._duty * self._period_s + owed_s, self._least_s))
                 burst_s = time.monotonic() - began_s
                 pauses = self._duty < 1
                 if pauses:
                     processes.suspend(self._process)
-                    await asyncio.sleep(pause_s(burst_s, self._duty))
+                    await asyncio.sleep(self._pause_s(burst_s))
                     processes.resume(self._process)
                 over_s = time.monotonic() - began_s
                 number, writing_s, pausing_s = self._done

@@ -238,11 +238,17 @@ async def with_agent(run, logs, monkeypatch):
 async def look(port, looks):
     """Whether the origin stands still, every 2 ms: the process with an address and this port."""
     words = [b"127.0.0.1", b"-p", str(port).encode()]
-    (pid,) = (
-        int(path.parent.name)
-        for path in Path("/proc").glob("[0-9]*/cmdline")
-        if path.read_bytes().split(b"\0")[1:4] == words
-    )
+    found = []
+    while not found:
+        await asyncio.sleep(0.01)
+        found = [pid for pid in processes.descendants(os.getpid()) if words_of(pid) == words]
     while True:
-        looks.append((time.monotonic(), state(pid) == "T"))
+        looks.append((time.monotonic(), state(found[0]) == "T"))
         await asyncio.sleep(0.002)
+
+
+def words_of(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[1:4]
+    except OSError:
+        return []
