@@ -11,13 +11,15 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Literal, get_args
 from urllib.parse import unquote
 
 from nimc.base import units
 from nimc.base.errors import InputError
+from nimc.base.units import plural
 from nimc.machine.site import Machine
-from nimc.records.sample import Level
+from nimc.records.sample import Direction, Level
+from nimc.records.treatment import Burst
 from reframe_tests import rails, tools
 
 
@@ -42,6 +44,10 @@ class Factor:
 OF_CORES = ("reserved_cores", "core_spec")
 #: The level of `environment` that adds nothing.
 NO_VARIABLE = "none"
+#: The level of `burst` without pauses; the shortest burst and pause, seconds; the shortest pause as
+#: a share of the burst; and the longest period, seconds, so that each row and look has a whole one.
+NO_BURST = "none"
+_LEAST_S, _LEAST_PAUSE, _LONGEST_PERIOD_S = 0.001, 0.1, 0.2
 
 #: Where the check `numa` places buffers and workers. Names mean the same on every machine: `nic`
 #: is the NUMA node of the network interface, `other` the first node of another socket (of the
@@ -67,6 +73,20 @@ def share_of(rate: Level) -> float | None:
 
 def _rate(level: Level) -> object:
     return level in (0, "full") or share_of(level) is not None or units.rate_b_s(str(level), "rate")
+
+
+def burst_of(level: Level) -> Burst | None:
+    """`10ms/90ms` as a burst and its pause; None for `none`. Raises ValueError or InputError."""
+    if level == NO_BURST:
+        return None
+    length, _, pause = str(level).partition("/")
+    found = Burst(units.duration_s(length, "burst"), units.duration_s(pause, "burst"))
+    shortest_s = max(_LEAST_S, _LEAST_PAUSE * found.length_s)
+    if found.length_s < _LEAST_S or found.pause_s < shortest_s:
+        raise ValueError
+    if round(found.period_s, 9) > _LONGEST_PERIOD_S:
+        raise ValueError
+    return found
 
 
 def _one_of(*words: Level) -> Callable[[Level], object]:
@@ -135,10 +155,8 @@ def _tool_lacks(name: str) -> str | None:
 
 
 def _no_such_node(machine: Machine, level: Level) -> str | None:
-    nodes = machine.node_facts().numa_nodes
-    if isinstance(level, int) and level >= nodes:
-        return f"{machine.name} has {nodes} NUMA node{'s' if nodes > 1 else ''}"
-    return None
+    nodes = machine.node_facts().nodes_of_memory()
+    return None if level in nodes else f"{machine.name} has {plural(len(nodes), 'NUMA node')}"
 
 
 def node_of_places(machine: Machine) -> dict[str, int]:
@@ -157,11 +175,19 @@ def _no_such_place(machine: Machine, level: Level) -> str | None:
     return None
 
 
+_DIRECTIONS = get_args(Direction)
 _TABLE = (
     Factor("rate", "writes", "0, full, a share such as 25%, or a rate such as 500MB/s", _rate),
     Factor("message", "writes", "auto, dram, or a size with its unit, such as 64KiB", _message),
     Factor("limiter", "writes", "software, hardware", _one_of("software", "hardware")),
-    Factor("direction", "writes", "write, read", _one_of("write", "read")),
+    Factor(
+        "burst",
+        "writes",
+        f"{NO_BURST}, or LENGTH/PAUSE such as 10ms/90ms: each 1ms or longer, the pause at least a"
+        " tenth of the length, together at most 200ms",
+        burst_of,
+    ),
+    Factor("direction", "writes", ", ".join(_DIRECTIONS), _one_of(*_DIRECTIONS)),
     Factor("held", "writes", "true, false", _truth),
     Factor("comm_node", "writes", "numbers of NUMA nodes", _whole, _no_such_node),
     Factor("writer_rail", "writes", rails.ALLOWED, rails.check, rails.lacking),

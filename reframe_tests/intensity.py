@@ -20,7 +20,9 @@ class intensity(membench.membench):
     descr = "membench of tunable arithmetic intensity under RDMA writes"
     workload = "intensity"
     tags = {"single_node"}
-    within_block = ("flops_per_element", "share", "cores", "order", "node", "duration_s")
+    within_block = (
+        *("flops_per_element", "share", "cores", "socket", "order", "node", "duration_s"),
+    )
     kernel = "intensity"
 
     #: Floating-point operations per element of 24 bytes: an even number, 2 to 8192.

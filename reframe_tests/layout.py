@@ -22,12 +22,14 @@ from nimc.node.injectors.base import Injector
 from nimc.records.arms import ARMS
 from nimc.records.notes import Note
 from nimc.records.sample import Level, Limiter
-from nimc.records.treatment import Start, Treatment, Writes
+from nimc.records.treatment import Burst, Start, Treatment, Writes
 from reframe_tests import foreign, rails, tools
 from reframe_tests.crossing import cross, is_nothing, read_cells, read_factors
 from reframe_tests.factors import (
     FACTORS,
+    NO_BURST,
     NO_VARIABLE,
+    burst_of,
     changes_within_jobs,
     check_level,
     environment_of,
@@ -35,6 +37,9 @@ from reframe_tests.factors import (
     share_of,
 )
 
+#: By how much a rate may differ from a burst's share of the time, as a share of it, to be full rate
+#: within the bursts.
+_SAME_RATE = 0.01
 #: What a level may change in a check, and what is as before for the next one.
 _RESTORED = (
     *("executable", "executable_opts", "env_vars", "num_tasks", "num_tasks_per_node"),
@@ -73,7 +78,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: Injector of arms that write; `auto` takes the machine's.
     injector = variable(str, value="auto")
 
-    #: What writers do: `write` to the target's memory, or `read` from it.
+    #: What writers do: `write` to the target's memory, `read` from it, or `both` at once.
     direction = variable(str, value="write")
 
     #: Size of one write, such as `64KiB`; `dram` exceeds the last-level cache, which matters if the
@@ -85,6 +90,10 @@ class LayoutMixin(rfm.RegressionTestPlugin):
 
     #: What limits a rate below full, if the injector can choose: `software`, `hardware`.
     limiter = variable(str, value="software")
+
+    #: Bursts and pauses, such as `10ms/90ms`, of which `rate` is the mean (`full`: that of full
+    #: rate within bursts); `none` spaces messages evenly.
+    burst = variable(str, value=NO_BURST)
 
     #: Whether writers are started once a block and held between runs, or started before each run.
     held = variable(bool, value=True)
@@ -324,10 +333,17 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             raise InputError(
                 f"{self.name}.rate: {self.rate} found; allowed: above 0, or 0 as a level of factors"
             )
+        if (burst := self._burst(injector, share)) and self.rate == "full":
+            share = burst.duty
         if row.writing == "scheduled" and not injector.writes_short:
             raise InputError(
                 f"{self.name}.injector: {injector.name} found; it makes no short writes (arm"
                 f" {arm}); allowed: perftest, ucx"
+            )
+        if row.writing == "scheduled" and burst:
+            raise InputError(
+                f"{self.name}.burst: {self.burst} found; arm {arm} has a timetable; allowed:"
+                f" {NO_BURST}"
             )
         if row.writing == "scheduled" and self.rate != "full" and injector.paced_by == "agent":
             raise InputError(
@@ -346,6 +362,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             rate_b_s=None if share is not None else writing_rate_b_s(injector, self.rate),
             rate_share=share,
             limiter=self._limiter(injector),
+            burst=burst,
             devices=rails.of_writers(site, self.writer_rail, buffer_node),
             buffer_node=buffer_node,
             held=self.held,
@@ -360,6 +377,28 @@ class LayoutMixin(rfm.RegressionTestPlugin):
                 " allowed: software, or injector perftest"
             )
         return "hardware" if self.limiter == "hardware" else "software"
+
+    def _burst(self, injector: Injector, share: float | None) -> Burst | None:
+        """Bursts whose rate is at most the full one, which most programs write at within them."""
+        check_level("burst", self.burst)
+        burst = burst_of(self.burst)
+        if burst is None:
+            return None
+        if self.limiter == "hardware":
+            raise InputError(
+                f"{self.name}.limiter: hardware found; it cannot be combined with burst"
+                f" {self.burst}; allowed: software"
+            )
+        same = share is not None and abs(share / burst.duty - 1) <= _SAME_RATE
+        lower = injector.spaces_bursts and (share is None or share < burst.duty)
+        if not (self.rate == "full" or same or lower):
+            below = "or less, " if injector.spaces_bursts else ""
+            raise InputError(
+                f"{self.name}.rate: {self.rate} found; it cannot be combined with burst"
+                f" {self.burst} of {injector.name}; allowed: full, or {100 * burst.duty:.4g}%,"
+                f" {below}which is full rate within the bursts"
+            )
+        return burst
 
     def starts(self, treatments: list[Treatment]) -> list[dict[str, Any]]:
         """How applications are started, for provenance: each distinct start with its treatments."""

@@ -6,6 +6,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from nimc.base.errors import InputError
+from nimc.base.units import plural
 from reframe_tests.binaries import CompiledMixin
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import FLOAT, Fom, FomError, Workload, last_match, require_positive
@@ -21,7 +22,9 @@ class membench(rfm.RegressionTest, CompiledMixin, NimcMixin):
     build_system = "Make"
     executable = "./membench"
     tags = {"single_node"}
-    within_block = ("kernel", "share", "cores", "order", "node", "duration_s")
+    within_block: tuple[str, ...] = (
+        *("kernel", "share", "cores", "socket", "order", "node", "duration_s"),
+    )
     lengthened_by = "duration_s"
     comparable_across_cores = True
     #: What the writers lose is a result here, so their rate before the run is measured.
@@ -37,6 +40,9 @@ class membench(rfm.RegressionTest, CompiledMixin, NimcMixin):
     #: Number of computing cores; 0 uses the share.
     cores = variable(int, value=0)
 
+    #: Whose cores: those of the `first` socket, or of `all`.
+    socket = variable(str, value="first")
+
     #: Which cores: `compact` fills one last-level cache after the other, `spread` alternates.
     order = variable(str, value="compact")
 
@@ -50,18 +56,25 @@ class membench(rfm.RegressionTest, CompiledMixin, NimcMixin):
     duration_s = variable(float, value=5.0)
 
     def lay_out(self):
-        """Cores of the first socket; the job still allocates all of them."""
-        socket_cores = max(1, self.app_cores // self.node_facts.sockets)
-        cores = self.cores or max(1, round(self.share * socket_cores))
-        if not 1 <= cores <= socket_cores:
+        """Cores of the first socket, or of all; the job still allocates all of them."""
+        if self.socket not in ("first", "all"):
+            raise InputError(f"{self.name}.socket: {self.socket} found; allowed: first, all")
+        sockets = 1 if self.socket == "first" else self.node_facts.sockets
+        most = max(1, sockets * (self.app_cores // self.node_facts.sockets))
+        cores = self.cores or max(1, round(self.share * most))
+        if not 1 <= cores <= most:
             raise InputError(
-                f"{self.name}.cores: {self.cores} found; allowed: 1 to {socket_cores} (the cores"
-                f" of a socket for the application on {self.machine.name}), or 0 to use the share"
+                f"{self.name}.cores: {self.cores} found; allowed: 1 to {most} (the cores of"
+                f" {plural(sockets, 'socket')} for the application on {self.machine.name}), or 0 to"
+                " use the share"
             )
         self.num_cpus_per_task = self.app_cores
         self.executable_opts = [self.kernel, "-n", str(cores), "-d", str(self.duration_s)]
         self.executable_opts += ["--order", self.order]
         self.executable_opts += ["-s", self.size] if self.size else []
+        if sockets > 1:
+            self.executable_opts += ["--socket", "all"]
+            self.notes = [*self.notes, "cores of all sockets compute; the model is of one socket"]
         node = self.machine.numa_node(self.node, f"{self.name}.node")
         if node is not None:
             self.executable_opts += ["-m", str(node)]

@@ -16,6 +16,7 @@ import polars as pl
 from analysis.contention.sweep import Point, Sweep
 from analysis.effects.caveats import emulated
 from analysis.effects.estimate import StoppingRule, results_of
+from analysis.report.words import kind
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import extra, judged, level, pair_table
 from analysis.samples.provenance import hosts_of
@@ -27,6 +28,7 @@ from nimc.base.json_limits import read_json
 from nimc.records.arms import parts_of
 from nimc.records.run import RunHeader, load_header
 
+_LEFT_OUT = "placements on NUMA nodes without cores are left out: the model has no such nodes"
 #: Factors that a point has, and the rate, of which the full one is taken.
 _OF_POINTS = {"", "rate", "comm_node", "cores", "node", "share"}
 
@@ -60,9 +62,13 @@ def load(run: Path, comm_node: int | None, kernel: str | None = None) -> Sweep:
         )
     if nodes > 1 and rows["comp_node"].null_count():
         raise InputError(f"{run}: {WORKLOAD} ran without a NUMA node (set `node` in the campaign)")
-    places = rows.with_columns(pl.col("comp_node", "comm_node").fill_null(0)).partition_by(
-        "n", "comp_node", "comm_node", as_dict=True, maintain_order=True
-    )
+    rows = rows.with_columns(pl.col("comp_node", "comm_node").fill_null(0))
+    with_cores = rows.filter(pl.max_horizontal("comp_node", "comm_node") < nodes)
+    if with_cores.is_empty():
+        raise InputError(f"{run}: all cases use a NUMA node without cores; the model has none")
+    left_out = with_cores.height < rows.height
+    rows = with_cores
+    places = rows.partition_by("n", "comp_node", "comm_node", as_dict=True, maintain_order=True)
     for (n, comp, comm), group in places.items():
         if len(cases := group["case"].unique(maintain_order=True)) > 1:
             raise InputError(
@@ -87,7 +93,7 @@ def load(run: Path, comm_node: int | None, kernel: str | None = None) -> Sweep:
         numa_per_socket=max(1, nodes // sockets),
         numa_nodes=nodes,
         points=points,
-        notes=[*_contradictions(samples, header), *_notes(rows)],
+        notes=[*_contradictions(samples, header), *_notes(rows), *([_LEFT_OUT] * left_out)],
     )
 
 
@@ -117,7 +123,7 @@ def _contradictions(samples: pl.DataFrame, header: RunHeader) -> list[str]:
     )
     return [
         f"blue regime: with {kernel} on {', '.join(dict.fromkeys(cores))} cores the application"
-        f" loses and {direction}s of the device do not; the equations let communications lose"
+        f" loses and {kind(direction)} of the device do not; the equations let communications lose"
         " first and do not describe this"
         for (kernel, direction), cores in blue.items()
     ]
@@ -133,6 +139,7 @@ def _rows(samples: pl.DataFrame) -> pl.DataFrame:
     effects = kept.filter(
         pl.col("role") == "effect",
         level("rate").fill_null("full") == "full",
+        level("burst").fill_null("none") == "none",
     )
     nodes = effects.select("case", "comm_node", arm="baseline").unique(maintain_order=True)
     baselines = (

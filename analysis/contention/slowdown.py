@@ -206,8 +206,8 @@ def _is_plain(row: Result) -> bool:
     """Whether it is the effect of writes at full rate; of other levels only the kernel varies."""
     return (
         row.role == "effect"
-        and row.direction != "read"
-        and row.factors.get("rate", "full") == "full"
+        and row.direction in (None, "write")
+        and row.at_full_rate
         and parts_of(row.arm)[1].keys() <= {"rate", "kernel"}
     )
 

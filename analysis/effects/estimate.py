@@ -116,7 +116,7 @@ class Result:
     rejections: list[dict[str, str]]
     #: Caveats to show with the figures.
     notes: list[str]
-    #: What the writers did: `write` into the node's memory or `read` from it; None without writers.
+    #: What the writers did: `write` into the node's memory, `read` from it or `both`; None without.
     direction: str | None = None
     #: Role of the treatment; `floor` is the repeated baseline.
     role: Role = field(kw_only=True)
@@ -163,6 +163,12 @@ class Result:
     def said(self) -> str:
         """The verdict as it is shown."""
         return phrase(self.verdict, self.margin, emulated=self.emulated)
+
+    @property
+    def at_full_rate(self) -> bool:
+        """Whether its factors neither limit the writers' rate nor have them pause."""
+        level = self.factors.get
+        return level("rate", "full") == "full" and level("burst", "none") == "none"
 
 
 def results(samples: pl.DataFrame, requested: StoppingRule = StoppingRule()) -> list[Result]:

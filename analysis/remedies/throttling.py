@@ -121,7 +121,7 @@ def _sweeps(results: Sequence[Result], pairs: pl.DataFrame) -> dict[Sweep, RateS
     writing = [
         row
         for row in results
-        if arm_of(row.arm).writing == "continuous" and row.direction != "read"
+        if arm_of(row.arm).writing == "continuous" and row.direction in (None, "write")
     ]
     found = {key: _sweep(rows, pairs) for key, rows in by_level(writing, RATE).items()}
     return {key: sweep for key, sweep in found.items() if sweep.keys}

@@ -96,8 +96,7 @@ def _loss(row: Result) -> str:
     most = f"{high:.1f}" if low >= 0 else f"{high:.1f} more"
     known = "" if low >= 0 else f"; {plural(row.pairs, 'pair')} do not show the mean more closely"
     kind = "emulated writes" if row.emulated else "writes"
-    if row.direction == "read":
-        kind = kind.replace("writes", "reads")
+    kind = kind.replace("writes", words.kind(row.direction))
     rate = quantity(row.writer_rate_b_s, "B/s", 3)
     return (
         f"{value:.1f} more ({least} to {most}{known}) in {words.named(row)} under {kind} at {rate}"
@@ -117,7 +116,8 @@ _LISTED = 200
 _SHOWN = [
     *("key", "arm", "status", "outcome", "reason", "start_s", "fom", "fom_unit", "seed"),
     *("nodes", "origin_nodes", "provenance", "writers", "injector", "transport", "message_b"),
-    *("direction", "writer_share", "cpu_share", "same_host", "foreign_cpus", "steal_share"),
+    *("direction", "writer_share", "burst_length_s", "burst_pause_s", "cpu_share", "same_host"),
+    *("foreign_cpus", "steal_share"),
 ]
 
 
@@ -253,14 +253,23 @@ def _writers(counted: pl.DataFrame) -> list[str]:
     kinds = (
         counted.filter(pl.col("message_b") > 0)
         .group_by(*kind, maintain_order=True)
-        .agg(pl.col("writer_share").min())
+        .agg(pl.col("writer_share").min(), pl.col("burst_length_s", "burst_pause_s").mean())
     )
     return [
         f"{arm}: {units.plural(writers, 'writer')}, {injector} over {transport}, "
-        f"{words.binary(message_b)} per {direction or 'write'}; "
+        f"{words.kind(direction)} of {words.binary(message_b)};{_bursts(*burst)} "
         f"never below {share or 0:.0%} of the rate alone"
-        for arm, writers, injector, transport, message_b, direction, share in kinds.iter_rows()
+        for arm, writers, injector, transport, message_b, direction, share, *burst in (
+            kinds.iter_rows()
+        )
     ]
+
+
+def _bursts(length_s: float | None, pause_s: float | None) -> str:
+    """What was measured of bursts and pauses, if they were."""
+    if length_s is None or pause_s is None:
+        return ""
+    return f" bursts of {1e3 * length_s:.3g} ms, pauses of {1e3 * pause_s:.3g} ms;"
 
 
 def _distinct(column: pl.Series, most: int = 12) -> str:

@@ -72,6 +72,12 @@ def duration(value_s: float) -> str:
     return f"{value_s:.4g} s"
 
 
+#: Direction -> what the network does, and with the target's memory; others write.
+_KINDS = {
+    "read": ("reads", "read from"),
+    "both": ("writes and reads", "written into, and as many read from,"),
+}
+
 #: Suffix of a key -> format of its number; longer suffixes come first.
 _ENDINGS: dict[str, Callable[[float], str]] = {
     "_b_s": lambda value: quantity(value, "B/s"),
@@ -82,13 +88,22 @@ _ENDINGS: dict[str, Callable[[float], str]] = {
 }
 
 
+def _kind(direction: str | None) -> tuple[str, str]:
+    return _KINDS.get(direction or "", ("writes", "written into"))
+
+
+def kind(direction: str | None) -> str:
+    """`writes`, `reads` or both."""
+    return _kind(direction)[0]
+
+
 def sentence(row: Result) -> str:
     """The effect of one treatment on one case, in a sentence with its interval."""
     if row.slowdown is None:
         return f"No estimate: {plural(row.pairs, 'pair')}, at least {FEWEST} needed."
     writers = ""
     if row.writer_rate_b_s is not None:
-        done = "read from" if row.direction == "read" else "written into"
+        done = _kind(row.direction)[1]
         writers = f" while {quantity(row.writer_rate_b_s, 'B/s', 3)} were {done} its node"
     following = f"; next allocation: {_range(row.next)}" if row.next else ""
     return (

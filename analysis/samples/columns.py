@@ -286,6 +286,8 @@ def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
         counted_b_s=col("counted").max(),
         comm_node=col("buffer_node").max(),
         direction=col("direction").drop_nulls().first(),
+        burst_length_s=col("burst").struct.field("length_s").mean(),
+        burst_pause_s=col("burst").struct.field("pause_s").mean(),
         own_binding=col("own_binding").first(),
         target_on_node_share=col("target_on_node_share").min(),
         target_pinned_b=col("target_pinned_b").min(),

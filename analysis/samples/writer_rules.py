@@ -76,7 +76,8 @@ def _of_samples(frame: pl.DataFrame) -> pl.DataFrame:
         pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"),
         *("case", "block", "outcome", "role", "scheduled", "schema", "elapsed_s", "allowed_share"),
         arm=pl.col("arm").cast(pl.String),
-        level=of_each("factors", _rate),
+        level=of_each("factors", lambda text: _level(text, "rate")),
+        burst_level=of_each("factors", lambda text: _level(text, "burst")),
         control=of_each("arm", lambda arm: arm_of(arm).control),
         around_s=pl.col("start_s").shift(-1).over(block) - begun_s,
         failed=(lost.cum_sum() - lost).over(block),
@@ -84,9 +85,9 @@ def _of_samples(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _rate(factors: str) -> str | None:
+def _level(factors: str, name: str) -> str | None:
     levels = json.loads(factors)
-    level = levels.get("rate") if isinstance(levels, dict) else None
+    level = levels.get(name) if isinstance(levels, dict) else None
     return level if isinstance(level, str) else None
 
 
@@ -96,7 +97,8 @@ def _of_kind() -> list[Rule]:
     injector, transport = pl.col("injector"), pl.col("transport")
     apart = (pl.col("origin") != pl.col("target")) & (pl.col("target") != MANY)
     effect = pl.col("role") == "effect"
-    reads = injector.str.ends_with("_read")
+    reads, both = injector.str.ends_with("_read"), injector.str.ends_with("_both")
+    kind = pl.when(reads).then(pl.lit("read")).when(both).then(pl.lit("both"))
     ucx = injector.str.starts_with("ucx") & (pl.col("target") != MANY)
     return [
         Rule("injector", effect & injector.is_in(controls), "one that writes"),
@@ -108,7 +110,7 @@ def _of_kind() -> list[Rule]:
             _CURRENT & _WRITES & ~apart & ucx & (transport != "shared memory"),
             "'shared memory' of ucx on one host",
         ),
-        Rule("direction", _WRITES & (reads != (pl.col("direction") == "read")), "the injector's"),
+        Rule("direction", pl.col("direction") != kind.otherwise(pl.lit("write")), "the injector's"),
     ]
 
 
@@ -119,13 +121,20 @@ def _of_rates(header: RunHeader) -> list[Rule]:
     part = pl.col("level").str.ends_with("%")
     beyond = rate > _LIMITER * asked + _MESSAGES * message_b / elapsed_s
     limited = pl.col("limited_by").is_not_null() != asked.is_not_null()
+    in_bursts = pl.col("burst").struct.field("asked_length_s").is_not_null()
     found = [
         Rule("rate_min_b_s", least > rate * (1 + ROUNDING), "at most 'rate_b_s'"),
         Rule("limited_by", _CURRENT & _CONTINUOUS & limited, "given if 'asked_b_s' is, else null"),
         Rule(
             "asked_b_s",
-            _WRITES & (pl.col("level") == "full") & asked.is_not_null(),
+            _WRITES & (pl.col("level") == "full") & asked.is_not_null() & ~in_bursts,
             "null at full rate",
+        ),
+        Rule("asked_b_s", in_bursts & asked.is_null(), "the mean of bursts and pauses"),
+        Rule(
+            "burst",
+            _WRITES & (in_bursts != (pl.col("burst_level") != "none")),
+            "that of the level of 'burst'",
         ),
         Rule("asked_b_s", _WRITES & part & asked.is_null(), "that of the level of 'rate'"),
         Rule("rate_b_s", _KEPT & _CONTINUOUS & beyond, "about 'asked_b_s'"),

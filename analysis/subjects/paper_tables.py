@@ -93,13 +93,13 @@ if TYPE_CHECKING:
 def writes_as_the_paper(row: Result) -> bool:
     """Whether a treatment writes as the paper did on one node.
 
-    That is, it writes and never reads, at full rate, from before a run until after it.
+    That is, it writes and never reads, at full rate without pauses, from before a run until after.
     """
     return (
         row.role == "effect"
         and arm_of(row.arm).writing == "continuous"
-        and row.factors.get("rate", "full") == "full"
-        and row.direction != "read"
+        and row.at_full_rate
+        and row.direction in (None, "write")
     )
 
 

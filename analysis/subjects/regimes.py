@@ -24,6 +24,7 @@ from analysis.report.data import RunData
 from analysis.report.plots import drawing, light, themed_svg
 from analysis.report.sections import RunSection, json_rows
 from analysis.report.shell import View
+from analysis.report.words import kind
 from analysis.samples.pairs import counted, extra, of_treatment
 from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.interval import Estimate
@@ -91,7 +92,7 @@ class RegimePoint:
     treatment: str
     #: Level of the factor `kernel`; the workload's name without that factor.
     kernel: str
-    #: What the device does to memory: `write` or `read`.
+    #: What the device does to memory: `write`, `read` or `both`.
     direction: str
     cores: int
     #: NUMA node of the application's data and of the buffers; None: not bound.
@@ -116,8 +117,7 @@ def regimes(marked: pl.DataFrame, results: Sequence[Result]) -> list[RegimePoint
     rows = [
         row
         for row in results
-        if (row.workload, row.role) == (WORKLOAD, "effect")
-        and row.factors.get("rate", "full") == "full"
+        if (row.workload, row.role) == (WORKLOAD, "effect") and row.at_full_rate
     ]
     if not rows:
         return []
@@ -246,7 +246,7 @@ def label(point: RegimePoint) -> str:
     """Kernel, direction and, if bound, nodes: `copy, device writes, nodes 0 and 1`."""
     nodes = [node for node in (point.comp_node, point.comm_node) if node is not None]
     where = f", nodes {' and '.join(map(str, nodes))}" if any(nodes) else ""
-    return f"{point.kernel}, device {point.direction}s{where}"
+    return f"{point.kernel}, device {kind(point.direction)}{where}"
 
 
 def _map(points: Sequence[RegimePoint], name: str) -> Markup:

@@ -117,10 +117,12 @@ def swept(entry: Entry, machine: Machine) -> list[Entry]:
     """
     if entry.sweep is None:
         return [entry]
+    sockets = machine.node_facts().sockets if entry.set.get("socket") == "all" else 1
+    most = sockets * socket_cores(machine)
     return [
         entry.at(f"n{n}-c{comp}-m{comm}", {"cores": n, "node": comp, "comm_node": comm})
         for comp, comm in placements(machine, entry.sweep.placements)
-        for n in numbers_of_cores(socket_cores(machine), entry.sweep.cores)
+        for n in numbers_of_cores(most, entry.sweep.cores)
     ]
 
 
@@ -142,7 +144,7 @@ def placements(machine: Machine, requested: str) -> list[tuple[int, int]]:
     first = [(node, node) for node in (0, per_socket) if node < facts.numa_nodes]
     if requested == "local":
         return first[:1]
-    nodes = range(facts.numa_nodes)
+    nodes = facts.nodes_of_memory()
     return (
         first
         if requested == "calibration"

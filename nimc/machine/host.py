@@ -347,6 +347,11 @@ def _numa_nodes(folder: Path) -> list[NumaNode]:
     ]
 
 
+def memory_nodes(nodes: list[NumaNode]) -> list[int]:
+    """Numbers of the nodes that have memory and no CPUs."""
+    return [node.number for node in nodes if node.memory_b and not node.cpus]
+
+
 def _last_level_caches(folder: Path, cpus: list[int]) -> list[Cache]:
     """Each cache of the highest level once, identified by the CPUs that share it."""
     found: dict[tuple[int, str], Cache] = {}

@@ -108,11 +108,17 @@ class Facts(Record):
     threads_per_core: Annotated[int, Field(ge=1)] = 1
     sockets: Annotated[int, Field(ge=1)]
     numa_nodes: Annotated[int, Field(ge=1)]
+    #: Numbers of the NUMA nodes that have memory and no cores (CXL), after the others.
+    memory_nodes: list[Annotated[int, Field(ge=1)]] = []
     #: NUMA node that the writers' network interface is attached to; None if unknown.
     nic_node: Annotated[int, Field(ge=0)] | None = None
     #: Sum of a node's last-level caches, and its memory, bytes.
     llc_b: Size = Field(alias="llc")
     memory_b: Size = Field(alias="memory")
+
+    def nodes_of_memory(self) -> list[int]:
+        """Numbers of the NUMA nodes that memory can be bound to."""
+        return [*range(self.numa_nodes), *self.memory_nodes]
 
 
 class Machine(Record):
@@ -180,8 +186,9 @@ class Machine(Record):
                 "cores": len(here.usable_cores),
                 "threads_per_core": max(1, here.threads // here.cores),
                 "sockets": here.sockets,
-                # Memory-only nodes come after those with cores, and are left out.
+                # Memory-only nodes come after those with cores.
                 "numa_nodes": max(1, sum(bool(node.cpus) for node in here.numa_nodes)),
+                "memory_nodes": host.memory_nodes(here.numa_nodes),
                 "nic_node": devices.numa_node(self.device, here.rdma),
                 "llc": f"{here.llc_total_b}B",
                 "memory": f"{here.memory_b}B",
@@ -193,8 +200,8 @@ class Machine(Record):
 
         Raises InputError, which names `field` and what is allowed.
         """
-        nodes = range(self.node_facts().numa_nodes)
-        if number not in range(-1, len(nodes)):
+        nodes = self.node_facts().nodes_of_memory()
+        if number not in (-1, *nodes):
             there = ", ".join(map(str, nodes))
             raise InputError(
                 f"{field}: {number} found; allowed are -1 (not bound) and the NUMA nodes of"

@@ -23,6 +23,7 @@ from nimc.machine.node_counters import NodeReader
 from nimc.node import messages, shared_memory, wire
 from nimc.node.evidence import counters
 from nimc.node.evidence.binding import EndRole, Placed
+from nimc.node.evidence.rates import Bursts
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import (
     PASSES,
@@ -58,9 +59,11 @@ _GAIN = 0.7
 _MOST = 2.0
 
 
-def period_s(message_b: int, full_b_s: float | None) -> float:
-    """Length of a burst and its pause, seconds."""
-    messages_s = _MESSAGES * message_b / full_b_s if full_b_s else 0.0
+def period_s(writer: Writer) -> float:
+    """Length of a burst and its pause, seconds: as asked, or enough for some messages."""
+    if writer.burst:
+        return writer.burst.period_s
+    messages_s = _MESSAGES * writer.message_b / writer.full_b_s if writer.full_b_s else 0.0
     return min(max(_PERIOD_S, messages_s), _LONGEST_S)
 
 
@@ -82,6 +85,9 @@ def pause_s(burst_s: float, duty: float) -> float:
     return max(min(burst_s / duty, _LONGEST_S) - burst_s, 0.0)
 
 
+_NO_BURSTS = Bursts(0, 0.0, 0.0)
+
+
 class Pacer:
     """Paces the process of one origin, from its first report on; before that it sets up."""
 
@@ -89,10 +95,24 @@ class Pacer:
         assert writer.rate_b_s, "a writer at full rate is not paced"
         self._process = process
         self._asked_b_s = writer.rate_b_s
-        self._period_s = period_s(writer.message_b, writer.full_b_s)
+        self._period_s = period_s(writer)
         full_b_s = writer.full_b_s or writer.rate_b_s
         self._duty = min(max(writer.rate_b_s / full_b_s, _LEAST_DUTY), 1.0)
         self._paces = asyncio.Event()
+        self._done = _NO_BURSTS
+        self._asked = writer.burst
+        self._least_s = writer.burst.length_s / 2 if writer.burst else _SHORTEST_S
+
+    def _pause_s(self, burst_s: float) -> float:
+        """If bursts were asked, they begin at even times; a late end shortens the next ones."""
+        if self._asked:
+            return max(self._asked.period_s - burst_s, self._asked.pause_s / 2)
+        return pause_s(burst_s, self._duty)
+
+    def done(self) -> Bursts:
+        """The bursts since the last call."""
+        done, self._done = self._done, _NO_BURSTS
+        return done
 
     def correct(self, rate_b_s: float) -> None:
         """Correct the duty by a reported rate; the first report starts pacing."""
@@ -107,14 +127,19 @@ class Pacer:
         try:
             while self._process.returncode is None:
                 began_s = time.monotonic()
-                await asyncio.sleep(max(self._duty * self._period_s + owed_s, _SHORTEST_S))
+                await asyncio.sleep(max(self._duty * self._period_s + owed_s, self._least_s))
                 burst_s = time.monotonic() - began_s
-                if self._duty < 1:
+                pauses = self._duty < 1
+                if pauses:
                     processes.suspend(self._process)
-                    await asyncio.sleep(pause_s(burst_s, self._duty))
+                    await asyncio.sleep(self._pause_s(burst_s))
                     processes.resume(self._process)
+                over_s = time.monotonic() - began_s
+                number, writing_s, pausing_s = self._done
+                pausing_s += over_s - burst_s
+                self._done = Bursts(number + pauses, writing_s + burst_s, pausing_s)
                 # A pause that ends late is made up for in the next burst, as far as possible.
-                owed_s += self._duty * (time.monotonic() - began_s) - burst_s
+                owed_s += self._duty * over_s - burst_s
                 owed_s = min(max(owed_s, -self._period_s), self._period_s)
         finally:
             processes.resume(self._process)
@@ -350,7 +375,8 @@ class Agent:
         if end.meter:
             end.meter.start(row.rate_b_s)
             self._report_count(end)
-        self._send(messages.RateReport(end.index, ended_s, row.rate_b_s, over_s))
+        bursts = end.pacer.done() if end.pacer and end.writer.burst else row.bursts
+        self._send(messages.RateReport(end.index, ended_s, row.rate_b_s, over_s, bursts))
         if end.pacer:
             end.pacer.correct(row.rate_b_s)
 

@@ -433,7 +433,7 @@ class Hub:
         """A row in our time. It does not start before the end of the previous one."""
         previous_s = state.rows[-1].end_s if state.rows else end_s - state.row_s
         start_s = previous_s if report.over_s is None else max(end_s - report.over_s, previous_s)
-        return Seen(start_s, end_s, report.rate_b_s)
+        return Seen(start_s, end_s, report.rate_b_s, report.bursts)
 
     def _pong(self, link: _Link, pong: messages.Pong) -> None:
         link.exchanges.append(Exchange(pong.sent_s, pong.now_s, pong.now_s, clock.now_s()))
@@ -472,10 +472,9 @@ def _counted_s(injector: Injector, writers: Sequence[Writer]) -> list[float | No
 
 
 def _paced_s(injector: Injector, writer: Writer) -> float:
-    """Length of a burst and its pause if the agent paces the writer, seconds; else 0."""
-    if injector.paced_by == "program" or writer.rate_b_s is None:
-        return 0.0
-    return period_s(writer.message_b, writer.full_b_s)
+    """Length of a burst and its pause, if there are any, seconds; else 0."""
+    paced = injector.paced_by == "agent" and writer.rate_b_s is not None
+    return period_s(writer) if writer.burst or paced else 0.0
 
 
 def _log(logs: Path, writer: Writer, role: EndRole) -> str:

@@ -18,7 +18,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from nimc.machine.node_counters import NodeCounter
 from nimc.node.evidence.binding import EndRole, Placed
 from nimc.node.evidence.counters import Reading
-from nimc.node.evidence.rates import Tally
+from nimc.node.evidence.rates import Bursts, Tally
 from nimc.node.evidence.silence import Looked
 from nimc.node.injectors.base import Writer
 from nimc.node.short_writes.evidence import Done
@@ -156,6 +156,8 @@ class RateReport:
     rate_b_s: float
     #: Length of the interval, seconds; None: since the previous one.
     over_s: float | None
+    #: What it did in that interval, of a writer that writes in bursts and says so.
+    bursts: Bursts | None = None
 
 
 @dataclass(frozen=True)

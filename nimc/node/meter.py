@@ -125,12 +125,13 @@ class _Arrivals(_Source):
 
     def __init__(self) -> None:
         self._last = Tally(clock.now_s(), 0.0)
-        self._reported = asyncio.Event()
+        self._reported: asyncio.Future[None] | None = None
 
     def report(self, bytes_b: float) -> None:
         """Take a report of the bytes that have arrived so far."""
         self._last = Tally(clock.now_s(), bytes_b)
-        self._reported.set()
+        if self._reported and not self._reported.done():
+            self._reported.set_result(None)
 
     def total_b(self) -> float:
         """The bytes of the last report."""
@@ -142,11 +143,10 @@ class _Arrivals(_Source):
 
     async def after(self, then: Tally) -> Tally:
         """The next report; without one in time, nothing has arrived since the last."""
-        self._reported.clear()
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._reported.wait(), 2 * LOOK_S)
-            return self._last
-        return Tally(clock.now_s(), self._last.bytes_b)
+        self._reported = asyncio.get_running_loop().create_future()
+        # `wait_for` forgets that it was cancelled if a report comes at the same moment.
+        done, _ = await asyncio.wait({self._reported}, timeout=2 * LOOK_S)
+        return self._last if done else Tally(clock.now_s(), self._last.bytes_b)
 
 
 class Meter:

@@ -16,7 +16,15 @@ from nimc.node.application import Files, RunResult
 from nimc.node.evidence import binding, claims, disturbance
 from nimc.node.evidence.binding import Placed
 from nimc.node.evidence.claims import Count
-from nimc.node.evidence.rates import OF_CONTROL, Judgement, at_speed, expected, judge, rate_before
+from nimc.node.evidence.rates import (
+    OF_CONTROL,
+    Judgement,
+    achieved,
+    at_speed,
+    expected,
+    judge,
+    rate_before,
+)
 from nimc.node.evidence.silence import Looked
 from nimc.node.hub import Hub, WriterState
 from nimc.node.injectors import INJECTORS
@@ -478,7 +486,10 @@ class BlockRunner:
                 self.disturbed_alone.add(writes)
             before_b_s = rate_before(rows, result.window_s[0])
             record = writer_record(injector, state.writer, alone, seen, before_b_s)
-            records.append(replace(record, transport=state.transport or record.transport))
+            asked = state.writer.burst
+            burst = achieved(asked, rows, *result.window_s) if asked else None
+            transport = state.transport or record.transport
+            records.append(replace(record, transport=transport, burst=burst))
         return records
 
     def counted(self, writes: Writes, seen: Observation) -> dict[str, Count]:

@@ -23,7 +23,8 @@ Name = Annotated[str, NAME]
 
 Better = Literal["lower", "higher"]
 
-Direction = Literal["write", "read"]
+#: `both`: as many bytes are written as read, at once; figures are those of one direction.
+Direction = Literal["write", "read", "both"]
 
 #: What a program limits its own rate by: its clock, or the device (a queue pair's static rate).
 Limiter = Literal["software", "hardware"]
@@ -55,6 +56,24 @@ PROVEN_SHARE = 0.9
 
 #: Target of a writer whose timetable has many targets.
 MANY = "*"
+
+
+@dataclass(frozen=True)
+class BurstRecord:
+    """Bursts and pauses: what was asked, and what was done in the rows that overlap the window.
+
+    Times are those of the program, or of the agent if it paces the writer. The share of time that
+    is spent writing is `length_s` / (`length_s` + `pause_s`).
+    """
+
+    #: Lengths of a burst and of the pause after it that were asked, seconds.
+    asked_length_s: float
+    asked_pause_s: float
+    #: Their means as measured, seconds; None: nobody measures them, or there was no pause.
+    length_s: float | None = None
+    pause_s: float | None = None
+    #: Mean rate within bursts, bytes per second; None as above.
+    peak_b_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -129,6 +148,8 @@ class WriterRecord:
     #: Mean rate from its second row to the start of the application, bytes per second; None for a
     #: control, without such a row and under a timetable.
     rate_before_b_s: float | None = None
+    #: None: it writes without pauses. Else `asked_b_s` is the mean over bursts and pauses.
+    burst: BurstRecord | None = None
 
 
 @dataclass(frozen=True)

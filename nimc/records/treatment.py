@@ -13,6 +13,24 @@ from nimc.records.sample import Direction, Level, Limiter
 
 
 @dataclass(frozen=True)
+class Burst:
+    """Writing for a while, then not writing for a while, in turn."""
+
+    length_s: float
+    pause_s: float
+
+    @property
+    def period_s(self) -> float:
+        """A burst and its pause, seconds."""
+        return self.length_s + self.pause_s
+
+    @property
+    def duty(self) -> float:
+        """Share of the time that is spent writing."""
+        return self.length_s / self.period_s
+
+
+@dataclass(frozen=True)
 class Writes:
     """What writers do, or the control that replaces them."""
 
@@ -27,6 +45,8 @@ class Writes:
     rate_share: float | None = None
     #: What limits a rate below full, for an injector that can choose.
     limiter: Limiter = "software"
+    #: Bursts and pauses, of which a rate below full is the mean; None spaces messages evenly.
+    burst: Burst | None = None
     #: RDMA devices or network interfaces, assigned to the writers round-robin; empty leaves the
     #: choice to the injector.
     devices: tuple[str, ...] = ()
@@ -46,7 +66,7 @@ class Writes:
 
     def at_full_rate(self) -> Writes:
         """The same writes, not throttled."""
-        return replace(self, rate_b_s=None, rate_share=None)
+        return replace(self, rate_b_s=None, rate_share=None, burst=None)
 
     def asked_b_s(self, full_b_s: float | None) -> float | None:
         """Requested rate, bytes per second; None is full. `full_b_s` is the writer's rate alone."""

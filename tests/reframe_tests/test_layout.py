@@ -54,6 +54,18 @@ def test_one_host_is_not_taken_for_several_nodes(tmp_path):
     ("check", "settings", "said"),
     [
         ("stream", {"rate": "50%", "limiter": "hardware"}, "limiter: hardware found; mpi_put has"),
+        (
+            "stream",
+            {"rate": "40%", "burst": "10ms/90ms"},
+            "rate: 40% found; it cannot be combined with burst 10ms/90ms of mpi_put; allowed: full,"
+            " or 10%, or less, which is full rate within the bursts",
+        ),
+        (
+            "stream",
+            {"rate": "5%", "burst": "10ms/90ms", "injector": "ucx"},
+            "rate: 5% found; it cannot be combined with burst 10ms/90ms of ucx; allowed: full, or"
+            " 10%, which is full rate within the bursts",
+        ),
         ("lammps_scaling", {"nodes": 1}, "injector: mpi_put found; it makes no short writes (arm"),
     ],
 )

@@ -4,7 +4,9 @@ the network interface on node 3, so that `other` is node 7."""
 import pytest
 
 from nimc.base.checkout import ROOT
+from nimc.base.errors import InputError
 from reframe_tests.crossing import cross
+from reframe_tests.factors import burst_of
 from tests.reframe_tests.command import plan_of, reframe, succeeded
 
 MACHINE = "example_slurm"
@@ -16,7 +18,11 @@ CHECKS = {
     "numa": ("{load: [idle, write], buffer: [nic, other], workers: [nic, free]}", {}),
     "lammps": ("{reserved_cores: [0, 1], environment: [none, UCX_TLS:rc%2Csm]}", {}),
     "stream": ("{rate: [0, 50%], limiter: [software, hardware], reserved_cores: [0, 1]}", {}),
-    "membench": ("{reserved_cores: [0, 2], order: [compact, spread]}", {}),
+    "hpccg_quick": (
+        "{rate: [full, 5%], burst: [none, 10ms/90ms]}",
+        {"injector": "mpi_put", "direction": "both"},
+    ),
+    "membench": ("{reserved_cores: [0, 2], order: [compact, spread], socket: [first, all]}", {}),
     "latency": ("{load_threads: [0, 31], load_kernel: [read, mix]}", {"node": 1}),
     "intensity": ("{flops_per_element: [2, 64]}", {}),
     "lammps_scaling": ("{reserved_cores: [0, 1]}", {"nodes": 2, "spare_cores": 4}),
@@ -120,6 +126,46 @@ def test_a_limiter_is_one_of_the_writers(of):
     assert {each["baseline"] for each in found.values()} == {None, "off"}
 
 
+def test_a_burst_at_full_rate_has_its_share_of_the_time_as_mean(of):
+    """10 of 100 ms: a tenth of the rate alone; 5 % is half of full rate within the bursts."""
+    asked = {name: each["writes"] for name, each in of["hpccg_quick"].items() if each["writes"]}
+    burst = {"length_s": 0.01, "pause_s": 0.09}
+    shares = {name: (each["rate_share"], each["burst"]) for name, each in asked.items()}
+    assert shares == {
+        "on@burst=10ms_90ms": (pytest.approx(0.1), burst),
+        "on@rate=5%,burst=10ms_90ms": (0.05, burst),
+        "on": (None, None),
+        "on@rate=5%": (0.05, None),
+    }
+    assert {each["injector"] for each in asked.values()} == {"mpi_put_both"}
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [
+        ("none", None),
+        ("10ms/90ms", (0.01, 0.09)),
+        ("0.1s/100ms", (0.1, 0.1)),
+        ("1ms/1ms", (0.001, 0.001)),
+        ("190ms/19ms", ValueError),  # 209 ms
+        ("10ms/0.5ms", ValueError),
+        ("50ms/4ms", ValueError),  # less than a tenth
+        ("0.5ms/50ms", ValueError),
+        ("10ms", InputError),
+        ("10/90", InputError),
+        ("-10ms/90ms", InputError),
+        (10, InputError),
+    ],
+)
+def test_levels_of_bursts(level, expected):
+    if isinstance(expected, type):
+        with pytest.raises(expected):
+            burst_of(level)
+    else:
+        found = burst_of(level)
+        assert expected == (found and (found.length_s, found.pause_s))
+
+
 def test_cores_left_to_the_system_are_taken_from_the_job_and_its_runs_are_unpaired(tmp_path):
     settings = {"arms": "off,on", "core_spec": 2, "case": "lammps@core_spec=2"}
     succeeded(reframe(tmp_path, MACHINE, "lammps", *DRY, settings=settings))
@@ -143,6 +189,14 @@ def test_stream_and_membench_leave_the_reserved_core_alone(of):
     # Cores of one of two sockets.
     assert "-n 32" in " ".join(words(of["membench"]["off"]))
     assert "-n 31" in " ".join(words(of["membench"]["off@reserved_cores=2"]))
+
+
+def test_cores_of_all_sockets_compute_and_no_model_hides_it(of):
+    found = of["membench"]["off@reserved_cores=2,socket=all"]
+    assert "-n 62" in " ".join(words(found))
+    assert words(found)[-2:] == ["--socket", "all"]
+    assert any("all sockets" in note for note in found["notes"])
+    assert not any("all sockets" in note for note in of["membench"]["off"]["notes"])
 
 
 def test_membench_spreads_its_cores_from_run_to_run(of):

@@ -181,6 +181,10 @@ def _facts(found: ClusterFacts) -> SiteEntry:
         "sockets": host["sockets"],
         "numa_nodes": max(1, sum(bool(each["cpus"]) for each in host["numa_nodes"])),
     }
+    if alone := [
+        each["number"] for each in host["numa_nodes"] if not each["cpus"] and each["memory_b"]
+    ]:
+        facts["memory_nodes"] = alone
     rdma = devices(found.nodes)
     if rdma and rdma[0].numa_node is not None:
         facts["nic_node"] = rdma[0].numa_node

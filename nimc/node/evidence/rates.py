@@ -10,6 +10,17 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
+from nimc.records.sample import BurstRecord
+from nimc.records.treatment import Burst
+
+
+class Bursts(NamedTuple):
+    """Bursts that ended within a row, and how long it was written and paused, seconds."""
+
+    number: int
+    writing_s: float
+    pausing_s: float
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -22,6 +33,8 @@ class Seen:
     start_s: float
     end_s: float
     rate_b_s: float
+    #: None: it did not say.
+    bursts: Bursts | None = None
 
     @property
     def bytes_b(self) -> float:
@@ -115,6 +128,24 @@ def bytes_within(
     if first is None or enters is None or leaves is None or last is None or last <= first:
         return max(row.bytes_b - outside_b_s * outside_s, 0.0)
     return row.bytes_b * min(max((leaves - enters) / (last - first), 0.0), 1.0)
+
+
+def achieved(asked: Burst, rows: Sequence[Seen], start_s: float, end_s: float) -> BurstRecord:
+    """The pattern of the rows that overlap the window, in which bursts are much shorter."""
+    inside = [row for row in rows if row.end_s > start_s and row.start_s < end_s]
+    found = [(row.rate_b_s, row.bursts) for row in inside if row.bursts]
+    number = sum(each.number for _, each in found)
+    writing_s = sum(each.writing_s for _, each in found)
+    if not number or not writing_s:
+        return BurstRecord(asked.length_s, asked.pause_s)
+    bytes_b = sum(rate_b_s * (each.writing_s + each.pausing_s) for rate_b_s, each in found)
+    return BurstRecord(
+        asked_length_s=asked.length_s,
+        asked_pause_s=asked.pause_s,
+        length_s=writing_s / number,
+        pause_s=sum(each.pausing_s for _, each in found) / number,
+        peak_b_s=bytes_b / writing_s,
+    )
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from nimc.base import units
 from nimc.base.errors import InputError
 from nimc.node.injectors.base import Injector
@@ -10,6 +12,7 @@ from nimc.node.injectors.mpi_put import MpiPut
 from nimc.node.injectors.perftest import Perftest
 from nimc.node.injectors.spin import Spin
 from nimc.node.injectors.ucx import Ucx
+from nimc.records.sample import Direction
 
 #: Name -> injector.
 INJECTORS: dict[str, Injector] = {
@@ -23,27 +26,33 @@ INJECTORS: dict[str, Injector] = {
         Perftest("perftest_read", "ib_read_bw", "read"),
         Ucx("ucx_read", "read"),
         MpiPut("mpi_put_read", "read"),
+        MpiPut("mpi_put_both", "both"),
     )
 }
-#: Injector that writes -> the one that reads with the same program.
-_READING = {"perftest": "perftest_read", "ucx": "ucx_read", "mpi_put": "mpi_put_read"}
 
 
 def get(name: str, direction: str = "write") -> Injector:
-    """The injector of that name, or its reading counterpart for `direction` `read`.
+    """The injector of that name, or its counterpart of another `direction`: `NAME_read`.
 
     Raises ValueError, which says what is allowed.
     """
-    if direction not in ("write", "read"):
-        raise ValueError(f"direction {direction!r}: allowed are write, read")
-    if direction == "read":
-        name = _READING.get(name, name)
+    if direction not in get_args(Direction):
+        raise ValueError(f"direction {direction!r}: allowed are {', '.join(get_args(Direction))}")
     if name not in INJECTORS:
         raise ValueError(f"injector {name!r}: allowed are {', '.join(INJECTORS)}")
     found = INJECTORS[name]
-    if direction == "read" and found.writes and found.direction == "write":
-        raise ValueError(f"injector {name!r}: it cannot read; allowed: {', '.join(_READING)}")
-    return found
+    if direction in ("write", found.direction) or not found.writes:
+        return found
+    if other := INJECTORS.get(f"{name}_{direction}"):
+        return other
+    able = [
+        each.name.removesuffix(f"_{direction}")
+        for each in INJECTORS.values()
+        if each.direction == direction
+    ]
+    raise ValueError(
+        f"injector {name!r}: it has no direction {direction}; allowed: {', '.join(able)}"
+    )
 
 
 def writing_rate_b_s(injector: Injector, rate: str) -> float | None:

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from nimc.node.evidence.counters import Passed
+from nimc.node.evidence.rates import Bursts
 from nimc.records.sample import Direction, Limiter
+from nimc.records.treatment import Burst
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class Writer:
     target_cpus: list[int] = field(default_factory=list)
     #: What limits its rate, if the program can choose.
     limiter: Limiter = "software"
+    #: Bursts and pauses, of which its rate is the mean; a writer that has them has a rate.
+    burst: Burst | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,8 @@ class Row:
     over_s: float | None = None
     #: How long after the interval the program prints it, seconds.
     after_s: float = 0.0
+    #: What it did in that interval, if it writes in bursts and says so.
+    bursts: Bursts | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +111,7 @@ Holds = Literal["never", "anytime", "after a row"]
 PASSES: dict[Direction, tuple[Passed, Passed]] = {
     "write": ("sent", "received"),
     "read": ("received", "sent"),
+    "both": ("sent", "received"),  # of what is written
 }
 
 
@@ -129,6 +136,8 @@ class Injector(ABC):
     reports_arrivals: bool = False
     #: What can hold a rate below full, if the program does.
     limiters: tuple[Limiter, ...] = ("software",)
+    #: Whether it keeps a rate within bursts; else it writes at full rate there.
+    spaces_bursts: bool = False
     #: Whether it makes the short writes of a timetable.
     writes_short: bool = True
 

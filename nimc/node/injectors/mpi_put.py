@@ -15,11 +15,14 @@ from pathlib import Path
 
 from nimc.base.programs import ask
 from nimc.machine import devices
+from nimc.node.evidence.rates import Bursts
 from nimc.node.injectors.base import Arrived, Fault, Injector, Row, Total, Writer
 from nimc.records.sample import Direction
 
 _FOLDER = Path(__file__).parents[1] / "mpi_put"
-_ROW = re.compile(r"^row (\d{1,9}\.\d{6}) s (\d{1,18}) B$")
+_ROW = re.compile(
+    r"^row (\d{1,9}\.\d{6}) s (\d{1,18}) B(?:, (\d{1,9}) bursts, (\d{1,9}\.\d{6}) s of writing)?$"
+)
 _ARRIVED = re.compile(
     r"^arrived (\d{1,18}) B by (shared|unshared) memory, target (sleeps|polls),"
     r" (\d{1,9}\.\d{6}) s of its processor$"
@@ -57,7 +60,7 @@ class _Parser:
         if (row := _ROW.match(line)) and (over_s := float(row[1])):
             self._claimed_b += int(row[2])
             self._claimed_s += over_s
-            return Row(int(row[2]) / over_s, over_s)
+            return Row(int(row[2]) / over_s, over_s, bursts=_bursts(row, over_s))
         if seen := _ARRIVED.match(line):
             takes_part = seen[3] == "polls" or self._is_costly(float(seen[4]))
             return Arrived(int(seen[1]), self._over(seen[2] == "shared", takes_part))
@@ -84,11 +87,12 @@ class MpiPut(Injector):
     #: Its launcher's processes are not all in the group that the agent can suspend.
     holds = "never"
     writes_short = False
+    spaces_bursts = True
 
     def __init__(self, name: str = "mpi_put", direction: Direction = "write") -> None:
         self.name = name
         self.direction = direction
-        self.reports_arrivals = direction == "write"
+        self.reports_arrivals = direction != "read"
 
     def transport(self, writer: Writer) -> str:
         """What it goes over, until its program has reported that (`Arrived`)."""
@@ -103,8 +107,11 @@ class MpiPut(Injector):
         command = [*launcher, *options.format(target=writer.target, origin=writer.origin).split()]
         command += [_program(), "--size", str(writer.message_b)]
         command += ["--target", writer.target] if apart else []
-        command += ["--get"] if self.direction == "read" else []
+        command += {"write": [], "read": ["--get"], "both": ["--both"]}[self.direction]
         command += ["--rate", f"{writer.rate_b_s:.9g}"] if writer.rate_b_s else []
+        if writer.burst:
+            command += ["--burst", f"{writer.burst.length_s:g}"]
+            command += ["--pause", f"{writer.burst.pause_s:g}"]
         return command if writer.buffer_node is None else [*command, "-m", str(writer.buffer_node)]
 
     def environment(self, writer: Writer) -> dict[str, str]:
@@ -123,6 +130,12 @@ class MpiPut(Injector):
         if shutil.which(shlex.split(launcher)[0]):
             return None
         return f"{launcher} of mpi_put is missing: 'make -B -C {_FOLDER} LAUNCHER=...'"
+
+
+def _bursts(row: re.Match[str], over_s: float) -> Bursts | None:
+    if row[3] is None:
+        return None
+    return Bursts(int(row[3]), float(row[4]), max(over_s - float(row[4]), 0.0))
 
 
 def _transport(writer: Writer) -> str:

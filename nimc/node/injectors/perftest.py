@@ -148,7 +148,10 @@ def _limit(writer: Writer) -> list[str]:
         nearest = min(_HARDWARE_GBIT_S, key=lambda rate: abs(rate - gbit_s))
         return ["--rate_limit", f"{nearest:g}", "--rate_units", "g", "--rate_limit_type", "HW"]
     limit = ["--rate_limit", f"{gbit_s:.6g}", "--rate_units", "g"]
-    return [*limit, "--rate_limit_type", "SW", "--burst_size", "1"]
+    # It sends so many messages as fast as it can, and waits until their mean rate is that limit.
+    burst_b = writer.rate_b_s * writer.burst.period_s if writer.burst else 0.0
+    messages = max(round(burst_b / writer.message_b), 1)
+    return [*limit, "--rate_limit_type", "SW", "--burst_size", str(messages)]
 
 
 @functools.cache

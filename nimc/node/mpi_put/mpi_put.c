@@ -21,10 +21,12 @@
 #include <time.h>
 #include <unistd.h>
 
-// Messages go in pieces of at most PIECE_B, so that the mark moves while one is under way. At most
-// so many small ones are posted together.
-enum { PIECE_B = 8 << 20, BATCH = 32, BATCH_B = 2 << 20 };
-enum { HUGE_PAGE_B = 2 << 20, NODES_MAX = 1024, LINE = 4096 };
+// Messages go in pieces of at most PIECE_B, so that the mark moves while one is under way. Below
+// full rate those above UNSPLIT_B go in smaller ones: IN_BURST a burst, or one each EVEN_S (seconds).
+// At most so many small ones are posted together.
+enum { PIECE_B = 8 << 20, UNSPLIT_B = 64 << 10, IN_BURST = 32, BATCH = 32, BATCH_B = 2 << 20 };
+static const double EVEN_S = 1e-3;
+enum { LINE_B = 64, HUGE_PAGE_B = 2 << 20, NODES_MAX = 1024, LINE = 4096 };
 // From linux/mempolicy.h, which not every machine has.
 enum { POLICY_BIND = 2 };
 // Time between two rows; the most that a limited writer catches up with; how long the target waits
@@ -40,8 +42,11 @@ static const char HELP[] =
     "mpi_put [options]: one-sided writes or reads between two ranks of MPI\n"
     "\n"
     "  -g, --get           read the target's memory (write it)\n"
+    "  -b, --both          write one half of it and read the other, as many bytes\n"
     "  -s, --size B        bytes of a message (65536)\n"
     "  -r, --rate B/S      bytes per second, evenly spaced (as fast as possible)\n"
+    "      --burst S       in bursts of so many seconds, evenly spaced within each\n"
+    "      --pause S       seconds between two bursts; the rate is the mean over both\n"
     "  -m, --node M        NUMA node that the memory of both ranks is bound to (near each rank)\n"
     "      --pages KIND    normal, transparent (huge) or huge (reserved beforehand)\n"
     "  -t, --target HOST   the rank on this host is the target (rank 0)\n"
@@ -51,14 +56,15 @@ static const char HELP[] =
 enum pages { NORMAL, TRANSPARENT, HUGE };
 
 struct options {
-    bool get;
+    bool put, get;
     size_t message_b;
-    double rate_b_s, duration_s;
+    double rate_b_s, burst_s, pause_s, duration_s;
     int node;
     enum pages pages;
     const char *target;
-    // A message goes in pieces, several small ones at a time. The window has so much, then marks.
-    size_t piece_b, step_b, data_b, marks_at;
+    // A message goes in pieces, several small ones at a time. The window has so much, as much again
+    // to read from if both are done, then marks.
+    size_t piece_b, step_b, data_b, read_at, marks_at;
 };
 
 __attribute__((noreturn, format(printf, 2, 3))) static void quit(int status, const char *format,
@@ -105,20 +111,25 @@ static enum pages kind_of_pages(const char *word)
 
 static void read_options(int argc, char **argv, struct options *o)
 {
-    enum { PAGES = 256, START };
+    enum { PAGES = 256, START, BURST, PAUSE };
     static const struct option known[] = {
-        {"get", no_argument, NULL, 'g'},        {"size", required_argument, NULL, 's'},
-        {"rate", required_argument, NULL, 'r'}, {"node", required_argument, NULL, 'm'},
+        {"get", no_argument, NULL, 'g'},        {"both", no_argument, NULL, 'b'},
+        {"size", required_argument, NULL, 's'}, {"rate", required_argument, NULL, 'r'},
+        {"burst", required_argument, NULL, BURST}, {"pause", required_argument, NULL, PAUSE},
+        {"node", required_argument, NULL, 'm'},
         {"pages", required_argument, NULL, PAGES}, {"target", required_argument, NULL, 't'},
         {"duration", required_argument, NULL, 'd'}, {"launcher", no_argument, NULL, START},
         {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0},
     };
-    *o = (struct options){.message_b = 65536, .node = -1};
-    for (int option; (option = getopt_long(argc, argv, "gs:r:m:t:d:h", known, NULL)) != -1;)
+    *o = (struct options){.put = true, .message_b = 65536, .node = -1};
+    for (int option; (option = getopt_long(argc, argv, "gbs:r:m:t:d:h", known, NULL)) != -1;)
         switch (option) {
-        case 'g': o->get = true; break;
+        case 'g': o->get = true, o->put = false; break;
+        case 'b': o->get = o->put = true; break;
         case 's': o->message_b = (size_t)whole("--size", optarg, 1, 1e12); break;
         case 'r': o->rate_b_s = number("--rate", optarg, 1, 1e15); break;
+        case BURST: o->burst_s = number("--burst", optarg, 1e-4, 1e3); break;
+        case PAUSE: o->pause_s = number("--pause", optarg, 1e-4, 1e3); break;
         case 'm': o->node = (int)whole("--node", optarg, 0, NODES_MAX - 1); break;
         case PAGES: o->pages = kind_of_pages(optarg); break;
         case 't': o->target = optarg; break;
@@ -129,12 +140,22 @@ static void read_options(int argc, char **argv, struct options *o)
         }
     if (optind != argc)
         quit(2, "%s: not an option, see --help", argv[optind]);
+    if ((o->burst_s > 0) != (o->pause_s > 0) || (o->burst_s > 0 && o->rate_b_s == 0))
+        quit(2, "--burst, --pause and --rate: all three are needed");
     o->piece_b = o->message_b < PIECE_B ? o->message_b : PIECE_B;
+    if (o->rate_b_s > 0 && o->piece_b > UNSPLIT_B) {
+        const double part_s = o->burst_s > 0 ? (o->burst_s + o->pause_s) / IN_BURST : EVEN_S;
+        const double part_b = o->rate_b_s * part_s;
+        if (part_b < (double)o->piece_b)
+            o->piece_b = part_b < UNSPLIT_B ? UNSPLIT_B : (size_t)part_b / LINE_B * LINE_B;
+    }
     size_t pieces = o->rate_b_s > 0 ? 1 : BATCH_B / o->piece_b;
     pieces = pieces < 1 ? 1 : pieces > BATCH ? BATCH : pieces;
     o->step_b = pieces * o->piece_b;
     o->data_b = o->message_b > o->step_b ? o->message_b : o->step_b;
-    o->marks_at = (o->data_b + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
+    o->read_at = o->put && o->get ? o->data_b : 0;
+    o->marks_at = (o->read_at + o->data_b + sizeof(uint64_t) - 1) / sizeof(uint64_t) *
+                  sizeof(uint64_t);
 }
 
 static double now_s(void)
@@ -289,21 +310,31 @@ static void receive(const volatile uint64_t *marks, bool shared)
     }
 }
 
-// Waits until the next piece is due; they are spaced evenly.
+// Spaces pieces evenly, within bursts if there are any. `written_s` is the time that all pieces so
+// far take without pauses.
 struct limiter {
-    double next_s, rate_b_s;
+    double began_s, written_s;
 };
 
-static void wait_for_turn(struct limiter *limiter, size_t piece_b)
+// Waits until the next piece is due. A late one goes at once, in the pause too, and so keeps the
+// mean rate.
+static void wait_for_turn(const struct options *o, struct limiter *limiter, size_t piece_b)
 {
     const double at_s = now_s();
-    if (limiter->next_s < at_s - LATE_S)
-        limiter->next_s = at_s - LATE_S;
-    if (limiter->next_s - at_s > WATCHED_S)
-        sleep_s(limiter->next_s - at_s - WATCHED_S);
-    while (now_s() < limiter->next_s)
+    double due_s = limiter->began_s + limiter->written_s, peak_b_s = o->rate_b_s;
+    if (o->burst_s > 0) {
+        due_s += (double)(uint64_t)(limiter->written_s / o->burst_s) * o->pause_s;
+        peak_b_s *= (o->burst_s + o->pause_s) / o->burst_s;
+    }
+    if (due_s < at_s - LATE_S) {
+        limiter->began_s += at_s - LATE_S - due_s;
+        due_s = at_s - LATE_S;
+    }
+    if (due_s - at_s > WATCHED_S)
+        sleep_s(due_s - at_s - WATCHED_S);
+    while (now_s() < due_s)
         ;
-    limiter->next_s += (double)piece_b / limiter->rate_b_s;
+    limiter->written_s += (double)piece_b / peak_b_s;
 }
 
 static void write_marks(const struct options *o, const uint64_t *marks, int target, MPI_Win window)
@@ -312,23 +343,57 @@ static void write_marks(const struct options *o, const uint64_t *marks, int targ
     MPI_Put(marks, MARKS, MPI_UINT64_T, target, at, MARKS, MPI_UINT64_T, window);
 }
 
-// Puts or gets some bytes at a place, piece by piece.
+// Puts or gets some bytes at a place, or both, piece by piece.
 static void post(const struct options *o, char *data, size_t from, size_t size_b, int target,
                  MPI_Win window)
 {
     for (size_t at = from; at < from + size_b; at += o->piece_b) {
         const size_t left_b = from + size_b - at;
         const int count = (int)(left_b < o->piece_b ? left_b : o->piece_b);
+        const MPI_Aint from_at = (MPI_Aint)(o->read_at + at);
         if (o->get)
-            MPI_Get(data + at, count, MPI_BYTE, target, (MPI_Aint)at, count, MPI_BYTE, window);
-        else
+            MPI_Get(data + from_at, count, MPI_BYTE, target, from_at, count, MPI_BYTE, window);
+        if (o->put)
             MPI_Put(data + at, count, MPI_BYTE, target, (MPI_Aint)at, count, MPI_BYTE, window);
     }
 }
 
+// What was written since the last row. A burst lasts from a first piece to the last one before a
+// pause of at least half of what was asked.
+struct row {
+    double from_s, burst_s, writing_s;
+    uint64_t from_b;
+    unsigned bursts;
+};
+
+static void print_row(struct row *row, const struct options *o, double at_s, uint64_t bytes_b)
+{
+    printf("row %.6f s %ju B", at_s - row->from_s, (uintmax_t)(bytes_b - row->from_b));
+    if (o->burst_s > 0)
+        printf(", %u bursts, %.6f s of writing", row->bursts, row->writing_s);
+    putchar('\n');
+    *row = (struct row){.from_s = at_s, .burst_s = at_s, .from_b = bytes_b};
+}
+
+// Before a piece that begins now, after one that was complete at `last_s`: rows end where a burst
+// begins, or without a pause in the middle of one.
+static void note_burst(struct row *row, const struct options *o, double last_s, uint64_t bytes_b)
+{
+    const double at_s = now_s();
+    const bool begins = at_s - last_s >= o->pause_s / 2;
+    const bool is_due = at_s - row->from_s >= (begins ? ROW_S : 2 * ROW_S);
+    if (begins || is_due) {
+        row->writing_s += (begins ? last_s : at_s) - row->burst_s;
+        row->bursts += begins;
+        row->burst_s = at_s;
+    }
+    if (is_due)
+        print_row(row, o, at_s, bytes_b);
+}
+
 static void send(const struct options *o, char *data, int target, MPI_Win window)
 {
-    uint64_t marks[MARKS] = {0}, reported_b = 0;
+    uint64_t marks[MARKS] = {0};
     // Without MPI_MODE_NOCHECK, with which Open MPI 4.1 writes nothing over tcp. To grant a lock may
     // take the target's processor, to write afterwards should not.
     MPI_Win_lock(MPI_LOCK_SHARED, target, 0, window);
@@ -340,13 +405,16 @@ static void send(const struct options *o, char *data, int target, MPI_Win window
     write_marks(o, marks, target, window);
     MPI_Win_flush(target, window);
     const double began_s = now_s();
-    double row_s = began_s, at_s = began_s;
-    struct limiter limiter = {began_s, o->rate_b_s};
+    double at_s = began_s;
+    struct row row = {.from_s = began_s, .burst_s = began_s};
+    struct limiter limiter = {.began_s = began_s};
     size_t from = 0;
     while (o->duration_s == 0 || at_s - began_s < o->duration_s) {
         const size_t left_b = o->data_b - from, size_b = left_b < o->step_b ? left_b : o->step_b;
-        if (limiter.rate_b_s > 0)
-            wait_for_turn(&limiter, size_b);
+        if (o->rate_b_s > 0)
+            wait_for_turn(o, &limiter, size_b);
+        if (o->burst_s > 0)
+            note_burst(&row, o, at_s, marks[BYTES]);
         // Of bytes that are complete: between two flushes there is no order.
         write_marks(o, marks, target, window);
         post(o, data, from, size_b, target, window);
@@ -354,11 +422,8 @@ static void send(const struct options *o, char *data, int target, MPI_Win window
         marks[BYTES] += size_b;
         from = (from + size_b) % o->data_b;
         at_s = now_s();
-        if (at_s - row_s < ROW_S)
-            continue;
-        printf("row %.6f s %ju B\n", at_s - row_s, (uintmax_t)(marks[BYTES] - reported_b));
-        row_s = at_s;
-        reported_b = marks[BYTES];
+        if (o->burst_s == 0 && at_s - row.from_s >= ROW_S)
+            print_row(&row, o, at_s, marks[BYTES]);
     }
     printf("sent %ju B\n", (uintmax_t)marks[BYTES]);
     marks[ENDED] = 1;

@@ -102,6 +102,17 @@ def test_one_baseline_serves_both_nodes_of_a_factor_and_full_rate_alone_is_read(
     assert [point.comp_par_b_s for point in points] == [5e9, 6e9]
 
 
+def test_a_node_without_cores_is_left_out_and_named(tmp_path):
+    samples = [
+        replace(made_sample(arm, 0, 5e9, 1, node=node), key=f"{arm}/{node}", case=f"c{node}")
+        for node in (0, 1)
+        for arm in ("off", "on")
+    ]
+    sweep = load(write(tmp_path, samples), 0)
+    assert sweep.placements() == [(0, 0)]
+    assert any("NUMA nodes without cores are left out" in note for note in sweep.notes)
+
+
 def test_the_rate_of_communications_is_taken_at_the_receiver(tmp_path):
     """6 GB in 2 s counted beside the application, 5 GB/s before it, whatever the writers claim."""
     samples = [made_sample(arm, 0, 5e9, 1) for arm in ("off", "on")]

@@ -22,7 +22,7 @@ UNCHECKED = {
     *("rate_b_s", "rate_min_b_s", "bytes_b", "counted_b", "counted_s", "counted_alone_b_s"),
     *("counter", "buffer_node", "target_buffers_b", "origin_buffers_b", "target_on_node_share"),
     *("target_pinned_b", "own_binding", "observed_share", "unobserved_s", "proof"),
-    *("overwritten_share", "cpu_share", "rate_before_b_s"),
+    *("overwritten_share", "cpu_share", "rate_before_b_s", "burst"),
     *("campaign", "machine", "started_s", "finished_s", "campaign_text", "pairs_floor"),
     *("pairs_cap", "precision", "facts", "versions", "commit", "margin", "seed", "asked"),
 }

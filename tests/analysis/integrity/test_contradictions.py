@@ -18,6 +18,14 @@ from tests.analysis.integrity.files import Json, Run
 from tests.captures import RUN_QUICK
 
 Edit = Callable[[Run], Any]
+#: As asked, and measured.
+IN_BURSTS = {
+    "asked_length_s": 0.01,
+    "asked_pause_s": 0.03,
+    "length_s": 0.0101,
+    "pause_s": 0.0299,
+    "peak_b_s": 12e9,
+}
 #: What the first block of STREAM measured of its writers alone.
 ALONE = "logs/stream/0/alone.json"
 
@@ -262,11 +270,21 @@ RULES: dict[str, tuple[Edit, Edit, str]] = {
         nothing,
         "null at full rate",
     ),
+    "bursts have a mean that was requested": (
+        writer(burst=IN_BURSTS),
+        writer("on@rate=25%", burst=IN_BURSTS),
+        "the mean of bursts and pauses",
+    ),
     "what limits is recorded": (writer("on@rate=25%", limited_by=None), nothing, "limited_by"),
     "a control does not write": (writer(injector="spin"), nothing, "one that writes"),
     "an injector that reads reads": (
         writer(direction="read"),
         nothing,
+        "writers[0].direction",
+    ),
+    "an injector that does both does both": (
+        writer(injector="mpi_put_both"),
+        writer(injector="mpi_put_both", direction="both"),
         "writers[0].direction",
     ),
     "writes have a transport": (writer(transport="none"), nothing, "'none' of a control"),

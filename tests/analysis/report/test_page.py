@@ -252,7 +252,7 @@ def test_writers_are_listed_with_their_size_and_worst_share(run: RunData, text: 
     shares = run.samples.filter(case="stream", arm="on", status="counts")["writer_share"]
     worst = shares.min()
     assert isinstance(worst, float)
-    line = f"on: 1 writer, ucx over shared memory, 64 KiB per write; never below {worst:.0%} of"
+    line = f"on: 1 writer, ucx over shared memory, writes of 64 KiB; never below {worst:.0%} of"
     assert line in text
 
 

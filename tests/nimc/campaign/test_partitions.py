@@ -190,6 +190,8 @@ def test_levels_that_the_machine_lacks_are_left_out_with_the_reason() -> None:
     assert left.cases[0].factors == {"comm_node": [0, 1], "buffer": ["nic", "other"]}
     assert absent == [Omitted("numa", "box has 2 NUMA nodes", "comm_node", 2)]
     assert omission_lines(absent) == ["left out (box has 2 NUMA nodes): numa comm_node=2"]
+    left, absent = leave_out(asked, of(numa_nodes=2, nic_node=0, memory_nodes=[2]))
+    assert (left.cases[0].factors["comm_node"], absent) == ([0, 1, 2], [])
 
 
 def test_cores_left_to_the_system_are_a_job_of_their_own_where_the_site_allows_them() -> None:

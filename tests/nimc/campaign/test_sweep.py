@@ -37,7 +37,7 @@ SITE = {
 }
 
 
-def machine(**facts: int) -> Machine:
+def machine(**facts: Any) -> Machine:
     return Machine.model_validate({**SITE, "facts": {**SITE["facts"], **facts}})  # type: ignore[dict-item]
 
 
@@ -66,12 +66,28 @@ def test_each_number_of_cores_on_both_calibrated_placements() -> None:
         ({"numa_nodes": 4}, "calibration", [(0, 0), (2, 2)]),
         ({"numa_nodes": 4}, "local", [(0, 0)]),
         ({}, "all", [(0, 0), (1, 1), (0, 1), (1, 0)]),
+        # Node 2 has memory and no cores.
+        (
+            {"sockets": 1, "numa_nodes": 1, "memory_nodes": [2]},
+            "all",
+            [(0, 0), (0, 2), (2, 0), (2, 2)],
+        ),
+        ({"memory_nodes": [2]}, "calibration", [(0, 0), (1, 1)]),
     ],
 )
 def test_placements(facts: dict[str, int], asked: str, expected: list[tuple[int, int]]) -> None:
     cases = expanded(campaign(placements=asked), machine(**facts)).cases
     found = [(case.set["node"], case.set["comm_node"]) for case in cases]
     assert list(dict.fromkeys(found)) == expected
+
+
+def test_cores_of_all_sockets_compute_on_one_node() -> None:
+    """Two sockets of two cores, whose memory is on the first one's node."""
+    asked = campaign(cores="all", placements="local")
+    asked.workloads[0].set["socket"] = "all"
+    cases = expanded(asked, machine(cores=4)).cases
+    found = [(case.set["cores"], case.set["node"]) for case in cases]
+    assert found == [(1, 0), (2, 0), (3, 0), (4, 0)]
 
 
 @pytest.mark.parametrize(

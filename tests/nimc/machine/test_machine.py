@@ -152,11 +152,20 @@ def test_hardware_threads_are_no_cores(tmp_path, monkeypatch):
 def test_numa_nodes_of_memory_alone_do_not_count(tmp_path, monkeypatch):
     # As of a GPU or of CXL: node 4 has 16 GiB and no core.
     node = "sys/devices/system/node/node4"
-    here = write(big_host(tmp_path), {f"{node}/cpulist": "", f"{node}/meminfo": ""})
+    memory = "Node 4 MemTotal:       16777216 kB"
+    here = write(big_host(tmp_path), {f"{node}/cpulist": "", f"{node}/meminfo": memory})
     big = site.host.detect(here)
     assert [each.number for each in big.numa_nodes] == [0, 1, 2, 3, 4]
+    empty = site.host.detect(write(here, {f"{node}/meminfo": "Node 4 MemTotal:       0 kB"}))
     monkeypatch.setattr(site.host, "detect", lambda: big)
-    assert site.load("localhost").node_facts().numa_nodes == 4
+    box = site.load("localhost")
+    assert box.node_facts().numa_nodes == 4
+    # But memory can be bound to it.
+    assert box.numa_node(4, "x") == 4
+    with pytest.raises(InputError, match=r"x: 5 found; .*: 0, 1, 2, 3, 4$"):
+        box.numa_node(5, "x")
+    monkeypatch.setattr(site.host, "detect", lambda: empty)
+    assert site.load("localhost").node_facts().nodes_of_memory() == [0, 1, 2, 3]
 
 
 def test_a_host_of_one_core_is_refused(monkeypatch):

@@ -1,6 +1,7 @@
 """Every message arrives as it was sent; what is no message is refused in one line."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -8,13 +9,14 @@ from nimc.machine.node_counters import NodeCounter
 from nimc.node import messages
 from nimc.node.evidence.binding import Placed
 from nimc.node.evidence.counters import Reading
-from nimc.node.evidence.rates import Tally
+from nimc.node.evidence.rates import Bursts, Tally
 from nimc.node.evidence.silence import Looked
 from nimc.node.injectors.base import Writer
 from nimc.node.short_writes.evidence import Done
 from nimc.node.short_writes.origin_side import Due, Part
 from nimc.node.wire import WireError
 from nimc.records.sample import NodeConditions
+from nimc.records.treatment import Burst
 
 WRITER = Writer(3, "o1", "t1", "10.0.0.1", 20003, 65536, 5e8, 2e9, None, "eth0", 1, [0, 1], [])
 PART = Part(WRITER, [("t1", "10.0.0.1"), ("t2", "10.0.0.2")], 1.7e9, 0.1, 0.3,
@@ -23,6 +25,7 @@ CONDITIONS = NodeConditions("n7", 4.5, 0.02, 0.01, None, 5.0, 6.0, "rdma:a/1")
 LOOKED = Looked(3, "sent by mlx5_0", 18, 15, 0.75, False)
 ORDERS = [
     messages.StartEnd("origin", "ucx", WRITER, "/logs/writer-3-origin.log"),
+    messages.StartEnd("origin", "mpi_put", replace(WRITER, burst=Burst(0.01, 0.09)), "log"),
     messages.FreezeTarget(3),
     messages.StopWriters([3]),
     messages.HoldWriters([0, 1]),
@@ -41,6 +44,7 @@ REPORTS = [
     messages.Listening(3),
     messages.RateReport(3, 1.7e9, 2e9, 1.02),
     messages.RateReport(3, 1.7e9, 2e9, None),
+    messages.RateReport(3, 1.7e9, 2e9, 1.02, Bursts(10, 0.1, 0.92)),
     messages.Counted(3, [Tally(1.7e9 - 0.25, 5e8), Tally(1.7e9, 1e9)]),
     messages.Transport(3, "shared memory"),
     messages.Ended(3, "target", "exit status 1"),

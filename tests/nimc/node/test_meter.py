@@ -163,6 +163,17 @@ class Reports:
 
 
 @on_loopback
+def test_a_meter_stops_while_a_report_comes():
+    async def run():
+        meter = Meter(WRITER, INJECTORS["mpi_put"], (None, 1), lambda: None)
+        meter.start()
+        await asyncio.sleep(0.01)
+        meter.arrived(5)
+        await asyncio.wait_for(meter.stop(), 2)
+
+    asyncio.run(run())
+
+
 def test_a_count_is_reported_with_a_row_and_before_the_first_row_after_a_pause():
     process = SimpleNamespace(pid=0, returncode=1)  # no signal reaches it
 

@@ -4,6 +4,8 @@ import asyncio
 import os
 import sys
 import time
+from dataclasses import replace
+from itertools import count, groupby, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +16,11 @@ from nimc.node import agent, wire
 from nimc.node.hub import Hub
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Writer
+from nimc.records.treatment import Burst
 
+UCX = pytest.mark.skipif(
+    INJECTORS["ucx"].missing() is not None, reason=f"ucx: {INJECTORS['ucx'].missing()}"
+)
 BUSY = [sys.executable, "-S", "-c", "while True: pass"]
 
 
@@ -36,7 +42,9 @@ def state(pid):
     ],
 )
 def test_a_period_holds_several_messages_where_it_can(message_b, full_b_s, seconds):
-    assert agent.period_s(message_b, full_b_s) == pytest.approx(seconds)
+    asked = writer(1.0, full_b_s, message_b)
+    assert agent.period_s(asked) == pytest.approx(seconds)
+    assert agent.period_s(replace(asked, burst=Burst(0.01, 0.09))) == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +133,10 @@ def test_a_pause_that_ends_late_is_made_up_for_in_later_bursts(monkeypatch):
     pacer.correct(25.0)
     asyncio.run(pacer.run())
     assert 0.235 < clock.ran_s / clock.now_s <= 0.25
+    number, writing_s, pausing_s = pacer.done()
+    assert (number, writing_s) == (1000, pytest.approx(clock.ran_s))
+    assert writing_s + pausing_s == pytest.approx(clock.now_s)
+    assert pacer.done() == (0, 0.0, 0.0)
 
 
 def test_nothing_is_paced_before_the_first_report():
@@ -154,36 +166,89 @@ def test_a_suspended_process_hears_sigterm_at_once():
     assert asyncio.run(run()) == -15
 
 
-@pytest.mark.skipif(
-    INJECTORS["ucx"].missing() is not None, reason=f"ucx: {INJECTORS['ucx'].missing()}"
-)
+@UCX
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ucx", "ucx_read"])
 def test_an_agent_holds_ucx_at_a_quarter_of_its_rate(name, tmp_path, monkeypatch):
     """Over shared memory; within a factor of two, since hosts of tests have other work as well."""
 
-    async def rates(hub, rate_b_s=None, full_b_s=None, port=0):
+    async def run(rows):
+        full_b_s = max(row.rate_b_s for row in await rows(INJECTORS[name]))
+        slow = await rows(INJECTORS[name], rate_b_s=0.25 * full_b_s, full_b_s=full_b_s)
+        return full_b_s, slow[-1].rate_b_s
+
+    full_b_s, slow_b_s = asyncio.run(with_agent(run, tmp_path, monkeypatch))
+    assert 0.125 * full_b_s < slow_b_s < 0.5 * full_b_s
+
+
+@UCX
+@pytest.mark.slow
+def test_bursts_of_ucx_are_those_that_the_kernel_shows(tmp_path, monkeypatch):
+    """30 ms of every 120: how often it is seen to begin to stand, and for which share of looks."""
+
+    async def run(rows):
+        full_b_s = max(row.rate_b_s for row in await rows(INJECTORS["ucx"]))
+        asked = {"rate_b_s": 0.25 * full_b_s, "full_b_s": full_b_s, "burst": Burst(0.03, 0.09)}
+        looks = []
+        seen = await rows(INJECTORS["ucx"], looks, **asked)
+        return full_b_s, seen, looks
+
+    full_b_s, seen, looks = asyncio.run(with_agent(run, tmp_path, monkeypatch))
+    number = sum(row.bursts.number for row in seen)
+    writing_s, pausing_s = (sum(row.bursts[i] for row in seen) for i in (1, 2))
+    paced = looks[len(looks) // 2 :]  # from its first row on
+    over_s = paced[-1][0] - paced[0][0]
+    stands = [each for each, _ in groupby(stood for _, stood in paced)]
+    assert stands.count(True) / over_s == pytest.approx(number / (writing_s + pausing_s), rel=0.15)
+    stood_s = sum(later[0] - at_s for (at_s, stood), later in pairwise(paced) if stood)
+    assert stood_s / over_s == pytest.approx(pausing_s / (writing_s + pausing_s), abs=0.1)
+    assert (writing_s + pausing_s) / number == pytest.approx(0.12, rel=0.2)
+    mean_b_s = sum(row.bytes_b for row in seen) / sum(row.end_s - row.start_s for row in seen)
+    assert 0.125 * full_b_s < mean_b_s < 0.5 * full_b_s
+
+
+async def with_agent(run, logs, monkeypatch):
+    """`run` is given `rows`: those of a writer of this host after its first, noting its state."""
+    secret = wire.new_secret()
+    hub = Hub(secret)
+    monkeypatch.setenv(wire.ADDRESS_VARIABLE, f"127.0.0.1:{await hub.listen('127.0.0.1')}")
+    monkeypatch.setenv(wire.SECRET_VARIABLE, secret)
+    serving = asyncio.create_task(agent.run())
+    await hub.gather([agent.node_name()], 10.0)
+    ports = count(21000 + os.getpid() % 9000)
+
+    async def rows(injector, looks=None, **asked):
         node = agent.node_name()
-        asked = Writer(0, node, node, "127.0.0.1", port, 65536, rate_b_s, full_b_s)
-        (seen,) = await hub.start(INJECTORS[name], [asked], tmp_path, 20.0)
+        each = Writer(0, node, node, "127.0.0.1", next(ports), 65536, **asked)
+        (seen,) = await hub.start(injector, [each], logs, 20.0)
+        looking = asyncio.create_task(look(each.port, looks)) if looks is not None else None
         assert await hub.wait_for(lambda: len(seen.rows) > 3 or bool(seen.ended), 60.0)
         assert not seen.ended
+        if looking:
+            looking.cancel()
         await hub.stop([seen])
-        return [row.rate_b_s for row in seen.rows[1:]]
+        return seen.rows[1:]
 
-    async def run():
-        secret = wire.new_secret()
-        hub = Hub(secret)
-        monkeypatch.setenv(wire.ADDRESS_VARIABLE, f"127.0.0.1:{await hub.listen('127.0.0.1')}")
-        monkeypatch.setenv(wire.SECRET_VARIABLE, secret)
-        serving = asyncio.create_task(agent.run())
-        await hub.gather([agent.node_name()], 10.0)
-        port = 21000 + os.getpid() % 9000
-        full_b_s = max(await rates(hub, port=port))
-        slow = await rates(hub, 0.25 * full_b_s, full_b_s, port + 1)
-        hub.close()
-        await asyncio.wait_for(serving, 10.0)
-        return full_b_s, slow
+    found = await run(rows)
+    hub.close()
+    await asyncio.wait_for(serving, 10.0)
+    return found
 
-    full_b_s, slow = asyncio.run(run())
-    assert 0.125 * full_b_s < slow[-1] < 0.5 * full_b_s
+
+async def look(port, looks):
+    """Whether the origin stands still, every 2 ms: the process with an address and this port."""
+    words = [b"127.0.0.1", b"-p", str(port).encode()]
+    found = []
+    while not found:
+        await asyncio.sleep(0.01)
+        found = [pid for pid in processes.descendants(os.getpid()) if words_of(pid) == words]
+    while True:
+        looks.append((time.monotonic(), state(found[0]) == "T"))
+        await asyncio.sleep(0.002)
+
+
+def words_of(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[1:4]
+    except OSError:
+        return []

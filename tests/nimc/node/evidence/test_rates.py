@@ -6,9 +6,11 @@ import pytest
 
 from nimc.node.evidence.rates import (
     OF_CONTROL,
+    Bursts,
     Expected,
     Seen,
     Tally,
+    achieved,
     at_speed,
     bytes_within,
     expected,
@@ -18,6 +20,7 @@ from nimc.node.evidence.rates import (
     rate_alone,
     rate_before,
 )
+from nimc.records.treatment import Burst
 
 ALONE = Expected(100.0, "its rate alone")
 
@@ -282,6 +285,25 @@ def test_a_writer_far_above_its_rate_alone_shows_that_this_was_disturbed():
     assert judged(140, alone_b_s=130.0, asked_b_s=100.0).reason is None
     # More was requested than it seemed to reach.
     assert judged(200, alone_b_s=100.0, asked_b_s=400.0).beyond_alone
+
+
+def test_the_pattern_of_a_window_by_hand():
+    """Two rows of 0.3 s: bursts of 10 and 20 ms at 3 and 1.5 kB/s; a third row is before it."""
+    asked = Burst(0.01, 0.09)
+    seen = [
+        Seen(8.7, 9.0, 999.0, Bursts(1, 0.2, 0.1)),
+        Seen(9.0, 9.3, 300.0, Bursts(3, 0.03, 0.27)),
+        Seen(9.3, 9.6, 300.0, Bursts(3, 0.06, 0.24)),
+    ]
+    found = achieved(asked, seen, 9.1, 9.5)
+    assert (found.asked_length_s, found.asked_pause_s) == (0.01, 0.09)
+    assert found.length_s == pytest.approx(0.015)
+    assert found.pause_s == pytest.approx(0.085)
+    assert found.peak_b_s == pytest.approx(180 / 0.09)
+    # Without a pause, and from a program that does not say.
+    for silent in (Bursts(0, 0.3, 0.0), None):
+        nothing = achieved(asked, [Seen(9.0, 9.3, 300.0, silent)], 9.1, 9.2)
+        assert (nothing.length_s, nothing.pause_s, nothing.peak_b_s) == (None, None, None)
 
 
 def test_a_control_is_accepted_if_it_ran_all_the_time_however_little():

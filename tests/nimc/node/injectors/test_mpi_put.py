@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -14,9 +15,11 @@ import pytest
 
 from analysis.effects.caveats import emulations
 from nimc.base.programs import which
+from nimc.node.evidence.rates import Bursts
 from nimc.node.injectors import INJECTORS, mpi_put
 from nimc.node.injectors.base import Arrived, Fault, Row, Writer
 from nimc.records.plan import Demand
+from nimc.records.treatment import Burst
 from tests.nimc.node.conftest import MELT
 from tests.undisturbed import UNJUDGED
 
@@ -62,9 +65,8 @@ def mpi(request):
 
 def run(program, *words, **environment):
     """Both ranks on this host, under the program's own launcher."""
-    start = subprocess.run([program, "--launcher"], capture_output=True, text=True, check=True)
     return subprocess.run(
-        [*start.stdout.split(), "-n", "2", program, *map(str, words)],
+        [*start(program), *map(str, words)],
         env={**os.environ, **mpi_put._OPEN_MPI, **AS_ROOT, **environment},
         capture_output=True,
         text=True,
@@ -92,14 +94,21 @@ def rate_b_s(found):
 
 def test_what_it_claims_is_what_the_target_finds_in_its_memory(made, mpi):
     """At the end no message is under way: both say the same number, to the byte."""
-    for words in (["-s", 4 * MIB], ["-s", 1001], ["-s", 65536, "-r", "50e6"]):
+    limited = ["-s", 65536, "-r", "50e6"]
+    bursts = [*limited, "--burst", 0.01, "--pause", 0.03]
+    for words in (["-s", 4 * MIB], ["-s", 1001], ["-s", 4 * MIB, "--both"], limited, bursts):
         done = run(made(mpi), "-d", 0.6, *words)
         assert done.returncode == 0, done.stderr
         sent_b = int(re.search(r"^sent (\d+) B$", done.stdout, re.MULTILINE)[1])
         assert last_arrival(meanings(done.stdout)).bytes_b == sent_b > 0
 
 
-@pytest.mark.parametrize("words", [[], ["--get"], ["-r", "20e6"], ["--pages", "transparent"]])
+IN_BURSTS = ["-r", "200e6", "--burst", "0.02", "--pause", "0.06"]
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--get"], ["--both"], ["-r", "20e6"], IN_BURSTS, ["--pages", "transparent"]]
+)
 def test_under_sanitizers(made, words):
     done = run(made("mpich", "mpi_put-asan"), "-d", 0.3, *words, ASAN_OPTIONS="detect_leaks=0")
     assert done.returncode == 0, done.stderr
@@ -111,6 +120,86 @@ def test_on_one_host_the_target_sleeps_while_its_memory_is_written(made, mpi):
     found = meanings(done.stdout)
     assert last_arrival(found).transport == "shared memory"
     assert rate_b_s(found) > 1e8  # one core copies at gigabytes a second
+
+
+def test_bursts_are_those_that_the_targets_memory_shows(made):
+    """200 MB/s in bursts of 20 ms and pauses of 60: a reader of the mark sees both, and the mean.
+
+    The reader looks every 0.5 ms, or later on a busy host.
+    """
+    program = made("mpich")
+    words = [*start(program), "-d", 4, "-s", 65536, *IN_BURSTS]
+    both = subprocess.Popen(
+        [*map(str, words)],
+        env={**os.environ, **mpi_put._OPEN_MPI},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    looks = marks_of(both, seconds=2.5)
+    out, _ = both.communicate(timeout=60)
+    rows = [each for each in meanings(out) if isinstance(each, Row)]
+    assert rate_b_s(rows) == pytest.approx(200e6, rel=0.1)  # 0.01 on an idle host
+    number = sum(row.bursts.number for row in rows)
+    length_s = sum(row.bursts.writing_s for row in rows) / number
+    pause_s = sum(row.bursts.pausing_s for row in rows) / number
+    assert 0.07 < length_s + pause_s < 0.16  # on a busy host two are one now and then
+    seen = bursts_of(looks, least_pause_s=0.03)
+    assert sum(seen) / len(seen) == pytest.approx(length_s, rel=0.25)
+    over_s, moved_b = looks[-1][0] - looks[0][0], looks[-1][1] - looks[0][1]
+    whole = over_s / (length_s + pause_s) - 1
+    assert len(seen) == pytest.approx(whole, rel=0.15)
+    assert moved_b / over_s == pytest.approx(200e6, rel=0.1)
+
+
+def start(program):
+    launcher = subprocess.run([program, "--launcher"], capture_output=True, text=True, check=True)
+    return [*launcher.stdout.split(), "-n", "2", program]
+
+
+def marks_of(launcher, seconds):
+    """When the mark in the target's memory was looked at, and the bytes that it told.
+
+    It is the word after one of 1 (begun), behind the zeros of a message; only it grows.
+    """
+    begun, until_s, at = (1).to_bytes(8, "little"), time.monotonic() + 30, None
+    while at is None and time.monotonic() < until_s:
+        targets = [pid for pid in children(launcher.pid) if is_target(pid)]
+        for pid in targets:
+            with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+                for first, last in shared_of(pid):
+                    memory.seek(first)
+                    text = memory.read(last - first)
+                    found = text.find(bytes(65536) + begun)
+                    if found >= 0 and any(text[found + 65544 : found + 65552]):
+                        at = pid, first + found + 65544
+    looks = []
+    with open(f"/proc/{at[0]}/mem", "rb", buffering=0) as memory:
+        until_s = time.monotonic() + seconds
+        while (now_s := time.monotonic()) < until_s:
+            looks.append((now_s, int.from_bytes(os.pread(memory.fileno(), 8, at[1]), "little")))
+            time.sleep(0.0005)
+    return looks
+
+
+def children(pid):
+    """All processes below one."""
+    below = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [each for child in map(int, below) for each in (child, *children(child))]
+
+
+def shared_of(pid):
+    """Mappings that others can share."""
+    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        place, flags, *_ = line.split()
+        if flags == "rw-s":
+            yield tuple(int(word, 16) for word in place.split("-"))
+
+
+def bursts_of(looks, least_pause_s):
+    """Lengths of the whole bursts, from the first to the last move of the mark in each."""
+    moves = [at_s for (_, before), (at_s, now) in pairwise(looks) if now != before]
+    cuts = [i for i, (one, next_) in enumerate(pairwise(moves), 1) if next_ - one > least_pause_s]
+    return [moves[last - 1] - moves[first] for first, last in pairwise(cuts)]
 
 
 @pytest.mark.slow
@@ -128,6 +217,7 @@ def test_a_target_that_has_to_receive_is_told_as_emulation(made, mpi):
         (["--rate", "0"], "--rate 0: a number from 1 to 1e+15 is needed"),
         (["--node", "1024"], "--node 1024: a number from 0 to 1023 is needed"),
         (["--pages", "large"], "--pages large: allowed are normal, transparent, huge"),
+        (["--burst", "0.01"], "--burst, --pause and --rate: all three are needed"),
         (["write"], "write: not an option, see --help"),
     ],
 )
@@ -190,9 +280,16 @@ def test_a_progress_thread_of_the_target_is_emulation_too():
     assert meanings(slow, apart)[-1].transport == "RDMA"
 
 
+def test_a_row_of_bursts_by_hand():
+    """Three bursts in 0.3 s, of 31 ms in all."""
+    (row,) = meanings("row 0.300000 s 30000000 B, 3 bursts, 0.031000 s of writing")
+    assert row == Row(1e8, 0.3, bursts=Bursts(3, 0.031, pytest.approx(0.269)))
+
+
 @pytest.mark.parametrize(
     "line",
     [
+        "row 0.250000 s 65536 B, 3 bursts",
         "row 0.000000 s 65536 B",
         "row 0.250000 s 65536",
         "arrived 5 B",
@@ -225,6 +322,9 @@ def test_both_ranks_are_started_by_the_origins_agent(launched_by):
     assert " ".join(injector.origin_command(limited)) == (
         "/opt/mpi/bin/mpiexec -n 2 /opt/mpi_put --size 65536 --rate 125000000 -m 1"
     )
+    in_bursts = injector.origin_command(replace(limited, burst=Burst(0.01, 0.09)))
+    assert " ".join(in_bursts[-8:]) == "--rate 125000000 --burst 0.01 --pause 0.09 -m 1"
+    assert "--both" in INJECTORS["mpi_put_both"].origin_command(WRITER)
     reader = INJECTORS["mpi_put_read"].origin_command(replace(WRITER, origin="n2"))
     assert " ".join(reader) == (
         "/opt/mpi/bin/mpiexec -n 2 -host n1,n2 /opt/mpi_put --size 65536 --target n1 --get"
@@ -301,6 +401,26 @@ def test_a_limited_writer_keeps_its_rate_and_reads_are_told_as_unproven(block):
     assert (reader["limited_by"], reader["proof"]) == ("software", "unproven")
     # On a busy host it may be slower than it was alone; it is never faster than asked.
     assert 0.1 * reader["asked_b_s"] < reader["rate_b_s"] < 1.15 * reader["asked_b_s"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("on_path")
+@pytest.mark.parametrize("mpi", ["mpich"])
+def test_the_pattern_of_a_run_is_stored(block):
+    """20 of 80 ms at full rate: a quarter of the rate alone, in four times the time."""
+    slowly = ["sh", "-c", f"sleep 2; cat '{MELT}'"]
+    burst = Burst(0.02, 0.06)
+    writes = {"injector": "mpi_put", "message_b": MIB, "rate_share": 0.25, "burst": burst}
+    done = block(arms=["off", "on"], command=slowly, writes=writes)
+    assert done.finish() == 0, done.err
+    (writer,) = sample_of(done)["writers"]
+    assert (writer["limited_by"], writer["proof"]) == ("software", "memory")
+    assert 0.1 * writer["asked_b_s"] < writer["rate_b_s"] < 1.15 * writer["asked_b_s"]
+    found = writer["burst"]
+    assert (found["asked_length_s"], found["asked_pause_s"]) == (0.02, 0.06)
+    assert found["length_s"] + found["pause_s"] == pytest.approx(0.08, rel=0.2)
+    share = found["length_s"] / (found["length_s"] + found["pause_s"])
+    assert found["peak_b_s"] * share == pytest.approx(writer["rate_b_s"], rel=0.1)
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import pytest
 
 from nimc.node.injectors import perftest
 from nimc.node.injectors.base import Fault, Row, Total, Writer
+from nimc.records.treatment import Burst
 
 CAPTURES = Path(__file__).parents[3] / "captures" / "perftest"
 MIB = 1048576
@@ -203,6 +204,17 @@ def test_a_throttled_writer_is_limited_by_software_message_by_message(monkeypatc
     )
     assert "--run_infinitely" not in command
     assert injector.row_source(writer(rate_b_s=500e6)) == "counter"
+
+
+def test_a_burst_is_so_many_messages_that_the_period_has_the_mean_rate(monkeypatch):
+    """500 MB/s for 100 ms are 50 MB: 762.9 messages of 64 KiB. One message is the least."""
+    monkeypatch.setattr(perftest, "_help", lambda _: "")
+    injector, burst = perftest.Perftest(), Burst(0.01, 0.09)
+    command = " ".join(injector.origin_command(writer(rate_b_s=500e6, burst=burst)))
+    assert command.endswith("--rate_limit_type SW --burst_size 763 10.1.0.2")
+    assert "--rate_limit 4 --rate_units g" in command
+    slow = " ".join(injector.origin_command(writer(rate_b_s=100e3, burst=burst)))
+    assert "--burst_size 1 " in slow
 
 
 @pytest.mark.parametrize(

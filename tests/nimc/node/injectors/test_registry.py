@@ -30,16 +30,20 @@ def test_a_direction_picks_the_reader_of_the_same_program():
     assert injectors.get("ucx", "write").name == "ucx"
     readers = {name for name, each in injectors.INJECTORS.items() if each.direction == "read"}
     assert readers == {"perftest_read", "ucx_read", "mpi_put_read"}
+    assert injectors.get("mpi_put", "both").name == "mpi_put_both"
+    assert injectors.get("mpi_put_both", "both").direction == "both"
 
 
-def test_a_writer_that_cannot_read_is_refused():
-    with pytest.raises(ValueError, match="'fabtests': it cannot read; allowed: perftest, ucx"):
+def test_a_writer_that_has_no_such_direction_is_refused():
+    with pytest.raises(ValueError, match=r"'fabtests': .* read; allowed: perftest, ucx, mpi_put$"):
         injectors.get("fabtests", "read")
+    with pytest.raises(ValueError, match=r"'ucx': .* both; allowed: mpi_put$"):
+        injectors.get("ucx", "both")
     assert injectors.get("spin", "read").name == "spin"
 
 
 def test_an_unknown_direction_is_refused():
-    with pytest.raises(ValueError, match="direction 'up': allowed are write, read"):
+    with pytest.raises(ValueError, match="direction 'up': allowed are write, read, both"):
         injectors.get("ucx", "up")
 
 
