@@ -27,7 +27,7 @@ from nimc.base.text import visible
 from nimc.base.units import NONE, quantity
 from nimc.campaign.cases import omission_lines, origins_taken
 from nimc.campaign.prepare import Request, prepare, too_long
-from nimc.campaign.settings import settings_of, target_partitions
+from nimc.campaign.settings import target_partitions
 from nimc.cli.document import Form, log, print_document, show, silent
 from nimc.cli.options import (
     RunPath,
@@ -448,7 +448,7 @@ def _check(request: Request) -> None:
 
 def _nodes_listed(request: Request, nodes: str | None) -> list[SlurmNode]:
     """Nodes of the targets' partition with their states; of `nodes`, those that are named."""
-    settings = settings_of(request.site.config)
+    settings = request.settings
     first = target_partitions(settings.partitions, request.site.partition)[0]
     partition = partition_in(first.get("access") or [])
     found = ask_nodes(partition, settings.environment)

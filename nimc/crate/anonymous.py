@@ -19,6 +19,7 @@ from nimc.base.errors import InputError
 from nimc.base.json_limits import parsed
 from nimc.crate.zipped import Files
 from nimc.records import chain
+from nimc.records.run import digest_of
 
 _HOME = re.compile(rb"/home/([A-Za-z0-9_][A-Za-z0-9_.-]*)")
 _DIGEST = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
@@ -84,8 +85,7 @@ def _chained(files: dict[str, bytes]) -> dict[str, bytes]:
 def _redigested(header: dict[str, Any]) -> dict[str, Any]:
     """The header with the digest of what was asked; its order stays that of the old digest."""
     resolved = header.get("resolved")
-    digest = chain.digest(json.dumps(resolved, sort_keys=True).encode())
-    if resolved and digest != header["digest"]:
+    if resolved and (digest := digest_of(resolved)) != header["digest"]:
         old = {"run": header["run"], "digest": header["digest"]}
         header |= {"reproduces": header.get("reproduces") or old, "digest": digest}
     return header

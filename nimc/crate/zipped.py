@@ -7,7 +7,6 @@ that packing its files gives. Nothing in it can be larger than the zip itself.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import stat
 import struct
@@ -16,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from nimc.base.errors import InputError, show
+from nimc.records.chain import digest
 
 #: Name of a file in the crate, with `/` between folders -> its content.
 Files = Mapping[str, bytes]
@@ -108,7 +108,7 @@ def _is_plain(name: str) -> bool:
 def manifest(files: Files) -> bytes:
     """A line for each file but the manifest and its signature, in order of the names."""
     listed = sorted(files.keys() - {MANIFEST, SIGNATURE})
-    lines = [f"{hashlib.sha256(files[name]).hexdigest()}  {name}\n" for name in listed]
+    lines = [f"{digest(files[name])}  {name}\n" for name in listed]
     return "".join(lines).encode()
 
 

@@ -5,7 +5,6 @@ Standard library only: it is asked on the first node of the allocation.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -17,9 +16,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from nimc.base.programs import ask
+from nimc.records.chain import file_digest
 
 _MPI = re.compile(r"lib(?:p?mpi|mpich|mpi_\w+|mpifort)(?:-\w+)?\.so")
-_CHUNK_B = 2**20
 #: No section of names or of compilers is larger in a sane program, bytes.
 _SECTION_B = 2**20
 _ELF64_LITTLE = b"\x7fELF\x02\x01"
@@ -37,18 +36,11 @@ def program_facts(name: str, environment: Mapping[str, str], folder: Path) -> di
     facts |= {"sha256": None, "compilers": [], "mpi": None}
     with suppress(OSError):
         if path:
+            facts["sha256"] = file_digest(Path(path))
             with open(path, "rb") as file:
-                facts["sha256"] = _sha256(file)
                 facts["compilers"] = compilers_in(file)
             facts["mpi"] = mpi_library(ask(["ldd", path], environment).stdout)
     return facts
-
-
-def _sha256(file: BinaryIO) -> str:
-    found = hashlib.sha256()
-    while part := file.read(_CHUNK_B):
-        found.update(part)
-    return found.hexdigest()
 
 
 def compilers_in(file: BinaryIO) -> list[str]:
