@@ -8,9 +8,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from nimc.campaign.cases import is_optional, most_measured, origins_taken, treatments
+from nimc.campaign.cases import (
+    Omitted,
+    is_optional,
+    most_measured,
+    nodes_taken,
+    origins_taken,
+    treatments,
+)
+from nimc.campaign.checks import CheckVariables
+from nimc.campaign.matrix import Matrix, matrix
 from nimc.campaign.others import Other
 from nimc.campaign.schema import Campaign, Entry, Pairs
+from nimc.campaign.settings import ReframeSettings
 from nimc.machine.site import Machine
 from nimc.node.length import doublings
 from nimc.records.plan import LIMITS
@@ -37,15 +47,21 @@ Needed = Literal["always", "until decided", "where models disagree"]
 
 
 @dataclass(frozen=True)
-class Site:
-    """What the plan needs to know about a machine."""
+class Request:
+    """A campaign, the machine to run it on, and what ReFrame is started with."""
 
-    machine: str
+    campaign: Campaign
+    machine: Machine
     #: ReFrame's settings file, and the folder of the checks.
     config: Path
-    checks: Path
-    #: ReFrame's partition of the targets; None takes the first that can run a check.
-    partition: str | None = None
+    folder: Path
+    #: What the settings file says, and the variables of the campaign's checks.
+    settings: ReframeSettings
+    checks: Mapping[str, CheckVariables]
+    #: What this machine cannot run.
+    absent: Sequence[Omitted] = ()
+    #: The campaign file as it was read.
+    text: str = ""
     #: Whether Slurm runs the jobs, and their time limit; None if unknown.
     slurm: bool = False
     time_limit_s: float | None = None
@@ -57,6 +73,29 @@ class Site:
     reframe: str = "reframe"
     #: Checks of others, by the names of their classes.
     others: Mapping[str, Other] = field(default_factory=dict)
+
+    @property
+    def origins_most(self) -> int:
+        """Origin nodes that its largest case takes."""
+        taken = (origins_taken(self.campaign, each, self.machine) for each in self.campaign.cases)
+        return max(taken, default=0)
+
+    def plan(self) -> Plan:
+        """Its cases, in the order they are run."""
+        cases = [_plan_case(self, entry) for entry in self.campaign.cases]
+        return Plan(self.campaign.name, self.machine.name, cases)
+
+    def matrix(self) -> Matrix:
+        """What of the campaign runs where in the targets' partitions; asks this host and Slurm."""
+        nodes: dict[str, int] = {}
+        apart = self.machine.origins.policy == "same_job"
+        for case in self.campaign.cases:
+            taken = nodes_taken(self.campaign, case, self.machine) if apart else case.nodes
+            nodes[case.check] = max(taken, nodes.get(case.check, 1))
+        machine = self.machine
+        return matrix(
+            self.checks, self.settings, machine.name, machine.partition, nodes, machine.programs
+        )
 
 
 @dataclass(frozen=True)
@@ -129,17 +168,9 @@ class Plan:
         }
 
 
-def plan(campaign: Campaign, site: Site, machine: Machine) -> Plan:
-    """The cases of a campaign on a machine, in the order they are run."""
-    cases = [
-        plan_case(campaign, entry, site, origins_taken(campaign, entry, machine))
-        for entry in campaign.cases
-    ]
-    return Plan(campaign.name, site.machine, cases)
-
-
-def plan_case(campaign: Campaign, entry: Entry, site: Site, origin_nodes: int) -> Case:
+def _plan_case(request: Request, entry: Entry) -> Case:
     """One case with all the blocks that it may take."""
+    campaign = request.campaign
     sizes = block_sizes(campaign.pairs)
     chosen = is_optional(entry, campaign.cases)
     crossed = treatments(campaign.arms, entry)
@@ -149,8 +180,8 @@ def plan_case(campaign: Campaign, entry: Entry, site: Site, origin_nodes: int) -
         needed: Needed = "always" if planned < campaign.pairs.floor else "until decided"
         if chosen:
             needed = "where models disagree"
-        argv = command(campaign, entry, site, index, size, RUN)
-        length_s = block_s(crossed, entry, size, site.least_run_s)
+        argv = command(request, entry, index, size, RUN)
+        length_s = block_s(crossed, entry, size, request.least_run_s)
         blocks.append(Block(index, size, needed, length_s, argv))
         planned += size
     return Case(
@@ -161,7 +192,7 @@ def plan_case(campaign: Campaign, entry: Entry, site: Site, origin_nodes: int) -
         factors_within=entry.factors,
         factors_between=entry.between,
         target_nodes=entry.nodes,
-        origin_nodes=origin_nodes,
+        origin_nodes=origins_taken(campaign, entry, request.machine),
         pairs_least=0 if chosen else campaign.pairs.floor,
         pairs_most=campaign.pairs.most,
         duration_least_s=sum(b.duration_s for b in blocks if b.needed == "always"),
@@ -202,21 +233,16 @@ def block_s(crossed: Sequence[Crossed], entry: Entry, pairs: int, least_s: float
 
 
 def command(
-    campaign: Campaign,
-    entry: Entry,
-    site: Site,
-    block: int,
-    pairs: int,
-    run: str,
-    seed: int | None = None,
+    request: Request, entry: Entry, block: int, pairs: int, run: str, seed: int | None = None
 ) -> list[str]:
     """The ReFrame session of one block; its output goes to the block's folder in `run`.
 
     Without a `seed`, which only a run has, each execution draws its own.
     """
+    campaign, machine = request.campaign, request.machine
     logs = f"{run}/logs/{entry.name}/{block}"
-    other = site.others.get(entry.check)
-    file = f"{run}/{other.made}" if other else str(site.checks / f"{entry.check}.py")
+    other = request.others.get(entry.check)
+    file = f"{run}/{other.made}" if other else str(request.folder / f"{entry.check}.py")
     chosen = other.check.parameters if other else {}
     settings: dict[str, Any] = {
         **{name: value for name, value in entry.set.items() if name not in chosen},
@@ -227,7 +253,7 @@ def command(
         "arms": ",".join(campaign.arms),
         **_crossing(entry),
         **({} if seed is None else {"seed": seed}),
-        **({} if site.nodelist is None else {"nodelist": site.nodelist}),
+        **({} if request.nodelist is None else {"nodelist": request.nodelist}),
         "injector": campaign.injector.name,
         "message": campaign.injector.message,
         "rate": campaign.injector.rate,
@@ -237,7 +263,7 @@ def command(
         "run_timeout_s": campaign.run_timeout,
     }
     return [
-        *(site.reframe, "-C", str(site.config), f"--system={_system(site)}"),
+        *(request.reframe, "-C", str(request.config), f"--system={machine.system}"),
         *("-c", file, "-r", "-n", other.pattern(entry.set) if other else f"^{entry.check}$"),
         *(f"--prefix={logs}/reframe", f"--report-file={logs}/reframe.json"),
         *_assignments(entry.check, settings),
@@ -248,10 +274,6 @@ def _crossing(entry: Entry) -> dict[str, str]:
     """The check's variables for factors, in JSON, which is YAML; empty without factors."""
     crossing = {"factors": entry.factors, "exclude": entry.exclude, "only": entry.only}
     return {name: json.dumps(each) for name, each in crossing.items() if each}
-
-
-def _system(site: Site) -> str:
-    return f"{site.machine}:{site.partition}" if site.partition else site.machine
 
 
 def _assignments(check: str, settings: dict[str, Any]) -> Iterator[str]:

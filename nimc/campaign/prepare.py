@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from nimc.base import checkout, marked_yaml
@@ -12,13 +11,10 @@ from nimc.base.errors import InputError
 from nimc.base.programs import which
 from nimc.base.tables import duration
 from nimc.campaign import cases, load
-from nimc.campaign.cases import Omitted, nodes_taken
 from nimc.campaign.checks import CheckVariables, checks_in, require_known_programs
 from nimc.campaign.load import load_campaign
-from nimc.campaign.matrix import Matrix, matrix
 from nimc.campaign.others import others_in, renamed
-from nimc.campaign.plan import Plan, Site, plan
-from nimc.campaign.schema import Campaign
+from nimc.campaign.plan import Plan, Request
 from nimc.campaign.settings import (
     Partitions,
     ReframeSettings,
@@ -73,42 +69,6 @@ def too_long(planned: Plan, limit_s: float | None) -> list[str]:
     return lines
 
 
-@dataclass(frozen=True)
-class Request:
-    """A campaign and the machine to run it on."""
-
-    campaign: Campaign
-    #: What this machine cannot run.
-    absent: list[Omitted]
-    #: The campaign file as it was read.
-    text: str
-    machine: Machine
-    site: Site
-    #: What ReFrame's configuration says, and the variables of the campaign's checks.
-    settings: ReframeSettings
-    checks: dict[str, CheckVariables]
-
-    def plan(self) -> Plan:
-        """Its cases, with the origin nodes that each needs."""
-        return plan(self.campaign, self.site, self.machine)
-
-    def matrix(self) -> Matrix:
-        """What of the campaign runs where in the targets' partitions; asks this host and Slurm."""
-        nodes: dict[str, int] = {}
-        apart = self.machine.origins.policy == "same_job"
-        for case in self.campaign.cases:
-            taken = nodes_taken(self.campaign, case, self.machine) if apart else case.nodes
-            nodes[case.check] = max(taken, nodes.get(case.check, 1))
-        return matrix(
-            self.checks,
-            self.settings,
-            self.site.machine,
-            self.site.partition,
-            nodes,
-            self.machine.programs,
-        )
-
-
 #: Names of nodes as Slurm takes them; no ranges, which name several.
 _NODELIST = re.compile(r"[A-Za-z0-9][\w.-]*(,[A-Za-z0-9][\w.-]*)*", re.ASCII)
 
@@ -132,8 +92,7 @@ def prepare(
     shared = described.origins.policy == "same_host"
     checks = checks_in(folder)
     require_known_programs(described, checks)
-    system = f"{machine_name}:{described.partition}" if described.partition else machine_name
-    named = others_in(campaign_file, checks, config, system)
+    named = others_in(campaign_file, checks, config, described.system)
     known = {**checks, **{name: other.check for name, other in named.items()}}
     loaded = renamed(load_campaign(campaign_file, known, described), named)
     checks = {**checks, **{other.name: other.check for other in named.values()}}
@@ -141,11 +100,15 @@ def prepare(
     used = {name: checks[name] for name in sorted({each.check for each in campaign.cases})}
     settings = settings_of(config)
     targets = _targets(config, settings, described, used, root)
-    site = Site(
-        machine=machine_name,
-        config=config,
-        checks=folder,
-        partition=described.partition,
+    request = Request(
+        campaign,
+        described,
+        config,
+        folder,
+        settings,
+        used,
+        absent,
+        campaign_file.read_text(encoding="utf-8-sig"),
         slurm=not shared or use_slurm(targets),
         time_limit_s=time_limit_s(targets),
         nodelist=nodelist,
@@ -153,25 +116,25 @@ def prepare(
         others={other.name: other for other in named.values() if other.name in used},
         reframe=which("reframe") or "reframe",
     )
-    _check_nodelist(site, campaign, described)
-    text = campaign_file.read_text(encoding="utf-8-sig")
-    return Request(campaign, absent, text, described, site, settings, used)
+    _check_nodelist(request)
+    return request
 
 
-def _check_nodelist(site: Site, campaign: Campaign, described: Machine) -> None:
-    if site.nodelist is None:
+def _check_nodelist(request: Request) -> None:
+    nodelist, machine = request.nodelist, request.machine
+    if nodelist is None:
         return
-    if not site.slurm:
-        raise InputError(f"--nodelist: machine {site.machine!r} has no Slurm; leave it out")
-    if described.origins.policy == "same_job":
+    if not request.slurm:
+        raise InputError(f"--nodelist: machine {machine.name!r} has no Slurm; leave it out")
+    if machine.origins.policy == "same_job":
         raise InputError(
-            f"--nodelist: site/{site.machine}.yaml: origins.policy: 'same_job' found, where Slurm"
+            f"--nodelist: site/{machine.name}.yaml: origins.policy: 'same_job' found, where Slurm"
             " chooses which nodes are targets; allowed: hetjob, reservation"
         )
-    if not _NODELIST.fullmatch(site.nodelist):
-        raise InputError(f"--nodelist: {site.nodelist!r} found; allowed: names joined with commas")
-    given = len(set(site.nodelist.split(",")))
-    for case in campaign.cases:
+    if not _NODELIST.fullmatch(nodelist):
+        raise InputError(f"--nodelist: {nodelist!r} found; allowed: names joined with commas")
+    given = len(set(nodelist.split(",")))
+    for case in request.campaign.cases:
         if case.nodes != given:
             raise InputError(
                 f"--nodelist: {given} nodes found; allowed: as many as case '{case.name}' has,"

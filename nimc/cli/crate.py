@@ -21,7 +21,8 @@ from nimc.base.tables import aligned
 from nimc.base.text import visible
 from nimc.base.units import plural, quantity
 from nimc.campaign.others import named_in
-from nimc.campaign.prepare import Request, prepare
+from nimc.campaign.plan import Request
+from nimc.campaign.prepare import prepare
 from nimc.cli.document import Form, log, show, silent
 from nimc.cli.options import (
     FILE,
@@ -176,10 +177,10 @@ def _asked(packed: RunHeader, request: Request, campaign: Path) -> Request:
     here = [case.name for case in request.campaign.cases]
     wanted = [name for name in here if name in packed.asked.cases]
     for name in packed.asked.cases.keys() - set(here):
-        log(f"{name}: cannot be run on {request.site.machine}")
+        log(f"{name}: cannot be run on {request.machine.name}")
     if not wanted:
-        raise InputError(f"{request.site.machine}: cannot run any case of {packed.run}")
-    return prepare(campaign, request.site.machine, only=wanted) if wanted != here else request
+        raise InputError(f"{request.machine.name}: cannot run any case of {packed.run}")
+    return prepare(campaign, request.machine.name, only=wanted) if wanted != here else request
 
 
 def _origin(packed: RunHeader) -> Reproduced:

@@ -56,14 +56,14 @@ def plan_command(campaign: Path, machine: str, run: Path | None, form: Form | No
     long_enough = load.lengths(request.campaign, request.checks, request.machine)
     nodes = request.machine.nodes
     where = request.matrix()
-    others = request.site.others.values()
+    others = request.others.values()
     document = planned.as_dict() | {
         "machine_nodes": nodes,
         "absent": [asdict(each) for each in request.absent],
         "scales": [asdict(row) for row in known],
         "predicted": list(map(flat, predicted)),
         "lengths": [asdict(each) for each in long_enough],
-        "warnings": [*(long := too_long(planned, request.site.time_limit_s)), *where.lines()],
+        "warnings": [*(long := too_long(planned, request.time_limit_s)), *where.lines()],
         "matrix": where.as_dicts(),
     }
     remarks = [*omission_lines(request.absent), *long, *load.lines(long_enough)]

@@ -6,6 +6,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,8 +26,9 @@ from nimc.base.interrupts import Interrupts, Stopped, stopped_at_once
 from nimc.base.tables import Line, aligned
 from nimc.base.text import visible
 from nimc.base.units import NONE, quantity
-from nimc.campaign.cases import omission_lines, origins_taken
-from nimc.campaign.prepare import Request, prepare, too_long
+from nimc.campaign.cases import omission_lines
+from nimc.campaign.plan import Request
+from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.settings import target_partitions
 from nimc.cli.document import Form, log, print_document, show, silent
 from nimc.cli.options import (
@@ -110,8 +112,7 @@ def measured(
     """Run a campaign, or resume its latest unfinished run; `conclude` gives the exit status."""
     remark = silent if progress == "quiet" else log
     reframe = find_reframe()
-    site = request.site
-    with open_run(results, header, fresh=fresh, slurm=site.slurm) as folder:
+    with open_run(results, header, fresh=fresh, slurm=request.slurm) as folder:
         other = None if folder.resumed or fresh else find_other(folder.path.parent, header)
         if other:
             remark(f"does not resume {other}: campaign, checks, cases, machine file or host differ")
@@ -121,14 +122,19 @@ def measured(
             remark(f"does not resume {foreign[-1]}{more}")
         remark(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
         remark(f"head of its chain: {folder.head}")
-        long = too_long(request.plan(), site.time_limit_s)
+        long = too_long(request.plan(), request.time_limit_s)
         if header.commit is None:
             remark("git does not give the commit of this project: samples will not record it")
         for line in [*omission_lines(request.absent), *long, *request.matrix().lines()]:
             remark(line)
         try:
             with stopped_at_once():
-                failures = _measure(request, folder, reframe, progress)
+                with closing(display(progress)) as shown, Interrupts() as interrupts:
+                    runner = CampaignRunner(
+                        request, folder.path, reframe, folder.header.seed, interrupts, shown
+                    )
+                    reservation.check(request.machine, request.origins_most, runner.least_s())
+                    failures = runner.run_all()
                 for failure in failures:
                     log(str(failure))
                 if not failures:
@@ -153,28 +159,6 @@ def _how_to_go_on(folder: RunFolder) -> str:
         return _how_to_resume()
     report = shlex.join(["nimc", "report", str(folder.path)])
     return f"the samples are complete; for the report: {report}"
-
-
-def _measure(
-    request: Request, folder: RunFolder, reframe: str, progress: Progress
-) -> list[Failure]:
-    shown = display(progress)
-    try:
-        with Interrupts() as interrupts:
-            seed = folder.header.seed
-            runner = CampaignRunner(
-                request.campaign, request.site, folder.path, reframe, seed, interrupts, shown
-            )
-            cases = request.campaign.cases
-            most = max(
-                (origins_taken(request.campaign, c, request.machine) for c in cases), default=0
-            )
-            reservation.check(request.machine, most, runner.least_s())
-            failures = runner.run_all()
-            interrupts.check()  # one that came after the last block
-            return failures
-    finally:
-        shown.close()
 
 
 def _conclude_campaign(
@@ -439,8 +423,8 @@ def sweep_nodes_command(
 
 def _check(request: Request) -> None:
     """Raise InputError unless every case is one job on one node."""
-    if not request.site.slurm:
-        raise InputError(f"machine {request.site.machine!r}: has no Slurm, so no nodes to choose")
+    if not request.slurm:
+        raise InputError(f"machine {request.machine.name!r}: has no Slurm, so no nodes to choose")
     for case in request.campaign.cases:
         if case.nodes != 1:
             raise InputError(f"case '{case.name}': has {case.nodes} nodes; allowed: 1")
@@ -449,7 +433,7 @@ def _check(request: Request) -> None:
 def _nodes_listed(request: Request, nodes: str | None) -> list[SlurmNode]:
     """Nodes of the targets' partition with their states; of `nodes`, those that are named."""
     settings = request.settings
-    first = target_partitions(settings.partitions, request.site.partition)[0]
+    first = target_partitions(settings.partitions, request.machine.partition)[0]
     partition = partition_in(first.get("access") or [])
     found = ask_nodes(partition, settings.environment)
     if nodes is None:

@@ -172,6 +172,11 @@ class Machine(Record):
             raise ValueError(f"{found}; allowed: each rail once, and a device that is one of them")
         return rails
 
+    @property
+    def system(self) -> str:
+        """The partition of the targets as ReFrame's `--system` takes it."""
+        return f"{self.name}:{self.partition}" if self.partition else self.name
+
     def with_origins(self, nodes: int) -> Machine:
         """The same machine with `nodes` origin nodes per block."""
         return self.model_copy(update={"origins": self.origins.model_copy(update={"nodes": nodes})})

@@ -26,8 +26,8 @@ from analysis.history.store import add_run
 from nimc.base.checkout import ROOT, python_path
 from nimc.base.errors import InputError, MachineError
 from nimc.base.interrupts import Interrupts
-from nimc.campaign.plan import Plan
-from nimc.campaign.prepare import Request, prepare
+from nimc.campaign.plan import Plan, Request
+from nimc.campaign.prepare import prepare
 from nimc.nights.description import Nightly
 from nimc.records.run import RunHeader, load_header
 from nimc.run.folder import find_latest, new_header, own_runs

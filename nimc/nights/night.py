@@ -22,8 +22,8 @@ from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, NimcError
 from nimc.base.programs import ask
 from nimc.base.text import visible
-from nimc.campaign.plan import Plan
-from nimc.campaign.prepare import Request, prepare
+from nimc.campaign.plan import Plan, Request
+from nimc.campaign.prepare import prepare
 from nimc.cluster import reservation
 from nimc.cluster.reservation import Reservation
 from nimc.nights import notify, summary
@@ -175,7 +175,7 @@ class NightRun:
         session = NightSession(
             self.nightly,
             runs,
-            slurm=request.site.slurm,
+            slurm=request.slurm,
             end_s=self.night.end_s,
             budget_node_h=begun.budget_node_h,
             log=self.log_path,

@@ -20,7 +20,7 @@ from nimc.base.errors import InputError, MachineError
 from nimc.base.files import distrust, make_folder, private_lock, replace_text
 from nimc.base.json_limits import read_json, validated
 from nimc.campaign.cases import is_optional, treatments
-from nimc.campaign.prepare import Request
+from nimc.campaign.plan import Request
 from nimc.campaign.schema import Campaign
 from nimc.machine import host, program
 from nimc.machine.site import Machine
@@ -269,13 +269,13 @@ def new_header(request: Request) -> RunHeader:
     here = host.detect().as_dict()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started_s))
     campaign = request.campaign
-    site = request.site
-    others = {name: other.sha256 for name, other in site.others.items()}
-    asked = resolved(campaign, request.machine, here["hostname"], site.nodelist, others)
+    machine = request.machine
+    others = {name: other.sha256 for name, other in request.others.items()}
+    asked = resolved(campaign, machine, here["hostname"], request.nodelist, others)
     return RunHeader(
-        run=f"{campaign.name}-{request.site.machine}-{stamp}",
+        run=f"{campaign.name}-{machine.name}-{stamp}",
         campaign=campaign.name,
-        machine=request.site.machine,
+        machine=machine.name,
         started_s=started_s,
         finished_s=None,
         digest=digest_of(asked),
@@ -284,11 +284,11 @@ def new_header(request: Request) -> RunHeader:
         pairs_floor=campaign.pairs.floor,
         pairs_cap=campaign.pairs.most,
         precision=campaign.pairs.precision,
-        facts={"host": here, "site": request.machine.model_dump(mode="json")},
+        facts={"host": here, "site": machine.model_dump(mode="json")},
         versions=program.package_versions(_SOFTWARE),
         commit=commit(),
         margin=campaign.margin,
-        asked=requirements_of(campaign, request.machine),
+        asked=requirements_of(campaign, machine),
     )
 
 

@@ -18,7 +18,7 @@ from nimc.base.errors import InputError, MachineError
 from nimc.base.interrupts import Interrupts
 from nimc.campaign import others
 from nimc.campaign.cases import is_optional, next_case, siblings, treatments
-from nimc.campaign.plan import Site, block_s, command, next_block
+from nimc.campaign.plan import Request, block_s, command, next_block
 from nimc.campaign.schema import Campaign, Entry, Pairs
 from nimc.machine import slurm
 from nimc.node.conductor import UNREAD
@@ -255,8 +255,7 @@ class Failure:
 class CampaignRunner:
     """Runs the blocks of a campaign; holds what is the same for all of them."""
 
-    campaign: Campaign
-    site: Site
+    request: Request
     #: Folder of the run, and path of ReFrame.
     run: Path
     reframe: str
@@ -265,10 +264,15 @@ class CampaignRunner:
     interrupts: Interrupts
     display: PlainDisplay
 
+    @property
+    def campaign(self) -> Campaign:
+        """What is asked for."""
+        return self.request.campaign
+
     @cached_property
     def slurm(self) -> SlurmWatch | None:
         """None where Slurm does not run the jobs."""
-        return SlurmWatch(self.run, self.display.tell) if self.site.slurm else None
+        return SlurmWatch(self.run, self.display.tell) if self.request.slurm else None
 
     def run_all(self) -> list[Failure]:
         """Measure every case; a failure of one does not stop the others.
@@ -276,7 +280,7 @@ class CampaignRunner:
         Raises Stopped on a signal. All samples are on disk at any time.
         """
         processes.become_subreaper()
-        others.write(self.run, self.site.others.values())
+        others.write(self.run, self.request.others.values())
         failures = []
         left = {entry.name: entry for entry in self.campaign.cases}
         for entry in self._order():
@@ -284,6 +288,7 @@ class CampaignRunner:
             failure = self._run_case(entry, sum(map(self._case_least_s, left.values())))
             if failure:
                 failures.append(failure)
+        self.interrupts.check()  # a signal that came after the last block
         return failures
 
     def _order(self) -> Iterator[Entry]:
@@ -324,14 +329,14 @@ class CampaignRunner:
         logs = self._logs(entry, block)
         logs.mkdir(parents=True, exist_ok=True)
         run = str(self.run)
-        _, *arguments = command(self.campaign, entry, self.site, block, pairs, run, self.seed)
+        _, *arguments = command(self.request, entry, block, pairs, run, self.seed)
         arguments.append(f"--session-extras=nimc_head={walk_run(self.run).head}")
         samples = NewSamples(self.run / "samples" / f"{entry.name}.jsonl")
         crossed = self._treatments(entry)
         counter = RunCounter(
             later_s=later_s,
             block_runs=entry.warmups + pairs * len(crossed),
-            block_s=block_s(crossed, entry, pairs, self.site.least_run_s),
+            block_s=block_s(crossed, entry, pairs, self.request.least_run_s),
             started_s=clock_s(),
         )
 
@@ -408,4 +413,4 @@ class CampaignRunner:
             return 0.0
         missing = self.campaign.pairs.floor - self._state(entry).pairs
         crossed = self._treatments(entry)
-        return block_s(crossed, entry, missing, self.site.least_run_s) if missing > 0 else 0.0
+        return block_s(crossed, entry, missing, self.request.least_run_s) if missing > 0 else 0.0

@@ -12,7 +12,8 @@ import pytest
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
 from nimc.campaign import others
-from nimc.campaign.prepare import Request, prepare
+from nimc.campaign.plan import Request
+from nimc.campaign.prepare import prepare
 from nimc.run.folder import new_header
 from tests.nimc.conftest import Command
 
@@ -68,7 +69,7 @@ def test_each_value_of_a_parameter_is_a_case_that_reframe_is_asked_for(asked: Re
 
 
 def test_its_own_places_count_where_this_machine_has_some(asked: Request) -> None:
-    melt, plain = (asked.site.others[name].check for name in ("melt", "plain"))
+    melt, plain = (asked.others[name].check for name in ("melt", "plain"))
     assert (melt.systems, melt.environs) == (("*",), ("PrgEnv-gnu", "wheels"))
     assert (plain.systems, plain.environs) == (("*",), ("wheels",))
 
@@ -83,7 +84,7 @@ def test_a_plan_shows_the_file_and_writes_nothing(folder: Path, command: Command
 
 def reframe(run: Path, asked: Request, case: str, *words_: str) -> str:
     """What ReFrame says of a case in the folder of a run, whose files are written."""
-    others.write(run, asked.site.others.values())
+    others.write(run, asked.others.values())
     planned = words(asked, case)
     done = subprocess.run(
         [

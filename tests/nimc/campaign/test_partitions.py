@@ -112,9 +112,9 @@ def test_a_configuration_that_cannot_run_the_campaign_is_refused(
 
 
 def test_slurm_drives_a_shared_host_where_its_configuration_says_so(tmp_path: Path) -> None:
-    site = prepare(ROOT / "campaigns/quick.yaml", "box", checkout(tmp_path)).site
-    assert (site.slurm, site.time_limit_s) == (True, 7200)
-    here = prepare(ROOT / "campaigns/quick.yaml", "localhost").site
+    there = prepare(ROOT / "campaigns/quick.yaml", "box", checkout(tmp_path))
+    assert (there.slurm, there.time_limit_s) == (True, 7200)
+    here = prepare(ROOT / "campaigns/quick.yaml", "localhost")
     assert not here.slurm
 
 

@@ -4,7 +4,6 @@ Pairs needed for slowdowns that the contention model predicts.
 """
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,15 +18,15 @@ from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
 from nimc.campaign.cases import treatments
 from nimc.campaign.expected import predicted_pairs
-from nimc.campaign.plan import Site, block_s, block_sizes, command, next_block, plan
+from nimc.campaign.plan import block_s, block_sizes, command, next_block
 from nimc.campaign.prepare import prepare
 from nimc.campaign.schema import Campaign, Pairs
 from nimc.cli.main import cli
 from nimc.cli.plan import plan_command
 from nimc.machine.site import Machine, Origins
 from tests.analysis.contention.test_slowdown import slowdown_run
+from tests.nimc.campaign.made_request import made_request
 
-SITE = Site("m", Path("/p/configs/m.py"), Path("/p/reframe_tests"))
 MACHINE = Machine(
     name="m", description="", origins=Origins(policy="hetjob", nodes=2), injector="perftest"
 )
@@ -145,7 +144,7 @@ def test_node_hours_of_a_case_as_they_are_shown(tmp_path: Path) -> None:
 
 
 def test_nodes_and_hours() -> None:
-    planned = plan(campaign(floor=6, cap=12, precision=0.5), SITE, MACHINE)
+    planned = made_request(campaign(floor=6, cap=12, precision=0.5), MACHINE).plan()
     (case,) = planned.cases
     assert (case.nodes, case.pairs_least, case.pairs_most) == (3, 6, 12)
     assert [block.needed for block in case.blocks] == ["always", "until decided"]
@@ -155,14 +154,14 @@ def test_nodes_and_hours() -> None:
 
 
 def test_the_partition_that_the_machine_names_is_asked_for() -> None:
-    asked = campaign(floor=6)
-    words = command(asked, asked.workloads[0], replace(SITE, partition="fat"), 0, 6, "/r")
+    asked, fat = campaign(floor=6), MACHINE.model_copy(update={"partition": "fat"})
+    words = command(made_request(asked, fat), asked.workloads[0], 0, 6, "/r")
     assert "--system=m:fat" in words
 
 
 def test_the_command_holds_all_that_the_campaign_asks() -> None:
     asked = campaign(floor=6)
-    words = command(asked, asked.workloads[0], SITE, 3, 5, "/r", seed=9)
+    words = command(made_request(asked, MACHINE), asked.workloads[0], 3, 5, "/r", seed=9)
     begin = "reframe -C /p/configs/m.py --system=m -c /p/reframe_tests/stream.py -r -n ^stream$"
     logs = "--prefix=/r/logs/stream/3/reframe --report-file=/r/logs/stream/3/reframe.json"
     assert words[:11] == f"{begin} {logs}".split()
@@ -183,7 +182,7 @@ def test_the_command_holds_the_factors() -> None:
     factors = {"rate": [0, "25%", "full"], "reserved_cores": [0, 1]}
     cells = [{"reserved_cores": 1, "rate": "25%"}, {"arm": "aa"}]
     entry = asked.workloads[0].but({"factors": factors, "exclude": cells})
-    words = command(asked, entry, SITE, 0, 6, "/r")
+    words = command(made_request(asked, MACHINE), entry, 0, 6, "/r")
     passed = dict(word.split("=", 1) for word in words if word.startswith("stream."))
     assert json.loads(passed["stream.factors"]) == factors
     assert json.loads(passed["stream.exclude"]) == cells
@@ -215,12 +214,12 @@ def test_the_quick_campaign_keeps_its_promises() -> None:
     quick = prepare(ROOT / "campaigns/quick.yaml", "localhost").campaign
     assert sorted(quick.arms) == ["aa", "off", "on", "spin"]
     assert quick.pairs.floor >= 6
-    assert plan(quick, SITE, MACHINE).as_dict()["duration_least_s"] < 390
+    assert made_request(quick, MACHINE).plan().as_dict()["duration_least_s"] < 390
 
 
 def test_the_single_node_campaign_is_as_long_as_the_paper_and_has_its_seven_workloads() -> None:
     single = prepare(ROOT / "campaigns/single_node.yaml", "localhost").campaign
-    asked = sorted(case.workload for case in plan(single, SITE, MACHINE).cases)
+    asked = sorted(case.workload for case in made_request(single, MACHINE).plan().cases)
     assert asked == ["cns", "hpccg", "lammps", "lulesh", "snap", "stream", "xsbench"]
     assert single.workloads[0].set["iterations"] == 300
     assert single.pairs.floor >= 10

@@ -17,7 +17,6 @@ from nimc.base.errors import InputError
 from nimc.base.interrupts import Interrupts
 from nimc.campaign.cases import expand
 from nimc.campaign.checks import CheckVariables
-from nimc.campaign.plan import Site, plan
 from nimc.campaign.prepare import prepare
 from nimc.campaign.schema import Campaign
 from nimc.machine.site import Machine
@@ -26,6 +25,7 @@ from nimc.run import runner
 from nimc.run.progress import display
 from nimc.run.runner import CampaignRunner
 from tests.analysis.contention.test_from_run import made_header, made_sample
+from tests.nimc.campaign.made_request import made_request
 
 #: Two sockets of 14 cores and one NUMA node each, as the published occigen has them.
 SITE = {
@@ -102,7 +102,7 @@ def test_doubled_numbers_of_cores_end_with_all(cores: int, expected: list[int]) 
 
 def test_a_plan_says_what_may_be_left_out() -> None:
     asked = expanded(campaign(), machine())
-    planned = plan(asked, Site("occigen", Path("c.py"), Path("checks")), machine())
+    planned = made_request(asked, machine()).plan()
     least = {case.case: case.pairs_least for case in planned.cases}
     assert len(least) == 28
     assert {name for name, pairs in least.items() if pairs} == {
@@ -181,10 +181,9 @@ def _measure(run: Path, truth: Any, monkeypatch: pytest.MonkeyPatch) -> list[str
         return _session(truth, argv, folder, *more)
 
     monkeypatch.setattr(runner, "run_session", session)
-    site = Site("occigen", Path("c.py"), Path("checks"))
-    cases = expanded(campaign(), machine())
+    request = made_request(expanded(campaign(), machine()), machine())
     with Interrupts() as interrupts:
-        assert CampaignRunner(cases, site, run, "reframe", 1, interrupts, display()).run_all() == []
+        assert CampaignRunner(request, run, "reframe", 1, interrupts, display()).run_all() == []
     return asked
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from analysis.history.alarms import Alarm
-from nimc.campaign.prepare import Request, prepare
+from nimc.campaign.plan import Request
+from nimc.campaign.prepare import prepare
 from nimc.cli.run import run_command as nimc_run
 from nimc.machine.slurm import job_options
 from nimc.nights import description
@@ -75,7 +76,7 @@ def asked_for(
     repeats = NightSession(
         nightly,
         night,
-        slurm=asked.site.slurm,
+        slurm=asked.slurm,
         end_s=time.time() + 3600,
         budget_node_h=1.0,
         log=tmp_path / "log",

@@ -16,7 +16,8 @@ from nimc.base.errors import MachineError
 from nimc.campaign.cases import expand
 from nimc.campaign.checks import checks_in
 from nimc.campaign.load import load_campaign
-from nimc.campaign.prepare import Request, prepare
+from nimc.campaign.plan import Request
+from nimc.campaign.prepare import prepare
 from nimc.machine.site import Machine
 from nimc.records import run as records
 from nimc.records.order import run_seed

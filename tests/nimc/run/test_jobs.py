@@ -14,14 +14,15 @@ import pytest
 from nimc.base.errors import MachineError
 from nimc.base.interrupts import Interrupts, Stopped
 from nimc.base.programs import ask
-from nimc.campaign.plan import Site
 from nimc.campaign.schema import Campaign
 from nimc.machine import slurm
 from nimc.machine import slurm as jobs
+from nimc.machine.site import Machine, Origins
 from nimc.run import runner, slurm_watch
 from nimc.run.progress import PlainDisplay, display
 from nimc.run.runner import CampaignRunner
 from nimc.run.slurm_watch import LostJobError, SilentError, SlurmWatch
+from tests.nimc.campaign.made_request import made_request
 
 CAMPAIGN = Campaign.model_validate(
     {
@@ -31,6 +32,7 @@ CAMPAIGN = Campaign.model_validate(
         "pairs": {"floor": 6},
     }
 )
+MACHINE = Machine(name="m", description="", origins=Origins(policy="hetjob"), injector="perftest")
 #: Between a job and its folder, as squeue prints them of a job that runs.
 RUNS = "|R|2026-11-23T20:00:00|None|"
 
@@ -76,9 +78,9 @@ def test_what_a_dead_reframe_left_is_ended_also_where_nodes_are_shared(
     monkeypatch.setattr(jobs, "cancel", cancelled.append)
     (tmp_path / "samples").mkdir()
     (tmp_path / "run.json").write_text("{}")
-    site = Site("m", Path("c.py"), Path("checks"), slurm=slurm)
+    request = made_request(CAMPAIGN, MACHINE, slurm=slurm)
     with Interrupts() as interrupts:
-        work = CampaignRunner(CAMPAIGN, site, tmp_path, "reframe", 1, interrupts, display())
+        work = CampaignRunner(request, tmp_path, "reframe", 1, interrupts, display())
         if how == "stopped":
             with pytest.raises(Stopped):
                 work.run_all()
@@ -105,9 +107,9 @@ def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(
     monkeypatch.setattr(slurm_watch, "_ASKED", {"slurmctld": squeue})
     monkeypatch.setattr(runner, "run_session", session)
     monkeypatch.setattr(jobs, "cancel", cancel)
-    site = Site("m", Path("c.py"), Path("checks"), slurm=True)
+    request = made_request(CAMPAIGN, MACHINE, slurm=True)
     with Interrupts() as interrupts:
-        work = CampaignRunner(CAMPAIGN, site, tmp_path, "reframe", 1, interrupts, PlainDisplay())
+        work = CampaignRunner(request, tmp_path, "reframe", 1, interrupts, PlainDisplay())
         with pytest.raises(Stopped):
             work.run_all()
     assert capsys.readouterr().err.splitlines()[-1] == (
