@@ -38,7 +38,7 @@ def run(tmp_path: Path) -> Path:
         )
         for sample in samples(STREAM, pairs=6)
     ]
-    record = {"nodes": {NODE: {"hostname": "nid007"}}, "program": "/home/bea/stream"}
+    record = {"nodes": {NODE: {"hostname": "nid007"}}, "program": "/home/zoe/stream"}
     facts = {"host": {"hostname": "login1"}}
     run = write_run(tmp_path / "synthetic-run", made, header(facts=facts), record)
     (run / log).parent.mkdir(parents=True)
@@ -58,7 +58,7 @@ def texts(files: dict[str, bytes]) -> dict[str, str]:
 def test_no_name_is_left_and_pseudonyms_are_the_same_everywhere(run: Path) -> None:
     found = texts(renamed(run_files(run), "ann"))
     everything = "".join(f"{name}\n{text}" for name, text in found.items())
-    for name in ("nid007.", "nid008", "nid009", "login1", "/ann", "bea", "site.example", "nid["):
+    for name in ("nid007.", "nid008", "nid009", "login1", "/ann", "zoe", "site.example", "nid["):
         assert name not in everything.lower().replace("xnid007", ""), name
     assert found["logs/stream/0/0-off-0.out.gz"] == (
         "rank 0 on host-2, rank 1 on host-3, all on hosts and host-2\n"
