@@ -45,6 +45,7 @@ OF_THE_MIXIN = {"comm_node", "direction", "layout_cores", "warmups"}
 LATER = {
     *(
         "better",
+        "burst",
         "core_spec",
         "environment",
         "figure",
