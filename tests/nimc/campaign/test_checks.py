@@ -41,7 +41,7 @@ OWN = {
     "xsbench": {"method", "size", "threads"},
 }
 OF_THE_MIXIN = {"comm_node", "direction", "layout_cores", "warmups"}
-#: Variables that the mixin has had since.
+#: Variables that have been added since, of the mixin unless said otherwise.
 LATER = {
     *(
         "better",
@@ -56,6 +56,7 @@ LATER = {
         "rank_per",
     ),
     *("reserved_cores", "tool", "writer_rail"),
+    *("size", "socket"),  # of membench
 }
 CHECK = """\
 import reframe as rfm
