@@ -135,6 +135,7 @@ def measured(
                     )
                     reservation.check(request.machine, request.origins_most, runner.least_s())
                     failures = runner.run_all()
+                    interrupts.check()  # one that came after the last block
                 for failure in failures:
                     log(str(failure))
                 if not failures:

@@ -288,7 +288,6 @@ class CampaignRunner:
             failure = self._run_case(entry, sum(map(self._case_least_s, left.values())))
             if failure:
                 failures.append(failure)
-        self.interrupts.check()  # a signal that came after the last block
         return failures
 
     def _order(self) -> Iterator[Entry]:
