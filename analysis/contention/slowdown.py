@@ -62,7 +62,7 @@ class SlowdownRow:
 class Mixture:
     """Shares of `MEASURES` in what a case loses, and the slowdown under writers that follows."""
 
-    #: None for a measure that is not shown to lose, and for two that cannot be told apart.
+    #: None for a measure without a shown loss, and if the two cannot be distinguished.
     shares: tuple[Estimate | None, Estimate | None]
     slowdown: Estimate
 
