@@ -82,27 +82,24 @@ def test_a_plan_shows_the_file_and_writes_nothing(folder: Path, command: Command
     assert sorted(folder.rglob("*")) == before
 
 
-def reframe(run: Path, asked: Request, case: str, *words_: str) -> str:
-    """What ReFrame says of a case in the folder of a run, whose files are written."""
+def listed(run: Path, asked: Request, case: str) -> str:
+    """What ReFrame lists of a case in the folder of a run, whose files are written."""
     others.write(run, asked.others.values())
     planned = words(asked, case)
+    file, config = after(planned, "-c").replace("$RUN", str(run)), after(planned, "-C")
+    command = [str(Path(sys.executable).parent / "reframe"), "-C", config, "--nocolor"]
     done = subprocess.run(
-        [
-            *(str(Path(sys.executable).parent / "reframe"), *planned[1:3], "--nocolor"),
-            *("-c", after(planned, "-c").replace("$RUN", str(run))),
-            *("-n", after(planned, "-n"), f"--prefix={run}", *words_),
-        ],
+        [*command, "-c", file, "-n", after(planned, "-n"), f"--prefix={run}", "-l"],
         cwd=run,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        check=False,
     )
     return done.stdout + done.stderr
 
 
 def test_reframe_finds_the_chosen_variant_alone(asked: Request, tmp_path: Path) -> None:
-    said = reframe(tmp_path, asked, "small@source.version=2.0", "-l")
+    said = listed(tmp_path, asked, "small@source.version=2.0")
     assert re.findall(r"^- (\w+ .*) /", said, re.MULTILINE) == [
         "melt %atoms=1000 %source.version=2.0"
     ]
@@ -124,7 +121,7 @@ def test_a_check_that_was_changed_is_another_plan_and_not_run(folder: Path, tmp_
     only = prepare(tmp_path / "c.yaml", "localhost", only=["stream"])
     assert new_header(only).digest == of_stream.digest
     (tmp_path / "run").mkdir()
-    said = reframe(tmp_path / "run", asked, "plain", "-l")
+    said = listed(tmp_path / "run", asked, "plain")
     assert "was changed after this run began" in said
     assert "Found 0 check(s)" in said
 
