@@ -108,19 +108,6 @@ def holds_lock(box: Box) -> bool:
     return False
 
 
-def test_the_same_night_goes_on_after_it_was_killed(box: Box, wait_until: Wait) -> None:
-    night = box.start("run", str(box.file), fake="slow")
-    wait_until(lambda: samples(box) >= 8)
-    night.send_signal(signal.SIGKILL)
-    night.communicate()
-    began_s = box.night().started_s
-    wait_until(lambda: not holds_lock(box))
-    status, err = box.run()
-    assert status == 0, err
-    assert (box.night().outcome, box.night().started_s) == ("measured", began_s)
-    assert len(box.runs()) == 1
-
-
 def test_an_old_run_is_not_resumed(box: Box) -> None:
     status, _ = box.run(fake="torn")
     assert (status, box.night().outcome) == (3, "machine failed")
@@ -228,18 +215,6 @@ def test_a_night_that_no_clock_shows_is_refused(box: Box, night: str) -> None:
         2,
         f"nimc: --night: {night} found; allowed: years from 1971 to 9998\n",
     )
-
-
-def test_what_is_no_file_is_not_exported(box: Box) -> None:
-    """A FIFO would be waited for, until somebody writes to it."""
-    os.mkfifo(box.folder / "fifo")
-    for name, why in (
-        ("fifo", "not a regular file"),
-        ("/dev/zero", "not a regular file"),
-        (".", "Is a directory"),
-    ):
-        status, out, err = box.call("export", name, "--junit")
-        assert (status, out, err) == (2, "", f"nimc: {name}: {why}\n")
 
 
 @pytest.mark.parametrize(
