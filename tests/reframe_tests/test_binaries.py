@@ -1,7 +1,4 @@
-"""Programs from Spack and from PATH; without one a check is skipped, and says why.
-
-Layouts of ranks, against factors found by hand.
-"""
+"""Programs from Spack and from PATH; layouts of ranks, against factors found by hand."""
 
 import os
 import shutil
@@ -10,7 +7,7 @@ import pytest
 
 from nimc.base.checkout import ROOT
 from nimc.spack.setup import setup
-from nimc.spack.tool import layout
+from nimc.spack.tool import layout as spack_layout
 from reframe_tests.binaries import largest_cube, near_cube, near_square
 from tests.reframe_tests.command import provenance_of, reframe, samples_of, succeeded
 from tests.undisturbed import VARIABLES
@@ -86,7 +83,7 @@ def test_a_check_builds_its_program_and_says_how_it_was_made(tmp_path, monkeypat
     monkeypatch.setenv("SPACK_ROOT", str(tmp_path / "spack"))
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
     (tmp_path / "repo.yaml").write_text("repo: {}\n")
-    setup(layout("localhost", None), tmp_path, None, None, print)
+    setup(spack_layout("localhost", None), tmp_path, None, None, print)
     given = {**ONE, "layout_cores": 1, "nimc_dir": tmp_path / "run"}
     words = ("-p", "spack", "-r")
     succeeded(reframe(tmp_path, "localhost", "hpccg", *words, name="hpccg_quick", settings=given))
@@ -130,27 +127,18 @@ def test_a_program_that_the_site_names_and_is_not_there_is_reported(tmp_path):
     assert "1 skipped" in done.stdout
 
 
-@pytest.mark.parametrize(("count", "edge"), [(1, 1), (7, 1), (8, 2), (26, 2), (27, 3), (64, 4)])
-def test_largest_cube(count, edge):
-    assert largest_cube(count) == edge
-
-
 @pytest.mark.parametrize(
-    ("count", "nodes", "edge"), [(512, 8, 8), (16, 8, 2), (100, 2, 4), (27, 2, 2), (7, 4, 1)]
+    ("layout", "arguments", "expected"),
+    [
+        *((largest_cube, (n,), edge) for n, edge in ((1, 1), (7, 1), (8, 2), (26, 2), (27, 3))),
+        # As many ranks on each node.
+        *((largest_cube, n, edge) for n, edge in (((512, 8), 8), ((16, 8), 2), ((100, 2), 4))),
+        *((largest_cube, n, edge) for n, edge in (((27, 2), 2), ((7, 4), 1))),
+        *((near_square, (n,), of) for n, of in ((1, (1, 1)), (7, (1, 7)), (12, (3, 4)))),
+        *((near_square, (n,), of) for n, of in ((16, (4, 4)), (18, (3, 6)))),
+        *((near_cube, (n,), of) for n, of in ((1, (1, 1, 1)), (8, (2, 2, 2)), (12, (2, 2, 3)))),
+        (near_cube, (13,), (1, 1, 13)),
+    ],
 )
-def test_a_cube_has_as_many_ranks_on_each_node(count, nodes, edge):
-    assert largest_cube(count, nodes) == edge
-
-
-@pytest.mark.parametrize(
-    ("count", "factors"), [(1, (1, 1)), (7, (1, 7)), (12, (3, 4)), (16, (4, 4)), (18, (3, 6))]
-)
-def test_near_square(count, factors):
-    assert near_square(count) == factors
-
-
-@pytest.mark.parametrize(
-    ("count", "factors"), [(1, (1, 1, 1)), (8, (2, 2, 2)), (12, (2, 2, 3)), (13, (1, 1, 13))]
-)
-def test_near_cube(count, factors):
-    assert near_cube(count) == factors
+def test_layouts_of_ranks(layout, arguments, expected):
+    assert layout(*arguments) == expected

@@ -38,23 +38,19 @@ def test_what_likwid_could_not_count_has_no_value():
     assert found["CYCLE_ACTIVITY_STALLS_L2_PENDING"].value == 900_000_000
 
 
-def test_a_rank_without_a_file_is_named(tmp_path):
-    shutil.copy(CAPTURES / "stalls" / "rank-0.csv", tmp_path)
-    with pytest.raises(ToolError, match=r"rank-1\.csv: no such file"):
-        STALLS.parse(tmp_path, 2)
-
-
-def test_a_file_that_is_cut_off_is_named(tmp_path):
-    text = (CAPTURES / "memory" / "rank-4.csv").read_text()
-    (tmp_path / "rank-0.csv").write_text(text[: text.index("CAS_COUNT_WR") + 16])
-    with pytest.raises(ToolError, match=r"rank-0\.csv: not a CSV file of likwid-perfctr"):
-        MEMORY.parse(tmp_path, 1)
-
-
-def test_a_file_without_a_table_is_named(tmp_path):
-    text = (CAPTURES / "unsupported" / "stderr.txt").read_text()
+@pytest.mark.parametrize(
+    ("capture", "end", "said"),
+    [
+        ("memory/rank-4.csv", "WR", r"rank-0\.csv: not a CSV file of likwid-perfctr"),
+        ("unsupported/stderr.txt", "", r"rank-0\.csv: no table of group 1"),
+    ],
+)
+def test_a_file_that_is_cut_off_or_has_no_table_is_named(tmp_path, capture, end, said):
+    text = (CAPTURES / capture).read_text()
+    if end:
+        text = text[: text.index(f"CAS_COUNT_{end}") + 16]
     (tmp_path / "rank-0.csv").write_text(text)
-    with pytest.raises(ToolError, match=r"rank-0\.csv: no table of group 1"):
+    with pytest.raises(ToolError, match=said):
         STALLS.parse(tmp_path, 1)
 
 
@@ -102,13 +98,10 @@ def test_controllers_are_counted_by_the_first_rank_of_a_node(tmp_path, monkeypat
     assert (tmp_path / "note").exists()
 
 
-def test_a_processor_that_likwid_does_not_know_is_missing(fake):
+def test_a_processor_that_likwid_does_not_know_or_has_no_group_for_is_missing(fake):
     said = (CAPTURES / "unsupported" / "stderr.txt").read_text().splitlines()[-3]
     fake.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
     assert MEMORY.missing() == f"LIKWID does not know this processor: {said}"
-
-
-def test_a_processor_without_the_group_is_missing_it(fake):
     # `-a` of LIKWID 5.2 on a processor that it knows.
     groups = "    Group name\tDescription\n--------\n          L3\tL3 cache bandwidth"
     fake.write_text(f"#!/bin/sh\necho '{groups}'\n")

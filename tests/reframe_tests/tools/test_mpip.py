@@ -61,17 +61,11 @@ def test_a_report_that_is_cut_off_is_named(tmp_path, end):
         TOOL.parse(tmp_path, 2)
 
 
-def test_another_number_of_ranks_is_an_error():
+def test_another_number_of_ranks_or_reports_is_an_error(tmp_path):
     with pytest.raises(ToolError, match=r"lmp\.mpiP: 2 tasks; the application has 4 ranks"):
         TOOL.parse(CAPTURE, 4)
-
-
-def test_a_run_without_a_report_says_what_it_takes(tmp_path):
     with pytest.raises(ToolError, match=r"0 reports of mpiP, must be one; it needs libmpiP\.so"):
         TOOL.parse(tmp_path, 2)
-
-
-def test_two_reports_are_not_mixed(tmp_path):
     for name in ("a.mpiP", "b.mpiP"):
         shutil.copy(CAPTURE / "lmp.mpiP", tmp_path / name)
     with pytest.raises(ToolError, match="2 reports"):

@@ -52,13 +52,10 @@ def test_times_and_messages_are_those_of_the_profile():
         assert found[rank, "collective-sent"] == 50 * 8
 
 
-def test_a_missing_rank_is_named(tmp_path):
+def test_a_rank_that_is_missing_or_too_many_is_named(tmp_path):
     shutil.copy(CAPTURE / "profile.0.0.0", tmp_path)
     with pytest.raises(ToolError, match=r"profile\.1\.0\.0: no such file"):
         TOOL.parse(tmp_path, 2)
-
-
-def test_a_rank_too_many_is_named():
     with pytest.raises(ToolError, match=r"profile\.1\.0\.0: unexpected file"):
         TOOL.parse(CAPTURE, 1)
 
