@@ -80,7 +80,7 @@ def test_ranked_nodes_in_eighty_columns() -> None:
         *("stream-in-memory", "node-with-a-long-name-0001", 40, 1.5e11, "B/s"),
         *(Estimate(1.234, 1.2, 1.3, 0.95), 0.0001, 0.02),
     )
-    assert widest(run._table([row, row])) <= 80
+    assert widest(run.table([row, row])) <= 80
 
 
 def test_what_does_not_fit_goes_on_in_another_line() -> None:
