@@ -49,11 +49,6 @@ from nimc.run.session import NIMC
 _FIELDS = [each.name for each in fields(NightFigure)]
 
 
-def read_run(run: Path) -> RunData:
-    """The run, with its faults if it has any: whoever stores it refuses them."""
-    return load_run(run, force=True)
-
-
 def figures_of(data: RunData) -> list[NightFigure]:
     """Every quantity that is watched."""
     return [NightFigure(**row) for row in nights_frame(data).select(_FIELDS).iter_rows(named=True)]
@@ -183,7 +178,12 @@ class NightRun:
             clock_s=self.clock_s,
             verbose=self.verbose,
         )
-        run = self._had_measured(runs)
+        run = runs.measured
+        try:
+            if run:
+                add_run(self.nightly.store, run)
+        except InputError:  # it is measured again
+            run = None
         if run is None:
             ended = self._campaign(planned, begun, session)
             run = runs.current() or ended.concluded
@@ -195,19 +195,6 @@ class NightRun:
         if run:
             link_latest(run)  # repeats have some of the cases only
         return replace(judged, used_node_h=runs.used_node_h())
-
-    def _had_measured(self, runs: NightRuns) -> Path | None:
-        """The run that this night had finished before it was started again; it is in the store now.
-
-        One that the store does not take is measured again.
-        """
-        if runs.measured is None:
-            return None
-        try:
-            add_run(self.nightly.store, runs.measured)
-        except InputError:
-            return None
-        return runs.measured
 
     def _campaign(self, planned: Plan, begun: Summary, session: NightSession) -> EndedRun:
         """Resume the campaign's run, or begin one."""
@@ -225,7 +212,7 @@ class NightRun:
         self, begun: Summary, ended: EndedRun, run: Path | None, session: NightSession
     ) -> Summary:
         samples = session.night.new_samples()
-        data = read_run(run) if run else None
+        data = load_run(run, force=True) if run else None  # whoever stores it refuses faults
         found = figures_of(data) if data else []
         alarms = slower_than_reference(data) if data else []
         if run and data and data.header.finished_s is not None:
@@ -262,7 +249,11 @@ class NightRun:
             return []
         for each in found:
             self._say(f"alarm: {alarm_text(each)}")
-        return [night_alarm(each) for each in found if each.state != "dismissed"]
+        return [
+            NightAlarm(each.case, each.arm, each.quantity, "history", alarm_text(each))
+            for each in found
+            if each.state != "dismissed"
+        ]
 
     def _marked(self, found: list[NightAlarm], campaign: str) -> list[NightAlarm]:
         """The alarms, with those that an operator has seen marked."""
@@ -391,11 +382,6 @@ def seen(nightly: Nightly, campaign: str, left_out: Naming) -> set[tuple[str, st
     history = history_of(machine, found, nights, runs, time.time())
     still = open_alarms(shown_alarms(history)).items()
     return {key[1:] for key, alarm in still if key[0] == campaign and alarm.acknowledged}
-
-
-def night_alarm(alarm: Alarm) -> NightAlarm:
-    """An alarm as the night's summary has it."""
-    return NightAlarm(alarm.case, alarm.arm, alarm.quantity, "history", alarm_text(alarm))
 
 
 def conclude(nightly: Nightly, ended: Summary) -> Iterator[str]:

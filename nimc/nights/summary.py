@@ -274,21 +274,16 @@ def calendar(
     last = max(unfinished, key=lambda each: each.started_s, default=None) if running else None
     found = []
     for day in sorted({*nights, *(each for each in known if each >= first)}):
-        if day in known:
-            found.append(_scheduled_night(known[day], running=known[day] is last))
+        if day in known and known[day] is last:
+            found.append(ScheduledNight(day, None, "is running"))
+        elif day in known:
+            of = known[day]
+            found.append(ScheduledNight(day, of.outcome, of.reason, of.run, of.used_node_h))
         elif nights[day].end_s <= now_s:
             found.append(ScheduledNight(day, "not run", "nothing was started on that night"))
         elif nights[day].start_s <= now_s:
             found.append(ScheduledNight(day, None, "has not begun"))
     return found
-
-
-def _scheduled_night(summary: Summary, *, running: bool) -> ScheduledNight:
-    if running:
-        return ScheduledNight(summary.night, None, "is running")
-    return ScheduledNight(
-        summary.night, summary.outcome, summary.reason, summary.run, summary.used_node_h
-    )
 
 
 # One night at a time on a machine: a lock in the folder of summaries.
