@@ -42,11 +42,7 @@ def prometheus_text(summary: Summary, window: NightWindow | None = None) -> str:
 
     With a `window` also by when the next night has ended, so that one that never comes is noticed.
     """
-    of = {
-        "nightly": summary.nightly,
-        "machine": summary.machine,
-        "campaign": summary.campaign,
-    }
+    of = {name: getattr(summary, name) for name in ("nightly", "machine", "campaign")}
     outcomes = [
         (of | {"outcome": name}, float(name == summary.outcome)) for name in get_args(Outcome)
     ]
@@ -116,7 +112,7 @@ def junit_xml(summary: Summary) -> str:
         "testsuite",
         name=f"{summary.machine}.{summary.nightly}",
         tests=str(len(cases)),
-        timestamp=_utc(summary.started_s),
+        timestamp=f"{datetime.fromtimestamp(summary.started_s, timezone.utc):%Y-%m-%dT%H:%M:%S}",
     )
     for case in cases:
         suite.append(_case(summary, case))
@@ -125,9 +121,8 @@ def junit_xml(summary: Summary) -> str:
     suites = ElementTree.Element("testsuites", name="nimc")
     suites.append(suite)
     ElementTree.indent(suites)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(
-        suites, encoding="unicode"
-    )
+    text = ElementTree.tostring(suites, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}'
 
 
 def _case(summary: Summary, case: str) -> ElementTree.Element:
@@ -164,10 +159,6 @@ def _line(each: NightFigure) -> str:
 def _text(text: str) -> str:
     """Without the characters that XML cannot hold."""
     return "\n".join(map(one_line, text.split("\n")))
-
-
-def _utc(time_s: float) -> str:
-    return datetime.fromtimestamp(time_s, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 # Metrics, webhook and mail.
