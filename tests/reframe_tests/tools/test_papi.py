@@ -86,25 +86,26 @@ def test_threads_of_a_rank_are_added(software, tmp_path):
     assert found["perf::TASK-CLOCK"] == 2 * 83369564
 
 
-def test_a_rank_without_counts_says_why(software, tmp_path):
-    shutil.copytree(CAPTURE / "rank-0", tmp_path / "rank-0")
-    with pytest.raises(ToolError, match=r"rank-1: no counts; PAPI counts none of perf::TASK-CLOCK"):
-        software.parse(tmp_path, 2)
-
-
-def test_a_truncated_file_is_named(software, tmp_path):
-    shutil.copytree(CAPTURE / "rank-0", tmp_path / "rank-0")
-    (file,) = (tmp_path / "rank-0").rglob("*.json")
+def cut_off(rank: Path) -> None:
+    (file,) = rank.rglob("*.json")
     file.write_text(file.read_text()[:400])
-    with pytest.raises(ToolError, match=r"rank_000000\.json: not a file of PAPI 7"):
-        software.parse(tmp_path, 1)
 
 
-def test_two_processes_of_one_rank_are_not_mixed(software, tmp_path):
-    shutil.copytree(CAPTURE / "rank-0", tmp_path / "rank-0")
-    shutil.copytree(CAPTURE / "rank-0", tmp_path / "rank-0" / "papi_hl_output-2")
-    shutil.copytree(CAPTURE / "rank-0" / "papi_hl_output", tmp_path / "rank-0" / "papi_hl_output-1")
-    with pytest.raises(ToolError, match="processes left counts"):
+def of_two_processes(rank: Path) -> None:
+    shutil.copytree(rank / "papi_hl_output", rank / "papi_hl_output-1")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (shutil.rmtree, "rank-0: no counts; PAPI counts none of perf::TASK-CLOCK"),
+        (cut_off, r"rank_000000\.json: not a file of PAPI 7"),
+        (of_two_processes, "2 processes left counts"),
+    ],
+)
+def test_a_rank_without_the_counts_of_one_process_is_named(software, tmp_path, change, said):
+    change(Path(shutil.copytree(CAPTURE / "rank-0", tmp_path / "rank-0")))
+    with pytest.raises(ToolError, match=said):
         software.parse(tmp_path, 1)
 
 
