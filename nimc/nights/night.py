@@ -34,7 +34,6 @@ from nimc.nights.summary import (
     NightAlarm,
     NightFailure,
     NightFigure,
-    NightLock,
     Summary,
     judge_night,
     machine_lock,
@@ -118,14 +117,14 @@ class NightRun:
         """
         folder = self.nightly.folder
         summary.make_folder(folder)
-        with machine_lock(folder, self.nightly.asked.machine, self.nightly.name) as lock:
+        with machine_lock(folder, self.nightly.asked.machine, self.nightly.name) as (lock, holder):
             before = self._before()
-            if lock.handle is None:
-                return self._busy(lock, before)
+            if lock is None:
+                return self._busy(holder, before)
             if before and before.finished_s is not None and before.outcome in _DONE:
                 self.log(f"night {self.night.date} is done: {before.outcome}; {self.path}")
                 return before
-            return self._locked(lock.handle, before)
+            return self._locked(lock, before)
 
     def _before(self) -> Summary | None:
         """What an earlier attempt of the same night has left."""
@@ -133,14 +132,14 @@ class NightRun:
             return summary.load(self.path)
         return None
 
-    def _busy(self, lock: NightLock, before: Summary | None) -> Summary:
+    def _busy(self, holder: str, before: Summary | None) -> Summary:
         found = replace(
             before or self._begun(),
             outcome="not run",
-            reason=f"another night is running on this machine: {lock.holder}",
+            reason=f"another night is running on this machine: {holder}",
             finished_s=self.clock_s(),
         )
-        if before or lock.holder.startswith(f"{self.nightly.name}, "):
+        if before or holder.startswith(f"{self.nightly.name}, "):
             self.log(found.reason)  # what the running night writes stays
             return found
         return self._end(found, has_lock=False)

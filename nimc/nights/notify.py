@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from email.message import EmailMessage
 from http.client import HTTPException
-from typing import get_args
+from typing import Any, get_args
 from xml.etree import ElementTree
 
 from analysis.history.tables import COUNTER, Outcome
@@ -166,15 +166,6 @@ def _text(text: str) -> str:
 
 #: How long a webhook or the mail program may take in all, seconds.
 _ANSWER_S = 30.0
-#: A request goes through a proxy of the environment. A redirect is an error: followed, it would be
-#: a GET without the summary.
-_HANDLERS = (
-    urllib.request.ProxyHandler,
-    urllib.request.HTTPHandler,
-    urllib.request.HTTPSHandler,
-    urllib.request.HTTPErrorProcessor,
-    urllib.request.HTTPDefaultErrorHandler,
-)
 #: Where sendmail is, if not on PATH: cron's is short.
 _SENDMAIL_PATH = "/usr/sbin:/usr/lib"
 
@@ -264,12 +255,15 @@ def post(url: str, text: str, within_s: float = _ANSWER_S) -> str | None:
     return said[0] if said else f"no answer within {within_s:g} s"
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        """A redirect is an error: followed, it would be a GET without the summary."""
+
+
 def _post(url: str, text: str, within_s: float) -> str | None:
     if not url.startswith(("http://", "https://")):
         return "its variable holds no http:// or https:// address"
-    opener = urllib.request.OpenerDirector()
-    for handler in _HANDLERS:
-        opener.add_handler(handler())
+    opener = urllib.request.build_opener(_NoRedirect)
     headers = {"Content-Type": "application/json"}
     try:
         request = urllib.request.Request(url, text.encode(), headers, method="POST")

@@ -293,26 +293,20 @@ def calendar(
 _TRY_S = 1.0
 
 
-@dataclass(frozen=True)
-class NightLock:
-    """The lock, or who has it."""
-
-    #: None if another process holds it. A child that inherits it keeps the lock.
-    handle: int | None
-    #: `NAME, process PID on HOST` of the holder.
-    holder: str = ""
-
-
 @contextmanager
-def machine_lock(folder: Path, machine: str, name: str) -> Iterator[NightLock]:
-    """Lock a machine for the nightly `name`, or say who has locked it; waits for nobody."""
+def machine_lock(folder: Path, machine: str, name: str) -> Iterator[tuple[int | None, str]]:
+    """Lock a machine for the nightly `name`, or find who has it; waits for nobody.
+
+    Gives the lock's handle, which a child that inherits it keeps, or None and the holder: `NAME,
+    process PID on HOST`.
+    """
     require_own(folder, "results", team="writes")
     with private_lock(folder / f"{machine}.lock") as lock:
-        if not lock.take(_TRY_S):
-            yield NightLock(None, lock.holder() or "an unknown process")
-            return
-        lock.sign(f"{name}, process {os.getpid()} on {os.uname().nodename}")
-        yield NightLock(lock.handle)
+        if lock.take(_TRY_S):
+            lock.sign(f"{name}, process {os.getpid()} on {os.uname().nodename}")
+            yield lock.handle, ""
+        else:
+            yield None, lock.holder() or "an unknown process"
 
 
 def running(folder: Path, machine: str, name: str) -> bool:

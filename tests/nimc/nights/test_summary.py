@@ -78,8 +78,8 @@ def test_one_case_of_it() -> None:
 
 def test_a_night_is_running_only_under_its_own_name(tmp_path: Path) -> None:
     assert not running(tmp_path, "m", "box")
-    with machine_lock(tmp_path, "m", "box") as lock:
-        assert lock.handle is not None
+    with machine_lock(tmp_path, "m", "box") as (handle, _):
+        assert handle is not None
         assert running(tmp_path, "m", "box")
         assert not running(tmp_path, "m", "bo")
         assert not running(tmp_path, "other", "box")
