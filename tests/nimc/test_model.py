@@ -59,7 +59,7 @@ def test_predict_every_placement_of_a_model_file(command, model_file):
     [
         (("predict",), "give --platform NAME or --model FILE"),
         (("predict", *ON_HENRI, "--comp-node", 7), "--comp-node 7: henri has NUMA nodes 0 to 1"),
-        (("predict", "--platform", "nowhere"), "allowed: billy"),
+        (("predict", "--platform", "nowhere"), "--platform: nowhere found; allowed: billy"),
         (("predict", *ON_HENRI, "--order", "spread"), "--order spread: henri has one capacity"),
         (("predict", "--model", "faulty.json"), "faulty.json: numa_nodes: 0 found; allowed: "),
         (("predict", "--model", "none.json"), "none.json: does not exist\n"),

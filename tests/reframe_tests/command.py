@@ -14,22 +14,24 @@ from nimc.base.checkout import ROOT
 def reframe(
     folder: Path,
     config: str | Path,
-    check: str,
+    check: str | Path,
     *words: object,
     name: str = "",
     settings: Mapping[str, object] | None = None,
     root: Path = ROOT,
+    timeout_s: float = 300,
     **variables: str,
 ) -> subprocess.CompletedProcess[str]:
     """Call it in `folder`, for its stage and output, for the check `name` of the file `check`.
 
-    `config` is a machine of the checkout `root`, or a file of settings; `settings` are variables of
-    the check, `variables` those of the environment.
+    `config` is a machine of the checkout `root`, or a file of settings; `check` a workload of it,
+    or a file; `settings` are variables of the check, `variables` those of the environment.
     """
-    name = name or check
-    file = config if isinstance(config, Path) else f"{root}/configs/{config}.py"
-    command = [Path(sys.executable).parent / "reframe", "-C", file, "--prefix", folder]
-    command += ["-c", f"{root}/reframe_tests/{check}.py", "-n", f"^{name}$", *words]
+    file = check if isinstance(check, Path) else root / "reframe_tests" / f"{check}.py"
+    name = name or file.stem
+    settings_file = config if isinstance(config, Path) else f"{root}/configs/{config}.py"
+    command = [Path(sys.executable).parent / "reframe", "-C", settings_file, "--prefix", folder]
+    command += ["--nocolor", "-c", file, "-n", f"^{name}$", *words]
     for key, value in (settings or {}).items():
         command += ["-S", f"{name}.{key}={value}"]
     environment = {**os.environ, "PYTHONPATH": str(root), **variables}
@@ -39,7 +41,7 @@ def reframe(
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=timeout_s,
     )
 
 

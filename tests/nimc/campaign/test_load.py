@@ -3,9 +3,6 @@
 from pathlib import Path
 
 import pytest
-import yaml
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from nimc.base.errors import InputError
 from nimc.campaign.checks import CheckVariables
@@ -165,65 +162,3 @@ def test_many_faults_are_cut_short(tmp_path: Path) -> None:
     lines = faults(tmp_path, SMALL + "".join(f"x{i}: 1\n" for i in range(30)))
     assert len(lines) == 11
     assert lines[-1] == "c.yaml: 20 more errors"
-
-
-def accepted_or_reported(tmp_path: Path, text: str | bytes) -> None:
-    try:
-        assert isinstance(load(tmp_path, text), Campaign)
-    except InputError as error:
-        lines = str(error).splitlines()
-        assert lines
-        assert all(line.startswith(f"{tmp_path / 'c.yaml'}:") for line in lines)
-
-
-_FUZZ = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-_WORDS = st.sampled_from(
-    ["off", "on", "stream", "lammps", "6", "-1", "1e400", "64KiB", "5m", "1GB/s", "full", "dram"]
-    + ["~", "true", "2026-01-01", "0x10", "1_000", "99999999999999999999999", "\u0661s", "a b"]
-)
-_VALUES = st.recursive(
-    _WORDS | st.text(max_size=8) | st.integers() | st.floats() | st.booleans() | st.none(),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["check", "case", "set", "expect", "floor", "cap", "precision"])
-            | st.sampled_from(["name", "message", "rate", "min_share", "retries", "iterations"])
-            | st.text(max_size=4)
-            | st.integers(),
-            inner,
-            max_size=3,
-        )
-    ),
-    max_leaves=8,
-)
-
-
-@_FUZZ
-@given(st.binary(max_size=200) | st.text(max_size=200))
-def test_any_bytes_are_reported_or_accepted(tmp_path: Path, text: str | bytes) -> None:
-    accepted_or_reported(
-        tmp_path, text if isinstance(text, bytes) else text.encode("utf-8", "ignore")
-    )
-
-
-@_FUZZ
-@given(
-    st.dictionaries(st.sampled_from(list(Campaign.model_fields)), _VALUES, max_size=10),
-    st.booleans(),
-)
-def test_any_mapping_is_reported_or_accepted(
-    tmp_path: Path, data: dict[str, object], complete: bool
-) -> None:
-    whole = {**yaml.safe_load(SMALL.replace("off, on", "'off', 'on'")), **data}
-    accepted_or_reported(tmp_path, yaml.safe_dump(whole if complete else data))
-
-
-@_FUZZ
-@given(st.integers(0, len(SMALL) - 1), st.integers(0, 12), st.text(max_size=6))
-def test_a_campaign_with_a_slip_is_reported_or_accepted(
-    tmp_path: Path, at: int, cut: int, put: str
-) -> None:
-    slip = SMALL[:at] + put + SMALL[at + cut :]
-    accepted_or_reported(tmp_path, slip.encode("utf-8", "ignore"))

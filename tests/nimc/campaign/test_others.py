@@ -1,21 +1,18 @@
 """Checks of others in a campaign file: what is refused, planned, and handed to ReFrame."""
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
 from nimc.campaign import others
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
 from nimc.run.folder import new_header
 from tests.nimc.conftest import Command
+from tests.reframe_tests.command import reframe
 
 THEIRS = Path(__file__).with_name("theirs.py")
 CAMPAIGN = """\
@@ -86,14 +83,9 @@ def listed(run: Path, asked: Request, case: str) -> str:
     """What ReFrame lists of a case in the folder of a run, whose files are written."""
     others.write(run, asked.others.values())
     planned = words(asked, case)
-    file, config = after(planned, "-c").replace("$RUN", str(run)), after(planned, "-C")
-    command = [str(Path(sys.executable).parent / "reframe"), "-C", config, "--nocolor"]
-    done = subprocess.run(
-        [*command, "-c", file, "-n", after(planned, "-n"), f"--prefix={run}", "-l"],
-        cwd=run,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
+    file = Path(after(planned, "-c").replace("$RUN", str(run)))
+    done = reframe(
+        run, Path(after(planned, "-C")), file, "-l", name=after(planned, "-n").strip("^$")
     )
     return done.stdout + done.stderr
 
