@@ -4,11 +4,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from nimc.base.checkout import ROOT
+from reframe_tests.tools.base import FOLDER, Tool
 
 
 def reframe(
@@ -43,6 +44,23 @@ def reframe(
         text=True,
         timeout=timeout_s,
     )
+
+
+def script(path: Path, text: str) -> Path:
+    """A program, of the shell unless it says of what; its folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text if text.startswith("#!") else f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def run_tool(
+    tool: Tool, folder: Path, *application: str, launcher: Sequence[str] = (), **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """The application under a tool, whose files are in `folder`."""
+    command = [part.replace(FOLDER, str(folder)) for part in tool.wrap(launcher, application)]
+    given = {"capture_output": True, "text": True, "timeout": 300, **options}
+    return subprocess.run(command, **given)
 
 
 def succeeded(done: subprocess.CompletedProcess[str]) -> str:

@@ -9,7 +9,7 @@ from nimc.base.checkout import ROOT
 from nimc.spack.setup import setup
 from nimc.spack.tool import layout as spack_layout
 from reframe_tests.binaries import largest_cube, near_cube, near_square
-from tests.reframe_tests.command import provenance_of, reframe, samples_of, succeeded
+from tests.reframe_tests.command import provenance_of, reframe, samples_of, script, succeeded
 from tests.undisturbed import VARIABLES
 
 
@@ -38,10 +38,7 @@ ONE = {"arms": "off", "pairs": 1, "warmups": 0, **VARIABLES}
 
 
 def test_a_run_takes_each_case_from_one_environment_alone(tmp_path):
-    program = tmp_path / "bin" / "test_HPCCG"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\necho this is no HPCCG\n")
-    program.chmod(0o755)
+    program = script(tmp_path / "bin" / "test_HPCCG", "echo this is no HPCCG")
     settings = (ROOT / "configs/localhost.py").read_text()
     config = tmp_path / "two.py"
     config.write_text(
@@ -76,10 +73,8 @@ esac
 
 
 def test_a_check_builds_its_program_and_says_how_it_was_made(tmp_path, monkeypatch):
-    script = tmp_path / "spack" / "bin" / "spack"
-    script.parent.mkdir(parents=True)
-    script.write_text(SPACK.format(capture=ROOT / "tests/captures/hpccg/n1.txt"))
-    script.chmod(0o755)
+    capture = ROOT / "tests/captures/hpccg/n1.txt"
+    script(tmp_path / "spack" / "bin" / "spack", SPACK.format(capture=capture))
     monkeypatch.setenv("SPACK_ROOT", str(tmp_path / "spack"))
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
     (tmp_path / "repo.yaml").write_text("repo: {}\n")
@@ -113,8 +108,7 @@ def run_cns(tmp_path, program):
 
 def test_the_program_that_the_site_names_is_run_though_spack_is_not_set_up(tmp_path):
     program = tmp_path / "main.Linux.gfortran.mpi.exe"
-    program.write_text(f"#!/bin/sh\ncat {ROOT}/tests/captures/cns/n1.txt\n")
-    program.chmod(0o755)
+    script(program, f"cat {ROOT}/tests/captures/cns/n1.txt")
     succeeded(run_cns(tmp_path, program))
     (sample,) = samples_of(tmp_path / "run", "cns_quick")
     assert sample["outcome"] == "kept"

@@ -12,6 +12,7 @@ from nimc.machine.slurm import (
     on_targets,
     outcome,
 )
+from tests.reframe_tests.command import script
 
 HETJOB = Origins(policy="hetjob", nodes=2, partition="origin")
 RESERVED = Origins(policy="reservation", nodes=1, reservation="nimc")
@@ -76,9 +77,7 @@ def test_agents_reach_both_components():
 
 
 def test_agents_do_not_take_the_cpus_of_a_task_of_the_application(tmp_path):
-    srun = tmp_path / "srun"
-    srun.write_text("#!/bin/sh\nexec /usr/bin/env\n")
-    srun.chmod(0o755)
+    script(tmp_path / "srun", "exec /usr/bin/env")
     # As Slurm 24.05 sets them in the job of `--cpus-per-task=2`, and as sites add.
     told = {"SLURM_CPUS_PER_TASK": "2", "SLURM_TRES_PER_TASK": "cpu=2", "SRUN_CPUS_PER_TASK": "2"}
     told |= {f"{name}_HET_GROUP_0": value for name, value in told.items()}

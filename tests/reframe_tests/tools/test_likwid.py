@@ -1,13 +1,13 @@
 """LIKWID: made figures in the CSV that LIKWID 5.2.2 prints (tests/captures/likwid/README.md)."""
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from reframe_tests.tools import TOOLS
-from reframe_tests.tools.base import FOLDER, ToolError
+from reframe_tests.tools.base import ToolError
+from tests.reframe_tests.command import run_tool, script
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "likwid"
 MEMORY, STALLS = TOOLS["likwid:MEM"], TOOLS["likwid:CYCLE_STALLS"]
@@ -56,24 +56,16 @@ def test_a_file_that_is_cut_off_or_has_no_table_is_named(tmp_path, capture, end,
 
 @pytest.fixture
 def fake(tmp_path, monkeypatch):
-    program = tmp_path / "bin" / "likwid-perfctr"
-    program.parent.mkdir()
-    program.write_text(LIKWID)
-    program.chmod(0o755)
+    program = script(tmp_path / "bin" / "likwid-perfctr", LIKWID)
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     monkeypatch.setenv("NOTE", str(tmp_path / "note"))
     return program
 
 
-def run(tool, folder: Path, *application: str):
-    command = [part.replace(FOLDER, str(folder)) for part in tool.wrap([], application)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
-
-
 @pytest.mark.usefixtures("fake")
 def test_a_rank_counts_on_the_cpus_that_it_may_use(tmp_path):
     command = "taskset -c 0 true" if shutil.which("taskset") else "true"
-    assert run(STALLS, tmp_path, "sh", "-c", command).returncode == 0
+    assert run_tool(STALLS, tmp_path, "sh", "-c", command).returncode == 0
     status = Path("/proc/self/status").read_text()
     (cpus,) = (line.split()[1] for line in status.splitlines() if "Cpus_allowed_list" in line)
     note = (tmp_path / "note").read_text().split()
@@ -83,7 +75,7 @@ def test_a_rank_counts_on_the_cpus_that_it_may_use(tmp_path):
 @pytest.mark.usefixtures("fake")
 @pytest.mark.parametrize(("end", "status"), [("exit 3", 3), ("kill -9 $$", 137)])
 def test_status_and_words_of_the_application_survive(tmp_path, end, status):
-    done = run(STALLS, tmp_path, "sh", "-c", f'echo "$1"; {end}', "x", "it's two")
+    done = run_tool(STALLS, tmp_path, "sh", "-c", f'echo "$1"; {end}', "x", "it's two")
     assert (done.returncode, done.stdout) == (status, "it's two\n")
 
 
@@ -91,20 +83,20 @@ def test_status_and_words_of_the_application_survive(tmp_path, end, status):
 def test_controllers_are_counted_by_the_first_rank_of_a_node(tmp_path, monkeypatch):
     monkeypatch.setenv("SLURM_LOCALID", "1")
     monkeypatch.setenv("SLURM_PROCID", "1")
-    assert run(MEMORY, tmp_path, "true").returncode == 0
+    assert run_tool(MEMORY, tmp_path, "true").returncode == 0
     assert not (tmp_path / "note").exists()
     monkeypatch.setenv("SLURM_LOCALID", "0")
-    assert run(MEMORY, tmp_path, "true").returncode == 0
+    assert run_tool(MEMORY, tmp_path, "true").returncode == 0
     assert (tmp_path / "note").exists()
 
 
 def test_a_processor_that_likwid_does_not_know_or_has_no_group_for_is_missing(fake):
     said = (CAPTURES / "unsupported" / "stderr.txt").read_text().splitlines()[-3]
-    fake.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+    script(fake, f"echo '{said}' >&2\nexit 1")
     assert MEMORY.missing() == f"LIKWID does not know this processor: {said}"
     # `-a` of LIKWID 5.2 on a processor that it knows.
     groups = "    Group name\tDescription\n--------\n          L3\tL3 cache bandwidth"
-    fake.write_text(f"#!/bin/sh\necho '{groups}'\n")
+    script(fake, f"echo '{groups}'")
     assert MEMORY.missing() == "LIKWID has no group MEM for this processor"
 
 

@@ -15,6 +15,7 @@ import pytest
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import FOLDER, ToolError
 from reframe_tests.tools.openspeedshop import gather, read_view, view_path
+from tests.reframe_tests.command import script
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "openspeedshop"
 COMMAND = re.compile(r"openss>>expview (?:-v (linkedobjects) )?-r (\d) -F csv\n")
@@ -91,19 +92,16 @@ def test_a_build_that_loses_the_events_after_the_first_is_not_trusted(tmp_path, 
 
 
 def test_several_events_are_refused_where_the_clock_cannot_be_counted(tmp_path, monkeypatch):
-    for name, line in {
-        "ossrun": ': > "$OPENSS_RAWDATA_DIR/data"',
-        "papi_command_line": 'for event; do echo "Successfully added: $event"; done',
-        "ossutil": ":",
-        "openss": ":",
-    }.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
-        (tmp_path / name).chmod(0o755)
+    script(tmp_path / "ossrun", ': > "$OPENSS_RAWDATA_DIR/data"')
+    tried = script(
+        tmp_path / "papi_command_line", 'for event; do echo "Successfully added: $event"; done'
+    )
+    for name in ("ossutil", "openss"):
+        script(tmp_path / name, ":")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     levels = [TOOLS[name] for name in ("openspeedshop", "openspeedshop:hwc")]
     assert [tool.missing() for tool in levels] == [None, None]
-    script = tmp_path / "papi_command_line"
-    script.write_text(script.read_text().replace("done", "done | grep -v TASK-CLOCK"))
+    script(tried, tried.read_text().replace("done", "done | grep -v TASK-CLOCK"))
     said = "perf::TASK-CLOCK cannot be counted; without it several events are not verified"
     assert levels[0].missing() == f"Open|SpeedShop does not run: openspeedshop: {said}"
     assert levels[1].missing() is None
@@ -229,10 +227,8 @@ TABLE = "Exclusive CPU time in seconds.,% of CPU Time,LinkedObject\n0.5,100.0,ap
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    for name, text in (("ossutil", OSSUTIL), ("openss", OPENSS)):
-        (tmp_path / "bin").mkdir(exist_ok=True)
-        (tmp_path / "bin" / name).write_text(text)
-        (tmp_path / "bin" / name).chmod(0o755)
+    script(tmp_path / "bin/ossutil", OSSUTIL)
+    script(tmp_path / "bin/openss", OPENSS)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     (tmp_path / "expstatus").write_text(STATUS)
     (tmp_path / "expview").write_text(TABLE)

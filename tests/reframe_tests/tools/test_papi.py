@@ -13,7 +13,8 @@ import pytest
 
 from nimc.base.errors import InputError
 from reframe_tests.tools import TOOLS, papi
-from reframe_tests.tools.base import FOLDER, ToolError
+from reframe_tests.tools.base import ToolError
+from tests.reframe_tests.command import run_tool, script
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "papi" / "two_ranks"
 MPICC, MPIEXEC = (Path(sys.executable).parent / name for name in ("mpicc", "mpiexec"))
@@ -118,19 +119,11 @@ def library(tmp_path, monkeypatch):
     (folder / "papi.c").write_text(LIBRARY)
     made = ["cc", "-shared", "-fPIC", "papi.c", "-o", "libpapi.so"]
     subprocess.run(made, cwd=folder, check=True, timeout=60)
-    compiler = folder / "cc"
-    compiler.write_text(f'#!/bin/sh\nexec cc -I {folder} -L {folder} "$@"\n')
-    compiler.chmod(0o755)
+    compiler = script(folder / "cc", f'exec cc -I {folder} -L {folder} "$@"')
     monkeypatch.setenv("CC", str(compiler))
     monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return folder
-
-
-def run(folder: Path, launcher, *application: str):
-    command = TOOLS["papi:stalls"].wrap(launcher, application)
-    command = [part.replace(FOLDER, str(folder)) for part in command]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 def test_a_user_without_a_home_is_told_what_to_set(monkeypatch):
@@ -154,7 +147,8 @@ def test_a_rank_is_counted_between_init_and_finalize(tmp_path, init):
     source, program = tmp_path / "program.c", tmp_path / "program"
     source.write_text(PROGRAM.replace("INIT", init))
     subprocess.run([str(MPICC), str(source), "-o", str(program)], check=True, timeout=60)
-    done = run(tmp_path, [str(MPIEXEC), "-n", "2"], str(program))
+    launcher = [str(MPIEXEC), "-n", "2"]
+    done = run_tool(TOOLS["papi:stalls"], tmp_path, str(program), launcher=launcher)
     assert (done.returncode, done.stdout) == (0, "application\n"), done.stderr
     events = "PAPI_TOT_CYC,PAPI_TOT_INS,PAPI_STL_ICY"
     for rank in (0, 1):
@@ -165,8 +159,8 @@ def test_a_rank_is_counted_between_init_and_finalize(tmp_path, init):
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 @pytest.mark.usefixtures("library")
 def test_a_program_without_mpi_is_counted_whole_and_its_children_are_not(tmp_path):
-    script = "import os; os.system('true'); print('application'); raise SystemExit(3)"
-    done = run(tmp_path, [], sys.executable, "-c", script)
+    program = "import os; os.system('true'); print('application'); raise SystemExit(3)"
+    done = run_tool(TOOLS["papi:stalls"], tmp_path, sys.executable, "-c", program)
     assert (done.returncode, done.stdout) == (3, "application\n")
     calls = (tmp_path / "rank-0" / "calls").read_text().split()
     assert [word for word in calls if word.isalpha()] == ["begin", "end", "stop"]

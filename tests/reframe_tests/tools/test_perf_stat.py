@@ -12,6 +12,7 @@ import pytest
 from reframe_tests.tools import perf_stat
 from reframe_tests.tools.base import ToolError
 from reframe_tests.tools.perf_stat import EVENTS, TOOL
+from tests.reframe_tests.command import script
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "perf_stat"
 SOFTWARE = ("task-clock", "context-switches", "cpu-migrations", "page-faults")
@@ -168,15 +169,8 @@ def test_what_cannot_be_read_is_no_count(tmp_path, bad, why):
         TOOL.parse(written(tmp_path, bad), 1)
 
 
-def fake_perf(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    program = folder / "perf"
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-
-
 @pytest.mark.parametrize(
-    ("script", "paranoid", "why"),
+    ("perf", "paranoid", "why"),
     [
         (None, 2, "perf is not installed"),
         ("echo Error: >&2; exit 255", 4, "sysctl kernel.perf_event_paranoid=2"),
@@ -185,10 +179,10 @@ def fake_perf(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Non
         ("exit 0", 2, None),
     ],
 )
-def test_what_is_missing(monkeypatch, tmp_path, script, paranoid, why):
+def test_what_is_missing(monkeypatch, tmp_path, perf, paranoid, why):
     monkeypatch.setenv("PATH", str(tmp_path))
-    if script:
-        fake_perf(tmp_path, monkeypatch, script)
+    if perf:
+        script(tmp_path / "perf", perf)
     (tmp_path / "paranoid").write_text(f"{paranoid}\n")
     monkeypatch.setattr(perf_stat, "_PARANOID", tmp_path / "paranoid")
     assert why in TOOL.missing() if why else TOOL.missing() is None

@@ -11,6 +11,7 @@ import pytest
 
 from reframe_tests.tools.base import FOLDER
 from reframe_tests.tools.perf_stat import EVENTS, TOOL
+from tests.reframe_tests.command import run_tool, script
 
 WHY = TOOL.missing()
 needs_perf = pytest.mark.skipif(WHY is not None, reason=str(WHY))
@@ -40,17 +41,10 @@ MORE_TIME_S, MORE_SWITCHES, MORE_FAULTS = 0.05, 30, 400
 
 
 def run(folder: Path, *application: str, launcher=(), **variables: str):
-    command = [part.replace(FOLDER, str(folder)) for part in TOOL.wrap(launcher, application)]
     ranks = ("PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
     kept = {name: value for name, value in os.environ.items() if name not in ranks}
-    return subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=kept | variables,
-    )
+    options = {"stdin": subprocess.DEVNULL, "env": kept | variables}
+    return run_tool(TOOL, folder, *application, launcher=launcher, **options)
 
 
 def agree(counts: dict, own: dict) -> None:
@@ -129,10 +123,7 @@ FAKE = '#!/bin/sh\necho "$LC_ALL $4" > "$NOTE"\nwhile [ "$1" != -- ]; do shift; 
 
 @pytest.fixture
 def fake(tmp_path):
-    program = tmp_path / "bin" / "perf"
-    program.parent.mkdir()
-    program.write_text(FAKE)
-    program.chmod(0o755)
+    program = script(tmp_path / "bin" / "perf", FAKE)
     return {"PATH": f"{program.parent}:/usr/bin:/bin", "NOTE": str(tmp_path / "note")}
 
 

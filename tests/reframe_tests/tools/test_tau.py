@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from reframe_tests.tools import TOOLS
-from reframe_tests.tools.base import FOLDER, ToolError
+from reframe_tests.tools.base import ToolError
+from tests.reframe_tests.command import run_tool
 
 TOOL = TOOLS["tau"]
 CAPTURE = Path(__file__).parents[2] / "captures" / "tau" / "mpiwork"
@@ -90,9 +91,8 @@ def test_a_real_run_counts_what_the_program_sends(tmp_path):
     source, program = tmp_path / "program.c", tmp_path / "program"
     source.write_text(PROGRAM)
     subprocess.run([str(BIN / "mpicc"), str(source), "-o", str(program)], check=True, timeout=60)
-    command = TOOL.wrap([str(BIN / "mpiexec"), "-n", "2"], [str(program)])
-    command = [part.replace(FOLDER, str(tmp_path)) for part in command]
-    subprocess.run(command, check=True, timeout=120)
+    launcher = [str(BIN / "mpiexec"), "-n", "2"]
+    run_tool(TOOL, tmp_path, str(program), launcher=launcher, check=True)
     found = counted(tmp_path)
     for rank in (0, 1):
         assert found[rank, "point-to-point-calls"] == found[rank, "point-to-point-messages"] == 7
