@@ -24,6 +24,7 @@ from nimc.machine.site import load as load_machine
 from nimc.spack import build, setup
 from nimc.spack.build import Built
 from nimc.spack.tool import layout
+from reframe_tests.factors import fault
 
 #: Search path for programs: the folder of this Python first, as in the settings of a host.
 _PATH = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
@@ -163,11 +164,10 @@ class NodesMixin(rfm.RegressionTestPlugin):
         shared = self.machine.origins.policy == "same_host"
         if self.nodes < 1 or (shared and self.nodes > 1):
             reason = f"{self.machine.name} is one host" if shared else "allowed: numbers from 1"
-            raise InputError(f"{self.name}.nodes: {self.nodes} found; {reason}")
+            raise fault(self, "nodes", reason)
         allowed = ("core", "socket") if self.threaded else ("core",)
         if self.rank_per not in allowed:
-            found = f"{self.name}.rank_per: {self.rank_per!r} found"
-            raise InputError(f"{found}; allowed: {', '.join(allowed)}")
+            raise fault(self, "rank_per", f"allowed: {', '.join(allowed)}")
         sockets = min(self.node_facts.sockets, self.app_cores)
         return self.app_cores if self.rank_per == "core" else sockets
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 from urllib.parse import unquote
 
 from nimc.base import units
@@ -228,6 +228,11 @@ def check_level(name: str, level: Level) -> None:
         factor.check(level)
     except (InputError, ValueError):
         raise InputError(f"{name}: {level} found; allowed: {factor.allowed}") from None
+
+
+def fault(check: Any, variable: str, why: str) -> InputError:
+    """The value of a check's variable is not allowed; `why` says what is."""
+    return InputError(f"{check.name}.{variable}: {getattr(check, variable)} found; {why}")
 
 
 def changes_within_jobs(name: str) -> bool:

@@ -5,10 +5,9 @@ import re
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from nimc.base.errors import InputError
 from reframe_tests import membench
 from reframe_tests.binaries import CompiledMixin
-from reframe_tests.factors import check_level
+from reframe_tests.factors import check_level, fault
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import FLOAT, Fom, Workload, last_match, require_positive
 
@@ -56,11 +55,8 @@ class latency(rfm.RegressionTest, CompiledMixin, NimcMixin):
         check_level("load_threads", self.load_threads)
         socket_cores = max(1, self.app_cores // self.node_facts.sockets)
         if self.load_threads >= socket_cores:
-            raise InputError(
-                f"{self.name}.load_threads: {self.load_threads} found; allowed: 0 to"
-                f" {socket_cores - 1} (a socket of {self.machine.name} has {socket_cores} for the"
-                " application)"
-            )
+            of = f"a socket of {self.machine.name} has {socket_cores} for the application"
+            raise fault(self, "load_threads", f"allowed: 0 to {socket_cores - 1} ({of})")
         self.num_cpus_per_task = self.app_cores
         options = ["latency", "-d", str(self.duration_s), "--pages", self.pages]
         if self.load_threads:
@@ -95,7 +91,7 @@ def parse(stdout: str) -> Fom:
         "load_cores": float(cores.group(1)) if cores else 0.0,
         "load_b_s": load_b_s,
     }
-    return Fom(require_positive("the latency", float(row.group(1))), extra)
+    return Fom(float(row.group(1)), extra)
 
 
 WORKLOAD = Workload(

@@ -33,6 +33,7 @@ from reframe_tests.factors import (
     changes_within_jobs,
     check_level,
     environment_of,
+    fault,
     lacking,
     share_of,
 )
@@ -330,26 +331,11 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         injector = get(site.injector if self.injector == "auto" else self.injector, self.direction)
         share = share_of(self.rate)
         if is_nothing(self.rate):
-            raise InputError(
-                f"{self.name}.rate: {self.rate} found; allowed: above 0, or 0 as a level of factors"
-            )
+            raise fault(self, "rate", "allowed: above 0, or 0 as a level of factors")
         if (burst := self._burst(injector, share)) and self.rate == "full":
             share = burst.duty
-        if row.writing == "scheduled" and not injector.writes_short:
-            raise InputError(
-                f"{self.name}.injector: {injector.name} found; it makes no short writes (arm"
-                f" {arm}); allowed: perftest, ucx"
-            )
-        if row.writing == "scheduled" and burst:
-            raise InputError(
-                f"{self.name}.burst: {self.burst} found; arm {arm} has a timetable; allowed:"
-                f" {NO_BURST}"
-            )
-        if row.writing == "scheduled" and self.rate != "full" and injector.paced_by == "agent":
-            raise InputError(
-                f"{self.name}.rate: {self.rate} found; {injector.name} cannot limit the rate of"
-                f" short writes (arm {arm}); allowed: full, or injector perftest"
-            )
+        if row.writing == "scheduled":
+            self._require_short_writes(arm, injector)
         buffer_node = site.numa_node(self.comm_node, f"{self.name}.comm_node")
         if buffer_node is None:
             buffer_node = self.buffer_node
@@ -369,13 +355,24 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             scheduled=self.scheduled.get(arm) if row.writing == "scheduled" else None,
         )
 
+    def _require_short_writes(self, arm: str, injector: Injector) -> None:
+        """Raise InputError for what an arm with a timetable cannot have."""
+        if not injector.writes_short:
+            raise InputError(
+                f"{self.name}.injector: {injector.name} found; it makes no short writes (arm"
+                f" {arm}); allowed: perftest, ucx"
+            )
+        if self.burst != NO_BURST:
+            raise fault(self, "burst", f"arm {arm} has a timetable; allowed: {NO_BURST}")
+        if self.rate != "full" and injector.paced_by == "agent":
+            why = f"{injector.name} cannot limit the rate of short writes (arm {arm})"
+            raise fault(self, "rate", f"{why}; allowed: full, or injector perftest")
+
     def _limiter(self, injector: Injector) -> Limiter:
         check_level("limiter", self.limiter)
         if self.limiter == "hardware" and self.limiter not in injector.limiters:
-            raise InputError(
-                f"{self.name}.limiter: hardware found; {injector.name} has no such limiter;"
-                " allowed: software, or injector perftest"
-            )
+            why = f"{injector.name} has no such limiter; allowed: software, or injector perftest"
+            raise fault(self, "limiter", why)
         return "hardware" if self.limiter == "hardware" else "software"
 
     def _burst(self, injector: Injector, share: float | None) -> Burst | None:
@@ -385,19 +382,17 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         if burst is None:
             return None
         if self.limiter == "hardware":
-            raise InputError(
-                f"{self.name}.limiter: hardware found; it cannot be combined with burst"
-                f" {self.burst}; allowed: software"
-            )
+            why = f"it cannot be combined with burst {self.burst}; allowed: software"
+            raise fault(self, "limiter", why)
         same = share is not None and abs(share / burst.duty - 1) <= _SAME_RATE
         lower = injector.spaces_bursts and (share is None or share < burst.duty)
         if not (self.rate == "full" or same or lower):
             below = "or less, " if injector.spaces_bursts else ""
-            raise InputError(
-                f"{self.name}.rate: {self.rate} found; it cannot be combined with burst"
-                f" {self.burst} of {injector.name}; allowed: full, or {100 * burst.duty:.4g}%,"
-                f" {below}which is full rate within the bursts"
+            why = (
+                f"it cannot be combined with burst {self.burst} of {injector.name}; allowed: full,"
             )
+            share_text = f"{100 * burst.duty:.4g}%, {below}which is full rate within the bursts"
+            raise fault(self, "rate", f"{why} or {share_text}")
         return burst
 
     def starts(self, treatments: list[Treatment]) -> list[dict[str, Any]]:

@@ -5,11 +5,11 @@ import re
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from nimc.base.errors import InputError
 from nimc.base.units import plural
 from reframe_tests.binaries import CompiledMixin
+from reframe_tests.factors import fault
 from reframe_tests.mixin import NimcMixin, short_form
-from reframe_tests.workload import FLOAT, Fom, FomError, Workload, last_match, require_positive
+from reframe_tests.workload import FLOAT, Fom, FomError, Workload, last_match
 
 
 @rfm.simple_test
@@ -58,16 +58,13 @@ class membench(rfm.RegressionTest, CompiledMixin, NimcMixin):
     def lay_out(self):
         """Cores of the first socket, or of all; the job still allocates all of them."""
         if self.socket not in ("first", "all"):
-            raise InputError(f"{self.name}.socket: {self.socket} found; allowed: first, all")
+            raise fault(self, "socket", "allowed: first, all")
         sockets = 1 if self.socket == "first" else self.node_facts.sockets
         most = max(1, sockets * (self.app_cores // self.node_facts.sockets))
         cores = self.cores or max(1, round(self.share * most))
         if not 1 <= cores <= most:
-            raise InputError(
-                f"{self.name}.cores: {self.cores} found; allowed: 1 to {most} (the cores of"
-                f" {plural(sockets, 'socket')} for the application on {self.machine.name}), or 0 to"
-                " use the share"
-            )
+            of = f"cores of {plural(sockets, 'socket')} of {self.machine.name} for the application"
+            raise fault(self, "cores", f"allowed: 1 to {most} (the {of}), or 0 to use the share")
         self.num_cpus_per_task = self.app_cores
         self.executable_opts = [self.kernel, "-n", str(cores), "-d", str(self.duration_s)]
         self.executable_opts += ["--order", self.order]
@@ -91,8 +88,8 @@ def parse(stdout: str) -> Fom:
 
     membench prints the line only after it has checked the results and the placement of the pages.
     """
-    row = last_match(rf"^FOM (\w+): {FLOAT} B/s$", stdout, "line of membench's figure (FOM)")
-    return Fom(require_positive(f"the rate of {row.group(1)}", float(row.group(2))), facts(stdout))
+    row = last_match(rf"^FOM \w+: {FLOAT} B/s$", stdout, "line of membench's figure (FOM)")
+    return Fom(float(row.group(1)), facts(stdout))
 
 
 def facts(stdout: str) -> dict[str, float]:

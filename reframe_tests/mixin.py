@@ -36,7 +36,7 @@ from nimc.records.notes import Note
 from nimc.records.plan import LIMITS, BlockPlan, Demand, ShortWrites
 from nimc.records.treatment import Treatment
 from reframe_tests import foreign
-from reframe_tests.factors import check_level, lacking
+from reframe_tests.factors import check_level, fault, lacking
 from reframe_tests.layout import LayoutMixin
 from reframe_tests.workload import load
 
@@ -263,7 +263,7 @@ class NimcMixin(LayoutMixin):
         """Check the level, and note that its runs are those of another job. Raises InputError."""
         check_level("core_spec", self.core_spec)
         if reason := lacking(self.machine, "core_spec", self.core_spec):
-            raise InputError(f"{self.name}.core_spec: {self.core_spec} found; {reason}; allowed: 0")
+            raise fault(self, "core_spec", f"{reason}; allowed: 0")
         if self.core_spec:
             self.notes = [*self.notes, Note.UNPAIRED(cores=self.core_spec)]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -144,12 +145,10 @@ def placements(machine: Machine, requested: str) -> list[tuple[int, int]]:
     first = [(node, node) for node in (0, per_socket) if node < facts.numa_nodes]
     if requested == "local":
         return first[:1]
+    if requested == "calibration":
+        return first
     nodes = facts.nodes_of_memory()
-    return (
-        first
-        if requested == "calibration"
-        else list(dict.fromkeys([*first, *product(nodes, nodes)]))
-    )
+    return list(dict.fromkeys([*first, *product(nodes, nodes)]))
 
 
 def socket_cores(machine: Machine) -> int:
@@ -301,7 +300,12 @@ def _keep(campaign: Campaign, case: Entry, machine: Machine) -> tuple[Entry | No
     for name, level in case.between.items():
         if reason := lacking(machine, name, level):
             return None, [Omitted(case.name, reason)]
-    absent = _lacking_levels(case, machine)
+    absent = [
+        Omitted(case.name, reason, name, level)
+        for name, levels in case.factors.items()
+        for level in levels
+        if (reason := lacking(machine, name, level))
+    ]
     if not absent:
         return case, []
     left_out = [(each.factor, each.level) for each in absent]
@@ -310,8 +314,9 @@ def _keep(campaign: Campaign, case: Entry, machine: Machine) -> tuple[Entry | No
         for name, levels in case.factors.items()
     }
     kept = case.but({"factors": factors})
-    if all(factors.values()) and _has_treatments(campaign.arms, kept):
-        return kept, absent
+    with suppress(InputError):  # `exclude` and `only` may remove the rest
+        if all(factors.values()) and treatments(campaign.arms, kept):
+            return kept, absent
     return None, [Omitted(case.name, absent[0].reason)]
 
 
@@ -320,22 +325,6 @@ def _too_large(campaign: Campaign, case: Entry, machine: Machine) -> str:
     if machine.nodes is None or nodes_taken(campaign, case, machine) <= machine.nodes:
         return ""
     return f"more nodes with its origins than the {machine.nodes} of site/{machine.name}.yaml"
-
-
-def _lacking_levels(case: Entry, machine: Machine) -> list[Omitted]:
-    found = (
-        (name, level, lacking(machine, name, level))
-        for name, levels in case.factors.items()
-        for level in levels
-    )
-    return [Omitted(case.name, reason, name, level) for name, level, reason in found if reason]
-
-
-def _has_treatments(arms: Sequence[str], case: Entry) -> bool:
-    try:
-        return bool(treatments(arms, case))
-    except InputError:  # `exclude` and `only` remove the rest
-        return False
 
 
 def omission_lines(absent: Sequence[Omitted]) -> list[str]:

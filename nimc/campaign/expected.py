@@ -58,6 +58,7 @@ def _scale(campaign: Campaign, entry: Entry, arm: str, machine: Machine) -> Scal
     writers, nic, write_b = load.writers[arm], machine.nic, load.write_b
     busiest = -(-writers // max(load.origins, 1))
     slowdown = _slowdown(campaign, requested, writers, load.length_s, machine)
+    model = campaign.simulate
     return Scale(
         case=entry.name,
         arm=arm,
@@ -72,7 +73,7 @@ def _scale(campaign: Campaign, entry: Entry, arm: str, machine: Machine) -> Scal
         if nic and write_b is not None
         else None,
         slowdown_simulated=slowdown,
-        pairs_needed=_pairs(campaign, slowdown),
+        pairs_needed=_pairs(campaign, model.spread, slowdown - 1) if model and slowdown else None,
     )
 
 
@@ -96,11 +97,10 @@ def _slowdown(
     return run(application, slowdowns, writers, write_s, campaign.seed, request.draw).slowdown
 
 
-def _pairs(campaign: Campaign, slowdown: float | None) -> int | None:
-    if campaign.simulate is None or slowdown is None or slowdown <= 1:
-        return None
-    narrow = min(campaign.pairs.precision or slowdown - 1, slowdown - 1)
-    return pairs_needed(campaign.simulate.spread, narrow)
+def _pairs(campaign: Campaign, spread: float, loss: float) -> int | None:
+    """Pairs whose interval is as narrow as the campaign requests, or as the loss is large."""
+    narrow = min(campaign.pairs.precision or loss, loss)
+    return pairs_needed(spread, narrow) if narrow > 0 else None
 
 
 # Pairs needed to detect the slowdowns that the contention model predicts. Pure.
@@ -127,8 +127,6 @@ def predicted_pairs(campaign: Campaign, rows: Sequence[SlowdownRow]) -> list[Pre
         row = known.get(entry.check)
         if row is None or row.predicted is None or row.spread is None:
             continue
-        loss = row.predicted.value - 1
-        narrow = min(campaign.pairs.precision or loss, loss)
-        needed = pairs_needed(row.spread, narrow) if narrow > 0 else None
+        needed = _pairs(campaign, row.spread, row.predicted.value - 1)
         found.append(Predicted(entry.name, row.predicted, row.spread, needed))
     return found

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nimc.base.errors import MachineError, NimcError
+from nimc.base.groups import grouped
 from nimc.base.tables import aligned, wrapped
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.settings import (
@@ -85,9 +86,7 @@ class Matrix:
     @property
     def nowhere(self) -> dict[str, str]:
         """Workload that runs in no place -> the reason in each, in one line."""
-        found: dict[str, list[MatrixCell]] = {}
-        for cell in self.cells:
-            found.setdefault(cell.workload, []).append(cell)
+        found = grouped((cell.workload, cell) for cell in self.cells)
         return {
             workload: "; ".join(f"{cell.place}: {cell.reason}" for cell in cells)
             for workload, cells in found.items()
@@ -225,15 +224,13 @@ def matrix_table(matrix: Matrix) -> str:
 def matrix_by_place(matrix: Matrix) -> str:
     """What each place can run, a line each, then the reasons."""
     lines = []
-    for place in dict.fromkeys(cell.place for cell in matrix.cells):
-        runs = {
-            state: ", ".join(
-                c.workload for c in matrix.cells if (c.place, c.runs) == (place, state)
-            )
-            for state in ("yes", "unknown")
-        }
-        unknown = f"; unknown: {runs['unknown']}" if runs["unknown"] else ""
-        lines.append(wrapped(f"{place}: {runs['yes'] or 'nothing'}{unknown}"))
+    for place, cells in grouped((cell.place, cell) for cell in matrix.cells).items():
+        yes, unknown = (
+            ", ".join(cell.workload for cell in cells if cell.runs == runs)
+            for runs in ("yes", "unknown")
+        )
+        more = f"; unknown: {unknown}" if unknown else ""
+        lines.append(wrapped(f"{place}: {yes or 'nothing'}{more}"))
     return "\n".join([*lines, "", *reasons(matrix.cells)]).rstrip()
 
 
@@ -242,17 +239,16 @@ def reasons(cells: list[MatrixCell]) -> list[str]:
 
     Those that name one thing (`no program lmp`) are one line of all things.
     """
-    found: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
+    found: dict[tuple[str, str], tuple[list[str], dict[str, None]]] = {}
     for cell in cells:
         if cell.reason:
-            kind, things = cell.reason, []
-            if cell.reason.count(" ") == 2:
-                kind, _, thing = cell.reason.rpartition(" ")
-                things = [thing]
-            workloads, known = found.setdefault((cell.place, kind), ([], []))
+            kind, _, thing = cell.reason.rpartition(" ")
+            if cell.reason.count(" ") != 2:
+                kind, thing = cell.reason, ""
+            workloads, things = found.setdefault((cell.place, kind), ([], {}))
             workloads.append(cell.workload)
-            known += [thing for thing in things if thing not in known]
+            things[thing] = None
     return [
-        wrapped(f"{', '.join(workloads)} on {place}: {' '.join([kind, ', '.join(things)]).strip()}")
+        wrapped(f"{', '.join(workloads)} on {place}: {kind} {', '.join(things)}".rstrip())
         for (place, kind), (workloads, things) in sorted(found.items(), key=lambda each: each[0][0])
     ]

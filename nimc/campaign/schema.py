@@ -83,6 +83,7 @@ def _injector(name: str) -> str:
 Factors = Annotated[dict[str, Any], AfterValidator(check_factors)]
 Cells = Annotated[list[dict[str, Any]], AfterValidator(check_cells)]
 Name = Annotated[str, AfterValidator(_name)]
+_Share = Annotated[float | None, Field(ge=0, le=1)]
 _NAME_RULE = "a name of letters, digits and ._@+- (80 at most, a letter or digit first)"
 _DURATION_RULE = "a length of time with its unit, such as 30s, 10min or 1h"
 
@@ -215,28 +216,22 @@ class Verify(Record):
     retries: int = Field(
         default=Demand.retries, ge=0, le=100, description="a whole number from 0 to 100"
     )
-    #: Limits of disturbance, for runs of every arm.
+    #: Limits of disturbance, for runs of every arm; null: no limit.
     foreign_cpus: float | None = Field(
         default=Demand.foreign_cpus,
         ge=0,
         description="null, or a number from 0: hardware threads that foreign processes keep busy",
     )
-    steal_share: float | None = Field(
+    steal_share: _Share = Field(
         default=Demand.steal_share,
-        ge=0,
-        le=1,
         description="null, or a number from 0 to 1: share of the time that the hypervisor takes",
     )
-    frequency_drop: float | None = Field(
+    frequency_drop: _Share = Field(
         default=Demand.frequency_drop,
-        ge=0,
-        le=1,
         description="null, or a number from 0 to 1: how far the frequency is below the usual one",
     )
-    foreign_share: float | None = Field(
+    foreign_share: _Share = Field(
         default=Demand.foreign_share,
-        ge=0,
-        le=1,
         description="null, or a number from 0 to 1: foreign bytes, as a share of the rate alone",
     )
 

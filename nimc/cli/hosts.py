@@ -263,15 +263,9 @@ def show_remedy(name: str, given: tuple[str, ...], part: Part | None, form: Form
 
 
 def _facts_of_remedy(remedy: RootRemedy) -> dict[str, object]:
-    return {
-        "name": remedy.name,
-        "does": remedy.does,
-        "needs": remedy.needs,
-        "price": remedy.price,
-        "trap": remedy.trap,
-        "feature": remedy.feature,
-        "parameters": {each.name: each.allowed for each in remedy.parameters},
-    }
+    names = ("name", "does", "needs", "price", "trap", "feature")
+    parameters = {each.name: each.allowed for each in remedy.parameters}
+    return {**{name: getattr(remedy, name) for name in names}, "parameters": parameters}
 
 
 def _remedy_text(remedy: RootRemedy, chosen: dict[str, str]) -> str:

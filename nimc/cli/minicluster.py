@@ -19,9 +19,10 @@ from testbed.state import State
 
 _state = click.option(
     "--state",
-    "folder",
+    "layout",
     type=click.Path(path_type=Path),
     metavar="DIR",
+    callback=lambda _ctx, _param, value: ClusterLayout.of(value or default_state()),
     help="Folder for the cluster's files [default: one for each user].",
 )
 
@@ -70,11 +71,10 @@ def up(
     memory_mib: int,
     rails: int,
     shares: tuple[str, ...],
-    folder: Path | None,
+    layout: ClusterLayout,
     form: Form | None,
 ) -> None:
     """Start a cluster and print how to use it. Keeps a running one with the same options."""
-    layout = ClusterLayout.of(folder or default_state())
     # A cancelled CI job sends SIGTERM: exit through the clean-up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     spec = Spec(fabric, nodes, origins, numa, cores, memory_mib, rails, shares)  # type: ignore[arg-type]
@@ -100,9 +100,8 @@ def _started(layout: ClusterLayout, current: State, was_up: bool) -> str:
 @minicluster_command.command()
 @_state
 @json_option
-def status(folder: Path | None, form: Form | None) -> None:
+def status(layout: ClusterLayout, form: Form | None) -> None:
     """Show the state of a cluster. Exit code 3 unless all of it is up."""
-    layout = ClusterLayout.of(folder or default_state())
     found = cluster.status(layout)
     document: dict[str, Any] = {"healthy": found.healthy, "state": str(layout.state)}
     if found.state is not None:
@@ -130,9 +129,8 @@ def _described(layout: ClusterLayout, found: cluster.Status) -> str:
 @minicluster_command.command()
 @_state
 @json_option
-def down(folder: Path | None, form: Form | None) -> None:
+def down(layout: ClusterLayout, form: Form | None) -> None:
     """Stop a cluster and remove all its files and processes, also after a crash."""
-    layout = ClusterLayout.of(folder or default_state())
     removed = cluster.down(layout)
     text = f"minicluster down: removed {', '.join(removed) or 'nothing: none was up'}"
     show("minicluster down", {"state": str(layout.state), "removed": removed}, form, text)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
-from functools import wraps
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +44,6 @@ folds_option = click.option(
 )
 
 
-@dataclass(frozen=True)
-class _Facts:
-    """What was given with a sweep: facts of the machine, NUMA node of a run's buffers, kernel."""
-
-    machine: dict[str, Any]
-    comm_node: int | None
-    #: Level of the factor `kernel` of a run; None takes the first.
-    kernel: str | None
-
-
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def model_command() -> None:
     """Predict how computation and communication share a node's memory."""
@@ -92,28 +81,25 @@ def predict_command(
 
 
 def _facts_options(function: Any) -> Any:
-    """Add options for facts that a sweep lacks or has wrong, as the argument `facts`."""
-
-    @wraps(function)
-    def with_facts(comm_node: int | None, kernel: str | None, **given: Any) -> Any:
-        names = ("cores", "numa_per_socket", "numa_nodes", "groups", "order")
-        facts = {name: given.pop(name) for name in names}
-        return function(facts=_Facts(facts, comm_node, kernel), **given)
-
-    text = "NUMA node of the writers' buffers in a run."
-    wrapped: Any = click.option("--comm-node", type=click.IntRange(min=0), help=text)(with_facts)
-    text = "Kernel of a run that varies it [default: the first]."
-    wrapped = click.option("--kernel", help=text)(wrapped)
-    text = "How the computing cores fill groups: one after the other, or each in turn."
-    wrapped = click.option("--order", type=click.Choice(ORDERS), help=text)(wrapped)
-    for name, text in (
-        ("--groups", "Cores of a group that may have a capacity of its own (CCD, SNC domain)."),
-        ("--numa-nodes", "NUMA nodes of the machine."),
-        ("--numa-per-socket", "NUMA nodes of a socket."),
-        ("--cores", "Cores of a socket."),
-    ):
-        wrapped = click.option(name, type=click.IntRange(min=1), help=text)(wrapped)
-    return wrapped
+    """Add options for facts that a sweep lacks or has wrong; `_load_sweep` takes all of them."""
+    order = "How the computing cores fill groups: one after the other, or each in turn."
+    options = [
+        *(
+            (name, click.IntRange(min=1), text)
+            for name, text in (
+                ("--cores", "Cores of a socket."),
+                ("--numa-per-socket", "NUMA nodes of a socket."),
+                ("--numa-nodes", "NUMA nodes of the machine."),
+                ("--groups", "Cores of a group that may have a capacity of its own (CCD, SNC)."),
+            )
+        ),
+        ("--order", click.Choice(ORDERS), order),
+        ("--kernel", str, "Kernel of a run that varies it [default: the first]."),
+        ("--comm-node", click.IntRange(min=0), "NUMA node of the writers' buffers in a run."),
+    ]
+    for name, kind, text in reversed(options):
+        function = click.option(name, type=kind, help=text)(function)
+    return function
 
 
 @model_command.command("fit")
@@ -130,10 +116,10 @@ def _facts_options(function: Any) -> Any:
 @output_option("File for the model.")
 @json_option
 def fit_command(
-    sweep_file: Path, facts: _Facts, kind: str, folds: int, output: Path | None, form: Form | None
+    sweep_file: Path, kind: str, folds: int, output: Path | None, form: Form | None, **facts: Any
 ) -> None:
     """Fit a model with its error bands to a sweep (JSON, CSV, or a run)."""
-    model = kinds.calibrated(kind, _load_sweep(sweep_file, facts), folds).model
+    model = kinds.calibrated(kind, _load_sweep(sweep_file, **facts), folds).model
     if output is not None:
         replace_text(output, json.dumps(model.as_dict(), indent=1) + "\n")
     _say("fit", model.as_dict(), tables.fit_table(model), form)
@@ -148,14 +134,14 @@ def fit_command(
 @form_options
 def evaluate_command(
     sweep_file: Path,
-    facts: _Facts,
     platform: str | None,
     model_path: Path | None,
     folds: int,
     form: Form | None,
+    **facts: Any,
 ) -> None:
     """Print errors on a sweep: of a given model, or of both models fitted and cross-validated."""
-    measured = _load_sweep(sweep_file, facts)
+    measured = _load_sweep(sweep_file, **facts)
     notes = measured.notes
     if platform is not None or model_path is not None:
         judged = load_model(platform, model_path)
@@ -252,14 +238,14 @@ def plot_command(
     platform: str | None,
     model_path: Path | None,
     sweep_file: Path | None,
-    facts: _Facts,
     output: Path,
+    **facts: Any,
 ) -> None:
     """Write a self-contained page: stacked bandwidth, grid of placements, parameters, errors."""
     from analysis.contention import page  # matplotlib takes a second to load
 
     model = load_model(platform, model_path)
-    measured = None if sweep_file is None else _load_sweep(sweep_file, facts)
+    measured = None if sweep_file is None else _load_sweep(sweep_file, **facts)
     replace_text(output, page.render(model, measured))
     click.echo(str(output))
 
@@ -287,17 +273,16 @@ def load_model(platform: str | None, model_path: Path | None) -> Model:
     raise InputError("give --platform NAME or --model FILE (one of them)")
 
 
-def _load_sweep(path: Path, facts: _Facts) -> Sweep:
-    """The sweep in a file, or in the samples of a run's folder."""
+def _load_sweep(path: Path, *, comm_node: int | None, kernel: str | None, **machine: Any) -> Sweep:
+    """The sweep in a file, or in the samples of a run's folder; `machine`: facts of it."""
     if path.is_dir():
         require_sound(path)
-        found = from_run.load(path, facts.comm_node, facts.kernel)
-        return sweep.overruled(found, facts.machine, path)
-    if facts.comm_node is not None:
+        return sweep.overruled(from_run.load(path, comm_node, kernel), machine, path)
+    if comm_node is not None:
         raise InputError(f"--comm-node: {path} gives it for each point; allowed: with runs only")
-    if facts.kernel is not None:
+    if kernel is not None:
         raise InputError(f"--kernel: {path} is of one kernel; allowed: with runs only")
-    return sweep.load(path, facts.machine)
+    return sweep.load(path, machine)
 
 
 def _say(subcommand: str, document: dict[str, Any], text: str, form: Form | None) -> None:

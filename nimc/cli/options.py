@@ -217,8 +217,7 @@ def _one_of(
 
         for flag, text in reversed(texts.items()):
             names = [flag[1:3], flag] if short else [flag]
-            option = click.option(*names, f"as_{flag[2:]}", is_flag=True, help=text)
-            with_one = option(with_one)
+            with_one = click.option(*names, f"as_{flag[2:]}", is_flag=True, help=text)(with_one)
         return with_one
 
     return decorate
@@ -234,17 +233,13 @@ def output_option(
 
 def history_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--results` and `--store`: arguments `results` and `store`."""
-
-    @functools.wraps(function)
-    def with_store(results: Path, store: Path | None, **given: Any) -> Any:
-        return function(results=results, store=store or results / "store", **given)
-
     at = click.option(
         "--store",
         type=click.Path(path_type=Path),
+        callback=lambda ctx, _param, value: value or ctx.params["results"] / "store",
         help="Folder of the store [default: RESULTS/store].",
     )
-    return results_option(at(with_store))
+    return results_option(at(function))
 
 
 def only_with(mode: str, *allowed: str) -> None:

@@ -130,18 +130,20 @@ def _text(
 def _cases(planned: Plan, remarks: list[str]) -> str:
     """A line for each case, and their sum; pairs that all cases share are in the legend."""
     sums = planned.as_dict()
-    pairs = [_count(case.pairs_least, case.pairs_most) for case in planned.cases]
+    pairs = [_range(f"{case.pairs_least}", f"{case.pairs_most}") for case in planned.cases]
     shared = len(set(pairs)) == 1
     lines = [
         Line([*_row(case), "" if shared else f"{each} pairs"])
         for case, each in zip(planned.cases, pairs, strict=True)
     ]
-    span = _span(sums["duration_least_s"], sums["duration_most_s"])
-    hours = _hours(sums["node_hours_least"], sums["node_hours_most"])
+    total = _lengths(
+        *(sums["duration_least_s"], sums["duration_most_s"]),
+        *(sums["node_hours_least"], sums["node_hours_most"]),
+    )
     legend = "duration, node-hours, nodes" + (f"; {pairs[0]} pairs a case" if shared else ", pairs")
     return listing(
         "",
-        [*lines, Line(["total", span, hours, "", ""])],
+        [*lines, Line(["total", *total, "", ""])],
         [*_factors(planned.cases), *remarks],
         legend=legend,
         needed=4,
@@ -171,9 +173,15 @@ def _factors(cases: list[Case]) -> list[str]:
 def _row(case: Case) -> list[str]:
     targets = plural(case.target_nodes, "node")
     origins = f" and {plural(case.origin_nodes, 'origin')}" if case.origin_nodes else ", same host"
-    hours = (case.nodes * s / 3600 for s in (case.duration_least_s, case.duration_most_s))
-    span = _span(case.duration_least_s, case.duration_most_s)
-    return [case.case, span, _hours(*hours), f"{targets}{origins}"]
+    length_s = (case.duration_least_s, case.duration_most_s)
+    lengths = _lengths(*length_s, *(case.nodes * each / 3600 for each in length_s))
+    return [case.case, *lengths, f"{targets}{origins}"]
+
+
+def _lengths(least_s: float, most_s: float, least_h: float, most_h: float) -> tuple[str, str]:
+    """Duration and node-hours."""
+    hours = _range(number(least_h, 2), number(most_h, 2))
+    return _range(duration(least_s), duration(most_s)), f"{hours} node-hours"
 
 
 def _scale(row: Scale) -> list[str]:
@@ -202,16 +210,5 @@ def _shell(words: list[str]) -> str:
     return broken(parts)
 
 
-def _count(least: int, most: int) -> str:
-    return str(least) if least == most else f"{least} to {most}"
-
-
-def _span(least_s: float, most_s: float) -> str:
-    if least_s == most_s:
-        return duration(least_s)
-    return f"{duration(least_s)} to {duration(most_s)}"
-
-
-def _hours(least: float, most: float) -> str:
-    texts = dict.fromkeys(number(each, 2) for each in (least, most))
-    return f"{' to '.join(texts)} node-hours"
+def _range(least: str, most: str) -> str:
+    return least if least == most else f"{least} to {most}"

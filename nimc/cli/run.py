@@ -145,19 +145,15 @@ def measured(
             log(f"stopped by {stop}; {_how_to_go_on(folder)}")
             return 128 + stop.signum
         except SilentError as error:
-            log(f"{error}; {_how_to_resume()}")
+            log(f"{error}; {_how_to_go_on(folder)}")
             return error.exit_code
 
 
-def _how_to_resume() -> str:
-    again = shlex.join(["nimc", *(word for word in sys.argv[1:] if word != "--fresh")])
-    return f"all samples are saved; to resume: {again}"
-
-
 def _how_to_go_on(folder: RunFolder) -> str:
-    """What to do after a signal."""
+    """What to do after a signal, or if Slurm does not answer."""
     if folder.header.finished_s is None:
-        return _how_to_resume()
+        again = shlex.join(["nimc", *(word for word in sys.argv[1:] if word != "--fresh")])
+        return f"all samples are saved; to resume: {again}"
     report = shlex.join(["nimc", "report", str(folder.path)])
     return f"the samples are complete; for the report: {report}"
 
@@ -468,19 +464,23 @@ def _conclude_sweep(
         "nodes": [row.as_dict() for row in rows],
         "failed": dict(failed),
     }
-    lines = [_table(rows), *(f"{node}: not measured: {why}" for node, why in failed.items())]
+    lines = [table(rows), *(f"{node}: not measured: {why}" for node, why in failed.items())]
     show("sweep-nodes", document, form, visible("\n".join(lines)))
     if failed:
         return 3
     return int(any(row.text.startswith("slower") for row in rows))
 
 
-def _table(rows: Sequence[RankedNode]) -> str:
+def table(rows: Sequence[RankedNode]) -> str:
+    """The ranked nodes as text."""
     header = ["case", "node", "runs", "figure of merit", "time ratio", "interval", "adjusted p", ""]
-    return aligned(header, [_node_cells(row) for row in rows])
-
-
-def _node_cells(row: RankedNode) -> list[str]:
-    p = NONE if row.p_adjusted is None else f"{row.p_adjusted:.2g}"
-    value = quantity(row.value, row.unit)
-    return [row.case, row.node, str(row.runs), value, *effect(row.ratio), p, row.text]
+    cells = [
+        [
+            *(row.case, row.node, str(row.runs), quantity(row.value, row.unit)),
+            *effect(row.ratio),
+            NONE if row.p_adjusted is None else f"{row.p_adjusted:.2g}",
+            row.text,
+        ]
+        for row in rows
+    ]
+    return aligned(header, cells)

@@ -177,14 +177,9 @@ def _writers(text: str, nodes: int, node_mtti_s: float, write_s: float) -> int:
 
 def _text(rows: list[dict[str, Any]]) -> str:
     header = ["ranks", "nodes", "writers", "slowdown", "least", "most", "of mean rank"]
+    whole, ratios = header[:3], ("", "_least", "_most", "_mean_rank")
     cells = [
-        [
-            *(str(row[name]) for name in ("ranks", "nodes", "writers")),
-            *(
-                f"{row[name]:.3f}"
-                for name in ("slowdown", "slowdown_least", "slowdown_most", "slowdown_mean_rank")
-            ),
-        ]
+        [*(str(row[name]) for name in whole), *(f"{row[f'slowdown{of}']:.3f}" for of in ratios)]
         for row in rows
     ]
     return aligned(header, cells)
@@ -192,12 +187,13 @@ def _text(rows: list[dict[str, Any]]) -> str:
 
 def _against_text(found: dict[str, Any]) -> str:
     header = ["case", "arm", "nodes", "ranks", "writers", "pairs", "measured", "simulated"]
+    texts, ratios = header[:6], header[6:]
     cells = [
         [
-            *(str(row[name]) for name in header[:6]),
+            *(str(row[name]) for name in texts),
             *(
-                f"{row[name]:.3f} ({row[name + '_low']:.3f} to {row[name + '_high']:.3f})"
-                for name in ("measured", "simulated")
+                f"{row[name]:.3f} ({row[f'{name}_low']:.3f} to {row[f'{name}_high']:.3f})"
+                for name in ratios
             ),
         ]
         for row in found["rows"]
@@ -253,12 +249,8 @@ def _published_text(found: dict[str, Any]) -> str:
 
 
 def _percents(reading: dict[str, Any]) -> str:
-    share, least, most = (
-        f"{100 * reading[name]:.1f}"
-        for name in (
-            *("explained_share_of_excess", "explained_share_least", "explained_share_most"),
-        )
-    )
+    names = ("share_of_excess", "share_least", "share_most")
+    share, least, most = (f"{100 * reading[f'explained_{name}']:.1f}" for name in names)
     return f"{share} % ({least} to {most} %)"
 
 
@@ -311,15 +303,8 @@ def _rows(nodes: str, mtti: str, write: str) -> tuple[dict[str, Any], str]:
         ]
         for row in computed
     ]
-    header = [
-        "nodes",
-        "interval (s)",
-        "writers",
-        "exact",
-        "writes/s",
-        f"constant {PAPER_SHARE:.1%}",
-    ]
-    text = aligned(header, cells)
+    header = ["nodes", "interval (s)", "writers", "exact", "writes/s"]
+    text = aligned([*header, f"constant {PAPER_SHARE:.1%}"], cells)
     if beyond := [f"{row.nodes}" for row in computed if not row.in_range]:
         text += (
             "\nOut of range of Daly's series (a write takes twice the system's mean time to"

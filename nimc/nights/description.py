@@ -138,8 +138,7 @@ class NightWindow(Record):
     @property
     def length_s(self) -> int:
         """Length of a night in which no clock changes."""
-        minutes = (each.hour * 60 + each.minute for each in (self.end, self.start))
-        end, start = minutes
+        end, start = (each.hour * 60 + each.minute for each in (self.end, self.start))
         return 60 * ((end - start) % 1440 or 1440)
 
 

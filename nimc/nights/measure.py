@@ -26,6 +26,7 @@ from analysis.history.store import add_run
 from nimc.base.checkout import ROOT, python_path
 from nimc.base.errors import InputError, MachineError
 from nimc.base.interrupts import Interrupts
+from nimc.base.programs import last_line
 from nimc.campaign.plan import Plan, Request
 from nimc.campaign.prepare import prepare
 from nimc.nights.description import Nightly
@@ -39,9 +40,6 @@ _LOOK_S = 5.0
 #: Variables of a Slurm job, and one of them that the site sets.
 _OF_JOB = ("SLURM_", "SLURMD_", "SBATCH_")
 _OF_SITE = ("SLURM_CONF",)
-
-#: Says that it is time to stop, and why; None while it is not.
-Limit = Callable[[], str | None]
 
 
 @dataclass(frozen=True)
@@ -63,30 +61,6 @@ class EndedRun:
         return Path(self.document["run"]) if whole else None
 
 
-def measure(
-    nightly: Nightly, *options: str, log: Path, limit: Limit, lock: int, verbose: bool = False
-) -> EndedRun:
-    """Run or resume the campaign within a limit; its messages are appended to `log`.
-
-    The child keeps the machine's lock until it has ended, even if this process is killed.
-    """
-    argv = [*NIMC, "run", str(nightly.campaign), "--machine", nightly.asked.machine]
-    argv += ["--results", str(nightly.results), "--json", *options]
-    argv += ["--verbose"] if verbose else []
-    try:
-        said = log.open("ab")
-    except OSError as error:
-        raise MachineError(f"{log}: {error.strerror}") from error
-    with said, tempfile.TemporaryFile() as output, Interrupts() as interrupts:
-        began = said.tell()
-        child = start(
-            argv, output, errors=said, environment=environment(), cwd=ROOT, pass_fds=[lock]
-        )
-        stopped = _attend(child, interrupts, limit)
-        output.seek(0)
-        return EndedRun(child.returncode, _document(output.read()), _last(log, began), stopped)
-
-
 def environment() -> dict[str, str]:
     """The environment in which `NIMC` finds this checkout.
 
@@ -100,8 +74,10 @@ def environment() -> dict[str, str]:
     return {**kept, "PYTHONPATH": python_path(ROOT)}
 
 
-def _attend(child: subprocess.Popen[bytes], interrupts: Interrupts, limit: Limit) -> str | None:
-    """Wait for the child, or stop it; returns why."""
+def _attend(
+    child: subprocess.Popen[bytes], interrupts: Interrupts, limit: Callable[[], str | None]
+) -> str | None:
+    """Wait for the child, or stop it when `limit` says why; returns why."""
     stopped = None
     while child.poll() is None and stopped is None:
         interrupts.wait(_LOOK_S)
@@ -118,15 +94,6 @@ def _document(text: bytes) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _last(log: Path, began: int) -> str:
-    """The last line that the child printed."""
-    with log.open("rb") as file:
-        file.seek(began)
-        lines = file.read().decode(errors="replace").split("\n")
-    said = [line.strip() for line in lines if line.strip()]
-    return said[-1].removeprefix("nimc: ") if said else ""
 
 
 # The runs of a night: which one it continues, and the samples and node-hours of the night.
@@ -216,12 +183,13 @@ def node_hours(run: Path, nodes: Mapping[str, int], since_s: float) -> float:
     A finished block counts from the conductor's start to its end; any other one from the start of
     its first sample to the end of its last. Waiting in the queue costs nothing.
     """
-    used_s = 0.0
-    for case, count in nodes.items():
-        for start_s, end_s in _blocks(run, case):
-            if start_s >= since_s:
-                used_s += count * max(end_s - start_s, 0.0)
-    return used_s / 3600
+    used = (
+        count * max(end_s - start_s, 0.0)
+        for case, count in nodes.items()
+        for start_s, end_s in _blocks(run, case)
+        if start_s >= since_s
+    )
+    return sum(used) / 3600
 
 
 def new_samples(run: Path, since_s: float) -> int:
@@ -274,15 +242,28 @@ class NightSession:
     verbose: bool = False
 
     def measure(self, runs: NightRuns, *options: str) -> EndedRun:
-        """Run or resume what `runs` has, until the night has no time or no budget left."""
-        return measure(
-            self.nightly,
-            *options,
-            log=self.log,
-            limit=lambda: self._limit(runs),
-            lock=self.lock,
-            verbose=self.verbose,
-        )
+        """Run or resume what `runs` has, until the night has no time or no budget left.
+
+        Messages are appended to the log. The child keeps the machine's lock until it has ended,
+        even if this process is killed.
+        """
+        argv = [*NIMC, "run", str(self.nightly.campaign), "--machine", self.nightly.asked.machine]
+        argv += ["--results", str(self.nightly.results), "--json", *options]
+        argv += ["--verbose"] if self.verbose else []
+        try:
+            said = self.log.open("ab")
+        except OSError as error:
+            raise MachineError(f"{self.log}: {error.strerror}") from error
+        with said, tempfile.TemporaryFile() as output, Interrupts() as interrupts:
+            began = said.tell()
+            child = start(
+                argv, output, errors=said, environment=environment(), cwd=ROOT, pass_fds=[self.lock]
+            )
+            stopped = _attend(child, interrupts, lambda: self._limit(runs))
+            output.seek(0)
+            printed = self.log.read_bytes()[began:].decode(errors="replace")
+            last = last_line(printed).removeprefix("nimc: ")
+            return EndedRun(child.returncode, _document(output.read()), last, stopped)
 
     def _limit(self, runs: NightRuns) -> str | None:
         if found := runs.current():

@@ -34,7 +34,6 @@ from nimc.nights.summary import (
     NightAlarm,
     NightFailure,
     NightFigure,
-    NightLock,
     Summary,
     judge_night,
     machine_lock,
@@ -47,11 +46,6 @@ from nimc.run.session import NIMC
 
 
 _FIELDS = [each.name for each in fields(NightFigure)]
-
-
-def read_run(run: Path) -> RunData:
-    """The run, with its faults if it has any: whoever stores it refuses them."""
-    return load_run(run, force=True)
 
 
 def figures_of(data: RunData) -> list[NightFigure]:
@@ -123,14 +117,14 @@ class NightRun:
         """
         folder = self.nightly.folder
         summary.make_folder(folder)
-        with machine_lock(folder, self.nightly.asked.machine, self.nightly.name) as lock:
+        with machine_lock(folder, self.nightly.asked.machine, self.nightly.name) as (lock, holder):
             before = self._before()
-            if lock.handle is None:
-                return self._busy(lock, before)
+            if lock is None:
+                return self._busy(holder, before)
             if before and before.finished_s is not None and before.outcome in _DONE:
                 self.log(f"night {self.night.date} is done: {before.outcome}; {self.path}")
                 return before
-            return self._locked(lock.handle, before)
+            return self._locked(lock, before)
 
     def _before(self) -> Summary | None:
         """What an earlier attempt of the same night has left."""
@@ -138,14 +132,14 @@ class NightRun:
             return summary.load(self.path)
         return None
 
-    def _busy(self, lock: NightLock, before: Summary | None) -> Summary:
+    def _busy(self, holder: str, before: Summary | None) -> Summary:
         found = replace(
             before or self._begun(),
             outcome="not run",
-            reason=f"another night is running on this machine: {lock.holder}",
+            reason=f"another night is running on this machine: {holder}",
             finished_s=self.clock_s(),
         )
-        if before or lock.holder.startswith(f"{self.nightly.name}, "):
+        if before or holder.startswith(f"{self.nightly.name}, "):
             self.log(found.reason)  # what the running night writes stays
             return found
         return self._end(found, has_lock=False)
@@ -183,7 +177,12 @@ class NightRun:
             clock_s=self.clock_s,
             verbose=self.verbose,
         )
-        run = self._had_measured(runs)
+        run = runs.measured
+        try:
+            if run:
+                add_run(self.nightly.store, run)
+        except InputError:  # it is measured again
+            run = None
         if run is None:
             ended = self._campaign(planned, begun, session)
             run = runs.current() or ended.concluded
@@ -195,19 +194,6 @@ class NightRun:
         if run:
             link_latest(run)  # repeats have some of the cases only
         return replace(judged, used_node_h=runs.used_node_h())
-
-    def _had_measured(self, runs: NightRuns) -> Path | None:
-        """The run that this night had finished before it was started again; it is in the store now.
-
-        One that the store does not take is measured again.
-        """
-        if runs.measured is None:
-            return None
-        try:
-            add_run(self.nightly.store, runs.measured)
-        except InputError:
-            return None
-        return runs.measured
 
     def _campaign(self, planned: Plan, begun: Summary, session: NightSession) -> EndedRun:
         """Resume the campaign's run, or begin one."""
@@ -225,7 +211,7 @@ class NightRun:
         self, begun: Summary, ended: EndedRun, run: Path | None, session: NightSession
     ) -> Summary:
         samples = session.night.new_samples()
-        data = read_run(run) if run else None
+        data = load_run(run, force=True) if run else None  # whoever stores it refuses faults
         found = figures_of(data) if data else []
         alarms = slower_than_reference(data) if data else []
         if run and data and data.header.finished_s is not None:
@@ -262,7 +248,11 @@ class NightRun:
             return []
         for each in found:
             self._say(f"alarm: {alarm_text(each)}")
-        return [night_alarm(each) for each in found if each.state != "dismissed"]
+        return [
+            NightAlarm(each.case, each.arm, each.quantity, "history", alarm_text(each))
+            for each in found
+            if each.state != "dismissed"
+        ]
 
     def _marked(self, found: list[NightAlarm], campaign: str) -> list[NightAlarm]:
         """The alarms, with those that an operator has seen marked."""
@@ -391,11 +381,6 @@ def seen(nightly: Nightly, campaign: str, left_out: Naming) -> set[tuple[str, st
     history = history_of(machine, found, nights, runs, time.time())
     still = open_alarms(shown_alarms(history)).items()
     return {key[1:] for key, alarm in still if key[0] == campaign and alarm.acknowledged}
-
-
-def night_alarm(alarm: Alarm) -> NightAlarm:
-    """An alarm as the night's summary has it."""
-    return NightAlarm(alarm.case, alarm.arm, alarm.quantity, "history", alarm_text(alarm))
 
 
 def conclude(nightly: Nightly, ended: Summary) -> Iterator[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from email.message import EmailMessage
 from http.client import HTTPException
-from typing import get_args
+from typing import Any, get_args
 from xml.etree import ElementTree
 
 from analysis.history.tables import COUNTER, Outcome
@@ -42,11 +42,7 @@ def prometheus_text(summary: Summary, window: NightWindow | None = None) -> str:
 
     With a `window` also by when the next night has ended, so that one that never comes is noticed.
     """
-    of = {
-        "nightly": summary.nightly,
-        "machine": summary.machine,
-        "campaign": summary.campaign,
-    }
+    of = {name: getattr(summary, name) for name in ("nightly", "machine", "campaign")}
     outcomes = [
         (of | {"outcome": name}, float(name == summary.outcome)) for name in get_args(Outcome)
     ]
@@ -116,7 +112,7 @@ def junit_xml(summary: Summary) -> str:
         "testsuite",
         name=f"{summary.machine}.{summary.nightly}",
         tests=str(len(cases)),
-        timestamp=_utc(summary.started_s),
+        timestamp=f"{datetime.fromtimestamp(summary.started_s, timezone.utc):%Y-%m-%dT%H:%M:%S}",
     )
     for case in cases:
         suite.append(_case(summary, case))
@@ -125,9 +121,8 @@ def junit_xml(summary: Summary) -> str:
     suites = ElementTree.Element("testsuites", name="nimc")
     suites.append(suite)
     ElementTree.indent(suites)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(
-        suites, encoding="unicode"
-    )
+    text = ElementTree.tostring(suites, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}'
 
 
 def _case(summary: Summary, case: str) -> ElementTree.Element:
@@ -166,24 +161,11 @@ def _text(text: str) -> str:
     return "\n".join(map(one_line, text.split("\n")))
 
 
-def _utc(time_s: float) -> str:
-    return datetime.fromtimestamp(time_s, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
-
-
 # Metrics, webhook and mail.
 
 
 #: How long a webhook or the mail program may take in all, seconds.
 _ANSWER_S = 30.0
-#: A request goes through a proxy of the environment. A redirect is an error: followed, it would be
-#: a GET without the summary.
-_HANDLERS = (
-    urllib.request.ProxyHandler,
-    urllib.request.HTTPHandler,
-    urllib.request.HTTPSHandler,
-    urllib.request.HTTPErrorProcessor,
-    urllib.request.HTTPDefaultErrorHandler,
-)
 #: Where sendmail is, if not on PATH: cron's is short.
 _SENDMAIL_PATH = "/usr/sbin:/usr/lib"
 
@@ -273,12 +255,15 @@ def post(url: str, text: str, within_s: float = _ANSWER_S) -> str | None:
     return said[0] if said else f"no answer within {within_s:g} s"
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        """A redirect is an error: followed, it would be a GET without the summary."""
+
+
 def _post(url: str, text: str, within_s: float) -> str | None:
     if not url.startswith(("http://", "https://")):
         return "its variable holds no http:// or https:// address"
-    opener = urllib.request.OpenerDirector()
-    for handler in _HANDLERS:
-        opener.add_handler(handler())
+    opener = urllib.request.build_opener(_NoRedirect)
     headers = {"Content-Type": "application/json"}
     try:
         request = urllib.request.Request(url, text.encode(), headers, method="POST")

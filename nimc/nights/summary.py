@@ -274,21 +274,16 @@ def calendar(
     last = max(unfinished, key=lambda each: each.started_s, default=None) if running else None
     found = []
     for day in sorted({*nights, *(each for each in known if each >= first)}):
-        if day in known:
-            found.append(_scheduled_night(known[day], running=known[day] is last))
+        if day in known and known[day] is last:
+            found.append(ScheduledNight(day, None, "is running"))
+        elif day in known:
+            of = known[day]
+            found.append(ScheduledNight(day, of.outcome, of.reason, of.run, of.used_node_h))
         elif nights[day].end_s <= now_s:
             found.append(ScheduledNight(day, "not run", "nothing was started on that night"))
         elif nights[day].start_s <= now_s:
             found.append(ScheduledNight(day, None, "has not begun"))
     return found
-
-
-def _scheduled_night(summary: Summary, *, running: bool) -> ScheduledNight:
-    if running:
-        return ScheduledNight(summary.night, None, "is running")
-    return ScheduledNight(
-        summary.night, summary.outcome, summary.reason, summary.run, summary.used_node_h
-    )
 
 
 # One night at a time on a machine: a lock in the folder of summaries.
@@ -298,26 +293,20 @@ def _scheduled_night(summary: Summary, *, running: bool) -> ScheduledNight:
 _TRY_S = 1.0
 
 
-@dataclass(frozen=True)
-class NightLock:
-    """The lock, or who has it."""
-
-    #: None if another process holds it. A child that inherits it keeps the lock.
-    handle: int | None
-    #: `NAME, process PID on HOST` of the holder.
-    holder: str = ""
-
-
 @contextmanager
-def machine_lock(folder: Path, machine: str, name: str) -> Iterator[NightLock]:
-    """Lock a machine for the nightly `name`, or say who has locked it; waits for nobody."""
+def machine_lock(folder: Path, machine: str, name: str) -> Iterator[tuple[int | None, str]]:
+    """Lock a machine for the nightly `name`, or find who has it; waits for nobody.
+
+    Gives the lock's handle, which a child that inherits it keeps, or None and the holder: `NAME,
+    process PID on HOST`.
+    """
     require_own(folder, "results", team="writes")
     with private_lock(folder / f"{machine}.lock") as lock:
-        if not lock.take(_TRY_S):
-            yield NightLock(None, lock.holder() or "an unknown process")
-            return
-        lock.sign(f"{name}, process {os.getpid()} on {os.uname().nodename}")
-        yield NightLock(lock.handle)
+        if lock.take(_TRY_S):
+            lock.sign(f"{name}, process {os.getpid()} on {os.uname().nodename}")
+            yield lock.handle, ""
+        else:
+            yield None, lock.holder() or "an unknown process"
 
 
 def running(folder: Path, machine: str, name: str) -> bool:

@@ -28,7 +28,6 @@ __all__ = [
     "figure",
     "files_of",
     "first_of_node",
-    "node_files",
     "rank_files",
     "try_out",
 ]
@@ -97,42 +96,33 @@ def figure(found: Any) -> float:
 
 def rank_files(folder: Path, ranks: int, suffix: str = ".json") -> list[Path]:
     """`rank-0.json` to `rank-N.json` of one run. Raises ToolError for a missing or extra file."""
-    expected = [folder / f"rank-{rank}{suffix}" for rank in range(ranks)]
-    found = set(folder.glob(f"rank-*{suffix}"))
-    if absent := [path for path in expected if path not in found]:
-        raise ToolError(f"{absent[0]}: no such file; {len(found)} of {ranks} ranks left counts")
-    if more := sorted(found - set(expected)):
-        raise ToolError(f"{more[0]}: unexpected file; the application has {ranks} ranks")
-    return expected
+    return list(files_of(folder, ranks, "rank", suffix).values())
 
 
 def files_of(folder: Path, ranks: int, scope: Scope, suffix: str = ".json") -> dict[int, Path]:
-    """Rank -> its file: of each rank, or of the first of each node. Raises ToolError."""
-    if scope == "node":
-        return node_files(folder, ranks, suffix)
-    return dict(enumerate(rank_files(folder, ranks, suffix)))
-
-
-def node_files(folder: Path, ranks: int, suffix: str = ".json") -> dict[int, Path]:
-    """Rank -> file, of the first rank of each node. Raises ToolError without a file, or for others.
+    """Rank -> its file: of each rank, or of the first of each node. Raises ToolError.
 
     The number of nodes is not known here; there is at least one.
     """
     found = {path.name: path for path in folder.glob(f"rank-*{suffix}")}
-    files = {
-        rank: found.pop(name) for rank in range(ranks) if (name := f"rank-{rank}{suffix}") in found
-    }
-    if not files:
+    names = {rank: f"rank-{rank}{suffix}" for rank in range(ranks)}
+    files = {rank: found.pop(name) for rank, name in names.items() if name in found}
+    if scope == "node" and not files:
         raise ToolError(f"{folder}: no file of any node; the first rank of each should leave one")
+    if scope == "rank" and (absent := [name for rank, name in names.items() if rank not in files]):
+        count = f"{len(files)} of {ranks} ranks left counts"
+        raise ToolError(f"{folder / absent[0]}: no such file; {count}")
     if found:
-        raise ToolError(
-            f"{min(found.values())}: unexpected file; the application has {ranks} ranks"
-        )
+        extra = min(found.values())
+        raise ToolError(f"{extra}: unexpected file; the application has {ranks} ranks")
     return files
 
 
-def try_out(tool: Tool) -> list[CounterRow]:
-    """What a tool counts of `true` on this host, as one rank. Raises ToolError."""
+def try_out(tool: Tool, *, parse: bool = True) -> list[CounterRow]:
+    """What a tool counts of `true` on this host, as one rank, if that can be parsed.
+
+    Raises ToolError.
+    """
     with tempfile.TemporaryDirectory() as folder:
         command = [word.replace(FOLDER, folder) for word in tool.wrap([], ["true"])]
         answer = ask(command, os.environ | tool.environment())
@@ -141,4 +131,4 @@ def try_out(tool: Tool) -> list[CounterRow]:
         if not answer.ok:
             said = f"fails with exit status {answer.status}: {answer.first}"
             raise ToolError(f"{tool.name} {said}")
-        return tool.parse(Path(folder), 1)
+        return tool.parse(Path(folder), 1) if parse else []

@@ -16,17 +16,8 @@ from pathlib import Path
 
 from analysis.counts.roles import Scope, groups
 from nimc.base.programs import ask
-from reframe_tests.tools.base import (
-    FOLDER,
-    RANK,
-    CounterRow,
-    Tool,
-    ToolError,
-    figure,
-    files_of,
-    first_of_node,
-    try_out,
-)
+from reframe_tests.tools import base
+from reframe_tests.tools.base import FOLDER, RANK, CounterRow, Tool, ToolError, figure
 
 #: Units of metrics that add up over CPUs -> unit and factor. Rates and ratios do not.
 _UNITS = {"GBytes": ("B", 1e9), "": ("count", 1.0)}
@@ -52,12 +43,12 @@ class Likwid(Tool):
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """See the interface."""
-        start = (first_of_node(2) if self._scope == "node" else "") + _START
+        start = (base.first_of_node(2) if self._scope == "node" else "") + _START
         return [*launcher, "sh", "-c", start, "likwid", FOLDER, self._group, *application]
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See the interface."""
-        files = files_of(folder, ranks, self._scope, ".csv")
+        files = base.files_of(folder, ranks, self._scope, ".csv")
         return [row for rank, path in files.items() for row in _rows(path, rank)]
 
     def missing(self) -> str | None:
@@ -70,7 +61,7 @@ class Likwid(Tool):
         if not re.search(rf"^\s*{self._group}\b", known.text, re.MULTILINE):
             return f"LIKWID has no group {self._group} for this processor"
         try:
-            found = try_out(self)
+            found = base.try_out(self)
         except ToolError as error:
             return str(error)
         if any(row.value is not None for row in found):

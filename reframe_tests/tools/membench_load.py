@@ -15,16 +15,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from reframe_tests.tools.base import (
-    FOLDER,
-    RANK,
-    CounterRow,
-    Tool,
-    ToolError,
-    figure,
-    first_of_node,
-    node_files,
-)
+from reframe_tests.tools import base
+from reframe_tests.tools.base import FOLDER, RANK, CounterRow, Tool, ToolError, figure
 
 PROGRAM = "membench"
 #: Kernels and numbers of cores beside the application, a level each.
@@ -34,7 +26,7 @@ _SCRIPT = Path(__file__).with_name("membench_start.py")
 #: Arguments: Python, script, folder, kernel, cores, application. Other ranks of the node only run
 #: that.
 _START = (
-    f"{first_of_node(5)}python=$1 script=$2 folder=$3; shift 3;"
+    f"{base.first_of_node(5)}python=$1 script=$2 folder=$3; shift 3;"
     f' exec "$python" -S "$script" "$folder/rank-{RANK}.json" "$@"'
 )
 
@@ -55,7 +47,7 @@ class MembenchLoad(Tool):
         """The cores that membench kept busy while the application ran, one row per node."""
         return [
             CounterRow(rank, "membench-cores", _busy(path), "1")
-            for rank, path in node_files(folder, ranks).items()
+            for rank, path in base.files_of(folder, ranks, "node").items()
         ]
 
     def missing(self) -> str | None:

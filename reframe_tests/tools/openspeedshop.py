@@ -263,38 +263,25 @@ class Experiment:
     """A collector of Open|SpeedShop: what it is asked, and which views it has."""
 
     collector: str
-    views: tuple[str, ...] = ("linkedobjects", "functions")
-    #: Variable and candidates of its events, and how many it takes.
-    variable: str = ""
+    #: Its rate or threshold; empty if it has none.
+    setting: str = ""
+    value: str = ""
+    #: Candidates of its events, and how many it takes.
     events: tuple[str, ...] = ()
     most: int = 0
-    settings: tuple[tuple[str, str], ...] = ()
+    views: tuple[str, ...] = ("linkedobjects", "functions")
+
+    def variable(self, name: str) -> str:
+        """The variable of the environment that sets this of the collector."""
+        return f"OPENSS_{self.collector.upper()}_{name}"
 
 
 _EXPERIMENTS = (
-    Experiment(
-        "hwcsamp",
-        variable="OPENSS_HWCSAMP_EVENTS",
-        events=EVENTS,
-        most=6,
-        settings=(("OPENSS_HWCSAMP_RATE", "100"),),
-    ),
-    Experiment(
-        "hwc",
-        variable="OPENSS_HWC_EVENT",
-        events=OVERFLOWS,
-        most=1,
-        settings=(("OPENSS_HWC_THRESHOLD", _THRESHOLD),),
-    ),
-    Experiment(
-        "hwctime",
-        variable="OPENSS_HWCTIME_EVENT",
-        events=OVERFLOWS,
-        most=1,
-        settings=(("OPENSS_HWCTIME_THRESHOLD", _THRESHOLD),),
-    ),
-    Experiment("pcsamp", settings=(("OPENSS_PCSAMP_RATE", "100"),)),
-    Experiment("usertime", settings=(("OPENSS_USERTIME_RATE", "35"),)),
+    Experiment("hwcsamp", "RATE", "100", EVENTS, most=6),
+    Experiment("hwc", "THRESHOLD", _THRESHOLD, OVERFLOWS, most=1),
+    Experiment("hwctime", "THRESHOLD", _THRESHOLD, OVERFLOWS, most=1),
+    Experiment("pcsamp", "RATE", "100"),
+    Experiment("usertime", "RATE", "35"),
     Experiment("mpi", views=("functions",)),
     Experiment("mpit", views=("functions",)),
 )
@@ -311,14 +298,16 @@ class OpenSpeedShop(Tool):
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """See the interface. Events are tried once, before the launcher."""
         requested = self.experiment
-        words = [requested.variable, str(requested.most), " ".join(requested.events)]
+        variable = requested.variable("EVENTS" if requested.most > 1 else "EVENT")
+        words = [variable, str(requested.most), " ".join(requested.events)]
         front = ["sh", "-c", _FRONT, self.name, FOLDER, *words]
         rank = ["sh", "-c", _RANK, self.name, FOLDER, requested.collector]
         return [*front, *launcher, *rank, *application]
 
     def environment(self) -> dict[str, str]:
         """Rates and thresholds."""
-        return dict(self.experiment.settings)
+        of = self.experiment
+        return {of.variable(of.setting): of.value} if of.setting else {}
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See the interface. Gathers the files of the run first, on the node where this runs."""

@@ -18,18 +18,8 @@ from analysis.counts.roles import METRICS, Scope, counts, groups
 from nimc.base.programs import ask
 from nimc.machine.processors import FAMILIES, IDENTITY_AWK, family_of, identity
 from nimc.records.counter_row import event_parts
-from reframe_tests.tools.base import (
-    FOLDER,
-    RANK,
-    CounterRow,
-    State,
-    Tool,
-    ToolError,
-    figure,
-    files_of,
-    first_of_node,
-    try_out,
-)
+from reframe_tests.tools import base
+from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, figure
 
 #: Software events, which the kernel counts on every host, and hardware events: few enough for
 #: current processors to count without multiplexing.
@@ -86,13 +76,13 @@ class PerfStat(Tool):
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """See the interface."""
         events = _ALWAYS if self._group else ",".join(EVENTS)
-        first = f"{first_of_node(3)}all=-a; " if self._scope == "node" else ""
+        first = f"{base.first_of_node(3)}all=-a; " if self._scope == "node" else ""
         start = _CLEAR + first + (_choice(self._group) if self._group else "") + _OUTER
         return [*launcher, "sh", "-c", start, "perf_stat", FOLDER, events, _INNER, *application]
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See the interface."""
-        files = files_of(folder, ranks, self._scope)
+        files = base.files_of(folder, ranks, self._scope)
         return [
             row
             for rank, path in files.items()
@@ -125,9 +115,9 @@ class PerfStat(Tool):
             return f"no events are known for this processor, {here}"
         events = ", ".join(event for row in rows for event in row.events)
         try:
-            if not _counted(try_out(TOOL), {"cycles"}):
+            if not _counted(base.try_out(TOOL), {"cycles"}):
                 return "this host has no hardware counters (measure on a machine that has)"
-            found = try_out(self)
+            found = base.try_out(self)
         except ToolError as error:
             if "event syntax error" in str(error):
                 return f"this perf or kernel does not know all of {events} (install a newer perf)"

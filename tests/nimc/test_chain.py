@@ -85,17 +85,14 @@ def test_a_run_has_the_head_of_its_cases(tmp_path: Path) -> None:
         ([*FOUR[:3], lines(b'{"key":"d","fom":4.0', before=VALUES[0])[0]], (4,)),
         ([*FOUR, b'{"key":"e","fom":1.0}\n'], (5,)),
         ([b"\n", *FOUR], (1,)),
+        # A line with a value that fits it: the next one breaks.
+        ([FOUR[0], *lines(b'{"key":"b","fom":9.0', before=VALUES[0]), *FOUR[2:]], (3,)),
     ],
 )
 def test_a_walk_names_the_lines_that_do_not_follow(
     tmp_path: Path, parts: list[bytes], broken: tuple[int, ...]
 ) -> None:
     assert walked(tmp_path, *parts).broken == broken
-
-
-def test_a_changed_line_with_a_new_value_breaks_the_next(tmp_path: Path) -> None:
-    (changed,) = lines(b'{"key":"b","fom":9.0', before=VALUES[0])
-    assert walked(tmp_path, FOUR[0], changed, *FOUR[2:]).broken == (3,)
 
 
 def test_a_torn_last_line_is_no_sample_and_a_whole_one_is(tmp_path: Path) -> None:

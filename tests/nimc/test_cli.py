@@ -73,6 +73,11 @@ def test_words_of_the_command_line_are_shown_without_control_characters(command:
     assert all(line.isprintable() for line in command.err.split("\n"))
 
 
+def nimc(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**ENVIRONMENT, **variables}
+    return subprocess.run([*NIMC, *words], env=environment, capture_output=True, text=True)
+
+
 @pytest.mark.parametrize("options", [["writers"], ["--help"], ["plan", "quick", "--machine", "x"]])
 def test_a_reader_that_is_gone_is_no_failure(options: list[str]) -> None:
     """Neither the error line of an unknown machine nor a table is read by anybody."""
@@ -109,23 +114,14 @@ def test_a_folder_that_was_removed_is_named(tmp_path: Path) -> None:
 
 def test_a_report_is_drawn_with_the_backend_of_a_notebook(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", samples(STREAM, pairs=6))
-    environment = {**ENVIRONMENT, "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
-    done = subprocess.run(
-        [*NIMC, "report", str(run)], env=environment, capture_output=True, text=True, check=False
-    )
+    done = nimc("report", str(run), MPLBACKEND="module://matplotlib_inline.backend_inline")
     assert (done.returncode, done.stderr) == (0, "")
     assert "<svg" in (run / "report" / "report.html").read_text()
 
 
-@pytest.mark.parametrize(
-    "arguments", [["doctor", "--machine", "localhost"], ["plan", "quick", "--machine", "localhost"]]
-)
+@pytest.mark.parametrize("arguments", [["doctor"], ["plan", "quick"]])
 def test_a_user_without_a_home_can_look_at_a_machine(arguments: list[str]) -> None:
-    environment = {**ENVIRONMENT, "HOME": "/dev/null"}
-    environment.pop("XDG_CACHE_HOME", None)
-    done = subprocess.run(
-        [*NIMC, *arguments], env=environment, capture_output=True, text=True, check=False
-    )
+    done = nimc(*arguments, "--machine", "localhost", HOME="/dev/null", XDG_CACHE_HOME="")
     assert done.stderr == ""
     assert "localhost" in done.stdout
 
@@ -152,47 +148,25 @@ def test_absurd_input_is_one_line_and_code_two(arguments: list[str], command: Co
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
+    ("typed", "kind", "expected"),
     [
-        ("wide.csv", "a,b\n" + "x" * 200_000 + ",2\n"),
-        ("deep.json", "[" * 100_000),
-        ("long.json", '{"schema": ' + "9" * 5000 + "}"),
+        ("sweep", "plain", {"sweep-nodes"}),
+        ("nightly sta", "plain", {"status"}),
+        ("plan throt", "plain", {"throttling", "throttling_quick"}),
+        ("plan quick --machine examp", "plain", {"example_slurm"}),
+        ("run quick --qui", "plain", {"--quiet"}),
+        ("report results/q", "file", {"results/q"}),
+        ("compare a b", "file", {"b"}),
+        ("plan ./x", "file", {"./x"}),
     ],
 )
-def test_measurements_that_no_parser_takes_are_named(
-    tmp_path: Path, command: Command, name: str, text: str
-) -> None:
-    (tmp_path / name).write_text(text)
-    command("model", "fit", tmp_path / name, code=2)
-    assert command.err.startswith(f"nimc: {tmp_path / name}: ")
-    assert command.err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("typed", "expected"),
-    [
-        ("nimc sweep", {"sweep-nodes"}),
-        ("nimc nightly sta", {"status"}),
-        ("nimc plan throt", {"throttling", "throttling_quick"}),
-        ("nimc plan quick --machine examp", {"example_slurm"}),
-        ("nimc run quick --qui", {"--quiet"}),
-    ],
-)
-def test_the_shell_completes_commands_options_campaigns_and_machines(
-    typed: str, expected: set[str]
+def test_the_shell_completes_commands_options_campaigns_machines_and_paths(
+    typed: str, kind: str, expected: set[str]
 ) -> None:
     words = typed.split()
     completion = BashComplete(main.cli, {}, "nimc", "_NIMC_COMPLETE")
-    found = completion.get_completions(words[1:-1], words[-1])
-    assert {item.value for item in found if item.type == "plain"} == expected
-
-
-@pytest.mark.parametrize("typed", ["nimc report results/q", "nimc compare a b", "nimc plan ./x"])
-def test_the_shell_completes_paths(typed: str) -> None:
-    words = typed.split()
-    completion = BashComplete(main.cli, {}, "nimc", "_NIMC_COMPLETE")
-    found = completion.get_completions(words[1:-1], words[-1])
-    assert [(item.type, item.value) for item in found] == [("file", words[-1])]
+    found = completion.get_completions(words[:-1], words[-1])
+    assert {item.value for item in found if item.type == kind} == expected
 
 
 def test_options_are_spelt_in_one_way() -> None:
@@ -211,21 +185,14 @@ def test_options_are_spelt_in_one_way() -> None:
     }  # fmt: skip
 
 
-def path_of(given: str) -> Path:
-    return CampaignPath().convert(given, None, None)
-
-
-def test_a_name_is_a_campaign_of_the_checkout():
-    assert path_of("quick") == ROOT / "campaigns" / "quick.yaml"
-
-
 @pytest.mark.parametrize("given", ["quick.yaml", "./quick", "mine/quick", "/dev/stdin"])
-def test_a_path_stays_a_path(given):
-    assert path_of(given) == Path(given)
+def test_only_a_name_is_a_campaign_of_the_checkout(given: str) -> None:
+    named = CampaignPath()
+    assert named.convert("quick", None, None) == ROOT / "campaigns" / "quick.yaml"
+    assert named.convert(given, None, None) == Path(given)
 
 
-def test_a_wrong_name_is_answered_with_the_nearest():
-    with pytest.raises(
-        InputError, match=r"^unknown campaign 'quik', did you mean 'quick'\?; .*numa"
-    ):
-        path_of("quik")
+def test_a_wrong_name_is_answered_with_the_nearest(command: Command) -> None:
+    command("plan", "quik", code=2)
+    assert command.err.startswith("nimc: unknown campaign 'quik', did you mean 'quick'?; ")
+    assert "numa" in command.err

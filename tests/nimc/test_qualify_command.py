@@ -12,7 +12,7 @@ import pytest
 from nimc.base.checkout import ROOT
 from nimc.campaign.prepare import prepare
 from nimc.crate.schemas import FOLDER
-from nimc.records.run import load_header
+from nimc.records.run import RunHeader, load_header
 from nimc.run.folder import new_header, open_run
 from tests.analysis.made_qualification import Fault, device, made_run, node
 from tests.analysis.synthetic import rechain
@@ -20,6 +20,11 @@ from tests.nimc.conftest import Command, Nimc
 from tests.nimc.documented import assert_documented
 
 ABSENT = Fault(origin=node(device(name="mlx5_1")))
+
+
+def of_machine_m() -> RunHeader:
+    """The header of another campaign's run."""
+    return replace(new_header(prepare(ROOT / "campaigns/quick.yaml", "localhost")), machine="m")
 
 
 def test_it_is_printed_and_kept_and_later_runs_name_it(tmp_path: Path, command: Command) -> None:
@@ -31,7 +36,7 @@ def test_it_is_printed_and_kept_and_later_runs_name_it(tmp_path: Path, command: 
     jsonschema.validate(document, schema)
     kept = tmp_path / "qualified/m.json"
     assert json.loads(kept.read_text()) == document
-    asked = replace(new_header(prepare(ROOT / "campaigns/quick.yaml", "localhost")), machine="m")
+    asked = of_machine_m()
     with open_run(tmp_path, asked) as folder:
         known = load_header(folder.path).facts["qualified"]
     assert (known["run"], known["holds_for"]) == (document["run"], document["holds_for"])
@@ -50,8 +55,7 @@ def test_a_refused_claim_is_status_one_and_qualifies_nothing(
     assert "refused" in line
     rows = csv.DictReader(io.StringIO(command("qualify", "m", "--run", run, "--csv", code=1)))
     assert {row["name"]: row["state"] for row in rows}["devices"] == "refused"
-    asked = replace(new_header(prepare(ROOT / "campaigns/quick.yaml", "localhost")), machine="m")
-    with open_run(tmp_path, asked) as folder:
+    with open_run(tmp_path, of_machine_m()) as folder:
         assert "qualified" not in load_header(folder.path).facts
 
 
@@ -89,9 +93,8 @@ def test_a_run_without_any_sample_names_the_device_that_is_absent(
     found = command.json("qualify", "m", "--run", run, code=1)
     states = {each["name"]: each["state"] for each in found["claims"]}
     assert states["devices"] == "refused"
-    assert {state for name, state in states.items() if name not in ("devices", "records")} == {
-        "not shown", "allowed",
-    }  # fmt: skip
+    others = {state for name, state in states.items() if name not in ("devices", "records")}
+    assert others == {"not shown", "allowed"}
     assert found["verdict"] == "not qualified"
 
 

@@ -1,7 +1,4 @@
-"""`nimc store` and `nimc runs`.
-
-`nimc alarms` on a store of made nights.
-"""
+"""`nimc store` and `nimc runs`; `nimc alarms` on a store of made nights."""
 
 import fcntl
 import json
@@ -9,15 +6,15 @@ import os
 import pwd
 import re
 import shlex
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
 from analysis.history.store import load_nights, load_runs, scan_samples
-from nimc.base.errors import InputError
 from nimc.cli import history
 from tests.analysis.history.made import grow, made_run
 from tests.analysis.history.nights_table import night_rows, nights_table, runs_table
@@ -126,44 +123,37 @@ def test_prune_never_removes_what_an_alarm_rests_on(command: Command, results: P
     assert (results / "monday/run.json").exists()
 
 
-def test_prune_leaves_what_the_store_does_not_have(command: Command, tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    run = made_run(results / "monday", pairs=3)
-    at = ("--results", results)
-    command("store", "add", *at)
-    grow(run)
-    out = command("store", "prune", *at, "--older-than", "1s", "--yes")
-    assert "monday: stays: differs" in out
-    made_run(results / "new")
-    command("store", "prune", *at, "--older-than", "1s", "--yes")
-    assert (results / "new/run.json").exists()
-    assert (results / "monday/run.json").exists()
-
-
-def test_prune_leaves_a_run_whose_nights_are_damaged(command: Command, results: Path) -> None:
-    """Its folder is all that they can be made from."""
-    at = ("--results", results)
-    command("store", "add", *at)
+def damage_nights(results: Path) -> str:
     nights = next((results / "store/nights").rglob("tuesday*"))
     nights.write_bytes(nights.read_bytes()[:-1])
-    out = command("store", "prune", *at, "--older-than", "1s", "--yes")
-    assert f"tuesday: stays: {nights}: " in out
-    left = [path.name for path in results.iterdir() if (path / "run.json").exists()]
-    assert left == ["tuesday"]
+    return f"{nights}: "
 
 
-def test_prune_names_a_run_that_it_cannot_read_and_continues(
-    command: Command, results: Path
-) -> None:
-    at = ("--results", results)
-    command("store", "add", *at)
+def replace_samples(results: Path) -> str:
     (file,) = (results / "tuesday/samples").glob("*.jsonl")
     file.unlink()
     file.mkdir()
+    return f"{file}: Is a directory"
+
+
+def add_samples(results: Path) -> str:
+    grow(results / "tuesday", day=1)
+    return "differs"
+
+
+@pytest.mark.parametrize("change", [damage_nights, replace_samples, add_samples])
+def test_prune_leaves_a_run_of_which_the_store_does_not_have_all(
+    command: Command, results: Path, change: Callable[[Path], str]
+) -> None:
+    shutil.rmtree(results / "tuesday")
+    made_run(results / "tuesday", day=1, pairs=3)
+    at = ("--results", results)
+    command("store", "add", *at)
+    reason = change(results)
+    made_run(results / "new", day=3)
     out = command("store", "prune", *at, "--older-than", "1s", "--yes")
-    assert f"tuesday: stays: {file}: Is a directory" in out
-    assert file.exists()
-    assert not (results / "monday/run.json").exists()
+    assert f"tuesday: stays: {reason}" in out
+    assert {file.parent.name for file in results.glob("[!l]*/run.json")} == {"tuesday", "new"}
 
 
 def test_prune_leaves_files_that_a_damaged_entry_may_name(command: Command, results: Path) -> None:
@@ -225,11 +215,12 @@ def test_runs_are_listed_with_their_state(command: Command, results: Path) -> No
 
 
 class Store:
-    """Nights in place of a store's."""
+    """Nights in place of a store's: `nimc alarms` on them, with its exit status."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
         self.nights = nights_table()
         self.runs = runs_table({})
+        self.command = command
         monkeypatch.setattr(history, "load_nights", self._load("nights"))
         monkeypatch.setattr(history, "load_runs", self._load("runs"))
 
@@ -240,13 +231,13 @@ class Store:
 
         return load
 
-    def __call__(self, *words: str):
-        return CliRunner().invoke(history.alarms_command, list(words), standalone_mode=False)
+    def __call__(self, *words: object, code: int) -> str:
+        return self.command("alarms", *words, code=code)
 
 
 @pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Store:
-    return Store(monkeypatch)
+def store(monkeypatch: pytest.MonkeyPatch, command: Command) -> Store:
+    return Store(monkeypatch, command)
 
 
 def lost(nights: int) -> pl.DataFrame:
@@ -261,34 +252,29 @@ def test_an_alarm_of_the_last_night_is_exit_code_1(store: Store) -> None:
     store.runs = runs_table(
         {f"run{n:03}": json.dumps({"kernel": "5" if n < 79 else "6"}) for n in range(82)}
     )
-    result = store()
-    assert result.return_value == 1
-    text = " ".join(result.output.split())
+    text = " ".join(store(code=1).split())
     assert text.startswith("hpc stream off fom ")
     for fact in ("suspected, worse since 2025-03-26", "kernel: 5 -> 6",
                  "5 times in one night", "82 nights",
                  "nimc run nightly --machine hpc --case stream --fresh --nodelist n1"):  # fmt: skip
         assert fact in text
-    assert "raised 2025-03-28" in store("-v").output
+    assert "raised 2025-03-28" in store("-v", code=1)
 
 
 def test_an_alarm_is_acknowledged_by_the_user_with_a_reason(store: Store, tmp_path: Path) -> None:
     store.nights = lost(82)
-    at = ("--store", str(tmp_path))
-    (alarm,) = json.loads(store(*at, "--json").output)["alarms"]
+    at = ("--store", tmp_path)
+    (alarm,) = json.loads(store(*at, "--json", code=1))["alarms"]
     assert alarm["acknowledged"] is None
-    (name,) = re.findall(r"--acknowledge (\S+) --reason", store(*at).output)
+    (name,) = re.findall(r"--acknowledge (\S+) --reason", store(*at, code=1))
     assert name.startswith(f"{alarm['night']}-")
-    done = store(*at, "--acknowledge", name[:13], "--reason", "new kernel\x1b[2J")
-    assert done.return_value == 0
+    store(*at, "--acknowledge", name[:13], "--reason", "new kernel\x1b[2J", code=0)
     user = pwd.getpwuid(os.geteuid()).pw_name
-    later = store(*at, "-v")
-    assert later.return_value == 0
-    text = " ".join(later.output.split())
+    text = " ".join(store(*at, "-v", code=0).split())
     assert f"suspected, worse since 2025-03-26, acknowledged by {user}" in text
     assert "new kernel\\x1b[2J" in text
     assert "--acknowledge" not in text
-    (alarm,) = json.loads(store(*at, "--json").output)["alarms"]
+    (alarm,) = json.loads(store(*at, "--json", code=0))["alarms"]
     assert (alarm["acknowledged"]["by"], alarm["state"]) == (user, "suspected")
 
 
@@ -306,13 +292,13 @@ def test_what_cannot_be_acknowledged_is_refused(
     store: Store, tmp_path: Path, words: list[str]
 ) -> None:
     store.nights = lost(82)
-    assert isinstance(store("--store", str(tmp_path), *words).exception, InputError)
+    store("--store", tmp_path, *words, code=2)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_long_command_to_confirm_can_be_pasted(store: Store) -> None:
     store.nights = lost(82).with_columns(case=pl.lit("a-case-of-a-long-name-" + "x" * 30))
-    lines = store().output.splitlines()
+    lines = store(code=1).splitlines()
     at = next(n for n, line in enumerate(lines) if line.startswith("    nimc run "))
     assert max(map(len, lines)) <= 80
     pasted = shlex.split("\n".join(lines[at:]).replace("\\\n", ""))
@@ -322,14 +308,12 @@ def test_a_long_command_to_confirm_can_be_pasted(store: Store) -> None:
 def test_an_alarm_of_an_earlier_night_is_shown_with_exit_code_0(store: Store) -> None:
     later = night_rows([*[None] * 82, 110.0], arm="off")
     store.nights = pl.concat([lost(82), nights_table(*later)])
-    result = store()
-    assert (result.return_value, "suspected" in result.output) == (0, True)
+    assert "suspected" in store(code=0)
 
 
 def test_the_document(store: Store) -> None:
     store.nights = lost(82)
-    document = json.loads(store("--json").output)
-    assert document["schema"] == 1
+    document = json.loads(store("--json", code=1))
     assert (document["within_nights"], document["power"]) == (5, 0.8)
     assert [each["state"] for each in document["alarms"]] == ["suspected"]
     assert document["confirmations"][0]["repeats"] == 5
@@ -349,7 +333,7 @@ def test_a_level_that_is_worse_than_a_month_ago_is_shown(
     wave = size * np.sin(2 * np.pi * (nights - 434) / 365.25)
     values = 100 * np.exp(wave + 0.005 * np.random.default_rng(1).standard_normal(434))
     store.nights = nights_table(*night_rows(values.tolist(), arm="off"))
-    text = " ".join(store().output.split())
+    text = " ".join(store(code=0).split())
     found = re.search(
         r"stream off fom \(nightly\): ([\d.]+)% worse than a month ago, as a year", text
     )
@@ -362,13 +346,14 @@ def test_references_are_a_patch_and_nothing_is_written(store: Store) -> None:
     store.nights = nights_table(*night_rows(values, machine="localhost", arm="off"))
     site = history.ROOT / "site/localhost.yaml"
     before = site.read_text()
-    result = store("--references", "--machine", "localhost")
-    assert "+++ b/site/localhost.yaml" in result.output
-    (line,) = [line for line in result.output.splitlines() if line.startswith("+  stream: ")]
+    out = store("--references", "--machine", "localhost", code=0)
+    assert "+++ b/site/localhost.yaml" in out
+    (line,) = [line for line in out.splitlines() if line.startswith("+  stream: ")]
     assert float(line.split()[-1]) == pytest.approx(100, rel=0.005)
     assert site.read_text() == before
 
 
 @pytest.mark.parametrize("words", [["--references"], ["--references", "--machine", "nowhere"]])
 def test_references_need_a_known_machine(store: Store, words: list[str]) -> None:
-    assert "machine" in str(store(*words).exception)
+    store(*words, code=2)
+    assert "machine" in store.command.err

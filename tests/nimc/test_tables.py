@@ -2,12 +2,10 @@
 
 import csv
 import io
-import json
 from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
 
 from analysis.compare.node_ranks import RankedNode
 from analysis.contention import evaluate
@@ -15,22 +13,16 @@ from analysis.contention.evaluate import Errors
 from analysis.contention.tables import errors_table
 from analysis.statistics.interval import Estimate
 from nimc.base import tables
-from nimc.base.errors import InputError
 from nimc.base.tables import Line, aligned, broken, plot, sentences, wrapped
 from nimc.cli import run
 from nimc.cli.document import TABLES, csv_text
 from nimc.cli.main import COMMANDS, cli
 from tests.analysis.history.made import made_run
+from tests.nimc.conftest import Command
 
 
-def said(*words: object) -> str:
-    done = CliRunner().invoke(cli, [*map(str, words)])
-    assert done.output, done.exception
-    return done.stdout
-
-
-def rows(*words: object) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(said(*words, "--csv"))))
+def rows(command: Command, *words: object) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(command(*words, "--csv"))))
 
 
 def widest(text: str, paths: tuple[str, ...] = ()) -> int:
@@ -52,8 +44,8 @@ def widest(text: str, paths: tuple[str, ...] = ()) -> int:
         ["remedy", "list"],
     ],
 )
-def test_in_eighty_columns(words: list[str]) -> None:
-    assert widest(said(*words)) <= 80
+def test_in_eighty_columns(command: Command, words: list[str]) -> None:
+    assert widest(command(*words)) <= 80
 
 
 def test_errors_of_models_in_eighty_columns() -> None:
@@ -65,16 +57,18 @@ def test_errors_of_models_in_eighty_columns() -> None:
     assert lines == [[f"{errors.average:.2f}"] * 3, [f"{errors.average:.2f}"]]
 
 
-def test_runs_in_eighty_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_in_eighty_columns(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)  # short paths
     results = Path("results")
     runs = [made_run(results / name, day=day) for day, name in enumerate(("monday", "tuesday"))]
-    said("store", "add")
+    command("store", "add")
     for words in (["runs"], ["alarms"], ["advise", *runs], ["compare", *runs], ["report", runs[0]]):
-        assert widest(said(*words), ("report: ",)) <= 80, words
-    assert {row["run"].rsplit("/")[-1] for row in rows("runs")} == {"monday", "tuesday"}
-    figures = rows("report", runs[0])
-    document = json.loads(said("report", runs[0], "--json"))["reports"][0]["runs"][0]
+        assert widest(command(*words), ("report: ",)) <= 80, words
+    assert {row["run"] for row in rows(command, "runs")} == {"monday", "tuesday"}
+    figures = rows(command, "report", runs[0])
+    document = command.json("report", runs[0])["reports"][0]["runs"][0]
     assert [row["case"] for row in figures] == [row["case"] for row in document["results"]]
     assert {row["machine"] for row in figures} == {document["machine"]}
     for row, of in zip(figures, document["results"], strict=True):
@@ -86,7 +80,7 @@ def test_ranked_nodes_in_eighty_columns() -> None:
         *("stream-in-memory", "node-with-a-long-name-0001", 40, 1.5e11, "B/s"),
         *(Estimate(1.234, 1.2, 1.3, 0.95), 0.0001, 0.02),
     )
-    assert widest(run._table([row, row])) <= 80
+    assert widest(run.table([row, row])) <= 80
 
 
 def test_what_does_not_fit_goes_on_in_another_line() -> None:
@@ -104,10 +98,7 @@ def test_what_does_not_fit_goes_on_in_another_line() -> None:
     ]  # fmt: skip
 
 
-PAIRS = "6 pairs"
-
-
-def lines(pairs: str = PAIRS) -> list[Line]:
+def lines(pairs: str = "6 pairs") -> list[Line]:
     """The example of an effect that is shown, and one that is not."""
     slower = ["stream", "1.61 [1.51, 1.71]", "slower under emulated writes", "26.2 -> 16.4 GB/s"]
     unknown = ["lammps", "1.02 [0.99, 1.06]", "inconclusive", "3.10 -> 3.17 s"]
@@ -162,13 +153,11 @@ def test_an_interval_without_end_stays_on_the_plot() -> None:
         assert max(map(len, plot("r", [Line(["a" * 90], ratio)]))) <= 80
 
 
-@pytest.mark.parametrize(("terminal", "columns"), [(True, 120), (False, 80)])
-def test_only_a_terminal_has_another_width(
-    monkeypatch: pytest.MonkeyPatch, terminal: bool, columns: int
-) -> None:
+def test_only_a_terminal_has_another_width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
-    assert tables.columns() == columns
+    for terminal, columns in ((True, 120), (False, 80)):
+        monkeypatch.setattr("sys.stdout.isatty", lambda of=terminal: of)
+        assert tables.columns() == columns
 
 
 def test_prose_and_commands_are_broken_between_words() -> None:
@@ -188,19 +177,17 @@ def test_every_table_has_csv() -> None:
     assert found == set(TABLES)
 
 
-def test_csv_of_each_kind() -> None:
-    nodes = rows("writers", "--nodes", "64,512")
+def test_csv_of_each_kind(command: Command) -> None:
+    nodes = rows(command, "writers", "--nodes", "64,512")
     assert [row["nodes"] for row in nodes] == ["64", "512"]
     assert [row["concurrent_writers"] for row in nodes] == ["0", "1"]  # Table V
-    assert {row["name"] for row in rows("writers", "--paper")} >= {"daly_qdr_onload"}
-    assert [row["case"] for row in rows("plan", "quick", "--machine", "localhost")] == [
-        "stream", "lammps",
-    ]  # fmt: skip
-    points = rows("model", "predict", "--platform", "henri", "--comp-node", "0")
+    assert {row["name"] for row in rows(command, "writers", "--paper")} >= {"daly_qdr_onload"}
+    cases = rows(command, "plan", "quick", "--machine", "localhost")
+    assert [row["case"] for row in cases] == ["stream", "lammps"]
+    points = rows(command, "model", "predict", "--platform", "henri", "--comp-node", "0")
     assert {row["comp_node"] for row in points} == {"0"}
     assert len({(row["comm_node"], row["n"]) for row in points}) == len(points)
-    with pytest.raises(SystemExit):
-        cli(["origins", "show", "--csv"])
+    command("origins", "show", "--csv", code=2)
 
 
 def test_cells_are_no_formulas_and_no_commands_to_the_terminal() -> None:
@@ -226,7 +213,8 @@ def test_cells_are_no_formulas_and_no_commands_to_the_terminal() -> None:
         (["run", "quick", "-v", "--quiet"], "--quiet, --verbose"),
     ],
 )
-def test_flags_that_contradict_each_other_are_refused(words: list[str], flags: str) -> None:
-    done = CliRunner().invoke(cli, words)
-    assert isinstance(done.exception, InputError)
-    assert str(done.exception) == f"{flags}: both found; allowed: one of them"
+def test_flags_that_contradict_each_other_are_refused(
+    command: Command, words: list[str], flags: str
+) -> None:
+    command(*words, code=2)
+    assert command.err == f"nimc: {flags}: both found; allowed: one of them\n"

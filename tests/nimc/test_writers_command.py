@@ -13,17 +13,13 @@ def test_rows_of_table_5(command: Command) -> None:
         assert row["concurrent_writers_exact"] == pytest.approx(row["writes_per_s"] * 1.0)
 
 
-def test_paper_says_that_the_fdr_column_does_not_follow_from_its_inputs(
-    command: Command,
-) -> None:
+def test_paper_says_that_the_fdr_column_does_not_follow_from_its_inputs(command: Command) -> None:
     text = command("writers", "--paper")
     assert "does not follow: writers at a time, write of 0.5 s as stated" in text
     assert "effective write of 0.784 s" in text
 
 
-def test_systems_beyond_the_range_of_the_series_are_named(
-    command: Command,
-) -> None:
+def test_systems_beyond_the_range_of_the_series_are_named(command: Command) -> None:
     # Nodes of 100 s: 50 of them fail every 2 s, so that a write of 4 s is twice that, and no less.
     asked = ("--nodes", "49,50", "--mtti", "100s", "--write", "4s")
     inside, beyond = command.json("writers", *asked)["rows"]

@@ -4,32 +4,35 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from nimc.base.checkout import ROOT
+from reframe_tests.tools.base import FOLDER, Tool
 
 
 def reframe(
     folder: Path,
     config: str | Path,
-    check: str,
+    check: str | Path,
     *words: object,
     name: str = "",
     settings: Mapping[str, object] | None = None,
     root: Path = ROOT,
+    timeout_s: float = 300,
     **variables: str,
 ) -> subprocess.CompletedProcess[str]:
     """Call it in `folder`, for its stage and output, for the check `name` of the file `check`.
 
-    `config` is a machine of the checkout `root`, or a file of settings; `settings` are variables of
-    the check, `variables` those of the environment.
+    `config` is a machine of the checkout `root`, or a file of settings; `check` a workload of it,
+    or a file; `settings` are variables of the check, `variables` those of the environment.
     """
-    name = name or check
-    file = config if isinstance(config, Path) else f"{root}/configs/{config}.py"
-    command = [Path(sys.executable).parent / "reframe", "-C", file, "--prefix", folder]
-    command += ["-c", f"{root}/reframe_tests/{check}.py", "-n", f"^{name}$", *words]
+    file = check if isinstance(check, Path) else root / "reframe_tests" / f"{check}.py"
+    name = name or file.stem
+    settings_file = config if isinstance(config, Path) else f"{root}/configs/{config}.py"
+    command = [Path(sys.executable).parent / "reframe", "-C", settings_file, "--prefix", folder]
+    command += ["--nocolor", "-c", file, "-n", f"^{name}$", *words]
     for key, value in (settings or {}).items():
         command += ["-S", f"{name}.{key}={value}"]
     environment = {**os.environ, "PYTHONPATH": str(root), **variables}
@@ -39,8 +42,25 @@ def reframe(
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=timeout_s,
     )
+
+
+def script(path: Path, text: str) -> Path:
+    """A program, of the shell unless it says of what; its folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text if text.startswith("#!") else f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def run_tool(
+    tool: Tool, folder: Path, *application: str, launcher: Sequence[str] = (), **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """The application under a tool, whose files are in `folder`."""
+    command = [part.replace(FOLDER, str(folder)) for part in tool.wrap(launcher, application)]
+    given = {"capture_output": True, "text": True, "timeout": 300, **options}
+    return subprocess.run(command, **given)
 
 
 def succeeded(done: subprocess.CompletedProcess[str]) -> str:

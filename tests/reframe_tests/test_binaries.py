@@ -1,7 +1,4 @@
-"""Programs from Spack and from PATH; without one a check is skipped, and says why.
-
-Layouts of ranks, against factors found by hand.
-"""
+"""Programs from Spack and from PATH; layouts of ranks, against factors found by hand."""
 
 import os
 import shutil
@@ -10,9 +7,9 @@ import pytest
 
 from nimc.base.checkout import ROOT
 from nimc.spack.setup import setup
-from nimc.spack.tool import layout
+from nimc.spack.tool import layout as spack_layout
 from reframe_tests.binaries import largest_cube, near_cube, near_square
-from tests.reframe_tests.command import provenance_of, reframe, samples_of, succeeded
+from tests.reframe_tests.command import provenance_of, reframe, samples_of, script, succeeded
 from tests.undisturbed import VARIABLES
 
 
@@ -41,10 +38,7 @@ ONE = {"arms": "off", "pairs": 1, "warmups": 0, **VARIABLES}
 
 
 def test_a_run_takes_each_case_from_one_environment_alone(tmp_path):
-    program = tmp_path / "bin" / "test_HPCCG"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\necho this is no HPCCG\n")
-    program.chmod(0o755)
+    program = script(tmp_path / "bin" / "test_HPCCG", "echo this is no HPCCG")
     settings = (ROOT / "configs/localhost.py").read_text()
     config = tmp_path / "two.py"
     config.write_text(
@@ -79,14 +73,12 @@ esac
 
 
 def test_a_check_builds_its_program_and_says_how_it_was_made(tmp_path, monkeypatch):
-    script = tmp_path / "spack" / "bin" / "spack"
-    script.parent.mkdir(parents=True)
-    script.write_text(SPACK.format(capture=ROOT / "tests/captures/hpccg/n1.txt"))
-    script.chmod(0o755)
+    capture = ROOT / "tests/captures/hpccg/n1.txt"
+    script(tmp_path / "spack" / "bin" / "spack", SPACK.format(capture=capture))
     monkeypatch.setenv("SPACK_ROOT", str(tmp_path / "spack"))
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
     (tmp_path / "repo.yaml").write_text("repo: {}\n")
-    setup(layout("localhost", None), tmp_path, None, None, print)
+    setup(spack_layout("localhost", None), tmp_path, None, None, print)
     given = {**ONE, "layout_cores": 1, "nimc_dir": tmp_path / "run"}
     words = ("-p", "spack", "-r")
     succeeded(reframe(tmp_path, "localhost", "hpccg", *words, name="hpccg_quick", settings=given))
@@ -116,8 +108,7 @@ def run_cns(tmp_path, program):
 
 def test_the_program_that_the_site_names_is_run_though_spack_is_not_set_up(tmp_path):
     program = tmp_path / "main.Linux.gfortran.mpi.exe"
-    program.write_text(f"#!/bin/sh\ncat {ROOT}/tests/captures/cns/n1.txt\n")
-    program.chmod(0o755)
+    script(program, f"cat {ROOT}/tests/captures/cns/n1.txt")
     succeeded(run_cns(tmp_path, program))
     (sample,) = samples_of(tmp_path / "run", "cns_quick")
     assert sample["outcome"] == "kept"
@@ -130,27 +121,18 @@ def test_a_program_that_the_site_names_and_is_not_there_is_reported(tmp_path):
     assert "1 skipped" in done.stdout
 
 
-@pytest.mark.parametrize(("count", "edge"), [(1, 1), (7, 1), (8, 2), (26, 2), (27, 3), (64, 4)])
-def test_largest_cube(count, edge):
-    assert largest_cube(count) == edge
-
-
 @pytest.mark.parametrize(
-    ("count", "nodes", "edge"), [(512, 8, 8), (16, 8, 2), (100, 2, 4), (27, 2, 2), (7, 4, 1)]
+    ("layout", "arguments", "expected"),
+    [
+        *((largest_cube, (n,), edge) for n, edge in ((1, 1), (7, 1), (8, 2), (26, 2), (27, 3))),
+        # As many ranks on each node.
+        *((largest_cube, n, edge) for n, edge in (((512, 8), 8), ((16, 8), 2), ((100, 2), 4))),
+        *((largest_cube, n, edge) for n, edge in (((27, 2), 2), ((7, 4), 1))),
+        *((near_square, (n,), of) for n, of in ((1, (1, 1)), (7, (1, 7)), (12, (3, 4)))),
+        *((near_square, (n,), of) for n, of in ((16, (4, 4)), (18, (3, 6)))),
+        *((near_cube, (n,), of) for n, of in ((1, (1, 1, 1)), (8, (2, 2, 2)), (12, (2, 2, 3)))),
+        (near_cube, (13,), (1, 1, 13)),
+    ],
 )
-def test_a_cube_has_as_many_ranks_on_each_node(count, nodes, edge):
-    assert largest_cube(count, nodes) == edge
-
-
-@pytest.mark.parametrize(
-    ("count", "factors"), [(1, (1, 1)), (7, (1, 7)), (12, (3, 4)), (16, (4, 4)), (18, (3, 6))]
-)
-def test_near_square(count, factors):
-    assert near_square(count) == factors
-
-
-@pytest.mark.parametrize(
-    ("count", "factors"), [(1, (1, 1, 1)), (8, (2, 2, 2)), (12, (2, 2, 3)), (13, (1, 1, 13))]
-)
-def test_near_cube(count, factors):
-    assert near_cube(count) == factors
+def test_layouts_of_ranks(layout, arguments, expected):
+    assert layout(*arguments) == expected

@@ -1,8 +1,6 @@
 """The scaling check for real: LAMMPS on two nodes of a minicluster, one writer on a third."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -10,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from nimc.node.injectors import INJECTORS
-from testbed.spec import CHECKOUT
 from tests.nimc.minicluster.real import ENV, Cluster, cluster_or_skip
+from tests.reframe_tests.command import reframe, samples_of, succeeded
 from tests.undisturbed import VARIABLES
 
 pytestmark = pytest.mark.minicluster
@@ -45,22 +43,9 @@ def test_writes_are_done_as_planned(cluster: Cluster, tmp_path: Path) -> None:
         pytest.skip(missing)
     cluster.nimc("up", "--nodes", "3", "--origins", "1")
     asked = {**SETTINGS, "nimc_dir": tmp_path / "run"}
-    command = [str(Path(sys.executable).parent / "reframe"), "-C", "configs/minicluster.py"]
-    command += ["-c", "reframe_tests/lammps_scaling.py", "-r", "-n", "^lammps_scaling$"]
-    command += [f"--prefix={tmp_path}/reframe", f"--report-file={tmp_path}/report.json"]
-    for name, value in asked.items():
-        command += ["-S", f"lammps_scaling.{name}={value}"]
-    done = subprocess.run(
-        command,
-        cwd=CHECKOUT,
-        env={**ENV, "NIMC_MINICLUSTER": str(cluster.state)},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert done.returncode == 0, done.stdout[-3000:]
-    lines = (tmp_path / "run" / "samples" / "lammps_scaling.jsonl").read_text().splitlines()
-    samples = [json.loads(line) for line in lines]
+    state = {**ENV, "NIMC_MINICLUSTER": str(cluster.state)}
+    succeeded(reframe(tmp_path, "minicluster", "lammps_scaling", "-r", settings=asked, **state))
+    samples = samples_of(tmp_path / "run", "lammps_scaling")
     assert {sample["fom_extra"]["ranks"] for sample in samples} == {2.0}
     (kept,) = (s for s in samples if s["arm"] == "daly" and s["outcome"] == "kept")
     assert set(kept["nodes"]).isdisjoint(kept["origin_nodes"])

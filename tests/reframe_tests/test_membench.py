@@ -21,16 +21,6 @@ KERNELS = ["copy", "scale", "add", "triad", "read", "write", "mix", "nt_write"]
 ELEMENT_B = dict(zip(KERNELS, (16, 16, 24, 24, 8, 8, 16, 8), strict=True))
 
 
-@pytest.fixture(scope="module")
-def program(membench):
-    return membench
-
-
-@pytest.fixture(scope="module")
-def sanitized(membench_sanitized):
-    return membench_sanitized
-
-
 def run(program, *words):
     command = [str(word) for word in (program, *words)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -53,9 +43,9 @@ def isas(program):
 
 
 @pytest.mark.slow
-def test_every_kernel_on_every_instruction_set_under_sanitizers(sanitized):
+def test_every_kernel_on_every_instruction_set_under_sanitizers(membench_sanitized):
     # The program checks each array element against the formula; sanitizers watch the rest.
-    for isa in isas(sanitized):
+    for isa in isas(membench_sanitized):
         for kernel in KERNELS:
             for stores in ("cached", "streaming"):
                 if (kernel, stores) == ("nt_write", "cached") or (
@@ -63,19 +53,18 @@ def test_every_kernel_on_every_instruction_set_under_sanitizers(sanitized):
                 ):
                     continue
                 words = ("--isa", isa, "--stores", stores, "-s", "48KiB", "-d", 0.02, "-j", "-")
-                got = document(run(sanitized, kernel, "-n", 1, *words))
+                got = document(run(membench_sanitized, kernel, "-n", 1, *words))
                 assert (got["isa"], got["kernel"]) == (isa, kernel)
                 assert got["element_b"] == ELEMENT_B[kernel]
                 assert got["stores"] == (stores if isa != "portable" else "cached")
 
 
-def test_streaming_stores_are_as_wide_as_each_instruction_set(program):
+def test_streaming_stores_are_as_wide_as_each_instruction_set(membench):
     """As the disassembler sees them: whole lines past the caches, of one width each."""
     if platform.machine() != "x86_64" or shutil.which("objdump") is None:
         pytest.skip("needs objdump and an x86 processor")
-    code = subprocess.run(
-        ["objdump", "-d", "--no-show-raw-insn", program], capture_output=True, text=True, check=True
-    ).stdout
+    words = ["objdump", "-d", "--no-show-raw-insn", membench]
+    code = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     for kernel in ("copy", "scale", "add", "triad", "write", "intensity"):
         functions = re.findall(rf"<{kernel}_streaming>:\n(.*?)\n\n", code, re.DOTALL)
         widths = [
@@ -148,10 +137,10 @@ def test_the_check_refuses_what_the_machine_lacks(tmp_path):
     assert "membench.node: 99 found; allowed are -1" in done.stdout
 
 
-def test_figure_is_the_sum_of_all_cores(program):
+def test_figure_is_the_sum_of_all_cores(membench):
     cpus = sorted(os.sched_getaffinity(0))[:2]
     words = ("--cpus", ",".join(map(str, cpus)), "-s", "8MiB", "-d", 0.3)
-    got = document(run(program, "triad", *words, "-j", "-"))
+    got = document(run(membench, "triad", *words, "-j", "-"))
     assert [core["cpu"] for core in got["cores"]] == cpus
     assert got["rate_b_s"] == pytest.approx(sum(core["rate_b_s"] for core in got["cores"]))
     assert all(core["iterations"] > 0 for core in got["cores"])
@@ -163,11 +152,11 @@ def test_figure_is_the_sum_of_all_cores(program):
         assert 0.5 < moved_b / core["rate_b_s"] / got["window_s"] < 1.000001
 
 
-def test_memory_is_bound_and_the_kernel_agrees(program, tmp_path):
+def test_memory_is_bound_and_the_kernel_agrees(membench, tmp_path):
     # /proc/PID/numa_maps, which membench does not use, must show the policy and the pages.
     path = tmp_path / "out.json"
     size_b = 16 * 2**20
-    words = [program, "write", "-n", "1", "-m", "0", "-s", "16MiB", "-d", "1", "-j", path]
+    words = [membench, "write", "-n", "1", "-m", "0", "-s", "16MiB", "-d", "1", "-j", path]
     with subprocess.Popen([str(w) for w in words], stdout=subprocess.PIPE) as process:
         maps = Path(f"/proc/{process.pid}/numa_maps")
         if not maps.exists():
@@ -189,12 +178,12 @@ def test_memory_is_bound_and_the_kernel_agrees(program, tmp_path):
 
 
 @pytest.mark.parametrize(("words", "bound"), [(("--cpu-node", 0), True), (("--free",), False)])
-def test_threads_are_bound_to_cores_of_a_node_or_left_alone(program, words, bound):
+def test_threads_are_bound_to_cores_of_a_node_or_left_alone(membench, words, bound):
     cpulist = Path("/sys/devices/system/node/node0/cpulist")
     if not cpulist.exists():
         pytest.skip("the kernel shows no NUMA nodes")
     cores = min(2, len(os.sched_getaffinity(0)))
-    command = [program, "read", "-n", cores, "-s", "8MiB", "-d", 1, *words]
+    command = [membench, "read", "-n", cores, "-s", "8MiB", "-d", 1, *words]
     with subprocess.Popen([str(w) for w in command], stdout=subprocess.PIPE) as process:
         time.sleep(0.6)
         tasks = Path(f"/proc/{process.pid}/task").iterdir()
@@ -209,17 +198,17 @@ def test_threads_are_bound_to_cores_of_a_node_or_left_alone(program, words, boun
         assert all(cpus == os.sched_getaffinity(0) for cpus in allowed)
 
 
-def test_free_threads_have_no_processor_in_the_result(program):
-    got = document(run(program, "write", "--free", "-n", 1, "-s", "1MiB", "-d", 0.05, "-j", "-"))
+def test_free_threads_have_no_processor_in_the_result(membench):
+    got = document(run(membench, "write", "--free", "-n", 1, "-s", "1MiB", "-d", 0.05, "-j", "-"))
     assert [core["cpu"] for core in got["cores"]] == [None]
 
 
-def test_fits_into_the_last_level_cache(program):
+def test_fits_into_the_last_level_cache(membench):
     caches = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
     largest_b = max((int(p.read_text().strip()[:-1]) * 1024 for p in caches), default=0)
     if not largest_b:
         pytest.skip("the kernel does not tell the sizes of the caches")
-    got = document(run(program, "triad", "-n", 1, "--llc", "-d", 0.05, "-j", "-"))
+    got = document(run(membench, "triad", "-n", 1, "--llc", "-d", 0.05, "-j", "-"))
     assert 0 < got["array_b"] * 3 <= largest_b / 2
     assert got["stores"] == "cached"
 
@@ -254,13 +243,13 @@ def test_fits_into_the_last_level_cache(program):
         (("triad", "-n", 1, "-s", "4TiB"), 2, "a size such as"),
     ],
 )
-def test_mistakes(program, words, code, text):
-    done = run(program, *words)
+def test_mistakes(membench, words, code, text):
+    done = run(membench, *words)
     assert (done.returncode, "FOM" in done.stdout) == (code, False)
     assert text in done.stderr
 
 
-def test_json_that_cannot_be_written(program, tmp_path):
-    done = run(program, "write", "-n", 1, "-s", "64KiB", "-d", 0.02, "-j", tmp_path / "no" / "x")
+def test_json_that_cannot_be_written(membench, tmp_path):
+    done = run(membench, "write", "-n", 1, "-s", "64KiB", "-d", 0.02, "-j", tmp_path / "no" / "x")
     assert done.returncode == 3
     assert "cannot be written" in done.stderr

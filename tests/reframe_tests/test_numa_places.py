@@ -15,14 +15,9 @@ from reframe_tests.workload import load
 
 def of(**facts):
     known = {"cores": 16, "sockets": 2, "numa_nodes": 2, "llc": "40MiB", "memory": "64GiB"}
+    fixed = {"name": "box", "description": "", "origins": {"policy": "hetjob"}}
     return site.Machine.model_validate(
-        {
-            "name": "box",
-            "description": "",
-            "origins": {"policy": "hetjob"},
-            "injector": "perftest",
-            "facts": {**known, **facts},
-        }
+        {**fixed, "injector": "perftest", "facts": {**known, **facts}}
     )
 
 
@@ -47,11 +42,8 @@ def test_a_place_is_a_node_and_free_workers_have_none():
     assert node_of(box, "buffer", "other") == 0
     assert node_of(box, "workers", "nic") == 1
     assert node_of(box, "workers", "free") is None
-    assert places(box) == {
-        "numa_nodes": 2,
-        "nic_node": 1,
-        "places": {"nic": 1, "other": 0},
-    }
+    nodes = {"nic": 1, "other": 0}
+    assert places(box) == {"numa_nodes": 2, "nic_node": 1, "places": nodes}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nimc.base.checkout import ROOT
-from tests.reframe_tests.command import provenance_of, reframe
+from tests.reframe_tests.command import provenance_of, reframe, script
 from tests.undisturbed import VARIABLES
 
 LMOD = Path("/usr/share/lmod/lmod")
@@ -32,9 +32,7 @@ def test_another_program_of_that_name_is_not_measured(
     if not start.is_file():
         pytest.skip(f"no {start}")
     program = tmp_path / "bin" / "test_HPCCG"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\ncat {ROOT}/tests/captures/hpccg/n1.txt\n")
-    program.chmod(0o755)
+    script(program, f"cat {ROOT}/tests/captures/hpccg/n1.txt")
     file = tmp_path / "modulefiles/hpccg/1.0"  # in Tcl, which Lmod reads as well
     file.parent.mkdir(parents=True)
     file.write_text(f"#%Module1.0\nprepend-path PATH {program.parent}\n")

@@ -20,24 +20,17 @@ def machine(**changes):
     return Machine.model_validate({**FACTS, **changes})
 
 
-def test_the_writers_are_those_of_table_5():
+@pytest.mark.parametrize(("ranks", "counted"), [(1, 1), (16, 16)])
+def test_the_writers_are_those_of_table_5(ranks, counted):
+    """Of nodes, or of nodes of 16 ranks that are counted each."""
     table = paper()["table_5_concurrent_writers"]
     for nodes, daly, constant in zip(
         table["node_count"], table["daly_qdr_onload"], table["constant_0.2_percent"], strict=True
     ):
-        found = load(ScaleRequest(nodes, write="1s", node_mtti="5y"), machine())
+        asked = ScaleRequest(nodes // ranks, write="1s", node_mtti="5y", counted_per_node=counted)
+        found = load(asked, machine())
         assert found.writers == {"daly": daly, "constant": constant}
         assert found.writes_per_s == {"daly": daly, "constant": constant}  # of one second each
-
-
-def test_table_5_comes_out_on_nodes_of_16_ranks():
-    table = paper()["table_5_concurrent_writers"]
-    found = [
-        load(ScaleRequest(ranks // 16, node_mtti="5y", counted_per_node=16), machine()).writers
-        for ranks in table["node_count"]
-    ]
-    assert [each["daly"] for each in found] == table["daly_qdr_onload"]
-    assert [each["constant"] for each in found] == table["constant_0.2_percent"]
 
 
 def test_the_machine_says_how_often_its_nodes_fail():

@@ -12,6 +12,7 @@ from nimc.machine.slurm import (
     on_targets,
     outcome,
 )
+from tests.reframe_tests.command import script
 
 HETJOB = Origins(policy="hetjob", nodes=2, partition="origin")
 RESERVED = Origins(policy="reservation", nodes=1, reservation="nimc")
@@ -30,11 +31,13 @@ def test_origins_are_a_second_component():
     assert job_options(there)[-1].endswith(" --partition=origin --constraint=hdr -Cx")
 
 
-def test_cores_are_left_to_the_system_on_the_targets_only():
+def test_cores_are_left_to_the_system_and_nodes_pinned_on_the_targets_only():
     # Options before `hetjob` are those of the first component.
     assert job_options(HETJOB, 2)[:3] == ["--no-requeue", "--core-spec=2", "#SBATCH hetjob"]
     assert "core-spec" not in job_options(HETJOB, 2)[3]
     assert job_options(SPLIT, 1) == ["--no-requeue", "--core-spec=1"]
+    pinned = ["--no-requeue", "--nodelist=n1,n2", "#SBATCH hetjob"]
+    assert job_options(HETJOB, nodelist="n1,n2")[:3] == pinned
 
 
 @pytest.mark.parametrize(
@@ -51,31 +54,17 @@ def test_tasks_of_srun_are_bound_unless_the_site_binds_them(launcher, line):
     assert bound(launcher) == line
 
 
-def test_nodes_are_pinned_in_the_component_of_the_targets():
-    assert job_options(HETJOB, nodelist="n1,n2")[:3] == [
-        "--no-requeue",
-        "--nodelist=n1,n2",
-        "#SBATCH hetjob",
-    ]
-
-
 @pytest.mark.parametrize("option", ["constraint=hdr", "--constraint hdr", "-C x\n#SBATCH -N9"])
 def test_options_of_the_origins_are_single_words(option):
     with pytest.raises(ValidationError, match=r"access\.0"):
         Origins(policy="hetjob", access=[option])
 
 
-def test_a_split_allocation_is_one_component():
+def test_a_split_allocation_is_one_component_and_changes_the_launch_line():
     assert job_options(SPLIT) == ["--no-requeue"]
-    assert on_targets(["srun"], SPLIT, 8)[1:] == [
-        "--nodes={n_targets}",
-        "--ntasks=8",
-        "--nodelist={targets}",
-    ]
+    split = ["--nodes={n_targets}", "--ntasks=8", "--nodelist={targets}"]
+    assert on_targets(["srun"], SPLIT, 8)[1:] == split
     assert on_targets(["mpirun", "-np", "8"], SPLIT, 8)[-2:] == ["--host", "{slots}"]
-
-
-def test_only_a_split_allocation_changes_the_launch_line():
     assert on_targets(["srun"], HETJOB, 8) == ["srun"]
     assert on_targets([], SPLIT, 1) == []
 
@@ -88,9 +77,7 @@ def test_agents_reach_both_components():
 
 
 def test_agents_do_not_take_the_cpus_of_a_task_of_the_application(tmp_path):
-    srun = tmp_path / "srun"
-    srun.write_text("#!/bin/sh\nexec /usr/bin/env\n")
-    srun.chmod(0o755)
+    script(tmp_path / "srun", "exec /usr/bin/env")
     # As Slurm 24.05 sets them in the job of `--cpus-per-task=2`, and as sites add.
     told = {"SLURM_CPUS_PER_TASK": "2", "SLURM_TRES_PER_TASK": "cpu=2", "SRUN_CPUS_PER_TASK": "2"}
     told |= {f"{name}_HET_GROUP_0": value for name, value in told.items()}

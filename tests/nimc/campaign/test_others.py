@@ -1,21 +1,18 @@
 """Checks of others in a campaign file: what is refused, planned, and handed to ReFrame."""
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
 from nimc.campaign import others
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
 from nimc.run.folder import new_header
 from tests.nimc.conftest import Command
+from tests.reframe_tests.command import reframe
 
 THEIRS = Path(__file__).with_name("theirs.py")
 CAMPAIGN = """\
@@ -82,27 +79,19 @@ def test_a_plan_shows_the_file_and_writes_nothing(folder: Path, command: Command
     assert sorted(folder.rglob("*")) == before
 
 
-def reframe(run: Path, asked: Request, case: str, *words_: str) -> str:
-    """What ReFrame says of a case in the folder of a run, whose files are written."""
+def listed(run: Path, asked: Request, case: str) -> str:
+    """What ReFrame lists of a case in the folder of a run, whose files are written."""
     others.write(run, asked.others.values())
     planned = words(asked, case)
-    done = subprocess.run(
-        [
-            *(str(Path(sys.executable).parent / "reframe"), *planned[1:3], "--nocolor"),
-            *("-c", after(planned, "-c").replace("$RUN", str(run))),
-            *("-n", after(planned, "-n"), f"--prefix={run}", *words_),
-        ],
-        cwd=run,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
+    file = Path(after(planned, "-c").replace("$RUN", str(run)))
+    done = reframe(
+        run, Path(after(planned, "-C")), file, "-l", name=after(planned, "-n").strip("^$")
     )
     return done.stdout + done.stderr
 
 
 def test_reframe_finds_the_chosen_variant_alone(asked: Request, tmp_path: Path) -> None:
-    said = reframe(tmp_path, asked, "small@source.version=2.0", "-l")
+    said = listed(tmp_path, asked, "small@source.version=2.0")
     assert re.findall(r"^- (\w+ .*) /", said, re.MULTILINE) == [
         "melt %atoms=1000 %source.version=2.0"
     ]
@@ -124,7 +113,7 @@ def test_a_check_that_was_changed_is_another_plan_and_not_run(folder: Path, tmp_
     only = prepare(tmp_path / "c.yaml", "localhost", only=["stream"])
     assert new_header(only).digest == of_stream.digest
     (tmp_path / "run").mkdir()
-    said = reframe(tmp_path / "run", asked, "plain", "-l")
+    said = listed(tmp_path / "run", asked, "plain")
     assert "was changed after this run began" in said
     assert "Found 0 check(s)" in said
 

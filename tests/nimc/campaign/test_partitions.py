@@ -1,17 +1,12 @@
-"""What a ReFrame configuration says of a campaign's jobs.
+"""What a ReFrame configuration says of a campaign's jobs, and what of a campaign a machine can run.
 
-Runs that are pinned to nodes, and runs of some cases.
-
-Cases and levels that a machine cannot have.
+Runs that are pinned to nodes, or have some of the cases; levels that the machine lacks.
 """
 
-import json
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
@@ -19,9 +14,8 @@ from nimc.campaign.cases import Omitted, leave_out, omission_lines, treatments
 from nimc.campaign.prepare import prepare, time_limit_s, use_slurm
 from nimc.campaign.schema import Campaign
 from nimc.campaign.settings import target_partitions
-from nimc.cli.main import cli
-from nimc.cli.plan import plan_command
 from nimc.run.folder import new_header
+from tests.nimc.conftest import Command
 from tests.reframe_tests.test_numa_places import of
 
 PARTITIONS = [
@@ -63,52 +57,33 @@ def checkout(folder: Path, config: str = CONFIG, site: str = SITE) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("config", "site", "expected"),
+    ("old", "new", "expected"),
     [
-        (
-            "site_configuration = {",
-            SITE,
-            r"box.py:1: cannot be read: SyntaxError: '{' was never closed",
-        ),
-        (
-            CONFIG.replace('"partitions": [', '"partitions": [7, '),
-            SITE,
-            r"box.py: cannot be read: TypeError: 'int' object is not subscriptable",
-        ),
-        ("x = 1", SITE, r"box.py: cannot be read: KeyError: 'site_configuration'"),
-        (CONFIG, SITE + "partition: nope\n", r"^site/box.yaml:5: partition: 'nope' found; .*: p$"),
-        (
-            CONFIG.replace('"name": "e",', '"name": "e", "cc": "",'),
-            SITE,
-            r"box.py:3: environs: none of partition p can run 'stream'; .* a C compiler, 'cc'$",
-        ),
-        (
-            CONFIG.replace('"environs"', '"environ"'),
-            SITE,
-            r"box.py:4: systems: partitions: unknown key 'environ', did you mean 'environs'\?; ",
-        ),
-        (
-            CONFIG.replace('"launcher": "srun",', ""),
-            SITE,
-            r"box.py:3: systems: partitions: p: launcher missing$",
-        ),
-        (
-            CONFIG.replace('"name": "box",', '"name": "box",\n"modules_system": "lmd",'),
-            SITE,
-            r"box.py:3: systems: modules_system: 'lmd' found; allowed: .*lmod",
-        ),
-        (CONFIG.replace('"box"', '"bax"'), SITE, "box.py:2: systems: name: 'bax' found; allowed:"),
+        ("[{", "{", "box.py:5: cannot be read: SyntaxError: .* does not match opening"),
+        ('"partitions": [', '"partitions": [7, ', "box.py: cannot be read: TypeError: 'int'"),
+        ("site_configuration", "x", "box.py: cannot be read: KeyError: 'site_configuration'"),
+        ('"name": "p"', '"name": "q"', r"^site/box.yaml:5: partition: 'p' found; .*: q$"),
+        ('"name": "e",', '"name": "e", "cc": "",', "box.py:3: environs: none of partition p can run"
+         " 'stream'; .* a C compiler, 'cc'$"),
+        ('"environs"', '"environ"', "box.py:4: systems: partitions: unknown key 'environ', did you"
+         r" mean 'environs'\?; "),
+        ('"launcher": "srun",', "", r"box.py:3: systems: partitions: p: launcher missing$"),
+        ('"name": "box",', '"name": "box",\n"modules_system": "lmd",',
+         r"box.py:3: systems: modules_system: 'lmd' found; allowed: .*lmod"),
+        ('"box"', '"bax"', "box.py:2: systems: name: 'bax' found; allowed:"),
     ],
-)
+)  # fmt: skip
 def test_a_configuration_that_cannot_run_the_campaign_is_refused(
-    tmp_path: Path, config: str, site: str, expected: str
+    tmp_path: Path, old: str, new: str, expected: str
 ) -> None:
     """`plan` gave 0, and `run` ended with 'no run was made'."""
     (tmp_path / "c.yaml").write_text(
         "name: c\nworkloads: [{check: stream, expect: 1s}]\narms: [off, on]\npairs: {floor: 6}\n"
     )
+    assert old in CONFIG
+    root = checkout(tmp_path, CONFIG.replace(old, new), SITE + "partition: p\n")
     with pytest.raises(InputError, match=expected):
-        prepare(tmp_path / "c.yaml", "box", checkout(tmp_path, config, site))
+        prepare(tmp_path / "c.yaml", "box", root)
 
 
 def test_slurm_drives_a_shared_host_where_its_configuration_says_so(tmp_path: Path) -> None:
@@ -118,17 +93,17 @@ def test_slurm_drives_a_shared_host_where_its_configuration_says_so(tmp_path: Pa
     assert not here.slurm
 
 
-def test_a_block_that_outlasts_its_job_is_reported(tmp_path: Path) -> None:
+def test_a_block_that_outlasts_its_job_is_reported(tmp_path: Path, command: Command) -> None:
     # 8 s, and 13 runs of 1 h and 0.7 s each: above 4 h.
     (tmp_path / "long.yaml").write_text(
         "name: long\nworkloads: [{check: stream, expect: 1h}, {check: lammps, expect: 1s}]\n"
         "arms: [off, on]\npairs: {floor: 6}\nrun_timeout: 2h\n"
     )
-    words = [str(tmp_path / "long.yaml"), "--machine", "example_slurm"]
-    (line,) = json.loads(CliRunner().invoke(plan_command, [*words, "--json"]).stdout)["warnings"]
+    words = ("plan", tmp_path / "long.yaml", "--machine", "example_slurm")
+    (line,) = command.json(*words)["warnings"]
     for fact in ("stream: 6 pairs", "13 h 00 min", "configs/example_slurm.py is 4 h 00 min"):
         assert fact in line
-    assert line in " ".join(CliRunner().invoke(plan_command, words).stdout.split())
+    assert line in " ".join(command(*words).split())
 
 
 QUICK = ROOT / "campaigns/quick.yaml"
@@ -145,23 +120,18 @@ def test_the_check_is_given_the_nodes_and_the_run_is_another_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "said"),
+    ("machine", "nodes", "said"),
     [
-        ("n1,n2", "2 nodes found; allowed: as many as case 'stream' has, 1"),
-        ("n[1-4]", "allowed: names joined with commas"),
-        ("n1 --wrap=x", "allowed: names joined with commas"),
-        ("-x", "allowed: names joined with commas"),
+        ("example_slurm", "n1,n2", "2 nodes found; allowed: as many as case 'stream' has, 1"),
+        ("example_slurm", "n[1-4]", "allowed: names joined with commas"),
+        ("example_slurm", "n1 --wrap=x", "allowed: names joined with commas"),
+        ("example_slurm", "-x", "allowed: names joined with commas"),
+        ("localhost", "n1", "has no Slurm"),
     ],
 )
-def test_what_is_no_list_of_as_many_nodes_is_refused(nodes: str, said: str) -> None:
-    with pytest.raises(InputError, match=r"--nodelist: .*") as error:
-        prepare(QUICK, "example_slurm", nodelist=nodes)
-    assert said in str(error.value)
-
-
-def test_a_machine_without_slurm_has_no_nodes_to_choose() -> None:
-    with pytest.raises(InputError, match="has no Slurm"):
-        prepare(QUICK, "localhost", nodelist="n1")
+def test_what_is_no_list_of_as_many_nodes_is_refused(machine: str, nodes: str, said: str) -> None:
+    with pytest.raises(InputError, match=f"^--nodelist: .*{said}"):
+        prepare(QUICK, machine, nodelist=nodes)
 
 
 def test_nodes_of_one_job_cannot_be_pinned(tmp_path: Path) -> None:
@@ -194,23 +164,19 @@ def test_levels_that_the_machine_lacks_are_left_out_with_the_reason() -> None:
     assert (left.cases[0].factors["comm_node"], absent) == ([0, 1, 2], [])
 
 
-def test_cores_left_to_the_system_are_a_job_of_their_own_where_the_site_allows_them() -> None:
-    path = ROOT / "campaigns/throttling_quick.yaml"
-    text = path.read_text().replace("rate: [0, 25%, 60%, full]", "core_spec: [0, 1]")
+def test_cores_left_to_the_system_are_a_job_of_their_own_where_the_site_allows_them(
+    tmp_path: Path,
+) -> None:
+    text = (ROOT / "campaigns/throttling_quick.yaml").read_text()
+    text = text.replace("rate: [0, 25%, 60%, full]", "core_spec: [0, 1]")
     text = text.replace("  reserved_cores: [0, 1]\n", "")
     assert text.count("core") == 3
-
-    def planned(machine: str, folder: Path) -> tuple[list[str], list[Omitted]]:
-        asked = folder / "c.yaml"
-        asked.write_text(text)
-        found = prepare(asked, machine)
-        return [case.name for case in found.campaign.cases], found.absent
-
-    with TemporaryDirectory() as folder:
-        both = ["stream@core_spec=0", "stream@core_spec=1"]
-        assert planned("example_slurm", Path(folder)) == (both, [])
-        left, (absent,) = planned("localhost", Path(folder))
-    assert left == both[:1]
+    (tmp_path / "c.yaml").write_text(text)
+    there, here = (prepare(tmp_path / "c.yaml", name) for name in ("example_slurm", "localhost"))
+    names = [case.name for case in there.campaign.cases]
+    assert (names, there.absent) == (["stream@core_spec=0", "stream@core_spec=1"], [])
+    assert [case.name for case in here.campaign.cases] == names[:1]
+    (absent,) = here.absent
     assert absent.reason == "core_spec of site/localhost.yaml does not allow it"
 
 
@@ -299,11 +265,10 @@ def test_loaded_latency_leaves_a_core_to_the_one_that_measures() -> None:
     assert asked.absent == [Omitted("latency", reason, "load_threads", 32)]
 
 
-def test_plan_tells_what_is_left_out(tmp_path: Path) -> None:
+def test_plan_tells_what_is_left_out(tmp_path: Path, command: Command) -> None:
     path = tmp_path / "c.yaml"
     path.write_text("name: c\nworkloads: [{check: stream}]\nfactors: {comm_node: [0, 99]}\n")
-    words = ["plan", str(path), "--machine", "localhost"]
-    assert "): stream comm_node=99" in CliRunner().invoke(cli, words).output
-    document = json.loads(CliRunner().invoke(cli, [*words, "--json"]).output)
-    (absent,) = document["absent"]
+    words = ("plan", path, "--machine", "localhost")
+    assert "): stream comm_node=99" in command(*words)
+    (absent,) = command.json(*words)["absent"]
     assert (absent["case"], absent["factor"], absent["level"]) == ("stream", "comm_node", 99)

@@ -1,13 +1,9 @@
-"""The planner: cases, blocks, durations and commands.
-
-Pairs needed for slowdowns that the contention model predicts.
-"""
+"""The planner: cases, blocks, durations, commands, and pairs needed for predicted slowdowns."""
 
 import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,11 +17,10 @@ from nimc.campaign.expected import predicted_pairs
 from nimc.campaign.plan import block_s, block_sizes, command, next_block
 from nimc.campaign.prepare import prepare
 from nimc.campaign.schema import Campaign, Pairs
-from nimc.cli.main import cli
-from nimc.cli.plan import plan_command
 from nimc.machine.site import Machine, Origins
 from tests.analysis.contention.test_slowdown import slowdown_run
 from tests.nimc.campaign.made_request import made_request
+from tests.nimc.conftest import Command
 
 MACHINE = Machine(
     name="m", description="", origins=Origins(policy="hetjob", nodes=2), injector="perftest"
@@ -33,17 +28,11 @@ MACHINE = Machine(
 
 
 def campaign(**pairs: float) -> Campaign:
+    entry = {"check": "stream", "set": {"iterations": 20, "quiet": True}, "expect": "10s"}
     return Campaign.model_validate(
         {
-            "name": "c",
-            "workloads": [
-                {"check": "stream", "set": {"iterations": 20, "quiet": True}, "expect": "10s"}
-            ],
-            "arms": ["off", "on", "aa"],
-            "pairs": pairs,
-            "verify": {"steal_share": None},
-            "run_timeout": "2min",
-            "seed": 7,
+            **{"name": "c", "workloads": [entry], "arms": ["off", "on", "aa"], "pairs": pairs},
+            **{"verify": {"steal_share": None}, "run_timeout": "2min", "seed": 7},
         }
     )
 
@@ -105,41 +94,41 @@ workloads:
 """
 
 
-def test_the_plan_says_which_runs_are_made_longer(tmp_path: Path) -> None:
+@pytest.fixture
+def short(tmp_path: Path) -> Path:
     path = tmp_path / "c.yaml"
     path.write_text(SHORT.format(hpccg="3s"))
-    shown = CliRunner().invoke(plan_command, [str(path), "--machine", "localhost"])
-    text = " ".join(shown.output.split())
+    return path
+
+
+def test_the_plan_says_which_runs_are_made_longer(short: Path, command: Command) -> None:
+    text = " ".join(command("plan", short, "--machine", "localhost").split())
     for fact in ("stream by iterations", "cannot be lengthened: hpccg", "stream, from 1 to 2 s"):
         assert fact in text
-    stream, hpccg = prepare(path, "localhost").plan().cases
+    stream, hpccg = prepare(short, "localhost").plan().cases
     # 8 s a block; a warm-up and 6 pairs of two runs, of 2 s for STREAM, with 0.7 s before each.
     assert stream.duration_least_s == pytest.approx(8 + 13 * 2.7)
     assert hpccg.duration_least_s == pytest.approx(8 + 13 * 3.7)
 
 
-def test_runs_without_continuous_writers_may_be_short(tmp_path: Path) -> None:
-    path = tmp_path / "c.yaml"
-    path.write_text(SHORT.format(hpccg="1s").replace("[off, on]", "[off, spin, aa]"))
-    stream, _ = prepare(path, "localhost").plan().cases
+def test_runs_without_continuous_writers_may_be_short(short: Path) -> None:
+    short.write_text(SHORT.format(hpccg="1s").replace("[off, on]", "[off, spin, aa]"))
+    stream, _ = prepare(short, "localhost").plan().cases
     assert stream.duration_least_s == pytest.approx(8 + 19 * 1.7)
 
 
-def test_a_check_that_cannot_be_lengthened_is_refused_with_the_reason(tmp_path: Path) -> None:
-    path = tmp_path / "c.yaml"
-    path.write_text(SHORT.format(hpccg="1.9s"))
-    with pytest.raises(
-        InputError, match=r"c\.yaml:6: workloads\[1\]\.expect: 1\.9 s found; .*hpccg"
-    ):
-        prepare(path, "localhost")
+def test_a_check_that_cannot_be_lengthened_is_refused_with_the_reason(short: Path) -> None:
+    short.write_text(SHORT.format(hpccg="1.9s"))
+    fault = r"c\.yaml:6: workloads\[1\]\.expect: 1\.9 s found; .*hpccg"
+    with pytest.raises(InputError, match=fault):
+        prepare(short, "localhost")
 
 
-def test_node_hours_of_a_case_as_they_are_shown(tmp_path: Path) -> None:
+def test_node_hours_of_a_case_as_they_are_shown(short: Path, command: Command) -> None:
     """Runs of an hour: 13 and their lead-ins, on one node of the host, take 13.0 hours."""
-    path = tmp_path / "c.yaml"
-    path.write_text(SHORT.format(hpccg="1h"))
-    shown = CliRunner().invoke(plan_command, [str(path), "--machine", "localhost"])
-    row = next(line for line in shown.output.splitlines() if line.strip().startswith("hpccg "))
+    short.write_text(SHORT.format(hpccg="1h"))
+    lines = command("plan", short, "--machine", "localhost").splitlines()
+    row = next(line for line in lines if line.strip().startswith("hpccg "))
     assert float(row.partition(" node-hours")[0].split()[-1]) == pytest.approx(13, abs=0.01)
 
 
@@ -190,17 +179,15 @@ def test_the_command_holds_the_factors() -> None:
     assert "stream.seed" not in passed  # of the run, which is not there yet
 
 
-def test_the_plan_tells_which_factors_change_within_a_block(tmp_path: Path) -> None:
-    path = tmp_path / "c.yaml"
-    path.write_text(
+def test_the_plan_tells_which_factors_change_within_a_block(short: Path, command: Command) -> None:
+    short.write_text(
         "name: c\nworkloads: [{check: stream, factors: {iterations: [10, 20]}}]\n"
         "arms: [off, on]\nfactors: {rate: [0, 50%, full]}\n"
     )
-    words = [str(path), "--machine", "localhost"]
-    text = " ".join(CliRunner().invoke(plan_command, words).output.split())
+    words = ("plan", short, "--machine", "localhost")
+    text = " ".join(command(*words).split())
     assert "rate 0, 50%, full (3 runs a pair): stream@iterations=10, stream@iterations=20" in text
-    document = json.loads(CliRunner().invoke(plan_command, [*words, "--json"]).output)
-    case = document["cases"][1]
+    case = command.json(*words)["cases"][1]
     assert case["factors_within"] == {"rate": [0, "50%", "full"]}
     assert case["factors_between"] == {"iterations": 20}
     assert [tuple(each.values()) for each in case["treatments"]] == [
@@ -225,12 +212,6 @@ def test_the_single_node_campaign_is_as_long_as_the_paper_and_has_its_seven_work
     assert single.pairs.floor >= 10
 
 
-def asked(**pairs: float) -> Campaign:
-    return Campaign.model_validate(
-        {"name": "c", "workloads": [{"check": "stream"}], "arms": ["off", "on"], "pairs": pairs}
-    )
-
-
 def row(slowdown: float, spread: float | None) -> SlowdownRow:
     predicted = Estimate(slowdown, slowdown - 0.01, slowdown + 0.01, 0.95)
     return SlowdownRow("r", "s", "stream", None, None, predicted, None, None, spread, "")
@@ -242,23 +223,20 @@ def row(slowdown: float, spread: float | None) -> SlowdownRow:
 def test_the_interval_is_as_narrow_as_requested_or_as_the_effect_is_large(
     pairs: dict[str, float], half_width: float
 ) -> None:
-    (found,) = predicted_pairs(asked(**pairs), [row(1.04, 0.03)])
+    (found,) = predicted_pairs(campaign(**pairs), [row(1.04, 0.03)])
     assert (found.case, found.slowdown.value, found.spread) == ("stream", 1.04, 0.03)
     assert found.pairs_needed == pairs_needed(0.03, half_width)
 
 
 def test_nothing_is_needed_for_no_slowdown_and_nothing_known_without_a_spread() -> None:
-    (found,) = predicted_pairs(asked(), [row(0.995, 0.03)])
+    (found,) = predicted_pairs(campaign(), [row(0.995, 0.03)])
     assert found.pairs_needed is None
-    assert predicted_pairs(asked(), [row(1.04, None)]) == []
+    assert predicted_pairs(campaign(), [row(1.04, None)]) == []
 
 
-def test_a_plan_shows_them(tmp_path: Path) -> None:
-    campaign = tmp_path / "c.yaml"
-    campaign.write_text("name: c\nworkloads: [{check: lammps}]\narms: [off, on]\n")
-    words = ["plan", str(campaign), "--machine", "localhost"]
-    run = slowdown_run(tmp_path, "lammps")
-    result = CliRunner().invoke(cli, [*words, "--run", str(run), "--json"])
-    (found,) = json.loads(result.output)["predicted"]
+def test_a_plan_shows_them(short: Path, command: Command) -> None:
+    short.write_text("name: c\nworkloads: [{check: lammps}]\narms: [off, on]\n")
+    run = slowdown_run(short.parent, "lammps")
+    (found,) = command.json("plan", short, "--machine", "localhost", "--run", run)["predicted"]
     # A spread of a tenth of a percent hides nothing of a loss of a quarter.
     assert (found["case"], found["pairs_needed"]) == ("lammps", 6)

@@ -1,7 +1,7 @@
 """Sweeps of the contention model: their cases, and which of them are measured."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from nimc.run.runner import CampaignRunner
 from tests.analysis.contention.test_from_run import made_header, made_sample
 from tests.nimc.campaign.made_request import made_request
 
+TRUTH = evaluate.load_published("occigen")
 #: Two sockets of 14 cores and one NUMA node each, as the published occigen has them.
 SITE = {
     "name": "occigen",
@@ -66,11 +67,11 @@ def test_each_number_of_cores_on_both_calibrated_placements() -> None:
         ({"numa_nodes": 4}, "calibration", [(0, 0), (2, 2)]),
         ({"numa_nodes": 4}, "local", [(0, 0)]),
         ({}, "all", [(0, 0), (1, 1), (0, 1), (1, 0)]),
-        # Node 2 has memory and no cores.
+        # Node 1 or 2 has memory and no cores.
         (
-            {"sockets": 1, "numa_nodes": 1, "memory_nodes": [2]},
+            {"sockets": 1, "numa_nodes": 1, "memory_nodes": [1]},
             "all",
-            [(0, 0), (0, 2), (2, 0), (2, 2)],
+            [(0, 0), (0, 1), (1, 0), (1, 1)],
         ),
         ({"memory_nodes": [2]}, "calibration", [(0, 0), (1, 1)]),
     ],
@@ -117,25 +118,23 @@ def test_a_plan_says_what_may_be_left_out() -> None:
     ("entry", "text"),
     [
         (
-            "{check: stream, sweep: {}}",
-            r":3: workloads\[0\].sweep: 'stream' has no variables comm_node, cores, node;",
+            "check: stream, sweep: {}",
+            ":3: workloads[0].sweep: 'stream' has no variables comm_node,",
         ),
+        ("check: membench, sweep: {}, set: {node: 1}", "set.node: cannot be combined with 'sweep'"),
         (
-            "{check: membench, sweep: {}, set: {node: 1}}",
-            r"set.node: cannot be combined with 'sweep'",
-        ),
-        (
-            "{check: membench, sweep: {}, factors: {comm_node: [0, 1]}}",
+            "check: membench, sweep: {}, factors: {comm_node: [0, 1]}",
             "sweep: cannot be combined with the factor 'comm_node'",
         ),
-        ("{check: membench, sweep: {cores: some}}", "cores: 'some' found; allowed: all; doubled:"),
+        ("check: membench, sweep: {cores: some}", "cores: 'some' found; allowed: all; doubled:"),
     ],
 )
 def test_mistakes(tmp_path: Path, entry: str, text: str) -> None:
     path = tmp_path / "c.yaml"
-    path.write_text(f"name: c\nworkloads:\n  - {entry}\narms: [off, on]\n")
-    with pytest.raises(InputError, match=text):
+    path.write_text(f"name: c\nworkloads:\n  - {{{entry}}}\narms: [off, on]\n")
+    with pytest.raises(InputError) as error:
         prepare(path, "localhost")
+    assert text in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["contention_model", "contention_emulated", "numa"])
@@ -150,11 +149,11 @@ def test_the_campaign_of_the_project_fits_a_machine_of_one_node() -> None:
     assert {(case.set["node"], case.set["comm_node"]) for case in cases} == {(0, 0)}
 
 
-def _session(truth: Any, argv: Sequence[str], run: Path, *_: object) -> int:
+def _session(argv: Sequence[str], run: Path, *_: object) -> int:
     """Leaves what ReFrame would: six pairs whose rates are the truth's."""
     asked = dict(w.partition(".")[2].split("=", 1) for flag, w in pairwise(argv) if flag == "-S")
     n, comp, comm = (int(asked[name]) for name in ("cores", "node", "comm_node"))
-    rates = predict(truth, comp, comm)
+    rates = predict(TRUTH, comp, comm)
     foms = {"off": rates.comp_alone_b_s[n - 1], "on": rates.comp_par_b_s[n - 1]}
     lines = []
     for pair in range(int(asked["pairs"])):
@@ -172,51 +171,51 @@ def _session(truth: Any, argv: Sequence[str], run: Path, *_: object) -> int:
     return 0
 
 
-def _measure(run: Path, truth: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Run the sweep of few cores; the names of the cases that ReFrame was asked for."""
-    asked: list[str] = []
+@pytest.fixture
+def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """Runs the sweep of few cores: the names of the cases that ReFrame was asked for."""
+    save_header(tmp_path, made_header(numa_nodes=2, sockets=2))
+    (tmp_path / "samples").mkdir()
 
-    def session(argv: Sequence[str], folder: Path, *more: object) -> int:
-        asked.extend(w.partition("=")[2] for w in argv if w.startswith("membench.case="))
-        return _session(truth, argv, folder, *more)
+    def run() -> list[str]:
+        asked: list[str] = []
 
-    monkeypatch.setattr(runner, "run_session", session)
-    request = made_request(expanded(campaign(), machine()), machine())
-    with Interrupts() as interrupts:
-        assert CampaignRunner(request, run, "reframe", 1, interrupts, display()).run_all() == []
-    return asked
+        def session(argv: Sequence[str], folder: Path, *more: object) -> int:
+            asked.extend(w.partition("=")[2] for w in argv if w.startswith("membench.case="))
+            return _session(argv, folder, *more)
+
+        monkeypatch.setattr(runner, "run_session", session)
+        request = made_request(expanded(campaign(), machine()), machine())
+        with Interrupts() as interrupts:
+            made = CampaignRunner(request, tmp_path, "reframe", 1, interrupts, display())
+            assert made.run_all() == []
+        return asked
+
+    return run
 
 
 @pytest.mark.slow
-def test_few_cores_tell_as_much_as_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    truth = evaluate.load_published("occigen")
-    save_header(tmp_path, made_header(numa_nodes=2, sockets=2))
-    (tmp_path / "samples").mkdir()
-    asked = _measure(tmp_path, truth, monkeypatch)
+def test_few_cores_tell_as_much_as_all(tmp_path: Path, measure: Callable[[], list[str]]) -> None:
+    asked = measure()
     for node in (0, 1):
         mine = [name for name in asked if name.endswith(f"-c{node}-m{node}")]
         assert mine[:2] == [f"s@n1-c{node}-m{node}", f"s@n14-c{node}-m{node}"]
         assert 3 <= len(mine) <= 6  # a third of a full sweep's runs: (14 - 2) / 2 points
     # Nothing is left to choose: a second session measures nothing.
-    assert _measure(tmp_path, truth, monkeypatch) == []
+    assert measure() == []
     model = fit(from_run.load(tmp_path, None))
-    for at in placements(truth):
-        found, true = predict(model, *at), predict(truth, *at)
+    for at in placements(TRUTH):
+        found, true = predict(model, *at), predict(TRUTH, *at)
         off = np.abs(found.comp_par_b_s / true.comp_par_b_s - 1)
         assert float(off.mean()) < 0.02, at
 
 
 @pytest.mark.slow
 def test_a_killed_case_is_completed_before_another_is_chosen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, measure: Callable[[], list[str]]
 ) -> None:
-    truth = evaluate.load_published("occigen")
-    save_header(tmp_path, made_header(numa_nodes=2, sockets=2))
-    (tmp_path / "samples").mkdir()
     words = ("-S", "m.cores=1", "-S", "m.node=0", "-S", "m.comm_node=0", "-S", "m.pairs=2")
-    case = ("-S", "m.case=s@n1-c0-m0", "-S", "m.block=0")
-    _session(truth, [*words, *case], tmp_path)
-    asked = _measure(tmp_path, truth, monkeypatch)
-    assert asked[:2] == ["s@n1-c0-m0", "s@n14-c0-m0"]
+    _session([*words, "-S", "m.case=s@n1-c0-m0", "-S", "m.block=0"], tmp_path)
+    assert measure()[:2] == ["s@n1-c0-m0", "s@n14-c0-m0"]
     lines = (tmp_path / "samples" / "s@n1-c0-m0.jsonl").read_text().splitlines()
     assert len(lines) == 2 * 6

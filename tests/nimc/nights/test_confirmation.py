@@ -1,8 +1,7 @@
 """Nights whose runs raise an alarm on the machine's history, and confirm or dismiss it at once.
 
-The history is made from one run of the stand-in (`made_history`).
-
-A night that is killed while it confirms an alarm, and started again within its window.
+The history is made from one run of the stand-in (`made_history`). A night that is killed meanwhile
+is started again within its window.
 """
 
 import json
@@ -176,11 +175,8 @@ def test_it_goes_on_with_confirming(killed: Killed, status: int, outcome: str, s
     assert killed.again()[0] == status
     assert killed.runs() == runs
     again = killed.box.night()
-    assert (again.outcome, again.alarms, again.used_node_h) == (
-        ended.outcome,
-        ended.alarms,
-        ended.used_node_h,
-    )
+    assert (again.outcome, again.alarms) == (ended.outcome, ended.alarms)
+    assert again.used_node_h == ended.used_node_h
 
 
 @pytest.mark.long

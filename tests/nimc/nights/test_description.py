@@ -1,6 +1,6 @@
-"""Descriptions: what is refused, with file, line and field.
+"""Descriptions: what is refused, with file, line and field; nights, worked out by hand.
 
-Nights of a calendar, worked out by hand; Berlin changes its clocks on 2026-03-29 and 10-25.
+Berlin changes its clocks on 2026-03-29 and 10-25.
 """
 
 from datetime import date, datetime, time, timezone
@@ -62,10 +62,7 @@ def test_faults_name_file_line_and_field(tmp_path: Path, text: str, line: int, w
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [
-        ("nothing", "known nightlies"),
-        *((n, "invalid name") for n in ("../a", "a b", "")),
-    ],
+    [("nothing", "known nightlies"), *((n, "invalid name") for n in ("../a", "a b", ""))],
 )
 def test_a_name_that_is_no_file_is_refused(name: str, said: str) -> None:
     with pytest.raises(InputError, match=said):

@@ -1,7 +1,4 @@
-"""One outcome for each way in which a night can end.
-
-Maintenance that a night would run into; lines as Slurm 22.05 prints them.
-"""
+"""One outcome for each way in which a night can end; maintenance that it would run into."""
 
 from datetime import datetime
 from pathlib import Path
@@ -110,23 +107,17 @@ def test_the_first_one_is_named() -> None:
     assert found is sooner
 
 
-@pytest.fixture
-def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    program = tmp_path / "scontrol"
+def test_all_reservations_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    return program
 
+    def say(text: str) -> None:
+        (tmp_path / "scontrol").write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / "scontrol").chmod(0o755)
 
-def say(program: Path, text: str) -> None:
-    program.write_text(f"#!/bin/sh\n{text}\n")
-    program.chmod(0o755)
-
-
-def test_all_reservations_are_asked_for(scontrol: Path) -> None:
-    say(scontrol, f'[ "$*" = "-o show reservation" ] && echo "{OTHER}" && echo "{MAINTENANCE}"')
+    say(f'[ "$*" = "-o show reservation" ] && echo "{OTHER}" && echo "{MAINTENANCE}"')
     assert [each.flags[:1] for each in find_all()] == [["SPEC_NODES"], ["MAINT"]]
-    say(scontrol, "echo No reservations in the system")
+    say("echo No reservations in the system")
     assert find_all() == []
-    say(scontrol, "echo cannot contact controller >&2; exit 1")
+    say("echo cannot contact controller >&2; exit 1")
     with pytest.raises(MachineError, match="scontrol: exit status 1: cannot contact contr"):
         find_all()

@@ -13,7 +13,6 @@ from nimc.campaign.prepare import prepare
 from nimc.cli.run import run_command as nimc_run
 from nimc.machine.slurm import job_options
 from nimc.nights import description
-from nimc.nights import measure as measuring
 from nimc.nights.measure import EndedRun, NightRuns, NightSession
 from nimc.records.run import save_header
 from nimc.run.folder import new_header
@@ -24,22 +23,10 @@ MACHINE = "example_slurm"  # its origins are a second component of the job
 
 def alarm(case: str, node: str) -> Alarm:
     return Alarm(
-        machine=MACHINE,
-        campaign="small",
-        case=case,
-        arm="off",
-        quantity="fom",
-        unit="B/s",
-        night="2026-11-20",
-        since="2026-11-19",
-        run="first",
-        runs=["first"],
-        nodes=[node],
-        ratio=1.5,
-        ratio_low=None,
-        ratio_high=None,
-        reference=1e10,
-        detectable=None,
+        **{"machine": MACHINE, "campaign": "small", "case": case, "arm": "off", "quantity": "fom"},
+        **{"unit": "B/s", "night": "2026-11-20", "since": "2026-11-19", "run": "first"},
+        **{"runs": ["first"], "nodes": [node], "ratio": 1.5, "ratio_low": None},
+        **{"ratio_high": None, "reference": 1e10, "detectable": None},
     )
 
 
@@ -66,21 +53,16 @@ def asked_for(
     save_header(run, replace(new_header(asked), run="first", finished_s=time.time()))
     found: list[Sequence[str]] = []
 
-    def measure(_: object, *options: str, **__: object) -> EndedRun:
+    def measure(_: object, __: object, *options: str) -> EndedRun:
         found.append(options)
         return EndedRun(3, said="no node")
 
-    monkeypatch.setattr(measuring, "measure", measure)
+    monkeypatch.setattr(NightSession, "measure", measure)
     nightly = description.load(str(file))
     night = NightRuns.of(nightly.results, asked, asked.plan(), 0.0)
+    end_s, log = time.time() + 3600, tmp_path / "log"
     repeats = NightSession(
-        nightly,
-        night,
-        slurm=asked.slurm,
-        end_s=time.time() + 3600,
-        budget_node_h=1.0,
-        log=tmp_path / "log",
-        lock=0,
+        nightly, night, slurm=asked.slurm, end_s=end_s, budget_node_h=1.0, log=log, lock=0
     )
     raised = [alarm("stream", "nid0007"), alarm("lammps", "nid0009"), alarm("stream", "nid0007")]
     lines = list(repeats.repeat(run, raised))

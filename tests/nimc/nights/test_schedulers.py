@@ -33,22 +33,18 @@ def test_cron_gets_one_line_with_its_percent_signs_escaped(tmp_path: Path) -> No
 
 
 def test_scrontab_gets_options_of_a_job_that_outlasts_the_window(tmp_path: Path) -> None:
-    found = nightly(tmp_path, job="[--partition=cron]")
-    lines = install.scrontab_block(found, RUN).splitlines()
-    assert "#SCRON --time=435" in lines  # seven hours and a quarter
-    assert lines[-3] == "#SCRON --partition=cron"
-    assert lines[-2] == "0 22 * * 1,2,3,4,5 '/opt/n m/nimc' nightly run box"
-
-
-def test_scrontab_and_gitlab_replace_nothing_in_names(tmp_path: Path) -> None:
     folder = tmp_path / "50%j"
     folder.mkdir()
-    found = nightly(folder, job="[--comment=$USER]")
-    log = f"{tmp_path}/50%%j/results/nights/box.log"  # %j would be the job's number
-    assert f"#SCRON --output={log}" in install.scrontab_block(found, RUN).splitlines()
+    found = nightly(folder, job="[--partition=cron, --comment=$USER]")
+    lines = install.scrontab_block(found, RUN).splitlines()
+    assert "#SCRON --time=435" in lines  # seven hours and a quarter
+    # %j would be the job's number.
+    assert f"#SCRON --output={tmp_path}/50%%j/results/nights/box.log" in lines
+    assert lines[-4:-2] == ["#SCRON --partition=cron", "#SCRON --comment=$USER"]
+    assert lines[-2] == "0 22 * * 1,2,3,4,5 '/opt/n m/nimc' nightly run box"
     parent = yaml.safe_load(install.gitlab_parent(found, NIMC, "Europe/Berlin", jacamar=True))
     options = parent["plan box"]["variables"]["SCHEDULER_PARAMETERS"]
-    assert options == "--time=15 --comment=$$USER"
+    assert options == "--time=15 --partition=cron --comment=$$USER"
 
 
 def test_every_day_is_a_star(tmp_path: Path) -> None:

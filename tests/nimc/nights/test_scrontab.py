@@ -17,11 +17,7 @@ def install(nights: Nights, cluster: Cluster) -> list[str]:
     return cluster.slurm("scrontab", "-l").splitlines()
 
 
-def jobs(cluster: Cluster) -> list[str]:
-    return cluster.slurm("squeue", "--noheader", "--format=%j").split()
-
-
-def test_an_entry_is_installed_where_there_is_none_and_starts(
+def test_an_entry_is_installed_once_next_to_those_of_others_and_starts(
     scrontab_cluster: Cluster, tmp_path: Path
 ) -> None:
     """Its campaign is not there: that the night was not run, and why, is said by the night."""
@@ -36,26 +32,18 @@ def test_an_entry_is_installed_where_there_is_none_and_starts(
             f" days: [{', '.join(f'{day:%a}'.lower() for day in days)}]",
         )
     )
+    assert install(nights, cluster)[0] == f"# BEGIN nimc nightly {nights.file}"
+    others = ["X=1", "7 7 7 7 * true"]
+    table = cluster.slurm("scrontab", "-l")
+    (tmp_path / "table").write_text("".join(f"{line}\n" for line in others) + table)
+    cluster.slurm("scrontab", str(tmp_path / "table"))
     lines = install(nights, cluster)
-    assert lines[0] == f"# BEGIN nimc nightly {nights.file}"
-    assert jobs(cluster) == ["nimc-box"]
+    assert lines[:3] == [*others, f"# BEGIN nimc nightly {nights.file}"]
+    assert sum("nightly run" in line for line in lines) == 1
+    assert cluster.slurm("squeue", "--noheader", "--format=%j").split().count("nimc-box") == 1
     wait(lambda: nights.ended(start.date()))
     found = nights.summary(start.date())
     assert found.outcome == "not run"
     assert "tiny.yaml" in found.reason
     log = nights.results / "nights" / "box.log"
     wait(lambda: found.reason in log.read_text())
-
-
-def test_installed_twice_it_is_one_entry_beside_those_of_others(
-    scrontab_cluster: Cluster, tmp_path: Path
-) -> None:
-    cluster, nights = scrontab_cluster, Nights(tmp_path, "minicluster")
-    others = ["X=1", "7 7 7 7 * true"]
-    (tmp_path / "other").write_text("".join(f"{line}\n" for line in others))
-    cluster.slurm("scrontab", str(tmp_path / "other"))
-    for _ in range(2):
-        lines = install(nights, cluster)
-    assert lines[:3] == [*others, f"# BEGIN nimc nightly {nights.file}"]
-    assert sum("nightly run" in line for line in lines) == 1
-    assert jobs(cluster).count("nimc-box") == 1

@@ -1,9 +1,4 @@
-"""The summary's document, and what is refused.
-
-Who holds a machine's lock.
-
-Nights that ran and nights that did not, from the calendar alone.
-"""
+"""The summary's document, who holds a machine's lock, and the calendar of nights."""
 
 import json
 import os
@@ -83,8 +78,8 @@ def test_one_case_of_it() -> None:
 
 def test_a_night_is_running_only_under_its_own_name(tmp_path: Path) -> None:
     assert not running(tmp_path, "m", "box")
-    with machine_lock(tmp_path, "m", "box") as lock:
-        assert lock.handle is not None
+    with machine_lock(tmp_path, "m", "box") as (handle, _):
+        assert handle is not None
         assert running(tmp_path, "m", "box")
         assert not running(tmp_path, "m", "bo")
         assert not running(tmp_path, "other", "box")
@@ -122,11 +117,8 @@ def test_a_scheduled_night_without_a_summary_was_not_run() -> None:
     assert rows == [(17, "measured"), (18, "not run"), (19, "not run")]
 
 
-def test_a_nightly_that_never_ran_is_seen() -> None:
+def test_nights_without_a_summary_were_not_run_once_their_window_ended() -> None:
     assert look({}, 12, at=18) == [(16, "not run"), (17, "not run")]
-
-
-def test_tonight_is_open_until_its_window_ends() -> None:
     assert look({}, 23, first=20) == [(20, None)]
     assert look({}, 4, at=21, first=20) == [(20, None)]
     assert look({}, 5, at=21, first=20) == [(20, "not run")]

@@ -1,7 +1,4 @@
-"""Metrics, webhook and mail of a night; none of them can fail it.
-
-JUnit and Prometheus text, against what their documents say.
-"""
+"""Metrics, JUnit, webhook and mail of a night, against what their documents say; none fails it."""
 
 import email
 import json
@@ -11,7 +8,8 @@ import re
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, datetime
 from email import policy
@@ -93,20 +91,28 @@ def sendmail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def tell(folder: Path, url: str) -> list[str]:
+    """What a night with this webhook reports."""
+    return list(notify.everyone(SUMMARY, asked(folder, tell=f"{{webhook: '{url}'}}")))
+
+
 def test_the_webhook_gets_the_summary(
     hook: Hook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOOK", hook.url)
-    assert list(notify.everyone(SUMMARY, asked(tmp_path, tell="{webhook: $HOOK}"))) == []
+    assert tell(tmp_path, "$HOOK") == []
     assert hook.got == [("application/json", SUMMARY.as_dict())]
 
 
-def test_a_webhook_that_refuses_is_reported_without_its_address(hook: Hook, tmp_path: Path) -> None:
-    hook.status = 500
-    wish = asked(tmp_path, tell=f"{{webhook: '{hook.url}'}}")
-    (line,) = notify.everyone(SUMMARY, wish)
-    assert line == "webhook: HTTP Error 500: Internal Server Error"
-    hook.server_close()
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308, 500])
+def test_a_refusal_or_redirect_is_reported_and_not_followed(
+    hook: Hook, tmp_path: Path, status: int
+) -> None:
+    hook.status, hook.location = status, f"http://127.0.0.1:{hook.server_port}/elsewhere"
+    (line,) = tell(tmp_path, hook.url)
+    assert line.startswith(f"webhook: HTTP Error {status}: ")
+    assert "secret" not in line
+    assert hook.asked == ["POST /secret"]
 
 
 @pytest.mark.parametrize(
@@ -114,61 +120,48 @@ def test_a_webhook_that_refuses_is_reported_without_its_address(hook: Hook, tmp_
     ["$NOT_SET", "http://127.0.0.1:1/secret", "http://[secret", "http://127.0.0.1:1/my secret"],
 )
 def test_a_webhook_that_is_not_there_is_reported(url: str, tmp_path: Path) -> None:
-    (line,) = notify.everyone(SUMMARY, asked(tmp_path, tell=f"{{webhook: '{url}'}}"))
+    (line,) = tell(tmp_path, url)
     assert line.startswith("webhook: ")
     assert "secret" not in line
 
 
-def test_a_webhook_that_does_not_speak_http_is_reported(tmp_path: Path) -> None:
+@contextmanager
+def answering(answer: Callable[[socket.socket], None]) -> Iterator[str]:
+    """The address of a server that answers so to one request."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
 
-        def answer() -> None:
+        def serve() -> None:
             connection, _ = server.accept()
             with connection:
                 connection.recv(2**16)
-                connection.sendall(b"220 mail.example.org ESMTP\r\n")
+                answer(connection)
 
-        thread = threading.Thread(target=answer)
+        thread = threading.Thread(target=serve)
         thread.start()
-        wish = asked(tmp_path, tell=f"{{webhook: 'http://127.0.0.1:{port}/secret'}}")
-        (line,) = notify.everyone(SUMMARY, wish)
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/secret"
         thread.join()
-    assert line == "webhook: no HTTP answer, or an invalid address (BadStatusLine)"
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_a_failure_and_is_not_followed(
-    hook: Hook, tmp_path: Path, status: int
-) -> None:
-    hook.status, hook.location = status, f"http://127.0.0.1:{hook.server_port}/elsewhere"
-    wish = asked(tmp_path, tell=f"{{webhook: '{hook.url}'}}")
-    (line,) = notify.everyone(SUMMARY, wish)
-    assert line.startswith(f"webhook: HTTP Error {status}: ")
-    assert hook.asked == ["POST /secret"]
+def test_a_webhook_that_does_not_speak_http_is_reported(tmp_path: Path) -> None:
+    with answering(lambda to: to.sendall(b"220 mail.example.org ESMTP\r\n")) as url:
+        found = tell(tmp_path, url)
+    assert found == ["webhook: no HTTP answer, or an invalid address (BadStatusLine)"]
 
 
 def test_a_webhook_that_never_ends_its_answer_is_left() -> None:
     """A byte now and then: no single read is slow. It ends when its caller has left."""
     left = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as server:
 
-        def answer() -> None:
-            connection, _ = server.accept()
-            with connection:
-                connection.recv(2**16)
-                connection.sendall(b"HTTP/1.1 204 No Content\r\nX: ")
-                while not left.wait(0.05):
-                    connection.sendall(b"x")
+    def drip(to: socket.socket) -> None:
+        to.sendall(b"HTTP/1.1 204 No Content\r\nX: ")
+        while not left.wait(0.05):
+            to.sendall(b"x")
 
-        thread = threading.Thread(target=answer)
-        thread.start()
+    with answering(drip) as url:
         try:
-            url = f"http://127.0.0.1:{server.getsockname()[1]}/secret"
             assert notify.post(url, "{}", within_s=1.0) == "no answer within 1 s"
         finally:
             left.set()
-            thread.join()
 
 
 def sent(sendmail: Path) -> EmailMessage:
@@ -187,12 +180,6 @@ def test_mail_says_what_happened(sendmail: Path, tmp_path: Path) -> None:
     for fact in ("two\\nlines\\x1b[2J\n", "0.25 of 2 node-hours", "slower than its reference",
                  "snap: no such binary"):  # fmt: skip
         assert fact in body
-
-
-def test_a_night_that_measured_sends_no_mail(sendmail: Path, tmp_path: Path) -> None:
-    wish = asked(tmp_path, tell="{mail: [ops@example.org]}")
-    assert list(notify.everyone(summary(outcome="measured"), wish)) == []
-    assert not (sendmail / "mail").exists()
 
 
 def test_the_mail_has_a_picture_of_what_became_slower_in_all_nights(
@@ -214,10 +201,8 @@ def test_the_mail_has_a_picture_of_what_became_slower_in_all_nights(
     assert list(notify.everyone(SUMMARY, wish, earlier)) == []
     mail = sent(sendmail)
     (picture,) = mail.iter_attachments()
-    assert (picture.get_content_type(), picture.get_content_disposition()) == (
-        "image/png",
-        "inline",
-    )
+    assert picture.get_content_type() == "image/png"
+    assert picture.get_content_disposition() == "inline"
     data = picture.get_content()
     assert data.startswith(b"\x89PNG\r\n\x1a\n")
     width, height = struct.unpack(">II", data[16:24])  # of its first chunk, IHDR
@@ -234,6 +219,7 @@ def test_without_an_alarm_the_picture_has_the_slowdowns() -> None:
 @pytest.mark.parametrize(
     ("before", "ended", "news"),
     [
+        (None, {"outcome": "measured"}, False),
         ({"outcome": "inconclusive"}, {"outcome": "inconclusive", "reason": "another"}, False),
         ({"outcome": "measured"}, {"outcome": "inconclusive"}, True),
         ({"outcome": "inconclusive"}, {"outcome": "slower"}, True),
@@ -245,12 +231,12 @@ def test_without_an_alarm_the_picture_has_the_slowdowns() -> None:
     ],
 )
 def test_mail_is_sent_at_a_change_of_state(
-    sendmail: Path, tmp_path: Path, before: dict[str, Any], ended: dict[str, Any], news: bool
+    sendmail: Path, tmp_path: Path, before: dict[str, Any] | None, ended: dict[str, Any], news: bool
 ) -> None:
     """Of outcome, alarms or failed cases; a night that was killed has sent none."""
     wish = asked(tmp_path, tell="{mail: [ops@example.org]}")
-    earlier = [summary(outcome="measured"), summary(night=date(2026, 11, 19), **before)]
-    assert list(notify.everyone(summary(**ended), wish, earlier)) == []
+    nights = [summary(outcome="measured"), summary(night=date(2026, 11, 19), **(before or {}))]
+    assert list(notify.everyone(summary(**ended), wish, nights if before is not None else [])) == []
     assert (sendmail / "mail").exists() == news
 
 
@@ -354,25 +340,21 @@ def read_metrics(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], flo
 
 def test_metrics_have_units_in_their_names_and_bounds() -> None:
     found = read_metrics(notify.prometheus_text(SUMMARY))
-    of = (("campaign", "small"), ("machine", "m1"), ("nightly", "box"))
-    on = tuple(sorted((*of, ("case", "stream"), ("arm", "on"))))
-    off = tuple(sorted((*of, ("case", "stream"), ("arm", "off"))))
-    assert found["nimc_slowdown_ratio", on] == 2.0
-    assert found["nimc_slowdown_ratio_low", on] == 1.9
-    assert found["nimc_slowdown_ratio_high", on] == 2.1
-    assert found["nimc_figure_of_merit_bytes_per_second", off] == 1e10
-    lammps = tuple(sorted((*of, ("case", "lammps"), ("arm", "off"))))
-    assert found["nimc_figure_of_merit_seconds", lammps] == 3.5
-    assert ("nimc_figure_of_merit_seconds_low", lammps) not in found  # from five runs
-    assert found["nimc_night_used_node_hours", of] == 0.25
-    outcomes = {
-        dict(labels)["outcome"]: value
-        for (name, labels), value in found.items()
-        if name == "nimc_night_outcome"
-    }
-    assert outcomes == {
-        "measured": 0, "slower": 1, "not run": 0, "inconclusive": 0, "machine failed": 0
-    }  # fmt: skip
+
+    def of(name: str, **labels: str) -> float | None:
+        night = {"campaign": "small", "machine": "m1", "nightly": "box"}
+        return found.get((f"nimc_{name}", tuple(sorted((night | labels).items()))))
+
+    on, off = {"case": "stream", "arm": "on"}, {"case": "stream", "arm": "off"}
+    assert [of(f"slowdown_ratio{end}", **on) for end in ("", "_low", "_high")] == [2.0, 1.9, 2.1]
+    assert of("figure_of_merit_bytes_per_second", **off) == 1e10
+    lammps = {"case": "lammps", "arm": "off"}
+    assert of("figure_of_merit_seconds", **lammps) == 3.5
+    assert of("figure_of_merit_seconds_low", **lammps) is None  # from five runs
+    assert of("night_used_node_hours") == 0.25
+    ended = dict.fromkeys(("measured", "not run", "inconclusive", "machine failed"), 0)
+    for outcome, value in (ended | {"slower": 1}).items():
+        assert of("night_outcome", outcome=outcome) == value
 
 
 def test_metrics_escape_labels_and_keep_odd_units_and_roles() -> None:
@@ -416,16 +398,28 @@ def test_junit_of_a_night_without_figures(outcome: str, tag: str) -> None:
     assert len(suite) == 1  # the campaign's cases are not known
 
 
-def test_junit_shows_a_second_alarm_of_a_case() -> None:
-    alarms = [NightAlarm("stream", "off", "fom", "history", text) for text in ("one", "two")]
-    (suite,) = ElementTree.fromstring(notify.junit_xml(summary(alarms=alarms)))
-    assert suite[0].findtext("failure") == "one\ntwo"
-
-
-def test_junit_shows_no_interval_with_one_end() -> None:
-    figure = NightFigure("stream", "off", "fom", "s", "lower", 2.0, 1.5, None, 6)
-    (suite,) = ElementTree.fromstring(notify.junit_xml(summary(figures=[figure])))
-    assert suite[0].findtext("system-out") == "off fom: 2 s"
+@pytest.mark.parametrize(
+    ("changes", "part", "text"),
+    [
+        (
+            {
+                "alarms": [
+                    NightAlarm("stream", "off", "fom", "history", of) for of in ("one", "two")
+                ]
+            },
+            *("failure", "one\ntwo"),
+        ),
+        (
+            {"figures": [NightFigure("stream", "off", "fom", "s", "lower", 2.0, 1.5, None, 6)]},
+            *("system-out", "off fom: 2 s"),
+        ),
+    ],
+)
+def test_junit_shows_a_second_alarm_and_no_interval_with_one_end(
+    changes: dict[str, Any], part: str, text: str
+) -> None:
+    (suite,) = ElementTree.fromstring(notify.junit_xml(summary(**changes)))
+    assert suite[0].findtext(part) == text
 
 
 def test_metrics_say_by_when_the_next_scheduled_night_has_reported() -> None:

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from nimc.node.readers import FomError
-from reframe_tests.latency import parse
+from reframe_tests.workload import load
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "latency"
+parse = load("latency").parse
 
 
 def test_alone():
@@ -27,19 +28,21 @@ def test_alone():
     }
 
 
-def test_next_to_a_load():
-    fom = parse((CAPTURES / "nt_write-1-node0.txt").read_text())
-    assert fom.value == 2.592473e-06
-    assert fom.extra["node"] == 0
-    assert (fom.extra["cores"], fom.extra["load_cores"]) == (1, 1)
-    assert fom.extra["load_b_s"] == 4.274445e9
-    assert (fom.extra["huge_b"], fom.extra["memory_b"]) == (0, 256 * 2**20)
-
-
-def test_one_core_loads():
-    fom = parse((CAPTURES / "one-core-loads.txt").read_text())
-    assert (fom.value, fom.extra["load_b_s"]) == (3.654969e-06, 1.642549e9)
-    assert (fom.extra["cores"], fom.extra["load_cores"]) == (1, 1)
+@pytest.mark.parametrize(
+    ("name", "value", "load_b_s", "more"),
+    [
+        (
+            *("nt_write-1-node0", 2.592473e-06, 4.274445e9),
+            {"node": 0, "huge_b": 0, "memory_b": 2**28},
+        ),
+        ("one-core-loads", 3.654969e-06, 1.642549e9, {}),
+    ],
+)
+def test_next_to_a_load(name, value, load_b_s, more):
+    fom = parse((CAPTURES / f"{name}.txt").read_text())
+    assert fom.value == value
+    expected = {"cores": 1, "load_cores": 1, "load_b_s": load_b_s, **more}
+    assert {key: fom.extra[key] for key in expected} == expected
 
 
 def test_a_run_that_was_killed():
@@ -53,7 +56,7 @@ def test_a_run_that_was_killed():
         ("results are right", "", "check of the results"),
         ("load nt_write:", "loaded:", "line of the load's rate"),
         ("load nt_write: 4.274445e+09", "load nt_write: 0", "rate of the load is 0"),
-        ("FOM latency: 2.592473e-06", "FOM latency: 0.0", "latency is 0"),
+        ("FOM latency: 2.592473e-06", "FOM latency: 0.0", "the time of a load is 0"),
         ("fastest iteration: 2.4", "fastest iteration: -2.4", "latency of an iteration"),
     ],
 )

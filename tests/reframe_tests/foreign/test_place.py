@@ -1,14 +1,13 @@
 """Where a check of others runs: docs/your-own-check.md, and what is said if that is nowhere."""
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from nimc.base.checkout import ROOT
+from tests.reframe_tests.command import reframe, succeeded
 
 PAGE = (ROOT / "docs" / "your-own-check.md").read_text()
 TUTORIAL = Path(sys.prefix) / "share/doc/reframe-hpc/examples/tutorial/stream"
@@ -49,22 +48,15 @@ from theirs import by_hook, their_check
 """
 
 
-def reframe(folder: Path, mine: str, *options: str) -> str:
+def shown(folder: Path, mine: str, option: str) -> str:
     (folder / "theirs.py").write_text(THEIRS)
     (folder / "mine.py").write_text(mine)
     (folder / "src").mkdir()
     (folder / "src" / "ring.c").write_text("int main(void) { return 0; }\n")
-    command = [Path(sys.executable).parent / "reframe", "-C", ROOT / "configs/localhost.py"]
-    done = subprocess.run(
-        [*map(str, command), "--prefix", str(folder), "-c", "mine.py", "--nocolor", *options],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{TUTORIAL}:{folder}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    paths = f"{ROOT}:{TUTORIAL}:{folder}"
+    file = folder / "mine.py"
+    done = reframe(folder, "localhost", file, option, name=".*", PYTHONPATH=paths)
+    return succeeded(done) + done.stderr
 
 
 def class_(name: str, base: str, *lines: str) -> str:
@@ -80,7 +72,7 @@ def test_a_check_of_another_site_says_what_to_write_and_that_helps(
     tmp_path: Path, base: str
 ) -> None:
     mine = MINE + class_("none", base) + class_("one", base, SYSTEMS)
-    said = reframe(tmp_path, mine + class_("both", base, SYSTEMS, ENVIRONS), "-L")
+    said = shown(tmp_path, mine + class_("both", base, SYSTEMS, ENVIRONS), "-L")
     warnings = re.findall(r"WARNING: (.*)", said)
     assert len(warnings) == 2
     systems, environs = {
@@ -102,7 +94,7 @@ def test_a_check_of_another_site_says_what_to_write_and_that_helps(
 
 def test_the_two_forms_of_the_page(tmp_path: Path) -> None:
     first, mpi = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    said = reframe(tmp_path, first + "from theirs import their_check\n" + mpi, "--dry-run")
+    said = shown(tmp_path, first + "from theirs import their_check\n" + mpi, "--dry-run")
     assert "Ran 2/2 test case(s)" in said
     assert "WARNING" not in said
     (script,) = tmp_path.glob("stage/**/contended_mpi/rfm_build.sh")

@@ -106,8 +106,17 @@ def test_a_rejected_run_stays_so_and_has_the_unit_of_its_case(reframe, tmp_path)
         assert (sample["fom_unit"], sample["fom_better"]) == ("B/s", "higher")
 
 
-def test_an_output_that_is_named_by_the_stage_folder_is_found(reframe, tmp_path):
-    assert read(reframe(with_path), tmp_path, GOOD)[0]["fom"] == 0.0025
+@pytest.mark.parametrize(
+    ("cls", "foms"),
+    [
+        (with_path, [0.0025]),  # the output is named by the stage folder
+        (late_victim, [2.5e-6, 5e-6]),  # hooks that evaluate at once run for each output
+    ],
+)
+def test_each_output_is_found(reframe, tmp_path, cls, foms):
+    outputs = [GOOD, GOOD.replace("2.5", "5")][: len(foms)]
+    samples = read(reframe(cls), tmp_path, *outputs)
+    assert [each["fom"] for each in samples] == pytest.approx(foms)
 
 
 def test_functions_see_the_program_and_its_options_as_the_check_has_them(reframe, tmp_path):
@@ -127,12 +136,6 @@ def test_patterns_and_units_of_hooks_and_references_are_taken_for_each_run(refra
     assert (first["fom"], first["fom_unit"], first["fom_better"]) == (2.5e9, "flop/s", "higher")
     assert "by the check's reference" in first["notes"][0]
     assert second["reason"].startswith("sanity: ")
-
-
-def test_hooks_that_evaluate_at_once_run_for_each_output(reframe, tmp_path):
-    outputs = [GOOD, GOOD.replace("2.5", "5")]
-    samples = read(reframe(late_victim), tmp_path, *outputs)
-    assert [each["fom"] for each in samples] == pytest.approx([2.5e-6, 5e-6])
 
 
 def test_a_figure_that_is_a_constant_is_refused_before_anything_runs(reframe):

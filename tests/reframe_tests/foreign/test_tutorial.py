@@ -1,15 +1,12 @@
 """The STREAM of ReFrame's own tutorial under the mixin, run for real."""
 
 import gzip
-import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from nimc.base.checkout import ROOT
+from tests.reframe_tests.command import reframe, samples_of, succeeded
 from tests.undisturbed import VARIABLES
 
 TRIAL = """
@@ -35,22 +32,11 @@ def test_the_stream_of_reframes_tutorial_has_a_slowdown(tmp_path):
         "site_configuration = localhost.site_configuration\n"
         "site_configuration['environments'][0]['extras'] = {'omp_flag': '-fopenmp'}\n"
     )
-    settings = ["pairs=2", "warmups=0", "arms=off,on", "min_share=0.01", f"nimc_dir={tmp_path}/run"]
-    settings += [f"{name}={value}" for name, value in VARIABLES.items()]
-    done = subprocess.run(
-        [
-            *(str(Path(sys.executable).parent / "reframe"), "-C", "settings.py"),
-            *("--prefix", str(tmp_path), "-c", "mine.py", "-r"),
-            *(word for each in settings for word in ("-S", each)),
-        ],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    lines = (tmp_path / "run/samples/contended.jsonl").read_text().splitlines()
-    kept = [each for each in map(json.loads, lines) if each["outcome"] == "kept"]
+    settings = {"pairs": 2, "warmups": 0, "arms": "off,on", "min_share": 0.01, **VARIABLES}
+    settings["nimc_dir"] = tmp_path / "run"
+    files = (tmp_path / "settings.py", tmp_path / "mine.py")
+    succeeded(reframe(tmp_path, *files, "-r", name="contended", settings=settings))
+    kept = [each for each in samples_of(tmp_path / "run", "contended") if each["outcome"] == "kept"]
     assert {each["arm"] for each in kept} == {"off", "on"}
     for each in kept:
         (out,) = (tmp_path / "run/logs/contended/0").glob(

@@ -1,6 +1,5 @@
 """Two soft-RoCE devices per node: each policy's bytes pass the devices it names, and no other."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.nimc.minicluster.real import ENV, Cluster, cluster_or_skip
+from tests.reframe_tests.command import reframe, samples_of
 
-ROOT = Path(__file__).parents[3]
 BIN = Path(sys.executable).parent
 HERE = Path(__file__).parent
 #: Two targets, so two writers at a time. Both rails are on the only NUMA node.
@@ -38,23 +37,15 @@ def cluster() -> Iterator[Cluster]:
     yield from cluster_or_skip("rxe")
 
 
-def samples(cluster: Cluster, check: str, *settings: str) -> dict[str, dict]:
+def samples(cluster: Cluster, check: str, **settings: object) -> dict[str, dict]:
     folder = cluster.state / "run" / check
-    line = [str(BIN / "reframe"), "-C", f"{ROOT}/configs/minicluster.py", "-r"]
-    line += ["-c", f"{HERE}/rail_probe.py", "-n", f"^{check}$", "--prefix", f"{folder}/reframe"]
-    line += ["-S", f"{check}.nimc_dir={folder}", *settings]
-    done = subprocess.run(
-        line,
-        env={**ENV, "NIMC_MINICLUSTER": str(cluster.state)},
-        cwd=cluster.state / "run",
-        capture_output=True,
-        text=True,
-        timeout=400,
-    )
-    path = folder / "samples" / f"{check}.jsonl"
-    assert path.exists(), done.stdout
-    found = [json.loads(text) for text in path.read_text().splitlines()]
-    return {sample["arm"]: sample for sample in found}
+    state = {**ENV, "NIMC_MINICLUSTER": str(cluster.state)}
+    probe, given = HERE / "rail_probe.py", {"nimc_dir": folder, **settings}
+    folder.mkdir(parents=True)
+    words = ("minicluster", probe, "-r")
+    done = reframe(folder, *words, name=check, settings=given, timeout_s=400, **state)
+    assert (folder / "samples").exists(), done.stdout
+    return {sample["arm"]: sample for sample in samples_of(folder, check)}
 
 
 def passed_b(sample: dict) -> dict[str, int]:
@@ -93,6 +84,6 @@ def test_each_policy_s_bytes_pass_the_devices_it_names_and_no_other(
     program = cluster.state / "run" / "exchange"
     program.write_bytes(exchange.read_bytes())
     program.chmod(0o755)
-    messages = samples(cluster, "rail_messages", "-S", f"rail_messages.exchange={program}")
+    messages = samples(cluster, "rail_messages", exchange=program)
     check(messages, MESSAGES)
     assert all(sum(passed_b(messages[name]).values()) > MESSAGES_B for name in MESSAGES)

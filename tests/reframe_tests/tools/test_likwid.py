@@ -1,13 +1,13 @@
 """LIKWID: made figures in the CSV that LIKWID 5.2.2 prints (tests/captures/likwid/README.md)."""
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from reframe_tests.tools import TOOLS
-from reframe_tests.tools.base import FOLDER, ToolError
+from reframe_tests.tools.base import ToolError
+from tests.reframe_tests.command import run_tool, script
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "likwid"
 MEMORY, STALLS = TOOLS["likwid:MEM"], TOOLS["likwid:CYCLE_STALLS"]
@@ -38,46 +38,34 @@ def test_what_likwid_could_not_count_has_no_value():
     assert found["CYCLE_ACTIVITY_STALLS_L2_PENDING"].value == 900_000_000
 
 
-def test_a_rank_without_a_file_is_named(tmp_path):
-    shutil.copy(CAPTURES / "stalls" / "rank-0.csv", tmp_path)
-    with pytest.raises(ToolError, match=r"rank-1\.csv: no such file"):
-        STALLS.parse(tmp_path, 2)
-
-
-def test_a_file_that_is_cut_off_is_named(tmp_path):
-    text = (CAPTURES / "memory" / "rank-4.csv").read_text()
-    (tmp_path / "rank-0.csv").write_text(text[: text.index("CAS_COUNT_WR") + 16])
-    with pytest.raises(ToolError, match=r"rank-0\.csv: not a CSV file of likwid-perfctr"):
-        MEMORY.parse(tmp_path, 1)
-
-
-def test_a_file_without_a_table_is_named(tmp_path):
-    text = (CAPTURES / "unsupported" / "stderr.txt").read_text()
+@pytest.mark.parametrize(
+    ("capture", "end", "said"),
+    [
+        ("memory/rank-4.csv", "WR", r"rank-0\.csv: not a CSV file of likwid-perfctr"),
+        ("unsupported/stderr.txt", "", r"rank-0\.csv: no table of group 1"),
+    ],
+)
+def test_a_file_that_is_cut_off_or_has_no_table_is_named(tmp_path, capture, end, said):
+    text = (CAPTURES / capture).read_text()
+    if end:
+        text = text[: text.index(f"CAS_COUNT_{end}") + 16]
     (tmp_path / "rank-0.csv").write_text(text)
-    with pytest.raises(ToolError, match=r"rank-0\.csv: no table of group 1"):
+    with pytest.raises(ToolError, match=said):
         STALLS.parse(tmp_path, 1)
 
 
 @pytest.fixture
 def fake(tmp_path, monkeypatch):
-    program = tmp_path / "bin" / "likwid-perfctr"
-    program.parent.mkdir()
-    program.write_text(LIKWID)
-    program.chmod(0o755)
+    program = script(tmp_path / "bin" / "likwid-perfctr", LIKWID)
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     monkeypatch.setenv("NOTE", str(tmp_path / "note"))
     return program
 
 
-def run(tool, folder: Path, *application: str):
-    command = [part.replace(FOLDER, str(folder)) for part in tool.wrap([], application)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
-
-
 @pytest.mark.usefixtures("fake")
 def test_a_rank_counts_on_the_cpus_that_it_may_use(tmp_path):
     command = "taskset -c 0 true" if shutil.which("taskset") else "true"
-    assert run(STALLS, tmp_path, "sh", "-c", command).returncode == 0
+    assert run_tool(STALLS, tmp_path, "sh", "-c", command).returncode == 0
     status = Path("/proc/self/status").read_text()
     (cpus,) = (line.split()[1] for line in status.splitlines() if "Cpus_allowed_list" in line)
     note = (tmp_path / "note").read_text().split()
@@ -87,7 +75,7 @@ def test_a_rank_counts_on_the_cpus_that_it_may_use(tmp_path):
 @pytest.mark.usefixtures("fake")
 @pytest.mark.parametrize(("end", "status"), [("exit 3", 3), ("kill -9 $$", 137)])
 def test_status_and_words_of_the_application_survive(tmp_path, end, status):
-    done = run(STALLS, tmp_path, "sh", "-c", f'echo "$1"; {end}', "x", "it's two")
+    done = run_tool(STALLS, tmp_path, "sh", "-c", f'echo "$1"; {end}', "x", "it's two")
     assert (done.returncode, done.stdout) == (status, "it's two\n")
 
 
@@ -95,23 +83,20 @@ def test_status_and_words_of_the_application_survive(tmp_path, end, status):
 def test_controllers_are_counted_by_the_first_rank_of_a_node(tmp_path, monkeypatch):
     monkeypatch.setenv("SLURM_LOCALID", "1")
     monkeypatch.setenv("SLURM_PROCID", "1")
-    assert run(MEMORY, tmp_path, "true").returncode == 0
+    assert run_tool(MEMORY, tmp_path, "true").returncode == 0
     assert not (tmp_path / "note").exists()
     monkeypatch.setenv("SLURM_LOCALID", "0")
-    assert run(MEMORY, tmp_path, "true").returncode == 0
+    assert run_tool(MEMORY, tmp_path, "true").returncode == 0
     assert (tmp_path / "note").exists()
 
 
-def test_a_processor_that_likwid_does_not_know_is_missing(fake):
+def test_a_processor_that_likwid_does_not_know_or_has_no_group_for_is_missing(fake):
     said = (CAPTURES / "unsupported" / "stderr.txt").read_text().splitlines()[-3]
-    fake.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+    script(fake, f"echo '{said}' >&2\nexit 1")
     assert MEMORY.missing() == f"LIKWID does not know this processor: {said}"
-
-
-def test_a_processor_without_the_group_is_missing_it(fake):
     # `-a` of LIKWID 5.2 on a processor that it knows.
     groups = "    Group name\tDescription\n--------\n          L3\tL3 cache bandwidth"
-    fake.write_text(f"#!/bin/sh\necho '{groups}'\n")
+    script(fake, f"echo '{groups}'")
     assert MEMORY.missing() == "LIKWID has no group MEM for this processor"
 
 

@@ -1,5 +1,6 @@
 """membench beside an application: real runs of the starter, with a stand-in for membench."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -8,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from reframe_tests.tools import TOOLS
-from reframe_tests.tools.base import FOLDER, ToolError
+from reframe_tests.tools.base import ToolError
+from tests.reframe_tests.command import run_tool, script
 
 TOOL = TOOLS["membench:mix:1"]
 #: Says its arrays as membench does, takes that much memory, and computes on until it is killed.
@@ -31,21 +33,11 @@ def start(
     *application: str,
     fds: tuple[int, ...] = (),
 ) -> subprocess.CompletedProcess[str]:
-    program = folder / "bin" / "membench"
-    program.parent.mkdir(exist_ok=True)
-    program.write_text(STAND_IN)
-    program.chmod(0o755)
+    program = script(folder / "bin" / "membench", STAND_IN)
     monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
     monkeypatch.setenv("SEEN", str(folder / "seen"))
-    command = [part.replace(FOLDER, str(folder)) for part in TOOL.wrap([], application)]
-    return subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        pass_fds=fds,
-        preexec_fn=lambda: os.sched_setaffinity(0, cpus),
-    )
+    bind = functools.partial(os.sched_setaffinity, 0, cpus)
+    return run_tool(TOOL, folder, *application, pass_fds=fds, preexec_fn=bind)
 
 
 @needs_two

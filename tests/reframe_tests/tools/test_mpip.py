@@ -2,14 +2,14 @@
 
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from reframe_tests.tools import TOOLS, mpip
-from reframe_tests.tools.base import FOLDER, ToolError
+from reframe_tests.tools.base import ToolError
+from tests.reframe_tests.command import run_tool
 
 TOOL = TOOLS["mpip"]
 CAPTURE = Path(__file__).parents[2] / "captures" / "mpip" / "lammps"
@@ -61,30 +61,21 @@ def test_a_report_that_is_cut_off_is_named(tmp_path, end):
         TOOL.parse(tmp_path, 2)
 
 
-def test_another_number_of_ranks_is_an_error():
+def test_another_number_of_ranks_or_reports_is_an_error(tmp_path):
     with pytest.raises(ToolError, match=r"lmp\.mpiP: 2 tasks; the application has 4 ranks"):
         TOOL.parse(CAPTURE, 4)
-
-
-def test_a_run_without_a_report_says_what_it_takes(tmp_path):
     with pytest.raises(ToolError, match=r"0 reports of mpiP, must be one; it needs libmpiP\.so"):
         TOOL.parse(tmp_path, 2)
-
-
-def test_two_reports_are_not_mixed(tmp_path):
     for name in ("a.mpiP", "b.mpiP"):
         shutil.copy(CAPTURE / "lmp.mpiP", tmp_path / name)
     with pytest.raises(ToolError, match="2 reports"):
         TOOL.parse(tmp_path, 2)
 
 
-def wrapped(folder: Path, launcher, *application: str):
-    command = [part.replace(FOLDER, str(folder)) for part in TOOL.wrap(launcher, application)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
-
-
 def test_only_the_application_has_the_library(tmp_path):
-    done = wrapped(tmp_path, ["env"], "sh", "-c", 'echo "$LD_PRELOAD $MPIP"; exit 3')
+    done = run_tool(
+        TOOL, tmp_path, "sh", "-c", 'echo "$LD_PRELOAD $MPIP"; exit 3', launcher=["env"]
+    )
     assert done.returncode == 3
     assert re.fullmatch(r"libmpiP\.so -k 1 -f /proc/self/fd/[3-9]\n", done.stdout)
 
@@ -95,7 +86,7 @@ def test_the_folder_may_have_a_name_that_mpip_would_split(tmp_path):
     folder.mkdir()
     launcher = ["sh", "-c", 'exec 9</dev/zero; exec "$@"', "launcher"]
     report = 'echo seen > "${MPIP##* }/report"; readlink /proc/self/fd/9'
-    done = wrapped(folder, launcher, "sh", "-c", report)
+    done = run_tool(TOOL, folder, "sh", "-c", report, launcher=launcher)
     assert done.stdout == "/dev/zero\n"
     assert (folder / "report").read_text() == "seen\n"
 
@@ -112,6 +103,6 @@ def test_a_real_run_of_lammps(tmp_path):
     for name, value in {"x": 1, "y": 1, "z": 1, "steps": 20}.items():
         options += ["-var", name, str(value)]
     launcher = [str(BIN / "mpiexec"), "-n", "2"]
-    done = wrapped(tmp_path, launcher, str(BIN / "lmp"), *options)
+    done = run_tool(TOOL, tmp_path, str(BIN / "lmp"), *options, launcher=launcher)
     assert done.returncode == 0, done.stderr
     check_totals(tmp_path)

@@ -15,6 +15,7 @@ import pytest
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import FOLDER, ToolError
 from reframe_tests.tools.openspeedshop import gather, read_view, view_path
+from tests.reframe_tests.command import script
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "openspeedshop"
 COMMAND = re.compile(r"openss>>expview (?:-v (linkedobjects) )?-r (\d) -F csv\n")
@@ -58,26 +59,26 @@ def test_hwcsamp_gives_the_sums_that_its_report_has(tmp_path):
     assert {row.unit for row in clocks} == {"s"}
     assert [found[rank, "perf::PAGE-FAULTS"].value for rank in (0, 1)] == [796, 795]
     assert [found[rank, "CPU time"].value for rank in (0, 1)] == pytest.approx([1.22, 1.54])
-
-
-def test_samples_outside_any_known_function_are_counted(tmp_path):
     # Rank 1: 1.54 s in objects, 1.53 s in functions.
-    found = rows(left(tmp_path, "hwcsamp"), "openspeedshop")
     nameless = [found[rank, "CPU time in no known function"].value for rank in (0, 1)]
     assert nameless == pytest.approx([0, 0.01])
 
 
-def test_a_refused_event_has_no_value(tmp_path):
-    row = rows(left(tmp_path, "hwcsamp"), "openspeedshop")[1, "PAPI_TOT_CYC"]
-    assert (row.value, row.state) == (None, "not supported")
-
-
-def test_an_event_for_which_no_counter_is_left_was_not_counted(tmp_path):
-    # The message of PAPI_ECNFLCT.
-    limit = "Event exists, but cannot be counted due to counter resource limitations"
-    folder = left(tmp_path, "hwcsamp", TRIED.replace("Event does not exist", limit))
-    row = rows(folder, "openspeedshop")[0, "PAPI_TOT_CYC"]
-    assert (row.value, row.state) == (None, "not counted")
+@pytest.mark.parametrize(
+    ("reason", "state"),
+    [
+        ("Event does not exist", "not supported"),
+        # The message of PAPI_ECNFLCT.
+        (
+            "Event exists, but cannot be counted due to counter resource limitations",
+            "not counted",
+        ),
+    ],
+)
+def test_a_refused_event_has_no_value(tmp_path, reason, state):
+    folder = left(tmp_path, "hwcsamp", TRIED.replace("Event does not exist", reason))
+    row = rows(folder, "openspeedshop")[1, "PAPI_TOT_CYC"]
+    assert (row.value, row.state) == (None, state)
 
 
 @pytest.mark.parametrize("lost", ["", "0", "796"])
@@ -91,19 +92,16 @@ def test_a_build_that_loses_the_events_after_the_first_is_not_trusted(tmp_path, 
 
 
 def test_several_events_are_refused_where_the_clock_cannot_be_counted(tmp_path, monkeypatch):
-    for name, line in {
-        "ossrun": ': > "$OPENSS_RAWDATA_DIR/data"',
-        "papi_command_line": 'for event; do echo "Successfully added: $event"; done',
-        "ossutil": ":",
-        "openss": ":",
-    }.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
-        (tmp_path / name).chmod(0o755)
+    script(tmp_path / "ossrun", ': > "$OPENSS_RAWDATA_DIR/data"')
+    tried = script(
+        tmp_path / "papi_command_line", 'for event; do echo "Successfully added: $event"; done'
+    )
+    for name in ("ossutil", "openss"):
+        script(tmp_path / name, ":")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     levels = [TOOLS[name] for name in ("openspeedshop", "openspeedshop:hwc")]
     assert [tool.missing() for tool in levels] == [None, None]
-    script = tmp_path / "papi_command_line"
-    script.write_text(script.read_text().replace("done", "done | grep -v TASK-CLOCK"))
+    script(tried, tried.read_text().replace("done", "done | grep -v TASK-CLOCK"))
     said = "perf::TASK-CLOCK cannot be counted; without it several events are not verified"
     assert levels[0].missing() == f"Open|SpeedShop does not run: openspeedshop: {said}"
     assert levels[1].missing() is None
@@ -172,27 +170,22 @@ def test_a_view_that_openss_does_not_have_is_named(tmp_path):
         read_view(path)
 
 
-def test_a_truncated_view_is_named(tmp_path):
-    path = left(tmp_path, "hwcsamp") / "rank-0.functions.csv"
-    path.write_text(path.read_text()[:-40])
-    with pytest.raises(ToolError, match=r"rank-0\.functions\.csv: not a row of 6 columns"):
-        read_view(path)
-
-
-def test_a_rank_without_files_is_named(tmp_path):
-    with pytest.raises(ToolError, match=r"rank-2\.err: no such file; 2 of 3"):
-        rows(left(tmp_path, "hwcsamp"), "openspeedshop", ranks=3)
-
-
-def test_events_that_were_not_tried_are_an_error(tmp_path):
-    (left(tmp_path, "hwcsamp") / "events.txt").unlink()
-    with pytest.raises(ToolError, match=r"events\.txt: no such file"):
-        rows(tmp_path, "openspeedshop")
-
-
-def test_a_run_without_data_is_named(tmp_path):
-    (left(tmp_path, "hwcsamp") / "rank-0.functions.csv").unlink()
-    with pytest.raises(ToolError, match="raw: no data"):
+@pytest.mark.parametrize(
+    ("file", "kept", "said"),
+    [
+        ("rank-0.functions.csv", -40, r"rank-0\.functions\.csv: not a row of 6 columns"),
+        ("rank-1.err", None, r"rank-1\.err: no such file; 1 of 2"),
+        ("events.txt", None, r"events\.txt: no such file"),
+        ("rank-0.functions.csv", None, "raw: no data"),
+    ],
+)
+def test_a_file_that_is_truncated_or_missing_is_named(tmp_path, file, kept, said):
+    path = left(tmp_path, "hwcsamp") / file
+    text = path.read_text()
+    path.unlink()
+    if kept:
+        path.write_text(text[:kept])
+    with pytest.raises(ToolError, match=said):
         rows(tmp_path, "openspeedshop")
 
 
@@ -234,10 +227,8 @@ TABLE = "Exclusive CPU time in seconds.,% of CPU Time,LinkedObject\n0.5,100.0,ap
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    for name, text in (("ossutil", OSSUTIL), ("openss", OPENSS)):
-        (tmp_path / "bin").mkdir(exist_ok=True)
-        (tmp_path / "bin" / name).write_text(text)
-        (tmp_path / "bin" / name).chmod(0o755)
+    script(tmp_path / "bin/ossutil", OSSUTIL)
+    script(tmp_path / "bin/openss", OPENSS)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     (tmp_path / "expstatus").write_text(STATUS)
     (tmp_path / "expview").write_text(TABLE)
@@ -249,15 +240,9 @@ def test_each_rank_has_the_view_of_its_process(folder):
     gather(folder, 2, ["linkedobjects"])
     names = [view_path(folder, rank, "linkedobjects").read_text().split(",")[-1] for rank in (0, 1)]
     assert [name.strip() for name in names] == ["app", "app of 11"]
-
-
-def test_a_command_that_openss_lost_is_asked_again(folder):
-    gather(folder, 2, ["linkedobjects"])
-    assert (folder / "calls").read_text() == "3"  # status, views without an experiment, views
-
-
-def test_the_database_is_not_what_openss_reads(folder):
-    gather(folder, 2, ["linkedobjects"])
+    # A command that openss lost was asked again: status, views without an experiment, views.
+    assert (folder / "calls").read_text() == "3"
+    # openss has not read the database itself.
     assert (folder / "X.0.openss").is_file()
     assert not (folder / "copy.openss").exists()
 

@@ -13,7 +13,8 @@ import pytest
 
 from nimc.base.errors import InputError
 from reframe_tests.tools import TOOLS, papi
-from reframe_tests.tools.base import FOLDER, ToolError
+from reframe_tests.tools.base import ToolError
+from tests.reframe_tests.command import run_tool, script
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "papi" / "two_ranks"
 MPICC, MPIEXEC = (Path(sys.executable).parent / name for name in ("mpicc", "mpiexec"))
@@ -86,25 +87,26 @@ def test_threads_of_a_rank_are_added(software, tmp_path):
     assert found["perf::TASK-CLOCK"] == 2 * 83369564
 
 
-def test_a_rank_without_counts_says_why(software, tmp_path):
-    shutil.copytree(CAPTURE / "rank-0", tmp_path / "rank-0")
-    with pytest.raises(ToolError, match=r"rank-1: no counts; PAPI counts none of perf::TASK-CLOCK"):
-        software.parse(tmp_path, 2)
-
-
-def test_a_truncated_file_is_named(software, tmp_path):
-    shutil.copytree(CAPTURE / "rank-0", tmp_path / "rank-0")
-    (file,) = (tmp_path / "rank-0").rglob("*.json")
+def cut_off(rank: Path) -> None:
+    (file,) = rank.rglob("*.json")
     file.write_text(file.read_text()[:400])
-    with pytest.raises(ToolError, match=r"rank_000000\.json: not a file of PAPI 7"):
-        software.parse(tmp_path, 1)
 
 
-def test_two_processes_of_one_rank_are_not_mixed(software, tmp_path):
-    shutil.copytree(CAPTURE / "rank-0", tmp_path / "rank-0")
-    shutil.copytree(CAPTURE / "rank-0", tmp_path / "rank-0" / "papi_hl_output-2")
-    shutil.copytree(CAPTURE / "rank-0" / "papi_hl_output", tmp_path / "rank-0" / "papi_hl_output-1")
-    with pytest.raises(ToolError, match="processes left counts"):
+def of_two_processes(rank: Path) -> None:
+    shutil.copytree(rank / "papi_hl_output", rank / "papi_hl_output-1")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (shutil.rmtree, "rank-0: no counts; PAPI counts none of perf::TASK-CLOCK"),
+        (cut_off, r"rank_000000\.json: not a file of PAPI 7"),
+        (of_two_processes, "2 processes left counts"),
+    ],
+)
+def test_a_rank_without_the_counts_of_one_process_is_named(software, tmp_path, change, said):
+    change(Path(shutil.copytree(CAPTURE / "rank-0", tmp_path / "rank-0")))
+    with pytest.raises(ToolError, match=said):
         software.parse(tmp_path, 1)
 
 
@@ -117,19 +119,11 @@ def library(tmp_path, monkeypatch):
     (folder / "papi.c").write_text(LIBRARY)
     made = ["cc", "-shared", "-fPIC", "papi.c", "-o", "libpapi.so"]
     subprocess.run(made, cwd=folder, check=True, timeout=60)
-    compiler = folder / "cc"
-    compiler.write_text(f'#!/bin/sh\nexec cc -I {folder} -L {folder} "$@"\n')
-    compiler.chmod(0o755)
+    compiler = script(folder / "cc", f'exec cc -I {folder} -L {folder} "$@"')
     monkeypatch.setenv("CC", str(compiler))
     monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return folder
-
-
-def run(folder: Path, launcher, *application: str):
-    command = TOOLS["papi:stalls"].wrap(launcher, application)
-    command = [part.replace(FOLDER, str(folder)) for part in command]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 def test_a_user_without_a_home_is_told_what_to_set(monkeypatch):
@@ -153,7 +147,8 @@ def test_a_rank_is_counted_between_init_and_finalize(tmp_path, init):
     source, program = tmp_path / "program.c", tmp_path / "program"
     source.write_text(PROGRAM.replace("INIT", init))
     subprocess.run([str(MPICC), str(source), "-o", str(program)], check=True, timeout=60)
-    done = run(tmp_path, [str(MPIEXEC), "-n", "2"], str(program))
+    launcher = [str(MPIEXEC), "-n", "2"]
+    done = run_tool(TOOLS["papi:stalls"], tmp_path, str(program), launcher=launcher)
     assert (done.returncode, done.stdout) == (0, "application\n"), done.stderr
     events = "PAPI_TOT_CYC,PAPI_TOT_INS,PAPI_STL_ICY"
     for rank in (0, 1):
@@ -164,8 +159,8 @@ def test_a_rank_is_counted_between_init_and_finalize(tmp_path, init):
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 @pytest.mark.usefixtures("library")
 def test_a_program_without_mpi_is_counted_whole_and_its_children_are_not(tmp_path):
-    script = "import os; os.system('true'); print('application'); raise SystemExit(3)"
-    done = run(tmp_path, [], sys.executable, "-c", script)
+    program = "import os; os.system('true'); print('application'); raise SystemExit(3)"
+    done = run_tool(TOOLS["papi:stalls"], tmp_path, sys.executable, "-c", program)
     assert (done.returncode, done.stdout) == (3, "application\n")
     calls = (tmp_path / "rank-0" / "calls").read_text().split()
     assert [word for word in calls if word.isalpha()] == ["begin", "end", "stop"]

@@ -12,6 +12,7 @@ import pytest
 from reframe_tests.tools import perf_stat
 from reframe_tests.tools.base import ToolError
 from reframe_tests.tools.perf_stat import EVENTS, TOOL
+from tests.reframe_tests.command import script
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "perf_stat"
 SOFTWARE = ("task-clock", "context-switches", "cpu-migrations", "page-faults")
@@ -48,20 +49,13 @@ def test_counts_of_each_rank_are_those_that_perf_printed():
     assert found[0, "page-faults"].unit == "count"
 
 
-def test_time_is_in_seconds():
-    # The file says 291.540863 msec.
-    clock = rows(CAPTURES / "hardware", 2)[0, "task-clock"]
-    assert clock.value == pytest.approx(0.291540863)
-    assert clock.unit == "s"
-    assert clock.running_share == 1
-
-
-def test_an_event_that_the_machine_lacks_has_no_value():
+def test_time_is_in_seconds_and_an_event_that_the_machine_lacks_has_no_value():
     found = rows(CAPTURES / "hardware", 2)
+    clock = found[0, "task-clock"]  # 291.540863 msec in the file
+    assert (clock.value, clock.unit, clock.running_share) == (pytest.approx(0.291540863), "s", 1)
     for event in HARDWARE:
-        assert found[0, event].state == "not supported"
-        assert found[0, event].value is None
-        assert found[0, event].running_share is None
+        row = found[0, event]
+        assert (row.state, row.value, row.running_share) == ("not supported", None, None)
 
 
 def test_a_user_who_may_not_see_the_kernel_has_no_count_of_what_happens_there():
@@ -124,16 +118,15 @@ def test_a_metric_is_no_count(tmp_path, metric):
     assert set(rows(written(tmp_path, metric), 1)) == {(0, event) for event in EVENTS}
 
 
-def test_a_missing_rank_is_named(tmp_path):
-    shutil.copy(CAPTURES / "hardware" / "rank-0.json", tmp_path)
-    with pytest.raises(ToolError, match=r"rank-1\.json: no such file; 1 of 2 ranks"):
-        TOOL.parse(tmp_path, 2)
-
-
-def test_a_rank_too_many_is_named(tmp_path):
-    shutil.copytree(CAPTURES / "hardware", tmp_path / "run")
-    with pytest.raises(ToolError, match=r"rank-1\.json: unexpected file; the application has 1"):
-        TOOL.parse(tmp_path / "run", 1)
+@pytest.mark.parametrize(
+    ("kept", "ranks", "said"),
+    [(1, 2, r"rank-1\.json: no such file; 1 of 2 ranks"), (2, 1, r"rank-1\.json: unexpected file")],
+)
+def test_a_rank_that_is_missing_or_too_many_is_named(tmp_path, kept, ranks, said):
+    for rank in range(kept):
+        shutil.copy(CAPTURES / "hardware" / f"rank-{rank}.json", tmp_path)
+    with pytest.raises(ToolError, match=said):
+        TOOL.parse(tmp_path, ranks)
 
 
 def test_ranks_are_in_the_order_of_numbers(tmp_path):
@@ -176,15 +169,8 @@ def test_what_cannot_be_read_is_no_count(tmp_path, bad, why):
         TOOL.parse(written(tmp_path, bad), 1)
 
 
-def fake_perf(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    program = folder / "perf"
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-
-
 @pytest.mark.parametrize(
-    ("script", "paranoid", "why"),
+    ("perf", "paranoid", "why"),
     [
         (None, 2, "perf is not installed"),
         ("echo Error: >&2; exit 255", 4, "sysctl kernel.perf_event_paranoid=2"),
@@ -193,10 +179,10 @@ def fake_perf(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Non
         ("exit 0", 2, None),
     ],
 )
-def test_what_is_missing(monkeypatch, tmp_path, script, paranoid, why):
+def test_what_is_missing(monkeypatch, tmp_path, perf, paranoid, why):
     monkeypatch.setenv("PATH", str(tmp_path))
-    if script:
-        fake_perf(tmp_path, monkeypatch, script)
+    if perf:
+        script(tmp_path / "perf", perf)
     (tmp_path / "paranoid").write_text(f"{paranoid}\n")
     monkeypatch.setattr(perf_stat, "_PARANOID", tmp_path / "paranoid")
     assert why in TOOL.missing() if why else TOOL.missing() is None

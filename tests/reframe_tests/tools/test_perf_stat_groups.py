@@ -1,7 +1,6 @@
 """Groups of perf stat: which events are asked for on which processor, and what is read back."""
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -10,7 +9,8 @@ import pytest
 from analysis.counts.roles import RoleCount
 from nimc.machine.processors import FAMILIES, family_of, identity
 from reframe_tests.tools import TOOLS, perf_stat
-from reframe_tests.tools.base import FOLDER, ToolError, try_out
+from reframe_tests.tools.base import ToolError, try_out
+from tests.reframe_tests.command import run_tool, script
 
 MEMORY, DRAM, TOPDOWN = (TOOLS[f"perf_stat:{name}"] for name in ("memory", "dram", "topdown"))
 #: Stands in for perf: notes its arguments, then runs the application.
@@ -22,18 +22,12 @@ def on(tmp_path):
     """Runs a tool around `echo ran` on a processor of this identity; returns perf's arguments."""
 
     def run(tool, processor: str, **variables: str) -> str:
-        programs = {"perf": PERF, "awk": f"#!/bin/sh\necho {processor}\n"}
-        (tmp_path / "bin").mkdir(exist_ok=True)
-        for name, text in programs.items():
-            (tmp_path / "bin" / name).write_text(text)
-            (tmp_path / "bin" / name).chmod(0o755)
+        script(tmp_path / "bin/perf", PERF)
+        script(tmp_path / "bin/awk", f"echo {processor}")
         note = tmp_path / "note"
         note.write_text("")
-        command = [part.replace(FOLDER, str(tmp_path)) for part in tool.wrap([], ["echo", "ran"])]
         kept = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "NOTE": str(note)}
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=60, env=kept | variables
-        )
+        done = run_tool(tool, tmp_path, "echo", "ran", env=kept | variables)
         assert (done.returncode, done.stdout) == (0, "ran\n")
         return note.read_text()
 
@@ -91,11 +85,11 @@ def test_metrics_are_asked_for_by_name(on):
     assert "-M backend_bound_memory" in on(TOPDOWN, "AuthenticAMD-25-17-1")
 
 
-def test_the_shell_reads_the_same_identity_of_this_host_as_python(tmp_path):
+def test_the_shell_reads_the_same_identity_of_this_host_as_python():
     # The awk of the wrapper, on the real /proc/cpuinfo; an unknown processor has no events.
-    command = [part.replace(FOLDER, str(tmp_path)) for part in MEMORY.wrap([], ["true"])]
-    script = command[2].replace("case ", "echo ", 1).partition(" in GenuineIntel")[0]
-    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60)
+    shell = MEMORY.wrap([], ["true"])[2]
+    choice = shell.replace("case ", "echo ", 1).partition(" in GenuineIntel")[0]
+    done = subprocess.run(["sh", "-c", choice], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == identity(Path("/proc/cpuinfo").read_text())
 
 
@@ -189,42 +183,15 @@ done > "$out"
 )
 def test_what_is_missing_is_advised(tmp_path, monkeypatch, tool, unknown, counted, why):
     cpuinfo = "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 85\nstepping\t: 7\n"
-    for name, text in {
-        "perf": PERF_OF_A_HOST,
-        "awk": "#!/bin/sh\necho GenuineIntel-6-85-7\n",
-    }.items():
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
+    script(tmp_path / "perf", PERF_OF_A_HOST)
+    script(tmp_path / "awk", "echo GenuineIntel-6-85-7")
     (tmp_path / "cpuinfo").write_text(cpuinfo)
     monkeypatch.setattr(perf_stat, "_CPUINFO", tmp_path / "cpuinfo")
-    for name, value in {
-        "PATH": f"{tmp_path}:/usr/bin:/bin",
-        "UNKNOWN": unknown,
-        "COUNTED": counted,
-    }.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("UNKNOWN", unknown)
+    monkeypatch.setenv("COUNTED", counted)
     found = tool.missing()
     assert (why in found) if why else (found is None)
-
-
-@pytest.mark.skipif(TOOLS["perf_stat"].missing() is not None, reason="perf stat does not run")
-def test_threads_and_children_are_counted_with_their_process(tmp_path):
-    # Two processes, each busy for 0.2 s of CPU time in a thread that is not the first.
-    program = (
-        "import os, threading, time\n"
-        "def busy():\n"
-        "    while time.thread_time() < 0.2: pass\n"
-        "child = os.fork()\n"
-        "thread = threading.Thread(target=busy); thread.start(); thread.join()\n"
-        "child and os.wait()\n"
-    )
-    tool = TOOLS["perf_stat"]
-    command = [
-        part.replace(FOLDER, str(tmp_path)) for part in tool.wrap([], ["python3", "-c", program])
-    ]
-    subprocess.run(command, check=True, timeout=120, env=dict(os.environ))
-    (clock,) = (row for row in tool.parse(tmp_path, 1) if row.event.startswith("task-clock"))
-    assert 0.4 <= clock.value <= 0.7
 
 
 def test_a_real_node_is_counted_system_wide(tmp_path, monkeypatch):
@@ -244,10 +211,9 @@ def test_a_real_node_is_counted_system_wide(tmp_path, monkeypatch):
     waits += "go, done = map(pathlib.Path, sys.argv[1:])\n"
     sleeper = waits + "wait(go)\nfor _ in range(200): time.sleep(0.001)\ndone.touch()"
     application = ["python3", "-c", waits + "go.touch(); wait(done)", str(go), str(done)]
-    command = [part.replace(FOLDER, str(tmp_path)) for part in DRAM.wrap([], application)]
     with subprocess.Popen(["python3", "-c", sleeper, str(go), str(done)]) as process:
         try:
-            subprocess.run(command, check=True, timeout=120)
+            run_tool(DRAM, tmp_path, *application, check=True)
         finally:
             process.kill()
     found = {each.event: each for each in DRAM.parse(tmp_path, 1)}

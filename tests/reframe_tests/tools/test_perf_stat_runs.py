@@ -11,6 +11,7 @@ import pytest
 
 from reframe_tests.tools.base import FOLDER
 from reframe_tests.tools.perf_stat import EVENTS, TOOL
+from tests.reframe_tests.command import run_tool, script
 
 WHY = TOOL.missing()
 needs_perf = pytest.mark.skipif(WHY is not None, reason=str(WHY))
@@ -40,17 +41,10 @@ MORE_TIME_S, MORE_SWITCHES, MORE_FAULTS = 0.05, 30, 400
 
 
 def run(folder: Path, *application: str, launcher=(), **variables: str):
-    command = [part.replace(FOLDER, str(folder)) for part in TOOL.wrap(launcher, application)]
     ranks = ("PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
     kept = {name: value for name, value in os.environ.items() if name not in ranks}
-    return subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=kept | variables,
-    )
+    options = {"stdin": subprocess.DEVNULL, "env": kept | variables}
+    return run_tool(TOOL, folder, *application, launcher=launcher, **options)
 
 
 def agree(counts: dict, own: dict) -> None:
@@ -98,13 +92,6 @@ def test_the_status_of_the_application_survives(tmp_path, end, status):
 
 
 @needs_perf
-@needs_mpi
-def test_the_status_survives_the_launcher_too(tmp_path):
-    launcher = (str(MPIEXEC), "-n", "2")
-    assert run(tmp_path, "sh", "-c", "exit 3", launcher=launcher).returncode == 3
-
-
-@needs_perf
 def test_a_program_that_is_not_there_fails(tmp_path):
     assert run(tmp_path, "/nowhere/program").returncode == 127
 
@@ -123,15 +110,6 @@ def test_arguments_arrive_unchanged_and_the_output_is_the_applications_alone(tmp
     assert TOOL.parse(folder, 1)
 
 
-@needs_perf
-@needs_mpi
-def test_arguments_of_the_launcher_arrive_unchanged(tmp_path):
-    launcher = (str(MPIEXEC), "-env", "WORDS", 'it\'s "two" $words', "-n", "1")
-    show = "import json, os, sys; print(json.dumps([os.environ['WORDS'], *sys.argv[1:]]))"
-    done = run(tmp_path, sys.executable, "-c", show, "a b", "$c", "d'", launcher=launcher)
-    assert json.loads(done.stdout) == ['it\'s "two" $words', "a b", "$c", "d'"]
-
-
 def test_the_launcher_comes_first_and_the_application_last():
     command = TOOL.wrap(["srun", "--comment=a b"], ["app", "-x"])
     assert command[:2] == ["srun", "--comment=a b"]
@@ -145,17 +123,13 @@ FAKE = '#!/bin/sh\necho "$LC_ALL $4" > "$NOTE"\nwhile [ "$1" != -- ]; do shift; 
 
 @pytest.fixture
 def fake(tmp_path):
-    program = tmp_path / "bin" / "perf"
-    program.parent.mkdir()
-    program.write_text(FAKE)
-    program.chmod(0o755)
+    program = script(tmp_path / "bin" / "perf", FAKE)
     return {"PATH": f"{program.parent}:/usr/bin:/bin", "NOTE": str(tmp_path / "note")}
 
 
 @pytest.mark.parametrize("locale", ["de_DE.UTF-8", None])
 def test_perf_has_decimal_points_and_the_application_its_own_locale(tmp_path, fake, locale):
-    own = {"LC_ALL": locale} if locale else {"LC_ALL": ""}
-    done = run(tmp_path, "sh", "-c", 'echo "${LC_ALL-unset}"', **fake, **own)
+    done = run(tmp_path, "sh", "-c", 'echo "${LC_ALL-unset}"', **fake, LC_ALL=locale or "")
     assert done.stdout.strip() == (locale or "unset")
     assert Path(fake["NOTE"]).read_text().startswith("C ")
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from reframe_tests.tools import TOOLS
-from reframe_tests.tools.base import FOLDER, ToolError
+from reframe_tests.tools.base import ToolError
+from tests.reframe_tests.command import run_tool
 
 TOOL = TOOLS["tau"]
 CAPTURE = Path(__file__).parents[2] / "captures" / "tau" / "mpiwork"
@@ -52,13 +53,10 @@ def test_times_and_messages_are_those_of_the_profile():
         assert found[rank, "collective-sent"] == 50 * 8
 
 
-def test_a_missing_rank_is_named(tmp_path):
+def test_a_rank_that_is_missing_or_too_many_is_named(tmp_path):
     shutil.copy(CAPTURE / "profile.0.0.0", tmp_path)
     with pytest.raises(ToolError, match=r"profile\.1\.0\.0: no such file"):
         TOOL.parse(tmp_path, 2)
-
-
-def test_a_rank_too_many_is_named():
     with pytest.raises(ToolError, match=r"profile\.1\.0\.0: unexpected file"):
         TOOL.parse(CAPTURE, 1)
 
@@ -93,9 +91,8 @@ def test_a_real_run_counts_what_the_program_sends(tmp_path):
     source, program = tmp_path / "program.c", tmp_path / "program"
     source.write_text(PROGRAM)
     subprocess.run([str(BIN / "mpicc"), str(source), "-o", str(program)], check=True, timeout=60)
-    command = TOOL.wrap([str(BIN / "mpiexec"), "-n", "2"], [str(program)])
-    command = [part.replace(FOLDER, str(tmp_path)) for part in command]
-    subprocess.run(command, check=True, timeout=120)
+    launcher = [str(BIN / "mpiexec"), "-n", "2"]
+    run_tool(TOOL, tmp_path, str(program), launcher=launcher, check=True)
     found = counted(tmp_path)
     for rank in (0, 1):
         assert found[rank, "point-to-point-calls"] == found[rank, "point-to-point-messages"] == 7
