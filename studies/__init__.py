@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 
 
 def row(cells: Iterable[str]) -> str:
@@ -13,3 +14,9 @@ def row(cells: Iterable[str]) -> str:
 def head(names: Sequence[str]) -> list[str]:
     """The first lines of a table, after an empty one."""
     return ["", row(names), row(["---"] * len(names))]
+
+
+def show(table: Callable[[int], Iterable[str]], size: int) -> None:
+    """Print the lines of a table as they are made; the first argument replaces the size."""
+    for line in table(int(sys.argv[1]) if len(sys.argv) > 1 else size):
+        print(line, flush=True)

@@ -13,7 +13,6 @@ Kullback-Leibler divergence of nights with the loss from those without.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
@@ -24,10 +23,9 @@ from scipy import special
 
 from analysis.history.monitor import FEWEST_NIGHTS, Followed, advance
 from analysis.history.series import Series
-from studies import head, row
-
-Values = NDArray[np.float64]
-Draw = Callable[[np.random.Generator, tuple[int, int]], Values]
+from studies import head, row, show
+from studies.noises import Draw, correlated, normal
+from studies.noises import Draws as Values
 
 #: Series of a machine, nights of a history, and night-to-night spread of the logarithms.
 SERIES, NIGHTS, SPREAD = 18, 730, 0.01
@@ -45,43 +43,26 @@ _START = date(2025, 1, 6)
 # is NaN. Where nights run on two types of nodes, a spread is that of one type.
 
 
-def _normal(rng: np.random.Generator, shape: tuple[int, int]) -> Values:
-    return rng.standard_normal(shape)
+def _log_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
+    return np.asarray((np.exp(_SIGMA * normal(rng, shape)) - _MEAN) / _DEVIATION)
 
 
-def _log_normal(rng: np.random.Generator, shape: tuple[int, int]) -> Values:
-    return np.asarray((np.exp(_SIGMA * _normal(rng, shape)) - _MEAN) / _DEVIATION)
-
-
-def _weekends(rng: np.random.Generator, shape: tuple[int, int]) -> Values:
+def _weekends(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
     weekend = np.arange(shape[1]) % 7 > 4
-    return _normal(rng, shape) * np.where(weekend, 0.5, 1.0)
+    return normal(rng, shape) * np.where(weekend, 0.5, 1.0)
 
 
-def _gaps(rng: np.random.Generator, shape: tuple[int, int]) -> Values:
-    return np.where(rng.random(shape[1]) < 0.2, np.nan, _normal(rng, shape))
+def _gaps(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
+    return np.where(rng.random(shape[1]) < 0.2, np.nan, normal(rng, shape))
 
 
-def _outliers(rng: np.random.Generator, shape: tuple[int, int]) -> Values:
-    return _normal(rng, shape) + np.where(rng.random(shape) < 0.02, 5.0, 0.0)
+def _outliers(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
+    return normal(rng, shape) + np.where(rng.random(shape) < 0.02, 5.0, 0.0)
 
 
-def _yearly(rng: np.random.Generator, shape: tuple[int, int]) -> Values:
+def _yearly(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
     size, phase = rng.uniform(0.5, 2, (shape[0], 1)), rng.uniform(0, 2 * np.pi, (shape[0], 1))
-    return _normal(rng, shape) + size * np.sin(2 * np.pi * np.arange(shape[1]) / 365.25 + phase)
-
-
-def _correlated(r: float) -> Draw:
-    """An autoregressive process of first order."""
-
-    def draw(rng: np.random.Generator, shape: tuple[int, int]) -> Values:
-        found = _normal(rng, shape)
-        for night in range(1, shape[1]):
-            found[:, night] *= np.sqrt(1 - r**2)
-            found[:, night] += r * found[:, night - 1]
-        return found
-
-    return draw
+    return normal(rng, shape) + size * np.sin(2 * np.pi * np.arange(shape[1]) / 365.25 + phase)
 
 
 # Logarithms of densities, for the information of a night.
@@ -110,7 +91,7 @@ class NightNoise:
     """How the nights of a machine differ although nothing changes; sizes are in spreads."""
 
     name: str
-    draw: Draw = _normal
+    draw: Draw = normal
     #: Logarithm of the density of a night.
     log_density: Callable[[Values], Values] = _log_density
     #: Correlation of neighbouring nights.
@@ -142,8 +123,8 @@ NOISES = (
     NightNoise("quieter weekends", _weekends, _log_density_of_weekends),
     NightNoise("a fifth missing", _gaps),
     NightNoise("two node types, random", stay=0.5),
-    NightNoise("AR(1) 0.3", _correlated(0.3), correlation=0.3),
-    NightNoise("AR(1) 0.6", _correlated(0.6), correlation=0.6),
+    NightNoise("AR(1) 0.3", correlated(0.3), correlation=0.3),
+    NightNoise("AR(1) 0.6", correlated(0.6), correlation=0.6),
     NightNoise("two node types, stay 0.9", stay=0.9),
     NightNoise("2 % outliers of 5 spreads", _outliers, _log_density_with_outliers),
     NightNoise("yearly sine of 0.5 to 2 spreads", _yearly),
@@ -234,27 +215,20 @@ def _one(case: str, values: Values, slower: NDArray[np.bool_]) -> Series:
     )
 
 
-def study(histories: int) -> Iterator[StudiedNoise]:
-    """What so many histories of each noise show."""
+def table(histories: int) -> Iterator[str]:
+    """The lines of the table, as Markdown: what so many histories of each noise show."""
+    names = [f"nights to find {loss:g}" for loss in LOSSES]
+    yield from head(["nights", "false alarms a machine and year", *names, "Lorden's bound for 2"])
     for number, noise in enumerate(NOISES):
         seen = StudiedNoise(noise)
         for history in range(histories):
             look(seen, np.random.default_rng([number, history]))
-        yield seen
-
-
-def table(found: Iterator[StudiedNoise]) -> Iterator[str]:
-    """The lines of the table, as Markdown."""
-    names = [f"nights to find {loss:g}" for loss in LOSSES]
-    yield from head(["nights", "false alarms a machine and year", *names, "Lorden's bound for 2"])
-    for seen in found:
         rate, low, high = seen.rate
-        bound = np.log(SERIES * 365) / seen.noise.information(2.0)
+        bound = np.log(SERIES * 365) / noise.information(2.0)
         means = [f"{np.mean(each):.1f}" for each in seen.nights.values()]
         rates = f"{rate:.2f} ({low:.2f} to {high:.2f})"
-        yield row([seen.noise.name, rates, *means, f"{bound:.1f}"])
+        yield row([noise.name, rates, *means, f"{bound:.1f}"])
 
 
 if __name__ == "__main__":
-    for line in table(study(int(sys.argv[1]) if len(sys.argv) > 1 else HISTORIES)):
-        print(line, flush=True)
+    show(table, HISTORIES)

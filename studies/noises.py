@@ -1,4 +1,4 @@
-"""Ten kinds of noise of runs on one node in one night, for simulations of the statistics.
+"""Noises for simulations of the statistics, and nights of runs with them.
 
 Each has a standard deviation of 1 unless its name says more; times are 1 + scale x noise.
 """
@@ -12,63 +12,77 @@ import numpy as np
 from numpy.typing import NDArray
 
 Draws = NDArray[np.float64]
+#: (generator, shape whose last axis is in order of time) -> noise.
+Draw = Callable[[np.random.Generator, tuple[int, ...]], Draws]
 
 
 @dataclass(frozen=True)
 class RunNoise:
-    """One kind of noise."""
+    """One kind of noise of runs on one node in one night."""
 
     name: str
-    #: (generator, nights, runs a night) -> noise of each run in order of time.
-    draw: Callable[[np.random.Generator, int, int], Draws]
+    draw: Draw
     #: How many times as much treated runs scatter as their baselines.
     treated: float = 1.0
 
 
-def _normal(rng: np.random.Generator, nights: int, runs: int) -> Draws:
-    return rng.standard_normal((nights, runs))
+def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
+    """Independent."""
+    return rng.standard_normal(shape)
 
 
-def _skewed(rng: np.random.Generator, nights: int, runs: int) -> Draws:
+def correlated(r: float) -> Draw:
+    """Neighbours correlate by `r`: an autoregressive process of first order."""
+
+    def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
+        found = normal(rng, shape)
+        for at in range(1, shape[-1]):
+            found[..., at] *= np.sqrt(1 - r**2)
+            found[..., at] += r * found[..., at - 1]
+        return found
+
+    return draw
+
+
+def bimodal(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
+    """Two levels, each with little noise."""
+    level = np.where(rng.random(shape) < 0.5, -0.95, 0.95)
+    return np.asarray(level + np.sqrt(1 - 0.95**2) * normal(rng, shape))
+
+
+def heavy(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
+    """Student's t with 3 degrees of freedom."""
+    return np.asarray(rng.standard_t(3, shape) / np.sqrt(3))
+
+
+def _skewed(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
     """Log-normal with a standard deviation of the logarithm of 1: a skewness of 6.2."""
-    drawn = np.exp(_normal(rng, nights, runs))
+    drawn = np.exp(normal(rng, shape))
     return np.asarray((drawn - np.exp(0.5)) / np.sqrt((np.e - 1) * np.e))
 
 
-def _spikes(rng: np.random.Generator, nights: int, runs: int) -> Draws:
-    return _normal(rng, nights, runs) + 10 * (rng.random((nights, runs)) < 0.05)
+def _spikes(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
+    return normal(rng, shape) + 10 * (rng.random(shape) < 0.05)
 
 
-def _contaminated(rng: np.random.Generator, nights: int, runs: int) -> Draws:
-    return _normal(rng, nights, runs) * np.where(rng.random((nights, runs)) < 0.1, 5, 1)
-
-
-def _bimodal(rng: np.random.Generator, nights: int, runs: int) -> Draws:
-    level = np.where(rng.random((nights, runs)) < 0.5, -0.95, 0.95)
-    return np.asarray(level + np.sqrt(1 - 0.95**2) * _normal(rng, nights, runs))
-
-
-def _autoregressive(rng: np.random.Generator, nights: int, runs: int) -> Draws:
-    found = _normal(rng, nights, runs)
-    for run in range(1, runs):
-        found[:, run] = 0.9 * found[:, run - 1] + np.sqrt(1 - 0.9**2) * found[:, run]
-    return found
+def _contaminated(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
+    return normal(rng, shape) * np.where(rng.random(shape) < 0.1, 5, 1)
 
 
 NOISES = (
-    RunNoise("normal", _normal),
+    RunNoise("normal", normal),
     RunNoise("log-normal, skewed", _skewed),
     RunNoise("5 % one-sided spikes of 10", _spikes),
     RunNoise("contaminated, 10 % five times as wide", _contaminated),
-    RunNoise("Student's t, 3 degrees", lambda rng, *shape: rng.standard_t(3, shape) / np.sqrt(3)),
-    RunNoise("uniform", lambda rng, *shape: (rng.random(shape) - 0.5) * np.sqrt(12)),
-    RunNoise("bimodal", _bimodal),
-    RunNoise("autoregressive, 0.9", _autoregressive),
+    RunNoise("Student's t, 3 degrees", heavy),
+    RunNoise("uniform", lambda rng, shape: (rng.random(shape) - 0.5) * np.sqrt(12)),
+    RunNoise("bimodal", bimodal),
+    RunNoise("autoregressive, 0.9", correlated(0.9)),
     RunNoise(
         "linear drift over 10",
-        lambda rng, nights, runs: _normal(rng, nights, runs) + np.linspace(0, 10, runs),
+        lambda rng, shape: normal(rng, shape) + np.linspace(0, 10, shape[-1]),
     ),
-    RunNoise("normal, `on` twice as wide", _normal, treated=2.0),
+    RunNoise("normal, `on` twice as wide", normal, treated=2.0),
 )
 
 
@@ -79,7 +93,7 @@ def nights(
 
     The runs of a pair come in random order. `effect` is the true slowdown.
     """
-    drawn = noise.draw(rng, count, 3 * pairs).reshape(count, pairs, 3)
+    drawn = noise.draw(rng, (count, 3 * pairs)).reshape(count, pairs, 3)
     order = np.argsort(rng.random(drawn.shape), axis=-1)
     runs = np.take_along_axis(drawn, order, axis=-1)
     runs[..., 0] *= noise.treated

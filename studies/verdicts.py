@@ -9,13 +9,11 @@ pair, from 6 to 40, and ends when its verdict is one that more pairs need not ch
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.effects.verdict import LEVELS, Shown, Verdict, judge
 from analysis.statistics import e_values
@@ -23,8 +21,8 @@ from analysis.statistics.aligned_ranks import shifts
 from analysis.statistics.blocks import next_allocation
 from analysis.statistics.e_values import over_family
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
-from studies import head, row
-from studies.noises import NOISES, RunNoise, nights
+from studies import head, row, show
+from studies.noises import NOISES, Draws, RunNoise, nights
 
 NIGHTS = 2000
 MARGIN = 0.02
@@ -41,8 +39,6 @@ SPREADS = (0.005, 0.01, 0.02)
 BLOCKS = (3, 5, 8)
 _PAIRS_A_BLOCK = 6
 _WRONG = (Verdict.CONTENTION, Verdict.SOMETIMES, Verdict.SPEED_UP)
-
-Draws = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -155,8 +151,9 @@ def _outcome(looks: Sequence[tuple[int, Look]], truth: float, mean: float) -> Ou
     pairs = np.concatenate([[n] * len(each.verdicts) for n, each in looks])
     counts = Counter(verdict for _, each in looks for verdict in each.verdicts)
     shares = {
-        of: float(np.mean(np.concatenate([_covers(getattr(each, of), at) for _, each in looks])))
-        for of, at in (("typical", truth), ("mean", mean))
+        of: float(((ends[0] <= true) & (true <= ends[2])).mean())
+        for of, true in (("typical", truth), ("mean", mean))
+        for ends in [np.concatenate([getattr(each, of) for _, each in looks], axis=1)]
     }
     return Outcome(
         shares["typical"],
@@ -165,10 +162,6 @@ def _outcome(looks: Sequence[tuple[int, Look]], truth: float, mean: float) -> Ou
         float(pairs.mean()),
         float(np.quantile(pairs, 0.9)),
     )
-
-
-def _covers(ends: Draws, truth: float) -> NDArray[np.bool_]:
-    return np.asarray((ends[0] <= truth) & (truth <= ends[2]))
 
 
 def hit(share: float, by: float, count: int, pairs: int) -> Draws:
@@ -187,7 +180,7 @@ def false_campaigns(noise: RunNoise, count: int) -> float:
     wrong = 0
     for seed in range(count):
         rng = np.random.default_rng(seed)
-        runs = noise.draw(rng, CASES, MOST_PAIRS * (RATES + 2))
+        runs = noise.draw(rng, (CASES, MOST_PAIRS * (RATES + 2)))
         runs = rng.permuted(runs.reshape(CASES, MOST_PAIRS, RATES + 2), axis=-1)
         runs[..., 2:] *= noise.treated
         times = np.log(np.maximum(1 + 0.01 * runs, 0.1))
@@ -281,5 +274,4 @@ def _tails(count: int) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    for line in tables(int(sys.argv[1]) if len(sys.argv) > 1 else NIGHTS):
-        print(line, flush=True)
+    show(tables, NIGHTS)

@@ -1,6 +1,6 @@
 """A real Slurm cluster on one host, for tests without a machine.
 
-`spec` is the request, `layout` has paths and names, `slurm_conf` renders Slurm's files;
-`namespaces`, `cgroups` and `containers` (for the rxe fabric, `images` and `vm`) create the nodes;
-`daemons` starts Slurm on them; `cluster` implements up, status and down.
+`spec` has options, paths and names; `namespaces` and `containers` (for the rxe fabric `vm`) create
+the nodes; `daemons` renders Slurm's files and starts it on them; `cluster` implements up, status
+and down.
 """

@@ -56,20 +56,17 @@ _EMULATED_NUMA = (
 _SHARED_CORES = "{} nodes count as {} cores each, and share the {} cores of one host"
 
 
-def veth_cores(spec: Spec, cpus: int) -> int:
-    """Cores that a node of veth counts as. Raises InputError for more than the host has."""
-    if spec.cores > cpus:
-        raise InputError(f"--cores {spec.cores}: this host has {cpus}; allowed: up to that")
-    return spec.cores if spec.cores > 1 else max(1, cpus // spec.nodes)
-
-
 def render_machine_file(spec: Spec, cpus: int, memory_mib: int) -> str:
     """The file's text.
 
     A node of veth counts as its share of the host's cores, since all run at once, or as `--cores`;
-    a virtual machine has `cpus` of its own.
+    a virtual machine has `cpus` of its own. Raises InputError for more than the host has.
     """
-    cores = cpus if spec.fabric == "rxe" else veth_cores(spec, cpus)
+    cores = cpus
+    if spec.fabric == "veth":
+        if spec.cores > cpus:
+            raise InputError(f"--cores {spec.cores}: this host has {cpus}; allowed: up to that")
+        cores = spec.cores if spec.cores > 1 else max(1, cpus // spec.nodes)
     injector, device = _WRITERS[spec.fabric]
     here = host.detect()
     record: dict[str, Any] = {
@@ -178,7 +175,8 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
     kind, groups = containers.make_cgroup(layout.tag, boxes)
     cpus, memory_mib = _size(spec)
     with locked_host():
-        subnet = _subnet(layout)
+        preferred = int(layout.tag.rpartition("-")[2], 16) % 256
+        subnet = namespaces.pick_subnet(run(["ip", "-o", "address"]), preferred)
         ours = namespaces.owns_netns_folder()
         current = State(spec, "starting", subnet, cpus, memory_mib, made_netns_folder=ours)
         state.write(layout, current)
@@ -216,11 +214,6 @@ def _size(spec: Spec) -> tuple[int, int]:
         return spec.numa * spec.cores, spec.memory_mib - GUEST_KERNEL_MIB
     page_b = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return os.cpu_count() or 1, max(512, page_b // 2**20 // (spec.nodes + 1))
-
-
-def _subnet(layout: ClusterLayout) -> str:
-    preferred = int(layout.tag.rpartition("-")[2], 16) % 256
-    return namespaces.pick_subnet(run(["ip", "-o", "address"]), preferred)
 
 
 def _write_files(spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardware) -> None:

@@ -115,7 +115,7 @@ def enter(
 
 def container(layout: ClusterLayout, name: str) -> int:
     """Id on this host of a container's process 1."""
-    init = namespaces.find_inner(layout.netns(name), 1)
+    init = pid(layout, name)
     if init is None:
         raise MachineError(f"container {name} is not running")
     return init

@@ -23,15 +23,11 @@ DATABASE_SOCKET = "/dev/shm/mariadb/server.sock"
 ANSWER_S = 5.0
 
 
-def _database_user() -> str:
-    """Debian's package makes `mysql`; MariaDB never runs as root."""
-    names = {entry.pw_name for entry in pwd.getpwall()}
-    return "mysql" if "mysql" in names else "nobody"
-
-
 def begin_database(layout: ClusterLayout) -> None:
     """Start MariaDB, which takes a second or two to create its tables."""
-    server = ["sh", str(SITE / "database.sh"), DATABASE_SOCKET, _database_user()]
+    # Debian's package makes `mysql`; MariaDB never runs as root.
+    user = "mysql" if "mysql" in {entry.pw_name for entry in pwd.getpwall()} else "nobody"
+    server = ["sh", str(SITE / "database.sh"), DATABASE_SOCKET, user]
     background = 'log=$1 ended=$2; shift 2; { "$@"; : > "$ended"; } > "$log" 2>&1 &'
     files = [str(layout.log("mariadbd")), str(_database_ended(layout))]
     enter(layout, CONTROL, ["sh", "-c", background, "sh", *files, *server], label="mariadbd")
@@ -56,23 +52,20 @@ def make_munge_key(layout: ClusterLayout) -> None:
 
 
 def start_munge(layout: ClusterLayout) -> None:
-    """Start munged with its own key and socket, apart from a munge of the host."""
+    """Start munged with its own key and socket, apart from a munge of the host.
+
+    `--force`, because a state folder may be under /tmp.
+    """
     folder = layout.munge_socket.parent
-    enter(layout, CONTROL, munge_command(folder, layout.munge_socket, layout.log("munged")))
-
-
-def munge_command(folder: Path, socket: Path, log: Path) -> list[str]:
-    """munged's command line; `--force` because a state folder may be under /tmp."""
-    return [
-        "munged",
-        "--force",
-        f"--key-file={folder}/munge.key",
-        f"--socket={socket}",
-        f"--pid-file={folder}/munged.pid",
-        f"--seed-file={folder}/munged.seed",
-        f"--log-file={log}",
-        "--num-threads=4",
-    ]
+    files = {
+        "key-file": folder / "munge.key",
+        "socket": layout.munge_socket,
+        "pid-file": folder / "munged.pid",
+        "seed-file": folder / "munged.seed",
+        "log-file": layout.log("munged"),
+    }
+    options = [f"--{name}={path}" for name, path in files.items()]
+    enter(layout, CONTROL, ["munged", "--force", *options, "--num-threads=4"])
 
 
 def start_accounting(layout: ClusterLayout) -> None:
@@ -80,7 +73,6 @@ def start_accounting(layout: ClusterLayout) -> None:
     wait_for("mariadbd", lambda: _database_listens(layout), 60, layout.log("mariadbd"))
     env = {"MYSQL_UNIX_PORT": DATABASE_SOCKET, **client_env(layout)}
     enter(layout, CONTROL, ["slurmdbd"], env)
-    log = layout.log("slurmdbd")
 
     def registered() -> bool:
         try:
@@ -89,16 +81,7 @@ def start_accounting(layout: ClusterLayout) -> None:
             return accounting_answers(layout)
         return True
 
-    wait_for("slurmdbd", registered, 30, log)
-
-
-def _clusters(layout: ClusterLayout) -> str:
-    try:
-        return run(
-            ["sacctmgr", "-nP", "show", "cluster"], env=client_env(layout), timeout_s=ANSWER_S
-        )
-    except MachineError:
-        return ""
+    wait_for("slurmdbd", registered, 30, layout.log("slurmdbd"))
 
 
 def start_controller(layout: ClusterLayout) -> None:
@@ -109,15 +92,12 @@ def start_controller(layout: ClusterLayout) -> None:
 
 def controller_answers(layout: ClusterLayout) -> bool:
     """Whether slurmctld says that it is up."""
-    try:
-        return "is UP" in run(["scontrol", "ping"], env=client_env(layout), timeout_s=ANSWER_S)
-    except MachineError:
-        return False
+    return "is UP" in _answer(layout, "scontrol", "ping")
 
 
 def accounting_answers(layout: ClusterLayout) -> bool:
     """Whether slurmdbd answers and knows the cluster."""
-    return "minicluster" in _clusters(layout)
+    return "minicluster" in _answer(layout, "sacctmgr", "-nP", "show", "cluster")
 
 
 def start_slurmds(layout: ClusterLayout, nodes: list[Node]) -> None:
@@ -155,13 +135,16 @@ def wait_idle(
 
 def node_states(layout: ClusterLayout) -> dict[str, str]:
     """Node -> Slurm's state (`idle`, `down*`, ...); empty if slurmctld does not answer."""
-    try:
-        listed = run(
-            ["sinfo", "-h", "-N", "-o", "%n %t"], env=client_env(layout), timeout_s=ANSWER_S
-        )
-    except MachineError:
-        return {}
+    listed = _answer(layout, "sinfo", "-h", "-N", "-o", "%n %t")
     return dict(words for line in listed.splitlines() if len(words := line.split()) == 2)
+
+
+def _answer(layout: ClusterLayout, *command: str) -> str:
+    """What a command of Slurm prints; nothing if it fails or takes too long."""
+    try:
+        return run(command, env=client_env(layout), timeout_s=ANSWER_S)
+    except MachineError:
+        return ""
 
 
 def client_env(layout: ClusterLayout) -> dict[str, str]:

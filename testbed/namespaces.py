@@ -142,57 +142,44 @@ def add_namespace(name: str) -> None:
 
 def add_bridge(tag: str, control: str, subnet: str) -> None:
     """Create the cluster's network: a bridge in the controller's namespace, a link to this host."""
-    run(["ip", "-batch", "-"], stdin=bridge_commands(tag, control, subnet))
-    run(["ip", "-n", control, "-batch", "-"], stdin=control_commands(subnet))
-
-
-def bridge_commands(tag: str, control: str, subnet: str) -> str:
-    """Commands of `ip -batch` on this host, for its end of the link into the cluster."""
-    return (
+    _ip(
         f"link add {tag} mtu {MTU_B} type veth peer name host0 mtu {MTU_B} netns {control}\n"
         f"address add {subnet}.253/24 dev {tag}\n"
         f"link set {tag} up\n"
     )
-
-
-def control_commands(subnet: str) -> str:
-    """Commands of `ip -batch` in the controller's namespace."""
-    return (
+    _ip(
         f"link add {BRIDGE} mtu {MTU_B} type bridge\n"
         f"address add {subnet}.254/24 dev {BRIDGE}\n"
         f"link set {BRIDGE} up\n"
-        f"link set host0 master {BRIDGE} up\n"
+        f"link set host0 master {BRIDGE} up\n",
+        control,
     )
 
 
 def plug_node(control: str, netns: str, index: int, subnet: str) -> None:
     """Create eth0 of a node's namespace, on the bridge."""
     port = f"port{index}"
-    run(
-        ["ip", "-n", control, "-batch", "-"],
-        stdin=f"link add {port} mtu {MTU_B} type veth peer name eth0 mtu {MTU_B} netns {netns}\n"
+    _ip(
+        f"link add {port} mtu {MTU_B} type veth peer name eth0 mtu {MTU_B} netns {netns}\n"
         f"link set {port} master {BRIDGE} up\n",
+        control,
     )
-    run(
-        ["ip", "-n", netns, "-batch", "-"],
-        stdin=f"address add {subnet}.{index}/24 dev eth0\nlink set eth0 up\n",
-    )
+    _ip(f"address add {subnet}.{index}/24 dev eth0\nlink set eth0 up\n", netns)
 
 
 def add_rail(control: str) -> None:
     """Create the bridge of the second rail, which nothing but virtual machines can reach."""
-    run(
-        ["ip", "-n", control, "-batch", "-"],
-        stdin=f"link add {RAIL_BRIDGE} mtu {MTU_B} type bridge\nlink set {RAIL_BRIDGE} up\n",
-    )
+    _ip(f"link add {RAIL_BRIDGE} mtu {MTU_B} type bridge\nlink set {RAIL_BRIDGE} up\n", control)
 
 
-def plug_tap(control: str, tap: str, bridge: str = BRIDGE) -> None:
+def plug_tap(control: str, tap: str, bridge: str) -> None:
     """Add a tap to a bridge, for a virtual machine in the controller's namespace."""
-    run(
-        ["ip", "-n", control, "-batch", "-"],
-        stdin=f"tuntap add {tap} mode tap\nlink set {tap} mtu {MTU_B} master {bridge} up\n",
-    )
+    _ip(f"tuntap add {tap} mode tap\nlink set {tap} mtu {MTU_B} master {bridge} up\n", control)
+
+
+def _ip(commands: str, netns: str | None = None) -> None:
+    """Run lines of `ip -batch` on this host, or in a network namespace."""
+    run(["ip", *(["-n", netns] if netns else []), "-batch", "-"], stdin=commands)
 
 
 def remove(tag: str, names: list[str], made_folder: bool) -> list[str]:

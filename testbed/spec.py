@@ -67,16 +67,15 @@ class Spec:
         ):
             if value not in allowed:
                 raise InputError(f"--{name} {value}: allowed are {', '.join(map(str, allowed))}")
-        if self.numa == 2 and self.fabric != "rxe":
-            raise InputError(
-                "--numa 2: cannot be combined with --fabric veth, whose nodes share the host's "
-                "memory; allowed: --fabric rxe"
-            )
-        if self.rails == 2 and self.fabric != "rxe":
-            raise InputError(
-                "--rails 2: cannot be combined with --fabric veth, which has no RDMA devices; "
-                "allowed: --fabric rxe"
-            )
+        for name, value, why in (
+            ("numa", self.numa, "share the host's memory"),
+            ("rails", self.rails, "have no RDMA devices"),
+        ):
+            if value > 1 and self.fabric != "rxe":
+                raise InputError(
+                    f"--{name} {value}: cannot be combined with --fabric veth, whose nodes {why};"
+                    " allowed: --fabric rxe"
+                )
         if self.memory_mib < MIN_MEMORY_MIB:
             raise InputError(
                 f"--memory {self.memory_mib}: allowed are {MIN_MEMORY_MIB} MiB and more"

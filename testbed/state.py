@@ -1,16 +1,4 @@
-"""`state.json`: description of a running minicluster, for `status`, `down` and machine files.
-
-    {"minicluster": 1, "phase": "up", "state": PATH, "fabric": "veth", "tag": "nimc-1a2b3c",
-     "subnet": "10.77.5", "slurm_conf": PATH, "accelerator": null, "spec": {...},
-     "partitions": {"compute": ["node1"], "origin": ["node2"], "all": ["node1", "node2"]},
-     "nodes": [{"name": "node1", "role": "target", "address": "10.77.5.1", "interface": "eth0",
-                "rdma_device": null, "cpus": 2, "memory_mib": 2000, "numa_nodes": 1}],
-     "up_took_s": 3.2, "made_netns_folder": true}
-
-On the rxe fabric `rdma_device` is `rxe0` (with `rails` 2 there is also `rxe1`), and `accelerator`
-is `kvm` or `tcg`. `phase` is
-`starting` until everything answers.
-"""
+"""`state.json`: description of a running minicluster, for `status`, `down` and machine files."""
 
 from __future__ import annotations
 
@@ -37,16 +25,18 @@ class State:
     """The content of `state.json`."""
 
     spec: Spec
+    #: `starting` until everything answers.
     phase: Literal["starting", "up"]
     subnet: str
     cpus: int
     memory_mib: int
+    #: `kvm` or `tcg`; None without virtual machines.
     accelerator: str | None = None
     up_took_s: float | None = None
     made_netns_folder: bool = False
 
     def as_dict(self, layout: ClusterLayout) -> dict[str, Any]:
-        """The document shown in the module's docstring."""
+        """The document; with two `rails`, nodes have the device `rxe1` as well."""
         return {
             "minicluster": VERSION,
             "phase": self.phase,

@@ -185,14 +185,16 @@ class Machines:
 
 def start_nodes(spec: Spec, layout: ClusterLayout, subnet: str) -> Machines:
     """Start the nodes' machines; return at once."""
-    replace_text(layout.state / "shares", shares_file(spec, layout))
+    lines = [f"{tag} {folder}\n" for tag, folder in shares(spec, layout).items()]
+    replace_text(layout.state / "shares", "".join(lines))  # for guest-boot.sh
     kernel, initramfs = make_images(layout.state / "run")
     image = Image(kernel, initramfs, choose_accelerator(layout, kernel, initramfs))
+    bridges = (namespaces.BRIDGE, namespaces.RAIL_BRIDGE)[: spec.rails]
     running = {}
     if spec.rails > 1:
         namespaces.add_rail(layout.netns(CONTROL))
     for node in spec.members():
-        for rail, bridge in enumerate(_bridges(spec)):
+        for rail, bridge in enumerate(bridges):
             namespaces.plug_tap(layout.netns(CONTROL), _tap(node, rail), bridge)
         line = command(spec, layout, node, subnet, image)
         running[node.name] = start([*_enter(layout), *line], layout.log(node.name))
@@ -248,11 +250,6 @@ def command(spec: Spec, layout: ClusterLayout, node: Node, subnet: str, image: I
     ]
 
 
-def _bridges(spec: Spec) -> tuple[str, ...]:
-    """The bridge of each rail."""
-    return (namespaces.BRIDGE, namespaces.RAIL_BRIDGE)[: spec.rails]
-
-
 def _tap(node: Node, rail: int) -> str:
     return f"tap{node.index}r{rail}" if rail else f"tap{node.index}"
 
@@ -304,11 +301,6 @@ def shares(spec: Spec, layout: ClusterLayout) -> dict[str, Path]:
             )
     outer = sorted(folder for folder in wanted if wanted.isdisjoint(folder.parents))
     return {f"share{i}": folder for i, folder in enumerate(outer)}
-
-
-def shares_file(spec: Spec, layout: ClusterLayout) -> str:
-    """Input of guest-boot.sh: lines of a tag and its folder."""
-    return "".join(f"{tag} {folder}\n" for tag, folder in shares(spec, layout).items())
 
 
 def pid(layout: ClusterLayout, name: str) -> int | None:

@@ -19,7 +19,6 @@ from typing import Annotated, Any, NoReturn, get_args
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
 
 from nimc.base import units
 from nimc.base.errors import InputError, fault_of, show
@@ -35,9 +34,11 @@ _PLAIN = {
     "bool": (r"true|false", ["t", "f"]),
     # Longer ones stay text: they are mistakes, and Python refuses to convert very long ones.
     "int": (r"[-+]?(0|[1-9][0-9]{0,17})", list("-+0123456789")),
-    "float": (r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]{1,3})?", None),
+    "float": (
+        r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]{1,3})?",
+        list("-+.0123456789"),
+    ),
 }
-_FLOAT_STARTS = list("-+.0123456789")
 #: The largest file, bytes, and the deepest nesting.
 _MOST_B = 16 * 2**20
 _DEEPEST = 64
@@ -48,9 +49,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 
 
 for _name, (_pattern, _starts) in _PLAIN.items():
-    _Loader.add_implicit_resolver(
-        _TAG + _name, re.compile(f"^(?:{_pattern})$"), _starts or _FLOAT_STARTS
-    )
+    _Loader.add_implicit_resolver(_TAG + _name, re.compile(f"^(?:{_pattern})$"), _starts)
 
 
 @dataclass
@@ -192,18 +191,13 @@ def where(files: Sequence[Marked], place: Place) -> str:
 
 def first(files: Sequence[Marked], error: ValidationError, model: type[BaseModel]) -> str:
     """The first error: file, line, field, what was found and what is allowed."""
-    return one_line(_fault(files, error.errors(include_url=False)[0], model))
-
-
-def _fault(files: Sequence[Marked], error: ErrorDetails, model: type[BaseModel]) -> str:
-    place: Place = error["loc"]
-    if error["type"] == "extra_forbidden":
+    found = error.errors(include_url=False)[0]
+    place: Place = found["loc"]
+    fault = fault_of(found)
+    if found["type"] == "extra_forbidden":
         known = model_around(model, place).model_fields.items()
-        allowed = ", ".join(field.alias or name for name, field in known)
-        fault = f"{'.'.join(map(str, place))}: unknown key; allowed: {allowed}"
-    else:
-        fault = fault_of(error)
-    return f"{where(files, place)}: {fault}"
+        fault += f"; allowed: {', '.join(field.alias or name for name, field in known)}"
+    return one_line(f"{where(files, place)}: {fault}")
 
 
 def field_at(model: type[BaseModel], place: Place) -> FieldInfo:

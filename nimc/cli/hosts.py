@@ -31,12 +31,10 @@ from nimc.cli.options import (
     wait_option,
 )
 from nimc.cluster import reservation
-from nimc.cluster.doctor import Diagnosis, examine
+from nimc.cluster.doctor import Diagnosis, Finding, examine
 from nimc.cluster.in_job import examine as examine_in_job
-from nimc.cluster.init.config_text import config_text
-from nimc.cluster.init.learn import learn
-from nimc.cluster.init.site_text import entries, site_text, unknown
-from nimc.cluster.probes import Finding
+from nimc.cluster.learn import learn
+from nimc.cluster.new_machine import config_text, entries, site_text, unknown
 from nimc.cluster.remedies import PARTS, ROOT_REMEDIES, Part, RootRemedy, path_of, render, values
 from nimc.cluster.reservation import Reservation
 from nimc.machine.site import load as load_machine

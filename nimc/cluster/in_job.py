@@ -17,14 +17,14 @@ from nimc.base.errors import InputError, MachineError
 from nimc.base.tables import duration
 from nimc.campaign.settings import settings_of, target_partitions
 from nimc.cluster import node_job
+from nimc.cluster.doctor import Finding, lacking
 from nimc.cluster.node_job import JobLook, NodeRequest
-from nimc.cluster.probes import Finding, lacking
 from nimc.machine.site import Machine, Origins
 from nimc.machine.site import load as load_machine
 
 _SHARED = "keep it on a file system that all nodes mount"
 #: Names of findings.
-_PARTITION, _JOB, _HETJOB = "partition {}", "job on nodes", "heterogeneous job"
+_JOB, _HETJOB = "job on nodes", "heterogeneous job"
 
 
 def examine(
@@ -47,19 +47,11 @@ def examine(
         )
     os.environ.update(settings.environment)  # as ReFrame, which runs the file (SLURM_CONF)
     try:
-        return _asked(parts) + _in_job(site, targets[0], results.absolute(), wait_s, tell)
+        accesses = [(part["name"], part.get("access", [])) for part in parts]
+        asked = [accepted(name, of, node_job.refusal(NodeRequest(of))) for name, of in accesses]
+        return asked + _in_job(site, targets[0], results.absolute(), wait_s, tell)
     except MachineError as error:
         return [lacking(_JOB, str(error), "see 'slurm' above", needed=True)]
-
-
-def _asked(partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
-    """What Slurm says to a job in each partition."""
-    found = []
-    for part in partitions:
-        access = part.get("access", [])
-        reason = node_job.refusal(NodeRequest(access))
-        found.append(accepted(_PARTITION.format(part["name"]), access, reason))
-    return found
 
 
 def _in_job(
@@ -111,8 +103,9 @@ def seen_by_all(results: Path) -> list[str]:
     return list(dict.fromkeys(paths))
 
 
-def accepted(what: str, access: Sequence[str], reason: str | None) -> Finding:
-    """Whether Slurm takes a job with these options; `why` it does not."""
+def accepted(partition: str, access: Sequence[str], reason: str | None) -> Finding:
+    """Whether Slurm takes a job in a partition with these options; `reason` if it does not."""
+    what = f"partition {partition}"
     options = " ".join(access) or "no options"
     if reason is None:
         return Finding(what, "ok", f"sbatch --test-only accepts {options}")
@@ -213,7 +206,8 @@ def device(looked: JobLook, site: Machine) -> list[Finding]:
         lost = [node for node, rate in rates.items() if rate is None]
         what = f"{name} on nodes"
         if lost:
-            there = sorted({each for node in looked.nodes for each in devices_of(node["host"])})
+            hosts = [node["host"] for node in looked.nodes]
+            there = sorted({d["name"] for h in hosts for d in (*h["rdma"], *h["interfaces"])})
             detail = f"{', '.join(lost)}: no {name}; found: {', '.join(there) or 'none'}"
             remedy = f"device and rails in site/{site.name}.yaml"
             found.append(lacking(what, detail, remedy, needed=True))
@@ -221,11 +215,6 @@ def device(looked: JobLook, site: Machine) -> list[Finding]:
             detail = ", ".join(f"{node} {rate}" for node, rate in rates.items())
             found.append(Finding(what, "ok", detail, needed=True))
     return found
-
-
-def devices_of(host: Mapping[str, Any]) -> list[str]:
-    """RDMA devices of a node, then its interfaces."""
-    return [each["name"] for each in (*host["rdma"], *host["interfaces"])]
 
 
 def device_rate(host: Mapping[str, Any], name: str) -> str | None:

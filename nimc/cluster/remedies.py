@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from nimc.base.errors import InputError
-from nimc.base.kernel_text import as_list, cpu_list
+from nimc.base.kernel_text import as_list, cpu_list, number
 
 _DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 _HEX = re.compile(r"(0x)?([0-9a-fA-F]{1,8})")
@@ -74,18 +74,17 @@ def _mask(text: str) -> str:
 
 
 def _percent(text: str) -> str:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 100:
+    value = number(text)
+    if value is None or not 1 <= value <= 100:
         raise ValueError
-    return str(int(text))
+    return str(value)
 
 
 def _limits(text: str) -> str:
-    parts = text.split(",")
-    if len(parts) != _CLASSES or not all(part.isascii() and part.isdigit() for part in parts):
+    limits = [number(part) for part in text.split(",")]
+    if len(limits) != _CLASSES or any(v is None or not 0 <= v <= _MOST_GBIT_S for v in limits):
         raise ValueError
-    if max(map(int, parts)) > _MOST_GBIT_S:
-        raise ValueError
-    return ",".join(str(int(part)) for part in parts)
+    return ",".join(map(str, limits))
 
 
 _MASK_WORDS = "adjacent cache ways as a hexadecimal mask, such as f"

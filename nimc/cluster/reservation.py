@@ -36,25 +36,21 @@ class Reservation:
 
 def parse(line: str) -> Reservation:
     """One line of `scontrol -o show reservation`. Raises MachineError if it is not one."""
+    fields = dict(re.findall(r"(\S+?)=(\S*)", line))
     try:
-        return _reservation(dict(re.findall(r"(\S+?)=(\S*)", line)))
+        return Reservation(
+            name=fields["ReservationName"],
+            start=datetime.strptime(fields["StartTime"], _TIME),
+            end=datetime.strptime(fields["EndTime"], _TIME),
+            nodes=fields["Nodes"],
+            node_count=int(fields["NodeCnt"]),
+            users=[user for user in fields["Users"].split(",") if user not in ("", "(null)")],
+            state=fields["State"],
+            flags=[flag for flag in fields.get("Flags", "").split(",") if flag],
+        )
     except (KeyError, ValueError) as error:
         what = " ".join(str(error).split())
         raise MachineError(f"scontrol: its reservation cannot be read: {what}") from None
-
-
-def _reservation(fields: dict[str, str]) -> Reservation:
-    users = "" if fields["Users"] == "(null)" else fields["Users"]
-    return Reservation(
-        name=fields["ReservationName"],
-        start=datetime.strptime(fields["StartTime"], _TIME),
-        end=datetime.strptime(fields["EndTime"], _TIME),
-        nodes=fields["Nodes"],
-        node_count=int(fields["NodeCnt"]),
-        users=[user for user in users.split(",") if user],
-        state=fields["State"],
-        flags=[flag for flag in fields.get("Flags", "").split(",") if flag],
-    )
 
 
 def name_of(machine: Machine) -> str:

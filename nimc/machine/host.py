@@ -66,10 +66,6 @@ def _quota(folder: Path) -> float | None:
 # To which CPUs the interrupts of network devices are bound. Read only: binding them needs root.
 
 
-#: Where an interrupt goes, and where it may go; kernels before 4.14 lack the first.
-_FILES = ("effective_affinity_list", "smp_affinity_list")
-
-
 def interrupts_of_devices(root: Path = Path("/")) -> dict[str, dict[str, int]]:
     """RDMA device or network interface -> CPUs (the kernel's list) -> number of its interrupts.
 
@@ -78,17 +74,15 @@ def interrupts_of_devices(root: Path = Path("/")) -> dict[str, dict[str, int]]:
     found = {}
     for folder in ("infiniband", "net"):
         for device in sorted((root / "sys/class" / folder).glob("*/device")):
+            folders = [root / "proc/irq" / each.name for each in device.glob("msi_irqs/*")]
+            # Where an interrupt goes, or may go: kernels before 4.14 lack the first.
             lists = [
-                _interrupt_cpus(root / "proc/irq" / each.name) for each in device.glob("msi_irqs/*")
+                _read(each / "effective_affinity_list") or _read(each / "smp_affinity_list")
+                for each in folders
             ]
-            if known := Counter(cpus for cpus in lists if cpus):
+            if known := Counter(filter(None, lists)):
                 found[device.parent.name] = dict(sorted(known.items()))
     return found
-
-
-def _interrupt_cpus(folder: Path) -> str:
-    """CPUs of one interrupt, such as `3` or `0-31`; empty if unknown."""
-    return next(filter(None, (_read(folder / name) for name in _FILES)), "")
 
 
 # Settings and firmware of a host that change what memory contention costs, read without root.
@@ -150,18 +144,16 @@ def ddio(root: Path) -> str | None:
 
 def prefetchers(root: Path) -> str | None:
     """`all on`, or those that are off; several if CPUs differ."""
-    values = _registers(root, _PREFETCH, _PREFETCH_MODEL)
-    return " | ".join(_prefetchers(value) for value in values) or None
-
-
-def _prefetchers(value: int) -> str:
-    off = [name for bit, name in enumerate(_PREFETCHERS) if value >> bit & 1]
-    return f"off: {', '.join(off)}" if off else "all on"
+    shown = []
+    for value in _registers(root, _PREFETCH, _PREFETCH_MODEL):
+        off = [name for bit, name in enumerate(_PREFETCHERS) if value >> bit & 1]
+        shown.append(f"off: {', '.join(off)}" if off else "all on")
+    return " | ".join(shown) or None
 
 
 def resctrl(root: Path) -> str | None:
     """The default group's schemata, one resource after the other: `L3:0=7ff;1=7ff MB:0=100`."""
-    lines = [line.strip() for line in _read(root / "sys/fs/resctrl/schemata").splitlines()]
+    lines = map(str.strip, _read(root / "sys/fs/resctrl/schemata").splitlines())
     found = [line.replace(" ", "") for line in lines if _LINE.fullmatch(line)]
     return " ".join(sorted(found)) or None
 
@@ -277,10 +269,12 @@ class Host:
 def detect(root: Path = Path("/")) -> Host:
     """Read the facts from /proc and /sys below `root`; name, kernel and affinity from this host."""
     system = root / "sys/devices/system"
-    cpus = _online(system / "cpu")
+    every = sorted(int(path.name[3:]) for path in (system / "cpu").glob("cpu[0-9]*"))
+    cpus = _cpus(system / "cpu/online") or every
     usable = sorted(os.sched_getaffinity(0))
-    memory_b = _meminfo_b(root / "proc/meminfo", "MemTotal")
+    memory_b = _memory_b(root / "proc/meminfo")
     caches = _last_level_caches(system / "cpu", cpus)
+    governors = {_read(system / f"cpu/cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus}
     return Host(
         hostname=socket.gethostname(),
         kernel=platform.release(),
@@ -296,7 +290,7 @@ def detect(root: Path = Path("/")) -> Host:
         last_level_caches=caches,
         llc_total_b=sum(cache.size_b for cache in caches),
         memory_b=min(memory_b, memory_limit_b(root) or memory_b),
-        governor=_governor(system / "cpu", cpus),
+        governor=", ".join(sorted(governors - {""})) or None,
         hypervisor=_hypervisor(root),
         bios=bios(root),
         microcode=microcode(root),
@@ -315,11 +309,6 @@ def _cpus(path: Path) -> list[int]:
     with suppress(ValueError):
         return cpu_list(_read(path))
     return []
-
-
-def _online(folder: Path) -> list[int]:
-    listed = _cpus(folder / "online")
-    return listed or sorted(int(path.name[3:]) for path in folder.glob("cpu[0-9]*"))
 
 
 def _socket(folder: Path, cpu: int) -> str:
@@ -341,7 +330,7 @@ def _numa_nodes(folder: Path) -> list[NumaNode]:
         NumaNode(
             number=int(path.name[4:]),
             cpus=_cpus(path / "cpulist"),
-            memory_b=_meminfo_b(path / "meminfo", "MemTotal"),
+            memory_b=_memory_b(path / "meminfo"),
         )
         for path in sorted(folder.glob("node[0-9]*"), key=lambda path: int(path.name[4:]))
     ]
@@ -376,11 +365,6 @@ def _cpu_model(root: Path) -> str:
     return _read(root / "proc/device-tree/model").rstrip("\0") or platform.machine()
 
 
-def _governor(folder: Path, cpus: list[int]) -> str | None:
-    names = {_read(folder / f"cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus} - {""}
-    return ", ".join(sorted(names)) or None
-
-
 def _hypervisor(root: Path) -> str | None:
     flags = re.search(r"^flags\s*:(.*)", _read(root / "proc/cpuinfo"), re.MULTILINE)
     if not flags or "hypervisor" not in flags[1].split():
@@ -400,13 +384,10 @@ def _interfaces(folder: Path) -> list[Interface]:
     ]
 
 
-def _meminfo_b(path: Path, name: str) -> int:
-    """A line such as `MemTotal:  16 kB`, or `Node 0 MemTotal:  16 kB`; kB there is 1024 bytes."""
-    for line in _read(path).splitlines():
-        words = line.split()
-        if f"{name}:" in words:
-            return (number("".join(words[words.index(f"{name}:") + 1 :][:1])) or 0) * _KIB
-    return 0
+def _memory_b(path: Path) -> int:
+    """Of a line `MemTotal:  16 kB`, or `Node 0 MemTotal:  16 kB`; kB there is 1024 bytes."""
+    found = re.search(r"\bMemTotal: +([0-9]{1,20})\b", _read(path))
+    return int(found[1]) * _KIB if found else 0
 
 
 def _integer(path: Path) -> int:

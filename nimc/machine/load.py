@@ -153,7 +153,8 @@ def foreign_s(before: HostLoad, after: HostLoad) -> dict[str, float] | None:
             used, children = used - then.used, children - then.children
         if pid not in reapers and now.name not in _REAPERS:
             used += max(children - gone.get(pid, 0), 0)
-        name = _printable(now.name)
+        # Its user chose the name: without what a terminal would act on.
+        name = "".join(c if c.isascii() and c.isprintable() else "?" for c in now.name)
         found[name] = found.get(name, 0) + used
     return {name: used / TICKS_PER_S for name, used in found.items()}
 
@@ -194,11 +195,6 @@ def frequency_hz(cpus: Collection[int], root: Path = Path("/")) -> float | None:
     if not values:
         values = [1e6 * mhz for cpu, mhz in _mhz(root / "proc/cpuinfo") if not cpus or cpu in cpus]
     return sum(values) / len(values) if values else None
-
-
-def _printable(name: str) -> str:
-    """A program's name, which its user chose: without what a terminal would act on."""
-    return "".join(c if c.isascii() and c.isprintable() else "?" for c in name)
 
 
 def _same(then: ProcessStat | None, now: ProcessStat) -> bool:

@@ -49,29 +49,15 @@ class NodeReading:
     absent: dict[str, str] = field(default_factory=dict)
 
 
-#: A reader returns its counters from the files below a root folder.
-_Read = Callable[[Path], dict[str, NodeCounter]]
-
-
-@dataclass(frozen=True)
-class _Source:
-    """One row of the table of sources."""
-
-    name: str
-    read: _Read
-    #: What it takes to read it.
-    needs: str
-
-
 def read(root: Path = Path("/")) -> NodeReading:
     """All counters of the files below `root`."""
     counters: dict[str, NodeCounter] = {}
     absent = {}
-    for source in _SOURCES:
-        found = source.read(root)
+    for name, (read_source, needs) in _SOURCES.items():
+        found = read_source(root)
         counters |= found
         if not found:
-            absent[source.name] = source.needs
+            absent[name] = needs
     return NodeReading(counters, absent)
 
 
@@ -198,17 +184,16 @@ def _interfaces(root: Path) -> list[str]:
     return sorted(path.parent.name for path in (root / "sys/class/net").glob("*/device"))
 
 
-_SOURCES = (
-    _Source("interrupts", _stat, "/proc/stat"),
-    _Source("soft interrupts", _softirqs, "/proc/softirqs"),
-    _Source("pressure", _pressure, "a kernel with CONFIG_PSI, not booted with psi=0"),
-    _Source("pages", _vmstat, "/proc/vmstat"),
-    _Source(
-        "resctrl", _resctrl, "memory bandwidth monitoring of the processor, and resctrl mounted"
-    ),
-    _Source("RDMA", _rdma, "an RDMA device with hw_counters"),
-    _Source("network", _net, "a network interface of a device"),
-)
+#: Source -> what reads its counters from the files below a root folder, and what that takes.
+_SOURCES: dict[str, tuple[Callable[[Path], dict[str, NodeCounter]], str]] = {
+    "interrupts": (_stat, "/proc/stat"),
+    "soft interrupts": (_softirqs, "/proc/softirqs"),
+    "pressure": (_pressure, "a kernel with CONFIG_PSI, not booted with psi=0"),
+    "pages": (_vmstat, "/proc/vmstat"),
+    "resctrl": (_resctrl, "memory bandwidth monitoring of the processor, and resctrl mounted"),
+    "RDMA": (_rdma, "an RDMA device with hw_counters"),
+    "network": (_net, "a network interface of a device"),
+}
 
 
 #: Names of `ethtool -S` that are kept, with unit, factor and kind, as the kernel documents them

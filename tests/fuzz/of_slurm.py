@@ -8,8 +8,7 @@ from typing import Any
 
 from analysis.report import data as blocks
 from nimc.base.errors import MachineError
-from nimc.cluster import node_job, probes, reservation
-from nimc.cluster.init import learn
+from nimc.cluster import doctor, learn, node_job, reservation
 from nimc.machine import slurm
 from nimc.node import messages, wire
 from nimc.run import runner
@@ -114,7 +113,7 @@ TARGETS = [
     Target("slurm.seen", lambda text, _: node_job.output_of_nodes(text_of(text)),
            [b"seen n1 /a\nsrun: error: x\nseen n2 /a b\n"]),
     Target("modules.avail", _modules, captures("modules/*.txt")),
-    Target("reframe.systems", lambda text, _: probes.systems_in(text_of(text)), [_SYSTEMS]),
+    Target("reframe.systems", lambda text, _: doctor.systems_in(text_of(text)), [_SYSTEMS]),
     Target("reframe.failure", _failure, [tree(_LOGS), tree(_LOGS | {"block.json": "{}"})]),
     _message("order", messages.order),
     _message("report", messages.report),

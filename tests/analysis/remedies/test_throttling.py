@@ -132,9 +132,6 @@ def test_a_line_is_doubted_in_one_straight_sweep_of_twenty() -> None:
     assert doubted <= 0.08 * 200
 
 
-def test_the_study_refutes_fits_that_ignore_the_shared_baseline() -> None:
+def test_the_study_shows_that_the_interval_covers() -> None:
     """The simulation of docs/evidence.md, smaller: 95 % are wanted."""
-    found = coverage(NOISES[0], 10, 300)
-    assert found["wider"] >= 0.93
-    assert max(found["pooled"], found["ratios"]) < 0.88
-    assert found["bootstrap"] < 0.93
+    assert coverage(NOISES[0], 10, 300) >= 0.93

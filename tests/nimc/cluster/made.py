@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from nimc.cluster.init import learn
-from nimc.cluster.init.learn import ClusterFacts
+from nimc.cluster import learn
+from nimc.cluster.learn import ClusterFacts
 from nimc.cluster.node_job import JobLook
 from tests.fuzz.target import CAPTURES
 

@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,9 +13,8 @@ from nimc.campaign import settings
 from nimc.campaign.matrix import Matrix, MatrixCell
 from nimc.cli import hosts
 from nimc.cli.hosts import doctor_command, text
-from nimc.cluster import doctor, probes
-from nimc.cluster.doctor import refusal
-from nimc.cluster.probes import Finding
+from nimc.cluster import doctor
+from nimc.cluster.doctor import Finding, refusal
 from nimc.machine.site import Machine
 from nimc.node.injectors import INJECTORS
 
@@ -56,7 +56,8 @@ def fake(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
     def put(name, text="", code=0):
-        (folder / name).write_text(f"#!/bin/sh\necho '{text}'\nexit {code}\n")
+        (tmp_path / f"{name}.txt").write_text(text)
+        (folder / name).write_text(f"#!/bin/sh\ncat {tmp_path}/{name}.txt\nexit {code}\n")
         (folder / name).chmod(0o755)
 
     return put
@@ -152,22 +153,18 @@ def test_the_command_shows_all_only_if_it_is_asked(capsys, monkeypatch, verbose)
     assert capsys.readouterr().out == f"{text(SOME.extended([]), verbose=verbose)}\n"
 
 
-def test_a_wrong_site_file_and_config_are_findings(root):
+def test_a_file_that_is_wrong_or_missing_is_a_finding(root):
     (root / "site" / "box.yaml").write_text(SITE + "injectr: ucx\n")
     (root / "configs" / "box.py").write_text("site_configuration = {\n")
     diagnosis = doctor.examine("box", root)
-    assert state_of(diagnosis, "configs/box.py") == "missing"
-    assert state_of(diagnosis, "site/box.yaml") == "missing"
+    assert (
+        state_of(diagnosis, "configs/box.py") == state_of(diagnosis, "site/box.yaml") == "missing"
+    )
     assert not diagnosis.ready
     assert diagnosis.why.startswith("configs/box.py, site/box.yaml")
     assert any("injectr" in found.detail for found in diagnosis.findings)
-
-
-def test_half_a_machine_can_be_examined(root):
     (root / "site" / "box.yaml").unlink()
-    diagnosis = doctor.examine("box", root)
-    assert state_of(diagnosis, "site/box.yaml") == "missing"
-    assert "site/box.yaml" in diagnosis.why
+    assert "site/box.yaml" in doctor.examine("box", root).why
 
 
 def test_a_machine_whose_injector_is_missing_is_not_ready(root, monkeypatch):
@@ -183,9 +180,9 @@ def test_a_machine_whose_injector_is_missing_is_not_ready(root, monkeypatch):
 
 def test_slurm_that_is_not_used_may_be_missing(root, monkeypatch):
     monkeypatch.setenv("PATH", str(root / "bin"))
-    (found,) = probes.slurm(root / "configs/box.py", needed=False)
+    (found,) = doctor.slurm(root / "configs/box.py", needed=False)
     assert (found.state, found.needed) == ("limited", False)
-    (found,) = probes.slurm(root / "configs/box.py", needed=True)
+    (found,) = doctor.slurm(root / "configs/box.py", needed=True)
     assert (found.state, found.needed) == ("missing", True)
     assert "sbatch, srun, scontrol, sacct" in found.detail
 
@@ -203,39 +200,34 @@ def test_slurm_that_is_used_must_answer(fake, root, ping, sacct, state, expected
     fake("srun")
     fake("scontrol", ping)
     fake("sacct", "accounting is disabled", sacct)
-    (found,) = probes.slurm(root / "configs/box.py", needed=True)
+    (found,) = doctor.slurm(root / "configs/box.py", needed=True)
     assert found.state == state
     assert found.detail.startswith("slurm 22.05.8")
     assert expected in found.detail
 
 
-def test_slurm_is_asked_as_the_machines_configuration_says(root):
-    config = root / "configs/box.py"
-    config.write_text("import os\nos.environ['SLURM_CONF'] = '/somewhere/slurm.conf'\n" + CONFIG)
-    assert settings.settings_of(config).environment["SLURM_CONF"] == "/somewhere/slurm.conf"
-
-
-def test_what_a_configuration_prints_is_not_taken_for_its_settings(root):
+def test_settings_are_those_of_the_configuration_whatever_it_prints(root):
     config = root / "configs/box.py"
     noise = "import warnings; warnings.warn('old key'); print('{}', end='')\n"
-    config.write_text(CONFIG + noise)
-    assert settings.settings_of(config).system == "box"
+    slurm = "import os\nos.environ['SLURM_CONF'] = '/somewhere/slurm.conf'\n"
+    config.write_text(slurm + CONFIG + noise)
+    found = settings.settings_of(config)
+    assert (found.system, found.environment["SLURM_CONF"]) == ("box", "/somewhere/slurm.conf")
 
 
 def test_a_compiler_without_openmp_is_missing(fake, monkeypatch):
     monkeypatch.setenv("CC", "mycc")
     fake("mycc", "unrecognized option -fopenmp", 1)
-    found = probes.c_compiler()
+    found = doctor.c_compiler()
     assert found.state == "missing"
     assert "unrecognized option" in found.detail
     assert "apt install gcc" in found.remedy
-    assert "dnf install gcc" in found.remedy
 
 
 def test_what_reframe_shows_is_found_behind_its_warnings():
     shown = 'WARNING: old key [systems]\n[\n  {"name": "m", "partitions": [{"name": "p"}]}\n]\n'
-    assert probes.systems_in(shown)[0]["partitions"][0]["name"] == "p"
-    assert probes.systems_in("ERROR: failed to load configuration") == []
+    assert doctor.systems_in(shown)[0]["partitions"][0]["name"] == "p"
+    assert doctor.systems_in("ERROR: failed to load configuration") == []
 
 
 def test_the_last_line_is_what_went_wrong():
@@ -274,50 +266,56 @@ def test_a_program_that_no_check_runs_is_a_finding(root):
 
 
 def test_what_the_site_file_leaves_open_is_reported_with_its_cost():
-    (found,) = probes.writes(machine_apart(interface="eth0"))
+    (found,) = doctor.writes(machine_apart(interface="eth0"))
     assert (found.state, found.needed) == ("limited", False)
     assert "no device: " in found.detail
     assert "no nic:" in found.detail
     assert "no interface" not in found.detail
     nic = {"model": "QDR", "processing": "onload", "link_rate": "32Gbit/s"}
-    (found,) = probes.writes(machine_apart(interface="eth0", device="mlx5_0", nic=nic))
+    (found,) = doctor.writes(machine_apart(interface="eth0", device="mlx5_0", nic=nic))
     assert found.state == "ok"
     assert "mlx5_0" in found.detail
     assert "eth0" in found.detail
-    assert probes.writes(machine_apart(origins={"policy": "same_host"})) == []
+    assert doctor.writes(machine_apart(origins={"policy": "same_host"})) == []
 
 
-def test_targets_do_not_come_from_the_origins_reservation():
-    partitions = [
-        {"name": "a", "access": ["--partition=a", "--reservation=nimc"]},
-        {"name": "b", "access": ["--reservation=nimc2"]},
-        {"name": "c"},
-    ]
-    (found,) = probes.targets(machine_apart(), partitions)
-    assert (found.state, found.needed) == ("missing", True)
-    assert found.detail.startswith("a: access has --reservation=nimc")
-    assert probes.targets(machine_apart(), partitions[1:]) == []
-    assert probes.targets(machine_apart(origins={"policy": "hetjob"}), partitions) == []
+PARTITIONS = [
+    {"name": "a", "access": ["--partition=a", "--reservation=nimc"]},
+    {"name": "b", "access": ["--reservation=nimc2"]},
+    {"name": "c"},
+]
 
 
-def test_the_partition_of_the_targets_is_one_of_the_configuration():
-    partitions = [{"name": "a"}, {"name": "b"}]
-    assert probes.targets(machine_apart(partition="b"), partitions) == []
-    (found,) = probes.targets(machine_apart(partition="c"), partitions)
-    assert (found.state, found.needed, found.remedy) == ("missing", True, "one of a, b")
+@pytest.mark.parametrize(
+    ("changes", "partitions", "detail", "remedy"),
+    [
+        ({}, PARTITIONS, "a: access has --reservation=nimc", "remove it from access"),
+        ({}, PARTITIONS[1:], None, None),
+        ({"origins": {"policy": "hetjob"}}, PARTITIONS, None, None),
+        ({"partition": "b"}, PARTITIONS[1:], None, None),
+        ({"partition": "d"}, PARTITIONS[1:], "partition d of site/box.yaml", "one of b, c"),
+    ],
+)
+def test_targets_have_a_partition_without_the_origins_reservation(
+    changes, partitions, detail, remedy
+):
+    found = doctor.targets(machine_apart(**changes), partitions)
+    if detail is None:
+        assert found == []
+        return
+    assert [(each.state, each.needed, each.remedy) for each in found] == [("missing", True, remedy)]
+    assert found[0].detail.startswith(detail)
 
 
-def test_an_injector_is_asked_of_the_host_only_where_writers_run_there(monkeypatch):
+@pytest.mark.parametrize(
+    ("policy", "expected"), [("same_host", ("missing", True)), ("hetjob", ("limited", False))]
+)
+def test_an_injector_is_asked_of_the_host_only_where_writers_run_there(
+    monkeypatch, policy, expected
+):
     monkeypatch.setattr(INJECTORS["perftest"], "missing", lambda: "no ib_write_bw: 'apt install x'")
-
-    def found(**changes):
-        (one,) = (
-            f for f in probes.injectors(machine_apart(**changes)) if f.what == "injector perftest"
-        )
-        return one.state, one.needed
-
-    assert found(origins={"policy": "same_host"}) == ("missing", True)
-    assert found(origins={"policy": "hetjob"}) == ("limited", False)
+    found = doctor.injectors(machine_apart(origins={"policy": policy}))
+    assert {f.what: (f.state, f.needed) for f in found}["injector perftest"] == expected
 
 
 def test_targets_that_others_may_share_are_reported():
@@ -327,10 +325,10 @@ def test_targets_that_others_may_share_are_reported():
         {"name": "c", "scheduler": "slurm"},
         {"name": "d", "scheduler": "local"},
     ]
-    (found,) = probes.sharing(partitions)
+    (found,) = doctor.sharing(partitions)
     assert (found.state, found.needed) == ("limited", False)
     assert found.detail.startswith("a, c: access has no --exclusive")
-    assert probes.sharing(partitions[1::2]) == []
+    assert doctor.sharing(partitions[1::2]) == []
 
 
 def test_an_environment_without_the_feature_of_a_check_is_told(root):
@@ -341,29 +339,11 @@ def test_an_environment_without_the_feature_of_a_check_is_told(root):
     config = CONFIG.replace('"cc": ""', '"cc": "sh"')
     (root / "configs" / "box.py").write_text(config)
     diagnosis = doctor.examine("box", root)
-    assert (
-        state_of(diagnosis, "environments") == "limited"
-    )  # STREAM compiles, others find no program
+    # STREAM compiles, others find no program.
+    assert state_of(diagnosis, "environments") == "limited"
 
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "papi" / "command_line"
-
-
-@pytest.fixture
-def papi(tmp_path, monkeypatch):
-    """A host whose PAPI lists 23 presets, and answers the question for cycles with a capture."""
-
-    def answers(text: str) -> None:
-        for name, said in {
-            "papi_avail": (CAPTURES / "avail_23_presets.txt").read_text(),
-            "papi_command_line": text,
-        }.items():
-            (tmp_path / f"{name}.txt").write_text(said)
-            (tmp_path / name).write_text(f"#!/bin/sh\ncat {tmp_path}/{name}.txt\n")
-            (tmp_path / name).chmod(0o755)
-        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-
-    return answers
 
 
 @pytest.mark.parametrize(
@@ -374,13 +354,13 @@ def papi(tmp_path, monkeypatch):
         ("task_clock_counted", "ok", "23 preset events; PAPI_TOT_CYC counts"),
     ],
 )
-def test_presets_are_fine_if_they_count(papi, capture, state, detail):
+def test_presets_are_fine_if_they_count(fake, capture, state, detail):
     text = (CAPTURES / f"{capture}.txt").read_text()
-    papi(text.replace("perf::TASK-CLOCK", "PAPI_TOT_CYC"))
+    fake("papi_avail", (CAPTURES / "avail_23_presets.txt").read_text())
+    fake("papi_command_line", text.replace("perf::TASK-CLOCK", "PAPI_TOT_CYC"))
     found = doctor.papi()
-    assert found.state == state
+    assert (found.state, bool(found.remedy)) == (state, state == "limited")
     assert found.detail.endswith(detail)
-    assert bool(found.remedy) == (state == "limited")
 
 
 @pytest.mark.parametrize(
@@ -396,18 +376,11 @@ def test_what_papi_says_of_cycles(text, why):
     assert refusal(text) == why
 
 
-class Stub:
-    def __init__(self, why):
-        self.why = why
-
-    def missing(self):
-        return self.why
-
-
 def test_each_tool_says_in_one_line_what_it_lacks(monkeypatch):
-    lacking = Stub("counts none of a, b on this host (measure elsewhere)")
-    made = {"p": Stub(None), "p:x": lacking, "p:y": lacking, "q": Stub("no q")}
-    monkeypatch.setattr(doctor, "TOOLS", made)
+    lack = "counts none of a, b on this host (measure elsewhere)"
+    made = {"p": None, "p:x": lack, "p:y": lack, "q": "no q"}
+    tools = {name: SimpleNamespace(missing=lambda why=why: why) for name, why in made.items()}
+    monkeypatch.setattr(doctor, "TOOLS", tools)
     assert [(f.what, f.state, f.detail, f.remedy) for f in doctor.tools()] == [
         ("tool p", "ok", "ready", ""),
         ("tool p:x, p:y", "limited", "counts none of a, b on this host", "measure elsewhere"),

@@ -13,19 +13,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from nimc.base.errors import InputError, MachineError
 from nimc.campaign.settings import matching
 from nimc.cli import hosts
-from nimc.cluster.init import learn
-from nimc.cluster.init.config_text import config_text, host_pattern, pmi
-from nimc.cluster.init.learn import ClusterFacts, NodeShape, SlurmAccount, SlurmPartition, access
-from nimc.cluster.init.site_text import entries, site_text, unknown
+from nimc.cluster import learn
+from nimc.cluster.learn import ClusterFacts, NodeShape, SlurmAccount, SlurmPartition, access
+from nimc.cluster.new_machine import (
+    config_text,
+    entries,
+    host_pattern,
+    pmi,
+    site_text,
+    unknown,
+)
 from nimc.cluster.node_job import JobLook, NodeRequest
 from nimc.machine import site as machine
 from tests.fuzz.target import CAPTURES
 from tests.nimc.cluster.made import FAST, SLURM, found, node, rdma
+from tests.nimc.conftest import Command
 
 
 def site(tmp_path: Path, seen: ClusterFacts) -> machine.Machine:
@@ -40,11 +45,6 @@ def config(tmp_path: Path, seen: ClusterFacts) -> dict[str, Any]:
     made: dict[str, Any] = runpy.run_path(str(path))["site_configuration"]
     assert made["systems"][0]["name"] == "box"
     return made
-
-
-def _first(made: dict[str, Any]) -> dict[str, Any]:
-    partition: dict[str, Any] = made["systems"][0]["partitions"][0]
-    return partition
 
 
 def test_the_site_file_has_what_nodes_and_slurm_say(tmp_path: Path) -> None:
@@ -119,11 +119,9 @@ def test_lines_to_fill_in_are_valid_once_they_are_no_comments(tmp_path: Path) ->
 
 
 def test_cores_that_slurm_keeps_from_jobs_do_not_count(tmp_path: Path) -> None:
-    seen = found()
-    (shape, count), *_ = seen.shapes["batch"]
-    less = replace(seen, shapes={"batch": [(replace(shape, cores_per_socket=30), count)]})
-    facts = site(tmp_path, less).facts
-    assert facts.cores == 60
+    (shape, count), *_ = found().shapes["batch"]
+    less = found(shapes={"batch": [(replace(shape, cores_per_socket=30), count)]})
+    assert site(tmp_path, less).facts.cores == 60
 
 
 def test_caches_that_a_node_does_not_report_are_not_invented(tmp_path: Path) -> None:
@@ -176,7 +174,7 @@ def test_the_config_has_all_partitions_that_run_jobs(tmp_path: Path) -> None:
 def test_modules_with_a_workload_are_an_environment(tmp_path: Path) -> None:
     listed = ["gcc/12", "openmpi/5.0.1", "lammps/20240829"]
     made = config(tmp_path, found(modules=listed))
-    assert _first(made)["environs"] == ["spack", "modules", "wheels"]
+    assert made["systems"][0]["partitions"][0]["environs"] == ["spack", "modules", "wheels"]
     (modules,) = (each for each in made["environments"] if each["name"] == "modules")
     assert modules["modules"] == listed
     assert modules["env_vars"] == [["SLURM_MPI_TYPE", "pmix"]]
@@ -198,7 +196,8 @@ def test_srun_and_mpi_must_have_an_interface_in_common(
 
 
 def test_without_an_interface_to_mpi_ranks_are_started_by_mpirun(tmp_path: Path) -> None:
-    assert _first(config(tmp_path, found(mpi=["none"])))["launcher"] == "mpirun"
+    made = config(tmp_path, found(mpi=["none"]))
+    assert made["systems"][0]["partitions"][0]["launcher"] == "mpirun"
 
 
 def test_an_account_is_given_only_if_none_is_taken_by_itself() -> None:
@@ -236,10 +235,19 @@ def read(name: str) -> str:
     return (SLURM / name).read_text()
 
 
-def test_partitions_with_their_limits() -> None:
+def test_what_slurm_prints() -> None:
     assert learn.partitions(read("partitions.txt")) == [
         SlurmPartition("batch", True, True, 86400, whole_nodes=True, nodes=3),
         SlurmPartition("debug", False, True, 1800, whole_nodes=False, nodes=2),
+    ]
+    settings = learn.settings(read("config.txt"))
+    assert (settings["AllowSpecResourcesUsage"], settings["ClusterName"]) == ("No", "minicluster")
+    assert learn.mpi_types(read("mpi_list.txt")) == ["pmix", "none", "cray_shasta", "pmi2"]
+    old = "srun: MPI types are...\nsrun: none\nsrun: pmi2\n"
+    assert learn.mpi_types(old) == ["none", "pmi2"]
+    assert learn.accounts("physics\nbench\nphysics\n", "bench\n") == [
+        SlurmAccount("physics", False),
+        SlurmAccount("bench", True),
     ]
 
 
@@ -280,36 +288,11 @@ def test_threads_count_as_slurm_counts_them() -> None:
     assert NodeShape(sockets=2, cores_per_socket=8, cpus=16, memory_mib=1).cpus_per_core == 1
 
 
-def test_settings() -> None:
-    found = learn.settings(read("config.txt"))
-    assert found["AllowSpecResourcesUsage"] == "No"
-    assert found["ClusterName"] == "minicluster"
-
-
-def test_mpi_types_of_new_and_old_versions() -> None:
-    assert learn.mpi_types(read("mpi_list.txt")) == ["pmix", "none", "cray_shasta", "pmi2"]
-    old = "srun: MPI types are...\nsrun: none\nsrun: pmi2\n"
-    assert learn.mpi_types(old) == ["none", "pmi2"]
-
-
-def test_accounts_and_the_default_one() -> None:
-    assert learn.accounts("physics\nbench\nphysics\n", "bench\n") == [
-        SlurmAccount("physics", False),
-        SlurmAccount("bench", True),
-    ]
-
-
-def test_default_modules_of_lmod() -> None:
-    assert learn.modules_in((CAPTURES / "modules/lmod_avail.txt").read_text()) == [
-        "gcc/12",
-        "openmpi/5.0.1",
-        "Core/settarg",
-    ]
-
-
-def test_default_modules_of_environment_modules() -> None:
-    found = (CAPTURES / "modules/environment_modules_avail.txt").read_text()
-    assert learn.modules_in(found) == ["gcc/12", "openmpi/5.0.1"]
+def test_default_modules() -> None:
+    lmod = learn.modules_in((CAPTURES / "modules/lmod_avail.txt").read_text())
+    assert lmod == ["gcc/12", "openmpi/5.0.1", "Core/settarg"]
+    other = (CAPTURES / "modules/environment_modules_avail.txt").read_text()
+    assert learn.modules_in(other) == ["gcc/12", "openmpi/5.0.1"]
     # Without --default, the default of several versions is marked.
     assert learn.modules_in("dot\ngcc/12(default)\n") == ["gcc/12"]
 
@@ -330,61 +313,55 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_both_files_are_written_and_never_again(root: Path) -> None:
-    done = CliRunner().invoke(hosts.init_command, ["box"])
-    assert done.exit_code == 0, done.exception
+def test_both_files_are_written_and_never_again(root: Path, command: Command) -> None:
+    assert "to fill in, if wanted: nic, node_mtti" in command("init", "box")
     site = root / "site" / "box.yaml"
     text = site.read_text()
     assert (root / "configs" / "box.py").exists()
-    assert "to fill in, if wanted: nic, node_mtti" in done.output
-    again = CliRunner().invoke(hosts.init_command, ["box"])
-    assert isinstance(again.exception, InputError)
-    assert f"{site}: exists" in str(again.exception)
+    command("init", "box", code=2)
+    assert f"{site}: exists" in command.err
     assert site.read_text() == text
 
 
 @pytest.mark.parametrize("planted", ["site/box.yaml", "configs/box.py"])
-def test_a_planted_link_is_neither_followed_nor_replaced(root: Path, planted: str) -> None:
+def test_a_planted_link_is_neither_followed_nor_replaced(
+    root: Path, planted: str, command: Command
+) -> None:
     (root / planted).symlink_to(root / "elsewhere")
-    done = CliRunner().invoke(hosts.init_command, ["box"])
-    assert isinstance(done.exception, InputError)
+    command("init", "box", code=2)
     assert [path.relative_to(root).as_posix() for path in root.glob("*/*")] == [planted]
     assert not (root / "elsewhere").exists()
 
 
-def test_both_files_are_written_or_none(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_files_are_written_or_none(
+    root: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    config = root / "configs" / "box.py"
+
     def meanwhile(*_: object) -> ClusterFacts:
-        (root / "configs" / "box.py").write_text("another's\n")
+        config.write_text("another's\n")
         return found()
 
     monkeypatch.setattr(hosts, "learn", meanwhile)
-    done = CliRunner().invoke(hosts.init_command, ["box"])
-    assert isinstance(done.exception, MachineError)
-    assert str(done.exception) == f"{root / 'configs' / 'box.py'}: File exists"
+    command("init", "box", code=3)
+    assert command.err == f"nimc: {config}: File exists\n"
     assert [path.name for path in root.glob("*/*")] == ["box.py"]
-    assert (root / "configs" / "box.py").read_text() == "another's\n"
+    assert config.read_text() == "another's\n"
 
 
-@pytest.mark.parametrize("name", ["Box", "../x", "a-b", "9x", "", "a" * 41])
-def test_a_name_must_be_one_of_a_module(root: Path, name: str) -> None:
-    done = CliRunner().invoke(hosts.init_command, [name])
-    assert isinstance(done.exception, InputError)
+@pytest.mark.parametrize(
+    "words", ["Box", "../x", "a-b", "9x", "", "a" * 41, "box --no-job --wait=2h"]
+)
+def test_wrong_names_and_options_write_nothing(root: Path, words: str, command: Command) -> None:
+    command("init", *words.split(" "), code=2)
     assert not list(root.glob("*/*"))
 
 
-def test_no_job_cannot_be_waited_for(root: Path) -> None:
-    done = CliRunner().invoke(hosts.init_command, ["box", "--no-job", "--wait", "2h"])
-    assert isinstance(done.exception, InputError)
-    assert str(done.exception) == "--wait: cannot be combined with --no-job; allowed: one of them"
-    assert not list(root.glob("*/*"))
-
-
-def test_without_slurm_one_line_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(hosts, "ROOT", tmp_path)
-    for folder in ("site", "configs"):
-        (tmp_path / folder).mkdir()
-    done = CliRunner().invoke(hosts.init_command, ["box", "--no-job"])
-    assert isinstance(done.exception, MachineError)
-    assert str(done.exception).startswith("scontrol --oneliner show partition: ")
-    assert "\n" not in str(done.exception)
+def test_without_slurm_one_line_says_so(
+    root: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    monkeypatch.setenv("PATH", str(root))
+    monkeypatch.setattr(hosts, "learn", learn.learn)
+    command("init", "box", "--no-job", code=3)
+    assert command.err.startswith("nimc: scontrol --oneliner show partition: ")
+    assert command.err.count("\n") == 1

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
-from nimc.cli.main import cli
 from nimc.cluster import in_job, node_job
 from nimc.cluster.node_job import JobLook, NodeRequest
 from nimc.machine.site import Machine, Origins
 from tests.nimc.cluster.made import FAST, node
+from tests.nimc.conftest import Command
 
 REQUEST = NodeRequest(
     ["--partition=batch"], Origins(policy="hetjob", partition="io"), ["/c", "/py"], [("A", "1")]
@@ -170,7 +169,8 @@ def test_a_machine_without_slurm_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", [("--wait", "1min"), ("--results", "elsewhere")])
-def test_options_of_the_job_are_refused_without_one(option: tuple[str, str]) -> None:
-    error = CliRunner().invoke(cli, ["doctor", "--machine", "localhost", *option]).exception
-    assert isinstance(error, InputError)
-    assert f"{option[0]}: has no effect without --in-job" in str(error)
+def test_options_of_the_job_are_refused_without_one(
+    option: tuple[str, str], command: Command
+) -> None:
+    command("doctor", "--machine", "localhost", *option, code=2)
+    assert f"{option[0]}: has no effect without --in-job" in command.err

@@ -189,36 +189,22 @@ def test_a_whole_matrix(tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPat
     ]
 
 
-def test_a_node_of_several_partitions_is_listed_once() -> None:
-    assert nodes_in("node1 idle\nnode2 mixed\nnode2 mixed\n") == [
-        SlurmNode("node1", "idle"),
-        SlurmNode("node2", "mixed"),
-    ]
+def test_a_node_of_several_partitions_is_listed_once_and_other_lines_are_no_nodes() -> None:
+    nodes = [SlurmNode("node1", "idle"), SlurmNode("node2", "mixed")]
+    assert nodes_in("node1 idle\nnode2 mixed\nnode2 mixed\n") == nodes
+    assert nodes_in("sinfo: error: Unable to contact\n\n--x idle\nn1\nn2 ???\n") == []
 
 
 @pytest.mark.parametrize(
     ("state", "usable"),
     [
-        ("idle", True),
-        ("allocated+", True),
-        ("idle~", True),
-        ("completing", True),
-        ("reserved", True),
-        ("idle*", False),
-        ("down", False),
-        ("down*", False),
-        ("drained", False),
-        ("draining@", False),
-        ("maint", False),
+        *((state, True) for state in ("idle", "allocated+", "idle~", "completing", "reserved")),
+        *((state, False) for state in ("idle*", "down", "down*", "drained", "draining@", "maint")),
     ],
 )
 def test_which_nodes_take_jobs(state: str, usable: bool) -> None:
     (node,) = nodes_in(f"n1 {state}\n")
     assert node.usable is usable
-
-
-def test_lines_that_are_no_node_are_left_out() -> None:
-    assert nodes_in("sinfo: error: Unable to contact\n\n--x idle\nn1\nn2 ???\n") == []
 
 
 def test_the_partition_of_job_options() -> None:

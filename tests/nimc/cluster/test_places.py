@@ -3,20 +3,21 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from nimc.base.errors import InputError
-from nimc.campaign.checks import CheckVariables
+from nimc.campaign.checks import CheckVariables, checks_in
 from nimc.campaign.settings import (
     ReframePlace,
     ReframeSettings,
     matching,
     needed,
     places_of,
+    settings_of,
     without_place,
 )
+from tests.nimc.conftest import ROOT
 
 #: Asks ReFrame whether an environment is valid for a check.
 _REFRAME = """
@@ -103,31 +104,18 @@ def test_properties_are_not_judged(condition: str) -> None:
     assert place().accepted_by([condition])
 
 
-def test_every_check_of_membench_needs_a_compiler() -> None:
-    from nimc.campaign.checks import checks_in
-    from tests.nimc.conftest import ROOT
-
-    checks = checks_in(ROOT / "reframe_tests")
+def test_checks_of_membench_run_where_there_is_a_compiler_as_on_the_example_machine() -> None:
+    """Its second partition has no feature that stream, membench or numa asked for."""
     names = ("stream", "membench", "latency", "intensity", "numa")
-    places = [place("gnu", [], compiler="")]
-    assert without_place({name: checks[name] for name in names}, places) == list(names)
-
-
-def test_the_example_machines_second_partition_compiles() -> None:
-    """It has no feature that stream, membench or numa asked for."""
-    from nimc.campaign.checks import checks_in
-    from nimc.campaign.settings import settings_of
-    from tests.nimc.conftest import ROOT
-
-    settings = settings_of(Path(ROOT, "configs/example_slurm.py"))
+    known = checks_in(ROOT / "reframe_tests")
+    checks = {name: known[name] for name in names}
+    assert without_place(checks, [place("gnu", [], compiler="")]) == list(names)
+    settings = settings_of(ROOT / "configs/example_slurm.py")
     places = places_of(settings, settings.partitions, "example_slurm")
-    checks = checks_in(ROOT / "reframe_tests")
-    of_partition = {
-        name: [p for p in places if p.partition == name] for name in ("standard", "highmem")
-    }
-    for part, own in of_partition.items():
+    for part in ("standard", "highmem"):
+        own = [each for each in places if each.partition == part]
         assert own, part
-        assert not {"stream", "membench", "numa"} & set(without_place(checks, own)), part
+        assert without_place(checks, own) == [], part
 
 
 NAMES = {

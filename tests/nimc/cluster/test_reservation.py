@@ -26,18 +26,10 @@ def machine(**origins: object) -> Machine:
 
 def test_slurms_line_is_read():
     found = parse(LINE)
-    assert (found.name, found.nodes, found.node_count, found.state) == (
-        "nimc",
-        "node4",
-        1,
-        "ACTIVE",
-    )
-    assert found.users == ["root"]
+    assert (found.name, found.nodes, found.node_count) == ("nimc", "node4", 1)
+    assert (found.state, found.users, found.flags) == ("ACTIVE", ["root"], [])
     assert (found.end - found.start).total_seconds() == 3600
-
-
-def test_a_reservation_that_covers_the_campaign_has_no_shortcoming():
-    assert shortcomings(parse(LINE), machine(), 1, 1800, "root", NOON) == []
+    assert shortcomings(found, machine(), 1, 1800, "root", NOON) == []
 
 
 @pytest.mark.parametrize(
@@ -47,27 +39,20 @@ def test_a_reservation_that_covers_the_campaign_has_no_shortcoming():
         (LINE, 2, 60, "root", "holds 1 nodes; 2 are needed"),
         (LINE, 1, 60, "ada", "is for root, not for ada"),
         (LINE.replace("ACTIVE", "INACTIVE"), 1, 60, "root", "is INACTIVE"),
+        ("", 1, 60, "root", "reservation nimc does not exist"),
     ],
 )
 def test_each_shortcoming_is_reported(line, nodes, needed_s, user, expected):
-    (fault,) = shortcomings(parse(line), machine(), nodes, needed_s, user, NOON)
+    found = parse(line) if line else None
+    (fault,) = shortcomings(found, machine(), nodes, needed_s, user, NOON)
     assert expected in fault
 
 
-def test_a_missing_reservation_is_reported():
-    assert shortcomings(None, machine(), 1, 60, "root", NOON) == ["reservation nimc does not exist"]
-
-
 def test_the_operators_line():
-    by_count = create_command(machine(nodes=3), 90, None, "ada")
-    assert by_count[3:] == [
-        "ReservationName=nimc",
-        "StartTime=now",
-        "Duration=90",
-        "Users=ada",
-        "PartitionName=origin",
-        "NodeCnt=3",
-    ]
+    by_count = " ".join(create_command(machine(nodes=3), 90, None, "ada")[3:])
+    assert by_count == (
+        "ReservationName=nimc StartTime=now Duration=90 Users=ada PartitionName=origin NodeCnt=3"
+    )
     assert create_command(machine(), 90, "n[1-2]", "ada")[-1] == "Nodes=n[1-2]"
 
 

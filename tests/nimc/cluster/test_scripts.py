@@ -1,25 +1,19 @@
 """Prologs and epilogs on a node made of files, killed before every command."""
 
-import json
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from nimc.base.errors import InputError
-from nimc.cli.main import cli
 from nimc.cluster.remedies import ROOT_REMEDIES, values
 from tests.nimc.cluster.sysroot import CHANGED, STATE, changed, content, node, run, scripts
+from tests.nimc.conftest import Command
 
 #: More than any of the scripts has.
 MOST_COMMANDS = 400
-
-
-def killed(done) -> bool:
-    return done.returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("name", ROOT_REMEDIES)
@@ -38,37 +32,27 @@ def test_the_prolog_sets_and_the_epilog_reverts(tmp_path, name):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("killed_part", ["prolog", "epilog"])
 @pytest.mark.parametrize("name", ROOT_REMEDIES)
-def test_a_kill_before_any_command_of_the_prolog_is_reverted_byte_for_byte(tmp_path, name):
+def test_a_kill_before_any_command_is_reverted_byte_for_byte(tmp_path, name, killed_part):
+    """The epilog runs once more, at the end of the job or at boot."""
     root, part = node(tmp_path / "node"), scripts(name, tmp_path)
     before, seen = content(root), set()
     for at in range(1, MOST_COMMANDS):
-        done = run(part["prolog"], root, kill_at=at)
+        if killed_part == "epilog":
+            assert run(part["prolog"], root).returncode == 0
+        done = run(part[killed_part], root, kill_at=at)
         between = content(root)
         seen.add(frozenset(path for path in before if between[path] != before[path]))
         assert run(part["epilog"], root).returncode == 0, at
         assert content(root) == before, at
-        if not killed(done):
+        if done.returncode != -signal.SIGKILL:
             break
-    assert not killed(done), "all commands were reached"
+    else:
+        pytest.fail("not all commands were reached")
     # The kills met the node unchanged, and with all its changes: with several, also between them.
     assert {frozenset(), frozenset(CHANGED[name][1])} <= seen
-    assert len(seen) > len(CHANGED[name][1])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ROOT_REMEDIES)
-def test_a_kill_before_any_command_of_the_epilog_is_reverted_at_boot(tmp_path, name):
-    root, part = node(tmp_path / "node"), scripts(name, tmp_path)
-    before = content(root)
-    for at in range(1, MOST_COMMANDS):
-        assert run(part["prolog"], root).returncode == 0
-        done = run(part["epilog"], root, kill_at=at)
-        assert run(part["epilog"], root).returncode == 0, at
-        assert content(root) == before, at
-        if not killed(done):
-            break
-    assert not killed(done), "all commands were reached"
+    assert killed_part == "epilog" or len(seen) > len(CHANGED[name][1])
 
 
 def test_the_next_prolog_reverts_first_what_a_killed_one_left(tmp_path):
@@ -83,25 +67,22 @@ def test_the_next_prolog_reverts_first_what_a_killed_one_left(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "env",
-    [{"SLURM_JOB_OVERSUBSCRIBE": "YES"}, {"SLURM_JOB_OVERSUBSCRIBE": "OK"},
-     {"SLURM_JOB_OVERSUBSCRIBE": "USER"}, {"SLURM_JOB_OVERSUBSCRIBE": ""}],
-)  # fmt: skip
-def test_shared_nodes_are_refused(tmp_path, env):
+    ("variable", "text"),
+    [
+        *(("SLURM_JOB_OVERSUBSCRIBE", text) for text in ("YES", "OK", "USER", "")),
+        *(
+            ("SLURM_JOB_CONSTRAINTS", text)
+            for text in ("", "rack1", "nimc_mba2", "xnimc_mba", "nimc_cat")
+        ),
+    ],
+)
+def test_only_exclusive_jobs_that_request_a_remedy_get_it(tmp_path, variable, text):
     root, part = node(tmp_path / "node"), scripts("mba", tmp_path)
     before = content(root)
-    done = run(part["prolog"], root, **env)
-    assert "job 7 may share this node: nothing is set" in done.stderr
-    assert content(root) == before
-    assert done.returncode == 0, "Slurm would drain the node"
-
-
-@pytest.mark.parametrize("features", ["", "rack1", "nimc_mba2", "xnimc_mba", "nimc_cat"])
-def test_only_jobs_that_request_a_remedy_get_it(tmp_path, features):
-    root, part = node(tmp_path / "node"), scripts("mba", tmp_path)
-    before = content(root)
-    done = run(part["prolog"], root, SLURM_JOB_CONSTRAINTS=features)
-    assert (done.returncode, done.stderr, content(root)) == (0, "", before)
+    done = run(part["prolog"], root, **{variable: text})
+    assert (done.returncode, content(root)) == (0, before), "else Slurm would drain the node"
+    shared = variable == "SLURM_JOB_OVERSUBSCRIBE"
+    assert ("job 7 may share this node: nothing is set" in done.stderr) == shared
 
 
 def test_a_value_that_reads_back_differently_is_reverted_and_fails(tmp_path):
@@ -181,32 +162,23 @@ def test_scripts_pass_shellcheck(tmp_path, name):
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def output(*words: str) -> str:
-    done = CliRunner().invoke(cli, ["remedy", *words], catch_exceptions=False)
-    assert done.exit_code == 0
-    return done.output
-
-
-def test_all_remedies_are_listed():
-    listed = json.loads(output("list", "--json"))["remedies"]
+def test_all_remedies_are_listed(command: Command):
+    listed = command.json("remedy", "list")["remedies"]
     assert [row["name"] for row in listed] == list(ROOT_REMEDIES)
-    assert all(name in output("list") for name in ROOT_REMEDIES)
+    assert all(name in command("remedy", "list") for name in ROOT_REMEDIES)
 
 
-def test_a_part_alone_is_what_the_whole_page_and_the_document_hold():
-    words = ["irq_affinity", "--set", "cpus=9,8", "--set", "device=mlx5_1"]
-    document = json.loads(output("show", *words, "--json"))
+def test_a_part_alone_is_what_the_whole_page_and_the_document_hold(command: Command):
+    words = ["remedy", "show", "irq_affinity", "--set", "cpus=9,8", "--set", "device=mlx5_1"]
+    document = command.json(*words)
     assert document["values"] == {"device": "mlx5_1", "cpus": "8-9"}
-    page = output("show", *words)
+    page = command(*words)
     for part in ("prolog", "epilog", "unit"):
-        text = output("show", *words, "--part", part)
+        text = command(*words, "--part", part)
         assert text == document[part]
         assert text in page
-
-
-def test_the_unit_runs_the_epilog_before_slurm_starts():
-    unit = output("show", "cat", "--part", "unit").splitlines()
-    assert "ExecStart=/etc/slurm/epilog.d/nimc-cat" in unit
+    unit = document["unit"].splitlines()
+    assert "ExecStart=/etc/slurm/epilog.d/nimc-irq_affinity" in unit
     assert "Before=slurmd.service" in unit
 
 
@@ -233,9 +205,9 @@ def test_values_that_do_not_belong_into_a_script_of_root_are_refused(name, word,
         values(ROOT_REMEDIES[name], [word])
 
 
-def test_an_unknown_remedy_names_the_known_ones():
-    with pytest.raises(InputError, match="smba: no such remedy; allowed: irq_affinity, cat"):
-        CliRunner().invoke(cli, ["remedy", "show", "smba"], catch_exceptions=False)
+def test_an_unknown_remedy_names_the_known_ones(command: Command):
+    command("remedy", "show", "smba", code=2)
+    assert "smba: no such remedy; allowed: irq_affinity, cat" in command.err
 
 
 def test_masks_and_lists_are_written_as_the_kernel_prints_them():

@@ -9,15 +9,14 @@ import pytest
 
 from nimc.base.kernel_text import as_list
 from nimc.machine.load import busy_cpus, left_free
+from tests.nimc.machine.test_load import TICKS, stat
 from tests.nimc.node.sysfs import write
 
 
 def thread(pid, tid, seconds, allowed):
-    """The 14th and 15th field of stat are the times in user and system mode, in ticks."""
-    ticks = int(seconds * os.sysconf("SC_CLK_TCK") / 2)
-    fields = ["R", *["0"] * 10, str(ticks), str(ticks), *["0"] * 7]
+    ticks = int(seconds * TICKS / 2)  # half in user, half in system mode
     return {
-        f"proc/{pid}/task/{tid}/stat": f"{tid} (x (1) y) {' '.join(fields)}",
+        f"proc/{pid}/task/{tid}/stat": stat(tid, 1, "x (1) y", "R", used=ticks, system=ticks),
         f"proc/{pid}/task/{tid}/status": f"Cpus_allowed:\tff\nCpus_allowed_list:\t{allowed}",
     }
 

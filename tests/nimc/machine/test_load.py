@@ -17,37 +17,19 @@ BLOCK = "0123abcd"
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def process(pid, parent, name="work", used=0, children=0, *, block="", state="S", flags=0, start=5):
-    """The two files of a process; `used` and `children` in ticks."""
+def stat(pid, parent, name, state="S", flags=0, used=0, children=0, start=5, system=0):
+    """/proc/PID/stat as in proc(5), times in ticks."""
     # After the state: ppid pgrp session tty tpgid flags, four faults, utime stime cutime cstime,
     # priority nice threads itrealvalue, start.
-    fields = [
-        state,
-        parent,
-        1,
-        1,
-        0,
-        -1,
-        flags,
-        0,
-        0,
-        0,
-        0,
-        used,
-        0,
-        children,
-        0,
-        20,
-        0,
-        1,
-        0,
-        start,
-    ]
+    times = f"{used} {system} {children} 0"
+    return f"{pid} ({name}) {state} {parent} 1 1 0 -1 {flags} 0 0 0 0 {times} 20 0 1 0 {start} 0 0"
+
+
+def process(pid, parent, name="work", used=0, children=0, *, block="", **fields):
+    """The two files of a process."""
     environment = f"HOME=/\0{load.BLOCK_VARIABLE}={block}\0" if block else "HOME=/\0"
-    return {
-        f"proc/{pid}/stat": f"{pid} ({name}) {' '.join(map(str, fields))} 0 0",
-        f"proc/{pid}/environ": environment,
-    }
+    text = stat(pid, parent, name, used=used, children=children, **fields)
+    return {f"proc/{pid}/stat": text, f"proc/{pid}/environ": environment}
 
 
 def reading(folder, *processes, stat="cpu  0 0 0 0 0 0 0 0 0 0", earlier=None, **options):
@@ -195,50 +177,42 @@ def test_cpuinfo_counts_only_where_it_is_measured(tmp_path, flags, expected):
 KERNEL, USER = 0x00208040, 0x00400000
 
 
-def stat(name: str, flags: int, user: int, system: int, started: int) -> str:
-    """Fields of /proc/PID/stat as in proc(5): the 9th is flags, 14 and 15 times, 22 the start."""
-    fields = ["S", 2, 0, 0, 0, -1, flags, 0, 0, 0, 0, user, system, 0, 0, 20, 0, 1, 0, started, 0]
-    return f"7 ({name}) " + " ".join(map(str, fields))
-
-
-def seconds(ticks: int) -> float:
-    return ticks / os.sysconf("SC_CLK_TCK")
+def thread(pid, name, user, system, start, flags=KERNEL):
+    text = stat(pid, 2, name, flags=flags, used=user, system=system, start=start)
+    return {f"proc/{pid}/stat": text}
 
 
 def test_what_kernel_threads_used_since_the_first_reading(tmp_path):
-    root = write(
-        tmp_path,
-        {
-            "proc/20/stat": stat("kworker/0:1H-mlx5", KERNEL, 0, 100, 5),
-            "proc/21/stat": stat("kworker (x) 1", KERNEL, 2, 40, 6),
-            "proc/22/stat": stat("ksoftirqd/0", KERNEL, 0, 500, 7),
-            "proc/99/stat": stat("lmp", USER, 7000, 800, 8),
-        },
-    )
-    threads = KernelThreads(root)
+    before = [
+        thread(20, "kworker/0:1H-mlx5", 0, 100, 5),
+        thread(21, "kworker (x) 1", 2, 40, 6),
+        thread(22, "ksoftirqd/0", 0, 500, 7),
+        thread(99, "lmp", 7000, 800, 8, USER),
+    ]
+    after = [
+        thread(20, "kworker/0:1H-mlx5", 0, 130, 5),
+        thread(21, "kworker (x) 1", 3, 45, 6),
+        thread(22, "ksoftirqd/0", 0, 900, 7),
+        thread(99, "lmp", 9000, 900, 8, USER),
+    ]
+    for each in before:
+        write(tmp_path, each)
+    threads = KernelThreads(tmp_path)
     assert threads.shown
     assert threads.read_s() == 0
-    write(
-        root,
-        {
-            "proc/20/stat": stat("kworker/0:1H-mlx5", KERNEL, 0, 130, 5),
-            "proc/21/stat": stat("kworker (x) 1", KERNEL, 3, 45, 6),
-            "proc/22/stat": stat("ksoftirqd/0", KERNEL, 0, 900, 7),
-            "proc/99/stat": stat("lmp", USER, 9000, 900, 8),
-        },
-    )
+    for each in after:
+        write(tmp_path, each)
     # 30 and 1 + 5 ticks; neither ksoftirqd, which is in the time of soft interrupts, nor lmp.
-    assert threads.read_s() == pytest.approx(seconds(36))
+    assert threads.read_s() == pytest.approx(36 / TICKS)
 
 
 def test_threads_that_end_keep_their_time_and_new_ones_bring_theirs(tmp_path):
-    root = write(tmp_path, {"proc/20/stat": stat("kworker/u8:0", KERNEL, 0, 100, 5)})
-    threads = KernelThreads(root)
-    write(root, {"proc/20/stat": stat("kworker/u8:0", KERNEL, 0, 110, 5)})
-    assert threads.read_s() == pytest.approx(seconds(10))
+    threads = KernelThreads(write(tmp_path, thread(20, "kworker/u8:0", 0, 100, 5)))
+    write(tmp_path, thread(20, "kworker/u8:0", 0, 110, 5))
+    assert threads.read_s() == pytest.approx(10 / TICKS)
     # Its PID is another thread's now, which has used 3 ticks since it started.
-    write(root, {"proc/20/stat": stat("kworker/u8:1", KERNEL, 0, 3, 70)})
-    assert threads.read_s() == pytest.approx(seconds(13))
+    write(tmp_path, thread(20, "kworker/u8:1", 0, 3, 70))
+    assert threads.read_s() == pytest.approx(13 / TICKS)
 
 
 @pytest.mark.parametrize("text", ["", "7 (x", "7 (x) S", "7 (x) " + "a " * 30])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nimc.machine.node_counters import NodeCounter, NodeReader, change, parse_ethtool, read
-from tests.nimc.machine.test_load import KERNEL, stat
+from tests.nimc.machine.test_load import thread
 from tests.nimc.node.sysfs import write
 
 PORT = "sys/class/infiniband/mlx5_0/ports/1"
@@ -31,7 +31,7 @@ FILES = {
     "sys/class/net/eth0/statistics/rx_bytes": "1000",
     "sys/class/net/lo/statistics/rx_dropped": "8",
     "sys/class/net/veth7/statistics/rx_dropped": "9",
-    "proc/2/stat": stat("kthreadd", KERNEL, 0, 250, 1),
+    **thread(2, "kthreadd", 0, 250, 1),
 }
 #: Names and units of the kernel's documentation (mlx5/counters.rst), figures made.
 ETHTOOL = """NIC statistics:

@@ -85,19 +85,16 @@ def test_a_script_has_a_checksum_and_no_compiler() -> None:
 
 
 #: perftest 6.06, Open MPI 4.1.4, MPICH 5.0.2 and Slurm 22.05.8, of Debian 12 and the wheels.
-ANSWERS = {
-    "ib_write_bw": ("Version: 6.06\n", "Version: 6.06"),
-    "mpirun": (
-        "mpirun (Open MPI) 4.1.4\n\nReport bugs to http://www.open-mpi.org/community/help/\n",
+ANSWERS = [
+    ("ib_write_bw", "Version: 6.06\n", "Version: 6.06"),
+    (
+        "mpirun",
+        "mpirun (Open MPI) 4.1.4\n\nReport bugs to http://x.org/\n",
         "mpirun (Open MPI) 4.1.4",
     ),
-    "mpiexec": (
-        "HYDRA build details:\n    Version:                                 5.0.2\n"
-        "    Release Date:                            Fri Sep 25 20:45:26 UTC 2026\n",
-        "Version: 5.0.2",
-    ),
-    "srun": ("slurm-wlm 22.05.8\n", "slurm-wlm 22.05.8"),
-}
+    ("mpiexec", "HYDRA build details:\n    Version:              5.0.2\n", "Version: 5.0.2"),
+    ("srun", "slurm-wlm 22.05.8\n", "slurm-wlm 22.05.8"),
+]
 
 
 def program(folder, name, answer, status):
@@ -107,9 +104,8 @@ def program(folder, name, answer, status):
     return path
 
 
-@pytest.mark.parametrize("name", ANSWERS)
-def test_answers_of_programs(tmp_path, name):
-    answer, version = ANSWERS[name]
+@pytest.mark.parametrize(("name", "answer", "version"), ANSWERS)
+def test_answers_of_programs(tmp_path, name, answer, version):
     path = program(tmp_path, name, answer, 1 if name == "ib_write_bw" else 0)
     assert versions.version_of(str(path)) == version
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -47,9 +47,26 @@ class Cluster:
             self.command(*arguments), env=ENV, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
 
+    @property
+    def env(self) -> dict[str, str]:
+        conf = str(self.layout.slurm_conf)
+        return {**ENV, "NIMC_MINICLUSTER": str(self.state), "SLURM_CONF": conf}
+
+    def start(self, *words: object, folder: Path | None = None) -> subprocess.Popen[str]:
+        """Start a command of nimc on this cluster."""
+        return subprocess.Popen(
+            [*NIMC[:-1], *map(str, words)],
+            cwd=folder,
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
     def slurm(self, *command: str, timeout_s: float = 60) -> str:
-        env = {**ENV, "SLURM_CONF": str(self.layout.slurm_conf)}
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=timeout_s)
+        done = subprocess.run(
+            command, env=self.env, capture_output=True, text=True, timeout=timeout_s
+        )
         assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout
 
@@ -93,6 +110,15 @@ class Cluster:
             others = [p for p in namespaces.NETNS.iterdir() if not p.name.startswith(tag)]
             found += [] if others else [f"folder: {namespaces.NETNS}"]
         return found
+
+
+def wait(process: subprocess.Popen[Any], holds: Callable[[], object], timeout_s: float) -> None:
+    """Wait until something holds; the process must not end before."""
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def _output(*command: str) -> str:

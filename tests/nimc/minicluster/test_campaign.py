@@ -3,16 +3,13 @@
 import json
 import os
 import signal
-import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from nimc.machine import slurm
-from tests.nimc.minicluster.real import ENV, Cluster, cluster_of
+from tests.nimc.minicluster.real import Cluster, wait
 
 CAMPAIGN = """
 name: tiny
@@ -36,43 +33,28 @@ def test_jobs_are_known_by_where_they_work() -> None:
     assert list(slurm.working_in(Path("/home/me"), listed)) == ["9"]
 
 
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    yield from cluster_of(2)
-
-
 @pytest.mark.minicluster
 @pytest.mark.slow
 def test_a_killed_reframe_leaves_no_job_and_the_campaign_goes_on(
-    cluster: Cluster, tmp_path: Path
+    two_nodes: Cluster, tmp_path: Path
 ) -> None:
     (tmp_path / "tiny.yaml").write_text(CAMPAIGN)
     words = ["run", tmp_path / "tiny.yaml", "--machine", "minicluster", "--results", tmp_path]
-    command = [sys.executable, "-c", "from nimc.cli.main import main; main()", *words, "--json"]
-    env = {
-        **ENV,
-        "NIMC_MINICLUSTER": str(cluster.state),
-        "SLURM_CONF": str(cluster.layout.slurm_conf),
-    }
-    first = subprocess.Popen(
-        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    deadline = time.monotonic() + 90
-    while not (samples := list(tmp_path.glob("*/samples/lammps.jsonl"))):
-        assert first.poll() is None, first.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    first = two_nodes.start(*words, "--json")
+    wait(first, lambda: list(tmp_path.glob("*/samples/lammps.jsonl")), 90)
+    (samples,) = tmp_path.glob("*/samples/lammps.jsonl")
     os.kill(_reframe(first.pid), signal.SIGKILL)
     _, said = first.communicate(timeout=120)
     assert first.returncode == 3
     assert "ReFrame was killed by SIGKILL" in said
-    assert cluster.slurm("squeue", "--noheader") == ""
-    before = samples[0].read_text()
+    assert two_nodes.slurm("squeue", "--noheader") == ""
+    before = samples.read_text()
 
-    second = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240)
-    assert second.returncode == 0, second.stderr
-    assert samples[0].read_text().startswith(before)
-    (row,) = json.loads(second.stdout)["results"]
+    second = two_nodes.start(*words, "--json")
+    out, err = second.communicate(timeout=240)
+    assert second.returncode == 0, err
+    assert samples.read_text().startswith(before)
+    (row,) = json.loads(out)["results"]
     assert (row["workload"], row["arm"]) == ("lammps", "on")
     assert row["pairs"] >= 6
     assert row["writer_rate_b_s"] > 0

@@ -23,12 +23,8 @@ def test_a_taken_subnet_is_passed_over() -> None:
     assert namespaces.pick_subnet(addresses, 3) == "10.77.3"
     assert namespaces.pick_subnet(addresses, 4) == "10.77.6"
     assert namespaces.pick_subnet(addresses.replace("10.77.4.9", "10.77.255.9"), 255) == "10.77.0"
-
-
-def test_all_subnets_taken() -> None:
-    addresses = "".join(f"inet 10.77.{i}.1/24\n" for i in range(256))
     with pytest.raises(MachineError, match="no subnet"):
-        namespaces.pick_subnet(addresses, 0)
+        namespaces.pick_subnet("".join(f"inet 10.77.{i}.1/24\n" for i in range(256)), 0)
 
 
 def test_this_process_is_a_member_of_no_other_namespace() -> None:
@@ -55,12 +51,9 @@ def test_kind_of_control_groups(mounts: str, kind: str, root: str | None) -> Non
     assert containers.kind_of(mounts) == (kind, Path(root) if root else None)
 
 
-def test_a_failing_program_is_one_line() -> None:
+def test_a_failing_program_is_one_line_and_a_missing_one_names_the_installer() -> None:
     with pytest.raises(MachineError, match=r"sh -c .*: exit status 3: the end$"):
         shell.run(["sh", "-c", "echo start >&2; echo the end >&2; exit 3"])
-
-
-def test_a_missing_program_names_the_installer() -> None:
     with pytest.raises(MachineError, match=r"no-such-program is missing: .*install\.sh"):
         shell.run(["no-such-program"])
 

@@ -4,21 +4,14 @@ import os
 import re
 import signal
 import subprocess
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from testbed import daemons
-from tests.nimc.minicluster.real import ENV, Cluster, cluster_or_skip
+from tests.nimc.minicluster.real import ENV, Cluster, wait
 
 pytestmark = pytest.mark.minicluster
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    yield from cluster_or_skip("veth")
 
 
 def test_used_from_up_to_down(cluster: Cluster, tmp_path: Path) -> None:
@@ -119,11 +112,7 @@ def test_daemons_killed_then_up_again_then_down(cluster: Cluster) -> None:
 @pytest.mark.parametrize("moment", ["state.json", "run/node2.ready", "log/slurmctld.log"])
 def test_killed_in_the_middle_of_up(cluster: Cluster, moment: str) -> None:
     starting = cluster.popen("up", "--nodes", "2", "--origins", "1")
-    deadline = time.monotonic() + 30
-    while not (cluster.state / moment).exists() and starting.poll() is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-    assert starting.poll() is None
+    wait(starting, (cluster.state / moment).exists, 30)
     starting.kill()
     starting.wait()
     assert cluster.left_behind() != []
@@ -136,9 +125,7 @@ def test_interrupted_up_cleans_up_by_itself(
     cluster: Cluster, number: signal.Signals, rc: int
 ) -> None:
     starting = cluster.popen("up", "--nodes", "2", "--origins", "1")
-    while not (cluster.state / "run" / "control.ready").exists():
-        assert starting.poll() is None
-        time.sleep(0.005)
+    wait(starting, (cluster.state / "run" / "control.ready").exists, 30)
     starting.send_signal(number)
     assert starting.wait(timeout=30) == rc
     assert cluster.left_behind() == []

@@ -1,0 +1,17 @@
+from collections.abc import Iterator
+
+import pytest
+
+from tests.nimc.minicluster.real import Cluster, cluster_of, cluster_or_skip
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """A cluster over veth, not up yet."""
+    yield from cluster_or_skip("veth")
+
+
+@pytest.fixture
+def two_nodes() -> Iterator[Cluster]:
+    """A cluster of a target and an origin over veth, up."""
+    yield from cluster_of(2)
