@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from analysis.compare.side import METRICS, RATE_TOLERANCE, Side
+from analysis.compare.side import METRICS, RATE_TOLERANCE
 from analysis.compare.sides import CHANGES, LEVEL, Compared, Comparison, Shown
 from analysis.report import plots, words
 from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, PLAIN
@@ -19,9 +19,6 @@ from nimc.base.files import make_folder, replace_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-# Figures of a comparison: both sides' slowdowns, and the ratios between the sides.
-
 
 #: Colours and markers of the reference and of this side.
 REFERENCE, THIS = LEVEL_COLOURS[1], LEVEL_COLOURS[0]
@@ -98,10 +95,10 @@ def render(compared: Compared) -> str:
     return render_page(
         "analysis.compare",
         f"Memory contention compared: {' and '.join(machines)}",
-        {"breakable": words.breakable},
+        {"breakable": words.breakable, "utc": words.utc},
         compared=compared,
         untrusted=compared.untrusted,
-        sides=[_about(side) for side in sides],
+        sides=sides,
         slowdowns=slowdowns_plot(slowdowns, "s") if slowdowns else None,
         ratios=ratios_plot(compared.rows, "r") if compared.rows else None,
         colours=(REFERENCE, THIS),
@@ -111,14 +108,8 @@ def render(compared: Compared) -> str:
         tolerance=RATE_TOLERANCE,
         shown=_shown,
         ratio=words.ratio,
-        p=_p,
+        p=lambda value: words.DASH if value is None else f"{value:.2g}",
     )
-
-
-def _about(side: Side) -> tuple[str, str, str]:
-    """Machine, campaign, and the nights with their dates."""
-    nights = [f"{run.header.run} ({words.utc(run.header.started_s)})" for run in side.runs]
-    return side.machine, side.campaign, ", ".join(nights)
 
 
 def _shown(shown: Shown | None, row: Comparison) -> dict[str, str]:
@@ -130,7 +121,3 @@ def _shown(shown: Shown | None, row: Comparison) -> dict[str, str]:
     factor, unit = units.scale(shown.value, row.unit)
     value, low, high = (units.number(v / factor) for v in (shown.value, shown.low, shown.high))
     return {"value": f"{value} {unit}", "interval": f"{low}{words.DASH}{high}"}
-
-
-def _p(value: float | None) -> str:
-    return words.DASH if value is None else f"{value:.2g}"

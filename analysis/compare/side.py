@@ -121,9 +121,6 @@ def of_night(run: RunData) -> dict[Quantity, Estimate | None]:
     return found
 
 
-# Facts of machine, software and campaign that differ between two sides.
-
-
 #: Facts of a host that are listed apart (`rdma` has more than the firmware), and its name.
 _LISTED = ({*FACTS.values()} - {"rdma"}) | {"hostname"}
 _ABSENT = "absent"
@@ -261,26 +258,16 @@ def _differ(old: dict[str, list[Any]], new: dict[str, list[Any]]) -> list[str]:
         if len({text(value) for value in (*old[name], *new[name])}) > 1
     ]
     for name, show in _RATES.items():
-        rates = [_median(side[name]) for side in (old, new)]
-        if not _agree(*rates):
-            found.append(f"{show(rates[0])} against {show(rates[1])}")
+        # Full rate, which is None, if any night was at full rate.
+        a, b = (None if None in side[name] else median(side[name]) for side in (old, new))
+        alike = a is b if a is None or b is None else max(a, b) <= min(a, b) * (1 + RATE_TOLERANCE)
+        if not alike:
+            found.append(f"{show(a)} against {show(b)}")
     return found
 
 
 def _all(text: Callable[[Any], str], values: list[Any]) -> str:
     return ", ".join(dict.fromkeys(text(value) for value in values))
-
-
-def _median(rates: list[float | None]) -> float | None:
-    """The median; None, which is full rate, if any night was at full rate."""
-    known = [rate for rate in rates if rate is not None]
-    return median(known) if len(known) == len(rates) else None
-
-
-def _agree(a: float | None, b: float | None) -> bool:
-    if a is None or b is None:
-        return a is b
-    return max(a, b) <= min(a, b) * (1 + RATE_TOLERANCE)
 
 
 def _rate(value: float | None) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
 from analysis.compare.side import (
     Difference,
@@ -33,9 +33,6 @@ from analysis.statistics.nights import (
     ratio_of_two,
 )
 from nimc.base.units import plural, signed
-
-# The comparison of every quantity that both sides measured, and its verdict.
-
 
 Change = Literal[
     "worse", "better", "no change shown", "too few nights", "dose differs", "too few pairs"
@@ -140,78 +137,53 @@ def compare(
     baseline, which has no writes.
     """
     r = correlated.at_most
-    found = {each: _find(each, old[each], new[each], r) for each in new if each in old}
-    alike = {
-        each: of
-        for each, of in found.items()
-        if min(len(of.old), len(of.new)) >= _FEWEST_NIGHTS
-        and (each.metric == "off" or each[:2] not in other_dose)
-    }
+    rows: dict[Quantity, Comparison] = {}
+    alike: dict[Quantity, NightsDifference] = {}
+    for each in (each for each in new if each in old):
+        rows[each], difference = _unjudged(each, old[each], new[each], r)
+        if each.metric != "off" and each[:2] in other_dose and rows[each].ratio:
+            rows[each] = replace(rows[each], verdict="dose differs")
+        elif difference and min(len(old[each]), len(new[each])) >= _FEWEST_NIGHTS:
+            alike[each] = difference
     needed = nights_needed(len(alike))
-    judged = {
-        each: of.difference.p
-        for each, of in alike.items()
-        if of.difference and len(of.old) + len(of.new) >= needed
-    }
-    adjusted = dict(zip(judged, holm(list(judged.values())), strict=True))
-    return [_row(each, of, adjusted, each[:2] in other_dose) for each, of in found.items()]
+    judged = {e: found for e, found in alike.items() if len(old[e]) + len(new[e]) >= needed}
+    adjusted = holm([found.p for found in judged.values()])
+    for (each, found), p in zip(judged.items(), adjusted, strict=True):
+        changed: Change = "worse" if found.ratio.value > 1 else "better"
+        rows[each] = replace(
+            rows[each],
+            p=found.p,
+            p_adjusted=p,
+            least_named=found.least(LEVEL / len(judged)),
+            verdict=changed if p <= LEVEL else "no change shown",
+        )
+    return list(rows.values())
 
 
-class _Found(NamedTuple):
-    """A quantity that both sides have."""
-
-    old: Sequence[Estimate]
-    new: Sequence[Estimate]
-    #: Of neighbouring nights.
-    correlation: float
-    #: None with one night a side.
-    difference: NightsDifference | None
-    #: None if a side has no night.
-    ratio: Estimate | None
-
-
-def _find(quantity: Quantity, old: Sequence[Estimate], new: Sequence[Estimate], r: float) -> _Found:
+def _unjudged(
+    quantity: Quantity, old: Sequence[Estimate], new: Sequence[Estimate], correlation: float
+) -> tuple[Comparison, NightsDifference | None]:
     above, below = (old, new) if quantity.is_rate else (new, old)
-    difference = ratio_of_nights(
-        [each.value for each in above], [each.value for each in below], correlation=r
-    )
-    ratio = ratio_of_two(above[0], below[0]) if above and below else None
-    return _Found(old, new, r, difference, difference.ratio if difference else ratio)
-
-
-def _row(
-    quantity: Quantity, found: _Found, adjusted: Mapping[Quantity, float], other_dose: bool
-) -> Comparison:
-    ratio, p_adjusted = found.ratio, adjusted.get(quantity)
-    judged = None if p_adjusted is None else found.difference
-    return Comparison(
+    x, y = ([night.value for night in side] for side in (above, below))
+    difference = ratio_of_nights(x, y, correlation=correlation)
+    ratio = difference.ratio if difference else None
+    if ratio is None and old and new:
+        ratio = ratio_of_two(above[0], below[0])
+    row = Comparison(
         case=quantity.case,
         arm=quantity.arm,
         metric=quantity.metric,
         unit=quantity.unit,
-        reference=_shown(found.old, found.correlation),
-        this=_shown(found.new, found.correlation),
+        reference=_shown(old, correlation),
+        this=_shown(new, correlation),
         ratio=ratio,
-        widened=found.difference.widened if found.difference else None,
-        p=judged.p if judged else None,
-        p_adjusted=p_adjusted,
-        least_named=judged.least(LEVEL / len(adjusted)) if judged else None,
-        verdict=_verdict(quantity, ratio, p_adjusted, other_dose),
+        widened=difference.widened if difference else None,
+        p=None,
+        p_adjusted=None,
+        least_named=None,
+        verdict="too few nights" if ratio else "too few pairs",
     )
-
-
-def _verdict(
-    quantity: Quantity, ratio: Estimate | None, adjusted: float | None, other_dose: bool
-) -> Change:
-    if ratio is None:
-        return "too few pairs"
-    if other_dose and quantity.metric != "off":
-        return "dose differs"
-    if adjusted is None:
-        return "too few nights"
-    if adjusted > LEVEL:
-        return "no change shown"
-    return "worse" if ratio.value > 1 else "better"
+    return row, difference
 
 
 def _shown(nights: Sequence[Estimate], correlation: float) -> Shown | None:

@@ -91,11 +91,8 @@ def contrasts(marked: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]
     return found
 
 
-class _Comparison(NamedTuple):
-    treatment: _Treatment
-    against: _Treatment
-    factor: str
-    at: dict[str, Level]
+#: A treatment, the one that it is compared with, their factor, and levels of other factors.
+_Comparison = tuple[_Treatment, _Treatment, str, dict[str, Level]]
 
 
 #: Columns that describe a treatment.
@@ -133,7 +130,7 @@ def _comparisons(treatments: Sequence[_Treatment]) -> Iterator[_Comparison]:
                     for name in first
                     if name != factor and treatment.factors.get(name, first[name]) != first[name]
                 }
-                yield _Comparison(treatment, against, factor, at)
+                yield treatment, against, factor, at
 
 
 def _identity(arm: str, factors: dict[str, Level]) -> tuple[str, str]:
@@ -150,6 +147,7 @@ def _estimate(
     at: dict[str, Level],
 ) -> Contrast:
     price = treatment.role == "baseline"
+    one, other = floors.get(treatment.baseline), floors.get(against.baseline)
     ratios = _ratios(runs, treatment, against, inverted=price == treatment.higher)
     return Contrast(
         case=case,
@@ -162,7 +160,9 @@ def _estimate(
         against=against.name,
         pairs=len(ratios),
         ratio=slowdown(np.column_stack([np.log(ratios), np.zeros(len(ratios))])),
-        noise_floor=_enclosing(floors.get(treatment.baseline), floors.get(against.baseline)),
+        noise_floor=Interval(min(one.low, other.low), max(one.high, other.high))
+        if one and other
+        else None,
         unit=treatment.unit,
     )
 
@@ -181,7 +181,3 @@ def _ratios(
     ratio = pl.col("fom") / pl.col("fom_first")
     both = one.join(other, on=["block", "pair"], suffix="_first", maintain_order="left")
     return both.select(ratio=1 / ratio if inverted else ratio)["ratio"].to_numpy()
-
-
-def _enclosing(one: Interval | None, other: Interval | None) -> Interval | None:
-    return Interval(min(one.low, other.low), max(one.high, other.high)) if one and other else None

@@ -7,7 +7,7 @@ rows = results(samples.frame, StoppingRule.of(load_header(run)))
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -65,9 +65,8 @@ class StoppingRule:
 
     def is_precise(self, effect: Estimate | None) -> bool:
         """Whether the interval is as narrow as requested."""
-        return self.precision is None or (
-            effect is not None and effect.half_width <= self.precision
-        )
+        most = self.precision
+        return most is None or (effect is not None and effect.half_width <= most)
 
     def is_done(self, row: Result) -> bool:
         """Whether no further pair is needed for `row`, between floor and cap.
@@ -185,11 +184,8 @@ def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRul
         _Case.of(str(case), *(frame.filter(pl.col("case") == case) for frame in frames))
         for case in started.sort("start_s", maintain_order=True)["case"]
     ]
-    rows = [
-        (case, each, case.evidence(each, requested.margin))
-        for case in cases
-        for each in case.treated
-    ]
+    treated = [(case, each) for case in cases for each in case.treated]
+    rows = [(case, each, case.evidence(each, requested.margin)) for case, each in treated]
     family = max(requested.family, sum(each.role == "effect" for _, each, _ in rows))
     known = [(e, f"{case.name} {each.baseline}") for case, each, e in rows if e]
     seen = iter(shown([e for e, _ in known], [baseline for _, baseline in known], family))
@@ -349,7 +345,10 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, seen: Shown | Non
         writer_rate_alone_b_s=_rate(this, pairs["writer_rate_alone_b_s"]),
         writer_rate_b_s=_rate(this, pairs["writer_rate_b_s"]),
         verdict=verdict,
-        rejections=_rejections(lost),
+        rejections=[
+            {"key": key, "outcome": outcome, "reason": reason or ""}
+            for key, outcome, reason in lost.select("key", "outcome", "reason").iter_rows()
+        ],
         notes=[
             *caveats(own, this.blocks, effect, requested.precision, requested.pairs_cap),
             *selection(
@@ -393,8 +392,8 @@ def _rejected_share(of_case: pl.DataFrame, this: _Treated, *others: _Treated | N
 
 def levels(text: str) -> dict[str, Level]:
     """Factor -> level, from text of the column `factors`."""
-    found: Mapping[str, Level] = json.loads(text)
-    return dict(found)
+    found: dict[str, Level] = json.loads(text)
+    return found
 
 
 def _spread(values: pl.Series) -> float | None:
@@ -409,13 +408,6 @@ def _rate(of: _Treated, rates: pl.Series) -> float | None:
     if of.role != "effect" or rates.is_empty() or rates.null_count():
         return None
     return mean(rates.to_numpy().tolist(), "higher")
-
-
-def _rejections(lost: pl.DataFrame) -> list[dict[str, str]]:
-    return [
-        {"key": key, "outcome": outcome, "reason": reason or ""}
-        for key, outcome, reason in lost.select("key", "outcome", "reason").iter_rows()
-    ]
 
 
 def reported(row: Result) -> dict[str, tuple[float | None, str]]:

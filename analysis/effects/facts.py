@@ -53,13 +53,6 @@ def _text(key: str, value: Any) -> str | None:
     return ", ".join(found) or None
 
 
-# Does the provenance of a case's samples differ between blocks?
-#
-# A run is resumed under the same campaign and machine, but perhaps with another version of this
-# project, of ReFrame or of the workload, or on nodes with another processor, kernel or firmware.
-# Such samples still count, and results carry a note.
-
-
 #: Facts of the allocation, which may differ between blocks: the nodes, of which only `FACTS` are
 #: compared, and their clocks.
 OF_A_BLOCK = ("nodes", "clock_offsets_s")
@@ -69,6 +62,9 @@ def note_provenance_changes(
     rows: Iterable[Result], samples: pl.DataFrame, provenance: Mapping[str, Any]
 ) -> list[Result]:
     """The rows, with a note on each case whose accepted samples differ in provenance.
+
+    A run may be resumed with another version of this project, of ReFrame or of the workload, or on
+    nodes with another processor, kernel or firmware. Such samples still count.
 
     `samples` as of `analysis.samples.pairs.judged`; `provenance`: SHA-256 -> content of its file.
     """
@@ -94,9 +90,7 @@ def _note(records: list[dict[str, Any]]) -> str | None:
     of_blocks = [known(hosts_of(record).values()) for record in records]
     # A fact that a block does not report is unknown there, which is no difference.
     differ += [name for name in FACTS if len({tuple(b[name]) for b in of_blocks if b[name]}) > 1]
-    if not differ:
-        return None
-    return Note.PROVENANCE(names=", ".join(differ))
+    return Note.PROVENANCE(names=", ".join(differ)) if differ else None
 
 
 def _values(records: Iterable[Mapping[str, Any]], name: str) -> list[Any]:
@@ -116,10 +110,7 @@ def _values(records: Iterable[Mapping[str, Any]], name: str) -> list[Any]:
     ]
 
 
-# For what does a machine's qualification (docs/qualify.md) hold?
-
-
-#: The campaign that shows it, whose own runs need none.
+#: The campaign that shows a machine's qualification (docs/qualify.md), whose own runs need none.
 QUALIFY = "qualify"
 #: Facts of nodes that it depends on, besides the MPI.
 _QUALIFIED = ("kernel", "BIOS", "NIC firmware")

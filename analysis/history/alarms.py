@@ -151,18 +151,18 @@ class SeriesWatch(Watched):
     last: str
     nights: int
     #: Nights of the baseline in use; None while there are too few to watch the series.
-    baseline_nights: int | None
+    baseline_nights: int | None = None
     #: Expected level, in `unit`, and the relative night-to-night spread around it (0.01 is 1 %).
-    level: float | None
-    spread: float | None
+    level: float | None = None
+    spread: float | None = None
     #: Evidence of a loss now, and the limit at which an alarm is raised, log likelihood ratios.
-    score: float | None
-    limit: float | None
+    score: float | None = None
+    limit: float | None = None
     #: Loss that is found within `WITHIN_NIGHTS` nights with `POWER`, as a share; None if unknown.
-    detectable: float | None
+    detectable: float | None = None
     #: Baseline in use against the series' first one; above 1 is worse. Slow drift moves it.
-    drift: float | None
-    changes: list[Change]
+    drift: float | None = None
+    changes: list[Change] = field(default_factory=list)
     #: Slow swing: the level against that a month and a year before, with its interval; above 1 is
     #: worse. None if unknown.
     month: Estimate | None = None
@@ -348,27 +348,25 @@ def survey(nights: pl.DataFrame, runs: pl.DataFrame) -> Survey:
 
 def _alarm(each: Followed, found: Found, facts: Mapping[str, Mapping[str, str]]) -> Alarm:
     series = each.series
-    old = slice(min(found.baseline.first, found.since - 1), found.since)
-    new = slice(found.since, found.noticed + 1)
+    old, new = found.sides
     before, since = series.runs[old], series.runs[new]
-    ratio = _ratio(found.baseline, series, old, new)
-    runs = [*before, *since]
+    ratio, interval = _ratio(found, series)
     both = slice(old.start, new.stop)
     return Alarm(
         **series.names(),
         night=series.nights[found.noticed].isoformat(),
         since=series.nights[found.since].isoformat(),
         run=series.runs[found.noticed],
-        runs=runs,
+        runs=[*before, *since],
         nodes=series.nodes[found.noticed],
-        ratio=ratio[0],
-        ratio_low=ratio[1],
-        ratio_high=ratio[2],
+        ratio=ratio,
+        ratio_low=interval.low if interval else None,
+        ratio_high=interval.high if interval else None,
         reference=series.value(float(found.baseline.expected_of(series, new)[-1])),
         detectable=detectable(found.baseline),
         changed=changed_facts(facts, before, since),
         worst_node=worst_node(series.worse[both].tolist(), series.nodes[both]),
-        back=_back(series, found, ratio[0]),
+        back=_back(series, found, ratio),
     )
 
 
@@ -383,65 +381,54 @@ def _back(series: Series, found: Found, ratio: float) -> str | None:
     return None
 
 
-def _ratio(
-    base: Baseline, series: Series, old: slice, new: slice
-) -> tuple[float, float | None, float | None]:
-    """Geometric mean of the new nights against the old ones with its interval; above 1 is worse.
+def _ratio(found: Found, series: Series) -> tuple[float, Estimate | None]:
+    """Geometric mean of new nights against old ones, alone and with its interval; above 1 is worse.
 
     Each night is taken relative to what is expected of it.
     """
-    spread = base.expected.spread
-    sides = [np.exp(spread * base.scores(series, part)).tolist() for part in (new, old)]
-    difference = ratio_of_nights(*sides)
-    if difference is None:
-        return sides[0][0] / sides[1][0], None, None
-    return difference.ratio.value, difference.ratio.low, difference.ratio.high
+    base = found.baseline
+    old, new = (
+        np.exp(base.expected.spread * base.scores(series, side)).tolist() for side in found.sides
+    )
+    difference = ratio_of_nights(new, old)
+    return (difference.ratio.value, difference.ratio) if difference else (new[0] / old[0], None)
 
 
 def _watch(each: Followed) -> SeriesWatch:
     series, base = each.series, each.baseline
-    nights = series.nights
-    return SeriesWatch(
+    days = [night.isoformat() for night in series.nights]
+    watch = SeriesWatch(
         **series.names(),
-        first=nights[0].isoformat(),
-        last=nights[-1].isoformat(),
-        nights=len(nights),
-        baseline_nights=base.end - base.first if base else None,
-        level=series.value(base.expected.level) if base else None,
-        spread=float(np.expm1(base.expected.spread)) if base else None,
-        score=float(each.evidence[0]) if base else None,
-        limit=base.limit if base else None,
-        detectable=detectable(base) if base else None,
-        drift=_drift(base, each.first) if base and each.first else None,
-        changes=[_change(series, found) for found in each.found],
-        month=_swung(base, _MONTH) if base else None,
-        year=_swung(base, _YEAR) if base and _days(series, base) >= _YEAR else None,
+        first=days[0],
+        last=days[-1],
+        nights=len(days),
+        changes=[
+            Change(days[found.since], days[found.noticed], _ratio(found, series)[0])
+            for found in each.found
+        ],
     )
-
-
-def _drift(base: Baseline, first: Baseline) -> float:
-    return float(np.exp(base.expected.level - first.expected.level))
-
-
-def _days(series: Series, base: Baseline) -> int:
-    """Days from the first night of a baseline to the one that it holds for best."""
-    return base.expected.day - series.nights[base.first].toordinal()
+    if base is None or each.first is None:
+        return watch
+    expected = base.expected
+    is_old = expected.day - series.nights[base.first].toordinal() >= _YEAR
+    return replace(
+        watch,
+        baseline_nights=base.end - base.first,
+        level=series.value(expected.level),
+        spread=math.expm1(expected.spread),
+        score=float(each.evidence[0]),
+        limit=base.limit,
+        detectable=detectable(base),
+        drift=math.exp(expected.level - each.first.expected.level),
+        month=_swung(base, _MONTH),
+        year=_swung(base, _YEAR) if is_old else None,
+    )
 
 
 def _swung(base: Baseline, days: int) -> Estimate:
     change, error = base.expected.swung(days)
     low, value, high = (math.exp(change + z * error) for z in (-_NORMAL, 0.0, _NORMAL))
     return Estimate(value, low, high, CONFIDENCE)
-
-
-def _change(series: Series, found: Found) -> Change:
-    old = slice(min(found.baseline.first, found.since - 1), found.since)
-    ratio = _ratio(found.baseline, series, old, slice(found.since, found.noticed + 1))[0]
-    return Change(
-        since=series.nights[found.since].isoformat(),
-        noticed=series.nights[found.noticed].isoformat(),
-        ratio=ratio,
-    )
 
 
 def save(store: Path, found: Iterable[Alarm]) -> list[Path]:

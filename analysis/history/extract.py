@@ -49,13 +49,14 @@ def run_row(data: RunData, sha256: str, size_b: int, outcome: str | None = None)
 
 def samples_frame(data: RunData) -> pl.DataFrame:
     """The run's samples (`pairs.judged`), each with machine, campaign and run."""
-    names = {name: str(getattr(data.header, name)) for name in _NAMES}
-    return _of_run(data.samples, names)
+    named = (pl.lit(str(getattr(data.header, name)), pl.Categorical).alias(name) for name in _NAMES)
+    return data.samples.select(*named, pl.all())
 
 
 def samples_schema() -> pl.Schema:
     """Columns of `samples_frame` and their types."""
-    return _of_run(judged(read_samples([]).frame), dict.fromkeys(_NAMES, "")).schema
+    own = judged(read_samples([]).frame).schema
+    return pl.Schema({**dict.fromkeys(_NAMES, pl.Categorical()), **own})
 
 
 def nights_frame(data: RunData) -> pl.DataFrame:
@@ -119,11 +120,6 @@ def _of_program(record: Mapping[str, Any]) -> dict[str, str]:
 
 def _named(header: RunHeader) -> dict[str, object]:
     return {name: getattr(header, name) for name in (*_NAMES, "started_s")}
-
-
-def _of_run(samples: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
-    named = (pl.lit(value, pl.Categorical).alias(name) for name, value in names.items())
-    return samples.select(*named, pl.all())
 
 
 def _joined(nodes: pl.Series) -> str:

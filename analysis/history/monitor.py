@@ -239,6 +239,12 @@ class Found:
     worse: bool
     baseline: Baseline
 
+    @property
+    def sides(self) -> tuple[slice, slice]:
+        """The nights before and since, as far as they were compared."""
+        first = min(self.baseline.first, self.since - 1)
+        return slice(first, self.since), slice(self.since, self.noticed + 1)
+
 
 @dataclass
 class Followed:
@@ -325,16 +331,12 @@ def advance(followed: Sequence[Followed], first: int, last: int) -> None:
 
     Days are ordinals. A period is begun with new baselines, whose limit holds for all series.
     """
-    for begin in range(_period(first), last + 1, RENEWED_DAYS):
+    period = first - (first - 1) % RENEWED_DAYS  # ordinal 1 is a Monday
+    for begin in range(period, last + 1, RENEWED_DAYS):
         if begin >= first:
             _renew(followed, begin)
         for each in followed:
             each.look(min(begin + RENEWED_DAYS, last + 1))
-
-
-def _period(day: int) -> int:
-    """The first day of the period that a day is in; ordinal 1 is a Monday."""
-    return day - (day - 1) % RENEWED_DAYS
 
 
 def _renew(followed: Sequence[Followed], day: int) -> None:

@@ -64,7 +64,15 @@ def inventory(store: Path, entries: Sequence[StoreEntry], results: Path) -> list
     """What there is of each run of the store, and why it has to stay."""
     alarmed = alarmed_runs(store)
     folders = dict(_folders(results))
-    return [_stored(entry, folders.get(entry.run), entry.run in alarmed) for entry in entries]
+    found = []
+    for entry in entries:
+        folder = folders.get(entry.run)
+        size_b = size_of(folder) if folder else 0
+        if entry.samples and entry.samples.exists():
+            size_b += entry.samples.lstat().st_size
+        held = "an alarm rests on it" if entry.run in alarmed else _kept(entry, folder)
+        found.append(Stored(entry, folder, size_b, held))
+    return found
 
 
 def alarmed_runs(store: Path) -> set[tuple[str, str]]:
@@ -90,13 +98,10 @@ def lacking(stored: Stored) -> str | None:
     entry, folder = stored.entry, stored.folder
     try:
         read_nights(entry)
-    except SpoiltError as error:
-        return str(error)
-    if folder is None:
-        return None
-    try:
+        if folder is None:
+            return None
         same = entry.has(sha256_of(folder), load_header(folder).finished_s)
-    except InputError as error:
+    except InputError as error:  # and SpoiltError
         return str(error)
     except OSError as error:
         return f"{error.filename}: {error.strerror}"
@@ -137,14 +142,6 @@ def _folders(results: Path) -> Iterator[tuple[tuple[str, str], Path]]:
         yield (header.machine, header.run), path
 
 
-def _stored(entry: StoreEntry, folder: Path | None, alarmed: bool) -> Stored:
-    size_b = size_of(folder) if folder else 0
-    if entry.samples and entry.samples.exists():
-        size_b += entry.samples.lstat().st_size
-    reason = "an alarm rests on it" if alarmed else _kept(entry, folder)
-    return Stored(entry, folder, size_b, reason)
-
-
 def _kept(entry: StoreEntry, folder: Path | None) -> str | None:
     """Why it is somebody else's to remove: of the trusted group, too."""
     if folder and (reason := distrust_run(folder, "writes")):
@@ -154,9 +151,6 @@ def _kept(entry: StoreEntry, folder: Path | None) -> str | None:
             if reason := distrust(path, or_root=True, team="writes"):
                 return f"{path.name} {reason}"
     return None
-
-
-# Whether a store is sound: every file what its name says, every run of `results` in it.
 
 
 def check_store(store: Path, results: Path | None) -> list[str]:
@@ -172,23 +166,20 @@ def check_store(store: Path, results: Path | None) -> list[str]:
                 files.read(path)
             except SpoiltError as error:
                 found.append(str(error))
+        for entry in entries:
+            path = getattr(entry, table)
+            if path and not path.exists():
+                found.append(f"{path}: is missing; 'nimc store add' makes it again from the run")
     for entry in entries:
-        found += _of_entry(entry)
+        if entry.nights.exists():
+            try:
+                read_nights(entry)
+            except SpoiltError as error:
+                found.append(str(error))
     known = {entry.run: entry for entry in entries}
     for run in run_folders(results) if results else ():
         found += _of_run(run, known)
     return list(dict.fromkeys(found))
-
-
-def _of_entry(entry: StoreEntry) -> Iterator[str]:
-    for path in (entry.nights, *([entry.samples] if entry.samples else [])):
-        if not path.exists():
-            yield f"{path}: is missing; 'nimc store add' makes it again from the run"
-    if entry.nights.exists():
-        try:
-            read_nights(entry)
-        except SpoiltError as error:
-            yield str(error)
 
 
 def _of_run(run: Path, known: dict[tuple[str, str], StoreEntry]) -> Iterator[str]:

@@ -87,16 +87,10 @@ def read_entries(
     Raises InputError for a file of another schema.
     """
     best: dict[tuple[str, str], StoreEntry] = {}
-    for entry in all_entries(store, machine, campaign, left_out):
+    paths = files.listed(store / "runs", machine, campaign, left_out)
+    for entry in _read(store, paths, left_out):
         best[entry.run] = max(best.get(entry.run, entry), entry, key=lambda each: each.knows)
     return sorted(best.values(), key=lambda each: (each.row["started_s"], each.run))
-
-
-def all_entries(
-    store: Path, machine: str | None, campaign: str | None, left_out: Naming
-) -> Iterator[StoreEntry]:
-    """Every entry, those that others replace as well."""
-    return _read(store, files.listed(store / "runs", machine, campaign, left_out), left_out)
 
 
 def entry_of(store: Path, header: RunHeader) -> StoreEntry | None:
@@ -146,9 +140,8 @@ def _entry(store: Path, path: Path) -> StoreEntry:
     if path.parent != store / "runs" / place:
         raise SpoiltError(f"{path}: must be in {store / 'runs' / place}")
     nights, samples = (file.metadata.get(key, "") for key in (_NIGHTS, _SAMPLES))
-    for key, name in ((_NIGHTS, nights), (_SAMPLES, samples)):
-        if "/" in name or (key == _NIGHTS and not name):
-            raise SpoiltError(f"{path}: its metadata names no file of {key}")
+    if not nights or "/" in nights + samples:
+        raise SpoiltError(f"{path}: its metadata names no files of nights and samples")
     return StoreEntry(
         path,
         row,
@@ -200,7 +193,10 @@ def add_run(store: Path, run: Path, *, outcome: Outcome | None = None) -> Added:
     judged = known and (outcome is None or known.row["outcome"] is not None)
     if known and judged and known.has(sha256, header.finished_s) and _is_whole(known):
         return Added(header.machine, header.campaign, header.run, "known", known.row["samples"])
-    data = _loaded(run)
+    try:
+        data = load_run(run)
+    except InputError as error:
+        raise InputError("; ".join(str(error).splitlines()[:2])) from error
     if sha256_of(run) != sha256 or load_header(run) != data.header:
         raise InputError(f"{run}: was written to while it was read; add it again")
     row = run_row(data, sha256, size_of(run), outcome)
@@ -234,8 +230,8 @@ def load_runs(
 
     Raises InputError if there is no store, or another version wrote it.
     """
-    entries = _entries(store, machine, campaign, left_out)
-    return pl.DataFrame([entry.row for entry in entries], schema=RUNS)
+    rows = [entry.row for entry in _entries(store, machine, campaign, left_out)]
+    return pl.DataFrame(rows, schema=RUNS)
 
 
 def load_nights(
@@ -268,11 +264,10 @@ def scan_samples(
     """
     paths: list[Path] = []
     for entry in _entries(store, machine, campaign, left_out):
-        if entry.samples:
-            try:
-                paths.append(files.read(entry.samples).path)
-            except SpoiltError as error:
-                left_out(str(error))
+        try:
+            paths += [files.read(entry.samples).path] if entry.samples else []
+        except SpoiltError as error:
+            left_out(str(error))
     present = samples_schema()
     if not paths:
         return pl.LazyFrame(schema=present)
@@ -301,10 +296,3 @@ def _is_whole(entry: StoreEntry) -> bool:
     except SpoiltError:
         return False
     return entry.samples is None or entry.samples.exists()
-
-
-def _loaded(run: Path) -> RunData:
-    try:
-        return load_run(run)
-    except InputError as error:
-        raise InputError("; ".join(str(error).splitlines()[:2])) from error

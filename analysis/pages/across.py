@@ -218,20 +218,13 @@ def slowdowns(histories: Sequence[MachineHistory]) -> list[MachineSlowdown]:
         latest = rows.sort("started_s").unique(
             ["campaign", "case", "arm"], keep="last", maintain_order=True
         )
+        kept = ("campaign", "case", "arm", "machine", "value", "low", "high")
+        shown = latest.select(
+            *kept, pl.col("night").cast(pl.String), verdict=pl.col("verdict").fill_null("")
+        )
         found += [
-            MachineSlowdown(
-                campaign=row["campaign"],
-                case=row["case"],
-                arm=row["arm"],
-                machine=history.machine,
-                night=str(row["night"]),
-                value=row["value"],
-                low=row["low"],
-                high=row["high"],
-                verdict=row["verdict"] or "",
-                emulated=bool(history.emulated),
-            )
-            for row in latest.iter_rows(named=True)
+            MachineSlowdown(**row, emulated=bool(history.emulated))
+            for row in shown.iter_rows(named=True)
         ]
     return sorted(found, key=lambda each: (each.campaign, each.case, each.arm, each.value))
 

@@ -148,9 +148,12 @@ def alarm_groups(shown: Sequence[ShownAlarm]) -> list[AlarmGroup]:
     """The alarms that belong together: open ones, the largest first; then others, the latest."""
     groups: list[AlarmGroup] = []
     for each in sorted(shown, key=lambda each: each.alarm.since):
-        same = (group for group in groups if _belongs(each, group.alarms[0]))
-        if group := next(same, None):
-            group.alarms.append(each)
+        for group in groups:
+            first = group.alarms[0]
+            share = set(each.changed) & set(first.changed) or not (each.changed or first.changed)
+            if share and _began_together(each.alarm, first.alarm):
+                group.alarms.append(each)
+                break
         else:
             groups.append(AlarmGroup([each]))
     groups.sort(key=lambda group: group.since, reverse=True)
@@ -287,11 +290,6 @@ def _ratio(alarm: Alarm, series: Series) -> Estimate | None:
     since = [times[run] for run, is_old in runs if not is_old]
     difference = ratio_of_nights(since, [times[run] for run, is_old in runs if is_old])
     return difference.ratio if difference else None
-
-
-def _belongs(one: ShownAlarm, other: ShownAlarm) -> bool:
-    share = set(one.changed) & set(other.changed) or not (one.changed or other.changed)
-    return bool(share) and _began_together(one.alarm, other.alarm)
 
 
 def _began_together(one: Alarm, other: Alarm) -> bool:

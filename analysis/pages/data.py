@@ -76,9 +76,6 @@ def history_of(
     )
 
 
-# What changed in how runs were made, from one run of a campaign to the next.
-
-
 @dataclass(frozen=True)
 class FactChange:
     """A fact that differs from the run before."""

@@ -109,14 +109,10 @@ def _parts(nights: pl.DataFrame) -> Iterator[tuple[SeriesKey, pl.DataFrame]]:
     """The rows of each series with a value in its present unit, in order of time."""
     rows = latest_kind(nights.filter(pl.col("value").is_finite())).sort("started_s")
     parts = rows.partition_by(*KEY, as_dict=True, maintain_order=True)
-    order = [*_QUANTITIES]
-    for names in sorted(parts, key=lambda key: (*key[:2], _place(str(key[3]), order), *key[2:])):
+    order = {quantity: place for place, quantity in enumerate(_QUANTITIES)}
+    for names in sorted(parts, key=lambda key: (*key[:2], order.get(str(key[3]), 9), *key[2:])):
         campaign, case, arm, quantity = map(str, names)
         yield (campaign, case, arm, quantity), parts[names]
-
-
-def _place(quantity: str, order: Sequence[str]) -> int:
-    return order.index(quantity) if quantity in order else len(order)
 
 
 def _figure(
@@ -212,17 +208,22 @@ def _view(
     last = rows.row(-1, named=True)
     factor, unit = _scale(rows)
     whole = last["low"] is not None and last["high"] is not None
-    reference = reference_nights = change = loss = ""
-    detectable = "too few nights for a reference"
+    known = dict.fromkeys(("reference", "reference_nights", "change", "loss"), "")
+    known["detectable"] = "too few nights for a reference"
     if compared:
-        reference = _shown(compared.level, rows)
-        reference_nights = units.plural(compared.nights, "night")
-        change = _against(rows, compared.level)
-        loss = f"{compared.detectable * 100:.1f} %" if compared.detectable is not None else "none"
-        found = "no loss" if loss == "none" else f"a loss of {loss}"
-        detectable = f"{found} is found within {WITHIN_NIGHTS} nights"
+        least = compared.detectable
+        loss = "none" if least is None else f"{least * 100:.1f} %"
+        found = "no loss" if least is None else f"a loss of {loss}"
+        known = {
+            "reference": _shown(compared.level, rows),
+            "reference_nights": units.plural(compared.nights, "night"),
+            "change": _against(rows, compared.level),
+            "loss": loss,
+            "detectable": f"{found} is found within {WITHIN_NIGHTS} nights",
+        }
     ends = (last["low"], last["high"]) if whole else ()
     return View(
+        **known,
         arm=key[2],
         quantity=quantity_name(key[3]),
         unit=unit,
@@ -231,16 +232,8 @@ def _view(
         latest=_shown(last["value"], rows),
         interval=" to ".join(units.number(end / factor) for end in ends),
         verdict=last["verdict"] or "",
-        reference=reference,
-        reference_nights=reference_nights,
-        loss=loss,
-        change=change,
-        detectable=detectable,
         alarm=alarm,
     )
-
-
-# The calendar of nights: months of weeks, each night with how it ended.
 
 
 #: Outcome -> mark and CSS class; the first one wins where a date has several nights.
@@ -271,22 +264,22 @@ def years(nights: Sequence[PageNight]) -> list[View]:
 def _months(nights: Sequence[PageNight]) -> list[View]:
     of_day = grouped((each.night, each) for each in nights)
     first, last = min(of_day), max(of_day)
-    numbers = range(last.month, first.month - 1, -1)
-    return [_month(date(first.year, number, 1), of_day) for number in numbers]
+    return [
+        View(
+            name=f"{date(first.year, month, 1):%B %Y}",
+            weeks=[
+                [_day(day, of_day.get(day, [])) if day.month == month else None for day in week]
+                for week in calendar.Calendar().monthdatescalendar(first.year, month)
+            ],
+        )
+        for month in range(last.month, first.month - 1, -1)
+    ]
 
 
 def outcome_counts(nights: Sequence[PageNight]) -> dict[str, int]:
     """Outcome -> nights that ended so, in the order of `OUTCOMES`; only those that occur."""
     counts = {name: sum(each.outcome == name for each in nights) for name in OUTCOMES}
     return {name: count for name, count in counts.items() if count}
-
-
-def _month(start: date, of_day: dict[date, list[PageNight]]) -> View:
-    weeks = [
-        [_day(day, of_day.get(day, [])) if day.month == start.month else None for day in week]
-        for week in calendar.Calendar().monthdatescalendar(start.year, start.month)
-    ]
-    return View(name=f"{start:%B %Y}", weeks=weeks)
 
 
 def _day(day: date, nights: Sequence[PageNight]) -> View:
@@ -301,14 +294,13 @@ def _day(day: date, nights: Sequence[PageNight]) -> View:
     return View(number=day.day, mark=mark, look=look, text=text)
 
 
-# The pages.
-
-
 PACKAGE = "analysis.pages"
 #: Half the height of a number beside a point, and half the size of the point, points.
 _HALF_PT = 4.5
 #: Most changes of how runs were made that are listed; the data file has all.
 _LISTED = 60
+#: Most open alarms in the summary.
+_NAMED = 3
 #: Outcomes that need no reason.
 _MEASURED = ("measured", RECORDED, STILL_SLOWER)
 
@@ -509,19 +501,15 @@ def _summary(
     last, state = nights[-1], state_of(history)
     reason = f": {last.reason}" if last.reason else ""
     found = [group.text for group in groups if group.until is None]
+    more = f" {len(found) - _NAMED} more below." if len(found) > _NAMED else ""
     return [
         f"Last night: {last.night}, {last.outcome}{reason}.",
-        f"Open alarms: {_first(found)}",
+        f"Open alarms: {' '.join(found[:_NAMED]) or 'none.'}{more}",
         f"Nights of the last {RECENT_DAYS} days: {state.expected}, {state.missed} of them not run"
         " or failed.",
         f"Watched quantities: {state.watched}. Not yet watched, with fewer than {FEWEST_NIGHTS} "
         f"nights at their present level: {state.not_watched}.",
     ]
-
-
-def _first(texts: Sequence[str], most: int = 3) -> str:
-    more = f" {len(texts) - most} more below." if len(texts) > most else ""
-    return " ".join(texts[:most]) + more if texts else "none."
 
 
 def _span(low: float | None, high: float | None) -> str:

@@ -77,19 +77,24 @@ def nights_svg(figure: NightsFigure, first: date, last: date) -> Markup:
     parts = [
         *_values_axis(y, width),
         *_days_axis(first, last, x, bottom),
-        *_level(figure.level, y, width),
         *_marks(figure.marks, x, bottom),
     ]
+    if figure.level is not None:
+        end = width - _RIGHT
+        parts.append(f'<path class="level" d="M{_LEFT} {y.one(figure.level):.1f}H{end}"/>')
     whole = ~np.isnan(figure.low) & ~np.isnan(figure.high)
     ends = zip(across[whole], y.at(figure.low[whole]), y.at(figure.high[whole]), strict=True)
     bars = "".join(f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in ends)
     far = (figure.values < y.low) | (figure.values > y.high)
     up = y.at(figure.values)
-    points = _dots(across[~far], up[~far])
+    # Lines of no length with round ends; crosses.
+    dots = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in zip(across[~far], up[~far], strict=True))
+    crosses = "".join(
+        f"M{a - 2:.1f} {b - 2:.1f}l4 4m0-4l-4 4" for a, b in zip(across[far], up[far], strict=True)
+    )
     parts += [
-        f'<path class="bars" stroke="var(--{figure.colour})" d="{bars}"/>',
-        f'<path class="dots" stroke="var(--{figure.colour})" d="{points}"/>',
-        f'<path class="far" stroke="var(--{figure.colour})" d="{_crosses(across[far], up[far])}"/>',
+        f'<path class="{name}" stroke="var(--{figure.colour})" d="{shape}"/>'
+        for name, shape in (("bars", bars), ("dots", dots), ("far", crosses))
     ]
     return _svg(parts, width, height, figure.alt)
 
@@ -171,26 +176,12 @@ def _months(first: date, last: date) -> Iterator[date]:
         day = date(day.year + day.month // 12, day.month % 12 + 1, 1)
 
 
-def _level(level: float | None, y: _Axis, width: float) -> Iterator[str]:
-    if level is not None:
-        yield f'<path class="level" d="M{_LEFT} {y.one(level):.1f}H{width - _RIGHT}"/>'
-
-
 def _marks(marks: Sequence[Mark], x: _Axis, bottom: float) -> Iterator[str]:
     for mark in marks:
         at = x.one(mark.day.toordinal())
         shape = f"M{at:.1f} {bottom}l-3 5h6z" if mark.kind == "made" else f"M{at:.1f} 4V{bottom}"
         text = f"<title>{escape(mark.text)}</title>"
         yield f'<path class="mark {mark.kind}" d="{shape}">{text}</path>'
-
-
-def _dots(x: Values, y: Values) -> str:
-    """Lines of no length with round ends."""
-    return "".join(f"M{a:.1f} {b:.1f}h0" for a, b in zip(x, y, strict=True))
-
-
-def _crosses(x: Values, y: Values) -> str:
-    return "".join(f"M{a - 2:.1f} {b - 2:.1f}l4 4m0-4l-4 4" for a, b in zip(x, y, strict=True))
 
 
 def _ticks(low: float, high: float) -> list[float]:

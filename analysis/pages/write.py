@@ -61,7 +61,9 @@ def gather(
     for machine in sorted({*runs["machine"], *outcomes}):
         reported = outcomes.get(machine, ReportedNights())
         own = history_of(machine, surveyed, nights, runs, known_s)
-        headers = [_header(results / run) for run in _latest(own.runs)]
+        # The last run of each campaign.
+        last = own.runs.sort("started_s").unique("campaign", keep="last", maintain_order=True)
+        headers = [_header(results / run) for run in last["run"]]
         latest = [header for header in headers if header and header.machine == machine]
         reports = {
             run: quote(os.path.relpath(report, output / machine))
@@ -79,12 +81,6 @@ def gather(
             )
         )
     return found
-
-
-def _latest(runs: pl.DataFrame) -> list[str]:
-    """The last run of each campaign, in order of time."""
-    last = runs.sort("started_s").unique("campaign", keep="last", maintain_order=True)
-    return last["run"].to_list()
 
 
 def _header(run: Path) -> RunHeader | None:
@@ -116,9 +112,6 @@ def _transports(store: Path, header: RunHeader) -> list[str]:
         return [str(name) for name in column.unique().collect()["transport"] if name]
     except (files.SpoiltError, pl.exceptions.PolarsError):
         return []
-
-
-# What is written: pages, the data behind their figures, and the index of all.
 
 
 #: Number of the schema of index.json.

@@ -28,8 +28,6 @@ from nimc.base.json_limits import read_json
 from nimc.records.run import RunHeader, load_header
 from nimc.records.run_folder import run_folders
 
-# Blocks that ended early, from the logs of a run.
-
 
 @dataclass(frozen=True)
 class UnfinishedBlock:

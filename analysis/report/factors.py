@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The figure of effects by factor: one line per level of a second factor, one point per pair.
-
-
 #: Distance between a bar and the points of its pairs if these have their own positions, inches.
 _ASIDE_IN = 0.08
 #: Share of the distance between two levels that the lines' points occupy, side by side.
@@ -250,9 +247,7 @@ def lay_out(varied: Mapping[str, Sequence[Level]]) -> Layout:
 
 def level_text(level: Level | None) -> str:
     """A level as written in campaigns; empty for none."""
-    if level is None:
-        return ""
-    return str(level).lower() if isinstance(level, bool) else str(level)
+    return "" if level is None else str(level).lower() if isinstance(level, bool) else str(level)
 
 
 def _level(row: Result, factor: str) -> Level | None:
@@ -277,11 +272,8 @@ def _ordered(factor: str, rows: Sequence[Result]) -> list[Level]:
     }
     if len(sizes) == len(levels):
         return sorted(levels, key=lambda level: sizes[level])
-    later = {
-        row.factors[factor]
-        for row in rows
-        if factor in row.factors and factor in parts_of(row.arm)[1]
-    }
+    named = [row for row in rows if factor in parts_of(row.arm)[1]]
+    later = {row.factors[factor] for row in named if factor in row.factors}
     return sorted(levels, key=lambda level: (level in later, level_text(level)))
 
 
@@ -345,24 +337,19 @@ def _figure(
     """
     axis = _axis(rows, layout.axis, varied)
     of_line = grouped((_at(row, [layout.lines] if layout.lines else []), row) for row in rows)
-    looks = [_look(chosen[0], index, layout.lines) for index, chosen in enumerate(of_line.values())]
-    lines = [
-        Line(text, *look, [_point(row, pairs, axis, layout.axis) for row in chosen])
-        for (text, chosen), look in zip(of_line.items(), looks, strict=True)
-    ]
+    lines = []
+    for index, (text, chosen) in enumerate(of_line.items()):
+        arm = chosen[0].arm
+        by_arm = layout.lines in (None, ARM)
+        look = (plots.variable(arm), plots.marker(arm)) if by_arm else plots.level_look(index)
+        points = [_point(row, pairs, axis, layout.axis) for row in chosen]
+        lines.append(Line(text, *look, points))
     return View(
         svg=factor_plot(lines, axis, name),
         at=at,
         axis=layout.axis.replace("_", " "),
         lines=[line.label for line in lines if line.label],
     )
-
-
-def _look(row: Result, index: int, factor: str | None) -> tuple[str, str]:
-    """Colour and marker of a line: the arm's, or those of a level."""
-    if factor is None or factor == ARM:
-        return plots.variable(row.arm), plots.marker(row.arm)
-    return plots.level_look(index)
 
 
 def _axis(rows: Sequence[Result], factor: str, varied: Mapping[str, Sequence[Level]]) -> Axis:

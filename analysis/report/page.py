@@ -29,9 +29,6 @@ from nimc.base import units
 from nimc.base.units import plural, quantity
 from nimc.records.arms import BASELINE, parts_of
 
-# The first three sentences about a run: what was measured, what is lost, what to do next.
-
-
 #: Most cases named in one sentence.
 _NAMED = 4
 #: Verdicts that carry a loss: it is shown, and a control does not explain it.
@@ -39,7 +36,7 @@ _LOSS = (Verdict.CONTENTION, Verdict.EMULATED, Verdict.SOMETIMES)
 
 
 def summary(run: RunData) -> list[str]:
-    """The sentences on one run."""
+    """The first sentences on a run: what was measured, what is lost, what to do next."""
     if run.samples.is_empty():
         return ["Nothing was measured: the run has no samples."]
     effects = [row for row in run.results if row.role == "effect"]
@@ -96,7 +93,7 @@ def _loss(row: Result) -> str:
     most = f"{high:.1f}" if low >= 0 else f"{high:.1f} more"
     known = "" if low >= 0 else f"; {plural(row.pairs, 'pair')} do not show the mean more closely"
     kind = "emulated writes" if row.emulated else "writes"
-    kind = kind.replace("writes", words.kind(row.direction))
+    kind = kind.replace("writes", words.kind(row.direction)[0])
     rate = quantity(row.writer_rate_b_s, "B/s", 3)
     return (
         f"{value:.1f} more ({least} to {most}{known}) in {words.named(row)} under {kind} at {rate}"
@@ -212,7 +209,6 @@ def _case_view(run: RunData, name: str, anchor: str) -> View:
             words.with_remedy(note) for note in notes_of(effects or rows) if note not in caveats
         ],
         conditions=words.conditions(samples),
-        # Caveats of the transports, shown at the figures.
         emulated=caveats,
         control=words.control(
             rows,
@@ -257,7 +253,7 @@ def _writers(counted: pl.DataFrame) -> list[str]:
     )
     return [
         f"{arm}: {units.plural(writers, 'writer')}, {injector} over {transport}, "
-        f"{words.kind(direction)} of {words.binary(message_b)};{_bursts(*burst)} "
+        f"{words.kind(direction)[0]} of {words.binary(message_b)};{_bursts(*burst)} "
         f"never below {share or 0:.0%} of the rate alone"
         for arm, writers, injector, transport, message_b, direction, share, *burst in (
             kinds.iter_rows()

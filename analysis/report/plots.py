@@ -227,9 +227,6 @@ def _strip(
         axes.vlines(np.median(counted), strip - 0.42, strip + 0.42, color=light("ink"))
 
 
-# Figures with a row for each case, remedy or place, of intervals around 1.
-
-
 def rows_axes(figure: Figure, labels: Sequence[str], axis: str) -> Axes:
     """Axes with a row for each of `labels`, the first on top, and a line at 1."""
     axes: Axes = figure.subplots()
@@ -287,7 +284,7 @@ def overview_plot(rows: Sequence[Result], published: Sequence[float | None], nam
 
     A published one is a hollow diamond; None where there is none.
     """
-    labels = [_case_label(row) for row in rows]
+    labels = [row.case if row.arm == PLAIN else f"{row.case} {label(row.arm)}" for row in rows]
     with drawing(0.7 + 0.42 * len(rows)) as figure:
         axes = rows_axes(figure, labels, _SLOWDOWN)
         for line, row in enumerate(rows):
@@ -302,10 +299,6 @@ def overview_plot(rows: Sequence[Result], published: Sequence[float | None], nam
         others = "; ".join(f"{rows[line].case} {value:.3f}" for value, line in known)
         title += f". Published: {others}" if others else ""
         return themed_svg(figure, name, f"Slowdown of every case: {title}")
-
-
-def _case_label(row: Result) -> str:
-    return row.case if row.arm == PLAIN else f"{row.case} {label(row.arm)}"
 
 
 def band(axes: Axes, of: Interval | None, line: int) -> None:
@@ -337,9 +330,6 @@ def _rows(axes: Axes, labels: Sequence[str], bottom: float, top: float) -> None:
     axes.set_ylim(bottom, top)
     axes.tick_params(axis="y", labelsize=9 if any("\n" in each for each in labels) else 10)
     axes.grid(axis="x")
-
-
-# Lines over levels, and axes.
 
 
 def level_look(index: int) -> tuple[str, str]:
@@ -376,9 +366,6 @@ def logarithmic(axes: Axes, *which: Literal["x", "y"]) -> None:
         axis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1, 0.4)))
 
 
-# Nights as a picture for a mail, whose readers show no SVG.
-
-
 @dataclass(frozen=True)
 class NightsPanel:
     """A series by night: value, and both ends of its interval if it has one."""
@@ -389,7 +376,7 @@ class NightsPanel:
 
 
 def nights_png(panels: Sequence[NightsPanel]) -> bytes:
-    """The panels below each other as PNG, in light colours, the last night filled."""
+    """The panels below each other as PNG, for mail, in light colours, the last night filled."""
     out = io.BytesIO()
     with drawing(0.4 + 1.6 * len(panels), 6.0, font_size=9) as figure:
         figure.set_facecolor(light("panel"))

@@ -72,7 +72,7 @@ def duration(value_s: float) -> str:
     return f"{value_s:.4g} s"
 
 
-#: Direction -> what the network does, and with the target's memory; others write.
+#: Direction -> its `kind`; others write.
 _KINDS = {
     "read": ("reads", "read from"),
     "both": ("writes and reads", "written into, and as many read from,"),
@@ -88,13 +88,9 @@ _ENDINGS: dict[str, Callable[[float], str]] = {
 }
 
 
-def _kind(direction: str | None) -> tuple[str, str]:
+def kind(direction: str | None) -> tuple[str, str]:
+    """What the network does (`writes`, `reads` or both), and with the target's memory."""
     return _KINDS.get(direction or "", ("writes", "written into"))
-
-
-def kind(direction: str | None) -> str:
-    """`writes`, `reads` or both."""
-    return _kind(direction)[0]
 
 
 def sentence(row: Result) -> str:
@@ -103,7 +99,7 @@ def sentence(row: Result) -> str:
         return f"No estimate: {plural(row.pairs, 'pair')}, at least {FEWEST} needed."
     writers = ""
     if row.writer_rate_b_s is not None:
-        done = _kind(row.direction)[1]
+        done = kind(row.direction)[1]
         writers = f" while {quantity(row.writer_rate_b_s, 'B/s', 3)} were {done} its node"
     following = f"; next allocation: {_range(row.next)}" if row.next else ""
     return (

@@ -29,13 +29,12 @@ from nimc.base.json_limits import may_have_deep_line, refuse_deep, refuse_long
 from nimc.records.sample import NAME, Sample
 from nimc.records.sample_rules import WRITER, check, raise_first_fault
 
-# Columns without any value, which take memory like others, share theirs.
-#
-# Often a third of a run's columns: what only some devices count, bindings, timetables.
-
 
 def with_shared_nulls(frame: pl.DataFrame) -> pl.DataFrame:
-    """The same frame; its columns of nulls are views of memory that is made once per type."""
+    """The same frame; its columns of nulls are views of memory that is made once per type.
+
+    Often a third of a run's columns: what only some devices count, bindings, timetables.
+    """
     size = 1 << frame.height.bit_length()
     return frame.with_columns(
         _nulls(type_, size).head(frame.height).alias(name)
@@ -155,7 +154,10 @@ def read_samples(paths: Iterable[Path]) -> Samples:
             for piece in batch:
                 files[piece.path] = files.get(piece.path, 0) + piece.lines
     frame = pl.concat(part for part, *_ in parts)
-    _refuse_duplicates(frame)
+    twice = frame.filter(pl.col("key").is_duplicated())
+    if twice.height:
+        key = twice["key"][0]
+        raise InputError(f"duplicate sample key '{key}', {(twice['key'] == key).sum()} times")
     firsts = list(accumulate((part.height for part, *_ in parts), initial=0))
     writers, conditions = (
         pl.concat(
@@ -221,8 +223,11 @@ def _flatten(raw: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFram
         for name, type_ in _NESTED.items()
         if raw.schema[name] == _TEXT
     ).with_row_index("row")
-    each = _each(columns, "writers")
-    nodes = _each(columns, "conditions")
+    each, nodes = (_each(columns, name) for name in ("writers", "conditions"))
+    # Of the worst node.
+    of_nodes = nodes.group_by("row", maintain_order=True).agg(
+        pl.col("foreign_cpus", "steal_share").max(), pl.col("frequency_hz").min()
+    )
     timetable = pl.col("timetable").struct
     flat = columns.drop("writers", "conditions").with_columns(
         pl.col("factors").fill_null("{}").cast(_NAME),
@@ -232,7 +237,7 @@ def _flatten(raw: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFram
         timetable=timetable.field("writers"),
         **{name: timetable.field(name) for name in _SHARES},
     )
-    for part in (_of_writers(each), _of_nodes(nodes)):
+    for part in (_of_writers(each), of_nodes):
         flat = flat.join(part, on="row", how="left", maintain_order="left")
     flat = flat.drop("row").with_columns(
         pl.col(*_WRITER_NAMES).fill_null(""),
@@ -298,17 +303,3 @@ def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
         incomplete=col("incomplete").any(),
     )
     return found.with_columns(col(*_WRITER_NAMES, "direction", "own_binding").cast(_NAME))
-
-
-def _of_nodes(nodes: pl.DataFrame) -> pl.DataFrame:
-    """One row per sample with conditions: those of the worst node."""
-    return nodes.group_by("row", maintain_order=True).agg(
-        pl.col("foreign_cpus", "steal_share").max(), pl.col("frequency_hz").min()
-    )
-
-
-def _refuse_duplicates(frame: pl.DataFrame) -> None:
-    twice = frame.filter(pl.col("key").is_duplicated())
-    if twice.height:
-        key = twice["key"][0]
-        raise InputError(f"duplicate sample key '{key}', {(twice['key'] == key).sum()} times")

@@ -80,26 +80,25 @@ def judge_contradictions(
     samples: Samples,
     records: Provenance,
     counts: pl.DataFrame,
-    faults: Faults,
 ) -> None:
     """Add a fault for every contradiction; `counts` are those of `counts.read_counts`."""
-    _judge_name(run, header, faults)
-    rows.judge([*_of_lead_ins(), _WARM_UPS, *_of_caveats(header)], faults)
-    judge_figures(rows, faults)
-    judge_writers(rows, samples.writers, header, faults)
-    _judge_conditions(rows, samples, faults)
-    _judge_alone(run, rows, samples.writers, faults)
-    _judge_levels(rows, faults)
-    _judge_hosts(rows, header, records, faults)
-    _judge_transports(rows, samples.writers, records, faults)
+    _judge_name(run, header, rows)
+    rows.judge([*_of_lead_ins(), _WARM_UPS, *_of_caveats(header)])
+    judge_figures(rows)
+    judge_writers(rows, samples.writers, header)
+    _judge_conditions(rows, samples)
+    _judge_alone(run, rows, samples.writers)
+    _judge_levels(rows)
+    _judge_hosts(rows, header, records)
+    _judge_transports(rows, samples.writers, records)
     for sha in rows.frame["provenance"].cast(pl.String).unique(maintain_order=True):
-        _judge_record(run / "provenance" / f"{sha}.json", records.records.get(sha), header, faults)
-    _judge_blocks(run, rows, faults)
-    _judge_counts(run, rows, counts, faults)
-    _require_counts(rows, records, counts, faults)
+        _judge_record(run / "provenance" / f"{sha}.json", records.records.get(sha), header, rows)
+    _judge_blocks(run, rows)
+    _judge_counts(run, rows, counts)
+    _require_counts(rows, records, counts)
 
 
-def _judge_name(run: Path, header: RunHeader, faults: Faults) -> None:
+def _judge_name(run: Path, header: RunHeader, rows: Rows) -> None:
     """A run is named after its campaign, its machine and its start."""
     of = f"{header.campaign}-{header.machine}-"
     found = _STAMP.search(header.run)
@@ -108,10 +107,8 @@ def _judge_name(run: Path, header: RunHeader, faults: Faults) -> None:
     started = time.strftime("%Y%m%d-%H%M%S", time.gmtime(header.started_s))
     named = _STAMP.fullmatch(header.run.removeprefix(of))
     if named is None or named[1] != started:
-        faults.add(f"{run / 'run.json'}: run: {header.run!r} found; allowed: {of}{started}")
-
-
-# Times and order within a block.
+        line = f"run: {header.run!r} found; allowed: {of}{started}"
+        rows.faults.add(f"{run / 'run.json'}: {line}")
 
 
 def _of_lead_ins() -> list[Rule]:
@@ -161,10 +158,7 @@ def _of_caveats(header: RunHeader) -> list[Rule]:
     return found
 
 
-# Treatments, hosts and devices.
-
-
-def _judge_levels(rows: Rows, faults: Faults) -> None:
+def _judge_levels(rows: Rows) -> None:
     """The levels in a treatment's name are those of its factors."""
     for row, arm, text in rows.kinds("arm", "factors"):
         levels = json.loads(text)
@@ -173,35 +167,31 @@ def _judge_levels(rows: Rows, faults: Faults) -> None:
             named = {"rate": "full", **named}
         for factor, name in named.items() if levels else ():
             if (found := named_level(levels.get(factor))) != name:
-                rows.add(faults, row, f"factors.{factor}", repr(found), f"{name!r}, as in '{arm}'")
+                rows.add(row, f"factors.{factor}", repr(found), f"{name!r}, as in '{arm}'")
 
 
-def _judge_hosts(rows: Rows, header: RunHeader, records: Provenance, faults: Faults) -> None:
+def _judge_hosts(rows: Rows, header: RunHeader, records: Provenance) -> None:
     """Hosts are those of the block's provenance, and apart unless the machine's origins share."""
     policy = facts_of(header).site.origins.policy
     for row, targets, origins, sha in rows.kinds("nodes", "origin_nodes", "provenance"):
         there, here = (set(filter(None, each.split(","))) for each in (targets, origins))
         if policy == "same_host" and there != here:
-            rows.add(faults, row, "origin_nodes", origins, f"{targets}: origins share the host")
+            rows.add(row, "origin_nodes", origins, f"{targets}: origins share the host")
         if policy not in (None, "same_host") and there & here:
-            rows.add(faults, row, "origin_nodes", origins, "other hosts than 'nodes'")
+            rows.add(row, "origin_nodes", origins, "other hosts than 'nodes'")
         known = hosts_of(records.records.get(sha))
         for strange in sorted((there | here) - known.keys()) if known else ():
             allowed = f"nodes of its provenance: {', '.join(known)}"
-            rows.add(faults, row, "nodes", strange, allowed)
+            rows.add(row, "nodes", strange, allowed)
 
 
 def _mapping(found: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _judge_transports(
-    rows: Rows, writers: pl.DataFrame, records: Provenance, faults: Faults
-) -> None:
+def _judge_transports(rows: Rows, writers: pl.DataFrame, records: Provenance) -> None:
     """A transport of RDMA devices needs one on some node of the block."""
-    shas = rows.frame.select(
-        pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"), pl.col("provenance").cast(pl.String)
-    )
+    shas = rows.frame.select("row", pl.col("provenance").cast(pl.String))
     kinds = writers.select("row", "transport", "counter").join(shas, on="row")
     each_kind = kinds.group_by("provenance", "transport", "counter", maintain_order=True)
     for sha, transport, counter, row in each_kind.agg(pl.col("row").first()).iter_rows():
@@ -213,16 +203,16 @@ def _judge_transports(
         kinds_there = sorted({str(device.get("transport")) for device in devices})
         if transport in _OF_DEVICES and transport not in kinds_there:
             allowed = f"that of a device of its provenance: {', '.join(kinds_there) or 'none'}"
-            rows.add(faults, row, "writers.transport", repr(transport), allowed)
+            rows.add(row, "writers.transport", repr(transport), allowed)
         names = {str(device.get("name")) for device in devices}
         for part in (counter or "").split("+"):
             kind, _, name = part.partition(":")
             if kind in _COUNTERS and name.partition("/")[0] not in names:
                 allowed = f"one of a device of its provenance: {', '.join(sorted(names)) or 'none'}"
-                rows.add(faults, row, "writers.counter", repr(part), allowed)
+                rows.add(row, "writers.counter", repr(part), allowed)
 
 
-def _judge_record(path: Path, record: Any, header: RunHeader, faults: Faults) -> None:
+def _judge_record(path: Path, record: Any, header: RunHeader, rows: Rows) -> None:
     """A record of provenance is of the run's seed, machine and host."""
     found = _mapping(record)
     expected: dict[str, Any] = {}
@@ -240,18 +230,17 @@ def _judge_record(path: Path, record: Any, header: RunHeader, faults: Faults) ->
         differences += differing(machine, site, "machine.", whole=True) if machine and site else []
     for field, value, allowed in differences:
         if field not in _OF_BLOCK:
-            faults.add(f"{path}: {field}: {value!r} found; allowed: {allowed!r}, as in run.json")
+            line = f"{field}: {value!r} found; allowed: {allowed!r}, as in run.json"
+            rows.faults.add(f"{path}: {line}")
 
 
 # What was seen at the targets: devices passed what writers had counted, and reasons. The conductor
 # makes conditions and counts of the same readings, and reasons of the same figures.
 
 
-def _judge_conditions(rows: Rows, samples: Samples, faults: Faults) -> None:
+def _judge_conditions(rows: Rows, samples: Samples) -> None:
     """Add the faults of conditions, and of reasons."""
-    current = rows.frame.select(
-        pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"), "schema", "reason"
-    ).filter(pl.col("schema") >= CHAINED)
+    current = rows.frame.select("row", "schema", "reason").filter(pl.col("schema") >= CHAINED)
     writers = samples.writers.join(current, on="row")
     nodes = samples.conditions.join(current, on="row")
     passed_b_s = pl.when(pl.col("direction") == "read").then("sent_b_s").otherwise("received_b_s")
@@ -262,16 +251,15 @@ def _judge_conditions(rows: Rows, samples: Samples, faults: Faults) -> None:
     ).with_columns(rate_b_s=rate_b_s, passed_b_s=passed_b_s)
     away_b_s = (pl.col("rate_b_s") - pl.col("passed_b_s")).abs()
     differs = (pl.col("counter") == pl.col("seen_by")) & (away_b_s > rate_b_s * ROUNDING)
-    for row, passed, rate in (
-        counted.filter(differs).select("row", "passed_b_s", "rate_b_s").iter_rows()
-    ):
+    away = counted.filter(differs).select("row", "passed_b_s", "rate_b_s")
+    for row, passed, rate in away.iter_rows():
         allowed = f"{rate!r}, its 'counted_b' in 'counted_s'"
-        rows.add(faults, row, "conditions: bytes passed per second", repr(passed), allowed)
-    _judge_reasons(rows, current.drop_nulls("reason"), writers, nodes, faults)
+        rows.add(row, "conditions: bytes passed per second", repr(passed), allowed)
+    _judge_reasons(rows, current.drop_nulls("reason"), writers, nodes)
 
 
 def _judge_reasons(
-    rows: Rows, given: pl.DataFrame, writers: pl.DataFrame, nodes: pl.DataFrame, faults: Faults
+    rows: Rows, given: pl.DataFrame, writers: pl.DataFrame, nodes: pl.DataFrame
 ) -> None:
     """A figure that a reason quotes is that of the sample."""
     of_writers, of_nodes = (
@@ -282,7 +270,7 @@ def _judge_reasons(
         own = of_writers.get((row,), writers.clear()), of_nodes.get((row,), nodes.clear())
         for quoted, known in _quoted(reason, *own):
             if known and quoted not in known:
-                rows.add(faults, row, "reason", repr(reason), f"with {' or '.join(known)}")
+                rows.add(row, "reason", repr(reason), f"with {' or '.join(known)}")
 
 
 def _quoted(
@@ -299,51 +287,44 @@ def _quoted(
         yield found[1], [f"{least / most:.0%}" for least, most in needed if most]
 
 
-# Blocks, as their conductor recorded them; and counts.
-
-
-def _judge_blocks(run: Path, rows: Rows, faults: Faults) -> None:
+def _judge_blocks(run: Path, rows: Rows) -> None:
     """The runs of a block lie within it; one that is done ended after a whole pair."""
     cases = {path.stem for path, _ in rows.parts()}
     ends = pl.col("start_s") + pl.col("elapsed_s")
     last = pl.col("pair") == pl.col("pair").max()
-    blocks = (
-        rows.frame.with_row_index("row")
-        .group_by(pl.col("case").cast(pl.String), "block", maintain_order=True)
-        .agg(
-            pl.col("row").last(),
-            pl.col("start_s").min(),
-            pl.col("runs").first(),
-            end_s=ends.max(),
-            arms=pl.col("arm").filter(last, pl.col("pair") >= 0).n_unique(),
-        )
+    blocks = rows.frame.group_by(pl.col("case").cast(pl.String), "block", maintain_order=True).agg(
+        pl.col("row").last(),
+        pl.col("start_s").min(),
+        pl.col("runs").first(),
+        end_s=ends.max(),
+        arms=pl.col("arm").filter(last, pl.col("pair") >= 0).n_unique(),
     )
     for case, block, row, start_s, runs, end_s, arms in blocks.iter_rows():
-        recorded = (
-            _block_record(run / "logs" / case / str(block) / "block.json") if case in cases else {}
-        )
+        recorded: dict[str, Any] = {}
+        with suppress(OSError, InputError):
+            path = run / "logs" / case / str(block) / "block.json"
+            recorded = _mapping(read_json(path)) if case in cases else {}
         began_s, finished_s = recorded.get("started_s"), recorded.get("finished_s")
         if not isinstance(began_s, float) or not isinstance(finished_s, float):
             continue
         name = f"block {block} of case '{case}': start_s"
         if start_s < began_s - _BLOCK_S:
-            rows.add(faults, row, name, repr(start_s), f"from its 'started_s' on, {began_s!r}")
+            rows.add(row, name, repr(start_s), f"from its 'started_s' on, {began_s!r}")
         if end_s > finished_s + _BLOCK_S:
-            rows.add(faults, row, name, repr(start_s), f"until its 'finished_s', {finished_s!r}")
+            rows.add(row, name, repr(start_s), f"until its 'finished_s', {finished_s!r}")
         if recorded.get("state") != "done":
             continue
         if finished_s - end_s > _CLOSING_S:
             allowed = f"at most {_CLOSING_S:.0f} s before its 'finished_s', {finished_s!r}"
-            rows.add(faults, row, f"block {block} of case '{case}': end", repr(end_s), allowed)
+            rows.add(row, f"block {block} of case '{case}': end", repr(end_s), allowed)
         if 0 < arms < (runs or 0):
             allowed = f"{runs}, since the block is done"
-            rows.add(faults, row, "runs of the last pair", str(arms), allowed)
+            rows.add(row, "runs of the last pair", str(arms), allowed)
 
 
-def _judge_alone(run: Path, rows: Rows, writers: pl.DataFrame, faults: Faults) -> None:
+def _judge_alone(run: Path, rows: Rows, writers: pl.DataFrame) -> None:
     """Rates alone are those that the block, or one before it, measured and recorded."""
-    columns = ("scheduled", "block", pl.col("case").cast(pl.String))
-    of = rows.frame.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"), *columns)
+    of = rows.frame.select("row", "scheduled", "block", pl.col("case").cast(pl.String))
     found = writers.join(of, on="row").filter(~pl.col("scheduled"), pl.col("message_b") > 0)
     measured = {path.stem: _measured_alone(run / "logs" / path.stem) for path, _ in rows.parts()}
     for name in ("rate_alone_b_s", "counted_alone_b_s"):
@@ -353,7 +334,7 @@ def _judge_alone(run: Path, rows: Rows, writers: pl.DataFrame, faults: Faults) -
             known = [value for each in before for value in each[name]]
             if known and not any(isclose(rate_b_s, value, rel_tol=ROUNDING) for value in known):
                 allowed = f"{' or '.join(map(repr, known))}, by alone.json"
-                rows.add(faults, row, f"writers.{name}", repr(rate_b_s), allowed)
+                rows.add(row, f"writers.{name}", repr(rate_b_s), allowed)
 
 
 def _measured_alone(logs: Path) -> dict[int, dict[str, list[float]]]:
@@ -370,17 +351,9 @@ def _measured_alone(logs: Path) -> dict[int, dict[str, list[float]]]:
     return found
 
 
-def _block_record(path: Path) -> dict[str, Any]:
-    """What a conductor recorded of its block; empty if there is nothing to read."""
-    try:
-        return _mapping(read_json(path))
-    except (OSError, InputError):
-        return {}
-
-
-def _judge_counts(run: Path, rows: Rows, counts: pl.DataFrame, faults: Faults) -> None:
+def _judge_counts(run: Path, rows: Rows, counts: pl.DataFrame) -> None:
     """Every count is of a sample, and every accepted run has those of its agents and its tool."""
-    path = run / "counters"
+    path, faults = run / "counters", rows.faults
     negative = counts.filter(pl.col("value") < 0)
     for key, event, value in negative.select("key", "event", "value").iter_rows():
         faults.add(f"{path}: {key}: {event}: {value!r} found; allowed: 0 or more")
@@ -391,13 +364,8 @@ def _judge_counts(run: Path, rows: Rows, counts: pl.DataFrame, faults: Faults) -
     for tool, event, found in units.filter(pl.col("unit").list.len() > 1).iter_rows():
         faults.add(f"{path}: {tool}: {event}: {' and '.join(found)} found; allowed: one unit")
     counted = counts.select("key", "tool").unique(maintain_order=True)
-    frame = rows.frame.with_row_index("row").select(
-        "row",
-        "key",
-        "outcome",
-        "warmup",
-        *(pl.col(name).cast(pl.String) for name in ("case", "arm")),
-    )
+    texts = pl.col("case", "arm").cast(pl.String)
+    frame = rows.frame.select("row", "key", "outcome", "warmup", texts)
     # A conductor that is killed between the two leaves the counts of one run of its block.
     orphans = counted.join(frame, on="key", how="anti").unique("key", maintain_order=True)
     block = pl.col("key").str.extract(r"^([^/]*/[^/]*)/")
@@ -409,10 +377,9 @@ def _judge_counts(run: Path, rows: Rows, counts: pl.DataFrame, faults: Faults) -
     for own, tools in (("case", of_kept.filter(agents)), ("arm", of_kept.filter(~agents))):
         by = list(dict.fromkeys(("case", own)))
         expected = kept.join(tools.select(*by, "tool").unique(maintain_order=True), on=by)
-        for row, tool in (
-            expected.join(tools, on=["key", "tool"], how="anti").select("row", "tool").rows()
-        ):
-            rows.add(faults, row, "key", f"no count of {tool}", "some, as of other runs")
+        absent = expected.join(tools, on=["key", "tool"], how="anti")
+        for row, tool in absent.select("row", "tool").iter_rows():
+            rows.add(row, "key", f"no count of {tool}", "some, as of other runs")
 
 
 def _judge_whole(path: Path, counts: pl.DataFrame, faults: Faults) -> None:
@@ -433,7 +400,7 @@ def _judge_whole(path: Path, counts: pl.DataFrame, faults: Faults) -> None:
             )
 
 
-def _require_counts(rows: Rows, records: Provenance, counts: pl.DataFrame, faults: Faults) -> None:
+def _require_counts(rows: Rows, records: Provenance, counts: pl.DataFrame) -> None:
     """Nodes were counted in each accepted run whose provenance does not say that none can be."""
     readable = [
         sha
@@ -442,11 +409,11 @@ def _require_counts(rows: Rows, records: Provenance, counts: pl.DataFrame, fault
         if _ALWAYS not in _mapping(facts.get("absent_counters", {_ALWAYS: ""}))
     ]
     counted = counts.filter(tool=NODE)["key"].unique()
-    without = rows.frame.with_row_index("row").filter(
+    without = rows.frame.filter(
         pl.col("schema") >= CHAINED,
         pl.col("outcome") == "kept",
         pl.col("provenance").cast(pl.String).is_in(readable),
         ~pl.col("key").is_in(counted.implode()),
     )
     for row in without["row"]:
-        rows.add(faults, row, "key", "no count of node", "some: its provenance lacks no counters")
+        rows.add(row, "key", "no count of node", "some: its provenance lacks no counters")

@@ -53,13 +53,13 @@ def _read(path: Path) -> pl.DataFrame:
             refuse_long(line, f"{path}:{number}")
             if deep:
                 refuse_deep(line, f"{path}:{number}")
+    if not whole:
+        return pl.DataFrame(schema=FIELDS)
     try:
-        frame = pl.read_ndjson(io.BytesIO(whole), schema=FIELDS) if whole else None
+        frame = pl.read_ndjson(io.BytesIO(whole), schema=FIELDS)
     except pl.exceptions.PolarsError as error:
         _raise_first_fault(path, whole)
         raise InputError(f"{path}: {error}") from error
-    if frame is None:
-        return pl.DataFrame(schema=FIELDS)
     if frame.height != whole.count(b"\n"):
         _raise_first_fault(path, whole)
     _check(path, frame)

@@ -47,11 +47,13 @@ class Rule(NamedTuple):
 
 
 class Rows:
-    """The samples of a run with the places that they were read from."""
+    """The samples of a run, numbered by `row`, with the places that they were read from."""
 
-    def __init__(self, frame: pl.DataFrame, files: Mapping[Path, int]) -> None:
+    def __init__(self, frame: pl.DataFrame, files: Mapping[Path, int], faults: Faults) -> None:
         """`files`: each file with the number of its rows, in their order (`columns.Samples`)."""
-        self.frame = frame
+        self.frame = frame.with_row_index("row")
+        #: Those of its rows are added to these.
+        self.faults = faults
         self._paths = list(files)
         self._firsts = list(accumulate(files.values(), initial=0))
 
@@ -60,13 +62,18 @@ class Rows:
         file = bisect_right(self._firsts, row, hi=len(self._paths)) - 1
         return f"{self._paths[file]}:{row - self._firsts[file] + 1}"
 
-    def add(self, faults: Faults, row: int, name: str, value: str, allowed: str) -> None:
+    def add(self, row: int, name: str, value: str, allowed: str) -> None:
         """Add the fault of a row: the value found of a field, and what is allowed."""
-        faults.add(f"{self.at(row)}: {name}: {value} found; allowed: {allowed}")
+        self.faults.add(f"{self.at(row)}: {name}: {value} found; allowed: {allowed}")
+
+    def refuse(self, broken: pl.DataFrame, name: str, allowed: str, column: str = "") -> None:
+        """Add a fault for each of `broken` samples, which have `row` and the field's `column`."""
+        for row, value in broken.select("row", found=column or name).iter_rows():
+            self.add(row, name, repr(value), allowed)
 
     def kinds(self, *fields: str, where: pl.Expr | bool = True) -> list[tuple[Any, ...]]:
         """Row and `fields` of the first sample of each kind, of those `where` holds."""
-        chosen = self.frame.lazy().with_row_index("row").filter(where)
+        chosen = self.frame.lazy().filter(where)
         kinds = chosen.group_by(fields, maintain_order=True).agg(pl.col("row").first())
         return kinds.select("row", *fields).collect().rows()
 
@@ -78,7 +85,7 @@ class Rows:
             (path, self.frame[first:end]) for (path, first), end in zip(firsts, ends, strict=True)
         ]
 
-    def judge(self, rules: list[Rule], faults: Faults) -> None:
+    def judge(self, rules: list[Rule]) -> None:
         """Add a fault for every row that breaks a rule; unknown (null) breaks none."""
         broken = self.frame.lazy().select(
             rule.broken.fill_null(value=False).arg_true().implode().alias(str(number))
@@ -87,9 +94,9 @@ class Rows:
         for rule, found in zip(rules, broken.collect().row(0), strict=True):
             for row in found[:LISTED]:
                 value = self.frame[rule.field][row]
-                self.add(faults, row, rule.field, repr(value), rule.required)
+                self.add(row, rule.field, repr(value), rule.required)
             if len(found) > LISTED:
-                faults.add("", len(found) - LISTED)
+                self.faults.add("", len(found) - LISTED)
 
 
 def named_level(level: Any) -> str:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from analysis.samples.faults import ROUNDING, Faults, Rows
+from analysis.samples.faults import ROUNDING, Rows
 
 #: By how much a program's clock may run faster than the conductor's: adjusted clocks may gain
 #: 0.05 %, and printed times are rounded to four digits at least.
@@ -127,31 +127,29 @@ WORKLOADS: dict[str, tuple[Figures, ...]] = {
 }
 
 
-def judge_figures(rows: Rows, faults: Faults) -> None:
+def judge_figures(rows: Rows) -> None:
     """Add the faults of the figures of accepted runs."""
-    kept = rows.frame.with_row_index("row").filter(
-        pl.col("outcome") == "kept", pl.col("fom").is_not_null()
-    )
+    kept = rows.frame.filter(pl.col("outcome") == "kept", pl.col("fom").is_not_null())
     for workload, found in WORKLOADS.items():
         of_workload = kept.filter(workload=workload)
         if of_workload.height:
-            _judge_units(rows, of_workload, [each.unit for each in found], faults)
+            _judge_units(rows, of_workload, [each.unit for each in found])
         for figures in found if of_workload.height else ():
-            _judge_relations(rows, of_workload.filter(fom_unit=figures.unit), figures, faults)
-    _judge_one_unit(rows, kept, faults)
-    _judge_alike(rows, kept.filter(~pl.col("warmup")), faults)
+            _judge_relations(rows, of_workload.filter(fom_unit=figures.unit), figures)
+    _judge_one_unit(rows, kept)
+    _judge_alike(rows, kept.filter(~pl.col("warmup")))
 
 
-def _judge_units(rows: Rows, kept: pl.DataFrame, units: Sequence[str], faults: Faults) -> None:
+def _judge_units(rows: Rows, kept: pl.DataFrame, units: Sequence[str]) -> None:
     """The unit is one of the workload's; less time is better, and a higher rate."""
     unit = pl.col("fom_unit").cast(pl.String)
     better = pl.when(unit == "s").then(pl.lit("lower")).otherwise(pl.lit("higher"))
-    _add(rows, kept.filter(~unit.is_in(units)), "fom_unit", " or ".join(units), faults)
+    rows.refuse(kept.filter(~unit.is_in(units)), "fom_unit", " or ".join(units))
     other = kept.filter(pl.col("fom_better").cast(pl.String) != better)
-    _add(rows, other, "fom_better", "'lower' of a time, 'higher' of a rate", faults)
+    rows.refuse(other, "fom_better", "'lower' of a time, 'higher' of a rate")
 
 
-def _judge_relations(rows: Rows, kept: pl.DataFrame, figures: Figures, faults: Faults) -> None:
+def _judge_relations(rows: Rows, kept: pl.DataFrame, figures: Figures) -> None:
     """Relations hold; figures that they need are there; sizes are those of the treatment."""
     needed = sorted({name for each in figures.relations for name in each.figures})
     found = kept.select("row", "case", "arm", "fom", "fom_extra", "elapsed_s", "schema")
@@ -165,16 +163,16 @@ def _judge_relations(rows: Rows, kept: pl.DataFrame, figures: Figures, faults: F
     )
     for relation in figures.relations:
         name = "fom_extra" if len(relation.figures) > 1 else "fom"
-        _add(rows, found.filter(relation.broken), name, relation.required, faults)
+        rows.refuse(found.filter(relation.broken), name, relation.required)
     for name in needed:
         absent = found.filter(pl.col(name).is_null(), pl.col("schema") > 2)
-        _add(rows, absent, "fom_extra", f"{name}, which the workload reports", faults)
+        rows.refuse(absent, "fom_extra", f"{name}, which the workload reports")
     for name in figures.sizes:
         other = pl.col(name) != pl.col(name).first().over("case", "arm")
-        _add(rows, found.filter(other), "fom_extra", f"{name} as in other runs", faults)
+        rows.refuse(found.filter(other), "fom_extra", f"{name} as in other runs")
 
 
-def _judge_one_unit(rows: Rows, kept: pl.DataFrame, faults: Faults) -> None:
+def _judge_one_unit(rows: Rows, kept: pl.DataFrame) -> None:
     """A treatment is measured as its baseline is."""
     units = ("fom_unit", "fom_better")
     arms = kept.group_by("case", "arm").agg(pl.col(name).first() for name in units)
@@ -184,13 +182,13 @@ def _judge_one_unit(rows: Rows, kept: pl.DataFrame, faults: Faults) -> None:
         paired = kept.join(known, on=["case", of], how="left", maintain_order="left")
         for name in units:
             differs = pl.col(name).cast(pl.String) != pl.col(f"of_{name}")
-            _add(rows, paired.filter(differs), name, f"that of its {of}'s other runs", faults)
+            rows.refuse(paired.filter(differs), name, f"that of its {of}'s other runs")
 
 
-def _judge_alike(rows: Rows, kept: pl.DataFrame, faults: Faults) -> None:
+def _judge_alike(rows: Rows, kept: pl.DataFrame) -> None:
     """No run is another's copy, nor are a treatment's figures those of its baseline."""
     twice = kept.filter(pl.len().over("case", "fom", "elapsed_s") > 1)
-    _add(rows, twice, "elapsed_s", "another one, or another 'fom', than in other runs", faults)
+    rows.refuse(twice, "elapsed_s", "another one, or another 'fom', than in other runs")
     arms = kept.group_by("case", "arm", maintain_order=True).agg(
         pl.col("row").first(),
         pl.col("workload").first().cast(pl.String),
@@ -203,7 +201,8 @@ def _judge_alike(rows: Rows, kept: pl.DataFrame, faults: Faults) -> None:
         pl.col("workload").is_in(list(WORKLOADS)),
     )
     for row, arm in constant.select("row", "arm").iter_rows():
-        faults.add(f"{rows.at(row)}: fom: the same in all runs of '{arm}'; allowed: measured ones")
+        text = f"fom: the same in all runs of '{arm}'; allowed: measured ones"
+        rows.faults.add(f"{rows.at(row)}: {text}")
     copied = (
         kept.join(
             kept.select("case", "fom", baseline="arm", also="fom").unique(),
@@ -223,12 +222,7 @@ def _judge_alike(rows: Rows, kept: pl.DataFrame, faults: Faults) -> None:
         )
     )
     for row, arm, baseline in copied.select("row", "arm", "baseline").iter_rows():
-        faults.add(
+        rows.faults.add(
             f"{rows.at(row)}: fom: figures of '{arm}' equal those of '{baseline}' to all digits;"
             " allowed: measured ones"
         )
-
-
-def _add(rows: Rows, broken: pl.DataFrame, name: str, allowed: str, faults: Faults) -> None:
-    for row, value in broken.select("row", name).iter_rows():
-        rows.add(faults, row, name, repr(value), allowed)

@@ -24,9 +24,6 @@ from nimc.base.units import plural
 from nimc.records.arms import arm_of
 from nimc.records.run import RunHeader, load_header
 
-# Rules for cases and treatments: those that the campaign asked, each always made in one way.
-
-
 _TREATMENT = ("case", "arm")
 #: What is the same in all runs of a treatment; and in all of them that were accepted.
 _MADE = ("role", "baseline", "factors", "workload")
@@ -59,27 +56,25 @@ def known(frame: pl.DataFrame, of_case: Treatments) -> pl.DataFrame:
     )
 
 
-def judge_cases(
-    run: Path, rows: Rows, header: RunHeader, of_case: Treatments, faults: Faults
-) -> None:
+def judge_cases(run: Path, rows: Rows, header: RunHeader, of_case: Treatments) -> None:
     """Add the faults of cases, treatments and counts. Raises InputError for invalid factors."""
     for path, part in rows.parts():
         for case in part["case"].cast(pl.String).unique(maintain_order=True):
             if case != path.stem:
-                faults.add(f"{path}: case: {case!r} found; allowed: the file's name")
+                rows.faults.add(f"{path}: case: {case!r} found; allowed: the file's name")
     for row, case, arm, *made in rows.kinds(*_TREATMENT, *_MADE):
         for name, required in _unlike_arm(arm, of_case[case], *made[:2]):
             value = dict(zip(_MADE, made, strict=True)).get(name, arm)
-            rows.add(faults, row, name, repr(value), required)
+            rows.add(row, name, repr(value), required)
         if not _is_levels(made[2]):
             raise InputError(
                 f"{rows.at(row)}: factors: {made[2]} found; allowed: an object of levels"
             )
-    _judge_alike(rows, _MADE, rows.kinds(*_TREATMENT, *_MADE), faults)
+    _judge_alike(rows, _MADE, rows.kinds(*_TREATMENT, *_MADE))
     kept = rows.kinds(*_TREATMENT, *_DOSE, where=pl.col("outcome") == "kept")
-    _judge_alike(rows, _DOSE, kept, faults)
-    _judge_hosts(rows, faults)
-    _judge_counts(run, rows.frame, header, of_case, faults)
+    _judge_alike(rows, _DOSE, kept)
+    _judge_hosts(rows)
+    _judge_counts(run, rows, header, of_case)
 
 
 def _unlike_arm(
@@ -107,9 +102,7 @@ def _is_levels(text: str | None) -> bool:
     )
 
 
-def _judge_alike(
-    rows: Rows, fields: Sequence[str], kinds: Sequence[tuple[Any, ...]], faults: Faults
-) -> None:
+def _judge_alike(rows: Rows, fields: Sequence[str], kinds: Sequence[tuple[Any, ...]]) -> None:
     """Every treatment is always made like its first run; unknown (null) is like anything."""
     firsts: dict[tuple[str, str], list[Any]] = {}
     for row, case, arm, *made in kinds:
@@ -117,10 +110,10 @@ def _judge_alike(
         for name, before, value in zip(fields, first, made, strict=True):
             if value != before and None not in (value, before):
                 allowed = f"{before!r} as in other runs of '{arm}'"
-                rows.add(faults, row, name, repr(value), allowed)
+                rows.add(row, name, repr(value), allowed)
 
 
-def _judge_hosts(rows: Rows, faults: Faults) -> None:
+def _judge_hosts(rows: Rows) -> None:
     for row, _, _, nodes, origins, writers, targets in rows.kinds(*_TREATMENT, *_HOSTS):
         for name, found, allowed in (
             ("writers.origin", writers, origins),
@@ -128,14 +121,13 @@ def _judge_hosts(rows: Rows, faults: Faults) -> None:
         ):
             strange = set(filter(None, (found or "").split("+"))) - set(allowed.split(","))
             if strange:
-                rows.add(faults, row, name, ", ".join(sorted(strange)), f"one of {allowed}")
+                rows.add(row, name, ", ".join(sorted(strange)), f"one of {allowed}")
 
 
-def _judge_counts(
-    run: Path, frame: pl.DataFrame, header: RunHeader, of_case: Treatments, faults: Faults
-) -> None:
+def _judge_counts(run: Path, rows: Rows, header: RunHeader, of_case: Treatments) -> None:
     """No case has more pairs than the cap; in a run that is finished none has too few."""
-    measured = frame.lazy().filter(~pl.col("warmup"))
+    faults, path = rows.faults, run / "samples"
+    measured = rows.frame.lazy().filter(~pl.col("warmup"))
     complete = (
         measured.filter(outcome="kept")
         .group_by("case", "block", "pair")
@@ -148,11 +140,10 @@ def _judge_counts(
     for case, count in pairs.items():
         if count > header.pairs_cap:
             faults.add(
-                f"{run}/samples/{case}.jsonl: has {count} complete pairs, must have at most"
+                f"{path}/{case}.jsonl: has {count} complete pairs, must have at most"
                 f" {header.pairs_cap}, the campaign's cap"
             )
     requested = header.asked
-    path = run / "samples"
     for case in [case for case in of_case if case not in requested.cases]:
         faults.add(f"{path}/{case}.jsonl: case '{case}' was not asked; see 'asked' of run.json")
     if header.finished_s is None:
@@ -178,9 +169,6 @@ def _judge_counts(
                     f"{path}/{case}.jsonl: has {kept} accepted runs of '{arm}', must have at least"
                     f" {header.pairs_floor} in a finished run"
                 )
-
-
-# Rules for a single sample: its key, its figures, and whether it may count.
 
 
 #: Smallest figure other than 0; smaller ones are not measured, and their inverse overflows.
@@ -341,14 +329,14 @@ def check_run(
         notes.append(f"the order of the runs is that of {header.reproduces.run}, which is repeated")
     of_case = treatments(samples.frame, header)
     frame = known(samples.frame, of_case)
-    rows = Rows(frame, samples.files)
+    rows = Rows(frame, samples.files, faults)
     of_samples = [*_of_names(), *_of_figures(frame), *_of_times(header), *_of_writers(header)]
-    rows.judge([*of_samples, *rules_of_order(header)], faults)
-    judge_drawn(rows, header, of_case, faults)
-    overlapping_blocks(rows, faults)
-    judge_cases(run, rows, header, of_case, faults)
-    judge_provenance(run, rows, records, faults)
-    judge_contradictions(run, header, rows, samples, records, counts, faults)
+    rows.judge([*of_samples, *rules_of_order(header)])
+    judge_drawn(rows, header, of_case)
+    overlapping_blocks(rows)
+    judge_cases(run, rows, header, of_case)
+    judge_provenance(run, rows, records)
+    judge_contradictions(run, header, rows, samples, records, counts)
     workloads = frame.group_by(pl.col("case", "workload").cast(pl.String)).len()
     judge_asked(run, header, workloads.drop("len").rows(), faults)
     return Integrity(run, faults.count, faults.listed(), notes, faults.broken, proof.head)

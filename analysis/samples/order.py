@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from analysis.samples.faults import Faults, Rows, Rule
+from analysis.samples.faults import Rows, Rule
 from nimc.records.order import pair_order
 from nimc.records.run import RunHeader
 
@@ -95,13 +95,13 @@ def rules_of_order(header: RunHeader) -> list[Rule]:
     return found
 
 
-def judge_drawn(rows: Rows, header: RunHeader, of_case: Treatments, faults: Faults) -> None:
+def judge_drawn(rows: Rows, header: RunHeader, of_case: Treatments) -> None:
     """Add a fault for every first attempt that is not at the position which the seed gives it."""
     if header.seed is None:
         return
     baselines = dict[str, dict[str, str | None]]()
     columns = ("case", "block", "pair", "arm", "position", "baseline")
-    runs = rows.frame.lazy().with_row_index("row").filter(pl.col("pair") >= 0, attempt=0)
+    runs = rows.frame.lazy().filter(pl.col("pair") >= 0, attempt=0)
     found = runs.select("row", *columns).collect()
     for case, arm, baseline in found.select("case", "arm", "baseline").unique().iter_rows():
         baselines.setdefault(case, {})[arm] = baseline
@@ -122,14 +122,13 @@ def judge_drawn(rows: Rows, header: RunHeader, of_case: Treatments, faults: Faul
         if arm not in order[position : position + 1]:
             at = order.index(arm) if arm in order else "none"
             allowed = f"{at}: the order that follows from the run's seed"
-            rows.add(faults, row, "position", str(position), allowed)
+            rows.add(row, "position", str(position), allowed)
 
 
-def overlapping_blocks(rows: Rows, faults: Faults) -> None:
+def overlapping_blocks(rows: Rows) -> None:
     """A fault for every block that begins before another one on its first node has ended."""
     spans = (
         rows.frame.lazy()
-        .with_row_index("row")
         .group_by("case", "block")
         .agg(
             pl.col("row").min(),
@@ -146,6 +145,4 @@ def overlapping_blocks(rows: Rows, faults: Faults) -> None:
     )
     for row, case, block, start_s, node in spans.iter_rows():
         name = f"block {block} of case '{case}': start_s"
-        rows.add(
-            faults, row, name, repr(start_s), f"after the end of the block before it on {node}"
-        )
+        rows.add(row, name, repr(start_s), f"after the end of the block before it on {node}")

@@ -203,9 +203,6 @@ def _refuse_mixtures(samples: pl.DataFrame) -> None:
         )
 
 
-# Reasons for rejected runs, grouped.
-
-
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from analysis.samples.faults import Faults, Rows
+from analysis.samples.faults import Rows
 from nimc.base.errors import InputError
 from nimc.base.json_limits import parsed, read_text, validated
 from nimc.records.run import NumaFacts
@@ -51,11 +51,11 @@ def hosts_of(record: Any) -> dict[str, dict[str, Any]]:
     return {name: facts if isinstance(facts, dict) else {} for name, facts in found.items()}
 
 
-def judge_provenance(run: Path, rows: Rows, found: Provenance, faults: Faults) -> None:
+def judge_provenance(run: Path, rows: Rows, found: Provenance) -> None:
     """Add a fault for each record that is not what its name says, and for each that is missing."""
     for path, digest in found.misnamed.items():
         line = f"{path}: SHA-256 of its content: {digest} found; allowed: the file's name"
-        faults.add(line, broken=True)
+        rows.faults.add(line, broken=True)
     for row, sha in rows.kinds("provenance"):
         if sha not in found.records:
-            rows.add(faults, row, "provenance", repr(sha), f"a file of {run / 'provenance'}")
+            rows.add(row, "provenance", repr(sha), f"a file of {run / 'provenance'}")

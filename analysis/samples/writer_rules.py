@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from analysis.samples.faults import ROUNDING, Faults, Rows, Rule
+from analysis.samples.faults import ROUNDING, Rows, Rule
 from nimc.records.arms import ARMS, arm_of
 from nimc.records.plan import Demand
 from nimc.records.run import RunHeader, facts_of
@@ -39,21 +39,21 @@ _CONTINUOUS = _WRITES & (pl.col("role") == "effect") & ~pl.col("scheduled")
 _CONTROL = pl.col("role") == "control"
 
 
-def judge_writers(rows: Rows, writers: pl.DataFrame, header: RunHeader, faults: Faults) -> None:
+def judge_writers(rows: Rows, writers: pl.DataFrame, header: RunHeader) -> None:
     """Add the faults of the writers (`columns.Samples.writers`) of the samples in `rows`."""
     if not writers.height:
         return
     frame = writers.join(_of_samples(rows.frame), on="row", how="left", maintain_order="left")
     frame = frame.with_columns(number=pl.int_range(pl.len()).over("row"))
     for rule in [*_of_kind(), *_of_rates(header), *_of_times(), *_of_proof(), *_learnt()]:
-        _add(rows, frame.filter(rule.broken), rule, faults)
+        _add(rows, frame.filter(rule.broken), rule)
     for rule in _of_counts(header):
-        _add(rows, _targets(frame).filter(rule.broken), rule, faults)
+        _add(rows, _targets(frame).filter(rule.broken), rule)
 
 
-def _add(rows: Rows, broken: pl.DataFrame, rule: Rule, faults: Faults) -> None:
+def _add(rows: Rows, broken: pl.DataFrame, rule: Rule) -> None:
     for row, number, value in broken.select("row", "number", rule.field).iter_rows():
-        rows.add(faults, row, f"writers[{number}].{rule.field}", repr(value), rule.required)
+        rows.add(row, f"writers[{number}].{rule.field}", repr(value), rule.required)
 
 
 def _of_samples(frame: pl.DataFrame) -> pl.DataFrame:
@@ -73,8 +73,17 @@ def _of_samples(frame: pl.DataFrame) -> pl.DataFrame:
         return column.replace_strict(table, default=None, return_dtype=pl.String)
 
     return frame.select(
-        pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"),
-        *("case", "block", "outcome", "role", "scheduled", "schema", "elapsed_s", "allowed_share"),
+        *(
+            "row",
+            "case",
+            "block",
+            "outcome",
+            "role",
+            "scheduled",
+            "schema",
+            "elapsed_s",
+            "allowed_share",
+        ),
         arm=pl.col("arm").cast(pl.String),
         level=of_each("factors", lambda text: _level(text, "rate")),
         burst_level=of_each("factors", lambda text: _level(text, "burst")),

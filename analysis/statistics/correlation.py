@@ -35,12 +35,7 @@ class Correlation:
 
 
 def pearson(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
-    """r of the points (x, y); None below four points, or if x or y does not vary.
-
-    Raises ValueError if the lengths differ.
-    """
-    if len(x) != len(y):
-        raise ValueError(f"{len(x)} and {len(y)} values are no points")
+    """r of the points (x, y); None below four points, or if x or y does not vary."""
     if len(x) < FEWEST_POINTS or len(set(x)) < 2 or len(set(y)) < 2:
         return None
     a, b = (np.asarray(values, dtype=float) / max(map(abs, values)) for values in (x, y))

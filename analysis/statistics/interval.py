@@ -126,7 +126,7 @@ def median_interval(values: Sequence[float]) -> Estimate | None:
         value=float(np.median(ordered)),
         low=float(ordered[rank - 1]),
         high=float(ordered[n - rank]),
-        confidence=_coverage(n, rank),
+        confidence=1 - 2 * float(special.bdtr(rank - 1, n, 0.5)),
     )
 
 
@@ -140,8 +140,3 @@ def order_rank(n: int) -> int | None:
     tail = (1 - CONFIDENCE) / 2
     rank = int(np.searchsorted(special.bdtr(np.arange(n + 1), n, 0.5), tail))
     return rank if rank >= 1 else None
-
-
-@cache
-def _coverage(n: int, rank: int) -> float:
-    return 1 - 2 * float(special.bdtr(rank - 1, n, 0.5))

@@ -14,10 +14,8 @@ def mean(values: Sequence[float], better: Literal["lower", "higher"]) -> float:
 
     Times (`lower` is better) add up, so their mean is arithmetic. Rates (`higher` is better) are
     work over time: for runs of equal work in times t_i, the mean is work over mean t_i, which is
-    the harmonic mean of their rates. Raises ValueError without values.
+    the harmonic mean of their rates.
     """
-    if not len(values):
-        raise ValueError("a mean needs at least one value")
     array = np.asarray(values, dtype=float)
     return float(1 / np.mean(1 / array) if better == "higher" else np.mean(array))
 

@@ -118,7 +118,12 @@ def ratio_of_nights(
     independent = _errors(x, y, 0.0)
     errors = [*independent, *(_errors(x, y, correlation) if correlation else [])]
     change = _mean_log(x) - _mean_log(y)
-    p = max(_p(change, error, freedom) for error, freedom in errors)
+    # Nights without any spread differ, or do not.
+    certain = 1.0 if change == 0 else 0.0
+    p = max(
+        float(2 * special.stdtr(freedom, -abs(change) / error)) if error else certain
+        for error, freedom in errors
+    )
     least = _half_width(independent, 1 - CONFIDENCE)
     widened = _half_width(errors, 1 - CONFIDENCE) / least if least else 1.0
     return NightsDifference(_estimate(change, errors), p, tuple(errors), widened)
@@ -187,12 +192,6 @@ def _estimate(log: float, errors: Sequence[_Error]) -> Estimate:
 
 def _half_width(errors: Sequence[_Error], level: float) -> float:
     return max(-error * float(special.stdtrit(freedom, level / 2)) for error, freedom in errors)
-
-
-def _p(change: float, error: float, freedom: float) -> float:
-    if error == 0:
-        return 1.0 if change == 0 else 0.0
-    return float(2 * special.stdtr(freedom, -abs(change) / error))
 
 
 # Products of neighbouring nights, relative to their squares, as quadratic forms of both sides'
