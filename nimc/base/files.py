@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 from nimc.base.errors import InputError, MachineError
 
@@ -108,6 +108,28 @@ def _require_regular(path: Path, folder: int | None = None) -> None:
         if not stat.S_ISREG(mode):
             kind = "symbolic link" if stat.S_ISLNK(mode) else "folder, pipe or device"
             raise InputError(f"{path}: is a {kind}; allowed: a new or a regular file")
+
+
+def open_regular(path: Path, *, follow: bool = False) -> IO[bytes]:
+    """A file, open for reading; only with `follow` may it be a link.
+
+    Raises InputError for a folder, and for a pipe or a device, which may never end.
+    """
+    link = 0 if follow else os.O_NOFOLLOW
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | link)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise InputError(f"{path}: not a regular file")
+    return os.fdopen(handle, "rb")
+
+
+def read_regular(path: Path, most_b: int, *, follow: bool = False) -> bytes:
+    """The content of a file (`open_regular`). Raises InputError if it has more than `most_b`."""
+    with open_regular(path, follow=follow) as file:
+        content = file.read(most_b + 1)
+    if len(content) > most_b:
+        raise InputError(f"{path}: is longer than allowed: {most_b >> 20} MiB")
+    return content
 
 
 # What may be read as one's own: other users of a machine can plant folders and files.

@@ -5,8 +5,6 @@ Deeper nesting ends some parsers with a segmentation fault, longer lines take ti
 
 from __future__ import annotations
 
-import os
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from nimc.base.errors import InputError, first_fault
+from nimc.base.files import read_regular
 
 #: Longest line, and largest file with one document, bytes.
 LONGEST_B = 16 << 20
@@ -30,18 +29,8 @@ def read_json(path: Path) -> Any:
 
 
 def read_text(path: Path) -> bytes:
-    """The file with one document.
-
-    Raises InputError if it is larger than `LONGEST_B`, and for a pipe or a device, which may never
-    end.
-    """
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise InputError(f"{path}: not a regular file")
-        text = file.read(LONGEST_B + 1)
-    refuse_long(text, str(path))
-    return text
+    """The file with one document. Raises InputError if it is larger than `LONGEST_B`."""
+    return read_regular(path, LONGEST_B, follow=True)
 
 
 def parsed(text: bytes, at: str) -> Any:

@@ -9,7 +9,6 @@ UTF-8.
 from __future__ import annotations
 
 import re
-import stat
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +21,7 @@ from pydantic.fields import FieldInfo
 
 from nimc.base import units
 from nimc.base.errors import InputError, fault_of, show
+from nimc.base.files import read_regular
 from nimc.base.text import one_line
 
 #: Keys and list indices that lead to a value.
@@ -96,15 +96,10 @@ def parse(text: str, path: Path) -> Marked:
 def _text(path: Path) -> str:
     """The file's text. A pipe or a device is not read: it may never end."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise InputError(f"{path}: not a regular file")
-        with path.open("rb") as file:
-            read = file.read(_MOST_B + 1)
+        read = read_regular(path, _MOST_B, follow=True)
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
         what = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(one_line(f"{path}: {what}")) from error
-    if len(read) > _MOST_B:
-        raise InputError(f"{path}: larger than {_MOST_B >> 20} MiB")
     try:
         return read.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import stat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from analysis.report.make import make_reports
 from nimc.base.checkout import git
-from nimc.base.errors import InputError
+from nimc.base.files import read_regular
 from nimc.crate.zipped import LARGEST_B, Files
 from nimc.records.run import RunHeader, load_header
 
@@ -40,7 +38,7 @@ def run_files(run: Path) -> dict[str, bytes]:
     Raises InputError for links and for what is no regular file.
     """
     paths = sorted({path for pattern in _OF_A_RUN for path in run.glob(pattern)})
-    return {str(path.relative_to(run)): read(path) for path in paths}
+    return {str(path.relative_to(run)): read_regular(path, LARGEST_B) for path in paths}
 
 
 def python_locks(commit: str | None) -> dict[str, bytes]:
@@ -91,15 +89,3 @@ def inside(files: Files, folder: str) -> dict[str, bytes]:
 def below(folder: str, files: Files) -> dict[str, bytes]:
     """The files as they are named below a folder of the crate."""
     return {f"{folder}/{name}": content for name, content in files.items()}
-
-
-def read(path: Path) -> bytes:
-    """A crate, or a file of a run. Raises InputError for a device, or what is too large."""
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise InputError(f"{path}: not a regular file")
-        content = file.read(LARGEST_B + 1)
-    if len(content) > LARGEST_B:
-        raise InputError(f"{path}: is larger than a crate may be: {LARGEST_B >> 20} MiB")
-    return content

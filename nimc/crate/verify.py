@@ -8,10 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from nimc.base.errors import InputError
+from nimc.base.files import read_regular
 from nimc.crate import signature
-from nimc.crate.contents import RUN, header_files, inside, read, written
+from nimc.crate.contents import RUN, header_files, inside, written
 from nimc.crate.metadata import METADATA, stated_in
-from nimc.crate.zipped import MANIFEST, SIGNATURE, Files, manifest_faults, unzipped
+from nimc.crate.zipped import LARGEST_B, MANIFEST, SIGNATURE, Files, manifest_faults, unzipped
 from nimc.records import chain
 from nimc.records.run import load_header
 from nimc.run.verify import Finding, Kind, Verified, verify
@@ -36,8 +37,9 @@ def opened(crate: Path, folder: Path, allowed: Path | None = None) -> Opened:
 
     Raises InputError with a line for each fault. Nothing is unpacked before all bytes are checked.
     """
+    content = read_regular(crate, LARGEST_B)
     try:
-        files = unzipped(read(crate))
+        files = unzipped(content)
     except InputError as error:
         raise InputError(f"{crate}: {error}") from None
     if faults := manifest_faults(files):

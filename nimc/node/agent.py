@@ -278,16 +278,8 @@ class Agent:
                 await self._start(order)
             case messages.FreezeTarget():
                 self._freeze(order.writer)
-            case messages.StopWriters():
-                ends = self._ends_of(order.writers)
-                placed = [end.placed() for end in ends]
-                await self._stop_ends(ends)
-                self._send(messages.WritersStopped(placed))
-            case messages.HoldWriters():
-                await self._hold(self._ends_of(order.writers))
-            case messages.ResumeWriters():
-                for end in reversed(_origins_first(self._ends_of(order.writers))):
-                    end.resume()
+            case messages.Control():
+                await self._control(order)
             case messages.StopSchedule():
                 await self._stop_schedule()
                 self._send(messages.WritersStopped([]))
@@ -387,17 +379,24 @@ class Agent:
             end.transport = seen.transport
             self._send(messages.Transport(end.index, seen.transport))
 
-    def _ends_of(self, writers: list[int]) -> list[_End]:
-        return [end for end in self._ends if end.index in writers]
-
-    async def _hold(self, ends: list[_End]) -> None:
-        """Suspend these ends, and say where their buffers are."""
-        placed = [end.placed() for end in ends]
-        ordered = _origins_first(ends)
-        await asyncio.gather(*(end.after_a_row() for end in ordered if end.role == "origin"))
-        for end in ordered:
-            await end.hold()
-        await _until_stopped(ends)
+    async def _control(self, order: messages.Control) -> None:
+        """Stop, suspend or resume ends; those that stop say where their buffers are."""
+        origins_first = sorted(
+            (end for end in self._ends if end.index in order.writers), key=lambda end: end.role
+        )
+        if order.do == "resume":
+            for end in reversed(origins_first):
+                end.resume()
+            return
+        placed = [end.placed() for end in origins_first]
+        if order.do == "stop":
+            await self._stop_ends(origins_first)
+        else:
+            origins = [end for end in origins_first if end.role == "origin"]
+            await asyncio.gather(*(end.after_a_row() for end in origins))
+            for end in origins_first:
+                await end.hold()
+            await _until_stopped(origins_first)
         self._send(messages.WritersStopped(placed))
 
     def _freeze(self, index: int) -> None:
@@ -548,10 +547,6 @@ async def _until_stopped(ends: list[_End]) -> None:
     """A signal takes its time."""
     while not all(processes.is_stopped(end.process.pid) for end in ends):
         await asyncio.sleep(_STOP_S)
-
-
-def _origins_first(ends: list[_End]) -> list[_End]:
-    return sorted(ends, key=lambda end: end.role)
 
 
 async def run() -> None:

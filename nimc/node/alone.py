@@ -6,15 +6,13 @@ start their writers, and hold them.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import asdict, dataclass
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from nimc.base.errors import MachineError
 from nimc.base.files import replace_text
 from nimc.node import allocation, length
 from nimc.node.allocation import Allocation
@@ -25,9 +23,6 @@ from nimc.node.injectors import INJECTORS
 from nimc.node.runs import BlockError, BlockRunner
 from nimc.records.plan import BlockPlan
 from nimc.records.treatment import Writes
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 #: Length of the rows, after the first, from which a writer's rate alone is computed, seconds.
 _ROWS_S = 3.0
@@ -52,18 +47,10 @@ class Alone:
     needed_s: float
 
 
-@cache
-def _adapter() -> TypeAdapter[list[Alone]]:
-    """Reads and writes the file; pydantic is imported only where there is one."""
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(list[Alone])
-
-
 def keep(logs: Path, found: Alone) -> None:
     """Add to a block's logs what it measured, for the case's next blocks."""
     all_found = [*_read(logs / _FILE), found]
-    replace_text(logs / _FILE, _adapter().dump_json(all_found, indent=1).decode())
+    replace_text(logs / _FILE, json.dumps([asdict(each) for each in all_found], indent=1))
 
 
 def kept(case_logs: Path, nodes: Allocation) -> list[Alone]:
@@ -81,12 +68,8 @@ def kept(case_logs: Path, nodes: Allocation) -> list[Alone]:
 
 
 def _read(path: Path) -> list[Alone]:
-    if not path.exists():
-        return []
-    try:
-        return _adapter().validate_json(path.read_bytes())
-    except (OSError, ValueError):
-        raise MachineError(f"{path}: not what a block wrote; remove the file") from None
+    found: list[Alone] = length.kept_record(path, list[Alone]) if path.exists() else []
+    return found
 
 
 class AloneRates:

@@ -15,7 +15,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from nimc.base import clock, processes
 from nimc.base.checkout import python_main
 from nimc.base.errors import MachineError
 from nimc.base.files import replace_text
+from nimc.base.programs import last_line
 from nimc.machine import modules, program
 from nimc.machine.load import BLOCK_VARIABLE
 from nimc.machine.program import program_facts
@@ -65,13 +66,17 @@ class Store:
 
     def last_end_s(self, node: str) -> float:
         """When the last run of any case ended whose first node this was, Unix time; 0 if none."""
-        ends_s = (_last_end_s(path, node) for path in self._cases.glob("*.jsonl"))
-        return max(ends_s, default=0.0)
+        last = (
+            next((each for each in _samples(path, reverse=True) if each["nodes"][0] == node), None)
+            for path in self._cases.glob("*.jsonl")
+        )
+        return max((each["start_s"] + each["elapsed_s"] for each in last if each), default=0.0)
 
     def pairs_made(self) -> int:
         """Pairs of the case with a run of any outcome: those of earlier blocks, as one begins."""
-        lines = self._case.read_bytes().splitlines() if self._case.exists() else []
-        return len(set(filter(None, map(_pair_of, lines))))
+        return len(
+            {(each["block"], each["pair"]) for each in _samples(self._case) if each["pair"] >= 0}
+        )
 
     def append(
         self,
@@ -121,25 +126,14 @@ def _append(path: Path, text: bytes) -> None:
             raise
 
 
-def _last_end_s(path: Path, node: str) -> float:
-    """When a case's last run on a node ended; 0 if none. Lines that are no samples are passed."""
-    name = json.dumps(node).encode()
-    for line in reversed(path.read_bytes().split(b"\n")):
-        if name in line:
-            with suppress(ValueError, TypeError, LookupError):
-                one = json.loads(line)
-                if one["nodes"][0] == node:
-                    return float(one["start_s"] + one["elapsed_s"])
-    return 0.0
-
-
-def _pair_of(line: bytes) -> tuple[int, int] | None:
-    """Block and pair of a sample; None of a warm-up, and of a line that is no sample."""
-    with suppress(ValueError, TypeError, LookupError):
-        one = json.loads(line)
-        if one["pair"] >= 0:
-            return int(one["block"]), int(one["pair"])
-    return None
+def _samples(path: Path, *, reverse: bool = False) -> Iterator[dict[str, Any]]:
+    """The samples in a file. Lines that are none, as after a power failure, are passed."""
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    for line in reversed(lines) if reverse else lines:
+        with suppress(ValueError):
+            one = json.loads(line)
+            if isinstance(one, dict) and "key" in one:
+                yield one
 
 
 def _cut_torn_line(path: Path) -> None:
@@ -257,8 +251,7 @@ async def _gather(
             raise HubError("the agents' launcher ended before all agents had connected")
         await calls
     except HubError as error:
-        lines = log.read_text(errors="replace").split("\n")
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "empty")
+        last = last_line(log.read_text(errors="replace"))
         raise type(error)(f"{error}; last line of {log}: {last}") from None
     finally:
         for task in (calls, *ends):

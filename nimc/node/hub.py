@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from nimc.base import clock
 from nimc.base.clock import Exchange, Offset, measure
@@ -19,7 +19,7 @@ from nimc.node.agent import period_s
 from nimc.node.evidence.binding import EndRole, Placed
 from nimc.node.evidence.rates import COUNTED_S, Seen, Tally, filled
 from nimc.node.injectors.base import Injector, Writer
-from nimc.node.messages import Observed, Written
+from nimc.node.messages import Do, Observed, WritersStopped, Written
 from nimc.node.short_writes.origin_side import Part
 
 # Admits the agents of this job; other processes that connect are rejected and do not delay them.
@@ -110,8 +110,9 @@ _PINGS = 8
 _CONTROL_S = 0.5
 #: How many bursts of a paced writer make a rate.
 _PERIODS = 4
-#: How long an agent may take to read the processes of its node, seconds.
-_WATCH_S = 30.0
+#: How long an agent may take to read the processes of its node, and to stop its writers, seconds.
+_WATCH_S = _STOP_S = 30.0
+_Answer = TypeVar("_Answer", bound=messages.Answer)
 
 
 class HubError(Exception):
@@ -169,13 +170,8 @@ class _Link:
     #: Round trips of the clock measurement in progress, and the result of the last one.
     exchanges: list[Exchange] = field(default_factory=list)
     clock: Offset | None = None
-    stopped: bool = True
-    #: What it observed last; None while an answer is pending.
-    observed: Observed | None = None
-    #: Placement of the buffers of the ends that it stopped last.
-    placed: list[Placed] = field(default_factory=list)
-    #: The writes that it made of its part of a timetable.
-    written: Written | None = None
+    #: The last answer of each kind; none while one is pending.
+    answers: dict[type[messages.Answer], Any] = field(default_factory=dict)
 
     @property
     def offset_s(self) -> float:
@@ -273,17 +269,12 @@ class Hub:
 
     def perform(self, node: str, injector: Injector, part: Part, log: Path) -> None:
         """Send one origin its part of a timetable."""
-        self._links[node].written = None
         self._links[node].send(messages.Perform(injector.name, part, str(log)))
 
     async def finish(self, nodes: list[str], timeout_s: float) -> dict[str, Written]:
         """Let origins finish the writes in progress and start no more. Node -> what it wrote."""
-        links = [self._links[node] for node in nodes]
-        for link in links:
-            link.send(messages.Finish(timeout_s))
-        if not await self.wait_for(lambda: all(link.written for link in links), timeout_s + 30.0):
-            raise HubError("an agent did not report what it wrote")
-        return {link.node: link.written for link in links if link.written}
+        orders = dict.fromkeys(nodes, messages.Finish(timeout_s))
+        return await self._ask(orders, Written, timeout_s + 30.0, "report what it wrote")
 
     async def start(
         self, injector: Injector, writers: list[Writer], logs: Path, timeout_s: float
@@ -319,41 +310,38 @@ class Hub:
         """Stop these writers and wait for it; returns the placement of their buffers."""
         for state in states:
             self._states.pop(state.writer.index, None)
-        return await self._silence(
-            {node: messages.StopWriters(of_node) for node, of_node in _by_node(states).items()}
-        )
+        return await self._silence(_controls("stop", states))
 
     async def hold(self, states: Sequence[WriterState]) -> list[Placed]:
         """Suspend these writers until `resume`; returns the placement of their buffers."""
-        return await self._silence(
-            {node: messages.HoldWriters(of_node) for node, of_node in _by_node(states).items()}
-        )
+        return await self._silence(_controls("hold", states))
 
     def resume(self, states: Sequence[WriterState]) -> None:
         """Let held writers continue; what they reported before is forgotten."""
         for state in states:
             state.rows, state.tallies = [], []
-        for node, of_node in _by_node(states).items():
-            self._links[node].send(messages.ResumeWriters(of_node))
+        for node, order in _controls("resume", states).items():
+            self._links[node].send(order)
 
     async def _silence(self, orders: Mapping[str, messages.Order]) -> list[Placed]:
-        links = [self._links[node] for node in orders]
-        for link in links:
-            link.stopped = False
-            link.send(orders[link.node])
-        if not await self.wait_for(lambda: all(link.stopped for link in links), 30.0):
-            raise HubError("an agent did not stop its writers within 30 s")
-        return [end for link in links for end in link.placed]
+        answers = await self._ask(orders, WritersStopped, _STOP_S, "stop its writers")
+        return [end for answer in answers.values() for end in answer.placed]
 
     async def watch(self, orders: Mapping[str, messages.Order]) -> dict[str, Observed]:
         """Begin or end a watch: node -> its order, and what each of them answers."""
+        return await self._ask(orders, Observed, _WATCH_S, "read its node's load")
+
+    async def _ask(
+        self, orders: Mapping[str, messages.Order], kind: type[_Answer], timeout_s: float, what: str
+    ) -> dict[str, _Answer]:
+        """Send nodes their orders. Node -> its answer, or HubError if one did not do `what`."""
         links = [self._links[node] for node in orders]
         for link in links:
-            link.observed = None
+            link.answers.pop(kind, None)
             link.send(orders[link.node])
-        if not await self.wait_for(lambda: all(link.observed for link in links), _WATCH_S):
-            raise HubError(f"an agent did not read its node's load within {_WATCH_S:.0f} s")
-        return {link.node: link.observed for link in links if link.observed}
+        if not await self.wait_for(lambda: all(kind in link.answers for link in links), timeout_s):
+            raise HubError(f"an agent did not {what} within {timeout_s:.0f} s")
+        return {link.node: link.answers[kind] for link in links}
 
     def close(self) -> None:
         """Close all connections; agents exit when theirs is closed."""
@@ -387,12 +375,8 @@ class Hub:
         match report:
             case messages.Pong():
                 self._pong(link, report)
-            case messages.WritersStopped():
-                link.placed, link.stopped = report.placed, True
-            case messages.Observed():
-                link.observed = report
-            case messages.Written():
-                link.written = report
+            case WritersStopped() | Observed() | Written():
+                link.answers[type(report)] = report
             case messages.Hello():
                 pass  # it has joined
             case _:
@@ -400,14 +384,7 @@ class Hub:
                     self._writer_reported(state, link, report)
 
     def _writer_reported(
-        self,
-        state: WriterState,
-        link: _Link,
-        report: messages.Listening
-        | messages.RateReport
-        | messages.Counted
-        | messages.Transport
-        | messages.Ended,
+        self, state: WriterState, link: _Link, report: messages.ReportOfWriter
     ) -> None:
         match report:
             case messages.Listening():
@@ -447,12 +424,13 @@ class Hub:
                 self._lost = HubError(str(error))
 
 
-def _by_node(states: Sequence[WriterState]) -> dict[str, list[int]]:
-    """Node -> the writers of which it has an end."""
-    found: dict[str, list[int]] = {}
+def _controls(do: Do, states: Sequence[WriterState]) -> dict[str, messages.Control]:
+    """Node -> the order for the writers of which it has an end."""
+    found: dict[str, messages.Control] = {}
     for state in states:
         for node in dict.fromkeys((state.writer.target, state.writer.origin)):
-            found.setdefault(node, []).append(state.writer.index)
+            order = found.setdefault(node, messages.Control(do, []))
+            order.writers.append(state.writer.index)
     return found
 
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, log2
 from pathlib import Path
 from statistics import median
+from typing import Any, Literal
 
 from nimc.base.errors import MachineError
 from nimc.base.files import replace_text
@@ -43,6 +45,12 @@ def interval_s(rows: Sequence[Seen], row_s: float) -> float:
     return max(row_s, median(later.end_s - row.end_s for row, later in pairwise(rows)))
 
 
+@dataclass(frozen=True)
+class _Length:
+    #: How often the runs were doubled, at most `MOST_DOUBLINGS` times.
+    doublings: Literal[0, 1, 2, 3, 4, 5, 6]
+
+
 def keep(logs: Path, often: int) -> None:
     """Note in a block's logs how often its runs were doubled, for the case's next blocks."""
     replace_text(logs / _FILE, json.dumps({"doublings": often}))
@@ -53,13 +61,15 @@ def kept(case_logs: Path) -> int:
 
     Raises MachineError for a file that `keep` did not write.
     """
-    found = [0]
-    for path in case_logs.glob(f"*/{_FILE}"):
-        try:
-            often = json.loads(path.read_text())["doublings"]
-        except (OSError, ValueError, KeyError, TypeError):
-            often = None
-        if type(often) is not int or not 0 <= often <= MOST_DOUBLINGS:
-            raise MachineError(f"{path}: not what a block wrote; remove the file")
-        found.append(often)
-    return max(found)
+    found = [kept_record(path, _Length).doublings for path in case_logs.glob(f"*/{_FILE}")]
+    return max(found, default=0)
+
+
+def kept_record(path: Path, kind: Any) -> Any:
+    """What an earlier block of the case wrote. Raises MachineError for what is no `kind`."""
+    from pydantic import TypeAdapter  # the block has read its plan with it
+
+    try:
+        return TypeAdapter(kind).validate_json(path.read_bytes())
+    except (OSError, ValueError):
+        raise MachineError(f"{path}: not what a block wrote; remove the file") from None

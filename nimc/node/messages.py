@@ -17,15 +17,17 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from nimc.machine.node_counters import NodeCounter
 from nimc.node.evidence.binding import EndRole, Placed
+from nimc.node.evidence.claims import Looked
 from nimc.node.evidence.counters import Reading
 from nimc.node.evidence.rates import Bursts, Tally
-from nimc.node.evidence.silence import Looked
 from nimc.node.injectors.base import Writer
-from nimc.node.short_writes.evidence import Done
 from nimc.node.short_writes.origin_side import Part
+from nimc.node.short_writes.records import Done
 from nimc.node.wire import WireError
 from nimc.records.sample import NodeConditions
 
+#: What is done with writers.
+Do = Literal["stop", "hold", "resume"]
 #: How much of an invalid message an error quotes, characters.
 _QUOTE = 60
 
@@ -48,23 +50,13 @@ class FreezeTarget:
 
 
 @dataclass(frozen=True)
-class StopWriters:
-    """Stop these writers; answered by `WritersStopped`."""
+class Control:
+    """Stop both ends of these writers, suspend them, or let them continue.
 
-    writers: list[int]
+    All but the last are answered by `WritersStopped`. A row that spans a pause is not reported.
+    """
 
-
-@dataclass(frozen=True)
-class HoldWriters:
-    """Suspend both ends of these writers until `ResumeWriters`; answered by `WritersStopped`."""
-
-    writers: list[int]
-
-
-@dataclass(frozen=True)
-class ResumeWriters:
-    """Let these writers continue; the row that spans the pause is not reported."""
-
+    do: Do
     writers: list[int]
 
 
@@ -219,13 +211,12 @@ class Written:
 
 
 Order = (
-    StartEnd | FreezeTarget | StopWriters | HoldWriters | ResumeWriters | StandBy | Perform
+    StartEnd | FreezeTarget | Control | StandBy | Perform
     | Finish | StopSchedule | BeginWatch | EndWatch | Ping
 )  # fmt: skip
-Report = (
-    Hello | Pong | Listening | RateReport | Counted | Transport | Ended | WritersStopped
-    | Observed | Written
-)  # fmt: skip
+ReportOfWriter = Listening | RateReport | Counted | Transport | Ended
+Answer = WritersStopped | Observed | Written
+Report = Hello | Pong | ReportOfWriter | Answer
 
 
 def encode(message: Order | Report) -> list[Any]:

@@ -13,9 +13,9 @@ from contextlib import suppress
 
 from nimc.base import clock, processes
 from nimc.machine.marks import LookError, Marks
-from nimc.node.evidence import counters, silence
+from nimc.node.evidence import counters
+from nimc.node.evidence.claims import Look, Looked, longest_silence_s
 from nimc.node.evidence.rates import COUNTED_S, Tally
-from nimc.node.evidence.silence import Look, Looked
 from nimc.node.injectors.base import PASSES, Injector, Writer
 
 #: Time between two looks at a writer, seconds: what is counted in it is of use as a rate.
@@ -249,7 +249,7 @@ class Meter:
             at=self._source.at if self._source else "",
             looks=len(self._looks),
             seen=sum(look.amount > 0 for look in self._looks),
-            silent_s=silence.longest_silence_s(self._looks),
+            silent_s=longest_silence_s(self._looks),
             memory=isinstance(self._source, _Memory | _Arrivals),
             fault=self._fault,
         )

@@ -13,9 +13,8 @@ from nimc.node import allocation, messages
 from nimc.node.agent import node_name
 from nimc.node.allocation import Allocation
 from nimc.node.evidence import claims, disturbance, rails
-from nimc.node.evidence.claims import Count
+from nimc.node.evidence.claims import Count, Looked
 from nimc.node.evidence.counters import DIRECTIONS, Passed
-from nimc.node.evidence.silence import Looked
 from nimc.node.hub import Hub
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import PASSES

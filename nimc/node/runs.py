@@ -15,7 +15,7 @@ from nimc.node.allocation import Allocation
 from nimc.node.application import Files, RunResult
 from nimc.node.evidence import binding, claims, disturbance
 from nimc.node.evidence.binding import Placed
-from nimc.node.evidence.claims import Count
+from nimc.node.evidence.claims import Count, Looked
 from nimc.node.evidence.rates import (
     OF_CONTROL,
     Judgement,
@@ -25,7 +25,6 @@ from nimc.node.evidence.rates import (
     judge,
     rate_before,
 )
-from nimc.node.evidence.silence import Looked
 from nimc.node.hub import Hub, WriterState
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import PASSES, Injector, Writer

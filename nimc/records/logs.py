@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import gzip
 import os
-import stat
 import zlib
 from pathlib import Path
-from typing import IO, cast
 
-from nimc.base.files import replace
+from nimc.base.errors import InputError
+from nimc.base.files import open_regular, replace
 from nimc.records import chain
 
 #: Largest output that is kept, and most that those of a run take once compressed, bytes.
@@ -62,33 +61,23 @@ def read(run: Path, name: str) -> bytes:
     """The content of an output that a run keeps, compressed or not.
 
     Raises FileNotFoundError if it is not kept, or stays as it was because it is too large, and
-    ValueError, which says why, for what no run keeps: a link, a damaged or an endless file.
+    InputError for what no run keeps: a link, a damaged or an endless file.
     """
     path = run / name
     compressed = path.with_name(path.name + ENDING)
+    packed = os.path.lexists(compressed)
+    at = compressed if packed else path
     try:
-        return _content(compressed, packed=True)
-    except FileNotFoundError:
-        return _content(path, packed=False)
-
-
-def _content(path: Path, *, packed: bool) -> bytes:
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open_regular(at) as file:
+            read_most = gzip.GzipFile(fileobj=file).read if packed else file.read
+            content = read_most(LOG_B + 1)
     except FileNotFoundError:
         raise
-    except OSError as error:
-        raise ValueError(f"cannot be read: {error.strerror}") from None
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ValueError("is not a regular file")
-        text = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if packed else file
-        try:
-            content = text.read(LOG_B + 1)
-        except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(f"cannot be uncompressed: {error}") from None
-    if len(content) > LOG_B and packed:
-        raise ValueError(f"is larger than {LOG_B >> 20} MiB")
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{at}: cannot be read: {reason}") from None
     if len(content) > LOG_B:
-        raise FileNotFoundError(str(path))
+        if packed:
+            raise InputError(f"{at}: is longer than allowed: {LOG_B >> 20} MiB")
+        raise FileNotFoundError(str(at))
     return content

@@ -183,7 +183,7 @@ def _of_writers(run: Path, folder: str, writers: pl.DataFrame) -> Iterator[str]:
     """Transports fit the links that perftest names."""
     found = set[str]()
     for path in sorted((run / folder).glob("writer-*-origin.log")):
-        with suppress(FileNotFoundError, ValueError):
+        with suppress(FileNotFoundError, InputError):
             links = _LINK.findall(logs.read(run, f"{folder}/{path.name}"))
             found |= {link.decode(errors="replace") for link in links}
     perftest = writers.filter(pl.col("injector").str.starts_with("perftest"))

@@ -82,15 +82,19 @@ class RunCounter:
 
 
 class PlainDisplay:
-    """Shows progress as lines for a log file: at the start of a block and twice a minute."""
+    """Shows progress as lines for a log file: at the start of a block and twice a minute.
 
-    def __init__(self) -> None:
+    If quiet, only errors; if verbose, with a line for every run.
+    """
+
+    def __init__(self, progress: Progress = "normal") -> None:
+        self._progress = progress
         self._what = ""
         self._next_s = 0.0
 
     def show(self, what: str, counter: RunCounter, now_s: float) -> None:
         """Print a line if one is due."""
-        if what == self._what and now_s < self._next_s:
+        if self._progress == "quiet" or (what == self._what and now_s < self._next_s):
             return
         self._what, self._next_s = what, now_s + _PLAIN_S
         self.tell(_words(what, counter, now_s))
@@ -101,24 +105,11 @@ class PlainDisplay:
 
     def detail(self, text: str) -> None:
         """Print a line that only verbose output has."""
+        if self._progress == "verbose":
+            self.tell(text)
 
     def close(self) -> None:
         """Remove what would be out of date."""
-
-
-class QuietDisplay(PlainDisplay):
-    """Errors only."""
-
-    def show(self, what: str, counter: RunCounter, now_s: float) -> None:
-        """No progress."""
-
-
-class VerboseDisplay(PlainDisplay):
-    """Lines for a log file, with one for every run."""
-
-    def detail(self, text: str) -> None:
-        """Print a line."""
-        self.tell(text)
 
 
 class TerminalDisplay(PlainDisplay):
@@ -146,9 +137,8 @@ class TerminalDisplay(PlainDisplay):
 
 def display(progress: Progress = "normal") -> PlainDisplay:
     """A bar on a terminal, lines elsewhere; always lines if verbose."""
-    if progress != "normal":
-        return QuietDisplay() if progress == "quiet" else VerboseDisplay()
-    return TerminalDisplay() if sys.stderr.isatty() else PlainDisplay()
+    on_terminal = progress == "normal" and sys.stderr.isatty()
+    return TerminalDisplay() if on_terminal else PlainDisplay(progress)
 
 
 def _words(what: str, counter: RunCounter, now_s: float) -> str:

@@ -244,8 +244,8 @@ def _log(run: Path, name: str, sha256: str, at: str, found: _Found) -> str | Non
     """
     try:
         content = logs.read(run, name)
-    except ValueError as error:
-        found.add("broken", f"{run / name}: {error}; named by {at}")
+    except InputError as error:
+        found.add("broken", f"{error}; named by {at}")
         return None
     digest = chain.digest(content)
     if digest != sha256:

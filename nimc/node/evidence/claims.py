@@ -1,26 +1,57 @@
 """What proves the writes of a run, and what refutes them. Pure functions.
 
-The targets' devices counted, compared with what the writers claim; and looks at their buffers.
+The targets' devices counted, which is compared with what the writers claim. And the agents look at
+each writer several times a second during a run: at the bytes that its origin's device has sent, or
+at marks in the target's buffer. A look shows how much has passed since the last one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from nimc.node.evidence import silence
 from nimc.node.evidence.counters import Reading, difference
 from nimc.node.evidence.rates import expected
-from nimc.node.evidence.silence import Looked
 from nimc.records.notes import Note
 from nimc.records.plan import Demand
 from nimc.records.sample import MANY, PROVEN_SHARE, Proof, WriterRecord
 
+#: A look that shows less than this share of the mean rate of all looks shows nothing: devices carry
+#: a little other traffic too.
+_NOTHING = 0.05
+#: Below this share of overwritten marks a writer's own report is refuted.
+_REFUTED = 0.1
 #: A pause is no silence if it is shorter than this many messages.
 _MESSAGES = 3
 #: Node -> reading of its device; None if it has no counter (writes over shared memory).
 Readings = Mapping[str, Reading | None]
+
+
+class Look(NamedTuple):
+    """What passed between two times: bytes, or 1 if a mark was overwritten and 0 if not."""
+
+    from_s: float
+    to_s: float
+    amount: float
+
+
+@dataclass(frozen=True)
+class Looked:
+    """All looks at one writer during a run."""
+
+    writer: int
+    #: What was looked at: a counter's name, or `the target's memory`.
+    at: str
+    looks: int
+    #: Looks that showed something; only marks in memory count as proof.
+    seen: int
+    #: Longest time without anything, seconds.
+    silent_s: float
+    #: Whether the looks were at marks in the target's memory.
+    memory: bool
+    #: Why there are no looks, or no more of them; None if all were made.
+    fault: str | None = None
 
 
 class Count(NamedTuple):
@@ -64,19 +95,21 @@ def attach(
     `alone` is the count without an application.
     """
 
-    def attached(record: WriterRecord) -> WriterRecord:
+    found = []
+    for record in records:
         count, before = counted.get(record.target), (alone or {}).get(record.target)
-        if count is None or not record.message_b:
-            return record
-        return replace(
-            record,
-            counter=count.counter,
-            counted_b=count.bytes_b,
-            counted_s=count.over_s,
-            counted_alone_b_s=before.bytes_b / before.over_s if before and before.over_s else None,
-        )
-
-    return [attached(record) for record in records]
+        if count is not None and record.message_b:
+            record = replace(
+                record,
+                counter=count.counter,
+                counted_b=count.bytes_b,
+                counted_s=count.over_s,
+                counted_alone_b_s=before.bytes_b / before.over_s
+                if before and before.over_s
+                else None,
+            )
+        found.append(record)
+    return found
 
 
 def disagreement(records: list[WriterRecord], share: float, alone: bool) -> str | None:
@@ -120,28 +153,55 @@ def refuted(
             usual_b_s = expected(record.rate_alone_b_s, record.asked_b_s).rate_b_s
             message_s = record.message_b / usual_b_s if usual_b_s else 0.0
             allowed_s = max(demand.silent_s, _MESSAGES * message_s)
-            if fault := silence.fault(looked[index], allowed_s):
+            if fault := _silence(looked[index], allowed_s):
                 return f"writer {index} {fault}"
     return disagreement(list(records), demand.counter_share, alone)
 
 
+def longest_silence_s(looks: Sequence[Look]) -> float:
+    """The longest time in a row in which looks showed nothing, seconds."""
+    over_s = sum(look.to_s - look.from_s for look in looks)
+    mean = sum(look.amount for look in looks) / over_s if over_s > 0 else 0.0
+    longest_s = silent_s = 0.0
+    for look in looks:
+        length_s = look.to_s - look.from_s
+        silent = look.amount <= _NOTHING * mean * length_s
+        silent_s = silent_s + length_s if silent else 0.0
+        longest_s = max(longest_s, silent_s)
+    return longest_s
+
+
+def _silence(looked: Looked, allowed_s: float) -> str | None:
+    """Why the looks refute that the writer wrote all the time, in one line; None if they do not.
+
+    Looks shorter than `allowed_s` in total say nothing.
+    """
+    if looked.silent_s > allowed_s:
+        return (
+            f"wrote nothing for {looked.silent_s:.1f} s ({looked.at}); allowed: {allowed_s:.1f} s"
+        )
+    if looked.memory and looked.looks * _REFUTED > max(looked.seen, 1):
+        return f"{looked.seen} of {looked.looks} looks at the target's memory found it written"
+    return None
+
+
 def with_proof(records: Sequence[WriterRecord], looked: Mapping[int, Looked]) -> list[WriterRecord]:
     """The records, in the writers' order, with what proves the writes of each."""
-    return [_proven(record, looked.get(index)) for index, record in enumerate(records)]
-
-
-def _proven(record: WriterRecord, looked: Looked | None) -> WriterRecord:
-    if not record.message_b:
-        return record
-    share = None
-    if looked and looked.memory and looked.looks:
-        share = looked.seen / looked.looks
-    proof: Proof = "unproven"
-    if record.counted_b is not None:
-        proof = "device"
-    elif share is not None and share >= PROVEN_SHARE:
-        proof = "memory"
-    return replace(record, proof=proof, overwritten_share=share)
+    found = []
+    for index, record in enumerate(records):
+        seen, share = looked.get(index), None
+        if seen and seen.memory and seen.looks:
+            share = seen.seen / seen.looks
+        proof: Proof = "unproven"
+        if record.counted_b is not None:
+            proof = "device"
+        elif share is not None and share >= PROVEN_SHARE:
+            proof = "memory"
+        is_control = not record.message_b
+        found.append(
+            record if is_control else replace(record, proof=proof, overwritten_share=share)
+        )
+    return found
 
 
 def unproven(records: Sequence[WriterRecord], looked: Mapping[int, Looked]) -> str | None:

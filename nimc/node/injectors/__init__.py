@@ -23,7 +23,7 @@ INJECTORS: dict[str, Injector] = {
         MpiPut(),
         Fabtests(),
         Spin(),
-        Perftest("perftest_read", "ib_read_bw", "read"),
+        Perftest("perftest_read", "read"),
         Ucx("ucx_read", "read"),
         MpiPut("mpi_put_read", "read"),
         MpiPut("mpi_put_both", "both"),

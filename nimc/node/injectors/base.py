@@ -121,7 +121,6 @@ class Injector(ABC):
     """
 
     name: str
-    direction: Direction = "write"
     #: False for a control, which replaces the writer and writes nothing.
     writes: bool = True
     #: Which rates it supports, and what limits one below full: the program itself, or the agent,
@@ -140,6 +139,11 @@ class Injector(ABC):
     spaces_bursts: bool = False
     #: Whether it makes the short writes of a timetable.
     writes_short: bool = True
+
+    def __init__(self, name: str = "", direction: Direction = "write") -> None:
+        """`name` is that of the counterpart which makes transfers of another `direction`."""
+        self.name = name or self.name
+        self.direction = direction
 
     @abstractmethod
     def transport(self, writer: Writer) -> str:

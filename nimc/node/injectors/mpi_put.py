@@ -83,15 +83,15 @@ class _Parser:
 class MpiPut(Injector):
     """`mpi_put`, which prints four rows a second and limits its own rate."""
 
+    name = "mpi_put"
     row_s = 0.25
     #: Its launcher's processes are not all in the group that the agent can suspend.
     holds = "never"
     writes_short = False
     spaces_bursts = True
 
-    def __init__(self, name: str = "mpi_put", direction: Direction = "write") -> None:
-        self.name = name
-        self.direction = direction
+    def __init__(self, name: str = "", direction: Direction = "write") -> None:
+        super().__init__(name, direction)
         self.reports_arrivals = direction != "read"
 
     def transport(self, writer: Writer) -> str:

@@ -72,20 +72,15 @@ class _Parser:
 
 
 class Perftest(Injector):
-    """One program of perftest: `program` is the tool to run."""
+    """One program of perftest."""
 
+    name = "perftest"
     holds = "after a row"
     limiters = ("software", "hardware")
 
-    def __init__(
-        self,
-        name: str = "perftest",
-        program: str = "ib_write_bw",
-        direction: Direction = "write",
-    ) -> None:
-        self.name = name
-        self.direction = direction
-        self._program = program
+    def __init__(self, name: str = "", direction: Direction = "write") -> None:
+        super().__init__(name, direction)
+        self._program = f"ib_{direction}_bw"
 
     def transport(self, writer: Writer) -> str:
         """InfiniBand, RoCE or soft-RoCE, read from this host's device of that name."""

@@ -63,11 +63,8 @@ class _Parser:
 class Ucx(Injector):
     """`ucx_perftest`; it prints a row per second, flushed."""
 
+    name = "ucx"
     paced_by = "agent"
-
-    def __init__(self, name: str = "ucx", direction: Direction = "write") -> None:
-        self.name = name
-        self.direction = direction
 
     def transport(self, writer: Writer) -> str:
         """Shared memory on one host; between two, that of a named RDMA device, else tcp."""

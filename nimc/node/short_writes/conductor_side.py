@@ -22,8 +22,8 @@ from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Writer
 from nimc.node.messages import Written
 from nimc.node.short_writes import records
-from nimc.node.short_writes.evidence import Allowed, Done, audit
 from nimc.node.short_writes.origin_side import Part
+from nimc.node.short_writes.records import Done, audit
 from nimc.records import timetable
 from nimc.records.plan import BlockPlan
 from nimc.records.sample import TimetableRecord, WriterRecord
@@ -155,16 +155,16 @@ class ScheduleControl:
         offsets = {n: clock.between(begun.clocks[n], after[n], middle_s) for n in after}
         done, faults = _all_done(reports)
         _keep(path, begun, offsets, reports)
-        allowed = Allowed(
-            self._short.tolerance_s,
-            self._short.allowed_share,
-            self._plan.demand.min_share * begun.write.rate_alone_b_s,
-        )
+        least_b_s = self._plan.demand.min_share * begun.write.rate_alone_b_s
         record, reason = audit(
-            *(begun.table, done, begun.zero_s, window_s, offsets, allowed, begun.write.messages)
+            *(begun.table, done, begun.zero_s, window_s, offsets),
+            *(self._short, least_b_s, begun.write.messages),
         )
         ours = [
-            _on_our_clock(each, offsets[node]) for node, w in reports.items() for each in w.done
+            replace(each, start_s=each.start_s - ahead_s, end_s=each.end_s - ahead_s)
+            for node, written in reports.items()
+            for ahead_s in [offsets[node].offset_s]
+            for each in written.done
         ]
         return ScheduleOutcome(
             record=record,
@@ -276,10 +276,6 @@ def _most_frequent(faults: Counter[str], before: str = "") -> str:
         return ""
     (fault, times), *_ = faults.most_common(1)
     return f"{before}{times} times: {fault}"
-
-
-def _on_our_clock(done: Done, offset: Offset) -> Done:
-    return replace(done, start_s=done.start_s - offset.offset_s, end_s=done.end_s - offset.offset_s)
 
 
 def _keep(

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import IO, NamedTuple
+from typing import IO
 
 from nimc.base import clock, processes
 from nimc.node.injectors.base import Fault, Injector, Total, Writer
-from nimc.node.short_writes.evidence import Done
+from nimc.node.short_writes.records import Done, Due
 
 #: Time between two attempts at a write whose target was not ready, and between two polls, seconds.
 _RETRY_S = 0.02
@@ -27,17 +27,6 @@ _RETRY_S = 0.02
 _RECENT = 3
 #: A passive side that ends sooner than this is not replaced at once, seconds.
 _SHORT_LIFE_S = 0.05
-
-
-class Due(NamedTuple):
-    """One write of an origin's part. A short list in JSON."""
-
-    number: int
-    #: Index of the target among the part's addresses, and of its passive side.
-    target: int
-    side: int
-    #: Seconds after the plan's time 0.
-    start_s: float
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,58 @@
-"""What a timetable of short writes needs, and its records. Pure functions."""
+"""What a timetable of short writes needs, how it was met, and its records. Pure functions.
+
+The measure is time under writers during the application's run. A write that starts and ends
+within the tolerance of its plan counts in full; of one further off, only the part at the planned
+time. Missing writing and writing beyond the plan are shares of W writers through the whole run;
+the sample is rejected if either exceeds its limit.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import NamedTuple
 
+from nimc.base.clock import Offset
 from nimc.base.errors import InputError
 from nimc.node.injectors.base import Injector, Writer
-from nimc.node.short_writes.evidence import Done
-from nimc.node.short_writes.origin_side import Due
 from nimc.records.plan import ShortWrites
 from nimc.records.sample import MANY, TimetableRecord, WriterRecord
-from nimc.records.timetable import Origin, Timetable, writers_of_link
+from nimc.records.timetable import Origin, PlannedWrite, Timetable, writers_of_link
 
 #: Fewest and most passive sides of a target; each needs a port.
 _LEAST_SIDES = 2
 MOST_SIDES = 4
 #: Longest rest of a target between two writes, until its next passive side listens, seconds.
 _REST_S = 1.0
+#: A part in 10^9 is rounding.
+_ROUNDING = 1e-9
+
+
+class Due(NamedTuple):
+    """One write of an origin's part. A short list in JSON."""
+
+    number: int
+    #: Index of the target among the part's addresses, and of its passive side.
+    target: int
+    side: int
+    #: Seconds after the plan's time 0.
+    start_s: float
+
+
+@dataclass(frozen=True)
+class Done:
+    """One write as its origin's agent recorded it."""
+
+    #: Number of the planned write.
+    number: int
+    #: When its bytes started and stopped flowing by the clock of the origin (Unix time).
+    start_s: float
+    end_s: float
+    bytes_b: float
+    #: How long its connection took to set up; not part of the write.
+    setup_s: float = 0.0
 
 
 def messages_of(short: ShortWrites, rate_b_s: float, message_b: int) -> int:
@@ -85,6 +120,135 @@ def due(table: Timetable, sides: int) -> dict[str, list[Due]]:
 def nothing(short: ShortWrites) -> TimetableRecord:
     """The record of an arm whose number of writers is 0."""
     return TimetableRecord(0, short.length_s, short.tolerance_s, short.allowed_share)
+
+
+@dataclass(frozen=True)
+class _Aligned:
+    """A planned write and the write that was made, in the plan's time; seconds."""
+
+    plan: PlannedWrite
+    real: Done
+    start_s: float
+    end_s: float
+    #: Tolerance plus the error of its clock.
+    near_s: float
+
+
+def audit(
+    plan: Timetable,
+    done: Iterable[Done],
+    zero_s: float,
+    run_s: tuple[float, float],
+    offsets: Mapping[str, Offset],
+    allowed: ShortWrites,
+    least_b_s: float,
+    messages: int = 0,
+) -> tuple[TimetableRecord, str | None]:
+    """Compare writes, of so many messages each, with their plan.
+
+    Returns the record for the sample, and why that is rejected, in one line (None if accepted).
+
+    `zero_s` is when the plan's time 0 was, `run_s` when the application started and ended, both
+    by the conductor's clock (Unix time). `offsets` says how far each origin's clock is ahead of
+    it; an origin without an entry shares it. The error of a clock is added to the tolerance. A
+    write below `least_b_s` does not count.
+    """
+    run = (run_s[0] - zero_s, run_s[1] - zero_s)
+    due = sum(write.start_s < run[1] and write.end_s > run[0] for write in plan)
+    first, again, unknown = _align(plan, done, zero_s, offsets, allowed.tolerance_s)
+    made = [each for each in first if each.start_s < run[1] and each.end_s > run[0]]
+    fast = [
+        each for each in made if 0 < each.real.bytes_b >= least_b_s * (each.end_s - each.start_s)
+    ]
+    slow = len(made) - len(fast)
+    asked_s = plan.writers * (run[1] - run[0])
+    written_s = sum(_as_planned_s(each, run) for each in fast)
+    beyond_s = sum(_beyond_s(each, run) for each in made)
+    beyond_s += sum(_overlap(each.start_s, each.end_s, *run) for each in again)
+    missing = 1 - written_s / asked_s if asked_s else 0.0
+    excess = beyond_s / asked_s if asked_s else 0.0
+    starts = [each.start_s - each.plan.start_s for each in made]
+    ends = [each.end_s - each.plan.end_s for each in made]
+    setups = [each.real.setup_s for each in made]
+    record = TimetableRecord(
+        writers=plan.writers,
+        length_s=plan.length_s,
+        tolerance_s=allowed.tolerance_s,
+        allowed_share=allowed.allowed_share,
+        messages=messages,
+        planned=due,
+        done=len(made),
+        slow=slow,
+        unplanned=len(again) + unknown,
+        missing_share=missing,
+        excess_share=excess,
+        bytes_b=sum(each.real.bytes_b for each in made),
+        start_median_s=median(starts or [0.0]),
+        start_worst_s=max(starts, key=abs, default=0.0),
+        end_median_s=median(ends or [0.0]),
+        end_worst_s=max(ends, key=abs, default=0.0),
+        setup_median_s=median(setups or [0.0]),
+        setup_worst_s=max(setups, default=0.0),
+        clock_error_s=max((offset.error_s for offset in offsets.values()), default=0.0),
+    )
+    most, reason = allowed.allowed_share + _ROUNDING, None
+    if unknown:
+        reason = f"{unknown} writes are not in the plan"
+    elif missing > most:
+        reason = (
+            f"{missing:.1%} of the planned writing is missing (allowed: {most:.1%}); "
+            f"{len(made)} of {due} writes done, {slow} of them too slow"
+        )
+    elif excess > most:
+        reason = f"{excess:.1%} was written beyond the plan (allowed: {most:.1%})"
+    return record, reason
+
+
+def _align(
+    plan: Timetable,
+    done: Iterable[Done],
+    zero_s: float,
+    offsets: Mapping[str, Offset],
+    tolerance_s: float,
+) -> tuple[list[_Aligned], list[_Aligned], int]:
+    """Writes in the plan's time: the first of each number, repetitions, and how many unknown."""
+    first, again, unknown = dict[int, _Aligned](), list[_Aligned](), 0
+    for real in done:
+        if not 0 <= real.number < len(plan):
+            unknown += 1
+            continue
+        write = plan.write(real.number)
+        offset = offsets.get(write.origin, Offset(0.0, 0.0, 0.0))
+        ahead_s = offset.offset_s + zero_s
+        near_s = tolerance_s + offset.error_s
+        aligned = _Aligned(write, real, real.start_s - ahead_s, real.end_s - ahead_s, near_s)
+        if real.number in first:
+            again.append(aligned)
+        else:
+            first[real.number] = aligned
+    return list(first.values()), again, unknown
+
+
+def _as_planned_s(each: _Aligned, run: tuple[float, float]) -> float:
+    """Time within the run that counts as written as planned."""
+    plan = each.plan
+    start_s = plan.start_s if each.start_s <= plan.start_s + each.near_s else each.start_s
+    end_s = plan.end_s if each.end_s >= plan.end_s - each.near_s else each.end_s
+    return _overlap(max(start_s, plan.start_s), min(end_s, plan.end_s), *run)
+
+
+def _beyond_s(each: _Aligned, run: tuple[float, float]) -> float:
+    """Time within the run that was written where it was not planned."""
+    planned_s = _overlap(
+        max(each.start_s, each.plan.start_s - each.near_s),
+        min(each.end_s, each.plan.end_s + each.near_s),
+        *run,
+    )
+    return _overlap(each.start_s, each.end_s, *run) - planned_s
+
+
+def _overlap(start_s: float, end_s: float, first_s: float, last_s: float) -> float:
+    return max(min(end_s, last_s) - max(start_s, first_s), 0.0)
 
 
 def slot_records(

@@ -84,7 +84,7 @@ def test_what_is_refused(tmp_path: Path, text: str, expected: str) -> None:
     [
         ("a: 1\nb: \xe9\n".encode("latin-1"), "f.yaml:2: not UTF-8 text"),
         ("a: 1\n".encode("utf-16"), "f.yaml:1: not UTF-8 text"),
-        (b"#" * (16 * 2**20 + 1), "f.yaml: larger than 16 MiB"),
+        (b"#" * (16 * 2**20 + 1), "f.yaml: is longer than allowed: 16 MiB"),
     ],
 )
 def test_other_encodings_and_sizes(tmp_path: Path, written: bytes, expected: str) -> None:

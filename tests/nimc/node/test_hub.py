@@ -15,7 +15,7 @@ from nimc.node.evidence.rates import Tally
 from nimc.node.hub import AgentGoneError, Hub
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Writer
-from nimc.node.short_writes.evidence import Done
+from nimc.node.short_writes.records import Done
 
 SECRET = wire.new_secret()
 

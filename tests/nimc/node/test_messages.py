@@ -8,12 +8,12 @@ import pytest
 from nimc.machine.node_counters import NodeCounter
 from nimc.node import messages
 from nimc.node.evidence.binding import Placed
+from nimc.node.evidence.claims import Looked
 from nimc.node.evidence.counters import Reading
 from nimc.node.evidence.rates import Bursts, Tally
-from nimc.node.evidence.silence import Looked
 from nimc.node.injectors.base import Writer
-from nimc.node.short_writes.evidence import Done
-from nimc.node.short_writes.origin_side import Due, Part
+from nimc.node.short_writes.origin_side import Part
+from nimc.node.short_writes.records import Done, Due
 from nimc.node.wire import WireError
 from nimc.records.sample import NodeConditions
 from nimc.records.treatment import Burst
@@ -27,9 +27,7 @@ ORDERS = [
     messages.StartEnd("origin", "ucx", WRITER, "/logs/writer-3-origin.log"),
     messages.StartEnd("origin", "mpi_put", replace(WRITER, burst=Burst(0.01, 0.09)), "log"),
     messages.FreezeTarget(3),
-    messages.StopWriters([3]),
-    messages.HoldWriters([0, 1]),
-    messages.ResumeWriters([0, 1]),
+    messages.Control("hold", [0, 1]),
     messages.StopSchedule(),
     messages.StandBy("ucx", WRITER, "log"),
     messages.Perform("perftest", PART, "log"),

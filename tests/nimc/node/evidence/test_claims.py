@@ -11,8 +11,11 @@ import pytest
 
 from nimc.node.evidence.claims import (
     Count,
+    Look,
+    Looked,
     attach,
     disagreement,
+    longest_silence_s,
     passed,
     refuted,
     unproven,
@@ -20,7 +23,6 @@ from nimc.node.evidence.claims import (
     with_total,
 )
 from nimc.node.evidence.counters import Reading
-from nimc.node.evidence.silence import Look, Looked, fault, longest_silence_s
 from nimc.records.plan import Demand
 from nimc.records.sample import MANY, WriterRecord
 
@@ -187,10 +189,6 @@ def looks(*amounts: float, every_s: float = 0.25) -> list[Look]:
     return [Look(i * every_s, (i + 1) * every_s, amount) for i, amount in enumerate(amounts)]
 
 
-def looked(silent_s: float = 0.0, *, seen: int = 20, memory: bool = True) -> Looked:
-    return Looked(0, "the target's memory", 20, seen, silent_s, memory)
-
-
 @pytest.mark.parametrize(
     ("amounts", "silent_s"),
     [
@@ -223,17 +221,13 @@ def test_a_writer_that_soft_roce_showed_stopped_for_a_second_and_a_half():
         at_s += length_s
     silent_s = longest_silence_s(seen)
     assert silent_s == pytest.approx(0.78)
-    assert fault(looked(silent_s), 0.5) is not None
-
-
-def test_silence_beyond_what_is_allowed_is_told():
-    assert fault(looked(0.5), 0.5) is None
-    assert fault(looked(0.8), 0.5) == (
-        "wrote nothing for 0.8 s (the target's memory); allowed: 0.5 s"
-    )
+    sent = marks(20, silent_s=silent_s)
+    assert refuted([record(1000, message_b=4)], {0: sent}, DEMAND, alone=True) is not None
 
 
 @pytest.mark.parametrize(("seen", "fine"), [(20, True), (3, True), (1, False), (0, False)])
 def test_marks_that_nothing_overwrites_refute_the_writer(seen, fine):
-    assert (fault(looked(seen=seen), 9.0) is None) == fine
-    assert fault(looked(seen=seen, memory=False), 9.0) is None
+    sent = marks(seen)
+    assert (refuted([record(1000)], {0: sent}, DEMAND, alone=True) is None) == fine
+    of_device = {0: replace(sent, memory=False)}
+    assert refuted([record(1000)], of_device, DEMAND, alone=True) is None

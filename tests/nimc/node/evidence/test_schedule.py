@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from nimc.base.clock import Offset
-from nimc.node.short_writes.evidence import Allowed, Done
-from nimc.node.short_writes.evidence import audit as audited
+from nimc.node.short_writes.records import Done
+from nimc.node.short_writes.records import audit as audited
+from nimc.records.plan import ShortWrites
 from nimc.records.timetable import Origin, Timetable, plan
 
 ZERO_S = 1_000.0
-ALLOWED = Allowed(tolerance_s=0.05, share=0.05, rate_b_s=100.0)
+ALLOWED = (ShortWrites(tolerance_s=0.05, allowed_share=0.05), 100.0)
 #: Two writers of 1 s, staggered by 0.5 s, both writing from 0.5 s to 10.5 s.
 PLAN = plan(["a", "b", "c", "d", "e"], [Origin("x", 1), Origin("y", 1)], 2, 1.0, 10.0, 4)
 RUN = (ZERO_S + 0.5, ZERO_S + 10.5)
@@ -30,7 +31,7 @@ def audit(*given: Any) -> SimpleNamespace:
 
 
 def held(done: list[Done], offsets: dict[str, Offset] | None = None) -> SimpleNamespace:
-    return audit(PLAN, done, ZERO_S, RUN, offsets or {}, ALLOWED)
+    return audit(PLAN, done, ZERO_S, RUN, offsets or {}, *ALLOWED)
 
 
 def test_a_plan_carried_out_counts() -> None:
@@ -123,7 +124,7 @@ def test_repeated_and_unknown_writes_are_reported() -> None:
 
 
 def test_a_run_longer_than_its_plan_lacks_writers() -> None:
-    found = audit(PLAN, as_planned(), ZERO_S, (RUN[0], RUN[1] + 10), {}, ALLOWED)
+    found = audit(PLAN, as_planned(), ZERO_S, (RUN[0], RUN[1] + 10), {}, *ALLOWED)
     # Twice as long as planned; the last two writes reach 0.5 s beyond the plan's end together.
     assert found.missing_share == pytest.approx(0.5 - 0.5 / 40, abs=1e-6)
     assert found.reason is not None
@@ -131,5 +132,5 @@ def test_a_run_longer_than_its_plan_lacks_writers() -> None:
 
 def test_no_writers_asked_and_none_seen() -> None:
     empty = plan(["a"], [], 0, 1.0, 10.0, 4)
-    found = audit(empty, [], ZERO_S, RUN, {}, ALLOWED)
+    found = audit(empty, [], ZERO_S, RUN, {}, *ALLOWED)
     assert (found.planned, found.missing_share, found.reason) == (0, 0.0, None)

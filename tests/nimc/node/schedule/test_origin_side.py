@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import pytest
 
 from nimc.node.injectors.base import Fault, Total, Writer
-from nimc.node.short_writes.origin_side import Due, Part, ScheduleWriter, stand_by
+from nimc.node.short_writes.origin_side import Part, ScheduleWriter, stand_by
+from nimc.node.short_writes.records import Due
 from tests.nimc.node.ports import free_port
 
 LISTENER = (

@@ -8,7 +8,7 @@ from nimc.base.errors import InputError
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Writer
 from nimc.node.short_writes import records
-from nimc.node.short_writes.evidence import Done
+from nimc.node.short_writes.records import Done
 from nimc.records.plan import ShortWrites
 from nimc.records.timetable import Origin, plan
 
