@@ -15,8 +15,6 @@ AWAY_S = 10.0
 
 @dataclass(frozen=True)
 class Fault:
-    """One kind of fault."""
-
     name: str
     #: Function of `actions.ACTIONS`, and the role that it is done to; empty if to no process.
     action: str
@@ -105,5 +103,4 @@ FAULTS: dict[str, Fault] = {
 
 
 def at(place: Place) -> list[Fault]:
-    """The faults of one place."""
     return [each for each in FAULTS.values() if place in each.places]
