@@ -50,7 +50,6 @@ def sleeper(duration_s: float) -> list[str]:
 
 
 def conductor(plan: Path) -> str:
-    """Line of a job script that conducts a block."""
     return f"{sys.executable} -m reframe_tests.conduct {plan}"
 
 
@@ -68,6 +67,5 @@ def submit(folder: Path, name: str, targets: int, body: str) -> subprocess.Popen
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Environment of Slurm's commands and of jobs."""
     conf = str(folder / "s" / "slurm.conf")
     return {**os.environ, "SLURM_CONF": conf, "PYTHONPATH": str(ROOT)}
