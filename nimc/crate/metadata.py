@@ -150,12 +150,7 @@ def _graph(header: RunHeader, about: About, files: Files) -> list[dict[str, Any]
     }
     versions = [header.versions.get("nimc", "unknown"), header.commit or "commit unknown"]
     return [
-        {
-            "@id": METADATA,
-            "@type": "CreativeWork",
-            "about": _to("./"),
-            "conformsTo": _to(_CONTEXT),
-        },
+        {"@id": METADATA, "@type": "CreativeWork", "about": _to("./"), "conformsTo": _to(_CONTEXT)},
         root,
         action,
         _named("#nimc", "SoftwareApplication", "nimc") | {"softwareVersion": ", ".join(versions)},

@@ -62,14 +62,7 @@ _NIMC = [
     Fault("stop nimc", "stop", "nimc", ALL, _GOES_ON),
 ]
 _PARTS = [
-    Fault(
-        f"{action} {role}",
-        action,
-        role,
-        places,
-        _MAY_FAIL,
-        silences=role == "writer_origin",
-    )
+    Fault(f"{action} {role}", action, role, places, _MAY_FAIL, silences=role == "writer_origin")
     for role, places in _ROLES.items()
     for action in ("kill", "terminate", "stop")
 ]

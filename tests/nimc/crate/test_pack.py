@@ -2,7 +2,6 @@
 
 import io
 import json
-import random
 import re
 import zipfile
 from pathlib import Path
@@ -78,15 +77,6 @@ def test_it_is_verified_as_the_run_is(crate: Path, run: Path, command: Command) 
     assert (of_crate["samples"], of_crate["sound"]) == (of_run["samples"], True)
     assert "not signed" in of_crate["findings"][-1]["text"]
     command("verify", crate, "--head", "0" * 64, code=2)
-
-
-def test_a_change_of_any_byte_is_found(crate: Path) -> None:
-    made, chance = crate.read_bytes(), random.Random(11)
-    for _ in range(500):
-        edited = bytearray(made)
-        edited[chance.randrange(len(made))] ^= chance.randrange(1, 256)
-        crate.write_bytes(edited)
-        assert not verify_crate(crate).is_sound
 
 
 def test_a_changed_run_with_a_new_manifest_is_found(crate: Path) -> None:
