@@ -16,10 +16,7 @@ Measure = Callable[[int, bool], Point]
 
 
 def sweep(
-    model: Model,
-    seed: int,
-    noise: float,
-    where: Iterable[tuple[int, int]] | None = None,
+    model: Model, seed: int, noise: float, where: Iterable[tuple[int, int]] | None = None
 ) -> Sweep:
     """A sweep of the model's machine, every rate multiplied by (1 + noise * N(0, 1)).
 

@@ -111,10 +111,7 @@ def start_slurmds(layout: ClusterLayout, nodes: list[Node]) -> None:
 
 
 def wait_idle(
-    layout: ClusterLayout,
-    nodes: list[Node],
-    timeout_s: float,
-    check: Callable[[], None] | None,
+    layout: ClusterLayout, nodes: list[Node], timeout_s: float, check: Callable[[], None] | None
 ) -> None:
     """Wait until Slurm shows every node idle; `check`, if given, raises if a node has ended."""
     wanted = {node.name for node in nodes}

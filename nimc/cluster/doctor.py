@@ -121,10 +121,9 @@ def cores(site: Machine) -> Finding:
     except InputError as error:
         remedy = "use a host, or a job, with at least two cores"
         return lacking("cores", str(error), remedy, needed=True)
+    detail = f"application on {_some(application)}, origin on {_some(origin)}"
     if not origin:
         detail = f"origins are other nodes ({site.origins.policy}); all cores are the application's"
-        return Finding("cores", "ok", detail, needed=True)
-    detail = f"application on {_some(application)}, origin on {_some(origin)}"
     return Finding("cores", "ok", detail, needed=True)
 
 
@@ -241,18 +240,25 @@ def rdma(here: Host) -> list[Finding]:
         return [lacking("RDMA devices", "none on this host", remedy)]
     found = []
     for device in here.rdma:
-        ports = [
-            f"port {port.number} {port.state}"
-            + (f" {port.rate_b_s * 8 / 1e9:g} Gbit/s" if port.rate_b_s else "")
-            for port in device.ports
-        ]
+        ports = [port_words(asdict(port)) for port in device.ports]
         active = any(port.state == "ACTIVE" for port in device.ports) or not device.ports
-        firmware = f"firmware {device.firmware}" if device.firmware else "firmware unknown"
+        firmware = f"firmware {device.firmware or 'unknown'}"
         detail = ", ".join([device.transport, firmware, *ports])
         what = f"RDMA device {device.name}"
         remedy = "connect a port, or start the subnet manager"
         found.append(Finding(what, "ok", detail) if active else lacking(what, detail, remedy))
     return found
+
+
+def port_words(port: Mapping[str, Any]) -> str:
+    """Number, state and rate of a device's port."""
+    return f"port {port['number']} {port['state']}{gbit_s(port)}"
+
+
+def gbit_s(record: Mapping[str, Any]) -> str:
+    """Rate of a port or an interface, with what separates it from the words before."""
+    rate_b_s = record["rate_b_s"]
+    return f" {rate_b_s * 8 / 1e9:g} Gbit/s" if rate_b_s else ", rate unknown"
 
 
 def injectors(site: Machine | None) -> list[Finding]:

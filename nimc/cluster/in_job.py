@@ -17,7 +17,7 @@ from nimc.base.errors import InputError, MachineError
 from nimc.base.tables import duration
 from nimc.campaign.settings import settings_of, target_partitions
 from nimc.cluster import node_job
-from nimc.cluster.doctor import Finding, lacking
+from nimc.cluster.doctor import Finding, gbit_s, lacking, port_words
 from nimc.cluster.node_job import JobLook, NodeRequest
 from nimc.machine.site import Machine, Origins
 from nimc.machine.site import load as load_machine
@@ -124,11 +124,11 @@ def hetjob(origins: Origins, reason: str | None) -> Finding:
 
 def findings(looked: JobLook, request: NodeRequest, site: Machine) -> list[Finding]:
     """All findings of a job, one line each."""
-    job = ran(looked, request)
-    if not looked.nodes:
-        return [job, *sees(looked, request)]
-    found = [job, *sees(looked, request), locks(looked), interface(looked, site)]
-    return [*found, *device(looked, site), injector(looked, site)]
+    found = [ran(looked, request), *sees(looked, request)]
+    if looked.nodes:
+        found += [locks(looked), interface(looked, site)]
+        found += [*device(looked, site), injector(looked, site)]
+    return found
 
 
 def ran(looked: JobLook, request: NodeRequest) -> Finding:
@@ -221,19 +221,11 @@ def device_rate(host: Mapping[str, Any], name: str) -> str | None:
     """State and rate of an RDMA device or interface in words; None if the node has none."""
     for each in host["rdma"]:
         if each["name"] == name:
-            ports = [
-                f"port {port['number']} {port['state']}" + _gbit_s(port) for port in each["ports"]
-            ]
-            return f"({', '.join(ports) or each['transport']})"
+            return f"({', '.join(map(port_words, each['ports'])) or each['transport']})"
     for each in host["interfaces"]:
         if each["name"] == name:
-            return f"(up{_gbit_s(each)})"
+            return f"(up{gbit_s(each)})"
     return None
-
-
-def _gbit_s(record: Mapping[str, Any]) -> str:
-    rate_b_s = record["rate_b_s"]
-    return f" {rate_b_s * 8 / 1e9:g} Gbit/s" if rate_b_s else ", rate unknown"
 
 
 def injector(looked: JobLook, site: Machine) -> Finding:

@@ -13,14 +13,7 @@ from dataclasses import dataclass
 from string import Template
 
 from nimc.base.text import one_line
-from nimc.cluster.learn import (
-    ClusterFacts,
-    SlurmPartition,
-    access,
-    devices,
-    interfaces,
-    suggested,
-)
+from nimc.cluster.learn import ClusterFacts, SlurmPartition, access, devices, interfaces, suggested
 
 _WIDTH = 98
 #: Longest job that is asked for, seconds, where a partition allows more.

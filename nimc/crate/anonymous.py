@@ -11,7 +11,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import PurePath
 from typing import Any
 
@@ -128,15 +128,12 @@ def _hosts(texts: Files) -> Iterator[str]:
         text = texts[name]
         if name.startswith("samples/"):
             for line in _lines(text):
-                yield from _hosts_of_sample(_record(line))
+                sample = _record(line)
+                yield from (*sample["nodes"], *sample["origin_nodes"])
+                for writer in sample["writers"]:
+                    yield from (writer["origin"], writer["target"])
         elif name.startswith("provenance/") or name.endswith("/job.json"):
             yield from map(str, _record(text).get("nodes") or ())
-
-
-def _hosts_of_sample(sample: dict[str, Any]) -> Iterable[str]:
-    yield from (*sample["nodes"], *sample["origin_nodes"])
-    for writer in sample["writers"]:
-        yield from (writer["origin"], writer["target"])
 
 
 def _record(text: bytes) -> dict[str, Any]:

@@ -124,7 +124,9 @@ def _graph(header: RunHeader, about: About, files: Files) -> list[dict[str, Any]
         _named(f"#author-{i}", "Person" if ", " in name else "Organization", name)
         for i, name in enumerate(about.authors)
     ]
-    values = [_value(name, text) for name, text in _stated(about).items()]
+    names = "pseudonyms" if about.anonymous else None
+    stated = {"chain-head": about.head, "original-commitment": about.original, "names": names}
+    values = [_value(name, text) for name, text in stated.items() if text]
     root = _named("./", "Dataset", _title(header)) | {
         "description": _described(header, about),
         "datePublished": _moment(header.finished_s or header.started_s),
@@ -148,12 +150,7 @@ def _graph(header: RunHeader, about: About, files: Files) -> list[dict[str, Any]
     }
     versions = [header.versions.get("nimc", "unknown"), header.commit or "commit unknown"]
     return [
-        {
-            "@id": METADATA,
-            "@type": "CreativeWork",
-            "about": _to("./"),
-            "conformsTo": _to(_CONTEXT),
-        },
+        {"@id": METADATA, "@type": "CreativeWork", "about": _to("./"), "conformsTo": _to(_CONTEXT)},
         root,
         action,
         _named("#nimc", "SoftwareApplication", "nimc") | {"softwareVersion": ", ".join(versions)},
@@ -163,12 +160,6 @@ def _graph(header: RunHeader, about: About, files: Files) -> list[dict[str, Any]
         *values,
         *(_file(name, len(files[name])) for name in parts),
     ]
-
-
-def _stated(about: About) -> dict[str, str]:
-    names = "pseudonyms" if about.anonymous else None
-    stated = {"chain-head": about.head, "original-commitment": about.original, "names": names}
-    return {name: text for name, text in stated.items() if text}
 
 
 def _to(identifier: str) -> dict[str, str]:

@@ -62,18 +62,12 @@ def is_rdma(name: str | None, root: Path = SYS) -> bool:
 
 def transport(name: str | None, root: Path = SYS) -> str:
     """Transport of the device of that name (None: the first); `RDMA` if this host lacks it."""
-    for device in detect(root):
-        if name in (None, device.name):
-            return device.transport
-    return "RDMA"
+    return next((each.transport for each in detect(root) if name in (None, each.name)), "RDMA")
 
 
 def numa_node(name: str | None, found: list[Device]) -> int | None:
     """NUMA node of the device of that name (None: the first); None if unknown."""
-    for device in found:
-        if name in (None, device.name):
-            return device.numa_node
-    return None
+    return next((each.numa_node for each in found if name in (None, each.name)), None)
 
 
 def interface_of(name: str, root: Path = SYS) -> str:

@@ -79,13 +79,14 @@ def _title(spec: dict[str, Any]) -> str:
     return f"{spec['name']}@{spec['version']}"
 
 
+_BEGUN = re.compile(r"==> Installing (\S+)-\w{32} (\[\d+/\d+\])")
 #: Packages that provide MPI and its launcher.
 _MPI = {"openmpi", "mpich", "mvapich", "intel-oneapi-mpi", "cray-mpich"}
 
 
 @dataclass(frozen=True)
 class Built:
-    """A built environment."""
+    """A built environment, as in `built.json`."""
 
     environment: str
     #: Folder whose `bin` goes to PATH, and the lock with every concrete spec.
@@ -106,7 +107,7 @@ class Built:
         return all(Path(spec["prefix"]).is_dir() for spec in self.specs)
 
     def as_dict(self) -> dict[str, Any]:
-        """As in `built.json`."""
+        """As JSON values."""
         return asdict(self)
 
 
@@ -151,7 +152,7 @@ def build(
         concretized = time.monotonic()
         say(f"{name}: building")
         install = ("install", "-j", str(jobs), "--fail-fast")
-        spack(layout, root, *here, *install, log=name, watch=_Progress(name, say))
+        spack(layout, root, *here, *install, log=name, watch=_progress(name, say))
         installed = time.monotonic()
         rows = _installed(layout, root, folder, name)
         built = Built(
@@ -224,17 +225,14 @@ def _packages(path: Path) -> dict[str, Any]:
     return packages_in(path, "machine file") if path.is_file() else {}
 
 
-class _Progress:
-    """Says which package is being built: what Spack prints as it begins one."""
+def _progress(name: str, say: Callable[[str], None]) -> Callable[[str], None]:
+    """Says which package is being built, from the line that Spack prints as it begins one."""
 
-    _BEGUN = re.compile(r"==> Installing (\S+)-\w{32} (\[\d+/\d+\])")
+    def watch(line: str) -> None:
+        if begun := _BEGUN.match(line):
+            say(f"{name}: {begun[1]} {begun[2]}")
 
-    def __init__(self, name: str, say: Callable[[str], None]) -> None:
-        self._name, self._say = name, say
-
-    def __call__(self, line: str) -> None:
-        if begun := self._BEGUN.match(line):
-            self._say(f"{self._name}: {begun[1]} {begun[2]}")
+    return watch
 
 
 def _concretized_from(folder: Path, digest: str, say: Callable[[str], None]) -> bool:

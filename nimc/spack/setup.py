@@ -146,7 +146,10 @@ def setup(
         if not _searched(layout, settings):
             layout.settings.unlink(missing_ok=True)
             say(f"searching for compilers and build tools (log: {layout.log('setup')})")
-            _find_externals(layout, root)
+            find = ("external", "find", "--scope", "user")
+            spack(layout, root, "compiler", "find", "--scope", "user", log="setup")
+            spack(layout, root, *find, "--not-buildable", *BUILD_TOOLS, log="setup")
+            spack(layout, root, *find, *FOUND, log="setup")
         # Written last: without settings, an earlier search may be incomplete.
         replace_text(layout.settings, json.dumps(asdict(settings), indent=1) + "\n")
     return settings
@@ -205,13 +208,6 @@ def _searched(layout: SpackLayout, settings: SpackSettings) -> bool:
     return (before.spack, before.version, before.packages) == (
         *(settings.spack, settings.version, settings.packages),
     )
-
-
-def _find_externals(layout: SpackLayout, root: Path) -> None:
-    spack(layout, root, "compiler", "find", "--scope", "user", log="setup")
-    find = ("external", "find", "--scope", "user")
-    spack(layout, root, *find, "--not-buildable", *BUILD_TOOLS, log="setup")
-    spack(layout, root, *find, *FOUND, log="setup")
 
 
 def recipes(layout: SpackLayout, pins: Pins) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import getpass
 import importlib.util
 import os
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nimc.base.errors import InputError, MachineError
+from nimc.base.files import private_lock
 from nimc.base.programs import ask
 
 #: How long git may take to clone, seconds.
@@ -184,9 +184,7 @@ def _reason(path: Path, begin_b: int) -> str:
 
 
 def clone(git: str, tag: str, commit: str, into: Path) -> None:
-    """Make a shallow clone and check that it is the pinned commit; an existing one is kept."""
-    if into.is_dir():
-        return
+    """Make a shallow clone and check that it is the pinned commit."""
     into.parent.mkdir(parents=True, exist_ok=True)
     part = into.with_name(f"{into.name}.part{os.getpid()}")
     try:
@@ -207,6 +205,6 @@ def _git(*words: str) -> str:
 def locked(path: Path) -> Iterator[None]:
     """Lock a file; a second process waits. The kernel releases the lock when the process ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with private_lock(path) as lock:
+        lock.take(None)
         yield

@@ -9,7 +9,6 @@ import io
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from nimc.cli import main as cli
 from testbed.spec import CHECKOUT
 from tests.bad_inputs.kinds import KINDS, Kind
 from tests.fuzz.mutate import inputs
+from tests.fuzz.target import limited
 
 #: Documented: done, the measurement says no, wrong input, a failure, no reader.
 EXITS = (0, 1, 2, 3, 141)
@@ -40,8 +40,6 @@ _NIMC = [sys.executable, "-c", "from nimc.cli.main import main; main()"]
 
 @dataclass(frozen=True)
 class Answer:
-    """How a command ended; no status if it did not."""
-
     status: int | None
     err: str
     out: str = ""
@@ -52,7 +50,6 @@ class Late(BaseException):
 
 
 def faults(answer: Answer) -> Iterator[str]:
-    """What is wrong with an answer."""
     if answer.status is None:
         yield f"takes more than {_CPU_S:g} s"
     elif answer.status not in EXITS:
@@ -82,11 +79,14 @@ def make(kind: Kind, rng: random.Random) -> bytes:
 
 
 def here(words: list[str]) -> Answer:
-    """Call nimc in this process."""
     out, err = io.StringIO(), io.StringIO()
     status: int | None = 0
     sys.argv = ["nimc", *words]
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), _limited():
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        limited(_CPU_S, _WAIT_S, Late()),
+    ):
         try:
             cli.main()
         except SystemExit as stop:
@@ -96,26 +96,7 @@ def here(words: list[str]) -> Answer:
     return Answer(status, err.getvalue(), out.getvalue())
 
 
-@contextlib.contextmanager
-def _limited() -> Iterator[None]:
-    def late(*_: object) -> None:
-        raise Late
-
-    for timer, signum, limit_s in (
-        (signal.ITIMER_PROF, signal.SIGPROF, _CPU_S),
-        (signal.ITIMER_REAL, signal.SIGALRM, _WAIT_S),
-    ):
-        signal.signal(signum, late)
-        signal.setitimer(timer, limit_s)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
 def apart(words: list[str]) -> Answer:
-    """Call nimc as a process."""
     try:
         done = subprocess.run(
             [*_NIMC, *words],
@@ -146,7 +127,6 @@ def one(kind: Kind, rng: random.Random, alone: bool) -> tuple[Answer, list[str]]
 
 
 def main() -> int:
-    """Entry point; exit status 1 if an answer is wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.bad_inputs", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=500)

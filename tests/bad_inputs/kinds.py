@@ -78,8 +78,6 @@ _NEVER |= {"--yes"}
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of bad input."""
-
     name: str
     #: What is damaged; some of it is made when it is first asked for.
     seeds: Callable[[], Sequence[bytes]]
@@ -87,14 +85,6 @@ class Kind:
     command: Callable[[bytes, Path], list[str]]
     #: Of all inputs.
     share: float
-
-
-def _campaign(*command: str) -> Callable[[bytes, Path], list[str]]:
-    def words(text: bytes, folder: Path) -> list[str]:
-        in_file("c.yaml", text, folder)
-        return [command[0], "c.yaml", *command[1:], "--machine", "localhost"]
-
-    return words
 
 
 def _run(*command: str) -> Callable[[bytes, Path], list[str]]:
@@ -223,8 +213,15 @@ _TREE = _seeds(tree(RUN_FILES))
 _SUMMARY = _seeds(summary_text(SUMMARY).encode())
 _DAY = "2026-11-20.json"
 KINDS = [
-    Kind("campaign, plan", _seeds(*_CAMPAIGNS), _campaign("plan"), 0.15),
-    Kind("campaign, run", _seeds(*_CAMPAIGNS), _campaign("run"), 0.05),
+    *(
+        Kind(
+            f"campaign, {command}",
+            _seeds(*_CAMPAIGNS),
+            _file("c.yaml", command, "c.yaml", "--machine", "localhost"),
+            share,
+        )
+        for command, share in (("plan", 0.15), ("run", 0.05))
+    ),
     Kind("run folder, report", _TREE, _run("report"), 0.05),
     Kind("run folder, report --force", _TREE, _run("report", "--force"), 0.05),
     Kind("run folder, compare", _TREE, _run("compare", "--json"), 0.03),

@@ -4,7 +4,9 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 
@@ -14,12 +16,48 @@ class BenchRow:
 
     name: str
     value: float
-    unit: str
-    aim: str
-    #: Whether the aim is met; None where the figure only informs.
-    ok: bool | None
-    #: How to get this figure again.
-    command: str
+    unit: str = ""
+    aim: str = ""
+    #: Whether the aim is met; None if the figure only informs.
+    ok: bool | None = None
+
+
+def below(name: str, value: float, unit: str, most: float) -> BenchRow:
+    """A figure that must be below a limit."""
+    return BenchRow(name, value, unit, f"under {most:g} {unit}".rstrip(), value < most)
+
+
+def at_least(name: str, value: float, unit: str, least: float) -> BenchRow:
+    """A figure that must reach a limit."""
+    return BenchRow(name, value, unit, f"at least {least:g} {unit}".rstrip(), value >= least)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a piece of work took; the most memory that its process has had."""
+
+    wall_s: float
+    cpu_s: float
+    memory_b: float
+
+
+def cost_of(work: Callable[[], object]) -> Cost:
+    """Do it in this process."""
+    begun_s, cpu_s = time.perf_counter(), time.process_time()
+    work()
+    return Cost(time.perf_counter() - begun_s, time.process_time() - cpu_s, peak_memory_b())
+
+
+def print_cost(work: Callable[[], object]) -> None:
+    """Do it in this process, which `in_own_process` has started."""
+    print(json.dumps(astuple(cost_of(work))))
+
+
+def in_own_process(module: str, *words: object) -> Cost:
+    """What a module here prints of a piece of work, called as a program."""
+    command = [sys.executable, "-m", f"tests.bench.{module}", *map(str, words)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return Cost(*json.loads(done.stdout))
 
 
 def peak_memory_b() -> float:
@@ -30,16 +68,3 @@ def peak_memory_b() -> float:
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found
     return float(found[1]) * 1024
-
-
-def below(name: str, value: float, unit: str, most: float, command: str) -> BenchRow:
-    """A figure that must be below a limit."""
-    return BenchRow(name, value, unit, f"under {most:g} {unit}".rstrip(), value < most, command)
-
-
-def in_own_process(module: str, *words: object) -> list[float]:
-    """The figures that a module here prints as JSON, called as a program."""
-    command = [sys.executable, "-m", f"tests.bench.{module}", *map(str, words)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    found: list[float] = json.loads(done.stdout)
-    return found

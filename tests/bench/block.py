@@ -12,9 +12,8 @@ from typing import Any
 
 from nimc.base.checkout import ROOT
 from nimc.base.tables import aligned
-from tests.bench import BenchRow
+from tests.bench import BenchRow, at_least
 
-_COMMAND = "python -m tests.bench block"
 #: Share of a block's time in which the application should run.
 _AIM = 0.6
 
@@ -27,14 +26,13 @@ def run() -> list[BenchRow]:
         subprocess.run([sys.executable, "-c", main, *words], cwd=ROOT, check=True)
         found = parts((Path(folder) / "latest").resolve())
     rows = [
-        BenchRow(f"{block}: {name}", seconds, "s", "", None, _COMMAND)
+        BenchRow(f"{block}: {name}", seconds, "s")
         for block, each in found.items()
         for name, seconds in each.items()
     ]
     whole_s = sum(sum(each.values()) for each in found.values())
     share = sum(each["applications"] for each in found.values()) / whole_s
-    name = "application's share of the blocks' time"
-    return [*rows, BenchRow(name, share, "", f"at least {_AIM}", share >= _AIM, _COMMAND)]
+    return [*rows, at_least("application's share of the blocks' time", share, "", _AIM)]
 
 
 def parts(run: Path) -> dict[str, dict[str, float]]:
@@ -71,7 +69,6 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print a table of each run."""
     for run in map(Path, sys.argv[1:]):
         found = parts(run)
         names = list(next(iter(found.values())))

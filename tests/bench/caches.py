@@ -6,7 +6,6 @@ Sizes are those of the kernel (sysfs). Each is measured in every round, in rando
 least of the fastest iterations counts: what else runs can only make a load slower.
 """
 
-import json
 import random
 import shutil
 import subprocess
@@ -17,10 +16,9 @@ from pathlib import Path
 
 from nimc.base.units import size_b
 from reframe_tests import latency
-from tests.bench import BenchRow
+from tests.bench import BenchRow, at_least
 from tests.bench.membench import MEMBENCH
 
-COMMAND = "python -m tests.bench caches"
 ROUNDS = 9
 SECONDS = 0.3
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -37,13 +35,10 @@ def run() -> list[BenchRow]:
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["make", "-s", "-C", str(MEMBENCH), f"OUT={folder}"], check=True)
         found = least(Path(folder) / "membench", {k: ["-s", f"{v}B"] for k, v in sizes.items()})
-    rows = [
-        BenchRow(f"latency at {name}", 1e9 * found[name], "ns", "", None, COMMAND) for name in sizes
-    ]
+    rows = [BenchRow(f"latency at {name}", 1e9 * found[name], "ns") for name in sizes]
     for (one, other), aim in zip(pairwise(sizes), (2.0, 2.0, 1.05), strict=False):
-        ratio = found[other] / found[one]
         name = f"latency at {other} / at {one}"
-        rows.append(BenchRow(name, ratio, "", f"at least {aim}", ratio >= aim, COMMAND))
+        rows.append(at_least(name, found[other] / found[one], "", aim))
     return rows
 
 
@@ -69,7 +64,3 @@ def least(program: Path, options: dict[str, list[str]]) -> dict[str, float]:
             )
             found[name].append(latency.parse(done.stdout).extra["least_s"])
     return {name: min(values) for name, values in found.items()}
-
-
-if __name__ == "__main__":
-    print(json.dumps([row.__dict__ for row in run()], indent=1))

@@ -7,8 +7,6 @@ import json
 import os
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from nimc.node.conductor import Store
 from nimc.run.verify import verify
 from tests.analysis.integrity.outputs import output_of
 from tests.analysis.synthetic import STREAM, asked_for, header, samples
-from tests.bench import BenchRow, below, in_own_process, peak_memory_b
+from tests.bench import BenchRow, below, cost_of, in_own_process, print_cost
 from tests.nimc.stored import rows_of, store_run, with_figures
 
 _SIZE, _PAIRS = 10_000, 2_500
@@ -28,7 +26,6 @@ _SHORTEST_S = 2.0
 _MOST_SHARE = 0.01
 #: Samples that are stored with and without it, by turns.
 _STORED = 500
-_COMMAND = "python -m tests.bench chain"
 
 
 def run() -> list[BenchRow]:
@@ -36,18 +33,17 @@ def run() -> list[BenchRow]:
     with tempfile.TemporaryDirectory() as folder:
         with_s, without_s = _storing(Path(folder))
         make(Path(folder) / "run")
-        opened_s = _seconds(lambda: Store(Path(folder) / "run", STREAM.name))
-        verified_s, cpu_s, peak_b = in_own_process("chain", folder)
-    added_s = (with_s - without_s) * _SIZE
+        opened = cost_of(lambda: Store(Path(folder) / "run", STREAM.name))
+        verified = in_own_process("chain", folder)
     most_s = _MOST_SHARE * _SIZE * _SHORTEST_S
     name = f"what chain, digests and kept outputs add to {_SIZE:,} samples"
     return [
-        below(name, added_s, "s", most_s, _COMMAND),
-        BenchRow("storing a sample with them", with_s * 1e3, "ms", "", None, _COMMAND),
-        BenchRow(f"opening a case of {_SIZE:,} samples", opened_s, "s", "", None, _COMMAND),
-        below(f"nimc verify, {_SIZE:,} samples", verified_s, "s", _MOST_S, _COMMAND),
-        BenchRow("its processor time", cpu_s, "s", "", None, _COMMAND),
-        BenchRow("its peak memory", peak_b / 2**20, "MiB", "", None, _COMMAND),
+        below(name, (with_s - without_s) * _SIZE, "s", most_s),
+        BenchRow("storing a sample with them", with_s * 1e3, "ms"),
+        BenchRow(f"opening a case of {_SIZE:,} samples", opened.wall_s, "s"),
+        below(f"nimc verify, {_SIZE:,} samples", verified.wall_s, "s", _MOST_S),
+        BenchRow("its processor time", verified.cpu_s, "s"),
+        BenchRow("its peak memory", verified.memory_b / 2**20, "MiB"),
     ]
 
 
@@ -60,8 +56,8 @@ def _storing(folder: Path) -> tuple[float, float]:
     for number, each in enumerate(found):
         output = logs / f"{number}.out"
         output.write_text(output_of(each.as_dict()))
-        with_s += _seconds(partial(store.append, each, rows_of(each), [output]))
-        without_s += _seconds(partial(_plainly, folder, rows_of(each), [each.as_dict()]))
+        with_s += cost_of(partial(store.append, each, rows_of(each), [output])).wall_s
+        without_s += cost_of(partial(_plainly, folder, rows_of(each), [each.as_dict()])).wall_s
     return with_s / len(found), without_s / len(found)
 
 
@@ -81,20 +77,11 @@ def make(run_folder: Path) -> None:
     store_run(run_folder, found, asked_for(head, found))
 
 
-def _seconds(work: Callable[[], object]) -> float:
-    start_s = time.perf_counter()
-    work()
-    return time.perf_counter() - start_s
-
-
-def main() -> None:
-    """Verify the run in a folder; print time, the processor time of the process, and memory."""
-    found = []
-    took_s = _seconds(lambda: found.append(verify(Path(sys.argv[1]) / "run")))
-    assert found[0].is_sound
-    assert found[0].reread > _SIZE
-    print(json.dumps([took_s, time.process_time(), peak_memory_b()]))
+def _verify() -> None:
+    found = verify(Path(sys.argv[1]) / "run")
+    assert found.is_sound
+    assert found.reread > _SIZE
 
 
 if __name__ == "__main__":
-    main()
+    print_cost(_verify)

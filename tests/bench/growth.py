@@ -6,13 +6,23 @@ python -m tests.bench.growth plan 4000
 import json
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from analysis.history.store import load_nights
-from tests.bench import BenchRow, below, in_own_process, peak_memory_b, plan, report, scale, store
+from tests.bench import (
+    BenchRow,
+    below,
+    cost_of,
+    in_own_process,
+    peak_memory_b,
+    plan,
+    report,
+    scale,
+    store,
+)
 
 #: Times the growth of the size; 1 is linear. The larger size is four times the smaller one, so
 #: what grows with its square has 4.
@@ -75,49 +85,42 @@ def run() -> list[BenchRow]:
 def _rows(name: str, piece: _Piece) -> list[BenchRow]:
     small, large = _costs(name, piece.sizes)
     times = piece.sizes[1] / piece.sizes[0]
-    command = "python -m tests.bench growth"
-    sizes = f"{name}, {piece.sizes[0]:,} to {piece.sizes[1]:,} {piece.unit}"
-    grown = {
-        "processor time": large[0] / small[0] / times,
-        "memory": large[1] / max(small[1], _LEAST_B) / times,
-    }
+    sizes = f"a unit (linear is 1): {name}, {piece.sizes[0]:,} to {piece.sizes[1]:,} {piece.unit}"
+    memory = large[1] / max(small[1], _LEAST_B) / times
     return [
-        below(f"{what} a unit (linear is 1): {sizes}", growth, "x", _MOST, command)
-        for what, growth in grown.items()
+        below(f"processor time {sizes}", large[0] / small[0] / times, "x", _MOST),
+        below(f"memory {sizes}", memory, "x", _MOST),
     ]
 
 
 def _costs(name: str, sizes: tuple[int, int]) -> list[tuple[float, float]]:
     """The least of each size: what runs beside takes caches and so processor time."""
-    rounds = [[_cost(name, size) for size in sizes] for _ in range(_ROUNDS)]
+    rounds = [[in_own_process("growth", name, size) for size in sizes] for _ in range(_ROUNDS)]
     return [
-        (min(cpu_s for cpu_s, _ in costs), min(memory_b for _, memory_b in costs))
+        (min(each.cpu_s for each in costs), min(each.memory_b for each in costs))
         for costs in zip(*rounds, strict=True)
     ]
 
 
-def _cost(name: str, size: int) -> tuple[float, float]:
-    """Seconds of processor time and bytes of memory, start-up left out."""
-    cpu_s, memory_b = in_own_process("growth", name, size)
-    return cpu_s, memory_b
+def _repeat(work: Callable[[], object], times: int) -> None:
+    for _ in range(times):
+        work()
 
 
 def main() -> None:
-    """Do one piece in this process; a tenth of its size first, so that all is loaded."""
-    name, size = sys.argv[1], int(sys.argv[2])
-    prepare = _PIECES[name].prepare
+    """Do one piece in this process; a tenth of its size first, so that all is loaded.
+
+    Start-up is left out.
+    """
+    piece, size = _PIECES[sys.argv[1]], int(sys.argv[2])
     with tempfile.TemporaryDirectory() as folder:
-        for part, of_size in (("first", _PIECES[name].sizes[0] // 10), ("then", size)):
+        for part, of_size in (("first", piece.sizes[0] // 10), ("then", size)):
             place = Path(folder) / part
             place.mkdir()
-            work = prepare(of_size, place)
+            work = piece.prepare(of_size, place)
             before_b = peak_memory_b()
-            start_s = time.process_time()
-            for _ in range(_PIECES[name].times):
-                work()
-            cpu_s = time.process_time() - start_s
-    memory_b = peak_memory_b() - before_b
-    print(json.dumps([cpu_s, memory_b]))
+            cost = cost_of(partial(_repeat, work, piece.times))
+    print(json.dumps([cost.wall_s, cost.cpu_s, cost.memory_b - before_b]))
 
 
 if __name__ == "__main__":

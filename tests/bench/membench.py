@@ -18,9 +18,8 @@ from pathlib import Path
 
 from reframe_tests import membench, stream
 from reframe_tests.stream import SOURCE as STREAM_C
-from tests.bench import BenchRow
+from tests.bench import BenchRow, at_least
 
-COMMAND = "python -m tests.bench membench"
 ROUNDS = 7
 SECONDS = 0.5
 MEMBENCH = Path(__file__).parents[2] / "reframe_tests" / "src" / "membench"
@@ -68,7 +67,7 @@ def _ratio(
     best = max(there, key=lambda other: statistics.median(rates[other]))
     pairs = zip(rates[ours], rates[best], strict=True)
     value = statistics.median(mine / theirs for mine, theirs in pairs)
-    return BenchRow(f"{name} ({best})", value, "", f"at least {aim}", value >= aim, COMMAND)
+    return at_least(f"{name} ({best})", value, "", aim)
 
 
 def _contenders(folder: Path) -> dict[str, Contender]:

@@ -1,12 +1,7 @@
-"""Pages from a store of made nights, each size in a process of its own.
+"""Pages from a store of made nights, each size in a process of its own."""
 
-python -m tests.bench.pages 10000000
-"""
-
-import json
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import polars as pl
@@ -20,52 +15,37 @@ from nimc.cli.history import make_pages
 from nimc.records.run import save_header
 from tests.analysis.made_nights import made_histories
 from tests.analysis.synthetic import header
-from tests.bench import BenchRow, below, in_own_process, peak_memory_b
+from tests.bench import BenchRow, Cost, below, in_own_process, print_cost
 from tests.captures import RUN_QUICK
 
 #: Samples of one machine with a year of nights, and most seconds and bytes for its page.
-_SIZES = (1_000_000, 10_000_000)
+_SAMPLES = 10_000_000
 _MOST_S, _MOST_B = 10.0, 1 << 30
-#: The page is made of the nights: ten times the samples should cost nothing.
-_GROWTH = 2.0
 #: Nights of twelve workloads on five machines, and most seconds for all pages.
-_NIGHTS = (91, 365)
+_NIGHTS = 365
 _MOST_ALL_S = 30.0
 
 
 def run() -> list[BenchRow]:
-    """Time and memory of one machine's page at two sizes, and of all pages at two."""
-    command = "python -m tests.bench.pages"
-    one = {size: _in_own_process("samples", size) for size in _SIZES}
-    rows = []
-    for size, (took_s, peak_b) in one.items():
-        name = f"page of a machine, store of {size:,} samples"
-        memory = f"its memory, {size:,} samples"
-        rows += [
-            below(name, took_s, "s", _MOST_S, command),
-            below(memory, peak_b / 2**20, "MiB", _MOST_B / 2**20, command),
-        ]
-    growth = one[_SIZES[1]][0] / one[_SIZES[0]][0]
-    name = "its time, 10,000,000 against 1,000,000 samples"
-    rows.append(below(name, growth, "x", _GROWTH, command))
-    for nights in _NIGHTS:
-        took_s, _ = _in_own_process("nights", nights)
-        name = f"pages of {nights} nights, 12 workloads, 5 machines"
-        rows.append(below(name, took_s, "s", _MOST_ALL_S, command))
-    return rows
+    """Time and memory of one machine's page, and time of all pages."""
+    one, every = _in_own_process(_SAMPLES), _in_own_process(0)
+    name = f"page of a machine, store of {_SAMPLES:,} samples"
+    return [
+        below(name, one.wall_s, "s", _MOST_S),
+        below("its memory", one.memory_b / 2**20, "MiB", _MOST_B / 2**20),
+        below(
+            f"pages of {_NIGHTS} nights, 12 workloads, 5 machines", every.wall_s, "s", _MOST_ALL_S
+        ),
+    ]
 
 
-def _in_own_process(kind: str, size: int) -> tuple[float, float]:
-    """Seconds and peak bytes of the pages of a store."""
+def _in_own_process(samples: int) -> Cost:
+    """The pages of a store: of one machine with so many samples, or of all without any."""
     with tempfile.TemporaryDirectory() as folder:
-        store = Path(folder) / "store"
-        nights = size if kind == "nights" else _NIGHTS[1]
-        histories = made_histories(nights=nights)[: None if kind == "nights" else 1]
-        for history in histories:
-            write_store(store, history, size if kind == "samples" else 0)
+        for history in made_histories(nights=_NIGHTS)[: 1 if samples else None]:
+            write_store(Path(folder) / "store", history, samples)
             _write_header(Path(folder), history)
-        took_s, peak_b = in_own_process("pages", "--pages", folder)
-    return took_s, peak_b
+        return in_own_process("pages", folder)
 
 
 def write_store(store: Path, history: MachineHistory, samples: int) -> None:
@@ -92,23 +72,10 @@ def _write_header(results: Path, history: MachineHistory) -> None:
 
 
 def _samples(count: int) -> pl.DataFrame:
-    """Recorded samples, over and over."""
     recorded = load_run(RUN_QUICK).samples
     return pl.concat([recorded] * (count // recorded.height + 1))[:count]
 
 
-def main() -> None:
-    """Make the pages of a store in this process, and print what it took as JSON."""
-    if sys.argv[1] != "--pages":
-        print(_in_own_process("samples", int(sys.argv[1])))
-        return
-    folder = Path(sys.argv[2])
-    start_s = time.perf_counter()
-    make_pages(folder / "store", folder, folder / "pages", print)
-    took_s = time.perf_counter() - start_s
-    peak_b = peak_memory_b()
-    print(json.dumps([took_s, peak_b]))
-
-
 if __name__ == "__main__":
-    main()
+    place = Path(sys.argv[1])
+    print_cost(lambda: make_pages(place / "store", place, place / "pages", print))

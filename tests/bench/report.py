@@ -1,53 +1,36 @@
-"""Ingest plus report of synthetic samples, each size in a process of its own.
-
-python -m tests.bench.report 1000000
-"""
+"""Ingest plus report of synthetic samples, each size in a process of its own."""
 
 import json
 import sys
 import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 
 from tests.analysis.synthetic import LAMMPS, STREAM, header, rechain, samples, write_run
-from tests.bench import BenchRow, below, in_own_process, peak_memory_b
+from tests.bench import BenchRow, Cost, below, in_own_process, print_cost
 
 _SIZES = (10_000, 100_000, 1_000_000)
 _MOST_S, _MOST_B = 10.0, 1 << 30
-#: Twice as linear allows for the fixed part at the small end and noise at the large one.
-_LINEAR = 2.0
 _PAIRS = 12
 
 
 def run() -> list[BenchRow]:
-    """Time and memory at each size, and how time grows over the last tenfold step."""
-    found = {size: _in_own_process(size) for size in _SIZES}
-    largest, before = found[_SIZES[-1]], found[_SIZES[-2]]
-    command = "python -m tests.bench.report"
+    """Time and memory at each size; those of the largest are limited."""
     rows = []
-    for size, (took_s, peak_b) in found.items():
-        of_size = f"{command} {size}"
-        time, memory = (
-            f"{what}, {size:,} samples" for what in ("ingest and report", "peak memory")
-        )
-        if size == _SIZES[-1]:
-            rows.append(below(time, took_s, "s", _MOST_S, of_size))
-            rows.append(below(memory, peak_b / 2**20, "MiB", _MOST_B / 2**20, of_size))
-        else:
-            rows.append(BenchRow(time, took_s, "s", "", None, of_size))
-            rows.append(BenchRow(memory, peak_b / 2**20, "MiB", "", None, of_size))
-    growth = largest[0] / before[0] / (_SIZES[-1] / _SIZES[-2])
-    name = "time a sample, 1,000,000 against 100,000 (linear is 1)"
-    return [*rows, below(name, growth, "", _LINEAR, command)]
+    for size in _SIZES:
+        cost = _in_own_process(size)
+        names = (f"{what}, {size:,} samples" for what in ("ingest and report", "peak memory"))
+        figures = ((cost.wall_s, "s", _MOST_S), (cost.memory_b / 2**20, "MiB", _MOST_B / 2**20))
+        for name, (value, unit, most) in zip(names, figures, strict=True):
+            limited = size == _SIZES[-1]
+            rows.append(below(name, value, unit, most) if limited else BenchRow(name, value, unit))
+    return rows
 
 
-def _in_own_process(size: int) -> tuple[float, float]:
-    """Seconds and peak bytes of a report of `size` samples."""
+def _in_own_process(size: int) -> Cost:
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder) / "run", size)
-        took_s, peak_b = in_own_process("report", size, folder)
-    return took_s, peak_b
+        return in_own_process("report", Path(folder) / "run")
 
 
 def write(run_folder: Path, size: int) -> None:
@@ -90,15 +73,5 @@ def make(run_folder: Path) -> None:
     make_reports([run_folder])
 
 
-def _report(run_folder: Path) -> tuple[float, float]:
-    start_s = time.perf_counter()
-    make(run_folder)
-    return time.perf_counter() - start_s, peak_memory_b()
-
-
 if __name__ == "__main__":
-    if len(sys.argv) > 2:
-        print(json.dumps(_report(Path(sys.argv[2]) / "run")))
-    else:
-        took_s, peak_b = _in_own_process(int(sys.argv[1]))
-        print(f"{took_s:.2f} s, {peak_b / 2**20:.0f} MiB")
+    print_cost(lambda: make(Path(sys.argv[1])))

@@ -17,12 +17,11 @@ from nimc.machine import slurm
 from nimc.machine.site import Origins
 from nimc.records.plan import BlockPlan, Demand
 from testbed.spec import Fabric
-from tests.bench import BenchRow
+from tests.bench import BenchRow, at_least, below
 from tests.bench import _minicluster as mini
 from tests.nimc.node.treatments import treatments
 from tests.undisturbed import UNJUDGED
 
-_COMMAND = "python -m tests.bench slurm"
 _ORIGINS = Origins(policy="hetjob", partition="origin")
 #: Two blocks at a time: about 12 minutes for 20.
 _BLOCKS = int(os.environ.get("NIMC_BENCH_BLOCKS", "20"))
@@ -124,17 +123,13 @@ def _cost() -> list[BenchRow]:
     runs_each = 2 * _PAIRS
     runs = f"{_BLOCKS} blocks of {runs_each * _RUN_S:g} s of application"
     own_s = (used - everywhere) / len(components)
+    share = len(samples) / (runs_each * _BLOCKS)
     return [
-        BenchRow(
-            f"node-seconds used / node-seconds of application, {runs}", used / everywhere, "",
-            "under 1.25", used / everywhere < 1.25, _COMMAND,
-        ),
-        BenchRow("the same, application on target nodes alone", used / targets, "", "", None,
-                 _COMMAND),
-        BenchRow("a block's time without its application", own_s, "s", "", None, _COMMAND),
-        BenchRow("runs accepted, of those planned", len(samples) / (runs_each * _BLOCKS), "", "",
-                 None, _COMMAND),
-    ]  # fmt: skip
+        below(f"node-seconds used / of application, {runs}", used / everywhere, "", 1.25),
+        BenchRow("the same, application on target nodes alone", used / targets),
+        BenchRow("a block's time without its application", own_s, "s"),
+        BenchRow("runs accepted, of those planned", share),
+    ]
 
 
 #: Suspends the conductor and the agents of its node by turns while the application runs; prints
@@ -198,16 +193,14 @@ def _rate() -> list[BenchRow]:
     ratio = median_interval(ratios)
     if ratio is None:
         raise MachineError(f"writers' rate: {len(ratios)} turns, an interval needs 6")
+    name = "writers' rate while agents and conductor run / are suspended"
+    stopped_mb_s = statistics.median(turns[1::2]) / 1e6
     return [
-        BenchRow(
-            f"writers' rate while agents and conductor run / are suspended, {len(ratios)} turns",
-            ratio.value, "", "at least 0.98", ratio.value >= 0.98, _COMMAND,
-        ),
-        BenchRow("the same, lower end of its interval", ratio.low, "", "", None, _COMMAND),
-        BenchRow("the same, upper end", ratio.high, "", "", None, _COMMAND),
-        BenchRow("the rate while they are suspended, median", statistics.median(turns[1::2]) / 1e6,
-                 "MB/s", "", None, _COMMAND),
-    ]  # fmt: skip
+        at_least(f"{name}, {len(ratios)} turns", ratio.value, "", 0.98),
+        BenchRow("the same, lower end of its interval", ratio.low),
+        BenchRow("the same, upper end", ratio.high),
+        BenchRow("the rate while they are suspended, median", stopped_mb_s, "MB/s"),
+    ]
 
 
 def _turn(line: str) -> float:

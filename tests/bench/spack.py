@@ -5,15 +5,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from nimc.spack import setup
 from nimc.spack.build import build, make_mirror
 from nimc.spack.tool import SpackLayout, layout
-from tests.bench import BenchRow
+from tests.bench import BenchRow, below, cost_of
 
-COMMAND = "python -m tests.bench spack"
 NO_OP_AIM_S = 2.0
 
 
@@ -42,22 +40,16 @@ def _rows(folder: Path, name: str) -> list[BenchRow]:
     made = make_mirror(place, settings, folder / "mirror", [name])
     cached = build(*ready("cached", made["mirror"]), name, os.cpu_count() or 1, print)
     return [
-        _row(f"{name}: concretizing", fresh.concretize_s),
-        _row(f"{name}: building from scratch", fresh.install_s),
-        _row(f"{name}: concretizing, with a build cache", cached.concretize_s),
-        _row(f"{name}: installing from a build cache", cached.install_s),
-        BenchRow(f"{name}: no-op", no_op_s, "s", "under 2 s", no_op_s < NO_OP_AIM_S, COMMAND),
+        BenchRow(f"{name}: concretizing", fresh.concretize_s, "s"),
+        BenchRow(f"{name}: building from scratch", fresh.install_s, "s"),
+        BenchRow(f"{name}: concretizing, with a build cache", cached.concretize_s, "s"),
+        BenchRow(f"{name}: installing from a build cache", cached.install_s, "s"),
+        below(f"{name}: no-op", no_op_s, "s", NO_OP_AIM_S),
     ]
 
 
 def _command_s(root: Path, *words: str) -> float:
     """Seconds that `nimc spack` takes, its start included."""
-    started = time.monotonic()
     nimc = [sys.executable, "-c", "from nimc.cli.main import main; main()"]
-    environment = {**os.environ, "NIMC_SPACK_DIR": str(root)}
-    subprocess.run([*nimc, "spack", *words], check=True, stdout=subprocess.DEVNULL, env=environment)
-    return time.monotonic() - started
-
-
-def _row(name: str, seconds: float) -> BenchRow:
-    return BenchRow(name, seconds, "s", "-", None, COMMAND)
+    settings = {"env": {**os.environ, "NIMC_SPACK_DIR": str(root)}, "stdout": subprocess.DEVNULL}
+    return cost_of(lambda: subprocess.run([*nimc, "spack", *words], check=True, **settings)).wall_s

@@ -33,7 +33,6 @@ def draw(faults: list[Fault], seed: int, index: int) -> tuple[Fault, random.Rand
 
 
 def main() -> int:
-    """Entry point; exit status 1 if anything did not hold."""
     asked = _arguments()
     if os.geteuid() != 0:
         sys.exit("tests.faults: root is required (mount namespaces)")
@@ -66,7 +65,6 @@ def main() -> int:
 
 
 def _one(place: Place, begun: trial.Begun, fault: Fault, rng: random.Random, index: int) -> str:
-    """Make a trial, print what became of it, and return it in a word."""
     began_s = time.monotonic()
     seen = trial.run(place, begun, fault, rng, str(index))
     wrong = violations(seen) if seen else []
@@ -83,7 +81,6 @@ def _one(place: Place, begun: trial.Begun, fault: Fault, rng: random.Random, ind
 
 
 def _report(place: str, seed: int, counted: dict[str, Counter[str]]) -> int:
-    """Print the table; 1 if a trial failed."""
     print(f"\n| fault ({place}, seed {seed}) | tried | held | failed | no victim |")
     print("|---|---|---|---|---|")
     total: Counter[str] = Counter()

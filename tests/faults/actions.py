@@ -24,8 +24,6 @@ _STOPS_S = 0.05
 
 @dataclass(frozen=True)
 class Hit:
-    """Where a fault happens, and to whom."""
-
     place: Place
     #: None if it is done to no process.
     victim: Process | None
@@ -33,7 +31,6 @@ class Hit:
 
     @property
     def cluster(self) -> Minicluster:
-        """The place, which is a minicluster."""
         assert isinstance(self.place, Minicluster)
         return self.place
 
@@ -44,7 +41,6 @@ class Hit:
         return self.place
 
     def send(self, signum: int) -> None:
-        """Send the victim a signal."""
         assert self.victim
         self.place.send(self.victim, signum)
 
@@ -95,12 +91,10 @@ def read_only(hit: Hit) -> None:
 
 
 def second_nimc(hit: Hit) -> Ended:
-    """Start the same campaign once more."""
     return hit.place.start("second").end(60.0)
 
 
 def away(hit: Hit) -> None:
-    """Kill a daemon, and start it again after a while."""
     assert hit.victim
     box = hit.cluster.box_of(hit.victim)
     hit.send(signal.SIGKILL)
@@ -109,12 +103,10 @@ def away(hit: Hit) -> None:
 
 
 def node_off(hit: Hit) -> None:
-    """Switch a node off."""
     hit.cluster.switch_off(hit.rng.choice(NODES))
 
 
 def link_down(hit: Hit) -> None:
-    """Take the link of a node down for a while."""
     port = hit.cluster.port(hit.rng.choice(NODES))
     hit.cluster.ip("link", "set", port, "down")
     time.sleep(AWAY_S)
@@ -155,7 +147,6 @@ def _to_jobs(*command: str, undo: tuple[str, ...] = ()) -> Action:
 
 
 def drain(hit: Hit) -> None:
-    """Drain the nodes for a while."""
     nodes = f"nodename={','.join(NODES)}"
     hit.cluster.try_slurm("scontrol", "update", nodes, "state=drain", "reason=fault")
     time.sleep(AWAY_S)

@@ -18,8 +18,6 @@ _LONGEST_LINE = 1000
 
 @dataclass(frozen=True)
 class Ended:
-    """How one nimc ended."""
-
     status: int | None
     err: str
     #: From the fault, or its own start, to its end.
@@ -56,12 +54,10 @@ class Observed:
 
     @property
     def nimcs(self) -> list[Ended]:
-        """All calls of nimc."""
         return [self.disturbed, *self.resumed, *([self.second] if self.second else [])]
 
 
 def nothing_left(seen: Observed) -> Iterator[str]:
-    """No process, job, lock or temporary file is left."""
     for each in seen.nimcs:
         yield from each.left
     yield from seen.files
@@ -135,7 +131,6 @@ def same_set(seen: Observed) -> Iterator[str]:
 
 
 def bounded(seen: Observed) -> Iterator[str]:
-    """Every call ends in the time stated."""
     for each in seen.nimcs:
         if each.status is None:
             yield f"did not end within {each.bound_s:.0f} s"
@@ -193,7 +188,6 @@ CHECKS: dict[str, Callable[[Observed], Iterator[str]]] = {
 
 
 def violations(seen: Observed) -> list[str]:
-    """All violations, each with the name of what does not hold."""
     return [f"{name}: {found}" for name, check in CHECKS.items() for found in check(seen)]
 
 

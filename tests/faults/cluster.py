@@ -40,7 +40,6 @@ class Minicluster(Place):
     @classmethod
     @contextmanager
     def made(cls, folder: Path) -> Iterator[Place]:
-        """Have the cluster up for a while."""
         place = cls(folder)
         place.up()
         try:
@@ -49,11 +48,9 @@ class Minicluster(Place):
             place.cluster.nimc("down")
 
     def up(self) -> None:
-        """Start the cluster; a damaged one is replaced."""
         self.bring_up()
 
     def bring_up(self, *options: str) -> None:
-        """Run `nimc minicluster up`."""
         nodes = ["--nodes", "2", "--origins", "1", "--fabric", self.fabric]
         self.cluster.nimc("up", *nodes, *options, timeout_s=500)
 
@@ -70,22 +67,18 @@ class Minicluster(Place):
         }
 
     def boxes(self) -> list[str]:
-        """Containers."""
         return [daemons.CONTROL, *NODES]
 
     def inside(self, box: str) -> list[Process]:
-        """All processes in a container."""
         with suppress(FileNotFoundError):
             return read(namespaces.processes([self.layout.netns(box)]))
         return []
 
     def processes(self) -> list[Process]:
-        """Those of the campaign, on this host and on the nodes."""
         found = [each for box in self.boxes() for each in self.inside(box)]
         return [*super().processes(), *(each for each in found if not _is_idle(each))]
 
     def victims(self) -> list[Process]:
-        """Those of the campaign and the daemons."""
         return [*super().processes(), *(each for box in self.boxes() for each in self.inside(box))]
 
     def jobs(self) -> list[str]:
@@ -95,20 +88,16 @@ class Minicluster(Place):
         return []
 
     def files(self) -> list[str]:
-        """Those of the trial on this host, and in the nodes' shared memory."""
         found = [*super().files(), *os.listdir(self.sandbox.work / "tmp")]
         return [*found, *(f"{node}:{each}" for node in NODES for each in self.left_in(node))]
 
     def left_in(self, node: str) -> list[str]:
-        """Temporary files of a node."""
         return [f"/dev/shm/{each}" for each in self.ask(node, "ls", "/dev/shm").split()]
 
     def ask(self, box: str, *command: str) -> str:
-        """What a command prints in a container."""
         return enter(self.layout, box, command)
 
     def revive(self, box: str, words: tuple[str, ...]) -> None:
-        """Start a daemon again that was killed in a container."""
         environment = {
             "MYSQL_UNIX_PORT": daemons.DATABASE_SOCKET,
             **daemons.client_env(self.layout),
@@ -116,7 +105,6 @@ class Minicluster(Place):
         enter(self.layout, box, ["sh", "-c", REVIVE, "sh", *words], environment)
 
     def box_of(self, process: Process) -> str:
-        """The container of a process."""
         return next(box for box in self.boxes() if process in self.inside(box))
 
     def switch_off(self, node: str) -> None:
@@ -124,7 +112,6 @@ class Minicluster(Place):
         os.kill(container(self.layout, node), signal.SIGKILL)
 
     def port(self, node: str) -> str:
-        """The bridge's port of a node."""
         return f"port{NODES.index(node) + 1}"
 
     def ip(self, *words: str) -> None:
@@ -147,7 +134,6 @@ class Minicluster(Place):
         subprocess.run(["tc", "-n", netns, *words], env=ENV, check=True, capture_output=True)
 
     def try_slurm(self, *command: str) -> None:
-        """A command of Slurm that may be refused, for instance if there is no job."""
         with suppress(AssertionError, subprocess.TimeoutExpired):
             self.cluster.slurm(*command)
 

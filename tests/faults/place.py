@@ -34,7 +34,6 @@ _LOOK_S = 0.02
 
 
 def wait_until(holds: Callable[[], bool], timeout_s: float) -> bool:
-    """Wait until something holds; False if it does not in time."""
     until_s = time.monotonic() + timeout_s
     while not holds():
         if time.monotonic() > until_s:
@@ -45,18 +44,14 @@ def wait_until(holds: Callable[[], bool], timeout_s: float) -> bool:
 
 @dataclass
 class Nimc:
-    """A `nimc run` in progress."""
-
     process: subprocess.Popen[bytes]
     err: Path
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
         return self.process.poll() is None
 
     def end(self, bound_s: float) -> Ended:
-        """Wait for its end; kill it if it does not end in time."""
         began_s = time.monotonic()
         status: int | None
         try:
@@ -86,7 +81,6 @@ class Place:
     @classmethod
     @contextmanager
     def made(cls, folder: Path) -> Iterator[Place]:
-        """Make the place for a while."""
         yield cls(folder)
 
     @contextmanager
@@ -100,7 +94,6 @@ class Place:
             self.sandbox.close()
 
     def environment(self) -> dict[str, str]:
-        """The environment of nimc."""
         return {
             **{name: text for name, text in os.environ.items() if name != "TMPDIR"},
             "PYTHONPATH": str(CHECKOUT),
@@ -109,13 +102,11 @@ class Place:
         }
 
     def start(self, name: str) -> Nimc:
-        """Start or resume the campaign."""
         return self.nimc(
             name, "run", "tiny.yaml", "--machine", self.machine, "--results", "results"
         )
 
     def nimc(self, name: str, *words: str) -> Nimc:
-        """Start a command."""
         main = "from nimc.cli.main import main; main()"
         err = self.sandbox.work / f"{name}.err"
         with err.open("wb") as said:
@@ -130,11 +121,9 @@ class Place:
         return Nimc(process, err)
 
     def processes(self) -> list[Process]:
-        """All processes of the campaign."""
         return self.sandbox.processes()
 
     def victims(self) -> list[Process]:
-        """All processes that a fault may be done to."""
         return self.processes()
 
     def send(self, process: Process, signum: int) -> None:
@@ -143,7 +132,6 @@ class Place:
             os.kill(process.pid, signum)
 
     def jobs(self) -> list[str]:
-        """All of its jobs."""
         return []
 
     def left(self) -> list[str]:
@@ -159,7 +147,6 @@ class Place:
         return found
 
     def files(self) -> list[str]:
-        """Temporary files that are left."""
         return self.sandbox.files()
 
     def repair(self) -> None:

@@ -21,7 +21,6 @@ class Process:
 
     @property
     def line(self) -> str:
-        """For messages."""
         return f"{self.pid} {' '.join(self.words)[:200]}"
 
 
@@ -50,7 +49,6 @@ def role(words: tuple[str, ...]) -> str | None:
 
 
 def read(pids: Iterable[int]) -> list[Process]:
-    """Those of the processes that exist and are no zombies."""
     found = []
     for pid in pids:
         with suppress(OSError):
@@ -61,5 +59,4 @@ def read(pids: Iterable[int]) -> list[Process]:
 
 
 def having(wanted: str, processes: Iterable[Process]) -> list[Process]:
-    """The processes of one role."""
     return [each for each in processes if role(each.words) == wanted]

@@ -54,20 +54,16 @@ class Sandbox:
 
     @property
     def results(self) -> Path:
-        """The results as they are inside."""
         return self.root / str(self.work / "results").lstrip("/")
 
     def command(self, *words: str) -> list[str]:
-        """The command line that runs a command inside."""
         join = ["nsenter", f"--target={self._holder.pid}", "--mount", f"--wd={self.work}"]
         return [*join, "--", *words]
 
     def run(self, *words: str) -> None:
-        """Run a command inside; it must succeed."""
         subprocess.run(self.command(*words), check=True, capture_output=True)
 
     def processes(self) -> list[Process]:
-        """All processes inside."""
         return read(pid for pid in _pids() if pid != self._holder.pid and self._is_inside(pid))
 
     def _is_inside(self, pid: int) -> bool:
@@ -76,7 +72,6 @@ class Sandbox:
         return False
 
     def files(self) -> list[str]:
-        """What is in the folders for temporary files."""
         found = []
         for name in _TEMPORARY:
             folder = self.root / name

@@ -15,8 +15,6 @@ AWAY_S = 10.0
 
 @dataclass(frozen=True)
 class Fault:
-    """One kind of fault."""
-
     name: str
     #: Function of `actions.ACTIONS`, and the role that it is done to; empty if to no process.
     action: str
@@ -64,14 +62,7 @@ _NIMC = [
     Fault("stop nimc", "stop", "nimc", ALL, _GOES_ON),
 ]
 _PARTS = [
-    Fault(
-        f"{action} {role}",
-        action,
-        role,
-        places,
-        _MAY_FAIL,
-        silences=role == "writer_origin",
-    )
+    Fault(f"{action} {role}", action, role, places, _MAY_FAIL, silences=role == "writer_origin")
     for role, places in _ROLES.items()
     for action in ("kill", "terminate", "stop")
 ]
@@ -105,5 +96,4 @@ FAULTS: dict[str, Fault] = {
 
 
 def at(place: Place) -> list[Fault]:
-    """The faults of one place."""
     return [each for each in FAULTS.values() if place in each.places]

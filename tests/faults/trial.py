@@ -169,7 +169,6 @@ def _runs(place: Place) -> list[str]:
 
 
 def _lines(place: Place) -> bytes:
-    """The whole lines of the samples."""
     files = (path for run in _folders(place) for path in sorted(run.glob("samples/*.jsonl")))
     text = b"".join(path.read_bytes() for path in files)
     return text[: text.rfind(b"\n") + 1]
@@ -184,6 +183,5 @@ def _header(place: Place) -> dict[str, Any] | None:
 
 
 def _partial(place: Place) -> list[str]:
-    """Files that were to replace others, and did not."""
     found = place.sandbox.results.rglob("*")
     return [f"file {path.name}" for path in found if path.suffix in (".new", ".partial")]

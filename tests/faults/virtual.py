@@ -89,33 +89,27 @@ class VirtualMachines(Minicluster):
         return [each for each in known if each.words[0] != "ps"]
 
     def send(self, process: Process, signum: int) -> None:
-        """Send a process a signal, wherever it is."""
         if process.box:
             self.ask(process.box, "kill", f"-{signum}", str(process.pid))
         else:
             super().send(process, signum)
 
     def revive(self, box: str, words: tuple[str, ...]) -> None:
-        """Start a daemon again that was killed."""
         if box in NODES:
             self.ask(box, "sh", "-c", REVIVE, "sh", *words)
         else:
             super().revive(box, words)
 
     def left_in(self, node: str) -> list[str]:
-        """Temporary files of a machine."""
         found = self.ask(node, "find", *_TEMPORARY, "-mindepth", "1", "-maxdepth", "1").split()
         return [each for each in found if not CHECKOUT.is_relative_to(each)]
 
     def switch_off(self, node: str) -> None:
-        """Kill a machine."""
         if pid := vm.pid(self.layout, node):
             os.kill(pid, signal.SIGKILL)
 
     def port(self, node: str) -> str:
-        """The bridge's port of a node."""
         return f"tap{NODES.index(node) + 1}"
 
     def step_clock(self, node: str, by_s: int) -> None:
-        """Set a machine's clock forward, or back."""
         self.ask(node, "sh", "-c", f'date -s "@$(($(date +%s) + {by_s}))"')

@@ -108,7 +108,6 @@ class Fuzzer:
                 check(target, text, folder)
 
     def turn(self, until_s: float) -> None:
-        """Try inputs until then."""
         while time.monotonic() < until_s:
             given_ = self._new.pop() if self._new else self._mutant()
             self._fresh = False
@@ -153,7 +152,6 @@ class Fuzzer:
 
 
 def main() -> None:
-    """Entry point; exit status 1 if a parser crashed."""
     parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--seed", type=int, default=int(time.time()))
@@ -189,7 +187,6 @@ def _membench(lines: int, seed: int) -> int:
 
 
 def _report(fuzzers: list[Fuzzer], seed: int) -> int:
-    """Prints what was tried and what crashed; returns the number of crashes."""
     for each in fuzzers:
         print(f"{each.target.name}: {each.tried} inputs, {len(each.crashes)} crashes")
         for kind, text in each.crashes.items():

@@ -98,10 +98,7 @@ FOUND: list[tuple[str, bytes]] = [
     ),
     ("reframe.failure", b'== reframe.json\n{"runs": [{"testcases": [{"result": []}]}]}\n'),
     ("reframe.failure", b'== reframe.json\n{"runs": [null]}\n'),
-    (
-        "fom.cns",
-        re.sub(rb"(N_CELL=\s*)\d+", rb"\g<1>1000000000000", captures("cns/n1.txt")[0]),
-    ),
+    ("fom.cns", re.sub(rb"(N_CELL=\s*)\d+", rb"\g<1>1000000000000", captures("cns/n1.txt")[0])),
     ("file.spack", b"{}"),
     ("file.spack", _DEEP),
     ("file.boot image", bytes(0x202) + b"HdrS"),

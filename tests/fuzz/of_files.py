@@ -82,6 +82,21 @@ _CSV = (
 )
 
 
+def _in(name: str, read: Callable[[Path], object]) -> Callable[[bytes, Path], object]:
+    """What reads a file of this name."""
+    return lambda text, folder: read(in_file(name, text, folder))
+
+
+def _in_folder(name: str, read: Callable[[Path], object]) -> Callable[[bytes, Path], object]:
+    """What reads a folder with a file of this name."""
+
+    def call(text: bytes, folder: Path) -> object:
+        in_file(name, text, folder)
+        return read(folder)
+
+    return call
+
+
 def _nightly(text: bytes, folder: Path) -> None:
     found = description.load(str(in_file("n.yaml", text, folder)))
     _ = found.window, found.longest_s, install.scrontab_block(found, ["nimc"])
@@ -91,11 +106,6 @@ def _summary(text: bytes, folder: Path) -> None:
     found = summary.load(in_file("n-2026-11-20.json", text, folder))
     _ = notify.junit_xml(found), notify.prometheus_text(found)
     notify.mail(found, ["a@b"]).as_bytes()
-
-
-def _machine(text: bytes, folder: Path) -> None:
-    in_file("site/m.yaml", text, folder)
-    site.load("m", folder)
 
 
 _NIGHTLIES = [path.read_bytes() for path in sorted((_ROOT / "site" / "nightly").glob("*.yaml"))]
@@ -159,16 +169,6 @@ def _entry_row(text: bytes) -> pl.DataFrame | None:
     return row
 
 
-def _alarm(text: bytes, folder: Path) -> None:
-    in_file("alarms/1.json", text, folder)
-    alarmed_runs(folder)
-
-
-def _header(text: bytes, folder: Path) -> None:
-    in_file("run.json", text, folder)
-    load_header(folder)
-
-
 def _provenance(text: bytes, folder: Path) -> None:
     in_file("provenance/0.json", text, folder)
     for record in read_provenance(folder).records.values():
@@ -179,31 +179,11 @@ def _run(text: bytes, folder: Path) -> None:
     load_run(lay_out(text, folder, RUN_FILES), force=True)
 
 
-def _campaign(text: bytes, folder: Path) -> None:
-    load_campaign(in_file("c.yaml", text, folder), _CHECKS)
-
-
-def _model(text: bytes, folder: Path) -> None:
-    load_model(None, in_file("model.json", text, folder))
-
-
 def _unit(parser: Callable[[str, str], float]) -> Target:
     def read(text: bytes, _: Path) -> None:
         finite(parser(text_of(text), "field"))
 
     return Target(f"units.{parser.__name__}", read, _LENGTHS, _INPUT)
-
-
-def _sweep(name: str, seed: bytes) -> Target:
-    def read(text: bytes, folder: Path) -> None:
-        sweep.load(in_file(name, text, folder))
-
-    return Target(f"file.{name}", read, [seed], _INPUT)
-
-
-def _state(text: bytes, folder: Path) -> None:
-    in_file("state.json", text, folder)
-    state.read(ClusterLayout(folder))
 
 
 def _spack(text: bytes, folder: Path) -> None:
@@ -226,22 +206,27 @@ _LENGTHS = [b"2min", b"1.5h", b"64KiB", b"1GiB", b"1Gb/s", b"500MB/s", b"30", b"
 _INPUT = (InputError,)
 
 TARGETS = [
-    Target("file.campaign", _campaign, _CAMPAIGNS, _INPUT, lines=True),
-    Target("file.site", _machine, _SITES, _INPUT),
+    Target("file.campaign", _in("c.yaml", lambda file: load_campaign(file, _CHECKS)),
+           _CAMPAIGNS, _INPUT, lines=True),
+    Target("file.site", _in_folder("site/m.yaml", lambda folder: site.load("m", folder)),
+           _SITES, _INPUT),
     Target("file.nightly", _nightly, _NIGHTLIES, _INPUT),
     Target("file.summary", _summary, [summary.summary_text(SUMMARY).encode()], _INPUT),
     Target("file.samples", _samples, _SAMPLES, _INPUT),
     Target("file.counters", _counts, [_COUNTERS], _INPUT),
-    Target("file.run.json", _header, captures("run_quick/*/run.json"), _INPUT),
+    Target("file.run.json", _in_folder("run.json", load_header),
+           captures("run_quick/*/run.json"), _INPUT),
     Target("file.store", _stored, [_ENTRY], _INPUT),
     Target("file.made", _made, [b'{"kernel": "6.1", "microcode": "0x1"}']),
-    Target("file.alarm", _alarm, [_ALARM], _INPUT),
+    Target("file.alarm", _in_folder("alarms/1.json", alarmed_runs), [_ALARM], _INPUT),
     Target("file.provenance", _provenance, captures("run_quick/*/provenance/*.json"), _INPUT),
     Target("file.run", _run, [tree(RUN_FILES)], _INPUT, lines=True),
-    _sweep("sweep.json", _SWEEP),
-    _sweep("sweep.csv", _CSV),
-    Target("file.model", _model, [_MODEL, _IMPROVED], _INPUT),
-    Target("file.minicluster", _state, [_STATE]),
+    Target("file.sweep.json", _in("sweep.json", sweep.load), [_SWEEP], _INPUT),
+    Target("file.sweep.csv", _in("sweep.csv", sweep.load), [_CSV], _INPUT),
+    Target("file.model", _in("model.json", lambda file: load_model(None, file)),
+           [_MODEL, _IMPROVED], _INPUT),
+    Target("file.minicluster", _in_folder("state.json", lambda at: state.read(ClusterLayout(at))),
+           [_STATE]),
     Target("file.spack", _spack, [_SETTINGS.encode(), _BUILT.encode()], _INPUT),
     Target("file.boot image", lambda image, _: vm.payload(image), [_IMAGE], (MachineError,)),
     Target("file.module", lambda module, _: vm.dependencies(module), [_MODULE]),

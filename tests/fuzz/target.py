@@ -25,8 +25,6 @@ _WAIT_S = 300.0
 
 @dataclass(frozen=True)
 class Target:
-    """One row of the table."""
-
     name: str
     #: Input, and a folder for files that the parser reads -> whatever it returns.
     read: Callable[[bytes, Path], object]
@@ -43,7 +41,10 @@ class TooSlowError(Exception):
 
 def check(target: Target, text: bytes, folder: Path) -> None:
     """The property of every parser. Any exception that leaves here is a fault of the parser."""
-    with _limited():
+    late = TooSlowError(
+        f"more than {_LIMIT_S:g} s of processor time, or {_WAIT_S:g} s with waiting"
+    )
+    with limited(_LIMIT_S, _WAIT_S, late):
         try:
             target.read(text, folder)
         except target.allowed as error:
@@ -53,7 +54,6 @@ def check(target: Target, text: bytes, folder: Path) -> None:
 
 
 def captures(pattern: str) -> list[bytes]:
-    """The contents of captured files."""
     found = [path.read_bytes() for path in sorted(CAPTURES.glob(pattern))]
     assert found, pattern
     return found
@@ -65,7 +65,6 @@ def text_of(text: bytes) -> str:
 
 
 def in_file(name: str, text: bytes, folder: Path) -> Path:
-    """The input in a file."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text)
@@ -94,20 +93,20 @@ def finite(*values: float | None) -> None:
 
 
 @contextmanager
-def _limited() -> Iterator[None]:
-    def late(*_: object) -> None:
-        raise TooSlowError(
-            f"more than {_LIMIT_S:g} s of processor time, or {_WAIT_S:g} s with waiting"
-        )
-
+def limited(cpu_s: float, wait_s: float, late: BaseException) -> Iterator[None]:
+    """Raises `late` after so much processor time, or so long, in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+
+    def stop(*_: object) -> None:
+        raise late
+
     timers = (
-        (signal.ITIMER_PROF, signal.SIGPROF, _LIMIT_S),
-        (signal.ITIMER_REAL, signal.SIGALRM, _WAIT_S),
+        (signal.ITIMER_PROF, signal.SIGPROF, cpu_s),
+        (signal.ITIMER_REAL, signal.SIGALRM, wait_s),
     )
-    before = [signal.signal(signum, late) for _, signum, _ in timers]
+    before = [signal.signal(signum, stop) for _, signum, _ in timers]
     for timer, _, limit_s in timers:
         signal.setitimer(timer, limit_s)
     try:

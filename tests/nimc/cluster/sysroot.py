@@ -37,14 +37,8 @@ CHANGED = {
         ["cpus=5,4"],
         {"proc/irq/125/smp_affinity_list": "4-5", "proc/irq/126/smp_affinity_list": "4-5"},
     ),
-    "cat": (
-        ["mask=0x00F"],
-        {"sys/fs/resctrl/schemata": "    MB:0=100;1= 90\n    L3:0=00f;1=00f"},
-    ),
-    "mba": (
-        ["percent=50"],
-        {"sys/fs/resctrl/schemata": "    MB:0= 50;1= 50\n    L3:0=7ff;1=0f0"},
-    ),
+    "cat": (["mask=0x00F"], {"sys/fs/resctrl/schemata": "    MB:0=100;1= 90\n    L3:0=00f;1=00f"}),
+    "mba": (["percent=50"], {"sys/fs/resctrl/schemata": "    MB:0= 50;1= 50\n    L3:0=7ff;1=0f0"}),
     "io_alloc": (["mask=3"], {"sys/fs/resctrl/info/L3/io_alloc_cbm": "0=003;1=003"}),
     "mlnx_qos": (["limits=1,2,3,4,5,6,7,0"], {"qos/eth0": "1\n2\n3\n4\n5\n6\n7\n0"}),
     "ddio_ways": (["mask=400"], {"msr/0/0xC8B": "400", "msr/2/0xC8B": "400"}),

@@ -18,14 +18,7 @@ from nimc.campaign.settings import matching
 from nimc.cli import hosts
 from nimc.cluster import learn
 from nimc.cluster.learn import ClusterFacts, NodeShape, SlurmAccount, SlurmPartition, access
-from nimc.cluster.new_machine import (
-    config_text,
-    entries,
-    host_pattern,
-    pmi,
-    site_text,
-    unknown,
-)
+from nimc.cluster.new_machine import config_text, entries, host_pattern, pmi, site_text, unknown
 from nimc.cluster.node_job import JobLook, NodeRequest
 from nimc.machine import site as machine
 from tests.fuzz.target import CAPTURES
@@ -60,8 +53,7 @@ def test_the_site_file_has_what_nodes_and_slurm_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("alone", "policy", "known"),
-    [(None, "same_job", True), ("Invalid account", "hetjob", False)],
+    ("alone", "policy", "known"), [(None, "same_job", True), ("Invalid account", "hetjob", False)]
 )
 def test_what_is_refused_to_any_job_says_nothing_of_heterogeneous_ones(
     monkeypatch: pytest.MonkeyPatch, alone: str | None, policy: str, known: bool
@@ -217,11 +209,7 @@ def test_another_processor_on_nodes_is_said() -> None:
 
 @pytest.mark.parametrize(
     ("host", "matches", "other"),
-    [
-        ("login12.example", "login3", "logins"),
-        ("a-b.c", "a-b", "a-bc"),
-        ("vm", "vm.local", "vm2"),
-    ],
+    [("login12.example", "login3", "logins"), ("a-b.c", "a-b", "a-bc"), ("vm", "vm.local", "vm2")],
 )
 def test_the_machine_is_found_by_its_host(host: str, matches: str, other: str) -> None:
     pattern = host_pattern(host)

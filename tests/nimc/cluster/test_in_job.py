@@ -149,10 +149,7 @@ def test_lines_of_nodes_may_come_mixed() -> None:
 def test_tasks_see_the_lock_of_the_first(tmp_path: Path) -> None:
     look = [sys.executable, "-m", "nimc.cluster.node_look", str(tmp_path), "2"]
     tasks = [
-        subprocess.Popen(
-            look,
-            env={**os.environ, "SLURM_PROCID": str(n), "PYTHONPATH": str(ROOT)},
-        )
+        subprocess.Popen(look, env={**os.environ, "SLURM_PROCID": str(n), "PYTHONPATH": str(ROOT)})
         for n in range(2)
     ]
     assert [task.wait(timeout=60) for task in tasks] == [0, 0]

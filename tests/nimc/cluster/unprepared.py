@@ -43,11 +43,7 @@ end
 function slurm_job_modify(job, record, partitions, user) return slurm.SUCCESS end
 return slurm
 """
-_MODULES = {
-    "gcc/12": "Debian",
-    "openmpi/4.1.2": "older",
-    "openmpi/4.1.4": "Debian",
-}
+_MODULES = {"gcc/12": "Debian", "openmpi/4.1.2": "older", "openmpi/4.1.4": "Debian"}
 
 
 def unprepared_or_skip() -> Iterator[Cluster]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nimc.crate.zipped import MANIFEST, manifest, zipped
 from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
 from tests.nimc.conftest import call
 
@@ -33,6 +34,11 @@ def run(packed: Path, tmp_path: Path) -> Path:
 def crate(packed: Path, run: Path) -> Path:
     """A copy of its crate, beside it."""
     return Path(shutil.copy(packed.with_suffix(".zip"), run.parent))
+
+
+def reseal(crate: Path, files: dict[str, bytes]) -> None:
+    """Write a crate of these files, with a manifest that fits."""
+    crate.write_bytes(zipped({**files, MANIFEST: manifest(files)}))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import io
 import json
-import random
 import re
 import zipfile
 from pathlib import Path
@@ -16,11 +15,11 @@ from nimc.crate.contents import python_locks, run_files
 from nimc.crate.metadata import METADATA
 from nimc.crate.pack import commitment
 from nimc.crate.verify import opened, verify_crate
-from nimc.crate.zipped import MANIFEST, manifest, unzipped, zipped
+from nimc.crate.zipped import unzipped, zipped
 from nimc.records import chain
 from tests.captures import RUN_QUICK
 from tests.nimc.conftest import Command
-from tests.nimc.crate.conftest import AUTHORS
+from tests.nimc.crate.conftest import AUTHORS, reseal
 
 
 def files_in(crate: Path) -> dict[str, bytes]:
@@ -80,35 +79,20 @@ def test_it_is_verified_as_the_run_is(crate: Path, run: Path, command: Command) 
     command("verify", crate, "--head", "0" * 64, code=2)
 
 
-def test_a_change_of_any_byte_is_found(crate: Path) -> None:
-    made, chance = crate.read_bytes(), random.Random(11)
-    for _ in range(500):
-        edited = bytearray(made)
-        edited[chance.randrange(len(made))] ^= chance.randrange(1, 256)
-        crate.write_bytes(edited)
-        assert not verify_crate(crate).is_sound
-
-
 def test_a_changed_run_with_a_new_manifest_is_found(crate: Path) -> None:
     """Nothing but the records themselves denies it."""
     sound = files_in(crate)
     head = json.loads(sound["run/run.json"])["head"].encode()
-    files = dict(sound)
     name = "run/samples/stream.jsonl"
-    files[name] = files[name].replace(b'"position": 1,', b'"position": 2,', 1)
-    files[MANIFEST] = manifest(files)
-    crate.write_bytes(zipped(files))
+    edited = sound[name].replace(b'"position": 1,', b'"position": 2,', 1)
+    reseal(crate, {**sound, name: edited})
     found = verify_crate(crate)
     assert {each.kind for each in found.findings} >= {"broken"}
     assert f"{crate}:run/samples/stream.jsonl:" in found.findings[0].text
-    files = sound | {METADATA: sound[METADATA].replace(head, b"0" * 64)}
-    files[MANIFEST] = manifest(files)
-    crate.write_bytes(zipped(files))
+    reseal(crate, sound | {METADATA: sound[METADATA].replace(head, b"0" * 64)})
     (fault,) = (each for each in verify_crate(crate).findings if each.kind != "unproven")
     assert "chain-head" in fault.text
-    files = sound | {"campaign.yaml": b"name: other\n"}
-    files[MANIFEST] = manifest(files)
-    crate.write_bytes(zipped(files))
+    reseal(crate, sound | {"campaign.yaml": b"name: other\n"})
     assert "campaign.yaml: is not what run/run.json has" in verify_crate(crate).findings[0].text
 
 

@@ -11,11 +11,12 @@ from analysis.compare.sides import compare_sides
 from analysis.report.data import load_run
 from nimc.crate.reproduce import Reproduction, facts_of_both, judge
 from nimc.crate.schemas import FOLDER
-from nimc.crate.zipped import MANIFEST, manifest, unzipped, zipped
+from nimc.crate.zipped import unzipped
 from nimc.run.session import NIMC
 from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, samples, write_run
 from tests.nimc import nimc_without_figures
 from tests.nimc.conftest import Command, Nimc, call
+from tests.nimc.crate.conftest import reseal
 from tests.nimc.documented import assert_documented
 
 #: Decided with so many pairs: emulated writes make it half as slow again.
@@ -76,8 +77,7 @@ def test_the_analysis_is_the_same_byte_by_byte(crate: Path, command: Command) ->
     files = unzipped(crate.read_bytes())
     name = "report/results.json"
     files[name] = files[name].replace(b'"pairs": 8', b'"pairs": 9')
-    files[MANIFEST] = manifest(files)
-    crate.write_bytes(zipped(files))
+    reseal(crate, files)
     document = command.json("reproduce", crate, "--analysis-only", code=1)
     assert document["files"] == {"report.html": "the same", "results.json": "differs"}
 
@@ -88,8 +88,7 @@ def test_figures_may_differ_in_their_last_digits(crate: Path, command: Command) 
     results = json.loads(files["report/results.json"])
     results["runs"][0]["results"][0]["slowdown"] *= 1 + 1e-14
     files["report/results.json"] = (json.dumps(results, indent=1) + "\n").encode()
-    files[MANIFEST] = manifest(files)
-    crate.write_bytes(zipped(files))
+    reseal(crate, files)
     document = command.json("reproduce", crate, "--analysis-only")
     assert document["files"]["results.json"] == "the same to nine digits"
 

@@ -104,9 +104,7 @@ def test_the_blocks_own_step_is_not_taken_for_what_started_it(tmp_path):
 
 def test_a_process_that_takes_the_pid_of_another_is_new(tmp_path):
     assert foreign(
-        tmp_path,
-        [process(70, 1, "old", 500, start=5)],
-        [process(70, 1, "new", 20, start=900)],
+        tmp_path, [process(70, 1, "old", 500, start=5)], [process(70, 1, "new", 20, start=900)]
     ) == pytest.approx({"new": 20})
 
 

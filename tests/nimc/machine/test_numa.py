@@ -18,28 +18,23 @@ MIB = 2**20
 HOLD = "m = bytearray(64 * 2**20); print('held', flush=True); import time; time.sleep(60)"
 
 
-def lines(name):
-    return (CAPTURES / f"{name}.txt").read_text().splitlines()
-
-
-def test_over_shared_memory_the_origin_maps_its_own_buffer_and_that_of_the_target():
-    # Two mappings of one message each; the kernel wrote N0=16384 and N0=16385 pages of 4 KiB.
-    assert numa.read_maps(lines("ucx_posix_64M.origin"), 64 * MIB) == {0: (16384 + 16385) * 4096}
-
-
-def test_the_target_of_puts_touches_no_page_of_its_buffer():
-    assert numa.read_maps(lines("ucx_posix_64M.target"), 64 * MIB) == {}
-
-
-def test_libraries_are_no_buffers():
-    # The largest mapping of a library holds 2 MiB here, the largest buffer of the target too.
-    assert numa.read_maps(lines("ucx_posix_64M.target"), 2 * MIB) == {0: 512 * 4096}
-
-
-def test_the_buffer_of_a_bound_perftest_lies_in_its_heap_on_that_node():
-    # Two NUMA nodes emulated by QEMU: N1=46 pages hold twice 64 KiB, and nothing else is as large.
-    # Mappings of the device (file=/dev/infiniband/uverbs0) are no buffers of the program's.
-    assert numa.read_maps(lines("ib_read_bw_node1.target"), 65536) == {1: 46 * 4096}
+@pytest.mark.parametrize(
+    ("capture", "least_b", "found"),
+    [
+        # Two mappings of one message each, the origin's own and that of the target: the kernel
+        # wrote N0=16384 and N0=16385 pages of 4 KiB. The target of puts touches no page of its own.
+        ("ucx_posix_64M.origin", 64 * MIB, {0: (16384 + 16385) * 4096}),
+        ("ucx_posix_64M.target", 64 * MIB, {}),
+        # The largest mapping of a library holds 2 MiB here, the largest buffer of the target too.
+        ("ucx_posix_64M.target", 2 * MIB, {0: 512 * 4096}),
+        # Two NUMA nodes emulated by QEMU: N1=46 pages hold twice 64 KiB, nothing else is as large.
+        # Mappings of the device (file=/dev/infiniband/uverbs0) are no buffers of the program's.
+        ("ib_read_bw_node1.target", 65536, {1: 46 * 4096}),
+    ],
+)
+def test_buffers_of_captured_processes(capture, least_b, found):
+    lines = (CAPTURES / f"{capture}.txt").read_text().splitlines()
+    assert numa.read_maps(lines, least_b) == found
 
 
 def test_pages_are_added_up_by_node_in_their_own_size():

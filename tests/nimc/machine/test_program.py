@@ -43,8 +43,7 @@ def test_the_compiler_is_what_readelf_prints(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content",
-    [b"", b"#!/bin/sh\n", b"\x7fELF\x02\x01", b"\x7fELF\x02\x01" + b"\xff" * 100],
+    "content", [b"", b"#!/bin/sh\n", b"\x7fELF\x02\x01", b"\x7fELF\x02\x01" + b"\xff" * 100]
 )
 def test_what_is_no_program_names_no_compiler(content: bytes) -> None:
     assert compilers_in(io.BytesIO(content)) == []

@@ -6,19 +6,16 @@ What a lock says of the MPI's network, in the form of Spack 1.1.
 """
 
 import json
-import multiprocessing
 import re
 import shutil
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
-from nimc.base.errors import InputError, MachineError
-from nimc.cli.spack import spack_command
+from nimc.base.errors import MachineError
+from nimc.base.files import private_lock
 from nimc.spack import setup, tool
 from nimc.spack.build import build, digest_of, lacking, placed
 from tests.nimc.spack.fake import calls
@@ -53,13 +50,17 @@ def test_build_starts_again_where_inputs_or_prefixes_changed(spack_root, ready, 
     assert len(calls(spack_root)) == 3 * first - 1  # the versions were chosen already
 
 
+def changed(root, old, new):
+    """Have the script in Spack's place do something else."""
+    script = root / "bin" / "spack"
+    script.write_text(script.read_text().replace(old, new))
+
+
 def chosen(root, *specs):
     """Spack's choice from now on, as in a lock."""
     lock = {"roots": [{"hash": "aaa", "spec": "stream"}], "concrete_specs": dict(enumerate(specs))}
     (root / "lock").write_text(json.dumps(lock))
-    script = (root / "bin" / "spack").read_text()
-    old = """echo '{"roots": [{"hash": "aaa", "spec": "stream"}]}'"""
-    (root / "bin" / "spack").write_text(script.replace(old, 'cat "$here/lock"'))
+    changed(root, """echo '{"roots": [{"hash": "aaa", "spec": "stream"}]}'""", 'cat "$here/lock"')
 
 
 def test_an_mpi_without_the_fast_network_is_not_built(spack_root, ready):
@@ -77,9 +78,8 @@ def test_an_mpi_without_the_fast_network_is_not_built(spack_root, ready):
 
 def test_a_build_says_which_package_it_is_at(spack_root, ready):
     place, settings = ready
-    script = (spack_root / "bin" / "spack").read_text()
     line = f"==> Installing umt-5.3.0-{'a' * 32} [2/7]"
-    (spack_root / "bin" / "spack").write_text(script.replace("==> Installing stream", line))
+    changed(spack_root, "==> Installing stream", line)
     said = []
     build(place, settings, "stream", 1, said.append)
     assert said[1:3] == ["stream: building", "stream: umt-5.3.0 [2/7]"]
@@ -98,13 +98,15 @@ def test_a_lock_that_was_cut_off_is_made_again(ready, cut):
 
 
 @pytest.mark.parametrize("text", ["", '{"specs": [1]}'])
-def test_a_record_that_cannot_be_read_is_named_and_made_again(ready, monkeypatch, tmp_path, text):
+def test_a_record_that_cannot_be_read_is_named_and_made_again(
+    ready, monkeypatch, tmp_path, text, command
+):
     place, settings = ready
     built, said = build(place, settings, "stream", 1, print), []
     place.stamp("stream").write_text(text)
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
-    shown = CliRunner().invoke(spack_command, ["info", "--machine", "here"])
-    assert str(shown.exception).startswith(f"{place.stamp('stream')}: not what nimc spack build")
+    command("spack", "info", "--machine", "here", code=2)
+    assert command.err.startswith(f"nimc: {place.stamp('stream')}: not what nimc spack build")
     again = build(place, settings, "stream", 1, said.append)
     assert again.specs == built.specs
     assert str(place.stamp("stream")) in said[0]
@@ -121,17 +123,15 @@ def test_a_failure_is_one_line_with_the_log(spack_root, ready):
 
 def test_a_failed_build_names_its_package(spack_root, ready):
     place, settings = ready
-    script = (spack_root / "bin" / "spack").read_text()
-    (spack_root / "bin" / "spack").write_text(
-        script.replace(
-            'echo "==> Installing stream"',
-            """printf '==> Installing gmake-4.3-%s [1/2]\\n' s24lewxrja7bzjdtzh4drt5rfcqdjamr
+    changed(
+        spack_root,
+        'echo "==> Installing stream"',
+        """printf '==> Installing gmake-4.3-%s [1/2]\\n' s24lewxrja7bzjdtzh4drt5rfcqdjamr
     printf '==> Installing umt-5.3.0-%s [2/2]\\n' dji66aaankufp35p3uku3xwvaczrsnpq
     sleep 0.2
     printf "==> Error: ProcessError: Command exited with status 2:\\n    'make' '-j2'\\n" >&2
     printf '==> Error: Terminating after first install failure\\n' >&2
     exit 1""",
-        )
     )
     said = "at stream: umt-5.3.0: ProcessError: Command exited with status 2: 'make' '-j2' (log: "
     with pytest.raises(MachineError, match=re.escape(said)):
@@ -161,20 +161,19 @@ def test_the_network_is_required_of_what_the_machine_does_not_name(ready, tmp_pa
 
 
 @pytest.mark.usefixtures("ready")
-def test_commands(tmp_path, monkeypatch):
+def test_commands(tmp_path, monkeypatch, command):
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
-    run = CliRunner().invoke
-    built = run(spack_command, ["build", "stream", "--machine", "here", "--json"])
-    assert json.loads(built.stdout)["environments"][0]["environment"] == "stream"
-    shown = run(spack_command, ["info", "--machine", "here"])
-    assert shown.stdout.splitlines()[1].split()[:3] == ["stream", "stream", "5.10"]
-    wrong = run(spack_command, ["build", "strem", "--machine", "here"])
-    assert isinstance(wrong.exception, InputError)
-    assert "allowed are hpccg, lammps" in str(wrong.exception)
-    nowhere = run(spack_command, ["build", "stream", "--machine", "elsewhere"])
-    assert "nimc spack setup --machine elsewhere" in str(nowhere.exception)
-    early = run(spack_command, ["mirror", str(tmp_path / "m"), "lammps", "--machine", "here"])
-    assert "not built" in str(early.exception)
+    here = ("--machine", "here")
+    built = command.json("spack", "build", "stream", *here)
+    assert built["environments"][0]["environment"] == "stream"
+    shown = command("spack", "info", *here)
+    assert shown.splitlines()[1].split()[:3] == ["stream", "stream", "5.10"]
+    command("spack", "build", "strem", *here, code=2)
+    assert "allowed are hpccg, lammps" in command.err
+    command("spack", "build", "stream", "--machine", "elsewhere", code=2)
+    assert "nimc spack setup --machine elsewhere" in command.err
+    command("spack", "mirror", tmp_path / "m", "lammps", *here, code=2)
+    assert "not built" in command.err
 
 
 def test_digest_follows_every_input(ready):
@@ -201,9 +200,8 @@ def locked(tmp_path, monkeypatch):
 
 def test_a_committed_lock_is_taken_and_decides_what_is_built(spack_root, ready, locked):
     place, settings = ready
-    script = (spack_root / "bin" / "spack").read_text()
     # Spack leaves a lock alone that has all that the environment asks for.
-    (spack_root / "bin" / "spack").write_text(script.replace("*concretize*)", "*--force*)"))
+    changed(spack_root, "*concretize*)", "*--force*)")
     built = build(place, settings, "stream", 1, print)
     assert json.loads(Path(built.lock).read_text())["note"] == "committed"
     assert [call for call in calls(spack_root) if "--force" in call] == []
@@ -226,28 +224,12 @@ def test_a_committed_lock_of_another_choice_is_refused(ready, locked):
         build(*ready, "stream", 1, print)
 
 
-def _hold(path, seconds, order):
-    with tool.locked(path):
-        order.append(time.monotonic())
-        time.sleep(seconds)
-        order.append(time.monotonic())
-
-
-def test_two_holders_never_overlap(tmp_path):
-    with multiprocessing.Manager() as manager:
-        order = manager.list()
-        both = [
-            multiprocessing.Process(target=_hold, args=(tmp_path / "x.lock", 0.2, order))
-            for _ in range(2)
-        ]
-        for process in both:
-            process.start()
-        for process in both:
-            process.join()
-        times = list(order)
-    assert len(times) == 4
-    assert times == sorted(times)
-    assert times[2] >= times[1]
+def test_who_builds_keeps_others_out(tmp_path):
+    path = tmp_path / "locks" / "x.lock"
+    with tool.locked(path), private_lock(path) as other:
+        assert not other.take()
+    with private_lock(path) as other:
+        assert other.take()
 
 
 HERE = Path("machines/m.yaml")
