@@ -171,7 +171,7 @@ class _Link:
     exchanges: list[Exchange] = field(default_factory=list)
     clock: Offset | None = None
     #: The last answer of each kind; none while one is pending.
-    answers: dict[type[messages.Answer], Any] = field(default_factory=dict)
+    answers: dict[type, Any] = field(default_factory=dict)
 
     @property
     def offset_s(self) -> float:

@@ -71,15 +71,6 @@ def test_another_secret_is_refused(monkeypatch, server_signs):
         assert said == refusal
 
 
-def test_long_lines_are_whole_once_both_have_signed():
-    async def talk(client, server):
-        client.send({"text": "x" * 1_000_000})
-        return await server.receive()
-
-    secret = wire.new_secret()
-    assert asyncio.run(_meet(secret, secret, talk)) == {"text": "x" * 1_000_000}
-
-
 def test_a_line_beyond_the_limit_ends_the_connection(monkeypatch):
     async def talk(client, server):
         monkeypatch.setattr(wire, "LIMIT_B", 100_000)

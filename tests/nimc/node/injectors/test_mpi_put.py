@@ -339,14 +339,6 @@ def test_srun_sorts_its_nodes_so_the_program_is_told_the_target(launched_by):
     )
 
 
-def test_a_missing_program_is_named_with_how_it_is_made(monkeypatch):
-    monkeypatch.setattr(mpi_put, "_FOLDER", Path("/nowhere"))
-    monkeypatch.setenv("PATH", "/nowhere")
-    assert INJECTORS["mpi_put"].missing() == (
-        "mpi_put is missing: 'make -C /nowhere', with an MPI's mpicc on PATH"
-    )
-
-
 # Blocks.
 
 
