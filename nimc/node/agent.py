@@ -459,7 +459,7 @@ class Agent:
         while end.process.returncode is None and then is not None:
             await asyncio.sleep(COUNT_S)
             now_s, now = clock.now_s(), counters.read(device, passed)
-            gone_b = counters.difference(then, now) if now else None
+            gone_b = counters.difference(then, now)
             if gone_b is not None:
                 self._report_rate(end, Row(gone_b / (now_s - then_s)))
             then_s, then = now_s, now
@@ -472,10 +472,8 @@ class Agent:
             processes.suspend(end.process)  # another process may have continued it
         await _until_stopped(held)
         meters = [end.meter for end in self._ends if end.meter and not end.held]
-        roots = [os.getpid(), *order.roots]
         self._watched = Watch(
-            *(node_name(), order.devices, order.cpus, roots, order.exempt, meters),
-            self._node_reader,
+            *(node_name(), order, meters, self._node_reader),
             [end.process.pid for end in self._ends],
             [(end.index, end.process.pid) for end in held],
         )

@@ -171,7 +171,7 @@ class _Link:
     exchanges: list[Exchange] = field(default_factory=list)
     clock: Offset | None = None
     #: The last answer of each kind; none while one is pending.
-    answers: dict[type[messages.Answer], Any] = field(default_factory=dict)
+    answers: dict[type, Any] = field(default_factory=dict)
 
     @property
     def offset_s(self) -> float:
@@ -439,20 +439,19 @@ def _counted_s(injector: Injector, writers: Sequence[Writer]) -> list[float | No
     if not injector.writes:
         return [_CONTROL_S] * len(writers)
     sharing = Counter((writer.origin, writer.device) for writer in writers)
+
+    def paced_s(writer: Writer) -> float:
+        paced = injector.paced_by == "agent" and writer.rate_b_s is not None
+        return period_s(writer) if writer.burst or paced else 0.0
+
     return [
-        max(COUNTED_S, _PERIODS * _paced_s(injector, writer))
+        max(COUNTED_S, _PERIODS * paced_s(writer))
         if sharing[writer.origin, writer.device] == 1
         or injector.reports_arrivals
         or injector.transport(writer) == "shared memory"
         else None
         for writer in writers
     ]
-
-
-def _paced_s(injector: Injector, writer: Writer) -> float:
-    """Length of a burst and its pause, if there are any, seconds; else 0."""
-    paced = injector.paced_by == "agent" and writer.rate_b_s is not None
-    return period_s(writer) if writer.burst or paced else 0.0
 
 
 def _log(logs: Path, writer: Writer, role: EndRole) -> str:

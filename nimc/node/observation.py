@@ -21,7 +21,7 @@ from nimc.node.injectors.base import PASSES
 from nimc.node.messages import Observed
 from nimc.records.plan import BlockPlan
 from nimc.records.sample import NodeConditions
-from nimc.records.treatment import Treatment, Writes
+from nimc.records.treatment import Treatment
 
 # Whether this process ran all the time: a task that wakes up several times a second.
 
@@ -98,7 +98,8 @@ class Observer:
         ]
         # Writes on a shared host pass no device.
         shared = plan.origin_policy == "same_host"
-        self._devices = [] if shared else plan.rails or list(_devices(self._writing))
+        named = dict.fromkeys(device for writes in self._writing for device in writes.devices)
+        self._devices = [] if shared else plan.rails or list(named)
         self._rails = [] if shared else plan.rails
         self._writers = allocation.writers_at_once(plan, nodes)
         self._roots = {node_name(): [os.getpid()]}
@@ -144,39 +145,34 @@ class Observer:
             {node: getattr(seen, passed) for node, seen in after.items()},
         )
 
-    def fault(self, seen: Observation, silent: bool, alone_b_s: float) -> str | None:
-        """Why a run of any arm is rejected, in one line; None if it was not disturbed.
+    def fault(self, seen: Observation, treatment: Treatment, alone_b_s: float) -> str | None:
+        """Why a run is rejected, in one line; None if it was not disturbed or misrouted.
 
-        `silent` says that nothing wrote; `alone_b_s` is the rate of all writers without an
-        application.
+        `alone_b_s` is the rate of all writers without an application.
         """
         reasons = [
             seen.paused,
             disturbance.disturbed(seen.conditions, seen.busiest, self._accepted, self._demand),
             f"{plural(len(seen.ran), 'held writer')} ran within the run" if seen.ran else None,
         ]
-        if silent and alone_b_s > 0:
+        if _is_silent(treatment) and alone_b_s > 0:
+            at_targets = (PASSES[INJECTORS[each.injector].direction][1] for each in self._writing)
             reasons += [
                 disturbance.foreign_bytes(seen.conditions, passed, alone_b_s, self._demand)
-                for passed in dict.fromkeys(_at_target(writes) for writes in self._writing)
+                for passed in dict.fromkeys(at_targets)
             ]
+        if self._rails:
+            names = rails.named(treatment, self._rails, len(self._nodes.targets), self._writers)
+            share = self._demand.rail_share
+            reasons.append(rails.misrouted(seen.conditions, names, self._rails, share))
         return next((reason for reason in reasons if reason), None)
-
-    def misrouted(self, seen: Observation, treatment: Treatment) -> str | None:
-        """Which rail's bytes contradict the treatment's policies, in one line; None if none."""
-        if not self._rails:
-            return None
-        names = rails.named(treatment, self._rails, len(self._nodes.targets), self._writers)
-        return rails.misrouted(seen.conditions, names, self._rails, self._demand.rail_share)
 
     def accept(self, seen: list[NodeConditions]) -> None:
         """Remember the conditions of an accepted run."""
         self._accepted.append(seen)
 
 
-def _devices(writing: list[Writes]) -> dict[str, None]:
-    return dict.fromkeys(device for writes in writing for device in writes.devices)
-
-
-def _at_target(writes: Writes) -> Passed:
-    return PASSES[INJECTORS[writes.injector].direction][1]
+def _is_silent(treatment: Treatment) -> bool:
+    """Whether nothing writes in its runs."""
+    writes = treatment.writes
+    return writes is None or not INJECTORS[writes.injector].writes or writes.scheduled == 0

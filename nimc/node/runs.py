@@ -421,9 +421,7 @@ class BlockRunner:
         self.lead_in.ended(result.window_s[1])
         self._longest_s = max(self._longest_s, result.elapsed_s)
         application.read_fom(start, self._files(run), result, self._readers)
-        if fault := self.observer.fault(seen, _is_silent(run.treatment), self._alone_b_s()):
-            result.fail("rejected", fault)
-        if fault := self.observer.misrouted(seen, run.treatment):
+        if fault := self.observer.fault(seen, run.treatment, self._alone_b_s()):
             result.fail("rejected", fault)
         return seen
 
@@ -579,9 +577,3 @@ class BlockRunner:
 def _position(states: Sequence[WriterState], index: int) -> int:
     """Which of the writers of one kind has an index."""
     return index - states[0].writer.index
-
-
-def _is_silent(treatment: Treatment) -> bool:
-    """Whether nothing writes in its runs."""
-    writes = treatment.writes
-    return writes is None or not INJECTORS[writes.injector].writes or writes.scheduled == 0

@@ -13,11 +13,10 @@ from dataclasses import replace
 
 from nimc.base import processes
 from nimc.machine import load, node_counters
-from nimc.machine.load import HostLoad
 from nimc.machine.node_counters import NodeCounter, NodeReader
 from nimc.node.evidence import counters, disturbance, rails
 from nimc.node.evidence.counters import Reading
-from nimc.node.messages import Observed
+from nimc.node.messages import BeginWatch, Observed
 from nimc.node.meter import Meter
 from nimc.records.counter_row import WRITERS
 
@@ -35,24 +34,18 @@ class Watch:
     def __init__(
         self,
         node: str,
-        devices: Sequence[str],
-        cpus: Sequence[int],
-        roots: Sequence[int],
-        exempt: Sequence[int],
+        order: BeginWatch,
         meters: Sequence[Meter],
         node_reader: NodeReader,
-        ends: Sequence[int] = (),
-        held: Sequence[tuple[int, int]] = (),
+        ends: Sequence[int],
+        held: Sequence[tuple[int, int]],
     ) -> None:
         """`ends`: PIDs of all ends of writers here; `held`: writer and PID of those held."""
-        self._node = node
+        self._node, self._order = node, order
         self._block = os.environ.get(load.BLOCK_VARIABLE, "")
-        self._devices = devices
-        self._cpus = cpus
-        self._roots = roots
+        self._roots = [os.getpid(), *order.roots]
         #: CPUs on which the application may run, by the last reading that found it.
         self._busy: set[int] = set()
-        self._exempt = exempt
         self._frequencies_hz: list[float] = []
         #: Foreign program -> processor time, seconds; and the first and the last reading.
         self._foreign_s: dict[str, float] = {}
@@ -60,7 +53,7 @@ class Watch:
         for meter in meters:
             meter.begin()
         self._tasks = [asyncio.create_task(self._read_load())]
-        self._loads = [load.read(self._block, roots, exempt)]
+        self._loads = [load.read(self._block, self._roots, order.exempt)]
         self._node_reader = node_reader
         self._ends = ends
         self._held = [(writer, pid, processes.ran_s(pid)) for writer, pid in held]
@@ -73,13 +66,13 @@ class Watch:
         """End the watch: what was seen, and where the devices' counters are."""
         each_after = self._read_devices()
         after = rails.total(each_after)
-        gained = self._read_node()
+        gained = node_counters.change(self._counters, self._read_counters())
         await self.cancel()
         self._add_load()
         conditions, busiest = disturbance.conditions(
             self._node, self._loads, self._foreign_s, self._frequencies_hz, self.before, after
         )
-        passed = rails.passed(self._devices, self._rails, each_after)
+        passed = rails.passed(self._order.devices, self._rails, each_after)
         conditions = replace(conditions, devices=passed)
         if conditions.frequency_hz:
             gained["frequency"] = NodeCounter(conditions.frequency_hz, "Hz", "gauge")
@@ -101,11 +94,9 @@ class Watch:
     def _read_devices(self) -> list[tuple[Reading | None, Reading | None]]:
         """What each device has received, and sent."""
         received, sent = counters.DIRECTIONS
-        return [(counters.read(one, received), counters.read(one, sent)) for one in self._devices]
-
-    def _read_node(self) -> dict[str, NodeCounter]:
-        """What the node's counters have gained."""
-        return node_counters.change(self._counters, self._read_counters())
+        return [
+            (counters.read(one, received), counters.read(one, sent)) for one in self._order.devices
+        ]
 
     def _read_counters(self) -> dict[str, NodeCounter]:
         used_s = sum(map(processes.cpu_s, self._ends))
@@ -115,7 +106,7 @@ class Watch:
         await asyncio.sleep(_FIRST_S)
         cost_s = 0.0
         while True:
-            if (found := load.frequency_hz(self._cpus)) is not None:
+            if (found := load.frequency_hz(self._order.cpus)) is not None:
                 self._frequencies_hz.append(found)
             await asyncio.sleep(max(_LOAD_S, cost_s / _LOAD_SHARE))
             began_s = time.thread_time()
@@ -124,14 +115,11 @@ class Watch:
 
     def _add_load(self) -> None:
         """Read the load again, and add up what foreign processes used since the last reading."""
-        now = load.read(self._block, self._roots, self._exempt, self._loads[-1])
+        now = load.read(self._block, self._roots, self._order.exempt, self._loads[-1])
         used_s = load.foreign_s(self._loads[-1], now)
         for name, more_s in (used_s or {}).items():
             self._foreign_s[name] = self._foreign_s.get(name, 0.0) + more_s
-        self._add_busy(now)
         self._loads[1:] = [now]
-
-    def _add_busy(self, now: HostLoad) -> None:
-        """The application's processes are the block's that were not there at the beginning."""
+        # The application's processes are the block's that were not there at the beginning.
         new = [pid for pid, started in now.own.items() if self._loads[0].own.get(pid) != started]
         self._busy = load.busy_cpus(new, now.at_s - self._loads[0].at_s) or self._busy

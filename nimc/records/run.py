@@ -245,18 +245,12 @@ def load_header(run: Path) -> RunHeader:
         )
     header: RunHeader = validated(_HEADER, record, path)
     validated(_FACTS, header.facts, path, "facts")
-    for broken, rule in (
-        (
-            header.pairs_cap < header.pairs_floor,
-            f"pairs_cap: {header.pairs_cap} found; allowed: from pairs_floor, {header.pairs_floor}",
-        ),
-        (
-            (header.finished_s or 1e11) < header.started_s,
-            f"finished_s: {header.finished_s} found; allowed: after started_s",
-        ),
-    ):
-        if broken:
-            raise InputError(f"{path}: {rule}")
+    if header.pairs_cap < header.pairs_floor:
+        allowed = f"from pairs_floor, {header.pairs_floor}"
+        raise InputError(f"{path}: pairs_cap: {header.pairs_cap} found; allowed: {allowed}")
+    if header.finished_s is not None and header.finished_s < header.started_s:
+        found = f"finished_s: {header.finished_s} found"
+        raise InputError(f"{path}: {found}; allowed: after started_s")
     return header
 
 

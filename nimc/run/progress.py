@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -159,8 +158,3 @@ def run_line(sample: Mapping[str, Any]) -> str:
     fom = sample.get("fom")
     figure = "no figure" if fom is None else quantity(fom, sample["fom_unit"])
     return f"{sample['key']} {figure}{warmup}"
-
-
-def clock_s() -> float:
-    """The clock for progress, seconds."""
-    return time.monotonic()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from nimc.node.conductor import UNREAD
 from nimc.records.arms import arm_of
 from nimc.records.chain import walk_run
 from nimc.run.folder import require_folder
-from nimc.run.progress import NewSamples, PlainDisplay, RunCounter, clock_s, run_line
+from nimc.run.progress import NewSamples, PlainDisplay, RunCounter, run_line
 from nimc.run.session import run_session
 from nimc.run.slurm_watch import LostJobError, SilentError, SlurmWatch
 from reframe_tests.crossing import Crossed
@@ -336,11 +337,11 @@ class CampaignRunner:
             later_s=later_s,
             block_runs=entry.warmups + pairs * len(crossed),
             block_s=block_s(crossed, entry, pairs, self.request.least_run_s),
-            started_s=clock_s(),
+            started_s=time.monotonic(),
         )
 
         def tick() -> None:
-            now_s = clock_s()
+            now_s = time.monotonic()
             for sample in samples.new():
                 counter.add(sample, now_s)
                 self.display.detail(run_line(sample))

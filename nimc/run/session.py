@@ -16,6 +16,7 @@ from nimc.base import kernel_text, processes
 from nimc.base.checkout import ROOT, python_main, python_path
 from nimc.base.errors import MachineError
 from nimc.base.interrupts import Interrupts
+from nimc.base.programs import which
 
 #: Environment variable with the path of another ReFrame.
 REFRAME_VARIABLE = "NIMC_REFRAME"
@@ -32,8 +33,7 @@ _LEFT_S = 2.0
 def find_reframe() -> str:
     """Path of ReFrame; raises MachineError if it is not found."""
     named = os.environ.get(REFRAME_VARIABLE)
-    beside = Path(sys.executable).parent / "reframe"
-    found = shutil.which(named or str(beside)) or (None if named else shutil.which("reframe"))
+    found = shutil.which(named) if named else which("reframe")
     if found is None:
         where = f"{REFRAME_VARIABLE}={named}" if named else f"next to {sys.executable} or on PATH"
         raise MachineError(f"reframe: not found {where}; 'make campaign' installs it")

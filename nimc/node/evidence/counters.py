@@ -129,11 +129,14 @@ def total(readings: Sequence[Reading | None]) -> Reading | None:
     )
 
 
-def difference(earlier: Reading, later: Reading) -> int | None:
-    """Bytes counted from one reading to the next; None if unknown: it stopped, or was set back.
+def difference(earlier: Reading | None, later: Reading | None) -> int | None:
+    """Bytes counted from one reading to the next.
 
-    Raises ValueError for readings of different counters.
+    None if unknown: one is missing, or the counter stopped, or was set back. Raises ValueError for
+    readings of different counters.
     """
+    if earlier is None or later is None:
+        return None
     if earlier.name != later.name:
         raise ValueError(f"{earlier.name} and {later.name} are different counters")
     gone_b = later.bytes_b - earlier.bytes_b

@@ -39,15 +39,11 @@ def passed(
     """The bytes of each device between two readings; empty if one of them has no counter."""
     found = []
     for device, first, last in zip(devices, before, after, strict=True):
-        received_b, sent_b = map(_gone_b, first, last)
+        received_b, sent_b = map(difference, first, last)
         if received_b is None or sent_b is None:
             return []
         found.append(DeviceBytes(device, received_b, sent_b))
     return found
-
-
-def _gone_b(before: Reading | None, after: Reading | None) -> int | None:
-    return difference(before, after) if before and after else None
 
 
 def named(treatment: Treatment, rails: Sequence[str], targets: int, writers: int) -> Named:

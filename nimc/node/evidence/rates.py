@@ -233,7 +233,8 @@ def judge(
     """
     inside = [row for row in rows if row.end_s > start_s and row.start_s < end_s]
     if not inside or end_s <= start_s:
-        did = "reported no row" if _around(rows, start_s, end_s) else f"{required.verb} nothing"
+        around = bool(rows) and rows[0].start_s <= start_s < end_s <= rows[-1].end_s
+        did = "reported no row" if around else f"{required.verb} nothing"
         why = f"{did} within the window"
         return Judgement(0.0, 0.0, 0.0, 0.0, max(end_s - start_s, 0.0), why)
     spans = [min(row.end_s, end_s) - max(row.start_s, start_s) for row in inside]
@@ -290,11 +291,6 @@ def _too_fast(
         f"{required.verb} at {share:.0%} of its rate alone; at most {max_share:.0%} is allowed: the"
         " rate alone was disturbed"
     )
-
-
-def _around(rows: list[Seen], start_s: float, end_s: float) -> bool:
-    """Whether there are rows before and after the window."""
-    return bool(rows) and rows[0].start_s <= start_s < end_s <= rows[-1].end_s
 
 
 def _longest_gap_s(inside: list[Seen], start_s: float, end_s: float) -> float:

@@ -60,16 +60,17 @@ class _Parser:
         if (row := _ROW.match(line)) and (over_s := float(row[1])):
             self._claimed_b += int(row[2])
             self._claimed_s += over_s
-            return Row(int(row[2]) / over_s, over_s, bursts=_bursts(row, over_s))
+            bursts = None
+            if row[3] is not None:
+                bursts = Bursts(int(row[3]), float(row[4]), max(over_s - float(row[4]), 0.0))
+            return Row(int(row[2]) / over_s, over_s, bursts=bursts)
         if seen := _ARRIVED.match(line):
-            takes_part = seen[3] == "polls" or self._is_costly(float(seen[4]))
+            least_s = max(_TAKES_PART_S_B * self._claimed_b, _TAKES_PART_SHARE * self._claimed_s)
+            is_costly = self._claimed_s > 0 and float(seen[4]) > least_s
+            takes_part = seen[3] == "polls" or is_costly
             return Arrived(int(seen[1]), self._over(seen[2] == "shared", takes_part))
         fault = _FAULT.match(line)
         return Fault(fault[1] or fault[2]) if fault else None
-
-    def _is_costly(self, used_s: float) -> bool:
-        least_s = max(_TAKES_PART_S_B * self._claimed_b, _TAKES_PART_SHARE * self._claimed_s)
-        return self._claimed_s > 0 and used_s > least_s
 
     def _over(self, shared: bool, takes_part: bool) -> str:
         """The transport, as the ranks found it: `+two-sided` if the target receives messages."""
@@ -130,12 +131,6 @@ class MpiPut(Injector):
         if shutil.which(shlex.split(launcher)[0]):
             return None
         return f"{launcher} of mpi_put is missing: 'make -B -C {_FOLDER} LAUNCHER=...'"
-
-
-def _bursts(row: re.Match[str], over_s: float) -> Bursts | None:
-    if row[3] is None:
-        return None
-    return Bursts(int(row[3]), float(row[4]), max(over_s - float(row[4]), 0.0))
 
 
 def _transport(writer: Writer) -> str:

@@ -73,6 +73,21 @@ class Block:
         self.out, self.err = self.process.communicate(timeout=120)
         return self.process.returncode
 
+    def done(self) -> "Block":
+        """The block, once it has ended as it should."""
+        assert self.finish() == 0, self.err
+        return self
+
+    def started(self, run: str) -> None:
+        """Wait until an application has started: its pair, arm and attempt."""
+        out = self.run_dir / "logs" / self.plan.case / str(self.plan.block) / f"{run}.out"
+        self.wait_until(out.exists, 60)
+
+    def sample(self, arm: str = "on") -> dict:
+        """The one sample of an arm."""
+        (found,) = (each for each in self.samples() if each["arm"] == arm)
+        return found
+
     def samples(self) -> list[dict]:
         path = self.run_dir / "samples" / f"{self.plan.case}.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []

@@ -43,8 +43,9 @@ def test_a_pair_of_all_arms(block):
     arms = ["off", "on", "spin", "aa"]
     asked = demand(ready_rows=3)
     slowly = ["sh", "-c", f"sleep 3.5; cat '{MELT}'"]
-    run = block(command=slowly, arms=arms, warmups=1, writes={"buffer_node": 0}, demand=asked)
-    assert run.finish() == 0, run.err
+    run = block(
+        command=slowly, arms=arms, warmups=1, writes={"buffer_node": 0}, demand=asked
+    ).done()
     samples = {sample["arm"]: sample for sample in run.samples() if not sample["warmup"]}
     assert sorted(samples) == ["aa", "off", "on", "spin"]
     assert {sample["outcome"] for sample in samples.values()} == {"kept"}
@@ -81,9 +82,9 @@ def test_a_pair_of_all_arms(block):
 def test_a_block_continues_the_order_of_the_one_before(block):
     """Of two treatments, two pairs have both orders, wherever a block begins."""
     first = block(arms=["off", "aa"], command=["cat", str(MELT)])
-    assert first.finish() == 0, first.err
+    first.done()
     again = block(arms=["off", "aa"], command=["cat", str(MELT)], block=1)
-    assert again.finish() == 0, again.err
+    again.done()
     orders = [[each["arm"] for each in again.samples() if each["block"] == at] for at in (0, 1)]
     assert sorted(orders) == [["aa", "off"], ["off", "aa"]]
 
@@ -98,20 +99,19 @@ def longer(plan, name):
 @pytest.mark.slow
 def test_runs_are_made_longer_until_two_rows_fit(block):
     arms = longer(treatments(["off", "on"], [], {"message_b": 1 << 20}), "sleep")
-    run = block(treatments=arms, warmups=1, lengthened_by="sleep")
-    assert run.finish() == 0, run.err
+    run = block(treatments=arms, warmups=1, lengthened_by="sleep").done()
     found = [(each["pair"], each["arm"], each["elapsed_s"]) for each in run.samples()]
     # By hand: rows come every second, and 1.3 s must be doubled once to reach 2 s.
     assert [each[0] for each in found] == [-1, -2, 0, 0]
     assert 1.3 < found[0][2] < 2.0
     assert all(2.6 < elapsed_s < 5.2 for _, _, elapsed_s in found[1:])
-    (on,) = (each for each in run.samples() if each["arm"] == "on")
+    on = run.sample()
     assert on["outcome"] == "kept"
     assert any("sleep times 2" in note for note in on["notes"])
     assert run.samples()[0]["notes"] == [each for each in on["notes"] if "lengthened" not in each]
     # The case's next block begins with that length, whatever its own warm-up would have been.
     again = block(treatments=arms, warmups=1, lengthened_by="sleep", block=1)
-    assert again.finish() == 0, again.err
+    again.done()
     assert [each["elapsed_s"] > 2.6 for each in again.samples()[4:]] == [True] * 3
 
 
@@ -132,9 +132,8 @@ def test_a_check_that_cannot_be_lengthened_is_refused_before_it_runs(block):
 @needs_ucx
 def test_reads_are_distinguished_from_writes(block):
     reads = {"injector": "ucx_read", "direction": "read", "buffer_node": 0}
-    run = block(arms=["off", "on"], writes=reads)
-    assert run.finish() == 0, run.err
-    (sample,) = (sample for sample in run.samples() if sample["arm"] == "on")
+    run = block(arms=["off", "on"], writes=reads).done()
+    sample = run.sample()
     (reader,) = sample["writers"]
     assert (reader["injector"], reader["direction"]) == ("ucx_read", "read")
     assert reader["rate_b_s"] > 1e7
@@ -157,10 +156,10 @@ def test_a_killed_writer_gives_a_rejected_sample_and_the_run_is_repeated(block):
     run = block(
         arms=["off", "on"], demand=demand(retries=2), command=["sh", "-c", f"sleep 2; cat '{MELT}'"]
     )
-    run.wait_until(lambda: (run.run_dir / "logs/melt/0/0-on-0.out").exists(), 60)
+    run.started("0-on-0")
     (writer,) = run.processes(ORIGIN)
     os.kill(writer, signal.SIGKILL)
-    assert run.finish() == 0, run.err
+    run.done()
     on = [sample for sample in run.samples() if sample["arm"] == "on"]
     assert [sample["outcome"] for sample in on] == ["injector_died", "kept"]
     assert on[0]["fom"] is None
@@ -186,10 +185,10 @@ def test_a_writer_that_is_stopped_within_its_window_is_seen_in_the_targets_memor
         writes={"message_b": 1 << 20},
         command=["sh", "-c", f"sleep 4; cat '{MELT}'"],
     )
-    run.wait_until(lambda: (run.run_dir / "logs/melt/0/0-on-0.out").exists(), 60)
+    run.started("0-on-0")
     stop_for(run.processes(ORIGIN), 1.5)
-    assert run.finish() == 0, run.err
-    (sample,) = (sample for sample in run.samples() if sample["arm"] == "on")
+    run.done()
+    sample = run.sample()
     assert sample["outcome"] == "rejected"
     assert "wrote nothing for 1." in sample["reason"]
     assert "(the target's memory); allowed: 0.5 s" in sample["reason"]
@@ -206,7 +205,7 @@ def test_the_counters_of_the_node_come_with_runs_of_all_arms(block, tmp_path):
     run = block(
         arms=["off", "on"], command=["sh", "-c", f"{note}; sleep 0.2; {note}; cat '{MELT}'"]
     )
-    assert run.finish() == 0, run.err
+    run.done()
     most = context_switches() - before
     rows = [json.loads(line) for line in (run.run_dir / "counters/melt.jsonl").open()]
     of_arm = {
@@ -244,10 +243,10 @@ def test_a_conductor_that_stood_still_accepts_no_run(block, tmp_path):
     """Of a suspended job neither the time nor the writers' rows can be trusted."""
     gate = tmp_path / "gate"
     run = block(command=["sh", "-c", f"until test -e '{gate}'; do sleep 0.1; done; cat '{MELT}'"])
-    run.wait_until(lambda: (run.run_dir / "logs/melt/0/0-off-0.out").exists(), 60)
+    run.started("0-off-0")
     stop_for(run.processes(), 3.0)  # conductor, agent and application
     gate.touch()
-    assert run.finish() == 0, run.err
+    run.done()
     (sample,) = run.samples()
     assert sample["outcome"] == "rejected"
     assert sample["reason"].startswith("the conductor did not run ")
@@ -270,7 +269,7 @@ def test_a_clock_that_is_set_back_between_two_runs_moves_no_run(block, tmp_path)
     run = block(python_path=str(modules), pairs=3, demand=demand(retries=1))
     run.wait_until(lambda: len(run.samples()) == 1, 60)
     file.touch()
-    assert run.finish() == 0, run.err
+    run.done()
     samples = run.samples()
     assert [each["pair"] for each in samples if each["outcome"] == "kept"] == [0, 1, 2]
     # Only a run during which the clock moved is rejected: its application may have read it.
@@ -291,12 +290,12 @@ def test_a_clock_that_is_set_back_between_two_runs_moves_no_run(block, tmp_path)
         (["no-such-program"], "application_failed", "no-such-program: No such file"),
     ],
 )
-def test_an_application_that_fails(block, command, outcome, reason):
-    run = block(command=command, demand=demand(run_timeout_s=0.5))
+def test_an_application_that_fails_is_repeated_as_often_as_allowed(block, command, outcome, reason):
+    run = block(command=command, demand=demand(run_timeout_s=0.5, retries=1))
     assert run.finish() == 1
-    (sample,) = run.samples()
-    assert sample["outcome"] == outcome
-    assert reason in sample["reason"]
+    samples = run.samples()
+    assert [(each["attempt"], each["outcome"]) for each in samples] == [(0, outcome), (1, outcome)]
+    assert reason in samples[1]["reason"]
     assert run.state()["state"] == outcome
     assert reason in run.err
     assert "Traceback" not in run.err
@@ -324,8 +323,7 @@ def test_what_keeps_agents_from_starting_is_reported_at_once(block):
 
 
 def test_outputs_and_counts_are_named_by_their_samples_and_kept(block):
-    run = block(command=["cat", str(MELT)])
-    assert run.finish() == 0, run.err
+    run = block(command=["cat", str(MELT)]).done()
     (sample,) = run.samples()
     name = "logs/melt/0/0-off-0.out"
     assert sample["logs"] == {name: hashlib.sha256(MELT.read_bytes()).hexdigest()}
@@ -337,8 +335,7 @@ def test_outputs_and_counts_are_named_by_their_samples_and_kept(block):
 
 
 def test_the_lead_in_is_the_time_between_two_applications(block):
-    run = block(arms=["off", "aa"], pairs=2, command=["cat", str(MELT)])
-    assert run.finish() == 0, run.err
+    run = block(arms=["off", "aa"], pairs=2, command=["cat", str(MELT)]).done()
     first, *later = samples = run.samples()
     assert first["lead_in_s"] is None
     ends = [sample["start_s"] + sample["elapsed_s"] for sample in samples]
@@ -377,8 +374,8 @@ def test_a_control_is_accepted_whatever_the_application_leaves_to_it(block):
         demand=demand(min_share=0.9),
         origin_cpus=[cpu],
     )
-    assert run.finish() == 0, run.err
-    (sample,) = (each for each in run.samples() if each["arm"] == "spin")
+    run.done()
+    sample = run.sample("spin")
     assert (sample["outcome"], sample["reason"]) == ("kept", None)
     (control,) = sample["writers"]
     # By hand: a fifth of the processor, or half of it if the kernel shares it out by session.
@@ -391,18 +388,12 @@ def test_a_control_that_is_stopped_is_rejected(block):
     (busy,) = running.wait_until(lambda: running.processes("while True: pass"))
     running.wait_until(lambda: running.processes("sleep\0003"))
     os.kill(busy, signal.SIGSTOP)
-    assert running.finish() == 0, running.err
-    (sample,) = (each for each in running.samples() if each["arm"] == "spin")
+    running.done()
+    sample = running.sample("spin")
     assert re.fullmatch(
         r"control 0 computed nothing from second \d\.\d of the window",
         sample["reason"],
     )
-
-
-def test_a_failing_application_is_repeated_as_often_as_allowed(block):
-    run = block(command=["false"], demand=demand(retries=2))
-    assert run.finish() == 1
-    assert [sample["attempt"] for sample in run.samples()] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
@@ -446,8 +437,8 @@ def test_short_writes_under_a_timetable_on_one_host(block):
         short=short,
         command=["sh", "-c", f"sleep 3; cat '{MELT}'"],
     )
-    assert run.finish() == 0, run.err
-    (sample,) = (sample for sample in run.samples() if sample["arm"] == "daly")
+    run.done()
+    sample = run.sample("daly")
     assert sample["outcome"] == "kept", sample["reason"]
     table = sample["timetable"]
     assert table["planned"] >= 7  # 3 s of writes of 0.4 s
@@ -466,8 +457,8 @@ def test_an_arm_without_writers_runs_with_none_and_says_so(block):
         short=ShortWrites(),
         command=["cat", str(MELT)],
     )
-    assert run.finish() == 0, run.err
-    (sample,) = (sample for sample in run.samples() if sample["arm"] == "daly")
+    run.done()
+    sample = run.sample("daly")
     assert sample["outcome"] == "kept"
     assert sample["writers"] == []
     assert sample["timetable"]["writers"] == sample["timetable"]["planned"] == 0
@@ -488,8 +479,7 @@ def test_a_module_that_is_missing_fails_by_name_before_any_run(block, monkeypatc
 
 def test_provenance_names_the_program_and_the_modules(block, monkeypatch):
     monkeypatch.setenv("LOADEDMODULES", "gcc/13.2.0:openmpi/5.0.8")
-    run = block(command=["cat", str(MELT)], program="cat", modules=["openmpi"])
-    assert run.finish() == 0, run.err
+    run = block(command=["cat", str(MELT)], program="cat", modules=["openmpi"]).done()
     (record,) = (run.run_dir / "provenance").glob("*.json")
     found = json.loads(record.read_text())
     assert found["modules"] == ["gcc/13.2.0", "openmpi/5.0.8"]
@@ -511,7 +501,7 @@ def origins_while(run, arms):
     found = {}
     order = [each.name for each in run.plan.order(0)]
     for arm in sorted(arms, key=order.index):
-        run.wait_until(lambda arm=arm: (run.run_dir / f"logs/melt/0/0-{arm}-0.out").exists(), 60)
+        run.started(f"0-{arm}-0")
         found[arm] = {pid: state_of(pid) for pid in run.processes(ORIGIN)}
     return found
 
@@ -521,42 +511,33 @@ def origins_while(run, arms):
 def test_writers_start_once_a_block_and_are_held_in_runs_without_writes(block):
     run = block(arms=["off", "on", "aa"], command=SLEEPS)
     found = origins_while(run, ["off", "on", "aa"])
-    assert run.finish() == 0, run.err
+    run.done()
     assert {each["outcome"] for each in run.samples()} == {"kept"}
     assert len({frozenset(each) for each in found.values()}) == 1  # the same process in all
     states = {arm: set(each.values()) for arm, each in found.items()}
     assert states["off"] == states["aa"] == {"T"}
     assert states["on"] != {"T"}
-    (on,) = (each for each in run.samples() if each["arm"] == "on")
+    on = run.sample()
     assert on["writers"][0]["overwritten_share"] == 1.0
 
 
 @needs_ucx
 @pytest.mark.slow
-def test_writers_that_are_not_held_start_for_their_run(block):
-    run = block(arms=["off", "on"], command=SLEEPS, writes={"held": False})
-    found = origins_while(run, ["off", "on"])
-    assert run.finish() == 0, run.err
-    assert found["off"] == {}
-    assert len(found["on"]) == 1
-
-
-@needs_ucx
-@pytest.mark.slow
-def test_writers_that_do_not_fit_into_memory_start_for_their_run_which_its_sample_says(
-    block, tmp_path
+@pytest.mark.parametrize("fit", [True, False])
+def test_writers_that_are_not_held_or_do_not_fit_into_memory_start_for_their_run(
+    block, tmp_path, fit
 ):
-    # A node none of whose memory is for held writers.
-    patch = "from nimc.node import allocation\nallocation._HELD_SHARE = 0.0\n"
-    (tmp_path / "sitecustomize.py").write_text(patch)
-    run = block(arms=["off", "on"], command=SLEEPS, python_path=str(tmp_path))
+    if not fit:  # a node none of whose memory is for held writers
+        patch = "from nimc.node import allocation\nallocation._HELD_SHARE = 0.0\n"
+        (tmp_path / "sitecustomize.py").write_text(patch)
+    writes = {"held": not fit}
+    run = block(arms=["off", "on"], command=SLEEPS, writes=writes, python_path=str(tmp_path))
     found = origins_while(run, ["off", "on"])
-    assert run.finish() == 0, run.err
-    assert found["off"] == {}
-    said = {
-        each["arm"]: any("exceed a quarter" in n for n in each["notes"]) for each in run.samples()
-    }
-    assert said == {"off": False, "on": True}
+    run.done()
+    assert (found["off"], len(found["on"])) == ({}, 1)
+    said = [any("exceed a quarter" in note for note in each["notes"]) for each in run.samples()]
+    assert said.count(True) == (0 if fit else 1)
+    assert any("exceed a quarter" in note for note in run.sample()["notes"]) == (not fit)
 
 
 @needs_ucx
@@ -564,7 +545,7 @@ def test_writers_that_do_not_fit_into_memory_start_for_their_run_which_its_sampl
 def test_the_next_block_on_the_same_nodes_takes_over_the_rate_alone(block):
     for number in range(2):
         run = block(arms=["off", "on"], command=SLEEPS, block=number)
-        assert run.finish() == 0, run.err
+        run.done()
     on = [each for each in run.samples() if each["arm"] == "on"]
     assert [(each["block"], each["outcome"]) for each in on] == [(0, "kept"), (1, "kept")]
     first, second = (each["writers"][0]["rate_alone_b_s"] for each in on)
@@ -575,10 +556,10 @@ def test_the_next_block_on_the_same_nodes_takes_over_the_rate_alone(block):
 @pytest.mark.slow
 def test_a_held_writer_that_runs_rejects_the_run(block):
     run = block(arms=["off", "on"], command=SLEEPS, demand=demand(retries=1))
-    run.wait_until(lambda: (run.run_dir / "logs/melt/0/0-off-0.out").exists(), 60)
+    run.started("0-off-0")
     (held,) = run.processes(ORIGIN)
     os.kill(held, signal.SIGCONT)
-    assert run.finish() == 0, run.err
+    run.done()
     # It is suspended again before the run is repeated.
     off = [(each["outcome"], each["reason"]) for each in run.samples() if each["arm"] == "off"]
     assert off == [("rejected", "1 held writer ran within the run"), ("kept", None)]
@@ -588,10 +569,10 @@ def test_a_held_writer_that_runs_rejects_the_run(block):
 @pytest.mark.slow
 def test_a_writer_that_was_killed_while_held_is_started_anew(block):
     run = block(arms=["off", "on"], pairs=2, command=SLEEPS)
-    run.wait_until(lambda: (run.run_dir / "logs/melt/0/0-off-0.out").exists(), 60)
+    run.started("0-off-0")
     (held,) = run.processes(ORIGIN)
     os.kill(held, signal.SIGKILL)
-    assert run.finish() == 0, run.err
+    run.done()
     assert {each["outcome"] for each in run.samples()} == {"kept"}
     assert [each["arm"] for each in run.samples()].count("on") == 2
 
@@ -600,7 +581,7 @@ def test_a_writer_that_was_killed_while_held_is_started_anew(block):
 @pytest.mark.slow
 def test_nothing_is_left_stopped_if_an_agent_is_killed(block):
     run = block(arms=["off", "on"], pairs=5, command=SLEEPS)
-    run.wait_until(lambda: (run.run_dir / "logs/melt/0/0-off-0.out").exists(), 60)
+    run.started("0-off-0")
     commands = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in run.processes()}
     (agent,) = (pid for pid, text in commands.items() if "nimc.node.agent" in text)
     assert [state_of(pid) for pid in run.processes(ORIGIN)] == ["T"]

@@ -3,6 +3,8 @@
 import asyncio
 from dataclasses import dataclass, field, replace
 
+import pytest
+
 from nimc.node.conductor import Store, _repeat
 from nimc.node.runs import MeasuredRun, Run
 from nimc.records.plan import Demand
@@ -46,13 +48,15 @@ def repeated(tmp_path, alone_b_s, anew_b_s, retries=2):
     return (last.attempt, last.outcome), measured
 
 
-def test_a_disturbed_rate_alone_is_measured_anew(tmp_path):
-    assert repeated(tmp_path, 65.0, 98.0) == ((1, "kept"), [WRITES])
-
-
-def test_a_sound_one_is_kept(tmp_path):
-    assert repeated(tmp_path, 98.0, 0.0) == ((0, "kept"), [])
-
-
-def test_it_is_measured_as_often_as_it_is_disturbed_and_after_the_last_attempt_too(tmp_path):
-    assert repeated(tmp_path, 65.0, 60.0) == ((2, "rejected"), [WRITES] * 3)
+@pytest.mark.parametrize(
+    ("alone_b_s", "anew_b_s", "last", "measured"),
+    [
+        (65.0, 98.0, (1, "kept"), 1),
+        (98.0, 0.0, (0, "kept"), 0),
+        (65.0, 60.0, (2, "rejected"), 3),  # after the last attempt, too
+    ],
+)
+def test_a_disturbed_rate_alone_is_measured_as_often_as_it_is_disturbed(
+    tmp_path, alone_b_s, anew_b_s, last, measured
+):
+    assert repeated(tmp_path, alone_b_s, anew_b_s) == (last, [WRITES] * measured)

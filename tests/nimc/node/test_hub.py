@@ -3,7 +3,7 @@
 import asyncio
 import sys
 import time
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -20,20 +20,35 @@ from nimc.node.short_writes.records import Done
 SECRET = wire.new_secret()
 
 
-def test_an_agent_that_hangs_up_is_reported_with_its_node():
-    async def talk():
-        hub = Hub(SECRET)
-        port = await hub.listen("127.0.0.1")
-        agent = await wire.connect("127.0.0.1", port, SECRET, None)
-        agent.send(messages.encode(messages.Hello("n7", {})))
-        await hub.wait_for(lambda: "n7" in hub.facts, 0.5)
+@asynccontextmanager
+async def connected():
+    """A hub and the near end of an agent's connection, which has said that it is n7."""
+    hub = Hub(SECRET)
+    port = await hub.listen("127.0.0.1")
+    agent = await wire.connect("127.0.0.1", port, SECRET, None)
+    agent.send(messages.encode(messages.Hello("n7", {"which": 1})))
+    await hub.wait_for(lambda: "n7" in hub.facts, 0.5)
+    try:
+        yield hub, agent, port
+    finally:
         agent.close()
-        try:
-            await hub.wait_for(lambda: False, 10.0)
-        finally:
-            hub.close()
+        hub.close()
 
-    with pytest.raises(AgentGoneError, match="the agent on n7 is gone"):
+
+@pytest.mark.parametrize(
+    "said", [None, ["Dance"], ["RateReport", 0, "soon", 1.0], {"event": "row"}]
+)
+def test_an_agent_that_hangs_up_or_says_what_nobody_knows_is_gone(said):
+    async def talk():
+        async with connected() as (hub, agent, _):
+            if said is None:
+                agent.close()
+            else:
+                agent.send(said)
+            await hub.wait_for(lambda: False, 10.0)
+
+    why = "(unknown|malformed)" if said else "the connection closed"
+    with pytest.raises(AgentGoneError, match=rf"the agent on n7 is gone: {why}"):
         asyncio.run(talk())
 
 
@@ -43,20 +58,11 @@ def test_an_origin_tells_thousands_of_writes_at_once():
             for number in range(10_800)]  # fmt: skip
 
     async def talk():
-        hub = Hub(SECRET)
-        port = await hub.listen("127.0.0.1")
-        agent = await wire.connect("127.0.0.1", port, SECRET, None)
-        agent.send(messages.encode(messages.Hello("n7", {})))
-        await hub.wait_for(lambda: "n7" in hub.facts, 0.5)
-        agent.send(messages.encode(messages.Written(done, {})))
-        try:
+        async with connected() as (hub, agent, _):
+            agent.send(messages.encode(messages.Written(done, {})))
             return await hub.finish(["n7"], 5.0)
-        finally:
-            agent.close()
-            hub.close()
 
-    written = asyncio.run(talk())["n7"]
-    assert written.done == done
+    assert asyncio.run(talk())["n7"].done == done
 
 
 async def agent_that_answers(port, node, answer, ahead_s=0.0):
@@ -147,24 +153,6 @@ def test_every_node_answers_its_own_watch():
     assert sorted(watches, key=str) == sorted(orders.values(), key=str)  # one of each node
 
 
-@pytest.mark.parametrize("said", [["Dance"], ["RateReport", 0, "soon", 1.0], {"event": "row"}])
-def test_a_message_that_nobody_knows_ends_the_connection_in_one_line(said):
-    async def talk():
-        hub = Hub(SECRET)
-        port = await hub.listen("127.0.0.1")
-        agent = await wire.connect("127.0.0.1", port, SECRET, None)
-        agent.send(messages.encode(messages.Hello("n7", {})))
-        agent.send(said)
-        try:
-            await hub.wait_for(lambda: False, 10.0)
-        finally:
-            agent.close()
-            hub.close()
-
-    with pytest.raises(AgentGoneError, match=r"the agent on n7 is gone: (unknown|malformed)"):
-        asyncio.run(talk())
-
-
 def test_an_agent_that_is_given_no_order_ends_with_the_reason():
     async def talk():
         met = asyncio.get_running_loop().create_future()
@@ -192,19 +180,13 @@ def test_an_agent_that_is_given_no_order_ends_with_the_reason():
 
 def test_a_second_agent_of_a_node_is_hung_up_on():
     async def talk():
-        hub = Hub(SECRET)
-        port = await hub.listen("127.0.0.1")
-        first, second = [await wire.connect("127.0.0.1", port, SECRET, None) for _ in range(2)]
-        first.send(messages.encode(messages.Hello("n7", {"which": 1})))
-        await hub.wait_for(lambda: "n7" in hub.facts, 0.5)
-        second.send(messages.encode(messages.Hello("n7", {"which": 2})))
-        with pytest.raises(wire.WireError):
-            await asyncio.wait_for(second.receive(), 5.0)
-        first.send(messages.encode(messages.Written([], {})))
-        written = await hub.finish(["n7"], 5.0)
-        facts = hub.facts
-        hub.close()
-        return facts, list(written)
+        async with connected() as (hub, first, port):
+            second = await wire.connect("127.0.0.1", port, SECRET, None)
+            second.send(messages.encode(messages.Hello("n7", {"which": 2})))
+            with pytest.raises(wire.WireError):
+                await asyncio.wait_for(second.receive(), 5.0)
+            first.send(messages.encode(messages.Written([], {})))
+            return hub.facts, list(await hub.finish(["n7"], 5.0))
 
     assert asyncio.run(talk()) == ({"n7": {"which": 1}}, ["n7"])
 

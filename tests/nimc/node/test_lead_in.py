@@ -17,77 +17,63 @@ from nimc.records.treatment import Writes
 WRITES, SHORT = Writes("ucx", 1 << 26), Writes("perftest", 1 << 16)
 
 
-def after_runs(*needed_s):
+def after_runs(*needed_s, expected_s=3.0):
     """A block whose writers were expected to need 3 s, and needed these times in its runs."""
     lead_in = LeadIn()
-    lead_in.expect(WRITES, 3.0)
+    lead_in.expect(WRITES, expected_s)
     for each_s in needed_s:
         lead_in.ended(100.0)
         lead_in.left_s(100.0 + each_s, WRITES)
     return lead_in
 
 
-def test_the_first_run_of_a_block_has_none():
+def expecting(**needed_s):
+    """The lead-in of a block whose long and short writes need so much."""
     lead_in = LeadIn()
-    lead_in.expect(WRITES, 3.0)
+    for kind, each_s in needed_s.items():
+        lead_in.expect({"long": WRITES, "short": SHORT}[kind], each_s)
+    return lead_in
+
+
+def test_the_first_run_of_a_block_has_none():
+    lead_in = expecting(long=3.0)
     assert lead_in.left_s(100.0, WRITES) == 0.0
     assert lead_in.of(100.0) is None
 
 
 def test_a_silent_run_waits_as_long_as_writers_need():
-    lead_in = LeadIn()
-    lead_in.expect(WRITES, 3.0)  # and a twentieth more
+    lead_in = expecting(long=3.0)  # and a twentieth more
     lead_in.ended(100.0)
     assert lead_in.left_s(100.1) == pytest.approx(3.05)  # nothing to start: ready at once
     assert lead_in.left_s(102.9, WRITES) == pytest.approx(0.25)  # at speed a little earlier
     assert lead_in.of(103.15) == pytest.approx(3.15)
+    nothing_needed = expecting()
+    nothing_needed.ended(100.0)
+    assert nothing_needed.left_s(100.002) == 0.0
 
 
-def test_a_slower_start_is_given_to_all_runs_after_it():
-    lead_in = LeadIn()
-    lead_in.expect(WRITES, 3.0)
-    lead_in.expect(SHORT, 1.0)  # other writers, faster
+def test_a_slower_start_is_given_to_all_runs_after_it_and_waits_no_longer_itself():
+    lead_in = expecting(long=3.0, short=1.0)
     lead_in.ended(100.0)
     assert lead_in.left_s(105.0, WRITES) == pytest.approx(0.25)
     lead_in.ended(200.0)
     assert lead_in.left_s(200.0) == pytest.approx(5.25)
+    assert lead_in.left_s(213.0, WRITES) == 0.0
 
 
-def test_the_slowest_kind_of_writes_counts_even_if_the_others_are_much_faster():
-    lead_in = LeadIn()
-    lead_in.expect(WRITES, 3.0)
-    lead_in.expect(SHORT, 8.0)
-    assert lead_in.longest_s == pytest.approx(8.4)
-
-
-def test_one_delayed_start_lengthens_no_later_run():
-    assert after_runs(13.0).longest_s == pytest.approx(1.05 * 3.0)
-    assert after_runs(13.0, 3.1).longest_s == pytest.approx(1.05 * 3.1)
-
-
-def test_a_delay_while_the_rate_alone_was_measured_is_forgotten_after_a_run():
-    lead_in = LeadIn()
-    lead_in.expect(WRITES, 13.0)
-    assert lead_in.longest_s == pytest.approx(13.65)
-    lead_in.ended(100.0)
-    lead_in.left_s(103.1, WRITES)
-    assert lead_in.longest_s == pytest.approx(1.05 * 3.1)
-
-
-def test_two_delayed_starts_are_what_writers_need():
-    assert after_runs(13.0, 12.0).longest_s == pytest.approx(1.05 * 13.0)
-
-
-def test_a_delayed_run_waits_no_longer():
-    lead_in = after_runs(3.0)
-    lead_in.ended(100.0)
-    assert lead_in.left_s(113.0, WRITES) == 0.0
-
-
-def test_without_writers_there_is_nothing_to_wait_for():
-    lead_in = LeadIn()
-    lead_in.ended(100.0)
-    assert lead_in.left_s(100.002) == 0.0
+@pytest.mark.parametrize(
+    ("lead_in", "needed_s"),
+    [
+        (expecting(long=3.0, short=8.0), 8.0),  # the slowest kind, if the others are much faster
+        (after_runs(13.0), 3.0),  # one delayed start lengthens no later run
+        (after_runs(13.0, 3.1), 3.1),
+        (after_runs(13.0, 12.0), 13.0),  # two are what writers need
+        (expecting(long=13.0), 13.0),
+        (after_runs(3.1, expected_s=13.0), 3.1),  # delayed while the rate alone was measured
+    ],
+)
+def test_the_lead_in_is_what_writers_usually_need_and_a_twentieth(lead_in, needed_s):
+    assert lead_in.longest_s == pytest.approx(1.05 * needed_s)
 
 
 SEEN = Judgement(4e8, 3e8, 8e8, 1.0, 0.0, None)

@@ -48,10 +48,11 @@ def test_the_last_end_on_a_node_is_that_of_any_case(tmp_path):
     store = Store(tmp_path, "stream")
     assert store.last_end_s("n1") == 0.0
     store.append(SAMPLE)
-    other = dataclasses.replace(SAMPLE, case="lammps", start_s=7.5)
-    Store(tmp_path, "lammps").append(other)
-    elsewhere = dataclasses.replace(SAMPLE, case="snap", start_s=90.0, nodes=["n3", "n1"])
-    Store(tmp_path, "snap").append(elsewhere)
+    for case, start_s, nodes in (("lammps", 7.5, ["n1"]), ("snap", 90.0, ["n3", "n1"])):
+        other = dataclasses.replace(SAMPLE, case=case, start_s=start_s, nodes=nodes)
+        Store(tmp_path, case).append(other)
+    with (tmp_path / "samples" / "lammps.jsonl").open("ab") as file:
+        file.write(b"\0" * 40 + b'"n1"\n["n1"]\n')  # after a power failure
     (tmp_path / "samples" / "new.jsonl").write_text('{"start_s": 99')  # another block's, torn
     assert store.last_end_s("n1") == 9.5  # each took 2 s
     assert store.last_end_s("n3") == 92.0
@@ -72,30 +73,11 @@ def test_pairs_that_were_made_are_of_all_blocks_and_outcomes(tmp_path):
     assert Store(tmp_path, "stream", tmp_path / "unread.jsonl").pairs_made() == 4
 
 
-def test_the_last_end_passes_damaged_lines_and_other_nodes(tmp_path):
-    store = Store(tmp_path, "stream")
-    store.append(SAMPLE)
-    store.append(dataclasses.replace(SAMPLE, start_s=90.0, nodes=["n3"]))
-    with (tmp_path / "samples" / "stream.jsonl").open("ab") as file:
-        file.write(b"\0" * 40 + b'"n1"\n["n1"]\n')  # after a power failure
-    assert store.last_end_s("n1") == SAMPLE.start_s + SAMPLE.elapsed_s
-    assert store.last_end_s("n3") == 92.0
-
-
 def test_a_figure_that_is_no_number_is_not_stored(tmp_path):
     store = Store(tmp_path, "stream")
     with pytest.raises(ValueError, match="not JSON compliant"):
         store.append(dataclasses.replace(SAMPLE, fom_extra={"copy": float("nan")}))
     assert not (tmp_path / "samples" / "stream.jsonl").exists()
-
-
-def test_a_torn_last_line_is_cut_before_the_next_sample(tmp_path):
-    store = Store(tmp_path, "stream")
-    store.append(SAMPLE)
-    with (tmp_path / "samples" / "stream.jsonl").open("a") as file:
-        file.write('{"key": "stream/0/1/o')
-    Store(tmp_path, "stream").append(dataclasses.replace(SAMPLE, pair=2))
-    assert [json.loads(line)["pair"] for line in _lines(tmp_path)] == [0, 2]
 
 
 @contextmanager

@@ -61,57 +61,29 @@ def at_work(writes: list[PlannedWrite]) -> list[tuple[float, int]]:
 
 
 @given(timetables())
-@settings(max_examples=60, deadline=None)
-def test_all_writers_are_at_work_at_any_time(case: tuple[Timetable, list[Origin]]) -> None:
-    timetable, _ = case
+@settings(max_examples=80, deadline=None)
+def test_rules_of_every_plan(case: tuple[Timetable, list[Origin]]) -> None:
+    timetable, origins = case
     until_s = timetable.steady_from_s + timetable.run_s
     steps = at_work(list(timetable))
-    ends = [time_s for time_s, _ in steps[1:]]
     # A level counts where it lasts beyond the start and begins before the end, but for rounding.
     slack_s = 1e-9 * timetable.length_s
     levels = {
         level
-        for (start_s, level), end_s in zip(steps, ends, strict=False)
+        for (start_s, level), (end_s, _) in itertools.pairwise(steps)
         if end_s > timetable.steady_from_s + slack_s and start_s < until_s - slack_s
     }
-    assert levels == {timetable.writers}
-
-
-@given(timetables())
-@settings(max_examples=60, deadline=None)
-def test_no_target_is_hit_again_before_it_rested(case: tuple[Timetable, list[Origin]]) -> None:
-    timetable, _ = case
+    assert levels == {timetable.writers}  # all writers write at any time
     for writes in parts(timetable, "target").values():
         for one, other in itertools.pairwise(writes):
-            gap_s = other.start_s - one.end_s
-            assert gap_s >= timetable.setup_s - 1e-9 * timetable.length_s
-
-
-@given(timetables())
-@settings(max_examples=60, deadline=None)
-def test_origins_stay_within_their_room(case: tuple[Timetable, list[Origin]]) -> None:
-    timetable, origins = case
+            assert other.start_s - one.end_s >= timetable.setup_s - slack_s  # targets rest
     room = {origin.name: origin.writers for origin in origins}
     for name, writes in parts(timetable, "origin").items():
         assert all(level <= room[name] for _, level in at_work(writes))
-
-
-@given(timetables())
-@settings(max_examples=60, deadline=None)
-def test_a_sweep_hits_every_target_once(case: tuple[Timetable, list[Origin]]) -> None:
-    timetable, _ = case
-    if timetable.policy != "sweep":
-        return
     size = len(timetable.targets)
-    for start in range(0, len(timetable), size):
+    for start in range(0, len(timetable) if timetable.policy == "sweep" else 0, size):
         sweep = timetable.hits[start : start + size]
-        assert len(set(sweep)) == len(sweep)
-
-
-@given(timetables())
-@settings(max_examples=60, deadline=None)
-def test_json_holds_the_whole_plan(case: tuple[Timetable, list[Origin]]) -> None:
-    timetable, _ = case
+        assert len(set(sweep)) == len(sweep)  # every target once
     stored = json.loads(json.dumps(timetable.as_dict()))
     same = {name: tuple(stored[name]) for name in ("targets", "origins", "slots")}
     assert Timetable(**{**stored, **same, "hits": array("I", stored["hits"])}) == timetable
@@ -157,13 +129,7 @@ def test_a_sweep_follows_no_pattern() -> None:
 
 def test_no_writers_make_an_empty_plan() -> None:
     timetable = plan(["a"], [], 0, 1.0, 10.0, 1)
-    assert list(timetable) == []
-    assert timetable.steady_from_s == 0.0
-
-
-def test_json_of_a_write_is_a_short_list() -> None:
-    write = next(iter(small()))
-    assert PlannedWrite(*json.loads(json.dumps(write))) == write
+    assert (list(timetable), timetable.steady_from_s) == ([], 0.0)
 
 
 @pytest.mark.parametrize(
@@ -227,36 +193,30 @@ CROSSED = replace(
 )
 
 
-def test_what_was_saved_is_loaded(tmp_path):
-    for each in (PLAN, CROSSED):
-        each.save(tmp_path / "plan.json")
-        assert BlockPlan.load(tmp_path / "plan.json") == each
+SHORT = replace(
+    PLAN,
+    short=ShortWrites(length_s=0.5, messages=46000, link_b_s=4e9),
+    treatments=treatments(["off", "daly", "on"], ["lmp"], scheduled={"daly": 2, "on": 0}),
+)
 
 
-def test_short_writes_are_saved_too(tmp_path):
-    short = ShortWrites(length_s=0.5, messages=46000, link_b_s=4e9)
-    arms = treatments(["off", "daly", "constant"], ["lmp"], scheduled={"daly": 2, "constant": 0})
-    plan = replace(PLAN, short=short, treatments=arms)
+@pytest.mark.parametrize("plan", [PLAN, CROSSED, SHORT], ids=["arms", "crossed", "short"])
+def test_what_was_saved_is_loaded(tmp_path, plan):
     plan.save(tmp_path / "plan.json")
     assert BlockPlan.load(tmp_path / "plan.json") == plan
-    assert [each.writes and each.writes.scheduled for each in arms] == [None, 2, 0]
+    assert plan.baseline.name == "off"
 
 
 def names(plan: BlockPlan, pair: int) -> list[str]:
     return [each.name for each in plan.order(pair)]
 
 
-def test_every_pair_has_every_arm_once_and_the_seed_fixes_the_order():
+def test_every_pair_has_every_arm_once_and_none_has_a_place_of_its_own():
     orders = [names(PLAN, pair) for pair in range(200)]
     assert all(sorted(order) == ["aa", "off", "on", "spin"] for order in orders)
     assert orders == [names(PLAN, pair) for pair in range(200)]
-
-
-def test_no_arm_has_a_place_of_its_own():
-    places = Counter(
-        (name, place) for pair in range(200) for place, name in enumerate(names(PLAN, pair))
-    )
-    assert places == {(arm, place): 50 for arm in names(PLAN, 0) for place in range(4)}
+    places = Counter((name, place) for order in orders for place, name in enumerate(order))
+    assert places == {(arm, place): 50 for arm in orders[0] for place in range(4)}
 
 
 def test_what_shares_a_baseline_is_adjacent_in_time_and_groups_come_in_balanced_order():
@@ -266,10 +226,6 @@ def test_what_shares_a_baseline_is_adjacent_in_time_and_groups_come_in_balanced_
     assert Counter(each[0] for each in groups) == {"": 100, "n=1": 100}
     # Within a group every order comes: 2 of the first, 6 of the second.
     assert len({tuple(n for n in order if n.endswith("1")) for order in orders}) == 6
-
-
-def test_warm_ups_run_the_first_baseline():
-    assert PLAN.baseline.name == CROSSED.baseline.name == "off"
 
 
 def test_a_share_of_the_rate_is_of_what_the_writer_reaches_alone():

@@ -28,50 +28,38 @@ def write(run: Path, block: int, runs: list[tuple[int, str]]) -> None:
         store.append(replace(sample(settings, arm, pair), warmup=pair < 0))
 
 
-def test_nothing_yet(tmp_path: Path) -> None:
-    now = case_state(tmp_path, "stream", TREATED, RULE)
-    assert (now.pairs, now.next_block) == (0, 0)
+def state(run: Path, rule: StoppingRule = RULE) -> CaseState:
+    return case_state(run, "stream", TREATED, rule)
 
 
 def test_a_pair_counts_when_every_arm_has_run(tmp_path: Path) -> None:
+    assert (state(tmp_path).pairs, state(tmp_path).next_block) == (0, 0)
     write(tmp_path, 0, [(-1, "off"), (0, "off"), (0, "on"), (0, "aa"), (1, "on"), (1, "off")])
-    now = case_state(tmp_path, "stream", TREATED, RULE)
-    assert now.pairs == 1
+    now = state(tmp_path)
+    assert (now.pairs, now.next_block, now.rejected) == (1, 1, 0)
     assert now.pairs_of == {"on": 2, "aa": 1}
-    assert now.next_block == 1
     assert now.missing(Pairs(floor=6)) == 5
-
-
-def test_a_block_that_left_no_sample_keeps_its_number(tmp_path: Path) -> None:
-    write(tmp_path, 0, [(0, arm) for arm in ARMS])
-    (tmp_path / "logs/stream/3").mkdir(parents=True)
-    assert case_state(tmp_path, "stream", TREATED, RULE).next_block == 4
+    (tmp_path / "logs/stream/3").mkdir(parents=True)  # a block that left no sample
+    assert state(tmp_path).next_block == 4
 
 
 def test_why_the_last_run_was_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.nimc.fake_reframe.FAULTS", ["reject"])
     write(tmp_path, 0, [(pair, arm) for pair in range(2) for arm in ARMS])
-    now = case_state(tmp_path, "stream", TREATED, RULE)
+    now = state(tmp_path)
     assert now.last_reason == "writer 0 wrote at 3%"
     assert (now.pairs, now.rejected) == (0, 2)
 
 
-def test_a_pair_cut_short_is_not_lost(tmp_path: Path) -> None:
-    write(tmp_path, 0, [(0, arm) for arm in ARMS] + [(1, "off")])
-    assert case_state(tmp_path, "stream", TREATED, RULE).rejected == 0
-
-
-def test_a_case_ends_when_as_many_pairs_are_lost_as_may_count() -> None:
-    asked = Pairs(floor=6)
-    assert CaseState({"on": 4}, next_block=1, rejected=5).missing(asked) == 2
-    assert CaseState({"on": 4}, next_block=1, rejected=6).missing(asked) == 0
-
-
-def test_the_next_session_may_reject_as_many_again() -> None:
-    asked = Pairs(floor=6)
-    assert CaseState({"on": 0}, next_block=1, rejected=6).missing(asked, 6) == 6
-    assert CaseState({"on": 0}, next_block=1, rejected=11).missing(asked, 6) == 6
-    assert CaseState({"on": 0}, next_block=1, rejected=12).missing(asked, 6) == 0
+@pytest.mark.parametrize(
+    ("on", "rejected", "before", "missing"),
+    [(4, 5, 0, 2), (4, 6, 0, 0), (0, 6, 6, 6), (0, 11, 6, 6), (0, 12, 6, 0)],
+)
+def test_a_session_ends_when_as_many_pairs_are_lost_as_may_count(
+    on: int, rejected: int, before: int, missing: int
+) -> None:
+    now = CaseState({"on": on}, next_block=1, rejected=rejected)
+    assert now.missing(Pairs(floor=6), before) == missing
 
 
 def test_a_line_that_is_no_sample_is_named_with_the_way_out(tmp_path: Path) -> None:
@@ -79,45 +67,39 @@ def test_a_line_that_is_no_sample_is_named_with_the_way_out(tmp_path: Path) -> N
     file = tmp_path / "samples/stream.jsonl"
     file.write_text(file.read_text() + "garbage\n")
     with pytest.raises(InputError, match=r"stream.jsonl:4: .*remove that line .* --fresh$"):
-        case_state(tmp_path, "stream", TREATED, RULE)
+        state(tmp_path)
 
 
 ASKED = Pairs(floor=6, cap=20, precision=0.01, block=5)
 
 
 @pytest.mark.parametrize(
-    ("on", "aa", "done", "missing"),
+    ("pairs", "done", "missing"),
     [
-        (6, 6, True, 0),
-        (6, 6, False, 5),
-        (18, 18, False, 2),  # never beyond the cap
-        (20, 20, False, 0),
-        (6, 4, True, 2),  # the floor is asked of every arm
+        ({"on": 6, "aa": 6}, True, 0),
+        ({"on": 6, "aa": 6}, False, 5),
+        ({"on": 18, "aa": 18}, False, 2),  # never beyond the cap
+        ({"on": 20, "aa": 20}, False, 0),
+        ({"on": 6, "aa": 4}, True, 2),  # the floor is asked of every arm
+        # A control gets no pairs beyond the cap of the others.
+        ({"on": 6, "spin": 4}, False, 2),
+        ({"on": 19, "spin": 4}, False, 1),
+        ({"on": 20, "spin": 4}, False, 0),
+        ({"on": 4, "spin": 9}, False, 2),
     ],
 )
-def test_a_case_goes_on_until_it_is_done(on: int, aa: int, done: bool, missing: int) -> None:
-    now = CaseState({"on": on, "aa": aa}, next_block=1, done=done)
-    assert now.missing(ASKED) == missing
+def test_a_case_goes_on_until_it_is_done(pairs: dict[str, int], done: bool, missing: int) -> None:
+    assert CaseState(pairs, next_block=1, done=done).missing(ASKED) == missing
 
 
 def test_a_case_is_done_when_its_effects_are_decided(tmp_path: Path) -> None:
     """The made samples are 1.5 times as slow in every pair; seven decide, and four do not."""
     write(tmp_path, 0, [(pair, arm) for pair in range(4) for arm in ARMS])
-    assert not case_state(tmp_path, "stream", TREATED, RULE).done
+    assert not state(tmp_path).done
     write(tmp_path, 1, [(pair, arm) for pair in range(4, 7) for arm in ARMS])
-    assert case_state(tmp_path, "stream", TREATED, RULE).done
+    assert state(tmp_path).done
     many = StoppingRule(pairs_cap=8, family=100)
-    assert not case_state(tmp_path, "stream", TREATED, many).done
-
-
-@pytest.mark.parametrize(("on", "spin", "missing"), [(6, 4, 2), (19, 4, 1), (20, 4, 0), (4, 9, 2)])
-def test_a_control_gets_no_pairs_beyond_the_cap_of_the_others(
-    on: int, spin: int, missing: int
-) -> None:
-    now = CaseState({"on": on, "spin": spin}, next_block=1)
-    assert now.missing(ASKED) == missing
-    exact = Pairs(floor=6)  # and at most 6: ten and nine pairs came of this
-    assert CaseState({"on": 6, "spin": 2}, next_block=1).missing(exact) == 0
+    assert not state(tmp_path, many).done
 
 
 def test_long_reasons_are_cut(tmp_path: Path) -> None:

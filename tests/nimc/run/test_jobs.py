@@ -234,27 +234,22 @@ def lose_job(clock: Clock) -> None:
     clock.controller.write_text(f"8{RUNS}/elsewhere\n")
 
 
-def test_a_job_that_slurm_lost_is_not_waited_for(clock: Clock) -> None:
-    clock.go(300)
+@pytest.mark.parametrize(
+    ("seen_s", "waited_s", "state", "gone"),
+    [
+        (300, 60, {}, r"[67]\d"),
+        (300, 590, {"reading": True}, r"6\d\d"),  # ReFrame may read its outputs for ten minutes
+        (0, 50, {"begun": True}, r"[67]\d"),  # never seen in the queue
+    ],
+)
+def test_a_job_that_slurm_lost_is_not_waited_for(
+    clock: Clock, seen_s: float, waited_s: float, state: dict[str, bool], gone: str
+) -> None:
+    clock.go(seen_s)
     lose_job(clock)
-    clock.go(60)
-    with pytest.raises(LostJobError, match=r"not been in the queue for [67]\d s"):
-        clock.go(60)
-
-
-def test_reframe_may_read_the_outputs_of_a_job_for_ten_minutes(clock: Clock) -> None:
-    clock.go(300)
-    lose_job(clock)
-    clock.go(590, reading=True)
-    with pytest.raises(LostJobError, match=r"not been in the queue for 6\d\d s"):
-        clock.go(60, reading=True)
-
-
-def test_a_job_that_was_never_seen_in_the_queue_is_lost_as_well(clock: Clock) -> None:
-    lose_job(clock)
-    clock.go(300)
-    with pytest.raises(LostJobError):
-        clock.go(120, begun=True)
+    clock.go(waited_s, **state)
+    with pytest.raises(LostJobError, match=rf"not been in the queue for {gone} s"):
+        clock.go(60, **state)
 
 
 def test_a_job_that_is_queued_again_is_not_lost(clock: Clock) -> None:

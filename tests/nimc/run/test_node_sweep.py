@@ -1,6 +1,5 @@
 """The sweep over nodes, with a stand-in for `nimc run`."""
 
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,7 +10,6 @@ import pytest
 from nimc.base.errors import InputError
 from nimc.base.interrupts import Interrupts
 from nimc.records.run import save_header
-from nimc.run.folder import locked
 from nimc.run.node_sweep import NodeSweep, NodeSweeper, finish, finished_run, open_sweep
 from tests.analysis.synthetic import header
 
@@ -86,11 +84,6 @@ def test_a_resumed_sweep_has_the_nodes_that_are_asked_for(tmp_path: Path) -> Non
     one = replace(SWEEP, nodes=["n1"], started_s=1.77e9)
     new, known = open_sweep(tmp_path, one, ["n1"], fresh=False)
     assert (new != folder, known.nodes) == (True, ["n1"])
-
-
-def test_two_processes_do_not_sweep_at_once(tmp_path: Path) -> None:
-    with locked(tmp_path), pytest.raises(InputError, match=f"process {os.getpid()}"):
-        locked(tmp_path).__enter__()
 
 
 def test_a_broken_file_of_a_sweep_is_named(tmp_path: Path) -> None:

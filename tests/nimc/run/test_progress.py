@@ -16,46 +16,43 @@ def counter() -> RunCounter:
     return RunCounter(later_s=100.0, block_runs=10, block_s=50.0, started_s=1000.0)
 
 
-def test_before_the_first_run_the_plan_speaks() -> None:
-    assert counter().left_s(1000.0) == 150.0
-    assert counter().left_s(1020.0) == 130.0
-    assert counter().left_s(2000.0) == 100.0  # late, but never less than what comes after
-
-
-def test_afterwards_the_runs_speak() -> None:
+@pytest.mark.parametrize(
+    ("runs", "now_s", "done", "left_s"),
+    [
+        # Before the first run the plan speaks; never less than what comes after.
+        ([], 1000.0, 0, 150.0),
+        ([], 1020.0, 0, 130.0),
+        ([], 2000.0, 0, 100.0),
+        # 8 s a run: 8 more take 64 s.
+        ([(KEPT, 1008.0), (KEPT, 1016.0)], 1016.0, 2, 164.0),
+        ([(KEPT, 1008.0), (KEPT, 1016.0)], 1019.0, 2, 161.0),
+        # Repetitions cost time and do not count as done: 20 s for what counts.
+        ([(REJECTED, 1010.0), (KEPT, 1020.0)], 1020.0, 1, 280.0),
+    ],
+)
+def test_the_time_left(
+    runs: list[tuple[dict[str, str], float]], now_s: float, done: int, left_s: float
+) -> None:
     at_work = counter()
-    at_work.add(KEPT, 1008.0)
-    at_work.add(KEPT, 1016.0)  # 8 s a run: 8 more take 64 s
-    assert at_work.left_s(1016.0) == 164.0
-    assert at_work.left_s(1019.0) == 161.0
-
-
-def test_repetitions_cost_time_and_do_not_count_as_done() -> None:
-    at_work = counter()
-    at_work.add(REJECTED, 1010.0)
-    at_work.add(KEPT, 1020.0)  # 20 s for what counts
-    assert (at_work.done, at_work.rejected) == (1, 1)
-    assert at_work.left_s(1020.0) == 9 * 20 + 100
+    for run in runs:
+        at_work.add(*run)
+    assert (at_work.done, at_work.rejected) == (done, len(runs) - done)
+    assert at_work.left_s(now_s) == left_s
 
 
 def test_only_whole_new_samples_are_read(tmp_path: Path) -> None:
     file = tmp_path / "stream.jsonl"
+    later = NewSamples(file)
+    assert later.new() == []  # the file comes later
     file.write_bytes(b'{"outcome": "kept"}\n{"torn')
     samples = NewSamples(file)
-    assert samples.new() == []
+    assert (samples.new(), later.new()) == ([], [KEPT])
     file.write_bytes(b'{"outcome": "kept"}\n{"outcome": "rejected"}\n{"outco')  # torn line cut off
     assert samples.new() == [REJECTED]
     with file.open("ab") as more:
         more.write(b'me": "kept"}\n')
     assert samples.new() == [KEPT]
     assert samples.new() == []
-
-
-def test_a_file_that_comes_later(tmp_path: Path) -> None:
-    samples = NewSamples(tmp_path / "stream.jsonl")
-    assert samples.new() == []
-    (tmp_path / "stream.jsonl").write_bytes(b'{"outcome": "kept"}\n')
-    assert samples.new() == [KEPT]
 
 
 def test_plain_lines_come_at_a_block_and_twice_a_minute(capsys: pytest.CaptureFixture[str]) -> None:

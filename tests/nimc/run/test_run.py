@@ -19,13 +19,11 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
-from click.testing import CliRunner
 
-from nimc.base.errors import MachineError
-from nimc.cli.run import run_command
 from nimc.machine.site import Origins, load
 from nimc.records import chain
 from nimc.records.order import run_seed
@@ -34,6 +32,22 @@ from tests.nimc.conftest import CAMPAIGN, ROOT, Command, Nimc
 from tests.nimc.documented import assert_documented
 
 Wait = Callable[[Callable[[], bool]], None]
+
+
+def complete(nimc: Nimc, *options: str, **more: Any) -> tuple[str, str]:
+    """Run it to its end: standard output, standard error."""
+    status, out, err = nimc.run(*options, **more)
+    assert status == 0, err
+    return out, err
+
+
+def stopped(process: subprocess.Popen[str], *signals: signal.Signals) -> tuple[int, str]:
+    """Exit status and standard error after these signals."""
+    for number, signum in enumerate(signals):
+        time.sleep(0.3 if number else 0.0)
+        process.send_signal(signum)
+    _, err = process.communicate(timeout=120)
+    return process.returncode, err
 
 
 def test_a_campaign_runs_once_and_prints_one_document(nimc: Nimc) -> None:
@@ -72,15 +86,13 @@ def test_a_run_of_some_cases_is_neither_resumed_by_the_campaign_nor_taken_for_it
     nimc: Nimc,
 ) -> None:
     nimc.write_two_cases()
-    status, out, err = nimc.run("--case", "lammps", "--json")
-    assert status == 0, err
+    out, _ = complete(nimc, "--case", "lammps", "--json")
     some = Path(json.loads(out)["run"])
     assert json.loads(out)["integrity_faults"] == []
     assert {row["case"] for row in json.loads(out)["results"]} == {"lammps"}
     header = json.loads((some / "run.json").read_text())
     (some / "run.json").write_text(json.dumps(header | {"finished_s": None}))
-    status, out, err = nimc.run("--json")
-    assert status == 0, err
+    out, err = complete(nimc, "--json")
     assert f"does not resume {some}: " in err
     whole = json.loads(out)
     assert Path(whole["run"]) != some
@@ -123,8 +135,7 @@ def test_treatments_of_factors_are_measured_and_resumed(nimc: Nimc) -> None:
     status, _, err = nimc.run("--json", fake="torn")  # gone after three pairs of six
     assert status == 3, err
     assert "0 of 43 runs" in err  # a warm-up and six pairs of seven
-    status, out, err = nimc.run("--json")
-    assert status == 0, err
+    out, err = complete(nimc, "--json")
     assert "resumes " in err
     rows = {row["arm"]: row for row in json.loads(out)["results"]}
     assert {name: row["pairs"] for name, row in rows.items()} == dict.fromkeys(PAIRED, 6)
@@ -136,8 +147,7 @@ def test_treatments_of_factors_are_measured_and_resumed(nimc: Nimc) -> None:
 
 def test_precision_is_asked_of_every_effect(nimc: Nimc) -> None:
     nimc.write(FACTORS.replace("{floor: 6}", "{floor: 6, cap: 8, precision: 0.1, block: 6}"))
-    status, out, err = nimc.run("--json", fake="wide")  # at half the rate figures vary by half
-    assert status == 0, err
+    out, _ = complete(nimc, "--json", fake="wide")  # at half the rate figures vary by half
     assert {row["pairs"] for row in json.loads(out)["results"]} == {8}
 
 
@@ -150,8 +160,7 @@ def test_a_failing_case_is_reported_and_the_others_are_measured(nimc: Nimc) -> N
     assert "Traceback" not in err
     assert nimc.header()["finished_s"] is None
     # What failed is tried again, in the same run and in a block of its own.
-    status, _, err = nimc.run()
-    assert status == 0, err
+    complete(nimc)
     assert {sample["block"] for sample in nimc.samples("stream")} == {1}
 
 
@@ -164,8 +173,7 @@ def test_rejected_runs_never_end_in_a_loop(nimc: Nimc) -> None:
     status, _, err = nimc.run(fake="reject")
     assert status == 3
     assert len(nimc.samples("stream")) == 2 * rejected
-    status, _, err = nimc.run()
-    assert status == 0, err
+    complete(nimc)
     assert nimc.complete_pairs("stream") == 6
 
 
@@ -192,8 +200,7 @@ def test_a_torn_line_costs_one_sample_and_only_what_is_missing_is_run(nimc: Nimc
     assert nimc.complete_pairs("stream") == 3
     header = nimc.header()
     assert header["seed"] == run_seed(header["digest"], nimc.the_run().name)
-    status, out, resumed = nimc.run()
-    assert status == 0, resumed
+    out, resumed = complete(nimc)
     assert nimc.complete_pairs("stream") == 6
     later = [s for s in nimc.samples("stream") if s["block"] == 1 and not s["warmup"]]
     assert len(later) == 3 * 3
@@ -226,8 +233,7 @@ def test_killed_at_any_moment_it_ends_complete_with_no_sample_twice(
         time.sleep(moment.uniform(0.0, 0.1))
         process.kill()
         process.communicate()
-    status, _, err = nimc.run()
-    assert status == 0, err
+    complete(nimc)
     for case in ("stream", "lammps"):
         keys = [sample["key"] for sample in nimc.samples(case)]
         assert len(keys) == len(set(keys))
@@ -272,10 +278,8 @@ def test_what_cannot_work_is_reported_in_one_line(
 def test_a_missing_reframe_is_reported_in_one_line(nimc: Nimc) -> None:
     (nimc.folder / "reframe").unlink()
     status, _, err = nimc.run()
-    assert status == 3
+    assert (status, len(err.splitlines()), nimc.results.exists()) == (3, 1, False)
     assert err.startswith("nimc: reframe: not found NIMC_REFRAME=")
-    assert len(err.splitlines()) == 1
-    assert not nimc.results.exists()
 
 
 def test_a_limit_on_the_size_of_files_is_reported_and_keeps_what_was_measured(nimc: Nimc) -> None:
@@ -290,8 +294,7 @@ def test_a_limit_on_the_size_of_files_is_reported_and_keeps_what_was_measured(ni
     assert "Traceback" not in err
     kept = nimc.complete_pairs("stream")
     assert 0 < kept < 6
-    status, _, err = nimc.run()
-    assert status == 0, err
+    complete(nimc)
     assert nimc.complete_pairs("stream") == 6
 
 
@@ -342,11 +345,8 @@ def test_origins_that_are_not_held_are_reported_before_anything_is_measured(
     )
     monkeypatch.setattr("nimc.campaign.prepare.load_machine", lambda *_: machine)
     monkeypatch.setattr("nimc.cluster.reservation.find", lambda _: None)
-    monkeypatch.setenv("NIMC_REFRAME", str(nimc.folder / "reframe"))
-    options = ["--machine", "localhost", "--results", str(nimc.results)]
-    outcome = CliRunner().invoke(run_command, [str(nimc.folder / "small.yaml"), *options])
-    assert isinstance(outcome.exception, MachineError)
-    assert "does not exist" in str(outcome.exception)
+    status, _, err = nimc.run()
+    assert (status, "does not exist" in err) == (3, True)
     assert nimc.samples("stream") == []
 
 
@@ -359,9 +359,8 @@ def test_a_signal_leaves_no_process_and_says_how_to_resume(
 ) -> None:
     process = nimc.start("--fresh", fake="held,child")
     wait_until(nimc.has_samples)
-    process.send_signal(signum)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == status
+    code, err = stopped(process, signum)
+    assert code == status
     assert err.splitlines()[-1].startswith(
         f"nimc: stopped by {signum.name}; all samples are saved; to resume: nimc run "
     )
@@ -374,10 +373,8 @@ def test_under_nohup_a_hangup_stops_nothing(nimc: Nimc, wait_until: Wait) -> Non
     ignore = partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)
     process = nimc.start(fake="held", preexec_fn=ignore)
     wait_until(nimc.has_samples)
-    process.send_signal(signal.SIGHUP)
-    process.terminate()
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 143
+    status, err = stopped(process, signal.SIGHUP, signal.SIGTERM)
+    assert status == 143
     assert "stopped by SIGTERM; all samples are saved" in err
 
 
@@ -396,11 +393,7 @@ def test_a_run_whose_folder_is_gone_is_named(nimc: Nimc, wait_until: Wait) -> No
 def test_a_second_signal_ends_even_what_does_not_listen(nimc: Nimc, wait_until: Wait) -> None:
     process = nimc.start(fake="held,deaf")
     wait_until(nimc.has_samples)
-    process.terminate()
-    time.sleep(0.3)
-    process.terminate()
-    process.communicate(timeout=120)
-    assert process.returncode == 143
+    assert stopped(process, signal.SIGTERM, signal.SIGTERM)[0] == 143
     assert users_of(nimc.the_run()) == []
 
 
@@ -445,9 +438,8 @@ def test_a_signal_during_the_report_says_how_to_make_it(nimc: Nimc, wait_until: 
         return bool(headers) and nimc.header()["finished_s"] is not None
 
     wait_until(complete)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
+    status, err = stopped(process, signal.SIGINT)
+    assert status == 130, err
     assert err.splitlines()[-1] == (
         "nimc: stopped by SIGINT; the samples are complete; for the report:"
         f" nimc report {nimc.the_run()}"
@@ -472,8 +464,7 @@ def test_a_check_of_others_is_measured_verified_reported_compared_and_stored(
     nimc.write(OF_OTHERS)
     status, _, err = nimc.run(fake="torn")  # killed within the first block
     assert status == 3, err
-    status, out, err = nimc.run("--json", figures=True)
-    assert status == 0, err
+    out, err = complete(nimc, "--json", figures=True)
     run = nimc.the_run()
     assert f"resumes {run}" in err
     document = json.loads(out)
@@ -503,8 +494,7 @@ def test_a_check_of_others_is_measured_verified_reported_compared_and_stored(
     theirs.write_text(theirs.read_text() + "# one line more\n")
     header = json.loads((run / "run.json").read_text()) | {"finished_s": None}
     (run / "run.json").write_text(json.dumps(header))
-    status, _, err = nimc.run()
-    assert status == 0, err
+    complete(nimc)
     assert f"does not resume {run}: " in err
     (other,) = set(nimc.runs()) - {run, nimc.results / "store"}
     assert "plain" in command("compare", run, other)

@@ -14,11 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from nimc.base import processes
 from nimc.base.interrupts import Interrupts, Stopped, exit_when_stopped, stopped_at_once
-from nimc.cli.main import cli
 from nimc.run import session
 from nimc.run.runner import CampaignRunner, Failure
 from nimc.run.session import stop
@@ -52,7 +50,7 @@ def test_what_ignores_sigterm_is_killed_by_a_second_signal_or_after_its_time(
     assert session.users_of(tmp_path) == []
 
 
-def test_what_a_session_left_may_remove_its_files(tmp_path: Path) -> None:
+def test_what_a_session_left_may_remove_its_files_and_is_killed_if_it_stays(tmp_path: Path) -> None:
     file = tmp_path / "temporary"
     loop = f"trap 'rm {file}; exit' TERM; touch {file}; while :; do sleep 0.1; done"
     with subprocess.Popen(["sh", "-c", loop]) as child:
@@ -61,9 +59,6 @@ def test_what_a_session_left_may_remove_its_files(tmp_path: Path) -> None:
             time.sleep(0.01)
         processes.end_descendants(60)
     assert not file.exists()
-
-
-def test_what_a_session_left_is_killed_if_it_stays() -> None:
     with subprocess.Popen([sys.executable, "-c", _DEAF], stdout=subprocess.PIPE) as child:
         child.stdout.readline()
         processes.end_descendants(0.1)
@@ -91,25 +86,21 @@ def test_children_are_asked_to_end_and_killed_if_they_do_not() -> None:
     assert [each.returncode for each in children] == [0, -signal.SIGKILL, -signal.SIGTERM]
 
 
-def _drop_the_first_and_wait() -> None:
+def _drop_the_first_and_go_on(goes_on_s: float) -> None:
     with suppress(Stopped):
         os.kill(os.getpid(), signal.SIGHUP)
-    until_s = time.monotonic() + 60
+    until_s = time.monotonic() + goes_on_s
     while time.monotonic() < until_s:
         time.sleep(0.01)
 
 
-def test_a_signal_whose_exception_was_dropped_is_raised_again() -> None:
+@pytest.mark.parametrize("goes_on_s", [60, 0])
+def test_a_signal_whose_exception_was_dropped_is_raised_again_or_at_the_end(goes_on_s: int) -> None:
     handlers = [signal.getsignal(each) for each in (signal.SIGHUP, signal.SIGALRM)]
     with pytest.raises(Stopped, match="SIGHUP"), stopped_at_once():
-        _drop_the_first_and_wait()
+        _drop_the_first_and_go_on(goes_on_s)
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
     assert [signal.getsignal(each) for each in (signal.SIGHUP, signal.SIGALRM)] == handlers
-
-
-def test_a_signal_whose_exception_was_dropped_is_raised_at_the_end_at_the_latest() -> None:
-    with pytest.raises(Stopped, match="SIGHUP"), stopped_at_once(), suppress(Stopped):
-        os.kill(os.getpid(), signal.SIGHUP)
 
 
 @pytest.mark.parametrize(("name", "status"), [("SIGHUP", 129), ("SIGINT", 130), ("SIGTERM", 143)])
@@ -127,9 +118,7 @@ def test_a_signal_after_the_last_block_is_obeyed(
         return []
 
     monkeypatch.setattr(CampaignRunner, "run_all", run_all)
-    monkeypatch.chdir(nimc.folder)
-    words = ["run", "small.yaml", "--machine", "localhost", "--results", "results"]
-    ended = CliRunner().invoke(cli, words, standalone_mode=False)
-    assert ended.return_value == 143
-    assert "nimc: stopped by SIGTERM; all samples are saved; to resume: nimc" in ended.output
+    status, _, err = nimc.run()
+    assert status == 143
+    assert "nimc: stopped by SIGTERM; all samples are saved; to resume: nimc" in err
     assert nimc.header()["finished_s"] is None

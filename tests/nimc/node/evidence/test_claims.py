@@ -56,9 +56,10 @@ def test_what_was_received_lies_between_two_readings():
     assert passed(before, after) == {"n1": ("net:eth0", 1040, 0.5)}
 
 
-def test_a_control_claims_nothing_and_is_not_counted():
-    (control,) = attach([record(0, message_b=0)], {"n1": Count("net:eth0", 1040, 1.0)})
-    assert control.counted_b is None
+def test_a_control_claims_nothing_is_not_counted_and_has_no_proof():
+    counted = attach([record(0, message_b=0)], {"n1": Count("net:eth0", 1040, 1.0)})
+    (control,) = with_proof(counted, {})
+    assert (control.counted_b, control.proof, unproven([control], {})) == (None, None, None)
 
 
 def test_the_rate_alone_is_what_was_counted_with_no_application():
@@ -90,10 +91,6 @@ def test_all_writers_to_a_target_are_compared_with_its_count_together():
     assert "claim 0.0 MB" in str(disagreement(records[:1], 0.01, alone=True))
 
 
-def test_without_a_counter_there_is_nothing_to_disagree():
-    assert disagreement([record(1000)], 0.2, alone=True) is None
-
-
 @pytest.mark.parametrize(("second_b", "fine"), [(700, True), (90_000, True), (0, False)])
 def test_writers_of_many_targets_are_held_against_all_their_counts(second_b, fine):
     # Two writers claim 1000 B and 500 B; n1 counted 550 B.
@@ -110,7 +107,7 @@ def test_writers_of_many_targets_are_held_against_all_their_counts(second_b, fin
 def test_many_targets_of_which_one_does_not_count_prove_nothing():
     counts = {"n1": Count("rdma:a/1", 1, 2.0)}
     (seen,) = attach([record(1000, MANY)], with_total(counts, ["n1", "n2"]))
-    assert seen.counted_b is None
+    assert (seen.counted_b, disagreement([seen], 0.2, alone=True)) == (None, None)
 
 
 def test_what_no_row_covers_may_have_been_written_or_not():
@@ -144,12 +141,6 @@ def test_a_device_that_counted_is_proof_and_its_looks_are_not_marks():
     counted = attach([record(1000)], {"n1": Count("net:eth0", 1040, 1.0)})
     (found,) = with_proof(counted, {0: Looked(0, "sent by eth0", 20, 20, 0.0, memory=False)})
     assert (found.proof, found.overwritten_share) == ("device", None)
-    assert unproven([found], {}) is None
-
-
-def test_a_control_has_no_proof():
-    (found,) = with_proof([record(0, message_b=0)], {})
-    assert found.proof is None
     assert unproven([found], {}) is None
 
 

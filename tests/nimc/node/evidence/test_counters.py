@@ -13,18 +13,9 @@ def root(tmp_path):
     return big_host(tmp_path)
 
 
-def test_an_rdma_port_counts_words_of_four_bytes(root):
-    assert counters.read("mlx5_0", "received", root) == Reading("rdma:mlx5_0/1", 10000)
-    assert counters.read("mlx5_0", "sent", root) == Reading("rdma:mlx5_0/1", 40)
-
-
 def test_soft_roce_counts_packets_only_so_its_interface_is_read(root):
     assert counters.read("rxe0", "received", root) == Reading("net:eth1", 123456)
     assert counters.read("rxe0", "sent", root) == Reading("net:eth1", 99)
-
-
-def test_an_interface_counts_bytes(root):
-    assert counters.read("eth1", "received", root) == Reading("net:eth1", 123456)
 
 
 def test_this_hosts_loopback_counts_what_is_sent_over_it():
@@ -75,11 +66,6 @@ def test_a_sum_is_known_only_where_each_device_counts():
     assert counters.total([]) is None
     assert counters.total([first, None]) is None
     assert counters.total([first, Reading("rdma:b/1", 2**34 - 4, stuck=True)]).stuck
-
-
-def test_a_sum_that_shrank_is_not_corrected():
-    # Which of the two was reset is not known.
-    assert counters.difference(Reading("net:a+net:b", 1000), Reading("net:a+net:b", 5)) is None
 
 
 def test_different_counters_have_no_difference():

@@ -29,20 +29,19 @@ def rows(*rates: float, start_s: float = 0.0) -> list[Seen]:
     return [Seen(start_s + i, start_s + i + 1, rate) for i, rate in enumerate(rates)]
 
 
-def reason(seen: list[Seen], start_s: float, end_s: float) -> str | None:
-    return judge(
-        seen, start_s, end_s, required=ALONE, min_share=0.5, row_s=1.0, late_rows=3.0
-    ).reason
+def judged(seen, start_s, end_s, required=ALONE, min_share=0.5, late_rows=3.0, **more):
+    return judge(seen, start_s, end_s, required, min_share, 1.0, late_rows, **more)
 
 
 def test_a_steady_writer_counts_and_its_rate_is_weighted_by_time():
     # Window 0.5..2.5 takes 0.5 s of the first row, which writes 100 outside, all of the second, and
     # 0.5 s of the third.
-    judged = judge(rows(80, 100, 70), 0.5, 2.5, ALONE, 0.5, 1.0, 3.0)
-    assert judged.reason is None
-    assert judged.bytes_b == pytest.approx((80 - 50) + 100 + (70 - 50))
-    assert judged.rate_b_s == pytest.approx(150 / 2)
-    assert judged.rate_min_b_s == 70
+    found = judged(rows(80, 100, 70), 0.5, 2.5)
+    assert found.reason is None
+    assert found.bytes_b == pytest.approx((80 - 50) + 100 + (70 - 50))
+    assert found.rate_b_s == pytest.approx(150 / 2)
+    assert found.rate_min_b_s == 70
+    assert (found.observed_share, found.unobserved_s) == (1.0, 0.0)
 
 
 #: A writer that reaches 3000 B/s alone, and 1000 B/s while an application runs, from 10.5 to 11.8:
@@ -65,18 +64,18 @@ def played(*steps):
 
 
 def short(tallies=(), seen=SHORT):
-    return judge(seen, 10.5, 11.8, FULL, 0.1, 1.0, 3.0, tallies)
+    return judged(seen, 10.5, 11.8, FULL, 0.1, tallies=tallies)
 
 
 def test_rows_that_the_application_shares_are_divided_as_the_device_passed_them():
-    judged = short(played((10.5, 3000), (11.8, 1000), (20, 3000)))
+    found = short(played((10.5, 3000), (11.8, 1000), (20, 3000)))
     # Evenly spread they would be 0.5 * 2000 + 0.8 * 1400 = 2120. Readings at 10.35 and 10.6, and at
     # 11.6 and 11.85, straddle the edges. By hand: 550 passed between the first two, of which
     # 0.4 * 550 = 220 count, not 100; and 0.8 * 350 = 280 of the other two's 350, not 200.
-    assert judged.bytes_b == pytest.approx(1300 + 120 + 80)
-    assert judged.rate_b_s == pytest.approx(judged.bytes_b / 1.3)
-    assert judged.rate_min_b_s == judged.rate_b_s  # both rows are means with more than the window
-    assert judged.reason is None
+    assert found.bytes_b == pytest.approx(1300 + 120 + 80)
+    assert found.rate_b_s == pytest.approx(found.bytes_b / 1.3)
+    assert found.rate_min_b_s == found.rate_b_s  # both rows are means with more than the window
+    assert found.reason is None
 
 
 def test_readings_at_the_edges_make_it_exact():
@@ -84,12 +83,6 @@ def test_readings_at_the_edges_make_it_exact():
     # By hand, with headers, from 7.1: 3.4 s at 3000 and 1.3 s at 1000.
     edges = [Tally(10.5, 4e9 + 1.04 * 10200), Tally(11.8, 4e9 + 1.04 * 11500)]
     assert short(sorted([*tallies, *edges])).bytes_b == pytest.approx(1300)
-
-
-def test_a_rate_within_the_window_that_no_row_shows_is_refused():
-    judged = judge(SHORT, 10.5, 11.8, FULL, 0.4, 1.0, 3.0)
-    # 1000 of 3000, though its rows have 2000 and 1400.
-    assert judged.reason.startswith("wrote at 33% of its rate alone")
 
 
 def test_without_a_device_the_part_outside_is_taken_at_the_rate_before():
@@ -176,46 +169,56 @@ def test_a_longer_least_time_takes_several_tallies_together():
     assert [each.rate_b_s for each in found] == pytest.approx([50, 200 / 3])
 
 
-def test_a_writer_that_stops_after_its_last_row_is_refused():
-    seen = [Seen(0, 1, 100), Seen(1, 2, 100)]
-    writes, stops = counted(*[100] * 11), counted(*[100] * 9, 0, 0)
-    assert judge(filled(seen, writes), 0.5, 2.7, ALONE, 0.5, 1.0, 2.0).reason is None
-    why = judge(filled(seen, stops), 0.5, 2.7, ALONE, 0.5, 1.0, 2.0).reason
-    assert why.startswith("wrote at 0% of its rate alone from second 1.8")
-
-
 def test_a_row_within_the_window_counts_as_reported_whatever_the_device_passed():
     tallies = [Tally(0.0, 0.0), Tally(1.0, 90.0), Tally(2.0, 91.0), Tally(9.0, 900.0)]
     assert bytes_within(Seen(1, 2, 77.0), 0.5, 2.5, tallies, 100.0) == 77.0
 
 
-def test_rows_outside_the_window_do_not_count():
-    assert reason(rows(1, 90, 90, 1), 1.0, 3.0) is None
+#: What was counted of a writer that goes on after its last row, and of one that stops.
+_GOES_ON, _STOPS = counted(*[100] * 11), counted(*[100] * 9, 0, 0)
+_TWO = [Seen(0, 1, 100), Seen(1, 2, 100)]
+#: Rows of perftest, which pauses for 0.2 to 0.4 s between them.
+_PERFTEST = [Seen(end - 1, end, 100.0) for end in (1.0, 2.22, 3.6, 4.9, 6.2)]
+#: Half of 100 requested is enough, although it wrote 130 alone.
+_THROTTLED = {"required": expected(130.0, 100.0)}
+_CONTROL = {"required": OF_CONTROL, "late_rows": 2.0}
 
 
 @pytest.mark.parametrize(
-    ("seen", "expected"),
+    ("seen", "window", "options", "reason"),
     [
-        ([], "wrote nothing within the window"),
-        (rows(90, 90), "wrote nothing within the window"),
-        (rows(90, 90, 90, start_s=10.5), "started 0.50 s late"),
-        (rows(90, 90, start_s=10.0), "stopped 1.00 s before the application ended"),
-        ([Seen(9, 10, 90), Seen(10, 13.5, 90)], "reported nothing for 3.5 s"),
-        (rows(90, 49, 90, start_s=10.0), "wrote at 49% of its rate alone from second 1.0"),
-        (rows(90, 0, 90, start_s=10.0), "wrote at 0% of its rate alone from second 1.0"),
+        (rows(1, 90, 90, 1), (1.0, 3.0), {}, None),  # rows outside the window
+        ([], (10.0, 13.0), {}, "wrote nothing within the window"),
+        (rows(90, 90), (10.0, 13.0), {}, "wrote nothing within the window"),
+        # An application that could not be started, under a writer that goes on.
+        (rows(90, 90, 90), (1.5, 1.5), {}, "wrote nothing within the window"),
+        ([Seen(0, 1, 100), Seen(1.9, 2.9, 100)], (1.1, 1.8), {}, "reported no row within the"),
+        (rows(90, 90, 90, start_s=10.5), (10.0, 13.0), {}, "started 0.50 s late"),
+        (rows(90, 90, start_s=10.0), (10.0, 13.0), {}, "stopped 1.00 s before the application"),
+        ([Seen(9, 10, 90), Seen(10, 13.5, 90)], (10.0, 13.0), {}, "reported nothing for 3.5 s"),
+        (_PERFTEST, (0.5, 5.9), {"late_rows": 2.0}, None),
+        (rows(90, 49, 90), (0.0, 3.0), {}, "wrote at 49% of its rate alone from second 1.0"),
+        (rows(90, 0, 90), (0.0, 3.0), {}, "wrote at 0% of its rate alone from second 1.0"),
+        (rows(90, 0, 90), (0.0, 3.0), {"min_share": 0.0}, "wrote at 0% of its rate alone"),
+        (filled(_TWO, _GOES_ON), (0.5, 2.7), {}, None),
+        (filled(_TWO, _STOPS), (0.5, 2.7), {}, "wrote at 0% of its rate alone from second 1.8"),
+        # 1000 of 3000, though its rows have 2000 and 1400.
+        (SHORT, (10.5, 11.8), {"required": FULL, "min_share": 0.4}, "wrote at 33% of its rate"),
+        (rows(90, 55, 90), (0.0, 3.0), _THROTTLED, None),
+        (rows(90, 45, 90), (0.0, 3.0), _THROTTLED, "wrote at 45% of the requested rate from"),
+        # A control must run all the time, however little. A report that the busy host delays is of
+        # all the time since the one before.
+        ([Seen(9, 10, 1.0), Seen(10, 13.5, 0.2)], (10.0, 13.0), _CONTROL, None),
+        (rows(1.0, 1.0), (0.0, 3.0), _CONTROL, "stopped 1.00 s before"),
+        (rows(1.0, 1.0, 1.0, start_s=0.5), (0.0, 3.0), _CONTROL, "started 0.50 s late"),
+        (rows(0.5, 0.5, 0.0), (0.0, 3.0), _CONTROL, "computed nothing from second 2.0 of the"),
+        # It had all of its core until the application started, half a second into a row of half.
+        ([*rows(1, 1, start_s=8.5), Seen(10.5, 11.5, 0.5)], (11.0, 11.4), _CONTROL, None),
     ],
 )
-def test_whatever_is_not_writing_all_the_time_is_refused(seen, expected):
-    assert reason(seen, 10.0, 13.0).startswith(expected)
-
-
-def test_a_window_of_no_length_is_refused():
-    # An application that could not be started, under a writer that goes on.
-    assert reason(rows(90, 90, 90), 1.5, 1.5) == "wrote nothing within the window"
-
-
-def test_a_zero_rate_is_refused_even_where_any_share_is_allowed():
-    assert judge(rows(90, 0, 90), 0.0, 3.0, ALONE, 0.0, 1.0, 3.0).reason is not None
+def test_whatever_is_not_writing_all_the_time_is_refused(seen, window, options, reason):
+    found = judged(seen, *window, **options).reason
+    assert found is None if reason is None else found.startswith(reason)
 
 
 def test_rate_alone_leaves_out_the_first_row_which_ramps_up():
@@ -251,40 +254,30 @@ def test_a_throttled_writer_is_compared_with_what_was_requested(
     assert expected(alone_b_s, asked_b_s)[:2] == (rate_b_s, name)
 
 
-def test_a_throttled_writer_that_falls_below_its_share_of_the_request_is_refused():
-    seen = rows(90, 55, 90, start_s=10.0)
-    # 55 of 100 requested is enough, though it is less than half of the 130 that it wrote alone.
-    assert judge(seen, 10.0, 13.0, expected(130.0, 100.0), 0.5, 1.0, 3.0).reason is None
-    refused = judge(rows(90, 45, 90, start_s=10.0), 10.0, 13.0, expected(130.0, 100.0), 0.5, 1.0, 3)
-    assert refused.reason.startswith("wrote at 45% of the requested rate from second 1.0")
+#: A fifth of a row of 114, less 0.8 s at the 90 of the rows before: 210 is mostly the scatter of
+#: both, but the row has 114.
+_FIFTH = [*rows(5, 90, start_s=8.5), Seen(10.5, 11.5, 114), Seen(11.5, 12.5, 90)]
 
 
-def test_a_writer_far_above_its_rate_alone_shows_that_this_was_disturbed():
-    def judged(rate: float, alone_b_s: float = 100.0, asked_b_s: float | None = None):
-        seen = rows(rate, rate, rate, start_s=10.0)
-        return judge(
-            seen, 10.0, 13.0, expected(alone_b_s, asked_b_s), 0.5, 1.0, 3.0, max_share=1.25
-        )
-
-    assert judged(155).beyond_alone
-    assert judged(155).reason == (
-        "wrote at 155% of its rate alone; at most 125% is allowed: the rate alone was disturbed"
-    )
-    assert (judged(124).beyond_alone, judged(124).reason) == (False, None)
-    # One row above it is scatter: the mean of the window counts.
-    seen = rows(60, 190, 80, start_s=10.0)
-    uneven = judge(seen, 10.0, 13.0, expected(100.0, None), 0.5, 1.0, 3.0, max_share=1.25)
-    assert (uneven.beyond_alone, uneven.reason) == (False, None)
-    # A fifth of a row of 114, less 0.8 s at the 90 of the rows before: 210 is mostly the scatter of
-    # both, but the row has 114.
-    seen = [*rows(5, 90, start_s=8.5), Seen(10.5, 11.5, 114), Seen(11.5, 12.5, 90)]
-    short = judge(seen, 10.9, 11.1, expected(100.0, None), 0.5, 1.0, 3.0, max_share=1.25)
-    assert short.rate_b_s == pytest.approx((114 - 0.8 * 90) / 0.2)
-    assert (short.beyond_alone, short.reason) == (False, None)
-    # A limiter overshoots the request of 100, but not what it reached alone.
-    assert judged(140, alone_b_s=130.0, asked_b_s=100.0).reason is None
-    # More was requested than it seemed to reach.
-    assert judged(200, alone_b_s=100.0, asked_b_s=400.0).beyond_alone
+@pytest.mark.parametrize(
+    ("seen", "window", "alone_b_s", "asked_b_s", "beyond"),
+    [
+        (rows(155, 155, 155), (0.0, 3.0), 100.0, None, True),
+        (rows(124, 124, 124), (0.0, 3.0), 100.0, None, False),
+        (rows(60, 190, 80), (0.0, 3.0), 100.0, None, False),  # one row above it is scatter
+        (_FIFTH, (10.9, 11.1), 100.0, None, False),
+        # A limiter overshoots the request of 100, but not what it reached alone.
+        (rows(140, 140, 140), (0.0, 3.0), 130.0, 100.0, False),
+        (rows(200, 200, 200), (0.0, 3.0), 100.0, 400.0, True),  # more than it seemed to reach
+    ],
+)
+def test_a_writer_far_above_its_rate_alone_shows_that_this_was_disturbed(
+    seen, window, alone_b_s, asked_b_s, beyond
+):
+    found = judged(seen, *window, expected(alone_b_s, asked_b_s), max_share=1.25)
+    assert (found.beyond_alone, found.reason is not None) == (beyond, beyond)
+    if seen is _FIFTH:
+        assert found.rate_b_s == pytest.approx((114 - 0.8 * 90) / 0.2)
 
 
 def test_the_pattern_of_a_window_by_hand():
@@ -306,56 +299,20 @@ def test_the_pattern_of_a_window_by_hand():
         assert (nothing.length_s, nothing.pause_s, nothing.peak_b_s) == (None, None, None)
 
 
-def test_a_control_is_accepted_if_it_ran_all_the_time_however_little():
-    def judged(seen: list[Seen]):
-        return judge(seen, 10.0, 13.0, OF_CONTROL, 0.5, 1.0, 2.0)
-
-    starved = judged(rows(0.02, 0.03, 0.1, start_s=10.0))
-    assert starved.reason is None
-    assert starved.rate_b_s == pytest.approx(0.05)  # of a core, by hand
-    # A report that the busy host delays is of all the time since the one before.
-    assert judged([Seen(9, 10, 1.0), Seen(10, 13.5, 0.2)]).reason is None
-    # It had all of its core until the application started, half a second into a row of half.
-    short = judge(
-        [*rows(1.0, 1.0, start_s=8.5), Seen(10.5, 11.5, 0.5)], 11.0, 11.4, OF_CONTROL, 1, 1, 2
-    )
-    assert short.reason is None
-    stopped = judged(rows(0.5, 0.5, 0.0, start_s=10.0))
-    assert stopped.reason == "computed nothing from second 2.0 of the window"
-    assert judged(rows(1.0, 1.0, start_s=10.0)).reason.startswith("stopped 1.00 s before")
-    assert judged(rows(1.0, 1.0, 1.0, start_s=10.5)).reason == "started 0.50 s late"
+def test_the_share_of_a_core_that_a_control_got():
+    starved = judged(rows(0.02, 0.03, 0.1, start_s=10.0), 10.0, 13.0, **_CONTROL)
+    assert (starved.reason, starved.rate_b_s) == (None, pytest.approx(0.05))
 
 
 def test_what_lies_between_rows_is_unobserved_and_not_written():
     """Rows of 1 s that come 2.9 s apart, as an emulated processor prints them; window of 5.8 s."""
     seen = [Seen(end - 1, end, 100.0) for end in (0.5, 3.4, 6.3)]
-    judged = judge(seen, 0.0, 5.8, ALONE, 0.5, 1.0, 3.0)
+    found = judged(seen, 0.0, 5.8)
     # By hand: 0 to 0.5, 2.4 to 3.4 and 5.3 to 5.8 are covered; 0.5 to 2.4 and 3.4 to 5.3 are not.
-    assert judged.observed_share == pytest.approx(2.0 / 5.8)
-    assert judged.unobserved_s == pytest.approx(1.9)
-    assert judged.bytes_b == pytest.approx(200)
-    assert judged.rate_b_s == pytest.approx(100)
-    assert judged.reason is None
-    late = judge(seen, 0.0, 5.8, ALONE, 0.5, 1.0, 2.0)
-    assert late.reason == "reported nothing for 2.9 s"
-
-
-def test_rows_without_pauses_cover_all():
-    judged = judge(rows(80, 100, 60), 0.5, 2.5, ALONE, 0.5, 1.0, 3.0)
-    assert (judged.observed_share, judged.unobserved_s) == (1.0, 0.0)
-
-
-def test_real_rows_of_perftest_are_accepted():
-    """Its own pause of 0.2 to 0.4 s between rows is not yet a fault."""
-    ends = [1.0, 2.22, 3.6, 4.9, 6.2]
-    seen = [Seen(end - 1, end, 100.0) for end in ends]
-    judged = judge(seen, 0.5, 5.9, ALONE, 0.5, 1.0, 2.0)
-    assert judged.reason is None
-    assert judged.unobserved_s == pytest.approx(0.38)
-
-
-def test_a_run_between_two_rows_was_not_observed():
-    seen = [Seen(0.0, 1.0, 100.0), Seen(1.9, 2.9, 100.0)]
-    judged = judge(seen, 1.1, 1.8, ALONE, 0.5, 1.0, 3.0)
-    assert judged.reason == "reported no row within the window"
-    assert (judged.observed_share, judged.bytes_b) == (0.0, 0.0)
+    assert found.observed_share == pytest.approx(2.0 / 5.8)
+    assert (found.unobserved_s, found.bytes_b) == pytest.approx((1.9, 200))
+    assert (found.reason, found.rate_b_s) == (None, pytest.approx(100))
+    assert judged(seen, 0.0, 5.8, late_rows=2.0).reason == "reported nothing for 2.9 s"
+    assert judged(_PERFTEST, 0.5, 5.9).unobserved_s == pytest.approx(0.38)
+    between = judged([Seen(0.0, 1.0, 100.0), Seen(1.9, 2.9, 100.0)], 1.1, 1.8)
+    assert (between.observed_share, between.bytes_b) == (0.0, 0.0)

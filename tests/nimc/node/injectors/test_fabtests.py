@@ -116,8 +116,7 @@ def test_rows_are_those_of_its_device_and_it_is_held_between_runs(block):
     writes = {"injector": "fabtests", "message_b": 65536, "devices": ["lo"]}
     demand = Demand(min_share=0.01, retries=0, ready_timeout_s=30, **UNJUDGED)
     slowly = ["sh", "-c", f"sleep 3; cat '{MELT}'"]
-    run = block(command=slowly, arms=["off", "on"], pairs=2, writes=writes, demand=demand)
-    assert run.finish() == 0, run.err
+    run = block(command=slowly, arms=["off", "on"], pairs=2, writes=writes, demand=demand).done()
     written = [sample for sample in run.samples() if sample["arm"] == "on"]
     assert [sample["outcome"] for sample in written] == ["kept", "kept"]
     for sample in written:

@@ -339,14 +339,6 @@ def test_srun_sorts_its_nodes_so_the_program_is_told_the_target(launched_by):
     )
 
 
-def test_a_missing_program_is_named_with_how_it_is_made(monkeypatch):
-    monkeypatch.setattr(mpi_put, "_FOLDER", Path("/nowhere"))
-    monkeypatch.setenv("PATH", "/nowhere")
-    assert INJECTORS["mpi_put"].missing() == (
-        "mpi_put is missing: 'make -C /nowhere', with an MPI's mpicc on PATH"
-    )
-
-
 # Blocks.
 
 
@@ -362,21 +354,15 @@ def demand():
     return Demand(min_share=0.01, retries=0, ready_timeout_s=30, run_timeout_s=30, **UNJUDGED)
 
 
-def sample_of(block, arm="on"):
-    (sample,) = (sample for sample in block.samples() if sample["arm"] == arm)
-    return sample
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("on_path")
 def test_its_writes_are_proven_by_the_targets_memory(block):
     slowly = ["sh", "-c", f"sleep 2; cat '{MELT}'"]
     writes = {"injector": "mpi_put", "message_b": MIB, "buffer_node": 0}
     before = set(NAMED.iterdir())
-    done = block(arms=["off", "on"], command=slowly, writes=writes)
-    assert done.finish() == 0, done.err
-    sample = sample_of(done)
-    assert (sample_of(done, "off")["outcome"], sample["outcome"]) == ("kept", "kept")
+    done = block(arms=["off", "on"], command=slowly, writes=writes).done()
+    sample = done.sample()
+    assert (done.sample("off")["outcome"], sample["outcome"]) == ("kept", "kept")
     (writer,) = sample["writers"]
     assert (writer["injector"], writer["transport"]) == ("mpi_put", "shared memory")
     assert (writer["proof"], writer["overwritten_share"]) == ("memory", 1.0)
@@ -394,9 +380,8 @@ def test_its_writes_are_proven_by_the_targets_memory(block):
 def test_a_limited_writer_keeps_its_rate_and_reads_are_told_as_unproven(block):
     slowly = ["sh", "-c", f"sleep 2; cat '{MELT}'"]
     reads = {"injector": "mpi_put_read", "direction": "read", "rate_share": 0.25}
-    done = block(arms=["off", "on"], command=slowly, writes=reads)
-    assert done.finish() == 0, done.err
-    (reader,) = sample_of(done)["writers"]
+    done = block(arms=["off", "on"], command=slowly, writes=reads).done()
+    (reader,) = done.sample()["writers"]
     assert (reader["direction"], reader["transport"]) == ("read", "shared memory")
     assert (reader["limited_by"], reader["proof"]) == ("software", "unproven")
     # On a busy host it may be slower than it was alone; it is never faster than asked.
@@ -411,9 +396,8 @@ def test_the_pattern_of_a_run_is_stored(block):
     slowly = ["sh", "-c", f"sleep 2; cat '{MELT}'"]
     burst = Burst(0.02, 0.06)
     writes = {"injector": "mpi_put", "message_b": MIB, "rate_share": 0.25, "burst": burst}
-    done = block(arms=["off", "on"], command=slowly, writes=writes)
-    assert done.finish() == 0, done.err
-    (writer,) = sample_of(done)["writers"]
+    done = block(arms=["off", "on"], command=slowly, writes=writes).done()
+    (writer,) = done.sample()["writers"]
     assert (writer["limited_by"], writer["proof"]) == ("software", "memory")
     assert 0.1 * writer["asked_b_s"] < writer["rate_b_s"] < 1.15 * writer["asked_b_s"]
     found = writer["burst"]
@@ -428,9 +412,8 @@ def test_the_pattern_of_a_run_is_stored(block):
 def test_emulation_is_what_the_sample_says(block, mpi, monkeypatch):
     for name, value in OVER_TCP[mpi].items():
         monkeypatch.setenv(name, value)
-    done = block(arms=["off", "on"], writes={"injector": "mpi_put", "message_b": 1 << 16})
-    assert done.finish() == 0, done.err
-    (writer,) = sample_of(done)["writers"]
+    done = block(arms=["off", "on"], writes={"injector": "mpi_put", "message_b": 1 << 16}).done()
+    (writer,) = done.sample()["writers"]
     assert writer["transport"] == "two-sided"
 
 
@@ -445,13 +428,13 @@ def test_a_target_that_stands_still_rejects_the_run(block):
         writes={"injector": "mpi_put", "message_b": MIB},
         command=["sh", "-c", f"sleep 4; cat '{MELT}'"],
     )
-    block_.wait_until(lambda: (block_.run_dir / "logs/melt/0/0-on-0.out").exists(), 60)
+    block_.started("0-on-0")
     (target,) = (pid for pid in block_.processes("mpi_put") if is_target(pid))
     os.kill(target, signal.SIGSTOP)
     time.sleep(1.5)  # the subject of the test, not a wait for a condition
     os.kill(target, signal.SIGCONT)
-    assert block_.finish() == 0, block_.err
-    sample = sample_of(block_)
+    block_.done()
+    sample = block_.sample()
     assert sample["outcome"] == "rejected"
     assert "wrote nothing for 1." in sample["reason"]
 

@@ -50,14 +50,10 @@ def test_what_it_calls_mb_is_mib(name, message_b, printed):
 def test_the_summary_of_a_finished_writer_is_its_total_and_no_row():
     row, total = meanings("finished.client", MIB)
     assert isinstance(row, Row)
-    assert total.messages == 20000
-    assert total.rate_b_s == 10311.16 * MIB
+    assert (total.messages, total.rate_b_s) == (20000, 10311.16 * MIB)
     # 20,000 messages at 96.982 us each, as the same line says.
     assert total.messages * MIB / total.rate_b_s == pytest.approx(20000 * 96.982e-6, rel=1e-4)
-
-
-def test_a_finished_reader_tells_its_total_as_a_writer_does():
-    *rows, total = meanings("get_finished.client", MIB)
+    *rows, total = meanings("get_finished.client", MIB)  # so does a reader
     assert len(rows) == 13
     assert (total.messages, total.rate_b_s) == (20000, 1414.08 * MIB)
 
@@ -86,14 +82,11 @@ def test_a_paced_writer_leaves_little_in_the_queue_of_its_device(asked, outstand
         assert command[command.index("-O") + 1] == outstanding
 
 
-def test_only_a_short_write_is_set_up_without_watching_memory():
-    assert UCX.environment(writer(messages=1))["UCX_MEM_EVENTS"] == "n"
-    assert "UCX_MEM_EVENTS" not in UCX.environment(writer())
-
-
-def test_a_short_write_ends_by_itself():
+def test_a_short_write_ends_by_itself_and_is_set_up_without_watching_memory():
     command = UCX.origin_command(writer(messages=46000))
     assert command[command.index("-n") + 1] == "46000"
+    assert UCX.environment(writer(messages=1))["UCX_MEM_EVENTS"] == "n"
+    assert "UCX_MEM_EVENTS" not in UCX.environment(writer())
 
 
 @pytest.mark.parametrize(
@@ -101,6 +94,7 @@ def test_a_short_write_ends_by_itself():
     [
         ("no_server.client", "client failed. connect() failed: Connection refused"),
         ("zero_size.client", "Message size too small, need to be at least 1"),
+        ("no_host.client", "Name or service not known"),
         (
             "no_transport.client",
             "no active messages transport to <no debug data>: self/memory - iface mismatch",
@@ -109,13 +103,8 @@ def test_a_short_write_ends_by_itself():
 )
 def test_a_failure_is_a_fault_and_never_a_row(name, text):
     found = meanings(name, 65536)
-    assert found[0] == Fault(text)
+    assert text in found[0].text
     assert all(isinstance(meaning, Fault) for meaning in found)
-
-
-def test_a_host_that_nobody_knows_is_a_fault():
-    (first, _) = meanings("no_host.client", 65536)
-    assert "Name or service not known" in first.text
 
 
 def test_over_tcp_a_dead_target_ends_in_a_fault():

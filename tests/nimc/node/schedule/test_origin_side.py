@@ -110,11 +110,6 @@ def test_a_write_that_finds_nobody_is_given_up_in_time_and_reported(tmp_path):
 
 def test_a_passive_side_that_cannot_listen_is_reported():
     writer = Writer(0, "o", "t", "", free_port(), 100, messages=1)
-    fault = asyncio.run(
-        stand_by(Program(passive="raise SystemExit(3)"), writer, log(), lambda: None)
-    )
+    program = Program(passive="raise SystemExit(3)")
+    fault = asyncio.run(stand_by(program, writer, io.FileIO("/dev/null", "wb"), lambda: None))
     assert fault == "passive side ended: exit status 3"
-
-
-def log():
-    return io.FileIO("/dev/null", "wb")
