@@ -129,8 +129,7 @@ def test_what_an_interval_carries(effect, floor, finding) -> None:
 
 def test_the_page_shows_the_figures_and_their_findings(run: Path) -> None:
     text = render([load_run(run)])
-    section = text[text.index('id="r0rails"') :]
-    section = section[: section.index("</section>")]
+    section = text[text.index('id="r0rails"') :].partition("</section>")[0]
     assert 'href="#r0rails"' in text
     assert [len(re.findall(f"<strong>Figure {n}", section)) for n in (1, 2, 3)] == [1, 3, 1]
     labels = re.findall(r'aria-label="([^"]*)"', section)
@@ -148,8 +147,7 @@ def test_the_page_shows_the_figures_and_their_findings(run: Path) -> None:
 def test_emulation_is_marked_at_each_figure_and_in_the_data(tmp_path: Path) -> None:
     loaded = load_run(made(tmp_path, case(transport="soft-RoCE")))
     text = render([loaded])
-    section = text[text.index('id="r0rails"') :]
-    section = section[: section.index("</section>")]
+    section = text[text.index('id="r0rails"') :].partition("</section>")[0]
     labels = re.findall(r'aria-label="([^"]*)"', section)
     assert len(labels) == 5
     assert all(label.endswith("Emulated RDMA, not RDMA hardware.") for label in labels)
