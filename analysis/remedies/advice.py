@@ -6,18 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy import special
 
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
 from analysis.remedies.effect import (
     Net,
     RemedyEffect,
-    between_jobs,
     break_even,
     compared,
     emulated_cases,
@@ -76,9 +75,10 @@ def next_pairs(
     if net is None:
         more = max(least - pairs, 1)
         return NextPairs(more, more * pair_node_hours, None, None)
-    error = (math.log(net.high) - math.log(net.low)) / 2 / _normal(1 - _LEVEL / 2)
+    normal = NormalDist().inv_cdf
+    error = math.log(net.high / net.low) / 2 / normal(1 - _LEVEL / 2)
     finds = max(abs(math.log(net.value)), math.log1p(margin))
-    needed = pairs * ((_normal(1 - level / 2) + _normal(POWER)) * error / finds) ** 2
+    needed = pairs * ((normal(1 - level / 2) + normal(POWER)) * error / finds) ** 2
     more = max(math.ceil(needed), least, pairs + 1) - pairs
     return NextPairs(more, more * pair_node_hours, math.expm1(finds), _at_stake(net))
 
@@ -115,10 +115,6 @@ def pair_node_hours(samples: pl.DataFrame, case: str) -> float:
     )
     made = own.filter(pl.col("pair") >= 0).select("block", "pair").n_unique()
     return float(node_s) / _HOUR_S / max(made, 1)
-
-
-def _normal(share: float) -> float:
-    return float(special.ndtri(share))
 
 
 # How each remedy stands: better, worse, or not decided; and which one is best.
@@ -218,7 +214,8 @@ def stand(
     slower = effect.written is not None and effect.written.high < 1 / (1 + margin)
     standing = Standing.FEW
     if found:
-        standing = _side(found.ratio)
+        standing = Standing.BETTER if found.ratio.low > 1 else Standing.OPEN
+        standing = Standing.WORSE if found.ratio.high < 1 else standing
         if unstable:
             standing = Standing.UNSTABLE
         elif slower and standing is Standing.BETTER:
@@ -236,12 +233,6 @@ def stand(
         recommended=False,
         break_even=break_even(effect),
     )
-
-
-def _side(ratio: Estimate) -> Standing:
-    if ratio.low > 1:
-        return Standing.BETTER
-    return Standing.WORSE if ratio.high < 1 else Standing.OPEN
 
 
 def after_holm(rows: Sequence[RemedyAdvice], share_stated: bool) -> list[RemedyAdvice]:
@@ -345,7 +336,6 @@ class Advice:
     best: list[Best]
     #: Run and sweep of rates.
     sweeps: list[tuple[str, Throttling]]
-    schema: int = SCHEMA
 
     @property
     def next(self) -> RemedyAdvice | None:
@@ -357,18 +347,14 @@ class Advice:
         """The advice as JSON holds it; `docs/advise.md` explains the keys."""
         following = self.next
         return {
-            "schema": self.schema,
+            "schema": SCHEMA,
             "machine": self.machine,
             "runs": self.runs,
             "assumed": asdict(self.assumed),
             "losses": [asdict(loss) for loss in self.losses],
             "remedies": [row.as_dict() for row in self.remedies],
             "best": [
-                {
-                    **{"run": each.run, "case": each.case, "traffic": each.traffic},
-                    "remedies": [row.effect.remedy for row in each.remedies],
-                    "decided": each.decided,
-                }
+                vars(each) | {"remedies": [row.effect.remedy for row in each.remedies]}
                 for each in self.best
             ],
             "throttling": [{"run": run, **asdict(sweep)} for run, sweep in self.sweeps],
@@ -381,7 +367,7 @@ def advise(runs: Sequence[RunData], assumed: Assumed = Assumed()) -> Advice:
     rows = [
         stand(run.header.run, effect, assumed.share, run.header.margin, _unstable(run, effect))
         for run in runs
-        for effect in [*remedy_effects(run), *between_jobs(run)]
+        for effect in remedy_effects(run)
     ]
     judged = after_holm(rows, assumed.traffic_share is not None)
     tested = sum(row.p_adjusted is not None for row in judged)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from analysis.remedies.advice import Standing, advise
-from analysis.remedies.effect import RemedyEffect, between_jobs, net, remedy_effects
+from analysis.remedies.effect import RemedyEffect, net, remedy_effects
 from analysis.report.data import load_run
 from nimc.records.sample import Better, Sample
 from tests.analysis.remedies.sweeps import sweep, swept
@@ -85,8 +85,7 @@ def test_levels_in_jobs_of_their_own_are_unpaired(tmp_path: Path) -> None:
     with_ = replace(base, name="stream@core_spec=1", base=11.0, effects={"on": 1.1, "aa": 1.0})
     made = [*samples(base, blocks=3, pairs=6), *samples(with_, blocks=3, pairs=6, seed=2)]
     run = load_run(write_run(tmp_path / "run", made))
-    assert remedy_effects(run) == []
-    (found,) = between_jobs(run)
+    (found,) = remedy_effects(run)
     order = {row.case: place for place, row in enumerate(reversed(run.results))}
     assert set(order) == {"stream@core_spec=0", "stream@core_spec=1"}
     first, second = (found.reference, found.level)
@@ -101,7 +100,7 @@ def test_levels_in_jobs_of_their_own_are_unpaired(tmp_path: Path) -> None:
 def test_one_allocation_a_side_gives_no_interval(tmp_path: Path) -> None:
     base = Case("stream@core_spec=0", "s", "lower", 10.0, {"on": 2.0, "aa": 1.0})
     made = [*samples(base, pairs=6), *samples(replace(base, name="stream@core_spec=1"), pairs=6)]
-    (found,) = between_jobs(load_run(write_run(tmp_path / "run", made)))
+    (found,) = found_of(tmp_path, made)
     assert (found.price, found.gain, net(found, 1.0)) == (None, None, None)
 
 
