@@ -311,7 +311,16 @@ def finishing_times(
         if application.noise != NO_NOISE:
             application.noise.fill(rng, application.step_s, work_s)
         for windows, times_s in zip(arms, finish_s, strict=True):
-            _step(application, step, windows, slowdowns, work_s, ready_s, times_s)
+            if application.halo and step:
+                lengths = shape(application.ranks, application.halo)
+                wait_for_neighbours(times_s, ready_s, lengths, application.periodic)
+            else:
+                np.copyto(ready_s, times_s)
+            np.add(ready_s, work_s, out=times_s)
+            if windows is not None:
+                delay_hit_ranks(ready_s, work_s, times_s, windows, slowdowns)
+            if application.reduce_every and (step + 1) % application.reduce_every == 0:
+                times_s.fill(times_s.max())
     for windows, times_s in zip(arms, finish_s, strict=True):
         if windows is not None and times_s.max() > windows.until_s:
             raise InputError(
@@ -319,25 +328,3 @@ def finishing_times(
                 f"{windows.until_s:g} s"
             )
     return finish_s
-
-
-def _step(
-    application: Application,
-    step: int,
-    windows: Windows | None,
-    slowdowns: Times,
-    work_s: Times,
-    ready_s: Times,
-    finish_s: Times,
-) -> None:
-    """Advance `finish_s` from the previous step to this one; `ready_s` is overwritten."""
-    if application.halo and step:
-        lengths = shape(application.ranks, application.halo)
-        wait_for_neighbours(finish_s, ready_s, lengths, application.periodic)
-    else:
-        np.copyto(ready_s, finish_s)
-    np.add(ready_s, work_s, out=finish_s)
-    if windows is not None:
-        delay_hit_ranks(ready_s, work_s, finish_s, windows, slowdowns)
-    if application.reduce_every and (step + 1) % application.reduce_every == 0:
-        finish_s.fill(finish_s.max())
