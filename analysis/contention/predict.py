@@ -85,10 +85,9 @@ def _improved(model: Model, paper: Prediction) -> Prediction:
     A placement without a shape keeps the paper's equations.
     """
     n, same = paper.n, paper.comp_node == paper.comm_node
-    comp_side = side(model, paper.comp_node)
-    comp_shape = model.shapes.get(model.calibration(paper.comp_node))
-    comm_at = model.calibration(paper.comp_node) if same else "local"
-    comm_shape = model.shapes.get(comm_at)
+    comp_side, comp_at = side(model, paper.comp_node), model.calibration(paper.comp_node)
+    comp_shape = model.shapes.get(comp_at)
+    comm_shape = model.shapes.get(comp_at if same else "local")
     before = float(paper.comm_alone_b_s[0])
     nominal = model.comm_alone_b_s.get(paper.comm_node, before)
     if comm_shape is None:
@@ -100,15 +99,9 @@ def _improved(model: Model, paper: Prediction) -> Prediction:
         comm = np.where(unknown, np.nan, nominal * parameters.improved_share(comm_shape, alpha, n))
     comp, comp_alone = paper.comp_par_b_s, paper.comp_alone_b_s
     if comp_shape is not None:
-        unknown = np.isnan(comp_alone)
-        comp_alone = np.where(
-            unknown, np.nan, parameters.improved_alone(comp_side, comp_shape, model.groups, n)
-        )
-        comp = (
-            parameters.improved_together(comp_side, comp_shape, model.groups, n, comm)
-            if same
-            else comp_alone
-        )
+        of = (comp_side, comp_shape, model.groups, n)
+        comp_alone = np.where(np.isnan(comp_alone), np.nan, parameters.improved_alone(*of))
+        comp = parameters.improved_together(*of, comm) if same else comp_alone
     return replace(
         paper,
         comp_par_b_s=comp,

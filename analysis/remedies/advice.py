@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
 from analysis.remedies.effect import (
     Net,
@@ -80,7 +79,7 @@ def next_pairs(
     finds = max(abs(math.log(net.value)), math.log1p(margin))
     needed = pairs * ((normal(1 - level / 2) + normal(POWER)) * error / finds) ** 2
     more = max(math.ceil(needed), least, pairs + 1) - pairs
-    return NextPairs(more, more * pair_node_hours, math.expm1(finds), _at_stake(net))
+    return NextPairs(more, more * pair_node_hours, math.expm1(finds), max(1 - 1 / net.high, 0.0))
 
 
 def next_allocations(
@@ -88,12 +87,8 @@ def next_allocations(
 ) -> NextPairs:
     """More allocations, with as many pairs each as so far: up to the fewest needed, then one."""
     more = max(FEWEST_BLOCKS - allocations, 1)
-    wanted = math.ceil(pairs / allocations) * more
-    return NextPairs(wanted, wanted * pair_node_hours, None, _at_stake(net), more)
-
-
-def _at_stake(net: Estimate) -> float:
-    return max(1 - 1 / net.high, 0.0)
+    wanted, at_stake = math.ceil(pairs / allocations) * more, max(1 - 1 / net.high, 0.0)
+    return NextPairs(wanted, wanted * pair_node_hours, None, at_stake, more)
 
 
 def pair_node_hours(samples: pl.DataFrame, case: str) -> float:
@@ -389,11 +384,8 @@ def advise(runs: Sequence[RunData], assumed: Assumed = Assumed()) -> Advice:
 def _unstable(run: RunData, effect: RemedyEffect) -> bool:
     """Whether a baseline of the remedy differs from its own repetition."""
     sides = ((effect.reference_case, effect.traffic), (effect.case, effect.treatment))
-    return any(
-        row.verdict is Verdict.BASELINE_UNSTABLE
-        for row in run.results
-        if (row.case, row.arm) in sides
-    )
+    unstable = [row for row in run.results if row.verdict is Verdict.BASELINE_UNSTABLE]
+    return any((row.case, row.arm) in sides for row in unstable)
 
 
 def _with_next(run: RunData, row: RemedyAdvice, tested: int) -> RemedyAdvice:
@@ -409,30 +401,18 @@ def _with_next(run: RunData, row: RemedyAdvice, tested: int) -> RemedyAdvice:
 
 
 def _losses(run: RunData, assumed: Assumed) -> list[TrafficLoss]:
-    """Of effects with an estimate, with the application as in the plain baseline."""
+    """Of effects with an estimate, with the application as in the plain baseline.
+
+    Of node-hours, share x (1 - 1 / mean): what the same nodes would do without traffic.
+    """
     emulated = emulated_cases(run.samples)
-    return [
-        _loss(run.header.run, row, assumed, emulated[row.case])
-        for row in run.results
-        if row.role == "effect" and row.baseline == BASELINE and row.mean is not None
-    ]
-
-
-def _loss(run: str, row: Result, assumed: Assumed, emulated: list[str]) -> TrafficLoss:
-    """Of node-hours, share x (1 - 1 / mean): what the same nodes would do without traffic."""
-    assert row.mean
-    assert row.mean_family
-    mean = Estimate(row.mean.value, *row.mean_family, CONFIDENCE)
-    lost = mean.mapped(lambda ratio: assumed.share * (1 - 1 / ratio))
     month_h = None if assumed.nodes is None else assumed.nodes * MONTH_H
-    return TrafficLoss(
-        run=run,
-        case=row.case,
-        workload=row.workload,
-        traffic=row.arm,
-        rate_b_s=row.writer_rate_b_s,
-        verdict=row.verdict,
-        lost=lost,
-        node_hours_month=lost.mapped(lambda share: share * month_h) if month_h else None,
-        emulated=emulated,
-    )
+    found = []
+    for row in run.results:
+        if row.role == "effect" and row.baseline == BASELINE and row.mean and row.mean_family:
+            mean = Estimate(row.mean.value, *row.mean_family, CONFIDENCE)
+            lost = mean.mapped(lambda ratio: assumed.share * (1 - 1 / ratio))
+            month = lost.mapped(lambda share: share * month_h) if month_h else None
+            of = (run.header.run, row.case, row.workload, row.arm, row.writer_rate_b_s)
+            found.append(TrafficLoss(*of, row.verdict, lost, month, emulated[row.case]))
+    return found

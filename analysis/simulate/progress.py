@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -171,10 +172,7 @@ class Noise:
     share: float = 0.0
 
     def fill(self, rng: np.random.Generator, step_s: float, work_s: Times) -> None:
-        """Fill `work_s` with the work of one step of each rank, seconds."""
-        if self.kind == "none":
-            work_s.fill(step_s)
-            return
+        """Fill `work_s` with the work of one step of each rank, seconds; not for `none`."""
         if self.kind == "exponential":
             rng.standard_exponential(out=work_s)
         elif self.kind == "uniform":
@@ -197,20 +195,15 @@ class Noise:
 
 
 NO_NOISE = Noise()
+_NOISE = re.compile(r"(exponential|uniform|normal):(\d{1,9}(?:\.\d*)?|\.\d+)%", re.ASCII)
 
 
 def parse_noise(text: str, field: str) -> Noise:
     """`none`, or a distribution and its share such as `exponential:2%`. Raises InputError."""
-    kind, _, share = text.partition(":")
-    try:
-        if text == "none":
-            return Noise()
-        if kind in ("exponential", "uniform", "normal") and share.endswith("%"):
-            value = float(share[:-1]) / 100
-            if 0 <= value < math.inf:
-                return Noise(kind, value)  # type: ignore[arg-type]  # checked above
-    except ValueError:
-        pass
+    if text == "none":
+        return NO_NOISE
+    if match := _NOISE.fullmatch(text):
+        return Noise(match[1], float(match[2]) / 100)  # type: ignore[arg-type]
     raise InputError(
         f"{field}: {text!r} is not a noise; allowed: none, exponential:2%, uniform:5% or normal:1%"
     )

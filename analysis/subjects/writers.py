@@ -92,15 +92,8 @@ def concurrent_writers(nodes: int, node_mtti_s: float, write_s: float) -> Writer
     mtti_s = node_mtti_s / nodes
     interval_s = optimum_interval_s(write_s, mtti_s)
     per_s = nodes / (interval_s + write_s)
-    return Writers(
-        nodes,
-        mtti_s,
-        interval_s,
-        round(per_s * write_s),
-        per_s * write_s,
-        per_s,
-        in_range(write_s, mtti_s),
-    )
+    exact = per_s * write_s
+    return Writers(nodes, mtti_s, interval_s, round(exact), exact, per_s, in_range(write_s, mtti_s))
 
 
 def constant_writers(nodes: int) -> int:

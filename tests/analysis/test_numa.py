@@ -106,11 +106,9 @@ def test_a_cell_is_of_the_first_levels_of_other_factors(tmp_path: Path) -> None:
     run = run_of(tmp_path, {Key("write", "nic", "idle", ""): 8})
     path = run / "samples" / "numa.jsonl"
     slow = []
-    for line in path.read_text().splitlines():
-        record = json.loads(line)
+    for record in map(json.loads, path.read_text().splitlines()):
         if record["role"] == "effect":
-            record["arm"] += ",rate=50%"
-            record["key"] += ",rate=50%"
+            record |= {name: record[name] + ",rate=50%" for name in ("arm", "key")}
             record["factors"]["rate"] = "50%"
             record["writers"][0]["rate_b_s"] = 4 * GB
             slow.append(json.dumps(record))

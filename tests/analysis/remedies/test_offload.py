@@ -14,7 +14,7 @@ from analysis.report.page import render
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from analysis.subjects.processing import of_run, processing
-from tests.analysis.made_counters import read_counters, write_rows
+from tests.analysis.made_counters import counter_row, read_counters, write_rows
 from tests.analysis.synthetic import Case, samples, write_run
 
 #: Without traffic nodes spend this share of a core on interrupts, and on kernel threads.
@@ -31,10 +31,7 @@ def rows(sample, target_s_gb, origin_s_gb, without, rng):
                 value = BACKGROUND.get(event, 0.0) * sample.elapsed_s * rng.uniform(0.9, 1.1)
                 if event == "softirq-time":
                     value += s_gb * gb / ranks * rng.uniform(0.95, 1.05)
-                yield {
-                    **{"key": sample.key, "tool": tool, "rank": rank, "event": event},
-                    **{"value": value, "unit": "s", "state": "counted", "running_share": None},
-                }
+                yield counter_row(sample.key, event, value, tool=tool, rank=rank, unit="s")
 
 
 def made_run(folder, target_s_gb, origin_s_gb=0.0, *, pairs=10, without=(), origin="origin-0"):

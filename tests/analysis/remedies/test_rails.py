@@ -15,6 +15,7 @@ from analysis.report.page import render
 from analysis.statistics.interval import Estimate
 from analysis.subjects.rails import RailFigures, decided, rail_figures, rails_view
 from nimc.records.sample import Better
+from tests.analysis.made_counters import write_rows
 from tests.analysis.remedies.rail_runs import CALLS, MESSAGES, SHARES, TIMES, WRITERS, case, made
 from tests.analysis.synthetic import LAMMPS, samples, write_run
 
@@ -88,7 +89,7 @@ def test_runs_under_writers_with_a_null_or_of_few_pairs_give_nothing(tmp_path: P
     for line in lines:
         if "/0/3/" in line["key"] and line["rank"] == 1:
             line |= {"value": None, "state": "not counted"}
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_rows(run, "umt", lines)
     found = rail_figures(load_run(run))
     assert {row.pairs for row in [*found.calls, *found.changes]} == {PAIRS - 1}
 
