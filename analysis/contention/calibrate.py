@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from analysis.contention.fit import contenders
-from analysis.contention.parameters import Parameters, alone, shared
+from analysis.contention.parameters import alone, shared
 from analysis.contention.sweep import Array, Point, curves, deviation
 
 #: Models whose information criterion exceeds the best one by more than this are ignored.
@@ -56,12 +56,8 @@ def _disagreement(points: list[Point], cores: int) -> Array:
     """Largest relative difference between plausible models, for 1 .. cores; shape (cores,)."""
     found = contenders(curves(points), COMMITTEE)
     plausible = [p for p, cost in found if cost - found[0][1] <= PLAUSIBLE]
-    rates = np.stack([_rates(p, cores) for p in plausible])
+    n = np.arange(1, cores + 1)
+    rates = np.stack([[alone(p, n), *shared(p, n)] for p in plausible])
     spread = np.abs(deviation(rates, rates[:1]))
     largest: Array = np.nan_to_num(spread).max(axis=(0, 1))
     return largest
-
-
-def _rates(p: Parameters, cores: int) -> Array:
-    n = np.arange(1, cores + 1)
-    return np.stack([alone(p, n), *shared(p, n)])

@@ -9,15 +9,25 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
-from importlib import resources
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
 
-from analysis.contention.parameters import LARGEST, Band, Bands, HeldOut, Model, Parameters
+from analysis.contention import fit, improved
+from analysis.contention.parameters import (
+    LARGEST,
+    Band,
+    Bands,
+    Groups,
+    HeldOut,
+    Model,
+    Parameters,
+)
 from analysis.contention.predict import Prediction, predict
 from analysis.contention.sweep import Point, Sweep
 from nimc.base.errors import InputError
@@ -77,24 +87,21 @@ def evaluate(model: Model, sweep: Sweep) -> Errors:
 
     A point counts if its rate was measured and is not zero, and its prediction is known.
     """
-    return errors(_deviations(model, sweep.points, sweep.numa_per_socket))
+    return errors(_deviations(model, sweep, sweep.points))
 
 
 def by_placement(model: Model, sweep: Sweep) -> list[PlacementErrors]:
     """The errors of `evaluate` on each placement that was measured."""
-    found = _deviations(model, sweep.points, sweep.numa_per_socket)
-    rows = []
-    for at in sweep.placements():
-        mine = [d for d in found if d.at == at]
-        rows.append(
-            PlacementErrors(
-                *at,
-                sample=_calibrated(*at, sweep.numa_per_socket),
-                comm_percent=_percent([d.comm_par for d in mine]),
-                comp_percent=_percent([d.comp_par for d in mine]),
-            )
+    found = _deviations(model, sweep, sweep.points)
+    return [
+        PlacementErrors(
+            *at,
+            sample=sweep.is_sample(at),
+            comm_percent=_percent(d.comm_par for d in found if d.at == at),
+            comp_percent=_percent(d.comp_par for d in found if d.at == at),
         )
-    return rows
+        for at in sweep.placements()
+    ]
 
 
 def without_cores(fitter: Fitter, sweep: Sweep, folds: int) -> list[Deviation]:
@@ -104,17 +111,14 @@ def without_cores(fitter: Fitter, sweep: Sweep, folds: int) -> list[Deviation]:
     a fit without it. With at least as many folds as inner numbers, this is leave-one-out. The first
     and the last number are in every fit, because the model does not extrapolate.
     """
-    samples = [
-        p for p in sweep.points if _calibrated(p.comp_node, p.comm_node, sweep.numa_per_socket)
-    ]
+    samples = [p for p in sweep.points if sweep.is_sample(p.at)]
     inner = sorted({p.n for p in samples})[1:-1]
     found: list[Deviation] = []
     for fold in range(min(folds, len(inner))):
         held_out = set(inner[fold::folds])
         kept = [p for p in sweep.points if p.n not in held_out]
         model = fitter(replace(sweep, points=kept))
-        out = [p for p in samples if p.n in held_out]
-        found += _deviations(model, out, sweep.numa_per_socket)
+        found += _deviations(model, sweep, [p for p in samples if p.n in held_out])
     return found
 
 
@@ -125,36 +129,28 @@ def without_placements(fitter: Fitter, sweep: Sweep) -> list[Deviation]:
     """
     found: list[Deviation] = []
     for at in sweep.placements():
-        if not _calibrated(*at, sweep.numa_per_socket):
-            kept = [p for p in sweep.points if (p.comp_node, p.comm_node) != at]
-            model = fitter(replace(sweep, points=kept))
-            found += _deviations(model, sweep.at(*at), sweep.numa_per_socket)
+        if not sweep.is_sample(at):
+            model = fitter(replace(sweep, points=[p for p in sweep.points if p.at != at]))
+            found += _deviations(model, sweep, sweep.at(*at))
     return found
 
 
-def _calibrated(comp_node: int, comm_node: int, numa_per_socket: int) -> bool:
-    return comp_node == comm_node and comp_node in (0, numa_per_socket)
-
-
-def _deviations(model: Model, points: list[Point], numa_per_socket: int) -> list[Deviation]:
-    predictions: dict[tuple[int, int], Prediction | None] = {}
+def _deviations(model: Model, sweep: Sweep, points: list[Point]) -> list[Deviation]:
+    predictions = {at: _predicted(model, at) for at in {p.at for p in points}}
     found = []
     for p in points:
-        at = (p.comp_node, p.comm_node)
-        if at not in predictions:
-            predictions[at] = _predicted(model, at)
-        rates = predictions[at]
+        rates = predictions[p.at]
         if rates is not None and p.n <= len(rates.n):
             ratios = {
                 rate: _ratio(getattr(p, f"{rate}_b_s"), getattr(rates, f"{rate}_b_s")[p.n - 1])
                 for rate in RATES
             }
-            found.append(Deviation(at, _calibrated(*at, numa_per_socket), **ratios))
+            found.append(Deviation(p.at, sweep.is_sample(p.at), **ratios))
     return found
 
 
 def _predicted(model: Model, at: tuple[int, int]) -> Prediction | None:
-    """The predicted rates; None, and hence no errors, for a placement unknown to the model."""
+    """None, and hence no errors, for a placement unknown to the model."""
     try:
         return predict(model, *at)
     except InputError:
@@ -167,7 +163,7 @@ def _ratio(actual: float | None, predicted: float) -> float | None:
     return float(predicted / actual) if actual else math.inf
 
 
-def _percent(ratios: list[float | None]) -> float | None:
+def _percent(ratios: Iterable[float | None]) -> float | None:
     """Mean absolute percentage error."""
     known = [abs(1 - ratio) for ratio in ratios if ratio is not None and math.isfinite(ratio)]
     return 100 * float(np.mean(known)) if known else None
@@ -177,7 +173,7 @@ def errors(found: list[Deviation]) -> Errors:
     """The row of Table 2 that the deviations make."""
 
     def mean(rate: str, samples: bool | None) -> float | None:
-        return _percent([getattr(d, rate) for d in found if samples is None or d.sample == samples])
+        return _percent(getattr(d, rate) for d in found if samples in (None, d.sample))
 
     of = {
         f"{side}_{part}": mean(f"{side}_par", samples)
@@ -241,12 +237,6 @@ def _held_out(
     return {name: each for name, each in found.items() if each[1]}
 
 
-def mean_deviation(found: list[Deviation]) -> float:
-    """Mean relative deviation of all three rates; infinite without any."""
-    widths = [width for rate in RATES for width in _widths(found, rate)]
-    return float(np.mean(widths)) if widths else math.inf
-
-
 def misfits(
     without_cores: list[Deviation], without_placements: list[Deviation], sweep: Sweep
 ) -> list[str]:
@@ -255,30 +245,30 @@ def misfits(
     groups = _held_out(without_cores, without_placements, sweep)
     for where, (held_out, found) in groups.items():
         for rate, words in RATES.items():
-            widths = _widths(found, rate)
-            if _least_mean(widths) > BOUNDS[rate]:
+            off = _widths(found, rate)
+            if _least_mean(off) > BOUNDS[rate]:
                 sentences.append(
                     f"these equations do not describe this machine: {words} ({where}) are"
-                    f" {np.mean(widths):.1%} off on average if {held_out} are held out; where the"
+                    f" {np.mean(off):.1%} off on average if {held_out} are held out; where the"
                     f" paper holds them valid, at most {BOUNDS[rate]:.1%}"
                 )
     return sentences
 
 
-def _least_mean(widths: list[float]) -> float:
+def _least_mean(off: list[float]) -> float:
     """Lower end of the one-sided interval of the mean; 0 for fewer than two."""
-    if len(widths) < 2:
+    if len(off) < 2:
         return 0.0
-    error = float(np.std(widths, ddof=1)) / math.sqrt(len(widths))
-    return float(np.mean(widths)) - float(stdtrit(len(widths) - 1, _CONFIDENCE)) * error
+    error = float(np.std(off, ddof=1)) / math.sqrt(len(off))
+    return float(np.mean(off)) - float(stdtrit(len(off) - 1, _CONFIDENCE)) * error
 
 
-def _band(widths: list[float]) -> Band | None:
+def _band(off: list[float]) -> Band | None:
     """The conformal quantile; of few measurements it is the largest, and holds less than stated."""
-    if not widths:
+    if not off:
         return None
-    rank = min(math.ceil(COVERAGE * (len(widths) + 1)), len(widths))
-    return Band(sorted(widths)[rank - 1], float(np.mean(widths)), len(widths))
+    rank = min(math.ceil(COVERAGE * (len(off) + 1)), len(off))
+    return Band(sorted(off)[rank - 1], float(np.mean(off)), len(off))
 
 
 def _widths(found: list[Deviation], rate: str) -> list[float]:
@@ -291,10 +281,72 @@ def _widths(found: list[Deviation], rate: str) -> list[float]:
     ]
 
 
+# A model of either kind, with the error bands of what was held out of the fit.
+
+
+#: Groups into which numbers of cores are split, to be held out in turn.
+FOLDS = 8
+#: The simplest of the improved models is taken whose error is at most this times the least.
+ENOUGH = 1.05
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A model with its bands, and the deviations that they follow from."""
+
+    model: Model
+    without_cores: list[Deviation]
+    without_placements: list[Deviation]
+
+    @property
+    def error(self) -> float:
+        """Mean relative deviation of all rates that were held out; infinite without any."""
+        found = self.without_cores + self.without_placements
+        off = [width for rate in RATES for width in _widths(found, rate)]
+        return float(np.mean(off)) if off else math.inf
+
+
+def calibrated(kind: str, sweep: Sweep, folds: int = FOLDS) -> Calibration:
+    """The model of a kind (one of KINDS) of a sweep. Raises InputError as `fit.fit`.
+
+    If the sweep states groups of cores, the improved model has one capacity, or also one for each
+    group, whose cores are independent or in step: whichever predicts best what was held out.
+    """
+    if kind == "paper":
+        return _calibrated(fit.fit, sweep, folds)
+    if sweep.groups is None or sweep.groups >= sweep.cores:
+        return _calibrated(improved.fit, sweep, folds)
+    independent = Groups(sweep.groups, sweep.cores // sweep.groups, sweep.order)
+    tried = {
+        "with one capacity": None,
+        "with one for each group": independent,
+        "with one for each group and cores in step": replace(independent, in_step=True),
+    }
+    found = {
+        words: _calibrated(partial(improved.fit, groups=groups), sweep, folds)
+        for words, groups in tried.items()
+    }
+    most = ENOUGH * min(each.error for each in found.values())
+    best = next(words for words, each in found.items() if each.error <= most)
+    chosen = found[best]
+    others = ", ".join(f"{100 * each.error:.2f} % {words}" for words, each in found.items())
+    note = (
+        f"groups of {sweep.groups} cores, {sweep.order}: predicted {best}; on what was held out"
+        f" off by {others}"
+    )
+    return replace(chosen, model=replace(chosen.model, notes=[*chosen.model.notes, note]))
+
+
+def _calibrated(fitter: Fitter, sweep: Sweep, folds: int) -> Calibration:
+    model = fitter(sweep)
+    cores = without_cores(fitter, sweep, folds)
+    placements = without_placements(fitter, sweep)
+    notes = [*model.notes, *misfits(cores, placements, sweep)]
+    model = replace(model, bands=bands(cores, placements, sweep), notes=notes)
+    return Calibration(model, cores, placements)
+
+
 # The nine published parameter sets (Tables 3 to 11) and prediction errors (Table 2).
-
-
-SOCKETS = 2
 
 
 def published_names() -> list[str]:
@@ -311,7 +363,7 @@ def load_published(name: str) -> Model:
         name=name,
         cores=facts["cores_per_socket"],
         numa_per_socket=facts["numa_per_socket"],
-        numa_nodes=SOCKETS * facts["numa_per_socket"],
+        numa_nodes=2 * facts["numa_per_socket"],  # all have two sockets
         local=_parameters(facts["local"]),
         remote=_parameters(facts["remote"]),
         published=True,
@@ -333,6 +385,5 @@ def _parameters(row: dict[str, float]) -> Parameters:
 
 
 def _document() -> dict[str, Any]:
-    text = resources.files(__package__).joinpath("published.json").read_text()
-    document: dict[str, Any] = json.loads(text)
+    document: dict[str, Any] = json.loads(Path(__file__).with_name("published.json").read_text())
     return document

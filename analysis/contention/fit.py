@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from analysis.contention.parameters import Model, Parameters, alone, known, total
+from analysis.contention.parameters import UNKNOWN, Model, Parameters, alone, known, total
 from analysis.contention.sweep import (
     HUBER,
     OUTLIER,
@@ -29,7 +29,6 @@ from analysis.contention.sweep import (
     curves,
     deviation,
     residuals,
-    spread,
 )
 from nimc.base.errors import InputError
 
@@ -129,13 +128,14 @@ def _basis(n: NDArray[np.int64], pairs: NDArray[np.int64]) -> Array:
     return basis
 
 
-def candidates(
-    c: Curves, b_comp: float, b_comm: float, t_seq: float | None
-) -> Iterator[Parameters]:
+def candidates(c: Curves, base: Parameters) -> Iterator[Parameters]:
     """Guesses for each n_seq_max: the best n_par_max, close before it, far before it, and after.
 
-    If computations alone never saturate (`t_seq` is None) there is one guess, without n_seq_max.
+    `base` has the rates of both sides alone. If its computations never saturate there is one
+    guess, without n_seq_max.
     """
+    b_comp, b_comm = known(base.b_comp_seq_b_s), known(base.b_comm_seq_b_s)
+    t_seq = base.t_seq_max_b_s
     numbers = [int(n) for n in np.unique(c.n)]
     n_seq_values = [numbers[-1]]
     if t_seq is not None:
@@ -160,7 +160,7 @@ def candidates(
             best = int(np.argmin(mine))
             if np.isfinite(mine[best]):
                 n_par = int(pairs[best, 0])
-                guesses += _guesses(c, n_par, n_seq, solution[best], b_comp, b_comm, t_seq)
+                guesses += _guesses(c, base, n_par, n_seq, solution[best])
         if guesses:
             yield min(guesses, key=lambda p: float(bounded(residuals(p, c), NOISE).sum()))
 
@@ -180,50 +180,30 @@ def _determined(numbers: list[int], n_par: int, n_seq: int) -> bool:
 
 
 def _guesses(
-    c: Curves,
-    n_par: int,
-    n_seq: int,
-    solution: Array,
-    b_comp: float,
-    b_comm: float,
-    t_seq: float | None,
+    c: Curves, base: Parameters, n_par: int, n_seq: int, solution: Array
 ) -> Iterator[Parameters]:
-    t_par, second, delta_r = (float(x) for x in solution)
-    inverted = n_par > n_seq
-    open_ended = t_seq is None
-    floor_from = n_seq if n_seq - n_par > 1 and not open_ended else 1
-    t_par2 = second if inverted else t_par - second * (n_seq - n_par)
-    without_share = Parameters(
-        n_par_max=n_par,
-        t_par_max_b_s=t_par,
-        t_par_max2_b_s=None if open_ended else t_par2,
-        n_seq_max=None if open_ended else n_seq,
-        t_seq_max_b_s=t_seq,
-        delta_l_b_s=0.0 if inverted else max(second, 0.0),
-        delta_r_b_s=None if open_ended else delta_r,
-        b_comp_seq_b_s=b_comp,
-        b_comm_seq_b_s=b_comm,
-        alpha=None,
-    )
-    for share in _shares(c, t_par, floor_from, b_comp, b_comm):
-        yield replace(without_share, alpha=share)
-
-
-def _shares(
-    c: Curves, t_par: float, floor_from: int, b_comp: float, b_comm: float
-) -> Iterator[float]:
-    """Shares that communications may keep.
+    """With each share that communications may keep.
 
     Medians where they are at their floor, found iteratively from both ends: where few numbers of
     cores reach it, a wrong share at one of them may be the median from below.
     """
+    t_par, second, delta_r = (float(x) for x in solution)
+    inverted = n_par > n_seq
+    delta_l = 0.0 if inverted else max(second, 0.0)
+    guess = replace(base, n_par_max=n_par, t_par_max_b_s=t_par, delta_l_b_s=delta_l)
+    floor_from = 1
+    if base.t_seq_max_b_s is not None:
+        floor_from = n_seq if n_seq - n_par > 1 else 1
+        t_par2 = second if inverted else t_par - second * (n_seq - n_par)
+        guess = replace(guess, t_par_max2_b_s=t_par2, n_seq_max=n_seq, delta_r_b_s=delta_r)
+    b_comp, b_comm = known(base.b_comp_seq_b_s), known(base.b_comm_seq_b_s)
     seen = np.isfinite(c.comm_par)
     n, shares = c.n[seen], c.comm_par[seen] / b_comm if b_comm else np.ones(int(seen.sum()))
     for alpha in (0.0, 1.0):
         for _ in range(ROUNDS):
             floor = (n >= floor_from) & (n * b_comp + alpha * b_comm >= t_par)
             alpha = float(np.median(shares[floor if floor.any() else n == n.max()]))
-        yield min(max(alpha, 0.0), 1.0)
+        yield replace(guess, alpha=min(max(alpha, 0.0), 1.0))
 
 
 #: Number of first guesses that are refined.
@@ -264,18 +244,15 @@ def fit(sweep: Sweep) -> Model:
     Where no communications were measured, it predicts computations alone. Raises InputError if
     there is nothing to fit on node 0.
     """
-    local, unknown = fit_placement(sweep.at(0, 0), f"{sweep.name}: comp_node 0, comm_node 0")
-    unidentified = {"local": unknown}
-    remote = None
+    local, unknown = _fit_placement(sweep, 0)
+    unidentified, remote = {"local": unknown}, None
     node = sweep.numa_per_socket
     if sweep.numa_nodes <= node:
         unidentified["remote"] = {"all": "the machine has no NUMA node on another socket"}
     elif not _fits(sweep.at(node, node)):
         unidentified["remote"] = {"all": f"no point has both sides on node {node}"}
     else:
-        remote, unidentified["remote"] = fit_placement(
-            sweep.at(node, node), f"{sweep.name}: comp_node {node}, comm_node {node}"
-        )
+        remote, unidentified["remote"] = _fit_placement(sweep, node)
     nodes = {"local": 0} | ({} if remote is None else {"remote": node})
     reach = {name: max(p.n for p in sweep.at(at, at)) for name, at in nodes.items()}
     cores = max(reach.values())
@@ -300,13 +277,14 @@ def _fits(points: list[Point]) -> bool:
     return silent and any(p.comp_alone_b_s for p in points)
 
 
-def fit_placement(points: list[Point], where: str) -> tuple[Parameters, dict[str, str]]:
-    """Parameters of one placement and, for each that is None, the reason.
-
-    Raises InputError, naming `where`, if there is nothing to fit.
-    """
+def _fit_placement(sweep: Sweep, node: int) -> tuple[Parameters, dict[str, str]]:
+    """Parameters with both sides on `node` and, for each that is None, the reason."""
+    points = sweep.at(node, node)
     if not _fits(points):
-        raise InputError(f"{where}: no point has comp_par_b_s and comm_par_b_s: nothing to fit")
+        raise InputError(
+            f"{sweep.name}: comp_node {node}, comm_node {node}: no point has comp_par_b_s and"
+            " comm_par_b_s: nothing to fit"
+        )
     c = curves(points)
     return _known_only(contenders(c, POLISHED)[0][0], c)
 
@@ -316,7 +294,11 @@ def contenders(c: Curves, count: int) -> list[tuple[Parameters, float]]:
     starts = _starts(c)
     full = starts[0].t_seq_max_b_s
     knee_at = None if full is None else math.ceil(full / (starts[0].b_comp_seq_b_s or full) - 0.1)
-    scale = _noise(c, min((residuals(p, c) for p in starts), key=lambda r: float(np.abs(r).sum())))
+    least = min((residuals(p, c) for p in starts), key=lambda r: float(np.abs(r).sum()))
+    # Standard deviation of the relative noise, from the median of what the best first guess is off.
+    off = np.abs(least[least != 0])
+    noise = 1.4826 * float(np.median(off)) if off.size else 0.0
+    scale = max(noise, NOISE_FLOOR if len(c.n) > 3 else 4 * NOISE_FLOOR)
 
     def cost(p: Parameters) -> float:
         if _decided_by_one(p, c):
@@ -339,22 +321,15 @@ def _starts(c: Curves) -> list[Parameters]:
         together = np.isfinite(c.comp_par)
         b_comp, t_seq = knee(c.n[together], c.comp_par[together])[0], None
     nominal = c.comm_alone[np.isfinite(c.comm_alone)]
-    nothing = Parameters(**{field.name: None for field in fields(Parameters)})
     free = replace(
-        nothing,
+        UNKNOWN,
         b_comp_seq_b_s=b_comp,
         t_seq_max_b_s=t_seq,
         b_comm_seq_b_s=float(np.median(nominal)) if nominal.size else None,
     )
     if free.b_comm_seq_b_s is None or b_comp <= 0:
         return [free]
-    return [free, *candidates(c, b_comp, free.b_comm_seq_b_s, t_seq)]
-
-
-def _noise(c: Curves, residual: Array) -> float:
-    """Standard deviation of the relative noise, from the deviations of the best first guess."""
-    seen = residual[residual != 0]
-    return max(spread(seen), NOISE_FLOOR if len(c.n) > 3 else 4 * NOISE_FLOOR)
+    return [free, *candidates(c, free)]
 
 
 def _decided_by_one(p: Parameters, c: Curves) -> bool:
@@ -368,8 +343,7 @@ def _decided_by_one(p: Parameters, c: Curves) -> bool:
 
 def _criterion(p: Parameters, c: Curves, scale: float) -> float:
     """Bayesian information criterion up to PRICE, with a bounded loss for the log-likelihood."""
-    curves_seen = (c.comp_alone, c.comm_alone, c.comp_par, c.comm_par)
-    count = sum(int(np.isfinite(curve).sum()) for curve in curves_seen)
+    count = int(np.isfinite(c.rates).sum())
     # Both maxima at the same number of cores are one break.
     breaks = {n for n in (p.n_par_max, p.n_seq_max) if n is not None}
     size = len(free(p, c.last)) + len(breaks)
@@ -457,31 +431,31 @@ def _losses(c: Curves) -> str:
 
     Large losses with an unknown capacity mean that the equations do not describe the machine.
     """
-    sides = {
-        "computations": (c.comp_alone, c.comp_par),
-        "communications": (c.comm_alone, c.comm_par),
-    }
     found = []
-    for name, (by_itself, together) in sides.items():
+    for name, by_itself, together in (
+        ("computations", c.comp_alone, c.comp_par),
+        ("communications", c.comm_alone, c.comm_par),
+    ):
         seen = np.isfinite(together) & (by_itself > 0)
         if seen.any():
             lost = 1 - float((together[seen] / by_itself[seen]).min())
             found.append(f"{name} {max(lost, 0.0):.0%}")
-    return ", ".join(found)
+    return f"; largest losses measured: {', '.join(found)}" if found else ""
 
 
 def _known_only(p: Parameters, c: Curves) -> tuple[Parameters, dict[str, str]]:
     """Drops parameters that the sweep does not determine, with reasons."""
     reason: dict[str, str] = {}
     last = c.last
-    beyond = f"lies beyond the largest measured number of cores ({last})"
     if p.t_seq_max_b_s is None:
-        measured = np.isfinite(c.comp_alone).any()
-        text = "computations alone were not measured"
-        text = f"computations alone still scale: their maximum {beyond}" if measured else text
-        reason |= dict.fromkeys(
-            ("n_seq_max", "t_seq_max_b_s", "t_par_max2_b_s", "delta_r_b_s"), text
+        text = (
+            "computations alone still scale: their maximum lies beyond the largest measured number"
+            f" of cores ({last})"
+            if np.isfinite(c.comp_alone).any()
+            else "computations alone were not measured"
         )
+        names = ("n_seq_max", "t_seq_max_b_s", "t_par_max2_b_s", "delta_r_b_s")
+        reason |= dict.fromkeys(names, text)
     elif p.t_par_max_b_s is not None and not _binds(p, c):
         reason["t_seq_max_b_s"] = "the shared capacity already limits computations alone, below it"
     # The capacity, and every parameter but the rates alone, which need it.
@@ -491,18 +465,15 @@ def _known_only(p: Parameters, c: Curves) -> tuple[Parameters, dict[str, str]]:
         text = "communications alone were not measured"
         reason = dict.fromkeys((*with_capacity, "b_comm_seq_b_s"), text) | reason
     elif p.t_par_max_b_s is None:
-        losses = _losses(c)
-        lost = f"; largest losses measured: {losses}" if losses else ""
-        text = f"no capacity up to {last} cores fits better than noise alone{lost}"
+        text = f"no capacity up to {last} cores fits better than noise alone{_losses(c)}"
         reason = dict.fromkeys(with_capacity, text) | reason
     else:
         n_par, n_seq = p.n_par_max or last, p.n_seq_max
-        if n_seq is not None and n_par >= n_seq:
-            reason["delta_l_b_s"] = (
-                f"no number of cores lies between n_par_max and n_seq_max ({n_seq})"
-            )
         if n_seq is None and n_par >= last:
             reason["delta_l_b_s"] = f"no number of cores beyond n_par_max ({n_par}) was measured"
+        if n_seq is not None and n_par >= n_seq:
+            between = f"no number of cores lies between n_par_max and n_seq_max ({n_seq})"
+            reason["delta_l_b_s"] = between
         if n_seq is not None and max(n_par, n_seq) >= last:
             reason["delta_r_b_s"] = f"no number of cores beyond both maxima ({last}) was measured"
     if p.b_comm_seq_b_s == 0:

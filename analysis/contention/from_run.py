@@ -46,13 +46,7 @@ def load(run: Path, comm_node: int | None, kernel: str | None = None) -> Sweep:
     rows = _rows(_of_kernel(samples, kernel, run))
     if rows.is_empty():
         raise InputError(f"{run}: no sample of {WORKLOAD} that counts")
-    host = _host(run, header, rows)
-    # Nodes with memory only belong to no socket.
-    listed = host.get("numa_nodes")
-    seen = listed if isinstance(listed, list) else []
-    with_cpus = (_mapping(node).get("cpus", True) for node in seen)
-    nodes = sum(map(bool, with_cpus)) or 1
-    sockets = known if type(known := host.get("sockets")) is int and known > 0 else 1
+    nodes, sockets = _nodes_and_sockets(run, header, rows)
     if comm_node is not None:
         rows = rows.with_columns(pl.col("comm_node").fill_null(comm_node))
     if nodes > 1 and rows["comm_node"].null_count():
@@ -66,9 +60,10 @@ def load(run: Path, comm_node: int | None, kernel: str | None = None) -> Sweep:
     with_cores = rows.filter(pl.max_horizontal("comp_node", "comm_node") < nodes)
     if with_cores.is_empty():
         raise InputError(f"{run}: all cases use a NUMA node without cores; the model has none")
-    left_out = with_cores.height < rows.height
-    rows = with_cores
-    places = rows.partition_by("n", "comp_node", "comm_node", as_dict=True, maintain_order=True)
+    left_out = [_LEFT_OUT] if with_cores.height < rows.height else []
+    places = with_cores.partition_by(
+        "n", "comp_node", "comm_node", as_dict=True, maintain_order=True
+    )
     for (n, comp, comm), group in places.items():
         if len(cases := group["case"].unique(maintain_order=True)) > 1:
             raise InputError(
@@ -93,7 +88,7 @@ def load(run: Path, comm_node: int | None, kernel: str | None = None) -> Sweep:
         numa_per_socket=max(1, nodes // sockets),
         numa_nodes=nodes,
         points=points,
-        notes=[*_contradictions(samples, header), *_notes(rows), *([_LEFT_OUT] * left_out)],
+        notes=[*_contradictions(samples, header), *_notes(with_cores), *left_out],
     )
 
 
@@ -161,12 +156,19 @@ def _rows(samples: pl.DataFrame) -> pl.DataFrame:
     ).drop_nulls("n")
 
 
-def _host(run: Path, header: RunHeader, rows: pl.DataFrame) -> dict[str, Any]:
-    """Facts of the target as recorded by its agent; without such a record, those of the run."""
+def _nodes_and_sockets(run: Path, header: RunHeader, rows: pl.DataFrame) -> tuple[int, int]:
+    """NUMA nodes with cores and sockets of the target, as recorded by its agent.
+
+    Without such a record, those of the run; nodes with memory only belong to no socket.
+    """
     first = rows.row(0, named=True)
     path = run / "provenance" / f"{first['provenance']}.json"
     record = read_json(path) if path.is_file() else {}
-    return hosts_of(record).get(str(first["nodes"])) or _mapping(header.facts.get("host"))
+    host = hosts_of(record).get(str(first["nodes"])) or _mapping(header.facts.get("host"))
+    listed, sockets = host.get("numa_nodes"), host.get("sockets")
+    seen = listed if isinstance(listed, list) else []
+    nodes = sum(bool(_mapping(node).get("cpus", True)) for node in seen)
+    return nodes or 1, sockets if type(sockets) is int and sockets > 0 else 1
 
 
 def _mapping(value: Any) -> dict[str, Any]:

@@ -16,8 +16,17 @@ from scipy.optimize import least_squares
 
 from analysis.contention import fit as paper_fit
 from analysis.contention import parameters as shapes
-from analysis.contention.parameters import Groups, Model, Parameters, Shape
-from analysis.contention.sweep import HUBER, Array, Curves, Sweep, bounded, curves, deviation, huber
+from analysis.contention.parameters import UNKNOWN, Groups, Model, Parameters, Shape
+from analysis.contention.sweep import (
+    HUBER,
+    Array,
+    Curves,
+    Sweep,
+    bounded,
+    curves,
+    differences,
+    huber,
+)
 from nimc.base.groups import grouped
 
 #: Standard deviation of the noise, as the loss assumes it.
@@ -37,6 +46,9 @@ def fit(sweep: Sweep, groups: Groups | None = None) -> Model:
     """
     base = paper_fit.fit(sweep)
     local, local_shape = _fit_placement(base.local, curves(sweep.at(0, 0)), groups)
+    alone = grouped(
+        (p.comm_node, p.comm_alone_b_s) for p in sweep.points if p.comm_alone_b_s is not None
+    )
     remote, remote_shape = None, None
     if base.remote is not None:
         node = base.numa_per_socket
@@ -48,17 +60,9 @@ def fit(sweep: Sweep, groups: Groups | None = None) -> Model:
         remote=remote,
         unidentified=base.unidentified if groups is None else _unidentified(base, local, remote),
         shapes={"local": local_shape, "remote": remote_shape},
-        comm_alone_b_s=_comm_alone(sweep),
+        comm_alone_b_s={node: float(np.median(rates)) for node, rates in sorted(alone.items())},
         groups=groups,
     )
-
-
-def _comm_alone(sweep: Sweep) -> dict[int, float]:
-    """Median rate of communications alone for each node where it was measured."""
-    found = grouped(
-        (p.comm_node, p.comm_alone_b_s) for p in sweep.points if p.comm_alone_b_s is not None
-    )
-    return {node: float(np.median(rates)) for node, rates in sorted(found.items())}
 
 
 def _unidentified(
@@ -108,8 +112,7 @@ def _limited(p: Parameters, c: Curves) -> Parameters:
 
 def _flat(p: Parameters, c: Curves) -> Parameters:
     """One capacity that does not depend on the number of cores, for the groups together."""
-    nothing = Parameters(**{field.name: None for field in fields(Parameters)})
-    flat = replace(nothing, b_comp_seq_b_s=p.b_comp_seq_b_s, b_comm_seq_b_s=p.b_comm_seq_b_s)
+    flat = replace(UNKNOWN, b_comp_seq_b_s=p.b_comp_seq_b_s, b_comm_seq_b_s=p.b_comm_seq_b_s)
     both = c.comp_par + c.comm_par
     if not p.b_comm_seq_b_s or not np.isfinite(both).any():
         return _limited(flat, c)
@@ -196,13 +199,8 @@ def _top(p: Parameters, c: Curves) -> float:
 
 def _residuals(p: Parameters, shape: Shape, c: Curves, groups: Groups | None) -> Array:
     grid = np.arange(1, c.last + 1)
-    at = c.n - 1
-    nominal = p.b_comm_seq_b_s or 0.0
-    comm = nominal * shapes.improved_share(shape, p.alpha, grid)
-    parts = (
-        deviation(shapes.improved_alone(p, shape, groups, grid)[at], c.comp_alone),
-        deviation(np.full(c.n.shape, nominal), c.comm_alone),
-        deviation(shapes.improved_together(p, shape, groups, grid, comm)[at], c.comp_par),
-        deviation(comm[at], c.comm_par),
-    )
-    return np.nan_to_num(np.concatenate(parts), nan=0.0)
+    silent = np.full(grid.shape, p.b_comm_seq_b_s or 0.0)
+    comm = silent * shapes.improved_share(shape, p.alpha, grid)
+    alone = shapes.improved_alone(p, shape, groups, grid)
+    together = shapes.improved_together(p, shape, groups, grid, comm)
+    return differences((alone, silent, together, comm), c)

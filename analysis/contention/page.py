@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from analysis.contention.evaluate import evaluate
-from analysis.contention.parameters import Model
+from analysis.contention.parameters import Cores, Model, Rates
 from analysis.contention.predict import Prediction, placements, predict
-from analysis.contention.sweep import Point, Sweep
+from analysis.contention.sweep import Point, Sweep, curves
 from analysis.contention.tables import bands_line, parameter_rows
 from analysis.report.plots import drawing, light, themed_svg
 from analysis.report.shell import render_page
@@ -40,14 +40,10 @@ def stacked_plot(prediction: Prediction, points: Sequence[Point], name: str) -> 
         axes.fill_between(n, 0, comp, color=light(COMP), alpha=0.45, lw=0)
         axes.fill_between(n, comp, comp + comm, color=light(COMM), alpha=0.45, lw=0)
         axes.plot(n, prediction.comp_alone_b_s / _GB, color=light(ALONE), lw=1.6)
-        _dots(axes, points, "comp_alone_b_s", light(ALONE), "D")
-        _dots(axes, points, "comp_par_b_s", light(COMP), "s")
-        both = [
-            (p.n, p.comp_par_b_s + p.comm_par_b_s)
-            for p in points
-            if p.comp_par_b_s is not None and p.comm_par_b_s is not None
-        ]
-        _scatter(axes, both, light(COMM), "o")
+        c = curves(points)
+        _dots(axes, c.n, c.comp_alone, light(ALONE), "D")
+        _dots(axes, c.n, c.comp_par, light(COMP), "s")
+        _dots(axes, c.n, c.comp_par + c.comm_par, light(COMM), "o")
         _finish(axes, n)
         axes.set_ylabel("GB/s")
         _from_zero(axes, axes.dataLim.y1)
@@ -62,7 +58,7 @@ def grid_plot(
     Lines are predictions, with their error bands. Filled points are measured with both sides
     running, hollow ones alone. The titles of calibrated placements are bold.
     """
-    by_place = grouped(((point.comp_node, point.comm_node), point) for point in points)
+    by_place = grouped((point.at, point) for point in points)
     columns = sorted({p.comp_node for p in predictions})
     rows = sorted({p.comm_node for p in predictions})
     with drawing(0.5 + 1.75 * len(rows), 0.6 + 2.3 * len(columns), font_size=8) as figure:
@@ -82,6 +78,7 @@ def grid_plot(
 
 
 def _placement(axes: Axes, p: Prediction, points: Sequence[Point]) -> None:
+    c = curves(points)
     for side, colour, marker in (("comp", light(COMP), "s"), ("comm", light(COMM), "o")):
         together, alone = (getattr(p, f"{side}_{how}_b_s") / _GB for how in ("par", "alone"))
         if band := p.band(f"{side}_par"):
@@ -89,25 +86,19 @@ def _placement(axes: Axes, p: Prediction, points: Sequence[Point]) -> None:
             axes.fill_between(p.n, np.maximum(low, 0), high, color=colour, alpha=0.2, lw=0)
         axes.plot(p.n, together, color=colour, lw=1.6)
         axes.plot(p.n, alone, color=colour, lw=0.9, ls=":")
-        _dots(axes, points, f"{side}_par_b_s", colour, marker)
-        _dots(axes, points, f"{side}_alone_b_s", colour, marker, hollow=True)
+        _dots(axes, c.n, getattr(c, f"{side}_par"), colour, marker)
+        _dots(axes, c.n, getattr(c, f"{side}_alone"), colour, marker, hollow=True)
     _finish(axes, p.n)
 
 
 def _dots(
-    axes: Axes, points: Sequence[Point], rate: str, colour: str, marker: str, hollow: bool = False
+    axes: Axes, n: Cores, rates_b_s: Rates, colour: str, marker: str, hollow: bool = False
 ) -> None:
-    seen = [(p.n, getattr(p, rate)) for p in points if getattr(p, rate) is not None]
-    _scatter(axes, seen, colour, marker, hollow)
-
-
-def _scatter(
-    axes: Axes, seen: Sequence[tuple[int, float]], colour: str, marker: str, hollow: bool = False
-) -> None:
-    if seen:
-        n, rates = zip(*seen, strict=True)
+    """The rates that were measured."""
+    seen = np.isfinite(rates_b_s)
+    if seen.any():
         look: dict[str, Any] = {"facecolor": "none" if hollow else colour, "edgecolor": colour}
-        axes.scatter(n, np.array(rates) / _GB, s=11, marker=marker, lw=0.8, **look)
+        axes.scatter(n[seen], rates_b_s[seen] / _GB, s=11, marker=marker, lw=0.8, **look)
 
 
 def _from_zero(axes: Axes, top: float) -> None:
@@ -127,17 +118,11 @@ def render(model: Model, sweep: Sweep | None) -> str:
     predictions = [predict(model, *at) for at in placements(model)]
     points = [] if sweep is None else sweep.points
     nodes = model.calibrated_nodes()
-    stacked = [
-        (
-            f"Both on NUMA node {node}",
-            stacked_plot(
-                predict(model, node, node),
-                [p for p in points if p.comp_node == p.comm_node == node],
-                f"s{node}",
-            ),
-        )
-        for node in nodes
-    ]
+    stacked = []
+    for node in nodes:
+        own = [p for p in points if p.at == (node, node)]
+        svg = stacked_plot(predict(model, node, node), own, f"s{node}")
+        stacked.append((f"Both on NUMA node {node}", svg))
     errors = asdict(evaluate(model, sweep)) if sweep else {}
     cells = ["\u2013" if value is None else f"{value:.2f} %" for value in errors.values()]
     return render_page(

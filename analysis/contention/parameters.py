@@ -65,6 +65,10 @@ class Parameters:
     alpha: Rate | None
 
 
+#: Nothing was measured.
+UNKNOWN = Parameters(*[None] * 10)
+
+
 @dataclass(frozen=True)
 class Shape:
     """What the improved model adds to the ten parameters of a placement."""

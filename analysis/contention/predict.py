@@ -58,24 +58,23 @@ def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
 def _by_the_paper(model: Model, comp_node: int, comm_node: int) -> Prediction:
     """Equations 7 and 8 (algorithms 3 and 4) choose the placement's parameters."""
     n = np.arange(1, model.cores + 1)
-    same = comp_node == comm_node
-    comp_side = side(model, comp_node)
-    comm_side = side(model, comm_node)
-    comm_model = (
-        comp_side if same else replace(model.local, b_comm_seq_b_s=comm_side.b_comm_seq_b_s)
-    )
-    comp_known = n <= _reach(model, comp_side)
-    comm_known = comp_known if same else n <= _reach(model, model.local)
-    comp_alone = np.where(comp_known, alone(comp_side, n), np.nan)
-    comp_same = np.where(comp_known, shared(comp_side, n)[0], np.nan)
+    same, nominal = comp_node == comm_node, side(model, comm_node).b_comm_seq_b_s
+    comp_side, comp_at = side(model, comp_node), model.calibration(comp_node)
+    comm_side = comp_side if same else replace(model.local, b_comm_seq_b_s=nominal)
+
+    def measured(rates: Rates, at: str) -> Rates:
+        """NaN beyond the numbers of cores measured for these parameters."""
+        return np.where(n <= model.reach.get(at, model.cores), rates, np.nan)
+
+    comp_alone = measured(alone(comp_side, n), comp_at)
     return Prediction(
         comp_node=comp_node,
         comm_node=comm_node,
         n=n,
-        comp_par_b_s=comp_same if same else comp_alone,
-        comm_par_b_s=np.where(comm_known, shared(comm_model, n)[1], np.nan),
+        comp_par_b_s=measured(shared(comp_side, n)[0], comp_at) if same else comp_alone,
+        comm_par_b_s=measured(shared(comm_side, n)[1], comp_at if same else "local"),
         comp_alone_b_s=comp_alone,
-        comm_alone_b_s=np.full(n.shape, known(comm_side.b_comm_seq_b_s)),
+        comm_alone_b_s=np.full(n.shape, known(nominal)),
         bands=model.bands_at(comp_node, comm_node),
     )
 
@@ -86,10 +85,9 @@ def _improved(model: Model, paper: Prediction) -> Prediction:
     A placement without a shape keeps the paper's equations.
     """
     n, same = paper.n, paper.comp_node == paper.comm_node
-    comp_side = side(model, paper.comp_node)
-    comp_shape = model.shapes.get(model.calibration(paper.comp_node))
-    comm_at = model.calibration(paper.comp_node) if same else "local"
-    comm_shape = model.shapes.get(comm_at)
+    comp_side, comp_at = side(model, paper.comp_node), model.calibration(paper.comp_node)
+    comp_shape = model.shapes.get(comp_at)
+    comm_shape = model.shapes.get(comp_at if same else "local")
     before = float(paper.comm_alone_b_s[0])
     nominal = model.comm_alone_b_s.get(paper.comm_node, before)
     if comm_shape is None:
@@ -101,15 +99,9 @@ def _improved(model: Model, paper: Prediction) -> Prediction:
         comm = np.where(unknown, np.nan, nominal * parameters.improved_share(comm_shape, alpha, n))
     comp, comp_alone = paper.comp_par_b_s, paper.comp_alone_b_s
     if comp_shape is not None:
-        unknown = np.isnan(comp_alone)
-        comp_alone = np.where(
-            unknown, np.nan, parameters.improved_alone(comp_side, comp_shape, model.groups, n)
-        )
-        comp = (
-            parameters.improved_together(comp_side, comp_shape, model.groups, n, comm)
-            if same
-            else comp_alone
-        )
+        of = (comp_side, comp_shape, model.groups, n)
+        comp_alone = np.where(np.isnan(comp_alone), np.nan, parameters.improved_alone(*of))
+        comp = parameters.improved_together(*of, comm) if same else comp_alone
     return replace(
         paper,
         comp_par_b_s=comp,
@@ -138,8 +130,3 @@ def check_node(model: Model, node: int, option: str) -> None:
 def side(model: Model, node: int) -> Parameters:
     """The local parameters for nodes of the first socket, else the remote ones."""
     return model.remote if model.remote and model.calibration(node) == "remote" else model.local
-
-
-def _reach(model: Model, p: Parameters) -> int:
-    """The largest number of cores measured for these parameters."""
-    return model.reach.get("remote" if p is model.remote else "local", model.cores)

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
-from analysis.contention.parameters import Band, Model, Parameters, Shape, alone, total
+from analysis.contention.parameters import Model, Parameters, Shape, alone, total
 from analysis.contention.predict import Prediction, placements, predict, side
 from nimc.base.errors import InputError
 
@@ -83,16 +84,14 @@ def recommend(model: Model, need: Need, comp_node: int = 0) -> Recommendation:
     _within("--per-core", need.per_core_b_s, [p.b_comp_seq_b_s for p in sides])
     if need.traffic_b_s != 0:
         _within("--traffic", need.traffic_b_s, [p.b_comm_seq_b_s for p in sides])
-    requested = _asked(model, need)
-    reference = max(p.b_comm_seq_b_s or 0.0 for p in (requested.local, requested.remote) if p)
-    nodes = [comm for comp, comm in placements(requested) if comp == comp_node]
-    choices = [
-        choice
-        for node in nodes
-        for choice in _choices(
-            _monotone(model, requested, comp_node, node), need, comp_node, node, reference
-        )
-    ]
+    requested = _requested(model, need)
+    traffic_b_s = max(p.b_comm_seq_b_s or 0.0 for p in (requested.local, requested.remote) if p)
+    by_node = {
+        node: _choices(_monotone(model, requested, comp_node, node), need, traffic_b_s)
+        for comp, node in placements(requested)
+        if comp == comp_node
+    }
+    choices = list(chain(*by_node.values()))
     if not choices:
         raise InputError(f"--comp-node {comp_node}: nothing can be predicted for it")
     shortest = min(choices, key=lambda choice: choice.slowdown)
@@ -103,14 +102,13 @@ def recommend(model: Model, need: Need, comp_node: int = 0) -> Recommendation:
         return replace(choice, cost=longer, tied=longer <= EQUAL or overlap)
 
     best = cost(_best(choices))
-
-    at = requested.calibration(comp_node)
-    by_node = [[c for c in choices if c.comm_node == node] for node in nodes]
+    of_nodes = [cost(_best(group)) for group in by_node.values() if group]
+    shape = requested.shapes.get(requested.calibration(comp_node))
     return Recommendation(
         best=best,
-        placements=sorted((cost(_best(group)) for group in by_node if group), key=lambda c: c.cost),
-        cores=[cost(c) for c in choices if c.comm_node == best.comm_node],
-        notes=[] if requested.shapes.get(at) else _artefacts(side(requested, comp_node), need),
+        placements=sorted(of_nodes, key=lambda c: c.cost),
+        cores=list(map(cost, by_node[best.comm_node])),
+        notes=[] if shape else _artefacts(side(requested, comp_node), need),
     )
 
 
@@ -138,22 +136,18 @@ def _within(option: str, asked_b_s: float | None, reached_b_s: list[float | None
         )
 
 
-def _asked(model: Model, need: Need) -> Model:
+def _requested(model: Model, need: Need) -> Model:
     """The model with the need's demand in place of the calibration's."""
     sides = {"local": model.local, "remote": model.remote or model.local}
-    shapes = {
-        name: shape and _shape(shape, sides[name], need) for name, shape in model.shapes.items()
-    }
-    alone_b_s = {
-        node: rate if need.traffic_b_s is None else min(rate, need.traffic_b_s)
-        for node, rate in model.comm_alone_b_s.items()
-    }
+    most_b_s = math.inf if need.traffic_b_s is None else need.traffic_b_s
     return replace(
         model,
         local=_lowered(model.local, need),
         remote=model.remote and _lowered(model.remote, need),
-        shapes=shapes,
-        comm_alone_b_s=alone_b_s,
+        shapes={
+            name: shape and _shape(shape, sides[name], need) for name, shape in model.shapes.items()
+        },
+        comm_alone_b_s={node: min(b_s, most_b_s) for node, b_s in model.comm_alone_b_s.items()},
     )
 
 
@@ -186,7 +180,7 @@ def _lowered(p: Parameters, need: Need) -> Parameters:
 
 
 def _monotone(model: Model, requested: Model, comp_node: int, comm_node: int) -> Prediction:
-    """The prediction with the demand of `asked`; communications get no less than with more demand.
+    """The prediction as requested; communications get no less than with more demand.
 
     Equation 5 starts from the last number of cores whose demand fits, so communications gain at a
     demand with which one core fewer does. The most of all demands up to the model's is taken.
@@ -225,13 +219,14 @@ def _steps(model: Model, requested: Model, comp_node: int, comm_node: int) -> li
     return [float(demand) for demand in demands[inside]]
 
 
-def _choices(
-    p: Prediction, need: Need, comp_node: int, comm_node: int, traffic_b_s: float
-) -> list[Choice]:
+def _choices(p: Prediction, need: Need, traffic_b_s: float) -> list[Choice]:
     """All numbers of cores on one placement that can be predicted."""
     per_core = float(p.comp_alone_b_s[0])
-    comp_width = _width(p.band("comp_par"))
-    comm_width = _width(p.band("comm_par"))
+    # Below 1, so that the rate at the low end is positive.
+    comp_width, comm_width = (
+        min(band.width, 0.99) if (band := p.band(side)) else 0.0
+        for side in ("comp_par", "comm_par")
+    )
     found = []
 
     def slowdown(comp: float, comm: float) -> float:
@@ -247,22 +242,13 @@ def _choices(
             continue
         found.append(
             Choice(
-                n,
-                comp_node,
-                comm_node,
-                comp,
-                comm,
+                *(n, p.comp_node, p.comm_node, comp, comm),
                 slowdown(comp, comm),
                 slowdown(comp * (1 + comp_width), comm * (1 + comm_width)),
                 slowdown(comp * (1 - comp_width), comm * (1 - comm_width)),
             )
         )
     return found
-
-
-def _width(band: Band | None) -> float:
-    """The band's width, below 1 so that the rate at its low end is positive."""
-    return 0.0 if band is None else min(band.width, 0.99)
 
 
 def _best(choices: list[Choice]) -> Choice:

@@ -176,16 +176,12 @@ def mixture(
     )
     slowdown = _estimate(np.maximum(0, 1 + (shares * losses[:, 6:][:, shown]).sum(axis=1)))
     known: list[Estimate | None] = [None, None]
-    if len(shown) == 1 or _told_apart(of_measures):
+    # Two can be distinguished if their losses are shown not to be proportional.
+    signs = np.sign(np.linalg.det(of_measures))
+    if len(shown) == 1 or np.mean(signs == signs[0]) >= _TAILS[1]:
         for column, measure in enumerate(shown):
             known[measure] = _estimate(shares[:, column])
     return Mixture((known[0], known[1]), slowdown)
-
-
-def _told_apart(measures: NDArray[np.float64]) -> bool:
-    """Whether the measures' losses, shape (draws, 2, 2), are shown not to be proportional."""
-    signs = np.sign(np.linalg.det(measures))
-    return bool(np.mean(signs == signs[0]) >= _TAILS[1])
 
 
 def shares_of(measures: NDArray[np.float64], own: NDArray[np.float64]) -> NDArray[np.float64]:

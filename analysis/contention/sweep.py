@@ -9,6 +9,7 @@ not measured.
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -41,6 +42,11 @@ class Point:
     comp_par_b_s: Rate | None = None
     comm_par_b_s: Rate | None = None
 
+    @property
+    def at(self) -> tuple[int, int]:
+        """Its placement."""
+        return self.comp_node, self.comm_node
+
 
 @dataclass(frozen=True)
 class Sweep:
@@ -66,12 +72,15 @@ class Sweep:
 
     def at(self, comp_node: int, comm_node: int) -> list[Point]:
         """The points of one placement, by number of cores."""
-        chosen = [p for p in self.points if (p.comp_node, p.comm_node) == (comp_node, comm_node)]
-        return sorted(chosen, key=lambda p: p.n)
+        return sorted((p for p in self.points if p.at == (comp_node, comm_node)), key=lambda p: p.n)
 
     def placements(self) -> list[tuple[int, int]]:
         """The placements that have points."""
-        return sorted({(p.comp_node, p.comm_node) for p in self.points})
+        return sorted({p.at for p in self.points})
+
+    def is_sample(self, at: tuple[int, int]) -> bool:
+        """Whether a model is fitted to this placement."""
+        return at in ((0, 0), (self.numa_per_socket, self.numa_per_socket))
 
 
 class _File(BaseModel):
@@ -108,18 +117,11 @@ def load(path: Path, facts: dict[str, Any] | None = None) -> Sweep:
         if not isinstance(document, dict) or document.get("schema") != 1:
             raise InputError(f"{path}: not a sweep; allowed: a mapping with schema 1")
     file: _File = validated(_FILE, document, path)
-    nodes = 1 + max(max(p.comp_node, p.comm_node) for p in file.points)
-    found = Sweep(
-        name=file.name or path.stem,
-        cores=file.cores or max(p.n for p in file.points),
-        numa_per_socket=file.numa_per_socket or 1,
-        numa_nodes=file.numa_nodes or nodes,
-        points=file.points,
-        notes=file.notes,
-        groups=file.groups,
-        order=file.order,
-    )
-    return overruled(found, facts or {}, path)
+    cores, nodes = max(p.n for p in file.points), 1 + max(max(p.at) for p in file.points)
+    found: dict[str, Any] = {"name": path.stem, "numa_per_socket": 1}
+    found |= {"cores": cores, "numa_nodes": nodes}
+    found |= {name: value for name, value in vars(file).items() if value}
+    return overruled(Sweep(**found), facts or {}, path)
 
 
 def _cells(text: bytes, path: Path) -> list[dict[str, str | None]]:
@@ -146,7 +148,7 @@ def overruled(sweep: Sweep, facts: dict[str, Any], path: Path) -> Sweep:
                 f"{path}: points.{i}.n: {p.n} found; allowed: at most {sweep.cores}, the socket's"
                 " cores"
             )
-        if max(p.comp_node, p.comm_node) >= sweep.numa_nodes:
+        if max(p.at) >= sweep.numa_nodes:
             raise InputError(
                 f"{path}: points.{i}: nodes {p.comp_node} and {p.comm_node} found; allowed: below"
                 f" {sweep.numa_nodes}, the machine's NUMA nodes"
@@ -181,21 +183,16 @@ class Curves:
         """The largest measured number of cores."""
         return int(self.n.max())
 
+    @property
+    def rates(self) -> tuple[Array, Array, Array, Array]:
+        """All four curves."""
+        return self.comp_alone, self.comm_alone, self.comp_par, self.comm_par
 
-def curves(points: list[Point]) -> Curves:
+
+def curves(points: Sequence[Point]) -> Curves:
     """The points of one placement as arrays."""
-
-    def column(name: str) -> Array:
-        rates = [getattr(p, name) for p in points]
-        return np.array([np.nan if rate is None else rate for rate in rates], dtype=float)
-
-    return Curves(
-        n=np.array([p.n for p in points]),
-        comp_alone=column("comp_alone_b_s"),
-        comm_alone=column("comm_alone_b_s"),
-        comp_par=column("comp_par_b_s"),
-        comm_par=column("comm_par_b_s"),
-    )
+    rates = [(p.comp_alone_b_s, p.comm_alone_b_s, p.comp_par_b_s, p.comm_par_b_s) for p in points]
+    return Curves(np.array([p.n for p in points]), *np.array(rates, float).reshape(-1, 4).T)
 
 
 def deviation(predicted: Array, measured: Array) -> Array:
@@ -205,17 +202,18 @@ def deviation(predicted: Array, measured: Array) -> Array:
 
 
 def residuals(p: Parameters, c: Curves) -> Array:
-    """Relative differences of all four curves; 0 for rates that were not measured."""
+    """The `differences` of the paper's model."""
     grid = np.arange(1, c.last + 1)
-    at = c.n - 1
-    comp, comm = shared(p, grid)
-    silent = np.full(c.n.shape, p.b_comm_seq_b_s or 0.0)
-    parts = (
-        deviation(alone(p, grid)[at], c.comp_alone),
-        deviation(silent, c.comm_alone),
-        deviation(comp[at], c.comp_par),
-        deviation(comm[at], c.comm_par),
-    )
+    silent = np.full(grid.shape, p.b_comm_seq_b_s or 0.0)
+    return differences((alone(p, grid), silent, *shared(p, grid)), c)
+
+
+def differences(predicted: tuple[Array, Array, Array, Array], c: Curves) -> Array:
+    """Relative differences from all four curves, predicted for 1 .. `c.last` cores.
+
+    0 for rates that were not measured.
+    """
+    parts = [deviation(p[c.n - 1], seen) for p, seen in zip(predicted, c.rates, strict=True)]
     return np.nan_to_num(np.concatenate(parts), nan=0.0)
 
 
@@ -228,8 +226,3 @@ def huber(residual: Array, scale: float) -> Array:
 def bounded(residual: Array, scale: float) -> Array:
     """Huber's loss that no longer grows beyond OUTLIER."""
     return huber(np.clip(residual, -OUTLIER * scale, OUTLIER * scale), scale)
-
-
-def spread(residual: Array) -> float:
-    """Standard deviation estimated from the median absolute deviation; 0 without values."""
-    return float(1.4826 * np.median(np.abs(residual))) if residual.size else 0.0

@@ -40,13 +40,13 @@ def predictions_document(model: Model, predictions: list[Prediction]) -> dict[st
                 "bands": None if p.bands is None else asdict(p.bands),
                 "points": [
                     {
-                        "n": int(p.n[i]),
+                        "n": int(n),
                         "comp_mb_s": _mb_s(p.comp_par_b_s[i]),
                         "comm_mb_s": _mb_s(p.comm_par_b_s[i]),
                         "comp_alone_mb_s": _mb_s(p.comp_alone_b_s[i]),
                         "comm_alone_mb_s": _mb_s(p.comm_alone_b_s[i]),
                     }
-                    for i in range(len(p.n))
+                    for i, n in enumerate(p.n)
                 ],
             }
             for p in predictions
@@ -86,32 +86,26 @@ def _with_band(rate_b_s: float, band: Band | None) -> str:
 
 def bands_line(bands: Bands) -> str:
     """What the bands are, in words."""
-    found = {words: getattr(bands, rate) for rate, words in RATES.items()}
-    parts = [
-        f"{words} {100 * band.width:.1f} % ({_points(band)})"
-        for words, band in found.items()
-        if band is not None
-    ]
+    parts = []
+    for rate, words in RATES.items():
+        if band := getattr(bands, rate):
+            few = f", too few for {COVERAGE:.0%}: the largest" if band.points < FEWEST else ""
+            parts.append(f"{words} {100 * band.width:.1f} % ({band.points}{few})")
     return (
         f"within +- of the prediction are {COVERAGE:.0%} of the measurements held out"
         f" ({bands.held_out}): {', '.join(parts)}"
     )
 
 
-def _points(band: Band) -> str:
-    few = f", too few for {COVERAGE:.0%}: the largest" if band.points < FEWEST else ""
-    return f"{band.points}{few}"
-
-
 def fit_table(model: Model) -> str:
     """The parameters, MB/s, and why some are unknown."""
+    rows = [[name, local, remote] for name, local, remote, _ in parameter_rows(model)]
     lines = [
         *model.notes,
         f"{model.name}, {model.kind} model, rates in MB/s (10^6 bytes per second)",
+        aligned(["", "local", "remote"], rows, left=(0,)),
+        *(f"{placement}: {bands_line(bands)}" for placement, bands in model.bands.items()),
     ]
-    rows = [[name, local, remote] for name, local, remote, _ in parameter_rows(model)]
-    lines.append(aligned(["", "local", "remote"], rows, left=(0,)))
-    lines += [f"{placement}: {bands_line(bands)}" for placement, bands in model.bands.items()]
     for placement, reasons in model.unidentified.items():
         lines += [f"{placement} {name}: {reason}" for name, reason in reasons.items()]
     return "\n".join(lines)
@@ -168,11 +162,8 @@ def placement_errors_table(rows: list[PlacementErrors]) -> str:
     """Errors on each placement, percent; `sample`: the model was fitted to it."""
     table = [
         [
-            str(row.comp_node),
-            str(row.comm_node),
-            "yes" if row.sample else "no",
-            _percent(row.comm_percent),
-            _percent(row.comp_percent),
+            *(str(row.comp_node), str(row.comm_node), "yes" if row.sample else "no"),
+            *(_percent(row.comm_percent), _percent(row.comp_percent)),
         ]
         for row in rows
     ]
@@ -185,25 +176,21 @@ def _percent(value: float | None) -> str:
 
 def recommendation_document(model: Model, r: Recommendation) -> dict[str, Any]:
     """`nimc model recommend --json`; rates in bytes per second."""
-    return {
-        "platform": model.name,
-        "kind": model.kind,
-        "notes": [*model.notes, *r.notes],
-        "best": asdict(r.best),
-        "placements": [asdict(c) for c in r.placements],
-        "cores": [asdict(c) for c in r.cores],
-    }
+    own = {"platform": model.name, "kind": model.kind, "notes": [*model.notes, *r.notes]}
+    return asdict(r) | own
 
 
 def recommendation_table(model: Model, r: Recommendation) -> str:
     """The recommendation in a sentence, and the cost of other choices."""
     best = r.best
+    ends = f" ({best.slowdown_low:.2f} to {best.slowdown_high:.2f} in the error bands)"
     lines = [
         *model.notes,
         *r.notes,
         f"{model.name}: compute with {plural(best.n, 'core')}, put communication buffers on NUMA"
         f" node {best.comm_node} (computations' data on node {best.comp_node})",
-        f"a step takes {best.slowdown:.2f} times as long as without memory limits{_range(best)}",
+        f"a step takes {best.slowdown:.2f} times as long as without memory limits"
+        + (ends if best.slowdown_low < best.slowdown_high else ""),
         "",
         "a step with buffers elsewhere, each with its best number of cores:",
         *(_choice_line(c) for c in r.placements),
@@ -222,12 +209,6 @@ def _choice_line(c: Choice) -> str:
     elif c.tied:
         longer += ", tied (error bands overlap)"
     return f"  {plural(c.n, 'core'):>8}, buffers on node {c.comm_node}: {rates}, {longer}"
-
-
-def _range(c: Choice) -> str:
-    if c.slowdown_low == c.slowdown_high:
-        return ""
-    return f" ({c.slowdown_low:.2f} to {c.slowdown_high:.2f} in the error bands)"
 
 
 def _mb_s(rate_b_s: float) -> float | None:

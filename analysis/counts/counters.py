@@ -45,18 +45,14 @@ def medians(counters: pl.DataFrame) -> pl.DataFrame:
     `running_share` (the least). The value is null if no run has a complete sum.
     """
     treatment = ["case", "arm", "tool", "event"]
-    values, state = pl.col("value"), pl.col("state").cast(pl.Enum(STATES))
+    state = pl.col("state").cast(pl.Enum(STATES))
+    averaged = pl.col("unit").cast(pl.String).is_in(_AVERAGED).first()
     runs = (
         counters.filter(pl.col("status") == "counts")
         .group_by(*treatment, "key", maintain_order=True)
         .agg(
             pl.col("factors", "unit").first(),
-            pl.when(values.is_null().any())
-            .then(None)
-            .when(pl.col("unit").cast(pl.String).is_in(_AVERAGED).first())
-            .then(values.mean())
-            .otherwise(values.sum())
-            .alias("value"),
+            over_ranks(averaged),
             state.max(),
             pl.col("running_share").min(),
         )
@@ -65,8 +61,8 @@ def medians(counters: pl.DataFrame) -> pl.DataFrame:
         runs.group_by(treatment, maintain_order=True)
         .agg(
             pl.col("factors", "unit").first(),
-            values.median(),
-            values.count().alias("runs"),
+            pl.col("value").median(),
+            pl.col("value").count().alias("runs"),
             pl.col("state").max().cast(pl.String),
             pl.col("running_share").min(),
         )
@@ -75,6 +71,13 @@ def medians(counters: pl.DataFrame) -> pl.DataFrame:
             "running_share",
         )
     )  # fmt: skip
+
+
+def over_ranks(averaged: pl.Expr) -> pl.Expr:
+    """Sum of the column `value` of a group, its mean if `averaged`; null if any value is."""
+    value = pl.col("value")
+    total = pl.when(averaged).then(value.mean()).otherwise(value.sum())
+    return pl.when(~value.is_null().any()).then(total).alias("value")
 
 
 # Counts of tools as values of roles: one row per run, rank and role.
@@ -147,16 +150,8 @@ def totals(values: pl.DataFrame, *by: str) -> pl.DataFrame:
 
     Columns: `by`, one of which is role, and `value`.
     """
-    value = pl.col("value")
-    return (
-        values.group_by(*by, maintain_order=True)
-        .agg(
-            pl.when(pl.col("role").first().is_in(SHARES)).then(value.mean()).otherwise(value.sum()),
-            whole=value.is_not_null().all(),
-        )
-        .filter("whole")
-        .drop("whole")
-    )
+    share = pl.col("role").first().is_in(SHARES)
+    return values.group_by(*by, maintain_order=True).agg(over_ranks(share)).drop_nulls("value")
 
 
 def without_tool(treatment: str) -> str:

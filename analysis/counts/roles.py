@@ -27,32 +27,28 @@ Scope = Literal["rank", "node"]
 class Role:
     """A quantity that may explain a loss."""
 
-    name: str
     unit: str
     scope: Scope
     meaning: str
 
 
-ROLES: dict[str, Role] = {
-    role.name: role
-    for role in (
-        Role("cycles", "count", "rank", "core cycles in which the rank ran"),
-        Role("instructions", "count", "rank", "instructions retired"),
-        Role("memory stalls", "count", "rank", "cycles without work, waiting for memory"),
-        Role("memory bound", "1", "rank", "share of pipeline slots lost in waiting for memory"),
-        Role("L1 misses", "count", "rank", "lines missed by the first-level data cache"),
-        Role("L2 misses", "count", "rank", "lines missed by the second-level cache"),
-        Role("L3 misses", "count", "rank", "loads or lines missed by the last-level cache"),
-        Role("DRAM read", "B", "node", "read by the memory controllers"),
-        Role("DRAM written", "B", "node", "written by the memory controllers"),
-        Role("device writes", "B", "node", "written into memory by PCIe devices"),
-        Role("DDIO misses", "B", "node", "device writes that missed the last-level cache"),
-        Role("PCIe stalls", "1", "node", "share of time in which a device could not write"),
-    )
+ROLES = {
+    "cycles": Role("count", "rank", "core cycles in which the rank ran"),
+    "instructions": Role("count", "rank", "instructions retired"),
+    "memory stalls": Role("count", "rank", "cycles without work, waiting for memory"),
+    "memory bound": Role("1", "rank", "share of pipeline slots lost in waiting for memory"),
+    "L1 misses": Role("count", "rank", "lines missed by the first-level data cache"),
+    "L2 misses": Role("count", "rank", "lines missed by the second-level cache"),
+    "L3 misses": Role("count", "rank", "loads or lines missed by the last-level cache"),
+    "DRAM read": Role("B", "node", "read by the memory controllers"),
+    "DRAM written": Role("B", "node", "written by the memory controllers"),
+    "device writes": Role("B", "node", "written into memory by PCIe devices"),
+    "DDIO misses": Role("B", "node", "device writes that missed the last-level cache"),
+    "PCIe stalls": Role("1", "node", "share of time in which a device could not write"),
 }
 
 #: Roles that are shares: averaged over ranks, and not summed.
-SHARES = tuple(role.name for role in ROLES.values() if role.unit == "1")
+SHARES = tuple(name for name, role in ROLES.items() if role.unit == "1")
 
 #: Groups of metrics, which perf calculates from events of its own choice.
 METRICS = ("topdown",)

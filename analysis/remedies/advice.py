@@ -6,18 +6,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy import special
 
-from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
 from analysis.remedies.effect import (
     Net,
     RemedyEffect,
-    between_jobs,
     break_even,
     compared,
     emulated_cases,
@@ -76,11 +74,12 @@ def next_pairs(
     if net is None:
         more = max(least - pairs, 1)
         return NextPairs(more, more * pair_node_hours, None, None)
-    error = (math.log(net.high) - math.log(net.low)) / 2 / _normal(1 - _LEVEL / 2)
+    normal = NormalDist().inv_cdf
+    error = math.log(net.high / net.low) / 2 / normal(1 - _LEVEL / 2)
     finds = max(abs(math.log(net.value)), math.log1p(margin))
-    needed = pairs * ((_normal(1 - level / 2) + _normal(POWER)) * error / finds) ** 2
+    needed = pairs * ((normal(1 - level / 2) + normal(POWER)) * error / finds) ** 2
     more = max(math.ceil(needed), least, pairs + 1) - pairs
-    return NextPairs(more, more * pair_node_hours, math.expm1(finds), _at_stake(net))
+    return NextPairs(more, more * pair_node_hours, math.expm1(finds), max(1 - 1 / net.high, 0.0))
 
 
 def next_allocations(
@@ -88,12 +87,8 @@ def next_allocations(
 ) -> NextPairs:
     """More allocations, with as many pairs each as so far: up to the fewest needed, then one."""
     more = max(FEWEST_BLOCKS - allocations, 1)
-    wanted = math.ceil(pairs / allocations) * more
-    return NextPairs(wanted, wanted * pair_node_hours, None, _at_stake(net), more)
-
-
-def _at_stake(net: Estimate) -> float:
-    return max(1 - 1 / net.high, 0.0)
+    wanted, at_stake = math.ceil(pairs / allocations) * more, max(1 - 1 / net.high, 0.0)
+    return NextPairs(wanted, wanted * pair_node_hours, None, at_stake, more)
 
 
 def pair_node_hours(samples: pl.DataFrame, case: str) -> float:
@@ -115,10 +110,6 @@ def pair_node_hours(samples: pl.DataFrame, case: str) -> float:
     )
     made = own.filter(pl.col("pair") >= 0).select("block", "pair").n_unique()
     return float(node_s) / _HOUR_S / max(made, 1)
-
-
-def _normal(share: float) -> float:
-    return float(special.ndtri(share))
 
 
 # How each remedy stands: better, worse, or not decided; and which one is best.
@@ -218,7 +209,8 @@ def stand(
     slower = effect.written is not None and effect.written.high < 1 / (1 + margin)
     standing = Standing.FEW
     if found:
-        standing = _side(found.ratio)
+        standing = Standing.BETTER if found.ratio.low > 1 else Standing.OPEN
+        standing = Standing.WORSE if found.ratio.high < 1 else standing
         if unstable:
             standing = Standing.UNSTABLE
         elif slower and standing is Standing.BETTER:
@@ -236,12 +228,6 @@ def stand(
         recommended=False,
         break_even=break_even(effect),
     )
-
-
-def _side(ratio: Estimate) -> Standing:
-    if ratio.low > 1:
-        return Standing.BETTER
-    return Standing.WORSE if ratio.high < 1 else Standing.OPEN
 
 
 def after_holm(rows: Sequence[RemedyAdvice], share_stated: bool) -> list[RemedyAdvice]:
@@ -345,7 +331,6 @@ class Advice:
     best: list[Best]
     #: Run and sweep of rates.
     sweeps: list[tuple[str, Throttling]]
-    schema: int = SCHEMA
 
     @property
     def next(self) -> RemedyAdvice | None:
@@ -357,18 +342,14 @@ class Advice:
         """The advice as JSON holds it; `docs/advise.md` explains the keys."""
         following = self.next
         return {
-            "schema": self.schema,
+            "schema": SCHEMA,
             "machine": self.machine,
             "runs": self.runs,
             "assumed": asdict(self.assumed),
             "losses": [asdict(loss) for loss in self.losses],
             "remedies": [row.as_dict() for row in self.remedies],
             "best": [
-                {
-                    **{"run": each.run, "case": each.case, "traffic": each.traffic},
-                    "remedies": [row.effect.remedy for row in each.remedies],
-                    "decided": each.decided,
-                }
+                vars(each) | {"remedies": [row.effect.remedy for row in each.remedies]}
                 for each in self.best
             ],
             "throttling": [{"run": run, **asdict(sweep)} for run, sweep in self.sweeps],
@@ -381,7 +362,7 @@ def advise(runs: Sequence[RunData], assumed: Assumed = Assumed()) -> Advice:
     rows = [
         stand(run.header.run, effect, assumed.share, run.header.margin, _unstable(run, effect))
         for run in runs
-        for effect in [*remedy_effects(run), *between_jobs(run)]
+        for effect in remedy_effects(run)
     ]
     judged = after_holm(rows, assumed.traffic_share is not None)
     tested = sum(row.p_adjusted is not None for row in judged)
@@ -403,11 +384,8 @@ def advise(runs: Sequence[RunData], assumed: Assumed = Assumed()) -> Advice:
 def _unstable(run: RunData, effect: RemedyEffect) -> bool:
     """Whether a baseline of the remedy differs from its own repetition."""
     sides = ((effect.reference_case, effect.traffic), (effect.case, effect.treatment))
-    return any(
-        row.verdict is Verdict.BASELINE_UNSTABLE
-        for row in run.results
-        if (row.case, row.arm) in sides
-    )
+    unstable = [row for row in run.results if row.verdict is Verdict.BASELINE_UNSTABLE]
+    return any((row.case, row.arm) in sides for row in unstable)
 
 
 def _with_next(run: RunData, row: RemedyAdvice, tested: int) -> RemedyAdvice:
@@ -423,30 +401,18 @@ def _with_next(run: RunData, row: RemedyAdvice, tested: int) -> RemedyAdvice:
 
 
 def _losses(run: RunData, assumed: Assumed) -> list[TrafficLoss]:
-    """Of effects with an estimate, with the application as in the plain baseline."""
+    """Of effects with an estimate, with the application as in the plain baseline.
+
+    Of node-hours, share x (1 - 1 / mean): what the same nodes would do without traffic.
+    """
     emulated = emulated_cases(run.samples)
-    return [
-        _loss(run.header.run, row, assumed, emulated[row.case])
-        for row in run.results
-        if row.role == "effect" and row.baseline == BASELINE and row.mean is not None
-    ]
-
-
-def _loss(run: str, row: Result, assumed: Assumed, emulated: list[str]) -> TrafficLoss:
-    """Of node-hours, share x (1 - 1 / mean): what the same nodes would do without traffic."""
-    assert row.mean
-    assert row.mean_family
-    mean = Estimate(row.mean.value, *row.mean_family, CONFIDENCE)
-    lost = mean.mapped(lambda ratio: assumed.share * (1 - 1 / ratio))
     month_h = None if assumed.nodes is None else assumed.nodes * MONTH_H
-    return TrafficLoss(
-        run=run,
-        case=row.case,
-        workload=row.workload,
-        traffic=row.arm,
-        rate_b_s=row.writer_rate_b_s,
-        verdict=row.verdict,
-        lost=lost,
-        node_hours_month=lost.mapped(lambda share: share * month_h) if month_h else None,
-        emulated=emulated,
-    )
+    found = []
+    for row in run.results:
+        if row.role == "effect" and row.baseline == BASELINE and row.mean and row.mean_family:
+            mean = Estimate(row.mean.value, *row.mean_family, CONFIDENCE)
+            lost = mean.mapped(lambda ratio: assumed.share * (1 - 1 / ratio))
+            month = lost.mapped(lambda share: share * month_h) if month_h else None
+            of = (run.header.run, row.case, row.workload, row.arm, row.writer_rate_b_s)
+            found.append(TrafficLoss(*of, row.verdict, lost, month, emulated[row.case]))
+    return found

@@ -18,7 +18,8 @@ from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.blocks import FEWEST_BLOCKS, next_allocation
 from analysis.statistics.interval import FEWEST, Estimate, Interval
 from analysis.statistics.location import Crossing, Values, crossing, few, location, p_value
-from analysis.statistics.nights import ratio_of_nights
+from analysis.statistics.nights import NightsDifference, ratio_of_nights
+from nimc.base.groups import grouped
 from nimc.records.arms import BASELINE, arm_of, name_of, parts_of
 from nimc.records.notes import Note
 from nimc.records.sample import Level
@@ -130,19 +131,13 @@ def net(effect: RemedyEffect, share: float) -> Net | None:
     """
     without = mean_speed(effect.speeds.without, share)
     with_remedy = mean_speed(effect.speeds.with_remedy, share)
-    if not effect.paired:
-        if min(len(without), len(with_remedy)) < 2:
-            return None
-        return _of_jobs(list(with_remedy), list(without))
-    return compared(np.log(with_remedy / without), effect.speeds.keys)
-
-
-def _of_jobs(with_remedy: list[float], without: list[float]) -> Net | None:
-    """From one speed an allocation: their scatter is in the interval of the ratio already."""
-    found = ratio_of_nights(with_remedy, without)
+    if effect.paired:
+        return compared(np.log(with_remedy / without), effect.speeds.keys)
+    found = _of_nights(with_remedy, without)
     if found is None:
         return None
     allocations = min(len(with_remedy), len(without))
+    # From one speed an allocation: their scatter is in the interval of the ratio already.
     ends = Interval.of(found.ratio) if allocations >= FEWEST_BLOCKS else None
     return Net(found.ratio, found.p, allocations, ends)
 
@@ -189,10 +184,11 @@ _TOOL = "tool"
 
 
 def remedy_effects(run: RunData) -> list[RemedyEffect]:
-    """The remedies of a run whose levels changed within pairs: application's, then writers'."""
-    found = [*_of_application(run), *_of_writers(run)]
+    """The remedies of a run: the application's, the writers', and those in jobs of their own."""
+    found = [*_of_application(run), *_of_writers(run), *_between_jobs(run)]
     emulated = emulated_cases(run.samples) if found else {}
-    return [replace(each, emulated=emulated[each.case]) for each in found]
+    both = (dict.fromkeys(emulated[row.reference_case] + emulated[row.case]) for row in found)
+    return [replace(row, emulated=list(why)) for row, why in zip(found, both, strict=True)]
 
 
 def _of_application(run: RunData) -> list[RemedyEffect]:
@@ -208,8 +204,7 @@ def _of_application(run: RunData) -> list[RemedyEffect]:
         without, with_ = (rows[gain.case, name] for name in (gain.against, gain.treatment))
         price = prices.get((gain.case, with_.baseline, without.baseline))
         if price is not None:
-            levels = (gain.level, gain.reference)
-            figures = (price.ratio, gain.ratio)
+            levels, figures = (gain.level, gain.reference), (price.ratio, gain.ratio)
             found.append(_effect(run, without, with_, gain.factor, levels, gain.at, figures))
     return found
 
@@ -257,7 +252,12 @@ def _effect(
     figures: tuple[Estimate | None, Estimate | None] | None = None,
 ) -> RemedyEffect:
     """`figures`: price and gain, if known already."""
-    both = _common(run.pairs, without, with_)
+    columns = ["block", "pair", "off", "on", "writer_rate_b_s"]
+    one, other = (
+        of_treatment(run.pairs, row.case, row.arm).select(columns) for row in (without, with_)
+    )
+    # The pairs that hold both treatments and their baselines.
+    both = one.join(other, on=columns[:2], suffix="_with", maintain_order="left")
     foms = both.select("off", "on", "off_with", "on_with").to_numpy().astype(float)
     speeds = foms if without.better == "higher" else 1 / foms
     rates = both.select("writer_rate_b_s", "writer_rate_b_s_with").to_numpy().astype(float)
@@ -296,21 +296,9 @@ def _of_levels(
     )
 
 
-def _common(pairs: pl.DataFrame, without: Result, with_: Result) -> pl.DataFrame:
-    """The pairs that hold both treatments and their baselines."""
-    one, other = (
-        of_treatment(pairs, row.case, row.arm).select(
-            "block", "pair", "off", "on", "writer_rate_b_s"
-        )
-        for row in (without, with_)
-    )
-    return one.join(other, on=["block", "pair"], suffix="_with", maintain_order="left")
-
-
 def _ratio(ratios: Values) -> Estimate | None:
-    if not np.isfinite(ratios).all():
-        return None
-    return slowdown(np.column_stack([np.log(ratios), np.zeros(len(ratios))]))
+    known = np.isfinite(ratios).all()
+    return slowdown(np.column_stack([np.log(ratios), np.zeros(len(ratios))])) if known else None
 
 
 def emulated_cases(samples: pl.DataFrame) -> dict[str, list[str]]:
@@ -336,16 +324,18 @@ def emulated_cases(samples: pl.DataFrame) -> dict[str, list[str]]:
 # (`analysis.statistics.nights`).
 
 
-def between_jobs(run: RunData) -> list[RemedyEffect]:
+def _between_jobs(run: RunData) -> list[RemedyEffect]:
     """Remedies among the levels that made separate cases, each against the level measured first."""
     effects = [row for row in run.results if row.role == "effect" and row.baseline == BASELINE]
     cases = list(dict.fromkeys(row.case for row in effects))
     found = []
     for factor in REMEDIES:
-        groups: dict[str, list[tuple[str, Level]]] = {}
-        for case in cases:
-            if (split := _without(case, factor)) is not None:
-                groups.setdefault(split[0], []).append((case, split[1]))
+        named = ((case, *parts_of(case)) for case in cases)
+        groups = grouped(
+            (name_of(name, levels), (case, level))
+            for case, name, levels in named
+            if (level := levels.pop(factor, None)) is not None
+        )
         for (first, reference), *others in groups.values():
             for case, level in others:
                 rows = {row.arm: row for row in effects if row.case == case}
@@ -354,34 +344,22 @@ def between_jobs(run: RunData) -> list[RemedyEffect]:
                     for row in effects
                     if row.case == first and row.arm in rows
                 ]
-    emulated = emulated_cases(run.samples) if found else {}
-    return [
-        replace(
-            each, emulated=list(dict.fromkeys(emulated[each.reference_case] + emulated[each.case]))
-        )
-        for each in found
-    ]
-
-
-def _without(case: str, factor: str) -> tuple[str, Level] | None:
-    """A case's name without its level of `factor`, and that level; None if it names none."""
-    name, levels = parts_of(case)
-    level = levels.pop(factor, None)
-    return None if level is None else (name_of(name, levels), level)
+    return found
 
 
 def _unpaired_effect(
     run: RunData, without: Result, with_: Result, factor: str, levels: tuple[Level, Level]
 ) -> RemedyEffect:
     one, other = _speeds(run, without), _speeds(run, with_)
+    price, gain = _of_nights(one[:, 0], other[:, 0]), _of_nights(other[:, 1], one[:, 1])
     return _of_levels(
         without,
         with_,
         factor,
         levels,
         at={},
-        price=_unpaired_ratio(one[:, 0], other[:, 0]),
-        gain=_unpaired_ratio(other[:, 1], one[:, 1]),
+        price=price.ratio if price else None,
+        gain=gain.ratio if gain else None,
         written=None,
         pairs=min(len(one), len(other)),
         paired=False,
@@ -400,8 +378,6 @@ def _speeds(run: RunData, row: Result) -> Values:
     return foms if row.better == "higher" else 1 / foms
 
 
-def _unpaired_ratio(x: Values, y: Values) -> Estimate | None:
-    if min(len(x), len(y)) < 2:
-        return None
-    found = ratio_of_nights(list(x), list(y))
-    return found.ratio if found else None
+def _of_nights(x: Values, y: Values) -> NightsDifference | None:
+    """The ratio of speeds x / y, one an allocation; None below two on a side."""
+    return ratio_of_nights(list(x), list(y)) if min(len(x), len(y)) > 1 else None

@@ -22,8 +22,6 @@ from nimc.records.arms import arm_of, parts_of
 from nimc.records.sample import Level
 
 RATE, RESERVED = "rate", "reserved_cores"
-#: Figures of merit in this unit lose bytes per second for each byte per second written.
-_BANDWIDTH = "B/s"
 
 
 @dataclass(frozen=True)
@@ -151,7 +149,7 @@ def _sweep(rows: Sequence[Result], pairs: pl.DataFrame) -> RateSweep:
 
 def is_bandwidth(row: Result) -> bool:
     """Whether the figure of merit is a bandwidth, so that what is lost can be counted in bytes."""
-    return row.unit == _BANDWIDTH and row.better == "higher"
+    return (row.unit, row.better) == ("B/s", "higher")
 
 
 def _described(sweep: RateSweep) -> Throttling:
@@ -190,23 +188,18 @@ def _of_column(values: Values, column: int) -> Estimate | None:
 
 def _reserved(key: Sweep, sweeps: Mapping[Sweep, RateSweep]) -> list[tuple[Level, RateSweep]]:
     """The sweeps with more reserved cores than that of `key`, if it has the fewest."""
-    own, rest = _cores(key[2])
-    if own is None:
-        return []
+
+    def others(of: Sweep) -> tuple[object, ...]:
+        return (*of[:2], *(pair for pair in of[2] if pair[0] != RESERVED))
+
     alike = {
         level: sweep
         for other, sweep in sweeps.items()
-        if other[:2] == key[:2] and (level := _cores(other[2])[0]) is not None
-        if _cores(other[2])[1] == rest
+        if others(other) == others(key)
+        and isinstance(level := dict(other[2]).get(RESERVED), int | float)
     }
-    return [(level, sweep) for level, sweep in alike.items() if level > own == min(alike)]
-
-
-def _cores(at: tuple[tuple[str, Level], ...]) -> tuple[float | None, list[tuple[str, Level]]]:
-    """Number of reserved cores among levels, None if it is no number, and the other levels."""
-    own = dict(at).get(RESERVED)
-    number = own if isinstance(own, int | float) else None
-    return number, [pair for pair in at if pair[0] != RESERVED]
+    own = dict(key[2]).get(RESERVED)
+    return [(level, sweep) for level, sweep in alike.items() if own == min(alike) < level]
 
 
 def _compared(base: Throttling, without: RateSweep, level: Level, with_: RateSweep) -> Throttling:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -21,8 +20,7 @@ from analysis.simulate.progress import (
     rank_slowdowns,
     simulate,
 )
-from analysis.statistics.interval import Estimate, flat
-from analysis.subjects.published import paper
+from analysis.subjects.published import normalised, paper
 from nimc.base.errors import InputError
 from nimc.records.timetable import Origin, Policy, plan
 
@@ -45,24 +43,13 @@ def run(
     longest = application.noise.longest(application.steps * application.ranks)
     # No rank is ever slower than this; a step more covers rounding.
     run_s = (steps_s + application.step_s) * longest * float(slowdowns.max())
-    windows = _windows(application.nodes, writers, write_s, run_s, seed, policy)
-    return simulate(application, windows, slowdowns, seed)
-
-
-def _windows(
-    nodes: int, writers: int, write_s: float, run_s: float, seed: int, policy: Policy
-) -> Windows:
-    """The timetable's writes; time 0 is when all writers are active."""
-    names = [str(node) for node in range(nodes)]
-    table = plan(names, [Origin("origin", writers)], writers, write_s, run_s, seed, policy=policy)
+    names, origins = list(map(str, range(application.nodes))), [Origin("origin", writers)]
+    table = plan(names, origins, writers, write_s, run_s, seed, policy=policy)
     starts_s = np.array([table.start_s(number) for number in range(len(table) + writers)])
-    starts_s -= table.steady_from_s
-    return Windows(
-        node=np.array(table.hits, dtype=np.int64),
-        start_s=starts_s[: len(table)],
-        end_s=starts_s[writers:],
-        until_s=run_s,
-    )
+    starts_s -= table.steady_from_s  # time 0 is when all writers are active
+    hits = np.array(table.hits, dtype=np.int64)
+    windows = Windows(hits, starts_s[: len(table)], starts_s[writers:], run_s)
+    return simulate(application, windows, slowdowns, seed)
 
 
 # How much of the published slowdown at scale the published single-node figures explain.
@@ -88,9 +75,10 @@ SEEDS = 5
 
 def explain(seed: int) -> dict[str, Any]:
     """Published and modelled slowdowns at the scales of Table V, labelled."""
-    single_off_s, single_on_s = paper()["table_3_runtime_s"]["LAMMPS"]
-    single = single_on_s / single_off_s
+    single = normalised()["lammps"].slowdown
     headlines = paper()["headlines"]
+    up_to = headlines["lammps_slowdown_8192_up_to"]
+    percent = headlines["lammps_increase_8192_percent"]
     table = paper()["table_5_concurrent_writers"]
     rows = [
         {
@@ -117,8 +105,8 @@ def explain(seed: int) -> dict[str, Any]:
         "rows": rows,
         "ranks": ranks,
         "writers_published": writers,
-        "slowdown_published_up_to": headlines["lammps_slowdown_8192_up_to"],
-        "increase_published_percent": headlines["lammps_increase_8192_percent"],
+        "slowdown_published_up_to": up_to,
+        "increase_published_percent": percent,
         "estimator_single_node": "mean of 10 runs",
         "estimator_at_scale": "minimum of 5 runs",
         "seeds": seeds,
@@ -132,21 +120,13 @@ def explain(seed: int) -> dict[str, Any]:
         "readings": [
             _reading(meaning, slowdown, modelled)
             | {"worst_rank_slowdown_needed": _needed(slowdown, ranks, writers, seed)}
-            for meaning, slowdown in _meanings()
+            for meaning, slowdown in (
+                (f"up to {up_to:g} times", float(up_to)),
+                (f"{percent} % of the time without writers", percent / 100),
+                (f"{percent} % more than the time without writers", 1 + percent / 100),
+            )
         ],
     }
-
-
-def _meanings() -> list[tuple[str, float]]:
-    """What the printed figures may mean, and the slowdown that follows."""
-    headlines = paper()["headlines"]
-    up_to = headlines["lammps_slowdown_8192_up_to"]
-    percent = headlines["lammps_increase_8192_percent"]
-    return [
-        (f"up to {up_to:g} times", float(up_to)),
-        (f"{percent} % of the time without writers", percent / 100),
-        (f"{percent} % more than the time without writers", 1 + percent / 100),
-    ]
 
 
 def _reading(meaning: str, published: float, modelled: list[float]) -> dict[str, Any]:
@@ -200,28 +180,8 @@ class _Scale:
     write_s: float
 
 
-@dataclass(frozen=True)
-class ScaleComparison:
-    """One arm of one scale: measured, and simulated from the single node's slowdown."""
-
-    case: str
-    arm: str
-    nodes: int
-    ranks: int
-    writers: int
-    write_s: float
-    #: Length of a step without writes, seconds.
-    step_s: float
-    pairs: int
-    measured: Estimate
-    #: From the single node's estimate and the ends of its interval.
-    simulated: float
-    simulated_low: float
-    simulated_high: float
-
-
 def compare_scales(run: Path, halo: int, periodic: bool) -> dict[str, Any]:
-    """`rows` of `ScaleComparison`, and the `single` case that gives the slowdown of a hit node.
+    """`rows` of measured and simulated scales, and the `single` case that gives the slowdown.
 
     Raises InputError for a run without a case on one node with one writer.
     """
@@ -236,14 +196,13 @@ def compare_scales(run: Path, halo: int, periodic: bool) -> dict[str, Any]:
     if single is None:
         raise InputError(f"{run}: no case on one node with one writer and 6 accepted pairs")
     rows = [_comparison(each, scale, single, halo, periodic) for each, scale in found]
-    return {"single": single.case, "arm": single.arm, "rows": list(map(flat, rows))}
+    return {"single": single.case, "arm": single.arm, "rows": rows}
 
 
 def _comparison(
     result: Result, scale: _Scale, single: Result, halo: int, periodic: bool
-) -> ScaleComparison:
-    assert result.slowdown
-    assert single.slowdown
+) -> dict[str, Any]:
+    """One arm of one scale, measured and simulated from the single node's slowdown."""
     assert result.off_median
     step_s = result.off_median / scale.steps
     per_node = scale.ranks // scale.nodes
@@ -253,48 +212,31 @@ def _comparison(
         # By noise a node may be faster with a writer than without; no rank is sped up.
         worst = max(slowdown, 1.0)
         slowdowns = rank_slowdowns(per_node, 1 + (worst - 1) / per_node, worst)
-        return statistics.median(
+        return median(
             run(application, slowdowns, scale.writers, scale.write_s, seed).slowdown
             for seed in _SEEDS
         )
 
-    return ScaleComparison(
-        case=result.case,
-        arm=result.arm,
-        nodes=scale.nodes,
-        ranks=scale.ranks,
-        writers=scale.writers,
-        write_s=scale.write_s,
-        step_s=step_s,
-        pairs=result.pairs,
-        measured=result.slowdown,
-        simulated=simulated(single.slowdown.value),
-        simulated_low=simulated(single.slowdown.low),
-        simulated_high=simulated(single.slowdown.high),
-    )
+    sizes = {name: getattr(scale, name) for name in ("nodes", "ranks", "writers", "write_s")}
+    row = {"case": result.case, "arm": result.arm, **sizes, "step_s": step_s, "pairs": result.pairs}
+    for ending, part in {"": "value", "_low": "low", "_high": "high"}.items():
+        row[f"measured{ending}"] = getattr(result.slowdown, part)
+        row[f"simulated{ending}"] = simulated(getattr(single.slowdown, part))
+    return row
 
 
 def _scales(run: Path) -> dict[tuple[str, str], _Scale]:
     """Case and arm -> its scale, from the first accepted run with writers."""
     found: dict[tuple[str, str], _Scale] = {}
-    lines = (
-        line
-        for path in sorted((run / "samples").glob("*.jsonl"))
-        for line in path.read_text().splitlines()
-    )
-    for line in lines:
-        try:
-            sample: dict[str, Any] = json.loads(line)
-        except ValueError:  # the last line of a file, cut off by a crash
-            continue
-        table = sample.get("timetable")
-        if sample["outcome"] == "kept" and table and table["writers"]:
-            scale = _Scale(
-                ranks=int(sample["fom_extra"]["ranks"]),
-                nodes=len(sample["nodes"]),
-                steps=int(sample["fom_extra"]["steps"]),
-                writers=table["writers"],
-                write_s=table["length_s"],
-            )
-            found.setdefault((sample["case"], sample["arm"]), scale)
+    for path in sorted((run / "samples").glob("*.jsonl")):
+        for line in path.read_text().splitlines():
+            try:
+                sample: dict[str, Any] = json.loads(line)
+            except ValueError:  # the last line of a file, cut off by a crash
+                continue
+            table, of = sample.get("timetable"), sample["fom_extra"]
+            if sample["outcome"] == "kept" and table and table["writers"]:
+                sizes = int(of["ranks"]), len(sample["nodes"]), int(of["steps"])
+                scale = _Scale(*sizes, table["writers"], table["length_s"])
+                found.setdefault((sample["case"], sample["arm"]), scale)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -171,10 +172,7 @@ class Noise:
     share: float = 0.0
 
     def fill(self, rng: np.random.Generator, step_s: float, work_s: Times) -> None:
-        """Fill `work_s` with the work of one step of each rank, seconds."""
-        if self.kind == "none":
-            work_s.fill(step_s)
-            return
+        """Fill `work_s` with the work of one step of each rank, seconds; not for `none`."""
         if self.kind == "exponential":
             rng.standard_exponential(out=work_s)
         elif self.kind == "uniform":
@@ -197,20 +195,15 @@ class Noise:
 
 
 NO_NOISE = Noise()
+_NOISE = re.compile(r"(exponential|uniform|normal):(\d{1,9}(?:\.\d*)?|\.\d+)%", re.ASCII)
 
 
 def parse_noise(text: str, field: str) -> Noise:
     """`none`, or a distribution and its share such as `exponential:2%`. Raises InputError."""
-    kind, _, share = text.partition(":")
-    try:
-        if text == "none":
-            return Noise()
-        if kind in ("exponential", "uniform", "normal") and share.endswith("%"):
-            value = float(share[:-1]) / 100
-            if 0 <= value < math.inf:
-                return Noise(kind, value)  # type: ignore[arg-type]  # checked above
-    except ValueError:
-        pass
+    if text == "none":
+        return NO_NOISE
+    if match := _NOISE.fullmatch(text):
+        return Noise(match[1], float(match[2]) / 100)  # type: ignore[arg-type]
     raise InputError(
         f"{field}: {text!r} is not a noise; allowed: none, exponential:2%, uniform:5% or normal:1%"
     )
@@ -311,7 +304,16 @@ def finishing_times(
         if application.noise != NO_NOISE:
             application.noise.fill(rng, application.step_s, work_s)
         for windows, times_s in zip(arms, finish_s, strict=True):
-            _step(application, step, windows, slowdowns, work_s, ready_s, times_s)
+            if application.halo and step:
+                lengths = shape(application.ranks, application.halo)
+                wait_for_neighbours(times_s, ready_s, lengths, application.periodic)
+            else:
+                np.copyto(ready_s, times_s)
+            np.add(ready_s, work_s, out=times_s)
+            if windows is not None:
+                delay_hit_ranks(ready_s, work_s, times_s, windows, slowdowns)
+            if application.reduce_every and (step + 1) % application.reduce_every == 0:
+                times_s.fill(times_s.max())
     for windows, times_s in zip(arms, finish_s, strict=True):
         if windows is not None and times_s.max() > windows.until_s:
             raise InputError(
@@ -319,25 +321,3 @@ def finishing_times(
                 f"{windows.until_s:g} s"
             )
     return finish_s
-
-
-def _step(
-    application: Application,
-    step: int,
-    windows: Windows | None,
-    slowdowns: Times,
-    work_s: Times,
-    ready_s: Times,
-    finish_s: Times,
-) -> None:
-    """Advance `finish_s` from the previous step to this one; `ready_s` is overwritten."""
-    if application.halo and step:
-        lengths = shape(application.ranks, application.halo)
-        wait_for_neighbours(finish_s, ready_s, lengths, application.periodic)
-    else:
-        np.copyto(ready_s, finish_s)
-    np.add(ready_s, work_s, out=finish_s)
-    if windows is not None:
-        delay_hit_ranks(ready_s, work_s, finish_s, windows, slowdowns)
-    if application.reduce_every and (step + 1) % application.reduce_every == 0:
-        finish_s.fill(finish_s.max())

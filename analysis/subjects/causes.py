@@ -19,19 +19,18 @@ from analysis.counts.roles import COUNTS, ROLES, SHARES, STUDY_DIFFERS, lacking
 from analysis.effects.estimate import Result
 from analysis.report.data import RunData, all_rows
 from analysis.report.plots import drawing, light, logarithmic, themed_svg
-from analysis.report.sections import Files, RunSection
+from analysis.report.sections import CaseSection, Files, RunSection
 from analysis.report.shell import View
 from analysis.samples.provenance import hosts_of
 from analysis.statistics.correlation import Correlation, WorstRank, of_r, pearson, worst_rank
 from analysis.statistics.holm import holm
 from analysis.statistics.interval import Estimate, median_interval
-from analysis.subjects.counters import absent_sources, amount, node_view
 from analysis.subjects.published import paper
 from nimc.base.groups import grouped
-from nimc.base.units import NONE, quantity
+from nimc.base.units import NONE, plural, quantity
 from nimc.machine.processors import family_of
 from nimc.records.arms import in_order
-from nimc.records.counter_row import AGENTS
+from nimc.records.counter_row import AGENTS, NODE
 
 # How roles go with the time of runs, and with stalls on memory: Pearson's r, as in Table IV.
 #
@@ -65,7 +64,14 @@ class RoleLink:
 def role_links(values: pl.DataFrame, samples: pl.DataFrame) -> list[RoleLink]:
     """Across workloads, then within each case; from `role_values` and `pairs.judged` samples."""
     of_runs = _of_runs(values, samples)
-    return [*_across(of_runs), *_within(of_runs)]
+    of_cases = of_runs.group_by("case", "treatment", "role", maintain_order=True).agg(
+        pl.col("value", TIME).median()
+    )
+    within = of_runs.partition_by("case", maintain_order=True)
+    return [
+        *_links(of_cases, "case"),
+        *(link for own in within for link in _links(own, "key", own["case"][0])),
+    ]
 
 
 def _of_runs(values: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
@@ -93,50 +99,23 @@ def _of_runs(values: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     return totals(chosen, *_RUN, "role").join(times, on="key", how="inner", maintain_order="left")
 
 
-def _across(of_runs: pl.DataFrame) -> list[RoleLink]:
-    """Links whose points are the medians of each case."""
-    points = of_runs.group_by("case", "treatment", "role", maintain_order=True).agg(
-        pl.col("value", TIME).median()
-    )
-    return _adjusted([link for group in _by_treatment(points) for link in _links(group, "case")])
-
-
-def _within(of_runs: pl.DataFrame) -> list[RoleLink]:
-    """Links whose points are the runs of one case."""
-    found: list[RoleLink] = []
-    for case in of_runs["case"].unique(maintain_order=True):
-        groups = _by_treatment(of_runs.filter(pl.col("case") == case))
-        links = [replace(link, case=case) for group in groups for link in _links(group, "key")]
-        found += _adjusted(links)
-    return found
-
-
-def _by_treatment(frame: pl.DataFrame) -> list[pl.DataFrame]:
-    return frame.partition_by("treatment", maintain_order=True)
-
-
-def _links(points: pl.DataFrame, point: str) -> list[RoleLink]:
-    """All links of one treatment. `points` has one value and time per role and `point`."""
-    treatment = str(points["treatment"][0])
-    present = set(points["role"])
+def _links(points: pl.DataFrame, point: str, case: str = "") -> list[RoleLink]:
+    """Links of each treatment. `points` has one value and time per treatment, role and `point`."""
     found = []
-    for role in [role for role in ROLES if role in present]:
-        own = points.filter(role=role)
-        found.append(_link(treatment, TIME, role, own[TIME], own["value"]))
-    stalls = points.filter(role=STALLS).select(point, stalls="value")
-    for role in [role for role in MISSES if role in present and STALLS in present]:
-        both = points.filter(role=role).join(stalls, on=point, how="inner", maintain_order="left")
-        found.append(_link(treatment, STALLS, role, both["stalls"], both["value"]))
-    return found
-
-
-def _link(treatment: str, of: str, to: str, x: pl.Series, y: pl.Series) -> RoleLink:
-    return RoleLink(treatment, of, to, "", len(x), pearson(x.to_list(), y.to_list()))
-
-
-def _adjusted(links: Sequence[RoleLink]) -> list[RoleLink]:
-    known = iter(holm([link.correlation.p for link in links if link.correlation]))
-    return [replace(link, p=next(known)) if link.correlation else link for link in links]
+    for group in points.partition_by("treatment", maintain_order=True):
+        of_role = {role: own for role in ROLES if (own := group.filter(role=role)).height}
+        compared = [(TIME, role, own[TIME], own["value"]) for role, own in of_role.items()]
+        if STALLS in of_role:
+            stalls = of_role[STALLS].select(point, stalls="value")
+            for role in [role for role in MISSES if role in of_role]:
+                both = of_role[role].join(stalls, on=point, how="inner", maintain_order="left")
+                compared.append((STALLS, role, both["stalls"], both["value"]))
+        found += [
+            RoleLink(group["treatment"][0], of, to, case, len(x), pearson(list(x), list(y)))
+            for of, to, x, y in compared
+        ]
+    known = iter(holm([link.correlation.p for link in found if link.correlation]))
+    return [replace(link, p=next(known)) if link.correlation else link for link in found]
 
 
 # How each role changes, and on which rank.
@@ -286,22 +265,21 @@ def _growths(group: pl.DataFrame) -> list[dict[int, float]]:
 def _losses(
     paired: pl.DataFrame, changes: Sequence[RoleChange], slower: Container[tuple[str, str, str]]
 ) -> list[Loss]:
-    cycles = paired.filter(pl.col("role").is_in(["cycles", STALLS]))
-    groups = cycles.partition_by("case", "treatment", "tool", maintain_order=True)
-    of = {(c.case, c.treatment, c.tool): c for c in changes if c.role == STALLS}
-    return [loss for group in groups if (loss := _loss(group, of, slower))]
+    names = ["case", "treatment", "tool"]
+    groups = paired.partition_by(names, as_dict=True, maintain_order=True)
+    of = ((groups[c.case, c.treatment, c.tool], c) for c in changes if c.role == STALLS)
+    return [
+        loss
+        for group, c in of
+        if (c.case, c.treatment, c.tool) in slower and (loss := _loss(group, c))
+    ]
 
 
-def _loss(
-    group: pl.DataFrame,
-    of: Mapping[tuple[str, str, str], RoleChange],
-    slower: Container[tuple[str, str, str]],
-) -> Loss | None:
-    """None unless the runs are slower, every pair took more cycles, and the interval is clear."""
-    case, treatment, tool = (str(group[name][0]) for name in ("case", "treatment", "tool"))
-    change = of.get((case, treatment, tool))
-    if change is None or (case, treatment, tool) not in slower:
-        return None
+def _loss(group: pl.DataFrame, change: RoleChange) -> Loss | None:
+    """None unless every pair took more cycles and the interval is clear; of runs that are slower.
+
+    `change`: that of the stalls.
+    """
     extra = {
         role: _sums(group.filter(role=role)).select(
             "block", "pair", more=pl.col("on") - pl.col("off")
@@ -318,10 +296,7 @@ def _loss(
     grown = [median_interval([pair[rank] for pair in growths]) for rank in (growths or [{}])[0]]
     stands_out = change.worst_p is not None and change.worst_p < 0.05
     return Loss(
-        case,
-        treatment,
-        tool,
-        share,
+        *(change.case, change.treatment, change.tool, share),
         all_ranks=bool(grown) and all(each is not None and each.low > 1 for each in grown),
         worst=change.worst if stands_out else None,
     )
@@ -341,8 +316,6 @@ def _slower(results: Sequence[Result], counters: pl.DataFrame) -> set[tuple[str,
 # Tables of correlations in the form of Table IV of Groves, Grant and Arnold (2016).
 
 
-#: Applications of figure 4, which are the points of Table IV.
-_PUBLISHED_POINTS = 6
 #: Roles of Table IV in its order, and their columns in paper.json.
 TABLE = (STALLS, *MISSES)
 _PUBLISHED = ("stalled_cycles", "l1_miss", "l2_miss", "l3_miss")
@@ -350,10 +323,8 @@ _PUBLISHED = ("stalled_cycles", "l1_miss", "l2_miss", "l3_miss")
 
 def link_table(name: str, links: Sequence[RoleLink], *, published: bool = False) -> View:
     """The links of one case, or across workloads, then with the published rows beside them."""
-    rows = _rows([link for link in links if link.to in TABLE])
-    rows += _rows(_published(), published=True) if published else []
-    others = [link for link in links if link.to not in TABLE]
-    return View(name=name, rows=rows, others=others)
+    rows = _rows(links) + (_rows(_published(), published=True) if published else [])
+    return View(name=name, rows=rows, others=[link for link in links if link.to not in TABLE])
 
 
 def _rows(links: Sequence[RoleLink], *, published: bool = False) -> list[View]:
@@ -366,22 +337,17 @@ def _rows(links: Sequence[RoleLink], *, published: bool = False) -> list[View]:
             links=[of.get((treatment, source, to)) for to in TABLE],
             published=published,
         )
-        for treatment, source in dict.fromkeys((link.treatment, link.of) for link in links)
+        for treatment, source in dict.fromkeys(
+            (link.treatment, link.of) for link in links if link.to in TABLE
+        )
     ]
 
 
 def _published() -> list[RoleLink]:
     """Table IV as printed; intervals follow from its r and its six points."""
-    names = {"time": TIME, "stalled_cycles": STALLS}
+    names, points = {"time": TIME, "stalled_cycles": STALLS}, 6  # the applications of figure 4
     return [
-        RoleLink(
-            treatment,
-            names[source],
-            to,
-            "",
-            _PUBLISHED_POINTS,
-            of_r(values[column], _PUBLISHED_POINTS),
-        )
+        RoleLink(treatment, names[source], to, "", points, of_r(values[column], points))
         for treatment, sources in paper()["table_4_pearson_r"].items()
         for source, values in sources.items()
         for column, to in zip(_PUBLISHED, TABLE, strict=True)
@@ -442,7 +408,7 @@ def causes_view(run: RunData, name: str) -> View | None:
     of_tools = run.counters.filter(~pl.col("tool").cast(pl.String).is_in(AGENTS))
     tools = [str(tool) for tool in of_tools["tool"].unique(maintain_order=True)]
     cases = [str(case) for case in run.counters["case"].unique(maintain_order=True)]
-    nodes = {case: table for case in cases if (table := node_view(run, case))}
+    nodes = {case: table for case in cases if (table := _node_view(run, case))}
     return View(
         sentences=[sentence(loss) for loss in found.losses],
         columns=TABLE,
@@ -454,7 +420,6 @@ def causes_view(run: RunData, name: str) -> View | None:
         svg=roles_plot(found.changes, name) if found.changes else None,
         prices=_prices(run, of_tools),
         margin=run.header.margin,
-        messages=_messages(of_tools),
         # What the processor lacks, and how the study's events differ on it.
         notes=[
             *_without(found.without),
@@ -462,9 +427,9 @@ def causes_view(run: RunData, name: str) -> View | None:
         ],
         # Case -> the counters of its nodes; and sources of counters that nodes lack.
         nodes=nodes,
-        absent=absent_sources(run.provenance) if nodes else [],
+        absent=_absent_sources(run.provenance) if nodes else [],
         emulated=run.emulated(),
-        amount=amount,
+        amount=_amount,
         p_text=p_text,
     )
 
@@ -501,35 +466,6 @@ def _prices(run: RunData, counters: pl.DataFrame) -> list[View]:
     return rows
 
 
-def _messages(counters: pl.DataFrame) -> list[View]:
-    """Time in each kind of MPI call, and the mean size of a message, medians of runs."""
-    found = medians(counters).with_columns(pl.col("case", "arm", "tool", "event").cast(pl.String))
-    rows = []
-    groups = found.partition_by("case", "arm", "tool", maintain_order=True)
-    places = in_order(found["arm"].unique(maintain_order=True))
-    for group in sorted(groups, key=lambda g: (g["case"][0], places.index(g["arm"][0]))):
-        of: dict[str, float | None] = dict(group.select("event", "value").iter_rows())
-        first = group.row(0, named=True)
-        for kind in ("point-to-point", "collective"):
-            time_s, whole_s = of.get(f"{kind}-time"), of.get("application-time")
-            calls, messages = of.get(f"{kind}-calls"), of.get(f"{kind}-messages")
-            sent_b = of.get(f"{kind}-sent")
-            if time_s is not None and whole_s and calls is not None:
-                mean = quantity(sent_b / messages, "B") if sent_b is not None and messages else NONE
-                rows.append(
-                    View(
-                        case=first["case"],
-                        treatment=first["arm"],
-                        tool=first["tool"],
-                        kind=kind,
-                        share=f"{time_s / whole_s:.1%}",
-                        calls=f"{calls:,.0f}",
-                        size=mean,
-                    )
-                )
-    return rows
-
-
 def _without(found: Mapping[str, Sequence[str]]) -> list[str]:
     """Roles that some runs have no value of, by reason."""
     why_not = {"multiplexed": "the events took turns on the counters, so they are not used"}
@@ -551,9 +487,11 @@ def _processors(provenance: Mapping[str, Mapping[str, object]], tools: Sequence[
         if family is None:
             notes.append(f"the processor {identity or '(unknown)'} is not in the table of roles")
             continue
-        for program in sorted(programs):
-            if lack := lacking(program, family):
-                notes.append(f"{program} counts no {', '.join(lack)} on {family}")
+        notes += [
+            f"{program} counts no {', '.join(lack)} on {family}"
+            for program in sorted(programs)
+            if (lack := lacking(program, family))
+        ]
         stalls = STUDY_DIFFERS["PAPI_STL_ICY"].get(family)
         notes.append(
             f"the paper's PAPI_STL_ICY is {stalls} on {family}: another event than its"
@@ -562,6 +500,63 @@ def _processors(provenance: Mapping[str, Mapping[str, object]], tools: Sequence[
             else f"PAPI defines no PAPI_STL_ICY, the paper's stalled cycles, on {family}"
         )
     return notes
+
+
+# What tools and nodes counted, on the page: one row per event, one column per treatment.
+
+
+def counters_view(run: RunData, case: str) -> View | None:
+    """The counters of a case; None where no tool counted in it."""
+    return _events_view(_medians(run, case).filter(~pl.col("tool").is_in(AGENTS)))
+
+
+def _node_view(run: RunData, case: str) -> View | None:
+    """The counters of a case's nodes that are not 0 under every treatment; None without any."""
+    own = _medians(run, case).filter(pl.col("tool") == NODE)
+    return _events_view(own.filter((pl.col("value") != 0).any().over("event")))
+
+
+def _medians(run: RunData, case: str) -> pl.DataFrame:
+    names = pl.col("case", "arm", "tool", "event", "unit").cast(pl.String)
+    return medians(run.counters.filter(pl.col("case").cast(pl.String) == case)).with_columns(names)
+
+
+def _events_view(found: pl.DataFrame) -> View | None:
+    """Treatments, and a row for each event, with what limits it: `multiplexed`, ..."""
+    if found.is_empty():
+        return None
+    arms = in_order(found["arm"].unique(maintain_order=True))
+    rows = []
+    for (tool, event), group in found.group_by("tool", "event", maintain_order=True):
+        values = dict(group.select("arm", "value").iter_rows())
+        states = group.filter(pl.col("state") != "counted")["state"].unique(maintain_order=True)
+        row = View(tool=tool, event=event, states=", ".join(states))
+        row.values = [_amount(values.get(arm), group["unit"][0]) for arm in arms]
+        rows.append(row)
+    return View(treatments=arms, rows=rows)
+
+
+def _amount(value: float | None, unit: str, count: str = ",.0f") -> str:
+    """A count, a share or a quantity as text; `count` is the format of counts."""
+    if value is None:
+        return NONE
+    if unit == "count":
+        return f"{value:{count}}"
+    return f"{value:.1%}" if unit == "1" else quantity(value, unit)
+
+
+def _absent_sources(provenance: Mapping[str, Mapping[str, object]]) -> list[str]:
+    """Sources of counters that nodes lack, and what they need; one line for each."""
+    lacking_nodes: dict[tuple[str, str], set[str]] = {}
+    for record in provenance.values():
+        for node, facts in hosts_of(record).items():
+            absent = facts.get("absent_counters")
+            for source, needs in absent.items() if isinstance(absent, Mapping) else ():
+                lacking_nodes.setdefault((str(source), str(needs)), set()).add(node)
+    return [
+        f"{source}: not on {plural(len(nodes), 'node')}; needs {needs}"
+        for (source, needs), nodes in lacking_nodes.items()
+    ]
 
 
 def causes_files(runs: Sequence[RunData]) -> Files:
@@ -573,6 +568,7 @@ def causes_files(runs: Sequence[RunData]) -> Files:
 
 
 SECTIONS = [
+    CaseSection(place=10, anchor="counters", template="counters.html", view=counters_view),
     RunSection(
         place=80,
         title="Why",

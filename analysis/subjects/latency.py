@@ -186,18 +186,14 @@ def _bounded(found: Sequence[tuple[LatencyPoint, list[float]]]) -> list[LatencyP
     base, credits_ = min(alone, key=lambda each: each[0].load_threads)
 
     def bounded(point: LatencyPoint, lines: list[float]) -> LatencyPoint:
-        if point is base:
-            return replace(point, reference=True)
-        return replace(point, bound=_bound(point, lines, credits_)) if point.load_threads else point
+        if point is base or not point.load_threads:
+            return replace(point, reference=point is base)
+        modelled_b_s = point.load_threads * median(credits_) * LINE_B / point.median_s
+        # The ratio of rate to bound is that of the lines in flight here to the credits.
+        ratio = ratio_between(lines, credits_)
+        return replace(point, bound=LatencyBound(modelled_b_s, ratio, _against(ratio)))
 
     return [bounded(*each) for each in found]
-
-
-def _bound(point: LatencyPoint, lines: list[float], credits_: list[float]) -> LatencyBound:
-    """The ratio of rate to bound is that of the lines in flight here to the credits."""
-    modelled_b_s = point.load_threads * median(credits_) * LINE_B / point.median_s
-    ratio = ratio_between(lines, credits_)
-    return LatencyBound(modelled_b_s, ratio, _against(ratio))
 
 
 def _against(ratio: Estimate | None) -> Against:

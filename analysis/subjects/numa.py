@@ -31,12 +31,14 @@ from analysis.statistics.interval import FEWEST, Estimate, median_interval
 from analysis.statistics.two_samples import ratio_between
 from nimc.records.sample import Level
 
-PLACES = ("nic", "other")
 IDLE = "idle"
-LOADS = ("read", "write", "nt_write")
-#: `free`: placed by the system.
-WORKERS = ("nic", "other", "free")
-_DIRECTIONS = ("write", "read")
+#: Levels of the fields of `Key`, in the order of the table. `free`: placed by the system.
+_LEVELS = (
+    ("write", "read"),
+    ("nic", "other"),
+    (IDLE, "read", "write", "nt_write"),
+    ("nic", "other", "free", ""),
+)
 #: Columns of the samples that a cell is made of.
 _OF_RUNS = (
     *("counted_b_s", "writer_rate_b_s", "target_on_node_share", "target_pinned_b", "message_b"),
@@ -89,36 +91,30 @@ def cells(
     if not any("numa" in each for each in provenance.values()):
         return []  # without reading its samples, which may be a million
     rows = {(row.case, row.arm): row for row in results}
-    of_cell: dict[Key, dict[str, _Treatment]] = {}
+    controls = {(each.case, each.baseline): each for each in results if each.role == "control"}
+    of_cell: dict[Key, dict[str, str]] = {}
     named = samples.lazy().select(
         *(pl.col(name).cast(pl.String) for name in ("case", "arm", "role", "factors"))
     )
     for case, arm, role, factors in named.unique(maintain_order=True).collect().iter_rows():
-        row = rows.get((case, arm))
-        if role == "effect" and (key := key_of(json.loads(factors or "{}"), row)):
-            of_case = of_cell.setdefault(key, {})
+        key = key_of(json.loads(factors or "{}"), rows.get((case, arm)))
+        if role == "effect" and key:
+            arms = of_cell.setdefault(key, {})
             # Names omit first levels, so the shortest has the first level of every other factor.
-            if case not in of_case or len(arm) < len(of_case[case].arm):
-                of_case[case] = _Treatment(case, arm, row, _control(row, results))
+            arms[case] = min(arms.get(case, arm), arm, key=len)
+    found: dict[Key, Cell] = {}
     runs = counted(samples.lazy(), *_OF_RUNS)
-    found = {key: _cell(key, list(each.values()), runs) for key, each in of_cell.items()}
-    ordered = sorted(found, key=_position)
-    idle = {(key.direction, key.buffer): found[key] for key in found if key.load == IDLE}
-    return [
-        found[key]
-        if key.load == IDLE or not (alone := idle.get((key.direction, key.buffer)))
-        else replace(found[key], of_idle=ratio_between(found[key].rates_b_s, alone.rates_b_s))
-        for key in ordered
-    ]
-
-
-class _Treatment(NamedTuple):
-    """A treatment of a cell with its result and that of the control with the same baseline."""
-
-    case: str
-    arm: str
-    row: Result | None
-    control: Result | None
+    for key, arms in of_cell.items():
+        on = pl.concat([of_treatment(runs, *each) for each in arms.items()])
+        # Rates of all cases are pooled; the share of workers comes from one treatment.
+        row = rows.get(next(iter(arms.items()))) if key.load != IDLE else None
+        found[key] = _cell(key, on, row, controls.get((row.case, row.baseline)) if row else None)
+    for key, cell in found.items():
+        idle = found.get(Key(key.direction, key.buffer, IDLE, ""))
+        if idle and key.load != IDLE:
+            ratio = ratio_between(cell.rates_b_s, idle.rates_b_s)
+            found[key] = replace(cell, of_idle=ratio)
+    return [found[key] for key in sorted(found, key=_position)]
 
 
 def key_of(factors: Mapping[str, Level], row: Result | None = None) -> Key | None:
@@ -129,40 +125,17 @@ def key_of(factors: Mapping[str, Level], row: Result | None = None) -> Key | Non
     factors = {"direction": (row and row.direction) or "", **factors}
     direction, buffer, load = (str(factors.get(name)) for name in ("direction", "buffer", "load"))
     workers = "" if load == IDLE else str(factors.get("workers"))
-    known = (
-        direction in _DIRECTIONS
-        and buffer in PLACES
-        and load in (IDLE, *LOADS)
-        and workers in (*WORKERS, "")
-    )
-    return Key(direction, buffer, load, workers) if known else None
-
-
-def _control(row: Result | None, results: Sequence[Result]) -> Result | None:
-    same = (
-        each
-        for each in results
-        if row and each.role == "control" and (each.case, each.baseline) == (row.case, row.baseline)
-    )
-    return next(same, None)
+    key = Key(direction, buffer, load, workers)
+    return key if all(level in known for level, known in zip(key, _LEVELS, strict=True)) else None
 
 
 def _position(key: Key) -> tuple[int, ...]:
-    workers = (*WORKERS, "")
-    return (
-        _DIRECTIONS.index(key.direction),
-        PLACES.index(key.buffer),
-        (IDLE, *LOADS).index(key.load),
-        workers.index(key.workers),
-    )
+    return tuple(known.index(level) for level, known in zip(key, _LEVELS, strict=True))
 
 
-def _cell(key: Key, treatments: Sequence[_Treatment], runs: pl.DataFrame) -> Cell:
-    on = pl.concat([of_treatment(runs, each.case, each.arm) for each in treatments])
+def _cell(key: Key, on: pl.DataFrame, row: Result | None, control: Result | None) -> Cell:
     by_target = on.height > 0 and on["counted_b_s"].null_count() == 0
     rates = on["counted_b_s" if by_target else "writer_rate_b_s"].drop_nulls().to_list()
-    # Rates of all cases are pooled; the share of workers comes from one treatment.
-    row, control = (treatments[0].row, treatments[0].control) if key.load != IDLE else (None, None)
     return Cell(
         key=key,
         rates_b_s=rates,
@@ -220,32 +193,28 @@ def questions(found: Sequence[Cell], numa_nodes: int) -> list[View]:
     """
     known = {cell.key: cell for cell in found}
     loads = {key.load for key in known}
-    asked = json.loads(Path(__file__).with_name("numa.json").read_text())["questions"]
+    every = json.loads(Path(__file__).with_name("numa.json").read_text())["questions"]
     answered = [
         View(
             text=each["text"],
             published=each["published"],
             answers=[
-                _answer(of["what"], known, pair, numa_nodes, each.get("nodes_needed", 1))
+                _answer(of, known, numa_nodes, each.get("nodes_needed", 1))
                 for of in each["comparisons"]
-                for pair in [(Key(*of["first"]), Key(*of["second"]))]
-                if pair[0].load != "nt_write" or "nt_write" in loads
+                if Key(*of["first"]).load != "nt_write" or "nt_write" in loads
             ],
         )
-        for each in asked
+        for each in every
     ]
     answered[-1].answers.append(_locked(found))
     return answered
 
 
 def _answer(
-    what: str,
-    known: Mapping[Key, Cell],
-    keys: tuple[Key, Key],
-    numa_nodes: int,
-    nodes_needed: int,
+    of: Mapping[str, Any], known: Mapping[Key, Cell], numa_nodes: int, nodes_needed: int
 ) -> Answer:
-    """Whether the first cell's communications are faster than the second's."""
+    """Whether the communications of the `first` cell are faster than those of the `second`."""
+    what, keys = of["what"], (Key(*of["first"]), Key(*of["second"]))
     other = any("other" in key for key in keys)
     one, two = map(known.get, keys)
     if (other or nodes_needed > 1) and numa_nodes < 2 and not (one and two):
@@ -309,11 +278,7 @@ def numa_view(run: RunData, name: str) -> View | None:
         # Each pair has runs of all cells.
         interleaved=len(cases) == 1,
         # Placement of buffers and workers, and limits of the figures.
-        notes=[
-            *_places(facts, nodes),
-            *_limits(found, own),
-            *(n for n in said if n not in caveats),
-        ],
+        notes=[_places(facts, nodes), *_limits(found, own), *(n for n in said if n not in caveats)],
         emulated=caveats,
     )
 
@@ -325,14 +290,13 @@ def label(key: Key) -> str:
     return f"{key.direction} {key.buffer}: {workers}"
 
 
-def _places(facts: Sequence[dict[str, Any]], nodes: int) -> list[str]:
+def _places(facts: Sequence[dict[str, Any]], nodes: int) -> str:
     """The NUMA node that each word means."""
     if nodes == 1:
-        return ["this machine has only one NUMA node: cells that need another one are left out"]
-    nic = facts[0]["nic_node"]
-    others = [node for each in facts for place, node in each["places"].items() if place == "other"]
+        return "this machine has only one NUMA node: cells that need another one are left out"
+    others = [each["places"]["other"] for each in facts if "other" in each["places"]]
     other = f", other is {others[0]}" if others else ""
-    return [f"nic is NUMA node {nic}{other}, of {nodes}"]
+    return f"nic is NUMA node {facts[0]['nic_node']}{other}, of {nodes}"
 
 
 def _limits(found: Sequence[Cell], samples: pl.DataFrame) -> list[str]:

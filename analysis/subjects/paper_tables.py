@@ -70,17 +70,13 @@ def paper_estimates(off: Sequence[float], on: Sequence[float], better: Better) -
     best = max if better == "higher" else min
     off_mean, off_sd = mean_sd(off, better) if len(off) >= RUNS_MEAN else (None, None)
     on_mean, on_sd = mean_sd(on, better) if len(on) >= RUNS_MEAN else (None, None)
-    enough = min(len(off), len(on)) >= RUNS_BEST
-    best_off, best_on = best(off[:RUNS_BEST], default=0.0), best(on[:RUNS_BEST], default=0.0)
-    return PaperEstimates(
-        off_mean,
-        off_sd,
-        on_mean,
-        on_sd,
-        slowdown(off_mean, on_mean) if off_mean and on_mean else None,
-        slowdown(best_off, best_on) if enough else None,
-        slowdown(best_off, float(np.median(on[:RUNS_BEST]))) if enough else None,
-    )
+    of_means = slowdown(off_mean, on_mean) if off_mean and on_mean else None
+    of_best = against_median = None
+    if min(len(off), len(on)) >= RUNS_BEST:
+        best_off, first_on = best(off[:RUNS_BEST]), on[:RUNS_BEST]
+        of_best = slowdown(best_off, best(first_on))
+        against_median = slowdown(best_off, float(np.median(first_on)))
+    return PaperEstimates(off_mean, off_sd, on_mean, on_sd, of_means, of_best, against_median)
 
 
 # Tables II, III and figure 3 from a run's samples, next to the published values.
@@ -319,30 +315,21 @@ def _plot(every: pl.DataFrame, published: float, name: str) -> Markup:
             label = f"published: up to {published:g} x off at {PUBLISHED_RANKS:,} ranks"
             level = published * off["fom"][-1] / factor
             axes.axhline(level, color=light("muted"), ls=":", label=label)
-        _finish(axes, ranks, unit)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(ranks, [f"{count:,.0f}" for count in ranks])
+        axes.minorticks_off()
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("ranks")
+        axes.set_ylabel(f"time in {unit}")
+        axes.grid(axis="y")
         plots.legend(figure, 3)
         return plots.themed_svg(figure, name, "Run time against ranks, every run")
 
 
 def _points(axes: Axes, runs: pl.DataFrame, colour: str, shape: str, label: str = "") -> None:
-    look: dict[str, Any] = {
-        "ls": "none",
-        "ms": 4.8,
-        "mew": 1.0 if shape == "x" else 0.0,
-        "alpha": 0.6,
-    }
+    look: dict[str, Any] = {"ls": "none", "ms": 4.8, "mew": float(shape == "x"), "alpha": 0.6}
     if runs.height:
         axes.plot(runs["ranks"], runs["fom"], marker=shape, color=colour, label=label, **look)
-
-
-def _finish(axes: Axes, ranks: list[float], unit: str) -> None:
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(ranks, [f"{count:,.0f}" for count in ranks])
-    axes.minorticks_off()
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel("ranks")
-    axes.set_ylabel(f"time in {unit}")
-    axes.grid(axis="y")
 
 
 SECTIONS = [

@@ -120,10 +120,8 @@ def _estimate(
     case, treatment, baseline = kind
     columns = ("elapsed_s", "writer_rate_b_s", "transport", "same_host")
     pairs = _pairs(counted(runs.lazy(), *columns), spent, treatment, baseline)
-    values = pairs.select(
-        (pl.col("spent_s") / pl.col("elapsed_s") - pl.col("spent_s_off") / pl.col("elapsed_s_off"))
-        / (pl.col("writer_rate_b_s") / _GB)
-    ).to_series()
+    on, off = (pl.col(f"spent_s{side}") / pl.col(f"elapsed_s{side}") for side in ("", "_off"))
+    values = pairs.select((on - off) / (pl.col("writer_rate_b_s") / _GB)).to_series()
     found = _interval(values.to_numpy()) if len(values) >= FEWEST else None
     names = sorted(set.intersection(*map(set, spent["events"]))) if len(spent) else []
     shared = bool(pairs["same_host"].any())

@@ -58,19 +58,11 @@ class Published:
 
 def triad() -> list[Published]:
     """Table II: STREAM triad, one line per machine."""
-    return [
-        Published(
-            workload="stream",
-            machine=row["machine"],
-            nic=_nic(row["machine"]),
-            off=row["off"],
-            on=row["on"],
-            unit="GB/s",
-            table=RATES,
-            change_percent=row["diff_percent_paper"],
-        )
-        for row in paper()["table_2_triad_gb_s"]
-    ]
+    found = []
+    for row in paper()["table_2_triad_gb_s"]:
+        of = ("stream", row["machine"], _nic(row["machine"]), row["off"], row["on"], "GB/s", RATES)
+        found.append(Published(*of, row["diff_percent_paper"]))
+    return found
 
 
 def normalised() -> dict[str, Published]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 from markupsafe import Markup
 
+from analysis.counts.counters import over_ranks
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import within
@@ -180,26 +181,18 @@ def quiet_runs(counters: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     names = pl.col("case", "arm", "tool", "event").cast(pl.String)
     timed = pl.col("event").cast(pl.String).is_in([*_EVENTS, _WHOLE])
     own = counters.filter((pl.col("status") == "counts") & timed).with_columns(names)
-    runs = own.group_by("key", "case", "arm", "tool", "block", "pair", "event").agg(
-        pl.when(pl.col("value").is_null().any())
-        .then(None)
-        .otherwise(pl.col("value").sum())
-        .alias("value"),
-        ranks=pl.len(),
-    )
-    identity = ["key", "case", "arm", "tool", "block", "pair", "ranks"]
-    wide = runs.pivot("event", index=identity, values="value")
+    identity = ["key", "case", "arm", "tool", "block", "pair"]
+    runs = own.group_by(*identity, "event").agg(over_ranks(pl.lit(False)), ranks=pl.len())
+    wide = runs.pivot("event", index=[*identity, "ranks"], values="value")
     absent = [name for name in (*_EVENTS, _WHOLE) if name not in wide.columns]
     wide = wide.with_columns(*(pl.lit(None, pl.Float64).alias(name) for name in absent))
-    needed = [_WHOLE, *(f"{kind}-time" for kind in KINDS)]
     others = pl.col("arm").map_elements(_other_levels, return_dtype=pl.List(pl.String))
-    starts = samples.select("key", "start_s", "role", level=level(MPI))
+    policy = level(MPI).fill_null("default")
     found = (
-        wide.drop_nulls(needed)
-        .join(starts, on="key", how="inner")
+        wide.drop_nulls([_WHOLE, *(f"{kind}-time" for kind in KINDS)])
+        .join(samples.select("key", "start_s", "role", policy=policy), on="key", how="inner")
         .with_columns(others=others, role=pl.col("role").cast(pl.String))
         .filter(pl.col("role").is_in(["baseline", "floor"]) & (pl.col(_WHOLE) > 0))
-        .with_columns(policy=pl.col("level").fill_null("default"))
         .filter(pl.col("others").list.set_difference([MPI]).list.len() == 0)
         .sort("case", "start_s")
     )
@@ -223,10 +216,7 @@ def calls(quiet: pl.DataFrame) -> list[Calls]:
             share, size = median_interval(shares), median_interval(sizes)
             found.append(
                 Calls(
-                    case=str(case),
-                    tool=str(tool),
-                    kind=kind,
-                    pairs=len(shares),
+                    *(str(case), str(tool), kind, len(shares)),
                     share=float(np.median(shares)),
                     share_low=share.low if share else None,
                     share_high=share.high if share else None,
@@ -278,19 +268,9 @@ def changes(quiet: pl.DataFrame, margin: float) -> list[CallsEffect]:
             for policy in sorted(others):
                 own = _times(group.filter(pl.col("policy") == policy), kind)
                 pairs = base.join(own.select(*_PAIR, own="off"), on=_PAIR, maintain_order="left")
-                ratio = _ratio(pairs)
-                found.append(
-                    CallsEffect(
-                        case=str(case),
-                        tool=str(tool),
-                        kind=kind,
-                        policy=policy,
-                        reference=reference,
-                        pairs=pairs.drop_nulls(["own", "off"]).height,
-                        ratio=ratio,
-                        finding=decided(ratio, floor, margin),
-                    )
-                )
+                ratio, both = _ratio(pairs), pairs.drop_nulls(["own", "off"]).height
+                of = (str(case), str(tool), kind, policy, reference, both)
+                found.append(CallsEffect(*of, ratio, decided(ratio, floor, margin)))
     return found
 
 
@@ -342,12 +322,8 @@ _TABLES = {
 def rail_figures(run: RunData) -> RailFigures:
     """All figures of a run."""
     quiet, margin = quiet_runs(run.counters, run.samples), run.header.margin
-    return RailFigures(
-        calls(quiet),
-        policies(run.results, run.contrasts, margin),
-        run_calls(quiet),
-        changes(quiet, margin),
-    )
+    speeds = policies(run.results, run.contrasts, margin)
+    return RailFigures(calls(quiet), speeds, run_calls(quiet), changes(quiet, margin))
 
 
 def rail_files(runs: Sequence[RunData]) -> Files:
@@ -386,13 +362,12 @@ def calls_plot(rows: Sequence[Calls], name: str, label: str) -> Markup:
             share.barh(places, [100 * row.share for row in own], 0.36, color=colour, label=kind)
             for place, row in zip(places, own, strict=True):
                 if row.share_low is not None and row.share_high is not None:
-                    ends = [100 * row.share_low, 100 * row.share_high]
-                    share.plot(ends, [place, place], color=plots.light("ink"), lw=1.4)
+                    ends = 100 * row.share_low, 100 * row.share_high
+                    share.hlines(place, *ends, color=plots.light("ink"), lw=1.4)
                 if row.message_b is not None:
                     size.plot(row.message_b, place, marker, color=colour, ms=6)
                 if row.message_low_b is not None and row.message_high_b is not None:
-                    ends = [row.message_low_b, row.message_high_b]
-                    size.plot(ends, [place, place], color=colour, lw=2.5)
+                    size.hlines(place, row.message_low_b, row.message_high_b, color=colour, lw=2.5)
         share.set_yticks(range(len(cases)), cases)
         share.set_ylim(len(cases) - 0.5, -0.5)
         share.set_xlabel("share of the time, %")
@@ -431,9 +406,7 @@ def runs_plot(
 
     `changed`: what each policy changes in these runs.
     """
-    policies = sorted(
-        {row.policy for row in rows}, key=lambda policy: (policy != "default", policy)
-    )
+    policies = sorted({row.policy for row in rows}, key=lambda each: (each != "default", each))
     divisor, unit = scale(max(row.time_s for row in rows), "s")
     with plots.drawing(4.2) as figure:
         panels = figure.subplots(len(KINDS), 1, sharex=True)
@@ -441,17 +414,10 @@ def runs_plot(
             for index, policy in enumerate(policies):
                 own = [row for row in rows if (row.kind, row.policy) == (kind, policy)]
                 css, marker = plots.level_look(index)
-                axes.plot(
-                    [row.number for row in own],
-                    [row.time_s / divisor for row in own],
-                    marker,
-                    color=plots.light(css),
-                    ms=4,
-                    mew=0,
-                    alpha=0.7,
-                    label=policy if kind == KINDS[0] else "",
-                    gid=f"runs-{index}",
-                )
+                label_ = policy if kind == KINDS[0] else ""
+                look: dict[str, Any] = {"color": plots.light(css), "ms": 4, "mew": 0, "alpha": 0.7}
+                points = [row.number for row in own], [row.time_s / divisor for row in own]
+                axes.plot(*points, marker, label=label_, gid=f"runs-{index}", **look)
             axes.set_title(kind, loc="left", fontsize=10)
             axes.set_ylabel(f"time in {unit}")
             axes.set_ylim(bottom=0)

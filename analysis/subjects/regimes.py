@@ -46,14 +46,6 @@ class Regime(str, Enum):
     __str__ = str.__str__
 
 
-#: Regime -> its meaning.
-MEANING: dict[Regime, str] = {
-    Regime.BLUE: "the application loses, the device does not",
-    Regime.RED: "both lose",
-    Regime.NETWORK: "only the device loses",
-    Regime.NONE: "neither loses",
-    Regime.UNKNOWN: "an interval reaches across the margin, or a comparison is missing",
-}
 #: (application loses, device loses) -> regime.
 _OF_LOSSES = {
     (True, False): Regime.BLUE,
@@ -210,14 +202,17 @@ class Look(NamedTuple):
     marker: str
     #: The marker in words.
     shape: str
+    #: What the regime is.
+    meaning: str
 
 
+_ACROSS_OR_MISSING = "an interval reaches across the margin, or a comparison is missing"
 LOOKS: dict[Regime, Look] = {
-    Regime.BLUE: Look("level1", "s", "square"),
-    Regime.RED: Look("level0", "D", "diamond"),
-    Regime.NETWORK: Look("level4", "^", "triangle"),
-    Regime.NONE: Look("level2", "o", "circle"),
-    Regime.UNKNOWN: Look("bad", "x", "cross"),
+    Regime.BLUE: Look("level1", "s", "square", "the application loses, the device does not"),
+    Regime.RED: Look("level0", "D", "diamond", "both lose"),
+    Regime.NETWORK: Look("level4", "^", "triangle", "only the device loses"),
+    Regime.NONE: Look("level2", "o", "circle", "neither loses"),
+    Regime.UNKNOWN: Look("bad", "x", "cross", _ACROSS_OR_MISSING),
 }
 _BY_BLOCK = (
     "the writers' rate before is not known for every run, so that their loss is relative to one"
@@ -230,12 +225,12 @@ def regimes_view(run: RunData, name: str) -> View | None:
     points = regimes(run.samples, run.results)
     if not points:
         return None
-    shown = [regime for regime in Regime if any(point.regime is regime for point in points)]
+    shown = {point.regime for point in points}
     by_block = any(point.device and not point.device_by_run for point in points)
     return View(
         points=points,
         svg=_map(points, name),
-        legend={regime: (MEANING[regime], LOOKS[regime]) for regime in shown},
+        legend={regime: look for regime, look in LOOKS.items() if regime in shown},
         margin=run.header.margin,
         notes=[_BY_BLOCK] if by_block else [],
         emulated=run.emulated({point.case for point in points}),

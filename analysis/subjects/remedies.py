@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
 from analysis.remedies.advice import RemedyAdvice, Standing, advise
-from analysis.remedies.effect import RemedyEffect, between_jobs, exponential, remedy_effects
+from analysis.remedies.effect import RemedyEffect, exponential, remedy_effects
 from analysis.remedies.sentences import advice_document, per_byte, sentences, where
 from analysis.remedies.throttling import RATE, RESERVED, Throttling, throttling
 from analysis.report.data import RunData
@@ -29,6 +29,7 @@ from analysis.samples.pairs import of_treatment
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import location
 from analysis.subjects.published import paper
+from nimc.base.groups import grouped
 from nimc.base.units import NONE, scale
 
 # The figures of remedies: loss against the rate written, and run times with and without each.
@@ -47,20 +48,16 @@ _TIMES = (
 
 def sweep_plot(lines: Sequence[View], unit: str, name: str) -> Markup:
     """Figures of merit against the rate reached, one colour per sweep; the crossover as a band."""
-    foms = [fom for line in lines for fom in line.foms]
-    divisor, scaled = scale(max(foms, default=0.0), unit)
+    divisor, scaled = scale(max(float(line.foms.max(initial=0.0)) for line in lines), unit)
     with drawing(3.4) as figure:
         axes = figure.subplots()
         for index, line in enumerate(lines):
             css, marker = level_look(index)
             colour = light(css)
-            rates = [rate / 1e9 for rate in line.rates_b_s]
-            values = [fom / divisor for fom in line.foms]
             runs: dict[str, Any] = {"ms": 3.4, "mew": 0, "alpha": 0.5, "gid": f"runs-{index}"}
-            axes.plot(rates, values, marker, color=colour, **runs)
+            axes.plot(line.rates_b_s / 1e9, line.foms / divisor, marker, color=colour, **runs)
             if line.fitted is not None:
-                fitted = [value / divisor for value in line.fitted]
-                places = [rate / 1e9 for rate in line.line_b_s]
+                places, fitted = line.line_b_s / 1e9, line.fitted / divisor
                 axes.plot(places, fitted, color=colour, lw=1.6, label=line.label)
             else:
                 axes.plot([], [], marker, color=colour, label=line.label)
@@ -97,15 +94,15 @@ MOST_ROWS = 16
 def remedies_view(run: RunData, name: str) -> View | None:
     """The section of a run; None if it has neither a sweep of rates nor a remedy with a price."""
     sweeps = throttling(run.results, run.pairs)
-    priced = [each for each in [*remedy_effects(run), *between_jobs(run)] if each.price]
+    priced = [each for each in remedy_effects(run) if each.price]
     if not sweeps and not priced:
         return None
     published = paper()["figure_6b_regression"]
     bars = [_bars(each) for each in priced if each.paired][:MOST_ROWS]
     return View(
         sweeps_svgs=[
-            (case, sweep_plot(lines, own[0].unit, f"{name}s{index}"))
-            for index, ((case, own), lines) in enumerate(_figures(run, sweeps))
+            (case, sweep_plot(lines, unit, f"{name}s{index}"))
+            for index, (case, unit, lines) in enumerate(_figures(run, sweeps))
         ],
         sweeps=[_row(sweep) for sweep in sweeps],
         bars_svg=bars_plot(bars, f"{name}b") if bars else None,
@@ -118,17 +115,20 @@ def remedies_view(run: RunData, name: str) -> View | None:
     )
 
 
-def _figures(
-    run: RunData, sweeps: Sequence[Throttling]
-) -> list[tuple[tuple[str, list[Throttling]], list[View]]]:
-    """Sweeps that differ in reserved cores only share a figure, one line each."""
-    groups: dict[str, list[Throttling]] = {}
+def _figures(run: RunData, sweeps: Sequence[Throttling]) -> list[tuple[str, str, list[View]]]:
+    """Case, unit and lines of each figure: sweeps that differ in reserved cores only share one."""
+    # Of a sweep that is compared with several numbers of reserved cores, the first.
+    each_once: dict[Hashable, Throttling] = {}
     for sweep in sweeps:
-        others = {key: value for key, value in sweep.at.items() if key != RESERVED}
-        own = groups.setdefault(f"{sweep.case}{sweep.arm}{others}", [])
-        if sweep.at not in [each.at for each in own]:
-            own.append(sweep)
-    return [((own[0].case, own), [_line(run, each) for each in own]) for own in groups.values()]
+        each_once.setdefault((sweep.case, sweep.arm, *sweep.at.items()), sweep)
+
+    def figure(sweep: Throttling) -> Hashable:
+        return sweep.case, sweep.arm, *(pair for pair in sweep.at.items() if pair[0] != RESERVED)
+
+    groups = grouped((figure(sweep), sweep) for sweep in each_once.values())
+    return [
+        (own[0].case, own[0].unit, [_line(run, each) for each in own]) for own in groups.values()
+    ]
 
 
 def _line(run: RunData, sweep: Throttling) -> View:
@@ -143,23 +143,20 @@ def _line(run: RunData, sweep: Throttling) -> View:
     }
     own = of_treatment(run.pairs, sweep.case, *arms)
     baselines = own.unique(["block", "pair"], keep="first", maintain_order=True)["off"]
-    label = _at(sweep) or "all levels as at first"
     off = float(np.median(baselines.to_numpy()))
-    slope = sweep.slope.value if sweep.slope and sweep.line_fits else None
     top = np.linspace(0, sweep.highest_b_s, 50)
     fitted = None
-    if slope is not None:
+    if sweep.slope and sweep.line_fits:
         better = next(row.better for row in run.results if row.case == sweep.case)
-        times = 1 + slope * top
-        fitted = off - slope * top if sweep.bandwidth else off * times
-        if better == "higher" and not sweep.bandwidth:
-            fitted = off / times
+        lost = sweep.slope.value * top
+        rates = off - lost if sweep.bandwidth else off / (1 + lost)
+        fitted = rates if better == "higher" else off * (1 + lost)
     return View(
-        label=label,
-        rates_b_s=[0.0] * len(baselines) + own["writer_rate_b_s"].to_list(),
-        foms=[*baselines.to_list(), *own["on"].to_list()],
-        line_b_s=top.tolist(),
-        fitted=None if fitted is None else fitted.tolist(),
+        label=_at(sweep) or "all levels as at first",
+        rates_b_s=np.array([0.0] * len(baselines) + own["writer_rate_b_s"].to_list()),
+        foms=np.array([*baselines.to_list(), *own["on"].to_list()]),
+        line_b_s=top,
+        fitted=fitted,
         # Where its loss equals the price of reserved cores; None if that is not known.
         crossover_b_s=sweep.crossover_b_s if sweep.line_fits else None,
     )

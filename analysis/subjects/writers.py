@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from analysis.subjects.published import paper
 from nimc.base import units
@@ -58,12 +56,11 @@ def optimum_interval_s(write_s: float, mtti_s: float) -> float:
 PAPER_NODE_MTTI_S = 5 * units.SECONDS["y"]
 PAPER_SHARE = 0.002
 
-#: What a column of Table V may count: concurrent writers, or writes started per second.
-Measure = Literal["concurrent_writers_exact", "writes_per_s"]
+#: Lengths of a write, in seconds, with which the FDR column of Table V follows if it counts writes
+#: started per second, instead of writers at a time with the 0.5 s that the paper states.
+FDR_WRITES_S = (0.770, 0.798)
 
 _MESSAGES = re.compile(r"(\S+) messages of (\S+) at (\S+)")
-#: Range of write durations searched for a published count, seconds.
-_SHORTEST_S, _LONGEST_S = 1e-6, 1e3
 
 
 @dataclass(frozen=True)
@@ -95,15 +92,8 @@ def concurrent_writers(nodes: int, node_mtti_s: float, write_s: float) -> Writer
     mtti_s = node_mtti_s / nodes
     interval_s = optimum_interval_s(write_s, mtti_s)
     per_s = nodes / (interval_s + write_s)
-    return Writers(
-        nodes,
-        mtti_s,
-        interval_s,
-        round(per_s * write_s),
-        per_s * write_s,
-        per_s,
-        in_range(write_s, mtti_s),
-    )
+    exact = per_s * write_s
+    return Writers(nodes, mtti_s, interval_s, round(exact), exact, per_s, in_range(write_s, mtti_s))
 
 
 def constant_writers(nodes: int) -> int:
@@ -129,35 +119,6 @@ def write_length_s(text: str, field: str) -> float:
     return number * size_b / rate_b_s
 
 
-def write_range_s(
-    published: Mapping[int, int], node_mtti_s: float, measure: Measure
-) -> tuple[float, float] | None:
-    """Shortest and longest write that yield the numbers `published` (nodes -> number).
-
-    None if no single duration yields all of them.
-    """
-
-    def length_s(nodes: int, value: float) -> float:
-        return _bisect(lambda s: getattr(concurrent_writers(nodes, node_mtti_s, s), measure), value)
-
-    bounds = [
-        sorted((length_s(nodes, number - 0.5), length_s(nodes, number + 0.5)))
-        for nodes, number in published.items()
-    ]
-    shortest_s, longest_s = max(low for low, _ in bounds), min(high for _, high in bounds)
-    return (shortest_s, longest_s) if shortest_s <= longest_s else None
-
-
-def _bisect(function: Callable[[float], float], value: float) -> float:
-    """Where a monotonic function of a duration is `value`, or the nearer end of the range."""
-    low, high = _SHORTEST_S, _LONGEST_S
-    rising = function(high) > function(low)
-    for _ in range(80):
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if (function(middle) < value) == rising else (low, middle)
-    return low
-
-
 @dataclass(frozen=True)
 class Column:
     """A column of Table V, published and computed; one entry per node count."""
@@ -178,46 +139,31 @@ def table_5() -> tuple[list[int], list[Column]]:
     """Table V of Groves, Grant and Arnold (2016): node counts, and columns published and computed.
 
     The FDR column appears twice: with the write of 0.5 s stated in the paper, which does not give
-    it, and with the effective duration that does, as writes per second.
+    it, and with the effective length that does, as writes per second.
     """
     table = paper()["table_5_concurrent_writers"]
     nodes: list[int] = table["node_count"]
-    fdr = table["daly_fdr_offload"]
-    effective = write_range_s(dict(zip(nodes, fdr, strict=True)), PAPER_NODE_MTTI_S, "writes_per_s")
-    assert effective is not None, "a fact of the published table"
-    effective_s = round(sum(effective) / 2, 3)
+    shortest_s, longest_s = FDR_WRITES_S
+    effective_s = round((shortest_s + longest_s) / 2, 3)
 
     def daly(write_s: float) -> list[Writers]:
         return [concurrent_writers(count, PAPER_NODE_MTTI_S, write_s) for count in nodes]
 
+    effective = (
+        f"writes per second, effective write of {effective_s:g} s"
+        f" (any of {shortest_s:.3f} to {longest_s:.3f} s)"
+    )
+    writers_1_s, writers_05_s = (
+        [row.concurrent_writers for row in daly(write_s)] for write_s in (1.0, 0.5)
+    )
+    writes_per_s = [round(row.writes_per_s) for row in daly(effective_s)]
+    columns: list[tuple[str, str, float | None, list[int]]] = [
+        ("daly_qdr_onload", "writers at a time, write of 1 s as stated", 1.0, writers_1_s),
+        ("daly_fdr_offload", "writers at a time, write of 0.5 s as stated", 0.5, writers_05_s),
+        ("daly_fdr_offload", effective, effective_s, writes_per_s),
+        ("constant_0.2_percent", "0.2 % of the nodes", None, list(map(constant_writers, nodes))),
+    ]
     return nodes, [
-        Column(
-            "daly_qdr_onload",
-            "writers at a time, write of 1 s as stated",
-            1.0,
-            table["daly_qdr_onload"],
-            [row.concurrent_writers for row in daly(1.0)],
-        ),
-        Column(
-            "daly_fdr_offload",
-            "writers at a time, write of 0.5 s as stated",
-            0.5,
-            fdr,
-            [row.concurrent_writers for row in daly(0.5)],
-        ),
-        Column(
-            "daly_fdr_offload",
-            f"writes per second, effective write of {effective_s:g} s "
-            f"(any of {effective[0]:.3f} to {effective[1]:.3f} s)",
-            effective_s,
-            fdr,
-            [round(row.writes_per_s) for row in daly(effective_s)],
-        ),
-        Column(
-            "constant_0.2_percent",
-            "0.2 % of the nodes",
-            None,
-            table["constant_0.2_percent"],
-            [constant_writers(count) for count in nodes],
-        ),
+        Column(name, how, write_s, table[name], computed)
+        for name, how, write_s, computed in columns
     ]

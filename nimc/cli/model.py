@@ -9,10 +9,12 @@ from typing import Any
 
 import click
 
-from analysis.contention import from_run, kinds, parameters, sweep, tables
+from analysis.contention import from_run, parameters, sweep, tables
 from analysis.contention.evaluate import (
+    FOLDS,
     Errors,
     by_placement,
+    calibrated,
     errors,
     errors_percent,
     evaluate,
@@ -38,7 +40,7 @@ model_option = click.option("--model", "model_path", type=file, help="A fitted m
 folds_option = click.option(
     "--folds",
     type=click.IntRange(min=2),
-    default=kinds.FOLDS,
+    default=FOLDS,
     show_default=True,
     help="Groups into which numbers of cores are split, to be held out in turn.",
 )
@@ -119,7 +121,7 @@ def fit_command(
     sweep_file: Path, kind: str, folds: int, output: Path | None, form: Form | None, **facts: Any
 ) -> None:
     """Fit a model with its error bands to a sweep (JSON, CSV, or a run)."""
-    model = kinds.calibrated(kind, _load_sweep(sweep_file, **facts), folds).model
+    model = calibrated(kind, _load_sweep(sweep_file, **facts), folds).model
     if output is not None:
         replace_text(output, json.dumps(model.as_dict(), indent=1) + "\n")
     _say("fit", model.as_dict(), tables.fit_table(model), form)
@@ -149,7 +151,7 @@ def evaluate_command(
         if platform is not None:
             rows["published, Table 2"] = Errors(**errors_percent(platform))
     else:
-        found = {kind: kinds.calibrated(kind, measured, folds) for kind in KINDS}
+        found = {kind: calibrated(kind, measured, folds) for kind in KINDS}
         judged = found[KINDS[0]].model
         rows = {}
         for kind, each in found.items():

@@ -65,22 +65,18 @@ def test_a_count_stands_beside_its_sample(tmp_path):
     }
 
 
-def test_a_run_without_tools_has_no_counts(tmp_path):
+def test_a_run_without_tools_has_no_counts_and_no_roles(tmp_path):
     found = read_counters(tmp_path, samples(OFF0))
     assert found.is_empty()
     assert medians(found).is_empty()
+    assert role_values(found).is_empty()
 
 
-def test_counts_of_all_cases_are_read(tmp_path):
-    written(tmp_path, count(OFF0, 1.0))
+def test_counts_of_all_cases_that_have_a_sample_are_read(tmp_path):
+    written(tmp_path, count(OFF0, 1.0), count(OFF1, 3.0))
     written(tmp_path, count("lulesh/0/0/off/0", 2.0), case="lulesh")
     found = read_counters(tmp_path, samples(OFF0, "lulesh/0/0/off/0"))
     assert sorted(found["value"]) == [1.0, 2.0]
-
-
-def test_counts_without_a_sample_are_left_out(tmp_path):
-    run = written(tmp_path, count(OFF0, 1.0), count(OFF1, 2.0))
-    assert list(read_counters(run, samples(OFF0))["value"]) == [1.0]
 
 
 def test_of_a_run_that_was_counted_again_the_last_counts_stand(tmp_path):
@@ -131,14 +127,6 @@ def test_a_treatments_value_is_the_median_of_runs_of_the_sum_over_ranks(tmp_path
     assert found["factors"].to_list() == ["{}", ON]
 
 
-def test_a_share_is_averaged_over_ranks(tmp_path):
-    shares = [
-        count(OFF0, value, rank, event="bound", unit="1") for rank, value in ((0, 0.2), (1, 0.4))
-    ]
-    (row,) = medians(read_counters(written(tmp_path, *shares), samples(OFF0))).to_dicts()
-    assert row["value"] == pytest.approx(0.3)
-
-
 def test_runs_that_do_not_count_are_in_no_median(tmp_path):
     run = written(tmp_path, count(OFF0, 1.0), count(OFF1, 100.0), count(OFF2, 1000.0))
     judged = samples(OFF0, OFF1, OFF2, pair1="rejected", pair2="warm-up")
@@ -146,35 +134,37 @@ def test_runs_that_do_not_count_are_in_no_median(tmp_path):
     assert (row["value"], row["runs"]) == (1.0, 1)
 
 
-def test_a_run_of_which_a_rank_has_no_value_has_no_sum(tmp_path):
-    run = written(
-        tmp_path,
-        count(OFF0, 4.0),
-        count(OFF0, 4.0, rank=1),
-        count(OFF1, 4.0),
-        count(OFF1, None, rank=1, state="not counted", running_share=None),
-    )
-    (row,) = medians(read_counters(run, samples(OFF0, OFF1))).to_dicts()
-    assert (row["value"], row["runs"], row["state"]) == (8.0, 1, "not counted")
+LACKING = {"state": "not supported", "running_share": None}
+SHARED = {"state": "multiplexed", "running_share": 0.5}
 
 
-def test_an_event_that_is_nowhere_counted_has_no_value(tmp_path):
-    lacking = {"state": "not supported", "running_share": None}
-    run = written(tmp_path, count(OFF0, None, **lacking), count(OFF1, None, **lacking))
-    (row,) = medians(read_counters(run, samples(OFF0, OFF1))).to_dicts()
-    assert (row["value"], row["runs"], row["state"]) == (None, 0, "not supported")
-    assert row["running_share"] is None
-
-
-def test_multiplexing_of_one_rank_is_reported_with_the_least_share(tmp_path):
-    run = written(
-        tmp_path,
-        count(OFF0, 4.0, state="multiplexed", running_share=0.8),
-        count(OFF0, 4.0, rank=1, state="multiplexed", running_share=0.5),
-        count(OFF1, 4.0),
-    )
-    (row,) = medians(read_counters(run, samples(OFF0, OFF1))).to_dicts()
-    assert (row["state"], row["running_share"], row["runs"]) == ("multiplexed", 0.5, 2)
+@pytest.mark.parametrize(
+    ("rows", "median"),
+    [
+        # A share is averaged over ranks; a count without a value of every rank has no sum.
+        ([count(OFF0, 0.2, unit="1"), count(OFF0, 0.4, 1, unit="1")], (0.3, 1, "counted", 1.0)),
+        (
+            [
+                *(count(OFF0, 4.0), count(OFF0, 4.0, 1)),
+                *(count(OFF1, 4.0), count(OFF1, None, 1, **LACKING)),
+            ],
+            (8.0, 1, "not supported", 1.0),
+        ),
+        ([count(OFF0, None, **LACKING)], (None, 0, "not supported", None)),
+        # The worst state of any rank, and the least share.
+        (
+            [
+                count(OFF0, 4.0, state="multiplexed", running_share=0.8),
+                *(count(OFF0, 4.0, 1, **SHARED), count(OFF1, 4.0)),
+            ],
+            (6.0, 2, "multiplexed", 0.5),
+        ),
+    ],
+)
+def test_ranks_and_states_of_a_median(tmp_path, rows, median):
+    (row,) = medians(read_counters(written(tmp_path, *rows), samples(OFF0, OFF1))).to_dicts()
+    found = [row[name] for name in ("value", "runs", "state", "running_share")]
+    assert found == pytest.approx(list(median))
 
 
 def test_events_and_tools_are_apart(tmp_path):
@@ -191,13 +181,6 @@ def test_events_and_tools_are_apart(tmp_path):
 KEY = "stream/0/0/on@tool=perf_stat:memory/0"
 
 
-def values(folder, *rows: dict, **status) -> dict:
-    """(rank, role) -> (value, state) of one run."""
-    frame = read_counters(written(folder, *rows), samples(KEY, **status))
-    found = role_values(frame)
-    return {(r["rank"], r["role"]): (r["value"], r["state"]) for r in found.to_dicts()}
-
-
 @pytest.mark.parametrize(
     ("name", "without"),
     [
@@ -211,61 +194,51 @@ def test_runs_with_and_without_a_tool_are_the_same_treatment(name, without):
     assert without_tool(name) == without
 
 
-def test_events_become_roles(tmp_path):
-    found = values(
-        tmp_path,
-        count(KEY, 7e9, tool="perf_stat:memory"),
-        count(KEY, 2e9, event="cycle_activity.stalls_l3_miss:u", tool="perf_stat:memory"),
-        count(KEY, 3e6, rank=1, event="mem_load_retired.l3_miss", tool="perf_stat:memory"),
-        count(KEY, 5.0, event="page-faults", tool="perf_stat:memory"),
-    )
-    assert found == {
-        (0, "cycles"): (7e9, "counted"),
-        (0, "memory stalls"): (2e9, "counted"),
-        (1, "L3 misses"): (3e6, "counted"),
-    }
+def of(event: str, value: float, tool: str = "perf_stat:memory", **more) -> dict:
+    return count(KEY, value, event=event, tool=tool, **more)
 
 
-def test_traffic_is_counted_in_lines_unless_the_tool_says_bytes(tmp_path):
-    rows = [
-        count(KEY, 10.0, event="unc_m_cas_count.rd", tool="perf_stat:dram"),
-        count(KEY, 640.0, event="unc_m_cas_count.wr", tool="perf_stat:dram", unit="B"),
-    ]
-    found = values(tmp_path, *rows)
-    # 10 lines of 64 B; 640 B as they are.
-    assert found == {(0, "DRAM read"): (640.0, "counted"), (0, "DRAM written"): (640.0, "counted")}
+ITOM, NEAR = (
+    of(f"unc_cha_tor_inserts.io_itom{end}", value, "perf_stat:devices")
+    for end, value in (("", 10.0), ("cachenear", 2.0))
+)
 
 
-def test_a_role_of_several_events_needs_all_of_them(tmp_path):
-    itom = count(KEY, 10.0, event="unc_cha_tor_inserts.io_itom", tool="perf_stat:devices")
-    near = count(KEY, 2.0, event="unc_cha_tor_inserts.io_itomcachenear", tool="perf_stat:devices")
-    assert values(tmp_path, itom) == {}
-    assert values(tmp_path, itom, near) == {(0, "device writes"): (12 * 64.0, "counted")}
-
-
-def test_a_role_is_no_value_if_one_of_its_events_took_turns(tmp_path):
-    itom = count(KEY, 10.0, event="unc_cha_tor_inserts.io_itom", tool="perf_stat:devices")
-    near = itom | {"event": "unc_cha_tor_inserts.io_itomcachenear"}
-    near |= {"state": "multiplexed", "running_share": 0.5}
-    assert values(tmp_path, itom, near) == {(0, "device writes"): (None, "multiplexed")}
-
-
-def test_a_count_that_took_turns_is_no_value(tmp_path):
-    shared = count(KEY, 7e9, state="multiplexed", running_share=0.5)
-    assert values(tmp_path, shared) == {(0, "cycles"): (None, "multiplexed")}
-
-
-def test_runs_that_do_not_count_have_no_roles(tmp_path):
-    assert values(tmp_path, count(KEY, 7e9), pair0="rejected") == {}
-
-
-def test_the_same_name_of_another_tool_is_another_event(tmp_path):
-    assert values(tmp_path, count(KEY, 7e9, tool="rusage")) == {}
-    found = values(tmp_path, count(KEY, 7e9, event="PAPI_TOT_CYC", tool="papi:stalls"))
-    assert found == {(0, "cycles"): (7e9, "counted")}
-    found = values(tmp_path, count(KEY, 6e9, event="PAPI_TOT_CYC", tool="openspeedshop"))
-    assert found == {(0, "cycles"): (6e9, "counted")}
-
-
-def test_no_counters_have_no_roles(tmp_path):
-    assert isinstance(role_values(read_counters(tmp_path, samples(KEY))), pl.DataFrame)
+@pytest.mark.parametrize(
+    ("rows", "roles"),
+    [
+        (
+            [
+                of("cycles", 7e9),
+                of("cycle_activity.stalls_l3_miss:u", 2e9),
+                of("mem_load_retired.l3_miss", 3e6, rank=1),
+                of("page-faults", 5.0),
+            ],
+            {(0, "cycles"): 7e9, (0, "memory stalls"): 2e9, (1, "L3 misses"): 3e6},
+        ),
+        # Traffic is in lines of 64 B unless the tool says bytes.
+        (
+            [
+                of("unc_m_cas_count.rd", 10.0, "perf_stat:dram"),
+                of("unc_m_cas_count.wr", 640.0, "perf_stat:dram", unit="B"),
+            ],
+            {(0, "DRAM read"): 640.0, (0, "DRAM written"): 640.0},
+        ),
+        # A role of several events needs all of them, and what took turns is no value.
+        ([ITOM], {}),
+        ([ITOM, NEAR], {(0, "device writes"): 12 * 64.0}),
+        ([ITOM, NEAR | SHARED], {(0, "device writes"): None}),
+        ([of("cycles", 7e9, **SHARED)], {(0, "cycles"): None}),
+        # The same name of another tool is another event.
+        ([of("cycles", 7e9, "rusage")], {}),
+        ([of("PAPI_TOT_CYC", 7e9, "papi:stalls")], {(0, "cycles"): 7e9}),
+        ([of("PAPI_TOT_CYC", 6e9, "openspeedshop")], {(0, "cycles"): 6e9}),
+    ],
+)
+def test_events_become_roles(tmp_path, rows, roles):
+    run = written(tmp_path, *rows)
+    found = role_values(read_counters(run, samples(KEY)))
+    assert {(r["rank"], r["role"]): r["value"] for r in found.to_dicts()} == roles
+    state = "multiplexed" if None in roles.values() else "counted"
+    assert set(found["state"]) == ({state} if roles else set())
+    assert role_values(read_counters(run, samples(KEY, pair0="rejected"))).is_empty()

@@ -10,14 +10,7 @@ import pytest
 from analysis.report.data import load_run
 from analysis.report.page import render
 from analysis.report.shell import View
-from analysis.subjects.numa import (
-    Cell,
-    Key,
-    cells,
-    key_of,
-    numa_view,
-    questions,
-)
+from analysis.subjects.numa import Cell, Key, cells, key_of, numa_view, questions
 from nimc.records.sample import Level
 from tests.analysis.synthetic import Case, header, samples, write_run
 
@@ -48,17 +41,10 @@ def run_of(folder: Path, grid: dict[Key, object], nodes: int = 2, **writer: obje
     baselines: dict[str, str] = {}
     rates: dict[str, object] = {}
     for key, rate in grid.items():
-        levels: dict[str, Level] = {
-            "buffer": key.buffer,
-            "load": key.load,
-            "workers": key.workers or "nic",
-        }
+        workers = key.workers or "nic"
+        levels: dict[str, Level] = {"buffer": key.buffer, "load": key.load, "workers": workers}
         at = ",".join(f"{name}={level}" for name, level in levels.items())
-        off, spin, on = (
-            f"off@{at}",
-            f"spin@{at}",
-            f"on@{at},direction={key.direction}",
-        )
+        off, spin, on = f"off@{at}", f"spin@{at}", f"on@{at},direction={key.direction}"
         effects |= {off: 1.0, spin: 1.25 if key.buffer == "other" else 1.6, on: 2.0}
         factors |= {off: levels, spin: levels, on: {**levels, "direction": key.direction}}
         baselines |= {spin: off, on: off}
@@ -100,11 +86,8 @@ def test_both_sides_of_every_cell(tmp_path: Path) -> None:
     assert loaded.kept.value == pytest.approx(0.5)
     varied = found[Key("write", "other", "write", "free")]
     # Median of 1 to 6 GB/s; six runs give the extremes as interval.
-    assert [varied.communications.low, varied.median_b_s, varied.communications.high] == [
-        1 * GB,
-        3.5 * GB,
-        6 * GB,
-    ]
+    of = varied.communications
+    assert (of.low, varied.median_b_s, of.high) == (1 * GB, 3.5 * GB, 6 * GB)
 
 
 def test_the_control_of_a_cell_is_that_with_its_baseline(tmp_path: Path) -> None:
@@ -123,11 +106,9 @@ def test_a_cell_is_of_the_first_levels_of_other_factors(tmp_path: Path) -> None:
     run = run_of(tmp_path, {Key("write", "nic", "idle", ""): 8})
     path = run / "samples" / "numa.jsonl"
     slow = []
-    for line in path.read_text().splitlines():
-        record = json.loads(line)
+    for record in map(json.loads, path.read_text().splitlines()):
         if record["role"] == "effect":
-            record["arm"] += ",rate=50%"
-            record["key"] += ",rate=50%"
+            record |= {name: record[name] + ",rate=50%" for name in ("arm", "key")}
             record["factors"]["rate"] = "50%"
             record["writers"][0]["rate_b_s"] = 4 * GB
             slow.append(json.dumps(record))
@@ -162,16 +143,12 @@ def test_cells_need_all_their_levels() -> None:
     assert key_of({"rate": "25%"}) is None
 
 
-def test_without_workers_there_is_no_rate_of_workers(tmp_path: Path) -> None:
-    idle = cells_of(run_of(tmp_path, {Key("write", "nic", "idle", ""): 8}))[0]
-    assert (idle.workers_alone_b_s, idle.kept, idle.of_idle) == (None, None, None)
-    assert idle.median_b_s == 8 * GB
-
-
 def test_rates_are_the_targets_where_its_device_counted_every_run(tmp_path: Path) -> None:
     key = Key("read", "nic", "idle", "")
     claimed = cells_of(run_of(tmp_path / "a", {key: 8}))[0]
     assert (claimed.reported_by, claimed.median_b_s) == ("origin", 8 * GB)
+    # Without workers there is no rate of workers.
+    assert (claimed.workers_alone_b_s, claimed.kept, claimed.of_idle) == (None, None, None)
     # 14 GB within 2 s.
     counted = cells_of(run_of(tmp_path / "b", {key: 8}, counted_b=14 * GB, counted_s=2.0))[0]
     assert (counted.reported_by, counted.median_b_s) == ("target", 7 * GB)
@@ -186,21 +163,14 @@ def test_published_findings_as_questions(tmp_path: Path) -> None:
     assert first.ratio.value == pytest.approx(0.8)
     assert (second.finding, second.reason) == ("not measured", "not part of this run")
     # Reads against writes: no cell; 3.7 / 1; the same six rates on both sides.
-    assert [answer.finding for answer in remote.answers] == [
-        "not measured",
-        "yes",
-        "inconclusive",
-    ]
+    assert answers([remote]) == [["not measured", "yes", "inconclusive"]]
     assert remote.answers[1].ratio.value == pytest.approx(3.7)
     assert remote.answers[2].reason == "the interval contains 1"
     # Reading workers are not in this run; writing ones: 6 / 1.5.
     assert [answer.finding for answer in placed.answers] == ["not measured", "yes"]
     assert placed.answers[1].ratio.value == pytest.approx(4.0)
     assert (placed.answers[1].first_b_s, placed.answers[1].second_b_s) == (6 * GB, 1.5 * GB)
-    assert (locked.answers[0].finding, locked.answers[0].reason) == (
-        "not measured",
-        "not reported by the kernel",
-    )
+    assert answers([locked]) == [["not measured"]]
 
 
 def test_one_numa_node_answers_nothing_about_another(tmp_path: Path) -> None:

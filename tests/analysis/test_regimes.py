@@ -11,7 +11,7 @@ from analysis.report.data import load_run
 from analysis.report.make import write_data
 from analysis.report.page import render
 from analysis.statistics.interval import Estimate
-from analysis.subjects.regimes import LOOKS, MEANING, Regime, RegimePoint, classify, loses, regimes
+from analysis.subjects.regimes import LOOKS, Regime, RegimePoint, classify, loses, regimes
 from nimc.records.sample import Sample
 from tests.analysis.made_regimes import CURVES, SEEDS, Curve, found
 from tests.analysis.synthetic import Case, at_rate, samples, write_run
@@ -35,11 +35,7 @@ def test_a_side_loses_only_if_the_whole_interval_lies_beyond_the_margin(
     assert loses(Estimate((low + high) / 2, low, high, 0.95), 0.02) is lost
 
 
-def test_the_four_regimes_and_what_cannot_be_told() -> None:
-    assert classify(application=True, device=False) is Regime.BLUE
-    assert classify(application=True, device=True) is Regime.RED
-    assert classify(application=False, device=True) is Regime.NETWORK
-    assert classify(application=False, device=False) is Regime.NONE
+def test_what_cannot_be_told() -> None:
     assert classify(application=None, device=True) is Regime.UNKNOWN
     assert classify(application=True, device=None) is Regime.UNKNOWN
     assert loses(None, 0.02) is None
@@ -154,6 +150,6 @@ def test_the_report_has_a_map_and_its_data(tmp_path: Path) -> None:
 
 
 def test_every_regime_has_its_own_colour_and_shape() -> None:
-    assert set(LOOKS) == set(MEANING) == set(Regime)
+    assert set(LOOKS) == set(Regime)
     for looks in zip(*LOOKS.values(), strict=True):
         assert len(set(looks)) == len(Regime)

@@ -4,11 +4,11 @@ import pytest
 from scipy.optimize import brentq
 
 from analysis.subjects.writers import (
+    FDR_WRITES_S,
     concurrent_writers,
     constant_writers,
     optimum_interval_s,
     write_length_s,
-    write_range_s,
 )
 from nimc.base.errors import InputError
 from nimc.base.units import duration_s
@@ -35,21 +35,15 @@ def test_by_hand() -> None:
     assert row.concurrent_writers_exact == pytest.approx(row.writes_per_s * 1.0)
 
 
-def test_fdr_column_follows_as_a_rate_only_from_its_effective_length() -> None:
-    fdr = dict(zip(NODES, [0, 1, 2, 6, 17, 47], strict=True))
-    # Range as found by trying every length in steps of 0.5 ms.
-    assert write_range_s(fdr, FIVE_YEARS_S, "writes_per_s") == pytest.approx(
-        (0.770, 0.798), abs=1e-3
-    )
-    assert write_range_s(fdr, FIVE_YEARS_S, "concurrent_writers_exact") == pytest.approx(
-        (1.254, 1.300), abs=1e-3
-    )
-    rows = [concurrent_writers(nodes, FIVE_YEARS_S, 0.5) for nodes in NODES]
-    assert (rows[-1].concurrent_writers, round(rows[-1].writes_per_s)) == (29, 59)
-
-
-def test_no_length_yields_contradictory_counts() -> None:
-    assert write_range_s({512: 40, 8192: 1}, FIVE_YEARS_S, "concurrent_writers_exact") is None
+@pytest.mark.parametrize(
+    ("write_s", "follows"),
+    [(0.5, False), (0.769, False), *((each, True) for each in FDR_WRITES_S), (0.799, False)],
+)
+def test_fdr_column_follows_as_a_rate_only_from_its_effective_length(
+    write_s: float, follows: bool
+) -> None:
+    rows = [concurrent_writers(nodes, FIVE_YEARS_S, write_s) for nodes in NODES]
+    assert ([round(row.writes_per_s) for row in rows] == [0, 1, 2, 6, 17, 47]) == follows
 
 
 def test_length_of_a_write() -> None:
@@ -82,11 +76,6 @@ def test_agrees_with_the_exact_optimum(ratio: float, relative_error: float) -> N
     assert optimum_interval_s(ratio * mtti_s, mtti_s) == pytest.approx(
         exact_optimum(ratio * mtti_s, mtti_s), rel=relative_error
     )
-
-
-def test_the_interval_by_hand() -> None:
-    # M = 50 s, d = 1 s: sqrt(100) = 10, sqrt(1/100)/3 = 1/30, (1/100)/9 = 1/900.
-    assert optimum_interval_s(1.0, 50.0) == pytest.approx(10 * (1 + 1 / 30 + 1 / 900) - 1)
 
 
 def test_outside_its_range_the_interval_is_the_mtti() -> None:

@@ -18,13 +18,9 @@ def bench_of(sweep_points):
     return lambda n, comm_alone: by_n[n] if comm_alone else replace(by_n[n], comm_alone_b_s=None)
 
 
-def test_ends_first():
-    assert next_n([], 16, 7) == 1
-    assert next_n([Point(1, 0, 0, 5e9, 4e9, 5e9, 4e9)], 16, 7) == 16
-
-
-def test_everything_measured_or_spent():
+def test_ends_first_and_nothing_when_all_is_measured_or_spent():
     points = [Point(n, 0, 0, 5e9 * n, 4e9, 5e9 * n, 4e9) for n in range(1, 5)]
+    assert (next_n([], 16, 7), next_n(points[:1], 16, 7)) == (1, 16)
     assert next_n(points, 4, 9) is None
     assert next_n(points, 16, 4) is None
     assert next_n([points[0]], 1, 9) is None

@@ -15,6 +15,7 @@ from analysis.contention.evaluate import (
     PLACEMENTS,
     Deviation,
     bands,
+    calibrated,
     errors,
     evaluate,
     misfits,
@@ -22,7 +23,6 @@ from analysis.contention.evaluate import (
     without_placements,
 )
 from analysis.contention.fit import fit
-from analysis.contention.kinds import calibrated
 from analysis.contention.predict import placements, predict
 from analysis.contention.sweep import Point, Sweep
 from analysis.contention.tables import bands_line
@@ -49,19 +49,13 @@ def rounded_machine(seed, noise=0.005):
     return Sweep("rounded", 16, 1, 2, points)
 
 
-def test_wins_where_the_stated_limits_show():
+def test_wins_where_the_stated_limits_show_and_costs_little_elsewhere():
     machine = rounded_machine(0)
-    old = errors(without_cores(fit, machine, 4))
-    new = errors(without_cores(improved.fit, machine, 4))
+    old, new = (errors(without_cores(each, machine, 4)) for each in (fit, improved.fit))
     assert new.comm_all < old.comm_all
     assert new.comp_all < old.comp_all
-
-
-def test_costs_little_on_a_machine_that_is_as_the_seed_says():
-    truth = published.load_published("henri")
-    measured = sweep(truth, 5, 0.01)
-    old = evaluate(fit(measured), measured)
-    new = evaluate(improved.fit(measured), measured)
+    measured = sweep(published.load_published("henri"), 5, 0.01)
+    old, new = (evaluate(each(measured), measured) for each in (fit, improved.fit))
     assert new.comm_all < old.comm_all + 0.3
     assert new.comp_all < old.comp_all + 0.3
 
@@ -129,6 +123,8 @@ def test_nine_in_ten():
     # Of four, all are within the largest; measured below the prediction is as far off.
     few = bands([local(1 / (1 - i / 100)) for i in (1, 2, 3, 4)], [], TWO_NODES)
     assert few["local"].comp_par.width == pytest.approx(0.04)
+    # A rate that is predicted as zero has a finite band.
+    assert bands([local(0.0)], [], TWO_NODES)["local"].comp_par.width == 10
 
 
 def test_placements_held_out_count_for_others():
@@ -141,10 +137,6 @@ def test_placements_held_out_count_for_others():
     assert found["others"].held_out == CORES
     # A machine of one node has no other placement.
     assert "others" not in bands([local(1.0)], [], dataclasses.replace(TWO_NODES, numa_nodes=1))
-
-
-def test_a_rate_predicted_as_zero_has_a_finite_band():
-    assert bands([local(0.0)], [], TWO_NODES)["local"].comp_par.width == 10
 
 
 def test_a_rate_measured_as_zero_is_off_by_all_of_its_prediction():
@@ -162,11 +154,10 @@ def test_a_rate_measured_as_zero_is_off_by_all_of_its_prediction():
     assert errors(found).comm_all == pytest.approx(0.0, abs=1e-6)
 
 
-def test_bands_of_few_measurements_say_so():
-    few = bands([local(1 / 1.02)] * 8, [], TWO_NODES)["local"]
-    enough = bands([local(1 / 1.02)] * 9, [], TWO_NODES)["local"]
-    assert "computations 2.0 % (8, too few for 90%: the largest)" in bands_line(few)
-    assert "computations 2.0 % (9)" in bands_line(enough)
+@pytest.mark.parametrize(("count", "text"), [(8, "(8, too few for 90%: the largest)"), (9, "(9)")])
+def test_bands_of_few_measurements_say_so(count, text):
+    found = bands([local(1 / 1.02)] * count, [], TWO_NODES)["local"]
+    assert f"computations 2.0 % {text}" in bands_line(found)
 
 
 def test_a_placement_held_out_is_in_no_fit():
@@ -245,15 +236,3 @@ def test_bands_hold_what_was_not_measured(name):
             ]
             inside += list(np.array(off) <= p.band(rate).width)
     assert 0.85 < np.mean(inside) < 0.98
-
-
-@pytest.mark.slow
-def test_the_improved_model_has_bands_of_every_placement():
-    found = calibrated(
-        "improved", sweep(published.load_published("henri-subnuma"), 0, 0.02), 4
-    ).model
-    assert found.kind == "improved"
-    assert set(found.bands) == {"local", "remote", "others"}
-    assert found.bands["others"].held_out == PLACEMENTS
-    assert found.bands["others"].comm_par.points == 14 * 18
-    assert improved.fit(sweep(published.load_published("henri"), 0, 0.02)).bands == {}

@@ -10,8 +10,7 @@ import json
 
 import pytest
 
-from analysis.contention.evaluate import errors, evaluate
-from analysis.contention.kinds import calibrated
+from analysis.contention.evaluate import calibrated, errors, evaluate
 from analysis.contention.predict import predict
 from analysis.contention.sweep import Point, Sweep, load
 from tests.reference import REFERENCE, needs_reference

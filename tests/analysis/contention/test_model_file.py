@@ -58,35 +58,23 @@ def test_all_of_a_model_is_read_again():
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"schema": 3}, "allowed: a mapping with schema 2"),
         ({"schema": 1}, "allowed: a mapping with schema 2"),
         ({"numa_nodes": 257}, "numa_nodes: 257 found; allowed: less than or equal to 256"),
-        ({"schema": 4}, "allowed: a mapping with schema 2"),
         ({"cores": None}, "cores: nothing found; allowed: a whole number"),
-        ({"numa_nodes": 0}, "numa_nodes: 0 found; allowed: greater than or equal to 1"),
         ({"reach": {"local": -1}}, "reach.local: -1 found"),
-        ({"reach": 3}, "reach: 3 found"),
         ({"local": {}}, "local.n_par_max: missing"),
         ({"local": LOCAL | {"alpha": "x"}}, "local.alpha: 'x' found; allowed: a number"),
         ({"remote": LOCAL | {"n_seq_max": 3.5}}, "n_seq_max: 3.5 found; allowed: a whole"),
-        ({"local": LOCAL | {"n_par_max": 10**19}}, "local.n_par_max: 1000"),
         ({"local": LOCAL | {"delta_r_b_s": float("inf")}}, "local.delta_r_b_s: "),
         ({"kind": "better"}, "kind: 'better' found; allowed: 'paper' or 'improved'"),
         ({"shapes": {"middle": None}}, "shapes.middle.[key]: 'middle' found; allowed: match"),
         ({"unidentified": {"local": "unknown"}}, "unidentified.local: 'unknown' found; allowed: a"),
-        ({"unidentified": 5}, "unidentified: 5 found; allowed: a mapping"),
-        ({"bands": [1]}, "bands: a list found; allowed: a mapping"),
-        ({"reach": [["local", 1]]}, "reach: a list found; allowed: a mapping"),
-        ({"notes": "emulated"}, "notes: 'emulated' found; allowed: a list"),
-        ({"shapes": {"local": 3}}, "shapes.local: 3 found; allowed: a mapping"),
         ({"shapes": {"local": {"softness": 2}}}, "shapes.local.softness: 2 found; allowed: less"),
         ({"comm_alone_b_s": {"a": 1}}, "comm_alone_b_s.a.[key]: 'a' found; allowed: a whole"),
-        ({"comm_alone_b_s": {"0": -1}}, "comm_alone_b_s.0: -1 found; allowed: greater than or"),
         (
             {"groups": {"order": "random", "size": 1, "count": 18}},
             "groups.order: 'random' found; allowed: 'compact' or 'spread'",
         ),
-        ({"groups": {"order": "spread", "size": 0, "count": 1}}, "groups.size: 0 found"),
         (
             {"groups": {"order": "spread", "size": 4096, "count": 2}},
             "groups: 4096 x 2 cores found; allowed: 18 to 4096 together",
@@ -109,6 +97,7 @@ def test_mistakes(change, text):
 
 SHARP = Shape(softness=0.0, loss_from=2.0, loss_to=6.0, group_b_s=10e9, group_loss_b_s=1e9)
 TWO = Groups(size=4, count=2, order="compact")
+SPREAD = dataclasses.replace(TWO, order="spread")
 #: Four GB/s a core, on 15 GB/s.
 P = dataclasses.replace(
     evaluate.load_published("billy").local,
@@ -127,50 +116,36 @@ def test_soft_minimum():
     assert soft_minimum(a, b, 0.0) == pytest.approx([3.0, 3.0, 0.0])
 
 
-def test_cores_fill_groups():
-    n = np.arange(1, 7)
-    compact = Groups(size=2, count=3, order="compact")
-    assert in_groups(compact, n).tolist() == [
-        [1, 0, 0],
-        [2, 0, 0],
-        [2, 1, 0],
-        [2, 2, 0],
-        [2, 2, 1],
-        [2, 2, 2],
-    ]
-    spread = dataclasses.replace(compact, order="spread")
-    assert in_groups(spread, n).tolist() == [
-        [1, 0, 0],
-        [1, 1, 0],
-        [1, 1, 1],
-        [2, 1, 1],
-        [2, 2, 1],
-        [2, 2, 2],
-    ]
+@pytest.mark.parametrize(
+    ("order", "filled"),
+    [("compact", "100 200 210 220 221 222"), ("spread", "100 110 111 211 221 222")],
+)
+def test_cores_fill_groups(order, filled):
+    found = in_groups(Groups(size=2, count=3, order=order), np.arange(1, 7))
+    assert ["{}{}{}".format(*row) for row in found] == filled.split()
 
 
-def test_demand_of_groups():
-    # A group has 10, 9, 8, 7 GB/s with 1 to 4 cores of 4 GB/s: 4, 8, 8, 7. Then the other begins.
-    n = np.arange(1, 9)
-    rates = [4, 8, 8, 7, 11, 15, 15, 14]
-    assert demand(P, SHARP, TWO, n) == pytest.approx(np.array(rates) * 1e9)
-    # Each in turn: 1+0, 1+1, 2+1, 2+2, 3+2, 3+3, 4+3, 4+4.
-    spread = dataclasses.replace(TWO, order="spread")
-    rates = [4, 8, 12, 16, 16, 16, 15, 14]
-    assert demand(P, SHARP, spread, n) == pytest.approx(np.array(rates) * 1e9)
-    # In step: n times the rate of a core of the fullest group, 4, 4, 8/3, 7/4.
-    paced = dataclasses.replace(TWO, in_step=True)
-    rates = [4, 8, 8, 7, 8.75, 10.5, 12.25, 14]
-    assert demand(P, SHARP, paced, n) == pytest.approx(np.array(rates) * 1e9)
-    assert demand(P, SHARP, None, n) == pytest.approx(n * 4e9)
+@pytest.mark.parametrize(
+    ("groups", "rates"),
+    [
+        # A group has 10, 9, 8, 7 GB/s with 1 to 4 cores of 4 GB/s: 4, 8, 8, 7. Then the other.
+        (TWO, [4, 8, 8, 7, 11, 15, 15, 14]),
+        # Each in turn: 1+0, 1+1, 2+1, 2+2, 3+2, 3+3, 4+3, 4+4.
+        (SPREAD, [4, 8, 12, 16, 16, 16, 15, 14]),
+        # In step: n times the rate of a core of the fullest group, 4, 4, 8/3, 7/4.
+        (dataclasses.replace(TWO, in_step=True), [4, 8, 8, 7, 8.75, 10.5, 12.25, 14]),
+        (None, [4, 8, 12, 16, 20, 24, 28, 32]),
+    ],
+)
+def test_demand_of_groups(groups, rates):
+    assert demand(P, SHARP, groups, np.arange(1, 9)) == pytest.approx(np.array(rates) * 1e9)
 
 
 def test_the_shared_capacity_limits_the_groups_together():
     n = np.array([6, 8])
-    spread = dataclasses.replace(TWO, order="spread")
-    assert improved_alone(P, SHARP, spread, n) == pytest.approx([15e9, 14e9])
+    assert improved_alone(P, SHARP, SPREAD, n) == pytest.approx([15e9, 14e9])
     taken = np.array([3e9, 3e9])
-    assert improved_together(P, SHARP, spread, n, taken) == pytest.approx([12e9, 12e9])
+    assert improved_together(P, SHARP, SPREAD, n, taken) == pytest.approx([12e9, 12e9])
 
 
 def test_share():

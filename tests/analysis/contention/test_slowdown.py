@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from analysis.contention.slowdown import (
     MEASURES,
@@ -40,28 +40,19 @@ def loses(*shares: float) -> np.ndarray:
     return 1 + np.array(shares) @ (BESIDE - 1)
 
 
-def test_shares_by_hand() -> None:
-    """0.5 x (0.8, 0.4) + 0.25 x (0.2, 0.6) = (0.45, 0.35)."""
-    assert shares_of(BESIDE - 1, np.array([0.45, 0.35])) == pytest.approx([0.5, 0.25])
-    assert loses(0.5, 0.25) == pytest.approx([1.45, 1.35])
-
-
-def test_no_share_is_below_zero() -> None:
-    """(1.0, 0.1) would take 1.45 of the first and -0.8 of the second.
-
-    Without the second the nearest is (0.8 x 1.0 + 0.4 x 0.1) / (0.8^2 + 0.4^2) = 1.05.
-    """
-    assert shares_of(BESIDE - 1, np.array([1.0, 0.1])) == pytest.approx([1.05, 0])
-    assert shares_of(BESIDE - 1, np.array([-0.1, 0.0])) == pytest.approx([0, 0])
-
-
-def test_the_loss_is_that_of_the_mixture() -> None:
-    """0.5 x 0.3 + 0.25 x 0.5 = 0.275."""
-    found = mixture(estimates(BESIDE), estimates(loses(0.5, 0.25)), estimates(WRITERS))
-    assert isinstance(found, Mixture)
-    assert [share and share.value for share in found.shares] == pytest.approx([0.5, 0.25])
-    assert found.slowdown.value == pytest.approx(1.275)
-    assert found.slowdown.low < 1.275 < found.slowdown.high < 1.285
+@pytest.mark.parametrize(
+    ("own", "shares"),
+    [
+        # 0.5 x (0.8, 0.4) + 0.25 x (0.2, 0.6)
+        ((0.45, 0.35), (0.5, 0.25)),
+        # Not 1.45 of the first and -0.8 of the second: without it, the nearest is
+        # (0.8 x 1.0 + 0.4 x 0.1) / (0.8^2 + 0.4^2).
+        ((1.0, 0.1), (1.05, 0)),
+        ((-0.1, 0.0), (0, 0)),
+    ],
+)
+def test_shares_by_hand_are_not_below_zero(own, shares) -> None:
+    assert shares_of(BESIDE - 1, np.array(own)) == pytest.approx(shares)
 
 
 def test_an_application_that_loses_nothing() -> None:
@@ -203,15 +194,11 @@ def test_a_case_without_neighbours_says_so(tmp_path: Path) -> None:
     assert row.reason.startswith("without six pairs of the case and of membench")
 
 
-def nimc(*words: object) -> Result:
-    return CliRunner().invoke(cli, [str(word) for word in words])
-
-
 def test_the_command(run: Path) -> None:
-    words = ("model", "slowdown", "--run", run)
-    document = json.loads(nimc(*words, "--json").output)
+    words = ["model", "slowdown", "--run", str(run)]
+    document = json.loads(CliRunner().invoke(cli, [*words, "--json"]).output)
     by_case = {row["case"]: row for row in document["workloads"]}
     assert by_case["chimney"]["share_nt_write"] == pytest.approx(0.5, abs=0.01)
     assert document["errors"]["cases"] == 2
     assert any("emulation" in note for note in document["notes"])
-    assert f"{document['errors']['null']:.3f}" in nimc(*words).output
+    assert f"{document['errors']['null']:.3f}" in CliRunner().invoke(cli, words).output

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from nimc.records.sample import Better, Level, Sample
-from tests.analysis.made_counters import write_rows
+from tests.analysis.made_counters import counter_row, write_rows
 from tests.analysis.synthetic import Case, samples, write_run
 
 RANKS = 2
@@ -101,9 +101,9 @@ def counts(
             values[f"{kind}-calls"] = (30.0, "count")
             values[f"{kind}-messages"] = (10.0, "count")
             values[f"{kind}-sent"] = (10 * MESSAGES[kind], "B")
+        of = {"tool": TOOL, "rank": rank, "running_share": None}
         found += [
-            {"key": sample.key, "tool": TOOL, "rank": rank, "event": event, "value": value,
-             "unit": unit, "state": "counted", "running_share": None}
+            counter_row(sample.key, event, value, unit=unit, **of)
             for event, (value, unit) in values.items()
-        ]  # fmt: skip
+        ]
     return found

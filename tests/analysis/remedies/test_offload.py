@@ -14,7 +14,7 @@ from analysis.report.page import render
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from analysis.subjects.processing import of_run, processing
-from tests.analysis.made_counters import read_counters, write_rows
+from tests.analysis.made_counters import counter_row, read_counters, write_rows
 from tests.analysis.synthetic import Case, samples, write_run
 
 #: Without traffic nodes spend this share of a core on interrupts, and on kernel threads.
@@ -31,10 +31,7 @@ def rows(sample, target_s_gb, origin_s_gb, without, rng):
                 value = BACKGROUND.get(event, 0.0) * sample.elapsed_s * rng.uniform(0.9, 1.1)
                 if event == "softirq-time":
                     value += s_gb * gb / ranks * rng.uniform(0.95, 1.05)
-                yield {
-                    **{"key": sample.key, "tool": tool, "rank": rank, "event": event},
-                    **{"value": value, "unit": "s", "state": "counted", "running_share": None},
-                }
+                yield counter_row(sample.key, event, value, tool=tool, rank=rank, unit="s")
 
 
 def made_run(folder, target_s_gb, origin_s_gb=0.0, *, pairs=10, without=(), origin="origin-0"):
@@ -84,29 +81,25 @@ def test_an_origin_has_its_own_time_and_no_word(tmp_path):
     assert (row.word, row.claim, row.agrees) == (None, None, None)
 
 
-def test_five_pairs_tell_nothing(tmp_path):
-    row = found(tmp_path, 0.12, pairs=5)["target"]
-    assert (row.cpu_s_b, row.word, row.reason) == (None, "inconclusive", "fewer than 6 pairs")
+LACKING = "kernel-threads-time"
 
 
-def test_without_the_kernels_threads_offload_is_not_said_but_onload_is(tmp_path):
-    without = ("kernel-threads-time",)
-    row = found(tmp_path, 0.001, without=without)["target"]
-    assert (row.word, row.reason) == (
-        "inconclusive",
-        "not counted on the nodes: kernel-threads-time",
-    )
-    assert row.counters == ["irq-time", "softirq-time", "writers-time"]
-
-
-def test_onload_needs_no_complete_count(tmp_path):
-    assert found(tmp_path, 0.12, without=("kernel-threads-time",))["target"].word == "onload"
-
-
-def test_on_one_host_no_interface_receives(tmp_path):
-    row = found(tmp_path, 0.12, origin="synthetic-0", claim="offload")["target"]
-    assert (row.word, row.agrees) == ("inconclusive", None)
-    assert "share a host" in row.reason
+@pytest.mark.parametrize(
+    ("s_gb", "changes", "reason"),
+    [
+        (0.12, {"pairs": 5}, "fewer than 6 pairs"),
+        (0.001, {"without": (LACKING,)}, f"not counted on the nodes: {LACKING}"),
+        # Without all of its time, onload is said.
+        (0.12, {"without": (LACKING,)}, None),
+        (0.12, {"origin": "synthetic-0"}, "share a host"),
+    ],
+)
+def test_what_is_inconclusive(tmp_path, s_gb, changes, reason):
+    row = found(tmp_path, s_gb, claim="onload", **changes)["target"]
+    assert (row.word, row.agrees) == (("inconclusive", None) if reason else ("onload", True))
+    assert reason in (row.reason or "") if reason else row.reason is None
+    assert (row.cpu_s_b is None) == ("pairs" in changes)
+    assert (LACKING in row.counters) == ("without" not in changes)
 
 
 @pytest.mark.parametrize(("origin", "folded"), [("synthetic-0", True), ("synthetic-1", False)])

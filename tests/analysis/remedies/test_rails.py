@@ -15,6 +15,7 @@ from analysis.report.page import render
 from analysis.statistics.interval import Estimate
 from analysis.subjects.rails import RailFigures, decided, rail_figures, rails_view
 from nimc.records.sample import Better
+from tests.analysis.made_counters import write_rows
 from tests.analysis.remedies.rail_runs import CALLS, MESSAGES, SHARES, TIMES, WRITERS, case, made
 from tests.analysis.synthetic import LAMMPS, samples, write_run
 
@@ -88,7 +89,7 @@ def test_runs_under_writers_with_a_null_or_of_few_pairs_give_nothing(tmp_path: P
     for line in lines:
         if "/0/3/" in line["key"] and line["rank"] == 1:
             line |= {"value": None, "state": "not counted"}
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_rows(run, "umt", lines)
     found = rail_figures(load_run(run))
     assert {row.pairs for row in [*found.calls, *found.changes]} == {PAIRS - 1}
 
@@ -129,8 +130,7 @@ def test_what_an_interval_carries(effect, floor, finding) -> None:
 
 def test_the_page_shows_the_figures_and_their_findings(run: Path) -> None:
     text = render([load_run(run)])
-    section = text[text.index('id="r0rails"') :]
-    section = section[: section.index("</section>")]
+    section = text[text.index('id="r0rails"') :].partition("</section>")[0]
     assert 'href="#r0rails"' in text
     assert [len(re.findall(f"<strong>Figure {n}", section)) for n in (1, 2, 3)] == [1, 3, 1]
     labels = re.findall(r'aria-label="([^"]*)"', section)
@@ -148,8 +148,7 @@ def test_the_page_shows_the_figures_and_their_findings(run: Path) -> None:
 def test_emulation_is_marked_at_each_figure_and_in_the_data(tmp_path: Path) -> None:
     loaded = load_run(made(tmp_path, case(transport="soft-RoCE")))
     text = render([loaded])
-    section = text[text.index('id="r0rails"') :]
-    section = section[: section.index("</section>")]
+    section = text[text.index('id="r0rails"') :].partition("</section>")[0]
     labels = re.findall(r'aria-label="([^"]*)"', section)
     assert len(labels) == 5
     assert all(label.endswith("Emulated RDMA, not RDMA hardware.") for label in labels)

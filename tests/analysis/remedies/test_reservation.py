@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from analysis.remedies.advice import Standing, advise
-from analysis.remedies.effect import RemedyEffect, between_jobs, net, remedy_effects
+from analysis.remedies.effect import RemedyEffect, net, remedy_effects
 from analysis.report.data import load_run
-from nimc.records.sample import Better, Sample
+from nimc.records.sample import Better, Level, Sample
 from tests.analysis.remedies.sweeps import sweep, swept
-from tests.analysis.synthetic import Case, remedies, samples, write_run
+from tests.analysis.synthetic import Case, samples, write_run
 
 #: Time / time of `off`: a reserved core costs 10 %, and takes the loss from 2 to 1.21 times; each
 #: with a tool as well, which is none.
@@ -28,20 +28,18 @@ TIMES = {
 
 
 def cores(better: Better = "lower") -> Case:
-    """`tests.analysis.synthetic.remedies`, its factor `cores` by its name in campaigns."""
-    case = remedies(better, {k.replace("reserved_cores", "cores"): v for k, v in TIMES.items()})
+    """A case of these treatments; nothing but the pair varies."""
 
-    def named(text: str) -> str:
-        return text.replace("cores", "reserved_cores")
+    def levels(name: str) -> dict[str, Level]:
+        core = 1 if "reserved_cores=1" in name else 0
+        return {"reserved_cores": core, "tool": "p" if "tool=p" in name else "none"}
 
-    return replace(
-        case,
-        effects=dict(TIMES),
-        factors={
-            named(name): {named(factor): level for factor, level in levels.items()}
-            for name, levels in case.factors.items()
-        },
-        baselines={named(name): named(of) for name, of in case.baselines.items()},
+    return Case(
+        *("melt", "s" if better == "lower" else "1/s", better, 10.0, TIMES),
+        noise=0.0,
+        pair_noise=0.2,
+        factors={name: levels(name) for name in ("off", *TIMES)},
+        baselines={name: "@".join(["off", *name.split("@")[1:]]) for name in TIMES},
     )
 
 
@@ -85,8 +83,7 @@ def test_levels_in_jobs_of_their_own_are_unpaired(tmp_path: Path) -> None:
     with_ = replace(base, name="stream@core_spec=1", base=11.0, effects={"on": 1.1, "aa": 1.0})
     made = [*samples(base, blocks=3, pairs=6), *samples(with_, blocks=3, pairs=6, seed=2)]
     run = load_run(write_run(tmp_path / "run", made))
-    assert remedy_effects(run) == []
-    (found,) = between_jobs(run)
+    (found,) = remedy_effects(run)
     order = {row.case: place for place, row in enumerate(reversed(run.results))}
     assert set(order) == {"stream@core_spec=0", "stream@core_spec=1"}
     first, second = (found.reference, found.level)
@@ -101,7 +98,7 @@ def test_levels_in_jobs_of_their_own_are_unpaired(tmp_path: Path) -> None:
 def test_one_allocation_a_side_gives_no_interval(tmp_path: Path) -> None:
     base = Case("stream@core_spec=0", "s", "lower", 10.0, {"on": 2.0, "aa": 1.0})
     made = [*samples(base, pairs=6), *samples(replace(base, name="stream@core_spec=1"), pairs=6)]
-    (found,) = between_jobs(load_run(write_run(tmp_path / "run", made)))
+    (found,) = found_of(tmp_path, made)
     assert (found.price, found.gain, net(found, 1.0)) == (None, None, None)
 
 

@@ -16,8 +16,7 @@ from analysis.report.data import RunData, load_run
 from analysis.report.make import make_reports, write_data
 from analysis.statistics.correlation import WorstRank
 from analysis.statistics.interval import Estimate
-from analysis.subjects.causes import Loss, causes_view, p_text, sentence
-from analysis.subjects.counters import counters_view
+from analysis.subjects.causes import Loss, causes_view, counters_view, p_text, sentence
 from nimc.records.sample import Sample
 from tests.analysis.made_counters import (
     CASES,
@@ -78,30 +77,16 @@ def test_the_published_table_stands_beside_the_measured_one(of_all_cases):
     assert len(found.table.rows) == 8
 
 
-def test_roles_that_the_paper_has_not_are_apart(of_all_cases):
-    others = of_all_cases.table.others
-    assert {(link.treatment, link.to) for link in others} == {
-        (treatment, role) for treatment in ("off", "on") for role in ("cycles", "instructions")
-    }
-
-
 def test_every_case_has_its_own_table_and_panel(of_all_cases):
     found = of_all_cases
+    # Roles that the paper has not are apart.
+    assert {(link.treatment, link.to) for link in found.table.others} == {
+        (treatment, role) for treatment in ("off", "on") for role in ("cycles", "instructions")
+    }
     assert [table.name for table in found.cases] == [case.name for case in CASES]
     assert {row.links[1].points for table in found.cases for row in table.rows} == {8}
     for case in CASES:
         assert f">{case.name}</text>" in found.svg
-
-
-def test_the_worst_rank_stands_beside_the_median_one(tmp_path):
-    found = view(made(tmp_path, worst=3, worst_factor=2.0))
-    (row,) = (row for row in found.changes if row.role == "L2 misses")
-    assert row.worst.rank == 3
-    assert row.worst.growth == pytest.approx(2.2, rel=0.1)
-    assert row.worst.median_growth == pytest.approx(1.1, rel=0.1)
-    assert row.worst_p < 0.001
-    # 4 ranks of 2e7 per second for 177 s.
-    assert row.off == pytest.approx(4 * 2e7 * 177, rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -152,31 +137,9 @@ def test_a_tool_that_changes_the_figure_by_more_than_the_margin_is_told(tmp_path
     assert row.ratio.value == pytest.approx(price)
 
 
-def test_the_page_says_which_tool_changes_the_figure(tmp_path):
-    (report,) = make_reports([priced(tmp_path, 1.05)])
-    assert "changed by the tool" in report.page.read_text()
-
-
 def test_a_tool_without_runs_without_it_has_no_price(tmp_path):
     (row,) = view(made(tmp_path)).prices
     assert (row.case, row.tool, row.ratio, row.beyond) == ("lammps", TOOL, None, None)
-
-
-def test_messages_have_a_mean_size(tmp_path):
-    runs = with_tool(samples(LAMMPS, pairs=6))
-    run = write_run(tmp_path / "run", runs)
-    of = {"application-time": 2.0, "point-to-point-time": 0.5, "point-to-point-calls": 30.0,
-          "point-to-point-messages": 10.0, "point-to-point-sent": 40_000.0}  # fmt: skip
-    rows = [
-        counter_row(each.key, event, value, tool="mpip", rank=rank)
-        | ({"unit": "s"} if event.endswith("time") else {})
-        for each in runs for rank in (0, 1) for event, value in of.items()
-    ]  # fmt: skip
-    write_rows(run, "lammps", rows)
-    found = [row for row in view(run).messages if row.treatment == "off"]
-    assert [(row.kind, row.share, row.calls, row.size) for row in found] == [
-        ("point-to-point", "25.0%", "60", "4.000 kB")
-    ]
 
 
 def loss(low: float, high: float, *, all_ranks=True, worst=None) -> Loss:
@@ -233,42 +196,26 @@ def test_a_run_without_tools_has_no_section(tmp_path):
     assert counters_view(run, run.results[0].case) is None
 
 
-def plain_run(folder: Path) -> Path:
-    return write_run(folder / "run", samples(STREAM, pairs=6))
-
-
-def counted(run: Path) -> Path:
-    """`run` with counters of two ranks on each sample of its case's first two pairs."""
-    (file, *_) = sorted((run / "samples").glob("*.jsonl"))
-    rows = []
-    for sample in map(json.loads, file.read_text().splitlines()):
+def test_sums_over_ranks_and_what_limits_them(tmp_path):
+    runs, rows = samples(STREAM, pairs=6), []
+    for sample in runs:
         for rank in (0, 1):
-            count, key = 100.0 if sample["arm"] == "off" else 150.0, sample["key"]
+            count, key = 100.0 if sample.arm == "off" else 150.0, sample.key
             time = counter_row(key, "task-clock", 0.5, rank=rank, unit="s", state="multiplexed")
             none = counter_row(key, "cycles", None, rank=rank, state="not supported")
             rows += [counter_row(key, "faults", count, rank=rank), time, none]
-    write_rows(run, file.stem, rows)
-    return run
-
-
-def test_sums_over_ranks_and_what_limits_them(tmp_path):
-    run = load_run(counted(plain_run(tmp_path)))
-    case = str(run.results[0].case)
-    view = counters_view(run, case)
+    folder = write_run(tmp_path / "run", runs)
+    write_rows(folder, "stream", rows)
+    run = load_run(folder)
+    view = counters_view(run, "stream")
     assert view.treatments[:2] == ["off", "on"]
     told = {row.event: (row.values[:2], row.states) for row in view.rows}
+    assert "counters.parquet" in [path.name for path in write_data(tmp_path, [run])]
     assert told == {
         "faults": (["200", "300"], ""),
         "task-clock": (["1.000 s", "1.000 s"], "multiplexed"),
         "cycles": (["-", "-"], "not supported"),
     }
-
-
-def test_the_page_and_the_data_beside_it_have_them(tmp_path):
-    (report,) = make_reports([counted(plain_run(tmp_path))])
-    text = report.page.read_text()
-    assert re.search(r"not supported</td>", text)
-    assert "counters.parquet" in [path.name for path in write_data(tmp_path, report.runs)]
 
 
 #: Event -> unit, and the value of a run on the first of two nodes.
@@ -346,7 +293,7 @@ def test_runs_that_a_tool_wraps_are_not_mixed_with_the_others(tmp_path):
 def test_a_node_is_no_tool_with_a_price_and_a_table_of_its_own(tmp_path):
     run = with_nodes(tmp_path, samples(LAMMPS, pairs=6))
     found = view(run)
-    assert (found.prices, found.notes, found.messages) == ([], [], [])
+    assert (found.prices, found.notes) == ([], [])
     assert counters_view(load_run(run), "lammps") is None
 
 
