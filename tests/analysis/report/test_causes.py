@@ -152,11 +152,6 @@ def test_a_tool_that_changes_the_figure_by_more_than_the_margin_is_told(tmp_path
     assert row.ratio.value == pytest.approx(price)
 
 
-def test_the_page_says_which_tool_changes_the_figure(tmp_path):
-    (report,) = make_reports([priced(tmp_path, 1.05)])
-    assert "changed by the tool" in report.page.read_text()
-
-
 def test_a_tool_without_runs_without_it_has_no_price(tmp_path):
     (row,) = view(made(tmp_path)).prices
     assert (row.case, row.tool, row.ratio, row.beyond) == ("lammps", TOOL, None, None)
