@@ -86,10 +86,8 @@ def order_effects(marked: pl.DataFrame, margin: float) -> list[OrderEffect]:
     `margin` is the share below which an effect is none.
     None of a case with fewer than six complete pairs, or whose two effects cannot be separated.
     """
-    found: list[OrderEffect] = []
-    for (case,), samples in marked.select(_COLUMNS).group_by("case", maintain_order=True):
-        found += _of_case(str(case), samples, margin)
-    return found
+    cases = marked.select(_COLUMNS).group_by("case", maintain_order=True)
+    return [each for (case,), own in cases for each in _of_case(str(case), own, margin)]
 
 
 def with_notes(rows: Sequence[Result], effects: Sequence[OrderEffect]) -> list[Result]:
@@ -107,13 +105,13 @@ def _of_case(case: str, samples: pl.DataFrame, margin: float) -> list[OrderEffec
     times, first, after = _complete_pairs(samples)
     if len(times) < FEWEST:
         return []
-    y, x = _centred(times), [_centred(first), _centred(after)]
-    kinds: list[tuple[Kind, Floats, Floats]] = [
-        ("first run", x[0], x[1]),
-        ("after writers", x[1], x[0]),
-    ]
-    slopes = {kind: _slope(_without(y, other), _without(own, other)) for kind, own, other in kinds}
-    known = {kind: slope for kind, slope in slopes.items() if slope}
+    y, x, z = map(_centred, (times, first, after))
+    kinds: dict[Kind, tuple[Floats, Floats]] = {"first run": (x, z), "after writers": (z, x)}
+    known = {
+        kind: slope
+        for kind, (own, other) in kinds.items()
+        if (slope := _slope(_without(y, other), _without(own, other)))
+    }
     adjusted = holm([p for _, p in known.values()])
     return [
         OrderEffect(

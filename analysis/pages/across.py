@@ -235,14 +235,10 @@ def ranking(rows: Sequence[MachineSlowdown]) -> list[Rank]:
     Ends of the interval are the means of the ends, so it holds at least as often as theirs.
     """
     of_machine: dict[str, dict[tuple[str, str, str], MachineSlowdown]] = {}
-    for row in rows:
-        if row.emulated:
-            continue
+    for row in (row for row in rows if not row.emulated):
         of_machine.setdefault(row.machine, {})[row.campaign, row.case, row.arm] = row
-    if len(of_machine) < 2:
-        return []
-    common = set.intersection(*(set(each) for each in of_machine.values()))
-    if not common:
+    common = set.intersection(*map(set, of_machine.values())) if of_machine else set()
+    if len(of_machine) < 2 or not common:
         return []
     means = {
         machine: tuple(

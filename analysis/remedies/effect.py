@@ -14,10 +14,10 @@ from analysis.effects.estimate import Result, by_level
 from analysis.remedies.throttling import RATE
 from analysis.report.data import RunData
 from analysis.samples.pairs import of_treatment
-from analysis.statistics.aligned_ranks import slowdown
+from analysis.statistics.aligned_ranks import few, slowdown
 from analysis.statistics.blocks import FEWEST_BLOCKS, next_allocation
 from analysis.statistics.interval import FEWEST, Estimate, Interval
-from analysis.statistics.location import Crossing, Values, crossing, few, location, p_value
+from analysis.statistics.location import Crossing, Values, crossing, location, p_value
 from analysis.statistics.nights import NightsDifference, ratio_of_nights
 from nimc.base.groups import grouped
 from nimc.records.arms import BASELINE, arm_of, name_of, parts_of

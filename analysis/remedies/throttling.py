@@ -16,8 +16,9 @@ import polars as pl
 
 from analysis.effects.estimate import Result, Sweep, by_level
 from analysis.samples.pairs import of_treatment
+from analysis.statistics.aligned_ranks import few
 from analysis.statistics.interval import Estimate
-from analysis.statistics.location import Crossing, Values, crossing, few, location
+from analysis.statistics.location import Crossing, Values, crossing, location
 from nimc.records.arms import arm_of, parts_of
 from nimc.records.sample import Level
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -97,6 +97,14 @@ class Rows:
                 self.add(row, rule.field, repr(value), rule.required)
             if len(found) > LISTED:
                 self.faults.add("", len(found) - LISTED)
+
+
+def mapped(
+    frame: pl.DataFrame, name: str, of: Callable[[str], Any], type_: type[pl.DataType] = pl.String
+) -> pl.Expr:
+    """What a function gives of the texts in a column, called once for each of them."""
+    table = {text: of(text) for text in frame[name].cast(pl.String).unique()}
+    return pl.col(name).cast(pl.String).replace_strict(table, default=None, return_dtype=type_)
 
 
 def named_level(level: Any) -> str:

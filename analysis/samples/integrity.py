@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from analysis.samples.asked import judge_asked
 from analysis.samples.columns import MOST, Samples, read_run
 from analysis.samples.contradictions import judge_contradictions
 from analysis.samples.counts import read_counts
-from analysis.samples.faults import ROUNDING, Faults, Rows, Rule
+from analysis.samples.faults import ROUNDING, Faults, Rows, Rule, mapped
 from analysis.samples.order import Treatments, judge_drawn, overlapping_blocks, rules_of_order
 from analysis.samples.proof import UNPROVEN, proof_of
 from analysis.samples.provenance import Provenance, judge_provenance, read_provenance
@@ -43,16 +43,9 @@ def known(frame: pl.DataFrame, of_case: Treatments) -> pl.DataFrame:
 
     `scheduled`: whether the writers of the arm follow a timetable.
     """
-    arms = [str(arm) for arm in frame["arm"].unique()]
-    scheduled = {arm: arm_of(arm).writing == "scheduled" for arm in arms}
-    runs = {case: len(names) for case, names in of_case.items()}
-
-    def looked_up(name: str, table: Mapping[str, Any], type_: type[pl.DataType]) -> pl.Expr:
-        text = pl.col(name).cast(pl.String)
-        return text.replace_strict(table, default=None, return_dtype=type_)
-
     return frame.with_columns(
-        scheduled=looked_up("arm", scheduled, pl.Boolean), runs=looked_up("case", runs, pl.Int32)
+        scheduled=mapped(frame, "arm", lambda arm: arm_of(arm).writing == "scheduled", pl.Boolean),
+        runs=mapped(frame, "case", lambda case: len(of_case[case]), pl.Int32),
     )
 
 

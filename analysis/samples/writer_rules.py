@@ -6,12 +6,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
 
 import polars as pl
 
-from analysis.samples.faults import ROUNDING, Rows, Rule
+from analysis.samples.faults import ROUNDING, Rows, Rule, mapped
 from nimc.records.arms import ARMS, arm_of
 from nimc.records.plan import Demand
 from nimc.records.run import RunHeader, facts_of
@@ -66,12 +64,6 @@ def _of_samples(frame: pl.DataFrame) -> pl.DataFrame:
     lost = (pl.col("outcome") != "kept").cast(pl.Int32)
     begun_s = pl.col("start_s") - pl.col("lead_in_s")
 
-    def of_each(name: str, known: Callable[[str], Any]) -> pl.Expr:
-        texts = frame[name].cast(pl.String).unique()
-        table: Mapping[str, Any] = {text: known(text) for text in texts}
-        column = pl.col(name).cast(pl.String)
-        return column.replace_strict(table, default=None, return_dtype=pl.String)
-
     return frame.select(
         *(
             "row",
@@ -85,9 +77,9 @@ def _of_samples(frame: pl.DataFrame) -> pl.DataFrame:
             "allowed_share",
         ),
         arm=pl.col("arm").cast(pl.String),
-        level=of_each("factors", lambda text: _level(text, "rate")),
-        burst_level=of_each("factors", lambda text: _level(text, "burst")),
-        control=of_each("arm", lambda arm: arm_of(arm).control),
+        level=mapped(frame, "factors", lambda text: _level(text, "rate")),
+        burst_level=mapped(frame, "factors", lambda text: _level(text, "burst")),
+        control=mapped(frame, "arm", lambda arm: arm_of(arm).control),
         around_s=pl.col("start_s").shift(-1).over(block) - begun_s,
         failed=(lost.cum_sum() - lost).over(block),
         targets=pl.col("nodes").cast(pl.String).str.count_matches(",", literal=True) + 1,

@@ -17,16 +17,18 @@ studies.verdicts` simulates the coverage; it holds from six pairs on.
 
 from __future__ import annotations
 
-from statistics import NormalDist
+import math
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
+from nimc.base.errors import InputError
 
 #: Of more pairs, this many evenly spaced ones are used, which widens the interval.
 MOST_PAIRS = 500
-_QUANTILE = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+_QUANTILE = float(special.ndtri((1 + CONFIDENCE) / 2))
 #: What is sought, in the order of `shifts`: the greatest shift at which the statistic is above so
 #: many standard deviations and a part of its step of 1. It is zero between the middle two.
 _SOUGHT = np.array([(_QUANTILE, 0.5), (0, 0.25), (0, -0.25), (-_QUANTILE, -0.5)])
@@ -41,13 +43,17 @@ def slowdown(log_times: NDArray[np.float64]) -> Estimate | None:
     `log_times`: natural logarithms of times, one row per pair; first the treated run, then the
     baseline runs, NaN where one is missing (not all).
     """
-    pairs = len(log_times)
-    if pairs < FEWEST:
+    if len(log_times) < FEWEST:
         return None
-    if pairs > MOST_PAIRS:
-        log_times = log_times[np.linspace(0, pairs - 1, MOST_PAIRS).astype(int)]
-    low, value, high = (float(each) for each in np.exp(shifts(log_times)))
+    low, value, high = (float(each) for each in np.exp(shifts(few(log_times))))
     return Estimate(value, low, high, CONFIDENCE)
+
+
+def few(values: NDArray[np.float64], most: int = MOST_PAIRS) -> NDArray[np.float64]:
+    """At most so many rows, evenly spaced, which widens intervals."""
+    if len(values) <= most:
+        return values
+    return np.asarray(values[np.linspace(0, len(values) - 1, most).astype(int)])
 
 
 def shifts(log_times: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -103,3 +109,31 @@ def _statistic(
     exchanged = (scores**2).sum(axis=-1) / runs[..., 0]
     variance = np.maximum(exchanged.sum(axis=-1), (own**2).sum(axis=-1))
     return own.sum(axis=-1), np.sqrt(variance)
+
+
+#: Standard deviation of a run against the mean of two others / that of a run against another.
+_POOLED = math.sqrt(3) / 2
+#: Of normal values, ranks need pi/3 times as many as means (Hodges and Lehmann 1956).
+_RANKS = math.pi / 3
+
+
+def pairs_needed(sd_log_ratio: float, half_width: float, most: int = 10_000) -> int | None:
+    """Fewest pairs that give the slowdown to within `half_width` on average.
+
+    `sd_log_ratio` is the standard deviation of the logarithm of an A/A pair's ratio, taken as
+    normal; `half_width` is relative (0.01 for 1 %). The interval is that of `shifts` with the
+    baseline repeated in each pair. None if `most` pairs are too few. Raises InputError for invalid
+    values.
+    """
+    if not (0 <= sd_log_ratio < math.inf and half_width > 0):
+        raise InputError(
+            "pairs: allowed are a standard deviation of 0 or more and a half-width above 0"
+        )
+    requested = math.log1p(half_width)
+    sd = sd_log_ratio * _POOLED
+    # Student's t instead of the normal quantile stands for the discreteness of few ranks.
+    for pairs in range(FEWEST, most + 1):
+        quantile = float(special.stdtrit(pairs - 1, (1 + CONFIDENCE) / 2))
+        if quantile * sd * math.sqrt(_RANKS / pairs) <= requested:
+            return pairs
+    return None

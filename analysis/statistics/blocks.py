@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from analysis.statistics.aligned_ranks import few
 from analysis.statistics.interval import CONFIDENCE, Interval
 
 #: Fewest allocations from which the next one is predicted.
@@ -42,9 +43,7 @@ def _hodges_lehmann(blocks: Sequence[NDArray[np.float64]]) -> Iterator[NDArray[n
     """Median of the means of two pairs (or one), for each block; equal sizes are done together."""
     by_size: dict[int, list[NDArray[np.float64]]] = {}
     for block in blocks:
-        if len(block) > _MOST_PAIRS:
-            block = block[np.linspace(0, len(block) - 1, _MOST_PAIRS).astype(int)]
-        by_size.setdefault(len(block), []).append(block)
+        by_size.setdefault(min(len(block), _MOST_PAIRS), []).append(few(block, _MOST_PAIRS))
     for size, alike in by_size.items():
         log_times = np.stack(alike)
         shifts = log_times[..., 0] - np.nanmean(log_times[..., 1:], axis=-1)

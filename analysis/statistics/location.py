@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from analysis.statistics.aligned_ranks import MOST_PAIRS, score, shifts
+from analysis.statistics.aligned_ranks import few, score, shifts
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
 
 Values = NDArray[np.float64]
@@ -114,10 +114,3 @@ def _student(values: Values) -> tuple[Values, Values, float]:
 
 def _against_zero(values: Values) -> Values:
     return np.asarray(np.stack([values, np.zeros_like(values)], axis=-1))
-
-
-def few(values: Values) -> Values:
-    """At most `MOST_PAIRS` rows, evenly spaced, which widens intervals."""
-    if len(values) <= MOST_PAIRS:
-        return values
-    return np.asarray(values[np.linspace(0, len(values) - 1, MOST_PAIRS).astype(int)])

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from analysis.simulate.campaign import run
 from analysis.simulate.progress import Application, rank_slowdowns
+from analysis.statistics.aligned_ranks import pairs_needed
 from analysis.statistics.interval import Estimate
-from analysis.statistics.pairs_needed import pairs_needed
 from nimc.campaign.cases import scheduled, short_writes
 from nimc.campaign.schema import Campaign, Entry
 from nimc.machine.site import Machine

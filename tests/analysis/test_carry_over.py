@@ -1,7 +1,5 @@
 """Effects of the order of runs: made into data, found again, and kept out of the slowdown."""
 
-import random
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import exp, log
 from pathlib import Path
@@ -86,16 +84,16 @@ def test_what_is_not_found_is_not_decided_unless_its_interval_is_narrow() -> Non
 
 
 def test_a_planted_first_run_effect_is_found_and_not_taken_for_another() -> None:
-    nights = [effects(seed=seed, first=1.02) for seed in range(60)]
-    assert sum(first.found for first, _ in nights) >= 54
-    assert sum(after.found for _, after in nights) <= 9
-    # 95 % of 60: 57 expected, 51 is the 0.3 % quantile of the binomial distribution.
-    assert sum(first.ratio.low <= 1.02 <= first.ratio.high for first, _ in nights) >= 51
+    nights = [effects(seed=seed, first=1.02) for seed in range(24)]
+    assert sum(first.found for first, _ in nights) >= 21
+    assert sum(after.found for _, after in nights) <= 5
+    # 95 % of 24: 23 expected, 19 is the 0.3 % quantile of the binomial distribution.
+    assert sum(first.ratio.low <= 1.02 <= first.ratio.high for first, _ in nights) >= 19
 
 
 def test_a_planted_effect_of_the_run_before_is_found() -> None:
-    nights = [effects(seed=seed, after=1.03) for seed in range(40)]
-    assert sum(after.found for _, after in nights) >= 36
+    nights = [effects(seed=seed, after=1.03) for seed in range(10)]
+    assert sum(after.found for _, after in nights) >= 9
 
 
 @pytest.mark.slow
@@ -114,12 +112,11 @@ def test_too_few_pairs_say_nothing() -> None:
     assert order_effects(rejected, 0.02) == []
 
 
-def _bias(order: Callable[[int, int], Sequence[str]]) -> tuple[float, float]:
-    """Mean relative error, and coverage, of the slowdown if a pair's first run is 2 % slower."""
-    rng = np.random.default_rng(5)
-    errors, covered, nights = [], 0, 1000
-    for seed in range(nights):
-        first = np.array([order(seed, pair)[0] for pair in range(10)])
+def test_a_first_run_effect_stays_out_of_the_slowdown() -> None:
+    """A pair's first run is 2 % slower, in 1,000 nights."""
+    rng, errors, covered = np.random.default_rng(5), [], 0
+    for seed in range(1000):
+        first = np.array([pair_order(ARMS, seed, "stream", pair)[0] for pair in range(10)])
         on, off = (
             rng.normal(0, 0.01, 10) + log(1.02) * (first == arm) + shift
             for arm, shift in (("on", log(1.1)), ("off", 0.0))
@@ -127,28 +124,8 @@ def _bias(order: Callable[[int, int], Sequence[str]]) -> tuple[float, float]:
         found = median_interval(np.exp(on - off).tolist())
         errors.append(found.value / 1.1 - 1)
         covered += found.low <= 1.1 <= found.high
-    return float(np.mean(errors)), covered / nights
-
-
-def test_a_first_run_effect_stays_out_of_the_slowdown() -> None:
-    bias, coverage = _bias(lambda seed, pair: pair_order(ARMS, seed, "stream", pair))
-    assert abs(bias) < 0.002
-    assert coverage >= 0.94
-
-
-def test_the_order_that_was_drawn_once_for_ever_did_let_it_in() -> None:
-    """STREAM of the single-node campaign: `on` came first in 6 of 10 pairs, `off` in 1."""
-
-    def drawn(_: int, pair: int) -> list[str]:
-        group = ["off", "on", "spin", "aa"]
-        rng = random.Random(f"2014/stream/0/{pair}")
-        rng.shuffle([group])
-        rng.shuffle(group)
-        return group
-
-    bias, coverage = _bias(drawn)
-    assert bias > 0.01
-    assert coverage < 0.94
+    assert abs(np.mean(errors)) < 0.002
+    assert covered >= 940
 
 
 def test_the_report_says_it(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from analysis.effects.contrasts import Contrast, contrasts
 from analysis.effects.estimate import Result, StoppingRule, results_of
-from analysis.report.data import load_run
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged, pair_table
 from nimc.records.sample import Better, Level, Sample
@@ -84,16 +83,6 @@ def test_below_six_pairs_there_is_no_ratio(tmp_path: Path) -> None:
     assert (row.pairs, row.ratio) == (5, None)
 
 
-def test_of_a_repeated_run_the_last_one_counts(tmp_path: Path) -> None:
-    found = []
-    for s in samples(remedies(), pairs=6):
-        if (s.arm, s.pair) == ("off@cores=1", 2):
-            found.append(reject(s, "rejected", "foreign traffic"))
-            s = replace(s, key=s.key + "1", attempt=1)
-        found.append(s)
-    assert of(frame(tmp_path, found))["price", "off@cores=1", "off"].pairs == 6
-
-
 def test_levels_in_another_unit_are_not_compared(tmp_path: Path) -> None:
     found = [
         replace(s, fom_unit="B/s", fom_better="higher") if "cores=1" in s.arm else s
@@ -156,16 +145,6 @@ def test_places_of_buffers_workers_and_writes_have_price_and_gain(tmp_path: Path
     }
     rail = found["gain", "on@writer_rail=nic1", "on"]
     assert (rail.factor, rail.level, rail.reference) == ("writer_rail", "nic1", "nic0")
-
-
-def test_a_run_tells_them_in_its_document(tmp_path: Path) -> None:
-    run = load_run(write_run(tmp_path / "run", samples(remedies(), pairs=6)))
-    document = run.document()
-    assert len(document["contrasts"]) == len(run.contrasts) == 9
-    assert list(document["contrasts"][0]) == [
-        *("case", "factor", "level", "reference", "at", "kind", "treatment", "against", "pairs"),
-        *("ratio", "ratio_low", "ratio_high", "noise_floor_low", "noise_floor_high", "unit"),
-    ]
 
 
 def test_every_treatment_is_held_against_its_own_baseline(tmp_path: Path) -> None:

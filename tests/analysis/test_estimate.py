@@ -133,12 +133,6 @@ def test_rates_per_second_are_off_over_on(tmp_path: Path) -> None:
     assert on.slowdown.value == pytest.approx(1 / rate, rel=1e-6)
 
 
-def test_times_are_on_over_off(tmp_path: Path) -> None:
-    on = results(_frame(tmp_path, samples(LAMMPS, pairs=12)))[0]
-    assert on.slowdown.value == pytest.approx(1.06, abs=0.02)
-    assert on.on_median > on.off_median
-
-
 def test_a_rejected_run_takes_its_pair_with_it_and_says_why(tmp_path: Path) -> None:
     found = [
         reject(s, "injector_died", "writer 0 was gone") if (s.pair, s.arm) == (2, "on") else s

@@ -51,16 +51,6 @@ def test_differences_within_the_margin_are_not_named() -> None:
     assert rows[0].text == ""
 
 
-def test_equal_nodes_are_rarely_named() -> None:
-    rng = np.random.default_rng(3)
-    named = 0
-    for _ in range(200):
-        values = np.exp(0.005 * rng.standard_normal((10, 6)))
-        nodes = [NodeFigures("c", f"n{n}", "s", "lower", v.tolist()) for n, v in enumerate(values)]
-        named += any(row.text for row in ranked(nodes))
-    assert named <= 21  # of 200 at 5 %: 22 or more have a probability below 0.1 %
-
-
 def test_one_node_has_nothing_to_be_compared_with() -> None:
     (row,) = ranked([node("n0", 100.0)])
     assert (row.ratio, row.text) == (None, "")

@@ -24,27 +24,12 @@ def _judge(
     seen: Shown | None,
     repeated: Estimate | None = REPEATED,
     mean: Estimate | None = None,
-    *,
-    controlled: bool = False,
-    pairs: int = 10,
-    precise: bool = True,
-    wrote: bool = True,
-    same_host: bool = False,
-    emulated: bool = False,
+    **changes: bool | int,
 ) -> Verdict:
-    return judge(
-        effect,
-        mean or effect,
-        repeated,
-        seen,
-        controlled=controlled,
-        pairs=pairs,
-        pairs_floor=10,
-        precise=precise,
-        wrote=wrote,
-        same_host=same_host,
-        emulated=emulated,
-    )
+    usual = dict.fromkeys(("precise", "wrote"), True)
+    usual |= dict.fromkeys(("controlled", "same_host", "emulated"), False)
+    facts = {"pairs": 10, "pairs_floor": 10, **usual, **changes}
+    return judge(effect, mean or effect, repeated, seen, **facts)  # type: ignore[arg-type]
 
 
 def test_the_baseline_comes_first() -> None:

@@ -1,7 +1,6 @@
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -9,38 +8,13 @@ import pytest
 from analysis.compare.page import render, write_page
 from analysis.compare.sides import Compared, compare_sides
 from tests.analysis.compare.nights import night, nights
+from tests.analysis.report.test_page import Page
 from tests.analysis.synthetic import LAMMPS, STREAM
 
-_VOID = {"meta", "link", "br", "img", "hr", "wbr"}
 
-
-class _Checked(HTMLParser):
-    """Checks that tags close in order, and that ids are unique; collects the text."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.ids: set[str] = set()
-        self.words: list[str] = []
-        self.feed(page)
-        self.text = " ".join(" ".join(self.words).split())
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in _VOID:
-            self.open.append(tag)
-        named = dict(attrs).get("id")
-        assert named is None or named not in self.ids
-        self.ids.add(named or "")
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """An element of SVG without content."""
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
+def text_of(page: str) -> str:
+    Page(page)
+    return " ".join(re.sub(r"<[^>]+>", " ", page).split())
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +24,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Compared:
 
 
 def test_facts_come_first_then_both_sides_then_the_table(several: Compared) -> None:
-    text = _Checked(render(several)).text
+    text = text_of(render(several))
     places = [
         text.index(words) for words in ("What differs", "Both sides", "adjusted p", "no change")
     ]
@@ -87,7 +61,7 @@ def test_two_machines_with_one_night_each(tmp_path: Path) -> None:
         seed=2,
     )
     page = render(compare_sides([old], [new]))
-    text = _Checked(page).text
+    text = text_of(page)
     assert "<i>old" not in page
     assert "<b>EPYC" not in page
     assert "kernel 5.14 6.6" in text
@@ -100,14 +74,14 @@ def test_two_machines_with_one_night_each(tmp_path: Path) -> None:
 
 def test_sides_without_a_case_in_common(tmp_path: Path) -> None:
     compared = compare_sides([night(tmp_path / "a", STREAM)], [night(tmp_path / "b", LAMMPS)])
-    text = _Checked(render(compared)).text
+    text = text_of(render(compared))
     assert "No case in common." in text
     assert "Two nights differ." not in text[: text.index("How to read this")]
 
 
 def test_a_side_with_too_few_pairs_has_no_figures(tmp_path: Path) -> None:
     few = night(tmp_path / "b", STREAM, pairs=3)
-    page = _Checked(render(compare_sides([night(tmp_path / "a", STREAM)], [few]))).text
+    page = text_of(render(compare_sides([night(tmp_path / "a", STREAM)], [few])))
     assert "too few pairs" in page
 
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from nimc.records.run import Requirements, save_header
+from nimc.records.run import Requirements, RunHeader, save_header
 from nimc.records.sample import Sample
 from tests.analysis.made_counters import counter_row, write_rows
 from tests.analysis.synthetic import (
@@ -61,29 +61,23 @@ def made_samples(pairs: int = 6) -> list[Sample]:
 
 def made_run(folder: Path, *, day: int = 0, pairs: int = 6, machine: str = "m") -> Path:
     """A run that started so many days later; `folder` is named like it."""
+    return write_run(folder, made_samples(pairs), _header(folder.name, day, pairs, machine))
+
+
+def _header(run: str, day: int, pairs: int = 6, machine: str = "m") -> RunHeader:
+    """Of a run that is finished if it has all pairs."""
     started_s = STARTED_S + day * _DAY_S
-    head = header(
-        run=folder.name, machine=machine, campaign="nightly", started_s=started_s,
-        finished_s=started_s + 300 if pairs == 6 else None, pairs_floor=6,
-        asked=_ASKED,
-    )  # fmt: skip
-    return write_run(folder, made_samples(pairs), head)
+    finished_s = started_s + 300 if pairs == 6 else None
+    names = {"run": run, "machine": machine, "campaign": "nightly"}
+    return header(**names, started_s=started_s, finished_s=finished_s, asked=_ASKED)
 
 
 def grow(run: Path, *, day: int = 0) -> Path:
     """The run with all its pairs, and finished."""
-    found = made_samples()
-    later_s = day * _DAY_S
-    moved = [replace(each, start_s=each.start_s + later_s) for each in found]
+    moved = [replace(each, start_s=each.start_s + day * _DAY_S) for each in made_samples()]
     lines = "".join(json.dumps(each.as_dict()) + "\n" for each in moved)
     (run / "samples/melt.jsonl").write_text(lines)
-    started_s = STARTED_S + later_s
-    head = header(
-        run=run.name, machine="m", campaign="nightly", started_s=started_s,
-        finished_s=started_s + 300, pairs_floor=6,
-        asked=_ASKED,
-    )  # fmt: skip
-    save_header(run, asked_for(head, moved))
+    save_header(run, asked_for(_header(run.name, day), moved))
     return rechain(run)
 
 

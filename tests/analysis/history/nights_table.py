@@ -1,6 +1,6 @@
 """Tables of made nights for tests."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta, timezone
 
 import polars as pl
@@ -45,11 +45,14 @@ def nights_table(*rows: dict[str, object]) -> pl.DataFrame:
     return pl.DataFrame(list(rows), schema=NIGHTS)
 
 
-def runs_table(made: dict[str, str], nodes: str = "n1") -> pl.DataFrame:
-    """RUNS with the `made` text of each run."""
+def runs_table(
+    made: Mapping[str, str | None], nodes: str = "n1", campaign: str = "nightly"
+) -> pl.DataFrame:
+    """RUNS with the `made` text of each run, one a night."""
     rows = [
         dict.fromkeys(RUNS)
-        | {"machine": "hpc", "campaign": "nightly", "run": run, "made": text, "nodes": nodes}
-        for run, text in made.items()
+        | {"machine": "hpc", "campaign": campaign, "run": run, "made": text, "nodes": nodes}
+        | {"started_s": started_s(index)}
+        for index, (run, text) in enumerate(made.items())
     ]
     return pl.DataFrame(rows, schema=RUNS)

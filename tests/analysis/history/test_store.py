@@ -69,18 +69,6 @@ def test_two_processes_that_add_one_run_make_one_entry(tmp_path: Path) -> None:
     assert check_store(store, tmp_path) == []
 
 
-def test_two_processes_add_two_runs(tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    names = ("monday", "tuesday")
-    both = [adder(store, made_run(tmp_path / name, day=day)) for day, name in enumerate(names)]
-    for each in both:
-        each.stdin.write("go\n")
-        each.stdin.flush()
-    assert [each.communicate()[0].strip() for each in both] == ["new", "new"]
-    assert load_runs(store)["run"].to_list() == ["monday", "tuesday"]
-    assert load_nights(store).height == 8
-
-
 @pytest.mark.parametrize("renames", [1, 2, 3])
 def test_a_killed_writer_leaves_nothing_that_is_read(tmp_path: Path, renames: int) -> None:
     """The files of an entry are renamed one by one, that of `runs` last."""

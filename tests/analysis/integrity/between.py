@@ -5,10 +5,7 @@ it, two blocks with warm-ups and lead-ins, counts of the nodes, provenance, outp
 conductor and ReFrame recorded of the blocks.
 """
 
-import hashlib
-import json
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +16,12 @@ from nimc.base.marked_yaml import parse
 from nimc.campaign.schema import Campaign
 from nimc.machine.site import Machine
 from nimc.records.order import pair_order, run_seed
-from nimc.records.run import RunHeader, digest_of, save_header
+from nimc.records.run import RunHeader, digest_of
 from nimc.records.sample import NodeConditions, Sample, WriterRecord
 from nimc.run.folder import requirements_of, resolved
 from tests.analysis.integrity.completed import REFRAME, completed
-from tests.analysis.synthetic import STARTED_S, rechain, sample
+from tests.analysis.integrity.files import Json, Run
+from tests.analysis.synthetic import STARTED_S, sample
 
 TARGET, ORIGIN = "n1", "n2"
 CAVEAT, NOTE = "made for a test", "a made note"
@@ -63,22 +61,22 @@ def made_between(folder: Path) -> Path:
     """Writes it; returns its folder."""
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(STARTED_S))
     header = _header(f"between-made-{stamp}")
-    run = folder / header.run
-    (run / "samples").mkdir(parents=True)
-    (run / "counters").mkdir()
-    (run / "provenance").mkdir()
-    text = json.dumps(_provenance(header), indent=1, sort_keys=True)
-    sha = hashlib.sha256(text.encode()).hexdigest()
-    (run / "provenance" / f"{sha}.json").write_text(text)
+    run = Run(header.as_dict(), samples={}, counts={}, provenance={"": _provenance(header)})
     clock_s, rng = STARTED_S + 10.0, np.random.default_rng(1)
     for case in ("stream", "lammps"):
         for block in range(_PAIRS // _BLOCK):
-            samples = _block(case, block, header, sha, clock_s, rng)
+            samples = _block(case, block, header, clock_s, rng)
             end_s = samples[-1].start_s + samples[-1].elapsed_s + 2.0
-            _write(run, case, block, samples, clock_s, end_s)
+            run.samples.setdefault(case, []).extend(each.as_dict() for each in samples)
+            counts = (count for each in samples for count in _counts(each))
+            run.counts.setdefault(case, []).extend(counts)
+            times = {"started_s": clock_s, "finished_s": end_s}
+            recorded = {"state": "done", "reason": None, **times, "pid": 1}
+            run.logs[f"logs/{case}/{block}/block.json"] = recorded
             clock_s = end_s + 20.0
-    save_header(run, replace(header, finished_s=clock_s))
-    return completed(rechain(run), [NOTE])
+    run.header["finished_s"] = clock_s
+    run.rehash()
+    return completed(run.write(folder / header.run), [NOTE])
 
 
 def _header(name: str) -> RunHeader:
@@ -123,7 +121,7 @@ def _provenance(header: RunHeader) -> dict[str, Any]:
 
 
 def _block(
-    case: str, block: int, header: RunHeader, sha: str, clock_s: float, rng: np.random.Generator
+    case: str, block: int, header: RunHeader, clock_s: float, rng: np.random.Generator
 ) -> list[Sample]:
     """A warm-up and six pairs; times follow one another with lead-ins of about 4 s."""
     assert header.seed is not None
@@ -156,7 +154,7 @@ def _block(
                 fom_better="higher" if case == "stream" else "lower",
                 nodes=[TARGET],
                 origin_nodes=[ORIGIN],
-                provenance=sha,
+                provenance="",
                 seed=header.seed,
                 fom_extra=extra,
                 writers=writers,
@@ -222,29 +220,11 @@ def _writer(share: float, elapsed_s: float, rng: np.random.Generator) -> WriterR
     )
 
 
-def _write(
-    run: Path, case: str, block: int, samples: list[Sample], start_s: float, end_s: float
-) -> None:
-    logs = run / "logs" / case / str(block)
-    logs.mkdir(parents=True)
-    recorded = {
-        "state": "done",
-        "reason": None,
-        "started_s": start_s,
-        "finished_s": end_s,
-        "pid": 1,
-    }
-    (logs / "block.json").write_text(json.dumps(recorded))
-    with (run / "samples" / f"{case}.jsonl").open("a") as file:
-        file.writelines(json.dumps(each.as_dict()) + "\n" for each in samples)
-    with (run / "counters" / f"{case}.jsonl").open("a") as file:
-        file.writelines(
-            json.dumps({"key": each.key, "tool": "node", "rank": 0, **row}) + "\n"
-            for each in samples
-            for row in (
-                {"event": "context-switches", "value": round(1e3 * each.elapsed_s), "unit": "count"}
-                | {"state": "counted", "running_share": None},
-                {"event": "irq-time", "value": 0.1, "unit": "s"}
-                | {"state": "counted", "running_share": None},
-            )
-        )
+def _counts(sample: Sample) -> list[Json]:
+    """What the node counted in a run."""
+    events = (("context-switches", round(1e3 * sample.elapsed_s), "count"), ("irq-time", 0.1, "s"))
+    return [
+        {"key": sample.key, "tool": "node", "rank": 0, "event": event, "value": value}
+        | {"unit": unit, "state": "counted", "running_share": None}
+        for event, value, unit in events
+    ]

@@ -8,12 +8,11 @@ from functools import partial
 import polars as pl
 import pytest
 
-from analysis.history.tables import RUNS
 from analysis.pages import across
 from analysis.pages.across import MachineSlowdown
 from analysis.pages.data import FactChange, MachineHistory, PageNight, fact_changes
 from analysis.pages.nights import calendar_nights
-from analysis.pages.render import case_views, outcome_counts, state_of, years
+from analysis.pages.render import case_views, outcome_counts, years
 from tests.analysis.history.nights_table import night_rows, nights_table, runs_table, started_s
 from tests.analysis.made_nights import made_alarm, made_watch
 
@@ -23,13 +22,8 @@ _history = partial(MachineHistory, "hpc", known_s=started_s(39) + 10 * 3600)
 
 
 def _runs(*made: str | None, campaign: str = "nightly") -> pl.DataFrame:
-    rows = [
-        dict.fromkeys(RUNS)
-        | {"machine": "hpc", "campaign": campaign, "run": f"{campaign}{index}", "made": text,
-           "started_s": started_s(index)}
-        for index, text in enumerate(made)
-    ]  # fmt: skip
-    return pl.DataFrame(rows, schema=RUNS)
+    texts = {f"{campaign}{index}": text for index, text in enumerate(made)}
+    return runs_table(texts, campaign=campaign)
 
 
 def test_facts_that_differ_from_the_run_before_are_changes() -> None:
@@ -100,17 +94,6 @@ def test_a_run_without_summary_is_in_the_calendar_with_what_it_recorded() -> Non
     odd = runs[:1].with_columns(outcome=pl.lit("odd"))
     (night,) = calendar_nights(_history(odd, nights_table()), [])
     assert night.outcome == "recorded"
-
-
-def test_the_state_of_a_machine_is_that_of_its_last_night() -> None:
-    nights = [PageNight(NIGHT, "a", "slower", "", "run9")]
-    history = _history(_runs(), nights_table(), [made_alarm("2025-02-14")], [], nights)
-    state = state_of(history)
-    assert (state.page, state.last_night, state.outcome, state.nights, state.open_alarms) == (
-        *("hpc/index.html", "2025-02-14", "slower", 1, 1),
-    )
-    assert "5.0 % (2.0 to 8.0)" in state.worst
-    assert "since 2025-02-14" in state.worst
 
 
 def test_a_row_in_alarm_has_the_reference_from_before_it() -> None:

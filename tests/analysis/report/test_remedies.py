@@ -13,6 +13,7 @@ from analysis.report.page import render
 from analysis.subjects.remedies import remedies_view
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.remedies.test_advice import CORE
+from tests.analysis.report.test_paper_tables import rows_of
 from tests.analysis.synthetic import STREAM, samples, write_run
 
 PAIRS = 8
@@ -29,18 +30,9 @@ def text(run: RunData) -> str:
     return render([run])
 
 
-def rows_of(text: str, section: str) -> list[list[str]]:
-    """Texts of the cells of the first table after an id."""
-    part = text[text.index(f'id="{section}"') :]
-    body = part[part.index("<tbody>") : part.index("</tbody>")]
-    rows = re.findall(r"<tr.*?</tr>", body, re.DOTALL)
-    cells = [re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL) for row in rows]
-    return [[" ".join(re.sub(r"<[^>]+>", " ", each).split()) for each in row] for row in cells]
-
-
 def test_advice_comes_before_the_runs(text: str) -> None:
     assert text.index('id="advice"') < text.index('id="r0"')
-    rows = rows_of(text, "advice")
+    rows = rows_of(text, 'id="advice"')
     assert len(rows) == 4 + 3  # a core under four rates, and three throttled rates
     core = next(row for row in rows if row[:2] == ["stream on", "reserved_cores=1 against 0"])
     # 14 / 12.8, (14 - 0.1 x 7.2 - 1.2) / (14 - 0.3 x 7.2), as in the made sweep.
@@ -51,7 +43,7 @@ def test_advice_comes_before_the_runs(text: str) -> None:
 
 
 def test_the_sweep_has_a_figure_with_every_run_and_its_slope(run: RunData, text: str) -> None:
-    slopes = rows_of(text, "r0remedies")
+    slopes = rows_of(text, 'id="r0remedies"')
     value, unit = slopes[0][1].split()[:2]
     assert float(value) == pytest.approx(0.3, abs=0.03)
     assert unit == "B/s"
@@ -70,7 +62,7 @@ def test_the_sweep_has_a_figure_with_every_run_and_its_slope(run: RunData, text:
 
 def test_a_curved_loss_names_no_crossover(tmp_path: Path) -> None:
     bent = swept(sweep(noise=0.003, square=0.8), pairs=12)
-    rows = rows_of(render([load_run(write_run(tmp_path / "run", bent))]), "r0remedies")
+    rows = rows_of(render([load_run(write_run(tmp_path / "run", bent))]), 'id="r0remedies"')
     assert rows[0][2:5] == ["no: the loss is curved", "", ""]
 
 
@@ -85,7 +77,7 @@ def test_a_run_without_remedies_has_neither_section(tmp_path: Path) -> None:
 def test_emulation_is_marked_and_the_data_hold_the_advice(tmp_path: Path) -> None:
     case = replace(CORE, transport="soft-RoCE")
     run = load_run(write_run(tmp_path / "run", samples(case, blocks=3, pairs=4)))
-    (row,) = rows_of(render([run]), "advice")
+    (row,) = rows_of(render([run]), 'id="advice"')
     assert row[7] == "better emulated"
     (file,) = [path for path in write_data(tmp_path, [run]) if path.name == "advice.json"]
     document = json.loads(file.read_text())

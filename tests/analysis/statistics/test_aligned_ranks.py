@@ -93,10 +93,6 @@ def test_equal_runs_give_one_and_an_interval_that_holds_it() -> None:
     assert found.high - found.low < 1e-8
 
 
-def test_five_pairs_give_nothing() -> None:
-    assert slowdown(np.zeros((5, 3))) is None
-
-
 def test_of_many_pairs_evenly_spaced_ones_are_used() -> None:
     drawn = np.random.default_rng(11).normal(0, 0.01, (3 * (MOST_PAIRS - 1) + 1, 2))
     assert slowdown(drawn) == slowdown(drawn[::3])

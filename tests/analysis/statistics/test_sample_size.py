@@ -3,8 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from analysis.statistics.aligned_ranks import shifts
-from analysis.statistics.pairs_needed import pairs_needed
+from analysis.statistics.aligned_ranks import pairs_needed, shifts
 from nimc.base.errors import InputError
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.contention.slowdown import SlowdownRow
+from analysis.statistics.aligned_ranks import pairs_needed
 from analysis.statistics.interval import Estimate
-from analysis.statistics.pairs_needed import pairs_needed
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
 from nimc.campaign.cases import treatments
