@@ -295,16 +295,18 @@ def leave_out(
 
 def _keep(campaign: Campaign, case: Entry, machine: Machine) -> tuple[Entry | None, list[Omitted]]:
     """A case with the levels that the machine has; None if none is left."""
-    if too_large := _too_large(campaign, case, machine):
-        return None, [Omitted(case.name, too_large)]
+    most = machine.nodes
+    if most is not None and nodes_taken(campaign, case, machine) > most:
+        reason = f"more nodes with its origins than the {most} of site/{machine.name}.yaml"
+        return None, [Omitted(case.name, reason)]
     for name, level in case.between.items():
-        if reason := lacking(machine, name, level):
-            return None, [Omitted(case.name, reason)]
+        if lacks := lacking(machine, name, level):
+            return None, [Omitted(case.name, lacks)]
     absent = [
-        Omitted(case.name, reason, name, level)
+        Omitted(case.name, lacks, name, level)
         for name, levels in case.factors.items()
         for level in levels
-        if (reason := lacking(machine, name, level))
+        if (lacks := lacking(machine, name, level))
     ]
     if not absent:
         return case, []
@@ -318,13 +320,6 @@ def _keep(campaign: Campaign, case: Entry, machine: Machine) -> tuple[Entry | No
         if all(factors.values()) and treatments(campaign.arms, kept):
             return kept, absent
     return None, [Omitted(case.name, absent[0].reason)]
-
-
-def _too_large(campaign: Campaign, case: Entry, machine: Machine) -> str:
-    """Why the machine has too few nodes for a case; empty if it has enough, or if it is unknown."""
-    if machine.nodes is None or nodes_taken(campaign, case, machine) <= machine.nodes:
-        return ""
-    return f"more nodes with its origins than the {machine.nodes} of site/{machine.name}.yaml"
 
 
 def omission_lines(absent: Sequence[Omitted]) -> list[str]:

@@ -151,8 +151,9 @@ def _known(folder: Path, digest: str) -> Mapping[str, CheckVariables]:
     if found is None:
         answer = _ask(folder)
         found = _CHECKS.validate_python(answer)
-        if cache:
-            _keep(cache, {"digest": digest, "checks": answer})
+        with suppress(OSError, InputError):
+            if cache:
+                replace_text(cache, json.dumps({"digest": digest, "checks": answer}), 0o600)
     return found
 
 
@@ -207,11 +208,6 @@ def _kept(cache: Path, digest: str) -> dict[str, CheckVariables] | None:
         if record["digest"] == digest:
             return _CHECKS.validate_python(record["checks"])
     return None
-
-
-def _keep(cache: Path, record: dict[str, Any]) -> None:
-    with suppress(OSError, InputError):
-        replace_text(cache, json.dumps(record), 0o600)
 
 
 def require_known_programs(site: Machine, checks: Mapping[str, CheckVariables]) -> None:

@@ -244,6 +244,7 @@ def command(
     other = request.others.get(entry.check)
     file = f"{run}/{other.made}" if other else str(request.folder / f"{entry.check}.py")
     chosen = other.check.parameters if other else {}
+    crossing = {"factors": entry.factors, "exclude": entry.exclude, "only": entry.only}
     settings: dict[str, Any] = {
         **{name: value for name, value in entry.set.items() if name not in chosen},
         "nimc_dir": run,
@@ -251,7 +252,8 @@ def command(
         "block": block,
         "pairs": pairs,
         "arms": ",".join(campaign.arms),
-        **_crossing(entry),
+        # JSON is YAML.
+        **{name: json.dumps(each) for name, each in crossing.items() if each},
         **({} if seed is None else {"seed": seed}),
         **({} if request.nodelist is None else {"nodelist": request.nodelist}),
         "injector": campaign.injector.name,
@@ -268,12 +270,6 @@ def command(
         *(f"--prefix={logs}/reframe", f"--report-file={logs}/reframe.json"),
         *_assignments(entry.check, settings),
     ]
-
-
-def _crossing(entry: Entry) -> dict[str, str]:
-    """The check's variables for factors, in JSON, which is YAML; empty without factors."""
-    crossing = {"factors": entry.factors, "exclude": entry.exclude, "only": entry.only}
-    return {name: json.dumps(each) for name, each in crossing.items() if each}
 
 
 def _assignments(check: str, settings: dict[str, Any]) -> Iterator[str]:

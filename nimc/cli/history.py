@@ -73,7 +73,8 @@ from nimc.cli.options import (
 )
 from nimc.cli.table import listing, prose, ratio_of
 from nimc.machine.site import load as load_machine
-from nimc.nights import description, references, summary
+from nimc.nights import description, summary
+from nimc.nights.references import patch, proposed
 from nimc.nights.summary import Summary, calendar
 from nimc.records.run_folder import run_folders
 from nimc.run.folder import remove_run
@@ -270,7 +271,9 @@ def alarms_command(
     nights, runs = load_nights(store, machine=machine), load_runs(store, machine=machine)
     surveyed = survey(nights, runs)
     if references:
-        _print_patch(machine or "", surveyed.watches)
+        path = f"site/{machine}.yaml"
+        text = (ROOT / path).read_text(encoding="utf-8-sig")
+        click.echo(patch(text, path, proposed(surveyed.watches)), nl=False)
         return 0
     surveyed = replace(surveyed, alarms=acknowledged(store, surveyed.alarms, to_stderr))
     groups = _groups(surveyed, nights, runs)
@@ -313,13 +316,6 @@ def _acknowledge(store: Path, groups: Iterable[AlarmGroup], name: str, reason: s
     acknowledge(store, found, given)
     for alarm in found:
         click.echo(visible(f"{_series(alarm)}: acknowledged by {given.by}"))
-
-
-def _print_patch(machine: str, watches: Iterable[SeriesWatch]) -> None:
-    path = f"site/{machine}.yaml"
-    proposed = references.proposed(watches)
-    text = (ROOT / path).read_text(encoding="utf-8-sig")
-    click.echo(references.patch(text, path, proposed), nl=False)
 
 
 def _alarms_document(alarms: Sequence[Alarm], watches: Sequence[SeriesWatch]) -> dict[str, object]:

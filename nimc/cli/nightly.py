@@ -151,7 +151,7 @@ def run(
         summary.write(copy, summary.summary_text(ended))
     if form:
         print_document("nightly run", ended.as_dict())
-    return _status(ended, fail_inconclusive=fail_inconclusive)
+    return 1 if fail_inconclusive and ended.outcome == "inconclusive" else EXIT[ended.outcome]
 
 
 def _run(night: NightRun, copy: Path | None) -> Summary:
@@ -162,12 +162,6 @@ def _run(night: NightRun, copy: Path | None) -> Summary:
         if copy:
             summary.write(copy, summary.summary_text(night.failed(error)))
         raise
-
-
-def _status(ended: Summary, *, fail_inconclusive: bool = False) -> int:
-    if fail_inconclusive and ended.outcome == "inconclusive":
-        return 1
-    return EXIT[ended.outcome]
 
 
 @nightly_command.command()

@@ -88,10 +88,12 @@ def results_table(
     if not shown:
         return "no result: only the arm 'off' was run"
     step = next_step([row for row in shown if row.role == "effect"])
+    bounded = [row for row in shown if row.verdict in (Verdict.NO_EFFECT, Verdict.TYPICAL)]
+    margins = [f"no effect: less than {row.margin * 100:.3g} %" for row in bounded]
     text = listing(
         "slowdown",
         list(map(_effect, shown)),
-        [*_margins(shown), *_notes(shown), *_rejections(shown)],
+        [*margins, *_notes(shown), *_rejections(shown)],
         legend=_SLOWDOWN,
         more=_BESIDE,
         details=details,
@@ -143,12 +145,6 @@ def _price(each: Contrast) -> Line:
         ratio_of(each.ratio),
         [f"baseline repeated: {ends(each.noise_floor)}"],
     )
-
-
-def _margins(rows: Sequence[Result]) -> list[str]:
-    """What 'no effect' means; nothing if no row says it."""
-    bounded = [row for row in rows if row.verdict in (Verdict.NO_EFFECT, Verdict.TYPICAL)]
-    return [f"no effect: less than {row.margin * 100:.3g} %" for row in bounded]
 
 
 def _notes(rows: Sequence[Result]) -> list[str]:

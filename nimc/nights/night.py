@@ -45,14 +45,6 @@ from nimc.run.session import NIMC
 # What a night measured, and what the site's references say of it.
 
 
-_FIELDS = [each.name for each in fields(NightFigure)]
-
-
-def figures_of(data: RunData) -> list[NightFigure]:
-    """Every quantity that is watched."""
-    return [NightFigure(**row) for row in nights_frame(data).select(_FIELDS).iter_rows(named=True)]
-
-
 def slower_than_reference(data: RunData) -> list[NightAlarm]:
     """Baselines that fall short of the site's references; each once."""
     rows = {row.case: row for row in data.results if row.slower_than_reference}
@@ -212,7 +204,9 @@ class NightRun:
     ) -> Summary:
         samples = session.night.new_samples()
         data = load_run(run, force=True) if run else None  # whoever stores it refuses faults
-        found = figures_of(data) if data else []
+        names = [each.name for each in fields(NightFigure)]
+        watched = nights_frame(data).select(names).iter_rows(named=True) if data else ()
+        found = [NightFigure(**row) for row in watched]
         alarms = slower_than_reference(data) if data else []
         if run and data and data.header.finished_s is not None:
             alarms += self._raised(run, session)
