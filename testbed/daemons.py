@@ -11,6 +11,7 @@ from string import Template
 
 from nimc.base.errors import MachineError
 from nimc.base.files import replace
+from nimc.base.kernel_text import read
 from nimc.base.programs import last_line
 from testbed.containers import Kind, container, enter
 from testbed.shell import run, wait_for
@@ -39,8 +40,7 @@ def _database_ended(layout: ClusterLayout) -> Path:
 
 def _database_listens(layout: ClusterLayout) -> bool:
     if _database_ended(layout).exists():
-        said = last_line(layout.log("mariadbd").read_text(errors="replace"))
-        raise MachineError(f"mariadbd ended: {said}")
+        raise MachineError(f"mariadbd ended: {last_line(read(layout.log('mariadbd')))}")
     init = container(layout, CONTROL)
     return Path(f"/proc/{init}/root{DATABASE_SOCKET}").exists()
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nimc.base.errors import MachineError
-from nimc.base.kernel_text import number, pids
+from nimc.base.kernel_text import number, pids, read
 from testbed.shell import reap, run
 
 NETNS = Path("/run/netns")
@@ -118,11 +118,8 @@ def inner_pid(status: str) -> int | None:
 
 def find_inner(netns: str, wanted: int) -> int | None:
     """Id on this host of the process with id `wanted` in the container of a namespace."""
-    for pid in processes([netns]):
-        with suppress(OSError):
-            if inner_pid(Path(f"/proc/{pid}/status").read_text()) == wanted:
-                return pid
-    return None
+    inner = ((pid, inner_pid(read(Path(f"/proc/{pid}/status")))) for pid in processes([netns]))
+    return next((pid for pid, inside in inner if inside == wanted), None)
 
 
 def pick_subnet(addresses: str, preferred: int) -> str:

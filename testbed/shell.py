@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from nimc.base.errors import MachineError
+from nimc.base.kernel_text import read
 from nimc.base.programs import ask, last_line
 
 #: Daemons live in sbin, which is not on every user's PATH.
@@ -74,7 +75,7 @@ def wait_for(what: str, ready: Callable[[], bool], timeout_s: float, log: Path) 
     pause_s = 0.02
     while not ready():
         if time.monotonic() > deadline:
-            said = last_line(log.read_text(errors="replace")) if log.exists() else "no log"
+            said = last_line(read(log))
             raise MachineError(f"{what}: not ready after {timeout_s:g} s; its log ends: {said}")
         time.sleep(pause_s)
         # Polling takes processor time from the booting nodes.

@@ -14,6 +14,7 @@ from typing import Literal
 
 from nimc.base.errors import InputError, MachineError
 from nimc.base.files import replace, replace_text
+from nimc.base.kernel_text import number, read
 from nimc.base.programs import ask, last_line
 from testbed import namespaces
 from testbed.daemons import CONTROL
@@ -179,7 +180,7 @@ class Machines:
         """Raise `MachineError` if one has ended, with the last line of its console."""
         for name, process in self.running.items():
             if process.poll() is not None:
-                said = last_line(self.layout.log(name).read_text(errors="replace"))
+                said = last_line(read(self.layout.log(name)))
                 raise MachineError(f"virtual machine {name} ended: {said}")
 
 
@@ -305,10 +306,7 @@ def shares(spec: Spec, layout: ClusterLayout) -> dict[str, Path]:
 
 def pid(layout: ClusterLayout, name: str) -> int | None:
     """Id of a machine's QEMU, None if it is not running."""
-    try:
-        written = int(_pidfile(layout, name).read_text())
-    except (FileNotFoundError, ValueError):
-        return None
+    written = number(read(_pidfile(layout, name)))
     # The id may have been reused: it must be a process of this cluster.
     return written if written in namespaces.processes([layout.netns(CONTROL)]) else None
 

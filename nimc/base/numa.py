@@ -14,6 +14,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from nimc.base.kernel_text import read
+
 _LIBC = ctypes.CDLL(None, use_errno=True)
 #: Architecture -> number of the system call.
 _SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237, "ppc64le": 261}
@@ -67,11 +69,7 @@ def check_binding(node: int | None) -> None:
 
 def buffers_b(pid: int, least_b: int) -> dict[int, int]:
     """NUMA node -> bytes of a process's buffers there; empty if unknown."""
-    try:
-        text = Path(f"/proc/{pid}/numa_maps").read_text()
-    except OSError:
-        return {}
-    return read_maps(text.splitlines(), least_b)
+    return read_maps(read(Path(f"/proc/{pid}/numa_maps")).splitlines(), least_b)
 
 
 def pinned_b(pid: int) -> int | None:
@@ -79,11 +77,7 @@ def pinned_b(pid: int) -> int | None:
 
     Registering memory with an RDMA device pins it.
     """
-    try:
-        text = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return None
-    found = _PINNED.search(text)
+    found = _PINNED.search(read(Path(f"/proc/{pid}/status")))
     return int(found[1]) * _KIB if found else None
 
 

@@ -174,11 +174,10 @@ def _listening(port: int) -> dict[str, int]:
     """Inode -> user of each socket that listens on a port."""
     found = {}
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with suppress(OSError):
-            for line in Path(table).read_text().splitlines()[1:]:
-                fields = line.split()
-                if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
-                    found[fields[9]] = int(fields[7])
+        for line in kernel_text.read(Path(table)).splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
+                found[fields[9]] = int(fields[7])
     return found
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from nimc.base.checkout import ROOT
 from nimc.base.errors import MachineError
 from nimc.base.files import user_name
+from nimc.base.kernel_text import number
 from nimc.base.programs import ask
 from nimc.cluster import node_job
 from nimc.cluster.in_job import in_common
@@ -26,7 +27,6 @@ from nimc.machine.site import Origins
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z]\w*)=(\S*)")
 #: A word that may stand in a file that is made: names of partitions, accounts, nodes.
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
-_NUMBER = re.compile(r"[0-9]{1,9}")
 #: Slurm's time limits, `[DAYS-]HOURS:MINUTES:SECONDS`.
 _LIMIT = re.compile(r"(?:([0-9]{1,5})-)?([0-9]{1,2}):([0-9]{2}):([0-9]{2})")
 
@@ -89,7 +89,7 @@ def partitions(text: str) -> list[SlurmPartition]:
                     up=fields.get("State") == "UP",
                     limit_s=limit_s(fields.get("MaxTime", "")),
                     whole_nodes=fields.get("OverSubscribe") == "EXCLUSIVE",
-                    nodes=_number(fields.get("TotalNodes", "")),
+                    nodes=number(fields.get("TotalNodes", "")) or 0,
                 )
             )
     return found
@@ -113,9 +113,10 @@ def shapes(text: str, partition: str) -> list[tuple[NodeShape, int]]:
     for fields in map(_fields, text.splitlines()):
         if partition in fields.get("Partitions", "").split(","):
             names = ("Sockets", "CoresPerSocket", "CPUTot", "RealMemory")
-            numbers = [_number(fields.get(name, "")) for name in names]
-            if all(numbers):
-                sockets, cores, cpus, memory_mib = numbers
+            numbers = [number(fields.get(name, "")) for name in names]
+            known = [each for each in numbers if each and each > 0]
+            if len(known) == len(names):
+                sockets, cores, cpus, memory_mib = known
                 known_mib = memory_mib if memory_mib > 1 else None
                 counts[NodeShape(sockets, cores, cpus, known_mib)] += 1
     return counts.most_common()
@@ -149,11 +150,6 @@ def chosen(found: Sequence[SlurmPartition]) -> list[SlurmPartition]:
 
 def _fields(line: str) -> dict[str, str]:
     return dict(_FIELD.findall(line))
-
-
-def _number(text: str) -> int:
-    """0 for anything that is no number."""
-    return int(text) if _NUMBER.fullmatch(text) else 0
 
 
 # What follows from it. Pure functions.

@@ -225,16 +225,13 @@ def _below(roots: Collection[int], found: Mapping[int, ProcessStat]) -> set[int]
 
 def _shows_others(proc: Path) -> bool:
     """Whether /proc shows other users' processes; the option `hidepid` hides them."""
-    try:
-        return bool((proc / "1/stat").read_bytes())
-    except OSError:
-        return False
+    return bool(kernel_text.read(proc / "1/stat"))
 
 
 def _stolen(proc: Path) -> tuple[int, int]:
     """Stolen and total ticks of all CPUs; zeros if unknown."""
-    with suppress(OSError, ValueError):
-        first = (proc / "stat").read_text(errors="replace").partition("\n")[0]
+    with suppress(ValueError):
+        first = kernel_text.read(proc / "stat").partition("\n")[0]
         values = [int(text) for text in first.split()[1:]]
         if len(values) > _STEAL:
             return values[_STEAL], sum(values[:_COLUMNS])
@@ -243,8 +240,8 @@ def _stolen(proc: Path) -> tuple[int, int]:
 
 def _mhz(path: Path) -> Iterator[tuple[int, float]]:
     """CPU and frequency from /proc/cpuinfo, if it is measured."""
-    with suppress(OSError, ValueError):
-        text = path.read_text(errors="replace")
+    with suppress(ValueError):
+        text = kernel_text.read(path)
         if _LIVE_MHZ not in text.split():
             return
         cpu = -1

@@ -71,12 +71,12 @@ def ok(what, **changes):
     return Finding(what, **{"state": "ok", "detail": "", **changes})
 
 
-def test_what_is_needed_and_missing_stands_in_the_way():
-    ready = [ok("environments"), ok("injector ucx", needed=True)]
-    assert doctor.obstacle(ready) == ""
-    assert doctor.obstacle([*ready, ok("spack", state="missing")]) == ""
-    assert doctor.obstacle([*ready, ok("cores", state="limited", needed=True)]) == ""
-    assert doctor.obstacle([*ready, ok("cores", state="missing", needed=True)]) == "cores"
+@pytest.mark.parametrize(
+    ("state", "needed", "obstacle"),
+    [("ok", True, ""), ("missing", False, ""), ("limited", True, ""), ("missing", True, "cores")],
+)
+def test_what_is_needed_and_missing_stands_in_the_way(state, needed, obstacle):
+    assert doctor.obstacle([ok("spack"), ok("cores", state=state, needed=needed)]) == obstacle
 
 
 def test_a_machine_of_this_checkout(root):

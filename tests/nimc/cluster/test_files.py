@@ -130,25 +130,32 @@ def test_where_hetjobs_are_refused_origins_are_of_the_same_job(tmp_path: Path) -
     assert "\x1b" not in site_text(seen)
 
 
-def test_devices_that_are_down_or_not_on_every_node_do_not_count(tmp_path: Path) -> None:
-    down = [rdma("mlx5_0", 400, 0, "DOWN"), rdma("mlx5_1", 100, 1), rdma("only", 800, 0)]
-    other = [rdma("mlx5_0", 400, 0, "DOWN"), rdma("mlx5_1", 100, 1)]
-    seen = found(looked=JobLook("7", None, [node("n1", down), node("n2", other)]))
-    made = site(tmp_path, seen)
-    assert (made.device, made.rails) == ("mlx5_1", [])
+DOWN = rdma("mlx5_0", 400, 0, "DOWN")
+SLOW = rdma("mlx5_1", 100, 1)
+LACKING = {"perftest": "ib_write_bw is missing: install it", "ucx": None, "spin": None}
 
 
-def test_without_rdma_the_interface_counts_and_ucx_writes(tmp_path: Path) -> None:
-    made = site(tmp_path, found(looked=JobLook("7", None, [node("n1", []), node("n2", [])])))
-    assert (made.injector, made.device, made.interface) == ("ucx", "hsn0", "hsn0")
-
-
-def test_an_injector_that_nodes_lack_is_said(tmp_path: Path) -> None:
-    lacking = {"perftest": "ib_write_bw is missing: install it", "ucx": None, "spin": None}
-    nodes = [node("n1", FAST), node("n2", FAST, injectors=lacking)]
+@pytest.mark.parametrize(
+    ("nodes", "injector", "device"),
+    [
+        # Devices that are down or not on every node do not count.
+        (
+            [node("n1", [DOWN, SLOW, rdma("only", 800, 0)]), node("n2", [DOWN, SLOW])],
+            *("perftest", "mlx5_1"),
+        ),
+        # Without RDMA the interface counts, and ucx writes.
+        ([node("n1", []), node("n2", [])], "ucx", "hsn0"),
+        ([node("n1", FAST), node("n2", FAST, injectors=LACKING)], "ucx", "mlx5_0"),
+    ],
+)
+def test_writers_use_what_every_node_has(
+    tmp_path: Path, nodes: list[dict[str, Any]], injector: str, device: str
+) -> None:
     seen = found(looked=JobLook("7", None, nodes))
-    assert site(tmp_path, seen).injector == "ucx"
-    assert "n2 has no perftest" in site_text(seen)
+    made = site(tmp_path, seen)
+    assert (made.injector, made.device, made.interface) == (injector, device, "hsn0")
+    assert bool(made.rails) == (device == "mlx5_0")
+    assert ("n2 has no perftest" in site_text(seen)) == (device == "mlx5_0")
 
 
 def test_the_config_has_all_partitions_that_run_jobs(tmp_path: Path) -> None:
