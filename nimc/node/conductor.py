@@ -165,6 +165,7 @@ _HOPELESS = {
 
 async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
     """Run the whole block; raises BlockError if it cannot be finished."""
+    logs.mkdir(parents=True, exist_ok=True)
     # Runs whose output the check itself reads become samples only once it has read them.
     samples = logs / UNREAD if readers.fom is None else None
     store = Store(Path(plan.nimc_dir), plan.case, samples)
@@ -370,10 +371,7 @@ def main(plan: BlockPlan, readers: Readers) -> None:
     logs = Path(plan.nimc_dir) / "logs" / plan.case / str(plan.block)
     started_s = clock.now_s()
     try:
-        logs.mkdir(parents=True, exist_ok=True)
         code, state, reason = asyncio.run(_supervise(plan, logs, readers))
-    except OSError as error:
-        code, state, reason = 3, "machine_failed", f"{error.filename}: {error.strerror}"
     finally:
         processes.kill_descendants()
     report = {
