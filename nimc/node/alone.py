@@ -72,40 +72,40 @@ def _read(path: Path) -> list[Alone]:
     return found
 
 
+@dataclass
 class AloneRates:
     """Learns the rates of one block's writers, by measuring or from earlier blocks."""
 
-    def __init__(
-        self, plan: BlockPlan, nodes: Allocation, hub: Hub, runner: BlockRunner, logs: Path
-    ) -> None:
+    plan: BlockPlan
+    nodes: Allocation
+    hub: Hub
+    runner: BlockRunner
+    logs: Path
+
+    def __post_init__(self) -> None:
         """Raises MachineError for a damaged file of an earlier block."""
-        self._plan = plan
-        self._nodes = nodes
-        self._hub = hub
-        self._runner = runner
-        self._logs = logs
-        self._known = {each.writes: each for each in kept(logs.parent, nodes)}
+        self._known = {each.writes: each for each in kept(self.logs.parent, self.nodes)}
 
     async def learn(self, writes: Writes) -> None:
         """Learn the rates of one kind of writes, at full rate first; its writers are held then.
 
         Raises BlockError if a writer cannot write.
         """
-        runner = self._runner
+        runner = self.runner
         if writes in runner.alone or writes.scheduled == 0:
             return
         if writes.scheduled is not None:
             await self._rehearse(writes)
             return
         if INJECTORS[writes.injector].row_s is None:  # no share of a core is required of a control
-            runner.alone[writes] = [0.0] * allocation.writers_at_once(self._plan, self._nodes)
+            runner.alone[writes] = [0.0] * allocation.writers_at_once(self.plan, self.nodes)
             return
         if writes.throttled:
             await self.learn(writes.at_full_rate())
         found = self._known.get(writes)
         if found is None:
             found = await self._measure(writes)
-            keep(self._logs, found)
+            keep(self.logs, found)
         elif runner.holds(writes):
             states, _ = await self._start(writes)
             await runner.silence(writes, states)
@@ -117,18 +117,18 @@ class AloneRates:
     async def learn_anew(self, writes: Writes) -> None:
         """Measure the rates again, since a run has shown that they were disturbed."""
         self._known.pop(writes, None)
-        del self._runner.alone[writes]
+        del self.runner.alone[writes]
         await self.learn(writes)
 
     async def _rehearse(self, writes: Writes) -> None:
-        runner, schedule = self._runner, self._runner.schedules[writes]
-        if fault := await schedule.rehearse(runner.next_turn(), self._logs):
+        runner, schedule = self.runner, self.runner.schedules[writes]
+        if fault := await schedule.rehearse(runner.next_turn(), self.logs):
             raise BlockError(
                 "injector_never_ready", f"{writes.scheduled} writers at a time: {fault}"
             )
-        assert self._plan.short, "a timetable has short writes"
+        assert self.plan.short, "a timetable has short writes"
         # Between two runs, the first one's last write ends; then the second one's begin.
-        runner.lead_in.expect(writes, self._plan.short.length_s + schedule.start_up_s)
+        runner.lead_in.expect(writes, self.plan.short.length_s + schedule.start_up_s)
 
     async def _start(self, writes: Writes) -> tuple[list[WriterState], float]:
         """Start writers, and wait for a row of each; returns how long that took as well.
@@ -136,19 +136,19 @@ class AloneRates:
         The first row ramps up: it counts neither for the rate alone nor for the device count.
         """
         started_s = time.monotonic()
-        states = await self._runner.start_writers(writes)
+        states = await self.runner.start_writers(writes)
         await self._rows(states, 1)
         return states, time.monotonic() - started_s
 
     async def _rows(self, states: Sequence[WriterState], number: int) -> None:
         row_s = states[0].row_s
-        await self._hub.wait_for(
+        await self.hub.wait_for(
             lambda: all(len(state.rows) >= number or state.ended for state in states),
-            self._plan.demand.ready_timeout_s + number * row_s,
+            self.plan.demand.ready_timeout_s + number * row_s,
         )
 
     async def _measure(self, writes: Writes) -> Alone:
-        runner, injector = self._runner, INJECTORS[writes.injector]
+        runner, injector = self.runner, INJECTORS[writes.injector]
         assert injector.row_s, "a control is not measured"
         number = 1 + ceil(_ROWS_S / injector.row_s)
         states, ramp_s = await self._start(writes)
@@ -161,15 +161,15 @@ class AloneRates:
         self._require(writes, states, number)
         # Between two runs, the first one's writers stop; then the second's start, or go on, and
         # report what they must. A start has one row; of held writers the first does not count.
-        ready_rows = self._plan.demand.ready_rows
+        ready_rows = self.plan.demand.ready_rows
         needed_s = ramp_s + (ready_rows - 1) * injector.row_s
         if held:
             are_counted = all(state.counted_s and state.tallies for state in states)
             by_count = ready_rows == 1 and are_counted
             needed_s = COUNTED_S if by_count else (1 + ready_rows) * injector.row_s
         return Alone(
-            targets=self._nodes.targets,
-            origins=self._nodes.origins,
+            targets=self.nodes.targets,
+            origins=self.nodes.origins,
             writes=writes,
             rates_b_s=[rate_alone(state.rows) for state in states],
             counted=counted,
@@ -184,7 +184,7 @@ class AloneRates:
             if state.ended:
                 raise BlockError("injector_never_ready", f"{who}: {state.ended}")
             if len(state.rows) < rows:
-                timeout_s = self._plan.demand.ready_timeout_s + rows * state.row_s
+                timeout_s = self.plan.demand.ready_timeout_s + rows * state.row_s
                 raise BlockError(
                     "injector_never_ready", f"{who} reported no rate in {timeout_s:.0f} s"
                 )

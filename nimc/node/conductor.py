@@ -66,8 +66,9 @@ class Store:
 
     def last_end_s(self, node: str) -> float:
         """When the last run of any case ended whose first node this was, Unix time; 0 if none."""
+        name = json.dumps(node).encode()
         last = (
-            next((each for each in _samples(path, reverse=True) if each["nodes"][0] == node), None)
+            next((each for each in _samples(path, name) if each["nodes"][0] == node), None)
             for path in self._cases.glob("*.jsonl")
         )
         return max((each["start_s"] + each["elapsed_s"] for each in last if each), default=0.0)
@@ -126,12 +127,15 @@ def _append(path: Path, text: bytes) -> None:
             raise
 
 
-def _samples(path: Path, *, reverse: bool = False) -> Iterator[dict[str, Any]]:
-    """The samples in a file. Lines that are none, as after a power failure, are passed."""
+def _samples(path: Path, text: bytes = b"") -> Iterator[dict[str, Any]]:
+    """The samples in a file that have a text, last first. Lines that are none are passed.
+
+    A power failure may leave such lines.
+    """
     lines = path.read_bytes().splitlines() if path.exists() else []
-    for line in reversed(lines) if reverse else lines:
+    for line in reversed(lines):
         with suppress(ValueError):
-            one = json.loads(line)
+            one = json.loads(line) if text in line else None
             if isinstance(one, dict) and "key" in one:
                 yield one
 
@@ -165,6 +169,7 @@ _HOPELESS = {
 
 async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
     """Run the whole block; raises BlockError if it cannot be finished."""
+    logs.mkdir(parents=True, exist_ok=True)
     # Runs whose output the check itself reads become samples only once it has read them.
     samples = logs / UNREAD if readers.fom is None else None
     store = Store(Path(plan.nimc_dir), plan.case, samples)
@@ -370,10 +375,7 @@ def main(plan: BlockPlan, readers: Readers) -> None:
     logs = Path(plan.nimc_dir) / "logs" / plan.case / str(plan.block)
     started_s = clock.now_s()
     try:
-        logs.mkdir(parents=True, exist_ok=True)
         code, state, reason = asyncio.run(_supervise(plan, logs, readers))
-    except OSError as error:
-        code, state, reason = 3, "machine_failed", f"{error.filename}: {error.strerror}"
     finally:
         processes.kill_descendants()
     report = {

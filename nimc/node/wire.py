@@ -19,6 +19,7 @@ import random
 import secrets
 import socket
 import struct
+from dataclasses import dataclass
 from typing import Any
 
 #: Environment variables that hold the conductor's address and the job's secret for an agent.
@@ -51,45 +52,40 @@ class SilentNodeError(WireError):
     """The kernel of the other end's node does not answer; a process that ends closes its end."""
 
 
+@dataclass
 class Wire:
     """One end of a connection."""
 
-    def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        send_key: bytes,
-        receive_key: bytes,
-    ) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._send_key = send_key
-        self._receive_key = receive_key
-        self._sent = 0
-        self._received = 0
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    send_key: bytes
+    receive_key: bytes
+    #: Lines so far.
+    sent: int = 0
+    received: int = 0
 
     @property
     def peer(self) -> str:
         """Address of the other end."""
-        return str(self._writer.get_extra_info("peername")[0])
+        return str(self.writer.get_extra_info("peername")[0])
 
     def send(self, message: Any) -> None:
         """Send one message, a JSON value; returns before it is sent."""
         body = json.dumps(message, separators=(",", ":")).encode()
-        self._writer.write(_sign(self._send_key, self._sent, body) + b" " + body + b"\n")
-        self._sent += 1
+        self.writer.write(_sign(self.send_key, self.sent, body) + b" " + body + b"\n")
+        self.sent += 1
 
     async def receive(self) -> Any:
         """Wait for one message, a JSON value.
 
         Raises WireError if the line is not signed or not JSON, or the connection is closed.
         """
-        line = await self._line(LIMIT_B if self._received else UNSIGNED_B)
+        line = await self._line(LIMIT_B if self.received else UNSIGNED_B)
         signature, _, body = line.rstrip(b"\n").partition(b" ")
-        expected = _sign(self._receive_key, self._received, body)
+        expected = _sign(self.receive_key, self.received, body)
         if not hmac.compare_digest(signature, expected):
             raise WireError("a line was not signed with the job's secret")
-        self._received += 1
+        self.received += 1
         try:
             return json.loads(body)
         except (ValueError, RecursionError):
@@ -101,11 +97,11 @@ class Wire:
         length_b = 0
         while length_b <= limit_b:
             try:
-                return b"".join([*parts, await self._reader.readuntil(b"\n")])
+                return b"".join([*parts, await self.reader.readuntil(b"\n")])
             except asyncio.LimitOverrunError as error:
                 length_b += error.consumed
                 if length_b <= limit_b:
-                    parts.append(await self._reader.readexactly(error.consumed))
+                    parts.append(await self.reader.readexactly(error.consumed))
             except asyncio.IncompleteReadError:
                 raise WireError("the connection closed") from None
             except OSError as error:
@@ -116,7 +112,7 @@ class Wire:
 
     def close(self) -> None:
         """Close the connection."""
-        self._writer.close()
+        self.writer.close()
 
 
 def _sign(key: bytes, number: int, body: bytes) -> bytes:

@@ -29,28 +29,26 @@ class Placed:
 def attach(records: list[WriterRecord], placed: Sequence[Placed]) -> list[WriterRecord]:
     """The records, in the writers' order, with the placement of both ends' buffers."""
     found = {(end.writer, end.role): end for end in placed}
-    return [
-        _with_ends(record, found.get((index, "target")), found.get((index, "origin")))
-        for index, record in enumerate(records)
-    ]
-
-
-def _with_ends(record: WriterRecord, target: Placed | None, origin: Placed | None) -> WriterRecord:
-    at_target = target.buffers_b if target else {}
-    at_origin = origin.buffers_b if origin else {}
-    # Over shared memory the origin maps the target's buffer, sometimes the origin alone.
-    seen_b = at_target or (at_origin if record.transport == "shared memory" else {})
-    share = None
-    if record.buffer_node is not None and seen_b:
-        share = seen_b.get(str(record.buffer_node), 0) / sum(seen_b.values())
-    return replace(
-        record,
-        own_binding=origin.own_binding if origin else None,
-        target_buffers_b=at_target,
-        origin_buffers_b=at_origin,
-        target_on_node_share=share,
-        target_pinned_b=target.pinned_b if target else None,
-    )
+    attached = []
+    for index, record in enumerate(records):
+        target, origin = found.get((index, "target")), found.get((index, "origin"))
+        at_target = target.buffers_b if target else {}
+        at_origin = origin.buffers_b if origin else {}
+        # Over shared memory the origin maps the target's buffer, sometimes the origin alone.
+        seen_b = at_target or (at_origin if record.transport == "shared memory" else {})
+        share = None
+        if record.buffer_node is not None and seen_b:
+            share = seen_b.get(str(record.buffer_node), 0) / sum(seen_b.values())
+        with_ends = replace(
+            record,
+            own_binding=origin.own_binding if origin else None,
+            target_buffers_b=at_target,
+            origin_buffers_b=at_origin,
+            target_on_node_share=share,
+            target_pinned_b=target.pinned_b if target else None,
+        )
+        attached.append(with_ends)
+    return attached
 
 
 def misplaced(records: Sequence[WriterRecord]) -> str | None:

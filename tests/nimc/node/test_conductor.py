@@ -81,12 +81,15 @@ def test_a_pair_of_all_arms(block):
 
 def test_a_block_continues_the_order_of_the_one_before(block):
     """Of two treatments, two pairs have both orders, wherever a block begins."""
-    first = block(arms=["off", "aa"], command=["cat", str(MELT)])
-    first.done()
-    again = block(arms=["off", "aa"], command=["cat", str(MELT)], block=1)
-    again.done()
-    orders = [[each["arm"] for each in again.samples() if each["block"] == at] for at in (0, 1)]
+    for number in range(2):
+        run = block(arms=["off", "aa"], command=["cat", str(MELT)], block=number).done()
+    samples = run.samples()
+    orders = [[each["arm"] for each in samples if each["block"] == at] for at in (0, 1)]
     assert sorted(orders) == [["aa", "off"], ["off", "aa"]]
+    for first, second in (samples[:2], samples[2:]):  # the lead-in is from end to start
+        assert first["lead_in_s"] is None
+        gap_s = second["start_s"] - first["start_s"] - first["elapsed_s"]
+        assert second["lead_in_s"] == pytest.approx(gap_s, abs=1e-6)
 
 
 def longer(plan, name):
@@ -322,8 +325,9 @@ def test_what_keeps_agents_from_starting_is_reported_at_once(block):
     assert "Traceback" not in run.err
 
 
-def test_outputs_and_counts_are_named_by_their_samples_and_kept(block):
-    run = block(command=["cat", str(MELT)]).done()
+def test_outputs_counts_program_and_modules_are_named_by_their_samples(block, monkeypatch):
+    monkeypatch.setenv("LOADEDMODULES", "gcc/13.2.0:openmpi/5.0.8")
+    run = block(command=["cat", str(MELT)], program="cat", modules=["openmpi"]).done()
     (sample,) = run.samples()
     name = "logs/melt/0/0-off-0.out"
     assert sample["logs"] == {name: hashlib.sha256(MELT.read_bytes()).hexdigest()}
@@ -332,15 +336,12 @@ def test_outputs_and_counts_are_named_by_their_samples_and_kept(block):
     counters = run.run_dir / "counters/melt.jsonl"
     of_run = hashlib.sha256(counters.read_bytes()).hexdigest() if counters.exists() else None
     assert sample["counters_sha256"] == of_run
-
-
-def test_the_lead_in_is_the_time_between_two_applications(block):
-    run = block(arms=["off", "aa"], pairs=2, command=["cat", str(MELT)]).done()
-    first, *later = samples = run.samples()
-    assert first["lead_in_s"] is None
-    ends = [sample["start_s"] + sample["elapsed_s"] for sample in samples]
-    gaps = [sample["start_s"] - end for sample, end in zip(later, ends, strict=False)]
-    assert [sample["lead_in_s"] for sample in later] == pytest.approx(gaps, abs=1e-6)
+    (record,) = (run.run_dir / "provenance").glob("*.json")
+    found = json.loads(record.read_text())
+    assert found["modules"] == ["gcc/13.2.0", "openmpi/5.0.8"]
+    cat = os.path.realpath(shutil.which("cat"))
+    assert (found["program"]["name"], found["program"]["path"]) == ("cat", cat)
+    assert found["program"]["sha256"] == hashlib.sha256(Path(cat).read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize("whose", ["agent", "launcher"])
@@ -475,17 +476,6 @@ def test_a_module_that_is_missing_fails_by_name_before_any_run(block, monkeypatc
     reason = run.state()["reason"]
     assert reason.startswith("module hpccg/9.9 ")
     assert "; loaded: gcc/13.2.0" in reason
-
-
-def test_provenance_names_the_program_and_the_modules(block, monkeypatch):
-    monkeypatch.setenv("LOADEDMODULES", "gcc/13.2.0:openmpi/5.0.8")
-    run = block(command=["cat", str(MELT)], program="cat", modules=["openmpi"]).done()
-    (record,) = (run.run_dir / "provenance").glob("*.json")
-    found = json.loads(record.read_text())
-    assert found["modules"] == ["gcc/13.2.0", "openmpi/5.0.8"]
-    cat = os.path.realpath(shutil.which("cat"))
-    assert (found["program"]["name"], found["program"]["path"]) == ("cat", cat)
-    assert found["program"]["sha256"] == hashlib.sha256(Path(cat).read_bytes()).hexdigest()
 
 
 def state_of(pid):

@@ -108,6 +108,7 @@ def test_a_reserved_core_on_which_the_application_may_run_is_noted(cores, free, 
         ("perftest", 5e8, "hardware", "hardware"),
         ("perftest", 5e8, "software", "software"),
         ("ucx", 5e8, "software", "agent"),
+        ("fabtests", 5e8, "software", "agent"),
     ],
 )
 def test_a_record_says_what_limited_the_writer(name, asked_b_s, limiter, stored):

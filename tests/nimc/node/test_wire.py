@@ -8,18 +8,19 @@ import pytest
 from nimc.node import wire
 
 
-async def _meet(client_secret: str, server_secret: str, talk):
+async def _meet(talk):
+    secret = wire.new_secret()
     met = asyncio.get_running_loop().create_future()
 
     async def serve(reader, writer):
         try:
-            met.set_result(await wire.accept(reader, writer, server_secret))
+            met.set_result(await wire.accept(reader, writer, secret))
         except wire.WireError as error:
             met.set_exception(error)
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    client = await wire.connect("127.0.0.1", port, client_secret, None)
+    client = await wire.connect("127.0.0.1", port, secret, None)
     try:
         return await talk(client, await met)
     finally:
@@ -38,7 +39,7 @@ def test_messages_arrive_in_order_in_both_directions():
     secret = wire.new_secret()
     assert len(bytes.fromhex(secret)) == 32  # 256 bits, another each time
     assert secret != wire.new_secret()
-    answer = asyncio.run(_meet(secret, secret, talk))
+    answer = asyncio.run(_meet(talk))
     assert answer == [{"n": 1}, {"n": 2, "text": "ü\n"}, {"n": 3}]
 
 
@@ -80,8 +81,7 @@ def test_a_line_beyond_the_limit_ends_the_connection(monkeypatch):
         with pytest.raises(wire.WireError, match="a line is longer than 100000 bytes"):
             await server.receive()
 
-    secret = wire.new_secret()
-    asyncio.run(_meet(secret, secret, talk))
+    asyncio.run(_meet(talk))
 
 
 @pytest.mark.parametrize(
@@ -122,13 +122,12 @@ def test_a_line_cannot_be_said_twice():
     async def talk(client, server):
         client.send({"do": "start"})
         await server.receive()
-        client._sent = 0
+        client.sent = 0
         client.send({"do": "start"})
         with pytest.raises(wire.WireError, match="not signed"):
             await server.receive()
 
-    secret = wire.new_secret()
-    asyncio.run(_meet(secret, secret, talk))
+    asyncio.run(_meet(talk))
 
 
 @pytest.mark.parametrize(

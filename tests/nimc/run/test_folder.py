@@ -26,8 +26,13 @@ from nimc.run.folder import foreign_runs, new_header, open_run, requirements_of,
 
 
 @pytest.fixture(scope="module")
-def header() -> RunHeader:
-    return new_header(prepare(ROOT / "campaigns/quick.yaml", "localhost"))
+def asked() -> Request:
+    return prepare(ROOT / "campaigns/quick.yaml", "localhost")
+
+
+@pytest.fixture(scope="module")
+def header(asked: Request) -> RunHeader:
+    return new_header(asked)
 
 
 def test_a_file_system_without_locks_is_not_taken_for_another_nimc(
@@ -186,28 +191,20 @@ def test_other_levels_make_another_run(tmp_path, factors):
     assert len(digests) == 3
 
 
-@pytest.fixture(scope="module")
-def asked() -> Request:
-    return prepare(ROOT / "campaigns/quick.yaml", "localhost")
-
-
 def digest_of(asked: Request, host: str = "n1") -> str:
     return records.digest_of(resolved(asked.campaign, asked.machine, host))
 
 
 def test_what_is_as_by_default_may_be_spelled_or_not(asked):
     """A version that adds an option resumes the runs of one that did not have it."""
-    machine, campaign = asked.machine, asked.campaign
-    bare = machine.model_validate({"origins": {"policy": "same_host"}, **_needed(machine)})
-    spelled = machine.model_validate(
-        {"origins": {"policy": "same_host", "access": [], "nodes": 1}, "nic": None}
-        | _needed(machine)
+    machine = asked.machine
+    needed = {each: getattr(machine, each) for each in ("name", "description", "injector")}
+    bare = {"origins": {"policy": "same_host"}, **needed}
+    spelled = {"origins": {"policy": "same_host", "access": [], "nodes": 1}, "nic": None, **needed}
+    first, second = (
+        resolved(asked.campaign, machine.model_validate(each), "n1") for each in (bare, spelled)
     )
-    assert resolved(campaign, bare, "n1") == resolved(campaign, spelled, "n1")
-
-
-def _needed(machine):
-    return {"name": machine.name, "description": machine.description, "injector": machine.injector}
+    assert first == second
 
 
 def test_what_shapes_samples_makes_another_run_and_texts_for_people_do_not(asked):

@@ -19,7 +19,7 @@ from nimc.machine import slurm
 from nimc.machine import slurm as jobs
 from nimc.machine.site import Machine, Origins
 from nimc.run import runner, slurm_watch
-from nimc.run.progress import PlainDisplay, display
+from nimc.run.progress import PlainDisplay
 from nimc.run.runner import CampaignRunner
 from nimc.run.slurm_watch import LostJobError, SilentError, SlurmWatch
 from tests.nimc.campaign.made_request import made_request
@@ -62,6 +62,11 @@ def test_a_heterogeneous_job_that_is_just_ending_is_cancelled_as_a_whole(
     assert asked == [("scancel", "2", "5")]
 
 
+def work_in(run: Path, interrupts: Interrupts, *, slurm: bool) -> CampaignRunner:
+    request = made_request(CAMPAIGN, MACHINE, slurm=slurm)
+    return CampaignRunner(request, run, "reframe", 1, interrupts, PlainDisplay())
+
+
 @pytest.mark.parametrize(("slurm", "ended"), [(True, 1), (False, 0)])
 @pytest.mark.parametrize("how", ["killed", "stopped"])
 def test_what_a_dead_reframe_left_is_ended_also_where_nodes_are_shared(
@@ -76,11 +81,9 @@ def test_what_a_dead_reframe_left_is_ended_also_where_nodes_are_shared(
     monkeypatch.setattr(slurm_watch, "_ASKED", {})
     monkeypatch.setattr(runner, "run_session", session)
     monkeypatch.setattr(jobs, "cancel", cancelled.append)
-    (tmp_path / "samples").mkdir()
     (tmp_path / "run.json").write_text("{}")
-    request = made_request(CAMPAIGN, MACHINE, slurm=slurm)
     with Interrupts() as interrupts:
-        work = CampaignRunner(request, tmp_path, "reframe", 1, interrupts, display())
+        work = work_in(tmp_path, interrupts, slurm=slurm)
         if how == "stopped":
             with pytest.raises(Stopped):
                 work.run_all()
@@ -107,9 +110,8 @@ def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(
     monkeypatch.setattr(slurm_watch, "_ASKED", {"slurmctld": squeue})
     monkeypatch.setattr(runner, "run_session", session)
     monkeypatch.setattr(jobs, "cancel", cancel)
-    request = made_request(CAMPAIGN, MACHINE, slurm=True)
     with Interrupts() as interrupts:
-        work = CampaignRunner(request, tmp_path, "reframe", 1, interrupts, PlainDisplay())
+        work = work_in(tmp_path, interrupts, slurm=True)
         with pytest.raises(Stopped):
             work.run_all()
     assert capsys.readouterr().err.splitlines()[-1] == (

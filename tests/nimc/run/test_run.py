@@ -494,7 +494,7 @@ def test_a_check_of_others_is_measured_verified_reported_compared_and_stored(
     theirs.write_text(theirs.read_text() + "# one line more\n")
     header = json.loads((run / "run.json").read_text()) | {"finished_s": None}
     (run / "run.json").write_text(json.dumps(header))
-    complete(nimc)
+    _, err = complete(nimc)
     assert f"does not resume {run}: " in err
     (other,) = set(nimc.runs()) - {run, nimc.results / "store"}
     assert "plain" in command("compare", run, other)

@@ -18,10 +18,8 @@ from nimc.base.programs import which
 from nimc.node.evidence.rates import Bursts
 from nimc.node.injectors import INJECTORS, mpi_put
 from nimc.node.injectors.base import Arrived, Fault, Row, Writer
-from nimc.records.plan import Demand
 from nimc.records.treatment import Burst
 from tests.nimc.node.conftest import MELT
-from tests.undisturbed import UNJUDGED
 
 CAPTURES = Path(__file__).parents[3] / "captures" / "mpi_put"
 SOURCE = Path(mpi_put.__file__).parents[1] / "mpi_put"
@@ -350,17 +348,18 @@ def on_path(made, mpi, monkeypatch):
         monkeypatch.setenv(name, value)
 
 
-def demand():
-    return Demand(min_share=0.01, retries=0, ready_timeout_s=30, run_timeout_s=30, **UNJUDGED)
+def run_under(block, seconds=2, **writes):
+    """A block that has run under such writes, while the application takes so long."""
+    slowly = ["sh", "-c", f"sleep {seconds}; cat '{MELT}'"]
+    writes = {"injector": "mpi_put", "message_b": MIB, **writes}
+    return block(arms=["off", "on"], command=slowly, writes=writes)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("on_path")
 def test_its_writes_are_proven_by_the_targets_memory(block):
-    slowly = ["sh", "-c", f"sleep 2; cat '{MELT}'"]
-    writes = {"injector": "mpi_put", "message_b": MIB, "buffer_node": 0}
     before = set(NAMED.iterdir())
-    done = block(arms=["off", "on"], command=slowly, writes=writes).done()
+    done = run_under(block, buffer_node=0).done()
     sample = done.sample()
     assert (done.sample("off")["outcome"], sample["outcome"]) == ("kept", "kept")
     (writer,) = sample["writers"]
@@ -378,9 +377,7 @@ def test_its_writes_are_proven_by_the_targets_memory(block):
 @pytest.mark.usefixtures("on_path")
 @pytest.mark.parametrize("mpi", ["mpich"])
 def test_a_limited_writer_keeps_its_rate_and_reads_are_told_as_unproven(block):
-    slowly = ["sh", "-c", f"sleep 2; cat '{MELT}'"]
-    reads = {"injector": "mpi_put_read", "direction": "read", "rate_share": 0.25}
-    done = block(arms=["off", "on"], command=slowly, writes=reads).done()
+    done = run_under(block, injector="mpi_put_read", direction="read", rate_share=0.25).done()
     (reader,) = done.sample()["writers"]
     assert (reader["direction"], reader["transport"]) == ("read", "shared memory")
     assert (reader["limited_by"], reader["proof"]) == ("software", "unproven")
@@ -393,10 +390,7 @@ def test_a_limited_writer_keeps_its_rate_and_reads_are_told_as_unproven(block):
 @pytest.mark.parametrize("mpi", ["mpich"])
 def test_the_pattern_of_a_run_is_stored(block):
     """20 of 80 ms at full rate: a quarter of the rate alone, in four times the time."""
-    slowly = ["sh", "-c", f"sleep 2; cat '{MELT}'"]
-    burst = Burst(0.02, 0.06)
-    writes = {"injector": "mpi_put", "message_b": MIB, "rate_share": 0.25, "burst": burst}
-    done = block(arms=["off", "on"], command=slowly, writes=writes).done()
+    done = run_under(block, rate_share=0.25, burst=Burst(0.02, 0.06)).done()
     (writer,) = done.sample()["writers"]
     assert (writer["limited_by"], writer["proof"]) == ("software", "memory")
     assert 0.1 * writer["asked_b_s"] < writer["rate_b_s"] < 1.15 * writer["asked_b_s"]
@@ -412,7 +406,7 @@ def test_the_pattern_of_a_run_is_stored(block):
 def test_emulation_is_what_the_sample_says(block, mpi, monkeypatch):
     for name, value in OVER_TCP[mpi].items():
         monkeypatch.setenv(name, value)
-    done = block(arms=["off", "on"], writes={"injector": "mpi_put", "message_b": 1 << 16}).done()
+    done = run_under(block, seconds=1, message_b=1 << 16).done()
     (writer,) = done.sample()["writers"]
     assert writer["transport"] == "two-sided"
 
@@ -422,12 +416,7 @@ def test_emulation_is_what_the_sample_says(block, mpi, monkeypatch):
 @pytest.mark.parametrize("mpi", ["mpich"])
 def test_a_target_that_stands_still_rejects_the_run(block):
     """The origin goes on writing, and its rows say so."""
-    block_ = block(
-        arms=["off", "on"],
-        demand=demand(),
-        writes={"injector": "mpi_put", "message_b": MIB},
-        command=["sh", "-c", f"sleep 4; cat '{MELT}'"],
-    )
+    block_ = run_under(block, seconds=4)
     block_.started("0-on-0")
     (target,) = (pid for pid in block_.processes("mpi_put") if is_target(pid))
     os.kill(target, signal.SIGSTOP)

@@ -34,11 +34,8 @@ def test_messages_that_last_as_long_as_asked():
 )
 def test_origins_that_the_link_share_asks_for(writers, rate_b_s, share, origins):
     assert records.origins_needed(writers, 4e9, share, rate_b_s) == origins
-
-
-def test_a_writer_beyond_the_share_is_refused():
-    with pytest.raises(InputError, match="50%"):
-        records.origins_needed(1, 4e9, 0.5, 3e9)
+    with pytest.raises(InputError, match=f"{share:.0%}"):  # one writer is beyond the share
+        records.origins_needed(1, 4e9, share, 4.1e9 * share)
 
 
 def test_rooms_within_the_link_or_dealt_evenly():
