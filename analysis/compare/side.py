@@ -16,6 +16,7 @@ from analysis.report.words import binary, facts
 from analysis.samples.provenance import hosts_of
 from analysis.statistics.interval import Estimate, median_interval
 from nimc.base.errors import InputError
+from nimc.base.groups import grouped
 from nimc.base.units import plural, quantity
 from nimc.records.sample import Better
 
@@ -169,26 +170,22 @@ def _joined(values: Iterable[str]) -> str:
 
 def _facts(side: Side) -> dict[str, str]:
     """Label -> text. Node by node would list every node; so by fact, over all nodes."""
-    values: dict[str, list[str]] = {}
-
-    def add(pairs: Iterable[tuple[str, str]]) -> None:
-        for name, text in pairs:
-            values.setdefault(name, []).append(text)
-
+    found: list[tuple[str, str]] = []
     for run in side.runs:
         header = run.header
-        add((name, str(getattr(header, name))) for name in ("machine", "campaign", "digest"))
-        add([("commit", header.commit or UNKNOWN)])
+        found += [(name, str(getattr(header, name))) for name in ("machine", "campaign", "digest")]
+        found.append(("commit", header.commit or UNKNOWN))
         # What only one side has, or has in another unit, is not compared: it is listed here.
         effects = (row for row in run.results if row.role == "effect")
-        add((f"{row.case} {row.arm}", f"measured in {row.unit}") for row in effects)
-        add(facts({"version": header.versions}))
-        add(facts(header.facts))
+        found += [(f"{row.case} {row.arm}", f"measured in {row.unit}") for row in effects]
+        found += facts({"version": header.versions})
+        found += facts(header.facts)
         for record in run.provenance.values():
-            add(facts({"provenance": {k: v for k, v in record.items() if k not in OF_A_BLOCK}}))
+            own = {k: v for k, v in record.items() if k not in OF_A_BLOCK}
+            found += facts({"provenance": own})
     for host in _hosts(side):
-        add(facts({"node": {k: v for k, v in host.items() if k not in _LISTED}}))
-    return {name: _joined(texts) for name, texts in values.items()}
+        found += facts({"node": {k: v for k, v in host.items() if k not in _LISTED}})
+    return {name: _joined(texts) for name, texts in grouped(found).items()}
 
 
 # The dose of a treatment: what its writers do. Sides are comparable only if their doses agree.

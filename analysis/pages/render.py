@@ -157,16 +157,11 @@ def _changes(watch: SeriesWatch | None) -> list[Mark]:
 
 
 def _fact_marks(made: Sequence[FactChange]) -> dict[str, list[Mark]]:
-    found: dict[str, dict[str, list[str]]] = {}
-    for each in made:
-        found.setdefault(each.campaign, {}).setdefault(each.night, []).append(each.name)
-    return {
-        campaign: [
-            Mark(date.fromisoformat(night), "made", f"{night}: {', '.join(names)} changed")
-            for night, names in nights.items()
-        ]
-        for campaign, nights in found.items()
-    }
+    of_night = grouped(((each.campaign, each.night), each.name) for each in made)
+    return grouped(
+        (campaign, Mark(date.fromisoformat(night), "made", f"{night}: {', '.join(names)} changed"))
+        for (campaign, night), names in of_night.items()
+    )
 
 
 def _alt(

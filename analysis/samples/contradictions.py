@@ -354,10 +354,13 @@ def _measured_alone(logs: Path) -> dict[int, dict[str, list[float]]]:
 def _judge_counts(run: Path, rows: Rows, counts: pl.DataFrame) -> None:
     """Every count is of a sample, and every accepted run has those of its agents and its tool."""
     path, faults = run / "counters", rows.faults
+    whole = counts.filter(pl.col("tool").is_in(AGENTS), unit="count", state="counted")
+    parts = whole.filter(pl.col("value") != pl.col("value").floor())
     negative = counts.filter(pl.col("value") < 0)
-    for key, event, value in negative.select("key", "event", "value").iter_rows():
-        faults.add(f"{path}: {key}: {event}: {value!r} found; allowed: 0 or more")
-    _judge_whole(path, counts, faults)
+    for broken, allowed in ((negative, "0 or more"), (parts, "a whole number")):
+        for key, event, value in broken.select("key", "event", "value").iter_rows():
+            faults.add(f"{path}: {key}: {event}: {value!r} found; allowed: {allowed}")
+    _judge_common(path, whole, faults)
     units = counts.group_by("tool", "event", maintain_order=True).agg(
         pl.col("unit").unique(maintain_order=True)
     )
@@ -382,12 +385,8 @@ def _judge_counts(run: Path, rows: Rows, counts: pl.DataFrame) -> None:
             rows.add(row, "key", f"no count of {tool}", "some, as of other runs")
 
 
-def _judge_whole(path: Path, counts: pl.DataFrame, faults: Faults) -> None:
-    """Counts of nodes are whole numbers, which have no factor in common in all runs of a case."""
-    whole = counts.filter(pl.col("tool").is_in(AGENTS), unit="count", state="counted")
-    parts = whole.filter(pl.col("value") != pl.col("value").floor())
-    for key, event, value in parts.select("key", "event", "value").iter_rows():
-        faults.add(f"{path}: {key}: {event}: {value!r} found; allowed: a whole number")
+def _judge_common(path: Path, whole: pl.DataFrame, faults: Faults) -> None:
+    """Whole numbers that nodes counted have no factor in common in all runs of a case."""
     large = whole.filter(pl.col("value").is_between(_LARGE, 2**53)).with_columns(
         case=pl.col("key").str.extract(r"^([^/]*)/")
     )

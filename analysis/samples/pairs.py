@@ -141,8 +141,13 @@ def log_times(chosen: pl.DataFrame) -> list[NDArray[np.float64]]:
     columns = [off + np.log(chosen["ratio"].to_numpy()), off]
     if repeated.null_count() < chosen.height:
         columns.append(off + np.log(repeated.fill_null(np.nan).to_numpy()))
-    blocks = in_blocks(chosen, np.column_stack(columns))
-    return [block - np.nanmedian(block[:, 1:]) for block in blocks]
+    values = np.column_stack(columns)
+    # Of all blocks at once: there may be ten thousands.
+    baselines = pl.DataFrame(
+        values[:, 1:], schema=[str(each) for each in range(values.shape[1] - 1)]
+    )
+    middle = pl.concat_list(pl.all()).list.explode().drop_nans().median().over(chosen["block"])
+    return in_blocks(chosen, values - baselines.select(middle).to_numpy())
 
 
 def log_times_between(one: pl.DataFrame, other: pl.DataFrame) -> list[NDArray[np.float64]]:

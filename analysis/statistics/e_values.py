@@ -87,10 +87,12 @@ def shorter(log_times: Values, ratio: float = 1.0) -> float:
 
 def signs(apart: Values) -> Values:
     """Evidence after each pair that the differences `apart`, shape (..., pairs), are positive."""
-    pairs = apart.shape[-1]
+    sizes = np.abs(apart[..., :_SCALED_BY])
+    done = np.arange(sizes.shape[-1])
+    # Row by row the sizes so far in order, then infinity; the middle two are the median's.
+    so_far = np.sort(np.where(np.tri(len(done), dtype=bool), sizes[..., None, :], np.inf), axis=-1)
     scale = np.empty_like(apart)
-    for done in range(min(pairs, _SCALED_BY)):
-        scale[..., done] = np.median(np.abs(apart[..., : done + 1]), axis=-1)
+    scale[..., : len(done)] = (so_far[..., done, done // 2] + so_far[..., done, -(-done // 2)]) / 2
     scale[..., _SCALED_BY:] = scale[..., _SCALED_BY - 1 : _SCALED_BY]
     typical = np.divide(apart, scale, out=np.zeros_like(apart), where=scale > 0)
     typical = np.clip(typical, -_MOST_TYPICAL, _MOST_TYPICAL)

@@ -107,7 +107,9 @@ def test_wide_seeds_and_every_digit_survive(tmp_path: Path) -> None:
     assert (row["seed"], row["fom"]) == (str(2**90), 0.1 + 0.2)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30
+)
 @given(st.lists(st.text(), max_size=3), st.text(), st.booleans())
 def test_any_text_survives(tmp_path: Path, notes: list[str], reason: str, ascii_: bool) -> None:
     record = json.loads(_record(notes=notes, reason=reason))

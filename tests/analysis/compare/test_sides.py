@@ -150,10 +150,10 @@ def test_other_facts_and_cases_of_one_side_are_listed(tmp_path: Path) -> None:
 
 def test_a_side_is_of_one_machine_and_a_run_counts_once(tmp_path: Path) -> None:
     a, b = night(tmp_path / "a", STREAM), night(tmp_path / "b", STREAM, machine="other")
-    c = night(tmp_path / "c", STREAM, campaign="other")
+    c, r = night(tmp_path / "c", STREAM, campaign="other"), night(tmp_path / "r", STREAM)
     for wrong, words in (([a, b], "same machine"), ([a, c], "same campaign"), ([a, a], "a copy")):
         with pytest.raises(InputError, match=words):
-            pair_up([night(tmp_path / f"r{len(words)}", STREAM)], wrong)
+            pair_up([r], wrong)
     with pytest.raises(InputError, match="a copy is not another night"):
         pair_up([a], [a])
     assert pair_up([a], [b])[1].machine == "other"

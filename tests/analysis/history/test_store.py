@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,6 +55,15 @@ def stored(store: Path) -> list[Path]:
 def of_table(store: Path, table: str) -> Path:
     (path,) = stored(store / table)
     return path
+
+
+@pytest.fixture(scope="module")
+def two_nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs, and the store of both."""
+    results = tmp_path_factory.mktemp("two")
+    for day, name in enumerate(("monday", "tuesday")):
+        add_run(results / "store", made_run(results / name, day=day))
+    return results
 
 
 def test_two_processes_that_add_one_run_make_one_entry(tmp_path: Path) -> None:
@@ -179,12 +189,11 @@ _CHANGED = "its content is not what its name says: torn, or changed"
     ids=["torn", "tampered", "foreign", "writable", "link"],
 )
 def test_a_file_that_cannot_be_used_is_named_and_left_out(
-    tmp_path: Path, table: str, spoil: Callable[[Path], None], why: str
+    tmp_path: Path, two_nights: Path, table: str, spoil: Callable[[Path], None], why: str
 ) -> None:
-    store = tmp_path / "store"
-    add_run(store, made_run(tmp_path / "monday"))
-    path = of_table(store, table)
-    add_run(store, made_run(tmp_path / "tuesday", day=1))
+    results = shutil.copytree(two_nights, tmp_path / "results")
+    store = results / "store"
+    (path,) = store.glob(f"{table}/*/*/*/monday-*")
     spoil(path)
     lines: list[str] = []
     read = {
@@ -194,7 +203,7 @@ def test_a_file_that_cannot_be_used_is_named_and_left_out(
     }
     assert read[table]()["run"].unique().to_list() == ["tuesday"]
     assert lines == [f"{path}: {why}"]
-    assert f"{path}: {why}" in check_store(store, tmp_path)
+    assert f"{path}: {why}" in check_store(store, results)
 
 
 def test_what_is_left_out_is_named_on_standard_error(
