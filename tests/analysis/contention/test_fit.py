@@ -111,6 +111,8 @@ def test_nothing_is_predicted_past_what_was_measured():
         dataclasses.replace(full, points=[p for p in full.points if p.comp_node == 0 or p.n <= 7])
     )
     assert model.reach == {"remote": 7}
+    # Of the true parameters, which are known for all cores.
+    model = dataclasses.replace(truth, reach=model.reach)
     remote = predict(model, 1, 1)
     assert not np.isnan(remote.comp_par_b_s[:7]).any()
     assert np.isnan(remote.comp_par_b_s[7:]).all()
