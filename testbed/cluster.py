@@ -90,7 +90,11 @@ def render_machine_file(spec: Spec, cpus: int, memory_mib: int) -> str:
     if spec.rails > 1:
         # MPI goes over tcp (site/minicluster/task-prolog.sh), so that rails are interfaces to it.
         record["rails"] = [
-            {"device": f"rxe{i}", "numa_node": i % spec.numa, "mpi_device": f"eth{i}"}
+            {
+                "device": f"{device.removesuffix('0')}{i}",
+                "numa_node": i % spec.numa,
+                "mpi_device": f"eth{i}",
+            }
             for i in range(spec.rails)
         ]
     if spec.fabric == "veth" and cores * spec.nodes > cpus:
@@ -185,6 +189,8 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
         for name in boxes:
             namespaces.add_namespace(layout.netns(name))
         namespaces.add_bridge(layout.tag, layout.netns(CONTROL), subnet)
+    if spec.rails > 1:
+        namespaces.add_rail(layout.netns(CONTROL))
     tracking: containers.Kind = kind if spec.fabric == "veth" else "v2"
     _write_files(spec, layout, subnet, Hardware(cpus, memory_mib, tracking))
     daemons.make_munge_key(layout)
@@ -199,7 +205,7 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
     daemons.begin_database(layout)
     daemons.start_munge(layout)
     if spec.fabric == "veth":
-        containers.start_nodes(layout, layout.netns(CONTROL), members, subnet, kind, groups)
+        containers.start_nodes(layout, layout.netns(CONTROL), spec, subnet, kind, groups)
     daemons.start_accounting(layout)
     daemons.start_controller(layout)
     if spec.fabric == "veth":

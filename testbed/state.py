@@ -7,9 +7,8 @@
                 "rdma_device": null, "cpus": 2, "memory_mib": 2000, "numa_nodes": 1}],
      "up_took_s": 3.2, "made_netns_folder": true}
 
-On the rxe fabric `rdma_device` is `rxe0` (with `rails` 2 there is also `rxe1`), and `accelerator`
-is `kvm` or `tcg`. `phase` is
-`starting` until everything answers.
+On the rxe fabric `rdma_device` is `rxe0`, and `accelerator` is `kvm` or `tcg`. With `rails` 2
+there are also `eth1` and `rxe1`. `phase` is `starting` until everything answers.
 """
 
 from __future__ import annotations

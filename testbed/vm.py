@@ -189,10 +189,8 @@ def start_nodes(spec: Spec, layout: ClusterLayout, subnet: str) -> Machines:
     kernel, initramfs = make_images(layout.state / "run")
     image = Image(kernel, initramfs, choose_accelerator(layout, kernel, initramfs))
     running = {}
-    if spec.rails > 1:
-        namespaces.add_rail(layout.netns(CONTROL))
     for node in spec.members():
-        for rail, bridge in enumerate(_bridges(spec)):
+        for rail, bridge in enumerate(namespaces.BRIDGES[: spec.rails]):
             namespaces.plug_tap(layout.netns(CONTROL), _tap(node, rail), bridge)
         line = command(spec, layout, node, subnet, image)
         running[node.name] = start([*_enter(layout), *line], layout.log(node.name))
@@ -246,11 +244,6 @@ def command(spec: Spec, layout: ClusterLayout, node: Node, subnet: str, image: I
         *("-name", f"{layout.tag}-{node.name}", "-pidfile", str(_pidfile(layout, node.name))),
         *("-serial", "stdio", "-append", kernel),
     ]
-
-
-def _bridges(spec: Spec) -> tuple[str, ...]:
-    """The bridge of each rail."""
-    return (namespaces.BRIDGE, namespaces.RAIL_BRIDGE)[: spec.rails]
 
 
 def _tap(node: Node, rail: int) -> str:

@@ -89,7 +89,11 @@ def test_mpi_over_one_rail_for_each_library():
 def test_what_ucx_calls_a_rail_may_be_another_device():
     over_tcp = [{"device": "rxe0"}, {"device": "rxe1", "mpi_device": "eth1"}]
     here = machine(device="rxe0", rails=over_tcp)
-    assert rails.environment(here, "nic1")["UCX_NET_DEVICES"] == "eth1"
+    assert rails.environment(here, "nic1") == {
+        "UCX_NET_DEVICES": "eth1",
+        "FI_TCP_IFACE": "eth1",
+        "OMPI_MCA_btl_tcp_if_include": "eth1",
+    }
     assert rails.environment(here, "nic0")["UCX_NET_DEVICES"] == "rxe0:1"
 
 

@@ -40,13 +40,21 @@ def test_a_virtual_machine_has_sockets_of_its_own_and_says_that_they_are_emulate
     assert "emulated" in caveat
 
 
-def test_two_rails_are_devices_of_numa_nodes_of_their_own(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("fabric", "numa", "rails"),
+    [
+        ("rxe", 2, [("rxe0", 0, "eth0"), ("rxe1", 1, "eth1")]),
+        ("veth", 1, [("eth0", 0, "eth0"), ("eth1", 0, "eth1")]),
+    ],
+)
+def test_two_rails_are_interfaces_to_mpi_and_devices_to_the_writers(
+    tmp_path, monkeypatch, fabric, numa, rails
+):
     monkeypatch.setenv("NIMC_MINICLUSTER", str(tmp_path))
-    spec = Spec("rxe", nodes=3, origins=1, numa=2, rails=2)
+    spec = Spec(fabric, nodes=3, origins=1, numa=numa, rails=2)
     (tmp_path / "machine.yaml").write_text(render_machine_file(spec, cpus=2, memory_mib=512))
-    found = [(rail.device, rail.numa_node, rail.mpi_device) for rail in
-             site.load("minicluster").rails]  # fmt: skip
-    assert found == [("rxe0", 0, "eth0"), ("rxe1", 1, "eth1")]
+    found = site.load("minicluster").rails
+    assert [(rail.device, rail.numa_node, rail.mpi_device) for rail in found] == rails
 
 
 def test_nodes_of_veth_that_count_more_cores_than_there_are_say_so():
