@@ -44,7 +44,7 @@ def test_a_virtual_machine_has_sockets_of_its_own_and_says_that_they_are_emulate
     ("fabric", "numa", "rails"),
     [
         ("rxe", 2, [("rxe0", 0, "eth0"), ("rxe1", 1, "eth1")]),
-        ("veth", 1, [("eth0", 0, "eth0"), ("eth1", 0, "eth1")]),
+        ("veth", 1, [("eth0", None, "eth0"), ("eth1", None, "eth1")]),
     ],
 )
 def test_two_rails_are_interfaces_to_mpi_and_devices_to_the_writers(

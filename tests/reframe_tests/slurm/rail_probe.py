@@ -26,7 +26,7 @@ class rail_writers(_TwoNodes):
 
     executable = "sh"
     arms = ["off", "on"]
-    factors = "writer_rail=default,nic0,nic1,local"
+    factors = "{writer_rail: [default, nic0, nic1, local]}"
 
     def lay_out(self):
         self.two_nodes()
@@ -39,7 +39,7 @@ class rail_messages(_TwoNodes):
 
     mpi = True
     arms = ["off"]
-    factors = "mpi_rail=default,nic0,nic1,local"
+    factors = "{mpi_rail: [default, nic0, nic1, local]}"
     exchange = variable(str)
 
     def lay_out(self):
