@@ -1,4 +1,4 @@
-"""Rail policies: which RDMA devices writers use, and the application's MPI between nodes.
+"""Rail policies: which devices writers use, and the application's MPI between nodes.
 
 As in the multirail study: `default` leaves the choice (writers take all rails in turn), `nic0`,
 `nic1`, ... use one rail, `local` the rails of the NUMA node: for writers that of their buffers, for
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
+from nimc.machine import devices
 from nimc.machine.site import Machine, Rail
 from nimc.records.sample import Level
 
@@ -19,17 +20,6 @@ DEFAULT, LOCAL = "default", "local"
 ALLOWED = "default, local, nic0, nic1, ..."
 _ONE = re.compile(r"nic([0-9])")
 
-#: Variable -> its value, for MPI over one device. Each library reads its own: UCX; PSM2 of
-#: Omni-Path, and PSM of TrueScale; verbs in Open MPI, libfabric and MVAPICH2.
-_OF_ONE = {
-    "UCX_NET_DEVICES": "{mpi_device}",
-    "HFI_UNIT": "{index}",
-    "PSM2_MULTIRAIL": "0",
-    "IPATH_UNIT": "{index}",
-    "OMPI_MCA_btl_openib_if_include": "{device}:1",
-    "FI_VERBS_DEVICE_NAME": "{device}",
-    "MV2_IBA_HCA": "{device}",
-}
 #: The script that chooses by a rank's NUMA node.
 _LOCAL_RAIL = ROOT / "reframe_tests/src/local_rail/local_rail.sh"
 
@@ -75,7 +65,7 @@ def environment(machine: Machine, policy: str) -> dict[str, str]:
     """Variables for MPI over one rail; none for other policies. Raises InputError."""
     if policy in (DEFAULT, LOCAL):
         return {}
-    return _variables(machine, _chosen(machine, "mpi_rail", policy))
+    return _variables(_chosen(machine, "mpi_rail", policy))
 
 
 def wrapper(machine: Machine, policy: str) -> list[str]:
@@ -85,7 +75,7 @@ def wrapper(machine: Machine, policy: str) -> list[str]:
     _require(machine, "mpi_rail", policy)
     choices = []
     for node in range(machine.node_facts().numa_nodes):
-        values = _variables(machine, local_to(machine, node))
+        values = _variables(local_to(machine, node))
         choices.append(" ".join([str(node), *(f"{name}={text}" for name, text in values.items())]))
     return ["sh", str(_LOCAL_RAIL), *choices, "--"]
 
@@ -113,14 +103,9 @@ def _require(machine: Machine, field: str, policy: str) -> None:
         raise InputError(f"{field}: {policy}: {reason}; allowed: {DEFAULT}")
 
 
-def _variables(machine: Machine, chosen: Sequence[Rail]) -> dict[str, str]:
+def _variables(chosen: Sequence[Rail]) -> dict[str, str]:
     """For one rail those of all libraries; of several, only UCX takes a list."""
-    ucx = ",".join(rail.mpi_device or f"{rail.device}:1" for rail in chosen)
+    names = [rail.mpi_device or f"{rail.device}:1" for rail in chosen]
     if len(chosen) > 1:
-        return {"UCX_NET_DEVICES": ucx}
-    (rail,) = chosen
-    index = machine.rails.index(rail)
-    return {
-        name: text.format(mpi_device=ucx, device=rail.device, index=index)
-        for name, text in _OF_ONE.items()
-    }
+        return {"UCX_NET_DEVICES": ",".join(names)}
+    return devices.mpi_over(chosen[0].device, names[0])

@@ -11,7 +11,7 @@ from typing import Literal
 from nimc.base.errors import MachineError
 from testbed import namespaces
 from testbed.shell import run, start, wait_for
-from testbed.spec import SITE, ClusterLayout, Node
+from testbed.spec import SITE, ClusterLayout, Spec
 
 # A control group for each container, so that slurmd can track the processes of its steps.
 
@@ -134,15 +134,16 @@ def enter_command(init: int, command: Sequence[str]) -> list[str]:
 def start_nodes(
     layout: ClusterLayout,
     control: str,
-    nodes: list[Node],
+    spec: Spec,
     subnet: str,
     kind: Kind,
     groups: dict[str, Path],
 ) -> None:
     """Start the nodes' containers; return when all can be entered."""
+    nodes = spec.members()
     for node in nodes:
         launch(layout, node.name, kind, groups.get(node.name))
-        namespaces.plug_node(control, layout.netns(node.name), node.index, subnet)
+        namespaces.plug_node(control, layout.netns(node.name), node.index, subnet, spec.rails)
     for node in nodes:
         wait_ready(layout, node.name)
 

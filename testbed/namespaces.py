@@ -20,9 +20,8 @@ from testbed.shell import reap, run
 NETNS = Path("/run/netns")
 #: Subnets are 10.77.X.0/24. The controller is .254, this host .253.
 SUBNET = "10.77.{}"
-BRIDGE = "br0"
-#: The second rail's subnet is 10.78.X.0/24, with the same X.
-RAIL_BRIDGE = "br1"
+#: The bridge of each rail. The second rail's subnet is 10.78.X.0/24, with the same X.
+BRIDGES = ("br0", "br1")
 MTU_B = 9000
 #: How long to wait for zombies, seconds: process 1 of a container may never collect them.
 _ZOMBIES_S = 2.0
@@ -144,29 +143,47 @@ def add_bridge(tag: str, control: str, subnet: str) -> None:
         f"address add {subnet}.253/24 dev {tag}\n"
         f"link set {tag} up\n"
     )
+    bridge = BRIDGES[0]
     _ip(
-        f"link add {BRIDGE} mtu {MTU_B} type bridge\n"
-        f"address add {subnet}.254/24 dev {BRIDGE}\n"
-        f"link set {BRIDGE} up\n"
-        f"link set host0 master {BRIDGE} up\n",
+        f"link add {bridge} mtu {MTU_B} type bridge\n"
+        f"address add {subnet}.254/24 dev {bridge}\n"
+        f"link set {bridge} up\n"
+        f"link set host0 master {bridge} up\n",
         control,
     )
 
 
-def plug_node(control: str, netns: str, index: int, subnet: str) -> None:
-    """Create eth0 of a node's namespace, on the bridge."""
-    port = f"port{index}"
-    _ip(
-        f"link add {port} mtu {MTU_B} type veth peer name eth0 mtu {MTU_B} netns {netns}\n"
-        f"link set {port} master {BRIDGE} up\n",
-        control,
-    )
-    _ip(f"address add {subnet}.{index}/24 dev eth0\nlink set eth0 up\n", netns)
+def plug_node(control: str, netns: str, index: int, subnet: str, rails: int) -> None:
+    """Create the interfaces of a node's namespace, each on the bridge of its rail."""
+    ports, links = plug_commands(netns, index, subnet, rails)
+    _ip(ports, control)
+    _ip(links, netns)
+
+
+def plug_commands(netns: str, index: int, subnet: str, rails: int) -> tuple[str, str]:
+    """Commands of `ip -batch` in the namespaces of the controller and of the node."""
+    ports = links = ""
+    for rail, bridge in enumerate(BRIDGES[:rails]):
+        port, link = f"port{index}r{rail}", f"eth{rail}"
+        ports += (
+            f"link add {port} mtu {MTU_B} type veth peer name {link} mtu {MTU_B} netns {netns}\n"
+            f"link set {port} master {bridge} up\n"
+        )
+        links += f"address add {rail_subnet(subnet, rail)}.{index}/24 dev {link}\n"
+        links += f"link set {link} up\n"
+    return ports, links
+
+
+def rail_subnet(subnet: str, rail: int) -> str:
+    """The subnet of a rail: 10.78.X of the second, where 10.77.X is the cluster's."""
+    first, second, third = subnet.split(".")
+    return f"{first}.{int(second) + rail}.{third}"
 
 
 def add_rail(control: str) -> None:
-    """Create the bridge of the second rail, which nothing but virtual machines can reach."""
-    _ip(f"link add {RAIL_BRIDGE} mtu {MTU_B} type bridge\nlink set {RAIL_BRIDGE} up\n", control)
+    """Create the bridge of the second rail, which nothing but nodes can reach."""
+    bridge = BRIDGES[1]
+    _ip(f"link add {bridge} mtu {MTU_B} type bridge\nlink set {bridge} up\n", control)
 
 
 def plug_tap(control: str, tap: str, bridge: str) -> None:

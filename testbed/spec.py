@@ -35,7 +35,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Spec:
-    """Checked options. `numa`, `memory_mib`, `rails` and `shares` are for virtual machines only."""
+    """Checked options. `numa`, `memory_mib` and `shares` are for virtual machines only."""
 
     fabric: Fabric
     nodes: int
@@ -45,7 +45,7 @@ class Spec:
     #: cores that each node counts as; 1 means its share of the host's.
     cores: int = 1
     memory_mib: int = 1024
-    #: Network interfaces of a virtual machine, each with a soft-RoCE device.
+    #: Network interfaces of a node; rxe: each with a soft-RoCE device.
     rails: int = 1
     #: Folders that virtual machines may write to, besides the checkout and the state folder.
     shares: tuple[str, ...] = ()
@@ -67,15 +67,11 @@ class Spec:
         ):
             if value not in allowed:
                 raise InputError(f"--{name} {value}: allowed are {', '.join(map(str, allowed))}")
-        for name, value, why in (
-            ("numa", self.numa, "share the host's memory"),
-            ("rails", self.rails, "have no RDMA devices"),
-        ):
-            if value > 1 and self.fabric != "rxe":
-                raise InputError(
-                    f"--{name} {value}: cannot be combined with --fabric veth, whose nodes {why};"
-                    " allowed: --fabric rxe"
-                )
+        if self.numa > 1 and self.fabric != "rxe":
+            raise InputError(
+                f"--numa {self.numa}: cannot be combined with --fabric veth, whose nodes share the"
+                " host's memory; allowed: --fabric rxe"
+            )
         if self.memory_mib < MIN_MEMORY_MIB:
             raise InputError(
                 f"--memory {self.memory_mib}: allowed are {MIN_MEMORY_MIB} MiB and more"

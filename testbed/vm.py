@@ -190,12 +190,9 @@ def start_nodes(spec: Spec, layout: ClusterLayout, subnet: str) -> Machines:
     replace_text(layout.state / "shares", "".join(lines))  # for guest-boot.sh
     kernel, initramfs = make_images(layout.state / "run")
     image = Image(kernel, initramfs, choose_accelerator(layout, kernel, initramfs))
-    bridges = (namespaces.BRIDGE, namespaces.RAIL_BRIDGE)[: spec.rails]
     running = {}
-    if spec.rails > 1:
-        namespaces.add_rail(layout.netns(CONTROL))
     for node in spec.members():
-        for rail, bridge in enumerate(bridges):
+        for rail, bridge in enumerate(namespaces.BRIDGES[: spec.rails]):
             namespaces.plug_tap(layout.netns(CONTROL), _tap(node, rail), bridge)
         line = command(spec, layout, node, subnet, image)
         running[node.name] = start([*_enter(layout), *line], layout.log(node.name))

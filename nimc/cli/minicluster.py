@@ -50,9 +50,7 @@ def minicluster_command() -> None:
 @click.option(
     "--memory", "memory_mib", default=1024, show_default=True, help="MiB of a virtual machine."
 )
-@click.option(
-    "--rails", default=1, show_default=True, help="Soft-RoCE devices of a virtual machine."
-)
+@click.option("--rails", default=1, show_default=True, help="Network interfaces of a node.")
 @click.option(
     "--share",
     "shares",

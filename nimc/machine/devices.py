@@ -15,6 +15,24 @@ SYS = Path("/sys")
 _CLASSES = ("infiniband", "cxi")
 #: Kernel driver -> transport. That of other devices is the link layer of their ports.
 _TRANSPORTS = {"hfi1": "Omni-Path", "efa": "EFA"}
+#: Variable -> its value, for MPI over one RDMA device. Each library reads its own: UCX; PSM2 of
+#: Omni-Path, and PSM of TrueScale; verbs in Open MPI, libfabric and MVAPICH2.
+_MPI_OVER_DEVICE = {
+    "UCX_NET_DEVICES": "{name}",
+    "HFI_UNIT": "{unit}",
+    "PSM2_MULTIRAIL": "0",
+    "IPATH_UNIT": "{unit}",
+    "OMPI_MCA_btl_openib_if_include": "{device}:1",
+    "FI_VERBS_DEVICE_NAME": "{device}",
+    "MV2_IBA_HCA": "{device}",
+}
+#: The same over an interface: UCX, libfabric's tcp, Open MPI's.
+_MPI_OVER_INTERFACE = {
+    "UCX_NET_DEVICES": "{name}",
+    "FI_TCP_IFACE": "{name}",
+    "OMPI_MCA_btl_tcp_if_include": "{name}",
+}
+_UNIT = re.compile(r"[0-9]+$")
 _RATE = re.compile(r"[0-9]{1,6}(\.[0-9]+)?(?= Gb/sec)")
 
 
@@ -73,6 +91,20 @@ def numa_node(name: str | None, found: list[Device]) -> int | None:
 def interface_of(name: str, root: Path = SYS) -> str:
     """The network interface below a soft-RoCE device; any other name is returned as it is."""
     return _text(root / "class/infiniband" / name / "parent") or name
+
+
+def mpi_over(device: str, name: str | None = None, root: Path = SYS) -> dict[str, str]:
+    """Variables for MPI over one device; `name` is UCX's: that of an interface, or `DEVICE:1`.
+
+    By default soft-RoCE is passed by: MPI goes over tcp, through the interface below.
+    """
+    if name is None:
+        below = interface_of(device, root)
+        name = f"{device}:1" if below == device and is_rdma(device, root) else below
+    table = _MPI_OVER_DEVICE if ":" in name else _MPI_OVER_INTERFACE
+    unit = _UNIT.search(device)
+    values = {"name": name, "device": device, "unit": unit[0] if unit else "0"}
+    return {variable: text.format(**values) for variable, text in table.items()}
 
 
 def driver(name: str, root: Path = SYS) -> str:

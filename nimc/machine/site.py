@@ -64,7 +64,7 @@ class Nic(Record):
 
 
 class Rail(Record):
-    """One RDMA device of a node; all nodes have the same."""
+    """One RDMA device of a node, or an interface; all nodes have the same."""
 
     device: _Word
     #: NUMA node that it is attached to; None if unknown.

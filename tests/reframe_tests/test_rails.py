@@ -87,8 +87,12 @@ def test_mpi_over_one_rail_for_each_library():
 def test_what_ucx_calls_a_rail_may_be_another_device():
     over_tcp = [{"device": "rxe0"}, {"device": "rxe1", "mpi_device": "eth1"}]
     here = machine(device="rxe0", rails=over_tcp)
-    named = [rails.environment(here, rail)["UCX_NET_DEVICES"] for rail in ("nic0", "nic1")]
-    assert named == ["rxe0:1", "eth1"]
+    assert rails.environment(here, "nic1") == {
+        "UCX_NET_DEVICES": "eth1",
+        "FI_TCP_IFACE": "eth1",
+        "OMPI_MCA_btl_tcp_if_include": "eth1",
+    }
+    assert rails.environment(here, "nic0")["UCX_NET_DEVICES"] == "rxe0:1"
 
 
 def test_local_ranks_choose_by_their_numa_node():

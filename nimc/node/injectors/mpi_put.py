@@ -8,6 +8,7 @@ target's processor takes part.
 from __future__ import annotations
 
 import functools
+import os
 import re
 import shlex
 import shutil
@@ -40,12 +41,15 @@ _OPEN_MPI = {
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     "PRTE_MCA_hwloc_default_binding_policy": "none",
 }
-#: Options of both ranks on one host, and of one on each of two.
+#: Options of both ranks on one host, and of one on each of two; in a heterogeneous job, targets are
+#: in the first component and origins in the second, and each has a command of its own.
 _ON_ONE = {"srun": "--overlap --cpu-bind=none --nodes=1 --ntasks=2", "mpiexec": "-n 2"}
 _ON_TWO = {
     "srun": "--overlap --cpu-bind=none --nodes=2 --ntasks=2 --nodelist={target},{origin}",
     "mpiexec": "-n 2 -host {target},{origin}",
 }
+_A_TASK = "--overlap --cpu-bind=none --nodes=1 --ntasks=1 --het-group"
+_ON_COMPONENTS = f"{_A_TASK}=0 --nodelist={{target}} : {_A_TASK}=1 --nodelist={{origin}}"
 
 
 class _Parser:
@@ -101,23 +105,30 @@ class MpiPut(Injector):
 
     def origin_command(self, writer: Writer) -> list[str]:
         """Starts both ranks; the target's is the first, or the one on the target's node."""
-        apart = writer.origin != writer.target
         launcher = shlex.split(_launcher(_program()))
         kind = "srun" if launcher and Path(launcher[0]).name == "srun" else "mpiexec"
-        options = (_ON_TWO if apart else _ON_ONE)[kind]
-        command = [*launcher, *options.format(target=writer.target, origin=writer.origin).split()]
-        command += [_program(), "--size", str(writer.message_b)]
-        command += ["--target", writer.target] if apart else []
+        options = (_ON_TWO if _apart(writer) else _ON_ONE)[kind]
+        if _apart(writer) and kind == "srun" and "SLURM_HET_SIZE" in os.environ:
+            options = _ON_COMPONENTS
+        command: list[str] = []
+        for part in options.format(target=writer.target, origin=writer.origin).split(":"):
+            command += [":", *launcher[1:]] if command else launcher
+            command += [*part.split(), *self._rank(writer)]
+        return command
+
+    def _rank(self, writer: Writer) -> list[str]:
+        command = [_program(), "--size", str(writer.message_b)]
+        command += ["--target", writer.target] if _apart(writer) else []
         command += {"write": [], "read": ["--get"], "both": ["--both"]}[self.direction]
         command += ["--rate", f"{writer.rate_b_s:.9g}"] if writer.rate_b_s else []
-        if writer.burst:
-            command += ["--burst", f"{writer.burst.length_s:g}"]
-            command += ["--pause", f"{writer.burst.pause_s:g}"]
+        if burst := writer.burst:
+            command += ["--burst", f"{burst.length_s:g}", "--pause", f"{burst.pause_s:g}"]
         return command if writer.buffer_node is None else [*command, "-m", str(writer.buffer_node)]
 
     def environment(self, writer: Writer) -> dict[str, str]:
-        """Both ranks stay on the processors that the agent chose."""
-        return _OPEN_MPI
+        """Both ranks stay on the processors that the agent chose, and use the writer's device."""
+        over = devices.mpi_over(writer.device) if writer.device and _apart(writer) else {}
+        return _OPEN_MPI | over
 
     def parser(self, writer: Writer) -> _Parser:
         """Parses the lines of both ranks."""
@@ -133,9 +144,13 @@ class MpiPut(Injector):
         return f"{launcher} of mpi_put is missing: 'make -B -C {_FOLDER} LAUNCHER=...'"
 
 
+def _apart(writer: Writer) -> bool:
+    return writer.origin != writer.target
+
+
 def _transport(writer: Writer) -> str:
     """What one-sided calls can go over: one host's memory, or the named device."""
-    if writer.origin == writer.target:
+    if not _apart(writer):
         return "shared memory"
     return devices.transport(writer.device) if devices.is_rdma(writer.device) else "RDMA"
 

@@ -1,5 +1,6 @@
 """What is read from /proc and said to `ip`, and how processes of a namespace are found."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,19 @@ def test_a_taken_subnet_is_passed_over() -> None:
     assert namespaces.pick_subnet(addresses, 3) == "10.77.3"
     assert namespaces.pick_subnet(addresses, 4) == "10.77.6"
     assert namespaces.pick_subnet(addresses.replace("10.77.4.9", "10.77.255.9"), 255) == "10.77.0"
+
+
+def test_each_rail_of_a_node_has_its_own_bridge_and_subnet() -> None:
+    ports, links = namespaces.plug_commands("nimc-x-node3", 3, "10.77.5", rails=2)
+    peers = re.findall(r"link add (\w+) .* name (\w+) .* netns nimc-x-node3\n", ports)
+    assert [link for _, link in peers] == ["eth0", "eth1"]
+    masters = dict(re.findall(r"link set (\w+) master (\w+) up\n", ports))
+    assert [masters[port] for port, _ in peers] == ["br0", "br1"]
+    addresses = re.findall(r"address add (\S+) dev (\w+)\n", links)
+    assert addresses == [("10.77.5.3/24", "eth0"), ("10.78.5.3/24", "eth1")]
+
+
+def test_all_subnets_taken() -> None:
     with pytest.raises(MachineError, match="no subnet"):
         namespaces.pick_subnet("".join(f"inet 10.77.{i}.1/24\n" for i in range(256)), 0)
 

@@ -26,20 +26,35 @@ def test_the_machine_is_what_was_started(tmp_path, monkeypatch, fabric, injector
     assert (found.proof.write_tolerance_s > 0.2) == (fabric == "rxe")
 
 
-def test_a_virtual_machine_has_sockets_and_rails_of_its_own_and_says_that_they_are_emulated(
+def test_a_virtual_machine_has_sockets_of_its_own_and_says_that_they_are_emulated(
     tmp_path, monkeypatch
 ):
     monkeypatch.setenv("NIMC_MINICLUSTER", str(tmp_path))
-    spec = Spec("rxe", nodes=2, origins=1, numa=2, cores=4, rails=2)
+    spec = Spec("rxe", nodes=2, origins=1, numa=2, cores=4)
     (tmp_path / "machine.yaml").write_text(render_machine_file(spec, cpus=8, memory_mib=512))
     found = site.load("minicluster")
-    rails = [(rail.device, rail.numa_node, rail.mpi_device) for rail in found.rails]
-    assert rails == [("rxe0", 0, "eth0"), ("rxe1", 1, "eth1")]
     facts = found.node_facts()
     assert (facts.cores, facts.sockets, facts.numa_nodes) == (8, 2, 2)
     assert found.nic_node() == 0
     (caveat,) = found.caveats
     assert "emulated" in caveat
+
+
+@pytest.mark.parametrize(
+    ("fabric", "numa", "rails"),
+    [
+        ("rxe", 2, [("rxe0", 0, "eth0"), ("rxe1", 1, "eth1")]),
+        ("veth", 1, [("eth0", None, "eth0"), ("eth1", None, "eth1")]),
+    ],
+)
+def test_two_rails_are_interfaces_to_mpi_and_devices_to_the_writers(
+    tmp_path, monkeypatch, fabric, numa, rails
+):
+    monkeypatch.setenv("NIMC_MINICLUSTER", str(tmp_path))
+    spec = Spec(fabric, nodes=3, origins=1, numa=numa, rails=2)
+    (tmp_path / "machine.yaml").write_text(render_machine_file(spec, cpus=2, memory_mib=512))
+    found = site.load("minicluster").rails
+    assert [(rail.device, rail.numa_node, rail.mpi_device) for rail in found] == rails
 
 
 def test_nodes_of_veth_that_count_more_cores_than_there_are_say_so():

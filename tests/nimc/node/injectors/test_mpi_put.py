@@ -15,6 +15,7 @@ import pytest
 
 from analysis.effects.caveats import emulations
 from nimc.base.programs import which
+from nimc.machine import devices
 from nimc.node.evidence.rates import Bursts
 from nimc.node.injectors import INJECTORS, mpi_put
 from nimc.node.injectors.base import Arrived, Fault, Row, Writer
@@ -335,6 +336,29 @@ def test_srun_sorts_its_nodes_so_the_program_is_told_the_target(launched_by):
         "srun --mpi=cray_shasta --overlap --cpu-bind=none --nodes=2 --ntasks=2 --nodelist=n1,n0"
         " /opt/mpi_put --size 65536 --target n1"
     )
+
+
+def test_a_step_of_a_heterogeneous_job_has_a_command_for_each_component(launched_by, monkeypatch):
+    launched_by("srun --mpi=pmi2")
+    monkeypatch.setenv("SLURM_HET_SIZE", "2")
+    here = "--overlap --cpu-bind=none --nodes=1 --ntasks=1 --het-group={} --nodelist={}"
+    rank = "/opt/mpi_put --size 65536 --target n1"
+    assert " ".join(INJECTORS["mpi_put"].origin_command(replace(WRITER, origin="n3"))) == (
+        f"srun --mpi=pmi2 {here.format(0, 'n1')} {rank} : --mpi=pmi2 {here.format(1, 'n3')} {rank}"
+    )
+
+
+def test_between_nodes_mpi_goes_over_the_writers_device(monkeypatch, tmp_path):
+    for name, below in (("mlx5_1", ""), ("rxe1", "eth1")):
+        (tmp_path / f"class/infiniband/{name}").mkdir(parents=True)
+        (tmp_path / f"class/infiniband/{name}/parent").write_text(below)
+    monkeypatch.setattr(devices.mpi_over, "__defaults__", (None, tmp_path))
+    found = {}
+    for name in ("eth1", "rxe1", "mlx5_1", None):
+        apart = replace(WRITER, origin="n2", device=name)
+        found[name] = INJECTORS["mpi_put"].environment(apart).get("UCX_NET_DEVICES")
+        assert INJECTORS["mpi_put"].environment(replace(apart, origin="n1")) == mpi_put._OPEN_MPI
+    assert found == {"eth1": "eth1", "rxe1": "eth1", "mlx5_1": "mlx5_1:1", None: None}
 
 
 # Blocks.
