@@ -146,7 +146,13 @@ def log_times(chosen: pl.DataFrame) -> list[NDArray[np.float64]]:
     baselines = pl.DataFrame(
         values[:, 1:], schema=[str(each) for each in range(values.shape[1] - 1)]
     )
-    middle = pl.concat_list(pl.all()).list.explode().drop_nans().median().over(chosen["block"])
+    middle = (
+        pl.concat_list(pl.all())
+        .list.explode(empty_as_null=False)
+        .drop_nans()
+        .median()
+        .over(chosen["block"])
+    )
     return in_blocks(chosen, values - baselines.select(middle).to_numpy())
 
 
