@@ -306,7 +306,7 @@ def _memory(seen: Evidence) -> Judged:
 
 
 def _foreign(seen: Evidence) -> Judged:
-    """Nothing else writes; the same reading shows this campaign's writers, so it would be seen."""
+    """Nothing else writes; the same reading shows this campaign's writers, and their silence."""
     known = seen.conditions.drop_nulls("received_b_s")
     wrote = seen.writers.filter(direction="write").group_by("row")
     rates = wrote.agg(pl.col("rate_alone_b_s", "rate_b_s").sum())
@@ -442,11 +442,8 @@ CLAIMS = (
           "look at the logs of the writers, and at docs/injectors.md", False),
     Claim("memory", "writes arrive in the target's memory", _memory,
           "try `mpi_put`, whose marks in the target's memory are read back"),
-    Claim("foreign writer", "nothing else writes, and it would be seen", _foreign,
+    Claim("foreign writer", "nothing else writes; one that does, or stops, would be seen", _foreign,
           "find what else uses the devices of these nodes"),
-    Claim("stopped writer", "a writer that stops is seen",
-          lambda _: (NOT_SHOWN, "this campaign stops no writer within a run"),
-          "stop one by hand in a run of `quick`: that run must be rejected"),
     Claim("NUMA of device", "`nic` is the NUMA node of the device", _near_device,
           "correct `facts.nic_node`, or `numa_node` of `rails`"),
     Claim("NUMA of cores", "cores are on the NUMA node that they are said to be on",

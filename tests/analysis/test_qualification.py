@@ -41,8 +41,8 @@ def states(of: Qualification) -> dict[str, list[str]]:
 def test_a_clean_run_allows_all_that_it_measured(tmp_path: Path, seed: int) -> None:
     found = judged(made_run(tmp_path / "run", seed=seed))
     assert states(found).get("refused", []) == []
-    assert states(found)["not shown"] == ["stopped writer"]
-    assert len(states(found)["allowed"]) >= len(CLAIMS) - 2  # chance may widen an interval
+    assert "not shown" not in states(found)
+    assert len(states(found)["allowed"]) >= len(CLAIMS) - 1  # chance may widen an interval
     assert found.verdict == "qualified"
     assert found.holds_for == {
         "kernel": ["6.1"],
