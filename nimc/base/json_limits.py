@@ -29,18 +29,18 @@ def read_json(path: Path) -> Any:
     return parsed(read_text(path), str(path))
 
 
-def read_text(path: Path) -> bytes:
+def read_text(path: Path, longest_b: int = LONGEST_B) -> bytes:
     """The file with one document.
 
-    Raises InputError if it is larger than `LONGEST_B`, and for a pipe or a device, which may never
+    Raises InputError if it is larger than `longest_b`, and for a pipe or a device, which may never
     end.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise InputError(f"{path}: not a regular file")
-        text = file.read(LONGEST_B + 1)
-    refuse_long(text, str(path))
+        text = file.read(longest_b + 1)
+    refuse_long(text, str(path), longest_b)
     return text
 
 
@@ -64,10 +64,10 @@ def validated(adapter: TypeAdapter[Any], record: Any, path: Path, *within: str) 
         raise InputError(f"{path}: {first_fault(error, *within)}") from error
 
 
-def refuse_long(text: bytes, at: str) -> None:
+def refuse_long(text: bytes, at: str, longest_b: int = LONGEST_B) -> None:
     """Raises InputError for a line or document that is too long."""
-    if len(text) > LONGEST_B:
-        raise InputError(f"{at}: is longer than allowed: {LONGEST_B >> 20} MiB")
+    if len(text) > longest_b:
+        raise InputError(f"{at}: is longer than allowed: {longest_b >> 20} MiB")
 
 
 def refuse_deep(text: bytes, at: str) -> None:
