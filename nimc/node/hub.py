@@ -336,6 +336,11 @@ class Hub:
         for node, of_node in _by_node(states).items():
             self._links[node].send(messages.ResumeWriters(of_node))
 
+    def follow(self, state: WriterState, rates_b_s: list[float], full_b_s: float) -> None:
+        """Let a writer follow rates; without any, write at full rate again."""
+        order = messages.FollowRates(state.writer.index, rates_b_s, full_b_s)
+        self._links[state.writer.origin].send(order)
+
     async def _silence(self, orders: Mapping[str, messages.Order]) -> list[Placed]:
         links = [self._links[node] for node in orders]
         for link in links:

@@ -69,6 +69,18 @@ class ResumeWriters:
 
 
 @dataclass(frozen=True)
+class FollowRates:
+    """Let a writer follow rates, bytes per second, one a second from now on and again; none: stop.
+
+    `full_b_s` is its rate alone.
+    """
+
+    writer: int
+    rates_b_s: list[float]
+    full_b_s: float
+
+
+@dataclass(frozen=True)
 class StopSchedule:
     """Stop all writes of a timetable and their passive sides; answered by `WritersStopped`."""
 
@@ -219,8 +231,8 @@ class Written:
 
 
 Order = (
-    StartEnd | FreezeTarget | StopWriters | HoldWriters | ResumeWriters | StandBy | Perform
-    | Finish | StopSchedule | BeginWatch | EndWatch | Ping
+    StartEnd | FreezeTarget | StopWriters | HoldWriters | ResumeWriters | FollowRates | StandBy
+    | Perform | Finish | StopSchedule | BeginWatch | EndWatch | Ping
 )  # fmt: skip
 Report = (
     Hello | Pong | Listening | RateReport | Counted | Transport | Ended | WritersStopped
