@@ -30,6 +30,7 @@ ORDERS = [
     messages.StopWriters([3]),
     messages.HoldWriters([0, 1]),
     messages.ResumeWriters([0, 1]),
+    messages.FollowRates(3, [1e9, 0.0], 2e9),
     messages.StopSchedule(),
     messages.StandBy("ucx", WRITER, "log"),
     messages.Perform("perftest", PART, "log"),
