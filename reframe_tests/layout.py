@@ -396,7 +396,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         share = units.share(self.traffic_rate, f"{self.name}.traffic_rate")
         return Replay(file_digest(Path(self.traffic)), self.traffic_speed, share)
 
-    def windows(self, treatments: list[Treatment], names: list[str]) -> list[Window]:
+    def _windows(self, treatments: list[Treatment], names: list[str]) -> list[Window]:
         """One for each name, if the treatments replay traffic. Raises InputError."""
         replays = [each.writes.replay for each in treatments if each.writes and each.writes.replay]
         if not replays:

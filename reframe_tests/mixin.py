@@ -295,7 +295,7 @@ class NimcMixin(LayoutMixin):
                 run_timeout_s=self.run_timeout_s,
             ),
             short=self.short,
-            windows=self.windows(
+            windows=self._windows(
                 treatments,
                 [f"{self.seed}/{case}/{self.block}/{pair}" for pair in range(self.pairs)],
             ),

@@ -15,8 +15,8 @@ from nimc.records.treatment import Replay
 from nimc.traffic.trace import Trace
 
 #: Length of a window in a run, seconds; a longer run begins it again. In a short or broken trace it
-#: is a half, a quarter, ... of that, and at least the second.
-LONGEST_S, SHORTEST_S = 120, 15
+#: is one of these parts of that, so that there are several.
+LONGEST_S, PARTS = 120, (1, 2, 4, 8)
 
 
 def draw(trace: Trace, replay: Replay, targets: int, names: Sequence[str]) -> list[Window]:
@@ -34,16 +34,16 @@ def draw(trace: Trace, replay: Replay, targets: int, names: Sequence[str]) -> li
     rates = np.full((int(np.max(at)) + 1, targets), np.nan)
     rates[at, [nodes.index(node) for node in seconds["node"]]] = seconds["bytes"].to_numpy()
     known = np.concatenate(([0], np.cumsum(~np.isnan(rates).any(axis=1))))
-    length_s = LONGEST_S * replay.speed
-    while length_s >= SHORTEST_S * replay.speed:
-        starts = np.flatnonzero(known[length_s:] - known[:-length_s] == length_s)
-        if starts.size:
-            break
-        length_s = length_s // replay.speed // 2 * replay.speed
-    else:
+    lengths_s = [LONGEST_S * replay.speed // part for part in PARTS]
+    found_at = {each: np.flatnonzero(known[each:] - known[:-each] == each) for each in lengths_s}
+    # Enough begins that windows need not overlap, if there are.
+    fit = [each for each in lengths_s if found_at[each].size > each]
+    length_s = fit[0] if fit else lengths_s[-1]
+    starts = found_at[length_s]
+    if not starts.size:
         raise InputError(
-            f"traffic: no {SHORTEST_S * replay.speed} s without a gap in the trace; allowed: at"
-            f" least one such time of the {targets} busiest nodes"
+            f"traffic: no {length_s} s without a gap in the trace; allowed: at least one such time"
+            f" of the {targets} busiest nodes"
         )
     found = []
     for name in names:

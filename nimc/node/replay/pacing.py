@@ -47,11 +47,12 @@ class Follower:
     def reported(self, bytes_b: float, over_s: float) -> None:
         """Take a report of what it wrote in the last `over_s`, which may begin before its start."""
         now_s = clock.now_s()
-        before_s = max(self._from_s - (now_s - over_s), 0.0)
-        bytes_b = max(bytes_b - before_s * self._full_b_s, 0.0)
+        before_s = max(self._from_s - (now_s - over_s), 0.0)  # when it was not suspended
         ran_s, self._ran_s = self._running_s(now_s), 0.0
         if self._since_s is not None:
             self._since_s = now_s
+        if before_s:
+            bytes_b *= ran_s / (before_s + ran_s)
         if ran_s >= _LEAST_RUN_S and bytes_b > 0:
             self._full_b_s = (self._full_b_s + bytes_b / ran_s) / 2
         self._reported_b += bytes_b

@@ -44,18 +44,18 @@ def test_the_busiest_nodes_come_first_at_the_same_time(tmp_path: Path) -> None:
 
 
 def test_a_window_depends_on_its_name_only_and_any_begin_is_drawn(tmp_path: Path) -> None:
-    made = trace(tmp_path, a=[1] * 124)
+    made = trace(tmp_path, a=[1] * 19)
     names = [f"1/stream/0/{pair}" for pair in range(100)]
     windows = draw(made, Replay("", 1, 1.0), 1, names)
     assert draw(made, Replay("", 1, 1.0), 1, names[50:60]) == windows[50:60]
-    assert {each.start_s for each in windows} == set(range(BEGIN_S, BEGIN_S + 5))
+    assert {each.start_s for each in windows} == set(range(BEGIN_S, BEGIN_S + 5))  # 15 s fit
 
 
 def test_no_window_has_a_gap(tmp_path: Path) -> None:
     made = trace(tmp_path, a=[1] * 50 + [None] + [2] * 31, b=[0] * 82)
-    starts = {each.start_s for each in draw(made, Replay("", 1, 1.0), 2, [*map(str, range(200))])}
-    # No 120 s and no 60 s are known of both, but 30 s are: from 0 to 20, and from 51 or 52.
-    assert starts == {BEGIN_S + each for each in [*range(21), 51, 52]}
+    starts = {each.start_s for each in draw(made, Replay("", 1, 1.0), 2, [*map(str, range(600))])}
+    # Of 30 s, 23 are known of both, too few to be apart. 15 s: from 0 to 35, and from 51 to 67.
+    assert starts == {BEGIN_S + each for each in [*range(36), *range(51, 68)]}
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,10 @@ def test_each_second_has_its_bytes_whatever_rate_was_told(
     world = World(monkeypatch, 200.0)
     rates = [100.0, 0.0, 150.0, 20.0]
     written = world.follow(rates, 20, told_b_s)
+    assert world.follower
+    assert [world.follower.asks(1000 + at, 1000.25 + at) for at in range(4)] == [
+        *(True, False, True, True)
+    ]
     # In the first seconds it learns what rate the writer really has.
     assert written[8:] == pytest.approx(rates * 3, abs=10)
     assert sum(written) == pytest.approx(5 * sum(rates), rel=0.1)
