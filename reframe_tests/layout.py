@@ -12,6 +12,7 @@ from typing import Any
 import reframe as rfm
 from reframe.core.builtins import variable
 
+from nimc.base import units
 from nimc.base.errors import InputError
 from nimc.base.files import replace_text
 from nimc.base.groups import grouped
@@ -20,9 +21,11 @@ from nimc.node import length
 from nimc.node.injectors import get, writing_rate_b_s
 from nimc.node.injectors.base import Injector
 from nimc.records.arms import ARMS
+from nimc.records.chain import file_digest
 from nimc.records.notes import Note
+from nimc.records.plan import Window
 from nimc.records.sample import Level, Limiter
-from nimc.records.treatment import Burst, Start, Treatment, Writes
+from nimc.records.treatment import Burst, Replay, Start, Treatment, Writes
 from reframe_tests import foreign, rails, tools
 from reframe_tests.crossing import cross, is_nothing, read_cells, read_factors
 from reframe_tests.factors import (
@@ -95,6 +98,12 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: Bursts and pauses, such as `10ms/90ms`, of which `rate` is the mean (`full`: that of full
     #: rate within bursts); `none` spaces messages evenly.
     burst = variable(str, value=NO_BURST)
+
+    #: A trace of the site's own traffic (docs/traffic.md) that writers follow, a path; how many of
+    #: its seconds are one of a run; and the share of its rates that is written.
+    traffic = variable(str, value="")
+    traffic_speed = variable(int, value=1)
+    traffic_rate = variable(str, value="100%")
 
     #: Whether writers are started once a block and held between runs, or started before each run.
     held = variable(bool, value=True)
@@ -199,16 +208,17 @@ class LayoutMixin(rfm.RegressionTestPlugin):
                 notes = self.notes[known:]
                 for each in group:
                     with self._at(each.writes):
+                        writes = self._writes(each.arm)
                         found.append(
                             Treatment(
                                 name=each.name,
                                 start=start,
                                 longer=longer,
-                                writes=self._writes(each.arm),
+                                writes=writes,
                                 role=each.role,
                                 baseline=each.baseline,
                                 factors=each.factors,
-                                notes=notes,
+                                notes=[*notes, *_of_traffic(writes)],
                             )
                         )
         #: What the job needs: the most of all treatments.
@@ -353,6 +363,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             buffer_node=buffer_node,
             held=self.held,
             scheduled=self.scheduled.get(arm) if row.writing == "scheduled" else None,
+            replay=self._replay(injector, arm) if self.traffic else None,
         )
 
     def _require_short_writes(self, arm: str, injector: Injector) -> None:
@@ -367,6 +378,32 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         if self.rate != "full" and injector.paced_by == "agent":
             why = f"{injector.name} cannot limit the rate of short writes (arm {arm})"
             raise fault(self, "rate", f"{why}; allowed: full, or injector perftest")
+
+    def _replay(self, injector: Injector, arm: str) -> Replay:
+        """The traffic that writers follow, which sets their rate. Raises InputError."""
+        for name, found, allowed in (
+            ("injector", injector.name, "ucx"),
+            ("rate", self.rate, "full"),
+            ("burst", self.burst, NO_BURST),
+            ("arms", arm, "on"),
+        ):
+            if found != allowed:
+                raise InputError(
+                    f"{self.name}.{name}: {found} found; it cannot be combined with traffic;"
+                    f" allowed: {allowed}"
+                )
+        share = units.share(self.traffic_rate, f"{self.name}.traffic_rate")
+        return Replay(file_digest(Path(self.traffic)), self.traffic_speed, share)
+
+    def _windows(self, treatments: list[Treatment], names: list[str]) -> list[Window]:
+        """One for each name, if the treatments replay traffic. Raises InputError."""
+        replays = [each.writes.replay for each in treatments if each.writes and each.writes.replay]
+        if not replays:
+            return []
+        from nimc.traffic import trace, windows  # they start slowly
+
+        loaded = trace.load(Path(self.traffic))
+        return windows.draw(loaded, replays[0], int(getattr(self, "nodes", 1)), names)
 
     def _limiter(self, injector: Injector) -> Limiter:
         check_level("limiter", self.limiter)
@@ -403,6 +440,12 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             for each in treatments
         )
         return [{"treatments": names, **json.loads(start)} for start, names in found.items()]
+
+
+def _of_traffic(writes: Writes | None) -> list[str]:
+    """What to say of traffic that is replayed."""
+    replay = writes and writes.replay
+    return [Note.TRAFFIC(speed=replay.speed, share=replay.share)] if replay else []
 
 
 def _like(before: object, level: Level) -> object:

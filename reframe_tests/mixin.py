@@ -295,6 +295,10 @@ class NimcMixin(LayoutMixin):
                 run_timeout_s=self.run_timeout_s,
             ),
             short=self.short,
+            windows=self._windows(
+                treatments,
+                [f"{self.seed}/{case}/{self.block}/{pair}" for pair in range(self.pairs)],
+            ),
             notes=[*site.caveats, *self.notes],
             provenance=self._provenance(treatments),
             program=self.executable,

@@ -24,6 +24,7 @@ ROOMS = [
     "nimc.node",
     "testbed",
     "analysis",
+    "nimc.traffic",
     "nimc.machine",
     "nimc.records",
     "nimc.base",

@@ -266,7 +266,9 @@ def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
     limit = pl.min_horizontal("rate_alone_b_s", "asked_b_s")
     share = (col("rate_min_b_s") / limit).fill_nan(0.0)
     each = writers.with_columns(
-        share=pl.when(col("message_b") > 0).then(share),
+        share=pl.when(col("message_b") > 0, col("replay").struct.field("speed").is_null()).then(
+            share
+        ),
         plausible=pl.all_horizontal(col(name).is_between(0, MOST) for name in _FIGURES)
         & col("rate_before_b_s").fill_null(0.0).is_between(0, MOST),
         incomplete=pl.any_horizontal(col(name).is_null() for name in WRITER),

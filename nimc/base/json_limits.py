@@ -28,9 +28,9 @@ def read_json(path: Path) -> Any:
     return parsed(read_text(path), str(path))
 
 
-def read_text(path: Path) -> bytes:
-    """The file with one document. Raises InputError if it is larger than `LONGEST_B`."""
-    return read_regular(path, LONGEST_B, follow=True)
+def read_text(path: Path, longest_b: int = LONGEST_B) -> bytes:
+    """The file with one document. Raises InputError if it is larger than `longest_b`."""
+    return read_regular(path, longest_b, follow=True)
 
 
 def parsed(text: bytes, at: str) -> Any:
@@ -53,10 +53,10 @@ def validated(adapter: TypeAdapter[Any], record: Any, path: Path, *within: str) 
         raise InputError(f"{path}: {first_fault(error, *within)}") from error
 
 
-def refuse_long(text: bytes, at: str) -> None:
+def refuse_long(text: bytes, at: str, longest_b: int = LONGEST_B) -> None:
     """Raises InputError for a line or document that is too long."""
-    if len(text) > LONGEST_B:
-        raise InputError(f"{at}: is longer than allowed: {LONGEST_B >> 20} MiB")
+    if len(text) > longest_b:
+        raise InputError(f"{at}: is longer than allowed: {longest_b >> 20} MiB")
 
 
 def refuse_deep(text: bytes, at: str) -> None:

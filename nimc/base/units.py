@@ -63,6 +63,14 @@ def count(text: str, field: str) -> int:
     return _whole(_read(text, field, COUNT, "a count", "46k"), text, field, "items")
 
 
+def share(text: str, field: str) -> float:
+    """`50%` as 0.5, above 0. Raises InputError, which names `field`."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)%", text, re.ASCII)
+    if match is None or not 0 < float(match[1]) < math.inf:
+        raise InputError(f"{field}: {text!r} is not a share above 0; write such as 50%")
+    return float(match[1]) / 100
+
+
 def _read(text: str, field: str, units: Mapping[str, float], what: str, example: str) -> float:
     match = _QUANTITY.fullmatch(text)
     if match is None or match[2] not in units:

@@ -36,7 +36,8 @@ GOVERNED = frozenset(
     (
         *("arms", "block", "case", "exclude", "factors", "foreign_cpus", "foreign_share"),
         *("frequency_drop", "injector", "message", "min_share", "nimc_dir", "nodelist", "only"),
-        *("pairs", "rate", "retries", "run_timeout_s", "seed", "steal_share", "workload"),
+        *("pairs", "rate", "retries", "run_timeout_s", "seed", "steal_share", "traffic"),
+        *("traffic_rate", "traffic_speed", "workload"),
     )
 )
 #: Variables that checks set themselves.

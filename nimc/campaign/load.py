@@ -21,6 +21,7 @@ from nimc.node.injectors import INJECTORS
 from nimc.node.length import LEAST_ROWS, doublings, least_run_s
 from nimc.records.arms import ARMS, standard_arms
 from nimc.records.sample import Level
+from nimc.traffic.trace import load as load_trace
 from reframe_tests.crossing import ARM, FULL, RATE, level_text
 from reframe_tests.factors import FACTORS, OF_CORES, check_level
 
@@ -362,7 +363,20 @@ def load_campaign(
     if machine is not None:
         refuse(path, faults.of_nodes(machine))
         refuse(path, faults.of_lengths(machine))
-    return campaign
+    return _with_trace(campaign, path, faults)
+
+
+def _with_trace(campaign: Campaign, path: Path, faults: _Faults) -> Campaign:
+    """The campaign with the whole path of its trace, which can be read."""
+    if campaign.traffic is None:
+        return campaign
+    trace = path.parent / campaign.traffic.trace
+    if not trace.is_file():
+        allowed = "a file that 'nimc traffic import' wrote"
+        refuse(path, [faults.at(("traffic",), f"{trace} does not exist; allowed: {allowed}")])
+    load_trace(trace)
+    chosen = campaign.traffic.model_copy(update={"trace": str(trace.resolve())})
+    return campaign.model_copy(update={"traffic": chosen})
 
 
 def _missing_arms(marked: Marked) -> Iterable[Fault]:

@@ -259,6 +259,7 @@ def command(
         "injector": campaign.injector.name,
         "message": campaign.injector.message,
         "rate": campaign.injector.rate,
+        **_traffic(campaign),
         "min_share": campaign.verify.min_share,
         "retries": campaign.verify.retries,
         **{name: getattr(campaign.verify, name) for name in LIMITS},
@@ -270,6 +271,14 @@ def command(
         *(f"--prefix={logs}/reframe", f"--report-file={logs}/reframe.json"),
         *_assignments(entry.check, settings),
     ]
+
+
+def _traffic(campaign: Campaign) -> dict[str, Any]:
+    """The check's variables for traffic; empty without."""
+    found = campaign.traffic
+    if found is None:
+        return {}
+    return {"traffic": found.trace, "traffic_speed": found.speed, "traffic_rate": found.rate}
 
 
 def _assignments(check: str, settings: dict[str, Any]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`nimc simulate`, `nimc writers`: scales beyond the machines at hand, concurrent writers."""
+"""`nimc simulate`, `nimc writers`, `nimc traffic`: scales beyond this one, and who writes there."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import click
 from analysis.simulate import progress
 from analysis.simulate.campaign import compare_scales, explain, run
 from analysis.simulate.progress import Application, rank_slowdowns
+from analysis.subjects.traffic import BUSIEST, Pattern, Traffic, render, traffic
 from analysis.subjects.writers import (
     PAPER_NODE_MTTI_S,
     PAPER_SHARE,
@@ -23,10 +24,22 @@ from analysis.subjects.writers import (
 )
 from nimc.base import units
 from nimc.base.errors import InputError
+from nimc.base.files import replace_text
 from nimc.base.tables import aligned, wrapped
+from nimc.base.units import number, plural, quantity
 from nimc.cli.document import Form, show
-from nimc.cli.options import RunPath, form_options, only_with
+from nimc.cli.options import (
+    FILE,
+    OutputPath,
+    RunPath,
+    form_options,
+    json_option,
+    only_with,
+    output_option,
+)
 from nimc.records.timetable import POLICIES
+from nimc.traffic import counters, formats
+from nimc.traffic.trace import Break, load
 
 
 @click.command()
@@ -331,3 +344,93 @@ def _table_5() -> tuple[dict[str, Any], str]:
         verdict = "agrees" if column.agrees else "does not follow"
         parts.append(f"{aligned(header, rows)}\n  {verdict}: {column.how}")
     return document, "\n\n".join(parts)
+
+
+# `nimc traffic`: what a site's monitoring says of its own writes.
+
+
+@click.group()
+def traffic_command() -> None:
+    """A site's own traffic, from its monitoring."""
+
+
+@traffic_command.command("import")
+@click.argument("files", nargs=-1, required=True, type=FILE)
+@output_option("The trace, as Parquet.", required=True)
+@json_option
+def import_command(files: tuple[Path, ...], output: Path, form: Form | None) -> None:
+    """Make a trace, bytes per node and second, from Prometheus answers, LDMS's CSV, or CSV."""
+    trace = counters.trace([formats.read(file) for file in files])
+    trace.save(output)
+    nodes, seconds = trace.seconds["node"].n_unique(), len(trace.seconds)
+    text = (
+        f"{output}: {plural(nodes, 'node')}, {seconds:,} seconds of nodes,"
+        f" {quantity(float(trace.seconds['bytes'].sum()), 'B')}; samples"
+        f" {trace.header.resolution_s:g} s apart\n{_breaks_text(trace.header.breaks)}"
+    )
+    document = {"output": str(output), "nodes": nodes, "seconds": seconds}
+    header = {name: value for name, value in asdict(trace.header).items() if name != "schema"}
+    show("traffic import", {**document, **header}, form, wrapped(text))
+
+
+@traffic_command.command("show")
+@click.argument("trace", type=FILE)
+@click.option(
+    "--above",
+    metavar="RATE",
+    help="A node is written to above this [default: 10 % of the highest].",
+)
+@click.option(
+    "--mtti", default="5y", show_default=True, help="Mean time to interrupt of a node, for Daly."
+)
+@click.option("--page", type=OutputPath(), help="Also a page with pictures.")
+@json_option
+def show_command(
+    trace: Path, above: str | None, mtti: str, page: Path | None, form: Form | None
+) -> None:
+    """Duty, bursts and pauses of nodes, and how many are written to at once, next to Daly's."""
+    loaded = load(trace)
+    above_b_s = None if above is None else units.rate_b_s(above, "--above")
+    found = traffic(loaded, above_b_s, units.duration_s(mtti, "--mtti"))
+    if page:
+        replace_text(page, render(loaded, found, trace.name))
+    show("traffic show", asdict(found), form, wrapped(_traffic_text(found)))
+
+
+def _breaks_text(breaks: list[Break]) -> str:
+    kinds = [each.kind for each in breaks]
+    counts = ", ".join(plural(kinds.count(kind), kind) for kind in ("gap", "reset", "wrap"))
+    return f"{counts}; seconds of gaps and resets are missing, and not filled"
+
+
+def _traffic_text(found: Traffic) -> str:
+    once, daly = found.at_once, found.daly
+    lines = [
+        f"written to: above {quantity(found.above_b_s, 'B/s')}; samples"
+        f" {found.trace.resolution_s:g} s apart, shorter bursts and pauses are not seen",
+        _breaks_text(found.trace.breaks),
+        "no second is known of all nodes"
+        if once.median is None
+        else f"nodes at once: median {once.median:g}, 95 % at most {once.quantile_95:g},"
+        f" most {once.most}, mean {once.mean:.2f} of {len(found.nodes)}",
+    ]
+    if daly:
+        lines.append(
+            f"Daly: {daly.concurrent_writers_exact:.3g} at once, if nodes write for"
+            f" {found.machine.burst_median_s:g} s, the median burst, at his interval"
+        )
+    header = ["node", "duty", "mean", "peak", "bursts", "length", "pause", "mean in bursts"]
+    table = aligned(header, map(_cells, [found.machine, *found.nodes[:BUSIEST]]), left=(0,))
+    foot = "length, pause: median"
+    if (more := len(found.nodes) - BUSIEST) > 0:
+        foot += f"; {plural(more, 'node')} with fewer bytes not shown (--json has all)"
+    return "\n".join([*lines, "", table, foot])
+
+
+def _cells(of: Pattern) -> list[str]:
+    mean, peak, within = (
+        quantity(each, "B/s", 3) for each in (of.mean_b_s, of.peak_b_s, of.burst_mean_b_s)
+    )
+    length, pause = (quantity(each, "s", 3) for each in (of.burst_median_s, of.pause_median_s))
+    duty = f"{number(100 * of.duty, 3)} %"
+    return [of.node, duty, mean, peak, str(of.bursts), length, pause, within]

@@ -22,6 +22,7 @@ from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.statistics.interval import keys
 from analysis.subjects.qualification import Qualification
+from analysis.subjects.traffic import Traffic
 from nimc.base.checkout import ROOT
 from nimc.base.files import make_folder, replace_text
 from nimc.machine.host import Host
@@ -90,6 +91,8 @@ _FLAT = (Result, Contrast, OrderEffect, Comparison)
 _RESULTS = _typed(
     "Results", {"schema": int, "machine": str, "runs": GenericAlias(list, (_RUN_RESULTS,))}
 )
+#: What commands add to their document.
+_NUMBERED = {"schema": {"type": "integer", "description": "Number of the schema (docs/json.md)."}}
 #: Name -> where such a record is, its definition, and the fields that its writer adds.
 SCHEMAS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "run": ("run.json", RunHeader, {}),
@@ -125,8 +128,9 @@ SCHEMAS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "qualification": (
         "nimc qualify --json, and qualified/MACHINE.json next to runs",
         Qualification,
-        {"schema": {"type": "integer", "description": "Number of the schema (docs/json.md)."}},
+        _NUMBERED,
     ),
+    "traffic": ("nimc traffic show --json", Traffic, _NUMBERED),
     "results": ("report/results.json", _RESULTS, {}),
     "comparison": ("a row of 'comparisons' of nimc compare --json", _flat(Comparison), {}),
 }

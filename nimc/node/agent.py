@@ -35,6 +35,7 @@ from nimc.node.injectors.base import (
     Writer,
 )
 from nimc.node.meter import Meter
+from nimc.node.replay.pacing import Follower
 from nimc.node.short_writes.origin_side import ScheduleWriter, stand_by
 from nimc.node.watch import Watch
 
@@ -176,6 +177,8 @@ class _End:
     meter: Meter | None = None
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     pacing: asyncio.Task[None] | None = None
+    #: What it follows in place of a pacer, if its rate changes.
+    follower: Follower | None = None
     #: Whether it is suspended between runs, and since when it is not any more.
     held: bool = False
     resumed_s: float = 0.0
@@ -280,6 +283,8 @@ class Agent:
                 self._freeze(order.writer)
             case messages.Control():
                 await self._control(order)
+            case messages.FollowRates():
+                await self._follow(order)
             case messages.StopSchedule():
                 await self._stop_schedule()
                 self._send(messages.WritersStopped([]))
@@ -347,8 +352,11 @@ class Agent:
             if not end.reported:  # until then there is nothing else to go by
                 self._report_count(end)
 
+        def asked(start_s: float, end_s: float) -> bool:
+            return end.follower is None or end.follower.asks(start_s, end_s)
+
         pids = (target, end.process.pid)
-        return Meter(end.writer, end.injector, pids, noted)
+        return Meter(end.writer, end.injector, pids, noted, asked)
 
     def _report_count(self, end: _End) -> None:
         if end.meter and (tallies := end.meter.taken()):
@@ -361,6 +369,8 @@ class Agent:
         if over_s is None and end.last_row_s is not None:
             over_s = ended_s - end.last_row_s
         end.last_row_s = ended_s
+        if end.follower and over_s is not None:
+            end.follower.reported(row.rate_b_s * over_s, over_s)
         if end.held or (over_s is not None and ended_s - over_s < end.resumed_s):
             return  # the interval has a part in which it was held
         end.reported = True
@@ -398,6 +408,22 @@ class Agent:
                 await end.hold()
             await _until_stopped(origins_first)
         self._send(messages.WritersStopped(placed))
+
+    async def _follow(self, order: messages.FollowRates) -> None:
+        """Let an origin follow rates in place of those it follows; at full rate without any."""
+        for end in self._ends:
+            if (end.index, end.role) != (order.writer, "origin"):
+                continue
+            if end.pacing:
+                end.pacing.cancel()
+                await asyncio.gather(end.pacing, return_exceptions=True)
+            end.follower = end.pacing = None
+            if order.rates_b_s:
+                end.follower = Follower(
+                    end.process, end.writer.message_b, order.rates_b_s, order.full_b_s
+                )
+                end.pacing = asyncio.create_task(end.follower.run())
+                end.tasks.append(end.pacing)
 
     def _freeze(self, index: int) -> None:
         """Suspend a passive side that spins although the writes no longer need it."""

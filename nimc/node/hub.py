@@ -323,6 +323,11 @@ class Hub:
         for node, order in _controls("resume", states).items():
             self._links[node].send(order)
 
+    def follow(self, state: WriterState, rates_b_s: list[float], full_b_s: float) -> None:
+        """Let a writer follow rates; without any, write at full rate again."""
+        order = messages.FollowRates(state.writer.index, rates_b_s, full_b_s)
+        self._links[state.writer.origin].send(order)
+
     async def _silence(self, orders: Mapping[str, messages.Order]) -> list[Placed]:
         answers = await self._ask(orders, WritersStopped, _STOP_S, "stop its writers")
         return [end for answer in answers.values() for end in answer.placed]

@@ -61,6 +61,18 @@ class Control:
 
 
 @dataclass(frozen=True)
+class FollowRates:
+    """Let a writer follow rates, bytes per second, one a second from now on and again; none: stop.
+
+    `full_b_s` is its rate alone.
+    """
+
+    writer: int
+    rates_b_s: list[float]
+    full_b_s: float
+
+
+@dataclass(frozen=True)
 class StopSchedule:
     """Stop all writes of a timetable and their passive sides; answered by `WritersStopped`."""
 
@@ -211,7 +223,7 @@ class Written:
 
 
 Order = (
-    StartEnd | FreezeTarget | Control | StandBy | Perform
+    StartEnd | FreezeTarget | Control | FollowRates | StandBy | Perform
     | Finish | StopSchedule | BeginWatch | EndWatch | Ping
 )  # fmt: skip
 ReportOfWriter = Listening | RateReport | Counted | Transport | Ended

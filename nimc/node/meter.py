@@ -158,14 +158,19 @@ class Meter:
         injector: Injector,
         pids: tuple[int | None, int],
         noted: Callable[[], None],
+        asked: Callable[[float, float], bool] = lambda _start_s, _end_s: True,
     ) -> None:
-        """`pids`: of target, if that is here, and origin; `noted` is called after each look."""
+        """`pids`: of target, if that is here, and origin; `noted` is called after each look.
+
+        `asked`: whether it was to write between two times; other looks do not count.
+        """
         self._writer = writer
         self._injector = injector
         self._pids = pids
         #: The highest rate that is known of it, bytes per second; 0 if none.
         self._fastest_b_s = writer.full_b_s or 0.0
         self._noted = noted
+        self._asked = asked
         self._tallies: list[Tally] = []
         self._looks: list[Look] = []
         self._source: _Source | None = None
@@ -230,7 +235,8 @@ class Meter:
                 self._tallies.append(then)
                 self._noted()
             now = await source.after(then)
-            self._looks.append(Look(then.at_s, now.at_s, now.bytes_b - then.bytes_b))
+            if self._asked(then.at_s, now.at_s):
+                self._looks.append(Look(then.at_s, now.at_s, now.bytes_b - then.bytes_b))
             then = now
 
     def taken(self) -> list[Tally]:

@@ -30,6 +30,8 @@ from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import PASSES, Injector, Writer
 from nimc.node.observation import Observation, Observer
 from nimc.node.readers import CountersError, Readers
+from nimc.node.replay.conductor_side import Follows
+from nimc.node.replay.evidence import ANYTHING
 from nimc.node.short_writes import records as short_writes
 from nimc.node.short_writes.conductor_side import ScheduleControl
 from nimc.records.counter_row import NODE, ORIGIN, PROCESSING, CounterRow
@@ -315,13 +317,21 @@ class BlockRunner:
         states = await self._writers_at_speed(writes, result)
         counts: dict[str, Count] = {}
         looked: dict[int, Looked] = {}
+        follows: Follows | None = None
         if result.outcome == "kept":
+            if writes.replay:
+                window = self._plan.windows[run.pair]
+                alone, targets = self.alone[writes], self._nodes.targets
+                follows = Follows(writes.replay, window, targets, self._hub, states, alone)
             seen = await self._application(run, result, states)
             counts, looked = self.counted(writes, seen), seen.looked
+            if follows:
+                follows.end()
+                looked = {index: replace(each, silent_s=0.0) for index, each in looked.items()}
             await self._last_rows(states, result)
         ends = await self.silence(writes, states)
         looked = {_position(states, index): each for index, each in looked.items()}
-        judged = self._judge(writes, states, result)
+        judged = self._judge(writes, states, result, follows)
         records = claims.attach(judged, counts, self.counted_alone.get(writes))
         records = self._prove(records, looked, result)
         records = binding.attach(records, ends)
@@ -460,16 +470,24 @@ class BlockRunner:
                     result.fail("injector_died", f"writer {state.number}: {state.ended}")
 
     def _judge(
-        self, writes: Writes, states: list[WriterState], result: RunResult
+        self,
+        writes: Writes,
+        states: list[WriterState],
+        result: RunResult,
+        follows: Follows | None = None,
     ) -> list[WriterRecord]:
-        """What each writer did in the window; the run is rejected if one did not keep its rate."""
+        """What each writer did in the window; the run is rejected if one did not keep its rate.
+
+        One that follows traffic must do that instead.
+        """
         demand, injector, records = self._plan.demand, INJECTORS[writes.injector], []
         for state, alone in zip(states, self.alone[writes], strict=True):
             rows = state.seen
+            required = expected(alone, state.writer.rate_b_s) if injector.writes else OF_CONTROL
             seen = judge(
                 rows,
                 *result.window_s,
-                expected(alone, state.writer.rate_b_s) if injector.writes else OF_CONTROL,
+                ANYTHING if follows else required,
                 demand.min_share,
                 state.row_s,
                 demand.late_rows,
@@ -486,7 +504,10 @@ class BlockRunner:
             asked = state.writer.burst
             burst = achieved(asked, rows, *result.window_s) if asked else None
             transport = state.transport or record.transport
-            records.append(replace(record, transport=transport, burst=burst))
+            replay, fault = follows.of(state, alone, result.window_s) if follows else (None, None)
+            if fault:
+                result.fail("rejected", f"writer {state.number} {fault}")
+            records.append(replace(record, transport=transport, burst=burst, replay=replay))
         return records
 
     def counted(self, writes: Writes, seen: Observation) -> dict[str, Count]:

@@ -77,6 +77,36 @@ class BurstRecord:
 
 
 @dataclass(frozen=True)
+class ReplayBin:
+    """What a writer was to write and did between two of its reports, as it reports."""
+
+    #: Begin, after that of the run, and length, seconds.
+    start_s: float
+    length_s: float
+    wanted_b: float
+    done_b: float
+
+
+@dataclass(frozen=True)
+class ReplayRecord:
+    """The traffic that a writer followed, by bursts and pauses of its process: emulation."""
+
+    #: SHA-256 of the trace; its node, and the begin of the window in it, Unix time.
+    trace_sha256: str
+    node: str
+    window_s: int
+    #: Seconds of the trace in one of the run, and share of its rates.
+    speed: int
+    share: float
+    #: Bytes of all bins, and the share of their time in which done and wanted agree.
+    wanted_b: float
+    done_b: float
+    agreeing_share: float
+    #: The reports that lie within the run.
+    bins: list[ReplayBin]
+
+
+@dataclass(frozen=True)
 class WriterRecord:
     """What one writer did during one run."""
 
@@ -150,6 +180,8 @@ class WriterRecord:
     rate_before_b_s: float | None = None
     #: None: it writes without pauses. Else `asked_b_s` is the mean over bursts and pauses.
     burst: BurstRecord | None = None
+    #: None: its rate does not change. Else `asked_b_s` is null, and `rate_min_b_s` may be low.
+    replay: ReplayRecord | None = None
 
 
 @dataclass(frozen=True)

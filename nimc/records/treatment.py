@@ -31,6 +31,17 @@ class Burst:
 
 
 @dataclass(frozen=True)
+class Replay:
+    """A site's own traffic that writers follow, from windows of a trace (`plan.Window`)."""
+
+    #: SHA-256 of the trace; how many of its seconds are one of a run, at their mean rate; and
+    #: the share of its rates that is written.
+    trace_sha256: str
+    speed: int
+    share: float
+
+
+@dataclass(frozen=True)
 class Writes:
     """What writers do, or the control that replaces them."""
 
@@ -58,6 +69,9 @@ class Writes:
     #: Number of writers at a time under the block's timetable; None writes from before a run until
     #: after its end.
     scheduled: int | None = None
+    #: The traffic that writers follow while the application runs; before and after that they write
+    #: at full rate.
+    replay: Replay | None = None
 
     @property
     def throttled(self) -> bool:

@@ -35,6 +35,8 @@ from nimc.records.run import load_header
 from nimc.run.progress import NewSamples, RunCounter
 from nimc.spack import build, setup
 from nimc.spack.tool import SpackLayout
+from nimc.traffic import counters as traffic_counters
+from nimc.traffic import formats, trace
 from reframe_tests.workload import names
 from testbed import state, vm
 from testbed.spec import ClusterLayout, Spec
@@ -43,6 +45,7 @@ from tests.analysis.contention.test_model_file import IMPROVED
 from tests.fuzz.target import RUN_FILES, Target, captures, finite, in_file, lay_out, text_of, tree
 from tests.nimc.campaign.test_load import COMMON, SMALL
 from tests.nimc.nights.made import SUMMARY
+from tests.nimc.traffic.made import PLAIN, answer, labels, ldms
 
 _ROOT = Path(__file__).parents[2]
 _CAMPAIGNS = [path.read_bytes() for path in sorted((_ROOT / "campaigns").glob("*.yaml"))]
@@ -55,6 +58,9 @@ _CHECKS = dict.fromkeys(
 _SITES = [
     path.read_bytes().replace(f"name: {path.stem}".encode(), b"name: m")
     for path in sorted((_ROOT / "site").glob("*.yaml"))
+]
+_MONITORED = [
+    each.encode() for each in (PLAIN, ldms([0, 5]), answer([(labels(), [(1, "0"), (2, "5")])]))
 ]
 _SAMPLES = captures("run_quick/*/samples/*.jsonl")
 _COUNTER = {
@@ -186,6 +192,12 @@ def _unit(parser: Callable[[str, str], float]) -> Target:
     return Target(f"units.{parser.__name__}", read, _LENGTHS, _INPUT)
 
 
+def _traffic(text: bytes, folder: Path) -> None:
+    made = traffic_counters.trace([formats.read(in_file("monitoring", text, folder))])
+    made.save(folder / "t.parquet")
+    assert trace.load(folder / "t.parquet").header == made.header
+
+
 def _spack(text: bytes, folder: Path) -> None:
     layout = SpackLayout(folder, "m")
     in_file(str(layout.stamp("proxyapps").relative_to(folder)), text, folder)
@@ -225,6 +237,7 @@ TARGETS = [
     Target("file.sweep.csv", _in("sweep.csv", sweep.load), [_CSV], _INPUT),
     Target("file.model", _in("model.json", lambda file: load_model(None, file)),
            [_MODEL, _IMPROVED], _INPUT),
+    Target("file.traffic", _traffic, _MONITORED, _INPUT),
     Target("file.minicluster", _in_folder("state.json", lambda at: state.read(ClusterLayout(at))),
            [_STATE]),
     Target("file.spack", _spack, [_SETTINGS.encode(), _BUILT.encode()], _INPUT),

@@ -27,8 +27,10 @@ from tests.nimc.documented import DOCUMENTED, assert_documented
 from tests.nimc.minicluster.test_state import STATE
 from tests.nimc.nights.made import SUMMARY, nightly
 
-#: Asserted elsewhere: in `run/test_run.py`, `test_qualify_command.py`, `crate/`, `simulation/`.
+#: Asserted elsewhere: in `run/test_run.py`, `test_{qualify,traffic}_command.py`, `crate/`,
+#: `simulation/`.
 ELSEWHERE = {"run", "reproduce", "qualify", "simulate --against", "simulate --paper"}
+ELSEWHERE |= {"traffic import", "traffic show"}
 #: It copies what Spack has built.
 NEVER = {"spack mirror"}
 

@@ -1,11 +1,13 @@
 """Ranks reach the launch line of the application, however the layout is asked for."""
 
+import hashlib
 import os
 
 import pytest
 
 from nimc.base.checkout import ROOT, commit
 from nimc.machine.host import detect
+from nimc.traffic import counters, formats
 from tests.reframe_tests.command import plan_of, reframe, succeeded
 
 #: Check -> ranks of its launch line when laid out on 6 cores, with 3 threads a rank of XSBench.
@@ -66,6 +68,7 @@ def test_one_host_is_not_taken_for_several_nodes(tmp_path):
             "rate: 5% found; it cannot be combined with burst 10ms/90ms of ucx; allowed: full, or"
             " 10%, which is full rate within the bursts",
         ),
+        ("stream", {"traffic": "t"}, "injector: mpi_put found; it cannot be combined with traffic"),
         ("lammps_scaling", {"nodes": 1}, "injector: mpi_put found; it makes no short writes (arm"),
     ],
 )
@@ -73,6 +76,27 @@ def test_an_injector_is_not_asked_for_what_it_cannot_do(tmp_path, check, setting
     settings = {"injector": "mpi_put", **settings}
     done = reframe(tmp_path, "localhost", check, *DRY, settings=settings)
     assert f"{check}.{said}" in " ".join(done.stdout.split())
+
+
+def test_all_treatments_of_a_pair_have_its_window(tmp_path):
+    rows = "".join(f"{1000 + second},n7,{second}\n" for second in range(300))
+    (tmp_path / "t.csv").write_text(f"time_s,node,bytes\n{rows}")
+    counters.trace([formats.read(tmp_path / "t.csv")]).save(tmp_path / "t.parquet")
+    asked = {"injector": "ucx", "traffic": tmp_path / "t.parquet", "traffic_speed": 2, "seed": 9}
+    succeeded(reframe(tmp_path, "localhost", "stream", *DRY, settings={**asked, "pairs": 3}))
+    plan = plan_of(tmp_path, "stream")
+    digest = hashlib.sha256((tmp_path / "t.parquet").read_bytes()).hexdigest()
+    replay = {"trace_sha256": digest, "speed": 2, "share": 1.0}
+    writes = {each["name"]: each["writes"] for each in plan["treatments"]}
+    assert (writes["off"], writes["on"]["replay"], writes["spin"]["replay"]) == (None, replay, None)
+    assert len(plan["windows"]) == 3
+    for window in plan["windows"]:
+        first = window["start_s"] - 1000
+        # The mean of seconds 0 and 1 is 0.5, that of 2 and 3 is 2.5, ...
+        means = [first + 0.5 + 2 * second for second in range(120)]
+        assert (window["nodes"], window["rates_b_s"]) == (["n7"], [means])
+    (on,) = [each for each in plan["treatments"] if each["name"] == "on"]
+    assert any("2 s of the trace in one" in note for note in on["notes"])
 
 
 @pytest.fixture(scope="module")

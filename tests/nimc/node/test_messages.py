@@ -28,6 +28,7 @@ ORDERS = [
     messages.StartEnd("origin", "mpi_put", replace(WRITER, burst=Burst(0.01, 0.09)), "log"),
     messages.FreezeTarget(3),
     messages.Control("hold", [0, 1]),
+    messages.FollowRates(3, [1e9, 0.0], 2e9),
     messages.StopSchedule(),
     messages.StandBy("ucx", WRITER, "log"),
     messages.Perform("perftest", PART, "log"),

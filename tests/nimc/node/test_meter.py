@@ -27,7 +27,7 @@ on_loopback = pytest.mark.skipif(
 )
 
 
-def counted(writer=WRITER, injector="perftest", pid=None, beside=lambda: None):
+def counted(writer=WRITER, injector="perftest", pid=None, beside=lambda: None, **more):
     """What a meter counts in three looks, and what it has seen in them."""
 
     async def count():
@@ -37,6 +37,7 @@ def counted(writer=WRITER, injector="perftest", pid=None, beside=lambda: None):
             INJECTORS[injector],
             (None, pid or os.getpid()),
             lambda: looks.put_nowait(None),
+            **more,
         )
         meter.start()
         for _ in range(3):
@@ -67,6 +68,14 @@ def test_a_device_is_counted_four_times_a_second():
     assert second.at_s - first.at_s == pytest.approx(0.25, abs=0.2)
     for earlier, later in [(first, second), (second, third)]:
         assert SENT_B <= later.bytes_b - earlier.bytes_b < 100 * SENT_B
+
+
+@on_loopback
+def test_looks_at_a_writer_that_is_to_pause_do_not_count():
+    spans = []
+    tallies, seen = counted(asked=lambda *span_s: spans.append(span_s))
+    assert seen.looks == 0
+    assert spans == [(one.at_s, other.at_s) for one, other in pairwise(tallies)]
 
 
 def test_a_control_is_counted_by_its_processor_time():

@@ -1,0 +1,91 @@
+"""Lets a writer's process run as long as its rates ask for, and suspends it for the rest.
+
+This is emulation, as that of the agent's `Pacer`: messages come at full rate, with pauses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from nimc.base import clock, processes
+from nimc.node.replay.evidence import due_b
+
+#: Length of a burst and its pause, seconds: a few messages over shared memory; and the shortest
+#: burst, the resolution of timers.
+_PERIOD_S = 0.05
+_SHORTEST_S = 0.0005
+#: What it could not write in time is made up for if that takes no longer than this, seconds.
+_DEBT_S = 0.5
+#: Shorter times of running tell no rate, seconds.
+_LEAST_RUN_S = 0.05
+#: Messages that must be due between two looks at a writer for one to be seen.
+_MESSAGES = 2
+
+
+class Follower:
+    """Follows rates, one a second, from its making on; again and again until it is cancelled."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        message_b: int,
+        rates_b_s: Sequence[float],
+        full_b_s: float,
+    ) -> None:
+        self._process = process
+        self._message_b = message_b
+        self._rates_b_s = rates_b_s
+        self._from_s = clock.now_s()
+        #: Its rate while it runs; each report corrects it.
+        self._full_b_s = full_b_s
+        #: Bytes that it has reported, and how long it has run since then, seconds.
+        self._reported_b = 0.0
+        self._ran_s = 0.0
+        self._since_s: float | None = None
+
+    def reported(self, bytes_b: float, over_s: float) -> None:
+        """Take a report of what it wrote in the last `over_s`, which may begin before its start."""
+        now_s = clock.now_s()
+        before_s = max(self._from_s - (now_s - over_s), 0.0)  # when it was not suspended
+        ran_s, self._ran_s = self._running_s(now_s), 0.0
+        if self._since_s is not None:
+            self._since_s = now_s
+        if before_s:
+            bytes_b *= ran_s / (before_s + ran_s)
+        if ran_s >= _LEAST_RUN_S and bytes_b > 0:
+            self._full_b_s = (self._full_b_s + bytes_b / ran_s) / 2
+        self._reported_b += bytes_b
+
+    def asks(self, start_s: float, end_s: float) -> bool:
+        """Whether so much is due between two times that a look must show it."""
+        start_b, end_b = (due_b(self._rates_b_s, at_s - self._from_s) for at_s in (start_s, end_s))
+        return end_b - start_b >= _MESSAGES * self._message_b
+
+    async def run(self) -> None:
+        """Follow until the process ends or this is cancelled; the process is left running."""
+        try:
+            while self._process.returncode is None:
+                began_s = clock.now_s()
+                run_s = min(self._lacking_b(began_s) / self._full_b_s, _PERIOD_S)
+                if run_s >= _SHORTEST_S:
+                    processes.resume(self._process)
+                    self._since_s = began_s
+                    await asyncio.sleep(run_s)
+                    self._ran_s, self._since_s = self._running_s(clock.now_s()), None
+                if run_s < _PERIOD_S:
+                    processes.suspend(self._process)
+                await asyncio.sleep(max(began_s + _PERIOD_S - clock.now_s(), 0.0))
+        finally:
+            processes.resume(self._process)
+
+    def _running_s(self, now_s: float) -> float:
+        return self._ran_s + (now_s - self._since_s if self._since_s is not None else 0.0)
+
+    def _lacking_b(self, now_s: float) -> float:
+        """What is due at the end of the period, and not yet written."""
+        due = due_b(self._rates_b_s, now_s + _PERIOD_S - self._from_s)
+        lacking_b = due - self._reported_b - self._ran_s * self._full_b_s
+        beyond_b = max(lacking_b - _DEBT_S * self._full_b_s, 0.0)
+        self._reported_b += beyond_b  # too late to be made up for
+        return lacking_b - beyond_b

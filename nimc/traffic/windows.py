@@ -1,0 +1,54 @@
+"""Windows of a trace, drawn at random: what the writers of each pair follow."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from nimc.base.errors import InputError
+from nimc.records.plan import Window
+from nimc.records.treatment import Replay
+from nimc.traffic.trace import Trace
+
+#: Length of a window in a run, seconds; a longer run begins it again. In a short or broken trace it
+#: is one of these parts of that, so that there are several.
+LONGEST_S, PARTS = 120, (1, 2, 4, 8)
+
+
+def draw(trace: Trace, replay: Replay, targets: int, names: Sequence[str]) -> list[Window]:
+    """A window for each name, which is all that it depends on, of the busiest nodes of the trace.
+
+    Raises InputError if the trace has too few nodes, or no part that is known of all of them.
+    """
+    of_node = trace.seconds.group_by("node").agg(pl.col("bytes").sum())
+    nodes = of_node.sort(["bytes", "node"], descending=[True, False])["node"].to_list()[:targets]
+    if len(nodes) < targets:
+        raise InputError(f"traffic: {len(nodes)} nodes in the trace; allowed: {targets} or more")
+    seconds = trace.seconds.filter(pl.col("node").is_in(nodes))
+    first_s, *_ = (int(each) for each in seconds["time_s"].sort().head(1))
+    at = seconds["time_s"].to_numpy() - first_s
+    rates = np.full((int(np.max(at)) + 1, targets), np.nan)
+    rates[at, [nodes.index(node) for node in seconds["node"]]] = seconds["bytes"].to_numpy()
+    known = np.concatenate(([0], np.cumsum(~np.isnan(rates).any(axis=1))))
+    lengths_s = [LONGEST_S * replay.speed // part for part in PARTS]
+    found_at = {each: np.flatnonzero(known[each:] - known[:-each] == each) for each in lengths_s}
+    # Enough begins that windows need not overlap, if there are.
+    fit = [each for each in lengths_s if found_at[each].size > each]
+    length_s = fit[0] if fit else lengths_s[-1]
+    starts = found_at[length_s]
+    if not starts.size:
+        raise InputError(
+            f"traffic: no {length_s} s without a gap in the trace; allowed: at least one such time"
+            f" of the {targets} busiest nodes"
+        )
+    found = []
+    for name in names:
+        seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
+        start = int(random.Random(seed).choice(starts))
+        part = rates[start : start + length_s].reshape(-1, replay.speed, targets).mean(axis=1)
+        found.append(Window(first_s + start, nodes, (replay.share * part.T).tolist()))
+    return found

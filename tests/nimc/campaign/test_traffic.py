@@ -1,0 +1,53 @@
+"""`traffic` of a campaign: a trace, alone or with how it is scaled."""
+
+from pathlib import Path
+
+import pytest
+
+from nimc.campaign.plan import command
+from nimc.machine.site import Machine, Origins
+from nimc.traffic import counters, formats
+from tests.nimc.campaign.made_request import made_request
+from tests.nimc.campaign.test_load import SMALL, faults, load
+from tests.nimc.traffic.made import PLAIN
+
+ORIGINS = Origins(policy="hetjob", nodes=2)
+MACHINE = Machine(name="m", description="", origins=ORIGINS, injector="ucx")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "t.csv").write_text(PLAIN)
+    counters.trace([formats.read(tmp_path / "t.csv")]).save(tmp_path / "t.parquet")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("asked", "speed", "rate"),
+    [("t.parquet", "1", "100%"), ("{trace: t.parquet, speed: 10, rate: 50%}", "10", "50%")],
+)
+def test_checks_get_the_trace_next_to_the_campaign(
+    folder: Path, asked: str, speed: str, rate: str
+) -> None:
+    campaign = load(folder, f"{SMALL}traffic: {asked}\n")
+    words = command(made_request(campaign, MACHINE), campaign.workloads[0], 0, 6, "/r")
+    given = {word for word in words if word.startswith("stream.traffic")}
+    trace = f"stream.traffic={folder.resolve() / 't.parquet'}"
+    assert given == {trace, f"stream.traffic_speed={speed}", f"stream.traffic_rate={rate}"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("u.parquet", "traffic: u.parquet does not exist"),
+        ("t.csv", "t.csv: not a trace"),
+        ("{trace: t.parquet, rate: 0%}", "traffic.rate: '0%' is not a share above 0"),
+        ("{trace: t.parquet, rate: 1GB/s}", "traffic.rate: '1GB/s' is not a share"),
+        ("{trace: t.parquet, speed: 0}", "traffic.speed: 0 found"),
+        ("{speed: 2}", "traffic.trace: missing"),
+        ("7", "traffic: 7 found"),
+    ],
+)
+def test_what_is_refused(folder: Path, asked: str, said: str) -> None:
+    (line,) = faults(folder, f"{SMALL}traffic: {asked}\n")
+    assert said in line

@@ -1,0 +1,63 @@
+"""A run under traffic counts only if its writers wrote what the trace has, when it has it."""
+
+import pytest
+
+from nimc.node.evidence.rates import Seen
+from nimc.node.replay.evidence import compare, due_b
+
+#: Ten seconds of 100 and ten of nothing; alone the writer reaches 200.
+RATES = [100.0] * 10 + [0.0] * 10
+
+
+@pytest.mark.parametrize(
+    ("after_s", "bytes_b"),
+    [(-1, 0), (0, 0), (0.5, 50), (10, 1000), (15, 1000), (20, 1000), (21.5, 1150), (45, 2500)],
+)
+def test_what_is_due_after_a_while(after_s: float, bytes_b: float) -> None:
+    assert due_b(RATES, after_s) == pytest.approx(bytes_b)
+
+
+def rows(*rates_b_s: float, start_s: float = 1000.0) -> list[Seen]:
+    """One a second."""
+    return [
+        Seen(start_s + second, start_s + second + 1, rate) for second, rate in enumerate(rates_b_s)
+    ]
+
+
+def judged(found: list[Seen]) -> str | None:
+    _, _, reason = compare(found, RATES, (1000.0, 1020.0), (1000.0, 1020.0), 200.0)
+    return reason
+
+
+def test_what_was_written_stands_next_to_what_was_wanted() -> None:
+    found = [Seen(999.5, 1000.5, 100.0), Seen(1000.5, 1009.5, 100.0), Seen(1009.5, 1019.5, 5.0)]
+    bins, agreeing, reason = compare(found, RATES, (1000.0, 1020.0), (1000.2, 1020.0), 200.0)
+    # The first begins before the traffic does. Within the others, 9 s of 100, and half a second.
+    assert [(each.wanted_b, each.done_b) for each in bins] == [
+        (pytest.approx(900), 900),
+        (pytest.approx(50), 50),
+    ]
+    assert [each.start_s for each in bins] == pytest.approx([0.3, 9.3])
+    assert (agreeing, reason) == (1.0, None)
+
+
+def test_within_the_tolerance_a_run_counts() -> None:
+    assert judged(rows(*[109.0] * 10, *[0.0] * 10)) is None
+    # 19 in a pause is less than a tenth of the rate alone. Four seconds of twenty may be off.
+    assert judged(rows(*[90.0] * 6, 60.0, 140.0, 60.0, 140.0, *[19.0] * 5, *[0.0] * 5)) is None
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (rows(*[88.0] * 10, *[0.0] * 10), "of the traffic; allowed difference: 10%"),
+        (rows(*[112.0] * 10, *[0.0] * 10), "of the traffic; allowed difference: 10%"),
+        (rows(*[50.0] * 20), "followed the traffic in 0% of the time"),
+        (rows(*[100.0] * 5, *[60.0] * 4, 260.0, *[0.0] * 10), "in 75% of the time"),
+        (rows(*[100.0] * 9), "its rows cover 9.0 s of the run"),
+        ([], "its rows cover 0.0 s"),
+    ],
+)
+def test_else_it_is_rejected(found: list[Seen], said: str) -> None:
+    assert (reason := judged(found)) is not None
+    assert said in reason

@@ -1,0 +1,104 @@
+"""A writer follows rates second by second: one that is simulated, and a real one."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from nimc.node.injectors import INJECTORS
+from nimc.node.replay import pacing
+from nimc.node.replay.pacing import Follower
+from nimc.records.plan import Window
+from nimc.records.treatment import Replay
+from tests.nimc.node.conftest import MELT
+
+
+class World:
+    """A process that writes at a rate while it runs, and reports about each second that it does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, rate_b_s: float) -> None:
+        self.now_s, self.until_s = 1000.0, 0.0
+        self.rate_b_s, self.running = rate_b_s, True
+        #: Bytes of each second, and what was written since the last report at that time.
+        self.written: dict[int, float] = {}
+        self.unreported_b, self.reported_s = 0.0, self.now_s
+        self.returncode: int | None = None
+        self.follower: Follower | None = None
+        monkeypatch.setattr(pacing, "clock", SimpleNamespace(now_s=lambda: self.now_s))
+        monkeypatch.setattr(pacing, "asyncio", SimpleNamespace(sleep=self.sleep))
+        set_running = lambda to: lambda _: setattr(self, "running", to)  # noqa: E731
+        signals = SimpleNamespace(suspend=set_running(False), resume=set_running(True))
+        monkeypatch.setattr(pacing, "processes", signals)
+
+    async def sleep(self, length_s: float) -> None:
+        for _ in range(round(length_s / 0.001)):
+            if self.running:
+                second, more_b = int(self.now_s - 1000 + 1e-9), 0.001 * self.rate_b_s
+                self.written[second] = self.written.get(second, 0.0) + more_b
+                self.unreported_b += more_b
+            self.now_s += 0.001
+            if self.running and self.now_s - self.reported_s >= 1.0 and self.follower:
+                self.follower.reported(self.unreported_b, self.now_s - self.reported_s)
+                self.unreported_b, self.reported_s = 0.0, self.now_s
+
+            if self.now_s >= self.until_s:
+                self.returncode = 0
+
+    def follow(self, rates_b_s: list[float], seconds: int, told_b_s: float) -> list[float]:
+        """Bytes of each second."""
+        self.until_s = self.now_s + seconds
+        self.follower = Follower(self, 1, rates_b_s, told_b_s)  # type: ignore[arg-type]
+        with pytest.raises(StopIteration):  # its sleeps take no time
+            self.follower.run().send(None)
+        return [self.written.get(second, 0.0) for second in range(seconds)]
+
+
+@pytest.mark.parametrize("told_b_s", [200.0, 140.0, 280.0])
+def test_each_second_has_its_bytes_whatever_rate_was_told(
+    monkeypatch: pytest.MonkeyPatch, told_b_s: float
+) -> None:
+    world = World(monkeypatch, 200.0)
+    rates = [100.0, 0.0, 150.0, 20.0]
+    written = world.follow(rates, 20, told_b_s)
+    assert world.follower
+    assert [world.follower.asks(1000 + at, 1000.25 + at) for at in range(4)] == [
+        *(True, False, True, True)
+    ]
+    # In the first seconds it learns what rate the writer really has.
+    assert written[8:] == pytest.approx(rates * 3, abs=10)
+    assert sum(written) == pytest.approx(5 * sum(rates), rel=0.1)
+
+
+def test_what_cannot_be_written_in_time_is_not_written_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, 200.0)
+    written = world.follow([400.0, 400.0, 0.0, 0.0], 8, 200.0)
+    assert written[:2] == pytest.approx([200, 200])
+    # At most half a second of debt is made up for.
+    assert 80 < written[2] < 120
+    assert written[3] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(INJECTORS["ucx"].missing() is not None, reason="ucx is missing")
+def test_a_real_writer_writes_when_the_window_says_so(block) -> None:  # type: ignore[no-untyped-def]
+    rates = [3e8] * 4 + [0.0] * 4
+    run = block(
+        command=["sh", "-c", f"sleep 12; cat '{MELT}'"],
+        arms=["off", "on"],
+        writes={"replay": Replay("ab" * 32, 1, 0.5)},
+        windows=[Window(1763942400, ["n7"], [rates])],
+    )
+    assert run.finish() == 0, run.err
+    (sample,) = [each for each in run.samples() if each["arm"] == "on"]
+    (writer,) = sample["writers"]
+    replay = writer["replay"]
+    assert (replay["node"], replay["window_s"], replay["share"]) == ("n7", 1763942400, 0.5)
+    assert writer["asked_b_s"] is None
+    bins = replay["bins"]
+    assert replay["done_b"] == pytest.approx(sum(each["done_b"] for each in bins))
+    # A report may be of the end of a burst and of the pause after it: its bytes are those of both.
+    for each in bins:
+        assert each["done_b"] <= 2 * each["wanted_b"] + 0.2 * writer["rate_alone_b_s"]
+    assert 0.5 < replay["done_b"] / replay["wanted_b"] < 1.5
+    assert sample["outcome"] == "kept" or "traffic" in sample["reason"]

@@ -1,0 +1,40 @@
+"""`nimc traffic` from monitoring files to a page."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import jsonschema
+
+from nimc.crate.schemas import FOLDER
+from tests.nimc.conftest import Command
+from tests.nimc.documented import assert_documented
+from tests.nimc.traffic.made import PLAIN
+
+
+def test_a_trace_is_made_and_shown(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(PLAIN)
+    trace, page = tmp_path / "t.parquet", tmp_path / "t.html"
+    document = command.json("traffic", "import", tmp_path / "a.csv", "-o", trace)
+    assert_documented("traffic import", document)
+    assert (document["nodes"], document["seconds"]) == (2, 15)
+    source = {"name": "a.csv", "format": "CSV", "metrics": ["bytes"]}
+    source["sha256"] = hashlib.sha256(PLAIN.encode()).hexdigest()
+    assert document["sources"] == [source]
+    shown = command.json("traffic", "show", trace, "--above", "900B/s", "--page", page)
+    assert_documented("traffic show", shown)
+    jsonschema.validate(shown, json.loads((FOLDER / "traffic.json").read_text()))
+    assert shown["machine"]["duty"] == 2 / 15
+    assert page.read_text().startswith("<!doctype html>")
+    text = command("traffic", "show", trace)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "1 gap, 0 resets, 0 wraps" in " ".join(text.split())
+
+
+def test_what_is_no_trace_is_refused(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(PLAIN)
+    command("traffic", "show", tmp_path / "a.csv", code=2)
+    assert "a.csv: not a trace" in command.err
+    (tmp_path / "link").symlink_to(tmp_path / "a.csv")
+    command("traffic", "import", tmp_path / "a.csv", "-o", tmp_path / "x" / "t.parquet", code=3)
+    assert not (tmp_path / "x").exists()
