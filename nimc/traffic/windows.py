@@ -29,7 +29,7 @@ def draw(trace: Trace, replay: Replay, targets: int, names: Sequence[str]) -> li
     if len(nodes) < targets:
         raise InputError(f"traffic: {len(nodes)} nodes in the trace; allowed: {targets} or more")
     seconds = trace.seconds.filter(pl.col("node").is_in(nodes))
-    first_s, *_ = (int(each) for each in seconds["time_s"].sort().head(1))
+    first_s = int(seconds["time_s"].sort()[0])
     at = seconds["time_s"].to_numpy() - first_s
     rates = np.full((int(np.max(at)) + 1, targets), np.nan)
     rates[at, [nodes.index(node) for node in seconds["node"]]] = seconds["bytes"].to_numpy()

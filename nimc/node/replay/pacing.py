@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from nimc.base import clock, processes
 from nimc.node.replay.evidence import due_b
 
-#: Length of a burst and its pause, seconds: a few messages over shared memory; and the shortest
-#: burst, the resolution of timers.
+#: Length of a burst and its pause: a few messages over shared memory; and of the shortest burst,
+#: the resolution of timers, seconds.
 _PERIOD_S = 0.05
 _SHORTEST_S = 0.0005
 #: What it could not write in time is made up for if that takes no longer than this, seconds.
 _DEBT_S = 0.5
-#: Shorter times of running tell no rate, seconds.
+#: A report corrects the rate only after so long a time of running, seconds.
 _LEAST_RUN_S = 0.05
 #: Messages that must be due between two looks at a writer for one to be seen.
 _MESSAGES = 2
