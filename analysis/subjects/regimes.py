@@ -241,7 +241,7 @@ def label(point: RegimePoint) -> str:
     """Kernel, direction and, if bound, nodes: `copy, device writes, nodes 0 and 1`."""
     nodes = [node for node in (point.comp_node, point.comm_node) if node is not None]
     where = f", nodes {' and '.join(map(str, nodes))}" if any(nodes) else ""
-    return f"{point.kernel}, device {kind(point.direction)}{where}"
+    return f"{point.kernel}, device {kind(point.direction)[0]}{where}"
 
 
 def _map(points: Sequence[RegimePoint], name: str) -> Markup:

@@ -92,8 +92,9 @@ def test_all_treatments_of_a_pair_have_its_window(tmp_path):
     assert len(plan["windows"]) == 3
     for window in plan["windows"]:
         first = window["start_s"] - 1000
-        # The mean of seconds 0 and 1 is 0.5, that of 2 and 3 is 2.5, ...
-        means = [first + 0.5 + 2 * second for second in range(120)]
+        # The mean of seconds 0 and 1 is 0.5, that of 2 and 3 is 2.5, ...: 120 of the trace's 300
+        # seconds, so that windows need not overlap.
+        means = [first + 0.5 + 2 * second for second in range(60)]
         assert (window["nodes"], window["rates_b_s"]) == (["n7"], [means])
     (on,) = [each for each in plan["treatments"] if each["name"] == "on"]
     assert any("2 s of the trace in one" in note for note in on["notes"])
