@@ -118,8 +118,8 @@ def _contradictions(samples: pl.DataFrame, header: RunHeader) -> list[str]:
     )
     return [
         f"blue regime: with {kernel} on {', '.join(dict.fromkeys(cores))} cores the application"
-        f" loses and {kind(direction)[0]} of the device do not; the equations let communications lose"
-        " first and do not describe this"
+        f" loses and {kind(direction)[0]} of the device do not; the equations let communications"
+        " lose first and do not describe this"
         for (kernel, direction), cores in blue.items()
     ]
 
