@@ -177,9 +177,7 @@ def _finish(axes: Axes, axis: Axis) -> None:
         axes.set_xticks(list(axis.ticks), list(axis.ticks.values()))
         edge = 0.6 * axis.distance
         axes.set_xlim(min(axis.ticks) - edge, max(axis.ticks) + edge)
-    axes.set_xlabel(axis.label)
-    axes.set_ylabel("slowdown (1 is no effect)")
-    axes.grid(axis="y")
+    plots.finish(axes, axis.label, "slowdown (1 is no effect)")
 
 
 #: Most figures of one case; the table has everything.

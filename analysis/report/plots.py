@@ -347,6 +347,12 @@ def level_line(
     axes.vlines(places, low, high, color=light(name), lw=2.5, alpha=0.6)
 
 
+def finish(axes: Axes, x: str, y: str, **look: Any) -> None:
+    """Labels and horizontal grid lines, once all is drawn; `look` as of `Axes.set`."""
+    axes.set(xlabel=x, ylabel=y, **look)
+    axes.grid(axis="y")
+
+
 def legend(figure: Figure, columns: int) -> None:
     """The legend above the axes."""
     figure.legend(loc="outside upper left", ncols=columns)

@@ -25,7 +25,7 @@ from markupsafe import Markup
 
 from analysis.effects.estimate import Result
 from analysis.report.data import RunData
-from analysis.report.plots import drawing, legend, level_line, themed_svg
+from analysis.report.plots import drawing, finish, legend, level_line, themed_svg
 from analysis.report.sections import RunSection, json_rows
 from analysis.report.shell import View
 from analysis.samples.pairs import counted, extra, level
@@ -238,11 +238,8 @@ def _plot(found: Sequence[LatencyPoint], name: str) -> Markup:
         axes = figure.subplots()
         for index, line in enumerate(dict.fromkeys(point.writers for point in found)):
             level_line(axes, index, line, [_place(each) for each in found if each.writers == line])
-        axes.set_xlabel("traffic of loading cores and writers, GB/s")
-        axes.set_ylabel("latency, ns")
-        axes.set_xlim(left=0)
-        axes.set_ylim(bottom=0)
-        axes.grid(axis="y")
+        traffic = "traffic of loading cores and writers, GB/s"
+        finish(axes, traffic, "latency, ns", xlim=(0, None), ylim=(0, None))
         legend(figure, 3)
         values = "; ".join(
             f"{each.writers}, {plural(each.load_threads, 'core')}: {1e9 * each.median_s:.0f} ns"
