@@ -15,7 +15,7 @@ from markupsafe import Markup
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.report import plots
-from analysis.report.plots import PIXELS_ABOVE, RASTER_ABOVE, light
+from analysis.report.plots import RASTER_ABOVE, light
 from analysis.report.shell import View
 from nimc.base import units
 from nimc.base.errors import InputError
@@ -101,21 +101,13 @@ def draw(figure: Figure, lines: Sequence[Line], axis: Axis) -> Axes:
 
 
 def _pairs(axes: Axes, point: Plotted, line: Line, places: Any, gid: str, raster: bool) -> None:
-    look: dict[str, Any] = {
-        "ls": "none",
-        "marker": "," if len(point.ratios) > PIXELS_ABOVE else line.marker,
-        "ms": 3.6 if len(point.ratios) < 200 else 1.6,
-        "mew": 0,
-        "color": light(line.colour),
-        "alpha": 0.45,
-        "rasterized": raster,
-    }
+    look: dict[str, Any] = {"alpha": 0.45, "mew": 0, "gid": gid, "rasterized": raster}
     if point.own_x is not None:
         from matplotlib.transforms import ScaledTranslation
 
         aside = ScaledTranslation(_ASIDE_IN, 0, axes.figure.dpi_scale_trans)
         look["transform"] = axes.transData + aside
-    axes.plot(places, point.ratios, gid=gid, **look)
+    plots.points(axes, places, point.ratios, line.colour, line.marker, 3.6, **look)
     # Points with a transform of their own do not widen the limits.
     axes.update_datalim(np.column_stack([places, point.ratios]))
 
