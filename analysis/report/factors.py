@@ -20,7 +20,7 @@ from analysis.report.shell import View
 from nimc.base import units
 from nimc.base.errors import InputError
 from nimc.base.groups import grouped
-from nimc.records.arms import ARMS, arm_of, parts_of
+from nimc.records.arms import ARMS, arm_of, level_text, parts_of
 from nimc.records.sample import Level
 
 if TYPE_CHECKING:
@@ -235,15 +235,15 @@ def lay_out(varied: Mapping[str, Sequence[Level]]) -> Layout:
     return Layout(axis, others[0] if others else None, others[1:])
 
 
-def level_text(level: Level | None) -> str:
-    """A level as written in campaigns; empty for none."""
-    return "" if level is None else str(level).lower() if isinstance(level, bool) else str(level)
-
-
 def _level(row: Result, factor: str) -> Level | None:
     if factor == ARM:
         return parts_of(row.arm)[0]
     return row.factors.get(factor)
+
+
+def _text(row: Result, factor: str) -> str:
+    level = _level(row, factor)
+    return "" if level is None else level_text(level)
 
 
 def _levels(rows: Sequence[Result]) -> dict[str, list[Level]]:
@@ -310,7 +310,7 @@ def _sorted(rows: Sequence[Result], levels: Mapping[str, Sequence[Level]]) -> li
 
 
 def _at(row: Result, factors: Sequence[str]) -> str:
-    parts = (f"{factor} {level_text(_level(row, factor))}" for factor in factors)
+    parts = (f"{factor} {_text(row, factor)}" for factor in factors)
     return ", ".join(parts).replace("_", " ")
 
 
@@ -362,6 +362,6 @@ def _point(row: Result, pairs: pl.DataFrame, axis: Axis, factor: str) -> Plotted
         rates = [(rate or math.nan) / 1e9 for rate in own["writer_rate_b_s"]]
         x = row.writer_rate_b_s / 1e9 if row.writer_rate_b_s is not None else None
         return Plotted(row, x, rates, ratios)
-    text = level_text(_level(row, factor))
+    text = _text(row, factor)
     (x,) = (place for place, tick in axis.ticks.items() if tick == text)
     return Plotted(row, x, None, ratios)

@@ -20,7 +20,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from analysis.samples.asked import unjudged
 from analysis.samples.columns import Samples
-from analysis.samples.faults import ROUNDING, Faults, Rows, Rule, differing, named_level
+from analysis.samples.faults import ROUNDING, Faults, Rows, Rule, differing
 from analysis.samples.figures import judge_figures
 from analysis.samples.pairs import levels
 from analysis.samples.proof import CHAINED
@@ -28,7 +28,7 @@ from analysis.samples.provenance import Provenance, hosts_of, mapping
 from analysis.samples.writer_rules import judge_writers
 from nimc.base.errors import InputError
 from nimc.base.json_limits import read_json, validated
-from nimc.records.arms import arm_of, parts_of
+from nimc.records.arms import arm_of, named_level, parts_of
 from nimc.records.counter_row import AGENTS, NODE
 from nimc.records.run import RunHeader, facts_of
 
