@@ -153,7 +153,7 @@ class NimcMixin(LayoutMixin):
     short: ShortWrites | None = None
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """A check of others finds its sources beside its own file, wherever its subclass is."""
+        """A check of others finds its sources next to its own file, wherever its subclass is."""
         super().__init_subclass__(**options)
         if base := foreign.base_of(cls):
             cls._rfm_pinned_prefix = vars(base)["_rfm_prefix"]

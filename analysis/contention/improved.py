@@ -1,7 +1,7 @@
 """Fits the improved model (`shape`) to a sweep.
 
 The paper's model of the sweep is fitted first. Its parameters, the shape of each calibrated
-placement and, if asked for, the capacity of the groups of cores are then adjusted together. The
+placement and, if requested, the capacity of the groups of cores are then adjusted together. The
 network's own rate is that of each node, if communications alone were measured with their data
 there; the paper has one for each socket.
 """

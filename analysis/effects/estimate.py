@@ -53,7 +53,7 @@ class StoppingRule:
     pairs_cap: int | None = None
     precision: float | None = None
     margin: float = MARGIN
-    #: Effects that were asked for, over which verdicts hold; at least those that were measured.
+    #: Effects that were requested, over which verdicts hold; at least those that were measured.
     family: int = 0
 
     @classmethod

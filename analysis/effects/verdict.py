@@ -1,6 +1,6 @@
 """Verdicts: the conclusion about an effect, in one phrase.
 
-Verdicts hold for all effects that a campaign asked for together: the chance that any of them is
+Verdicts hold for all effects that a campaign requested together: the chance that any of them is
 wrong is at most 5 %, whenever one looks. So each rests on e-values, adjusted for the family.
 """
 

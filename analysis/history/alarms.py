@@ -70,7 +70,7 @@ class NodeRatio:
 
 @dataclass(frozen=True)
 class Acknowledgement:
-    """That somebody has seen an alarm."""
+    """That a user has acknowledged an alarm."""
 
     #: Name of the user, and why the alarm may be left.
     by: Annotated[str, Field(max_length=256)]
@@ -417,7 +417,7 @@ def _swung(base: Baseline, days: int) -> Estimate:
 def save(store: Path, found: Iterable[Alarm]) -> list[Path]:
     """Write each alarm to the store, one file each; an alarm known before is replaced.
 
-    Raises InputError for a folder that is somebody else's, MachineError if writing fails.
+    Raises InputError for a folder that is another user's, MachineError if writing fails.
     """
     documents = {each.name: asdict(each) for each in found}
     for each in documents.values():

@@ -316,7 +316,7 @@ def emulated_cases(samples: pl.DataFrame) -> dict[str, list[str]]:
     }
 
 
-# Remedies whose levels need jobs of their own, such as `--core-spec`: cases beside each other.
+# Remedies whose levels need jobs of their own, such as `--core-spec`: cases of their own.
 #
 # Jobs differ in their nodes and their hour, so the allocation is the unit: one median per
 # allocation and treatment, two allocations a side at least, and the comparison is that of nights

@@ -94,7 +94,7 @@ class RunData:
         return None if self.header.finished_s is None else ends_s
 
     def earlier(self) -> int:
-        """Runs of the same campaign on the same machine beside it that started before.
+        """Runs of the same campaign on the same machine in its folder that started before.
 
         Reads the headers of all runs in its folder; those that cannot be read do not count.
         """

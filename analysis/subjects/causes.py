@@ -322,7 +322,7 @@ _PUBLISHED = ("stalled_cycles", "l1_miss", "l2_miss", "l3_miss")
 
 
 def link_table(name: str, links: Sequence[RoleLink], *, published: bool = False) -> View:
-    """The links of one case, or across workloads, then with the published rows beside them."""
+    """The links of one case, or across workloads, then with the published rows next to them."""
     rows = _rows(links) + (_rows(_published(), published=True) if published else [])
     return View(name=name, rows=rows, others=[link for link in links if link.to not in TABLE])
 

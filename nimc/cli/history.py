@@ -450,8 +450,8 @@ def make_pages(
 ) -> tuple[Path, list[MachineHistory]]:
     """Write the pages; returns the page over all machines, and what is known of each.
 
-    Without `output` they are in the folder `pages` of the results, which must be one's own. What
-    cannot be read is named to `left_out`, each line once. Raises InputError if there is no
+    Without `output` they are in the folder `pages` of the results, which must be the user's own.
+    What cannot be read is named to `left_out`, each line once. Raises InputError if there is no
     store or no machine, and OSError if a file cannot be written.
     """
     if output is None:
