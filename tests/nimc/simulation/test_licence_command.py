@@ -17,7 +17,7 @@ from tests.nimc.conftest import Command
 from tests.nimc.documented import assert_documented
 
 OFF_S = 5.0
-#: The interval of six pairs is from the least to the largest ratio, their median in the middle.
+#: Of six pairs the upper limit is between the two largest ratios.
 SPREAD = (-0.01, -0.005, 0.0, 0.0, 0.005, 0.01)
 
 
@@ -60,7 +60,7 @@ def without(run: Path, text: str) -> None:
     ("slowdowns", "writers"),
     [
         ({1: 1.01, 2: 1.02, 4: 1.03}, 4),
-        # 1.045 is within 5 %, its upper limit of 1.055 is not; nothing is interpolated.
+        # 1.045 is within 5 %, its upper limit of over 1.05 is not; nothing is interpolated.
         ({1: 1.01, 2: 1.02, 4: 1.045}, 2),
         # A larger number that fits by chance does not count.
         ({1: 1.01, 2: 1.06, 4: 1.02}, 1),
@@ -77,7 +77,7 @@ def test_the_largest_number_up_to_which_all_upper_limits_fit(
     measured = {row["writers"]: row for row in found["bound"]["measured"]}
     for number, slowdown in slowdowns.items():
         assert measured[number]["slowdown"] == pytest.approx(slowdown)
-        assert measured[number]["slowdown_high"] == pytest.approx(slowdown + 0.01)
+        assert slowdown + 0.005 < measured[number]["slowdown_high"] <= slowdown + 0.01 + 1e-9
     conf = found["slurm_conf"]
     assert conf == (f"Licenses=nimc_writers:{writers}\nJobSubmitPlugins=lua\n" if writers else None)
     assert (found["job_submit_lua"] is None) == (writers == 0)
