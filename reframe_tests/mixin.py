@@ -383,7 +383,7 @@ class NimcMixin(LayoutMixin):
         """The machine's reference for the baseline at first levels, as one of ReFrame."""
         known = self.machine.references.get(row.case) if row.baseline == BASELINE else None
         if known is not None:
-            from analysis.effects.reference import bounds
+            from analysis.effects.facts import bounds
 
             low, high = bounds(row.better, self.machine.reference_tolerance)
             expected = self.reference.get("*", {})

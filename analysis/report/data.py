@@ -15,8 +15,11 @@ from analysis.effects.carry_over import OrderEffect, order_effects, with_notes
 from analysis.effects.caveats import emulated
 from analysis.effects.contrasts import Contrast, contrasts
 from analysis.effects.estimate import Result, StoppingRule, results_of
-from analysis.effects.facts import note_provenance_changes, note_qualification
-from analysis.effects.reference import compare_with_references
+from analysis.effects.facts import (
+    compare_with_references,
+    note_provenance_changes,
+    note_qualification,
+)
 from analysis.samples.columns import read_run
 from analysis.samples.counts import read_counts
 from analysis.samples.integrity import Integrity, check_run, refuse_faults
