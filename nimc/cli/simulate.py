@@ -1,4 +1,4 @@
-"""`nimc simulate`, `writers`, `traffic`, `licence`: scales beyond this one, and who writes there."""
+"""`nimc simulate`, `writers`, `traffic`, `licence`: scales beyond this one, and who writes."""
 
 from __future__ import annotations
 
