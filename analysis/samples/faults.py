@@ -12,6 +12,9 @@ import polars as pl
 
 #: Most faults that are listed; the rest are counted.
 LISTED = 20
+#: Since this schema, of runs and of samples, samples are in a chain.
+CHAINED = 4
+UNPROVEN = "written before samples were in a chain: that none was changed is unproven"
 #: What is computed twice from the same numbers, maybe in another order, differs by rounding only.
 ROUNDING = 1e-9
 
@@ -105,11 +108,6 @@ def mapped(
     """What a function gives of the texts in a column, called once for each of them."""
     table = {text: of(text) for text in frame[name].cast(pl.String).unique()}
     return pl.col(name).cast(pl.String).replace_strict(table, default=None, return_dtype=type_)
-
-
-def named_level(level: Any) -> str:
-    """A level as it stands in the name of a treatment."""
-    return (str(level).lower() if isinstance(level, bool) else str(level)).replace("/", "_")
 
 
 def differing(

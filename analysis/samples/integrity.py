@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,14 +13,14 @@ from analysis.samples.asked import judge_asked
 from analysis.samples.columns import MOST, Samples, read_run
 from analysis.samples.contradictions import judge_contradictions
 from analysis.samples.counts import read_counts
-from analysis.samples.faults import ROUNDING, Faults, Rows, Rule, mapped
+from analysis.samples.faults import CHAINED, ROUNDING, UNPROVEN, Faults, Rows, Rule, mapped
 from analysis.samples.order import Treatments, judge_drawn, overlapping_blocks, rules_of_order
-from analysis.samples.proof import UNPROVEN, proof_of
 from analysis.samples.provenance import Provenance, judge_provenance, read_provenance
 from nimc.base.errors import InputError
 from nimc.base.groups import grouped
 from nimc.base.units import plural
 from nimc.records.arms import arm_of
+from nimc.records.chain import walk_run
 from nimc.records.run import RunHeader, load_header
 
 _TREATMENT = ("case", "arm")
@@ -50,7 +49,7 @@ def known(frame: pl.DataFrame, of_case: Treatments) -> pl.DataFrame:
 
 
 def judge_cases(run: Path, rows: Rows, header: RunHeader, of_case: Treatments) -> None:
-    """Add the faults of cases, treatments and counts. Raises InputError for invalid factors."""
+    """Add the faults of cases, treatments and counts."""
     for path, part in rows.parts():
         for case in part["case"].cast(pl.String).unique(maintain_order=True):
             if case != path.stem:
@@ -59,10 +58,6 @@ def judge_cases(run: Path, rows: Rows, header: RunHeader, of_case: Treatments) -
         for name, required in _unlike_arm(arm, of_case[case], *made[:2]):
             value = dict(zip(_MADE, made, strict=True)).get(name, arm)
             rows.add(row, name, repr(value), required)
-        if not _is_levels(made[2]):
-            raise InputError(
-                f"{rows.at(row)}: factors: {made[2]} found; allowed: an object of levels"
-            )
     _judge_alike(rows, _MADE, rows.kinds(*_TREATMENT, *_MADE))
     kept = rows.kinds(*_TREATMENT, *_DOSE, where=pl.col("outcome") == "kept")
     _judge_alike(rows, _DOSE, kept)
@@ -83,16 +78,6 @@ def _unlike_arm(
         yield "baseline", "absent of a baseline, and given of all others"
     elif baseline is not None and (baseline not in names or arm_of(baseline).role != "baseline"):
         yield "baseline", "a baseline of the same case"
-
-
-def _is_levels(text: str | None) -> bool:
-    try:
-        levels = json.loads(text or "{}")
-    except ValueError:
-        return False
-    return isinstance(levels, dict) and all(
-        isinstance(level, (str, int, float)) for level in levels.values()
-    )
 
 
 def _judge_alike(rows: Rows, fields: Sequence[str], kinds: Sequence[tuple[Any, ...]]) -> None:
@@ -273,6 +258,33 @@ def _of_writers(header: RunHeader) -> list[Rule]:
     ]
 
 
+def judge_chain(run: Path, header: RunHeader, samples: pl.DataFrame, faults: Faults) -> str | None:
+    """The value of the run's chain after all samples; None of a run that has none.
+
+    Add a fault for each file that was changed, and for a head that is not the run's. Raises
+    InputError for a header that cannot be read.
+    """
+    if header.schema < CHAINED and (samples["schema"] < CHAINED).all():
+        return None
+    try:
+        found = walk_run(run)
+    except ValueError as error:  # a number of more digits than Python reads
+        raise InputError(f"{run / 'run.json'}: {error}") from error
+    for path, walked in found.cases.items():
+        if walked.broken:
+            first, *others = walked.broken
+            before = "the line before it" if first > 1 else "run.json"
+            more = f", and so on in {plural(len(others), 'later line')}" if others else ""
+            line = f"{path}:{first}: chain: this line was changed, or {before} was{more}"
+            faults.add(line, broken=True)
+    ended = header.finished_s is not None or header.head is not None
+    if ended and header.head != found.head:
+        allowed = f"{found.head}, the chain's"
+        line = f"{run / 'run.json'}: head: {header.head} found; allowed: {allowed}"
+        faults.add(line, broken=True)
+    return found.head
+
+
 @dataclass(frozen=True)
 class Integrity:
     """What the checks of one run found."""
@@ -306,10 +318,8 @@ def check_run(
     As read by `load_header`, `read_run`, `read_provenance` and `read_counts`.
     """
     faults, notes = Faults(), []
-    proof = proof_of(run, header, samples.frame)
-    for line in proof.faults:
-        faults.add(line, broken=True)
-    if proof.head is None:
+    head = judge_chain(run, header, samples.frame, faults)
+    if head is None:
         notes.append(UNPROVEN)
     if run.resolve().name != header.run:
         notes.append(f"the folder {run.resolve().name} holds the run {header.run}")
@@ -332,7 +342,7 @@ def check_run(
     judge_contradictions(run, header, rows, samples, records, counts)
     workloads = frame.group_by(pl.col("case", "workload").cast(pl.String)).len()
     judge_asked(run, header, workloads.drop("len").rows(), faults)
-    return Integrity(run, faults.count, faults.listed(), notes, faults.broken, proof.head)
+    return Integrity(run, faults.count, faults.listed(), notes, faults.broken, head)
 
 
 def require_sound(run: Path) -> None:

@@ -86,7 +86,8 @@ def traffic(trace: Trace, above_b_s: float | None, node_mtti_s: float) -> Traffi
 
     `above_b_s`: from when on a node is written to; None: `SHARE` of the highest rate.
     """
-    above_b_s = SHARE * _most(trace.seconds["bytes"]) if above_b_s is None else above_b_s
+    if above_b_s is None:
+        above_b_s = SHARE * float(np.max(trace.seconds["bytes"].to_numpy()))
     seconds = _marked(trace, above_b_s)
     runs = _runs(seconds)
     nodes = [
@@ -111,10 +112,6 @@ def traffic(trace: Trace, above_b_s: float | None, node_mtti_s: float) -> Traffi
 def _marked(trace: Trace, above_b_s: float) -> pl.DataFrame:
     """The trace, with the seconds in which a node is written to as `active`."""
     return trace.seconds.sort("node", "time_s").with_columns(active=pl.col("bytes") > above_b_s)
-
-
-def _most(column: pl.Series) -> float:
-    return float(np.max(column.to_numpy()))
 
 
 def _runs(seconds: pl.DataFrame) -> pl.DataFrame:
@@ -204,9 +201,7 @@ def _over_time(counts: pl.DataFrame, found: Traffic) -> Markup:
         axes.step(hours, binned["active"].to_numpy(), where="post", color=light("on"), lw=1)
         if found.daly:
             axes.axhline(found.daly.concurrent_writers_exact, color=light("off"), ls="--", lw=1.2)
-        axes.set_ylim(0)
-        axes.set_xlabel("hours")
-        axes.set_ylabel("nodes at once")
+        axes.set(ylim=0, xlabel="hours", ylabel="nodes at once")
         return themed_svg(figure, "once", "Nodes written to at once over time")
 
 
@@ -218,8 +213,5 @@ def _lengths(runs: pl.DataFrame) -> Markup:
             lengths_s = _lengths_s(runs, active=active)
             shares = np.arange(1, len(lengths_s) + 1) / max(len(lengths_s), 1)
             axes.step(lengths_s, shares, where="post", color=light(colour), lw=1.6)
-        axes.set_xscale("log")
-        axes.set_ylim(0, 1.02)
-        axes.set_xlabel("seconds")
-        axes.set_ylabel("share at most so long")
+        axes.set(xscale="log", ylim=(0, 1.02), xlabel="seconds", ylabel="share at most so long")
         return themed_svg(figure, "lengths", "Lengths of bursts and pauses")

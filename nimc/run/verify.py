@@ -23,9 +23,8 @@ from pydantic_core import from_json
 
 from analysis.samples.columns import read_run
 from analysis.samples.counts import read_counts
-from analysis.samples.faults import ROUNDING
+from analysis.samples.faults import CHAINED, ROUNDING, UNPROVEN
 from analysis.samples.integrity import check_run
-from analysis.samples.proof import CHAINED, UNPROVEN
 from analysis.samples.provenance import read_provenance
 from nimc.base.errors import InputError, first_fault
 from nimc.base.json_limits import may_have_deep_line, refuse_deep, refuse_long
@@ -278,7 +277,7 @@ def _reread(claim: _Claim, text: str, log: str, at: str, found: _Found) -> None:
             )
         return
     if claim.fom is None:
-        # A number of ranks that was not asked for is no figure either.
+        # A number of ranks that was not requested is no figure either.
         if claim.outcome == "no_fom" and "ranks" not in fom.extra:
             found.add("contradicted", f"{at}: fom: none found; allowed: {fom.value}, by {log}")
         return
