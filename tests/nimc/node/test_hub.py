@@ -166,7 +166,7 @@ def test_an_agent_that_is_given_no_order_ends_with_the_reason():
         serving = asyncio.create_task(Agent(connection).serve())
         conductor = await met
         assert isinstance(messages.report(await conductor.receive()), messages.Hello)
-        conductor.send(["Dance"])
+        conductor.send(["Dance", {}])
         try:
             await asyncio.wait_for(serving, 10.0)
         finally:
