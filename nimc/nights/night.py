@@ -32,7 +32,6 @@ from nimc.nights.measure import EndedRun, NightRuns, NightSession, environment
 from nimc.nights.summary import (
     UNFINISHED,
     NightAlarm,
-    NightFailure,
     NightFigure,
     Summary,
     judge_night,
@@ -40,6 +39,7 @@ from nimc.nights.summary import (
 )
 from nimc.records.arms import BASELINE
 from nimc.run.folder import link_latest
+from nimc.run.runner import Failure
 from nimc.run.session import NIMC
 
 # What a night measured, and what the site's references say of it.
@@ -212,7 +212,7 @@ class NightRun:
             alarms += self._raised(run, session)
         if data and alarms:
             alarms = self._marked(alarms, data.header.campaign)
-        failures = [NightFailure(**each) for each in ended.document.get("failures", [])]
+        failures = [Failure(**each) for each in ended.document.get("failures", [])]
         outcome, reason = judge_night(ended, samples, found, alarms, failures)
         return replace(
             begun,

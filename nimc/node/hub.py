@@ -115,11 +115,7 @@ _WATCH_S = _STOP_S = 30.0
 _Answer = TypeVar("_Answer", bound=messages.Answer)
 
 
-class HubError(Exception):
-    """The agents cannot do their work. The message is one line."""
-
-
-class AgentGoneError(HubError):
+class AgentGoneError(MachineError):
     """An agent has closed its connection: its process has ended."""
 
     outcome = "agent_failed"
@@ -191,14 +187,14 @@ class Hub:
         self._links: dict[str, _Link] = {}
         self._states: dict[int, WriterState] = {}
         self._changed = asyncio.Condition()
-        self._lost: HubError | None = None
+        self._lost: MachineError | None = None
 
     async def listen(self, address: str) -> int:
         """Listen on one address only; returns the port."""
         return await self._reception.listen(address)
 
     async def wait_for(self, what: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until `what()` is true; False on timeout. Raises HubError if an agent is lost."""
+        """Wait until `what()` is true; False on timeout. MachineError if an agent is lost."""
 
         def done() -> bool:
             return self._lost is not None or what()
@@ -218,7 +214,7 @@ class Hub:
             return [n for n in nodes if n not in links or links[n].clock is None]
 
         if not await self.wait_for(lambda: not missing(), timeout_s):
-            raise HubError(f"no agent from {', '.join(missing())} after {timeout_s:.0f} s")
+            raise MachineError(f"no agent from {', '.join(missing())} after {timeout_s:.0f} s")
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -242,7 +238,7 @@ class Hub:
             link.clock = None
             self._ping(link)
         if not await self.wait_for(lambda: all(link.clock for link in links), timeout_s):
-            raise HubError(f"an agent's clock was not measured within {timeout_s:.0f} s")
+            raise MachineError(f"an agent's clock was not measured within {timeout_s:.0f} s")
         return {link.node: link.clock for link in links if link.clock}
 
     async def stand_by(
@@ -339,13 +335,13 @@ class Hub:
     async def _ask(
         self, orders: Mapping[str, messages.Order], kind: type[_Answer], timeout_s: float, what: str
     ) -> dict[str, _Answer]:
-        """Send nodes their orders. Node -> its answer, or HubError if one did not do `what`."""
+        """Send nodes their orders. Node -> its answer, or MachineError if one did not do `what`."""
         links = [self._links[node] for node in orders]
         for link in links:
             link.answers.pop(kind, None)
             link.send(orders[link.node])
         if not await self.wait_for(lambda: all(kind in link.answers for link in links), timeout_s):
-            raise HubError(f"an agent did not {what} within {timeout_s:.0f} s")
+            raise MachineError(f"an agent did not {what} within {timeout_s:.0f} s")
         return {link.node: link.answers[kind] for link in links}
 
     def close(self) -> None:
@@ -426,7 +422,7 @@ class Hub:
             try:
                 link.clock = measure(exchanges, link.node)
             except MachineError as error:
-                self._lost = HubError(str(error))
+                self._lost = error
 
 
 def _controls(do: Do, states: Sequence[WriterState]) -> dict[str, messages.Control]:

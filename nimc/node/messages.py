@@ -245,18 +245,20 @@ def report(data: Any) -> Report:
 
 
 def _decode(data: Any, kinds: tuple[type, ...]) -> Any:
+    from pydantic import ValidationError  # takes 0.1 s
+
     name, fields = data if isinstance(data, list) and len(data) == 2 else (data, None)
     for kind in kinds:
         if kind.__name__ == name:
             try:
                 return _reader(kind).validate_python(fields)
-            except ValueError as error:
+            except ValidationError as error:
                 raise WireError(f"malformed message {name}: {first_fault(error)}") from None
     raise WireError(f"unknown message {str(name)[:_QUOTE]!r}")
 
 
 @functools.cache
 def _reader(kind: type) -> Any:
-    from pydantic import TypeAdapter  # takes 0.1 s
+    from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
