@@ -259,7 +259,7 @@ def test_a_flood_of_strangers_takes_little_memory_and_lets_agents_in():
         first = await wire.connect("127.0.0.1", port, SECRET, None)
         first.send(messages.encode(messages.Hello("n1", {})))
         assert (await flood.stdout.readline()) == b"flooded\n"
-        held = len(hub._reception._unsigned)
+        held = len(hub._unsigned)
         second = await wire.connect("127.0.0.1", port, SECRET, None)
         second.send(messages.encode(messages.Hello("n2", {})))
         until_s = time.monotonic() + 60
