@@ -4,7 +4,7 @@
 
 It runs on the first node of the allocation. The parser is in the check's own file, so that the
 block's workload, and no other, is imported, with ReFrame: before the first run, and only here. A
-block whose outputs the check itself reads needs the standard library only, as the agents do.
+block whose outputs the check itself reads imports neither.
 """
 
 from __future__ import annotations

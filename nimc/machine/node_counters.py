@@ -11,7 +11,6 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -42,8 +41,10 @@ class NodeCounter:
 
 def read(root: Path = Path("/")) -> dict[str, NodeCounter]:
     """Name, such as `psi:memory/some` -> counter, of all files below `root`."""
-    sources = (read_source(root) for read_source, _ in _SOURCES.values())
-    return dict(chain.from_iterable(map(dict.items, sources)))
+    counters: dict[str, NodeCounter] = {}
+    for read_source, _ in _SOURCES.values():
+        counters |= read_source(root)
+    return counters
 
 
 def change(
