@@ -216,7 +216,8 @@ class ScheduleControl:
 
     def _table(self, write: WriteShape, run_s: float, name: str) -> Timetable:
         plan, short, targets = self._plan, self._short, self._nodes.targets
-        writers, rate_b_s, room = self._writers, write.rate_alone_b_s or 1.0, None
+        writers, rate_b_s = self._writers, write.rate_alone_b_s or 1.0
+        room: int | None = None
         if short.link_b_s is not None:
             room = timetable.writers_of_link(short.link_b_s, short.link_share, rate_b_s)
         digest = hashlib.sha256(f"{plan.seed}/{plan.case}/{plan.block}/{name}".encode()).digest()
