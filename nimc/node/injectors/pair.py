@@ -114,8 +114,9 @@ class Link:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._text = b""
-        self._reported_s = time.monotonic()
-        self._before_s = time.process_time()
+        #: When the last report was, and the processor time before the first; None before it.
+        self._reported_s = 0.0
+        self._before_s: float | None = None
 
     @property
     def own_address(self) -> str:
@@ -159,6 +160,8 @@ class Link:
 
     def report(self, bytes_b: int) -> None:
         """At the target: tell the origin what has arrived, a quarter of a second after the last."""
+        if self._before_s is None:  # what setting up has taken is no receiving
+            self._before_s = time.process_time()
         if (now_s := time.monotonic()) - self._reported_s >= _ROW_S:
             used_s = time.process_time() - self._before_s
             self.send(
