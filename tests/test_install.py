@@ -91,7 +91,7 @@ def test_pages_name_locks_and_extras_that_exist():
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     text = "\n".join(page.read_text() for page in pages)
     assert "requirements.lock" not in text
-    for words in re.findall(r"setup\.sh((?: [a-z]+)*)", text):
+    for words in re.findall(r"setup\.sh((?: [a-z0-9]+)*)", text):
         assert set(words.split()) <= set(LOCKS)
     # Whoever has neither modules nor Spack yet needs the workloads of the wheels.
     first_day = (ROOT / "docs" / "first-day.md").read_text()

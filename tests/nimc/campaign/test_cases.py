@@ -124,9 +124,6 @@ def test_exclude_and_only(
          " cannot be combined with workloads[0].set.direction; allowed"),
         ("", "factors: {rate: [25%, full]}\ninjector: {rate: 1GB/s}", "4: factors.rate: cannot be"
          " combined with injector.rate; allowed: one of"),
-        ("", "factors: {injector: [ucx, sst]}\ninjector: {name: ucx}", "4: factors.injector: cannot"
-         " be combined with injector.name; allowed: one of"),
-        ("", "factors: {injector: [ucx, spin]}", "4: factors.injector: spin found; allowed: perft"),
         ("", "factors: {rate: [0, full]}\nexclude: [{rat: 0}]", "5: exclude[0].rat: unknown factor"
          " 'rat', did you mean 'rate'?; allowed: arm,"),
         ("", "factors: {rate: [0, full]}\nonly: [{rate: 25%}]", "5: only[0].rate: 25% found;"
