@@ -419,11 +419,15 @@ class Agent:
                 await asyncio.gather(end.pacing, return_exceptions=True)
             end.follower = end.pacing = None
             if order.rates_b_s:
-                end.follower = Follower(
-                    end.process, end.writer.message_b, order.rates_b_s, order.full_b_s
-                )
+                asked = end.writer.message_b, order.rates_b_s, order.full_b_s
+                end.follower = Follower(end.process, *asked, lambda end=end: self._passed_b(end))
                 end.pacing = asyncio.create_task(end.follower.run())
                 end.tasks.append(end.pacing)
+
+    def _passed_b(self, end: _End) -> float | None:
+        """What an origin's device has passed on, if the origin is the only one here that writes."""
+        writing = [each for each in self._ends if each.role == "origin" and not each.held]
+        return end.meter.passed_b() if end.meter and writing == [end] else None
 
     def _freeze(self, index: int) -> None:
         """Suspend a passive side that spins although the writes no longer need it."""
