@@ -267,7 +267,7 @@ class CampaignRunner:
 
     @property
     def campaign(self) -> Campaign:
-        """What is asked for."""
+        """What is requested."""
         return self.request.campaign
 
     @cached_property
