@@ -63,8 +63,8 @@ def _compared(length_s: float, duty: float, seed: int) -> tuple[bool, bool, floa
     mean, typical = mean_ratio(pairs), slowdown(pairs)
     assert mean is not None
     assert typical is not None
-    low, value, high = (float(each) for each in mean)
-    return low <= computed <= high, typical.low <= computed <= typical.high, value - computed
+    inside = [each.low <= computed <= each.high for each in (mean, typical)]
+    return inside[0], inside[1], mean.value - computed
 
 
 def _trace(length_s: float, duty: float, rng: np.random.Generator) -> Values:

@@ -26,6 +26,9 @@ _DEBT_S = 0.5
 _LEAST_RUN_S = 0.05
 #: A timer may end so early, as a share of a period.
 _EARLY = 0.02
+#: Largest share of headers in what a device counts. A report that differs by more is of another
+#: time than it seems: the writer was suspended after it had measured, and before it printed.
+_HEADERS = 0.1
 #: Messages that must be due between two looks at a writer for one to be seen.
 _MESSAGES = 2
 
@@ -65,6 +68,9 @@ class Follower:
             self._since_s = now_s
         if before_s:
             bytes_b *= ran_s / (before_s + ran_s)
+        counted_b = self._counted_b()
+        if counted_b is not None and abs(bytes_b - counted_b) > _HEADERS * counted_b:
+            bytes_b = counted_b
         if ran_s >= _LEAST_RUN_S and bytes_b > 0:
             self._full_b_s = (self._full_b_s + bytes_b / ran_s) / 2
         self._reported_b += bytes_b
@@ -107,7 +113,10 @@ class Follower:
         return lacking_b - beyond_b
 
     def _unreported_b(self) -> float:
-        passed_b = self._passed_b()
-        if passed_b is None or self._passed_then_b is None:
-            return self._ran_s * self._full_b_s
-        return passed_b - self._passed_then_b
+        counted_b = self._counted_b()
+        return self._ran_s * self._full_b_s if counted_b is None else counted_b
+
+    def _counted_b(self) -> float | None:
+        """What its device has passed on since the last report; None if that is not known."""
+        passed_b, then_b = self._passed_b(), self._passed_then_b
+        return None if passed_b is None or then_b is None else passed_b - then_b

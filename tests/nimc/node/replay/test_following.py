@@ -92,6 +92,17 @@ def test_what_the_device_counts_is_not_written_again(monkeypatch: pytest.MonkeyP
     assert World(monkeypatch, 200.0).follow([50.0, 0.0], 2, 100.0)[0] > 90
 
 
+def test_a_report_that_was_printed_late_counts_as_what_the_device_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, 200.0)
+    world.follow([50.0, 0.0], 2, 200.0, counted=True)
+    assert world.follower
+    # Of 200 bytes/s in 2 s, although its device has 50 bytes or so.
+    world.follower.reported(400.0, 2.0)
+    assert world.follower._reported_b == pytest.approx(world.passed_b)
+
+
 def test_a_burst_begins_with_its_second(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, 200.0)
     world.now_s += 0.013  # whatever the time at which traffic begins
