@@ -39,11 +39,12 @@ class ReplayedTraffic:
     #: Largest difference of a run's bytes, and least share of its time that agrees.
     furthest_share: float
     agreeing_share: float
-    #: Mean time under the traffic / mean time of the baseline; its interval holds for all effects
-    #: of the run together. None below six pairs, or if the runs allow no statement.
+    #: Time of the typical run under the traffic / of its baseline. None below six pairs, or if the
+    #: runs allow no statement.
     longer: Estimate | None
-    #: Node-hours lost in a mean month on these nodes. Windows are drawn evenly from the trace, so
-    #: pauses are in it as often as there. None at another speed or rate, or without an estimate.
+    #: Node-hours lost in a mean month on these nodes, by the mean time with the interval that holds
+    #: for all effects of the run together. Windows are drawn evenly from the trace, so that pauses
+    #: are in it as often as there. None at another speed or rate, or without an estimate.
     node_hours_month: Estimate | None
     emulated: list[str]
 
@@ -68,12 +69,12 @@ def _replayed(row: Result, runs: pl.DataFrame, emulated: list[str]) -> ReplayedT
         runs[f"traffic_{name}_b_s"].cast(pl.Float64).to_numpy() for name in ("wanted", "done")
     )
     windows_s = runs["traffic_window_s"].to_numpy()
-    longer = None
-    if row.mean and row.mean_family and not row.verdict.is_not_compared:
-        longer = Estimate(row.mean.value, *row.mean_family, CONFIDENCE)
+    longer = None if row.verdict.is_not_compared else row.slowdown
     lost = None
-    if longer and (first["traffic_speed"], first["traffic_share"]) == (1, 1.0):
-        lost = longer.mapped(lambda ratio: len(nodes) * MONTH_H * (1 - 1 / ratio))
+    unscaled = (first["traffic_speed"], first["traffic_share"]) == (1, 1.0)
+    if longer and row.mean and row.mean_family and unscaled:
+        mean = Estimate(row.mean.value, *row.mean_family, CONFIDENCE)
+        lost = mean.mapped(lambda ratio: len(nodes) * MONTH_H * (1 - 1 / ratio))
     apart = np.abs(done - wanted)
     return ReplayedTraffic(
         case=row.case,
@@ -116,7 +117,7 @@ def sentence(row: ReplayedTraffic) -> str:
     if row.node_hours_month:
         hours = row.node_hours_month
         text += (
-            f": {hours.value:,.1f} node-hours a month [{hours.low:,.1f}, {hours.high:,.1f}] on the"
+            f"; in the mean {hours.value:,.1f} node-hours a month [{hours.low:,.1f}, {hours.high:,.1f}] on the"
             f" {len(row.nodes)} replayed of the trace's nodes, if they run it all the time"
         )
     return f"{text}."

@@ -1,5 +1,6 @@
 """What the report says of replayed traffic, on a made run whose figures are worked out by hand."""
 
+import html
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -68,7 +69,7 @@ def test_at_another_scale_no_node_hours_are_stated(tmp_path: Path) -> None:
 def test_the_report_has_both_rates_and_the_loss(tmp_path: Path) -> None:
     (row,) = rows(tmp_path)
     run = load_run(tmp_path / "run", force=True)
-    page = render([run])
+    page = html.unescape(render([run]))
     assert sentence(row) in page[page.index("r0traffic") :]
     files = {path.name: path for path in write_data(tmp_path, [run])}
     (stored,) = json.loads(files["traffic.json"].read_text())["traffic"]

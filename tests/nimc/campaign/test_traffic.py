@@ -50,7 +50,7 @@ def test_nodes_are_given_by_name(folder: Path) -> None:
         ("{trace: t.parquet, rate: 0%}", "traffic.rate: '0%' is not a share above 0"),
         ("{trace: t.parquet, rate: 1GB/s}", "traffic.rate: '1GB/s' is not a share"),
         ("{trace: t.parquet, speed: 0}", "traffic.speed: 0 found"),
-        ("{trace: t.parquet, nodes: ['a b']}", "traffic.nodes.0: 'a b' found"),
+        ("{trace: t.parquet, nodes: ['a b']}", "traffic.nodes[0]: 'a b' found"),
         ("{speed: 2}", "traffic.trace: missing"),
         ("7", "traffic: 7 found"),
     ],
