@@ -117,8 +117,8 @@ def sentence(row: ReplayedTraffic) -> str:
     if row.node_hours_month:
         hours = row.node_hours_month
         text += (
-            f"; in the mean {hours.value:,.1f} node-hours a month [{hours.low:,.1f}, {hours.high:,.1f}] on the"
-            f" {len(row.nodes)} replayed of the trace's nodes, if they run it all the time"
+            f"; in the mean {hours.value:,.1f} node-hours a month [{hours.low:,.1f},"
+            f" {hours.high:,.1f}] on the {len(row.nodes)} replayed of the trace's nodes, if they run it all the time"
         )
     return f"{text}."
 
