@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 
 import numpy as np
 import polars as pl
@@ -100,7 +100,7 @@ def _replayed(row: Result, runs: pl.DataFrame, emulated: list[str]) -> ReplayedT
 def sentence(row: ReplayedTraffic) -> str:
     """What the traffic costs: 'takes 3.1 % longer [2.2, 4.0]'."""
     first, last = (
-        datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d")
+        datetime.fromtimestamp(at_s, timezone.utc).strftime("%Y-%m-%d")
         for at_s in (row.first_window_s, row.last_window_s)
     )
     when = f"of {first}" if first == last else f"of {first} to {last}"
@@ -118,7 +118,8 @@ def sentence(row: ReplayedTraffic) -> str:
         hours = row.node_hours_month
         text += (
             f"; in the mean {hours.value:,.1f} node-hours a month [{hours.low:,.1f},"
-            f" {hours.high:,.1f}] on the {len(row.nodes)} replayed of the trace's nodes, if they run it all the time"
+            f" {hours.high:,.1f}] on the {len(row.nodes)} replayed of the trace's nodes,"
+            " if they run it all the time"
         )
     return f"{text}."
 

@@ -15,6 +15,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import IO
 
 from nimc.base import clock, numa, processes
@@ -420,7 +421,7 @@ class Agent:
             end.follower = end.pacing = None
             if order.rates_b_s:
                 asked = end.writer.message_b, order.rates_b_s, order.full_b_s
-                end.follower = Follower(end.process, *asked, lambda end=end: self._passed_b(end))
+                end.follower = Follower(end.process, *asked, partial(self._passed_b, end))
                 end.pacing = asyncio.create_task(end.follower.run())
                 end.tasks.append(end.pacing)
 
