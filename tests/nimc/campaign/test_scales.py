@@ -158,6 +158,7 @@ CASES = {
     "scaling": [f"lammps@{n}" for n in (4, 32, 64, 128, 256, 512)],
     "scaling_quick": ["lammps@2", "lammps@4"],
     "scaling_rxe": ["lammps@2"],
+    "licence": [f"lammps@8,writers=daly_{n}" for n in (1, 2, 3, 4, 6, 8)],
     "simulation_check": ["lammps@1", "lammps@2", "lammps@4"],
     # NUMA's 28 cells are treatments of one case now (test_omitted).
     "numa": ["numa"],
