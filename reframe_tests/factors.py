@@ -18,6 +18,7 @@ from nimc.base import units
 from nimc.base.errors import InputError
 from nimc.base.units import plural
 from nimc.machine.site import Machine
+from nimc.node.injectors import INJECTORS
 from nimc.records.sample import Direction, Level
 from nimc.records.treatment import Burst
 from reframe_tests import rails, tools
@@ -142,6 +143,15 @@ def environment_of(level: Level) -> dict[str, str]:
     return {name: unquote(value, errors="strict")}
 
 
+def _no_such_injector(machine: Machine, level: Level) -> str | None:
+    name = str(level)
+    if machine.origins.policy == "same_host":
+        return INJECTORS[name].missing()
+    if name in (machine.injector, *machine.other_injectors):
+        return None
+    return f"other_injectors of site/{machine.name}.yaml has no {name}"
+
+
 def _no_such_tool(machine: Machine, level: Level) -> str | None:
     if level == tools.NONE or machine.origins.policy != "same_host":
         return None  # only those hosts know
@@ -176,7 +186,9 @@ def _no_such_place(machine: Machine, level: Level) -> str | None:
 
 
 _DIRECTIONS = get_args(Direction)
+_INJECTORS = [each.name for each in INJECTORS.values() if each.writes and each.direction == "write"]
 _TABLE = (
+    Factor("injector", "writes", ", ".join(_INJECTORS), _one_of(*_INJECTORS), _no_such_injector),
     Factor("rate", "writes", "0, full, a share such as 25%, or a rate such as 500MB/s", _rate),
     Factor("message", "writes", "auto, dram, or a size with its unit, such as 64KiB", _message),
     Factor("limiter", "writes", "software, hardware", _one_of("software", "hardware")),

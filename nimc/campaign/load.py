@@ -27,8 +27,8 @@ from reframe_tests.factors import FACTORS, OF_CORES, check_level
 
 #: Line of the file, and the error.
 Fault = tuple[int, str]
-#: Factors whose single level has a key of its own in `injector`.
-_OF_INJECTOR = (RATE, "message")
+#: Factor whose single level has a key of its own in `injector` -> that key.
+_OF_INJECTOR = {RATE: RATE, "message": "message", "injector": "name"}
 #: Longest name of a case, which with a suffix names files.
 _LONGEST_CASE = 160
 
@@ -143,8 +143,9 @@ class _Faults:
         if name in entry.set:
             text = f"cannot be combined with {dotted((*place, 'set', name))}"
             yield self.at(where, f"{text}; allowed: one of the two")
-        if name in _OF_INJECTOR and getattr(self.campaign.injector, name) not in ("auto", FULL):
-            text = f"cannot be combined with injector.{name}; allowed: one of the two"
+        key = _OF_INJECTOR.get(name)
+        if key and getattr(self.campaign.injector, key) not in ("auto", FULL):
+            text = f"cannot be combined with injector.{key}; allowed: one of the two"
             yield self.at(where, text)
 
     def _of_cells(self) -> Iterator[Fault]:

@@ -169,7 +169,6 @@ CASES = {
     "throttling_quick": ["stream"],
     "loaded_latency": ["latency"],
     "intensity": ["intensity"],
-    "qualify": ["membench", "numa"],
     "core_reservation": ["stream-dram", "stream-llc", "lammps"],
     "slowdown": ["membench", "stream", "hpccg", "lammps", "minife", "lulesh"],
     "slowdown_quick": ["membench", "stream", "hpccg", "lammps", "minife", "lulesh"],
@@ -178,6 +177,8 @@ CASES = {
 #: Campaigns that need several nodes; example_slurm has 32 cores a socket, sockets begin at the NUMA
 #: nodes 0 and 4.
 OF_CLUSTERS = {
+    # Of other injectors than its own, those that its file lists.
+    "qualify": ["membench", "numa", "perftest", "mpi_put"],
     "core_reservation_scaling": [f"lammps@{n}" for n in (4, 16, 32)],
     "contention_model": [f"sweep@n{n}-c{i}-m{i}" for i in (0, 4) for n in range(1, 33)],
     "contention_emulated": [
