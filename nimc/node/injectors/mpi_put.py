@@ -31,8 +31,7 @@ _ARRIVED = re.compile(
 _FAULT = re.compile(r"^mpi_put: (.+)|^(Fatal error in .+|Abort\(.+)")
 #: From so much of its processor's time on the target takes part in receiving: seconds per byte, the
 #: report's limit of onload, and as a share of a core, since it sleeps and looks at its memory.
-_TAKES_PART_S_B = 0.05e-9
-_TAKES_PART_SHARE = 0.01
+_TAKES_PART_S_B, _TAKES_PART_SHARE = 0.05e-9, 0.01
 TWO_SIDED = "two-sided"
 #: For Open MPI, which others ignore: where processes run is the agent's choice.
 _OPEN_MPI = {
@@ -60,7 +59,6 @@ class _Parser:
         self._claimed_b = self._claimed_s = 0.0
 
     def parse(self, line: str) -> Row | Total | Arrived | Fault | None:
-        line = line.rstrip("\n")
         if (row := _ROW.match(line)) and (over_s := float(row[1])):
             self._claimed_b += int(row[2])
             self._claimed_s += over_s
@@ -107,8 +105,8 @@ class MpiPut(Injector):
         """Starts both ranks; the target's is the first, or the one on the target's node."""
         launcher = shlex.split(_launcher(_program()))
         kind = "srun" if launcher and Path(launcher[0]).name == "srun" else "mpiexec"
-        options = (_ON_TWO if _apart(writer) else _ON_ONE)[kind]
-        if _apart(writer) and kind == "srun" and "SLURM_HET_SIZE" in os.environ:
+        options = (_ON_ONE if writer.on_one_host else _ON_TWO)[kind]
+        if options == _ON_TWO["srun"] and "SLURM_HET_SIZE" in os.environ:
             options = _ON_COMPONENTS
         command: list[str] = []
         for part in options.format(target=writer.target, origin=writer.origin).split(":"):
@@ -118,7 +116,7 @@ class MpiPut(Injector):
 
     def _rank(self, writer: Writer) -> list[str]:
         command = [_program(), "--size", str(writer.message_b)]
-        command += ["--target", writer.target] if _apart(writer) else []
+        command += [] if writer.on_one_host else ["--target", writer.target]
         command += {"write": [], "read": ["--get"], "both": ["--both"]}[self.direction]
         command += ["--rate", f"{writer.rate_b_s:.9g}"] if writer.rate_b_s else []
         if burst := writer.burst:
@@ -127,8 +125,8 @@ class MpiPut(Injector):
 
     def environment(self, writer: Writer) -> dict[str, str]:
         """Both ranks stay on the processors that the agent chose, and use the writer's device."""
-        over = devices.mpi_over(writer.device) if writer.device and _apart(writer) else {}
-        return _OPEN_MPI | over
+        device = None if writer.on_one_host else writer.device
+        return _OPEN_MPI | (devices.mpi_over(device) if device else {})
 
     def parser(self, writer: Writer) -> _Parser:
         """Parses the lines of both ranks."""
@@ -144,13 +142,9 @@ class MpiPut(Injector):
         return f"{launcher} of mpi_put is missing: 'make -B -C {_FOLDER} LAUNCHER=...'"
 
 
-def _apart(writer: Writer) -> bool:
-    return writer.origin != writer.target
-
-
 def _transport(writer: Writer) -> str:
     """What one-sided calls can go over: one host's memory, or the named device."""
-    if not _apart(writer):
+    if writer.on_one_host:
         return "shared memory"
     return devices.transport(writer.device) if devices.is_rdma(writer.device) else "RDMA"
 

@@ -167,6 +167,7 @@ CASES = {
     "multirail_quick": ["amg", "minife"],
     "throttling": ["stream-dram", "stream-llc", "lammps"],
     "throttling_quick": ["stream"],
+    "bursts_quick": ["stream"],
     "loaded_latency": ["latency"],
     "intensity": ["intensity"],
     "core_reservation": ["stream-dram", "stream-llc", "lammps"],
