@@ -20,7 +20,7 @@ __all__ = ["History", "InputError", "MachineError", "Runs", "history", "load"]
 
 
 def __getattr__(name: str) -> Any:
-    # Every agent imports this package; Polars is loaded only if frames are asked for.
+    # Every agent imports this package; Polars is loaded only if frames are used.
     if name not in __all__:
         raise AttributeError(f"module 'nimc' has no attribute {name!r}")
     from analysis import frames

@@ -16,7 +16,7 @@ from typing import Any
 
 from nimc.base import marked_yaml
 from nimc.base.errors import InputError
-from nimc.records.arms import ARMS, BASELINE, Role, arm_of, name_of
+from nimc.records.arms import ARMS, BASELINE, Role, arm_of, level_text, name_of, named_level
 from nimc.records.sample import Level
 from reframe_tests.factors import FACTORS
 
@@ -117,7 +117,7 @@ def is_nothing(rate: Level) -> bool:
 
 def _name(arm: str, levels: Mapping[str, Level], factors: Factors) -> str:
     shown = {
-        name: level_text(level).replace("/", "_")
+        name: named_level(level)
         for name, level in levels.items()
         if level != (FULL if name == RATE else factors[name][0])
     }
@@ -231,8 +231,3 @@ def _read(text: str, variable: str, kind: type, check: Callable[[Any], Any], rul
         return check(found)
     except ValueError as error:
         raise InputError(f"{variable}: {error}; allowed: {rule}") from None
-
-
-def level_text(level: Level) -> str:
-    """A level as written in campaigns."""
-    return str(level).lower() if isinstance(level, bool) else str(level)

@@ -156,7 +156,7 @@ class NimcMixin(LayoutMixin):
     short: ShortWrites | None = None
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """A check of others finds its sources beside its own file, wherever its subclass is."""
+        """A check of others finds its sources next to its own file, wherever its subclass is."""
         super().__init_subclass__(**options)
         if base := foreign.base_of(cls):
             cls._rfm_pinned_prefix = vars(base)["_rfm_prefix"]
@@ -387,7 +387,7 @@ class NimcMixin(LayoutMixin):
         """The machine's reference for the baseline at first levels, as one of ReFrame."""
         known = self.machine.references.get(row.case) if row.baseline == BASELINE else None
         if known is not None:
-            from analysis.effects.reference import bounds
+            from analysis.effects.facts import bounds
 
             low, high = bounds(row.better, self.machine.reference_tolerance)
             expected = self.reference.get("*", {})

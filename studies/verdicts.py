@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.effects.verdict import LEVELS, Shown, Verdict, judge
+from analysis.effects.verdict import LEVELS, Verdict, judge
 from analysis.statistics import e_values
 from analysis.statistics.aligned_ranks import shifts
 from analysis.statistics.blocks import next_allocation
@@ -61,7 +61,7 @@ def look(log_times: Draws, family: int = 1) -> Look:
             _estimate(typical[:, night]),
             _estimate(mean[:, night]),
             _estimate(again[:, night]),
-            Shown(**{name: bool(each[night]) for name, each in shown.items()}),
+            {name for name, each in shown.items() if each[night]},
             controlled=False,
             pairs=FEWEST,
             pairs_floor=FEWEST,

@@ -129,7 +129,7 @@ class ClusterLayout:
     def of(cls, state: Path) -> ClusterLayout:
         """The layout of a folder, which need not exist.
 
-        `InputError` if its path is not allowed, or if it is not one's own: who can write to it
+        `InputError` if its path is not allowed, or if it is not the user's own: who can write to it
         can run programs as root.
         """
         require_own(state, "--state")

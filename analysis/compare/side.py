@@ -13,7 +13,7 @@ from analysis.effects.caveats import emulations
 from analysis.effects.facts import FACTS, OF_A_BLOCK, UNKNOWN, known
 from analysis.report.data import RunData
 from analysis.report.words import binary, facts
-from analysis.samples.provenance import hosts_of
+from analysis.samples.provenance import all_hosts
 from analysis.statistics.interval import Estimate, median_interval
 from nimc.base.errors import InputError
 from nimc.base.groups import grouped
@@ -155,13 +155,8 @@ def other_differences(reference: Side, this: Side) -> list[Difference]:
     ]
 
 
-def _hosts(side: Side) -> list[Mapping[str, Any]]:
-    return [
-        host
-        for run in side.runs
-        for record in run.provenance.values()
-        for host in hosts_of(record).values()
-    ]
+def _hosts(side: Side) -> list[dict[str, Any]]:
+    return all_hosts(record for run in side.runs for record in run.provenance.values())
 
 
 def _joined(values: Iterable[str]) -> str:

@@ -28,7 +28,7 @@ from analysis.contention.parameters import (
     Model,
     Parameters,
 )
-from analysis.contention.predict import Prediction, predict
+from analysis.contention.predict import placements, predict
 from analysis.contention.sweep import Point, Sweep
 from nimc.base.errors import InputError
 
@@ -136,10 +136,11 @@ def without_placements(fitter: Fitter, sweep: Sweep) -> list[Deviation]:
 
 
 def _deviations(model: Model, sweep: Sweep, points: list[Point]) -> list[Deviation]:
-    predictions = {at: _predicted(model, at) for at in {p.at for p in points}}
+    known = set(placements(model)).intersection(p.at for p in points)
+    predictions = {at: predict(model, *at) for at in known}
     found = []
     for p in points:
-        rates = predictions[p.at]
+        rates = predictions.get(p.at)
         if rates is not None and p.n <= len(rates.n):
             ratios = {
                 rate: _ratio(getattr(p, f"{rate}_b_s"), getattr(rates, f"{rate}_b_s")[p.n - 1])
@@ -147,14 +148,6 @@ def _deviations(model: Model, sweep: Sweep, points: list[Point]) -> list[Deviati
             }
             found.append(Deviation(p.at, sweep.is_sample(p.at), **ratios))
     return found
-
-
-def _predicted(model: Model, at: tuple[int, int]) -> Prediction | None:
-    """None, and hence no errors, for a placement unknown to the model."""
-    try:
-        return predict(model, *at)
-    except InputError:
-        return None
 
 
 def _ratio(actual: float | None, predicted: float) -> float | None:

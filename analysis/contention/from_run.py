@@ -7,9 +7,7 @@ rate of communications is taken at the receiver if its device counts (section 4.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -18,8 +16,8 @@ from analysis.effects.caveats import emulated
 from analysis.effects.estimate import StoppingRule, results_of
 from analysis.report.words import kind
 from analysis.samples.columns import read_run
-from analysis.samples.pairs import extra, judged, level, pair_table
-from analysis.samples.provenance import hosts_of
+from analysis.samples.pairs import extra, judged, level, levels, pair_table
+from analysis.samples.provenance import hosts_of, mapping
 from analysis.statistics.means import middle
 from analysis.subjects.regimes import WORKLOAD, Regime, regimes
 from nimc.base.errors import InputError
@@ -95,10 +93,10 @@ def load(run: Path, comm_node: int | None, kernel: str | None = None) -> Sweep:
 def _of_kernel(samples: pl.DataFrame, kernel: str | None, run: Path) -> pl.DataFrame:
     """The runs of one kernel, at the first levels of factors other than those of points."""
     found = samples.select(pl.col("arm", "factors").cast(pl.String)).unique(maintain_order=True)
-    known = {arm: json.loads(text or "{}").get("kernel") for arm, text in found.iter_rows()}
+    known = {arm: levels(text).get("kernel") for arm, text in found.iter_rows()}
     if kernel is not None and kernel not in known.values():
-        levels = ", ".join(sorted({str(each) for each in known.values() if each is not None}))
-        raise InputError(f"--kernel: {kernel} was not measured in {run}; allowed: {levels or '-'}")
+        words = ", ".join(sorted({str(each) for each in known.values() if each is not None}))
+        raise InputError(f"--kernel: {kernel} was not measured in {run}; allowed: {words or '-'}")
 
     def wanted(arm: str) -> bool:
         others = parts_of(arm)[1].keys() - _OF_POINTS
@@ -164,15 +162,11 @@ def _nodes_and_sockets(run: Path, header: RunHeader, rows: pl.DataFrame) -> tupl
     first = rows.row(0, named=True)
     path = run / "provenance" / f"{first['provenance']}.json"
     record = read_json(path) if path.is_file() else {}
-    host = hosts_of(record).get(str(first["nodes"])) or _mapping(header.facts.get("host"))
+    host = hosts_of(record).get(str(first["nodes"])) or mapping(header.facts.get("host"))
     listed, sockets = host.get("numa_nodes"), host.get("sockets")
     seen = listed if isinstance(listed, list) else []
-    nodes = sum(bool(_mapping(node).get("cpus", True)) for node in seen)
+    nodes = sum(bool(mapping(node).get("cpus", True)) for node in seen)
     return nodes or 1, sockets if type(sockets) is int and sockets > 0 else 1
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _notes(rows: pl.DataFrame) -> list[str]:

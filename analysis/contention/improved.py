@@ -1,7 +1,7 @@
 """Fits the improved model (`shape`) to a sweep.
 
 The paper's model of the sweep is fitted first. Its parameters, the shape of each calibrated
-placement and, if asked for, the capacity of the groups of cores are then adjusted together. The
+placement and, if requested, the capacity of the groups of cores are then adjusted together. The
 network's own rate is that of each node, if communications alone were measured with their data
 there; the paper has one for each socket.
 """
@@ -15,8 +15,16 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from analysis.contention import fit as paper_fit
-from analysis.contention import parameters as shapes
-from analysis.contention.parameters import UNKNOWN, Groups, Model, Parameters, Shape
+from analysis.contention.parameters import (
+    UNKNOWN,
+    Groups,
+    Model,
+    Parameters,
+    Shape,
+    alone,
+    share,
+    together,
+)
 from analysis.contention.sweep import (
     HUBER,
     Array,
@@ -46,7 +54,7 @@ def fit(sweep: Sweep, groups: Groups | None = None) -> Model:
     """
     base = paper_fit.fit(sweep)
     local, local_shape = _fit_placement(base.local, curves(sweep.at(0, 0)), groups)
-    alone = grouped(
+    of_node = grouped(
         (p.comm_node, p.comm_alone_b_s) for p in sweep.points if p.comm_alone_b_s is not None
     )
     remote, remote_shape = None, None
@@ -60,7 +68,7 @@ def fit(sweep: Sweep, groups: Groups | None = None) -> Model:
         remote=remote,
         unidentified=base.unidentified if groups is None else _unidentified(base, local, remote),
         shapes={"local": local_shape, "remote": remote_shape},
-        comm_alone_b_s={node: float(np.median(rates)) for node, rates in sorted(alone.items())},
+        comm_alone_b_s={node: float(np.median(rates)) for node, rates in sorted(of_node.items())},
         groups=groups,
     )
 
@@ -200,7 +208,6 @@ def _top(p: Parameters, c: Curves) -> float:
 def _residuals(p: Parameters, shape: Shape, c: Curves, groups: Groups | None) -> Array:
     grid = np.arange(1, c.last + 1)
     silent = np.full(grid.shape, p.b_comm_seq_b_s or 0.0)
-    comm = silent * shapes.improved_share(shape, p.alpha, grid)
-    alone = shapes.improved_alone(p, shape, groups, grid)
-    together = shapes.improved_together(p, shape, groups, grid, comm)
-    return differences((alone, silent, together, comm), c)
+    comm = silent * share(shape, p.alpha, grid)
+    both = together(p, grid, comm, shape, groups)
+    return differences((alone(p, grid, shape, groups), silent, both, comm), c)

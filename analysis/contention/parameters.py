@@ -198,14 +198,29 @@ def from_dict(document: Any, path: Path) -> Model:
     return model
 
 
-# The paper's equations 1 to 6: rates of computations and communications on one placement.
+# Rates of computations and communications on one placement, bytes per second: equations 1 to 6 of
+# the paper, and what the improved model changes of them.
 #
-# Rates are bytes per second; NaN if a parameter that the equation needs is unknown. A capacity that
-# no sweep reached (`t_par_max_b_s` or `t_seq_max_b_s` is None) is no limit.
+# NaN if a parameter that the equation needs is unknown. A capacity that no sweep reached
+# (`t_par_max_b_s` or `t_seq_max_b_s` is None) is no limit.
+#
+# The improved model removes limits of the paper's equations (section 4.3.1 there):
+#
+# - Communications lose bandwidth before the capacity is reached: their loss runs from a first to a
+#   last number of cores, which are fitted instead of following from the capacity.
+# - Cores scale imperfectly near the capacity: demand and capacity meet in a rounded knee,
+#   (a^-k + b^-k)^(-1/k), instead of at min(a, b).
+# - A group of cores (CCD, SNC domain) may have a capacity of its own, below the shared one. Its
+#   cores are independent of those of other groups, or in step with them.
+#
+# With a sharp knee, no groups, and the loss placed by the paper's equations, it is the paper's
+# model.
 
 
 Rates = NDArray[np.float64]
 Cores = NDArray[np.int64]
+#: The shape of the paper's equations.
+SHARP = Shape(softness=0.0, loss_from=0.0, loss_to=0.0)
 
 
 def known(value: float | None) -> float:
@@ -226,11 +241,19 @@ def total(p: Parameters, n: Cores) -> Rates:
     return np.where(n <= p.n_par_max, p.t_par_max_b_s, np.where(n <= n_seq, left, right))
 
 
-def alone(p: Parameters, n: Cores) -> Rates:
+def alone(p: Parameters, n: Cores, shape: Shape = SHARP, groups: Groups | None = None) -> Rates:
     """Rate of `n` computing cores without communications: equation 6."""
     limit = np.inf if p.t_seq_max_b_s is None else p.t_seq_max_b_s
-    rates: Rates = np.minimum(np.minimum(n * known(p.b_comp_seq_b_s), total(p, n)), limit)
-    return rates
+    capacity = np.clip(total(p, n), 0.0, limit)
+    return soft_minimum(demand(p, shape, groups, n), capacity, shape.softness)
+
+
+def together(
+    p: Parameters, n: Cores, comm: Rates, shape: Shape = SHARP, groups: Groups | None = None
+) -> Rates:
+    """Rate of `n` computing cores while communications take `comm`."""
+    left = np.maximum(total(p, n) - comm, 0.0)
+    return soft_minimum(demand(p, shape, groups, n), left, shape.softness)
 
 
 def shared(p: Parameters, n: Cores) -> tuple[Rates, Rates]:
@@ -249,8 +272,7 @@ def shared(p: Parameters, n: Cores) -> tuple[Rates, Rates]:
     comm_fitting = np.where(unbounded, nominal, np.minimum(capacity - wanted, nominal))
     comm = np.where(fits, comm_fitting, _alpha(p, n, fits, comm_fitting) * nominal)
     comm = np.where(np.isnan(capacity) | (np.isnan(wanted) & ~unbounded), np.nan, comm)
-    comp = np.where(fits, wanted, capacity - comm)
-    return np.where(np.isnan(comm), np.nan, comp), comm
+    return together(p, n, comm), comm
 
 
 def _alpha(p: Parameters, n: Cores, fits: NDArray[np.bool_], comm_fitting: Rates) -> Rates:
@@ -266,21 +288,6 @@ def _alpha(p: Parameters, n: Cores, fits: NDArray[np.bool_], comm_fitting: Rates
     return np.where(between, share - step * (n - last), alpha)
 
 
-# The improved model's rates on one placement, bytes per second.
-#
-# It removes limits of the paper's equations (section 4.3.1 there):
-#
-# - Communications lose bandwidth before the capacity is reached: their loss runs from a first to a
-#   last number of cores, which are fitted instead of following from the capacity.
-# - Cores scale imperfectly near the capacity: demand and capacity meet in a rounded knee,
-#   (a^-k + b^-k)^(-1/k), instead of at min(a, b).
-# - A group of cores (CCD, SNC domain) may have a capacity of its own, below the shared one. Its
-#   cores are independent of those of other groups, or in step with them.
-#
-# With a sharp knee, no groups, and the loss placed by the paper's equations, it is the paper's
-# model.
-
-
 def soft_minimum(a: Rates, b: Rates, softness: float) -> Rates:
     """(a^-k + b^-k)^(-1/k) with k = 1 / softness; the minimum for a softness of 0.
 
@@ -294,7 +301,7 @@ def soft_minimum(a: Rates, b: Rates, softness: float) -> Rates:
     return rounded
 
 
-def improved_share(shape: Shape, alpha: float | None, n: Cores) -> Rates:
+def share(shape: Shape, alpha: float | None, n: Cores) -> Rates:
     """Share of their own rate that communications keep with `n` computing cores.
 
     All of it if `alpha`, what they keep in the worst case, is None.
@@ -328,18 +335,3 @@ def demand(p: Parameters, shape: Shape, groups: Groups | None, n: Cores) -> Rate
         return paced
     summed: Rates = rates.sum(axis=1)
     return summed
-
-
-def improved_alone(p: Parameters, shape: Shape, groups: Groups | None, n: Cores) -> Rates:
-    """Rate of computations without communications."""
-    limit = np.inf if p.t_seq_max_b_s is None else p.t_seq_max_b_s
-    capacity = np.clip(total(p, n), 0.0, limit)
-    return soft_minimum(demand(p, shape, groups, n), capacity, shape.softness)
-
-
-def improved_together(
-    p: Parameters, shape: Shape, groups: Groups | None, n: Cores, comm: Rates
-) -> Rates:
-    """Rate of computations while communications take `comm`."""
-    left = np.maximum(total(p, n) - comm, 0.0)
-    return soft_minimum(demand(p, shape, groups, n), left, shape.softness)

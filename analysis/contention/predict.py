@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis.contention import parameters
 from analysis.contention.parameters import (
+    SHARP,
     Band,
     Bands,
     Cores,
@@ -19,7 +19,9 @@ from analysis.contention.parameters import (
     Rates,
     alone,
     known,
+    share,
     shared,
+    together,
 )
 from nimc.base.errors import InputError
 
@@ -47,67 +49,43 @@ class Prediction:
 def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
     """Rates with the data of computations and of communications on the given NUMA nodes.
 
-    Raises InputError for a node that the machine or its model does not have.
+    Equations 7 and 8 (algorithms 3 and 4) choose the placement's parameters. The improved model
+    changes what it has a shape or a node's own rate for. Raises InputError for a node that the
+    machine or its model does not have.
     """
     for option, node in (("--comp-node", comp_node), ("--comm-node", comm_node)):
         check_node(model, node, option)
-    found = _by_the_paper(model, comp_node, comm_node)
-    return found if model.kind == "paper" else _improved(model, found)
-
-
-def _by_the_paper(model: Model, comp_node: int, comm_node: int) -> Prediction:
-    """Equations 7 and 8 (algorithms 3 and 4) choose the placement's parameters."""
     n = np.arange(1, model.cores + 1)
-    same, nominal = comp_node == comm_node, side(model, comm_node).b_comm_seq_b_s
+    same = comp_node == comm_node
     comp_side, comp_at = side(model, comp_node), model.calibration(comp_node)
-    comm_side = comp_side if same else replace(model.local, b_comm_seq_b_s=nominal)
+    of_socket = side(model, comm_node).b_comm_seq_b_s
+    comm_side = comp_side if same else replace(model.local, b_comm_seq_b_s=of_socket)
+    comm_at = comp_at if same else "local"
+    comp_shape, comm_shape = model.shapes.get(comp_at), model.shapes.get(comm_at)
+    nominal = model.comm_alone_b_s.get(comm_node, known(of_socket))
 
     def measured(rates: Rates, at: str) -> Rates:
         """NaN beyond the numbers of cores measured for these parameters."""
         return np.where(n <= model.reach.get(at, model.cores), rates, np.nan)
 
-    comp_alone = measured(alone(comp_side, n), comp_at)
+    comp, by_paper = shared(comm_side, n)
+    if comm_shape is None:
+        comm = by_paper * (nominal / of_socket if of_socket else 1.0)
+    else:
+        kept = share(comm_shape, comm_side.alpha, n)
+        comm = np.where(np.isnan(by_paper), np.nan, nominal * kept)
+    comp_alone = alone(comp_side, n, comp_shape or SHARP, model.groups)
+    if comp_shape:
+        comp = together(comp_side, n, comm, comp_shape, model.groups)
     return Prediction(
         comp_node=comp_node,
         comm_node=comm_node,
         n=n,
-        comp_par_b_s=measured(shared(comp_side, n)[0], comp_at) if same else comp_alone,
-        comm_par_b_s=measured(shared(comm_side, n)[1], comp_at if same else "local"),
-        comp_alone_b_s=comp_alone,
-        comm_alone_b_s=np.full(n.shape, known(nominal)),
-        bands=model.bands_at(comp_node, comm_node),
-    )
-
-
-def _improved(model: Model, paper: Prediction) -> Prediction:
-    """The paper's prediction with what the model's shapes and rates of each node change.
-
-    A placement without a shape keeps the paper's equations.
-    """
-    n, same = paper.n, paper.comp_node == paper.comm_node
-    comp_side, comp_at = side(model, paper.comp_node), model.calibration(paper.comp_node)
-    comp_shape = model.shapes.get(comp_at)
-    comm_shape = model.shapes.get(comp_at if same else "local")
-    before = float(paper.comm_alone_b_s[0])
-    nominal = model.comm_alone_b_s.get(paper.comm_node, before)
-    if comm_shape is None:
-        comm = paper.comm_par_b_s * (nominal / before if before else 1.0)
-    else:
-        alpha = (comp_side if same else model.local).alpha
-        # Unknown beyond the measured numbers of cores, as in the paper's model.
-        unknown = np.isnan(paper.comm_par_b_s)
-        comm = np.where(unknown, np.nan, nominal * parameters.improved_share(comm_shape, alpha, n))
-    comp, comp_alone = paper.comp_par_b_s, paper.comp_alone_b_s
-    if comp_shape is not None:
-        of = (comp_side, comp_shape, model.groups, n)
-        comp_alone = np.where(np.isnan(comp_alone), np.nan, parameters.improved_alone(*of))
-        comp = parameters.improved_together(*of, comm) if same else comp_alone
-    return replace(
-        paper,
-        comp_par_b_s=comp,
-        comm_par_b_s=comm,
-        comp_alone_b_s=comp_alone,
+        comp_par_b_s=measured(comp if same else comp_alone, comp_at),
+        comm_par_b_s=measured(comm, comm_at),
+        comp_alone_b_s=measured(comp_alone, comp_at),
         comm_alone_b_s=np.full(n.shape, nominal),
+        bands=model.bands_at(comp_node, comm_node),
     )
 
 

@@ -1,9 +1,9 @@
-"""The slowdown of an application under writers, predicted from its run beside other loads.
+"""The slowdown of an application under writers, predicted from its run next to other loads.
 
 An application's loss (slowdown - 1) is taken as that of a mixture of two kernels of membench: one
 stores past the caches, the other loads and stores through them. Its two shares are those for which
-the mixture loses what the application loses beside each of the kernels on other cores (the factor
-`tool`, levels `membench:KERNEL:N`). What each kernel loses, beside both and under the writers, was
+the mixture loses what the application loses next to each of the kernels on other cores (the factor
+`tool`, levels `membench:KERNEL:N`). What each kernel loses, next to both and under the writers, was
 measured in the same run.
 """
 
@@ -28,7 +28,7 @@ from nimc.base.units import NONE
 from nimc.records.arms import parts_of
 from nimc.records.sample import Level
 
-#: The kernels that measure, and load memory beside an application.
+#: The kernels that measure, and load memory next to an application.
 MEASURES = ("nt_write", "mix")
 _BESIDE = re.compile(rf"{WORKLOAD}:\w+:([0-9]{{1,4}})", re.ASCII)
 #: Draws of the measured losses, from which the intervals of shares and prediction follow.
@@ -67,7 +67,7 @@ class Mixture:
     slowdown: Estimate
 
 
-#: Column of the writers in what a case loses, beside the tool's levels.
+#: Column of the writers in what a case loses, next to the tool's levels.
 _WRITERS = "writers"
 #: (Case, or membench and its kernel; neighbour) -> slowdown.
 _Slowdowns = dict[tuple[str, str | None, str], Estimate]
@@ -138,7 +138,7 @@ def _predict(case: str, found: _Slowdowns) -> Mixture | str:
             return mixture(known[:4], known[4:6], known[6:])
     return (
         f"without six pairs of the case and of {WORKLOAD} with {' and '.join(MEASURES)},"
-        " each beside both, and of these under writers"
+        " each next to both, and of these under writers"
     )
 
 
@@ -160,15 +160,15 @@ def draws_of(slowdowns: Sequence[Estimate]) -> NDArray[np.float64]:
 def mixture(
     measures: Sequence[Estimate], own: Sequence[Estimate], writers: Sequence[Estimate]
 ) -> Mixture | str:
-    """What the slowdowns of a case beside both measures say of it under writers.
+    """What the slowdowns of a case next to both measures say of it under writers.
 
-    `measures`: the first beside both, then the second beside both; `own`: the case beside both;
-    `writers`: both under writers. A measure that is not shown to be slower beside either says
+    `measures`: the first next to both, then the second next to both; `own`: the case next to both;
+    `writers`: both under writers. A measure that is not shown to be slower next to either says
     nothing of a case, and gets no share.
     """
     shown = [i for i in range(2) if max(each.low for each in measures[2 * i : 2 * i + 2]) > 1]
     if not shown:
-        return f"{WORKLOAD} is not shown to be slower beside itself; use more cores"
+        return f"{WORKLOAD} is not shown to be slower next to itself; use more cores"
     losses = draws_of([*measures, *own, *writers])
     of_measures = losses[:, :4].reshape(-1, 2, 2)
     shares = np.array(
@@ -185,9 +185,9 @@ def mixture(
 
 
 def shares_of(measures: NDArray[np.float64], own: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The shares of the measures, not below 0, whose sum loses nearest to `own` beside each.
+    """The shares of the measures, not below 0, whose sum loses nearest to `own` next to each.
 
-    `measures[i, j]` is the loss of measure i beside neighbour j, `own[j]` that of the case.
+    `measures[i, j]` is the loss of measure i next to neighbour j, `own[j]` that of the case.
     """
     return np.asarray(nnls(measures.T, own)[0])
 

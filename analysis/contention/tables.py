@@ -14,7 +14,7 @@ from analysis.contention.recommend import EQUAL, Choice, Recommendation
 from nimc.base.tables import aligned
 from nimc.base.units import plural
 
-#: Most columns of a table of errors, beside each other.
+#: Most columns of a table of errors, side by side.
 _COLUMNS = 3
 #: Parameter -> its unit; all others are rates.
 _UNITS = {

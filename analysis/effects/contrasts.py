@@ -20,8 +20,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from analysis.effects.estimate import Result, levels
-from analysis.samples.pairs import counted, in_order
+from analysis.effects.estimate import Result
+from analysis.samples.pairs import counted, in_order, levels
 from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.interval import Estimate, Interval
 from nimc.records.arms import parts_of

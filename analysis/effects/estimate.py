@@ -6,7 +6,6 @@ rows = results(samples.frame, StoppingRule.of(load_header(run)))
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -20,6 +19,7 @@ from analysis.samples.pairs import (
     first_attempts,
     in_order,
     judged,
+    levels,
     log_times,
     log_times_between,
     pair_table,
@@ -53,7 +53,7 @@ class StoppingRule:
     pairs_cap: int | None = None
     precision: float | None = None
     margin: float = MARGIN
-    #: Effects that were asked for, over which verdicts hold; at least those that were measured.
+    #: Effects that were requested, over which verdicts hold; at least those that were measured.
     family: int = 0
 
     @classmethod
@@ -388,12 +388,6 @@ def _rejected_share(of_case: pl.DataFrame, this: _Treated, *others: _Treated | N
     rejected = runs & (pl.col("status") == "rejected")
     share = of_case.select(rejected.sum() / runs.sum()).item()
     return float(share or 0)
-
-
-def levels(text: str) -> dict[str, Level]:
-    """Factor -> level, from text of the column `factors`."""
-    found: dict[str, Level] = json.loads(text)
-    return found
 
 
 def _spread(values: pl.Series) -> float | None:

@@ -1,4 +1,4 @@
-"""Facts of nodes that change what a run measures, from its provenance."""
+"""Facts of the machine that change what a run measures, and notes on them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import polars as pl
 
 from analysis.effects.caveats import emulated
 from analysis.effects.estimate import Result
-from analysis.samples.provenance import hosts_of
+from analysis.samples.provenance import all_hosts, hosts_of, mapping
+from nimc.records.arms import BASELINE
 from nimc.records.notes import Note
 from nimc.records.run import RunHeader, facts_of
+from nimc.records.sample import Better
 
 #: Shown for a fact that no node reports.
 UNKNOWN = "unknown"
@@ -120,8 +122,8 @@ _MPI = ("mpirun", "mpiexec")
 def holds_for(records: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Kernel, firmware and MPI -> their distinct versions in records of provenance."""
     blocks = list(records)
-    facts = known(host for record in blocks for host in hosts_of(record).values())
-    programs = [each for record in blocks if isinstance(each := record.get("programs"), Mapping)]
+    facts = known(all_hosts(blocks))
+    programs = [mapping(record.get("programs")) for record in blocks]
     mpi = {f"{name}: {each[name]}" for each in programs for name in _MPI if each.get(name)}
     return {**{name: facts[name] for name in _QUALIFIED}, "MPI": sorted(mpi)}
 
@@ -145,3 +147,38 @@ def note_qualification(
             return found
         note = Note.CHANGED(names=", ".join(changed))
     return [replace(row, notes=[*row.notes, note]) for row in found]
+
+
+# Whether the machine is slower than it should be: `off` against the references of its site file.
+#
+# `references` holds the figure of merit, in SI units, that each case should reach without writers;
+# `reference_tolerance` is the share by which it may fall short.
+
+
+def compare_with_references(rows: Iterable[Result], header: RunHeader) -> list[Result]:
+    """The rows; those whose baseline falls short of the machine's reference have a flag and a note.
+
+    A reference applies to the case at its first levels; other baselines have none.
+    """
+    site = facts_of(header).site
+    references, tolerance = site.references or {}, site.reference_tolerance or 0.0
+    found = []
+    for row in rows:
+        off, reference = row.off_median, references.get(row.case)
+        if row.baseline == BASELINE and off is not None and reference is not None:
+            least, most = reference * (1 - tolerance), reference * (1 + tolerance)
+            if off > most if row.better == "lower" else off < least:
+                note = Note.REFERENCE(
+                    off=off, unit=row.unit, reference=reference, tolerance=tolerance
+                )
+                row = replace(row, slower_than_reference=True, notes=[note, *row.notes])
+        found.append(row)
+    return found
+
+
+def bounds(better: Better, tolerance: float) -> tuple[float | None, float | None]:
+    """Lower and upper bound of a reference as ReFrame takes them, in shares of it.
+
+    A figure may be better than its reference by any share, and worse by the tolerance only.
+    """
+    return (None, tolerance) if better == "lower" else (-tolerance, None)

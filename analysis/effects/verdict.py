@@ -1,12 +1,12 @@
 """Verdicts: the conclusion about an effect, in one phrase.
 
-Verdicts hold for all effects that a campaign asked for together: the chance that any of them is
+Verdicts hold for all effects that a campaign requested together: the chance that any of them is
 wrong is at most 5 %, whenever one looks. So each rests on e-values, adjusted for the family.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -118,17 +118,8 @@ LEVELS = {
 UNSTABLE_LEVEL = 0.05
 
 
-@dataclass(frozen=True)
-class Shown:
-    """What the evidence on an effect shows, over the whole family."""
-
-    slower: bool
-    above_control: bool
-    faster: bool
-    mean_slower: bool
-    typical_within: bool
-    within: bool
-    unstable: bool
+#: What the evidence on an effect shows, over the whole family: fields of `Evidence`.
+Shown = Collection[str]
 
 
 def shown(family: Sequence[Evidence], baselines: Sequence[str], asked: int) -> list[Shown]:
@@ -146,7 +137,7 @@ def shown(family: Sequence[Evidence], baselines: Sequence[str], asked: int) -> l
     of = {name: each.unstable for name, each in zip(baselines, family, strict=True)}
     held = dict(zip(of, over_family(list(of.values()), len(of)), strict=True))
     found["unstable"] = [held[name] >= 1 / UNSTABLE_LEVEL for name in baselines]
-    return [Shown(**{name: each[i] for name, each in found.items()}) for i in range(len(family))]
+    return [{name for name, each in found.items() if each[i]} for i in range(len(family))]
 
 
 def phrase(verdict: Verdict, margin: float, *, emulated: bool = False) -> str:
@@ -191,18 +182,18 @@ def judge(
         return Verdict.NO_WRITES
     if repeated is None:
         return Verdict.NO_NOISE_FLOOR
-    if seen.unstable:
+    if "unstable" in seen:
         return Verdict.BASELINE_UNSTABLE
-    if seen.slower and effect.low > 1 and effect.value > repeated.high and mean.value > 1:
+    if "slower" in seen and effect.low > 1 and effect.value > repeated.high and mean.value > 1:
         if same_host and not controlled:
             return Verdict.NO_CONTROL
-        if controlled and not seen.above_control:
+        if controlled and "above_control" not in seen:
             return Verdict.NOT_ABOVE_CONTROL
         return Verdict.EMULATED if emulated else Verdict.CONTENTION
-    if seen.mean_slower and effect.value - 1 < (mean.value - 1) / 2:
+    if "mean_slower" in seen and effect.value - 1 < (mean.value - 1) / 2:
         return Verdict.SOMETIMES
-    if seen.faster and effect.high < 1 and effect.value < repeated.low and mean.high < 1:
+    if "faster" in seen and effect.high < 1 and effect.value < repeated.low and mean.high < 1:
         return Verdict.SPEED_UP
-    if seen.within and precise:
+    if "within" in seen and precise:
         return Verdict.NO_EFFECT
-    return Verdict.TYPICAL if seen.typical_within and precise else Verdict.INCONCLUSIVE
+    return Verdict.TYPICAL if "typical_within" in seen and precise else Verdict.INCONCLUSIVE

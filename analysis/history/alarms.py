@@ -70,7 +70,7 @@ class NodeRatio:
 
 @dataclass(frozen=True)
 class Acknowledgement:
-    """That somebody has seen an alarm."""
+    """That a user has acknowledged an alarm."""
 
     #: Name of the user, and why the alarm may be left.
     by: Annotated[str, Field(max_length=256)]
@@ -257,22 +257,10 @@ def worst_node(worse: Sequence[float], nodes: Sequence[Sequence[str]]) -> NodeRa
 REPEATS = 5
 
 
-@dataclass(frozen=True)
-class ConfirmationRequest:
-    """What is to be run in one night to confirm an alarm."""
-
-    machine: str
-    campaign: str
-    case: str
-    #: Target nodes, for `--nodelist`; empty if unknown.
-    nodes: list[str]
-    #: Runs, each in an allocation of its own.
-    repeats: int = REPEATS
-
-
-def confirmation(alarm: Alarm) -> ConfirmationRequest:
-    """The runs that would confirm or dismiss an alarm."""
-    return ConfirmationRequest(alarm.machine, alarm.campaign, alarm.case, alarm.nodes)
+def confirmation(alarm: Alarm) -> dict[str, Any]:
+    """What would confirm or dismiss an alarm: `repeats` runs, each in an allocation of its own."""
+    names = ("machine", "campaign", "case", "nodes")
+    return {name: getattr(alarm, name) for name in names} | {"repeats": REPEATS}
 
 
 def confirmed(alarm: Alarm, nights: pl.DataFrame) -> Alarm:
@@ -322,11 +310,6 @@ class Survey:
 
     alarms: list[Alarm]
     watches: list[SeriesWatch]
-
-
-def alarms(nights: pl.DataFrame, runs: pl.DataFrame) -> list[Alarm]:
-    """All alarms of all machines in the tables, by night."""
-    return survey(nights, runs).alarms
 
 
 def survey(nights: pl.DataFrame, runs: pl.DataFrame) -> Survey:
@@ -434,7 +417,7 @@ def _swung(base: Baseline, days: int) -> Estimate:
 def save(store: Path, found: Iterable[Alarm]) -> list[Path]:
     """Write each alarm to the store, one file each; an alarm known before is replaced.
 
-    Raises InputError for a folder that is somebody else's, MachineError if writing fails.
+    Raises InputError for a folder that is another user's, MachineError if writing fails.
     """
     documents = {each.name: asdict(each) for each in found}
     for each in documents.values():

@@ -17,7 +17,7 @@ from analysis.history.tables import COUNTER, KEY, NIGHTS
 from analysis.report.data import RunData
 from analysis.samples.columns import read_samples
 from analysis.samples.pairs import counted, judged
-from analysis.samples.provenance import hosts_of
+from analysis.samples.provenance import all_hosts, mapping
 from analysis.statistics.interval import median_interval
 from nimc.records.run import RunHeader
 
@@ -87,15 +87,14 @@ def nights_frame(data: RunData) -> pl.DataFrame:
 def made(header: RunHeader, provenance: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Flat name -> value of what made the run; several values are joined with ` | `."""
     records = list(provenance.values())
-    found = known(host for record in records for host in hosts_of(record).values())
+    found = known(all_hosts(records))
     for record in records:
         for name in _BUILT:
             if isinstance(record.get(name), str):
                 found.setdefault(name.replace("_", " "), []).append(record[name])
         for name, value in _of_program(record).items():
             found.setdefault(name, []).append(value)
-        programs = record.get("programs")
-        for name, version in programs.items() if isinstance(programs, dict) else ():
+        for name, version in mapping(record.get("programs")).items():
             found.setdefault(f"program {name}", []).append(str(version))
     for name, version in header.versions.items():
         found.setdefault(f"version {name}", []).append(version)

@@ -38,7 +38,7 @@ _NAME = re.compile(r"[^/]+-([0-9a-f]{16})\.parquet")
 
 
 class SpoiltError(InputError):
-    """A file of the store that is torn, tampered with or somebody else's."""
+    """A file of the store that is torn, tampered with or another user's."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def write(folder: Path, run: str, frame: pl.DataFrame, metadata: Mapping[str, st
 def read(path: Path) -> StoreFile:
     """A file with its metadata.
 
-    Raises SpoiltError if it is not one's own or not what its name says, and InputError if its
+    Raises SpoiltError if it is not the user's own or not what its name says, and InputError if its
     schema is another.
     """
     named = _NAME.fullmatch(path.name)
@@ -104,7 +104,7 @@ def frame(file: StoreFile) -> pl.DataFrame:
 def listed(
     table: Path, machine: str | None, campaign: str | None, left_out: Naming
 ) -> Iterator[Path]:
-    """Files of a table, in order of their names; folders that are not one's own are named."""
+    """Files of a table, in order of their names; folders that are not the user's own are named."""
     folders = [table] if table.exists() else []
     for level in (_level("machine", machine), _level("campaign", campaign), "month=*"):
         trusted = (folder for folder in folders if _trusted(folder, left_out))

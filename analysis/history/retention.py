@@ -20,7 +20,7 @@ from nimc.base.json_limits import read_json
 from nimc.records.run import load_header
 from nimc.records.run_folder import distrust_run, run_folders, sha256_of, size_of
 
-#: Files that no entry names stay for so long: somebody may be adding them.
+#: Files that no entry names stay for so long: another process may be adding them.
 _SETTLED_S = 86_400.0
 
 
@@ -143,7 +143,7 @@ def _folders(results: Path) -> Iterator[tuple[tuple[str, str], Path]]:
 
 
 def _kept(entry: StoreEntry, folder: Path | None) -> str | None:
-    """Why it is somebody else's to remove: of the trusted group, too."""
+    """Why it is another user's to remove: of the trusted group, too."""
     if folder and (reason := distrust_run(folder, "writes")):
         return reason
     for path in filter(None, (entry.path, entry.samples)):

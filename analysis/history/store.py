@@ -179,10 +179,10 @@ class Added:
 
 
 def add_run(store: Path, run: Path, *, outcome: Outcome | None = None) -> Added:
-    """Add the run in folder `run`, with how its night ended if somebody knows.
+    """Add the run in folder `run`, with how its night ended, if known.
 
     Raises InputError, with the reason in one line, for a run that cannot be added: one with
-    integrity faults, somebody else's, one that is being measured, or one that has lost samples.
+    integrity faults, another user's, one that is being measured, or one that has lost samples.
     """
     require_own(store, "store", or_root=True, team="owns")
     if reason := distrust_run(run):
@@ -277,7 +277,7 @@ def scan_samples(
 
 
 def require_store(store: Path) -> None:
-    """Raise InputError if there is no store in that folder, or the folder is somebody else's."""
+    """Raise InputError if there is no store in that folder, or the folder is another user's."""
     if not store.is_dir():
         raise InputError(f"{store}: there is no store; 'nimc store add' makes it")
     require_own(store, "store", or_root=True, team="owns")

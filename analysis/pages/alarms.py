@@ -168,7 +168,7 @@ def _weight(each: ShownAlarm) -> tuple[bool, bool, bool, float]:
 
 
 def look_of(seen: Acknowledgement | None) -> str:
-    """CSS class of the colour of what is open: not red if somebody has seen it."""
+    """CSS class of the colour of what is open: not red if a user has acknowledged it."""
     return "warn" if seen else "bad"
 
 

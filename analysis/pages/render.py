@@ -290,7 +290,7 @@ def _day(day: date, nights: Sequence[PageNight]) -> View:
 
 
 PACKAGE = "analysis.pages"
-#: Half the height of a number beside a point, and half the size of the point, points.
+#: Half the height of a number next to a point, and half the size of the point, points.
 _HALF_PT = 4.5
 #: Most changes of how runs were made that are listed; the data file has all.
 _LISTED = 60
@@ -317,7 +317,7 @@ class MachineState:
     #: Nights of the last `RECENT_DAYS` days, and how many of them measured nothing.
     expected: int
     missed: int
-    #: Groups of open alarms, those that somebody has seen, and the first group in words.
+    #: Groups of open alarms, those that a user has acknowledged, and the first group in words.
     open_alarms: int
     acknowledged: int
     worst: str
@@ -554,7 +554,7 @@ def _rates_figure(rates: Sequence[across.CoreRates]) -> Markup:
 
 
 def _number(axes: Axes, places: Sequence[tuple[float, float]]) -> None:
-    """Numbers from 1 beside points, each where it covers no point and no other number."""
+    """Numbers from 1 next to points, each where it covers no point and no other number."""
     figure = axes.get_figure(root=True)
     assert figure is not None
     figure.draw_without_rendering()  # places the axes

@@ -84,7 +84,7 @@ def gather(
 
 
 def _header(run: Path) -> RunHeader | None:
-    """The run's header; None if the run is gone, spoilt or somebody else's."""
+    """The run's header; None if the run is gone, spoilt or another user's."""
     try:
         return None if distrust_run(run) else load_header(run)
     except (InputError, OSError):

@@ -20,7 +20,7 @@ from analysis.statistics.interval import FEWEST, Estimate, Interval
 from analysis.statistics.location import Crossing, Values, crossing, location, p_value
 from analysis.statistics.nights import NightsDifference, ratio_of_nights
 from nimc.base.groups import grouped
-from nimc.records.arms import BASELINE, arm_of, name_of, parts_of
+from nimc.records.arms import BASELINE, arm_of, level_text, name_of, parts_of
 from nimc.records.notes import Note
 from nimc.records.sample import Level
 
@@ -87,8 +87,7 @@ class RemedyEffect:
     @property
     def remedy(self) -> str:
         """The level by name: `reserved_cores=1`."""
-        level = str(self.level).lower() if isinstance(self.level, bool) else self.level
-        return f"{self.factor}={level}"
+        return f"{self.factor}={level_text(self.level)}"
 
     def as_dict(self) -> dict[str, Any]:
         """The row as JSON holds it, without its single pairs."""
@@ -317,7 +316,7 @@ def emulated_cases(samples: pl.DataFrame) -> dict[str, list[str]]:
     }
 
 
-# Remedies whose levels need jobs of their own, such as `--core-spec`: cases beside each other.
+# Remedies whose levels need jobs of their own, such as `--core-spec`: cases of their own.
 #
 # Jobs differ in their nodes and their hour, so the allocation is the unit: one median per
 # allocation and treatment, two allocations a side at least, and the comparison is that of nights

@@ -15,8 +15,11 @@ from analysis.effects.carry_over import OrderEffect, order_effects, with_notes
 from analysis.effects.caveats import emulated
 from analysis.effects.contrasts import Contrast, contrasts
 from analysis.effects.estimate import Result, StoppingRule, results_of
-from analysis.effects.facts import note_provenance_changes, note_qualification
-from analysis.effects.reference import compare_with_references
+from analysis.effects.facts import (
+    compare_with_references,
+    note_provenance_changes,
+    note_qualification,
+)
 from analysis.samples.columns import read_run
 from analysis.samples.counts import read_counts
 from analysis.samples.integrity import Integrity, check_run, refuse_faults
@@ -91,7 +94,7 @@ class RunData:
         return None if self.header.finished_s is None else ends_s
 
     def earlier(self) -> int:
-        """Runs of the same campaign on the same machine beside it that started before.
+        """Runs of the same campaign on the same machine in its folder that started before.
 
         Reads the headers of all runs in its folder; those that cannot be read do not count.
         """

@@ -15,12 +15,12 @@ from markupsafe import Markup
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.report import plots
-from analysis.report.plots import PIXELS_ABOVE, RASTER_ABOVE, light
+from analysis.report.plots import RASTER_ABOVE, light
 from analysis.report.shell import View
 from nimc.base import units
 from nimc.base.errors import InputError
 from nimc.base.groups import grouped
-from nimc.records.arms import ARMS, arm_of, parts_of
+from nimc.records.arms import ARMS, arm_of, level_text, parts_of
 from nimc.records.sample import Level
 
 if TYPE_CHECKING:
@@ -101,21 +101,13 @@ def draw(figure: Figure, lines: Sequence[Line], axis: Axis) -> Axes:
 
 
 def _pairs(axes: Axes, point: Plotted, line: Line, places: Any, gid: str, raster: bool) -> None:
-    look: dict[str, Any] = {
-        "ls": "none",
-        "marker": "," if len(point.ratios) > PIXELS_ABOVE else line.marker,
-        "ms": 3.6 if len(point.ratios) < 200 else 1.6,
-        "mew": 0,
-        "color": light(line.colour),
-        "alpha": 0.45,
-        "rasterized": raster,
-    }
+    look: dict[str, Any] = {"alpha": 0.45, "mew": 0, "gid": gid, "rasterized": raster}
     if point.own_x is not None:
         from matplotlib.transforms import ScaledTranslation
 
         aside = ScaledTranslation(_ASIDE_IN, 0, axes.figure.dpi_scale_trans)
         look["transform"] = axes.transData + aside
-    axes.plot(places, point.ratios, gid=gid, **look)
+    plots.points(axes, places, point.ratios, line.colour, line.marker, 3.6, **look)
     # Points with a transform of their own do not widen the limits.
     axes.update_datalim(np.column_stack([places, point.ratios]))
 
@@ -177,9 +169,7 @@ def _finish(axes: Axes, axis: Axis) -> None:
         axes.set_xticks(list(axis.ticks), list(axis.ticks.values()))
         edge = 0.6 * axis.distance
         axes.set_xlim(min(axis.ticks) - edge, max(axis.ticks) + edge)
-    axes.set_xlabel(axis.label)
-    axes.set_ylabel("slowdown (1 is no effect)")
-    axes.grid(axis="y")
+    plots.finish(axes, axis.label, "slowdown (1 is no effect)")
 
 
 #: Most figures of one case; the table has everything.
@@ -245,15 +235,15 @@ def lay_out(varied: Mapping[str, Sequence[Level]]) -> Layout:
     return Layout(axis, others[0] if others else None, others[1:])
 
 
-def level_text(level: Level | None) -> str:
-    """A level as written in campaigns; empty for none."""
-    return "" if level is None else str(level).lower() if isinstance(level, bool) else str(level)
-
-
 def _level(row: Result, factor: str) -> Level | None:
     if factor == ARM:
         return parts_of(row.arm)[0]
     return row.factors.get(factor)
+
+
+def _text(row: Result, factor: str) -> str:
+    level = _level(row, factor)
+    return "" if level is None else level_text(level)
 
 
 def _levels(rows: Sequence[Result]) -> dict[str, list[Level]]:
@@ -320,7 +310,7 @@ def _sorted(rows: Sequence[Result], levels: Mapping[str, Sequence[Level]]) -> li
 
 
 def _at(row: Result, factors: Sequence[str]) -> str:
-    parts = (f"{factor} {level_text(_level(row, factor))}" for factor in factors)
+    parts = (f"{factor} {_text(row, factor)}" for factor in factors)
     return ", ".join(parts).replace("_", " ")
 
 
@@ -372,6 +362,6 @@ def _point(row: Result, pairs: pl.DataFrame, axis: Axis, factor: str) -> Plotted
         rates = [(rate or math.nan) / 1e9 for rate in own["writer_rate_b_s"]]
         x = row.writer_rate_b_s / 1e9 if row.writer_rate_b_s is not None else None
         return Plotted(row, x, rates, ratios)
-    text = level_text(_level(row, factor))
+    text = _text(row, factor)
     (x,) = (place for place, tick in axis.ticks.items() if tick == text)
     return Plotted(row, x, None, ratios)

@@ -65,7 +65,7 @@ def make_reports(
 
 
 def _own_report(run: Path) -> Path:
-    """The folder of a report within its run. Raises InputError if either is somebody else's."""
+    """The folder of a report within its run. Raises InputError if either is another user's."""
     report = run / "report"
     for path in (run, report):
         with suppress(FileNotFoundError, NotADirectoryError):

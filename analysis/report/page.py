@@ -11,7 +11,7 @@ from analysis.effects.estimate import Result, notes_of
 from analysis.effects.verdict import MEANING, Verdict
 from analysis.report import words
 from analysis.report.data import RunData
-from analysis.report.factors import factors_view, level_text
+from analysis.report.factors import factors_view
 from analysis.report.plots import ratios_plot, samples_plot, variable
 from analysis.report.sections import (
     SUBJECTS,
@@ -27,7 +27,7 @@ from analysis.samples.pairs import kinds
 from analysis.statistics.interval import ends
 from nimc.base import units
 from nimc.base.units import plural, quantity
-from nimc.records.arms import BASELINE, parts_of
+from nimc.records.arms import BASELINE, level_text, parts_of
 
 #: Most cases named in one sentence.
 _NAMED = 4

@@ -181,10 +181,6 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> Markup:
         return themed_svg(figure, name, f"Every sample in {scaled}, by treatment. Medians: {found}")
 
 
-def _marker(treatment: str, points: int) -> str:
-    return "," if points > PIXELS_ABOVE else marker(treatment)
-
-
 def _edges(counted: NDArray[np.float64]) -> tuple[float, float]:
     """Lowest and highest value to draw: the range of those that count, plus a quarter of it."""
     if not len(counted):
@@ -204,24 +200,19 @@ def _strip(
     raster: bool,
 ) -> None:
     """The points of one treatment, positions `across` the strip, figures of merit along it."""
-    points: dict[str, Any] = {
-        "ls": "none",
-        "ms": 4.8 if len(across) < 200 else 2.0,
-        "rasterized": raster,
+    looks: dict[str, tuple[str, str, dict[str, Any]]] = {
+        "counts": (treatment, marker(treatment), {"alpha": 0.75, "mew": 0}),
+        "warm-up": ("bad", "o", {"mfc": "none"}),
+        "rejected": ("bad", "x", {}),
     }
-    counts = {"marker": _marker(treatment, len(across)), "color": light(treatment)}
-    look: dict[str, dict[str, Any]] = {
-        "counts": {**counts, "alpha": 0.75, "mew": 0},
-        "warm-up": {"marker": "o", "mfc": "none", "color": light("bad")},
-        "rejected": {"marker": "x", "color": light("bad")},
-    }
-    for which, style in look.items():
+    for which, (colour, shape, look) in looks.items():
         chosen = (status == which).to_numpy() & ~np.isnan(figures)
-        axes.plot(figures[chosen], across[chosen], gid=f"points-{strip}-{which}", **points, **style)
+        look |= {"gid": f"points-{strip}-{which}", "rasterized": raster}
+        points(axes, figures[chosen], across[chosen], colour, shape, 4.8, **look)
     without = across[np.isnan(figures)]
+    look = {"gid": f"points-{strip}-lost", "rasterized": raster, "clip_on": False}
     edge = axes.get_yaxis_transform()
-    points |= {"gid": f"points-{strip}-lost", "transform": edge, "clip_on": False}
-    axes.plot(0 * without, without, **points, **look["rejected"])
+    points(axes, 0 * without, without, "bad", "x", 4.8, transform=edge, **look)
     counted = figures[(status == "counts").to_numpy()]
     if len(counted):
         axes.vlines(np.median(counted), strip - 0.42, strip + 0.42, color=light("ink"))
@@ -273,7 +264,9 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> Marku
             if not one_floor:
                 band(axes, row.noise_floor, line)
             ratios = pairs.filter(pl.col("arm") == row.arm)["ratio"].to_numpy()
-            _pairs(axes, ratios, line, row.arm, raster)
+            across = line + np.linspace(-0.12, 0.3, len(ratios) + 2)[1:-1]
+            look = {"alpha": 0.7, "mew": 0, "rasterized": raster}
+            points(axes, ratios, across, row.arm, marker(row.arm), 4.4, **look)
             interval(axes, row.slowdown, line - 0.27, row.arm)
         estimates = said((row.arm, row.slowdown) for row in rows)
         return themed_svg(figure, name, f"Slowdown of every pair. Estimates: {estimates}")
@@ -306,18 +299,10 @@ def band(axes: Axes, of: Interval | None, line: int) -> None:
     _bar(axes, of, line, light("band"), 12)
 
 
-def _pairs(axes: Axes, ratios: Any, line: int, treatment: str, raster: bool) -> None:
-    axes.plot(
-        ratios,
-        line + np.linspace(-0.12, 0.3, len(ratios) + 2)[1:-1],
-        ls="none",
-        marker=_marker(treatment, len(ratios)),
-        ms=4.4 if len(ratios) < 200 else 1.8,
-        mew=0,
-        color=light(treatment),
-        alpha=0.7,
-        rasterized=raster,
-    )
+def points(axes: Axes, x: Any, y: Any, name: str, shape: str, size: float, **look: Any) -> None:
+    """Points in the colour of `name`: small ones if there are many, pixels if very many."""
+    look |= {"ls": "none", "marker": "," if len(x) > PIXELS_ABOVE else shape}
+    axes.plot(x, y, color=light(name), ms=size if len(x) < 200 else 0.42 * size, **look)
 
 
 def _bar(axes: Axes, of: Estimate | Interval | None, y: float, colour: str, width: float) -> None:
@@ -345,6 +330,12 @@ def level_line(
     places, values, low, high = zip(*points, strict=True) if points else ((), (), (), ())
     axes.plot(places, values, color=light(name), marker=shape, ms=5, lw=1.4, label=text)
     axes.vlines(places, low, high, color=light(name), lw=2.5, alpha=0.6)
+
+
+def finish(axes: Axes, x: str, y: str, **look: Any) -> None:
+    """Labels and horizontal grid lines, once all is drawn; `look` as of `Axes.set`."""
+    axes.set(xlabel=x, ylabel=y, **look)
+    axes.grid(axis="y")
 
 
 def legend(figure: Figure, columns: int) -> None:

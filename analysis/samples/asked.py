@@ -12,12 +12,12 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, TypeAdapter
 
-from analysis.samples.faults import Faults, differing, named_level
+from analysis.samples.faults import Faults, differing
 from analysis.samples.figures import WORKLOADS
 from nimc.base.errors import InputError, show
 from nimc.base.json_limits import validated
 from nimc.base.marked_yaml import parse
-from nimc.records.arms import parts_of, standard_arms
+from nimc.records.arms import named_level, parts_of, standard_arms
 from nimc.records.plan import LIMITS, Demand
 from nimc.records.run import FLOOR, MARGIN, RunHeader, digest_of, facts_of, most_pairs, workload_of
 

@@ -6,7 +6,6 @@ an older version contradicts nothing.
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterator
@@ -21,14 +20,15 @@ from pydantic import BaseModel, TypeAdapter
 
 from analysis.samples.asked import unjudged
 from analysis.samples.columns import Samples
-from analysis.samples.faults import ROUNDING, Faults, Rows, Rule, differing, named_level
+from analysis.samples.faults import ROUNDING, Faults, Rows, Rule, differing
 from analysis.samples.figures import judge_figures
+from analysis.samples.pairs import levels
 from analysis.samples.proof import CHAINED
-from analysis.samples.provenance import Provenance, hosts_of
+from analysis.samples.provenance import Provenance, hosts_of, mapping
 from analysis.samples.writer_rules import judge_writers
 from nimc.base.errors import InputError
 from nimc.base.json_limits import read_json, validated
-from nimc.records.arms import arm_of, parts_of
+from nimc.records.arms import arm_of, named_level, parts_of
 from nimc.records.counter_row import AGENTS, NODE
 from nimc.records.run import RunHeader, facts_of
 
@@ -161,12 +161,11 @@ def _of_caveats(header: RunHeader) -> list[Rule]:
 def _judge_levels(rows: Rows) -> None:
     """The levels in a treatment's name are those of its factors."""
     for row, arm, text in rows.kinds("arm", "factors"):
-        levels = json.loads(text)
-        named = parts_of(arm)[1]
-        if "rate" in levels and arm_of(arm).role == "effect":
+        made, named = levels(text), parts_of(arm)[1]
+        if "rate" in made and arm_of(arm).role == "effect":
             named = {"rate": "full", **named}
-        for factor, name in named.items() if levels else ():
-            if (found := named_level(levels.get(factor))) != name:
+        for factor, name in named.items() if made else ():
+            if (found := named_level(made.get(factor))) != name:
                 rows.add(row, f"factors.{factor}", repr(found), f"{name!r}, as in '{arm}'")
 
 
@@ -185,10 +184,6 @@ def _judge_hosts(rows: Rows, header: RunHeader, records: Provenance) -> None:
             rows.add(row, "nodes", strange, allowed)
 
 
-def _mapping(found: Any) -> dict[str, Any]:
-    return found if isinstance(found, dict) else {}
-
-
 def _judge_transports(rows: Rows, writers: pl.DataFrame, records: Provenance) -> None:
     """A transport of RDMA devices needs one on some node of the block."""
     shas = rows.frame.select("row", pl.col("provenance").cast(pl.String))
@@ -199,7 +194,7 @@ def _judge_transports(rows: Rows, writers: pl.DataFrame, records: Provenance) ->
         listed = [each["rdma"] for each in nodes if isinstance(each.get("rdma"), list)]
         if not nodes or len(listed) < len(nodes):
             continue
-        devices = [_mapping(device) for each in listed for device in each]
+        devices = [mapping(device) for each in listed for device in each]
         kinds_there = sorted({str(device.get("transport")) for device in devices})
         if transport in _OF_DEVICES and transport not in kinds_there:
             allowed = f"that of a device of its provenance: {', '.join(kinds_there) or 'none'}"
@@ -214,19 +209,19 @@ def _judge_transports(rows: Rows, writers: pl.DataFrame, records: Provenance) ->
 
 def _judge_record(path: Path, record: Any, header: RunHeader, rows: Rows) -> None:
     """A record of provenance is of the run's seed, machine and host."""
-    found = _mapping(record)
+    found = mapping(record)
     expected: dict[str, Any] = {}
     if header.seed is not None:
         expected["seed"] = header.seed
     if "machine" in found:
         expected["machine"] = {"name": header.machine}
-    host = _mapping(header.facts.get("host"))
+    host = mapping(header.facts.get("host"))
     if (name := host.get("hostname")) in hosts_of(found):
         expected["nodes"] = {name: {each: host[each] for each in _OF_HOST if each in host}}
     differences = list(differing(found, expected))
     if found.get("commit") == header.commit:
         # Another version of this project may know other fields of a machine's file.
-        machine, site = _mapping(found.get("machine")), _mapping(header.facts.get("site"))
+        machine, site = mapping(found.get("machine")), mapping(header.facts.get("site"))
         differences += differing(machine, site, "machine.", whole=True) if machine and site else []
     for field, value, allowed in differences:
         if field not in _OF_BLOCK:
@@ -303,7 +298,7 @@ def _judge_blocks(run: Path, rows: Rows) -> None:
         recorded: dict[str, Any] = {}
         with suppress(OSError, InputError):
             path = run / "logs" / case / str(block) / "block.json"
-            recorded = _mapping(read_json(path)) if case in cases else {}
+            recorded = mapping(read_json(path)) if case in cases else {}
         began_s, finished_s = recorded.get("started_s"), recorded.get("finished_s")
         if not isinstance(began_s, float) or not isinstance(finished_s, float):
             continue
@@ -405,7 +400,7 @@ def _require_counts(rows: Rows, records: Provenance, counts: pl.DataFrame) -> No
         sha
         for sha, record in records.records.items()
         for facts in hosts_of(record).values()
-        if _ALWAYS not in _mapping(facts.get("absent_counters", {_ALWAYS: ""}))
+        if _ALWAYS not in mapping(facts.get("absent_counters", {_ALWAYS: ""}))
     ]
     counted = counts.filter(tool=NODE)["key"].unique()
     without = rows.frame.filter(

@@ -107,11 +107,6 @@ def mapped(
     return pl.col(name).cast(pl.String).replace_strict(table, default=None, return_dtype=type_)
 
 
-def named_level(level: Any) -> str:
-    """A level as it stands in the name of a treatment."""
-    return (str(level).lower() if isinstance(level, bool) else str(level)).replace("/", "_")
-
-
 def differing(
     found: Mapping[str, Any], expected: Mapping[str, Any], within: str = "", *, whole: bool = False
 ) -> Iterator[tuple[str, Any, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,7 +49,7 @@ def known(frame: pl.DataFrame, of_case: Treatments) -> pl.DataFrame:
 
 
 def judge_cases(run: Path, rows: Rows, header: RunHeader, of_case: Treatments) -> None:
-    """Add the faults of cases, treatments and counts. Raises InputError for invalid factors."""
+    """Add the faults of cases, treatments and counts."""
     for path, part in rows.parts():
         for case in part["case"].cast(pl.String).unique(maintain_order=True):
             if case != path.stem:
@@ -59,10 +58,6 @@ def judge_cases(run: Path, rows: Rows, header: RunHeader, of_case: Treatments) -
         for name, required in _unlike_arm(arm, of_case[case], *made[:2]):
             value = dict(zip(_MADE, made, strict=True)).get(name, arm)
             rows.add(row, name, repr(value), required)
-        if not _is_levels(made[2]):
-            raise InputError(
-                f"{rows.at(row)}: factors: {made[2]} found; allowed: an object of levels"
-            )
     _judge_alike(rows, _MADE, rows.kinds(*_TREATMENT, *_MADE))
     kept = rows.kinds(*_TREATMENT, *_DOSE, where=pl.col("outcome") == "kept")
     _judge_alike(rows, _DOSE, kept)
@@ -83,16 +78,6 @@ def _unlike_arm(
         yield "baseline", "absent of a baseline, and given of all others"
     elif baseline is not None and (baseline not in names or arm_of(baseline).role != "baseline"):
         yield "baseline", "a baseline of the same case"
-
-
-def _is_levels(text: str | None) -> bool:
-    try:
-        levels = json.loads(text or "{}")
-    except ValueError:
-        return False
-    return isinstance(levels, dict) and all(
-        isinstance(level, (str, int, float)) for level in levels.values()
-    )
 
 
 def _judge_alike(rows: Rows, fields: Sequence[str], kinds: Sequence[tuple[Any, ...]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from nimc.base.errors import InputError
 from nimc.base.groups import grouped
 from nimc.records import arms
+from nimc.records.sample import Level
 
 _PAIR = ["case", "block", "pair"]
 _STATUS = pl.Enum(["counts", "warm-up", "rejected"])
@@ -74,6 +76,12 @@ def extra(name: str) -> pl.Expr:
 def level(factor: str) -> pl.Expr:
     """A run's level of a factor, as text; null without it."""
     return pl.col("factors").cast(pl.String).str.json_path_match(f"$.{factor}")
+
+
+def levels(text: str) -> dict[str, Level]:
+    """Factor -> level, from text of the column `factors`."""
+    found: dict[str, Level] = json.loads(text)
+    return found
 
 
 def pair_table(samples: pl.DataFrame) -> pl.DataFrame:

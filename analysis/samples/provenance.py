@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,11 +45,20 @@ def read_provenance(run: Path) -> Provenance:
     return Provenance(records, misnamed)
 
 
+def mapping(found: Any) -> dict[str, Any]:
+    """What should be an object; an empty one if it is something else."""
+    return found if isinstance(found, dict) else {}
+
+
 def hosts_of(record: Any) -> dict[str, dict[str, Any]]:
     """Host -> its facts (`nimc.machine.host`), in a block's record; empty if it has none."""
-    hosts = record.get("nodes") if isinstance(record, dict) else None
-    found = hosts if isinstance(hosts, dict) else {}
-    return {name: facts if isinstance(facts, dict) else {} for name, facts in found.items()}
+    hosts = mapping(mapping(record).get("nodes"))
+    return {name: mapping(facts) for name, facts in hosts.items()}
+
+
+def all_hosts(records: Iterable[Any]) -> list[dict[str, Any]]:
+    """The facts of the hosts of all blocks, one after the other."""
+    return [facts for record in records for facts in hosts_of(record).values()]
 
 
 def judge_provenance(run: Path, rows: Rows, found: Provenance) -> None:

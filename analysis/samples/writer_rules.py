@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import json
-
 import polars as pl
 
 from analysis.samples.faults import ROUNDING, Rows, Rule, mapped
+from analysis.samples.pairs import levels
 from nimc.records.arms import ARMS, arm_of
 from nimc.records.plan import Demand
 from nimc.records.run import RunHeader, facts_of
@@ -87,8 +86,7 @@ def _of_samples(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _level(factors: str, name: str) -> str | None:
-    levels = json.loads(factors)
-    level = levels.get(name) if isinstance(levels, dict) else None
+    level = levels(factors).get(name)
     return level if isinstance(level, str) else None
 
 

@@ -8,10 +8,8 @@ freedom, against r = 0. Both take the points as independent and jointly normal.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 
 import numpy as np
 from scipy import special
@@ -90,24 +88,19 @@ def worst_rank(growths: Sequence[Mapping[int, float]]) -> WorstRank | None:
     """
     if not growths or len(growths[0]) < 2:
         return None
-    ranks = set(growths[0])
-    if any(set(pair) != ranks for pair in growths):
+    ranks = sorted(growths[0])
+    if any(sorted(pair) != ranks for pair in growths):
         return None
-    first: Counter[int] = Counter()
-    for pair in growths:
-        most = max(pair.values())
-        leaders = [rank for rank, growth in pair.items() if growth == most]
-        if len(leaders) == 1:
-            first[leaders[0]] += 1
-    if not first:
+    table = np.array([[pair[rank] for rank in ranks] for pair in growths])
+    leads = table == table.max(axis=1, keepdims=True)
+    first = leads[leads.sum(axis=1) == 1].sum(axis=0)
+    worst, times, pairs = int(first.argmax()), int(first.max()), int(first.sum())
+    if not pairs:
         return None
-    times = max(first.values())
-    rank = min(rank for rank, count in first.items() if count == times)
-    pairs = first.total()
     return WorstRank(
-        rank,
-        growth=median(pair[rank] for pair in growths),
-        median_growth=median(median(pair.values()) for pair in growths),
+        ranks[worst],
+        growth=float(np.median(table[:, worst])),
+        median_growth=float(np.median(np.median(table, axis=1))),
         times=times,
         pairs=pairs,
         p=min(1.0, len(ranks) * float(special.bdtrc(times - 1, pairs, 1 / len(ranks)))),

@@ -21,7 +21,7 @@ from analysis.report.data import RunData, all_rows
 from analysis.report.plots import drawing, light, logarithmic, themed_svg
 from analysis.report.sections import CaseSection, Files, RunSection
 from analysis.report.shell import View
-from analysis.samples.provenance import hosts_of
+from analysis.samples.provenance import all_hosts, hosts_of, mapping
 from analysis.statistics.correlation import Correlation, WorstRank, of_r, pearson, worst_rank
 from analysis.statistics.holm import holm
 from analysis.statistics.interval import Estimate, median_interval
@@ -322,7 +322,7 @@ _PUBLISHED = ("stalled_cycles", "l1_miss", "l2_miss", "l3_miss")
 
 
 def link_table(name: str, links: Sequence[RoleLink], *, published: bool = False) -> View:
-    """The links of one case, or across workloads, then with the published rows beside them."""
+    """The links of one case, or across workloads, then with the published rows next to them."""
     rows = _rows(links) + (_rows(_published(), published=True) if published else [])
     return View(name=name, rows=rows, others=[link for link in links if link.to not in TABLE])
 
@@ -479,7 +479,7 @@ def _processors(provenance: Mapping[str, Mapping[str, object]], tools: Sequence[
     """What tools of roles lack on the processors of the run, and the study's events there."""
     programs = {tool.partition(":")[0] for tool in tools} & {row.tool for row in COUNTS}
     # None in runs of older versions.
-    hosts = [host for record in provenance.values() for host in hosts_of(record).values()]
+    hosts = all_hosts(provenance.values())
     identities = sorted({str(host["processor"]) for host in hosts if "processor" in host})
     found = {family_of(identity): identity for identity in identities}
     notes = []
@@ -550,8 +550,7 @@ def _absent_sources(provenance: Mapping[str, Mapping[str, object]]) -> list[str]
     lacking_nodes: dict[tuple[str, str], set[str]] = {}
     for record in provenance.values():
         for node, facts in hosts_of(record).items():
-            absent = facts.get("absent_counters")
-            for source, needs in absent.items() if isinstance(absent, Mapping) else ():
+            for source, needs in mapping(facts.get("absent_counters")).items():
                 lacking_nodes.setdefault((str(source), str(needs)), set()).add(node)
     return [
         f"{source}: not on {plural(len(nodes), 'node')}; needs {needs}"

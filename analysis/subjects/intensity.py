@@ -15,7 +15,7 @@ from markupsafe import Markup
 from analysis.effects.estimate import Result, by_level
 from analysis.effects.verdict import Verdict, within
 from analysis.report.data import RunData
-from analysis.report.plots import drawing, legend, level_line, light, themed_svg
+from analysis.report.plots import drawing, finish, legend, level_line, light, themed_svg
 from analysis.report.sections import RunSection, json_rows
 from analysis.report.shell import View
 from analysis.samples.columns import MOST
@@ -170,9 +170,7 @@ def _plot(found: Sequence[IntensityCurve], name: str) -> Markup:
             level_line(axes, index, curve.label, points)
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter("{x:.3g}")
-        axes.set_xlabel("flops per byte")
-        axes.set_ylabel("loss, %")
-        axes.grid(axis="y")
+        finish(axes, "flops per byte", "loss, %")
         legend(figure, 2)
         findings = "; ".join(f"{curve.label}: {curve.finding}" for curve in found)
         return themed_svg(figure, name, f"Loss against arithmetic intensity. {findings}")

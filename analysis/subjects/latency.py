@@ -12,7 +12,6 @@ from the latency there.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
@@ -25,10 +24,10 @@ from markupsafe import Markup
 
 from analysis.effects.estimate import Result
 from analysis.report.data import RunData
-from analysis.report.plots import drawing, legend, level_line, themed_svg
+from analysis.report.plots import drawing, finish, legend, level_line, themed_svg
 from analysis.report.sections import RunSection, json_rows
 from analysis.report.shell import View
-from analysis.samples.pairs import counted, extra, level
+from analysis.samples.pairs import counted, extra, level, levels
 from analysis.statistics.interval import Estimate, median_interval
 from analysis.statistics.two_samples import ratio_between
 from nimc.base.groups import grouped
@@ -144,7 +143,6 @@ def _runs(samples: pl.DataFrame) -> pl.DataFrame:
 
 def _point(runs: pl.DataFrame, slowdown: Estimate | None) -> LatencyPoint:
     first = runs.row(0, named=True)
-    levels: Mapping[str, Level] = json.loads(first["factors"] or "{}")
     loads = first["threads"] > 0
     lines = runs["lines"].to_list() if loads else []
     latency_s = runs["latency_s"].to_list()
@@ -156,7 +154,7 @@ def _point(runs: pl.DataFrame, slowdown: Estimate | None) -> LatencyPoint:
         load_b_s=median(runs["load_b_s"]) if loads else None,
         lines=median_interval(lines),
         median_lines=median(lines) if lines else None,
-        rate=levels.get(RATE, "full") if first["role"] == "effect" else 0,
+        rate=levels(first["factors"]).get(RATE, "full") if first["role"] == "effect" else 0,
         writer_b_s=median(runs["writer_b_s"]),
         latency=median_interval(latency_s),
         median_s=median(latency_s),
@@ -238,11 +236,8 @@ def _plot(found: Sequence[LatencyPoint], name: str) -> Markup:
         axes = figure.subplots()
         for index, line in enumerate(dict.fromkeys(point.writers for point in found)):
             level_line(axes, index, line, [_place(each) for each in found if each.writers == line])
-        axes.set_xlabel("traffic of loading cores and writers, GB/s")
-        axes.set_ylabel("latency, ns")
-        axes.set_xlim(left=0)
-        axes.set_ylim(bottom=0)
-        axes.grid(axis="y")
+        traffic = "traffic of loading cores and writers, GB/s"
+        finish(axes, traffic, "latency, ns", xlim=(0, None), ylim=(0, None))
         legend(figure, 3)
         values = "; ".join(
             f"{each.writers}, {plural(each.load_threads, 'core')}: {1e9 * each.median_s:.0f} ns"

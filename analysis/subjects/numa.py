@@ -26,7 +26,7 @@ from analysis.report.plots import drawing, interval, rows_axes, themed_svg
 from analysis.report.sections import RunSection
 from analysis.report.shell import View
 from analysis.report.words import binary
-from analysis.samples.pairs import counted, of_treatment
+from analysis.samples.pairs import counted, levels, of_treatment
 from analysis.statistics.interval import FEWEST, Estimate, median_interval
 from analysis.statistics.two_samples import ratio_between
 from nimc.records.sample import Level
@@ -97,7 +97,7 @@ def cells(
         *(pl.col(name).cast(pl.String) for name in ("case", "arm", "role", "factors"))
     )
     for case, arm, role, factors in named.unique(maintain_order=True).collect().iter_rows():
-        key = key_of(json.loads(factors or "{}"), rows.get((case, arm)))
+        key = key_of(levels(factors), rows.get((case, arm)))
         if role == "effect" and key:
             arms = of_cell.setdefault(key, {})
             # Names omit first levels, so the shortest has the first level of every other factor.

@@ -318,10 +318,7 @@ def _plot(every: pl.DataFrame, published: float, name: str) -> Markup:
         axes.set_xscale("log", base=2)
         axes.set_xticks(ranks, [f"{count:,.0f}" for count in ranks])
         axes.minorticks_off()
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel("ranks")
-        axes.set_ylabel(f"time in {unit}")
-        axes.grid(axis="y")
+        plots.finish(axes, "ranks", f"time in {unit}", ylim=(0, None))
         plots.legend(figure, 3)
         return plots.themed_svg(figure, name, "Run time against ranks, every run")
 

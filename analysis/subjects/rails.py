@@ -419,9 +419,7 @@ def runs_plot(
                 points = [row.number for row in own], [row.time_s / divisor for row in own]
                 axes.plot(*points, marker, label=label_, gid=f"runs-{index}", **look)
             axes.set_title(kind, loc="left", fontsize=10)
-            axes.set_ylabel(f"time in {unit}")
-            axes.set_ylim(bottom=0)
-            axes.grid(axis="y")
+            plots.finish(axes, "", f"time in {unit}", ylim=(0, None))
         panels[-1].set_xlabel("run, in order of time")
         plots.legend(figure, 4)
         ratios = plots.said((f"{row.kind} at {row.policy}", row.ratio) for row in changed)

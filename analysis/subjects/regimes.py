@@ -256,9 +256,8 @@ def _map(points: Sequence[RegimePoint], name: str) -> Markup:
             axes.plot(*place, marker=look.marker, color=light(look.colour), ms=9, mew=2, ls="none")
         axes.set_xticks(range(len(cores)), [str(n) for n in cores])
         axes.set_yticks(range(len(rows)), rows)
-        axes.set_xlim(-0.6, len(cores) - 0.4)
-        axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.set_xlabel("cores of the application")
+        ends = {"xlim": (-0.6, len(cores) - 0.4), "ylim": (len(rows) - 0.4, -0.6)}
+        axes.set(xlabel="cores of the application", **ends)
         axes.grid()
         said = "; ".join(f"{label(p)}, {plural(p.cores, 'core')}: {p.regime}" for p in points)
         return themed_svg(figure, name, f"Map of regimes. {said}")

@@ -15,6 +15,7 @@ from analysis.remedies.throttling import RATE, RESERVED, Throttling, throttling
 from analysis.report.data import RunData
 from analysis.report.plots import (
     drawing,
+    finish,
     interval,
     legend,
     level_look,
@@ -64,10 +65,7 @@ def sweep_plot(lines: Sequence[View], unit: str, name: str) -> Markup:
             found = line.crossover_b_s
             if found and found.low is not None and found.high is not None:
                 axes.axvspan(found.low / 1e9, found.high / 1e9, color=light("band"), alpha=0.45)
-        axes.set_xlabel("writers' rate in GB/s, as measured")
-        axes.set_ylabel(scaled)
-        axes.set_xlim(left=0)
-        axes.grid(axis="y")
+        finish(axes, "writers' rate in GB/s, as measured", scaled, xlim=(0, None))
         legend(figure, 2)
         return themed_svg(figure, name, "Figure of merit against the rate written")
 

@@ -204,9 +204,7 @@ def _over_time(counts: pl.DataFrame, found: Traffic) -> Markup:
         axes.step(hours, binned["active"].to_numpy(), where="post", color=light("on"), lw=1)
         if found.daly:
             axes.axhline(found.daly.concurrent_writers_exact, color=light("off"), ls="--", lw=1.2)
-        axes.set_ylim(0)
-        axes.set_xlabel("hours")
-        axes.set_ylabel("nodes at once")
+        axes.set(ylim=0, xlabel="hours", ylabel="nodes at once")
         return themed_svg(figure, "once", "Nodes written to at once over time")
 
 
@@ -218,8 +216,5 @@ def _lengths(runs: pl.DataFrame) -> Markup:
             lengths_s = _lengths_s(runs, active=active)
             shares = np.arange(1, len(lengths_s) + 1) / max(len(lengths_s), 1)
             axes.step(lengths_s, shares, where="post", color=light(colour), lw=1.6)
-        axes.set_xscale("log")
-        axes.set_ylim(0, 1.02)
-        axes.set_xlabel("seconds")
-        axes.set_ylabel("share at most so long")
+        axes.set(xscale="log", ylim=(0, 1.02), xlabel="seconds", ylabel="share at most so long")
         return themed_svg(figure, "lengths", "Lengths of bursts and pauses")

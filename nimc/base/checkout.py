@@ -1,6 +1,6 @@
 """The checkout of this project: its folder, its commit, and how its Python is started.
 
-Nothing is imported from the current folder, which may be somebody else's. With `-c` and `-m` Python
+Nothing is imported from the current folder, which may be another user's. With `-c` and `-m` Python
 looks there first, and for an empty entry of PYTHONPATH: a `json.py` would run as whoever calls
 nimc. (`-P` exists from Python 3.11 on.)
 """

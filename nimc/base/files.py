@@ -33,7 +33,7 @@ _ALLOWED = "allowed: a real folder"
 def named_output(path: Path) -> Path:
     """A file or folder to write to that the user has named: links of the user or root are followed.
 
-    Raises InputError for a link that somebody else made.
+    Raises InputError for a link that another user made.
     """
     links = [each for each in (path.parent, path) if each.is_symlink()]
     for link in links:
@@ -132,13 +132,13 @@ def read_regular(path: Path, most_b: int, *, follow: bool = False) -> bytes:
     return content
 
 
-# What may be read as one's own: other users of a machine can plant folders and files.
+# What may be read as the user's own: other users of a machine can plant folders and files.
 #
 # A site may name a group that it trusts (`trusted_group`). Where a caller allows it (`team`),
 # members of this group count as oneself, and what the group can write to is trusted.
 
 
-#: What a trusted group may: nothing, write to what is one's own, or also own what is trusted.
+#: What a trusted group may: nothing, write to what is the user's own, or also own what is trusted.
 Team = Literal["nothing", "writes", "owns"]
 #: Gives the numbers of the groups that sites trust; they are read from above (`nimc.cli.main`).
 trusted_groups: Callable[[], Collection[int]] = frozenset
@@ -167,7 +167,7 @@ def distrust(path: Path, *, or_root: bool = False, team: Team = "nothing") -> st
 
 
 def require_own(path: Path, field: str, *, or_root: bool = False, team: Team = "nothing") -> None:
-    """Raise InputError, which begins with `field`, unless `path` is one's own or does not exist."""
+    """Raise InputError that begins with `field` unless `path` is absent or the user's own."""
     with suppress(FileNotFoundError):
         if reason := distrust(path, or_root=or_root, team=team):
             raise InputError(
@@ -254,7 +254,7 @@ class PrivateLock:
 def private_lock(path: Path, *, create: bool = True) -> Iterator[PrivateLock]:
     """A lock file, not yet locked, which is closed when the context ends.
 
-    Raises InputError if it is somebody else's, MachineError if it cannot be opened, and, unless
+    Raises InputError if it is another user's, MachineError if it cannot be opened, and, unless
     `create`, FileNotFoundError.
     """
     require_own(path, "lock")

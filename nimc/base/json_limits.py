@@ -1,4 +1,4 @@
-"""Limits for JSON that somebody else may have written: lengths and depths that no record needs.
+"""Limits for JSON that another user may have written: lengths and depths that no record needs.
 
 Deeper nesting ends some parsers with a segmentation fault, longer lines take time and memory.
 """

@@ -75,7 +75,7 @@ def load(path: Path) -> Marked:
 
 
 def parse(text: str, path: Path) -> Marked:
-    """The values in a text, as those of a file of this name. Raises InputError likewise."""
+    """The values in a text, as those of a file of this name. Raises InputError as `load` does."""
     marked = Marked(path)
     try:
         _check_depth(path, text)

@@ -19,7 +19,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 #: State of a listening socket in /proc/net/tcp.
 _LISTEN = "0A"
-#: A writer whose port somebody else has.
+#: A writer whose port another user has.
 TAKEN = "another process listens on port {port}: the writer would not have its own origin only"
 #: Between SIGTERM and SIGKILL, seconds.
 GRACE_S = 5.0

@@ -17,10 +17,10 @@ from nimc.base.errors import InputError
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.schema import Campaign, Entry
 from nimc.machine.site import Machine
-from nimc.records.arms import ARMS, standard_arms
+from nimc.records.arms import ARMS, level_text, standard_arms
 from nimc.records.sample import Level
 from reframe_tests import scaling
-from reframe_tests.crossing import Cell, Crossed, cross, level_text
+from reframe_tests.crossing import Cell, Crossed, cross
 from reframe_tests.factors import lacking
 
 #: The factor whose levels appear without its name in names of cases: `lammps@4`.

@@ -261,7 +261,7 @@ def _described(folder: Path) -> dict[str, Any]:
 
 
 def _described_other(file: str, name: str, config: str, system: str) -> dict[str, Any]:
-    sys.dont_write_bytecode = True  # beside its file
+    sys.dont_write_bytecode = True  # next to its file
     from reframe.core.exceptions import ReframeError
     from reframe.core.runtime import temp_runtime
 

@@ -19,10 +19,10 @@ from nimc.campaign.schema import SWEPT, Campaign, Entry
 from nimc.machine.site import Machine
 from nimc.node.injectors import INJECTORS
 from nimc.node.length import LEAST_ROWS, doublings, least_run_s
-from nimc.records.arms import ARMS, standard_arms
+from nimc.records.arms import ARMS, level_text, standard_arms
 from nimc.records.sample import Level
 from nimc.traffic.trace import load as load_trace
-from reframe_tests.crossing import ARM, FULL, RATE, level_text
+from reframe_tests.crossing import ARM, FULL, RATE
 from reframe_tests.factors import FACTORS, OF_CORES, check_level
 
 #: Line of the file, and the error.

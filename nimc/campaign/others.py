@@ -117,7 +117,7 @@ def _other(named: str, folder: Path, config: Path, system: str) -> Other:
     assert match
     path, name = Path(folder, match["path"]), match["name"]
     path = Path(os.path.realpath(path.parent), path.name)
-    # It runs as this user, and imports what lies beside it.
+    # It runs as this user, and imports what lies next to it.
     for each in (path.parent, path):
         try:
             reason = distrust(each, or_root=True)

@@ -23,9 +23,10 @@ from nimc.campaign.schema import Campaign, Entry, Pairs
 from nimc.campaign.settings import ReframeSettings
 from nimc.machine.site import Machine
 from nimc.node.length import doublings
+from nimc.records.arms import level_text
 from nimc.records.plan import LIMITS
 from nimc.records.sample import Level
-from reframe_tests.crossing import Crossed, level_text
+from reframe_tests.crossing import Crossed
 
 #: Placeholder in planned commands for the folder of a run that has no name yet.
 RUN = "$RUN"

@@ -95,7 +95,7 @@ def print_document(command: str, document: Mapping[str, object], form: Form = "j
 
 
 def show(command: str, document: Mapping[str, object], form: Form | None, text: str) -> None:
-    """Print a command's document in the form that was asked for, or else its text."""
+    """Print a command's document in the requested form, or else its text."""
     if form:
         print_document(command, document, form)
     else:

@@ -17,6 +17,7 @@ import polars as pl
 
 from analysis.history.alarms import (
     LONGEST_REASON,
+    REPEATS,
     Acknowledgement,
     Alarm,
     SeriesWatch,
@@ -321,9 +322,7 @@ def _acknowledge(store: Path, groups: Iterable[AlarmGroup], name: str, reason: s
 def _alarms_document(alarms: Sequence[Alarm], watches: Sequence[SeriesWatch]) -> dict[str, object]:
     return {
         "alarms": [asdict(each) for each in alarms],
-        "confirmations": [
-            asdict(confirmation(each)) for each in alarms if each.state == "suspected"
-        ],
+        "confirmations": [confirmation(each) for each in alarms if each.state == "suspected"],
         "watched": [asdict(each) for each in watches],
         "within_nights": WITHIN_NIGHTS,
         "power": POWER,
@@ -396,11 +395,10 @@ def _about(group: AlarmGroup) -> Iterator[str]:
 
 def _to_confirm(alarm: Alarm) -> str:
     """The command that confirms an alarm or dismisses it."""
-    requested = confirmation(alarm)
-    words = ["nimc", "run", requested.campaign, "--machine", requested.machine]
-    words += ["--case", requested.case, "--fresh"]
-    words += ["--nodelist", ",".join(requested.nodes)] if requested.nodes else []
-    return _next(f"to confirm {_series(alarm)}, {requested.repeats} times in one night", words)
+    words = ["nimc", "run", alarm.campaign, "--machine", alarm.machine]
+    words += ["--case", alarm.case, "--fresh"]
+    words += ["--nodelist", ",".join(alarm.nodes)] if alarm.nodes else []
+    return _next(f"to confirm {_series(alarm)}, {REPEATS} times in one night", words)
 
 
 def _to_acknowledge(alarm: Alarm) -> str:
@@ -452,8 +450,8 @@ def make_pages(
 ) -> tuple[Path, list[MachineHistory]]:
     """Write the pages; returns the page over all machines, and what is known of each.
 
-    Without `output` they are in the folder `pages` of the results, which must be one's own. What
-    cannot be read is named to `left_out`, each line once. Raises InputError if there is no
+    Without `output` they are in the folder `pages` of the results, which must be the user's own.
+    What cannot be read is named to `left_out`, each line once. Raises InputError if there is no
     store or no machine, and OSError if a file cannot be written.
     """
     if output is None:

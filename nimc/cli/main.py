@@ -121,7 +121,7 @@ def cli(debug: bool) -> None:  # noqa: ARG001  # `_Commands.invoke` reads it
 
 
 def _trusted_groups() -> frozenset[int]:
-    from nimc.machine.site import trusted_groups  # read only if it is asked for
+    from nimc.machine.site import trusted_groups  # read only if it is used
 
     return trusted_groups()
 

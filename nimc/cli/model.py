@@ -211,7 +211,7 @@ def recommend_command(
 )
 @form_options
 def slowdown_command(runs: tuple[Path, ...], form: Form | None) -> None:
-    """Print the slowdown predicted from runs beside membench, next to the measured one."""
+    """Print the slowdown predicted from runs next to membench, next to the measured one."""
     from analysis.contention import slowdown  # reads runs, which takes a second to load
     from analysis.report.data import load_run
 

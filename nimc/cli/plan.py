@@ -24,7 +24,7 @@ from nimc.campaign.schema import Campaign
 from nimc.cli.document import Form, show
 from nimc.cli.options import RunPath, campaign_argument, form_options, machine_option
 from nimc.cli.table import listing, ratio_of
-from reframe_tests.crossing import level_text
+from nimc.records.arms import level_text
 
 _SCALE_HEADER = [
     *("scale", "arm", "writers", "writes/s", "a write", "a run", "of a link", "simulated", "pairs")

@@ -16,7 +16,7 @@ from nimc.base.text import one_line
 from nimc.cluster.learn import ClusterFacts, SlurmPartition, access, devices, interfaces, suggested
 
 _WIDTH = 98
-#: Longest job that is asked for, seconds, where a partition allows more.
+#: Longest job that is requested, seconds, where a partition allows more.
 _LONGEST_S = 4 * 3600
 #: Interfaces of `srun` to the application's MPI, by what begins the name of its module.
 _PMI = {"openmpi": "pmix", "mpich": "pmi2", "mvapich": "pmi2"}

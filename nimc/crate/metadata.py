@@ -60,7 +60,7 @@ class About:
     authors: Sequence[str]
     #: Head of the chain of the packed run; None if its samples are in no chain.
     head: str | None
-    #: Runs of the same campaign on the same machine beside it that started before.
+    #: Runs of the same campaign on the same machine in its folder that started before.
     earlier: int
     #: Whether hosts and users have pseudonyms; and SHA-256 of a salt and the original's head.
     anonymous: bool = False
@@ -113,7 +113,7 @@ def _described(header: RunHeader, about: About) -> str:
     return (
         f"One run of the campaign {header.campaign} by nimc {header.versions.get('nimc', '')} at"
         f" commit {header.commit or 'unknown'}: slowdown of applications by one-sided writes into"
-        " their nodes' memory. Earlier runs of the same campaign beside it when it was packed:"
+        " their nodes' memory. Earlier runs of the same campaign in its folder when it was packed:"
         f" {about.earlier}." + " Names of hosts and users are pseudonyms." * about.anonymous
     )
 

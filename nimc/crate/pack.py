@@ -47,7 +47,7 @@ def pack(
 ) -> Packed:
     """Write the crate of a run; the same run gives the same bytes, but for a salt.
 
-    Raises InputError for a run that is somebody else's or does not verify.
+    Raises InputError for a run that is another user's or does not verify.
     """
     if reason := distrust_run(run):
         raise InputError(f"{run}: {reason}; allowed: your own run")

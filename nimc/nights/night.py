@@ -10,7 +10,7 @@ from datetime import date
 from itertools import chain
 from pathlib import Path
 
-from analysis.history.alarms import Alarm, acknowledged, alarms, save, survey
+from analysis.history.alarms import Alarm, acknowledged, save, survey
 from analysis.history.extract import nights_frame
 from analysis.history.files import Naming
 from analysis.history.store import add_run, load_nights, load_runs
@@ -358,7 +358,7 @@ def raised(nightly: Nightly, run: Path) -> list[Alarm]:
     """
     added = add_run(nightly.store, run)
     tables = [load(nightly.store, machine=added.machine) for load in (load_nights, load_runs)]
-    found = alarms(*tables)
+    found = survey(*tables).alarms
     save(nightly.store, found)
     return [each for each in found if (each.campaign, each.run) == (added.campaign, added.run)]
 

@@ -135,7 +135,7 @@ def path_of(folder: Path, nightly: str, night: date) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder of the summaries. Raises InputError unless it is one's own."""
+    """Make the folder of the summaries. Raises InputError unless it is the user's own."""
     folder.mkdir(parents=True, exist_ok=True)
     require_own(folder, "results")
 

@@ -25,8 +25,8 @@ from nimc.node.short_writes.origin_side import Part
 # Admits the agents of this job; other processes that connect are rejected and do not delay them.
 
 
-#: Calls that have not signed yet and are kept, beside one of each node; and how long they are kept
-#: when there are more, seconds.
+#: Unsigned calls that are kept, in addition to one of each node; and how long, in seconds, they
+#: are kept if there are more.
 _MOST_UNSIGNED = 64
 _CROWDED_S = 1.0
 #: Calls that the kernel keeps until they are accepted: with fewer, agents would wait for seconds in

@@ -198,7 +198,7 @@ class Meter:
             await asyncio.gather(task, return_exceptions=True)
 
     def tally(self) -> None:
-        """Count now, beside the looks."""
+        """Count now, in addition to the looks."""
         if self._task and self._source and self._source.counts and not self._fault:
             with suppress(LookError):  # the next look tells
                 self._tallies.append(self._source.now())

@@ -29,7 +29,7 @@ class FomError(Exception):
 
 
 def require_ranks(fom: Fom, requested: int | None) -> Fom:
-    """`fom`; raises FomError if the program reports another number of ranks than was asked for.
+    """`fom`; raises FomError if the program reports another number of ranks than requested.
 
     A launcher of another MPI than the program's starts independent copies of one rank each, and
     each copy gives the right answer.

@@ -40,7 +40,7 @@ LIMIT_B = 16 * 1024 * 1024
 #: once), and how long it may take to sign, seconds.
 UNSIGNED_B = 4 * 1024
 UNSIGNED_S = 10.0
-#: How often an agent calls: the conductor may have to hang up on it under a flood of strangers.
+#: How often an agent calls: a conductor under a flood of unsigned calls may hang up on it.
 _CALLS = 8
 
 

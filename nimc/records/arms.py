@@ -65,6 +65,16 @@ def standard_arms(*, same_host: bool) -> list[str]:
     return [name for name, arm in ARMS.items() if name == "on" or arm.role in roles]
 
 
+def level_text(level: object) -> str:
+    """A level as written in campaigns."""
+    return str(level).lower() if isinstance(level, bool) else str(level)
+
+
+def named_level(level: object) -> str:
+    """A level as it stands in the name of a treatment."""
+    return level_text(level).replace("/", "_")
+
+
 def name_of(arm: str, levels: Mapping[str, str]) -> str:
     """A treatment's name: `on@rate=25%,tool=tau`. Names are made and read in this module only."""
     return arm + (_LEVELS + ",".join(map("=".join, levels.items())) if levels else "")

@@ -31,7 +31,7 @@ def run_folders(results: Path) -> list[Path]:
 
 
 def distrust_run(run: Path, team: Team = "owns") -> str | None:
-    """Why somebody else may have made a part of a run; None if it is all one's own.
+    """Why another user may have made a part of a run; None if all of it is the user's own.
 
     Or all of those that the site trusts; with the team `writes` only what they may add to.
     """

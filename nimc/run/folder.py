@@ -246,7 +246,7 @@ def save_qualification(results: Path, machine: str, found: Mapping[str, Any]) ->
 def qualified(results: Path, machine: str) -> dict[str, Any]:
     """The fact `qualified` of a run that begins.
 
-    Empty if the machine is not qualified, or somebody else may have written that it is.
+    Empty if the machine is not qualified, or another user may have written that it is.
     """
     path = results / _QUALIFIED / f"{machine}.json"
     with suppress(InputError, OSError):

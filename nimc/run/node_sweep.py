@@ -55,7 +55,7 @@ def open_sweep(
     """The latest sweep of the same campaign and machine if it can be resumed, else a new one.
 
     It is resumed if it is unfinished and all its nodes are `among` those that may be swept; nodes
-    that are asked for and that it lacks are added.
+    that are requested and that it lacks are added.
     """
     named = f"{requested.campaign}-{requested.machine}-nodes"
     found = [] if fresh else sorted(results.glob(f"{named}-*/{_FILE}"))

@@ -277,7 +277,7 @@ class CampaignRunner:
 
     @property
     def campaign(self) -> Campaign:
-        """What is asked for."""
+        """What is requested."""
         return self.request.campaign
 
     @cached_property

@@ -278,7 +278,7 @@ def _reread(claim: _Claim, text: str, log: str, at: str, found: _Found) -> None:
             )
         return
     if claim.fom is None:
-        # A number of ranks that was not asked for is no figure either.
+        # A number of ranks that was not requested is no figure either.
         if claim.outcome == "no_fom" and "ranks" not in fom.extra:
             found.add("contradicted", f"{at}: fom: none found; allowed: {fom.value}, by {log}")
         return

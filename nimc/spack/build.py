@@ -29,7 +29,7 @@ from nimc.spack.tool import SpackLayout, locked, spack
 # Whether an MPI that Spack builds drives the machine's fast network.
 #
 # `common.yaml` requires it, but a machine's file may require something else, and a fabric that is
-# not asked for is left out without a word. So what Spack chose is checked before it is built.
+# not requested is left out silently. So what Spack chose is checked before it is built.
 
 
 #: MPI -> the variant that names its networks, and the values of which it needs at least one. Others

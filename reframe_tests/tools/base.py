@@ -38,7 +38,7 @@ FOLDER = "{counters}"
 #: The rank in shell syntax, from the variables of Open MPI, MPICH and Slurm; 0 if none is set.
 RANK = "${PMIX_RANK:-${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-${SLURM_PROCID:-0}}}}"
 
-#: Its number on its node, likewise; where no launcher says it, only rank 0 is the first.
+#: Shell syntax of a rank's number on its node. If no launcher sets it, only rank 0 is the first.
 LOCAL_RANK = f"${{MPI_LOCALRANKID:-${{OMPI_COMM_WORLD_LOCAL_RANK:-${{SLURM_LOCALID:-{RANK}}}}}}}"
 
 #: No figure in SI units is larger, and sums of so large ones are numbers.

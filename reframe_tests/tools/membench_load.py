@@ -1,9 +1,9 @@
-"""membench on other cores beside the application: how much of its time needs memory bandwidth.
+"""membench on other cores next to the application: how much of its time needs memory bandwidth.
 
 The level `membench:nt_write:2` keeps the last two cores of each node busy with streaming stores
 while the application runs, `membench:mix:2` with loads and stores through the caches. The
 application must leave these cores free (`reserved_cores`, or the origin's core of a shared host).
-The price of the level is the slowdown beside so many cores (docs/slowdown.md).
+The price of the level is the slowdown next to so many cores (docs/slowdown.md).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from reframe_tests.tools import base
 from reframe_tests.tools.base import FOLDER, RANK, CounterRow, Tool, ToolError, figure
 
 PROGRAM = "membench"
-#: Kernels and numbers of cores beside the application, a level each.
+#: Kernels and numbers of cores next to the application, a level each.
 _KERNELS = ("nt_write", "mix")
 _CORES = (1, 2, 4, 8)
 _SCRIPT = Path(__file__).with_name("membench_start.py")
@@ -32,7 +32,7 @@ _START = (
 
 
 class MembenchLoad(Tool):
-    """See `base.Tool`; `cores` is their number beside the application."""
+    """See `base.Tool`; `cores` is their number next to the application."""
 
     def __init__(self, kernel: str, cores: int) -> None:
         self.name = f"{PROGRAM}:{kernel}:{cores}"

@@ -2,7 +2,7 @@
 
 Events of both tools, each of one rank:
 application-time, MPI-time           s
-point-to-point-time, -calls          s and count, likewise for `collective` and `other`
+point-to-point-time, -calls          s and count, the same for `collective` and `other`
 point-to-point-messages, -sent       calls that sent something, and what they sent, B
 The mean size of a message is sent / messages, over any number of ranks.
 """

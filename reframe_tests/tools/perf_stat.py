@@ -44,7 +44,7 @@ _UNITS = {
     "Bytes": ("B", 1.0),
     "MiB": ("B", 2.0**20),
 }
-#: What every group counts beside its own events, so that a processor without them leaves a file.
+#: What every group counts besides its own events, so that a processor without them leaves a file.
 _ALWAYS = "task-clock"
 
 #: The shell's variables; the environment may have such names too.
@@ -152,7 +152,7 @@ def _choice(group: str) -> str:
 
 
 def _asked(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Events and metrics that the wrapper asked for, as it noted them."""
+    """Events and metrics that the wrapper requested, as it noted them."""
     note = path.with_suffix(".events")
     try:
         more, _, metrics = note.read_text(errors="replace").rstrip("\n").partition(" ")
@@ -181,7 +181,7 @@ def _rows(path: Path, rank: int, events: Sequence[str], metrics: Sequence[str]) 
 
 
 def _metric(name: str, rank: int, records: Sequence[dict[str, Any]]) -> CounterRow:
-    """A metric that was asked for; its unit stands before its name: `%  tma_memory_bound`."""
+    """A requested metric; its unit stands before its name: `%  tma_memory_bound`."""
     shares = [_share(record) for record in records]
     share = min((each for each in shares if each is not None), default=None)
     for record in records:

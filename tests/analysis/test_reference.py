@@ -6,7 +6,7 @@ import pytest
 import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
-from analysis.effects.reference import bounds, compare_with_references
+from analysis.effects.facts import bounds, compare_with_references
 from tests.analysis.synthetic import header, result
 
 REFERENCES = {"references": {"stream": 2e10, "melt": 2.0}, "reference_tolerance": 0.1}

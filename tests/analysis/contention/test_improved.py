@@ -103,6 +103,16 @@ def test_groups_next_to_a_network(in_step):
     assert calibrated("paper", sweep_of_groups, folds=4).error > 2 * found.error
 
 
+def test_of_groups_that_predict_alike_the_simplest_is_taken(monkeypatch):
+    """Without noise each may be exact."""
+    model = published.load_published("henri")
+    exact = Deviation((0, 0), True, comp_par=1.0, comm_par=1.0, comp_alone=1.0)
+    found = published.Calibration(model, [exact], [])
+    monkeypatch.setattr(published, "_calibrated", lambda *_: found)
+    (note,) = calibrated("improved", Sweep("exact", 4, 1, 1, [], groups=2)).model.notes
+    assert "predicted with one capacity;" in note
+
+
 TWO_NODES = Sweep("two", 18, 1, 2, [])
 
 

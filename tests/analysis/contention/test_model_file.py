@@ -17,13 +17,13 @@ from analysis.contention.parameters import (
     Groups,
     Model,
     Shape,
+    alone,
     demand,
     from_dict,
-    improved_alone,
-    improved_share,
-    improved_together,
     in_groups,
+    share,
     soft_minimum,
+    together,
 )
 from nimc.base.errors import InputError
 
@@ -143,14 +143,12 @@ def test_demand_of_groups(groups, rates):
 
 def test_the_shared_capacity_limits_the_groups_together():
     n = np.array([6, 8])
-    assert improved_alone(P, SHARP, SPREAD, n) == pytest.approx([15e9, 14e9])
+    assert alone(P, n, SHARP, SPREAD) == pytest.approx([15e9, 14e9])
     taken = np.array([3e9, 3e9])
-    assert improved_together(P, SHARP, SPREAD, n, taken) == pytest.approx([12e9, 12e9])
+    assert together(P, n, taken, SHARP, SPREAD) == pytest.approx([12e9, 12e9])
 
 
 def test_share():
     # From 2 to 6 cores, down to 0.4: at 3 a quarter of the way.
-    assert improved_share(SHARP, 0.4, np.array([1, 2, 3, 6, 9])) == pytest.approx(
-        [1, 1, 0.85, 0.4, 0.4]
-    )
-    assert improved_share(SHARP, None, np.array([9])) == pytest.approx([1])
+    assert share(SHARP, 0.4, np.array([1, 2, 3, 6, 9])) == pytest.approx([1, 1, 0.85, 0.4, 0.4])
+    assert share(SHARP, None, np.array([9])) == pytest.approx([1])

@@ -80,7 +80,7 @@ def test_a_measure_that_is_not_shown_to_lose_has_no_share() -> None:
     assert found.shares[1].value == pytest.approx(0.5)
     assert found.slowdown.value == pytest.approx(1.25)
     none = mixture(estimates([1.001] * 4, 0.01), estimates([1.1, 1.3]), estimates(WRITERS))
-    assert none == "membench is not shown to be slower beside itself; use more cores"
+    assert none == "membench is not shown to be slower next to itself; use more cores"
 
 
 def measured(true: np.ndarray, noise: float, rng: np.random.Generator) -> list[Estimate]:

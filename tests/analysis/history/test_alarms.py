@@ -20,7 +20,6 @@ from analysis.history.alarms import (
     ChangedFact,
     acknowledge,
     acknowledged,
-    alarms,
     changed_facts,
     confirmation,
     confirmed,
@@ -55,7 +54,7 @@ def with_others(values: np.ndarray, **fields: object) -> list[dict[str, object]]
 
 
 def stream_alarms(rows: list[dict[str, object]], runs: pl.DataFrame = _NO_RUNS) -> list[Alarm]:
-    return [alarm for alarm in alarms(nights_table(*rows), runs) if alarm.case == "stream"]
+    return [alarm for alarm in survey(nights_table(*rows), runs).alarms if alarm.case == "stream"]
 
 
 def slower(nights: int, since: int = 100) -> np.ndarray:
@@ -142,8 +141,8 @@ def test_a_single_bad_night_is_no_alarm() -> None:
 def test_a_later_look_finds_the_same_alarms() -> None:
     rows = with_others(slower(150))
     early = [row for row in rows if row["night"] <= START + np.timedelta64(110, "D").astype(object)]
-    first = alarms(nights_table(*early), _NO_RUNS)
-    later = alarms(nights_table(*rows), _NO_RUNS)
+    first = survey(nights_table(*early), _NO_RUNS).alarms
+    later = survey(nights_table(*rows), _NO_RUNS).alarms
     assert first
     assert [a for a in later if day(a.night) <= 110] == first
 
@@ -212,7 +211,7 @@ def suspected():
 
 
 def test_a_confirmation_asks_for_the_same_case_on_the_same_nodes(suspected) -> None:
-    assert asdict(confirmation(suspected)) == {
+    assert confirmation(suspected) == {
         "machine": "hpc",
         "campaign": "nightly",
         "case": "stream",

@@ -23,12 +23,11 @@ from analysis.report.factors import (
     draw,
     factors_view,
     lay_out,
-    level_text,
 )
 from analysis.report.page import render
 from analysis.report.shell import View
-from analysis.samples.faults import named_level
 from analysis.statistics.interval import Estimate, Interval
+from nimc.records.arms import level_text, named_level
 from nimc.records.sample import Level, Sample
 from tests.analysis.synthetic import STREAM, Case, result, samples, write_run
 

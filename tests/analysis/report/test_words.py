@@ -65,6 +65,7 @@ def test_the_next_allocation_is_told_where_it_is_known(tmp_path: Path) -> None:
         ({"smt": False}, "SMT", "no"),
         ({"caches": [{"level": 3}]}, "caches 0 level", "3"),
         ({"node_mtti_s": 5 * 365.25 * 86400}, "node mean time to interrupt", "5 y"),
+        ({"pause_s": 86400}, "pause", "1 d"),
         (
             {"interfaces": [{"name": "ib_0", "rate_b_s": None}]},
             *("not known", "interfaces ib_0 rate"),

@@ -128,6 +128,8 @@ def test_where_hetjobs_are_refused_origins_are_of_the_same_job(tmp_path: Path) -
     seen = found(hetjob_refused="0: batch takes\nno \x1b[31mheterogeneous jobs")
     assert site(tmp_path, seen).origins.policy == "same_job"
     assert "\x1b" not in site_text(seen)
+    alone = replace(seen, partitions=[replace(seen.partitions[0], nodes=1)])
+    assert alone.origins.policy == "same_host"
 
 
 DOWN = rdma("mlx5_0", 400, 0, "DOWN")

@@ -81,7 +81,7 @@ def test_places_take_modules_of_both_and_the_environment_of_their_partition() ->
         {},
         [
             {"name": "a", "environs": ["gnu", "none"], "modules": ["slurm"]},
-            {"name": "b", "environs": ["gnu"]},
+            {"name": "b", "environs": ["gnu", "many"]},
         ],
         [
             {"name": "gnu", "modules": ["gcc/13", {"name": "mpi", "path": "/m"}]},
@@ -93,7 +93,7 @@ def test_places_take_modules_of_both_and_the_environment_of_their_partition() ->
     found = places_of(settings, settings.partitions, "m")
     assert [
         (f"{each.partition}+{each.environment}", each.compiler, each.modules) for each in found
-    ] == [("a+gnu", "cc", ("slurm", "gcc/13", "mpi")), ("b+gnu", "cc-b", ())]
+    ] == [("a+gnu", "cc", ("slurm", "gcc/13", "mpi")), ("b+gnu", "cc-b", ()), ("b+many", "cc", ())]
 
 
 @pytest.mark.parametrize("condition", ["%gpu=a100", "+a %gpu=a100"])

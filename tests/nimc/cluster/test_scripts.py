@@ -180,6 +180,9 @@ def test_a_part_alone_is_what_the_whole_page_and_the_document_hold(command: Comm
     unit = document["unit"].splitlines()
     assert "ExecStart=/etc/slurm/epilog.d/nimc-irq_affinity" in unit
     assert "Before=slurmd.service" in unit
+    # What a job requests, and what the prolog looks for.
+    assert document["feature"] == "nimc_irq_affinity"
+    assert "--constraint=nimc_irq_affinity " in page
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.history.alarms import Acknowledgement, acknowledge, alarms
+from analysis.history.alarms import Acknowledgement, acknowledge, survey
 from nimc.base.errors import MachineError
 from nimc.cluster.reservation import find_all, parse
 from nimc.nights import night
@@ -63,7 +63,7 @@ def test_what_has_been_seen_is_that_of_open_alarms_of_the_campaign(
     def seen(nights: int, campaign: str = "nightly") -> set[tuple[str, str, str]]:
         table = nights_table(*night_rows(times[:nights].tolist(), machine="localhost", arm="off"))
         monkeypatch.setattr(night, "load_nights", lambda *_, **__: table)
-        found = alarms(table, runs_table({}))
+        found = survey(table, runs_table({})).alarms
         acknowledge(of.store, found, Acknowledgement("jane", "why", 1.75e9))
         return night.seen(of, campaign, pytest.fail)
 

@@ -205,10 +205,9 @@ def test_the_counters_of_the_node_come_with_runs_of_all_arms(block, tmp_path):
     seen = tmp_path / "seen"
     note = f"awk '/^ctxt/ {{print $2}}' /proc/stat >> '{seen}'"
     before = context_switches()
-    run = block(
-        arms=["off", "on"], command=["sh", "-c", f"{note}; sleep 0.2; {note}; cat '{MELT}'"]
-    )
+    run = block(arms=["off", "on"], command=["sh", "-c", f"{note}; sleep 1; {note}; cat '{MELT}'"])
     run.done()
+    assert [(each["outcome"], each["reason"]) for each in run.samples()] == [("kept", None)] * 2
     most = context_switches() - before
     rows = [json.loads(line) for line in (run.run_dir / "counters/melt.jsonl").open()]
     of_arm = {
@@ -451,7 +450,8 @@ def test_short_writes_under_a_timetable_on_one_host(block):
     assert sample["outcome"] == "kept", sample["reason"]
     table = sample["timetable"]
     assert table["planned"] >= 7  # 3 s of writes of 0.4 s
-    assert 1 <= table["done"] <= table["planned"]
+    # A write planned just before the run may be made, late, within it.
+    assert 1 <= table["done"] <= table["planned"] + 1
     assert table["unplanned"] == 0
     assert table["bytes_b"] == table["done"] * 4 * (1 << 26)
     (writer,) = sample["writers"]

