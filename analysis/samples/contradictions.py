@@ -20,10 +20,9 @@ from pydantic import BaseModel, TypeAdapter
 
 from analysis.samples.asked import unjudged
 from analysis.samples.columns import Samples
-from analysis.samples.faults import ROUNDING, Faults, Rows, Rule, differing
+from analysis.samples.faults import CHAINED, ROUNDING, Faults, Rows, Rule, differing
 from analysis.samples.figures import judge_figures
 from analysis.samples.pairs import levels
-from analysis.samples.proof import CHAINED
 from analysis.samples.provenance import Provenance, hosts_of, mapping
 from analysis.samples.writer_rules import judge_writers
 from nimc.base.errors import InputError

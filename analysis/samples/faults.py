@@ -12,6 +12,9 @@ import polars as pl
 
 #: Most faults that are listed; the rest are counted.
 LISTED = 20
+#: Since this schema, of runs and of samples, samples are in a chain.
+CHAINED = 4
+UNPROVEN = "written before samples were in a chain: that none was changed is unproven"
 #: What is computed twice from the same numbers, maybe in another order, differs by rounding only.
 ROUNDING = 1e-9
 

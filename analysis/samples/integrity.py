@@ -13,14 +13,14 @@ from analysis.samples.asked import judge_asked
 from analysis.samples.columns import MOST, Samples, read_run
 from analysis.samples.contradictions import judge_contradictions
 from analysis.samples.counts import read_counts
-from analysis.samples.faults import ROUNDING, Faults, Rows, Rule, mapped
+from analysis.samples.faults import CHAINED, ROUNDING, UNPROVEN, Faults, Rows, Rule, mapped
 from analysis.samples.order import Treatments, judge_drawn, overlapping_blocks, rules_of_order
-from analysis.samples.proof import UNPROVEN, proof_of
 from analysis.samples.provenance import Provenance, judge_provenance, read_provenance
 from nimc.base.errors import InputError
 from nimc.base.groups import grouped
 from nimc.base.units import plural
 from nimc.records.arms import arm_of
+from nimc.records.chain import walk_run
 from nimc.records.run import RunHeader, load_header
 
 _TREATMENT = ("case", "arm")
@@ -258,6 +258,33 @@ def _of_writers(header: RunHeader) -> list[Rule]:
     ]
 
 
+def judge_chain(run: Path, header: RunHeader, samples: pl.DataFrame, faults: Faults) -> str | None:
+    """The value of the run's chain after all samples; None of a run that has none.
+
+    Add a fault for each file that was changed, and for a head that is not the run's. Raises
+    InputError for a header that cannot be read.
+    """
+    if header.schema < CHAINED and (samples["schema"] < CHAINED).all():
+        return None
+    try:
+        found = walk_run(run)
+    except ValueError as error:  # a number of more digits than Python reads
+        raise InputError(f"{run / 'run.json'}: {error}") from error
+    for path, walked in found.cases.items():
+        if walked.broken:
+            first, *others = walked.broken
+            before = "the line before it" if first > 1 else "run.json"
+            more = f", and so on in {plural(len(others), 'later line')}" if others else ""
+            line = f"{path}:{first}: chain: this line was changed, or {before} was{more}"
+            faults.add(line, broken=True)
+    ended = header.finished_s is not None or header.head is not None
+    if ended and header.head != found.head:
+        allowed = f"{found.head}, the chain's"
+        line = f"{run / 'run.json'}: head: {header.head} found; allowed: {allowed}"
+        faults.add(line, broken=True)
+    return found.head
+
+
 @dataclass(frozen=True)
 class Integrity:
     """What the checks of one run found."""
@@ -291,10 +318,8 @@ def check_run(
     As read by `load_header`, `read_run`, `read_provenance` and `read_counts`.
     """
     faults, notes = Faults(), []
-    proof = proof_of(run, header, samples.frame)
-    for line in proof.faults:
-        faults.add(line, broken=True)
-    if proof.head is None:
+    head = judge_chain(run, header, samples.frame, faults)
+    if head is None:
         notes.append(UNPROVEN)
     if run.resolve().name != header.run:
         notes.append(f"the folder {run.resolve().name} holds the run {header.run}")
@@ -317,7 +342,7 @@ def check_run(
     judge_contradictions(run, header, rows, samples, records, counts)
     workloads = frame.group_by(pl.col("case", "workload").cast(pl.String)).len()
     judge_asked(run, header, workloads.drop("len").rows(), faults)
-    return Integrity(run, faults.count, faults.listed(), notes, faults.broken, proof.head)
+    return Integrity(run, faults.count, faults.listed(), notes, faults.broken, head)
 
 
 def require_sound(run: Path) -> None:

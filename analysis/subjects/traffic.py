@@ -86,7 +86,8 @@ def traffic(trace: Trace, above_b_s: float | None, node_mtti_s: float) -> Traffi
 
     `above_b_s`: from when on a node is written to; None: `SHARE` of the highest rate.
     """
-    above_b_s = SHARE * _most(trace.seconds["bytes"]) if above_b_s is None else above_b_s
+    if above_b_s is None:
+        above_b_s = SHARE * float(np.max(trace.seconds["bytes"].to_numpy()))
     seconds = _marked(trace, above_b_s)
     runs = _runs(seconds)
     nodes = [
@@ -111,10 +112,6 @@ def traffic(trace: Trace, above_b_s: float | None, node_mtti_s: float) -> Traffi
 def _marked(trace: Trace, above_b_s: float) -> pl.DataFrame:
     """The trace, with the seconds in which a node is written to as `active`."""
     return trace.seconds.sort("node", "time_s").with_columns(active=pl.col("bytes") > above_b_s)
-
-
-def _most(column: pl.Series) -> float:
-    return float(np.max(column.to_numpy()))
 
 
 def _runs(seconds: pl.DataFrame) -> pl.DataFrame:

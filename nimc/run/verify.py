@@ -23,9 +23,8 @@ from pydantic_core import from_json
 
 from analysis.samples.columns import read_run
 from analysis.samples.counts import read_counts
-from analysis.samples.faults import ROUNDING
+from analysis.samples.faults import CHAINED, ROUNDING, UNPROVEN
 from analysis.samples.integrity import check_run
-from analysis.samples.proof import CHAINED, UNPROVEN
 from analysis.samples.provenance import read_provenance
 from nimc.base.errors import InputError, first_fault
 from nimc.base.json_limits import may_have_deep_line, refuse_deep, refuse_long

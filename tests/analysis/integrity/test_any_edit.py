@@ -61,19 +61,6 @@ def lines_of_force(run: Path) -> int:
 @settings(max_examples=12, deadline=None)
 @given(st.data())
 def test_an_edit_is_told_or_harmless(sound: tuple[Path, dict[str, str], Any], data: Any) -> None:
-    check_an_edit(sound, data)
-
-
-@pytest.mark.slow
-@settings(max_examples=30, deadline=None)
-@given(st.data())
-def test_more_edits_are_told_or_harmless(
-    sound: tuple[Path, dict[str, str], Any], data: Any
-) -> None:
-    check_an_edit(sound, data)
-
-
-def check_an_edit(sound: tuple[Path, dict[str, str], Any], data: Any) -> None:
     run, files, before = sound
     for path, text in files.items():
         Path(path).write_text(text)

@@ -107,6 +107,15 @@ def header(**values: Any) -> Edit:
     return lambda run: run.header.update(values)
 
 
+def campaign(rate: str, arms: str) -> Edit:
+    """The campaign asked for this rate and these arms."""
+    return header(
+        campaign_text="name: between\nworkloads: [{check: stream}, {check: lammps}]\n"
+        f"factors: {{rate: [{rate}, full]}}\narms: [{arms}]\npairs: {{floor: 6, cap: 12}}\n"
+        "verify: {min_share: 0.5}\n"
+    )
+
+
 def figures(source: str, target: str, pairs: int) -> Edit:
     """So many figures of an arm are those of another one, of the other pairs."""
 
@@ -510,24 +519,12 @@ RULES: dict[str, tuple[Edit, str] | tuple[Edit, str, Edit]] = {
     ),
     "no campaign": (header(campaign_text="# none"), "campaign_text: "),
     "an arm of the campaign": (
-        header(
-            campaign_text="name: between\nworkloads: [{check: stream}, {check: lammps}]\n"
-            "factors: {rate: [25%, full]}\narms: [off, on]\npairs: {floor: 6, cap: 12}\n"
-            "verify: {min_share: 0.5}\n"
-        ),
+        campaign("25%", "off, on"),
         "asked.cases.stream: ",
-        header(
-            campaign_text="name: between\nworkloads: [{check: stream}, {check: lammps}]\n"
-            "factors: {rate: [25%, full]}\narms: [off, on, aa]\npairs: {floor: 6, cap: 12}\n"
-            "verify: {min_share: 0.5}\n"
-        ),
+        campaign("25%", "off, on, aa"),
     ),
     "a level of the campaign": (
-        header(
-            campaign_text="name: between\nworkloads: [{check: stream}, {check: lammps}]\n"
-            "factors: {rate: [50%, full]}\narms: [off, on, aa]\npairs: {floor: 6, cap: 12}\n"
-            "verify: {min_share: 0.5}\n"
-        ),
+        campaign("50%", "off, on, aa"),
         "asked.cases.stream: rate: '25%' found; allowed: 50%, full",
     ),
     "a case of the campaign": (

@@ -13,7 +13,7 @@ import pytest
 from analysis.report.data import load_run
 from analysis.report.make import make_reports
 from analysis.report.page import render
-from analysis.samples.proof import UNPROVEN
+from analysis.samples.faults import UNPROVEN
 from nimc.base.errors import InputError
 from tests.analysis.integrity.sound import Json, edit_header, edit_samples, sound_run
 from tests.analysis.synthetic import PROVENANCE

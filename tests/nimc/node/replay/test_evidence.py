@@ -1,9 +1,15 @@
 """A run under traffic counts only if its writers wrote what the trace has, when it has it."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from nimc.node.evidence.rates import Seen
+from nimc.node.replay.conductor_side import Follows
 from nimc.node.replay.evidence import compare, due_b
+from nimc.records.plan import Window
+from nimc.records.treatment import Replay
 
 #: Ten seconds of 100 and ten of nothing; alone the writer reaches 200.
 RATES = [100.0] * 10 + [0.0] * 10
@@ -61,3 +67,20 @@ def test_within_the_tolerance_a_run_counts() -> None:
 def test_else_it_is_rejected(found: list[Seen], said: str) -> None:
     assert (reason := judged(found)) is not None
     assert said in reason
+
+
+def test_writers_of_a_target_share_its_rates_until_the_end() -> None:
+    told: list[tuple[str, list[float], float]] = []
+    hub: Any = SimpleNamespace(
+        follow=lambda state, rates, full_b_s: told.append((state.name, rates, full_b_s))
+    )
+    states: list[Any] = [
+        SimpleNamespace(name=name, writer=SimpleNamespace(target=target))
+        for name, target in (("a", "n1"), ("b", "n2"), ("c", "n2"))
+    ]
+    window = Window(0, ["x1", "x2"], [[8.0, 0.0], [6.0, 4.0]])
+    replay = Replay("ab" * 32, 1, 0.5)
+    follows = Follows(replay, window, ["n1", "n2"], hub, states, [10.0, 10.0, 20.0])
+    assert told == [("a", [8.0, 0.0], 10.0), ("b", [3.0, 2.0], 10.0), ("c", [3.0, 2.0], 20.0)]
+    follows.end()
+    assert told[3:] == [("a", [], 10.0), ("b", [], 10.0), ("c", [], 20.0)]
