@@ -143,15 +143,6 @@ def environment_of(level: Level) -> dict[str, str]:
     return {name: unquote(value, errors="strict")}
 
 
-def _no_such_injector(machine: Machine, level: Level) -> str | None:
-    name = str(level)
-    if machine.origins.policy == "same_host":
-        return INJECTORS[name].missing()
-    if name in (machine.injector, *machine.other_injectors):
-        return None
-    return f"other_injectors of site/{machine.name}.yaml has no {name}"
-
-
 def _no_such_tool(machine: Machine, level: Level) -> str | None:
     if level == tools.NONE or machine.origins.policy != "same_host":
         return None  # only those hosts know
@@ -185,10 +176,15 @@ def _no_such_place(machine: Machine, level: Level) -> str | None:
     return None
 
 
+def _no_such_injector(machine: Machine, level: Level) -> str | None:
+    if machine.origins.policy != "same_host":
+        return None  # only those hosts know
+    return INJECTORS[str(level)].missing()
+
+
 _DIRECTIONS = get_args(Direction)
-_INJECTORS = [each.name for each in INJECTORS.values() if each.writes and each.direction == "write"]
+_INJECTORS = [name for name, it in INJECTORS.items() if it.writes and it.direction == "write"]
 _TABLE = (
-    Factor("injector", "writes", ", ".join(_INJECTORS), _one_of(*_INJECTORS), _no_such_injector),
     Factor("rate", "writes", "0, full, a share such as 25%, or a rate such as 500MB/s", _rate),
     Factor("message", "writes", "auto, dram, or a size with its unit, such as 64KiB", _message),
     Factor("limiter", "writes", "software, hardware", _one_of("software", "hardware")),
@@ -199,6 +195,7 @@ _TABLE = (
         " tenth of the length, together at most 200ms",
         burst_of,
     ),
+    Factor("injector", "writes", ", ".join(_INJECTORS), _one_of(*_INJECTORS), _no_such_injector),
     Factor("direction", "writes", ", ".join(_DIRECTIONS), _one_of(*_DIRECTIONS)),
     Factor("held", "writes", "true, false", _truth),
     Factor("comm_node", "writes", "numbers of NUMA nodes", _whole, _no_such_node),

@@ -170,8 +170,8 @@ _SEEDS = range(1, 6)
 
 
 @dataclass(frozen=True)
-class _Scale:
-    """The scale of an accepted run under a timetable."""
+class Scale:
+    """The scale of an accepted run under a timetable: `writers` at once, each for `write_s`."""
 
     ranks: int
     nodes: int
@@ -186,11 +186,11 @@ def compare_scales(run: Path, halo: int, periodic: bool) -> dict[str, Any]:
     Raises InputError for a run without a case on one node with one writer.
     """
     samples = read_run(run)  # first, since it refuses invalid samples
-    scales = _scales(run)
+    scale_of = scales(run)
     found = [
-        (each, scales[each.case, each.arm])
+        (each, scale_of[each.case, each.arm])
         for each in results(samples.frame)
-        if (each.case, each.arm) in scales and each.slowdown is not None
+        if (each.case, each.arm) in scale_of and each.slowdown is not None
     ]
     single = next((each for each, scale in found if (scale.nodes, scale.writers) == (1, 1)), None)
     if single is None:
@@ -200,7 +200,7 @@ def compare_scales(run: Path, halo: int, periodic: bool) -> dict[str, Any]:
 
 
 def _comparison(
-    result: Result, scale: _Scale, single: Result, halo: int, periodic: bool
+    result: Result, scale: Scale, single: Result, halo: int, periodic: bool
 ) -> dict[str, Any]:
     """One arm of one scale, measured and simulated from the single node's slowdown."""
     assert result.off_median
@@ -225,9 +225,9 @@ def _comparison(
     return row
 
 
-def _scales(run: Path) -> dict[tuple[str, str], _Scale]:
-    """Case and arm -> its scale, from the first accepted run with writers."""
-    found: dict[tuple[str, str], _Scale] = {}
+def scales(run: Path) -> dict[tuple[str, str], Scale]:
+    """Case and arm of a run -> its scale, from the first accepted run with writers."""
+    found: dict[tuple[str, str], Scale] = {}
     for path in sorted((run / "samples").glob("*.jsonl")):
         for line in path.read_text().splitlines():
             try:
@@ -237,6 +237,6 @@ def _scales(run: Path) -> dict[tuple[str, str], _Scale]:
             table, of = sample.get("timetable"), sample["fom_extra"]
             if sample["outcome"] == "kept" and table and table["writers"]:
                 sizes = int(of["ranks"]), len(sample["nodes"]), int(of["steps"])
-                scale = _Scale(*sizes, table["writers"], table["length_s"])
+                scale = Scale(*sizes, table["writers"], table["length_s"])
                 found.setdefault((sample["case"], sample["arm"]), scale)
     return found

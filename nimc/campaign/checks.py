@@ -37,7 +37,7 @@ GOVERNED = frozenset(
         *("arms", "block", "case", "exclude", "factors", "foreign_cpus", "foreign_share"),
         *("frequency_drop", "injector", "limit_s", "message", "min_share", "nimc_dir", "nodelist"),
         *("only", "pairs", "rate", "retries", "run_timeout_s", "seed", "steal_share", "traffic"),
-        *("traffic_rate", "traffic_speed", "workload"),
+        *("traffic_nodes", "traffic_rate", "traffic_speed", "workload"),
     )
 )
 #: Variables that checks set themselves.

@@ -288,7 +288,9 @@ def _traffic(campaign: Campaign) -> dict[str, Any]:
     found = campaign.traffic
     if found is None:
         return {}
-    return {"traffic": found.trace, "traffic_speed": found.speed, "traffic_rate": found.rate}
+    named = {"traffic_nodes": ",".join(found.nodes)} if found.nodes else {}
+    scaled = {"traffic_speed": found.speed, "traffic_rate": found.rate}
+    return {"traffic": found.trace, **scaled, **named}
 
 
 def _assignments(check: str, settings: dict[str, Any]) -> Iterator[str]:

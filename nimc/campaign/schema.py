@@ -215,6 +215,9 @@ class TrafficChoice(Record):
     rate: Annotated[str, BeforeValidator(_text_of(units.share))] = Field(
         default="100%", description="a share above 0, such as 50%"
     )
+    nodes: list[Annotated[str, Field(pattern=r"^[^,\s]+$")]] = Field(
+        default=[], description="nodes of the trace, one for each target; else the busiest"
+    )
 
 
 class Verify(Record):

@@ -133,8 +133,6 @@ class Machine(Record):
     origins: Origins
     #: Injector of the `on` arm unless a campaign names one.
     injector: InjectorName
-    #: Others that its nodes have; on a shared host they are looked for.
-    other_injectors: list[InjectorName] = []
     #: RDMA device or network interface of the writers.
     device: _Word | None = None
     #: The RDMA devices of a node in order, `nic0` first; if there are several, `device` is one.

@@ -15,6 +15,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import IO
 
 from nimc.base import clock, numa, processes
@@ -419,11 +420,15 @@ class Agent:
                 await asyncio.gather(end.pacing, return_exceptions=True)
             end.follower = end.pacing = None
             if order.rates_b_s:
-                end.follower = Follower(
-                    end.process, end.writer.message_b, order.rates_b_s, order.full_b_s
-                )
+                asked = end.writer.message_b, order.rates_b_s, order.full_b_s
+                end.follower = Follower(end.process, *asked, partial(self._passed_b, end))
                 end.pacing = asyncio.create_task(end.follower.run())
                 end.tasks.append(end.pacing)
+
+    def _passed_b(self, end: _End) -> float | None:
+        """What an origin's device has passed on, if the origin is the only one here that writes."""
+        writing = [each for each in self._ends if each.role == "origin" and not each.held]
+        return end.meter.passed_b() if end.meter and writing == [end] else None
 
     def _freeze(self, index: int) -> None:
         """Suspend a passive side that spins although the writes no longer need it."""

@@ -77,6 +77,7 @@ def test_those_that_need_nothing() -> None:
     for name, words in {
         "writers": ["writers", "--nodes", "64"],
         "writers --paper": ["writers", "--paper"],
+        "licence": ["licence", "--licences", "2"],
         "simulate": ["simulate", "--ranks", "16", "--worst", "2", "--steps", "5"],
         "plan": ["plan", "quick", "--machine", "localhost"],
         "doctor": ["doctor", "--machine", "localhost"],

@@ -49,11 +49,6 @@ class Writer:
     #: Bursts and pauses, of which its rate is the mean; a writer that has them has a rate.
     burst: Burst | None = None
 
-    @property
-    def on_one_host(self) -> bool:
-        """Whether both ends share a host."""
-        return self.origin == self.target
-
 
 @dataclass(frozen=True)
 class Row:

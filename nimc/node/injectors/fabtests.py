@@ -53,7 +53,7 @@ class Fabtests(Injector):
         """That of the device of that name, tcp over an interface; without, shared memory or tcp."""
         if devices.is_rdma(writer.device):
             return devices.transport(writer.device)
-        here = writer.device is None and writer.on_one_host
+        here = writer.device is None and writer.origin == writer.target
         return "shared memory" if here else "tcp"
 
     def target_command(self, writer: Writer) -> list[str]:

@@ -68,7 +68,7 @@ class Ucx(Injector):
 
     def transport(self, writer: Writer) -> str:
         """Shared memory on one host; between two, that of a named RDMA device, else tcp."""
-        if writer.on_one_host:
+        if writer.origin == writer.target:
             return "shared memory"
         return devices.transport(writer.device) if devices.is_rdma(writer.device) else "tcp"
 

@@ -158,6 +158,7 @@ CASES = {
     "scaling": [f"lammps@{n}" for n in (4, 32, 64, 128, 256, 512)],
     "scaling_quick": ["lammps@2", "lammps@4"],
     "scaling_rxe": ["lammps@2"],
+    "licence": [f"lammps@8,writers=daly_{n}" for n in (1, 2, 3, 4, 6, 8)],
     "simulation_check": ["lammps@1", "lammps@2", "lammps@4"],
     # NUMA's 28 cells are treatments of one case now (test_omitted).
     "numa": ["numa"],
@@ -178,8 +179,8 @@ CASES = {
 #: Campaigns that need several nodes; example_slurm has 32 cores a socket, sockets begin at the NUMA
 #: nodes 0 and 4.
 OF_CLUSTERS = {
-    # Of other injectors than its own, those that its file lists.
-    "qualify": ["membench", "numa", "perftest", "mpi_put"],
+    # Only its nodes know which injectors they have.
+    "qualify": ["membench", "numa", "perftest", "ucx", "mpi_put", "fabtests"],
     "core_reservation_scaling": [f"lammps@{n}" for n in (4, 16, 32)],
     "contention_model": [f"sweep@n{n}-c{i}-m{i}" for i in (0, 4) for n in range(1, 33)],
     "contention_emulated": [

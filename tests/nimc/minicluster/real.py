@@ -121,6 +121,14 @@ def wait(process: subprocess.Popen[Any], holds: Callable[[], object], timeout_s:
         time.sleep(0.02)
 
 
+def wait_until(holds: Callable[[], object], timeout_s: float) -> None:
+    """Wait until something holds."""
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 def _output(*command: str) -> str:
     return subprocess.run(command, env=ENV, capture_output=True, text=True).stdout
 

@@ -18,14 +18,6 @@ from tests.undisturbed import UNJUDGED
 PAGE = ROOT / "docs" / "add-an-injector.md"
 
 
-def test_an_injector_is_one_short_file():
-    files = (ROOT / "nimc/node/injectors").glob("[a-z]*.py")
-    lengths = {file.stem: len(file.read_text().splitlines()) for file in files}
-    del lengths["base"]  # the interface
-    assert set(lengths) == {"fabtests", "mpi_put", "perftest", "spin", "ucx"}
-    assert max(lengths.values()) < 160
-
-
 @pytest.mark.slow
 def test_an_injector_takes_two_files_and_its_writes_are_proven(tmp_path):
     checkout = copy_of_checkout(tmp_path / "checkout")
