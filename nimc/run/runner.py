@@ -25,6 +25,7 @@ from nimc.machine import slurm
 from nimc.node.conductor import UNREAD
 from nimc.records.arms import arm_of
 from nimc.records.chain import walk_run
+from nimc.records.run import PlainName
 from nimc.run.folder import require_folder
 from nimc.run.progress import NewSamples, PlainDisplay, RunCounter, run_line
 from nimc.run.session import run_session
@@ -252,7 +253,7 @@ def _line(text: str) -> str:
 class Failure:
     """A case that could not be measured."""
 
-    case: str
+    case: PlainName
     #: One line.
     reason: str
 
