@@ -23,6 +23,7 @@ from nimc.node.evidence.rates import (
     at_speed,
     expected,
     judge,
+    most_of,
     rate_before,
 )
 from nimc.node.hub import Hub, WriterState
@@ -485,6 +486,7 @@ class BlockRunner:
         for state, alone in zip(states, self.alone[writes], strict=True):
             rows = state.seen
             required = expected(alone, state.writer.rate_b_s) if injector.writes else OF_CONTROL
+            limit = state.writer.rate_b_s if injector.writes and not follows else None
             seen = judge(
                 rows,
                 *result.window_s,
@@ -494,6 +496,7 @@ class BlockRunner:
                 demand.late_rows,
                 state.tallies,
                 demand.max_share,
+                most_of(limit, state.writer.message_b, result.window_s[1] - result.window_s[0]),
             )
             if seen.reason:
                 who = "writer" if injector.writes else "control"
