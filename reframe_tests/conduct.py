@@ -4,23 +4,21 @@
 
 It runs on the first node of the allocation. The parser is in the check's own file, so that the
 block's workload, and no other, is imported, with ReFrame: before the first run, and only here. A
-block whose outputs the check itself reads needs the standard library only, as the agents do.
+block whose outputs the check itself reads imports neither.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from nimc.base.checkout import ROOT
 from nimc.node import conductor
-from nimc.node.readers import CountersError, Readers
+from nimc.node.readers import Readers
+from nimc.records.counter_row import CounterRow
 from nimc.records.plan import BlockPlan
 from reframe_tests.tools import TOOLS
-from reframe_tests.tools.base import ToolError
 from reframe_tests.workload import load
 
 
@@ -39,12 +37,8 @@ def _look_here_first() -> None:
     sys.path.sort(key=(added - {str(ROOT)}).__contains__)
 
 
-def _counters(tool: str, folder: Path, ranks: int) -> list[dict[str, Any]]:
-    try:
-        rows = TOOLS[tool].parse(folder, ranks)
-    except ToolError as error:
-        raise CountersError(f"{tool}: {error}") from None
-    return [{"tool": tool, **asdict(row)} for row in rows]
+def _counters(tool: str, folder: Path, ranks: int) -> list[CounterRow]:
+    return TOOLS[tool].parse(folder, ranks)
 
 
 def main() -> None:

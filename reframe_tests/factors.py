@@ -18,6 +18,7 @@ from nimc.base import units
 from nimc.base.errors import InputError
 from nimc.base.units import plural
 from nimc.machine.site import Machine
+from nimc.node.injectors import INJECTORS
 from nimc.records.sample import Direction, Level
 from nimc.records.treatment import Burst
 from reframe_tests import rails, tools
@@ -175,7 +176,14 @@ def _no_such_place(machine: Machine, level: Level) -> str | None:
     return None
 
 
+def _no_such_injector(machine: Machine, level: Level) -> str | None:
+    if machine.origins.policy != "same_host":
+        return None  # only those hosts know
+    return INJECTORS[str(level)].missing()
+
+
 _DIRECTIONS = get_args(Direction)
+_INJECTORS = [name for name, it in INJECTORS.items() if it.writes and it.direction == "write"]
 _TABLE = (
     Factor("rate", "writes", "0, full, a share such as 25%, or a rate such as 500MB/s", _rate),
     Factor("message", "writes", "auto, dram, or a size with its unit, such as 64KiB", _message),
@@ -187,6 +195,7 @@ _TABLE = (
         " tenth of the length, together at most 200ms",
         burst_of,
     ),
+    Factor("injector", "writes", ", ".join(_INJECTORS), _one_of(*_INJECTORS), _no_such_injector),
     Factor("direction", "writes", ", ".join(_DIRECTIONS), _one_of(*_DIRECTIONS)),
     Factor("held", "writes", "true, false", _truth),
     Factor("comm_node", "writes", "numbers of NUMA nodes", _whole, _no_such_node),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import reframe as rfm
+import reframe.utility.typecheck as typ
 from reframe.core.builtins import variable
 
 from nimc.base import units
@@ -100,10 +101,12 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     burst = variable(str, value=NO_BURST)
 
     #: A trace of the site's own traffic (docs/traffic.md) that writers follow, a path; how many of
-    #: its seconds are one of a run; and the share of its rates that is written.
+    #: its seconds are one of a run; the share of its rates that is written; and its nodes whose
+    #: bytes go to the targets, in their order (empty: the busiest).
     traffic = variable(str, value="")
     traffic_speed = variable(int, value=1)
     traffic_rate = variable(str, value="100%")
+    traffic_nodes = variable(typ.List[str], value=[])
 
     #: Whether writers are started once a block and held between runs, or started before each run.
     held = variable(bool, value=True)
@@ -393,7 +396,8 @@ class LayoutMixin(rfm.RegressionTestPlugin):
                     f" allowed: {allowed}"
                 )
         share = units.share(self.traffic_rate, f"{self.name}.traffic_rate")
-        return Replay(file_digest(Path(self.traffic)), self.traffic_speed, share)
+        digest, nodes = file_digest(Path(self.traffic)), tuple(self.traffic_nodes)
+        return Replay(digest, self.traffic_speed, share, nodes)
 
     def _windows(self, treatments: list[Treatment], names: list[str]) -> list[Window]:
         """One for each name, if the treatments replay traffic. Raises InputError."""

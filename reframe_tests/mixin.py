@@ -140,6 +140,9 @@ class NimcMixin(LayoutMixin):
     #: Time limit of one run of the application, seconds.
     run_timeout_s = variable(float, value=Demand.run_timeout_s)
 
+    #: Time limit of the block, seconds: it ends in the midst of a run; None: no limit.
+    limit_s = variable(float, type(None), value=None)
+
     #: Names of the target nodes, joined with commas, for Slurm; empty: any.
     nodelist = variable(str, value="")
 
@@ -303,6 +306,7 @@ class NimcMixin(LayoutMixin):
             provenance=self._provenance(treatments),
             program=self.executable,
             lengthened_by=self.lengthened_by,
+            limit_s=self.limit_s,
             modules=requested_modules(self),
             owner_pid=os.getpid() if self.job.scheduler.registered_name == "local" else None,
         )

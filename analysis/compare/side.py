@@ -122,6 +122,8 @@ def of_night(run: RunData) -> dict[Quantity, Estimate | None]:
     return found
 
 
+#: Parts of provenance that are drawn for each run, or that its header has as well.
+_OF_A_RUN = {*OF_A_BLOCK, "seed", "commit", "machine"}
 #: Facts of a host that are listed apart (`rdma` has more than the firmware), and its name.
 _LISTED = ({*FACTS.values()} - {"rdma"}) | {"hostname"}
 _ABSENT = "absent"
@@ -176,7 +178,10 @@ def _facts(side: Side) -> dict[str, str]:
         found += facts({"version": header.versions})
         found += facts(header.facts)
         for record in run.provenance.values():
-            own = {k: v for k, v in record.items() if k not in OF_A_BLOCK}
+            own = {name: value for name, value in record.items() if name not in _OF_A_RUN}
+            if program := own.get("program"):
+                # What was built for the run lies in its folder; the digest tells programs apart.
+                own["program"] = {name: program[name] for name in program if name != "path"}
             found += facts({"provenance": own})
     for host in _hosts(side):
         found += facts({"node": {k: v for k, v in host.items() if k not in _LISTED}})

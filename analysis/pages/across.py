@@ -65,6 +65,7 @@ class CoreRates:
     network_b_s: float
     memory_core_b_s: float
     published: bool
+    emulated: bool
 
 
 @dataclass(frozen=True)
@@ -191,15 +192,16 @@ def core_rates(facts: Sequence[MachineFacts], rows: Sequence[Triad]) -> list[Cor
     found = []
     for each in facts:
         own = [
-            row.off_b_s
+            row
             for row in rows
             if row.published == each.published
             if row.machine == each.machine
             or (each.published and row.machine.startswith(f"{each.machine}-"))
         ]
         if own and each.cores and each.link_b_s:
-            rate = max(own) / each.cores
-            found.append(CoreRates(each.machine, each.link_b_s, rate, each.published))
+            rate = max(row.off_b_s for row in own) / each.cores
+            emulated = any(row.emulated for row in own)
+            found.append(CoreRates(each.machine, each.link_b_s, rate, each.published, emulated))
     return found
 
 

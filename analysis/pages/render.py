@@ -542,7 +542,7 @@ def _rates_figure(rates: Sequence[across.CoreRates]) -> Markup:
         axes = figure.subplots()
         for each, place in zip(rates, places, strict=True):
             look: dict[str, Any] = {"mfc": "none", "mec": light("ink")} if each.published else {}
-            axes.plot(*place, "o", color=light("on"), **look)
+            axes.plot(*place, "o", color=light("spin" if each.emulated else "on"), **look)
         logarithmic(axes, "x", "y")
         ends = [min(map(min, places)), max(map(max, places))]
         axes.plot(ends, ends, color=light("muted"), lw=1)

@@ -22,14 +22,17 @@ class Measured:
     #: Nodes of the application, and writers at once.
     nodes: int
     writers: int
+    #: Pairs of runs that the estimate is from.
     pairs: int
     #: With its interval of 95 %.
     slowdown: float
     slowdown_low: float
     slowdown_high: float
+    #: As in `results.json`.
     verdict: str
     #: The runs allow a statement, and the upper limit is within the wanted slowdown.
     fits: bool
+    #: Writes were emulated, and say nothing of hardware.
     emulated: bool
 
 
@@ -39,9 +42,11 @@ class Bound:
 
     #: 0 if the least measured number does not fit.
     writers: int
+    #: What bounds it.
     reason: str
+    #: What limits the statement.
     caveats: list[str]
-    #: By writers.
+    #: All measured numbers, the smallest first.
     measured: list[Measured]
 
 
@@ -51,7 +56,9 @@ class Licence:
 
     #: Largest slowdown, time with writers / without; null if the number of licences was given.
     wanted_slowdown: float | None
+    #: The number of licences.
     bound: Bound
+    #: What waiting for them costs.
     queue: Queue | None
     #: Lines of slurm.conf, and the file next to it.
     slurm_conf: str | None

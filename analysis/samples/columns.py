@@ -263,12 +263,18 @@ def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
         found = col(name).drop_nulls()
         return found.first() if one_each else found.unique(maintain_order=True).str.join("+")
 
+    def replay(name: str) -> pl.Expr:
+        return col("replay").struct.field(name)
+
+    replayed_s = replay("bins").list.eval(pl.element().struct.field("length_s")).list.sum()
     limit = pl.min_horizontal("rate_alone_b_s", "asked_b_s")
     share = (col("rate_min_b_s") / limit).fill_nan(0.0)
     each = writers.with_columns(
-        share=pl.when(col("message_b") > 0, col("replay").struct.field("speed").is_null()).then(
-            share
-        ),
+        share=pl.when(col("message_b") > 0, replay("speed").is_null()).then(share),
+        wanted=replay("wanted_b") / replayed_s,
+        done=replay("done_b") / replayed_s,
+        of_node=replay("node"),
+        of_trace=replay("trace_sha256"),
         plausible=pl.all_horizontal(col(name).is_between(0, MOST) for name in _FIGURES)
         & col("rate_before_b_s").fill_null(0.0).is_between(0, MOST),
         incomplete=pl.any_horizontal(col(name).is_null() for name in WRITER),
@@ -295,6 +301,14 @@ def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
         direction=col("direction").drop_nulls().first(),
         burst_length_s=col("burst").struct.field("length_s").mean(),
         burst_pause_s=col("burst").struct.field("pause_s").mean(),
+        traffic_trace=col("of_trace").first(),
+        traffic_nodes=names("of_node"),
+        traffic_window_s=replay("window_s").first(),
+        traffic_speed=replay("speed").first(),
+        traffic_share=replay("share").first(),
+        traffic_wanted_b_s=pl.when(col("wanted").is_not_null().any()).then(col("wanted").sum()),
+        traffic_done_b_s=pl.when(col("done").is_not_null().any()).then(col("done").sum()),
+        traffic_agreeing_share=replay("agreeing_share").min(),
         own_binding=col("own_binding").first(),
         target_on_node_share=col("target_on_node_share").min(),
         target_pinned_b=col("target_pinned_b").min(),

@@ -12,7 +12,7 @@ from analysis.samples.pairs import levels
 from nimc.records.arms import ARMS, arm_of
 from nimc.records.plan import Demand
 from nimc.records.run import RunHeader, facts_of
-from nimc.records.sample import MANY, PROVEN_SHARE
+from nimc.records.sample import LIMITED_MESSAGES, LIMITED_SHARE, MANY, PROVEN_SHARE
 
 #: `ROUNDING` of times of day, which have seven digits after the point; seconds.
 _ROUNDING_S = 1e-6
@@ -22,9 +22,6 @@ _OVERLAP = 0.25
 #: Least share of the window that a writer's rows cover. One row may be late by `late_rows` (2)
 #: intervals, and a row covers three quarters of its own (perftest pauses in the rest).
 _LEAST_OBSERVED = 0.25
-#: Largest rate of a limited writer, as a multiple of what was requested, and the messages that may
-#: be added: a limiter counts whole messages, and the device's own has a scatter.
-_LIMITER, _MESSAGES = 1.5, 2
 #: How far the readings of a counter, on the target's clock, may seem to lie within the run, seconds
 #: and as a share of it.
 _READING_S, _READING_SHARE = 0.1, 1e-3
@@ -118,7 +115,7 @@ def _of_rates(header: RunHeader) -> list[Rule]:
     alone, least = pl.col("rate_alone_b_s"), pl.col("rate_min_b_s")
     message_b, elapsed_s = pl.col("message_b"), pl.col("elapsed_s")
     part = pl.col("level").str.ends_with("%")
-    beyond = rate > _LIMITER * asked + _MESSAGES * message_b / elapsed_s
+    beyond = rate > LIMITED_SHARE * asked + LIMITED_MESSAGES * message_b / elapsed_s
     limited = pl.col("limited_by").is_not_null() != asked.is_not_null()
     in_bursts = pl.col("burst").struct.field("asked_length_s").is_not_null()
     found = [

@@ -22,7 +22,7 @@ from analysis.simulate.progress import (
 )
 from analysis.subjects.published import normalised, paper
 from nimc.base.errors import InputError
-from nimc.records.timetable import Origin, Policy, plan
+from nimc.records.timetable import Policy, plan
 
 
 def run(
@@ -43,8 +43,8 @@ def run(
     longest = application.noise.longest(application.steps * application.ranks)
     # No rank is ever slower than this; a step more covers rounding.
     run_s = (steps_s + application.step_s) * longest * float(slowdowns.max())
-    names, origins = list(map(str, range(application.nodes))), [Origin("origin", writers)]
-    table = plan(names, origins, writers, write_s, run_s, seed, policy=policy)
+    names = list(map(str, range(application.nodes)))
+    table = plan(names, ["origin"], writers, write_s, run_s, seed, policy=policy)
     starts_s = np.array([table.start_s(number) for number in range(len(table) + writers)])
     starts_s -= table.steady_from_s  # time 0 is when all writers are active
     hits = np.array(table.hits, dtype=np.int64)

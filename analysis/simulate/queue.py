@@ -28,6 +28,7 @@ class Queue:
     #: Writes that arrive per second, and writes at once if nothing bounded them, on average.
     arrivals_per_s: float
     writers_unbounded: float
+    #: The bound on writers at once.
     licences: int
     #: Share of the time that a licence is taken, handover included. From 1 on the queue grows
     #: without end, and the waits are null.

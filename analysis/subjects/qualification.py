@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import polars as pl
 from pydantic import BaseModel, TypeAdapter
 
-from analysis.effects.caveats import emulations
+from analysis.effects.caveats import emulated, emulations
 from analysis.effects.facts import QUALIFY, holds_for
 from analysis.report.data import RunData
 from analysis.report.sections import RunSection
@@ -29,6 +29,7 @@ from nimc.base.json_limits import validated
 from nimc.base.units import plural, quantity
 from nimc.machine.devices import Device
 from nimc.machine.host import Interface
+from nimc.machine.site import InjectorName
 from nimc.records.plan import Demand
 from nimc.records.sample import PROVEN_SHARE, Direction
 
@@ -47,6 +48,9 @@ _LINK, _REACHED = 0.05, 0.8
 _SOME = 0.1
 #: Reasons of runs in which a writer was not held or released as it should be.
 _UNHELD = re.compile(r"writer \d+ (started|stopped|reported nothing|wrote nothing)")
+
+#: Injectors, each of which has a case of its own; all other cases are written by the machine's.
+_INJECTORS: tuple[str, ...] = get_args(InjectorName)
 
 State = Literal["allowed", "caveat", "refused", "not shown"]
 ALLOWED: State = "allowed"
@@ -79,7 +83,8 @@ class Qualification:
     machine: str
     run: str
     head: str | None
-    #: `qualified` if no claim is refused, and devices count what is written.
+    #: `qualified` if no claim but those of other injectors is refused, and devices count what is
+    #: written.
     verdict: Literal["qualified", "not qualified"]
     #: Kernel, firmware and MPI -> their versions on the nodes: it holds for no others.
     holds_for: dict[str, list[str]]
@@ -145,10 +150,24 @@ class Evidence:
     nodes: Mapping[str, NodeFacts]
     offsets_s: Mapping[str, float]
     #: The samples but warm-ups (`judged`); of those that ended the writers that write, and the
-    #: conditions, with `key`, `role`, `rate` and `elapsed_s` of the sample.
+    #: conditions, with `key`, `case`, `role`, `rate` and `elapsed_s` of the sample.
     runs: pl.DataFrame
     writers: pl.DataFrame
     conditions: pl.DataFrame
+
+    def of(self, injector: str) -> Evidence:
+        """The case of one injector; without a name all other cases."""
+        case = pl.col("case")
+        own = case == injector if injector else ~case.is_in(_INJECTORS)
+        frames = {name: getattr(self, name) for name in ("runs", "writers", "conditions")}
+        return replace(self, **{name: frame.filter(own) for name, frame in frames.items()})
+
+    @property
+    def emulated(self) -> list[str]:
+        """Caveats of the transports of its writers and of the devices; empty for hardware."""
+        there = (each for node in self.nodes.values() for each in node.rdma)
+        kinds = emulations([each.transport for each in there if each.name in self.site.nodes_of])
+        return list(dict.fromkeys([*emulated(self.runs), *kinds]))
 
 
 def evidence_of(run: RunData) -> Evidence:
@@ -161,9 +180,9 @@ def evidence_of(run: RunData) -> Evidence:
     read = read_run(run.path)
     runs = judged(read.frame.with_row_index("row")).filter(~pl.col("warmup"))
     levels = [level(name).alias(name) for name in ("rate", "load", "buffer")]
-    runs = runs.with_columns(pl.col("role", "outcome").cast(pl.String), *levels)
+    runs = runs.with_columns(pl.col("case", "role", "outcome").cast(pl.String), *levels)
     ended = pl.col("outcome").is_in(["kept", "rejected"])
-    own = runs.filter(ended).select("row", "key", "role", "rate", "elapsed_s")
+    own = runs.filter(ended).select("row", "key", "case", "role", "rate", "elapsed_s")
     return Evidence(
         run=run,
         site=validated(_SITE, site, run.path / "run.json", "facts", "site"),
@@ -394,7 +413,7 @@ def _clocks(seen: Evidence) -> Judged:
 
 
 def _offload(seen: Evidence) -> Judged:
-    found = [each for each in of_run(seen.run) if each.word]
+    found = [each for each in of_run(seen.run) if each.word and each.case not in _INJECTORS]
     known = [each for each in found if each.word != "inconclusive"]
     if not known:
         return NOT_SHOWN, next((each.reason for each in found if each.reason), "not counted")
@@ -410,6 +429,22 @@ def _records(seen: Evidence) -> Judged:
     return (REFUSED, " ".join(faults[:2])) if faults else (ALLOWED, plural(seen.runs.height, "run"))
 
 
+def _injector(seen: Evidence) -> Judged:
+    """What is judged of the machine's own injector, of another one; the worst counts."""
+    proofs = {
+        "counter": _counter(seen, "write"),
+        "memory": _memory(seen),
+    }
+    if all(state == NOT_SHOWN for state, _ in proofs.values()):
+        none = seen.writers.is_empty()
+        return NOT_SHOWN, "no run: not installed, or it failed" if none else "no count, no mark"
+    own = {"rate": _reached(seen), "throttled": _limited(seen), "held": _held(seen)}
+    parts = {name: part for name, part in {**proofs, **own}.items() if part[0] != NOT_SHOWN}
+    worst = max((state for state, _ in parts.values()), key=(ALLOWED, CAVEAT, REFUSED).index)
+    named = (f"{name}: {why}" for name, (state, why) in parts.items() if state == worst)
+    return worst, "; ".join(named)
+
+
 @dataclass(frozen=True)
 class Claim:
     """A row of the table: what may be claimed, how it is judged, and what to do if it may not."""
@@ -420,6 +455,8 @@ class Claim:
     remedy: str
     #: Whether it is of hardware, which no emulation shows.
     hardware: bool = True
+    #: The injector whose own case is judged; empty: all other cases.
+    injector: str = ""
 
 
 #: The claim without which nothing else on hardware counts.
@@ -467,23 +504,25 @@ CLAIMS = (
     Claim("offload", "the processor's part in receiving is that of `nic.processing`", _offload,
           "correct `nic.processing`, or see docs/injectors.md#offload-or-onload"),
     Claim("records", "the run's records agree with each other", _records, "nimc verify RUN", False),
+    *(Claim(name, f"writes by {name} may be compared with those of others", _injector,
+            f"nimc doctor --in-job; leave {name} out of campaigns", injector=name)
+      for name in _INJECTORS),
 )  # fmt: skip
 
 
 def qualification(run: RunData) -> Qualification:
     """What may be claimed of the machine of a run. Raises InputError as `evidence_of`."""
     seen = evidence_of(run)
-    there = (each for node in seen.nodes.values() for each in node.rdma)
-    kinds = emulations([each.transport for each in there if each.name in seen.site.nodes_of])
-    emulated = list(dict.fromkeys([*run.emulated(), *kinds]))
     found = []
     for claim in CLAIMS:
-        state, reason = claim.judge(seen)
-        if claim.hardware and emulated:
+        own = seen.of(claim.injector)
+        state, reason = claim.judge(own)
+        unmeasured = claim.injector and own.runs.is_empty()
+        if claim.hardware and own.emulated and not unmeasured:
             state, reason = REFUSED, f"emulated; {reason}"
         remedy = None if state == ALLOWED else claim.remedy
         found.append(Judgement(claim.name, claim.text, state, reason, remedy))
-    states = {each.name: each.state for each in found}
+    states = {each.name: each.state for each in found if each.name not in _INJECTORS}
     counted = states[_QUALIFIES] in (ALLOWED, CAVEAT)
     return Qualification(
         machine=run.header.machine,
@@ -491,7 +530,7 @@ def qualification(run: RunData) -> Qualification:
         head=run.integrity.head,
         verdict="qualified" if counted and REFUSED not in states.values() else "not qualified",
         holds_for=holds_for(run.provenance.values()),
-        emulated=emulated,
+        emulated=seen.of("").emulated,
         claims=found,
     )
 

@@ -35,9 +35,9 @@ from reframe_tests.factors import FACTORS, changes_within_jobs
 GOVERNED = frozenset(
     (
         *("arms", "block", "case", "exclude", "factors", "foreign_cpus", "foreign_share"),
-        *("frequency_drop", "injector", "message", "min_share", "nimc_dir", "nodelist", "only"),
-        *("pairs", "rate", "retries", "run_timeout_s", "seed", "steal_share", "traffic"),
-        *("traffic_rate", "traffic_speed", "workload"),
+        *("frequency_drop", "injector", "limit_s", "message", "min_share", "nimc_dir", "nodelist"),
+        *("only", "pairs", "rate", "retries", "run_timeout_s", "seed", "steal_share", "traffic"),
+        *("traffic_nodes", "traffic_rate", "traffic_speed", "workload"),
     )
 )
 #: Variables that checks set themselves.

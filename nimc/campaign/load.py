@@ -27,8 +27,8 @@ from reframe_tests.factors import FACTORS, OF_CORES, check_level
 
 #: Line of the file, and the error.
 Fault = tuple[int, str]
-#: Factors whose single level has a key of its own in `injector`.
-_OF_INJECTOR = (RATE, "message")
+#: Factor whose single level has a key in `injector` -> that key.
+_OF_INJECTOR = {RATE: "rate", "message": "message", "injector": "name"}
 #: Longest name of a case, which with a suffix names files.
 _LONGEST_CASE = 160
 
@@ -143,8 +143,9 @@ class _Faults:
         if name in entry.set:
             text = f"cannot be combined with {dotted((*place, 'set', name))}"
             yield self.at(where, f"{text}; allowed: one of the two")
-        if name in _OF_INJECTOR and getattr(self.campaign.injector, name) not in ("auto", FULL):
-            text = f"cannot be combined with injector.{name}; allowed: one of the two"
+        key = _OF_INJECTOR.get(name)
+        if key and getattr(self.campaign.injector, key) not in ("auto", FULL):
+            text = f"cannot be combined with injector.{key}; allowed: one of the two"
             yield self.at(where, text)
 
     def _of_cells(self) -> Iterator[Fault]:
@@ -289,14 +290,21 @@ class Length:
 
 def least_s(campaign: Campaign, machine: Machine) -> float:
     """The shortest run of a campaign, seconds; 0 if no writer writes before and after its runs."""
-    injector = INJECTORS[_injector(campaign, machine)]
     if campaign.arms and not any(ARMS[arm].writing == "continuous" for arm in campaign.arms):
         return 0.0
-    return least_run_s(injector.row_s or 0.0)
+    return least_run_s(INJECTORS[_injector(campaign, machine)].row_s or 0.0)
 
 
 def _injector(campaign: Campaign, machine: Machine) -> str:
-    return machine.injector if campaign.injector.name == "auto" else campaign.injector.name
+    """The one with the longest rows, if it is a factor."""
+    own = machine.injector if campaign.injector.name == "auto" else campaign.injector.name
+    levels = [
+        str(level)
+        for factors in (campaign.factors, *(entry.factors for entry in campaign.workloads))
+        for level in factors.get("injector", [])
+        if level in INJECTORS
+    ]
+    return max(levels or [own], key=lambda name: INJECTORS[name].row_s or 0.0)
 
 
 def lengths(

@@ -234,11 +234,19 @@ def block_s(crossed: Sequence[Crossed], entry: Entry, pairs: int, least_s: float
 
 
 def command(
-    request: Request, entry: Entry, block: int, pairs: int, run: str, seed: int | None = None
+    request: Request,
+    entry: Entry,
+    block: int,
+    pairs: int,
+    run: str,
+    *,
+    seed: int | None = None,
+    limit_s: float | None = None,
 ) -> list[str]:
     """The ReFrame session of one block; its output goes to the block's folder in `run`.
 
-    Without a `seed`, which only a run has, each execution draws its own.
+    Without a `seed`, which only a run has, each execution draws its own. `limit_s` is what is left
+    of the campaign's limit.
     """
     campaign, machine = request.campaign, request.machine
     logs = f"{run}/logs/{entry.name}/{block}"
@@ -256,6 +264,7 @@ def command(
         # JSON is YAML.
         **{name: json.dumps(each) for name, each in crossing.items() if each},
         **({} if seed is None else {"seed": seed}),
+        **({} if limit_s is None else {"limit_s": limit_s}),
         **({} if request.nodelist is None else {"nodelist": request.nodelist}),
         "injector": campaign.injector.name,
         "message": campaign.injector.message,
@@ -279,7 +288,9 @@ def _traffic(campaign: Campaign) -> dict[str, Any]:
     found = campaign.traffic
     if found is None:
         return {}
-    return {"traffic": found.trace, "traffic_speed": found.speed, "traffic_rate": found.rate}
+    named = {"traffic_nodes": ",".join(found.nodes)} if found.nodes else {}
+    scaled = {"traffic_speed": found.speed, "traffic_rate": found.rate}
+    return {"traffic": found.trace, **scaled, **named}
 
 
 def _assignments(check: str, settings: dict[str, Any]) -> Iterator[str]:

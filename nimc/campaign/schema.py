@@ -215,6 +215,9 @@ class TrafficChoice(Record):
     rate: Annotated[str, BeforeValidator(_text_of(units.share))] = Field(
         default="100%", description="a share above 0, such as 50%"
     )
+    nodes: list[Annotated[str, Field(pattern=r"^[^,\s]+$")]] = Field(
+        default=[], description="nodes of the trace, one for each target; else the busiest"
+    )
 
 
 class Verify(Record):
@@ -294,6 +297,8 @@ class Campaign(Record):
     simulate: Simulated | None = Field(default=None, description="a mapping")
     #: Longest time that one run of an application may take, seconds.
     run_timeout: Duration = Field(default=Demand.run_timeout_s, description=_DURATION_RULE)
+    #: Longest time that its blocks may take in one call, seconds; None: no limit.
+    limit: Duration | None = Field(default=None, description=_DURATION_RULE)
     seed: int = Field(default=1, ge=0, lt=2**63, description="a whole number from 0")
 
     @property

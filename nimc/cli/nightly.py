@@ -104,7 +104,7 @@ def _gitlab(
     if child:
         from nimc.campaign.prepare import prepare
 
-        request = prepare(nightly.campaign, nightly.asked.machine)
+        request = prepare(nightly.campaign, nightly.machine)
         cases = [case.name for case in request.campaign.cases]
         text = install.gitlab_child(nightly, nimc, cases, jacamar=jacamar)
     else:
@@ -208,9 +208,9 @@ def status(name: str, since: str, form: Form | None) -> None:
             known[night] = summary.load(path)
         except InputError as error:
             log(f"left out: {error}")
-    is_running = summary.running(nightly.folder, nightly.asked.machine, nightly.name)
+    is_running = summary.running(nightly.folder, nightly.machine, nightly.name)
     nights = summary.calendar(nightly.window, known, first, now_s, running=is_running)
-    found = {"nightly": nightly.name, "machine": nightly.asked.machine}
+    found = {"nightly": nightly.name, "machine": nightly.machine}
     rows = [each.as_dict() for each in nights]
     cells = [
         [str(n.night), n.outcome or "", f"{n.used_node_h:.3g}", one_line(n.reason)] for n in nights

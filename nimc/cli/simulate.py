@@ -404,8 +404,8 @@ def show_command(
 
 def _breaks_text(breaks: list[Break]) -> str:
     kinds = [each.kind for each in breaks]
-    counts = ", ".join(plural(kinds.count(kind), kind) for kind in ("gap", "reset", "wrap"))
-    return f"{counts}; seconds of gaps and resets are missing, and not filled"
+    counts = ", ".join(plural(kinds.count(kind), kind) for kind in ("gap", "reset", "stop", "wrap"))
+    return f"{counts}; seconds of all but wraps are missing, and not filled"
 
 
 def _traffic_text(found: Traffic) -> str:

@@ -68,14 +68,6 @@ class NodeShape:
         return max(1, self.cpus // self.cores)
 
 
-@dataclass(frozen=True)
-class SlurmAccount:
-    """A user's account for jobs, and the one that is taken without `--account`."""
-
-    name: str
-    default: bool
-
-
 def partitions(text: str) -> list[SlurmPartition]:
     """From lines of `scontrol --oneliner show partition`, in order."""
     found = []
@@ -137,10 +129,13 @@ def mpi_types(text: str) -> list[str]:
     return [word for word in dict.fromkeys(words) if _NAME.fullmatch(word)]
 
 
-def accounts(text: str, default: str) -> list[SlurmAccount]:
-    """From `sacctmgr -nP show assoc format=account`, each once; `default` is a line of its own."""
-    names = dict.fromkeys(line.strip() for line in text.splitlines())
-    return [SlurmAccount(name, name == default.strip()) for name in names if _NAME.fullmatch(name)]
+def accounts(text: str, default: str) -> dict[str, bool]:
+    """Account -> whether it is taken without `--account`.
+
+    From `sacctmgr -nP show assoc format=account`, and `default`, which is a line of its own.
+    """
+    names = (line.strip() for line in text.splitlines())
+    return {name: name == default.strip() for name in names if _NAME.fullmatch(name)}
 
 
 def chosen(found: Sequence[SlurmPartition]) -> list[SlurmPartition]:
@@ -173,7 +168,8 @@ class ClusterFacts:
     #: `scontrol show config`.
     settings: Mapping[str, str]
     mpi: Sequence[str]
-    accounts: Sequence[SlurmAccount]
+    #: Account of the user -> whether it is taken without `--account`.
+    accounts: Mapping[str, bool]
     #: ReFrame's name of the modules system, and the default modules.
     modules_system: str
     modules: Sequence[str]
@@ -205,13 +201,13 @@ class ClusterFacts:
         return Origins(policy="hetjob", partition=self.target.name)
 
 
-def access(partition: SlurmPartition, accounts: Sequence[SlurmAccount]) -> list[str]:
+def access(partition: SlurmPartition, accounts: Mapping[str, bool]) -> list[str]:
     """Options of every job in a partition; an account only if none is taken without one."""
     options = [f"--partition={partition.name}"]
     if not partition.whole_nodes:
         options.append("--exclusive")
-    if accounts and not any(account.default for account in accounts):
-        options.append(f"--account={accounts[0].name}")
+    if accounts and not any(accounts.values()):
+        options.append(f"--account={next(iter(accounts))}")
     return options
 
 
@@ -336,7 +332,7 @@ def _slurm() -> ClusterFacts:
         shapes={each.name: shapes(nodes, each.name) for each in usable},
         settings=settings(_required(["scontrol", "show", "config"])),
         mpi=mpi_types(ask(["srun", "--mpi=list"]).text),
-        accounts=accounts(of_user.text, default.text) if of_user.ok else [],
+        accounts=accounts(of_user.text, default.text) if of_user.ok else {},
         modules_system=system,
         modules=modules,
     )

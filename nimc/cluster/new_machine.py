@@ -133,8 +133,8 @@ def _access_source(partition: SlurmPartition, found: ClusterFacts) -> str:
     whole = "whole nodes only" if partition.whole_nodes else "no --exclusive by itself"
     if not found.accounts:
         return f"{whole}; sacctmgr shows no account: if one is required, --account=NAME"
-    names = ", ".join(each.name for each in found.accounts)
-    default = [each.name for each in found.accounts if each.default]
+    names = ", ".join(found.accounts)
+    default = [name for name, is_default in found.accounts.items() if is_default]
     taken = f", {default[0]} without --account" if default else ""
     return f"{whole}; accounts (sacctmgr): {names}{taken}"
 

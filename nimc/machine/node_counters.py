@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -39,26 +39,12 @@ class NodeCounter:
     kind: Kind = "total"
 
 
-@dataclass(frozen=True)
-class NodeReading:
-    """All counters of a node at one time."""
-
-    #: Name, such as `psi:memory/some` or `mlx5_0/1:np_cnp_sent` -> counter.
-    counters: dict[str, NodeCounter] = field(default_factory=dict)
-    #: Sources without any counter -> what they need.
-    absent: dict[str, str] = field(default_factory=dict)
-
-
-def read(root: Path = Path("/")) -> NodeReading:
-    """All counters of the files below `root`."""
+def read(root: Path = Path("/")) -> dict[str, NodeCounter]:
+    """Name, such as `psi:memory/some` -> counter, of all files below `root`."""
     counters: dict[str, NodeCounter] = {}
-    absent = {}
-    for name, (read_source, needs) in _SOURCES.items():
-        found = read_source(root)
-        counters |= found
-        if not found:
-            absent[name] = needs
-    return NodeReading(counters, absent)
+    for read_source, _ in _SOURCES.values():
+        counters |= read_source(root)
+    return counters
 
 
 def change(
@@ -237,7 +223,10 @@ class NodeReader:
         self._asked = [name for name in _interfaces(root) if read_ethtool(name)]
         self._threads = KernelThreads(root)
         #: Sources without any counter -> what they need.
-        self.absent = read(root).absent
+        sources = _SOURCES.items()
+        self.absent = {
+            name: needs for name, (read_source, needs) in sources if not read_source(root)
+        }
         if not self._threads.shown:
             self.absent["kernel threads"] = "a /proc that shows them, unlike a container's"
         if not self._asked:
@@ -247,7 +236,7 @@ class NodeReader:
 
     def read(self) -> dict[str, NodeCounter]:
         """All counters now. May start a program, so it is called outside of the timed window."""
-        counters = read(self._root).counters
+        counters = read(self._root)
         for interface in self._asked:
             counters |= read_ethtool(interface)
         if self._threads.shown:

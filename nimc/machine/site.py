@@ -40,6 +40,10 @@ _Word = Annotated[str, AfterValidator(_word)]
 _Program = Annotated[_Word, AfterValidator(_absolute)]
 
 
+#: Injectors that a machine's file may name: those that write.
+InjectorName = Literal["perftest", "ucx", "mpi_put", "fabtests"]
+
+
 class Origins(Record):
     """Where origins come from."""
 
@@ -128,7 +132,7 @@ class Machine(Record):
     description: str
     origins: Origins
     #: Injector of the `on` arm unless a campaign names one.
-    injector: Literal["perftest", "ucx", "mpi_put", "fabtests"]
+    injector: InjectorName
     #: RDMA device or network interface of the writers.
     device: _Word | None = None
     #: The RDMA devices of a node in order, `nic0` first; if there are several, `device` is one.

@@ -11,7 +11,7 @@ from datetime import date, datetime, time, timedelta, tzinfo
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationError
 
 from nimc.base import marked_yaml, units
 from nimc.base.checkout import ROOT
@@ -81,7 +81,7 @@ def _matching(pattern: re.Pattern[str], allowed: str) -> Callable[[str], str]:
 def _path(text: object) -> Path:
     if not isinstance(text, str) or not text or not text.isprintable():
         raise ValueError(f"{show(text)} found; allowed: a path")
-    return Path(text)
+    return ROOT / text
 
 
 def _url(text: str) -> str:
@@ -156,11 +156,13 @@ class Notification(Record):
     webhook: Annotated[str, AfterValidator(_url)] | None = None
 
 
-class NightlyRequest(Record):
+class Nightly(Record):
     """One file of `site/nightly/`. Paths begin at the checkout unless they are absolute."""
 
     machine: _Tag
+    #: The campaign's file.
     campaign: _Path
+    #: When it may measure.
     window: NightWindow
     #: Node-hours that a night may use.
     budget_node_h: float = Field(alias="budget", gt=0)
@@ -168,7 +170,8 @@ class NightlyRequest(Record):
     fresh_after_s: Duration = Field(default=20 * units.SECONDS["h"], alias="fresh_after")
     #: Whether cases that raise an alarm are run again in the same night.
     confirm: bool = True
-    results: _Path = Path("results")
+    #: Folder of its runs.
+    results: _Path = ROOT / "results"
     retention: Retention = Retention()
     #: Folders of the pages and of node_exporter's textfile collector; None: none are written.
     pages: _Path | None = None
@@ -178,20 +181,12 @@ class NightlyRequest(Record):
     job: list[Annotated[str, Field(pattern=r"^-\S+$")]] = []
     #: Tags of the GitLab runner on the machine.
     runner_tags: list[_Tag] = []
-
-
-@dataclass(frozen=True)
-class Nightly:
-    """A description with its name and its file."""
-
-    name: str
-    asked: NightlyRequest
-    marked: Marked
+    _marked: Marked = PrivateAttr()
 
     @property
-    def window(self) -> NightWindow:
-        """When it may measure."""
-        return self.asked.window
+    def name(self) -> str:
+        """Its name, that of its file."""
+        return self._marked.path.stem
 
     @property
     def longest_s(self) -> int:
@@ -201,8 +196,8 @@ class Nightly:
     @property
     def target(self) -> str:
         """How a command names it: by name, or by path if it is not in the checkout."""
-        own = ROOT / "site" / "nightly" / self.marked.path.name
-        return self.name if own == self.marked.path else str(self.marked.path.absolute())
+        own = ROOT / "site" / "nightly" / self._marked.path.name
+        return self.name if own == self._marked.path else str(self._marked.path.absolute())
 
     @property
     def unique_name(self) -> str:
@@ -210,11 +205,6 @@ class Nightly:
         if self.target == self.name:
             return self.name
         return f"{self.name}-{hashlib.sha256(self.target.encode()).hexdigest()[:8]}"
-
-    @property
-    def results(self) -> Path:
-        """Folder of its runs."""
-        return ROOT / self.asked.results
 
     @property
     def store(self) -> Path:
@@ -226,16 +216,10 @@ class Nightly:
         """Folder of the summaries of its nights."""
         return self.results / "nights"
 
-    @property
-    def campaign(self) -> Path:
-        """The campaign's file."""
-        return ROOT / self.asked.campaign
-
     def refuse(self, field: str, found: str, allowed: str) -> InputError:
         """An error in a field that only a look at the campaign shows."""
-        return InputError(
-            f"{self.marked.path}:{self.marked.line((field,))}: {field}: {found}; allowed: {allowed}"
-        )
+        at = f"{self._marked.path}:{self._marked.line((field,))}"
+        return InputError(f"{at}: {field}: {found}; allowed: {allowed}")
 
 
 def load(name: str, root: Path = ROOT) -> Nightly:
@@ -255,6 +239,8 @@ def load(name: str, root: Path = ROOT) -> Nightly:
         raise InputError(f"{path}: not found; known nightlies: {', '.join(known) or 'none'}")
     marked = marked_yaml.read(path)
     try:
-        return Nightly(path.stem, NightlyRequest.model_validate(marked.data), marked)
+        found = Nightly.model_validate(marked.data)
     except ValidationError as error:
-        raise InputError(marked_yaml.first([marked], error, NightlyRequest)) from None
+        raise InputError(marked_yaml.first([marked], error, Nightly)) from None
+    found._marked = marked
+    return found

@@ -42,7 +42,7 @@ def scrontab_block(nightly: Nightly, command: Sequence[str]) -> str:
         f"--time={nightly.longest_s // 60}",
         f"--output={log.replace('%', '%%')}",  # Slurm replaces %j and others
         "--open-mode=truncate",
-        *nightly.asked.job,
+        *nightly.job,
     ]
     lines = [f"#SCRON {option}" for option in options]
     return _marked(nightly, "--scrontab", [*lines, f"{cron_times(nightly)} {shlex.join(command)}"])
@@ -50,7 +50,7 @@ def scrontab_block(nightly: Nightly, command: Sequence[str]) -> str:
 
 def cron_times(nightly: Nightly) -> str:
     """Minute, hour and days as crontab has them. scrontab takes one name of a day, or numbers."""
-    requested = nightly.asked.window
+    requested = nightly.window
     numbers = sorted((DAYS.index(day) + 1) % 7 for day in requested.days)
     days = "*" if len(numbers) == 7 else ",".join(map(str, numbers))
     return f"{requested.start.minute} {requested.start.hour} * * {days}"
@@ -134,7 +134,7 @@ def units(texts: Mapping[str, str]) -> str:
 
 def systemd_units(nightly: Nightly, command: Sequence[str], today: date) -> dict[str, str]:
     """File name -> text."""
-    requested = nightly.asked.window
+    requested = nightly.window
     days = ",".join(day.capitalize() for day in requested.days)
     starts = [f"{days} *-*-* {requested.start:%H:%M}:00", *_after_gaps(nightly.window, today)]
     calendar = "".join(f"OnCalendar={start}\n" for start in starts)
@@ -142,7 +142,7 @@ def systemd_units(nightly: Nightly, command: Sequence[str], today: date) -> dict
     return {
         f"{name}.service": (
             "[Unit]\n"
-            f"Description=nimc nightly {nightly.name} on {nightly.asked.machine}\n"
+            f"Description=nimc nightly {nightly.name} on {nightly.machine}\n"
             "\n"
             "[Service]\n"
             "Type=oneshot\n"
@@ -288,11 +288,11 @@ def gitlab_child(
 def _runner(nightly: Nightly, minutes: int, *, jacamar: bool) -> dict[str, Any]:
     """Where a job runs: nothing is cloned, since the site's own nimc is called."""
     found: dict[str, Any] = {"variables": {"GIT_STRATEGY": "none"}}
-    if nightly.asked.runner_tags:
-        found["tags"] = nightly.asked.runner_tags
+    if nightly.runner_tags:
+        found["tags"] = nightly.runner_tags
     if jacamar:
         found["id_tokens"] = {"SITE_ID_TOKEN": {"aud": "$CI_SERVER_URL"}}
-        options = " ".join([f"--time={minutes}", *nightly.asked.job])
+        options = " ".join([f"--time={minutes}", *nightly.job])
         found["variables"]["SCHEDULER_PARAMETERS"] = options.replace("$", "$$")
     return found
 

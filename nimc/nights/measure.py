@@ -247,7 +247,7 @@ class NightSession:
         Messages are appended to the log. The child keeps the machine's lock until it has ended,
         even if this process is killed.
         """
-        argv = [*NIMC, "run", str(self.nightly.campaign), "--machine", self.nightly.asked.machine]
+        argv = [*NIMC, "run", str(self.nightly.campaign), "--machine", self.nightly.machine]
         argv += ["--results", str(self.nightly.results), "--json", *options]
         argv += ["--verbose"] if self.verbose else []
         try:
@@ -294,9 +294,7 @@ class NightSession:
 
     def _repeat(self, run: Path, cases: Sequence[str], nodes: str | None) -> str | None:
         """Returns why it was not begun, or ended early. Raises InputError for other nodes."""
-        request = prepare(
-            self.nightly.campaign, self.nightly.asked.machine, nodelist=nodes, only=cases
-        )
+        request = prepare(self.nightly.campaign, self.nightly.machine, nodelist=nodes, only=cases)
         planned = request.plan()
         done, unfinished = self._begun(run, request)
         for each in done:

@@ -32,7 +32,6 @@ from nimc.nights.measure import EndedRun, NightRuns, NightSession, environment
 from nimc.nights.summary import (
     UNFINISHED,
     NightAlarm,
-    NightFailure,
     NightFigure,
     Summary,
     judge_night,
@@ -40,6 +39,7 @@ from nimc.nights.summary import (
 )
 from nimc.records.arms import BASELINE
 from nimc.run.folder import link_latest
+from nimc.run.runner import Failure
 from nimc.run.session import NIMC
 
 # What a night measured, and what the site's references say of it.
@@ -109,7 +109,7 @@ class NightRun:
         """
         folder = self.nightly.folder
         summary.make_folder(folder)
-        with machine_lock(folder, self.nightly.asked.machine, self.nightly.name) as (lock, holder):
+        with machine_lock(folder, self.nightly.machine, self.nightly.name) as (lock, holder):
             before = self._before()
             if lock is None:
                 return self._busy(holder, before)
@@ -140,10 +140,10 @@ class NightRun:
         begun = self._begun()
         if before and before.outcome != "not run":
             age_s = begun.started_s - before.started_s
-            if age_s < self.nightly.asked.fresh_after_s:
+            if age_s < self.nightly.fresh_after_s:
                 begun = replace(begun, started_s=before.started_s)  # both have one budget
         try:
-            request = prepare(self.nightly.campaign, self.nightly.asked.machine)
+            request = prepare(self.nightly.campaign, self.nightly.machine)
             planned = request.plan()
             cases = [case.case for case in planned.cases]
             begun = replace(begun, campaign=planned.campaign, cases=cases)
@@ -191,7 +191,7 @@ class NightRun:
         """Resume the campaign's run, or begin one."""
         runs = session.night
         age_s = self.clock_s() - runs.unfinished_s if runs.unfinished_s is not None else None
-        fresh = age_s is None or age_s > self.nightly.asked.fresh_after_s
+        fresh = age_s is None or age_s > self.nightly.fresh_after_s
         if fresh:
             self._require_budget(planned, begun.budget_node_h - runs.used_node_h())
         if session.slurm:
@@ -212,7 +212,7 @@ class NightRun:
             alarms += self._raised(run, session)
         if data and alarms:
             alarms = self._marked(alarms, data.header.campaign)
-        failures = [NightFailure(**each) for each in ended.document.get("failures", [])]
+        failures = [Failure(**each) for each in ended.document.get("failures", [])]
         outcome, reason = judge_night(ended, samples, found, alarms, failures)
         return replace(
             begun,
@@ -233,7 +233,7 @@ class NightRun:
         try:
             found = raised(self.nightly, run)
             suspected = any(each.state == "suspected" for each in found)
-            if self.nightly.asked.confirm and suspected:
+            if self.nightly.confirm and suspected:
                 for line in session.repeat(run, found):
                     self._say(line)
                 found = raised(self.nightly, run)
@@ -258,7 +258,7 @@ class NightRun:
 
     def _require_budget(self, planned: Plan, left_node_h: float) -> None:
         least = planned.as_dict()["node_hours_least"]
-        requested = self.nightly.asked.budget_node_h
+        requested = self.nightly.budget_node_h
         if least > requested:
             raise self.nightly.refuse(
                 "budget",
@@ -295,7 +295,7 @@ class NightRun:
         followed = conclude(self.nightly, ended) if has_lock else ()
         folder, name = self.nightly.folder, self.nightly.name
         before = summary.earlier(folder, name, ended.night, notify.NIGHTS_BEFORE)
-        for line in chain(followed, notify.everyone(ended, self.nightly.asked, before)):
+        for line in chain(followed, notify.everyone(ended, self.nightly, before)):
             self._say(line)
         self._say(f"night {ended.night}: {ended.outcome}: {ended.reason}")
         return ended
@@ -329,17 +329,16 @@ def outside(nightly: Nightly, now_s: float) -> Summary:
 
 
 def _begun(nightly: Nightly, night: date, now_s: float) -> Summary:
-    requested = nightly.asked
     return Summary(
         nightly=nightly.name,
         night=night,
-        machine=requested.machine,
-        campaign=requested.campaign.stem,
+        machine=nightly.machine,
+        campaign=nightly.campaign.stem,
         started_s=now_s,
         finished_s=None,
         outcome="machine failed",
         reason=UNFINISHED,
-        budget_node_h=requested.budget_node_h,
+        budget_node_h=nightly.budget_node_h,
     )
 
 
@@ -368,7 +367,7 @@ def seen(nightly: Nightly, campaign: str, left_out: Naming) -> set[tuple[str, st
 
     Raises InputError without a store.
     """
-    machine = nightly.asked.machine
+    machine = nightly.machine
     nights, runs = (load(nightly.store, machine=machine) for load in (load_nights, load_runs))
     found = survey(nights, runs)
     found = replace(found, alarms=acknowledged(nightly.store, found.alarms, left_out))
@@ -379,7 +378,6 @@ def seen(nightly: Nightly, campaign: str, left_out: Naming) -> set[tuple[str, st
 
 def conclude(nightly: Nightly, ended: Summary) -> Iterator[str]:
     """Store how the night ended, remove old runs, make the pages; yields what went wrong."""
-    requested = nightly.asked
     if ended.run and ended.finished_s is not None:
         try:
             add_run(nightly.store, Path(ended.run), outcome=ended.outcome)
@@ -388,10 +386,10 @@ def conclude(nightly: Nightly, ended: Summary) -> Iterator[str]:
     if not nightly.store.is_dir():
         return
     where = ["--results", str(nightly.results), "--store", str(nightly.store)]
-    if limits := _limits(requested.retention):
+    if limits := _limits(nightly.retention):
         yield from _nimc("store", "prune", *where, *limits, "--yes")
-    if requested.pages:
-        yield from _nimc("pages", *where, "--output", str(ROOT / requested.pages))
+    if nightly.pages:
+        yield from _nimc("pages", *where, "--output", str(nightly.pages))
 
 
 def _limits(retention: Retention) -> Sequence[str]:

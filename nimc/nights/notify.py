@@ -15,13 +15,12 @@ from xml.etree import ElementTree
 
 from analysis.history.tables import COUNTER, Outcome
 from analysis.report.plots import NightsPanel, nights_png
-from nimc.base.checkout import ROOT
 from nimc.base.errors import NimcError
 from nimc.base.files import named_output
 from nimc.base.programs import ask
 from nimc.base.text import one_line
 from nimc.nights import summary
-from nimc.nights.description import MARGIN_S, NightlyRequest, NightWindow
+from nimc.nights.description import MARGIN_S, Nightly, NightWindow
 from nimc.nights.summary import NightAlarm, NightFigure, Summary
 
 # A night's metrics for node_exporter. Pure.
@@ -170,16 +169,14 @@ _ANSWER_S = 30.0
 _SENDMAIL_PATH = "/usr/sbin:/usr/lib"
 
 
-def everyone(
-    ended: Summary, request: NightlyRequest, earlier: Sequence[Summary] = ()
-) -> Iterator[str]:
+def everyone(ended: Summary, request: Nightly, earlier: Sequence[Summary] = ()) -> Iterator[str]:
     """Send the summary by mail and webhook; yields a line for each that failed.
 
     `earlier`: summaries of the nights before, in order; a mail is sent if this one is news.
     """
     if request.metrics:
         try:
-            path = named_output(ROOT / request.metrics) / f"nimc_{ended.nightly}.prom"
+            path = named_output(request.metrics) / f"nimc_{ended.nightly}.prom"
             summary.write(path, prometheus_text(ended, request.window), mode=0o644)
         except NimcError as error:
             yield f"metrics: {error}"

@@ -25,6 +25,7 @@ from nimc.base.json_limits import read_json, validated
 from nimc.nights.description import NightWindow
 from nimc.nights.measure import EndedRun
 from nimc.records.run import PlainName
+from nimc.run.runner import Failure
 
 #: Number of the summary's schema.
 SUMMARY_SCHEMA = 1
@@ -72,14 +73,6 @@ class NightAlarm:
 
 
 @dataclass(frozen=True)
-class NightFailure:
-    """A case that could not be measured."""
-
-    case: PlainName
-    reason: str
-
-
-@dataclass(frozen=True)
 class Summary:
     """How one night ended."""
 
@@ -103,7 +96,7 @@ class Summary:
     cases: list[PlainName] = field(default_factory=list)
     figures: list[NightFigure] = field(default_factory=list)
     alarms: list[NightAlarm] = field(default_factory=list)
-    failures: list[NightFailure] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
     schema: int = SUMMARY_SCHEMA
 
     def as_dict(self) -> dict[str, Any]:
@@ -199,7 +192,7 @@ def judge_night(
     samples: int,
     figures: Sequence[NightFigure],
     alarms: Sequence[NightAlarm],
-    failures: Sequence[NightFailure],
+    failures: Sequence[Failure],
 ) -> tuple[Outcome, str]:
     """Outcome and reason of a night; `samples`: those that it has added.
 
@@ -220,7 +213,7 @@ def judge_night(
     return "measured", f"{samples} samples" if samples else "the night before had taken all samples"
 
 
-def _failed(ended: EndedRun, samples: int, failures: Sequence[NightFailure]) -> tuple[Outcome, str]:
+def _failed(ended: EndedRun, samples: int, failures: Sequence[Failure]) -> tuple[Outcome, str]:
     if failures:
         more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
         return "machine failed", f"{failures[0].case}: {failures[0].reason}{more}"

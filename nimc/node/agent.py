@@ -15,6 +15,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import IO
 
 from nimc.base import clock, numa, processes
@@ -36,7 +37,7 @@ from nimc.node.injectors.base import (
 )
 from nimc.node.meter import Meter
 from nimc.node.replay.pacing import Follower
-from nimc.node.short_writes.origin_side import ScheduleWriter, stand_by
+from nimc.node.short_writes.origin_side import ScheduleWriter, stand_by, start_end
 from nimc.node.watch import Watch
 
 # Throttles a writer below its full rate: its process runs in bursts with pauses in between.
@@ -304,28 +305,14 @@ class Agent:
 
     async def _start(self, order: messages.StartEnd) -> None:
         injector, writer, role = INJECTORS[order.injector], order.writer, order.role
-        command = (
-            injector.target_command(writer) if role == "target" else injector.origin_command(writer)
-        )
-        if command is None:
+        if role == "target" and injector.target_command(writer) is None:
             self._send(messages.Listening(writer.index))
             return
-        cpus = writer.target_cpus if role == "target" else writer.origin_cpus
-        log = open(order.log, "ab", buffering=0)  # noqa: SIM115 (closed by _watch)
-        try:
-            process = await processes.spawn(
-                command,
-                injector.environment(writer),
-                cpus,
-                asyncio.subprocess.PIPE,
-                asyncio.subprocess.STDOUT,
-                writer.buffer_node,
-            )
-        except OSError as error:
-            log.close()
-            reason = f"{command[0]}: {error.strerror or error}"
-            self._send(messages.Ended(writer.index, role, reason))
+        process = await start_end(injector, writer, role, asyncio.subprocess.PIPE)
+        if isinstance(process, str):
+            self._send(messages.Ended(writer.index, role, process))
             return
+        log = open(order.log, "ab", buffering=0)  # noqa: SIM115 (closed by _watch)
         paced = role == "origin" and injector.paced_by == "agent" and writer.rate_b_s is not None
         pacer = Pacer(process, writer) if paced else None
         end = _End(writer, role, process, injector, pacer)
@@ -419,11 +406,15 @@ class Agent:
                 await asyncio.gather(end.pacing, return_exceptions=True)
             end.follower = end.pacing = None
             if order.rates_b_s:
-                end.follower = Follower(
-                    end.process, end.writer.message_b, order.rates_b_s, order.full_b_s
-                )
+                asked = end.writer.message_b, order.rates_b_s, order.full_b_s
+                end.follower = Follower(end.process, *asked, partial(self._passed_b, end))
                 end.pacing = asyncio.create_task(end.follower.run())
                 end.tasks.append(end.pacing)
+
+    def _passed_b(self, end: _End) -> float | None:
+        """What an origin's device has passed on, if the origin is the only one here that writes."""
+        writing = [each for each in self._ends if each.role == "origin" and not each.held]
+        return end.meter.passed_b() if end.meter and writing == [end] else None
 
     def _freeze(self, index: int) -> None:
         """Suspend a passive side that spins although the writes no longer need it."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nimc.base.errors import MachineError
 from nimc.base.programs import ask
 from nimc.node import wire
 from nimc.node.agent import node_name
@@ -24,10 +25,6 @@ _FIRST_PORT = 20000
 _PORTS = 12000
 #: Unknown to others until writers listen, so that nobody can be there first.
 _BASE = secrets.randbelow(_PORTS)
-
-
-class AllocationError(Exception):
-    """The job does not have the nodes that the plan asks for. The message is one line."""
 
 
 @dataclass(frozen=True)
@@ -44,19 +41,16 @@ class Allocation:
 
 
 def expand(nodelist: str) -> list[str]:
-    """Node names from Slurm's compact list, expanded by `scontrol`. Raises AllocationError."""
+    """Node names from Slurm's compact list, expanded by `scontrol`. Raises MachineError."""
     if not nodelist:
         return []
-    answer = ask(["scontrol", "show", "hostnames", nodelist])
-    if not answer.ok:
-        raise AllocationError(f"scontrol show hostnames {nodelist!r}: {answer.reason}")
-    return answer.stdout.split()
+    return ask(["scontrol", "show", "hostnames", nodelist]).required().split()
 
 
 def resolve(plan: BlockPlan, environment: Mapping[str, str] = os.environ) -> Allocation:
     """The targets and origins of this job.
 
-    Raises AllocationError if there are too few nodes, or one would be both.
+    Raises MachineError if there are too few nodes, or one would be both.
     """
     if plan.origin_policy == "same_host":
         here = [node_name()]
@@ -68,13 +62,13 @@ def resolve(plan: BlockPlan, environment: Mapping[str, str] = os.environ) -> All
         targets = expand(environment.get("SLURM_JOB_NODELIST_HET_GROUP_0", ""))
         origins = expand(environment.get("SLURM_JOB_NODELIST_HET_GROUP_1", ""))
     if not targets or len(origins) < plan.n_origins:
-        raise AllocationError(
+        raise MachineError(
             f"the job has {len(targets)} target and {len(origins)} origin nodes;"
             f" at least 1 and {plan.n_origins} are needed (origins: {plan.origin_policy})"
         )
     both = sorted(set(targets) & set(origins))
     if both:
-        raise AllocationError(f"{', '.join(both)} would be both target and origin")
+        raise MachineError(f"{', '.join(both)} would be both target and origin")
     return Allocation(targets, origins)
 
 
@@ -172,7 +166,7 @@ def first_port(turn: int) -> int:
 
 
 def own_address(plan: BlockPlan) -> str:
-    """Address that agents connect to. Raises AllocationError if other nodes cannot reach it."""
+    """Address that agents connect to. Raises MachineError if other nodes cannot reach it."""
     if plan.origin_policy == "same_host":
         return _LOOPBACK
     try:
@@ -180,9 +174,9 @@ def own_address(plan: BlockPlan) -> str:
             return wire.interface_address(plan.interface)
         address = socket.gethostbyname(socket.gethostname())
     except (wire.WireError, OSError) as error:
-        raise AllocationError(str(error)) from None
+        raise MachineError(str(error)) from None
     if ipaddress.ip_address(address).is_loopback:
-        raise AllocationError(
+        raise MachineError(
             f"{socket.gethostname()} resolves to {address}, which other nodes cannot reach;"
             " set 'interface' in the site file to a network interface that all nodes have"
         )

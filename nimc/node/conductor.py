@@ -31,9 +31,9 @@ from nimc.machine.load import BLOCK_VARIABLE
 from nimc.machine.program import program_facts
 from nimc.node import allocation, length, wire
 from nimc.node.agent import node_name
-from nimc.node.allocation import Allocation, AllocationError
+from nimc.node.allocation import Allocation
 from nimc.node.alone import AloneRates
-from nimc.node.hub import AgentGoneError, Hub, HubError
+from nimc.node.hub import AgentGoneError, Hub
 from nimc.node.readers import Readers
 from nimc.node.runs import BlockError, BlockRunner, Run
 from nimc.records import chain
@@ -212,11 +212,11 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
 
 
 def _require_modules(plan: BlockPlan) -> None:
-    """Raise AllocationError if a module is not loaded: another program might run in its place."""
+    """Raise MachineError if a module is not loaded: another program might run in its place."""
     if missing := modules.not_loaded(plan.modules, os.environ):
         loaded = ", ".join(modules.loaded(os.environ)) or "none"
         shell = "" if modules.is_defined(os.environ) else f"; {_NO_MODULE}"
-        raise AllocationError(
+        raise MachineError(
             f"module {', '.join(missing)} is not loaded on {node_name()}; loaded: {loaded}{shell}"
         )
 
@@ -247,15 +247,15 @@ async def _start_agents(
 async def _gather(
     hub: Hub, nodes: Allocation, agents: list[asyncio.subprocess.Process], log: Path
 ) -> None:
-    """Wait for the agents. Raises HubError, with their launcher's last line, if any is missing."""
+    """Wait for the agents. Raises MachineError, with their launcher's last line, without them."""
     calls = asyncio.ensure_future(hub.gather(nodes.nodes, _AGENTS_TIMEOUT_S))
     ends = [asyncio.ensure_future(agent.wait()) for agent in agents]
     try:
         await asyncio.wait([calls, *ends], return_when=asyncio.FIRST_COMPLETED)
         if not calls.done():
-            raise HubError("the agents' launcher ended before all agents had connected")
+            raise MachineError("the agents' launcher ended before all agents had connected")
         await calls
-    except HubError as error:
+    except MachineError as error:
         last = last_line(log.read_text(errors="replace"))
         raise type(error)(f"{error}; last line of {log}: {last}") from None
     finally:
@@ -345,6 +345,14 @@ async def _supervise(plan: BlockPlan, logs: Path, readers: Readers) -> tuple[int
     """Conduct until done, stopped by a signal, or orphaned. Returns exit status, state, reason."""
     loop = asyncio.get_running_loop()
     work = asyncio.ensure_future(conduct(plan, logs, readers))
+    late = asyncio.Event()
+
+    def end_late() -> None:
+        late.set()
+        work.cancel()
+
+    if plan.limit_s is not None:
+        loop.call_later(plan.limit_s, end_late)
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(signum, work.cancel)
     if plan.owner_pid:
@@ -353,12 +361,14 @@ async def _supervise(plan: BlockPlan, logs: Path, readers: Readers) -> tuple[int
     try:
         await work
     except asyncio.CancelledError:
+        if late.is_set():
+            return 1, "out_of_time", f"its {plan.limit_s:.0f} s of the campaign's limit are over"
         return 143, "cancelled", "stopped by a signal, or the owner process ended"
     except BlockError as error:
         return 1, error.outcome, str(error)
     except AgentGoneError as error:
         return 3, error.outcome, str(error)
-    except (AllocationError, HubError, MachineError) as error:
+    except MachineError as error:
         return 3, "machine_failed", str(error)
     except OSError as error:
         return 3, "machine_failed", f"{error.filename or plan.nimc_dir}: {error.strerror or error}"

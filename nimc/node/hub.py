@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,9 +22,6 @@ from nimc.node.injectors.base import Injector, Writer
 from nimc.node.messages import Do, Observed, WritersStopped, Written
 from nimc.node.short_writes.origin_side import Part
 
-# Admits the agents of this job; other processes that connect are rejected and do not delay them.
-
-
 #: Unsigned calls that are kept, in addition to one of each node; and how long, in seconds, they
 #: are kept if there are more.
 _MOST_UNSIGNED = 64
@@ -32,76 +29,6 @@ _CROWDED_S = 1.0
 #: Calls that the kernel keeps until they are accepted: with fewer, agents would wait for seconds in
 #: a crowd; all may be accepted at once, and a process may have 1,024 files.
 _WAITING = 512
-
-
-class Admission:
-    """Listens for agents; `welcome` serves each one that has signed and said its name."""
-
-    def __init__(
-        self,
-        secret: str,
-        nodes: int,
-        welcome: Callable[[wire.Wire, messages.Hello], Awaitable[None]],
-    ) -> None:
-        self._secret = secret
-        self._calls = nodes + _MOST_UNSIGNED
-        self._welcome = welcome
-        #: Connections that have not signed yet, oldest first -> when each was made.
-        self._unsigned: dict[asyncio.StreamWriter, float] = {}
-        self._server: asyncio.Server | None = None
-
-    async def listen(self, address: str) -> int:
-        """Listen on one address only; returns the port."""
-        self._server = await asyncio.start_server(
-            self._join, address, 0, limit=wire.UNSIGNED_B, backlog=_WAITING
-        )
-        port: int = self._server.sockets[0].getsockname()[1]
-        return port
-
-    def close(self) -> None:
-        """Accept no more."""
-        if self._server:
-            self._server.close()
-
-    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection; one that does not sign is closed without an answer."""
-        if not self._admit(writer):
-            writer.transport.abort()
-            return
-        try:
-            connection = await wire.accept(reader, writer, self._secret)
-        except (wire.WireError, OSError):
-            writer.transport.abort()
-            return
-        finally:
-            self._unsigned.pop(writer, None)
-        try:
-            hello = messages.report(await connection.receive())
-        except (wire.WireError, OSError):
-            writer.close()
-            return
-        if not isinstance(hello, messages.Hello):
-            connection.close()
-            return
-        await self._welcome(connection, hello)
-
-    def _admit(self, writer: asyncio.StreamWriter) -> bool:
-        """Whether there is room for one more connection that has not signed.
-
-        An agent signs at once, so in a crowd the oldest makes room after a second. Until then
-        newcomers are turned away; agents call again.
-        """
-        now_s = time.monotonic()
-        if len(self._unsigned) >= self._calls:
-            oldest, made_s = next(iter(self._unsigned.items()))
-            if now_s - made_s < _CROWDED_S:
-                return False
-            del self._unsigned[oldest]
-            oldest.transport.abort()
-        self._unsigned[writer] = now_s
-        return True
-
-
 #: Passive sides of a timetable have indices from here on, so that they are no held writer's.
 FIRST_SIDE = 1_000_000
 #: Round trips for one measurement of a clock offset.
@@ -115,11 +42,7 @@ _WATCH_S = _STOP_S = 30.0
 _Answer = TypeVar("_Answer", bound=messages.Answer)
 
 
-class HubError(Exception):
-    """The agents cannot do their work. The message is one line."""
-
-
-class AgentGoneError(HubError):
+class AgentGoneError(MachineError):
     """An agent has closed its connection: its process has ended."""
 
     outcome = "agent_failed"
@@ -184,21 +107,32 @@ class _Link:
 
 
 class Hub:
-    """Accepts the agents of this job, sends them orders and keeps their reports."""
+    """Accepts the agents of this job, sends them orders and keeps their reports.
+
+    Other processes that connect are rejected and do not delay them.
+    """
 
     def __init__(self, secret: str, nodes: int = 1) -> None:
-        self._reception = Admission(secret, nodes, self._joined)
+        self._secret = secret
+        self._calls = nodes + _MOST_UNSIGNED
+        #: Connections that have not signed yet, oldest first -> when each was made.
+        self._unsigned: dict[asyncio.StreamWriter, float] = {}
+        self._server: asyncio.Server | None = None
         self._links: dict[str, _Link] = {}
         self._states: dict[int, WriterState] = {}
         self._changed = asyncio.Condition()
-        self._lost: HubError | None = None
+        self._lost: MachineError | None = None
 
     async def listen(self, address: str) -> int:
         """Listen on one address only; returns the port."""
-        return await self._reception.listen(address)
+        self._server = await asyncio.start_server(
+            self._join, address, 0, limit=wire.UNSIGNED_B, backlog=_WAITING
+        )
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
 
     async def wait_for(self, what: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until `what()` is true; False on timeout. Raises HubError if an agent is lost."""
+        """Wait until `what()` is true; False on timeout. MachineError if an agent is lost."""
 
         def done() -> bool:
             return self._lost is not None or what()
@@ -218,7 +152,7 @@ class Hub:
             return [n for n in nodes if n not in links or links[n].clock is None]
 
         if not await self.wait_for(lambda: not missing(), timeout_s):
-            raise HubError(f"no agent from {', '.join(missing())} after {timeout_s:.0f} s")
+            raise MachineError(f"no agent from {', '.join(missing())} after {timeout_s:.0f} s")
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -242,7 +176,7 @@ class Hub:
             link.clock = None
             self._ping(link)
         if not await self.wait_for(lambda: all(link.clock for link in links), timeout_s):
-            raise HubError(f"an agent's clock was not measured within {timeout_s:.0f} s")
+            raise MachineError(f"an agent's clock was not measured within {timeout_s:.0f} s")
         return {link.node: link.clock for link in links if link.clock}
 
     async def stand_by(
@@ -339,20 +273,57 @@ class Hub:
     async def _ask(
         self, orders: Mapping[str, messages.Order], kind: type[_Answer], timeout_s: float, what: str
     ) -> dict[str, _Answer]:
-        """Send nodes their orders. Node -> its answer, or HubError if one did not do `what`."""
+        """Send nodes their orders. Node -> its answer, or MachineError if one did not do `what`."""
         links = [self._links[node] for node in orders]
         for link in links:
             link.answers.pop(kind, None)
             link.send(orders[link.node])
         if not await self.wait_for(lambda: all(kind in link.answers for link in links), timeout_s):
-            raise HubError(f"an agent did not {what} within {timeout_s:.0f} s")
+            raise MachineError(f"an agent did not {what} within {timeout_s:.0f} s")
         return {link.node: link.answers[kind] for link in links}
 
     def close(self) -> None:
         """Close all connections; agents exit when theirs is closed."""
-        self._reception.close()
+        if self._server:
+            self._server.close()
         for link in self._links.values():
             link.wire.close()
+
+    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection; one that does not sign is closed without an answer."""
+        if not self._admit(writer):
+            writer.transport.abort()
+            return
+        try:
+            connection = await wire.accept(reader, writer, self._secret)
+        except (wire.WireError, OSError):
+            writer.transport.abort()
+            return
+        finally:
+            self._unsigned.pop(writer, None)
+        hello = None
+        with suppress(wire.WireError, OSError):
+            hello = messages.report(await connection.receive())
+        if isinstance(hello, messages.Hello):
+            await self._joined(connection, hello)
+        else:
+            connection.close()
+
+    def _admit(self, writer: asyncio.StreamWriter) -> bool:
+        """Whether there is room for one more connection that has not signed.
+
+        An agent signs at once, so in a crowd the oldest makes room after a second. Until then
+        newcomers are turned away; agents call again.
+        """
+        now_s = time.monotonic()
+        if len(self._unsigned) >= self._calls:
+            oldest, made_s = next(iter(self._unsigned.items()))
+            if now_s - made_s < _CROWDED_S:
+                return False
+            del self._unsigned[oldest]
+            oldest.transport.abort()
+        self._unsigned[writer] = now_s
+        return True
 
     async def _joined(self, connection: wire.Wire, hello: messages.Hello) -> None:
         """Serve one agent until its connection is lost."""
@@ -426,7 +397,7 @@ class Hub:
             try:
                 link.clock = measure(exchanges, link.node)
             except MachineError as error:
-                self._lost = HubError(str(error))
+                self._lost = error
 
 
 def _controls(do: Do, states: Sequence[WriterState]) -> dict[str, messages.Control]:

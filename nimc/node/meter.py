@@ -244,6 +244,13 @@ class Meter:
         taken, self._tallies = self._tallies, []
         return taken
 
+    def passed_b(self) -> float | None:
+        """What the origin's device has passed on so far; None if it is not counted by that."""
+        if isinstance(self._source, _Device) and not self._fault:
+            with suppress(LookError):  # the next look tells
+                return self._source.total_b()
+        return None
+
     def begin(self) -> None:
         """Forget the looks so far."""
         self._looks = []

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from nimc.records.counter_row import CounterRow
 from nimc.records.sample import Better
 
 # The figure of merit: what readers of an application's output return and raise.
@@ -43,12 +43,8 @@ def require_ranks(fom: Fom, requested: int | None) -> Fom:
     return fom
 
 
-#: Name of the tool, folder of its files, number of ranks -> rows of JSON.
-ReadCounters = Callable[[str, Path, int], list[dict[str, Any]]]
-
-
-class CountersError(Exception):
-    """A tool left no counters, or not those of every rank. The message is one line."""
+class ToolError(Exception):
+    """A tool's files are missing or invalid. The message is one line that names the file."""
 
 
 @dataclass(frozen=True)
@@ -61,5 +57,5 @@ class Readers:
     #: Standard output -> figure of merit; raises FomError. None if the check reads the outputs
     #: itself, after the block.
     fom: Callable[[str], Fom] | None
-    #: Raises CountersError.
-    counters: ReadCounters
+    #: Name of the tool, folder of its files, number of ranks -> rows; raises ToolError.
+    counters: Callable[[str, Path, int], list[CounterRow]]

@@ -23,13 +23,14 @@ from nimc.node.evidence.rates import (
     at_speed,
     expected,
     judge,
+    most_of,
     rate_before,
 )
 from nimc.node.hub import Hub, WriterState
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import PASSES, Injector, Writer
 from nimc.node.observation import Observation, Observer
-from nimc.node.readers import CountersError, Readers
+from nimc.node.readers import Readers, ToolError
 from nimc.node.replay.conductor_side import Follows
 from nimc.node.replay.evidence import ANYTHING
 from nimc.node.short_writes import records as short_writes
@@ -449,10 +450,11 @@ class BlockRunner:
         if start.tool is None or result.outcome != "kept":
             return []
         try:
-            return self._readers.counters(start.tool, self._files(run).counters, start.ranks or 1)
-        except CountersError as error:
-            result.fail("rejected", str(error))
+            found = self._readers.counters(start.tool, self._files(run).counters, start.ranks or 1)
+        except ToolError as error:
+            result.fail("rejected", f"{start.tool}: {error}")
             return []
+        return [{"tool": start.tool, **asdict(row)} for row in found]
 
     async def _last_rows(self, states: list[WriterState], result: RunResult) -> None:
         """Wait for the rows that cover the end of the window."""
@@ -484,6 +486,7 @@ class BlockRunner:
         for state, alone in zip(states, self.alone[writes], strict=True):
             rows = state.seen
             required = expected(alone, state.writer.rate_b_s) if injector.writes else OF_CONTROL
+            limit = state.writer.rate_b_s if injector.writes and not follows else None
             seen = judge(
                 rows,
                 *result.window_s,
@@ -493,6 +496,7 @@ class BlockRunner:
                 demand.late_rows,
                 state.tallies,
                 demand.max_share,
+                most_of(limit, state.writer.message_b, result.window_s[1] - result.window_s[0]),
             )
             if seen.reason:
                 who = "writer" if injector.writes else "control"

@@ -54,6 +54,10 @@ Proof = Literal["device", "memory", "unproven"]
 #: look or two may come before the next message of a writer that the application slows down.
 PROVEN_SHARE = 0.9
 
+#: Largest mean rate of a limited writer, as a multiple of what was requested, and the messages that
+#: may be added: a limiter counts whole messages, and the device's own has a scatter.
+LIMITED_SHARE, LIMITED_MESSAGES = 1.5, 2
+
 #: Target of a writer whose timetable has many targets.
 MANY = "*"
 
@@ -110,8 +114,8 @@ class ReplayRecord:
 class WriterRecord:
     """What one writer did during one run."""
 
-    #: Name of the injector: `perftest`, `ucx`, `mpi_put`, `fabtests`, `spin`; names of those that
-    #: read end in `_read`.
+    #: Name of the injector: `perftest`, `ucx`, `mpi_put`, `fabtests`, `sst`, `mooncake`, `spin`;
+    #: names of those that read end in `_read`.
     injector: str
     #: Host names of both ends; the target is `MANY` if a timetable has many.
     origin: str

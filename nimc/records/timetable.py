@@ -29,14 +29,6 @@ MOST_WRITES = 20_000_000
 _ROUNDING = 1e-9
 
 
-@dataclass(frozen=True)
-class Origin:
-    """A node that writes, and how many writers may run on it at once."""
-
-    name: str
-    writers: int
-
-
 class PlannedWrite(NamedTuple):
     """One planned write; times in seconds after the start of the first. A short list in JSON."""
 
@@ -107,7 +99,7 @@ class Timetable:
 
 def plan(
     targets: Sequence[str],
-    origins: Sequence[Origin],
+    origins: Sequence[str],
     writers: int,
     length_s: float,
     run_s: float,
@@ -115,17 +107,19 @@ def plan(
     *,
     policy: Policy = "sweep",
     setup_s: float = 0.0,
+    room: int | None = None,
 ) -> Timetable:
     """Plan `writers` whole writers, each write of `length_s`, for `run_s` with all of them writing.
 
-    A target rests for `setup_s` after a write, and so does a connection. With 0 writers the plan is
-    empty. Raises InputError for too few targets, or too little room on origins.
+    A target rests for `setup_s` after a write, and so does a connection. An origin has room for so
+    many writers at once, None for any number. With 0 writers the plan is empty. Raises InputError
+    for too few targets, or too little room on origins.
     """
     if not (length_s > 0 and run_s > 0 and setup_s >= 0 and writers >= 0):
         raise InputError(
             "timetable: allowed: lengths of write and run above 0, set-up time and writers from 0"
         )
-    for kind, names in (("targets", targets), ("origins", [o.name for o in origins])):
+    for kind, names in (("targets", targets), ("origins", origins)):
         if len(set(names)) < len(names):
             raise InputError(f"timetable: duplicate {kind}; allowed: each once")
     resting = writers + math.ceil(setup_s * writers / length_s - _ROUNDING)
@@ -133,6 +127,11 @@ def plan(
         raise InputError(
             f"timetable: {writers} writers of {length_s:g} s with {setup_s:g} s between two "
             f"writes to a target need {resting} targets; there are {len(targets)}"
+        )
+    if room is not None and room * len(origins) < writers:
+        raise InputError(
+            f"timetable: {writers} writers requested; {len(origins)} origins have room for"
+            f" {room * len(origins)} within their share of the links"
         )
     # Writes that start until all writers write, and those until the end of the run.
     count = writers - 1 + math.ceil(run_s * writers / length_s) if writers else 0
@@ -148,23 +147,10 @@ def plan(
         setup_s,
         run_s,
         tuple(targets),
-        tuple(origin.name for origin in origins),
-        _slots(origins, writers),
+        tuple(origins),
+        tuple(slot % len(origins) for slot in range(writers)),
         _hits(len(targets), count, resting, policy, random.Random(seed)),
     )
-
-
-def _slots(origins: Sequence[Origin], writers: int) -> tuple[int, ...]:
-    """Origin of each slot: round-robin over origins with room left."""
-    room = sum(max(origin.writers, 0) for origin in origins)
-    if room < writers:
-        raise InputError(
-            f"timetable: {writers} writers requested; {len(origins)} origins have room for {room} "
-            "within their share of the links"
-        )
-    rounds = range(max((origin.writers for origin in origins), default=0))
-    turns = (i for turn in rounds for i, origin in enumerate(origins) if turn < origin.writers)
-    return tuple(slot for slot, _ in zip(turns, range(writers), strict=False))
 
 
 def _hits(targets: int, count: int, resting: int, policy: Policy, rng: random.Random) -> array[int]:

@@ -39,6 +39,8 @@ class Replay:
     trace_sha256: str
     speed: int
     share: float
+    #: The trace's nodes whose bytes go to the targets, in their order; empty: the busiest.
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

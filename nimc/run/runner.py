@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from signal import Signals
@@ -25,6 +25,7 @@ from nimc.machine import slurm
 from nimc.node.conductor import UNREAD
 from nimc.records.arms import arm_of
 from nimc.records.chain import walk_run
+from nimc.records.run import PlainName
 from nimc.run.folder import require_folder
 from nimc.run.progress import NewSamples, PlainDisplay, RunCounter, run_line
 from nimc.run.session import run_session
@@ -175,6 +176,14 @@ def is_read(logs: Path) -> bool:
     return not (logs / UNREAD).exists()
 
 
+def _length_s(logs: Path) -> float | None:
+    """How long the conductor took, seconds; None if it did not end."""
+    block = _read(logs / "block.json")
+    with suppress(KeyError, TypeError):
+        return float(block["finished_s"] - block["started_s"])
+    return None
+
+
 def _read(path: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError, RecursionError):
         record = json.loads(path.read_text(encoding="utf-8"))
@@ -244,7 +253,7 @@ def _line(text: str) -> str:
 class Failure:
     """A case that could not be measured."""
 
-    case: str
+    case: PlainName
     #: One line.
     reason: str
 
@@ -264,6 +273,8 @@ class CampaignRunner:
     seed: int | None
     interrupts: Interrupts
     display: PlainDisplay
+    #: How long each block took, seconds, without its time in the queue.
+    blocks_s: list[float] = field(default_factory=list)
 
     @property
     def campaign(self) -> Campaign:
@@ -329,14 +340,18 @@ class CampaignRunner:
         logs = self._logs(entry, block)
         logs.mkdir(parents=True, exist_ok=True)
         run = str(self.run)
-        _, *arguments = command(self.request, entry, block, pairs, run, self.seed)
+        crossed = self._treatments(entry)
+        expected_s = block_s(crossed, entry, pairs, self.request.least_run_s)
+        limit_s = self._limit_s(expected_s / (expected_s + later_s))
+        _, *arguments = command(
+            self.request, entry, block, pairs, run, seed=self.seed, limit_s=limit_s
+        )
         arguments.append(f"--session-extras=nimc_head={walk_run(self.run).head}")
         samples = NewSamples(self.run / "samples" / f"{entry.name}.jsonl")
-        crossed = self._treatments(entry)
         counter = RunCounter(
             later_s=later_s,
             block_runs=entry.warmups + pairs * len(crossed),
-            block_s=block_s(crossed, entry, pairs, self.request.least_run_s),
+            block_s=expected_s,
             started_s=time.monotonic(),
         )
 
@@ -369,10 +384,16 @@ class CampaignRunner:
                 raise
             return f"{error}, and ReFrame still waits for it"
         finally:
+            self.blocks_s.append(_length_s(logs) or limit_s or 0.0)
             if status != 0:
                 self._end_jobs()
         require_folder(self.run)
         return why_failed(status, logs)
+
+    def _limit_s(self, share: float) -> float | None:
+        """A block's share of what is left of the campaign's limit; None if it has no limit."""
+        limit_s = self.campaign.limit
+        return None if limit_s is None else max(limit_s - sum(self.blocks_s), 0.0) * share
 
     def _end_jobs(self) -> None:
         """Cancel jobs that ReFrame may have left, or say that this is not possible."""

@@ -1,4 +1,4 @@
-"""Counters become bytes per second: what is a gap, a reset, a wrap, and what arrived when."""
+"""Counters become bytes per second: what is a gap, reset, wrap or stop, and what arrived when."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Values = NDArray[np.float64]
 
 
 class Intervals(NamedTuple):
-    """What arrived between samples, in order of time; gaps and resets are left out."""
+    """What arrived between samples, in order of time; only wraps are not left out."""
 
     starts_s: Values
     ends_s: Values
@@ -92,10 +92,18 @@ def intervals(node: str, device: str, samples: pl.DataFrame) -> Intervals:
     usual_s = float(np.median(lengths_s)) if lengths_s.size else 0.0
     grew = np.diff(counts).astype(np.float64)  # of unsigned numbers: modulo 2^64
     whole, fell = lengths_s <= _GAP * usual_s, counts[1:] < counts[:-1]
-    fastest = float(np.max((grew / lengths_s)[whole & ~fell], initial=0.0))
+    stuck = counts == counter.stops_at
+    stopped = stuck[1:] | stuck[:-1]
+    fastest = float(np.max((grew / lengths_s)[whole & ~fell & ~stopped], initial=0.0))
     breaks = []
-    for at in np.flatnonzero(~whole | fell):
+    for at in np.flatnonzero(~whole | fell | stopped):
         start_s, end_s = float(times_s[at]), float(times_s[at + 1])
+        if stopped[at]:
+            if breaks and (breaks[-1].kind, breaks[-1].end_s) == ("stop", start_s):
+                start_s = breaks.pop().start_s
+            breaks.append(Break("stop", node, device, start_s, end_s))
+            whole[at] = False
+            continue
         if not whole[at]:
             breaks.append(Break("gap", node, device, start_s, end_s))
             continue

@@ -23,17 +23,21 @@ from nimc.traffic.trace import MOST_B, Source
 
 
 class Counter(NamedTuple):
-    """What a metric counts in: bytes of one count, and where one of 32 bits begins again."""
+    """What a metric counts in: bytes of one count, and where one of 32 bits begins again.
+
+    InfiniBand's does not: it stops at its largest value until it is cleared.
+    """
 
     unit_b: int
     wraps_at: int
+    stops_at: int | None = None
 
 
 _PROMETHEUS = {
-    "node_infiniband_port_data_received_bytes_total": Counter(1, 4 << 32),
+    "node_infiniband_port_data_received_bytes_total": Counter(1, 4 << 32, (4 << 32) - 4),
     "node_network_receive_bytes_total": Counter(1, 1 << 32),
 }
-_LDMS = {"port_rcv_data": Counter(4, 1 << 32), "rx_bytes": Counter(1, 1 << 32)}
+_LDMS = {"port_rcv_data": Counter(4, 1 << 32, (1 << 32) - 1), "rx_bytes": Counter(1, 1 << 32)}
 COUNTERS = _PROMETHEUS | _LDMS
 #: The metric of plain CSV, which is no counter.
 BYTES = "bytes"

@@ -45,8 +45,9 @@ class Break:
     """Where a counter does not simply grow."""
 
     #: `gap`: not sampled; `reset`: it fell, as when a node boots; `wrap`: it began again at 0 after
-    #: its largest value. Seconds of gaps and resets are missing in the trace, those of wraps not.
-    kind: Literal["gap", "reset", "wrap"]
+    #: its largest value; `stop`: it had stopped at that, and was cleared later or never. Seconds
+    #: of all but wraps are missing in the trace.
+    kind: Literal["gap", "reset", "wrap", "stop"]
     node: str
     #: Device and port; empty if the file names none.
     device: str

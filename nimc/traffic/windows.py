@@ -20,14 +20,11 @@ LONGEST_S, PARTS = 120, (1, 2, 4, 8)
 
 
 def draw(trace: Trace, replay: Replay, targets: int, names: Sequence[str]) -> list[Window]:
-    """A window for each name, which is all that it depends on, of the busiest nodes of the trace.
+    """A window for each name, which is all that it depends on, of the named or busiest nodes.
 
-    Raises InputError if the trace has too few nodes, or no part that is known of all of them.
+    Raises InputError if the trace lacks nodes, or has no part that is known of all of them.
     """
-    of_node = trace.seconds.group_by("node").agg(pl.col("bytes").sum())
-    nodes = of_node.sort(["bytes", "node"], descending=[True, False])["node"].to_list()[:targets]
-    if len(nodes) < targets:
-        raise InputError(f"traffic: {len(nodes)} nodes in the trace; allowed: {targets} or more")
+    nodes = _nodes(trace, replay, targets)
     seconds = trace.seconds.filter(pl.col("node").is_in(nodes))
     first_s = int(seconds["time_s"].sort()[0])
     at = seconds["time_s"].to_numpy() - first_s
@@ -43,7 +40,7 @@ def draw(trace: Trace, replay: Replay, targets: int, names: Sequence[str]) -> li
     if not starts.size:
         raise InputError(
             f"traffic: no {length_s} s without a gap in the trace; allowed: at least one such time"
-            f" of the {targets} busiest nodes"
+            f" of {', '.join(nodes)}"
         )
     found = []
     for name in names:
@@ -52,3 +49,17 @@ def draw(trace: Trace, replay: Replay, targets: int, names: Sequence[str]) -> li
         part = rates[start : start + length_s].reshape(-1, replay.speed, targets).mean(axis=1)
         found.append(Window(first_s + start, nodes, (replay.share * part.T).tolist()))
     return found
+
+
+def _nodes(trace: Trace, replay: Replay, targets: int) -> list[str]:
+    """The trace's node of each target: those asked for by name, else those with the most bytes."""
+    of_node = trace.seconds.group_by("node").agg(pl.col("bytes").sum())
+    known = of_node.sort(["bytes", "node"], descending=[True, False])["node"].to_list()
+    if unknown := [node for node in replay.nodes if node not in known]:
+        raise InputError(f"traffic.nodes: {unknown[0]} found; allowed: {', '.join(known)[:200]}")
+    nodes = list(replay.nodes) or known
+    if len(nodes) < targets:
+        where = "traffic.nodes" if replay.nodes else "traffic"
+        of = "named" if replay.nodes else "in the trace"
+        raise InputError(f"{where}: {len(nodes)} nodes {of}; allowed: {targets} or more")
+    return nodes[:targets]

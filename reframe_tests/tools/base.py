@@ -16,6 +16,7 @@ from typing import Any
 
 from analysis.counts.roles import Scope
 from nimc.base.programs import ask
+from nimc.node.readers import ToolError
 from nimc.records.counter_row import CounterRow, State
 
 __all__ = [
@@ -44,10 +45,6 @@ LOCAL_RANK = f"${{MPI_LOCALRANKID:-${{OMPI_COMM_WORLD_LOCAL_RANK:-${{SLURM_LOCAL
 #: No figure in SI units is larger, and sums of so large ones are numbers.
 _MOST = 1e30
 _QUOTE = 40
-
-
-class ToolError(Exception):
-    """A tool's files are missing or invalid. The message is one line that names the file."""
 
 
 class Tool(ABC):

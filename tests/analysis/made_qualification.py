@@ -84,7 +84,10 @@ def _cases(fault: Fault) -> list[Case]:
     places = Case(
         "places", "B/s", "higher", 4e10, effects, factors=factors, baselines=baselines, **pairs
     )
-    return [memory, places]
+    effects = {"on": 1.2, "on@rate=50%": 1.1}
+    factors = {name: {"injector": "ucx", "rate": name[8:] or "full"} for name in effects}
+    ucx = Case("ucx", "B/s", "higher", 5e10, effects, factors=factors, **pairs)
+    return [memory, places, ucx]
 
 
 def _written(sample: Sample, fault: Fault, rng: np.random.Generator) -> Sample:
@@ -94,10 +97,11 @@ def _written(sample: Sample, fault: Fault, rng: np.random.Generator) -> Sample:
     share = SHARES[str(levels.get("rate", "full"))] if sample.role == "effect" else 0.0
     alone = ALONE_B_S * share * (fault.far if levels.get("buffer") == "other" else 1.0)
     rate = alone * float(rng.uniform(0.96, 0.99))
+    injector = "ucx" if sample.case == "ucx" else "mpi_put"
     writers = [
         replace(
             each,
-            injector="mpi_put_read" if direction == "read" else "mpi_put",
+            injector=f"{injector}_read" if direction == "read" else injector,
             direction=direction,
             rate_alone_b_s=alone,
             rate_before_b_s=alone * float(rng.uniform(0.99, 1.01)),
@@ -163,7 +167,7 @@ def made_run(folder: Path, fault: Fault = Fault(), *, seed: int = 1) -> Path:
         "programs": PROGRAMS,
     }
     run = write_run(folder, found, head, record)
-    for case in ("memory", "places"):
+    for case in ("memory", "places", "ucx"):
         own = (each for each in found if each.case == case)
         write_rows(run, case, (row for each in own for row in _spent(each, fault.s_gb, rng)))
     return run

@@ -22,6 +22,7 @@ from tests.analysis.made_qualification import (
 )
 from tests.analysis.synthetic import HOST, rechain
 
+OTHERS = ("perftest", "ucx", "mpi_put", "fabtests")
 COUNTS = ["counter of writes", "counter of reads"]
 _REFUTED = rejected(f"{HOST} counted 1 MB, but the writers claim 2 MB; allowed difference: 20%")
 
@@ -33,8 +34,13 @@ def judged(run: Path) -> Qualification:
 def states(of: Qualification) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for each in of.claims:
-        found.setdefault(each.state, []).append(each.name)
+        if each.name not in OTHERS:
+            found.setdefault(each.state, []).append(each.name)
     return found
+
+
+def of_injectors(of: Qualification) -> dict[str, str]:
+    return {each.name: each.state for each in of.claims if each.name in OTHERS}
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -42,7 +48,9 @@ def test_a_clean_run_allows_all_that_it_measured(tmp_path: Path, seed: int) -> N
     found = judged(made_run(tmp_path / "run", seed=seed))
     assert states(found).get("refused", []) == []
     assert "not shown" not in states(found)
-    assert len(states(found)["allowed"]) >= len(CLAIMS) - 1  # chance may widen an interval
+    # Chance may widen an interval.
+    assert len(states(found)["allowed"]) >= len(CLAIMS) - len(OTHERS) - 1
+    assert of_injectors(found) == {**dict.fromkeys(OTHERS, "not shown"), "ucx": "allowed"}
     assert found.verdict == "qualified"
     assert found.holds_for == {
         "kernel": ["6.1"],
@@ -138,6 +146,29 @@ def test_a_planted_fault_is_named_by_its_claim(tmp_path: Path, name: str) -> Non
     assert all(each.reason and each.remedy for each in found.claims if each.state == "refused")
 
 
+def only_ucx(change: Callable[[Sample, WriterRecord], WriterRecord]) -> Fault:
+    return Fault(writer=lambda of, each: change(of, each) if of.case == "ucx" else each)
+
+
+@pytest.mark.parametrize(
+    ("fault", "state", "part"),
+    [
+        (only_ucx(lambda *each: unlimited(*each)), "refused", "throttled"),
+        (only_ucx(lambda *each: unwritten(*each)), "refused", "memory"),
+        (only_ucx(lambda _, each: replace(each, transport="tcp")), "refused", "emulated"),
+        (only_ucx(lambda _, each: replace(each, rate_alone_b_s=5e9)), "caveat", "rate"),
+    ],
+)
+def test_another_injector_is_judged_by_its_own_runs(
+    tmp_path: Path, fault: Fault, state: str, part: str
+) -> None:
+    found = judged(made_run(tmp_path / "run", fault))
+    (row,) = (each for each in found.claims if each.name == "ucx")
+    assert (row.state, part in row.reason) == (state, True), row.reason
+    assert {*states(found).get("refused", [])} <= {"records"}
+    assert found.emulated == []
+
+
 def test_an_edited_record_is_named(tmp_path: Path) -> None:
     run = made_run(tmp_path / "run")
     path = run / "samples/memory.jsonl"
@@ -150,7 +181,7 @@ def test_emulated_writes_allow_no_claim_on_hardware(tmp_path: Path) -> None:
         return replace(writer, transport="soft-RoCE")
 
     found = judged(made_run(tmp_path / "run", Fault(writer=soft)))
-    hardware = [each.name for each in CLAIMS if each.hardware]
+    hardware = [each.name for each in CLAIMS if each.hardware and each.name not in OTHERS]
     assert [each for each in states(found)["refused"] if each != "records"] == hardware
     assert {each.reason[:9] for each in found.claims if each.name in hardware} == {"emulated;"}
     assert "repeats" not in states(found)["refused"]

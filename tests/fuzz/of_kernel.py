@@ -117,7 +117,7 @@ def _host(text: bytes, folder: Path) -> None:
 
 def _node(text: bytes, folder: Path) -> None:
     root = lay_out(text, folder, _COUNTERS)
-    finite(*(each.value for each in node_counters.read(root).counters.values()))
+    finite(*(each.value for each in node_counters.read(root).values()))
     for device in ("mlx5_0", "eth1"):
         for passed in counters.DIRECTIONS:
             counters.read(device, passed, root)

@@ -125,7 +125,7 @@ def test_those_of_crates(tmp_path: Path) -> None:
 
 
 def test_those_of_nights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = nightly(tmp_path).marked.path
+    file = nightly(tmp_path).target
     assert_documented("nightly status", call("nightly", "status", file))
     print_document("nightly run", SUMMARY.as_dict())
     assert_documented("nightly run", printed(capsys))

@@ -86,7 +86,7 @@ def test_all_treatments_of_a_pair_have_its_window(tmp_path):
     succeeded(reframe(tmp_path, "localhost", "stream", *DRY, settings={**asked, "pairs": 3}))
     plan = plan_of(tmp_path, "stream")
     digest = hashlib.sha256((tmp_path / "t.parquet").read_bytes()).hexdigest()
-    replay = {"trace_sha256": digest, "speed": 2, "share": 1.0}
+    replay = {"trace_sha256": digest, "speed": 2, "share": 1.0, "nodes": []}
     writes = {each["name"]: each["writes"] for each in plan["treatments"]}
     assert (writes["off"], writes["on"]["replay"], writes["spin"]["replay"]) == (None, replay, None)
     assert len(plan["windows"]) == 3

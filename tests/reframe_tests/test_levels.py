@@ -26,7 +26,7 @@ CHECKS = {
     "latency": ("{load_threads: [0, 31], load_kernel: [read, mix]}", {"node": 1}),
     "intensity": ("{flops_per_element: [2, 64]}", {}),
     "lammps_scaling": ("{reserved_cores: [0, 1]}", {"nodes": 2, "spare_cores": 4}),
-    "minife": ("{reserved_cores: [0, 1]}", {}),
+    "minife": ("{reserved_cores: [0, 1], injector: [ucx, mooncake]}", {}),
     "cns": ("{reserved_cores: [0, 1]}", {}),
     "xsbench": ("{reserved_cores: [0, 1], threads: [3, 1]}", {}),
 }
@@ -124,6 +124,13 @@ def test_a_limiter_is_one_of_the_writers(of):
     asked = {name: each["writes"]["limiter"] for name, each in found.items() if each["writes"]}
     assert asked == {"on@rate=50%": "software", "on@rate=50%,limiter=hardware": "hardware"}
     assert {each["baseline"] for each in found.values()} == {None, "off"}
+
+
+def test_injectors_share_a_baseline(of):
+    found = [each for name, each in of["minife"].items() if "reserved" not in name]
+    asked = {each["writes"]["injector"] for each in found if each["writes"]}
+    assert asked == {"ucx", "mooncake"}
+    assert {each["baseline"] for each in found} == {None, "off"}
 
 
 def test_a_burst_at_full_rate_has_its_share_of_the_time_as_mean(of):

@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from nimc.records.sample import BurstRecord
+from nimc.records.sample import LIMITED_MESSAGES, LIMITED_SHARE, BurstRecord
 from nimc.records.treatment import Burst
 
 
@@ -191,6 +191,13 @@ def expected(alone_b_s: float, asked_b_s: float | None) -> Expected:
     return Expected(asked_b_s, "the requested rate", alone_b_s=alone_b_s)
 
 
+def most_of(asked_b_s: float | None, message_b: int, window_s: float) -> float:
+    """Largest mean rate of a writer that is limited to `asked_b_s`; infinite without a limit."""
+    if asked_b_s is None:
+        return math.inf
+    return LIMITED_SHARE * asked_b_s + LIMITED_MESSAGES * message_b / window_s
+
+
 def rate_alone(rows: list[Seen]) -> float:
     """The writer's rate with no application: median of all rows but the first, which ramps up."""
     return median(row.rate_b_s for row in rows[1:])
@@ -223,13 +230,14 @@ def judge(
     late_rows: float,
     tallies: Sequence[Tally] = (),
     max_share: float = math.inf,
+    most_b_s: float = math.inf,
 ) -> Judgement:
     """Check rows against the application's window [start_s, end_s].
 
     Rows must come before, during and after the window. Those of a writer must come no later than
     `late_rows` intervals after the previous one, and each must show at least `min_share` of the
-    expected rate. Their mean must be at most `max_share` of the rate alone. `tallies` are readings
-    of the origin's device.
+    expected rate. Their mean must be at most `max_share` of the rate alone, and at most `most_b_s`,
+    the limit of a throttled writer. `tallies` are readings of the origin's device.
     """
     inside = [row for row in rows if row.end_s > start_s and row.start_s < end_s]
     if not inside or end_s <= start_s:
@@ -246,13 +254,19 @@ def judge(
     late_s = late_rows * row_s if required.rate_b_s else math.inf
     too_slow = _too_slow(inside, rate_b_s, start_s, required, min_share)
     too_fast = _too_fast(inside, rate_b_s, required, max_share)
+    unlimited = None
+    if rate_b_s > most_b_s:
+        unlimited = (
+            f"{required.verb} at {rate_b_s / required.rate_b_s:.0%} of {required.name}; at most"
+            f" {most_b_s / required.rate_b_s:.0%} is allowed"
+        )
     return Judgement(
         rate_b_s=rate_b_s,
         rate_min_b_s=min(rate_b_s, *(row.rate_b_s for row in inside)),
         bytes_b=bytes_b,
         observed_share=min(sum(spans) / (end_s - start_s), 1.0),
         unobserved_s=_longest_gap_s(inside, start_s, end_s),
-        reason=_gap(rows, start_s, end_s, late_s) or too_slow or too_fast,
+        reason=_gap(rows, start_s, end_s, late_s) or too_slow or too_fast or unlimited,
         beyond_alone=too_fast is not None,
     )
 

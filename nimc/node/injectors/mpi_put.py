@@ -9,31 +9,17 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import shlex
 import shutil
 from pathlib import Path
 
 from nimc.base.programs import ask
 from nimc.machine import devices
-from nimc.node.evidence.rates import Bursts
-from nimc.node.injectors.base import Arrived, Fault, Injector, Row, Total, Writer
+from nimc.node.injectors.base import Injector, Writer
+from nimc.node.injectors.reports import TWO_SIDED, ReportParser
 from nimc.records.sample import Direction
 
 _FOLDER = Path(__file__).parents[1] / "mpi_put"
-_ROW = re.compile(
-    r"^row (\d{1,9}\.\d{6}) s (\d{1,18}) B(?:, (\d{1,9}) bursts, (\d{1,9}\.\d{6}) s of writing)?$"
-)
-_ARRIVED = re.compile(
-    r"^arrived (\d{1,18}) B by (shared|unshared) memory, target (sleeps|polls),"
-    r" (\d{1,9}\.\d{6}) s of its processor$"
-)
-_FAULT = re.compile(r"^mpi_put: (.+)|^(Fatal error in .+|Abort\(.+)")
-#: From so much of its processor's time on the target takes part in receiving: seconds per byte, the
-#: report's limit of onload, and as a share of a core, since it sleeps and looks at its memory.
-_TAKES_PART_S_B = 0.05e-9
-_TAKES_PART_SHARE = 0.01
-TWO_SIDED = "two-sided"
 #: For Open MPI, which others ignore: where processes run is the agent's choice.
 _OPEN_MPI = {
     "OMPI_MCA_hwloc_base_binding_policy": "none",
@@ -50,39 +36,6 @@ _ON_TWO = {
 }
 _A_TASK = "--overlap --cpu-bind=none --nodes=1 --ntasks=1 --het-group"
 _ON_COMPONENTS = f"{_A_TASK}=0 --nodelist={{target}} : {_A_TASK}=1 --nodelist={{origin}}"
-
-
-class _Parser:
-    """Lines of both ranks, which the launcher mixes."""
-
-    def __init__(self, writer: Writer) -> None:
-        self._writer = writer
-        self._claimed_b = self._claimed_s = 0.0
-
-    def parse(self, line: str) -> Row | Total | Arrived | Fault | None:
-        line = line.rstrip("\n")
-        if (row := _ROW.match(line)) and (over_s := float(row[1])):
-            self._claimed_b += int(row[2])
-            self._claimed_s += over_s
-            bursts = None
-            if row[3] is not None:
-                bursts = Bursts(int(row[3]), float(row[4]), max(over_s - float(row[4]), 0.0))
-            return Row(int(row[2]) / over_s, over_s, bursts=bursts)
-        if seen := _ARRIVED.match(line):
-            least_s = max(_TAKES_PART_S_B * self._claimed_b, _TAKES_PART_SHARE * self._claimed_s)
-            is_costly = self._claimed_s > 0 and float(seen[4]) > least_s
-            takes_part = seen[3] == "polls" or is_costly
-            return Arrived(int(seen[1]), self._over(seen[2] == "shared", takes_part))
-        fault = _FAULT.match(line)
-        return Fault(fault[1] or fault[2]) if fault else None
-
-    def _over(self, shared: bool, takes_part: bool) -> str:
-        """The transport, as the ranks found it: `+two-sided` if the target receives messages."""
-        if takes_part:
-            device = self._writer.device
-            kind = [devices.transport(device)] if devices.is_rdma(device) else []
-            return "+".join([*kind, TWO_SIDED])
-        return "shared memory" if shared else _transport(self._writer)
 
 
 class MpiPut(Injector):
@@ -130,9 +83,9 @@ class MpiPut(Injector):
         over = devices.mpi_over(writer.device) if writer.device and _apart(writer) else {}
         return _OPEN_MPI | over
 
-    def parser(self, writer: Writer) -> _Parser:
-        """Parses the lines of both ranks."""
-        return _Parser(writer)
+    def parser(self, writer: Writer) -> ReportParser:
+        """Parses the lines of both ranks, which the launcher mixes."""
+        return ReportParser(_transport(writer), _received(writer))
 
     def missing(self) -> str | None:
         """Looks for the program on PATH and where it is made, and for its launcher."""
@@ -153,6 +106,12 @@ def _transport(writer: Writer) -> str:
     if not _apart(writer):
         return "shared memory"
     return devices.transport(writer.device) if devices.is_rdma(writer.device) else "RDMA"
+
+
+def _received(writer: Writer) -> str:
+    """What it goes over if the target's processor receives messages that stand for writes."""
+    kind = [devices.transport(writer.device)] if devices.is_rdma(writer.device) else []
+    return "+".join([*kind, TWO_SIDED])
 
 
 def _program() -> str:

@@ -1,24 +1,34 @@
 """Lets a writer's process run as long as its rates ask for, and suspends it for the rest.
 
 This is emulation, as that of the agent's `Pacer`: messages come at full rate, with pauses.
+
+Reports come about once a second, and the full rate changes from one to the next. What was written
+since the last is counted by the origin's device; if that has other writers, too, or counts nothing,
+it follows from how long the process has run.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from nimc.base import clock, processes
 from nimc.node.replay.evidence import due_b
 
-#: Length of a burst and its pause: a few messages over shared memory; and of the shortest burst,
-#: the resolution of timers, seconds.
+#: Length of a burst and its pause: a few messages over shared memory, and a part of a second, so
+#: that rates change at the begin of one; and of the shortest burst, the resolution of timers,
+#: seconds.
 _PERIOD_S = 0.05
 _SHORTEST_S = 0.0005
 #: What it could not write in time is made up for if that takes no longer than this, seconds.
 _DEBT_S = 0.5
 #: A report corrects the rate only after so long a time of running, seconds.
 _LEAST_RUN_S = 0.05
+#: A timer may end so early, as a share of a period.
+_EARLY = 0.02
+#: Largest share of headers in what a device counts. A report that differs by more is of another
+#: time than it seems: the writer was suspended after it had measured, and before it printed.
+_HEADERS = 0.1
 #: Messages that must be due between two looks at a writer for one to be seen.
 _MESSAGES = 2
 
@@ -32,7 +42,9 @@ class Follower:
         message_b: int,
         rates_b_s: Sequence[float],
         full_b_s: float,
+        passed_b: Callable[[], float | None] = lambda: None,
     ) -> None:
+        """`passed_b`: what its device has passed on so far; None if that is not known."""
         self._process = process
         self._message_b = message_b
         self._rates_b_s = rates_b_s
@@ -43,6 +55,9 @@ class Follower:
         self._reported_b = 0.0
         self._ran_s = 0.0
         self._since_s: float | None = None
+        #: What its device had passed on then.
+        self._passed_b = passed_b
+        self._passed_then_b = passed_b()
 
     def reported(self, bytes_b: float, over_s: float) -> None:
         """Take a report of what it wrote in the last `over_s`, which may begin before its start."""
@@ -53,9 +68,13 @@ class Follower:
             self._since_s = now_s
         if before_s:
             bytes_b *= ran_s / (before_s + ran_s)
+        counted_b = self._counted_b()
+        if counted_b is not None and abs(bytes_b - counted_b) > _HEADERS * counted_b:
+            bytes_b = counted_b
         if ran_s >= _LEAST_RUN_S and bytes_b > 0:
             self._full_b_s = (self._full_b_s + bytes_b / ran_s) / 2
         self._reported_b += bytes_b
+        self._passed_then_b = self._passed_b()
 
     def asks(self, start_s: float, end_s: float) -> bool:
         """Whether so much is due between two times that a look must show it."""
@@ -67,25 +86,37 @@ class Follower:
         try:
             while self._process.returncode is None:
                 began_s = clock.now_s()
-                run_s = min(self._lacking_b(began_s) / self._full_b_s, _PERIOD_S)
+                periods = int((began_s - self._from_s) / _PERIOD_S + _EARLY) + 1
+                end_s = self._from_s + periods * _PERIOD_S
+                most_s = end_s - began_s
+                run_s = min(self._lacking_b(end_s) / self._full_b_s, most_s)
                 if run_s >= _SHORTEST_S:
                     processes.resume(self._process)
                     self._since_s = began_s
                     await asyncio.sleep(run_s)
                     self._ran_s, self._since_s = self._running_s(clock.now_s()), None
-                if run_s < _PERIOD_S:
+                if run_s < most_s:
                     processes.suspend(self._process)
-                await asyncio.sleep(max(began_s + _PERIOD_S - clock.now_s(), 0.0))
+                await asyncio.sleep(max(end_s - clock.now_s(), 0.0))
         finally:
             processes.resume(self._process)
 
     def _running_s(self, now_s: float) -> float:
         return self._ran_s + (now_s - self._since_s if self._since_s is not None else 0.0)
 
-    def _lacking_b(self, now_s: float) -> float:
-        """What is due at the end of the period, and not yet written."""
-        due = due_b(self._rates_b_s, now_s + _PERIOD_S - self._from_s)
-        lacking_b = due - self._reported_b - self._ran_s * self._full_b_s
+    def _lacking_b(self, end_s: float) -> float:
+        """What is due at a time, and not yet written."""
+        due = due_b(self._rates_b_s, end_s - self._from_s)
+        lacking_b = due - self._reported_b - self._unreported_b()
         beyond_b = max(lacking_b - _DEBT_S * self._full_b_s, 0.0)
         self._reported_b += beyond_b  # too late to be made up for
         return lacking_b - beyond_b
+
+    def _unreported_b(self) -> float:
+        counted_b = self._counted_b()
+        return self._ran_s * self._full_b_s if counted_b is None else counted_b
+
+    def _counted_b(self) -> float | None:
+        """What its device has passed on since the last report; None if that is not known."""
+        passed_b, then_b = self._passed_b(), self._passed_then_b
+        return None if passed_b is None or then_b is None else passed_b - then_b

@@ -161,7 +161,7 @@ class ScheduleControl:
             *(self._short, least_b_s, begun.write.messages),
         )
         ours = [
-            replace(each, start_s=each.start_s - ahead_s, end_s=each.end_s - ahead_s)
+            each._replace(start_s=each.start_s - ahead_s, end_s=each.end_s - ahead_s)
             for node, written in reports.items()
             for ahead_s in [offsets[node].offset_s]
             for each in written.done
@@ -216,17 +216,21 @@ class ScheduleControl:
 
     def _table(self, write: WriteShape, run_s: float, name: str) -> Timetable:
         plan, short, targets = self._plan, self._short, self._nodes.targets
-        writers = self._writers
+        writers, rate_b_s = self._writers, write.rate_alone_b_s or 1.0
+        room: int | None = None
+        if short.link_b_s is not None:
+            room = timetable.writers_of_link(short.link_b_s, short.link_share, rate_b_s)
         digest = hashlib.sha256(f"{plan.seed}/{plan.case}/{plan.block}/{name}".encode()).digest()
         return timetable.plan(
             targets,
-            records.rooms(self._origins, writers, short, write.rate_alone_b_s or 1.0),
+            self._origins,
             writers,
             short.length_s,
             run_s,
             int.from_bytes(digest[:8], "big"),
             policy=short.policy,
             setup_s=records.rest_s(len(targets), writers, short.length_s),
+            room=room,
         )
 
     async def _stand_by(
@@ -289,6 +293,9 @@ def _keep(
         "zero_s": begun.zero_s,
         "timetable": begun.table.as_dict(),
         "clocks": {node: asdict(offset) for node, offset in offsets.items()},
-        "written": {node: asdict(written) for node, written in reports.items()},
+        "written": {
+            node: {"done": [each._asdict() for each in written.done], "faults": written.faults}
+            for node, written in reports.items()
+        },
     }
     replace_text(path, json.dumps(document, separators=(",", ":")))

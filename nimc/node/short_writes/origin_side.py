@@ -17,6 +17,7 @@ from statistics import median
 from typing import IO
 
 from nimc.base import clock, processes
+from nimc.node.evidence.binding import EndRole
 from nimc.node.injectors.base import Fault, Injector, Total, Writer
 from nimc.node.short_writes.records import Done, Due
 
@@ -46,6 +47,22 @@ class Part:
     due: list[Due]
 
 
+async def start_end(
+    injector: Injector, writer: Writer, role: EndRole, stdout: int | IO[bytes]
+) -> asyncio.subprocess.Process | str:
+    """One end of a writer, which prints to `stdout`; why it could not be started, if it was not."""
+    target = role == "target"
+    command = injector.target_command(writer) if target else injector.origin_command(writer)
+    assert command is not None, "a control has no passive side"
+    cpus = writer.target_cpus if target else writer.origin_cpus
+    environment, merged = injector.environment(writer), asyncio.subprocess.STDOUT
+    try:
+        node = writer.buffer_node
+        return await processes.spawn(command, environment, cpus, stdout, merged, node)
+    except OSError as error:
+        return f"{command[0]}: {error.strerror or error}"
+
+
 async def stand_by(
     injector: Injector, writer: Writer, log: IO[bytes], listening: Callable[[], None]
 ) -> str:
@@ -54,22 +71,12 @@ async def stand_by(
     `listening` is called once, when the first one listens. Returns only if the first one fails,
     with the reason.
     """
-    command = injector.target_command(writer)
-    assert command is not None, "a control writes nothing and has no timetable"
     waited = False
     while True:
         began_s = time.monotonic()
-        try:
-            process = await processes.spawn(
-                command,
-                injector.environment(writer),
-                writer.target_cpus,
-                log,
-                log,
-                writer.buffer_node,
-            )
-        except OSError as error:
-            return f"{command[0]}: {error.strerror}"
+        process = await start_end(injector, writer, "target", log)
+        if isinstance(process, str):
+            return process
         try:
             while not waited and process.returncode is None:
                 whose = processes.listener(writer.port, process.pid)
@@ -146,22 +153,11 @@ class ScheduleWriter:
 
     async def _client(self, writer: Writer) -> tuple[Total | None, float, str]:
         """Run the writing side once: its last row, the time of that row, and the fault."""
-        command = self._injector.origin_command(writer)
-        environment = self._injector.environment(writer)
         parser = self._injector.parser(writer)
         total, end_s, fault = None, 0.0, ""
-        pipe = asyncio.subprocess.PIPE
-        try:
-            process = await processes.spawn(
-                command,
-                environment,
-                writer.origin_cpus,
-                pipe,
-                asyncio.subprocess.STDOUT,
-                writer.buffer_node,
-            )
-        except OSError as error:
-            return None, 0.0, f"{command[0]}: {error.strerror}"
+        process = await start_end(self._injector, writer, "origin", asyncio.subprocess.PIPE)
+        if isinstance(process, str):
+            return None, 0.0, process
         assert process.stdout is not None
         try:
             async for raw in processes.lines(process.stdout):

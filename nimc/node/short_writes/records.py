@@ -9,7 +9,7 @@ the sample is rejected if either exceeds its limit.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from nimc.base.errors import InputError
 from nimc.node.injectors.base import Injector, Writer
 from nimc.records.plan import ShortWrites
 from nimc.records.sample import MANY, TimetableRecord, WriterRecord
-from nimc.records.timetable import Origin, PlannedWrite, Timetable, writers_of_link
+from nimc.records.timetable import PlannedWrite, Timetable, writers_of_link
 
 #: Fewest and most passive sides of a target; each needs a port.
 _LEAST_SIDES = 2
@@ -41,9 +41,8 @@ class Due(NamedTuple):
     start_s: float
 
 
-@dataclass(frozen=True)
-class Done:
-    """One write as its origin's agent recorded it."""
+class Done(NamedTuple):
+    """One write as its origin's agent recorded it. A short list in JSON."""
 
     #: Number of the planned write.
     number: int
@@ -73,17 +72,6 @@ def origins_needed(writers: int, link_b_s: float, share: float, rate_b_s: float 
             " rate, or a larger link_share"
         )
     return max(math.ceil(writers / room), 1)
-
-
-def rooms(
-    origins: Sequence[str], writers: int, short: ShortWrites, rate_b_s: float
-) -> list[Origin]:
-    """How many writers of a rate each origin may run, limited by the link if its rate is known."""
-    if short.link_b_s is None:
-        room = math.ceil(writers / len(origins))
-    else:
-        room = writers_of_link(short.link_b_s, short.link_share, rate_b_s)
-    return [Origin(name, room) for name in origins]
 
 
 def rest_s(targets: int, writers: int, length_s: float) -> float:

@@ -18,12 +18,20 @@ def night(
     seed: int = 1,
     pairs: int = 12,
     node: Mapping[str, object] | None = None,
+    program_sha256: str = "0" * 64,
     **changes: object,
 ) -> RunData:
-    """One run of `cases`, named as its folder, on a node with the facts `node`."""
+    """One run of `cases`, named as its folder, on a node with the facts `node`.
+
+    Its own are the program's path, the seed and the clocks.
+    """
     found = [each for case in cases for each in samples(case, pairs=pairs, seed=seed)]
     host = f"node-of-{folder.name}"
-    record = {"nodes": {host: node}, "clock_offsets_s": {"a": seed * 1e-6}}
+    program = {"path": f"{folder}/stream", "sha256": program_sha256}
+    record = {
+        **{"nodes": {host: node}, "clock_offsets_s": {"a": seed * 1e-6}},
+        **{"seed": seed, "program": program},
+    }
     text = json.dumps(record)
     sha = hashlib.sha256(text.encode()).hexdigest()
     if node is not None:

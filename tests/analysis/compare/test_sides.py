@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from analysis.compare.side import Difference, Side, dose_differences, pair_up
+from analysis.compare.side import (
+    Difference,
+    Side,
+    dose_differences,
+    other_differences,
+    pair_up,
+)
 from analysis.compare.sides import compare_sides
 from analysis.report.data import RunData, load_run
 from nimc.base.errors import InputError
@@ -176,3 +182,13 @@ def test_the_document_is_json_and_complete(tmp_path: Path) -> None:
     assert compared.too_few_nights
     assert compared.summary.startswith(compared.too_few_nights)
     assert document["night_correlation"]["at_most"] == 0.95
+
+
+@pytest.mark.parametrize(("sha256", "differences"), [("0" * 64, 0), ("1" * 64, 1)])
+def test_what_every_run_has_of_its_own_is_no_difference(
+    tmp_path: Path, sha256: str, differences: int
+) -> None:
+    old = Side((night(tmp_path / "a", STREAM, seed=1, node=_NODE),))
+    new = Side((night(tmp_path / "b", STREAM, seed=2, node=_NODE, program_sha256=sha256),))
+    found = [each for each in other_differences(old, new) if each.what != "digest"]
+    assert [(each.reference, each.this) for each in found] == [("0" * 64, sha256)] * differences

@@ -96,6 +96,12 @@ def test_emulation_is_said_on_the_page_and_wherever_machines_are_compared(site: 
     index = (site / "index.html").read_text()
     assert "Some machines on this page emulate RDMA" in index
     assert re.search(r"machine2</a> <span class=\"emulated\">", index)
+    rates = index[index.index('id="rates"') : index.index('id="table1"')]
+    assert re.findall(r"<li>(machine.)( <span class=\"emulated\")?", rates) == [
+        ("machine0", ""),
+        ("machine1", ""),
+        ("machine2", ' <span class="emulated"'),
+    ]
     ranking = index[index.index('id="ranking"') : index.index('id="slowdowns"')]
     assert "machine1" in ranking
     assert "machine2" not in ranking

@@ -168,9 +168,9 @@ CASES = {
     "multirail_quick": ["amg", "minife"],
     "throttling": ["stream-dram", "stream-llc", "lammps"],
     "throttling_quick": ["stream"],
+    "bursts_quick": ["stream"],
     "loaded_latency": ["latency"],
     "intensity": ["intensity"],
-    "qualify": ["membench", "numa"],
     "core_reservation": ["stream-dram", "stream-llc", "lammps"],
     "slowdown": ["membench", "stream", "hpccg", "lammps", "minife", "lulesh"],
     "slowdown_quick": ["membench", "stream", "hpccg", "lammps", "minife", "lulesh"],
@@ -179,6 +179,8 @@ CASES = {
 #: Campaigns that need several nodes; example_slurm has 32 cores a socket, sockets begin at the NUMA
 #: nodes 0 and 4.
 OF_CLUSTERS = {
+    # Only its nodes know which injectors they have.
+    "qualify": ["membench", "numa", "perftest", "ucx", "mpi_put", "fabtests"],
     "core_reservation_scaling": [f"lammps@{n}" for n in (4, 16, 32)],
     "contention_model": [f"sweep@n{n}-c{i}-m{i}" for i in (0, 4) for n in range(1, 33)],
     "contention_emulated": [

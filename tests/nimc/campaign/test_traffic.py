@@ -36,6 +36,12 @@ def test_checks_get_the_trace_next_to_the_campaign(
     assert given == {trace, f"stream.traffic_speed={speed}", f"stream.traffic_rate={rate}"}
 
 
+def test_nodes_are_given_by_name(folder: Path) -> None:
+    campaign = load(folder, f"{SMALL}traffic: {{trace: t.parquet, nodes: [n2, n1]}}\n")
+    words = command(made_request(campaign, MACHINE), campaign.workloads[0], 0, 6, "/r")
+    assert "stream.traffic_nodes=n2,n1" in words
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
@@ -44,6 +50,7 @@ def test_checks_get_the_trace_next_to_the_campaign(
         ("{trace: t.parquet, rate: 0%}", "traffic.rate: '0%' is not a share above 0"),
         ("{trace: t.parquet, rate: 1GB/s}", "traffic.rate: '1GB/s' is not a share"),
         ("{trace: t.parquet, speed: 0}", "traffic.speed: 0 found"),
+        ("{trace: t.parquet, nodes: ['a b']}", "traffic.nodes[0]: 'a b' found"),
         ("{speed: 2}", "traffic.trace: missing"),
         ("7", "traffic: 7 found"),
     ],

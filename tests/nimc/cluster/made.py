@@ -64,7 +64,7 @@ def found(**changes: Any) -> ClusterFacts:
         shapes={each.name: learn.shapes(nodes, each.name) for each in partitions},
         settings=learn.settings((SLURM / "config.txt").read_text()),
         mpi=learn.mpi_types((SLURM / "mpi_list.txt").read_text()),
-        accounts=[],
+        accounts={},
         modules_system="lmod",
         modules=["gcc/12", "openmpi/5.0.1"],
         hetjob_asked=True,

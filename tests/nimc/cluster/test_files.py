@@ -17,7 +17,7 @@ import pytest
 from nimc.campaign.settings import matching
 from nimc.cli import hosts
 from nimc.cluster import learn
-from nimc.cluster.learn import ClusterFacts, NodeShape, SlurmAccount, SlurmPartition, access
+from nimc.cluster.learn import ClusterFacts, NodeShape, SlurmPartition, access
 from nimc.cluster.new_machine import config_text, entries, host_pattern, pmi, site_text, unknown
 from nimc.cluster.node_job import JobLook, NodeRequest
 from nimc.machine import site as machine
@@ -203,10 +203,8 @@ def test_without_an_interface_to_mpi_ranks_are_started_by_mpirun(tmp_path: Path)
 
 def test_an_account_is_given_only_if_none_is_taken_by_itself() -> None:
     batch = found().target
-    assert access(batch, [SlurmAccount("a", False)]) == ["--partition=batch", "--account=a"]
-    assert access(batch, [SlurmAccount("a", False), SlurmAccount("b", True)]) == [
-        "--partition=batch"
-    ]
+    assert access(batch, {"a": False}) == ["--partition=batch", "--account=a"]
+    assert access(batch, {"a": False, "b": True}) == ["--partition=batch"]
 
 
 def test_another_processor_on_nodes_is_said() -> None:
@@ -242,10 +240,10 @@ def test_what_slurm_prints() -> None:
     assert learn.mpi_types(read("mpi_list.txt")) == ["pmix", "none", "cray_shasta", "pmi2"]
     old = "srun: MPI types are...\nsrun: none\nsrun: pmi2\n"
     assert learn.mpi_types(old) == ["none", "pmi2"]
-    assert learn.accounts("physics\nbench\nphysics\n", "bench\n") == [
-        SlurmAccount("physics", False),
-        SlurmAccount("bench", True),
-    ]
+    assert learn.accounts("physics\nbench\nphysics\n", "bench\n") == {
+        "physics": False,
+        "bench": True,
+    }
 
 
 def test_the_default_partition_comes_first_and_those_that_are_down_do_not_come() -> None:

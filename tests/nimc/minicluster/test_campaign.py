@@ -41,8 +41,8 @@ def test_a_killed_reframe_leaves_no_job_and_the_campaign_goes_on(
     (tmp_path / "tiny.yaml").write_text(CAMPAIGN)
     words = ["run", tmp_path / "tiny.yaml", "--machine", "minicluster", "--results", tmp_path]
     first = two_nodes.start(*words, "--json")
-    wait(first, lambda: list(tmp_path.glob("*/samples/lammps.jsonl")), 90)
-    (samples,) = tmp_path.glob("*/samples/lammps.jsonl")
+    wait(first, lambda: list(tmp_path.glob("tiny-*/samples/lammps.jsonl")), 90)
+    (samples,) = tmp_path.glob("tiny-*/samples/lammps.jsonl")
     os.kill(_reframe(first.pid), signal.SIGKILL)
     _, said = first.communicate(timeout=120)
     assert first.returncode == 3

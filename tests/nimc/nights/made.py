@@ -5,7 +5,8 @@ from datetime import date
 from pathlib import Path
 
 from nimc.nights.description import Nightly, load
-from nimc.nights.summary import NightAlarm, NightFailure, NightFigure, Summary
+from nimc.nights.summary import NightAlarm, NightFigure, Summary
+from nimc.run.runner import Failure
 
 TEXT = """\
 machine: localhost
@@ -35,7 +36,7 @@ SUMMARY = Summary(
     cases=["stream", "lammps", "snap"],
     figures=FIGURES,
     alarms=[NightAlarm("stream", "off", "fom", "reference", "stream: slower than its reference")],
-    failures=[NightFailure("snap", "no such binary")],
+    failures=[Failure("snap", "no such binary")],
 )
 
 

@@ -20,9 +20,8 @@ def test_a_description_holds_si_units(tmp_path: Path) -> None:
     found = nightly(
         tmp_path, fresh_after="90min", retention="{age: 1d, size: 1GiB}", job="[--partition=cron]"
     )
-    asked = found.asked
-    assert (asked.fresh_after_s, asked.budget_node_h) == (5400, 2)
-    assert (asked.retention.age_s, asked.retention.size_b) == (86400, 2**30)
+    assert (found.fresh_after_s, found.budget_node_h) == (5400, 2)
+    assert (found.retention.age_s, found.retention.size_b) == (86400, 2**30)
     assert (found.window.start, found.window.end) == (time(22), time(5))
     assert (found.name, found.longest_s) == ("box", 7 * 3600 + 900)
     assert found.folder == tmp_path / "results" / "nights"

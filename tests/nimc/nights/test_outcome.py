@@ -12,12 +12,13 @@ from nimc.cluster.reservation import find_all, parse
 from nimc.nights import night
 from nimc.nights.measure import EndedRun
 from nimc.nights.night import in_the_way
-from nimc.nights.summary import NightAlarm, NightFailure, NightFigure, judge_night
+from nimc.nights.summary import NightAlarm, NightFigure, judge_night
+from nimc.run.runner import Failure
 from tests.analysis.history.nights_table import night_rows, nights_table, runs_table
 from tests.nimc.nights.made import FIGURES, nightly
 
 ALARM = NightAlarm("stream", "off", "fom", "history", "stream lost 10 %")
-FAILURE = NightFailure("snap", "no such binary")
+FAILURE = Failure("snap", "no such binary")
 OPEN = NightFigure("snap", "on", "slowdown", "1", "lower", 1.1, 0.9, 1.3, 6, "inconclusive")
 STOPPED = EndedRun(143, stopped="its window ended")
 

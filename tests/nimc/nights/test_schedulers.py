@@ -48,7 +48,8 @@ def test_scrontab_gets_options_of_a_job_that_outlasts_the_window(tmp_path: Path)
 
 
 def test_every_day_is_a_star(tmp_path: Path) -> None:
-    text = nightly(tmp_path).marked.path.read_text()
+    nightly(tmp_path)
+    text = (tmp_path / "box.yaml").read_text()
     every = nightly(tmp_path, text.replace(", days: [mon, tue, wed, thu, fri]", ""))
     assert install.cron_times(every) == "0 22 * * *"
     weekend = nightly(tmp_path, text.replace("mon, tue, wed, thu, fri", "sat, sun"))

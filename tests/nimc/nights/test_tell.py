@@ -22,13 +22,9 @@ from xml.etree import ElementTree
 import pytest
 
 from nimc.nights import notify
-from nimc.nights.description import NightlyRequest, NightWindow
+from nimc.nights.description import NightWindow
 from nimc.nights.summary import NightAlarm, NightFigure, Summary, earlier, path_of, summary_text
 from tests.nimc.nights.made import FIGURES, SUMMARY, nightly, summary
-
-
-def asked(folder: Path, **more: str) -> NightlyRequest:
-    return nightly(folder, **more).asked
 
 
 class Hook(HTTPServer):
@@ -93,7 +89,7 @@ def sendmail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def tell(folder: Path, url: str) -> list[str]:
     """What a night with this webhook reports."""
-    return list(notify.everyone(SUMMARY, asked(folder, tell=f"{{webhook: '{url}'}}")))
+    return list(notify.everyone(SUMMARY, nightly(folder, tell=f"{{webhook: '{url}'}}")))
 
 
 def test_the_webhook_gets_the_summary(
@@ -169,7 +165,7 @@ def sent(sendmail: Path) -> EmailMessage:
 
 
 def test_mail_says_what_happened(sendmail: Path, tmp_path: Path) -> None:
-    wish = asked(tmp_path, tell="{mail: [ops@example.org, root]}")
+    wish = nightly(tmp_path, tell="{mail: [ops@example.org, root]}")
     ended = summary(reason="two\nlines\x1b[2J")
     assert list(notify.everyone(ended, wish)) == []
     assert (sendmail / "args").read_text().split() == ["-t", "-i"]
@@ -186,7 +182,7 @@ def test_the_mail_has_a_picture_of_what_became_slower_in_all_nights(
     sendmail: Path, tmp_path: Path
 ) -> None:
     """Its panel: a night without the series, one with half the rate, and this one."""
-    wish = asked(tmp_path, tell="{mail: [ops@example.org]}")
+    wish = nightly(tmp_path, tell="{mail: [ops@example.org]}")
     half = replace(FIGURES[0], value=5e9, low=None, high=None)
     earlier = [
         summary(night=date(2026, 11, 17), outcome="not run", figures=[]),
@@ -234,7 +230,7 @@ def test_mail_is_sent_at_a_change_of_state(
     sendmail: Path, tmp_path: Path, before: dict[str, Any] | None, ended: dict[str, Any], news: bool
 ) -> None:
     """Of outcome, alarms or failed cases; a night that was killed has sent none."""
-    wish = asked(tmp_path, tell="{mail: [ops@example.org]}")
+    wish = nightly(tmp_path, tell="{mail: [ops@example.org]}")
     nights = [summary(outcome="measured"), summary(night=date(2026, 11, 19), **(before or {}))]
     assert list(notify.everyone(summary(**ended), wish, nights if before is not None else [])) == []
     assert (sendmail / "mail").exists() == news
@@ -279,7 +275,7 @@ def test_the_nights_before_are_those_that_can_be_read(tmp_path: Path) -> None:
 
 def test_mail_that_cannot_be_sent_is_reported(sendmail: Path, tmp_path: Path) -> None:
     (sendmail / "sendmail").write_text("#!/bin/sh\necho no such user >&2\nexit 67\n")
-    wish = asked(tmp_path, tell="{mail: [ops@example.org]}")
+    wish = nightly(tmp_path, tell="{mail: [ops@example.org]}")
     assert list(notify.everyone(SUMMARY, wish)) == ["mail: exit status 67: no such user"]
 
 
@@ -291,14 +287,14 @@ def test_metrics_do_not_follow_a_planted_link(tmp_path: Path) -> None:
     mine.write_text("mine")
     (folder / f".nimc_box.prom.{os.getpid()}").symlink_to(mine)
     (folder / "nimc_box.prom").symlink_to(mine)
-    (line,) = notify.everyone(SUMMARY, asked(tmp_path, metrics=str(folder)))
+    (line,) = notify.everyone(SUMMARY, nightly(tmp_path, metrics=str(folder)))
     assert line.startswith(f"metrics: {folder}/nimc_box.prom: is a symbolic link; allowed: ")
     assert mine.read_text() == "mine"
 
 
 def test_metrics_replace_the_last_nights(tmp_path: Path) -> None:
     folder = tmp_path / "textfile"
-    wish = asked(tmp_path, metrics=str(folder))
+    wish = nightly(tmp_path, metrics=str(folder))
     (line,) = notify.everyone(SUMMARY, wish)
     assert line.startswith(f"metrics: {folder}/nimc_box.prom: ")  # no such folder
     folder.mkdir()

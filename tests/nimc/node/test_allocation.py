@@ -11,7 +11,7 @@ import pytest
 
 from nimc.base.errors import MachineError
 from nimc.node import agent, allocation, wire
-from nimc.node.allocation import Allocation, AllocationError
+from nimc.node.allocation import Allocation
 from nimc.node.alone import Alone, keep, kept
 from nimc.node.evidence.claims import Count
 from nimc.node.hub import Hub
@@ -35,14 +35,14 @@ def other_interface() -> tuple[str, str]:
 
 def test_the_address_of_the_interface_asked_for():
     assert allocation.own_address(replace(APART, interface="lo")) == "127.0.0.1"
-    with pytest.raises(AllocationError, match="interface no-such: No such device"):
+    with pytest.raises(MachineError, match="interface no-such: No such device"):
         allocation.own_address(replace(APART, interface="no-such"))
 
 
 def test_a_name_that_only_this_host_finds_is_refused(monkeypatch):
     # As Debian's installer writes /etc/hosts.
     monkeypatch.setattr(socket, "gethostbyname", lambda _: "127.0.1.1")
-    with pytest.raises(AllocationError, match=r"resolves to 127\.0\.1\.1, .*'interface'"):
+    with pytest.raises(MachineError, match=r"resolves to 127\.0\.1\.1, .*'interface'"):
         allocation.own_address(APART)
     assert allocation.own_address(replace(APART, origin_policy="same_host")) == "127.0.0.1"
 

@@ -303,6 +303,14 @@ def test_an_application_that_fails_is_repeated_as_often_as_allowed(block, comman
     assert "Traceback" not in run.err
 
 
+def test_a_block_ends_at_its_limit_in_the_midst_of_a_run(block):
+    run = block(arms=("off", "on"), command=["sleep", "60"], limit_s=3.0)
+    assert run.finish() == 1
+    assert (run.state()["state"], run.samples()) == ("out_of_time", [])
+    assert 3.0 <= run.state()["finished_s"] - run.state()["started_s"] < 25
+    assert run.processes() == []
+
+
 def test_copies_of_an_application_are_not_taken_for_its_ranks(block):
     """What `srun` starts if it uses another MPI than the application: copies of one rank each."""
     run = block(command=["sh", "-c", f"cat '{MELT}' '{MELT}'"], start={"ranks": 2})

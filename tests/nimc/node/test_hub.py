@@ -166,7 +166,7 @@ def test_an_agent_that_is_given_no_order_ends_with_the_reason():
         serving = asyncio.create_task(Agent(connection).serve())
         conductor = await met
         assert isinstance(messages.report(await conductor.receive()), messages.Hello)
-        conductor.send(["Dance"])
+        conductor.send(["Dance", {}])
         try:
             await asyncio.wait_for(serving, 10.0)
         finally:
@@ -259,7 +259,7 @@ def test_a_flood_of_strangers_takes_little_memory_and_lets_agents_in():
         first = await wire.connect("127.0.0.1", port, SECRET, None)
         first.send(messages.encode(messages.Hello("n1", {})))
         assert (await flood.stdout.readline()) == b"flooded\n"
-        held = len(hub._reception._unsigned)
+        held = len(hub._unsigned)
         second = await wire.connect("127.0.0.1", port, SECRET, None)
         second.send(messages.encode(messages.Hello("n2", {})))
         until_s = time.monotonic() + 60

@@ -11,21 +11,21 @@ from hypothesis import strategies as st
 from nimc.base.errors import InputError
 from nimc.node.short_writes.records import rest_s
 from nimc.records.plan import BlockPlan, Demand, ShortWrites
-from nimc.records.timetable import POLICIES, Origin, PlannedWrite, Timetable, plan, writers_of_link
+from nimc.records.timetable import POLICIES, PlannedWrite, Timetable, plan, writers_of_link
 from nimc.records.treatment import Start, Treatment, Writes
 from tests.nimc.node.treatments import treatments
 
 
 @st.composite
-def timetables(draw: st.DrawFn) -> tuple[Timetable, list[Origin]]:
+def timetables(draw: st.DrawFn) -> tuple[Timetable, int]:
     writers = draw(st.integers(1, 12))
     length_s = draw(st.floats(0.05, 20.0))
     setup_s = draw(st.sampled_from([0.0, 0.3, 1.0, 2.5])) * length_s
     # Just enough targets to rest as long as asked, up to many more.
     enough = writers + -int(-setup_s * writers / length_s // 1) + 1
     targets = [f"t{i}" for i in range(enough + draw(st.integers(0, 60)))]
-    rooms = draw(st.lists(st.integers(0, 5), max_size=5))
-    origins = [Origin(f"o{i}", room) for i, room in enumerate([*rooms, writers])]
+    origins = [f"o{i}" for i in range(draw(st.integers(1, 6)))]
+    room = -(-writers // len(origins)) + draw(st.integers(0, 5))
     timetable = plan(
         targets,
         origins,
@@ -35,8 +35,9 @@ def timetables(draw: st.DrawFn) -> tuple[Timetable, list[Origin]]:
         seed=draw(st.integers(0, 2**32)),
         policy=draw(st.sampled_from(POLICIES)),
         setup_s=setup_s,
+        room=room,
     )
-    return timetable, origins
+    return timetable, room
 
 
 def parts(timetable: Timetable, end: str) -> dict[str, list[PlannedWrite]]:
@@ -62,8 +63,8 @@ def at_work(writes: list[PlannedWrite]) -> list[tuple[float, int]]:
 
 @given(timetables())
 @settings(max_examples=80, deadline=None)
-def test_rules_of_every_plan(case: tuple[Timetable, list[Origin]]) -> None:
-    timetable, origins = case
+def test_rules_of_every_plan(case: tuple[Timetable, int]) -> None:
+    timetable, room = case
     until_s = timetable.steady_from_s + timetable.run_s
     steps = at_work(list(timetable))
     # A level counts where it lasts beyond the start and begins before the end, but for rounding.
@@ -77,9 +78,8 @@ def test_rules_of_every_plan(case: tuple[Timetable, list[Origin]]) -> None:
     for writes in parts(timetable, "target").values():
         for one, other in itertools.pairwise(writes):
             assert other.start_s - one.end_s >= timetable.setup_s - slack_s  # targets rest
-    room = {origin.name: origin.writers for origin in origins}
-    for name, writes in parts(timetable, "origin").items():
-        assert all(level <= room[name] for _, level in at_work(writes))
+    for writes in parts(timetable, "origin").values():
+        assert all(level <= room for _, level in at_work(writes))
     size = len(timetable.targets)
     for start in range(0, len(timetable) if timetable.policy == "sweep" else 0, size):
         sweep = timetable.hits[start : start + size]
@@ -91,9 +91,7 @@ def test_rules_of_every_plan(case: tuple[Timetable, list[Origin]]) -> None:
 
 def small(seed: int = 7, **changes: object) -> Timetable:
     arguments: dict = {"policy": "sweep", "setup_s": 0.0} | changes
-    return plan(
-        ["a", "b", "c", "d"], [Origin("x", 1), Origin("y", 3)], 2, 1.0, 3.0, seed, **arguments
-    )
+    return plan(["a", "b", "c", "d"], ["x", "y"], 2, 1.0, 3.0, seed, **arguments)
 
 
 def test_by_hand() -> None:
@@ -112,7 +110,7 @@ def test_the_seed_makes_the_plan() -> None:
 
 def test_uniform_draws_every_target_about_as_often() -> None:
     names = [f"t{i}" for i in range(20)]
-    timetable = plan(names, [Origin("x", 4)], 4, 1.0, 10_000.0, 3, policy="uniform")
+    timetable = plan(names, ["x"], 4, 1.0, 10_000.0, 3, policy="uniform")
     counts = Counter(timetable.hits)
     # 40,003 draws, 2,000 a target; 6 standard deviations of a binomial are 262.
     assert set(counts) == set(range(20))
@@ -121,7 +119,7 @@ def test_uniform_draws_every_target_about_as_often() -> None:
 
 def test_a_sweep_follows_no_pattern() -> None:
     names = [f"t{i}" for i in range(50)]
-    timetable = plan(names, [Origin("x", 3)], 3, 1.0, 50 * 100 / 3, 5)
+    timetable = plan(names, ["x"], 3, 1.0, 50 * 100 / 3, 5)
     followers = Counter(itertools.pairwise(timetable.hits))
     # 5,000 steps over 2,450 possible pairs, two each: a repeated order would show a hundred.
     assert max(followers.values()) < 15
@@ -152,23 +150,23 @@ def test_the_longest_rest_of_a_target_can_be_planned(targets: int, length_s: flo
     names = [str(number) for number in range(targets)]
     for writers in range(1, targets + 1):
         rest = rest_s(targets, writers, length_s)
-        plan(names, [Origin("x", writers)], writers, length_s, length_s, 0, setup_s=rest)
+        plan(names, ["x"], writers, length_s, length_s, 0, setup_s=rest)
 
 
 @pytest.mark.parametrize(
     ("targets", "origins", "changes", "text"),
     [
-        (["a", "b"], [Origin("x", 9)], {"writers": 3}, "need 3 targets; there are 2"),
-        (["a", "b", "c"], [Origin("x", 9)], {"setup_s": 1.0}, "need 4 targets; there are 3"),
-        (["a", "b"], [Origin("x", 1)], {}, "2 writers requested; 1 origins have room for 1"),
-        (["a", "a", "b"], [Origin("x", 2)], {}, "duplicate targets"),
-        (["a", "b"], [Origin("x", 2)], {"length_s": 0.0}, "write and run above 0"),
-        (["a", "b"], [Origin("x", 2)], {"setup_s": -1.0}, "set-up time and writers from 0"),
-        (["a", "b"], [Origin("x", 2)], {"length_s": 1e-9}, "allowed: 20000000"),
+        (["a", "b"], ["x"], {"writers": 3}, "need 3 targets; there are 2"),
+        (["a", "b", "c"], ["x"], {"setup_s": 1.0}, "need 4 targets; there are 3"),
+        (["a", "b"], ["x"], {"room": 1}, "2 writers requested; 1 origins have room for 1"),
+        (["a", "a", "b"], ["x"], {}, "duplicate targets"),
+        (["a", "b"], ["x"], {"length_s": 0.0}, "write and run above 0"),
+        (["a", "b"], ["x"], {"setup_s": -1.0}, "set-up time and writers from 0"),
+        (["a", "b"], ["x"], {"length_s": 1e-9}, "allowed: 20000000"),
     ],
 )
 def test_refuses_what_cannot_be_planned(
-    targets: list[str], origins: list[Origin], changes: dict, text: str
+    targets: list[str], origins: list[str], changes: dict, text: str
 ) -> None:
     arguments = {"writers": 2, "length_s": 1.0, "run_s": 5.0, "seed": 0} | changes
     with pytest.raises(InputError, match=text):

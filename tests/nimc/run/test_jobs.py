@@ -3,6 +3,7 @@
 A Slurm that falls silent, played by files: a command succeeds while its file exists.
 """
 
+import json
 import os
 import signal
 import time
@@ -90,6 +91,37 @@ def test_what_a_dead_reframe_left_is_ended_also_where_nodes_are_shared(
         else:
             assert "SIGKILL" in work.run_all()[0].reason
     assert cancelled == [tmp_path] * ended
+
+
+def test_cases_share_what_is_left_of_the_limit_as_their_lengths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three equal cases in 60 s: 20 for the first; it takes 10 of them, so half of 50 is next.
+
+    The job of the second is killed, and counts with its 25 s.
+    """
+    given: list[float] = []
+
+    def session(*asked: Any) -> int:
+        argv, _, log, *_ = asked
+        given.extend(float(word.partition("=")[2]) for word in argv if ".limit_s=" in word)
+        ended = {"state": "out_of_time", "reason": "x", "started_s": 100.0, "finished_s": 110.0}
+        if len(given) == 1:
+            (log.parent / "block.json").write_text(json.dumps(ended))
+        return 1
+
+    monkeypatch.setattr(runner, "run_session", session)
+    (tmp_path / "run.json").write_text("{}")
+    cases = [{"check": "stream", "case": name, "expect": "1s"} for name in "abc"]
+    asked = {"name": "c", "workloads": cases, "arms": ["off", "on"], "pairs": {"floor": 6}}
+    campaign = Campaign.model_validate({**asked, "limit": "1min"})
+    with Interrupts() as interrupts:
+        request = made_request(campaign, MACHINE)
+        work = CampaignRunner(request, tmp_path, "reframe", 1, interrupts, PlainDisplay())
+        failures = work.run_all()
+    assert given == pytest.approx([20.0, 25.0, 25.0])
+    assert failures[0].reason.startswith("out_of_time")
+    assert len(failures) == 3
 
 
 def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(

@@ -74,6 +74,21 @@ def test_a_counter_that_was_set_back_is_unknown_until_the_next_sample(tmp_path: 
     assert made.header.breaks == [Break("reset", "n1", "", 1002, 1003)]
 
 
+def test_a_counter_that_stopped_is_no_pause(tmp_path: Path) -> None:
+    # InfiniBand's counter of 32 bits stops at its largest value until it is cleared (IBTA).
+    most = (1 << 32) - 1
+    made = read(tmp_path, ldms([most - 250, most - 150, most - 50, most, most, 20, 120]))
+    assert rates(made) == {1000: 400, 1001: 400, 1005: 400}
+    assert made.header.breaks == [Break("stop", "n1", "", 1002, 1005)]
+    values = [
+        (1, str(4 * most - 8)),
+        (2, str(4 * most - 4)),
+        (3, str(4 * most)),
+        (4, str(4 * most)),
+    ]
+    assert rates(read(tmp_path, answer([(labels(), values)]))) == {1: 4}
+
+
 def test_a_gap_is_not_filled(tmp_path: Path) -> None:
     at = [0, 10, 20, 60, 70]
     made = read(tmp_path, answer([(labels(), [(each, str(each)) for each in at])]))

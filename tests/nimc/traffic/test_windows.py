@@ -43,6 +43,16 @@ def test_the_busiest_nodes_come_first_at_the_same_time(tmp_path: Path) -> None:
         assert window.rates_b_s[0] == list(range(first + 1, first + 121))
 
 
+def test_nodes_by_name_go_to_the_targets_in_their_order(tmp_path: Path) -> None:
+    made = trace(tmp_path, a=[1] * 120, b=[2] * 120, c=[3] * 120)
+    (window,) = draw(made, Replay("", 1, 1.0, ("a", "c")), 2, ["x"])
+    assert (window.nodes, [rates[0] for rates in window.rates_b_s]) == (["a", "c"], [1, 3])
+    with pytest.raises(InputError, match="n9 found; allowed: c, b, a"):
+        draw(made, Replay("", 1, 1.0, ("a", "n9")), 2, ["x"])
+    with pytest.raises(InputError, match="1 nodes named; allowed: 2"):
+        draw(made, Replay("", 1, 1.0, ("a",)), 2, ["x"])
+
+
 def test_a_window_depends_on_its_name_only_and_any_begin_is_drawn(tmp_path: Path) -> None:
     made = trace(tmp_path, a=[1] * 19)
     names = [f"1/stream/0/{pair}" for pair in range(100)]

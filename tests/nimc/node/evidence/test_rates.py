@@ -16,6 +16,7 @@ from nimc.node.evidence.rates import (
     expected,
     filled,
     judge,
+    most_of,
     passed_at,
     rate_alone,
     rate_before,
@@ -270,6 +271,14 @@ def test_a_writer_far_above_its_rate_alone_shows_that_this_was_disturbed(
     assert (found.beyond_alone, found.reason is not None) == (beyond, beyond)
     if seen is _FIFTH:
         assert found.rate_b_s == pytest.approx((114 - 0.8 * 90) / 0.2)
+
+
+@pytest.mark.parametrize(("rate_b_s", "rejected"), [(151, False), (153, True)])
+def test_a_limited_writer_far_above_its_limit_is_rejected(rate_b_s, rejected):
+    """In 3 s at most 1.5 times 100 B/s, and two messages of 3 B."""
+    most_b_s = most_of(100.0, 3, 3.0)
+    found = judged(rows(*[rate_b_s] * 3), 0.0, 3.0, expected(1000.0, 100.0), most_b_s=most_b_s)
+    assert (found.reason is not None, found.beyond_alone) == (rejected, False)
 
 
 def test_the_pattern_of_a_window_by_hand():

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,12 +7,12 @@ from nimc.base.clock import Offset
 from nimc.node.short_writes.records import Done
 from nimc.node.short_writes.records import audit as audited
 from nimc.records.plan import ShortWrites
-from nimc.records.timetable import Origin, Timetable, plan
+from nimc.records.timetable import Timetable, plan
 
 ZERO_S = 1_000.0
 ALLOWED = (ShortWrites(tolerance_s=0.05, allowed_share=0.05), 100.0)
 #: Two writers of 1 s, staggered by 0.5 s, both writing from 0.5 s to 10.5 s.
-PLAN = plan(["a", "b", "c", "d", "e"], [Origin("x", 1), Origin("y", 1)], 2, 1.0, 10.0, 4)
+PLAN = plan(["a", "b", "c", "d", "e"], ["x", "y"], 2, 1.0, 10.0, 4)
 RUN = (ZERO_S + 0.5, ZERO_S + 10.5)
 
 
@@ -46,7 +45,7 @@ def test_a_plan_carried_out_counts() -> None:
 
 def moved(start_s: float, end_s: float) -> list[Done]:
     return [
-        replace(each, start_s=each.start_s + start_s, end_s=each.end_s + end_s)
+        each._replace(start_s=each.start_s + start_s, end_s=each.end_s + end_s)
         for each in as_planned()
     ]
 
@@ -86,7 +85,7 @@ def test_how_late_writes_were_is_reported() -> None:
 
 def test_slow_and_empty_writes_do_not_count() -> None:
     done = as_planned()
-    done[4], done[5] = replace(done[4], bytes_b=99.0), replace(done[5], bytes_b=0.0)
+    done[4], done[5] = done[4]._replace(bytes_b=99.0), done[5]._replace(bytes_b=0.0)
     found = held(done)
     assert found.slow == 2
     assert found.missing_share == pytest.approx(0.1)
@@ -94,7 +93,7 @@ def test_slow_and_empty_writes_do_not_count() -> None:
 
 def test_clocks_are_allowed_for() -> None:
     ahead = [
-        replace(d, start_s=d.start_s + 50, end_s=d.end_s + 50)
+        d._replace(start_s=d.start_s + 50, end_s=d.end_s + 50)
         if PLAN.write(d.number).origin == "x"
         else d
         for d in as_planned()

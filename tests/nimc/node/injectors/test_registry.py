@@ -9,7 +9,10 @@ from nimc.node import injectors
 @pytest.mark.parametrize(
     ("asked", "fault"),
     [
-        (("ibwrite", "write"), "'ibwrite': allowed are perftest, ucx, mpi_put, fabtests, spin"),
+        (
+            ("ibwrite", "write"),
+            "'ibwrite': allowed are perftest, ucx, mpi_put, fabtests, sst, mooncake, spin",
+        ),
         (("fabtests", "read"), r"'fabtests': .* read; allowed: perftest, ucx, mpi_put$"),
         (("ucx", "both"), r"'ucx': .* both; allowed: mpi_put$"),
         (("ucx", "up"), "direction 'up': allowed are write, read, both"),

@@ -1,5 +1,6 @@
 """A writer follows rates second by second: one that is simulated, and a real one."""
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +19,9 @@ class World:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, rate_b_s: float) -> None:
         self.now_s, self.until_s = 1000.0, 0.0
         self.rate_b_s, self.running = rate_b_s, True
+        #: When it began to write again, each time; and all that its device has passed on.
+        self.begins_s: list[float] = []
+        self.passed_b = 0.0
         #: Bytes of each second, and what was written since the last report at that time.
         self.written: dict[int, float] = {}
         self.unreported_b, self.reported_s = 0.0, self.now_s
@@ -25,9 +29,16 @@ class World:
         self.follower: Follower | None = None
         monkeypatch.setattr(pacing, "clock", SimpleNamespace(now_s=lambda: self.now_s))
         monkeypatch.setattr(pacing, "asyncio", SimpleNamespace(sleep=self.sleep))
-        set_running = lambda to: lambda _: setattr(self, "running", to)  # noqa: E731
-        signals = SimpleNamespace(suspend=set_running(False), resume=set_running(True))
+        signals = SimpleNamespace(suspend=self.suspend, resume=self.resume)
         monkeypatch.setattr(pacing, "processes", signals)
+
+    def suspend(self, _: object) -> None:
+        self.running = False
+
+    def resume(self, _: object) -> None:
+        if not self.running:
+            self.begins_s.append(self.now_s - 1000)
+        self.running = True
 
     async def sleep(self, length_s: float) -> None:
         for _ in range(round(length_s / 0.001)):
@@ -35,6 +46,7 @@ class World:
                 second, more_b = int(self.now_s - 1000 + 1e-9), 0.001 * self.rate_b_s
                 self.written[second] = self.written.get(second, 0.0) + more_b
                 self.unreported_b += more_b
+                self.passed_b += more_b
             self.now_s += 0.001
             if self.running and self.now_s - self.reported_s >= 1.0 and self.follower:
                 self.follower.reported(self.unreported_b, self.now_s - self.reported_s)
@@ -43,10 +55,14 @@ class World:
             if self.now_s >= self.until_s:
                 self.returncode = 0
 
-    def follow(self, rates_b_s: list[float], seconds: int, told_b_s: float) -> list[float]:
+    def follow(
+        self, rates_b_s: list[float], seconds: int, told_b_s: float, counted: bool = False
+    ) -> list[float]:
         """Bytes of each second."""
         self.until_s = self.now_s + seconds
-        self.follower = Follower(self, 1, rates_b_s, told_b_s)  # type: ignore[arg-type]
+        passed_b = (lambda: self.passed_b) if counted else (lambda: None)
+        asked = 1, rates_b_s, told_b_s, passed_b
+        self.follower = Follower(self, *asked)  # type: ignore[arg-type]
         with pytest.raises(StopIteration):  # its sleeps take no time
             self.follower.run().send(None)
         return [self.written.get(second, 0.0) for second in range(seconds)]
@@ -66,6 +82,34 @@ def test_each_second_has_its_bytes_whatever_rate_was_told(
     # In the first seconds it learns what rate the writer really has.
     assert written[8:] == pytest.approx(rates * 3, abs=10)
     assert sum(written) == pytest.approx(5 * sum(rates), rel=0.1)
+
+
+def test_what_the_device_counts_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, 200.0)
+    # Told half its rate, it would write twice as much until its first report.
+    written = world.follow([50.0, 0.0], 2, 100.0, counted=True)
+    assert written == pytest.approx([50, 0], abs=6)
+    assert World(monkeypatch, 200.0).follow([50.0, 0.0], 2, 100.0)[0] > 90
+
+
+def test_a_report_that_was_printed_late_counts_as_what_the_device_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, 200.0)
+    world.follow([50.0, 0.0], 2, 200.0, counted=True)
+    assert world.follower
+    # Of 200 bytes/s in 2 s, although its device has 50 bytes or so.
+    world.follower.reported(400.0, 2.0)
+    assert world.follower._reported_b == pytest.approx(world.passed_b)
+
+
+def test_a_burst_begins_with_its_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, 200.0)
+    world.now_s += 0.013  # whatever the time at which traffic begins
+    world.follow([0.0, 100.0], 20, 200.0)
+    begins = [-1.0, *world.begins_s]
+    starts = [at for last, at in pairwise(begins) if at - last > 0.5]
+    assert starts == pytest.approx([1.013 + 2 * burst for burst in range(10)], abs=0.002)
 
 
 def test_what_cannot_be_written_in_time_is_not_written_later(

@@ -10,7 +10,7 @@ from nimc.node.injectors.base import Writer
 from nimc.node.short_writes import records
 from nimc.node.short_writes.records import Done
 from nimc.records.plan import ShortWrites
-from nimc.records.timetable import Origin, plan
+from nimc.records.timetable import plan
 
 WRITER = Writer(0, "o0", "t0", "", 20000, 65536)
 
@@ -38,16 +38,6 @@ def test_origins_that_the_link_share_asks_for(writers, rate_b_s, share, origins)
         records.origins_needed(1, 4e9, share, 4.1e9 * share)
 
 
-def test_rooms_within_the_link_or_dealt_evenly():
-    linked = ShortWrites(link_b_s=4e9, link_share=0.5)
-    assert records.rooms(["a", "b"], 3, linked, 1e9) == [Origin("a", 2), Origin("b", 2)]
-    assert records.rooms(["a", "b"], 3, ShortWrites(), 1e9) == [
-        Origin("a", 2),
-        Origin("b", 2),
-    ]
-    assert records.rooms(["a", "b"], 3, linked, 3e9)[0].writers == 0
-
-
 @pytest.mark.parametrize(
     ("targets", "writers", "rest_s"),
     [(1, 1, 0.0), (2, 2, 0.0), (3, 2, 0.2), (2, 1, 0.4), (100, 1, 1.0)],
@@ -56,7 +46,7 @@ def test_targets_rest_as_long_as_there_are_others(targets, writers, rest_s):
     """With writes of 0.4 s: each of 3 targets is written to for 0.4 s of every 0.6 s."""
     assert records.rest_s(targets, writers, 0.4) == pytest.approx(rest_s)
     names = [f"t{i}" for i in range(targets)]
-    plan(names, [Origin("o", writers)], writers, 0.4, 5.0, 1, setup_s=rest_s)
+    plan(names, ["o"], writers, 0.4, 5.0, 1, setup_s=rest_s)
 
 
 @given(
@@ -72,8 +62,7 @@ def test_every_write_is_handed_out_once_and_sides_take_turns(
     writers = min(writers, targets)
     rest_s = records.rest_s(targets, writers, 1.0)
     names = [f"t{i}" for i in range(targets)]
-    rooms = [Origin(f"o{i}", writers) for i in range(origins)]
-    table = plan(names, rooms, writers, 1.0, 20.0, seed, setup_s=rest_s)
+    table = plan(names, [f"o{i}" for i in range(origins)], writers, 1.0, 20.0, seed, setup_s=rest_s)
     handed = sorted(each for part in records.due(table, sides).values() for each in part)
     assert [due.number for due in handed] == list(range(len(table)))
     for due in handed:
@@ -99,12 +88,12 @@ def test_every_write_is_handed_out_once_and_sides_take_turns(
 def test_a_passive_side_waits_whenever_a_connection_is_set_up(lead_s, length_s, targets, sides):
     rest_s = records.rest_s(targets, 1, length_s)
     names = [f"t{i}" for i in range(targets)]
-    table = plan(names, [Origin("o", 1)], 1, length_s, 60.0, 1, setup_s=rest_s)
+    table = plan(names, ["o"], 1, length_s, 60.0, 1, setup_s=rest_s)
     assert records.sides(lead_s, table) == sides
 
 
 def test_what_each_writer_did_within_the_window():
-    table = plan(["t0", "t1", "t2"], [Origin("o0", 1), Origin("o1", 1)], 2, 1.0, 4.0, 1)
+    table = plan(["t0", "t1", "t2"], ["o0", "o1"], 2, 1.0, 4.0, 1)
     done = [
         Done(0, 10.0, 11.0, 100.0),  # slot 0, half of it before the window
         Done(2, 11.0, 12.0, 50.0),  # slot 0

@@ -1,0 +1,214 @@
+"""Writers in Python on a library of others: what they printed, and blocks of their writes."""
+
+import os
+import signal
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from nimc.base.processes import listener
+from nimc.node.injectors import INJECTORS, pair
+from nimc.node.injectors.base import Arrived, Fault, Row, Writer
+from nimc.node.shared_memory import FOLDER_VARIABLE
+from nimc.records.treatment import Burst
+from tests.nimc.node.conftest import MELT
+from tests.nimc.node.ports import free_port
+
+CAPTURES = Path(__file__).parents[3] / "captures"
+MIB = 1 << 20
+NAMES = ["sst", "mooncake"]
+
+
+@pytest.fixture(params=NAMES)
+def name(request):
+    return request.param
+
+
+@pytest.fixture
+def installed(name):
+    if reason := INJECTORS[name].missing():
+        pytest.skip(reason)
+    return name
+
+
+def writer(**changes):
+    return replace(Writer(0, "n1", "n1", "127.0.0.1", 20000, 4 * MIB), **changes)
+
+
+def meanings(name, text):
+    parser = INJECTORS[name].parser(writer())
+    return [each for line in text.splitlines() if (each := parser.parse(line)) is not None]
+
+
+def captured(name, capture):
+    return meanings(name, (CAPTURES / name / f"{capture}.txt").read_text())
+
+
+def rate_b_s(rows):
+    return sum(row.rate_b_s * row.over_s for row in rows) / sum(row.over_s for row in rows)
+
+
+@pytest.mark.parametrize("capture", ["full", "limited_2e8"])
+def test_rows_are_quarters_of_a_second_and_the_target_finds_as_much(name, capture):
+    found = captured(name, capture)
+    rows = [each for each in found if isinstance(each, Row)]
+    assert len(rows) >= 3
+    assert min(row.over_s for row in rows) >= 0.25
+    assert median(row.over_s for row in rows) < 0.5
+    arrivals = [each for each in found if isinstance(each, Arrived)]
+    # Over tcp on one host the target's processor receives: its time says so.
+    assert arrivals[-1].transport == "tcp+two-sided"
+    claimed_b = sum(row.rate_b_s * row.over_s for row in rows)
+    late = 2 * max(row.rate_b_s * row.over_s for row in rows)
+    assert arrivals[-1].bytes_b == pytest.approx(claimed_b, abs=late)
+
+
+def test_the_limiter_keeps_to_what_was_asked(name):
+    rows = [each for each in captured(name, "limited_2e8") if isinstance(each, Row)]
+    assert rate_b_s(rows) <= 1.1 * 200e6
+
+
+def test_a_killed_target_is_a_fault(name):
+    faults = [each for each in captured(name, "target_killed") if isinstance(each, Fault)]
+    assert faults[0].text in (
+        "the other end has gone",
+        "the transfer engine failed to write",
+    )
+
+
+@pytest.mark.parametrize("line", ["row 0.250000 s 65536", "arrived 5 B", "row 0.000000 s 5 B", ""])
+def test_other_lines_mean_nothing(name, line):
+    assert meanings(name, line) == []
+
+
+def test_a_missing_library_names_its_extra(name, monkeypatch):
+    monkeypatch.setattr(pair, "python_code", lambda _: ["false"])
+    extra = {"sst": "adios2", "mooncake": "mooncake"}[name]
+    assert f"'sh scripts/setup.sh {extra}'" in INJECTORS[name].missing()
+
+
+# The pace, by a clock of the test.
+
+
+def paced(monkeypatch, seconds, step_b, first_s=0.0, **pace):
+    """When steps began: the first takes `first_s` once it is due, others no time."""
+    now = [100.0]
+    monkeypatch.setattr(pair.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(pair.time, "sleep", lambda over_s: now.__setitem__(0, now[0] + over_s))
+    steady = pair._Pace(pace["rate_b_s"], pace.get("burst", Burst(0.0, 0.0)))
+    began = []
+    while now[0] < 100 + seconds:
+        begins = steady.wait(step_b)
+        began.append((now[0] - 100, begins))
+        now[0] += first_s if len(began) == 1 else 0.0
+    return began
+
+
+def test_steps_are_spaced_evenly(monkeypatch):
+    began = paced(monkeypatch, 0.95, 10, rate_b_s=100.0)
+    assert [at_s for at_s, _ in began] == pytest.approx([0.1 * step for step in range(11)])
+
+
+def test_steps_come_in_bursts_of_which_the_rate_is_the_mean(monkeypatch):
+    """10 ms of 100: a tenth of a second has 10 steps of 1 B, at a rate of 1000 B/s within."""
+    began = paced(monkeypatch, 0.299, 1, rate_b_s=100.0, burst=Burst(0.01, 0.09))
+    expected = [0.1 * burst + 0.001 * step for burst in range(3) for step in range(10)]
+    assert [at_s for at_s, _ in began[:30]] == pytest.approx(expected, abs=1.1e-3)
+    assert sum(begins for _, begins in began[:30]) == 2  # the first has no pause before it
+
+
+def test_a_late_step_is_made_up_for_a_quarter_of_a_second_at_most(monkeypatch):
+    """A step takes 5 s, of which 100 a second were asked: 25 of 500 missing ones come at once."""
+    began = paced(monkeypatch, 6, 1, first_s=5.0, rate_b_s=100.0)
+    assert sum(at_s < 5.001 for at_s, _ in began) == pytest.approx(1 + 25, abs=1)
+    assert len(began) == pytest.approx(1 + 25 + 100, abs=2)
+
+
+# Ends and blocks.
+
+
+def run_under(block, name, seconds=2, python_path="", **writes):
+    slowly = ["sh", "-c", f"sleep {seconds}; cat '{MELT}'"]
+    writes = {"injector": name, "message_b": 4 * MIB, **writes}
+    return block(arms=["off", "on"], command=slowly, writes=writes, python_path=python_path)
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_each_end_exits_when_the_other_is_killed(installed, victim, tmp_path):
+    """And leaves no file in the folder that its agent gives it."""
+    told, injector = writer(port=free_port()), INJECTORS[installed]
+    both = [start(injector.target_command(told), tmp_path)]
+    wait_until(lambda: listener(told.port, both[0].pid) == "own")
+    both.append(start(injector.origin_command(told), tmp_path))
+    assert any(line.startswith(b"arrived") for line in both[1].stdout)
+    both[victim].kill()
+    for end in both:
+        end.communicate(timeout=30)
+    assert list(tmp_path.iterdir()) == []
+
+
+def start(command, folder):
+    return subprocess.Popen(
+        command,
+        env={**os.environ, FOLDER_VARIABLE: str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def wait_until(what):
+    until_s = time.monotonic() + 30
+    while not what():
+        assert time.monotonic() < until_s
+        time.sleep(0.02)
+
+
+@pytest.mark.slow
+def test_its_writes_are_proven_by_the_targets_memory(block, installed):
+    done = run_under(block, installed, rate_b_s=5e7).done()
+    sample = done.sample()
+    assert (done.sample("off")["outcome"], sample["outcome"]) == ("kept", "kept"), sample["reason"]
+    (found,) = sample["writers"]
+    assert (found["injector"], found["transport"]) == (installed, "tcp+two-sided")
+    assert found["proof"] == "memory"
+    assert 0 < found["rate_b_s"] < 1.15 * 5e7
+
+
+#: In place of the origin's end: claims a rate, and puts nothing.
+IDLE_END = """
+import sys
+if {"origin", "nimc.node.injectors.mooncake"} <= set(sys.orig_argv):
+    import time
+    from nimc.node.injectors import mooncake, pair
+    mooncake._send = lambda ends, link: pair.write(
+        ends, link, 1 << 20, lambda before_b: link.receive() if not before_b else time.sleep(0.01)
+    )
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mooncake"])
+def test_an_origin_that_claims_and_does_not_write_is_rejected(block, installed, tmp_path):
+    """Its target looks at its own memory, where no mark moves."""
+    (tmp_path / "sitecustomize.py").write_text(IDLE_END)
+    sample = run_under(block, installed, python_path=str(tmp_path)).done().sample()
+    assert sample["outcome"] == "rejected"
+    assert "wrote nothing for " in sample["reason"]
+
+
+@pytest.mark.slow
+def test_a_target_that_stands_still_rejects_the_run(block, installed):
+    block_ = run_under(block, installed, seconds=4, rate_b_s=5e7)
+    block_.started("0-on-0")
+    (target,) = (pid for pid in block_.processes("\0target\0"))
+    os.kill(target, signal.SIGSTOP)
+    time.sleep(2)  # the subject of the test, not a wait for a condition
+    os.kill(target, signal.SIGCONT)
+    block_.done()
+    sample = block_.sample()
+    assert sample["outcome"] == "rejected"
+    assert "nothing for " in sample["reason"]
