@@ -115,9 +115,13 @@ def _of_rates(header: RunHeader) -> list[Rule]:
     alone, least = pl.col("rate_alone_b_s"), pl.col("rate_min_b_s")
     message_b, elapsed_s = pl.col("message_b"), pl.col("elapsed_s")
     part = pl.col("level").str.ends_with("%")
-    beyond = rate > LIMITED_SHARE * asked + LIMITED_MESSAGES * message_b / elapsed_s
+    burst = pl.col("burst").struct
+    # A window may have one burst more than its length asks for.
+    period_s = burst.field("asked_length_s") + burst.field("asked_pause_s")
+    more_b = LIMITED_MESSAGES * message_b + asked * period_s.fill_null(0.0)
+    beyond = rate > LIMITED_SHARE * asked + more_b / elapsed_s
     limited = pl.col("limited_by").is_not_null() != asked.is_not_null()
-    in_bursts = pl.col("burst").struct.field("asked_length_s").is_not_null()
+    in_bursts = burst.field("asked_length_s").is_not_null()
     found = [
         Rule("rate_min_b_s", least > rate * (1 + ROUNDING), "at most 'rate_b_s'"),
         Rule("limited_by", _CURRENT & _CONTINUOUS & limited, "given if 'asked_b_s' is, else null"),

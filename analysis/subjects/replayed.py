@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from analysis.effects.estimate import Result
+from analysis.effects.verdict import Verdict
 from analysis.remedies.advice import MONTH_H
 from analysis.report.data import RunData
 from analysis.report.sections import RunSection, json_rows
@@ -42,6 +43,7 @@ class ReplayedTraffic:
     #: Time of the typical run under the traffic / of its baseline. None below six pairs, or if the
     #: runs allow no statement.
     longer: Estimate | None
+    verdict: Verdict
     #: Node-hours lost in a mean month on these nodes, by the mean time with the interval that holds
     #: for all effects of the run together. Windows are drawn evenly from the trace, so that pauses
     #: are in it as often as there. None at another speed or rate, or without an estimate.
@@ -92,13 +94,18 @@ def _replayed(row: Result, runs: pl.DataFrame, emulated: list[str]) -> ReplayedT
         furthest_share=float(np.max(apart / np.where(wanted > 0, wanted, 1.0))),
         agreeing_share=float(np.min(runs["traffic_agreeing_share"].to_numpy())),
         longer=longer,
+        verdict=row.verdict,
         node_hours_month=lost,
         emulated=emulated,
     )
 
 
+#: Verdicts by which the application is slower.
+_SLOWER = (Verdict.CONTENTION, Verdict.EMULATED, Verdict.SOMETIMES)
+
+
 def sentence(row: ReplayedTraffic) -> str:
-    """What the traffic costs: 'takes 3.1 % longer [2.2, 4.0]'."""
+    """What the traffic costs: 'takes 3.1 % longer [2.2, 4.0]', if it is shown to cost that."""
     first, last = (
         datetime.fromtimestamp(at_s, timezone.utc).strftime("%Y-%m-%d")
         for at_s in (row.first_window_s, row.last_window_s)
@@ -109,11 +116,14 @@ def sentence(row: ReplayedTraffic) -> str:
         scaled = f" at {row.share:.3g} of its rate, {row.speed} s in one,"
     begin = f"{row.case} ({row.treatment}), under your traffic {when}{scaled}"
     if row.longer is None:
-        return f"{begin}: no estimate."
+        return f"{begin}: no estimate ({row.verdict})."
     low, value, high = (
         100 * (each - 1) for each in (row.longer.low, row.longer.value, row.longer.high)
     )
-    text = f"{begin} takes {value:.1f} % longer [{low:.1f}, {high:.1f}]"
+    longer = f"{value:.1f} % longer [{low:.1f}, {high:.1f}]"
+    if row.verdict not in _SLOWER:
+        return f"{begin}: {row.verdict}, {longer}."
+    text = f"{begin} takes {longer}"
     if row.node_hours_month:
         hours = row.node_hours_month
         text += (

@@ -41,7 +41,7 @@ from nimc.cli.options import (
     output_option,
     useless_without,
 )
-from nimc.cluster.licence import job_submit_lua, slurm_conf
+from nimc.cluster.remedies import job_submit_lua, slurm_conf
 from nimc.records.timetable import POLICIES
 from nimc.traffic import counters, formats
 from nimc.traffic.trace import Break, load

@@ -363,7 +363,8 @@ class BlockRunner:
             return []
         await self._lead_in(writes)
         counts = self.counted(writes, await self._application(run, result, []))
-        path = self._stem(run).with_name(f"{self._stem(run).name}.writes.json")
+        stem = self._files(run).stem
+        path = stem.with_name(f"{stem.name}.writes.json")
         seen = await schedule.end(begun, result.window_s, path)
         result.timetable = seen.record
         if seen.reason:
@@ -486,6 +487,7 @@ class BlockRunner:
         for state, alone in zip(states, self.alone[writes], strict=True):
             rows = state.seen
             required = expected(alone, state.writer.rate_b_s) if injector.writes else OF_CONTROL
+            asked, window_s = state.writer.burst, result.window_s[1] - result.window_s[0]
             limit = state.writer.rate_b_s if injector.writes and not follows else None
             seen = judge(
                 rows,
@@ -496,7 +498,7 @@ class BlockRunner:
                 demand.late_rows,
                 state.tallies,
                 demand.max_share,
-                most_of(limit, state.writer.message_b, result.window_s[1] - result.window_s[0]),
+                most_of(limit, state.writer.message_b, window_s, asked),
             )
             if seen.reason:
                 who = "writer" if injector.writes else "control"
@@ -505,7 +507,6 @@ class BlockRunner:
                 self.disturbed_alone.add(writes)
             before_b_s = rate_before(rows, result.window_s[0])
             record = writer_record(injector, state.writer, alone, seen, before_b_s)
-            asked = state.writer.burst
             burst = achieved(asked, rows, *result.window_s) if asked else None
             transport = state.transport or record.transport
             replay, fault = follows.of(state, alone, result.window_s) if follows else (None, None)
@@ -591,11 +592,8 @@ class BlockRunner:
             conditions=result.conditions,
         )
 
-    def _stem(self, run: Run) -> Path:
-        return self._logs / stem_of(run.pair, run.treatment.name, run.attempt)
-
     def _files(self, run: Run) -> Files:
-        stem = self._stem(run)
+        stem = self._logs / stem_of(run.pair, run.treatment.name, run.attempt)
         return Files(stem, self._logs / "counters" / stem.name)
 
 

@@ -57,7 +57,7 @@ def _nodes(trace: Trace, replay: Replay, targets: int) -> list[str]:
     known = of_node.sort(["bytes", "node"], descending=[True, False])["node"].to_list()
     if unknown := [node for node in replay.nodes if node not in known]:
         raise InputError(f"traffic.nodes: {unknown[0]} found; allowed: {', '.join(known)[:200]}")
-    nodes = list(replay.nodes) or known
+    nodes = list(dict.fromkeys(replay.nodes)) or known
     if len(nodes) < targets:
         where = "traffic.nodes" if replay.nodes else "traffic"
         of = "named" if replay.nodes else "in the trace"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.effects.verdict import Verdict
 from analysis.report.data import load_run
 from analysis.report.make import write_data
 from analysis.report.page import render
@@ -57,6 +58,16 @@ def test_what_was_wanted_done_and_lost(tmp_path: Path) -> None:
     assert row.node_hours_month
     assert row.node_hours_month.value == pytest.approx(730.5 * 0.04 / 1.04)
     assert "of 2026-03-01 to 2026-03-10 takes 4.0 % longer [" in sentence(row)
+
+
+def test_a_loss_that_is_not_shown_is_not_stated(tmp_path: Path) -> None:
+    (row,) = rows(tmp_path)
+    assert row.verdict is Verdict.CONTENTION
+    open_row = replace(row, verdict=Verdict.INCONCLUSIVE)
+    assert "takes" not in sentence(open_row)
+    assert "inconclusive, 4.0 % longer [" in sentence(open_row)
+    assert "node-hours" in sentence(row)
+    assert "node-hours" not in sentence(open_row)
 
 
 def test_at_another_scale_no_node_hours_are_stated(tmp_path: Path) -> None:

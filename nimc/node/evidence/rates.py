@@ -191,11 +191,17 @@ def expected(alone_b_s: float, asked_b_s: float | None) -> Expected:
     return Expected(asked_b_s, "the requested rate", alone_b_s=alone_b_s)
 
 
-def most_of(asked_b_s: float | None, message_b: int, window_s: float) -> float:
-    """Largest mean rate of a writer that is limited to `asked_b_s`; infinite without a limit."""
+def most_of(
+    asked_b_s: float | None, message_b: int, window_s: float, burst: Burst | None = None
+) -> float:
+    """Largest mean rate of a writer that is limited to `asked_b_s`; infinite without a limit.
+
+    A window may have one burst more than its length asks for.
+    """
     if asked_b_s is None:
         return math.inf
-    return LIMITED_SHARE * asked_b_s + LIMITED_MESSAGES * message_b / window_s
+    more_b = LIMITED_MESSAGES * message_b + (asked_b_s * burst.period_s if burst else 0.0)
+    return LIMITED_SHARE * asked_b_s + more_b / window_s
 
 
 def rate_alone(rows: list[Seen]) -> float:

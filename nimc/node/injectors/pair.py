@@ -80,7 +80,7 @@ def _interface(writer: Writer) -> str:
 
 @dataclass(frozen=True)
 class Ends:
-    """What both ends are told."""
+    """Settings of both ends, from the command line."""
 
     address: str
     port: int
@@ -102,7 +102,7 @@ def run(target: Callable[[Ends, Link], None], origin: Callable[[Ends, Link], Non
         with socket.create_connection((address, ends.port)) as connection:
             origin(ends, Link(connection))
         return
-    with socket.create_server(("", ends.port), backlog=1) as server:
+    with socket.create_server((address, ends.port), backlog=1) as server:
         connection, _ = server.accept()
     with connection:
         target(ends, Link(connection))

@@ -281,6 +281,11 @@ def test_a_limited_writer_far_above_its_limit_is_rejected(rate_b_s, rejected):
     assert (found.reason is not None, found.beyond_alone) == (rejected, False)
 
 
+def test_a_window_may_have_a_burst_more():
+    """Bursts of 1 s at 400 B/s each 4 s: a window of 3 s may have 400 B more than its 450 B."""
+    assert most_of(100.0, 0, 3.0, Burst(1.0, 3.0)) == pytest.approx(850 / 3)
+
+
 def test_the_pattern_of_a_window_by_hand():
     """Two rows of 0.3 s: bursts of 10 and 20 ms at 3 and 1.5 kB/s; a third row is before it."""
     asked = Burst(0.01, 0.09)
