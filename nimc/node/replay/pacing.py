@@ -85,21 +85,24 @@ class Follower:
         """Follow until the process ends or this is cancelled; the process is left running."""
         try:
             while self._process.returncode is None:
-                began_s = clock.now_s()
-                periods = int((began_s - self._from_s) / _PERIOD_S + _EARLY) + 1
+                now_s = clock.now_s()
+                periods = int((now_s - self._from_s) / _PERIOD_S + _EARLY) + 1
                 end_s = self._from_s + periods * _PERIOD_S
-                most_s = end_s - began_s
-                run_s = min(self._lacking_b(end_s) / self._full_b_s, most_s)
-                if run_s >= _SHORTEST_S:
+                # What was written too little for its rate being lower than it was: once more.
+                while (run_s := self._run_s(end_s)) >= _SHORTEST_S:
                     processes.resume(self._process)
-                    self._since_s = began_s
+                    self._since_s = clock.now_s()
                     await asyncio.sleep(run_s)
                     self._ran_s, self._since_s = self._running_s(clock.now_s()), None
-                if run_s < most_s:
+                if clock.now_s() < end_s:
                     processes.suspend(self._process)
                 await asyncio.sleep(max(end_s - clock.now_s(), 0.0))
         finally:
             processes.resume(self._process)
+
+    def _run_s(self, end_s: float) -> float:
+        """How long to run for what is due at the end of a period, at most until then."""
+        return min(self._lacking_b(end_s) / self._full_b_s, end_s - clock.now_s())
 
     def _running_s(self, now_s: float) -> float:
         return self._ran_s + (now_s - self._since_s if self._since_s is not None else 0.0)
