@@ -59,36 +59,35 @@ Form = Literal["json", "csv"]
 #: Command -> number of its document's schema, where it is not 1; it rises if a key goes or changes
 #: its meaning.
 _SCHEMAS = {"doctor": 2, "model evaluate": 2, "model fit": 2, "model slowdown": 2}
-#: Command -> where its document has the rows of its table: names of keys, the outer one first. The
-#: first that is there is taken, since options change a document.
-TABLES: dict[str, tuple[tuple[str, ...], ...]] = {
-    "advise": (("advice", "remedies"),),
-    "alarms": (("watched",),),
-    "compare": (("comparisons",),),
-    "doctor": (("findings",),),
-    "model evaluate": (("placements",),),
-    "model predict": (("placements", "points"),),
-    "model recommend": (("placements",),),
-    "model slowdown": (("workloads",),),
-    "nightly status": (("nights",),),
-    "plan": (("cases",),),
-    "qualify": (("claims",),),
-    "remedy list": (("remedies",),),
-    "report": (("reports", "runs", "results"),),
-    "run": (("results",),),
-    "runs": (("runs",),),
-    "simulate": (("rows",),),
-    "spack info": (("environments", "specs"),),
-    "sweep-nodes": (("nodes",),),
-    "writers": (("rows",), ("columns",)),
+#: Command -> where its document has the rows of its table: names of keys, the outer one first.
+TABLES: dict[str, tuple[str, ...]] = {
+    "advise": ("advice", "remedies"),
+    "alarms": ("watched",),
+    "compare": ("comparisons",),
+    "doctor": ("findings",),
+    "model evaluate": ("placements",),
+    "model predict": ("placements", "points"),
+    "model recommend": ("placements",),
+    "model slowdown": ("workloads",),
+    "nightly status": ("nights",),
+    "plan": ("cases",),
+    "qualify": ("claims",),
+    "remedy list": ("remedies",),
+    "report": ("reports", "runs", "results"),
+    "run": ("results",),
+    "runs": ("runs",),
+    "simulate": ("rows",),
+    "spack info": ("environments", "specs"),
+    "sweep-nodes": ("nodes",),
+    "writers": ("rows",),
+    "writers --paper": ("columns",),
 }
 
 
 def print_document(command: str, document: Mapping[str, object], form: Form = "json") -> None:
     """Print a command's document, its schema first; or its table as CSV."""
     if form == "csv":
-        path = next((each for each in TABLES[command] if each[0] in document), TABLES[command][0])
-        click.echo(csv_text(document, path), nl=False)
+        click.echo(csv_text(document, TABLES[command]), nl=False)
     else:
         schema = _SCHEMAS.get(command, 1)
         click.echo(json.dumps({"schema": schema, **document}, indent=1))
