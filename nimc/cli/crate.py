@@ -24,10 +24,9 @@ from nimc.campaign.others import named_in
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
 from nimc.cli import options
-from nimc.cli.document import Form, log, show, silent
+from nimc.cli.document import Form, log, prose, show, silent
 from nimc.cli.results import comparison_lines
 from nimc.cli.run import measured
-from nimc.cli.table import prose
 from nimc.crate.contents import REPORT, inside, report_files
 from nimc.crate.metadata import LICENSES
 from nimc.crate.pack import pack

@@ -53,8 +53,7 @@ from nimc.base.tables import WIDTH, Line, broken, wrapped
 from nimc.base.text import one_line, visible
 from nimc.base.units import NONE, plural, quantity
 from nimc.cli import options
-from nimc.cli.document import Form, log, show
-from nimc.cli.table import listing, prose, ratio_of
+from nimc.cli.document import Form, listing, log, prose, ratio_of, show
 from nimc.machine.site import load as load_machine
 from nimc.nights import description, summary
 from nimc.nights.references import patch, proposed

@@ -32,8 +32,7 @@ from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.settings import target_partitions
 from nimc.cli import options
-from nimc.cli.document import Form, log, print_document, show, silent
-from nimc.cli.table import listing
+from nimc.cli.document import Form, listing, log, print_document, show, silent
 from nimc.cluster import reservation
 from nimc.machine.slurm import SlurmNode, ask_nodes, partition_in
 from nimc.records.run import RunHeader, load_header
