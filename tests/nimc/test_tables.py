@@ -13,7 +13,7 @@ from analysis.contention.evaluate import Errors
 from analysis.contention.tables import errors_table
 from analysis.statistics.interval import Estimate
 from nimc.base import tables
-from nimc.base.tables import Line, aligned, broken, plot, sentences, wrapped
+from nimc.base.tables import Line, aligned, broken, duration, plot, sentences, wrapped
 from nimc.cli import run
 from nimc.cli.document import TABLES, csv_text
 from nimc.cli.main import COMMANDS, cli
@@ -128,6 +128,17 @@ def test_only_a_terminal_has_another_width(monkeypatch: pytest.MonkeyPatch) -> N
     for terminal, columns in ((True, 120), (False, 80)):
         monkeypatch.setattr("sys.stdout.isatty", lambda of=terminal: of)
         assert tables.columns() == columns
+
+
+def test_a_duration_has_whole_seconds_or_from_an_hour_on_whole_minutes() -> None:
+    shown = {
+        42: "42 s",
+        59.6: "1 min 00 s",
+        250: "4 min 10 s",
+        3660: "1 h 01 min",
+        1e4: "2 h 47 min",
+    }
+    assert {seconds: duration(seconds) for seconds in shown} == shown
 
 
 def test_prose_and_commands_are_broken_between_words() -> None:
