@@ -1,7 +1,4 @@
-"""Tables II and III and figure 3 from one's own runs; every expected figure is made by hand.
-
-Run time against ranks: what is drawn, and both estimates beside.
-"""
+"""Tables II and III and figure 3 from one's own runs; every expected figure is made by hand."""
 
 import re
 from collections.abc import Sequence
@@ -9,16 +6,15 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from analysis.report.data import RunData, load_run
 from analysis.report.page import render
 from analysis.report.shell import View
-from analysis.subjects.paper_tables import best_of_five, paper_tables, picture, scaling_view
+from analysis.subjects.paper_tables import paper_tables, picture
 from analysis.subjects.published import NAMES, normalised, triad
 from nimc.records.sample import Sample
-from tests.analysis.synthetic import Case, reject, samples, write_run
+from tests.analysis.synthetic import Case, samples, write_run
 
 #: Ten runs of mean 11 (six of them 1 away), and of mean 22 (squares of the distances: 18); then
 #: one more, which the paper's ten leave out.
@@ -246,58 +242,3 @@ def test_figure_three_is_of_seven_workloads_on_one_machine() -> None:
     slowdowns = [f"{line.slowdown:.3f}" for line in lines.values()]
     assert slowdowns == ["2.033", "1.016", "1.488", "2.099", "1.911", "1.883", "2.008"]
     assert (lines["lammps"].off, lines["lammps"].on) == (177.21, 372.04)
-
-
-EFFECTS = {"daly": 1.5, "constant": 1.2, "aa": 1.0}
-
-
-def scale(ranks: int, base: float) -> Case:
-    name = f"lammps_scaling@{ranks}"
-    return Case(name, "s", "lower", base, EFFECTS, noise=0.001, pair_noise=0.0)
-
-
-def run_of(tmp_path: Path, *ranks: int) -> RunData:
-    found = [
-        replace(sample, fom_extra={"ranks": float(count)})
-        for count in ranks
-        for sample in samples(scale(count, 10.0), pairs=6)
-    ]
-    found[5] = reject(found[5], "rejected", "too late")
-    return load_run(write_run(tmp_path / "run", found))
-
-
-def test_both_estimates_of_every_scale(tmp_path: Path) -> None:
-    view = scaling_view(run_of(tmp_path, 64, 16), "f")
-    assert [(row.ranks, row.result.arm) for row in view.rows] == [
-        (ranks, arm) for ranks in (16, 64) for arm in ("constant", "daly")
-    ]
-    for row in view.rows:
-        truth = EFFECTS[row.result.arm]
-        assert row.paper.of_best == pytest.approx(truth, rel=0.01)
-        if row.result.slowdown is not None:
-            assert row.result.slowdown.value == pytest.approx(truth, rel=0.01)
-    assert view.published == 3
-
-
-def test_one_scale_makes_no_figure(tmp_path: Path) -> None:
-    assert scaling_view(run_of(tmp_path, 16), "f") is None
-
-
-def test_every_run_is_drawn(tmp_path: Path) -> None:
-    view = scaling_view(run_of(tmp_path, 16, 64), "f")
-    # Two scales of six pairs with off, daly and constant, rejected ones included.
-    assert view.svg.count("<use ") >= 2 * 6 * 3
-    assert "published: up to 3 x off at 8,192 ranks" in view.svg
-
-
-def test_the_paper_takes_the_best_of_the_first_five() -> None:
-    points = pl.DataFrame({"arm": "off", "ranks": 4.0, "fom": [5.0, 4.0, 6.0, 7.0, 8.0, 1.0]})
-    assert best_of_five(points)["fom"].to_list() == [4.0]
-
-
-def test_the_page_shows_it(tmp_path: Path) -> None:
-    page = render([run_of(tmp_path, 16, 64)])
-    assert "Run time against ranks" in page
-    assert "best of 5" in page
-    captions = re.findall("<figcaption>.*?</figcaption>", page)
-    assert all("Emulated RDMA, not RDMA hardware." in caption for caption in captions)
