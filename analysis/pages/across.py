@@ -218,9 +218,12 @@ def slowdowns(histories: Sequence[MachineHistory]) -> list[MachineSlowdown]:
         )
         of = ["campaign", "case", "arm"]
         latest = rows.sort("started_s").unique(of, keep="last", maintain_order=True)
-        columns = (*of, "machine", pl.col("night").cast(pl.String), "value", "low", "high")
-        shown = latest.select(*columns, pl.col("verdict").fill_null(""))
-        found += [MachineSlowdown(*row, bool(history.emulated)) for row in shown.iter_rows()]
+        kept = (*of, "machine", "value", "low", "high")
+        shown = latest.select(
+            *kept, pl.col("night").cast(pl.String), pl.col("verdict").fill_null("")
+        )
+        emulated = bool(history.emulated)
+        found += [MachineSlowdown(**row, emulated=emulated) for row in shown.iter_rows(named=True)]
     return sorted(found, key=lambda each: (each.campaign, each.case, each.arm, each.value))
 
 

@@ -166,10 +166,14 @@ def _index_document(
         }
         for history, fact in zip(histories, found.facts, strict=False)
     ]
-    lists = {"slowdowns": found.slowdowns, "ranking": found.ranks}
-    lists |= {"triad": found.triads, "rates": found.rates}
-    rows = {name: list(map(asdict, each)) for name, each in lists.items()}
-    return {"schema": INDEX_SCHEMA, "machines": machines, **rows}
+    return {
+        "schema": INDEX_SCHEMA,
+        "machines": machines,
+        "slowdowns": [asdict(each) for each in found.slowdowns],
+        "ranking": [asdict(each) for each in found.ranks],
+        "triad": [asdict(each) for each in found.triads],
+        "rates": [asdict(each) for each in found.rates],
+    }
 
 
 def _frame(kind: type[Any], rows: Iterable[Any]) -> pl.DataFrame:

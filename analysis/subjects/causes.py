@@ -250,7 +250,8 @@ def _loss(group: pl.DataFrame) -> Loss | None:
     share = median_interval((both["more_stalls"] / both["more"]).to_list())
     if share is None or share.low <= 0.5 <= share.high:
         return None
-    return Loss(*group.select("case", "treatment", "tool").row(0), share)
+    case, treatment, tool = group.select("case", "treatment", "tool").row(0)
+    return Loss(case, treatment, tool, share)
 
 
 def _slower(results: Sequence[Result], counters: pl.DataFrame) -> set[tuple[str, str, str]]:
