@@ -36,6 +36,10 @@ def test_data_beside_the_page_in_the_runs_folder_holds_every_sample_and_result(
     keys = ["machine", "campaign", "run", "head", "results", "contrasts"]
     keys += ["integrity_faults", "order_effects"]
     assert list(document["runs"][0]) == keys
+    # Nothing is written into a folder in which others may have put links.
+    run.chmod(0o777)
+    with pytest.raises(InputError, match="allowed: --output"):
+        make_reports([run])
 
 
 def test_several_runs_go_to_a_folder_and_each_machine_has_a_page(tmp_path: Path) -> None:
