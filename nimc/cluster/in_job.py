@@ -22,7 +22,6 @@ from nimc.cluster.node_job import JobLook, NodeRequest
 from nimc.machine.site import Machine, Origins
 from nimc.machine.site import load as load_machine
 
-_SHARED = "keep it on a file system that all nodes mount"
 #: Names of findings.
 _JOB, _HETJOB = "job on nodes", "heterogeneous job"
 
@@ -143,7 +142,8 @@ def sees(looked: JobLook, request: NodeRequest) -> list[Finding]:
         if path not in paths
     ]
     if lost:
-        return [lacking("shared folders", "; ".join(lost), _SHARED, needed=True)]
+        remedy = "keep it on a file system that all nodes mount"
+        return [lacking("shared folders", "; ".join(lost), remedy, needed=True)]
     detail = f"{', '.join(looked.seen)} see {', '.join(request.paths)}"
     return [Finding("shared folders", "ok", detail, needed=True)]
 

@@ -17,7 +17,7 @@ from analysis.history.store import add_run, load_nights, load_runs
 from analysis.history.tables import Outcome
 from analysis.pages.alarms import open_alarms, shown_alarms
 from analysis.pages.data import history_of
-from analysis.report.data import RunData, load_run
+from analysis.report.data import load_run
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, NimcError
 from nimc.base.programs import ask
@@ -41,18 +41,6 @@ from nimc.records.arms import BASELINE
 from nimc.run.folder import link_latest
 from nimc.run.runner import Failure
 from nimc.run.session import NIMC
-
-# What a night measured, and what the site's references say of it.
-
-
-def slower_than_reference(data: RunData) -> list[NightAlarm]:
-    """Baselines that fall short of the site's references; each once."""
-    rows = {row.case: row for row in data.results if row.slower_than_reference}
-    return [
-        NightAlarm(case, BASELINE, "fom", "reference", f"{case}: {row.notes[0]}")
-        for case, row in rows.items()
-    ]
-
 
 # Maintenance reservations of Slurm that a night would run into.
 
@@ -186,7 +174,9 @@ class NightRun:
         if fresh:
             self._require_budget(planned, begun.budget_node_h - runs.used_node_h())
         if session.slurm:
-            self._require_no_maintenance()
+            ahead = in_the_way(reservation.find_all(), self.clock_s(), self.night.end_s)
+            if ahead:
+                raise NotRunError(f"maintenance {ahead.name} from {ahead.start}, on {ahead.nodes}")
         summary.write(self.path, summary.summary_text(begun))
         return session.measure(runs, *(["--fresh"] if fresh else []))
 
@@ -198,7 +188,14 @@ class NightRun:
         names = [each.name for each in fields(NightFigure)]
         watched = nights_frame(data).select(names).iter_rows(named=True) if data else ()
         found = [NightFigure(**row) for row in watched]
-        alarms = slower_than_reference(data) if data else []
+        # Baselines that fall short of the site's references; each once.
+        slower = (
+            {row.case: row for row in data.results if row.slower_than_reference} if data else {}
+        )
+        alarms = [
+            NightAlarm(case, BASELINE, "fom", "reference", f"{case}: {row.notes[0]}")
+            for case, row in slower.items()
+        ]
         if run and data and data.header.finished_s is not None:
             alarms += self._raised(run, session)
         if data and alarms:
@@ -254,11 +251,6 @@ class NightRun:
             raise self.nightly.refuse("budget", found, allowed)
         if least > left_node_h:
             raise NotRunError(f"{left_node_h:.3g} node-hours are left; {least:.3g} are needed")
-
-    def _require_no_maintenance(self) -> None:
-        ahead = in_the_way(reservation.find_all(), self.clock_s(), self.night.end_s)
-        if ahead:
-            raise NotRunError(f"maintenance {ahead.name} from {ahead.start}, on {ahead.nodes}")
 
     def failed(self, error: NimcError, begun: Summary | None = None) -> Summary:
         """How the night ended with an error."""

@@ -86,11 +86,12 @@ def test_nightlies_of_one_name_in_two_folders_are_installed_beside_each_other(
     assert not units[0] & units[1]
 
 
-def test_systemd_lets_a_night_stop_its_campaign(tmp_path: Path) -> None:
-    service, _ = install.systemd_units(nightly(tmp_path), RUN).values()
+def test_systemd_lets_a_night_stop_its_campaign_and_starts_it(tmp_path: Path) -> None:
+    service, timer = install.systemd_units(nightly(tmp_path), RUN).values()
     found = dict(line.split("=", 1) for line in service.splitlines() if "=" in line)
     assert int(found["TimeoutStopSec"]) > session._STOP_S
     assert found["KillMode"] == "mixed"  # a campaign that ends by itself is a failed one
+    assert "OnCalendar=Mon,Tue,Wed,Thu,Fri *-*-* 22:00:00\n" in timer
 
 
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:
