@@ -242,6 +242,14 @@ def test_what_the_site_file_leaves_open_is_reported_with_its_cost():
     assert doctor.writes(machine_apart("same_host")) == []
 
 
+@pytest.mark.parametrize(("memory", "state"), [("24GiB", "ok"), ("23GiB", "limited")])
+def test_half_of_the_memory_must_hold_three_arrays_of_four_times_the_caches(memory, state):
+    facts = {"cores": 8, "sockets": 1, "numa_nodes": 1, "llc": "1GiB", "memory": memory}
+    found = doctor.memory(machine_apart(facts=facts))
+    assert (found.state, found.needed) == (state, False)
+    assert "STREAM needs 12.00 GiB" in found.detail
+
+
 PARTITIONS = [
     {"name": "a", "access": ["--partition=a", "--reservation=nimc"]},
     {"name": "b", "access": ["--reservation=nimc2"]},

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from datetime import date, datetime
 from email import policy
 from email.message import EmailMessage
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -24,52 +23,26 @@ from nimc.nights.summary import NightAlarm, NightFigure
 from tests.nimc.nights.made import SUMMARY, nightly, summary
 
 
-class Hook(HTTPServer):
-    """A webhook that keeps what it gets."""
+@contextmanager
+def answering(
+    answer: bytes | Callable[[socket.socket], None],
+) -> Iterator[tuple[str, list[bytes]]]:
+    """The address of a webhook that answers so to one request; and the lines that it gets."""
+    got: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
 
-    def __init__(self) -> None:
-        self.got: list[tuple[str, Any]] = []
-        self.asked: list[str] = []
-        self.status = 204
-        self.location = ""
-        super().__init__(("127.0.0.1", 0), _Handler)
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection, connection.makefile("rb") as file:
+                got.extend(line.lower() for line in iter(file.readline, b"\r\n"))
+                (length,) = (line.split()[1] for line in got if line.startswith(b"content-length"))
+                got.append(file.read(int(length)))
+                connection.sendall(answer) if isinstance(answer, bytes) else answer(connection)
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/secret"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Hook
-
-    def do_POST(self) -> None:
-        text = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.got.append((self.headers["Content-Type"], json.loads(text)))
-        self._answer(self.server.status)
-
-    def do_GET(self) -> None:
-        self._answer(204)
-
-    def _answer(self, status: int) -> None:
-        self.server.asked.append(f"{self.command} {self.path}")
-        self.send_response(status)
-        if self.server.location:
-            self.send_header("Location", self.server.location)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture
-def hook() -> Iterator[Hook]:
-    server = Hook()
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/secret", got
+        thread.join()
 
 
 @pytest.fixture
@@ -89,23 +62,23 @@ def tell(folder: Path, url: str) -> list[str]:
     return list(notify.everyone(SUMMARY, nightly(folder, tell=f"{{webhook: '{url}'}}")))
 
 
-def test_the_webhook_gets_the_summary(
-    hook: Hook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOOK", hook.url)
-    assert tell(tmp_path, "$HOOK") == []
-    assert hook.got == [("application/json", SUMMARY.as_dict())]
+def test_the_webhook_gets_the_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with answering(b"HTTP/1.1 204 No Content\r\n\r\n") as (url, got):
+        monkeypatch.setenv("HOOK", url)
+        assert tell(tmp_path, "$HOOK") == []
+    assert got[0] == b"post /secret http/1.1\r\n"
+    assert b"content-type: application/json\r\n" in got
+    assert json.loads(got[-1]) == SUMMARY.as_dict()
 
 
 @pytest.mark.parametrize("status", [302, 307, 500])
-def test_a_refusal_or_redirect_is_reported_and_not_followed(
-    hook: Hook, tmp_path: Path, status: int
-) -> None:
-    hook.status, hook.location = status, f"http://127.0.0.1:{hook.server_port}/elsewhere"
-    (line,) = tell(tmp_path, hook.url)
+def test_a_refusal_or_redirect_is_reported_and_not_followed(tmp_path: Path, status: int) -> None:
+    """A second request would get no answer."""
+    elsewhere = b"HTTP/1.1 %d x\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n" % status
+    with answering(elsewhere) as (url, _):
+        (line,) = tell(tmp_path, url)
     assert line.startswith(f"webhook: HTTP Error {status}: ")
     assert "secret" not in line
-    assert hook.asked == ["POST /secret"]
 
 
 @pytest.mark.parametrize(
@@ -118,28 +91,11 @@ def test_a_webhook_that_is_not_there_is_reported(url: str, tmp_path: Path) -> No
     assert "secret" not in line
 
 
-@contextmanager
-def answering(answer: Callable[[socket.socket], None]) -> Iterator[str]:
-    """The address of a server that answers so to one request."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            connection, _ = server.accept()
-            with connection:
-                connection.recv(2**16)
-                answer(connection)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        yield f"http://127.0.0.1:{server.getsockname()[1]}/secret"
-        thread.join()
-
-
 def test_a_webhook_that_does_not_speak_http_or_never_ends_its_answer_is_left(
     tmp_path: Path,
 ) -> None:
     """A byte now and then: no single read is slow. It ends when its caller has left."""
-    with answering(lambda to: to.sendall(b"220 mail.example.org ESMTP\r\n")) as url:
+    with answering(b"220 mail.example.org ESMTP\r\n") as (url, _):
         found = tell(tmp_path, url)
     assert found == ["webhook: no HTTP answer, or an invalid address (BadStatusLine)"]
     left = threading.Event()
@@ -149,7 +105,7 @@ def test_a_webhook_that_does_not_speak_http_or_never_ends_its_answer_is_left(
         while not left.wait(0.05):
             to.sendall(b"x")
 
-    with answering(drip) as url:
+    with answering(drip) as (url, _):
         try:
             assert notify.post(url, "{}", within_s=0.3) == "no answer within 0.3 s"
         finally:
