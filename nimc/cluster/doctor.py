@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -301,37 +300,6 @@ def program(what: str, name: str, debian: str, rhel: str) -> Finding:
     return lacking(what, f"no {name} on PATH", remedy)
 
 
-#: PAPI's event that every processor with counters has.
-_CYCLES = "PAPI_TOT_CYC"
-
-
-def papi() -> Finding:
-    """PAPI's counters, found by counting."""
-    what = "counters (PAPI)"
-    if shutil.which("papi_avail") is None or shutil.which("papi_command_line") is None:
-        remedy = "apt install papi-tools; dnf install papi"
-        return lacking(what, "no papi_avail and papi_command_line on PATH", remedy)
-    listed = re.search(r"Of \d+ possible events, (\d+) are available", ask(["papi_avail"]).text)
-    events = int(listed[1]) if listed else 0
-    # The list names what the processor's model has; a virtual machine may count none of it.
-    answer = ask(["papi_command_line", _CYCLES])
-    if reason := refusal(answer.text):
-        detail = f"{events} preset events listed, and {_CYCLES} counts nothing: {reason}"
-        return lacking(what, detail, "measure on a machine with counters")
-    return Finding(what, "ok", f"{events} preset events; {_CYCLES} counts")
-
-
-def refusal(text: str) -> str | None:
-    """Why `papi_command_line PAPI_TOT_CYC` counted nothing, from its output; None if it counted.
-
-    Its exit status is 0 in any case.
-    """
-    if found := re.search(rf"^{_CYCLES} : *\t*(\d+)", text, re.MULTILINE):
-        return None if int(found[1]) else "its count is 0"
-    because = re.search(r"because: (.+)", text)
-    return because[1].strip() if because else "no answer"
-
-
 def tools() -> list[Finding]:
     """Every tool that can wrap the ranks; levels that lack the same in one line."""
     reasons: dict[str | None, list[str]] = {}
@@ -404,7 +372,7 @@ def examine(name: str, of_nodes: Sequence[Finding] = (), root: Path = checkout.R
     with_slurm = any(part["scheduler"] in _SLURM for part in partitions)
     findings += slurm(settings.environment, needed=with_slurm)
     findings += [program(*each) for each in _PROGRAMS]
-    findings += [*rdma(here), *injectors(site), papi(), *tools(), spack(), *minicluster()]
+    findings += [*rdma(here), *injectors(site), *tools(), spack(), *minicluster()]
     findings += of_nodes
     why = ", ".join(each.what for each in findings if each.needed and each.state == "missing")
     return Diagnosis(name, why, findings, here.as_dict(), cells)
