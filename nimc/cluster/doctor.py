@@ -27,7 +27,6 @@ from nimc.node.injectors import INJECTORS
 from nimc.run.session import find_reframe
 from nimc.spack.setup import find_spack
 from reframe_tests.tools import TOOLS
-from testbed import needs
 
 _OPENMP = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n"
 #: STREAM's rule: every array at least this many times the last-level caches; it has three.
@@ -280,18 +279,6 @@ def spack() -> Finding:
     return Finding("spack", "ok", f"{version} at {root}")
 
 
-def minicluster() -> list[Finding]:
-    """What a Slurm cluster on this host needs."""
-    found = []
-    for fabric in ("veth", "rxe"):
-        made = Finding(f"minicluster over {fabric}", "ok", "all requirements are met")
-        if absent := [need.thing for need in needs.missing(fabric)]:
-            remedy = f"site/minicluster/install.sh --fabric {fabric}"
-            made = lacking(made.what, f"missing: {_some(absent)}", remedy)
-        found.append(made)
-    return found
-
-
 def program(what: str, name: str, debian: str, rhel: str) -> Finding:
     """A program that only some workloads need."""
     if path := which(name):
@@ -372,7 +359,7 @@ def examine(name: str, of_nodes: Sequence[Finding] = (), root: Path = checkout.R
     with_slurm = any(part["scheduler"] in _SLURM for part in partitions)
     findings += slurm(settings.environment, needed=with_slurm)
     findings += [program(*each) for each in _PROGRAMS]
-    findings += [*rdma(here), *injectors(site), *tools(), spack(), *minicluster()]
+    findings += [*rdma(here), *injectors(site), *tools(), spack()]
     findings += of_nodes
     why = ", ".join(each.what for each in findings if each.needed and each.state == "missing")
     return Diagnosis(name, why, findings, here.as_dict(), cells)

@@ -7,7 +7,6 @@ reference, which is what the first night measured.
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -51,7 +50,6 @@ class Nights:
         self.file.write_text(
             f"machine: {self.machine}\ncampaign: {self.folder}/tiny.yaml\n"
             f'window: {{start: "00:00", end: "00:00"}}\nbudget: 5\nresults: {self.results}\n'
-            "job: [--partition=compute]\n"
         )
 
     @property
@@ -62,30 +60,9 @@ class Nights:
         path = path_of(self.results / "nights", "box", night)
         return load(path) if path.exists() else None
 
-    def ended(self, night: date) -> bool:
-        found = self.summary(night)
-        return found is not None and found.finished_s is not None
-
     def samples(self) -> int:
         files = self.results.glob(f"tiny-{self.machine}-*/samples/*.jsonl")
         return sum(file.read_text().count("\n") for file in files)
-
-    def kill(self) -> None:
-        """Kill `nimc nightly run`, wherever it runs, and wait until nothing holds the lock."""
-        (pid,) = (
-            int(path.parent.name)
-            for path in Path("/proc").glob("[0-9]*/cmdline")
-            if f"nightly\0run\0{self.file}".encode() in content(path)
-        )
-        os.kill(pid, signal.SIGKILL)
-        wait(lambda: not running(self.results / "nights", self.machine, self.file.stem))
-
-
-def content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
 
 
 def wait(holds: Callable[[], bool], limit_s: float = 280) -> None:
@@ -142,8 +119,9 @@ def test_on_one_host(tmp_path: Path) -> None:
     before = nights.samples()
     second = start(NIGHTS[1])
     wait(lambda: nights.samples() >= before + 3)
-    nights.kill()
+    second.kill()
     second.wait()
+    wait(lambda: not running(nights.results / "nights", "localhost", "box"))
     with machine_lock(describe(str(nights.file)).folder, "localhost", "other"):
         assert start(NIGHTS[2]).wait(60) == 0
     assert start(NIGHTS[3]).wait(280) == 0
