@@ -113,9 +113,8 @@ def read(
     # The environment of a process that still runs the same program is known.
     seen = {(pid, each.started, each.name) for pid, each in before.items()}
     new = [pid for pid, each in found.items() if (pid, each.started, each.name) not in seen]
-    own = {pid for pid in found if pid in exempt} | {
-        pid for pid in new if _marked(proc / str(pid), mark)
-    }
+    own = {pid for pid in found if pid in exempt}
+    own |= {pid for pid in new if _marked(proc / str(pid), mark)}
     known = earlier.own if earlier else {}
     own |= {pid for pid, each in found.items() if known.get(pid) == each.started}
     own |= _below(roots, found)

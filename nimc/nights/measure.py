@@ -255,7 +255,7 @@ class NightSession:
             output.seek(0)
             printed = self.log.read_bytes()[began:].decode(errors="replace")
             last = last_line(printed).removeprefix("nimc: ")
-            document = {}
+            document: dict[str, Any] = {}
             with suppress(ValueError):  # it was killed, or failed before it printed one
                 document = json.loads(output.read())
             return EndedRun(child.returncode, document, last, stopped)

@@ -189,9 +189,8 @@ class NightRun:
         watched = nights_frame(data).select(names).iter_rows(named=True) if data else ()
         found = [NightFigure(**row) for row in watched]
         # Baselines that fall short of the site's references; each once.
-        slower = (
-            {row.case: row for row in data.results if row.slower_than_reference} if data else {}
-        )
+        results = data.results if data else ()
+        slower = {row.case: row for row in results if row.slower_than_reference}
         alarms = [
             NightAlarm(case, BASELINE, "fom", "reference", f"{case}: {row.notes[0]}")
             for case, row in slower.items()
@@ -244,10 +243,8 @@ class NightRun:
         least = planned.as_dict()["node_hours_least"]
         requested = self.nightly.budget_node_h
         if least > requested:
-            found, allowed = (
-                f"{requested:g} node-hours found",
-                f"from {least:.3g}, which the plan needs",
-            )
+            found = f"{requested:g} node-hours found"
+            allowed = f"from {least:.3g}, which the plan needs"
             raise self.nightly.refuse("budget", found, allowed)
         if least > left_node_h:
             raise NotRunError(f"{left_node_h:.3g} node-hours are left; {least:.3g} are needed")
