@@ -58,7 +58,7 @@ def test_what_groves_grant_and_arnold_say_of_significance_follows_from_six_point
         assert all(of_r(r, 6).p < 0.05 for r in misses)
 
 
-RANKS, PAIRS, SEEDS = 8, 10, 200
+RANKS, PAIRS, SEEDS = 8, 10, 100
 
 
 def made(seed: int, worst: float = 1.0) -> list[dict[int, float]]:
