@@ -374,6 +374,12 @@ RULES: dict[str, tuple[Edit, str] | tuple[Edit, str, Edit]] = {
         "from its 'started_s' on",
         recorded(started_s=lambda began_s, _: began_s + 8.0),
     ),
+    # The last run of STREAM ends 30 s before the first one of LAMMPS.
+    "blocks of a node follow one another": (
+        all_of("lammps", start_s=lambda s: s["start_s"] - 31.5),
+        "after the end of the block before it on n1",
+        all_of("lammps", start_s=lambda s: s["start_s"] - 30.5),
+    ),
     "a block ends after its last run": (
         recorded(finished_s=lambda _, end_s: end_s + 130.0),
         "before its 'finished_s'",
