@@ -12,8 +12,8 @@ from analysis.report.make import make_reports
 from analysis.report.plots import drawing, themed_svg
 from nimc.base.tables import aligned
 from nimc.base.text import one_line, visible
+from nimc.cli import document
 from nimc.cli import results as shown
-from nimc.cli import table
 from tests.analysis.synthetic import STREAM, frame_of, reject, samples, write_run
 
 #: Clears the screen and sets the terminal's title; a tag; a formula that is none;
@@ -31,7 +31,7 @@ def test_unprintable_characters_are_escaped_and_line_breaks_kept() -> None:
 
 def test_tables_and_prose_show_names_as_they_are() -> None:
     text = aligned([NASTY, "b"], [[NASTY, NASTY]], width=200)
-    text += click.unstyle(table.prose(NASTY))
+    text += click.unstyle(document.prose(NASTY))
     assert "\x1b" not in text
     assert "\x07" not in text
     assert text.count('[/b] $\\frac{$ :boom: "><script>') == 4
