@@ -160,6 +160,7 @@ class Hub:
         self.rate_b_s = rate_b_s
         self.addresses, self.facts = {"n1": "127.0.0.1"}, {"n1": {"memory_b": memory_b}}
         self.orders, self.states = [], []
+        self.conditions, self.hold_s = NodeConditions("n1", 1.0), 0.0
 
     async def wait_for(self, what, timeout_s):
         if not what():
@@ -178,6 +179,7 @@ class Hub:
 
     async def hold(self, states):
         self.orders.append("hold")
+        await asyncio.sleep(self.hold_s)
         return []
 
     async def stop(self, states):
@@ -189,8 +191,7 @@ class Hub:
 
     async def watch(self, orders):
         seen = Looked(0, "the target's memory", 9, 9, 0.0, memory=True)
-        quiet = NodeConditions("n1", 1.0)
-        return {node: Observed(None, None, quiet, "", [seen]) for node in orders}
+        return {node: Observed(None, None, self.conditions, "", [seen]) for node in orders}
 
 
 def read(text):
@@ -321,10 +322,13 @@ def test_writers_that_cannot_be_held_start_for_their_run(tmp_path, writes, memor
 def test_the_next_block_on_the_same_nodes_takes_over_the_rate_alone(tmp_path):
     for number, rate_b_s in enumerate((100.0, 70.0)):
         runner, rates = block(tmp_path, hub := Hub(rate_b_s), number=number)
+        hub.hold_s = 0.3
         asyncio.run(rates.learn(WRITES))
         assert runner.alone == {WRITES: [100.0]}  # although they write less now
         assert hub.orders == ["start", "hold"]
         assert runner.row_s == 1.0
+        # Between two runs, writers are suspended, and report two rows, of which one counts.
+        assert 1.05 * 2.3 <= runner.lead_in.longest_s < 1.05 * 3.0
     asyncio.run(rates.learn_anew(WRITES))
     assert runner.alone == {WRITES: [70.0]}
 
@@ -354,21 +358,32 @@ def test_a_run_needs_writers_at_speed(tmp_path, rate_b_s, ended, outcome, reason
 
 
 def test_rows_at_the_edges_of_a_run_are_divided_as_the_meter_counted(tmp_path):
-    """3000 B/s before and after a run from 10.5 s to 11.8 s, in which 1000 B/s are written."""
+    """A run from 10.5 s to 11.8 s, in which 1000 B/s are written, and 3000 B/s next to it."""
     runner, _ = block(tmp_path, Hub())
     runner.alone[WRITES] = [3000.0]
-    rows = [Seen(8, 9, 3000.0), Seen(9, 10, 3000.0), Seen(10, 11, 2000.0), Seen(11, 12, 1400.0)]
-    passed = [(9, 0), (10.5, 4500), (11.8, 5800), (12, 6400)]
+    rows = [Seen(8, 9, 2500.0), Seen(9, 10, 2500.0), Seen(10, 11, 2000.0), Seen(11, 12, 1400.0)]
+    passed = [(9, 0), (10, 2500), (10.5, 4000), (11, 4500), (11.8, 5300), (12, 5900)]
     writer = Writer(0, "n1", "n1", "127.0.0.1", 20000, 1 << 20)
     state = WriterState(writer, 1.0, rows=rows, tallies=[Tally(*each) for each in passed])
     result = RunResult(start_s=10.5, elapsed_s=1.3)
     (record,) = runner._judge(WRITES, [state], result)
     assert (record.bytes_b, record.rate_b_s) == pytest.approx((1300, 1000))
-    assert record.rate_before_b_s == 3000.0
+    assert record.rate_before_b_s == 2500.0
     assert (result.outcome, str(result.reason)[:31]) == (
         "rejected",
         "writer 0 wrote at 33% of its ra",
     )
+
+
+def test_bytes_that_pass_reject_runs_in_which_nothing_writes(tmp_path):
+    """By hand: 2 % of 100 B/s alone are 2 B in the second of a run."""
+    runner, rates = block(tmp_path, hub := Hub())
+    asyncio.run(rates.learn(WRITES))
+    runner.observer._demand = replace(runner._plan.demand, foreign_share=0.02)
+    hub.conditions = NodeConditions("n1", 1.0, received_b_s=2.1, sent_b_s=0.0, counter="net:eth0")
+    on, off = measured(runner, "on", "off")
+    assert (on.outcome, off.outcome) == ("kept", "rejected")
+    assert "although nothing wrote" in off.reason
 
 
 @pytest.mark.parametrize(("writers", "orders"), [(1, ["end schedule"]), (0, [])])
