@@ -422,17 +422,6 @@ def test_a_target_that_has_to_receive_is_told_as_emulation(made, mpi):
 @pytest.mark.slow
 @pytest.mark.usefixtures("on_path")
 @pytest.mark.parametrize("mpi", ["mpich"])
-def test_emulation_is_what_the_sample_says(block, mpi, monkeypatch):
-    for name, value in OVER_TCP[mpi].items():
-        monkeypatch.setenv(name, value)
-    done = run_under(block, message_b=1 << 16).done()
-    (writer,) = done.sample()["writers"]
-    assert writer["transport"] == "two-sided"
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("on_path")
-@pytest.mark.parametrize("mpi", ["mpich"])
 def test_a_target_that_stands_still_rejects_the_run(block):
     """The origin goes on writing, and its rows say so."""
     block_ = run_under(block, ["sh", "-c", f"sleep 4; cat '{MELT}'"])
