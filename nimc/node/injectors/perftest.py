@@ -18,8 +18,9 @@ from nimc.records.sample import Direction
 _UNITS = {"MB/sec": 2.0**20, "MiB/sec": 2.0**20, "Gb/sec": 1e9 / 8}
 _HEADER = re.compile(r"^\s*#bytes\s+#iterations\s.*BW average\[([^\]]+)\]\s+MsgRate\[Mpps\]")
 _ROW = re.compile(r"^\s*(\d{1,18})\s+(\d{1,18})\s+(\d+\.\d+)\s+(\d{1,18}\.\d+)\s+(\d+\.\d{6})(.*)$")
-#: A message behind the columns, which are numbers.
-_TEXT = re.compile(r"(?:\s+\d+\.\d+)*(.*[^\W\d_].*)")
+_TEXT = re.compile(r"[^\W\d_]")
+#: Columns that the program may add to a row.
+_MORE = re.compile(r"^(?:\s+\d+\.\d+)*")
 #: A log's time stamp before the line.
 _STAMP = re.compile(r"^\[\s*\d+\.\d+\] ?")
 _FAULT = re.compile(
@@ -56,8 +57,8 @@ class _Parser:
         row = _ROW.match(line)
         if row and self._unit_b_s:
             iterations, average = int(row[2]), float(row[4])
-            if text := _TEXT.search(row[6]):  # appended to the row of a client without its server
-                return Fault(text[1].strip())
+            if _TEXT.search(row[6]):  # appended to the row of a client without its server
+                return Fault(_MORE.sub("", row[6]).strip())
             rate_b_s = average * self._unit_b_s
             if self._short:
                 return Total(iterations, rate_b_s, _FREQUENCY_S)
