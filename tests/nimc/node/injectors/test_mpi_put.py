@@ -101,7 +101,7 @@ def test_what_it_claims_is_what_the_target_finds_in_its_memory(made, mpi):
     """At the end no message is under way: both say the same number, to the byte."""
     bursts = ["-s", 65536, "-r", "50e6", "--burst", 0.01, "--pause", 0.03]
     for words in (["-s", 4 * MIB, "--both"], ["-s", 1001], bursts)[: 3 if mpi == "mpich" else 1]:
-        done = run(made(mpi), "-d", 0.4, *words)
+        done = run(made(mpi), "-d", 0.6, *words)
         assert done.returncode == 0, done.stderr
         sent_b = int(re.search(r"^sent (\d+) B$", done.stdout, re.MULTILINE)[1])
         found = meanings(done.stdout)
