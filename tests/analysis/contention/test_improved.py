@@ -127,6 +127,9 @@ def test_nine_in_ten():
     assert found["local"].comm_par is None
     assert found["local"].comp_alone.width == 0
     assert "remote" not in found
+    # Of ten, 0.9 * 11 rounded up, all.
+    ten = bands([local(1 / (1 + i / 100)) for i in range(1, 11)], [], TWO_NODES)
+    assert ten["local"].comp_par.width == pytest.approx(0.10)
     # Of four, all are within the largest; measured below the prediction is as far off.
     few = bands([local(1 / (1 - i / 100)) for i in (1, 2, 3, 4)], [], TWO_NODES)
     assert few["local"].comp_par.width == pytest.approx(0.04)
