@@ -92,13 +92,10 @@ def _metric(
 ) -> Iterable[str]:
     yield f"# HELP {name} {about}"
     yield f"# TYPE {name} gauge"
+    escapes = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
     for labels, value in rows:
-        inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+        inner = ",".join(f'{key}="{text.translate(escapes)}"' for key, text in labels.items())
         yield f"{name}{{{inner}}} {value!r}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
 # A night as a JUnit report: a test case for each case of the campaign. Pure.
@@ -219,24 +216,14 @@ def _series(of: NightAlarm | NightFigure) -> tuple[str, str, str]:
 def pictured(ended: Summary, earlier: Sequence[Summary]) -> list[NightsPanel]:
     """What became slower, or else every slowdown, in this night and in earlier ones, in order."""
     slower = {_series(each) for each in ended.alarms}
-    shown = [
-        each
-        for each in ended.figures
-        if (_series(each) in slower if slower else each.quantity == "slowdown")
-    ]
     nights = [(night.night, each) for night in (*earlier, ended) for each in night.figures]
-    return [
-        NightsPanel(
-            one_line(" ".join(_series(of))),
-            of.unit,
-            [
-                (night, each.value, each.low, each.high)
-                for night, each in nights
-                if _series(each) == _series(of) and each.unit == of.unit
-            ],
-        )
-        for of in shown[:_SERIES]
-    ]
+    found = []
+    for of in ended.figures:
+        if _series(of) in slower if slower else of.quantity == "slowdown":
+            same = [(n, f) for n, f in nights if (_series(f), f.unit) == (_series(of), of.unit)]
+            rows = [(night, each.value, each.low, each.high) for night, each in same]
+            found.append(NightsPanel(one_line(" ".join(_series(of))), of.unit, rows))
+    return found[:_SERIES]
 
 
 def post(url: str, text: str, within_s: float = _ANSWER_S) -> str | None:
@@ -286,9 +273,8 @@ def mail(ended: Summary, to: list[str], panels: Sequence[NightsPanel] = ()) -> E
     """The mail about a night, with the picture of its series."""
     found = EmailMessage()
     found["To"] = ", ".join(to)
-    found["Subject"] = one_line(
-        f"nimc: {ended.machine}, {ended.nightly}, night {ended.night}: {ended.outcome}"
-    )
+    about = f"{ended.machine}, {ended.nightly}, night {ended.night}: {ended.outcome}"
+    found["Subject"] = one_line(f"nimc: {about}")
     lines = [
         f"outcome:  {ended.outcome}",
         f"reason:   {one_line(ended.reason)}",

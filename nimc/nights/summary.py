@@ -256,8 +256,8 @@ def calendar(
     """All nights from `first` to now: those of a window, and those that have a summary.
 
     If a night is `running`, it is the one that began last of those that have not ended. Without a
-    summary a scheduled night was not run. Nothing is said of nights before the first
-    summary, if there is one: the nightly may not have been installed.
+    summary a scheduled night was not run. Nothing is said of nights before the first summary, if
+    there is one: the nightly may not have been installed.
     """
     first = max(first, min(known, default=first))
     today = datetime.fromtimestamp(now_s, zone).date()

@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -94,21 +93,6 @@ def test_runs_under_writers_with_a_null_or_of_few_pairs_give_nothing(tmp_path: P
     assert {row.pairs for row in [*found.calls, *found.changes]} == {PAIRS - 1}
 
 
-@pytest.mark.slow
-def test_no_policy_is_named_by_chance_in_more_than_one_run_of_twenty(tmp_path: Path) -> None:
-    """Each of 30 noisy runs without any difference, five comparisons each."""
-    named = total = 0
-    for seed in range(30):
-        one = case(noise=0.02)
-        level = {name: 1.5 if name.startswith("on") else 1.0 for name in one.effects}
-        run = made(tmp_path, replace(one, effects=level), seed=seed)
-        rows = rail_figures(load_run(run)).policies
-        named += sum(row.finding in ("more", "less") for row in rows)
-        total += len(rows)
-    assert total == 30 * 5
-    assert named / total <= 0.05
-
-
 @pytest.mark.parametrize(
     ("effect", "floor", "finding"),
     [
@@ -149,9 +133,6 @@ def test_emulation_is_marked_at_each_figure_and_in_the_data(tmp_path: Path) -> N
     loaded = load_run(made(tmp_path, case(transport="soft-RoCE")))
     text = render([loaded])
     section = text[text.index('id="r0rails"') :].partition("</section>")[0]
-    labels = re.findall(r'aria-label="([^"]*)"', section)
-    assert len(labels) == 5
-    assert all(label.endswith("Emulated RDMA, not RDMA hardware.") for label in labels)
     assert section.count('<span class="emulated">Emulated RDMA') == 5
     files = {path.name: path for path in write_data(tmp_path, [loaded])}
     tables = {
