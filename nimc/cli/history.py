@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import click
@@ -220,10 +221,10 @@ _COMMAND = "    "
 _RATIO = (
     "ratio of times or slowdowns to the nights before with its interval of 95 %, above 1 is worse"
 )
-_RAISED = "the campaign, and the night that raised it"
+_MORE = "what does not fit into a line"
 _WATCHED = (
     "level of the nights, and their spread; finds: the loss that is found within"
-    f" {WITHIN_NIGHTS} nights with a probability of {POWER:.0%}, - while there are too few nights"
+    f" {WITHIN_NIGHTS} nights with a probability of {POWER:.0%}; unwatched: too few nights"
 )
 
 
@@ -338,13 +339,19 @@ def _text(
 ) -> Iterator[str]:
     if not groups:
         yield "no alarms"
+    machines = {each.machine for each in watches}
+    # Of one machine its name is said once.
+    of = f"{visible(machines.pop())}: " if len(machines) == 1 else ""
+    name = _on_machine if of else _series
+    alarms = [_alarm(group, name(group.lead.alarm)) for group in groups]
     notes = [note for group in groups for note in _about(group)]
-    yield listing(
-        "ratio", list(map(_alarm, groups)), notes, legend=_RATIO, more=_RAISED, details=details
-    )
+    listed = partial(listing, needed=2, details=details)
+    more = f"{_MORE}, and the night that raised an alarm"
+    yield listed("ratio", alarms, notes, legend=f"{of}{_RATIO}", more=more)
     if watches:
+        lines = [_watch(each, name(each)) for each in watches]
         swings = filter(None, map(_swing, watches))
-        yield listing("", list(map(_watch, watches)), swings, legend=_WATCHED, details=details)
+        yield listed("", lines, swings, legend=f"{of}{_WATCHED}", more=_MORE)
     else:
         yield prose(f"no nights of {machine or 'any machine'} in the store")
     unseen = [group.lead.alarm for group in groups if not (group.until or group.acknowledged)]
@@ -358,7 +365,7 @@ def _text(
     yield from dict.fromkeys(visible(_to_confirm(alarm)) for alarm in suspected)
 
 
-def _alarm(group: AlarmGroup) -> Line:
+def _alarm(group: AlarmGroup, name: str) -> Line:
     """Alarms of one beginning and one changed fact, as the one that is shown first."""
     alarm = group.lead.alarm
     interval = alarm.interval
@@ -367,9 +374,10 @@ def _alarm(group: AlarmGroup) -> Line:
     seen = f", acknowledged by {group.acknowledged.by}" if group.acknowledged else ""
     return Line(
         [
-            _series(alarm),
+            name,
             bracketed(ratio) if ratio else f"{alarm.ratio:.3f}",
-            f"{alarm.state}, worse since {group.since}{until}{seen}",
+            alarm.state,
+            f"worse since {group.since}{until}{seen}",
             alarm.campaign,
         ],
         ratio_of(ratio),
@@ -378,8 +386,12 @@ def _alarm(group: AlarmGroup) -> Line:
     )
 
 
+def _on_machine(of: Watched) -> str:
+    return f"{of.case} {of.arm} {of.quantity}"
+
+
 def _series(of: Watched) -> str:
-    return f"{of.machine} {of.case} {of.arm} {of.quantity}"
+    return f"{of.machine} {_on_machine(of)}"
 
 
 def _about(group: AlarmGroup) -> Iterator[str]:
@@ -411,15 +423,18 @@ def _next(title: str, words: Iterable[str]) -> str:
     return f"{wrapped(f'Next: {title}:')}\n{textwrap.indent(command, _COMMAND)}"
 
 
-def _watch(each: SeriesWatch) -> Line:
+def _watch(each: SeriesWatch, name: str) -> Line:
     changes = f", {plural(len(each.changes), 'change')}" if each.changes else ""
+    nights = f"{plural(each.nights, 'night')}{changes}"
+    if each.spread is None or each.detectable is None:
+        return Line([name, NONE, "unwatched", "", nights, each.campaign])
     return Line(
         [
-            _series(each),
-            quantity(each.level, each.unit, 3),
-            f"{plural(each.nights, 'night')}{changes}",
-            f"spread {_percent(each.spread)}",
-            f"finds {_percent(each.detectable)}",
+            name,
+            quantity(each.level, each.unit.removeprefix("1"), 3).rstrip(),
+            f"finds {each.detectable:.1%}",
+            f"spread {each.spread:.1%}",
+            nights,
             each.campaign,
         ]
     )
@@ -436,10 +451,6 @@ def _swing(each: SeriesWatch) -> str | None:
         return f"{text}, as a year ago"
     than = "worse" if each.year.value > 1 else "better"
     return f"{text}, {abs(each.year.value - 1):.1%} {than} than a year ago"
-
-
-def _percent(share: float | None) -> str:
-    return NONE if share is None else f"{share:.1%}"
 
 
 # Pages of all machines, from a store, the folder of runs and the summaries of their nights.
