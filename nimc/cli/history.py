@@ -31,7 +31,6 @@ from analysis.history.alarms import (
 from analysis.history.files import Naming
 from analysis.history.monitor import POWER, WITHIN_NIGHTS
 from analysis.history.retention import (
-    Limits,
     Stored,
     check_store,
     give_up_samples,
@@ -47,7 +46,6 @@ from analysis.history.store import (
     load_nights,
     load_runs,
     read_entries,
-    require_store,
     to_stderr,
 )
 from analysis.pages.alarms import AlarmGroup, alarm_groups, shown_alarms
@@ -121,7 +119,6 @@ def check(results: Path, store: Path, form: Form | None) -> int:
 
     The exit code is 1 if anything is wrong.
     """
-    require_store(store)
     found = check_store(store, results)
     for line in () if form else found:
         log(line)
@@ -144,12 +141,11 @@ def prune(
     History stays: what each night measured is kept for ever. So are runs that an alarm rests on,
     and those of which the store does not have everything.
     """
-    require_store(store)
     unread: list[str] = []
     entries = read_entries(store, None, None, unread.append)
     for line in unread:
         log(line)
-    chosen = to_prune(inventory(store, entries, results), _limits(age, size))
+    chosen = to_prune(inventory(store, entries, results), *_limits(age, size))
     held = {each.entry.run: reason for each in chosen if (reason := each.held or lacking(each))}
     going = [each for each in chosen if each.entry.run not in held]
     # What an entry names that cannot be read is not known.
@@ -165,10 +161,10 @@ def prune(
     return 0
 
 
-def _limits(age: str | None, size: str | None) -> Limits:
+def _limits(age: str | None, size: str | None) -> tuple[float | None, int | None]:
     if age is None and size is None:
         raise InputError("--older-than, --larger-than: one of them is required")
-    return Limits(
+    return (
         None if age is None else time.time() - units.duration_s(age, "--older-than"),
         None if size is None else round(units.size_b(size, "--larger-than")),
     )
