@@ -222,6 +222,7 @@ def test_a_confirmation_asks_for_the_same_case_on_the_same_nodes(suspected) -> N
         ([103.5, 103.6, 103.4, 103.5, 103.5], {}, "confirmed"),
         ([105.0, 104.5, 105.5, 104.8], {}, "suspected"),
         ([95.0, 95.5, 94.5, 95.2, 94.8], {"better": "higher"}, "confirmed"),
+        ([98.0, 98.1, 97.9, 98.0, 98.0], {"better": "higher"}, "dismissed"),
         # Runs of something else confirm nothing.
         (LOST, {"nodes": "n2"}, "suspected"),
         (LOST, {"case": "lammps"}, "suspected"),

@@ -15,7 +15,7 @@ import pytest
 from analysis.history import files
 from analysis.history import store as store_module
 from analysis.history.retention import check_store
-from analysis.history.store import add_run, load_nights, load_runs, scan_samples
+from analysis.history.store import StoreEntry, add_run, load_nights, load_runs, scan_samples
 from analysis.history.tables import RUNS
 from nimc.base.errors import InputError
 from tests.analysis.history.made import grow, made_run
@@ -115,6 +115,15 @@ def test_a_run_that_grew_replaces_its_earlier_entry(tmp_path: Path) -> None:
     medians = load_nights(store).filter(arm="off", quantity="fom")["value"]
     assert medians.to_list() == [12.5]
     assert scan_samples(store).collect().height == 20
+
+
+def test_the_entry_with_most_samples_counts_then_the_finished_one() -> None:
+    """A finished run that is measured further has no end until it is finished again."""
+    entries = [
+        StoreEntry(Path(), {"samples": n, "finished_s": end, "outcome": None}, Path(), None)
+        for n, end in ((11, 9.0), (20, None), (20, 5.0), (20, 7.0))
+    ]
+    assert sorted(entries, key=lambda each: each.knows) == entries
 
 
 def test_an_outcome_is_added_later(tmp_path: Path) -> None:
