@@ -6,10 +6,11 @@ A run is given up as a whole: its folder, and its samples in the store. Its rows
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from analysis.history import files
 from analysis.history.files import SpoiltError
@@ -155,24 +156,24 @@ def check_store(store: Path, results: Path | None) -> list[str]:
     entries = read_entries(store, None, None, found.append)
     for table in ("nights", "samples"):
         for path in files.listed(store / table, None, None, found.append):
-            try:
-                files.read(path)
-            except SpoiltError as error:
-                found.append(str(error))
-        for entry in entries:
-            path = getattr(entry, table)
-            if path and not path.exists():
-                found.append(f"{path}: is missing; 'nimc store add' makes it again from the run")
+            found += _fault(files.read, path)
     for entry in entries:
+        for path in filter(None, (entry.nights, entry.samples)):
+            if not path.exists():
+                found.append(f"{path}: is missing; 'nimc store add' makes it again from the run")
         if entry.nights.exists():
-            try:
-                read_nights(entry)
-            except SpoiltError as error:
-                found.append(str(error))
+            found += _fault(read_nights, entry)
     known = {entry.run: entry for entry in entries}
     for run in run_folders(results) if results else ():
         found += _of_run(run, known)
     return list(dict.fromkeys(found))
+
+
+def _fault(read: Callable[[Any], object], what: Path | StoreEntry) -> Iterator[str]:
+    try:
+        read(what)
+    except SpoiltError as error:
+        yield str(error)
 
 
 def _of_run(run: Path, known: dict[tuple[str, str], StoreEntry]) -> Iterator[str]:
