@@ -105,8 +105,8 @@ NOISES = (
     NightNoise("2 % outliers of 5 spreads", _outliers),
     NightNoise("yearly sine of 0.5 to 2 spreads", _yearly),
     # The first night after a stop is the first with the loss.
-    NightNoise("30 of 120 days missing, loss in them", _stopping(normal), begin=_AFTER),
-    NightNoise("the same with the yearly sine", _stopping(_yearly), begin=_AFTER),
+    NightNoise("30 of 120 days missing", _stopping(normal), begin=_AFTER),
+    NightNoise("30 of 120 days missing, yearly sine", _stopping(_yearly), begin=_AFTER),
 )
 
 
