@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,7 +55,7 @@ from nimc.run.folder import (
     open_run,
     save_qualification,
 )
-from nimc.run.node_sweep import NodeSweep, NodeSweeper, finish, finished_run, open_sweep, save_sweep
+from nimc.run.node_sweep import NodeSweep, NodeSweeper, finished_run, open_sweep, save_sweep
 from nimc.run.progress import Progress, display
 from nimc.run.runner import CampaignRunner, Failure
 from nimc.run.session import find_reframe
@@ -414,7 +414,7 @@ def sweep_nodes_command(
             log(f"stopped by {stop}; the same command resumes")
             return 128 + stop.signum
         if not failed:
-            finish(folder, sweep)
+            save_sweep(folder, replace(sweep, finished_s=time.time()))
     return _conclude_sweep(folder, sweep, failed, request.campaign.margin, form)
 
 

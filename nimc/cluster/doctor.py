@@ -377,7 +377,7 @@ class Diagnosis:
     def as_dict(self) -> dict[str, Any]:
         """The diagnosis as in JSON."""
         verdict = "ready" if self.ready else "not ready"
-        return asdict(self) | {"verdict": verdict, "matrix": self.matrix.as_dicts()}
+        return asdict(self) | {"verdict": verdict, "matrix": asdict(self.matrix)["cells"]}
 
     def extended(self, more: list[Finding]) -> Diagnosis:
         """The diagnosis with further findings."""

@@ -74,11 +74,6 @@ def open_sweep(
     return folder, requested
 
 
-def finish(folder: Path, sweep: NodeSweep) -> None:
-    """Mark the sweep complete."""
-    save_sweep(folder, replace(sweep, finished_s=time.time()))
-
-
 def save_sweep(folder: Path, sweep: NodeSweep) -> None:
     """Replace `sweep.json`."""
     replace_text(folder / _FILE, json.dumps(asdict(sweep), indent=1) + "\n")

@@ -118,16 +118,11 @@ def users_of(run: Path) -> list[int]:
     return found
 
 
-# `nimc` as a child of `nimc`: how it is called, and how it is stopped.
-
-
 #: `nimc` with this Python, whatever is installed.
 NIMC = tuple(python_main("nimc.cli.main"))
-#: How long `nimc run` may take to stop, seconds.
-_STOP_S = 120.0
 
 
-def stop(children: Collection[subprocess.Popen[bytes]], within_s: float = _STOP_S) -> None:
+def stop(children: Collection[subprocess.Popen[bytes]], within_s: float = 120.0) -> None:
     """End the children, each of which cancels its own jobs; kill those that take too long."""
     for child in children:
         child.terminate()
