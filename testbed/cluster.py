@@ -242,10 +242,7 @@ def status(layout: ClusterLayout) -> Status:
 
 
 def _clear(layout: ClusterLayout, keep_folder: bool = False) -> list[str]:
-    """Stop and remove everything with this layout's name.
-
-    `keep_folder` keeps the empty state folder, which is locked.
-    """
+    """Remove all with this layout's name; `keep_folder` keeps the state folder, which is locked."""
     before = state.read(layout)
     names = namespaces.named(layout.tag)
     removed = []

@@ -50,10 +50,7 @@ def make_munge_key(layout: ClusterLayout) -> None:
 
 
 def start_munge(layout: ClusterLayout) -> None:
-    """Start munged with its own key and socket, apart from a munge of the host.
-
-    `--force`, because a state folder may be under /tmp.
-    """
+    """Start munged apart from the host's; `--force`, as a state folder may be under /tmp."""
     folder = layout.munge_socket.parent
     files = {
         "key-file": folder / "munge.key",

@@ -128,10 +128,7 @@ def add_namespace(name: str) -> None:
 
 
 def add_bridges(tag: str, control: str, subnet: str, rails: int) -> None:
-    """Create the cluster's network: bridges in the controller's namespace, a link to this host.
-
-    Nothing but nodes can reach the second bridge.
-    """
+    """Bridges in the controller's namespace, and a link to this host from the first."""
     _ip(
         f"link add {tag} mtu {MTU_B} type veth peer name host0 mtu {MTU_B} netns {control}\n"
         f"address add {subnet}.253/24 dev {tag}\n"

@@ -167,10 +167,7 @@ class Image:
 def start_nodes(
     spec: Spec, layout: ClusterLayout, subnet: str
 ) -> tuple[Accelerator, Callable[[], None]]:
-    """Start the nodes' machines; return at once.
-
-    The second raises `MachineError` if one has ended, with the last line of its console.
-    """
+    """Start the nodes' machines. The second value raises `MachineError` if one has ended."""
     lines = [f"{tag} {folder}\n" for tag, folder in shares(spec, layout).items()]
     replace_text(layout.state / "shares", "".join(lines))  # for guest-boot.sh
     kernel, initramfs = make_images(layout.state / "run")

@@ -33,10 +33,7 @@ def scheduled(arms: Sequence[str]) -> list[str]:
 
 
 def expand(campaign: Campaign, checks: Mapping[str, CheckVariables], machine: Machine) -> Campaign:
-    """The campaign with its entries replaced by cases; each has all factors it is crossed with.
-
-    Raises InputError for a sweep if the machine has no cores for the application.
-    """
+    """The campaign with cases as entries, each with the factors it is crossed with. InputError."""
     requested: list[Campaign | Entry] = [campaign, *campaign.workloads]
     cases = [
         case
@@ -104,10 +101,7 @@ def treatments(arms: Sequence[str], case: Entry) -> list[Crossed]:
 
 
 def swept(entry: Entry, machine: Machine) -> list[Entry]:
-    """The entry, or with a sweep once for each number of cores and placement.
-
-    Raises InputError if the machine has no cores for the application.
-    """
+    """The entry, or with a sweep once for each number of cores and placement. Raises InputError."""
     if entry.sweep is None:
         return [entry]
     facts = machine.node_facts()
@@ -165,9 +159,9 @@ def most_measured(entry: Entry, cases: Sequence[Entry]) -> list[Entry]:
 
 
 def next_case(run: Path, same: Sequence[Entry], begun: Sequence[Entry]) -> Entry | None:
-    """The case of a placement to measure next, None when its model is good enough.
+    """The case to measure next of a placement's, `same`; None if its model is good enough.
 
-    `same` are all cases of the placement, `begun` those that were measured or failed.
+    `begun`: those that were measured or failed.
     """
     from analysis.contention import calibrate, from_run
 

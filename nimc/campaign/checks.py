@@ -136,10 +136,7 @@ _CHECK = TypeAdapter(CheckVariables)
 
 
 def checks_in(folder: Path) -> Mapping[str, CheckVariables]:
-    """Every check `NAME` of the class NAME in `folder/NAME.py`.
-
-    Raises MachineError if ReFrame cannot read one of them.
-    """
+    """Every check of the class NAME in `folder/NAME.py`; MachineError if one cannot be read."""
     # All that the answer depends on.
     digest = hashlib.sha256(version("reframe-hpc").encode())
     for path in sorted(folder.rglob("*.py")):
@@ -165,7 +162,7 @@ def _known(folder: Path, digest: str) -> Mapping[str, CheckVariables]:
 
 
 def check_of_others(file: Path, name: str, config: Path, system: str) -> CheckVariables:
-    """The class `name` in a file, under the mixin, on a system of ReFrame's configuration.
+    """A class in a file, under the mixin, on a system of ReFrame's configuration.
 
     Raises MachineError, with the reason alone, if it cannot be measured.
     """

@@ -52,6 +52,10 @@ class _Faults:
         """An error in the field at `place`; it is in the line of another one if that is given."""
         return self.marked.line(place if line_of is None else line_of), f"{dotted(place)}: {text}"
 
+    def both(self, place: Place, other: str) -> Fault:
+        """An error in the field at `place`, which excludes another one."""
+        return self.at(place, f"cannot be combined with {other}; allowed: one of the two")
+
     def _entries(self) -> Iterator[tuple[Place, Entry]]:
         for index, entry in enumerate(self.campaign.workloads):
             yield ("workloads", index), entry
@@ -96,8 +100,7 @@ class _Faults:
                 text = f"'{entry.check}' has no arm '{arm}'; allowed: another workload or arm"
                 yield self.at(("arms",), text)
             if RATE in cases.factors_of(self.campaign, entry):
-                text = f"cannot be combined with the arm '{arm}'; allowed: one of the two"
-                yield self.at(_place_of(RATE, entry, place), text)
+                yield self.both(_place_of(RATE, entry, place), f"the arm '{arm}'")
 
     def _of_sweep(self, entry: Entry, place: Place, check: CheckVariables) -> Iterator[Fault]:
         """A sweep of a check without its variables, or combined with factors or their values."""
@@ -112,8 +115,7 @@ class _Faults:
                 text = f"cannot be combined with the factor '{name}'; allowed: factors that change"
                 yield self.at(where, f"{text} within a block, but {swept}")
         for name in sorted(SWEPT & entry.set.keys()):
-            text = "cannot be combined with 'sweep'; allowed: one of the two"
-            yield self.at((*place, "set", name), text)
+            yield self.both((*place, "set", name), "'sweep'")
 
     def _of_factor(
         self, name: str, levels: list[Level], entry: Entry, place: Place, check: CheckVariables
@@ -137,12 +139,10 @@ class _Faults:
             text = f"the figure of merit of '{entry.check}' cannot be compared between numbers of"
             yield self.at(where, f"{text} cores; allowed: another workload or factor")
         if name in entry.set:
-            text = f"cannot be combined with {dotted((*place, 'set', name))}"
-            yield self.at(where, f"{text}; allowed: one of the two")
+            yield self.both(where, dotted((*place, "set", name)))
         key = _OF_INJECTOR.get(name)
         if key and getattr(self.campaign.injector, key) not in ("auto", FULL):
-            text = f"cannot be combined with injector.{key}; allowed: one of the two"
-            yield self.at(where, text)
+            yield self.both(where, f"injector.{key}")
 
     def _of_cells(self) -> Iterator[Fault]:
         """Cells with factors, levels or arms that the campaign does not have."""
@@ -198,10 +198,7 @@ class _Faults:
                         yield self.at(place, f"{case.name}: {error}")
 
     def of_nodes(self, machine: Machine) -> Iterator[Fault]:
-        """The smallest case of each entry that has none that fits, in a campaign valid otherwise.
-
-        Of an entry with some that fit, `cases.leave_out` leaves out the others.
-        """
+        """The smallest case of each entry of which none fits (else `cases.leave_out`)."""
         for place, entry in self._entries():
             settings: Place = (*place, "set")
             where: Place = (*settings, "nodes") if "nodes" in entry.set else place

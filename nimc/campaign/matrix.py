@@ -205,10 +205,7 @@ def matrix_by_place(matrix: Matrix) -> str:
 
 
 def reasons(cells: list[MatrixCell]) -> list[str]:
-    """Lines `WORKLOADS on PLACE: REASON`, each reason of a place once.
-
-    Those that name one thing (`no program lmp`) are one line of all things.
-    """
+    """Lines `WORKLOADS on PLACE: REASON`; reasons of one thing (`no program lmp`) are joined."""
     found: dict[tuple[str, str], tuple[list[str], dict[str, None]]] = {}
     for cell in cells:
         if cell.reason:

@@ -81,8 +81,7 @@ class Other:
 def others_in(file: Path, own: Collection[str], config: Path, system: str) -> dict[str, Other]:
     """The checks of others in a campaign file, by what it calls them; `own`: this project's.
 
-    Asks ReFrame, with its configuration and system, for each. Raises InputError with a line each
-    for those that cannot be used.
+    Asks ReFrame for each. Raises InputError with a line each for those that cannot be used.
     """
     marked = marked_yaml.load(file)
     found: dict[str, Other] = {}

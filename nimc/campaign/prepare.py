@@ -76,10 +76,7 @@ def prepare(
     nodelist: str | None = None,
     only: Sequence[str] = (),
 ) -> Request:
-    """Raises InputError for an unknown or invalid campaign or machine.
-
-    `nodelist` pins the targets to these nodes; `only` these cases are run, if any is named.
-    """
+    """Raises InputError. `nodelist` pins the targets; `only` these cases, if any, are run."""
     described = load_machine(machine_name, root)
     config = root / "configs" / f"{machine_name}.py"
     if not config.is_file():

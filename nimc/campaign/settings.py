@@ -222,9 +222,9 @@ def default_machine() -> str:
 
 
 def matching(hostnames: Mapping[str, Sequence[str]], host: str) -> str:
-    """The machine with a pattern that matches `host` from its start, as in ReFrame.
+    """The machine with a pattern that `host` begins with, as in ReFrame; else `localhost`.
 
-    That is `localhost` if no other does. Raises InputError if there are several.
+    Raises InputError if there are several.
     """
     found = [
         machine

@@ -126,10 +126,7 @@ def find_other(results: Path, header: RunHeader) -> Path | None:
 
 
 def foreign_runs(results: Path, header: RunHeader) -> list[str]:
-    """Runs named like one of that campaign and machine that another user may have planted.
-
-    A line each, with the reason.
-    """
+    """Runs that another user may have planted, named like those of the campaign: a line each."""
     named = f"{header.campaign}-{header.machine}-*"
     found = ((path, distrust_run(path)) for path in sorted(results.glob(named)))
     return [f"{path} {reason}" for path, reason in found if reason]
@@ -193,9 +190,9 @@ def link_latest(run: Path) -> None:
 
 
 def remove_run(run: Path) -> None:
-    """Remove the folder of a run, and what an earlier removal left when it was killed.
+    """Remove a run that is not in progress, and what a removal that was killed left.
 
-    Raises InputError if the run is in progress, and MachineError if its folder cannot be removed.
+    Raises InputError or MachineError.
     """
     with locked(run):
         try:
@@ -225,10 +222,7 @@ def save_qualification(results: Path, machine: str, found: Mapping[str, Any]) ->
 
 
 def _qualified(results: Path, machine: str) -> dict[str, Any]:
-    """The fact `qualified` of a run that begins.
-
-    Empty if the machine is not qualified, or another user may have written that it is.
-    """
+    """The fact `qualified` of a run that begins; empty if another user may have written it."""
     path = results / "qualified" / f"{machine}.json"
     with suppress(InputError, OSError):
         if not any(distrust(each, team="owns") for each in (path.parent, path)):

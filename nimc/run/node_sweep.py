@@ -101,10 +101,7 @@ class NodeSweeper:
     verbose: bool = False
 
     def run_all(self) -> dict[str, str]:
-        """Node -> why it could not be measured. Raises Stopped on a signal.
-
-        Every `nimc run` ends with this process.
-        """
+        """Node -> why it was not measured. Raises Stopped on a signal; no `nimc run` is left."""
         left = [node for node in self.sweep.nodes if not finished_run(self.folder, node)]
         running: dict[str, subprocess.Popen[bytes]] = {}
         failed: dict[str, str] = {}

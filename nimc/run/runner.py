@@ -249,10 +249,7 @@ class CampaignRunner:
         return SlurmWatch(self.run, self.display.tell) if self.request.slurm else None
 
     def run_all(self) -> list[Failure]:
-        """Measure every case; a failure of one does not stop the others.
-
-        Raises Stopped on a signal. All samples are on disk at any time.
-        """
+        """Measure every case, also after one that failed. Raises Stopped on a signal."""
         processes.become_subreaper()
         others.write(self.run, self.request.others.values())
         failures = []

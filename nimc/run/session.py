@@ -77,10 +77,7 @@ def start(
     environment: Mapping[str, str] = os.environ,
     pass_fds: Collection[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a child that finds this checkout and ends with this process.
-
-    `errors`: where its standard error goes, if not to `output`; `pass_fds`: files that it inherits.
-    """
+    """Start a child that finds this checkout and ends with this process."""
     return subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,

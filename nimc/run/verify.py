@@ -74,10 +74,7 @@ class Verified:
 
 
 def verify(run: Path, head: str | None = None) -> Verified:
-    """Verify the run in folder `run`; with `head`, against what was kept of it elsewhere.
-
-    Raises InputError if the folder is not that of a run.
-    """
+    """Verify a run; with `head`, against what was kept of it elsewhere. Raises InputError."""
     if not (run / "run.json").exists():
         load_header(run)  # raises
     found = _Found()
@@ -230,10 +227,7 @@ def _counters(path: Path, found: _Found) -> dict[str, str]:
 
 
 def _log(run: Path, name: str, sha256: str, at: str, found: _Found) -> str | None:
-    """The text of a log; None of one that is not what its sample says.
-
-    Raises FileNotFoundError if it is not kept.
-    """
+    """The text of a log, None if it is not what its sample says. Raises FileNotFoundError."""
     try:
         content = logs.read(run, name)
     except InputError as error:

@@ -223,10 +223,7 @@ def _machine_file(layout: SpackLayout, settings: SpackSettings) -> Path:
 
 
 def _concretized_from(folder: Path, digest: str, say: Callable[[str], None]) -> bool:
-    """Whether an earlier build that failed was concretized from the same inputs.
-
-    Removes a lock that was cut off: Spack cannot use such an environment, not even to replace it.
-    """
+    """Whether a failed build was concretized from these inputs; removes a lock that was cut off."""
     path = folder / "spack.lock"
     try:
         _lock(path)

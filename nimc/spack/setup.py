@@ -112,10 +112,7 @@ def setup(
     mirror: str | None,
     say: Callable[[str], None],
 ) -> SpackSettings:
-    """Set up Spack: clones, configuration, compilers and build tools.
-
-    Raises InputError for recipes, a machine file or a mirror that cannot be used.
-    """
+    """Set up Spack: clones, configuration, compilers and build tools. Raises InputError."""
     require_clingo()
     _check(packages, machine_file, mirror)
     pins = load_pins()

@@ -131,10 +131,7 @@ def spack(
     log: str,
     watch: Callable[[str], None] | None = None,
 ) -> str:
-    """Standard output of a Spack command, also logged as it runs. MachineError if it fails.
-
-    `watch` is called with each line as it is printed.
-    """
+    """Output of a Spack command, logged as it runs; `watch` gets each line. Raises MachineError."""
     path = layout.log(log)
     path.parent.mkdir(parents=True, exist_ok=True)
     command = [str(root / "bin" / "spack"), "--color", "never", *words]

@@ -136,55 +136,43 @@ def test_a_mistake_is_reported_with_its_line(
     assert expected in str(error.value)
 
 
-#: Campaign -> its cases, recorded before scales became a factor.
+#: Campaign -> machine, and its cases, recorded before scales became a factor; example_slurm has 32
+#: cores a socket, sockets begin at the NUMA nodes 0 and 4.
 CASES = {
-    "quick": ["stream", "lammps"],
-    "held": ["stream", "lammps"],
-    "single_node": ["stream", "lammps", "hpccg", "lulesh", "snap", "xsbench", "cns"],
-    "scaling": [f"lammps@{n}" for n in (4, 32, 64, 128, 256, 512)],
-    "scaling_quick": ["lammps@2", "lammps@4"],
-    "scaling_rxe": ["lammps@2"],
-    "licence": [f"lammps@8,writers=daly_{n}" for n in (1, 2, 3, 4, 6, 8)],
-    "simulation_check": ["lammps@1", "lammps@2", "lammps@4"],
-    # NUMA's 28 cells are treatments of one case now (test_omitted).
-    "numa": ["numa"],
-    "nodes": ["stream"],
+    "single_node": (
+        "localhost",  # the seven workloads of the paper
+        ["stream", "lammps", "hpccg", "lulesh", "snap", "xsbench", "cns"],
+    ),
+    "scaling": ("localhost", [f"lammps@{n}" for n in (4, 32, 64, 128, 256, 512)]),
+    "licence": ("localhost", [f"lammps@8,writers=daly_{n}" for n in (1, 2, 3, 4, 6, 8)]),
+    # NUMA's 28 cells are treatments of one case.
+    "numa": ("localhost", ["numa"]),
     # On one host: no rails, and only one node.
-    "multirail": ["umt", "umt_openmp", "amg", "amg_openmp", "lulesh", "lulesh_openmp", "minife"],
-    "multirail_quick": ["amg", "minife"],
-    "throttling": ["stream-dram", "stream-llc", "lammps"],
-    "throttling_quick": ["stream"],
-    "bursts_quick": ["stream"],
-    "loaded_latency": ["latency"],
-    "intensity": ["intensity"],
-    "core_reservation": ["stream-dram", "stream-llc", "lammps"],
-    "slowdown": ["membench", "stream", "hpccg", "lammps", "minife", "lulesh"],
-    "slowdown_quick": ["membench", "stream", "hpccg", "lammps", "minife", "lulesh"],
-    "core_reservation_quick": ["stream-dram", "stream-llc", "lammps"],
+    "multirail_quick": ("localhost", ["amg", "minife"]),
+    "throttling": ("localhost", ["stream-dram", "stream-llc", "lammps"]),
+    # Only a machine's nodes know which injectors they have.
+    "qualify": ("example_slurm", ["membench", "numa", "perftest", "ucx", "mpi_put", "fabtests"]),
+    "core_reservation_scaling": ("example_slurm", [f"lammps@{n}" for n in (4, 16, 32)]),
+    "contention_model": (
+        "example_slurm",
+        [f"sweep@n{n}-c{i}-m{i}" for i in (0, 4) for n in range(1, 33)],
+    ),
+    "contention_emulated": (
+        "example_slurm",
+        [f"sweep@n{n}-c{i}-m{j}" for i in range(8) for j in range(8) for n in range(1, 33)],
+    ),
+    "regimes": ("example_slurm", [f"regimes@n{n}-c0-m0" for n in (1, 2, 4, 8, 16, 32)]),
 }
-#: Campaigns that need several nodes; example_slurm has 32 cores a socket, sockets begin at the NUMA
-#: nodes 0 and 4.
-OF_CLUSTERS = {
-    # Only its nodes know which injectors they have.
-    "qualify": ["membench", "numa", "perftest", "ucx", "mpi_put", "fabtests"],
-    "core_reservation_scaling": [f"lammps@{n}" for n in (4, 16, 32)],
-    "contention_model": [f"sweep@n{n}-c{i}-m{i}" for i in (0, 4) for n in range(1, 33)],
-    "contention_emulated": [
-        f"sweep@n{n}-c{i}-m{j}" for i in range(8) for j in range(8) for n in range(1, 33)
-    ],
-}
-for _name in ("regimes", "regimes_quick"):
-    OF_CLUSTERS[_name] = [f"regimes@n{n}-c0-m0" for n in (1, 2, 4, 8, 16, 32)]
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "campaigns").glob("*.yaml")))
+@pytest.mark.parametrize("name", CASES)
 def test_cases(name: str) -> None:
-    machine = "localhost" if name in CASES else "example_slurm"
+    machine, expected = CASES[name]
     campaign = prepare(ROOT / "campaigns" / f"{name}.yaml", machine).campaign
     found = [case.name for case in campaign.cases]
     if name == "contention_emulated":  # calibrated placements come first
-        found.sort(key=OF_CLUSTERS[name].index)
-    assert found == (CASES | OF_CLUSTERS)[name]
+        found.sort(key=expected.index)
+    assert found == expected
 
 
 def test_the_throttling_sweep_crosses_rates_with_a_reserved_core() -> None:
