@@ -102,9 +102,3 @@ def test_a_link_that_leads_nowhere_is_seen(tmp_path: Path, link: str, known: boo
     page.write_text(f"# Own\nSee [this]({link}).\n")
     found = missing(page, tmp_path, links(page))
     assert found == ([] if known else [f"page.md: {link}"])
-
-
-def test_a_page_that_no_link_leads_to_is_seen(tmp_path: Path) -> None:
-    for name, text in {"a": "[b](b.md#x)", "b": "[a](a.md)", "alone": "[a](a.md)"}.items():
-        (tmp_path / f"{name}.md").write_text(text)
-    assert reached(tmp_path / "a.md") == {tmp_path / "a.md", tmp_path / "b.md"}

@@ -90,20 +90,6 @@ def _counts() -> tuple[RoleCount, ...]:
 
 COUNTS = _counts()
 
-#: Event of Groves, Grant and Arnold (2016) -> family -> what PAPI counts under its name, where that
-#: is another thing than the role. Their PAPI_L2_TCH and PAPI_L3_TCH exist on A64FX alone.
-STUDY_DIFFERS: dict[str, dict[str, str]] = {
-    "PAPI_STL_ICY": {
-        "Sandy Bridge-EP": "ILD_STALL:IQ_FULL, a full instruction queue",
-        **dict.fromkeys(("Haswell-EP", "Broadwell-EP"), "IDQ:EMPTY, an empty decode queue"),
-        **dict.fromkeys(
-            ("Skylake-SP", "Cascade Lake"),
-            "IDQ_UOPS_NOT_DELIVERED, starvation of the front end",
-        ),
-        "A64FX": "STALL_FRONTEND + STALL_BACKEND",
-    },
-}
-
 
 def groups(tool: str) -> dict[str, Scope]:
     """The groups of a tool, in the table's order, and what they cover."""

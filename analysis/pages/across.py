@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -13,6 +13,7 @@ import polars as pl
 from analysis.effects.verdict import Verdict
 from analysis.pages.data import MachineHistory
 from analysis.samples.columns import MOST
+from analysis.samples.provenance import mapping
 from analysis.subjects.published import paper, triad
 from nimc.base.text import one_line
 
@@ -118,8 +119,8 @@ def side_by_side(histories: Sequence[MachineHistory]) -> SideBySide:
 
 def facts_of(history: MachineHistory) -> MachineFacts:
     """The machine's line of Table I, from the facts of its latest run."""
-    host, site = (_mapping(history.facts.get(name)) for name in ("host", "site"))
-    nic, own = (_mapping(site.get(name)) for name in ("nic", "facts"))
+    host, site = (mapping(history.facts.get(name)) for name in ("host", "site"))
+    nic, own = (mapping(site.get(name)) for name in ("nic", "facts"))
     cores = own.get("cores") or host.get("cores")
     return MachineFacts(
         machine=history.machine,
@@ -155,10 +156,8 @@ def published_facts() -> list[MachineFacts]:
 def triads(histories: Sequence[MachineHistory]) -> list[Triad]:
     """Table II: the last night of STREAM on each machine, then the published lines."""
     measured = [found for each in histories if (found := _triad(each)) is not None]
-    return [
-        *measured,
-        *(Triad(row.machine, row.off * 1e9, row.on * 1e9, published=True) for row in triad()),
-    ]
+    published = (Triad(row.machine, row.off * 1e9, row.on * 1e9, published=True) for row in triad())
+    return [*measured, *published]
 
 
 def _triad(history: MachineHistory) -> Triad | None:
@@ -217,17 +216,14 @@ def slowdowns(histories: Sequence[MachineHistory]) -> list[MachineSlowdown]:
             pl.all_horizontal(pl.col("value", "low", "high").is_not_null()),
             pl.col("verdict").is_null() | ~pl.col("verdict").is_in(_NOTHING_SAID),
         )
-        latest = rows.sort("started_s").unique(
-            ["campaign", "case", "arm"], keep="last", maintain_order=True
-        )
-        kept = ("campaign", "case", "arm", "machine", "value", "low", "high")
+        of = ["campaign", "case", "arm"]
+        latest = rows.sort("started_s").unique(of, keep="last", maintain_order=True)
+        kept = (*of, "machine", "value", "low", "high")
         shown = latest.select(
-            *kept, pl.col("night").cast(pl.String), verdict=pl.col("verdict").fill_null("")
+            *kept, pl.col("night").cast(pl.String), pl.col("verdict").fill_null("")
         )
-        found += [
-            MachineSlowdown(**row, emulated=bool(history.emulated))
-            for row in shown.iter_rows(named=True)
-        ]
+        emulated = bool(history.emulated)
+        found += [MachineSlowdown(**row, emulated=emulated) for row in shown.iter_rows(named=True)]
     return sorted(found, key=lambda each: (each.campaign, each.case, each.arm, each.value))
 
 
@@ -249,25 +245,12 @@ def ranking(rows: Sequence[MachineSlowdown]) -> list[Rank]:
         )
         for machine, own in of_machine.items()
     }
-    return sorted(
-        (
-            Rank(
-                machine,
-                1 + sum(other[2] < low for other in means.values()),
-                sum(other[1] <= high for other in means.values()),
-                value,
-                low,
-                high,
-                len(common),
-            )
-            for machine, (value, low, high) in means.items()
-        ),
-        key=lambda rank: rank.value,
-    )
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    ranks = []
+    for machine, (value, low, high) in means.items():
+        first = 1 + sum(other[2] < low for other in means.values())
+        last = sum(other[1] <= high for other in means.values())
+        ranks.append(Rank(machine, first, last, value, low, high, len(common)))
+    return sorted(ranks, key=lambda rank: rank.value)
 
 
 def _text(value: Any) -> str:

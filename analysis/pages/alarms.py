@@ -97,13 +97,13 @@ class AlarmGroup:
     @property
     def states(self) -> list[str]:
         """When they were raised, what further runs said, and who has seen them, each once."""
-        by = ((each.alarm, ", ".join(each.alarm.confirmed_by)) for each in self.alarms)
+        alarms = [each.alarm for each in self.alarms]
+        by = ((each, ", ".join(each.confirmed_by)) for each in alarms)
         found = [f"{a.state}{f' by {runs}' if runs else ''}, raised {a.night}" for a, runs in by]
-        seen = [each.alarm.acknowledged for each in self.alarms]
         found += [
-            f"acknowledged by {one_line(each.by)} on {utc(each.at_s)}: {one_line(each.reason)}"
-            for each in seen
-            if each
+            f"acknowledged by {one_line(seen.by)} on {utc(seen.at_s)}: {one_line(seen.reason)}"
+            for each in alarms
+            if (seen := each.acknowledged)
         ]
         return list(dict.fromkeys(found))
 
@@ -128,19 +128,15 @@ def shown_alarms(history: MachineHistory) -> list[ShownAlarm]:
     facts = facts_of(history.runs)
     found = []
     for each in sorted(history.alarms, key=lambda each: each.night):
-        own, baseline = series.get(each.key), _baseline(each, series)
-        others = (a for a in history.alarms if baseline and a.key == baseline.key)
-        found.append(
-            ShownAlarm(
-                alarm=each,
-                until=_until(each, history),
-                changed=_unusual_facts(each, own, facts),
-                without_writes=_ratio(each, baseline) if baseline else None,
-                is_alarm_without=any(
-                    a.state != "dismissed" and _began_together(a, each) for a in others
-                ),
-            )
+        baseline = _baseline(each, series)
+        as_well = (
+            other.state != "dismissed" and _began_together(other, each)
+            for other in history.alarms
+            if baseline and other.key == baseline.key
         )
+        changed = _unusual_facts(each, series.get(each.key), facts)
+        ratio = _ratio(each, baseline) if baseline else None
+        found.append(ShownAlarm(each, _until(each, history), changed, ratio, any(as_well)))
     return found
 
 
@@ -246,22 +242,17 @@ def _until(alarm: Alarm, history: MachineHistory) -> str | None:
         for change in watch.changes
         if not change.worse and change.noticed >= alarm.night
     )
-    ends = [*(night for night in later if night > alarm.night), *better]
-    if alarm.state == "dismissed":
-        ends.append(alarm.night)
-    if alarm.back:
-        ends.append(alarm.back)
-    return min(ends, default=None)
+    dismissed = alarm.night if alarm.state == "dismissed" else None
+    ends = [*(night for night in later if night > alarm.night), *better, dismissed, alarm.back]
+    return min(filter(None, ends), default=None)
 
 
 def _unusual_facts(
     alarm: Alarm, series: Series | None, facts: Mapping[str, Mapping[str, str]]
 ) -> list[ChangedFact]:
-    before = [run for run, is_old in _runs_of(alarm, series) if is_old and run in facts]
+    before = [facts[run] for run, is_old in _runs_of(alarm, series) if is_old and run in facts]
     return [
-        fact
-        for fact in alarm.changed
-        if is_unusual(fact, [facts[run].get(fact.name) for run in before])
+        fact for fact in alarm.changed if is_unusual(fact, [each.get(fact.name) for each in before])
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
 from itertools import pairwise
 from typing import get_args
@@ -36,11 +37,11 @@ def calendar_nights(history: MachineHistory, shown: Sequence[ShownAlarm]) -> lis
     Without a schedule, nights that the usual gap lets expect are `not run`.
     """
     known = {each.run for each in history.outcomes}
-    columns = ("started_s", "campaign", "outcome", "run")
     started = pl.from_epoch(pl.col("started_s").cast(pl.Int64)).dt.date()
+    recorded = history.runs.select(started, "campaign", "outcome", "run").iter_rows()
     rest = [
         PageNight(night, campaign, outcome if outcome in _OUTCOMES else RECORDED, "", run)
-        for night, campaign, outcome, run in history.runs.select(started, *columns[1:]).iter_rows()
+        for night, campaign, outcome, run in recorded
         if run not in known
     ]
     nights = [*history.outcomes, *rest]
@@ -94,24 +95,17 @@ def _still_slower(
 ) -> list[PageNight]:
     """The nights, those that measured between an alarm and its end as such."""
     day_of = dict(history.nights.select("run", pl.col("night").cast(pl.String)).iter_rows())
-    return [
-        each
-        if each.outcome in ("slower", *MISSED) or not (since := _since(each, day_of, shown))
-        else PageNight(
-            each.night, each.campaign, STILL_SLOWER, f"since {since}; {each.outcome}", each.run
-        )
-        for each in nights
-    ]
-
-
-def _since(night: PageNight, day_of: dict[str, str], shown: Sequence[ShownAlarm]) -> str | None:
-    day = day_of.get(night.run, "")
-    return min(
-        (
-            each.alarm.since
-            for each in shown
-            if each.alarm.campaign == night.campaign and each.alarm.state != "dismissed"
-            if each.alarm.night <= day and (each.until is None or day < each.until)
-        ),
-        default=None,
-    )
+    found = []
+    for each in nights:
+        day = day_of.get(each.run, "")
+        since = [
+            one.alarm.since
+            for one in shown
+            if one.alarm.campaign == each.campaign and one.alarm.state != "dismissed"
+            if one.alarm.night <= day and (one.until is None or day < one.until)
+        ]
+        if since and each.outcome not in ("slower", *MISSED):
+            reason = f"since {min(since)}; {each.outcome}"
+            each = replace(each, outcome=STILL_SLOWER, reason=reason)
+        found.append(each)
+    return found

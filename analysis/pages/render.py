@@ -50,33 +50,24 @@ _COUNTER_COLOUR = "level3"
 SeriesKey = tuple[str, str, str, str]
 
 
-@dataclass(frozen=True)
-class _Reference:
-    """What a series is compared with: that of its open alarm, else the baseline in use."""
-
-    level: float
-    nights: int
-    detectable: float | None
-
-
 def case_views(
     history: MachineHistory, made: Sequence[FactChange], alarms: Mapping[SeriesKey, Alarm]
 ) -> list[View]:
     """The cases of the machine by name: each with its series, and the look of its open alarms."""
     if history.nights.is_empty():
         return []
-    first, last = (date.fromisoformat(str(history.nights["night"].sort()[at])) for at in (0, -1))
+    days = history.nights["night"].sort()
+    first, last = (date.fromisoformat(str(days[at])) for at in (0, -1))
     watches = {each.key: each for each in history.watches}
-    marks = _fact_marks(made)
-
-    def view(key: SeriesKey, rows: pl.DataFrame) -> View:
-        reference = _reference(rows, watches.get(key), alarms.get(key))
-        changes = _changes(watches.get(key))
-        figure = _figure(key, rows, reference, changes, marks.get(key[0], []))
-        look = look_of(alarms[key].acknowledged) if key in alarms else ""
-        return _view(key, rows, reference, nights_svg(figure, first, last), look)
-
-    of_case = grouped((key[:2], view(key, rows)) for key, rows in _parts(history.nights))
+    of_night = grouped(((each.campaign, each.night), each.name) for each in made)
+    marks = grouped(
+        (campaign, Mark(date.fromisoformat(night), "made", f"{night}: {', '.join(names)} changed"))
+        for (campaign, night), names in of_night.items()
+    )
+    of_case: dict[tuple[str, str], list[View]] = {}
+    for key, rows in _parts(history.nights):
+        own = watches.get(key), alarms.get(key), marks.get(key[0], [])
+        of_case.setdefault(key[:2], []).append(_series(key, rows, *own, (first, last)))
     return [
         View(
             campaign=campaign,
@@ -86,18 +77,6 @@ def case_views(
         )
         for (campaign, case), series in sorted(of_case.items())
     ]
-
-
-def _reference(
-    rows: pl.DataFrame, watch: SeriesWatch | None, alarm: Alarm | None
-) -> _Reference | None:
-    if alarm:
-        before = pl.col("night") < date.fromisoformat(alarm.since)
-        nights = rows.filter(pl.col("run").is_in(alarm.runs), before)["night"].n_unique()
-        return _Reference(alarm.reference, nights, alarm.detectable)
-    if watch and watch.level is not None:
-        return _Reference(watch.level, watch.baseline_nights or 0, watch.detectable)
-    return None
 
 
 def quantity_name(quantity: str) -> str:
@@ -115,38 +94,54 @@ def _parts(nights: pl.DataFrame) -> Iterator[tuple[SeriesKey, pl.DataFrame]]:
         yield (campaign, case, arm, quantity), parts[names]
 
 
-def _figure(
+def _series(
     key: SeriesKey,
     rows: pl.DataFrame,
-    reference: _Reference | None,
-    changes: Sequence[Mark],
+    watch: SeriesWatch | None,
+    alarm: Alarm | None,
     made: Sequence[Mark],
-) -> NightsFigure:
-    factor, _ = _scale(rows)
-    values = {
-        name: rows[name].cast(pl.Float64).fill_null(float("nan")).to_numpy() / factor
-        for name in ("value", "low", "high")
-    }
-    return NightsFigure(
-        days=rows["night"].to_list(),
-        values=values["value"],
-        low=values["low"],
-        high=values["high"],
-        colour=_QUANTITIES.get(key[3], ("", _COUNTER_COLOUR))[1],
-        alt=_alt(key, rows, reference, changes),
-        level=reference.level / factor if reference else None,
-        marks=[*made, *changes],
+    span: tuple[date, date],
+) -> View:
+    """What the page shows of a series: texts, and its figure over the days of `span`.
+
+    It is compared with the reference of its open alarm, else with the baseline in use; reference
+    and change are empty without one.
+    """
+    _, case, arm, quantity = key
+    name, last = quantity_name(quantity), rows.row(-1, named=True)
+    factor, unit = units.scale(middle(rows["value"]), last["unit"])
+    unit = "" if unit == "1" else unit
+
+    def shown(value: float) -> str:
+        return f"{units.number(value / factor)} {unit}".rstrip()
+
+    level, nights, least = None, 0, None
+    if alarm:
+        before = pl.col("night") < date.fromisoformat(alarm.since)
+        nights = rows.filter(pl.col("run").is_in(alarm.runs), before)["night"].n_unique()
+        level, least = alarm.reference, alarm.detectable
+    elif watch:
+        level, nights, least = watch.level, watch.baseline_nights or 0, watch.detectable
+    alt = (
+        f"{case} {arm}, {name}: {units.plural(rows['night'].n_unique(), 'night')}, the last one "
+        f"{shown(last['value'])} on {last['night']}"
     )
-
-
-def _scale(rows: pl.DataFrame) -> tuple[float, str]:
-    factor, unit = units.scale(middle(rows["value"]), str(rows["unit"][-1]))
-    return factor, "" if unit == "1" else unit
-
-
-def _changes(watch: SeriesWatch | None) -> list[Mark]:
-    """Changes of level that the watch found."""
-    return [
+    known = dict.fromkeys(("reference", "reference_nights", "change", "loss"), "")
+    known["detectable"] = "too few nights for a reference"
+    if level is not None:
+        ratio = last["value"] / level
+        change = _percent(ratio if last["better"] == "lower" else 1 / ratio)
+        loss = "none" if least is None else f"{least * 100:.1f} %"
+        found = "no loss" if least is None else f"a loss of {loss}"
+        known = {
+            "reference": shown(level),
+            "reference_nights": units.plural(nights, "night"),
+            "change": change,
+            "loss": loss,
+            "detectable": f"{found} is found within {WITHIN_NIGHTS} nights",
+        }
+        alt += f", {change} than the reference of {shown(level)}"
+    changes = [
         Mark(
             date.fromisoformat(each.since),
             "worse" if each.worse else "better",
@@ -154,81 +149,35 @@ def _changes(watch: SeriesWatch | None) -> list[Mark]:
         )
         for each in (watch.changes if watch else [])
     ]
-
-
-def _fact_marks(made: Sequence[FactChange]) -> dict[str, list[Mark]]:
-    of_night = grouped(((each.campaign, each.night), each.name) for each in made)
-    return grouped(
-        (campaign, Mark(date.fromisoformat(night), "made", f"{night}: {', '.join(names)} changed"))
-        for (campaign, night), names in of_night.items()
+    values, low, high = (
+        rows[column].cast(pl.Float64).fill_null(float("nan")).to_numpy() / factor
+        for column in ("value", "low", "high")
     )
-
-
-def _alt(
-    key: SeriesKey, rows: pl.DataFrame, reference: _Reference | None, changes: Sequence[Mark]
-) -> str:
-    latest = _shown(rows["value"][-1], rows)
-    text = (
-        f"{key[1]} {key[2]}, {quantity_name(key[3])}: "
-        f"{units.plural(rows['night'].n_unique(), 'night')}, the last one {latest} on "
-        f"{rows['night'][-1]}"
+    whole = last["low"] is not None and last["high"] is not None
+    figure = NightsFigure(
+        *(rows["night"].to_list(), values, low, high),
+        colour=_QUANTITIES.get(quantity, ("", _COUNTER_COLOUR))[1],
+        alt=f"{alt}. Changes of level: {'; '.join(mark.text for mark in changes) or 'none'}.",
+        level=None if level is None else level / factor,
+        marks=[*made, *changes],
     )
-    if reference:
-        against = _against(rows, reference.level)
-        text += f", {against} than the reference of {_shown(reference.level, rows)}"
-    found = "; ".join(mark.text for mark in changes) or "none"
-    return f"{text}. Changes of level: {found}."
-
-
-def _shown(value: float, rows: pl.DataFrame) -> str:
-    factor, unit = _scale(rows)
-    return f"{units.number(value / factor)} {unit}".rstrip()
-
-
-def _against(rows: pl.DataFrame, level: float) -> str:
-    """The last value against a level: `2.1 % worse`."""
-    ratio = rows["value"][-1] / level
-    return _percent(ratio if rows["better"][-1] == "lower" else 1 / ratio)
+    return View(
+        **known,
+        svg=nights_svg(figure, *span),
+        arm=arm,
+        quantity=name,
+        unit=unit,
+        night=str(last["night"]),
+        latest=shown(last["value"]),
+        interval=f"{units.number(low[-1])} to {units.number(high[-1])}" if whole else "",
+        verdict=last["verdict"] or "",
+        alarm=look_of(alarm.acknowledged) if alarm else "",
+    )
 
 
 def _percent(ratio: float) -> str:
     """A ratio of times in words: `2.1 % worse`."""
     return f"{abs(ratio - 1) * 100:.1f} % {'worse' if ratio >= 1 else 'better'}"
-
-
-def _view(
-    key: SeriesKey, rows: pl.DataFrame, compared: _Reference | None, svg: Markup, alarm: str
-) -> View:
-    """What the page shows of a series, as text; reference and change are empty without one."""
-    last = rows.row(-1, named=True)
-    factor, unit = _scale(rows)
-    whole = last["low"] is not None and last["high"] is not None
-    known = dict.fromkeys(("reference", "reference_nights", "change", "loss"), "")
-    known["detectable"] = "too few nights for a reference"
-    if compared:
-        least = compared.detectable
-        loss = "none" if least is None else f"{least * 100:.1f} %"
-        found = "no loss" if least is None else f"a loss of {loss}"
-        known = {
-            "reference": _shown(compared.level, rows),
-            "reference_nights": units.plural(compared.nights, "night"),
-            "change": _against(rows, compared.level),
-            "loss": loss,
-            "detectable": f"{found} is found within {WITHIN_NIGHTS} nights",
-        }
-    ends = (last["low"], last["high"]) if whole else ()
-    return View(
-        **known,
-        arm=key[2],
-        quantity=quantity_name(key[3]),
-        unit=unit,
-        svg=svg,
-        night=str(last["night"]),
-        latest=_shown(last["value"], rows),
-        interval=" to ".join(units.number(end / factor) for end in ends),
-        verdict=last["verdict"] or "",
-        alarm=alarm,
-    )
 
 
 #: Outcome -> mark and CSS class; the first one wins where a date has several nights.

@@ -125,8 +125,9 @@ def bars_svg(bars: Sequence[Bar], alt: str, unit: str) -> Markup:
     for line, bar in enumerate(bars):
         y = _TOP + row * (line + 0.5)
         low, value, high = (x.one(each) for each in (bar.low, bar.value, bar.high))
+        shown = bar.label if len(bar.label) <= 22 else bar.label[:21] + "\u2026"
         parts += [
-            _text(left - 6, y + 3.5, _cut(bar.label, 22), "end"),
+            _text(left - 6, y + 3.5, shown, "end"),
             f'<path class="bar" stroke="var(--{bar.colour})" d="M{low:.1f} {y}H{high:.1f}"/>',
             f'<path class="value" d="M{value:.1f} {y - 5}v10"/>',
         ]
@@ -158,7 +159,8 @@ def _values_axis(y: _Axis, width: float) -> Iterator[str]:
 
 def _days_axis(first: date, last: date, x: _Axis, bottom: float) -> Iterator[str]:
     """Up to six months by name, or years: January is the year."""
-    months = [day for day in _months(first, last) if day >= first]
+    numbers = range(12 * first.year + first.month - 1, 12 * last.year + last.month)
+    months = [day for each in numbers if (day := date(each // 12, each % 12 + 1, 1)) >= first]
     years = math.ceil(len(months) / 72)
     step = next(each for each in (1, 2, 3, 6, 12 * years) if len(months) <= 6 * each)
     for day in [day for day in months if (12 * day.year + day.month - 1) % step == 0] or [first]:
@@ -167,13 +169,6 @@ def _days_axis(first: date, last: date, x: _Axis, bottom: float) -> Iterator[str
         shown = f"{day:%b}" if day.month > 1 else f"{day:%Y}"
         anchor = "start" if at + _LABEL < x.end + _RIGHT else "end"
         yield _text(at, bottom + 15, shown if months else day.isoformat(), anchor)
-
-
-def _months(first: date, last: date) -> Iterator[date]:
-    day = first.replace(day=1)
-    while day <= last:
-        yield day
-        day = date(day.year + day.month // 12, day.month % 12 + 1, 1)
 
 
 def _marks(marks: Sequence[Mark], x: _Axis, bottom: float) -> Iterator[str]:
@@ -195,7 +190,3 @@ def _ticks(low: float, high: float) -> list[float]:
 
 def _text(x: float, y: float, text: str, anchor: str) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "\u2026"

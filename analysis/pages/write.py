@@ -135,13 +135,28 @@ def write_pages(output: Path, histories: Sequence[MachineHistory]) -> Path:
     Raises OSError, with its name, if a file cannot be written.
     """
     for history in histories:
-        _write_machine(output / history.machine, history)
-    return _write_index(output, histories)
-
-
-def index_document(histories: Sequence[MachineHistory]) -> dict[str, Any]:
-    """Keys: schema, machines, slowdowns, ranking, triad, rates (`docs/pages.md`)."""
+        folder = output / history.machine
+        make_folder(folder)
+        _write_table(folder / "nights", history.nights)
+        _write_table(folder / "changes", _frame(FactChange, fact_changes(history.runs)))
+        nights = calendar_nights(history, shown_alarms(history))
+        _write_table(folder / "calendar", _frame(PageNight, nights))
+        replace_text(folder / _PAGE, machine_page(history))
+    make_folder(output)
     found = across.side_by_side(histories)
+    for name, (kind, rows) in _TABLES.items():
+        _write_table(output / name, _frame(kind, getattr(found, rows)))
+    document = _index_document(histories, found)
+    replace_text(output / _DOCUMENT, json.dumps(document, indent=1) + "\n")
+    page = output / _PAGE
+    replace_text(page, index_page(histories))
+    return page
+
+
+def _index_document(
+    histories: Sequence[MachineHistory], found: across.SideBySide
+) -> dict[str, Any]:
+    """Keys: schema, machines, slowdowns, ranking, triad, rates (`docs/pages.md`)."""
     machines = [
         asdict(state_of(history))
         | {
@@ -159,26 +174,6 @@ def index_document(histories: Sequence[MachineHistory]) -> dict[str, Any]:
         "triad": [asdict(each) for each in found.triads],
         "rates": [asdict(each) for each in found.rates],
     }
-
-
-def _write_machine(folder: Path, history: MachineHistory) -> None:
-    make_folder(folder)
-    _write_table(folder / "nights", history.nights)
-    _write_table(folder / "changes", _frame(FactChange, fact_changes(history.runs)))
-    nights = calendar_nights(history, shown_alarms(history))
-    _write_table(folder / "calendar", _frame(PageNight, nights))
-    replace_text(folder / _PAGE, machine_page(history))
-
-
-def _write_index(output: Path, histories: Sequence[MachineHistory]) -> Path:
-    make_folder(output)
-    found = across.side_by_side(histories)
-    for name, (kind, rows) in _TABLES.items():
-        _write_table(output / name, _frame(kind, getattr(found, rows)))
-    replace_text(output / _DOCUMENT, json.dumps(index_document(histories), indent=1) + "\n")
-    page = output / _PAGE
-    replace_text(page, index_page(histories))
-    return page
 
 
 def _frame(kind: type[Any], rows: Iterable[Any]) -> pl.DataFrame:

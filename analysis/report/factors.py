@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
-from markupsafe import Markup
 
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
@@ -72,13 +71,6 @@ class Line:
     points: list[Plotted]
 
 
-def factor_plot(lines: Sequence[Line], axis: Axis, name: str) -> Markup:
-    """Slowdown against a factor, as an `<svg>` element; `name` makes its ids unique."""
-    with plots.drawing(3.4) as figure:
-        draw(figure, lines, axis)
-        return plots.themed_svg(figure, name, f"Slowdown against {axis.label}")
-
-
 def draw(figure: Figure, lines: Sequence[Line], axis: Axis) -> Axes:
     """All pairs, each treatment's interval and estimate, and baseline repeatability as bands."""
     axes = figure.subplots()
@@ -92,43 +84,48 @@ def draw(figure: Figure, lines: Sequence[Line], axis: Axis) -> Axes:
         _repeatability(axes, drawn, shift, room, line.colour if len(lines) > 1 else "band")
         for number, point in enumerate(drawn):
             gid = f"pairs-{index}-{number}"
-            _pairs(axes, point, line, _pair_positions(point, shift, room), gid, raster)
+            look: dict[str, Any] = {"alpha": 0.45, "mew": 0, "gid": gid, "rasterized": raster}
+            _pairs(axes, point, line, shift, room, look)
         _estimates(axes, line, drawn, shift, axis.numeric)
-    _finish(axes, axis)
+    axes.margins(x=0.06)
+    axes.autoscale_view()
+    if axis.ticks is None:
+        axes.set_xlim(left=0)
+    else:
+        axes.set_xticks(list(axis.ticks), list(axis.ticks.values()))
+        edge = 0.6 * axis.distance
+        axes.set_xlim(min(axis.ticks) - edge, max(axis.ticks) + edge)
+    plots.finish(axes, axis.label, "slowdown (1 is no effect)")
     if any(line.label for line in lines):
         plots.legend(figure, 3)
     return axes
 
 
-def _pairs(axes: Axes, point: Plotted, line: Line, places: Any, gid: str, raster: bool) -> None:
-    look: dict[str, Any] = {"alpha": 0.45, "mew": 0, "gid": gid, "rasterized": raster}
+def _pairs(
+    axes: Axes, point: Plotted, line: Line, shift: float, room: float, look: dict[str, Any]
+) -> None:
+    """A treatment's pairs, at their own places or a little to the right of its interval."""
+    places: Any
     if point.own_x is not None:
         from matplotlib.transforms import ScaledTranslation
 
+        places = point.own_x
         aside = ScaledTranslation(_ASIDE_IN, 0, axes.figure.dpi_scale_trans)
         look["transform"] = axes.transData + aside
+    else:
+        assert point.x is not None
+        places = point.x + shift + room * np.linspace(0.12, 0.42, len(point.ratios))
     plots.points(axes, places, point.ratios, line.colour, line.marker, 3.6, **look)
     # Points with a transform of their own do not widen the limits.
     axes.update_datalim(np.column_stack([places, point.ratios]))
-
-
-def _pair_positions(point: Plotted, shift: float, room: float) -> Any:
-    """Positions of a treatment's pairs: their own, or a little to the right of its interval."""
-    if point.own_x is not None:
-        return point.own_x
-    assert point.x is not None
-    return point.x + shift + room * np.linspace(0.12, 0.42, len(point.ratios))
 
 
 def _repeatability(
     axes: Axes, points: Sequence[Plotted], shift: float, room: float, colour: str
 ) -> None:
     """A band over the whole width if the treatments share a baseline, else one at each."""
-    look: dict[str, Any] = {
-        "color": light(colour),
-        "alpha": 0.45 if colour == "band" else 0.16,
-        "lw": 0,
-    }
+    alpha = 0.45 if colour == "band" else 0.16
+    look: dict[str, Any] = {"color": light(colour), "alpha": alpha, "lw": 0}
     floors = {point.result.noise_floor for point in points}
     if len(floors) == 1:
         (floor,) = floors
@@ -158,18 +155,6 @@ def _estimates(
     look |= {"marker": line.marker, "ms": 6, "mec": light("panel"), "mew": 0.8}
     places, medians = [place for place, _ in known], [of.value for _, of in known]
     axes.plot(places, medians, color=colour, label=line.label, **look)
-
-
-def _finish(axes: Axes, axis: Axis) -> None:
-    axes.margins(x=0.06)
-    axes.autoscale_view()
-    if axis.ticks is None:
-        axes.set_xlim(left=0)
-    else:
-        axes.set_xticks(list(axis.ticks), list(axis.ticks.values()))
-        edge = 0.6 * axis.distance
-        axes.set_xlim(min(axis.ticks) - edge, max(axis.ticks) + edge)
-    plots.finish(axes, axis.label, "slowdown (1 is no effect)")
 
 
 #: Most figures of one case; the table has everything.
@@ -207,12 +192,12 @@ def factors_view(
     }
     if not any(factor != ARM for factor in varied):
         return None
-    layout = lay_out(varied)
+    layout, every = lay_out(varied), _levels(rows)
     of_figure = grouped((_at(row, layout.figures), row) for row in _sorted(effects, varied))
     return View(
         # Columns of the table, and its rows: one per treatment with a baseline.
-        factors=[factor for factor in _levels(rows) if factor != ARM],
-        rows=_sorted(rows, _levels(rows)),
+        factors=[factor for factor in every if factor != ARM],
+        rows=_sorted(rows, every),
         figures=[
             _figure(chosen, pairs, layout, varied, at, f"{name}{index}")
             for index, (at, chosen) in enumerate(list(of_figure.items())[:MOST_FIGURES])
@@ -236,9 +221,7 @@ def lay_out(varied: Mapping[str, Sequence[Level]]) -> Layout:
 
 
 def _level(row: Result, factor: str) -> Level | None:
-    if factor == ARM:
-        return parts_of(row.arm)[0]
-    return row.factors.get(factor)
+    return parts_of(row.arm)[0] if factor == ARM else row.factors.get(factor)
 
 
 def _text(row: Result, factor: str) -> str:
@@ -301,7 +284,7 @@ def _sorted(rows: Sequence[Result], levels: Mapping[str, Sequence[Level]]) -> li
     def key(row: Result) -> list[int]:
         arm = arm_of(row.arm).name
         places = [
-            each.index(level) if (level := _level(row, name)) in each and level is not None else -1
+            each.index(level) if (level := _level(row, name)) in each else -1
             for name, each in levels.items()
         ]
         return [arms.index(arm) if arm in arms else len(arms), *places]
@@ -334,8 +317,11 @@ def _figure(
         look = (plots.variable(arm), plots.marker(arm)) if by_arm else plots.level_look(index)
         points = [_point(row, pairs, axis, layout.axis) for row in chosen]
         lines.append(Line(text, *look, points))
+    with plots.drawing(3.4) as figure:
+        draw(figure, lines, axis)
+        svg = plots.themed_svg(figure, name, f"Slowdown against {axis.label}")
     return View(
-        svg=factor_plot(lines, axis, name),
+        svg=svg,
         at=at,
         axis=layout.axis.replace("_", " "),
         lines=[line.label for line in lines if line.label],
@@ -357,11 +343,11 @@ def _axis(rows: Sequence[Result], factor: str, varied: Mapping[str, Sequence[Lev
 
 def _point(row: Result, pairs: pl.DataFrame, axis: Axis, factor: str) -> Plotted:
     own = pairs.filter(pl.col("arm").cast(pl.String) == row.arm)
-    ratios = own["ratio"].to_list()
-    if axis.ticks is None:
+    x, rates, text = None, None, _text(row, factor)
+    if axis.ticks is not None:
+        (x,) = (place for place, tick in axis.ticks.items() if tick == text)
+    else:
         rates = [(rate or math.nan) / 1e9 for rate in own["writer_rate_b_s"]]
-        x = row.writer_rate_b_s / 1e9 if row.writer_rate_b_s is not None else None
-        return Plotted(row, x, rates, ratios)
-    text = _text(row, factor)
-    (x,) = (place for place, tick in axis.ticks.items() if tick == text)
-    return Plotted(row, x, None, ratios)
+        if row.writer_rate_b_s is not None:
+            x = row.writer_rate_b_s / 1e9
+    return Plotted(row, x, rates, own["ratio"].to_list())

@@ -49,29 +49,24 @@ def make_reports(
     """Writes a report for each machine among the run folders `paths`.
 
     The report of a single run goes to its own `report/`; others need the folder `output`, with one
-    subfolder per machine if there are several. Raises InputError for an invalid run and, unless
-    `force`, for one with faults, before anything is written.
+    subfolder per machine if there are several. Raises InputError for an invalid run, for a folder
+    of another user and, unless `force`, for a run with faults, before anything is written.
     """
     folders = list(dict.fromkeys(Path(os.path.realpath(path)) for path in paths))
     if output is None and len(folders) > 1:
         raise InputError("--output: a folder is required for the report of more than one run")
-    target = output or _own_report(folders[0])
+    target = output or folders[0] / "report"
+    if output is None:
+        for path in (folders[0], target):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                if reason := distrust(path, team="writes"):
+                    raise InputError(f"{path}: {reason}; allowed: --output with another folder")
     loaded = (load_run(folder, force=force) for folder in folders)
     of_machine = grouped((run.header.machine, run) for run in loaded)
     return [
         _write(target / machine if len(of_machine) > 1 else target, machine, runs)
         for machine, runs in of_machine.items()
     ]
-
-
-def _own_report(run: Path) -> Path:
-    """The folder of a report within its run. Raises InputError if either is another user's."""
-    report = run / "report"
-    for path in (run, report):
-        with suppress(FileNotFoundError, NotADirectoryError):
-            if reason := distrust(path, team="writes"):
-                raise InputError(f"{path}: {reason}; allowed: --output with another folder")
-    return report
 
 
 def _write(folder: Path, machine: str, runs: list[RunData]) -> Report:

@@ -13,14 +13,7 @@ from analysis.report import words
 from analysis.report.data import RunData
 from analysis.report.factors import factors_view
 from analysis.report.plots import ratios_plot, samples_plot, variable
-from analysis.report.sections import (
-    SUBJECTS,
-    CaseSection,
-    MachineSection,
-    RunSection,
-    Shown,
-    sections,
-)
+from analysis.report.sections import SUBJECTS, Part, shown
 from analysis.report.shell import View, render_page
 from analysis.report.words import DASH, utc
 from analysis.samples.pairs import kinds
@@ -89,15 +82,13 @@ def _loss(row: Result) -> str:
     assert row.mean_family
     ratios = (row.mean_family.low, row.mean.value, row.mean_family.high)
     low, value, high = (100 * (ratio - 1) for ratio in ratios)
-    least = f"{low:.1f}" if low >= 0 else f"{-low:.1f} fewer"
-    most = f"{high:.1f}" if low >= 0 else f"{high:.1f} more"
-    known = "" if low >= 0 else f"; {plural(row.pairs, 'pair')} do not show the mean more closely"
-    kind = "emulated writes" if row.emulated else "writes"
-    kind = kind.replace("writes", words.kind(row.direction)[0])
+    ends = f"{low:.1f} to {high:.1f}"
+    if low < 0:
+        pairs = plural(row.pairs, "pair")
+        ends = f"{-low:.1f} fewer to {high:.1f} more; {pairs} do not show the mean more closely"
+    kind = f"{'emulated ' if row.emulated else ''}{words.kind(row.direction)[0]}"
     rate = quantity(row.writer_rate_b_s, "B/s", 3)
-    return (
-        f"{value:.1f} more ({least} to {most}{known}) in {words.named(row)} under {kind} at {rate}"
-    )
+    return f"{value:.1f} more ({ends}) in {words.named(row)} under {kind} at {rate}"
 
 
 def _some(names: Sequence[str]) -> str:
@@ -128,18 +119,14 @@ def render(runs: Sequence[RunData]) -> str:
         f"Memory contention on {machine}",
         {
             "figure": units.number,
-            "utc": words.utc,
+            "utc": utc,
             "sentence": words.sentence,
             "breakable": words.breakable,
         },
         machine=machine,
         untrusted=[run.integrity for run in ordered if run.integrity.count],
         runs=views,
-        sections=[
-            Shown(each, each.anchor, view)
-            for each in sections(MachineSection)
-            if (view := each.view(ordered)) is not None
-        ],
+        sections=shown("machine", ordered),
         facts=words.facts(ordered[0].header.facts),
         emulated=sorted({text for run in views for text in run.emulated}),
         meaning=MEANING,
@@ -162,32 +149,18 @@ def _run_view(run: RunData, anchor: str) -> View:
     """One run: `data`, `shown` (rows of the table of results), its `cases` and `sections`."""
     names = list(dict.fromkeys(row.case for row in run.results))
     cases = [_case_view(run, name, f"{anchor}c{i}") for i, name in enumerate(names)]
-    shown = [row for case in cases for row in (case.effects or case.rows)]
+    parts: tuple[Part, ...] = ("lead", "effects", "run", "end")
     return View(
         data=run,
         anchor=anchor,
         summary=summary(run),
         cases=cases,
-        shown=shown,
-        sections=_by_part(RunSection, run, anchor),
+        shown=[row for case in cases for row in (case.effects or case.rows)],
+        sections={part: shown(part, run, anchor) for part in parts},
         # Whether a treatment is paired with a baseline other than plain `off`.
         baselines=any(row.baseline != BASELINE for row in run.results),
         emulated=sorted({text for case in cases for text in case.emulated}),
     )
-
-
-def _by_part(
-    kind: type[RunSection] | type[CaseSection], run: RunData, anchor: str, case: str | None = None
-) -> dict[str, list[Shown]]:
-    """Part of the page -> the sections in it that apply to a run, or to a case of it."""
-    found: dict[str, list[Shown]] = {
-        part: [] for part in ("lead", "effects", "estimates", "run", "end")
-    }
-    for each in sections(kind):
-        section_id = f"{anchor}{each.anchor}"
-        if (view := each.view(run, case or section_id)) is not None:
-            found[each.part].append(Shown(each, section_id, view))
-    return found
 
 
 def _case_view(run: RunData, name: str, anchor: str) -> View:
@@ -198,8 +171,10 @@ def _case_view(run: RunData, name: str, anchor: str) -> View:
     counted = samples.filter(status="counts")
     effects = [row for row in rows if row.role == "effect"]
     rejected = samples.filter(status="rejected")
+    why = rejected.select("key", "start_s", "outcome", pl.col("reason").fill_null(""))
     pairs = run.pairs.filter(pl.col("case") == name)
     contrasts = [each for each in run.contrasts if each.case == name]
+    parts: tuple[Part, ...] = ("estimates", "case_end")
     return View(
         name=name,
         anchor=anchor,
@@ -222,19 +197,15 @@ def _case_view(run: RunData, name: str, anchor: str) -> View:
         ratios_svg=ratios_plot(pairs, rows, f"{anchor}p"),
         factors=factors_view(rows, pairs, contrasts, f"{anchor}x"),
         order=[each for each in run.order if each.case == name],
-        sections=_by_part(CaseSection, run, anchor, name),
+        sections={part: shown(part, run, anchor, name) for part in parts},
         samples=samples.height,
         warmups=samples.filter(status="warm-up").height,
         # The first rejected runs: key, time, outcome, reason.
         listed=[
-            (key, words.utc(start_s), outcome, reason or "")
-            for key, start_s, outcome, reason in rejected.head(_LISTED)
-            .select("key", "start_s", "outcome", "reason")
-            .iter_rows()
+            (key, utc(start_s), outcome, reason)
+            for key, start_s, outcome, reason in why.head(_LISTED).iter_rows()
         ],
-        rejected_kinds=kinds(
-            rejected.select("outcome", pl.col("reason").fill_null("")).iter_rows()
-        ),
+        rejected_kinds=kinds(why.select("outcome", "reason").iter_rows()),
         rejected=rejected.height,
         writers=_writers(counted),
         seeds=_distinct(samples["seed"]),
@@ -252,12 +223,10 @@ def _writers(counted: pl.DataFrame) -> list[str]:
         .agg(pl.col("writer_share").min(), pl.col("burst_length_s", "burst_pause_s").mean())
     )
     return [
-        f"{arm}: {units.plural(writers, 'writer')}, {injector} over {transport}, "
+        f"{arm}: {plural(writers, 'writer')}, {injector} over {transport}, "
         f"{words.kind(direction)[0]} of {words.binary(message_b)};{_bursts(*burst)} "
         f"never below {share or 0:.0%} of the rate alone"
-        for arm, writers, injector, transport, message_b, direction, share, *burst in (
-            kinds.iter_rows()
-        )
+        for arm, writers, injector, transport, message_b, direction, share, *burst in kinds.rows()
     ]
 
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Colours of the report, and figures that follow the reader's colour scheme.
-#
 # Figures are drawn in the light colours below. In the SVG each colour is then replaced by its CSS
 # variable, so that a dark scheme needs no second drawing. Rasterized points keep the light
 # colours, which are chosen to be legible on dark as well.
@@ -122,8 +120,8 @@ def themed_svg(figure: Figure, name: str, title: str) -> Markup:
     svg = out.getvalue().decode()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    for side in ("width", "height"):
+        svg = re.sub(rf'(<svg[^>]*?) {side}="[^"]*"', r"\1", svg, count=1)
     svg = svg.replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1)
     # Only ids: a label may contain `grid=fine`.
     svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
@@ -143,12 +141,11 @@ _SLOWDOWN = "slowdown (1 is no effect)"
 
 def label(treatment: str) -> str:
     """A treatment's axis label: its arm with the arm's label, and its levels below."""
-    arm, levels = parts_of(treatment)
+    (arm, levels), text = parts_of(treatment), arm_of(treatment).label
     if not levels:
-        return f"{arm}\n{arm_of(treatment).label}".rstrip()
-    text = f"{arm} {arm_of(treatment).label}".rstrip()
-    named = ", ".join(map("=".join, levels.items()))
-    return f"{text}\n{named.replace('_', ' ')}"
+        return f"{arm}\n{text}".rstrip()
+    named = ", ".join(map("=".join, levels.items())).replace("_", " ")
+    return f"{arm} {text}".rstrip() + f"\n{named}"
 
 
 def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> Markup:
@@ -159,22 +156,20 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> Markup:
     they do not squeeze those that do.
     """
     treatments = in_order(str(name) for name in samples["arm"].unique(maintain_order=True))
-    values = samples["fom"].drop_nulls()
-    factor, scaled = scale(middle(values), unit)
-    edges = _edges(samples.filter(status="counts")["fom"].to_numpy() / factor)
+    factor, scaled = scale(middle(samples["fom"].drop_nulls()), unit)
+    counted = samples.filter(status="counts")
+    edges = _edges(counted["fom"].to_numpy() / factor)
     raster = samples.height > RASTER_ABOVE
     with drawing(0.7 + 0.44 * len(treatments)) as figure:
         axes = figure.subplots()
         for strip, treatment in enumerate(treatments):
             own = samples.filter(pl.col("arm") == treatment)
-            across = strip + np.linspace(-0.34, 0.34, own.height + 2)[1:-1]
             figures = np.clip(own["fom"].to_numpy() / factor, *edges)
-            _strip(axes, across, figures, own["status"], strip, treatment, raster)
+            _strip(axes, own["status"], figures, strip, treatment, raster)
         _rows(axes, [label(each) for each in treatments], len(treatments) - 0.45, -0.55)
         axes.set_xlabel(f"{'rate' if scaled.endswith('/s') else 'time'} in {scaled}")
         axes.margins(x=0.06)
-        counting = samples.filter(status="counts").group_by("arm").agg(pl.median("fom"))
-        medians = dict(counting.iter_rows())
+        medians = dict(counted.group_by("arm").agg(pl.median("fom")).iter_rows())
         found = "; ".join(
             f"{each} {number(medians[each] / factor)}" for each in treatments if each in medians
         )
@@ -191,28 +186,23 @@ def _edges(counted: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def _strip(
-    axes: Axes,
-    across: Any,
-    figures: Any,
-    status: pl.Series,
-    strip: int,
-    treatment: str,
-    raster: bool,
+    axes: Axes, status: pl.Series, figures: Any, strip: int, treatment: str, raster: bool
 ) -> None:
-    """The points of one treatment, positions `across` the strip, figures of merit along it."""
+    """The points of one treatment, in order of time across the strip."""
+    across = strip + np.linspace(-0.34, 0.34, len(status) + 2)[1:-1]
+    lost = np.isnan(figures)
     looks: dict[str, tuple[str, str, dict[str, Any]]] = {
         "counts": (treatment, marker(treatment), {"alpha": 0.75, "mew": 0}),
         "warm-up": ("bad", "o", {"mfc": "none"}),
         "rejected": ("bad", "x", {}),
     }
     for which, (colour, shape, look) in looks.items():
-        chosen = (status == which).to_numpy() & ~np.isnan(figures)
+        chosen = (status == which).to_numpy() & ~lost
         look |= {"gid": f"points-{strip}-{which}", "rasterized": raster}
         points(axes, figures[chosen], across[chosen], colour, shape, 4.8, **look)
-    without = across[np.isnan(figures)]
     look = {"gid": f"points-{strip}-lost", "rasterized": raster, "clip_on": False}
-    edge = axes.get_yaxis_transform()
-    points(axes, 0 * without, without, "bad", "x", 4.8, transform=edge, **look)
+    look["transform"] = axes.get_yaxis_transform()
+    points(axes, 0 * across[lost], across[lost], "bad", "x", 4.8, **look)
     counted = figures[(status == "counts").to_numpy()]
     if len(counted):
         axes.vlines(np.median(counted), strip - 0.42, strip + 0.42, color=light("ink"))
@@ -232,14 +222,12 @@ def interval(
     axes: Axes, of: Estimate | None, y: float, name: str, shape: str = "|", gid: str | None = None
 ) -> None:
     """A bar in the colour of `name`, and the estimate on it; nothing without one."""
-    if of is None:
-        return
-    colour = light(name)
-    _bar(axes, of, y, colour, 3)
-    look: dict[str, Any] = {"ms": 6, "color": colour, "gid": gid}
-    if shape == "|":
-        look |= {"ms": 11, "mew": 2.5, "color": light("ink")}
-    axes.plot(of.value, y, marker=shape, zorder=3, **look)
+    if of:
+        _bar(axes, of, y, light(name), 3)
+        look: dict[str, Any] = {"ms": 6, "color": light(name)}
+        if shape == "|":
+            look = {"ms": 11, "mew": 2.5, "color": light("ink")}
+        axes.plot(of.value, y, marker=shape, zorder=3, gid=gid, **look)
 
 
 def said(found: Iterable[tuple[str, Estimate | None]]) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import polars as pl
 
@@ -22,51 +22,29 @@ from analysis.statistics.interval import flat
 SUBJECTS = "analysis.subjects"
 #: Name of a file next to the page -> its JSON document, or its table.
 Files = Mapping[str, Mapping[str, Any] | pl.DataFrame]
+#: Of the page: before all runs. Of a run: before all words, next to the table of all effects,
+#: before the cases, after them. Of a case: after the figures of the effects, after all.
+Part = Literal["machine", "lead", "effects", "run", "end", "estimates", "case_end"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Section:
-    """What sections of all kinds declare.
+    """A section; those of one part of the page are in order of `place`."""
 
-    `view` gives what the template shows, as `view`; None if the section does not apply.
-    """
-
-    #: Sections of one part of the page are in order of this number.
+    part: Part
     place: int
-    template: str
+    #: Its template is NAME.html, and NAME its id on the page, after that of the run.
+    name: str
+    #: What the template shows, as `view`; None if the section does not apply. It is given the run
+    #: and a prefix for the ids of figures. For a case, it is given the run and the case's name; for
+    #: the machine, all runs, the newest first, and a prefix.
+    view: Callable[[Any, str], object | None]
     #: Entry in the contents; empty for none.
     title: str = ""
-    #: Id on the page, after that of the run; its template has it as `section.id`.
-    anchor: str = ""
     #: Data files of all runs of a page; files without rows are left out.
     files: Callable[[Sequence[RunData]], Files] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class MachineSection(Section):
-    """A section about all runs of the page, before them; `view` is given them, newest first."""
-
-    view: Callable[[Sequence[RunData]], object | None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunSection(Section):
-    """A section of a run; `view` is given the run and a prefix for the ids of figures."""
-
-    view: Callable[[RunData, str], object | None]
-    #: Before all words, next to the table of all effects, before the cases, or after them.
-    part: Literal["lead", "effects", "run", "end"] = "run"
     #: Text of a link below the table of effects; empty for none.
     link: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CaseSection(Section):
-    """A section of a case; `view` is given the run and the name of the case."""
-
-    view: Callable[[RunData, str], object | None]
-    #: After the figures of the effects, or after the rejected runs.
-    part: Literal["estimates", "end"] = "estimates"
 
 
 @dataclass(frozen=True)
@@ -78,12 +56,11 @@ class Shown:
     view: object
 
 
-AnySection = TypeVar("AnySection", bound=Section)
-
-
-def sections(kind: type[AnySection]) -> list[AnySection]:
-    """All sections of a kind, in the order of the page."""
-    return [each for each in _declared() if isinstance(each, kind)]
+def shown(part: Part, of: object, anchor: str = "", case: str | None = None) -> list[Shown]:
+    """The sections of a part of the page that apply to a run, to a case of it, or to all runs."""
+    named = [(each, f"{anchor}{each.name}") for each in _declared() if each.part == part]
+    views = [(each, name, each.view(of, case or name)) for each, name in named]
+    return [Shown(*each) for each in views if each[2] is not None]
 
 
 def data_files(runs: Sequence[RunData]) -> Files:

@@ -1,4 +1,4 @@
-"""Pearson's r with its interval and p value, and whether one rank suffers more than others.
+"""Pearson's r with its interval and p value.
 
 The interval is Fisher's: atanh(r) is nearly normal with standard deviation 1 / sqrt(n - 3) (Fisher
 1921, Metron 1, 3-32). The p value is that of t = r sqrt((n - 2) / (1 - r^2)) with n - 2 degrees of
@@ -8,7 +8,7 @@ freedom, against r = 0. Both take the points as independent and jointly normal.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,53 +55,3 @@ def of_r(r: float, points: int) -> Correlation:
     z = math.atanh(r)
     p = 2 * float(special.stdtr(points - 2, -abs(t)))
     return Correlation(r, math.tanh(z - half), math.tanh(z + half), p, points)
-
-
-# Whether one rank suffers more than the others, from the growth of its counts in each pair.
-#
-# If all ranks suffer alike, each is equally likely to have grown most in a pair. The number of
-# pairs in which a given one of R ranks grew most is then binomial with probability 1/R; the rank
-# for which it is largest was chosen from R, so its p value is R times as large. No distribution of
-# the counts is assumed; pairs must be independent.
-
-
-@dataclass(frozen=True)
-class WorstRank:
-    """The rank that grew most in most pairs."""
-
-    rank: int
-    #: Median over pairs of its growth, and of the median rank's growth, in the same unit.
-    growth: float
-    median_growth: float
-    #: Pairs in which it grew most, of those in which one rank grew most.
-    times: int
-    pairs: int
-    #: At most the chance of so many pairs if all ranks suffer alike.
-    p: float
-
-
-def worst_rank(growths: Sequence[Mapping[int, float]]) -> WorstRank | None:
-    """The worst rank of pairs, each a mapping of rank to growth (count on / count off).
-
-    Pairs in which several ranks grew most say nothing and are left out. None without at least two
-    ranks, the same in all pairs, and a pair that is left.
-    """
-    if not growths or len(growths[0]) < 2:
-        return None
-    ranks = sorted(growths[0])
-    if any(sorted(pair) != ranks for pair in growths):
-        return None
-    table = np.array([[pair[rank] for rank in ranks] for pair in growths])
-    leads = table == table.max(axis=1, keepdims=True)
-    first = leads[leads.sum(axis=1) == 1].sum(axis=0)
-    worst, times, pairs = int(first.argmax()), int(first.max()), int(first.sum())
-    if not pairs:
-        return None
-    return WorstRank(
-        ranks[worst],
-        growth=float(np.median(table[:, worst])),
-        median_growth=float(np.median(np.median(table, axis=1))),
-        times=times,
-        pairs=pairs,
-        p=min(1.0, len(ranks) * float(special.bdtrc(times - 1, pairs, 1 / len(ranks)))),
-    )

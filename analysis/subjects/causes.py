@@ -1,4 +1,4 @@
-"""Why runs are slower: how each role changes, on which rank, and how it goes with the time.
+"""Why runs are slower: how each role changes, and how it goes with the time.
 
 From runs that a tool wrapped, which are paired with each other and never with unwrapped ones. Roles
 of nodes that need no tool are from unwrapped runs. On the page as in Table IV and figure 4 of
@@ -7,7 +7,7 @@ Groves, Grant and Arnold (2016).
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import median
 
@@ -15,14 +15,14 @@ import polars as pl
 from markupsafe import Markup
 
 from analysis.counts.counters import medians, role_values, totals, without_tool
-from analysis.counts.roles import COUNTS, ROLES, SHARES, STUDY_DIFFERS, lacking
+from analysis.counts.roles import COUNTS, ROLES, SHARES, lacking
 from analysis.effects.estimate import Result
 from analysis.report.data import RunData, all_rows
 from analysis.report.plots import drawing, light, logarithmic, themed_svg
-from analysis.report.sections import CaseSection, Files, RunSection
+from analysis.report.sections import Files, Section
 from analysis.report.shell import View
 from analysis.samples.provenance import all_hosts, hosts_of, mapping
-from analysis.statistics.correlation import Correlation, WorstRank, of_r, pearson, worst_rank
+from analysis.statistics.correlation import Correlation, of_r, pearson
 from analysis.statistics.holm import holm
 from analysis.statistics.interval import Estimate, median_interval
 from analysis.subjects.published import paper
@@ -32,16 +32,13 @@ from nimc.machine.processors import family_of
 from nimc.records.arms import in_order
 from nimc.records.counter_row import AGENTS, NODE
 
-# How roles go with the time of runs, and with stalls on memory: Pearson's r, as in Table IV.
-#
-# The time is the figure of merit if that is a time, as in Groves, Grant and Arnold (2016), else the
-# duration of the run.
-
-
+#: The figure of merit if that is a time, as in Groves, Grant and Arnold (2016), else the duration.
 TIME = "time"
 STALLS = "memory stalls"
-#: The other roles of the paper's Table IV.
+#: Other roles of the paper's Table IV; all in its order, and their columns in paper.json.
 MISSES = ("L1 misses", "L2 misses", "L3 misses")
+TABLE = (STALLS, *MISSES)
+_PUBLISHED = ("stalled_cycles", "l1_miss", "l2_miss", "l3_miss")
 _RUN = ["key", "case", "treatment", "tool", "block", "pair"]
 
 
@@ -118,8 +115,7 @@ def _links(points: pl.DataFrame, point: str, case: str = "") -> list[RoleLink]:
     return [replace(link, p=next(known)) if link.correlation else link for link in found]
 
 
-# How each role changes, and on which rank.
-
+# How each role changes.
 
 _PAIR = ["case", "tool", "block", "pair"]
 
@@ -140,10 +136,6 @@ class RoleChange:
     on: float
     #: on / off within pairs; None below six.
     ratio: Estimate | None
-    #: None for counts of nodes, and of one rank.
-    worst: WorstRank | None
-    #: p value of the worst rank, after Holm over all changes.
-    worst_p: float | None = None
 
 
 @dataclass(frozen=True)
@@ -155,10 +147,6 @@ class Loss:
     tool: str
     #: Stalls on memory among the extra cycles.
     share: Estimate
-    #: Whether the stalls grew on every rank, beyond its interval.
-    all_ranks: bool
-    #: The rank that stands out, if one does.
-    worst: WorstRank | None
 
 
 @dataclass(frozen=True)
@@ -179,11 +167,20 @@ def causes(counters: pl.DataFrame, samples: pl.DataFrame, results: Sequence[Resu
     lost = values.filter(pl.col("value").is_null()).group_by("state", maintain_order=True)
     roles = dict(lost.agg(pl.col("role").unique(maintain_order=True)).iter_rows())
     paired = _paired(values, samples)
-    changes = _changes(paired)
+    kind = ["case", "treatment", "tool"]
+    slower = _slower(results, counters)
     return Causes(
-        changes=changes,
+        changes=[
+            change
+            for group in paired.partition_by(*kind, "role", maintain_order=True)
+            if (change := _change(group))
+        ],
         links=role_links(values, samples),
-        losses=_losses(paired, changes, _slower(results, counters)),
+        losses=[
+            loss
+            for names, group in paired.partition_by(kind, as_dict=True, maintain_order=True).items()
+            if names in slower and (loss := _loss(group))
+        ],
         without={state: [role for role in ROLES if role in own] for state, own in roles.items()},
     )
 
@@ -204,18 +201,8 @@ def _paired(values: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
         values.join(effects, on=["case", "treatment"], how="inner", maintain_order="left")
         .rename({"value": "on"})
         .join(off, on=[*_PAIR, *both, "baseline"], how="inner", maintain_order="left")
-        .select("case", "treatment", "baseline", "tool", "block", "pair", *both, "off", "on")
+        .select(*_PAIR, "treatment", "baseline", *both, "off", "on")
     )
-
-
-def _changes(paired: pl.DataFrame) -> list[RoleChange]:
-    found = [
-        change
-        for group in paired.partition_by("case", "treatment", "tool", "role", maintain_order=True)
-        if (change := _change(group))
-    ]
-    adjusted = iter(holm([each.worst.p for each in found if each.worst]))
-    return [replace(each, worst_p=next(adjusted)) if each.worst else each for each in found]
 
 
 def _change(group: pl.DataFrame) -> RoleChange | None:
@@ -225,7 +212,6 @@ def _change(group: pl.DataFrame) -> RoleChange | None:
         return None
     first = group.row(0, named=True)
     ratios = sums.filter(pl.col("off") > 0).select(pl.col("on") / pl.col("off"))["on"].to_list()
-    ranked = ROLES[first["role"]].scope == "rank"
     return RoleChange(
         case=first["case"],
         treatment=first["treatment"],
@@ -236,7 +222,6 @@ def _change(group: pl.DataFrame) -> RoleChange | None:
         off=median(sums["off"]),
         on=median(sums["on"]),
         ratio=median_interval(ratios),
-        worst=worst_rank(_growths(group)) if ranked else None,
     )
 
 
@@ -252,38 +237,11 @@ def _sums(group: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _growths(group: pl.DataFrame) -> list[dict[int, float]]:
-    """Rank -> on / off, of each pair in which every rank has counts."""
-    pairs = group.partition_by("block", "pair", maintain_order=True)
-    return [
-        {rank: on / off for rank, off, on in pair.select("rank", "off", "on").iter_rows()}
-        for pair in pairs
-        if (pair["off"] > 0).all() and not pair["off"].has_nulls() and not pair["on"].has_nulls()
-    ]
-
-
-def _losses(
-    paired: pl.DataFrame, changes: Sequence[RoleChange], slower: Container[tuple[str, str, str]]
-) -> list[Loss]:
-    names = ["case", "treatment", "tool"]
-    groups = paired.partition_by(names, as_dict=True, maintain_order=True)
-    of = ((groups[c.case, c.treatment, c.tool], c) for c in changes if c.role == STALLS)
-    return [
-        loss
-        for group, c in of
-        if (c.case, c.treatment, c.tool) in slower and (loss := _loss(group, c))
-    ]
-
-
-def _loss(group: pl.DataFrame, change: RoleChange) -> Loss | None:
-    """None unless every pair took more cycles and the interval is clear; of runs that are slower.
-
-    `change`: that of the stalls.
-    """
+def _loss(group: pl.DataFrame) -> Loss | None:
+    """None unless every pair took more cycles and the interval is clear."""
+    more = pl.col("on") - pl.col("off")
     extra = {
-        role: _sums(group.filter(role=role)).select(
-            "block", "pair", more=pl.col("on") - pl.col("off")
-        )
+        role: _sums(group.filter(role=role)).select("block", "pair", more=more)
         for role in ("cycles", STALLS)
     }
     both = extra["cycles"].join(extra[STALLS], on=["block", "pair"], suffix="_stalls")
@@ -292,14 +250,8 @@ def _loss(group: pl.DataFrame, change: RoleChange) -> Loss | None:
     share = median_interval((both["more_stalls"] / both["more"]).to_list())
     if share is None or share.low <= 0.5 <= share.high:
         return None
-    growths = _growths(group.filter(role=STALLS))
-    grown = [median_interval([pair[rank] for pair in growths]) for rank in (growths or [{}])[0]]
-    stands_out = change.worst_p is not None and change.worst_p < 0.05
-    return Loss(
-        *(change.case, change.treatment, change.tool, share),
-        all_ranks=bool(grown) and all(each is not None and each.low > 1 for each in grown),
-        worst=change.worst if stands_out else None,
-    )
+    case, treatment, tool = group.select("case", "treatment", "tool").row(0)
+    return Loss(case, treatment, tool, share)
 
 
 def _slower(results: Sequence[Result], counters: pl.DataFrame) -> set[tuple[str, str, str]]:
@@ -313,37 +265,19 @@ def _slower(results: Sequence[Result], counters: pl.DataFrame) -> set[tuple[str,
     }
 
 
-# Tables of correlations in the form of Table IV of Groves, Grant and Arnold (2016).
-
-
-#: Roles of Table IV in its order, and their columns in paper.json.
-TABLE = (STALLS, *MISSES)
-_PUBLISHED = ("stalled_cycles", "l1_miss", "l2_miss", "l3_miss")
-
-
-def link_table(name: str, links: Sequence[RoleLink], *, published: bool = False) -> View:
-    """The links of one case, or across workloads, then with the published rows next to them."""
-    rows = _rows(links) + (_rows(_published(), published=True) if published else [])
+def link_table(name: str, links: Sequence[RoleLink], published: Sequence[RoleLink] = ()) -> View:
+    """In the form of Table IV, the links of one case, or across workloads and as published."""
+    rows = []
+    for part in (links, published):
+        of = {(link.treatment, link.of, link.to): link for link in part}
+        for treatment, source in dict.fromkeys(key[:2] for key in of if key[2] in TABLE):
+            row = View(treatment=treatment, of=source, published=part is published)
+            row.links = [of.get((treatment, source, to)) for to in TABLE]
+            rows.append(row)
     return View(name=name, rows=rows, others=[link for link in links if link.to not in TABLE])
 
 
-def _rows(links: Sequence[RoleLink], *, published: bool = False) -> list[View]:
-    """Of each treatment, the links of the time and of the stalls with the roles of `TABLE`."""
-    of = {(link.treatment, link.of, link.to): link for link in links}
-    return [
-        View(
-            treatment=treatment,
-            of=source,
-            links=[of.get((treatment, source, to)) for to in TABLE],
-            published=published,
-        )
-        for treatment, source in dict.fromkeys(
-            (link.treatment, link.of) for link in links if link.to in TABLE
-        )
-    ]
-
-
-def _published() -> list[RoleLink]:
+def published_links() -> list[RoleLink]:
     """Table IV as printed; intervals follow from its r and its six points."""
     names, points = {"time": TIME, "stalled_cycles": STALLS}, 6  # the applications of figure 4
     return [
@@ -362,25 +296,19 @@ def p_text(p: float | None) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
-# Counts without and with traffic, one panel per case: figure 4 of the paper, for this machine.
-
-
-_ROW_IN = 0.24
-
-
 def roles_plot(changes: Sequence[RoleChange], name: str) -> Markup:
-    """One row per role and treatment: the medians off and on, on a logarithmic axis.
+    """Figure 4 of the paper for this machine: one panel per case, on a logarithmic axis.
 
-    Counts of events only, since bytes are another unit.
+    One row per role and treatment: the medians off and on. Counts of events only, since bytes are
+    another unit.
     """
     counts = [each for each in changes if ROLES[each.role].unit == "count" and each.off > 0]
-    cases = list(dict.fromkeys((each.case, each.tool) for each in counts))
-    rows = [[each for each in counts if (each.case, each.tool) == case] for case in cases]
-    height_in = sum(0.55 + _ROW_IN * len(own) for own in rows) + 0.4
+    rows = grouped(((each.case, each.tool), each) for each in counts)
+    height_in = sum(0.55 + 0.24 * len(own) for own in rows.values()) + 0.4
     with drawing(max(height_in, 1.0)) as figure:
-        sizes = [len(own) + 1.0 for own in rows] or [1.0]
+        sizes = [len(own) + 1.0 for own in rows.values()] or [1.0]
         panels = figure.subplots(len(sizes), 1, squeeze=False, height_ratios=sizes, sharex=True)
-        for (case, _), own, axes in zip(cases, rows, panels[:, 0], strict=False):
+        for ((case, _), own), axes in zip(rows.items(), panels[:, 0], strict=False):
             for line, each in enumerate(own):
                 axes.plot([each.off, each.on], [line, line], color=light("muted"), lw=1.5)
                 axes.plot(each.off, line, "o", color=light("off"), ms=6)
@@ -413,17 +341,19 @@ def causes_view(run: RunData, name: str) -> View | None:
         sentences=[sentence(loss) for loss in found.losses],
         columns=TABLE,
         # Across workloads, with the published rows; None if no role was counted.
-        table=link_table("", across, published=True) if across else None,
+        table=link_table("", across, published_links()) if across else None,
         cases=[link_table(case, links) for case, links in of_case.items()],
         changes=found.changes,
         roles=ROLES,
         svg=roles_plot(found.changes, name) if found.changes else None,
         prices=_prices(run, of_tools),
         margin=run.header.margin,
-        # What the processor lacks, and how the study's events differ on it.
         notes=[
-            *_without(found.without),
-            *(_processors(run.provenance, tools) if tools else []),
+            *(
+                f"no value in some run or in all: {', '.join(roles)}: {_WHY_NOT.get(state, state)}"
+                for state, roles in found.without.items()
+            ),
+            *(_lacking(run.provenance, tools) if tools else []),
         ],
         # Case -> the counters of its nodes; and sources of counters that nodes lack.
         nodes=nodes,
@@ -440,13 +370,7 @@ def sentence(loss: Loss) -> str:
     what = f"{loss.case}, {loss.treatment}: {share} of the extra cycles are stalls on memory"
     if loss.share.high < 0.5:
         return f"{what}; most of the loss is something else."
-    ranks = ", on every rank" if loss.all_ranks else ""
-    if loss.worst is not None:
-        more = f"{loss.worst.growth:.2f} times, the median rank {loss.worst.median_growth:.2f}"
-        ranks += f", and most on rank {loss.worst.rank} ({more} times)"
-    elif loss.all_ranks:
-        ranks += ", and no rank stands out"
-    return f"{what}: the loss is stalls on memory{ranks}."
+    return f"{what}: the loss is stalls on memory."
 
 
 def _prices(run: RunData, counters: pl.DataFrame) -> list[View]:
@@ -466,40 +390,27 @@ def _prices(run: RunData, counters: pl.DataFrame) -> list[View]:
     return rows
 
 
-def _without(found: Mapping[str, Sequence[str]]) -> list[str]:
-    """Roles that some runs have no value of, by reason."""
-    why_not = {"multiplexed": "the events took turns on the counters, so they are not used"}
-    return [
-        f"no value in some run or in all: {', '.join(roles)}: {why_not.get(state, state)}"
-        for state, roles in found.items()
-    ]
+#: State of counts -> why they are not used.
+_WHY_NOT = {"multiplexed": "the events took turns on the counters, so they are not used"}
 
 
-def _processors(provenance: Mapping[str, Mapping[str, object]], tools: Sequence[str]) -> list[str]:
-    """What tools of roles lack on the processors of the run, and the study's events there."""
+def _lacking(provenance: Mapping[str, Mapping[str, object]], tools: Sequence[str]) -> list[str]:
+    """Roles that the tools cannot count on the processors of the run."""
     programs = {tool.partition(":")[0] for tool in tools} & {row.tool for row in COUNTS}
-    # None in runs of older versions.
+    # Hosts of older versions have no `processor`.
     hosts = all_hosts(provenance.values())
-    identities = sorted({str(host["processor"]) for host in hosts if "processor" in host})
-    found = {family_of(identity): identity for identity in identities}
     notes = []
-    for family, identity in found.items():
+    for identity in sorted({str(host["processor"]) for host in hosts if "processor" in host}):
+        family = family_of(identity)
         if family is None:
             notes.append(f"the processor {identity or '(unknown)'} is not in the table of roles")
-            continue
-        notes += [
-            f"{program} counts no {', '.join(lack)} on {family}"
-            for program in sorted(programs)
-            if (lack := lacking(program, family))
-        ]
-        stalls = STUDY_DIFFERS["PAPI_STL_ICY"].get(family)
-        notes.append(
-            f"the paper's PAPI_STL_ICY is {stalls} on {family}: another event than its"
-            f" '{STALLS}' here"
-            if stalls
-            else f"PAPI defines no PAPI_STL_ICY, the paper's stalled cycles, on {family}"
-        )
-    return notes
+        else:
+            notes += [
+                f"{program} counts no {', '.join(lack)} on {family}"
+                for program in sorted(programs)
+                if (lack := lacking(program, family))
+            ]
+    return list(dict.fromkeys(notes))
 
 
 # What tools and nodes counted, on the page: one row per event, one column per treatment.
@@ -529,10 +440,9 @@ def _events_view(found: pl.DataFrame) -> View | None:
     rows = []
     for (tool, event), group in found.group_by("tool", "event", maintain_order=True):
         values = dict(group.select("arm", "value").iter_rows())
+        shown = [_amount(values.get(arm), group["unit"][0]) for arm in arms]
         states = group.filter(pl.col("state") != "counted")["state"].unique(maintain_order=True)
-        row = View(tool=tool, event=event, states=", ".join(states))
-        row.values = [_amount(values.get(arm), group["unit"][0]) for arm in arms]
-        rows.append(row)
+        rows.append(View(tool=tool, event=event, states=", ".join(states), values=shown))
     return View(treatments=arms, rows=rows)
 
 
@@ -547,14 +457,15 @@ def _amount(value: float | None, unit: str, count: str = ",.0f") -> str:
 
 def _absent_sources(provenance: Mapping[str, Mapping[str, object]]) -> list[str]:
     """Sources of counters that nodes lack, and what they need; one line for each."""
-    lacking_nodes: dict[tuple[str, str], set[str]] = {}
-    for record in provenance.values():
-        for node, facts in hosts_of(record).items():
-            for source, needs in mapping(facts.get("absent_counters")).items():
-                lacking_nodes.setdefault((str(source), str(needs)), set()).add(node)
+    nodes_without = grouped(
+        (source, node)
+        for record in provenance.values()
+        for node, facts in hosts_of(record).items()
+        for source in mapping(facts.get("absent_counters")).items()
+    )
     return [
-        f"{source}: not on {plural(len(nodes), 'node')}; needs {needs}"
-        for (source, needs), nodes in lacking_nodes.items()
+        f"{source}: not on {plural(len(set(nodes)), 'node')}; needs {needs}"
+        for (source, needs), nodes in nodes_without.items()
     ]
 
 
@@ -567,13 +478,6 @@ def causes_files(runs: Sequence[RunData]) -> Files:
 
 
 SECTIONS = [
-    CaseSection(place=10, anchor="counters", template="counters.html", view=counters_view),
-    RunSection(
-        place=80,
-        title="Why",
-        anchor="why",
-        template="causes.html",
-        view=causes_view,
-        files=causes_files,
-    ),
+    Section("estimates", 10, "counters", counters_view),
+    Section("run", 80, "why", causes_view, "Why", causes_files),
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import takewhile
 from typing import Any
 
 from markupsafe import Markup
@@ -16,7 +17,7 @@ from analysis.effects.estimate import Result, by_level
 from analysis.effects.verdict import Verdict, within
 from analysis.report.data import RunData
 from analysis.report.plots import drawing, finish, legend, level_line, light, themed_svg
-from analysis.report.sections import RunSection, json_rows
+from analysis.report.sections import Section, json_rows
 from analysis.report.shell import View
 from analysis.samples.columns import MOST
 from analysis.statistics.interval import Estimate
@@ -63,12 +64,8 @@ class IntensityCurve:
 
         None if that of the highest intensity is not.
         """
-        found = None
-        for level in reversed(self.levels):
-            if not level.within:
-                break
-            found = level.flops_per_b
-        return found
+        harmless = takewhile(lambda level: level.within, reversed(self.levels))
+        return min((level.flops_per_b for level in harmless), default=None)
 
     @property
     def matters_at(self) -> float | None:
@@ -122,29 +119,22 @@ def _flops(row: Result) -> float:
 
 
 def _level(row: Result) -> Intensity:
-    loss = control = None
-    harmless = False
+    slowdown, control = row.slowdown, row.control
     reason = str(row.verdict) if row.verdict.is_not_compared else ""
-    if slowdown := row.slowdown:
-        loss = slowdown.mapped(lambda ratio: ratio - 1)
-        harmless = within(slowdown.low, slowdown.high, row.margin) and not reason
-    else:
+    if slowdown is None:
         reason = reason or str(Verdict.TOO_FEW_PAIRS)
-    if row.control:
-        control = (row.control.low - 1, row.control.high - 1)
     return Intensity(
         flops_per_b=_flops(row) / ELEMENT_B,
-        loss=loss,
-        control=control,
+        loss=slowdown.mapped(lambda ratio: ratio - 1) if slowdown else None,
+        control=(control.low - 1, control.high - 1) if control else None,
         off_b_s=row.off_median,
         on_b_s=row.on_median,
         pairs=row.pairs,
-        within=harmless,
+        within=slowdown is not None
+        and not reason
+        and within(slowdown.low, slowdown.high, row.margin),
         reason=reason,
     )
-
-
-# On the page: a figure, and from which intensity the loss does not matter.
 
 
 def intensity_view(run: RunData, name: str) -> View | None:
@@ -176,15 +166,9 @@ def _plot(found: Sequence[IntensityCurve], name: str) -> Markup:
         return themed_svg(figure, name, f"Loss against arithmetic intensity. {findings}")
 
 
+_FILES = json_rows(
+    "intensity.json", "curves", lambda run: curves(run.results), IntensityCurve.as_dict
+)
 SECTIONS = [
-    RunSection(
-        place=60,
-        title="Loss against arithmetic intensity",
-        anchor="intensity",
-        template="intensity.html",
-        view=intensity_view,
-        files=json_rows(
-            "intensity.json", "curves", lambda run: curves(run.results), IntensityCurve.as_dict
-        ),
-    )
+    Section("run", 60, "intensity", intensity_view, "Loss against arithmetic intensity", _FILES)
 ]

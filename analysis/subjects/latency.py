@@ -12,7 +12,7 @@ from the latency there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from math import nan
@@ -25,7 +25,7 @@ from markupsafe import Markup
 from analysis.effects.estimate import Result
 from analysis.report.data import RunData
 from analysis.report.plots import drawing, finish, legend, level_line, themed_svg
-from analysis.report.sections import RunSection, json_rows
+from analysis.report.sections import Section, json_rows
 from analysis.report.shell import View
 from analysis.samples.pairs import counted, extra, level, levels
 from analysis.statistics.interval import Estimate, median_interval
@@ -112,9 +112,15 @@ def points(samples: pl.DataFrame, results: Sequence[Result]) -> list[LatencyPoin
         for (case, arm, *_), runs in _runs(samples).group_by(_NAMES, maintain_order=True)
     ]
     rates_b_s = grouped(((point.role, point.rate), point.writer_b_s) for point, _ in found)
-    slowest = {key: min(each) for key, each in rates_b_s.items()}
-    ordered = sorted(found, key=lambda pair: _position(pair[0], slowest))
-    by_case = groupby(ordered, key=lambda pair: pair[0].case)
+
+    def place(each: tuple[LatencyPoint, list[float]]) -> tuple[str, int, str, float, int]:
+        """By case; without writers, the control, writers by rate; then by loading cores."""
+        point = each[0]
+        order = {"baseline": 0, "control": 1}.get(point.role, 2)
+        slowest = min(rates_b_s[point.role, point.rate])
+        return point.case, order, parts_of(point.arm)[0], slowest, point.load_threads
+
+    by_case = groupby(sorted(found, key=place), key=lambda pair: pair[0].case)
     return [point for _, case in by_case for point in _bounded(list(case))]
 
 
@@ -164,15 +170,6 @@ def _point(runs: pl.DataFrame, slowdown: Estimate | None) -> LatencyPoint:
     )
 
 
-def _position(
-    point: LatencyPoint, slowest: Mapping[tuple[Role, Level], float]
-) -> tuple[str, int, str, float, int]:
-    """By case; without writers, the control, writers by rate; then by loading cores."""
-    order = {"baseline": 0, "control": 1}.get(point.role, 2)
-    arm = parts_of(point.arm)[0]
-    return (point.case, order, arm, slowest[point.role, point.rate], point.load_threads)
-
-
 def _bounded(found: Sequence[tuple[LatencyPoint, list[float]]]) -> list[LatencyPoint]:
     """The points of a case, each with the lines of its runs, with their bounds.
 
@@ -202,9 +199,6 @@ def _against(ratio: Estimate | None) -> Against:
     if ratio.high < 1:
         return "below the bound"
     return "above the bound" if ratio.low > 1 else "inconclusive"
-
-
-# On the page: a figure for each case, and what the latency leaves a core.
 
 
 def latency_view(run: RunData, name: str) -> View | None:
@@ -253,18 +247,7 @@ def _place(point: LatencyPoint) -> tuple[float, float, float, float]:
     return point.traffic_b_s / 1e9, 1e9 * point.median_s, 1e9 * low, 1e9 * high
 
 
-SECTIONS = [
-    RunSection(
-        place=50,
-        title="Latency against traffic",
-        anchor="latency",
-        template="latency.html",
-        view=latency_view,
-        files=json_rows(
-            "latency.json",
-            "points",
-            lambda run: points(run.samples, run.results),
-            LatencyPoint.as_dict,
-        ),
-    )
-]
+_FILES = json_rows(
+    "latency.json", "points", lambda run: points(run.samples, run.results), LatencyPoint.as_dict
+)
+SECTIONS = [Section("run", 50, "latency", latency_view, "Latency against traffic", _FILES)]

@@ -23,7 +23,7 @@ from analysis.effects.caveats import emulated
 from analysis.effects.estimate import Result
 from analysis.report.data import RunData
 from analysis.report.plots import drawing, interval, rows_axes, themed_svg
-from analysis.report.sections import RunSection
+from analysis.report.sections import Section
 from analysis.report.shell import View
 from analysis.report.words import binary
 from analysis.samples.pairs import counted, levels, of_treatment
@@ -32,6 +32,7 @@ from analysis.statistics.two_samples import ratio_between
 from nimc.records.sample import Level
 
 IDLE = "idle"
+_ONE_NODE = "this machine has only one NUMA node"
 #: Levels of the fields of `Key`, in the order of the table. `free`: placed by the system.
 _LEVELS = (
     ("write", "read"),
@@ -40,9 +41,8 @@ _LEVELS = (
     ("nic", "other", "free", ""),
 )
 #: Columns of the samples that a cell is made of.
-_OF_RUNS = (
-    *("counted_b_s", "writer_rate_b_s", "target_on_node_share", "target_pinned_b", "message_b"),
-)
+_RATES = ("counted_b_s", "writer_rate_b_s")
+_OF_RUNS = (*_RATES, "target_on_node_share", "target_pinned_b", "message_b")
 
 
 class Key(NamedTuple):
@@ -112,9 +112,12 @@ def cells(
     for key, cell in found.items():
         idle = found.get(Key(key.direction, key.buffer, IDLE, ""))
         if idle and key.load != IDLE:
-            ratio = ratio_between(cell.rates_b_s, idle.rates_b_s)
-            found[key] = replace(cell, of_idle=ratio)
-    return [found[key] for key in sorted(found, key=_position)]
+            found[key] = replace(cell, of_idle=ratio_between(cell.rates_b_s, idle.rates_b_s))
+    places = {
+        key: [known.index(level) for level, known in zip(key, _LEVELS, strict=True)]
+        for key in found
+    }
+    return [found[key] for key in sorted(found, key=places.__getitem__)]
 
 
 def key_of(factors: Mapping[str, Level], row: Result | None = None) -> Key | None:
@@ -127,10 +130,6 @@ def key_of(factors: Mapping[str, Level], row: Result | None = None) -> Key | Non
     workers = "" if load == IDLE else str(factors.get("workers"))
     key = Key(direction, buffer, load, workers)
     return key if all(level in known for level, known in zip(key, _LEVELS, strict=True)) else None
-
-
-def _position(key: Key) -> tuple[int, ...]:
-    return tuple(known.index(level) for level, known in zip(key, _LEVELS, strict=True))
 
 
 def _cell(key: Key, on: pl.DataFrame, row: Result | None, control: Result | None) -> Cell:
@@ -165,7 +164,6 @@ def _kept(row: Result | None) -> Estimate | None:
 
 # The findings of Nelson and Palmieri on RDMA in NUMA systems, as questions about a run.
 
-
 #: Whether a finding holds here; `inconclusive`: measured, but not decided.
 Finding = Literal["yes", "no", "inconclusive", "not measured"]
 
@@ -193,19 +191,14 @@ def questions(found: Sequence[Cell], numa_nodes: int) -> list[View]:
     """
     known = {cell.key: cell for cell in found}
     loads = {key.load for key in known}
-    every = json.loads(Path(__file__).with_name("numa.json").read_text())["questions"]
-    answered = [
-        View(
-            text=each["text"],
-            published=each["published"],
-            answers=[
-                _answer(of, known, numa_nodes, each.get("nodes_needed", 1))
-                for of in each["comparisons"]
-                if Key(*of["first"]).load != "nt_write" or "nt_write" in loads
-            ],
-        )
-        for each in every
-    ]
+    answered = []
+    for each in json.loads(Path(__file__).with_name("numa.json").read_text())["questions"]:
+        answers = [
+            _answer(of, known, numa_nodes, each.get("nodes_needed", 1))
+            for of in each["comparisons"]
+            if Key(*of["first"]).load != "nt_write" or "nt_write" in loads
+        ]
+        answered.append(View(text=each["text"], published=each["published"], answers=answers))
     answered[-1].answers.append(_locked(found))
     return answered
 
@@ -218,7 +211,7 @@ def _answer(
     other = any("other" in key for key in keys)
     one, two = map(known.get, keys)
     if (other or nodes_needed > 1) and numa_nodes < 2 and not (one and two):
-        return Answer(what, "not measured", "this machine has only one NUMA node")
+        return Answer(what, "not measured", _ONE_NODE)
     if one is None or two is None:
         return Answer(what, "not measured", "not part of this run")
     if not one.rates_b_s or not two.rates_b_s:
@@ -233,8 +226,7 @@ def _finding(ratio: Estimate | None, *, nodes_measured: bool) -> tuple[Finding, 
     if ratio is None:
         return "inconclusive", f"fewer than {FEWEST} runs per side"
     if not nodes_measured:
-        only = "this machine has only one NUMA node: the cells differ in pinning only"
-        return "not measured", only
+        return "not measured", f"{_ONE_NODE}: the cells differ in pinning only"
     if ratio.low > 1:
         return "yes", ""
     if ratio.high < 1:
@@ -256,7 +248,7 @@ def _locked(found: Sequence[Cell]) -> Answer:
     return Answer(what, "no", "no buffer is pinned: these writes register no memory")
 
 
-# The cells on the page, with a figure and the published findings as questions.
+# On the page.
 
 
 def numa_view(run: RunData, name: str) -> View | None:
@@ -293,7 +285,7 @@ def label(key: Key) -> str:
 def _places(facts: Sequence[dict[str, Any]], nodes: int) -> str:
     """The NUMA node that each word means."""
     if nodes == 1:
-        return "this machine has only one NUMA node: cells that need another one are left out"
+        return f"{_ONE_NODE}: cells that need another one are left out"
     others = [each["places"]["other"] for each in facts if "other" in each["places"]]
     other = f", other is {others[0]}" if others else ""
     return f"nic is NUMA node {facts[0]['nic_node']}{other}, of {nodes}"
@@ -303,15 +295,13 @@ def _limits(found: Sequence[Cell], samples: pl.DataFrame) -> list[str]:
     """How far placement is verified, the source of the rates, and the injector's own binding."""
     run = [cell for cell in found if cell.rates_b_s]
     unverified = [label(cell.key) for cell in run if cell.on_node_share is None]
-    notes = []
     if not run:
-        notes.append("no run with communications counts")
+        notes = ["no run with communications counts"]
     elif not unverified:
-        notes.append("in every run that counts, the kernel reports every buffer on its node")
-    elif len(unverified) == len(run):
-        notes.append("the placement of the buffers is not verified")
+        notes = ["in every run that counts, the kernel reports every buffer on its node"]
     else:
-        notes.append(f"the placement of the buffers is not verified in {', '.join(unverified)}")
+        some = f" in {', '.join(unverified)}" if len(unverified) < len(run) else ""
+        notes = [f"the placement of the buffers is not verified{some}"]
     counted = all(cell.reported_by == "target" for cell in run)
     notes.append(
         "rates of communications are counted by the target's device"
@@ -343,6 +333,4 @@ def _plot(found: Sequence[Cell], name: str) -> Markup:
         return themed_svg(figure, name, "Share that communications and workers keep in every cell")
 
 
-SECTIONS = [
-    RunSection(place=40, title="RDMA and NUMA", anchor="numa", template="numa.html", view=numa_view)
-]
+SECTIONS = [Section("run", 40, "numa", numa_view, "RDMA and NUMA")]

@@ -8,25 +8,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-from markupsafe import Markup
 
 from analysis.effects.caveats import emulations
 from analysis.effects.estimate import Result
-from analysis.report import plots
 from analysis.report.data import RunData
-from analysis.report.plots import light
-from analysis.report.sections import CaseSection, RunSection
+from analysis.report.plots import overview_plot
+from analysis.report.sections import Section
 from analysis.report.shell import View
-from analysis.samples.pairs import extra, in_order
+from analysis.samples.pairs import in_order
 from analysis.statistics.interval import FEWEST
 from analysis.statistics.means import mean
-from analysis.subjects.published import MACHINE, NAMES, Published, normalised, paper, triad
-from nimc.base.units import plural, scale
-from nimc.records.arms import BASELINE, arm_of, parts_of
+from analysis.subjects.published import MACHINE, NAMES, Published, normalised, triad
+from nimc.base.units import plural
+from nimc.records.arms import arm_of, parts_of
 from nimc.records.sample import Better
 
 #: Runs per side in sections IV and V (mean and standard deviation) and VI (minimum).
@@ -79,13 +76,6 @@ def paper_estimates(off: Sequence[float], on: Sequence[float], better: Better) -
     return PaperEstimates(off_mean, off_sd, on_mean, on_sd, of_means, of_best, against_median)
 
 
-# Tables II, III and figure 3 from a run's samples, next to the published values.
-
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-
 def writes_as_the_paper(row: Result) -> bool:
     """Whether a treatment writes as the paper did on one node.
 
@@ -136,7 +126,7 @@ def picture(run: RunData, name: str) -> View | None:
     ]
     published = {line.workload: line for line in lines if line}
     return View(
-        svg=plots.overview_plot(rows, [line.slowdown if line else None for line in lines], name),
+        svg=overview_plot(rows, [line.slowdown if line else None for line in lines], name),
         arms=in_order({parts_of(row.arm)[0] for row in rows}),
         published=[
             f"{NAMES[workload]} {line.slowdown:.2f} ({line.table})"
@@ -228,120 +218,11 @@ def _caveats(each: View) -> list[str]:
     return [f"{each.name}: {text}" for text in [*units, *notes]]
 
 
-# Figure 5 of Groves, Grant and Arnold (2016) from a run's samples: run time against ranks.
-#
-# With a table of both estimates, the paired one and the paper's.
-
-
-#: Workloads run at several numbers of ranks.
-WORKLOADS = ("lammps_scaling",)
-#: Ranks of the published headline result.
-PUBLISHED_RANKS = 8192
-
-
-def scaling_view(run: RunData, name: str) -> View | None:
-    """Figure and table of a run's scales; None for fewer than two."""
-    every = (
-        run.samples.lazy()
-        .filter(
-            pl.col("workload").cast(pl.String).is_in(WORKLOADS),
-            pl.col("status") != "warm-up",
-            pl.col("fom").is_not_null(),
-        )
-        .select(
-            *("case", "fom_unit", "fom", "status"),
-            arm=pl.col("arm").cast(pl.String),
-            role=pl.col("role").cast(pl.String),
-            ranks=extra("ranks"),
-        )
-        .filter(pl.col("role").is_in(["baseline", "effect"]), pl.col("ranks") > 0)
-        .collect()
-    )
-    points = every.filter(status="counts")
-    if points["ranks"].n_unique() < 2:
-        return None
-    published = float(paper()["headlines"]["lammps_slowdown_8192_up_to"])
-    return View(
-        svg=_plot(every, published, name),
-        rows=_rows(run, points),
-        published=published,
-        published_ranks=PUBLISHED_RANKS,
-    )
-
-
-def _rows(run: RunData, points: pl.DataFrame) -> list[View]:
-    """Both estimates by ranks, then treatments in the order of the results."""
-    rows = []
-    for result in run.results:
-        of_case = points.filter(pl.col("case") == result.case)
-        if result.role == "effect" and of_case.height:
-            sides = (result.baseline, result.arm)
-            off, on = (of_case.filter(arm=name)["fom"].to_list() for name in sides)
-            estimates = paper_estimates(off, on, result.better)
-            ranks = int(of_case["ranks"][0])
-            rows.append(View(ranks=ranks, result=result, paper=estimates))
-    return sorted(rows, key=lambda row: row.ranks)
-
-
-def best_of_five(points: pl.DataFrame) -> pl.DataFrame:
-    """The paper's estimator for each treatment and rank count: minimum of the first five runs."""
-    return (
-        points.group_by("arm", "ranks", maintain_order=True)
-        .agg(pl.col("fom").head(RUNS_BEST).min())
-        .sort("ranks")
-    )
-
-
-def _plot(every: pl.DataFrame, published: float, name: str) -> Markup:
-    points = every.filter(status="counts")
-    factor, unit = scale(points["fom"].to_numpy().mean(), str(points["fom_unit"][0]))
-    ranks = sorted(points["ranks"].unique())
-    arms = in_order(every["arm"].unique(maintain_order=True))
-    # Treatments are shifted side by side; on a logarithmic axis the shift is a factor.
-    step = (ranks[-1] / ranks[0]) ** 0.02
-    with plots.drawing(3.6) as figure:
-        axes = figure.subplots()
-        for index, arm in enumerate(arms):
-            shift = step ** (index - (len(arms) - 1) / 2)
-            of_arm = every.filter(arm=arm).with_columns(
-                pl.col("ranks") * shift, pl.col("fom") / factor
-            )
-            _points(axes, of_arm.filter(status="rejected"), light("bad"), "x")
-            _points(axes, of_arm.filter(status="counts"), light(arm), plots.marker(arm), arm)
-            line = best_of_five(of_arm.filter(status="counts"))
-            axes.plot(line["ranks"], line["fom"], color=light(arm), lw=1.5)
-        off = best_of_five(points.filter(arm=BASELINE))
-        if off.height:
-            label = f"published: up to {published:g} x off at {PUBLISHED_RANKS:,} ranks"
-            level = published * off["fom"][-1] / factor
-            axes.axhline(level, color=light("muted"), ls=":", label=label)
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(ranks, [f"{count:,.0f}" for count in ranks])
-        axes.minorticks_off()
-        plots.finish(axes, "ranks", f"time in {unit}", ylim=(0, None))
-        plots.legend(figure, 3)
-        return plots.themed_svg(figure, name, "Run time against ranks, every run")
-
-
-def _points(axes: Axes, runs: pl.DataFrame, colour: str, shape: str, label: str = "") -> None:
-    look: dict[str, Any] = {"ls": "none", "ms": 4.8, "mew": float(shape == "x"), "alpha": 0.6}
-    if runs.height:
-        axes.plot(runs["ranks"], runs["fom"], marker=shape, color=colour, label=label, **look)
-
-
 SECTIONS = [
-    RunSection(place=0, template="picture.html", anchor="picture", view=picture, part="lead"),
-    RunSection(
-        place=10, anchor="scaling", template="scaling.html", view=scaling_view, part="effects"
-    ),
-    RunSection(
-        place=90,
-        title="Groves, Grant and Arnold (2016)",
-        anchor="paper",
-        template="paper_tables.html",
-        view=paper_tables,
-        part="end",
+    Section("lead", 0, "picture", picture),
+    Section(
+        *("end", 90, "paper", paper_tables, "Groves, Grant and Arnold (2016)"),
         link="Compare with Groves, Grant and Arnold (2016).",
     ),
-    CaseSection(place=90, template="paper_case.html", view=case_estimates, part="end"),
+    Section("case_end", 90, "paper_case", case_estimates),
 ]

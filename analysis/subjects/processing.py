@@ -14,11 +14,11 @@ from typing import Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from analysis.report.data import RunData
-from analysis.report.sections import RunSection, json_rows
+from analysis.report.sections import Section, json_rows
 from analysis.samples.pairs import counted
+from analysis.samples.provenance import mapping
 from analysis.statistics.aligned_ranks import shifts
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
 from nimc.records.counter_row import NODE, ORIGIN, PROCESSING
@@ -70,9 +70,7 @@ class Processing:
 
 def of_run(run: RunData) -> list[Processing]:
     """Processor time of the traffic of a run, if nodes counted it."""
-    site = run.header.facts.get("site")
-    nic = site.get("nic") if isinstance(site, dict) else None
-    claim = nic.get("processing") if isinstance(nic, dict) else None
+    claim = mapping(mapping(run.header.facts.get("site")).get("nic")).get("processing")
     return processing(run.samples, run.counters, claim if isinstance(claim, str) else None)
 
 
@@ -121,8 +119,12 @@ def _estimate(
     columns = ("elapsed_s", "writer_rate_b_s", "transport", "same_host")
     pairs = _pairs(counted(runs.lazy(), *columns), spent, treatment, baseline)
     on, off = (pl.col(f"spent_s{side}") / pl.col(f"elapsed_s{side}") for side in ("", "_off"))
-    values = pairs.select((on - off) / (pl.col("writer_rate_b_s") / _GB)).to_series()
-    found = _interval(values.to_numpy()) if len(values) >= FEWEST else None
+    values = pairs.select((on - off) / (pl.col("writer_rate_b_s") / _GB)).to_series().to_numpy()
+    found = None
+    if len(values) >= FEWEST:
+        paired = np.column_stack([values, np.zeros(len(values))])
+        low, value, high = (float(each) / _GB for each in shifts(paired))
+        found = Estimate(value, low, high, CONFIDENCE)
     names = sorted(set.intersection(*map(set, spent["events"]))) if len(spent) else []
     shared = bool(pairs["same_host"].any())
     word, reason = _word(found, names, shared=shared) if end == "target" else (None, None)
@@ -152,13 +154,6 @@ def _pairs(runs: pl.DataFrame, spent: pl.DataFrame, treatment: str, baseline: st
     return both.filter(pl.col("events") == pl.col("events_off"), pl.col("writer_rate_b_s") > 0)
 
 
-def _interval(values: NDArray[np.float64]) -> Estimate:
-    """The centre of seconds per GB, one per pair, in seconds per byte."""
-    paired = np.column_stack([values, np.zeros(len(values))])
-    low, value, high = (float(each) / _GB for each in shifts(paired))
-    return Estimate(value, low, high, CONFIDENCE)
-
-
 def _word(of: Estimate | None, names: list[str], *, shared: bool) -> tuple[Word, str | None]:
     """The word, and why it is inconclusive.
 
@@ -178,13 +173,11 @@ def _word(of: Estimate | None, names: list[str], *, shared: bool) -> tuple[Word,
     return "offload", None
 
 
+_FILES = json_rows("processing.json", "processing", of_run)
 SECTIONS = [
-    RunSection(
-        place=30,
+    Section(
+        *("run", 30, "receiving", lambda run, _: of_run(run) or None),
         title="Processor time of the traffic",
-        anchor="receiving",
-        template="processing.html",
-        view=lambda run, _: of_run(run) or None,
-        files=json_rows("processing.json", "processing", of_run),
+        files=_FILES,
     )
 ]

@@ -18,9 +18,6 @@ def paper() -> dict[str, Any]:
     return record
 
 
-# Single-node results of Groves, Grant and Arnold (2016): Tables II and III.
-
-
 #: The machine of Table III and figure 3, also in Table II.
 MACHINE = "Sandy Bridge-X2-onload"
 #: The tables of rates and of run times.

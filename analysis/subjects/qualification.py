@@ -20,7 +20,7 @@ from pydantic import BaseModel, TypeAdapter
 from analysis.effects.caveats import emulated, emulations
 from analysis.effects.facts import QUALIFY, holds_for
 from analysis.report.data import RunData
-from analysis.report.sections import RunSection
+from analysis.report.sections import Section
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged, level
 from analysis.statistics.interval import bracketed, median_interval
@@ -431,10 +431,7 @@ def _records(seen: Evidence) -> Judged:
 
 def _injector(seen: Evidence) -> Judged:
     """What is judged of the machine's own injector, of another one; the worst counts."""
-    proofs = {
-        "counter": _counter(seen, "write"),
-        "memory": _memory(seen),
-    }
+    proofs = {"counter": _counter(seen, "write"), "memory": _memory(seen)}
     if all(state == NOT_SHOWN for state, _ in proofs.values()):
         none = seen.writers.is_empty()
         return NOT_SHOWN, "no run: not installed, or it failed" if none else "no count, no mark"
@@ -535,16 +532,10 @@ def qualification(run: RunData) -> Qualification:
     )
 
 
-def _view(run: RunData, _: str) -> Qualification | None:
-    return qualification(run) if run.header.campaign == QUALIFY else None
-
-
 SECTIONS = [
-    RunSection(
-        place=5,
-        title="What may be claimed of this machine",
-        anchor="qualification",
-        template="qualification.html",
-        view=_view,
+    Section(
+        *("run", 5, "qualification"),
+        lambda run, _: qualification(run) if run.header.campaign == QUALIFY else None,
+        "What may be claimed of this machine",
     )
 ]

@@ -17,7 +17,7 @@ from analysis.effects.verdict import within
 from analysis.remedies.effect import emulated_cases
 from analysis.report import plots
 from analysis.report.data import RunData
-from analysis.report.sections import Files, RunSection
+from analysis.report.sections import Files, Section
 from analysis.report.shell import View
 from analysis.samples.pairs import level
 from analysis.statistics.aligned_ranks import slowdown
@@ -84,8 +84,7 @@ def decided(effect: Estimate | None, floor: Estimate | Interval | None, margin: 
         return "more"
     if effect.high < 1 and effect.value < floor.low:
         return "less"
-    same = within(effect.low, effect.high, margin)
-    return "no difference" if same else "not decided"
+    return "no difference" if within(effect.low, effect.high, margin) else "not decided"
 
 
 def _policy(
@@ -93,10 +92,8 @@ def _policy(
 ) -> PolicyEffect:
     """A price is a ratio of times, so that its inverse is one of speeds; a gain is one already."""
     speed, floor = each.ratio, each.noise_floor
-    if speed and each.kind == "price":
-        speed = speed.inverse
-    if floor:
-        floor = Interval(1 / floor.high, 1 / floor.low)
+    speed = speed.inverse if speed and each.kind == "price" else speed
+    floor = Interval(1 / floor.high, 1 / floor.low) if floor else None
     return PolicyEffect(
         case=each.case,
         factor=each.factor,
@@ -113,9 +110,7 @@ def _policy(
     )
 
 
-# Time in MPI calls and sizes of messages: figures 1 and 3 of the multirail study as data.
-#
-# From runs without writers that a tool of MPI calls wrapped (mpip, tau).
+# Time in MPI calls and sizes of messages, from runs without writers that mpip or tau wrapped.
 
 
 KINDS = ("point-to-point", "collective")
@@ -186,7 +181,11 @@ def quiet_runs(counters: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     wide = runs.pivot("event", index=[*identity, "ranks"], values="value")
     absent = [name for name in (*_EVENTS, _WHOLE) if name not in wide.columns]
     wide = wide.with_columns(*(pl.lit(None, pl.Float64).alias(name) for name in absent))
-    others = pl.col("arm").map_elements(_other_levels, return_dtype=pl.List(pl.String))
+    # The factors, but for the tool, that are not at their first level.
+    others = pl.col("arm").map_elements(
+        lambda name: [factor for factor in parts_of(name)[1] if factor != _TOOL],
+        return_dtype=pl.List(pl.String),
+    )
     policy = level(MPI).fill_null("default")
     found = (
         wide.drop_nulls([_WHOLE, *(f"{kind}-time" for kind in KINDS)])
@@ -199,11 +198,6 @@ def quiet_runs(counters: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     return found.unique(["case", "arm", "block", "pair"], keep="last", maintain_order=True)
 
 
-def _other_levels(treatment: str) -> list[str]:
-    """The factors, but for the tool, that are not at their first level."""
-    return [factor for factor in parts_of(treatment)[1] if factor != _TOOL]
-
-
 def calls(quiet: pl.DataFrame) -> list[Calls]:
     """Figure 1, from runs at the first policy, which names leave out."""
     first = quiet.filter(pl.col("others").list.len() == 0)
@@ -213,19 +207,16 @@ def calls(quiet: pl.DataFrame) -> list[Calls]:
             sent = group.filter(pl.col(f"{kind}-messages") > 0)
             shares = _per_pair(group, pl.col(f"{kind}-time") / pl.col(_WHOLE))
             sizes = _per_pair(sent, pl.col(f"{kind}-sent") / pl.col(f"{kind}-messages"))
-            share, size = median_interval(shares), median_interval(sizes)
-            found.append(
-                Calls(
-                    *(str(case), str(tool), kind, len(shares)),
-                    share=float(np.median(shares)),
-                    share_low=share.low if share else None,
-                    share_high=share.high if share else None,
-                    message_b=float(np.median(sizes)) if sizes else None,
-                    message_low_b=size.low if size else None,
-                    message_high_b=size.high if size else None,
-                )
-            )
+            of = str(case), str(tool), kind, len(shares)
+            found.append(Calls(*of, *_middle(shares), *_middle(sizes)))
     return found
+
+
+def _middle(values: list[float]) -> tuple[Any, float | None, float | None]:
+    """Median, None without values, and the ends of its interval."""
+    of = median_interval(values)
+    value = float(np.median(values)) if values else None
+    return value, of.low if of else None, of.high if of else None
 
 
 def _per_pair(group: pl.DataFrame, value: pl.Expr) -> list[float]:
@@ -236,21 +227,14 @@ def _per_pair(group: pl.DataFrame, value: pl.Expr) -> list[float]:
 
 def run_calls(quiet: pl.DataFrame) -> list[RunCalls]:
     """Figure 3: every run, in order of time within its case."""
-    numbered = quiet.with_columns(number=pl.col("start_s").rank("ordinal").over("case", "tool"))
+    number = pl.col("start_s").rank("ordinal").over("case", "tool").cast(pl.Int64)
+    names = ["case", "tool", "policy", "key", "start_s"]
     return [
-        RunCalls(
-            case=row["case"],
-            tool=row["tool"],
-            policy=row["policy"],
-            kind=kind,
-            number=int(row["number"]),
-            key=row["key"],
-            start_s=row["start_s"],
-            time_s=row[f"{kind}-time"] / row["ranks"],
-        )
-        for row in numbered.iter_rows(named=True)
+        RunCalls(**{name: row[name] for name in (*names, "number")}, kind=kind,
+                 time_s=row[f"{kind}-time"] / row["ranks"])
+        for row in quiet.with_columns(number=number).iter_rows(named=True)
         for kind in KINDS
-    ]
+    ]  # fmt: skip
 
 
 def changes(quiet: pl.DataFrame, margin: float) -> list[CallsEffect]:
@@ -277,13 +261,8 @@ def changes(quiet: pl.DataFrame, margin: float) -> list[CallsEffect]:
 def _times(group: pl.DataFrame, kind: str) -> pl.DataFrame:
     """Times in one kind of call at one policy, a row per pair: `off`, and `repeated` if it was."""
     time, role = pl.col(f"{kind}-time"), pl.col("role")
-    return (
-        group.group_by(_PAIR)
-        .agg(
-            off=time.filter(role == "baseline").last(), repeated=time.filter(role == "floor").last()
-        )
-        .sort(_PAIR)
-    )
+    off, repeated = (time.filter(role == name).last() for name in ("baseline", "floor"))
+    return group.group_by(_PAIR).agg(off=off, repeated=repeated).sort(_PAIR)
 
 
 def _ratio(pairs: pl.DataFrame) -> Estimate | None:
@@ -295,9 +274,6 @@ def _ratio(pairs: pl.DataFrame) -> Estimate | None:
         return None
     columns = found if found["repeated"].null_count() < found.height else found.drop("repeated")
     return slowdown(np.log(columns.to_numpy()))
-
-
-# The data of figures 1 to 3 of the multirail study for one run, and as tables.
 
 
 @dataclass(frozen=True)
@@ -342,17 +318,13 @@ def rail_files(runs: Sequence[RunData]) -> Files:
     }
 
 
-# The figures of the multirail study for this machine: MPI calls, rail policies, single runs.
-
-
-_ROW_IN = 0.5
-_LINE_IN = 0.24
+# The figures.
 
 
 def calls_plot(rows: Sequence[Calls], name: str, label: str) -> Markup:
     """Figure 1: one row per case; share of time on the left, mean message on the right."""
     cases = list(dict.fromkeys(row.case for row in rows))
-    with plots.drawing(1.2 + _ROW_IN * len(cases)) as figure:
+    with plots.drawing(1.2 + 0.5 * len(cases)) as figure:
         share, size = figure.subplots(1, 2, sharey=True)
         for index, kind in enumerate(KINDS):
             own = [row for row in rows if row.kind == kind]
@@ -389,7 +361,7 @@ def policies_plot(rows: Sequence[PolicyEffect], name: str, label: str) -> Markup
     """Figure 2: one line per case and policy; speed relative to the first policy."""
     policies = list(dict.fromkeys(row.policy for row in rows))
     named = [f"{row.case} {row.policy}" for row in rows]
-    with plots.drawing(1.0 + _LINE_IN * len(rows)) as figure:
+    with plots.drawing(1.0 + 0.24 * len(rows)) as figure:
         axes = plots.rows_axes(figure, named, f"speed / speed at {rows[0].reference}")
         for place, row in enumerate(rows):
             plots.band(axes, row.floor, place)
@@ -471,13 +443,4 @@ def compared(row: PolicyEffect) -> str:
     return f"rails of the writers, under {row.arm}"
 
 
-SECTIONS = [
-    RunSection(
-        place=20,
-        title="Rails and MPI calls",
-        anchor="rails",
-        template="rails.html",
-        view=rails_view,
-        files=rail_files,
-    )
-]
+SECTIONS = [Section("run", 20, "rails", rails_view, "Rails and MPI calls", rail_files)]

@@ -22,7 +22,7 @@ from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
 from analysis.report.data import RunData
 from analysis.report.plots import drawing, light, themed_svg
-from analysis.report.sections import RunSection, json_rows
+from analysis.report.sections import Section, json_rows
 from analysis.report.shell import View
 from analysis.report.words import kind
 from analysis.samples.pairs import counted, extra, of_treatment
@@ -56,6 +56,8 @@ _OF_LOSSES = {
 #: Verdicts that leave open why the application loses.
 _NOT_MEMORY = (Verdict.NO_CONTROL, Verdict.NOT_ABOVE_CONTROL)
 _ACROSS = "the interval reaches across the margin"
+#: The writers' rate before a run, alone in its block, and during the run.
+_RATES = ("writer_rate_before_b_s", "writer_rate_alone_b_s", "writer_rate_b_s")
 
 
 def loses(loss: Estimate | None, margin: float) -> bool | None:
@@ -113,13 +115,8 @@ def regimes(marked: pl.DataFrame, results: Sequence[Result]) -> list[RegimePoint
     ]
     if not rows:
         return []
-    runs = counted(marked.lazy(), "fom_extra", "comm_node", *_BEFORE, *_DURING)
+    runs = counted(marked.lazy(), "fom_extra", "comm_node", *_RATES)
     return sorted(filter(None, (_point(row, runs) for row in rows)), key=_position)
-
-
-#: The writers' rate before a run, or alone in its block; and during it.
-_BEFORE = ("writer_rate_before_b_s", "writer_rate_alone_b_s")
-_DURING = ("writer_rate_b_s",)
 
 
 def _point(row: Result, runs: pl.DataFrame) -> RegimePoint | None:
@@ -150,11 +147,11 @@ def _point(row: Result, runs: pl.DataFrame) -> RegimePoint | None:
 def device_loss(runs: pl.DataFrame) -> tuple[Estimate | None, bool]:
     """Rate before / rate during of the treatment's runs, and whether 'before' is of each run.
 
-    Columns: those of `_BEFORE` and `_DURING`. None below six runs.
+    Columns: those of `_RATES`. None below six runs.
     """
-    by_run = runs.height > 0 and runs["writer_rate_before_b_s"].null_count() == 0
-    before = runs["writer_rate_before_b_s" if by_run else "writer_rate_alone_b_s"].to_numpy()
-    during = runs["writer_rate_b_s"].to_numpy()
+    of_run, of_block, during = (runs[name].to_numpy() for name in _RATES)
+    by_run = runs.height > 0 and runs[_RATES[0]].null_count() == 0
+    before = of_run if by_run else of_block
     rates = np.column_stack([during, before])[(before > 0) & (during > 0)]
     return slowdown(-np.log(rates)), by_run  # as times, so that a loss is above 1
 
@@ -196,23 +193,20 @@ def _position(point: RegimePoint) -> tuple[Any, ...]:
 
 
 class Look(NamedTuple):
-    """How a regime is drawn, so that neither colour nor shape alone is needed to tell it."""
+    """How a regime is drawn: its marker has a shape, in words, and a meaning of its own."""
 
     colour: str
     marker: str
-    #: The marker in words.
     shape: str
-    #: What the regime is.
     meaning: str
 
 
-_ACROSS_OR_MISSING = "an interval reaches across the margin, or a comparison is missing"
 LOOKS: dict[Regime, Look] = {
     Regime.BLUE: Look("level1", "s", "square", "the application loses, the device does not"),
     Regime.RED: Look("level0", "D", "diamond", "both lose"),
     Regime.NETWORK: Look("level4", "^", "triangle", "only the device loses"),
     Regime.NONE: Look("level2", "o", "circle", "neither loses"),
-    Regime.UNKNOWN: Look("bad", "x", "cross", _ACROSS_OR_MISSING),
+    Regime.UNKNOWN: Look("bad", "x", "cross", f"{_ACROSS}, or a comparison is missing"),
 }
 _BY_BLOCK = (
     "the writers' rate before is not known for every run, so that their loss is relative to one"
@@ -263,13 +257,5 @@ def _map(points: Sequence[RegimePoint], name: str) -> Markup:
         return themed_svg(figure, name, f"Map of regimes. {said}")
 
 
-SECTIONS = [
-    RunSection(
-        place=70,
-        title="Regimes",
-        anchor="regimes",
-        template="regimes.html",
-        view=regimes_view,
-        files=json_rows("regimes.json", "regimes", lambda run: regimes(run.samples, run.results)),
-    )
-]
+_FILES = json_rows("regimes.json", "regimes", lambda run: regimes(run.samples, run.results))
+SECTIONS = [Section("run", 70, "regimes", regimes_view, "Regimes", _FILES)]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
-from analysis.remedies.advice import RemedyAdvice, Standing, advise
+from analysis.remedies.advice import Standing, advise
 from analysis.remedies.effect import RemedyEffect, exponential, remedy_effects
 from analysis.remedies.sentences import advice_document, per_byte, sentences, where
 from analysis.remedies.throttling import RATE, RESERVED, Throttling, throttling
@@ -24,7 +24,7 @@ from analysis.report.plots import (
     said,
     themed_svg,
 )
-from analysis.report.sections import Files, MachineSection, RunSection
+from analysis.report.sections import Files, Section
 from analysis.report.shell import View
 from analysis.samples.pairs import of_treatment
 from analysis.statistics.interval import Estimate
@@ -32,12 +32,6 @@ from analysis.statistics.location import location
 from analysis.subjects.published import paper
 from nimc.base.groups import grouped
 from nimc.base.units import NONE, scale
-
-# The figures of remedies: loss against the rate written, and run times with and without each.
-
-
-_ROW_IN = 0.52
-
 
 #: Each time of a remedy: what it is, its colour, its marker, and its place within the row.
 _TIMES = (
@@ -72,7 +66,7 @@ def sweep_plot(lines: Sequence[View], unit: str, name: str) -> Markup:
 
 def bars_plot(rows: Sequence[View], name: str) -> Markup:
     """One row per remedy: its `times` (as `_TIMES`) relative to off without it."""
-    with drawing(0.9 + _ROW_IN * len(rows)) as figure:
+    with drawing(0.9 + 0.52 * len(rows)) as figure:
         axes = rows_axes(figure, [row.label for row in rows], "time / time off without the remedy")
         for place, row in enumerate(rows):
             for of, (_, colour, marker, aside) in zip(row.times, _TIMES, strict=True):
@@ -116,14 +110,11 @@ def remedies_view(run: RunData, name: str) -> View | None:
 def _figures(run: RunData, sweeps: Sequence[Throttling]) -> list[tuple[str, str, list[View]]]:
     """Case, unit and lines of each figure: sweeps that differ in reserved cores only share one."""
     # Of a sweep that is compared with several numbers of reserved cores, the first.
-    each_once: dict[Hashable, Throttling] = {}
-    for sweep in sweeps:
-        each_once.setdefault((sweep.case, sweep.arm, *sweep.at.items()), sweep)
-
-    def figure(sweep: Throttling) -> Hashable:
-        return sweep.case, sweep.arm, *(pair for pair in sweep.at.items() if pair[0] != RESERVED)
-
-    groups = grouped((figure(sweep), sweep) for sweep in each_once.values())
+    once = grouped(((each.case, each.arm, *each.at.items()), each) for each in sweeps)
+    groups = grouped(
+        ((case, arm, *(level for level in at if level[0] != RESERVED)), own[0])
+        for (case, arm, *at), own in once.items()
+    )
     return [
         (own[0].case, own[0].unit, [_line(run, each) for each in own]) for own in groups.values()
     ]
@@ -196,9 +187,6 @@ def _bars(effect: RemedyEffect) -> View:
     return View(label=label, times=[time(without[:, 1]), effect.price, time(with_remedy[:, 1])])
 
 
-# The advice of a page: the first section, if a run of the machine tried a remedy.
-
-
 #: Standing -> class of its label.
 _STANDING_LOOKS = {Standing.BETTER: "good", Standing.WORSE: "bad"}
 
@@ -209,40 +197,30 @@ def advice_files(runs: Sequence[RunData]) -> Files:
     return {"advice.json": advice_document(found)} if found.remedies else {}
 
 
-def advice_view(runs: Sequence[RunData]) -> View | None:
+def advice_view(runs: Sequence[RunData], _: str) -> View | None:
     """The section of a machine's runs; None if none tried a remedy."""
     found = advise(runs)
     if not found.remedies:
         return None
     return View(
         sentences=sentences(found),
-        rows=[_advice_row(each) for each in found.remedies],
+        rows=[
+            View(
+                row=row,
+                look=_STANDING_LOOKS.get(row.standing, "plain"),
+                break_even=where(row.break_even, "%") if row.effect.price else "",
+                # The pairs that would decide it.
+                next=f"{more.pairs} more ({more.node_hours:.2g} node-hours)" if more else "",
+                emulated=bool(row.effect.emulated),
+            )
+            for row in found.remedies
+            for more in [row.next]
+        ],
         several=len({row.run for row in found.remedies}) > 1,
     )
 
 
-def _advice_row(row: RemedyAdvice) -> View:
-    more = row.next
-    return View(
-        row=row,
-        look=_STANDING_LOOKS.get(row.standing, "plain"),
-        break_even=where(row.break_even, "%") if row.effect.price else "",
-        # The pairs that would decide it.
-        next=f"{more.pairs} more ({more.node_hours:.2g} node-hours)" if more else "",
-        emulated=bool(row.effect.emulated),
-    )
-
-
 SECTIONS = [
-    MachineSection(
-        place=10,
-        title="Advice on remedies",
-        anchor="advice",
-        template="advice.html",
-        view=advice_view,
-        files=advice_files,
-    ),
-    RunSection(
-        place=10, title="Remedies", anchor="remedies", template="remedies.html", view=remedies_view
-    ),
+    Section("machine", 10, "advice", advice_view, "Advice on remedies", advice_files),
+    Section("run", 10, "remedies", remedies_view, "Remedies"),
 ]

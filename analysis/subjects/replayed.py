@@ -12,8 +12,7 @@ from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
 from analysis.remedies.advice import MONTH_H
 from analysis.report.data import RunData
-from analysis.report.sections import RunSection, json_rows
-from analysis.report.shell import View
+from analysis.report.sections import Section, json_rows
 from analysis.statistics.interval import CONFIDENCE, Estimate
 
 
@@ -134,21 +133,10 @@ def sentence(row: ReplayedTraffic) -> str:
     return f"{text}."
 
 
-def _view(run: RunData, _name: str) -> View | None:
-    found = replayed(run)
-    if not found:
-        return None
-    return View(rows=[(sentence(row), row) for row in found])
+def _view(run: RunData, _: str) -> list[tuple[str, ReplayedTraffic]] | None:
+    """Sentence and figures of each."""
+    return [(sentence(row), row) for row in replayed(run)] or None
 
 
-SECTIONS = [
-    RunSection(
-        place=30,
-        title="Your traffic",
-        anchor="traffic",
-        template="replayed.html",
-        view=_view,
-        part="effects",
-        files=json_rows("traffic.json", "traffic", replayed),
-    )
-]
+_FILES = json_rows("traffic.json", "traffic", replayed)
+SECTIONS = [Section("effects", 30, "replayed", _view, "Your traffic", _FILES)]

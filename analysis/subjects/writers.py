@@ -15,8 +15,6 @@ from analysis.subjects.published import paper
 from nimc.base import units
 from nimc.base.errors import InputError
 
-# Daly's estimate of the optimum time between two checkpoints.
-#
 # An application works for `interval`, then writes a checkpoint for `write`, and so on. Interrupts
 # are a Poisson process with mean time M between them, and each returns to the last checkpoint. The
 # expected time per unit of work is proportional to (exp((interval + write) / M) - 1) / interval,
@@ -27,11 +25,6 @@ from nimc.base.errors import InputError
 # Expanded in sqrt(write / 2M) this gives the closed form of J. T. Daly, "A higher order estimate of
 # the optimum checkpoint interval for restart dumps", Future Generation Computer Systems 22 (2006)
 # 303-312, which Groves, Grant and Arnold (2016) use (section VI).
-
-
-def in_range(write_s: float, mtti_s: float) -> bool:
-    """Whether the series is valid; beyond, `optimum_interval_s` is a convention."""
-    return write_s < 2 * mtti_s
 
 
 def optimum_interval_s(write_s: float, mtti_s: float) -> float:
@@ -45,7 +38,7 @@ def optimum_interval_s(write_s: float, mtti_s: float) -> float:
     for name, value in (("write", write_s), ("mtti", mtti_s)):
         if not (math.isfinite(value) and value > 0):
             raise InputError(f"{name}: {value:g} s is not a duration; allowed: above 0")
-    if not in_range(write_s, mtti_s):
+    if write_s >= 2 * mtti_s:
         return mtti_s
     ratio = write_s / (2 * mtti_s)
     series = 1 + math.sqrt(ratio) / 3 + ratio / 9
@@ -93,7 +86,7 @@ def concurrent_writers(nodes: int, node_mtti_s: float, write_s: float) -> Writer
     interval_s = optimum_interval_s(write_s, mtti_s)
     per_s = nodes / (interval_s + write_s)
     exact = per_s * write_s
-    return Writers(nodes, mtti_s, interval_s, round(exact), exact, per_s, in_range(write_s, mtti_s))
+    return Writers(nodes, mtti_s, interval_s, round(exact), exact, per_s, write_s < 2 * mtti_s)
 
 
 def constant_writers(nodes: int) -> int:

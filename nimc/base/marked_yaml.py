@@ -94,7 +94,6 @@ def parse(text: str, path: Path) -> Marked:
 
 
 def _text(path: Path) -> str:
-    """The file's text. A pipe or a device is not read: it may never end."""
     try:
         read = read_regular(path, _MOST_B, follow=True)
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the path

@@ -43,20 +43,6 @@ def end_with(parent: int, signum: signal.Signals = signal.SIGTERM) -> Callable[[
     return prepare
 
 
-def _prepare(parent: int, cpus: Sequence[int], memory_node: int | None) -> Callable[[], None]:
-    """Function that a child of the process `parent` runs before its program."""
-    killed_with_parent = end_with(parent, signal.SIGKILL)
-
-    def prepare() -> None:
-        killed_with_parent()
-        if cpus:
-            os.sched_setaffinity(0, cpus)
-        if memory_node is not None:
-            numa.bind(memory_node)
-
-    return prepare
-
-
 async def spawn(
     command: Sequence[str],
     environment: Mapping[str, str],
@@ -71,6 +57,15 @@ async def spawn(
     program.
     """
     numa.check_binding(memory_node)
+    killed_with_parent = end_with(os.getpid(), signal.SIGKILL)
+
+    def prepare() -> None:
+        killed_with_parent()
+        if cpus:
+            os.sched_setaffinity(0, cpus)
+        if memory_node is not None:
+            numa.bind(memory_node)
+
     return await asyncio.create_subprocess_exec(
         *command,
         env={**os.environ, **environment},
@@ -78,7 +73,7 @@ async def spawn(
         stdout=stdout,
         stderr=stderr,
         start_new_session=True,
-        preexec_fn=_prepare(os.getpid(), cpus, memory_node),
+        preexec_fn=prepare,
     )
 
 
@@ -165,9 +160,7 @@ def listener(port: int, pid: int) -> Literal["own", "other"] | None:
     sockets = _listening(port)
     if not sockets:
         return None
-    if any(_holds(each, sockets) for each in (pid, *descendants(pid))):
-        return "own"
-    return "other"
+    return "own" if any(_holds(each, sockets) for each in (pid, *descendants(pid))) else "other"
 
 
 def _listening(port: int) -> dict[str, int]:
@@ -223,8 +216,7 @@ def end_descendants(grace_s: float) -> None:
 def kill_descendants() -> None:
     """Kill all descendants of this process; a subreaper includes orphans."""
     for _ in range(100):
-        left = descendants()
-        if not left:
+        if not (left := descendants()):
             return
         _signal(left, signal.SIGKILL)
 

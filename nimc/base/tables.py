@@ -51,21 +51,12 @@ def aligned(
         text = (indent + gap.join(padded)).rstrip()
         return _wrapped_line(text, width) if text or not indent else ()
 
-    parts = _parts(widths, gap, width)
+    parts = _lines_of(widths, gap, width)
     return "\n".join(line for each in records for part in parts for line in lines(each, part))
 
 
-def _parts(widths: Sequence[int], gap: str, width: int) -> list[list[int]]:
-    """Columns of each line of a row: as few lines as fit, of about the same length."""
-    lines = len(_greedy(widths, gap, width))
-    least = min(max(widths), width)
-    narrow = next(
-        each for each in range(least, width + 1) if len(_greedy(widths, gap, each)) <= lines
-    )
-    return _greedy(widths, gap, width if lines == 1 else narrow)
-
-
-def _greedy(widths: Sequence[int], gap: str, width: int) -> list[list[int]]:
+def _lines_of(widths: Sequence[int], gap: str, width: int) -> list[list[int]]:
+    """The columns of each line of a row."""
     parts: list[list[int]] = []
     used = 0
     for column, each in enumerate(widths):

@@ -23,20 +23,10 @@ from nimc.base.units import plural, quantity
 from nimc.campaign.others import named_in
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
-from nimc.cli.document import Form, log, show, silent
-from nimc.cli.options import (
-    FILE,
-    RunPath,
-    json_option,
-    machine_option,
-    only_with,
-    output_option,
-    progress_options,
-    results_option,
-)
+from nimc.cli import options
+from nimc.cli.document import Form, log, prose, show, silent
 from nimc.cli.results import comparison_lines
 from nimc.cli.run import measured
-from nimc.cli.table import prose
 from nimc.crate.contents import REPORT, inside, report_files
 from nimc.crate.metadata import LICENSES
 from nimc.crate.pack import pack
@@ -50,12 +40,12 @@ from nimc.run.verify import Kind, Verified, verify
 
 
 @click.command()
-@click.argument("run", type=RunPath(), metavar="RUN")
-@output_option("The crate [default: RUN.zip, next to the run].")
+@click.argument("run", type=options.RunPath(), metavar="RUN")
+@options.output_option("The crate [default: RUN.zip, next to the run].")
 @click.option(
     "--sign",
     "key",
-    type=FILE,
+    type=options.FILE,
     metavar="KEY",
     help="Sign the manifest with this SSH key (ssh-keygen -Y sign).",
 )
@@ -65,7 +55,6 @@ from nimc.run.verify import Kind, Verified, verify
     "license_",
     type=click.Choice(list(LICENSES)),
     default="CC-BY-4.0",
-    show_default=True,
     help="Licence of the data.",
 )
 @click.option(
@@ -73,11 +62,10 @@ from nimc.run.verify import Kind, Verified, verify
     "authors",
     multiple=True,
     default=("anonymous",),
-    show_default=True,
     metavar="NAME",
     help="'Family, Given', or an institution; once for each.",
 )
-@json_option
+@options.json_option
 def pack_command(
     run: Path,
     output: Path | None,
@@ -107,12 +95,12 @@ def pack_command(
 
 
 @click.command()
-@click.argument("crate", type=RunPath(), metavar="FILE.zip")
+@click.argument("crate", type=options.RunPath(), metavar="FILE.zip")
 @click.option("--analysis-only", is_flag=True, help="Only results and page, from the samples.")
-@machine_option
-@results_option
-@json_option
-@progress_options
+@options.machine_option
+@options.results_option
+@options.json_option
+@options.progress_options
 def reproduce_command(
     crate: Path,
     analysis_only: bool,
@@ -129,16 +117,12 @@ def reproduce_command(
     with TemporaryDirectory() as folder:
         found = opened(crate, Path(folder))
         if analysis_only:
-            only_with("--analysis-only", "--json")
-            return _analysed(found, form)
+            options.only_with("--analysis-only", "--json")
+            files = compared_files(inside(found.files, REPORT), report_files(found.run))
+            lines = [f"{name}: {state}" for name, state in files.items()]
+            show("reproduce --analysis-only", {"files": files}, form, "\n".join(lines))
+            return int("differs" in files.values())
         return _repeated(found, Path(folder), machine, results, form, progress)
-
-
-def _analysed(crate: Opened, form: Form | None) -> int:
-    found = compared_files(inside(crate.files, REPORT), report_files(crate.run))
-    lines = [f"{name}: {state}" for name, state in found.items()]
-    show("reproduce --analysis-only", {"files": found}, form, "\n".join(lines))
-    return int("differs" in found.values())
 
 
 def _repeated(
@@ -158,7 +142,10 @@ def _repeated(
             f"{others[0]}: a check of others is not in a crate; allowed: --analysis-only"
         )
     request = _asked(packed.header, prepare(campaign, machine), campaign)
-    header = changed(new_header(request), reproduces=_origin(packed.header))
+    if packed.header.seed is None:
+        raise InputError(f"{packed.header.run}: has no seed: the order of its runs is not known")
+    origin = packed.header.reproduces or Reproduced(packed.header.run, packed.header.digest)
+    header = changed(new_header(request), reproduces=origin)
     facts = facts_of_both(packed.header, header)
     remark = silent if progress == "quiet" or form else click.echo
     for line in _facts(facts):
@@ -181,12 +168,6 @@ def _asked(packed: RunHeader, request: Request, campaign: Path) -> Request:
     if not wanted:
         raise InputError(f"{request.machine.name}: cannot run any case of {packed.run}")
     return prepare(campaign, request.machine.name, only=wanted) if wanted != here else request
-
-
-def _origin(packed: RunHeader) -> Reproduced:
-    if packed.seed is None:
-        raise InputError(f"{packed.run}: has no seed: the order of its runs is not known")
-    return packed.reproduces or Reproduced(packed.run, packed.digest)
 
 
 def _facts(facts: Sequence[Difference]) -> Iterator[str]:
@@ -229,16 +210,16 @@ _COLOUR: dict[Kind, str] = {"broken": "red", "contradicted": "red", "unproven": 
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN...")
+@click.argument("runs", nargs=-1, required=True, type=options.RunPath(), metavar="RUN...")
 @click.option("--head", metavar="HEAD", help="Head that was kept of the one RUN elsewhere.")
 @click.option(
     "--allowed-signers",
     "allowed",
-    type=FILE,
+    type=options.FILE,
     metavar="FILE",
     help="Whose signatures of crates are accepted (ssh-keygen(1), ALLOWED SIGNERS).",
 )
-@json_option
+@options.json_option
 def verify_command(
     runs: tuple[Path, ...], head: str | None, allowed: Path | None, form: Form | None
 ) -> int:

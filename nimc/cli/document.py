@@ -1,6 +1,7 @@
-"""The JSON documents that commands print, each with the number of its schema (docs/json.md).
+"""What commands print: JSON documents, each with the number of its schema (docs/json.md), or text.
 
-The list in a document that is its table can be printed as CSV instead.
+The list in a document that is its table can be printed as CSV instead. Text is a line a case, their
+plot, notes, and what to do next.
 """
 
 from __future__ import annotations
@@ -8,12 +9,16 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from nimc.base.text import cell, one_line
+from nimc.base.tables import Line, columns, plot, sentences, wrapped
+from nimc.base.text import cell, one_line, visible
+
+if TYPE_CHECKING:
+    from analysis.statistics.interval import Estimate
 
 # Rows of a JSON document as CSV, for spreadsheets.
 
@@ -59,36 +64,35 @@ Form = Literal["json", "csv"]
 #: Command -> number of its document's schema, where it is not 1; it rises if a key goes or changes
 #: its meaning.
 _SCHEMAS = {"doctor": 2, "model evaluate": 2, "model fit": 2, "model slowdown": 2}
-#: Command -> where its document has the rows of its table: names of keys, the outer one first. The
-#: first that is there is taken, since options change a document.
-TABLES: dict[str, tuple[tuple[str, ...], ...]] = {
-    "advise": (("advice", "remedies"),),
-    "alarms": (("watched",),),
-    "compare": (("comparisons",),),
-    "doctor": (("findings",),),
-    "model evaluate": (("placements",),),
-    "model predict": (("placements", "points"),),
-    "model recommend": (("placements",),),
-    "model slowdown": (("workloads",),),
-    "nightly status": (("nights",),),
-    "plan": (("cases",),),
-    "qualify": (("claims",),),
-    "remedy list": (("remedies",),),
-    "report": (("reports", "runs", "results"),),
-    "run": (("results",),),
-    "runs": (("runs",),),
-    "simulate": (("rows",),),
-    "spack info": (("environments", "specs"),),
-    "sweep-nodes": (("nodes",),),
-    "writers": (("rows",), ("columns",)),
+#: Command -> where its document has the rows of its table: names of keys, the outer one first.
+TABLES: dict[str, tuple[str, ...]] = {
+    "advise": ("advice", "remedies"),
+    "alarms": ("watched",),
+    "compare": ("comparisons",),
+    "doctor": ("findings",),
+    "model evaluate": ("placements",),
+    "model predict": ("placements", "points"),
+    "model recommend": ("placements",),
+    "model slowdown": ("workloads",),
+    "nightly status": ("nights",),
+    "plan": ("cases",),
+    "qualify": ("claims",),
+    "remedy list": ("remedies",),
+    "report": ("reports", "runs", "results"),
+    "run": ("results",),
+    "runs": ("runs",),
+    "simulate": ("rows",),
+    "spack info": ("environments", "specs"),
+    "sweep-nodes": ("nodes",),
+    "writers": ("rows",),
+    "writers --paper": ("columns",),
 }
 
 
 def print_document(command: str, document: Mapping[str, object], form: Form = "json") -> None:
     """Print a command's document, its schema first; or its table as CSV."""
     if form == "csv":
-        path = next((each for each in TABLES[command] if each[0] in document), TABLES[command][0])
-        click.echo(csv_text(document, path), nl=False)
+        click.echo(csv_text(document, TABLES[command]), nl=False)
     else:
         schema = _SCHEMAS.get(command, 1)
         click.echo(json.dumps({"schema": schema, **document}, indent=1))
@@ -109,3 +113,42 @@ def log(line: str) -> None:
 
 def silent(line: str) -> None:
     """Print nothing, in place of `log`."""
+
+
+# Text.
+
+
+def prose(text: str, **style: Any) -> str:
+    """Text that may name what others wrote, in lines of 80 columns, as `click.style` styles it."""
+    return click.style(wrapped(visible(text)), **style)
+
+
+def listing(
+    title: str,
+    lines: Sequence[Line],
+    notes: Iterable[str] = (),
+    *,
+    legend: str,
+    needed: int = 3,
+    more: str = "",
+    details: bool = False,
+    following: Iterable[str] = (),
+) -> str:
+    """A line a case (`nimc.base.tables.sentences`), the plot of their intervals, and notes, once.
+
+    `title`: of the plot. `legend`: what lines hold. `needed`: parts that are never left out.
+    `more`: what `details`, the option -v, adds. `following`: what to do next.
+    """
+    width = columns()
+    texts = sentences(lines, width, needed=needed, details=details)
+    shown = [click.style(text, fg=of.colour) for text, of in zip(texts, lines, strict=True)]
+    drawn = plot(title, lines, width)
+    about = [legend, *([f"-v adds: {more}"] if more and not details else [])] if lines else []
+    noted = [prose(note, dim=True) for note in dict.fromkeys([*about, *notes])]
+    parts = ["\n".join(each) for each in (shown, drawn, [*noted, *map(prose, following)]) if each]
+    return "\n\n".join(parts)
+
+
+def ratio_of(of: Estimate | None) -> tuple[float, float, float] | None:
+    """A ratio as the plot has it."""
+    return (of.value, of.low, of.high) if of else None

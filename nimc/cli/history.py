@@ -6,7 +6,7 @@ import os
 import shlex
 import textwrap
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import date
@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 import polars as pl
 
+from analysis.history import retention
 from analysis.history.alarms import (
     LONGEST_REASON,
     REPEATS,
@@ -29,16 +30,6 @@ from analysis.history.alarms import (
 )
 from analysis.history.files import Naming
 from analysis.history.monitor import POWER, WITHIN_NIGHTS
-from analysis.history.retention import (
-    Limits,
-    Stored,
-    check_store,
-    give_up_samples,
-    inventory,
-    lacking,
-    leftovers,
-    to_prune,
-)
 from analysis.history.series import Watched
 from analysis.history.store import (
     Added,
@@ -61,18 +52,8 @@ from nimc.base.files import require_own, user_name
 from nimc.base.tables import WIDTH, Line, broken, wrapped
 from nimc.base.text import one_line, visible
 from nimc.base.units import NONE, plural, quantity
-from nimc.cli.document import Form, log, show
-from nimc.cli.options import (
-    RunPath,
-    details_option,
-    form_options,
-    history_options,
-    json_option,
-    only_with,
-    output_option,
-    useless_without,
-)
-from nimc.cli.table import listing, prose, ratio_of
+from nimc.cli import options
+from nimc.cli.document import Form, listing, log, prose, ratio_of, show
 from nimc.machine.site import load as load_machine
 from nimc.nights import description, summary
 from nimc.nights.references import patch, proposed
@@ -87,9 +68,9 @@ def store_command() -> None:
 
 
 @store_command.command()
-@click.argument("runs", nargs=-1, type=RunPath(), metavar="[RUN]...")
-@history_options
-@json_option
+@click.argument("runs", nargs=-1, type=options.RunPath(), metavar="[RUN]...")
+@options.history_options
+@options.json_option
 def add(runs: tuple[Path, ...], results: Path, store: Path, form: Form | None) -> int:
     """Add each RUN, or all runs of the results folder, that is new or grew.
 
@@ -102,7 +83,7 @@ def add(runs: tuple[Path, ...], results: Path, store: Path, form: Form | None) -
             added.append(add_run(store, run))
         except InputError as error:
             refused.append(str(error))
-            log(str(error))
+            log(refused[-1])
     changed = [each for each in added if each.state != "known"]
     lines = [f"{each.run}: {each.state}, {plural(each.samples, 'sample')}" for each in changed]
     known = len(added) - len(changed)
@@ -113,15 +94,15 @@ def add(runs: tuple[Path, ...], results: Path, store: Path, form: Form | None) -
 
 
 @store_command.command()
-@history_options
-@json_option
+@options.history_options
+@options.json_option
 def check(results: Path, store: Path, form: Form | None) -> int:
     """Verify every file of the store, and that each run of the results folder is in it.
 
     The exit code is 1 if anything is wrong.
     """
     require_store(store)
-    found = check_store(store, results)
+    found = retention.check_store(store, results)
     for line in () if form else found:
         log(line)
     text = f"{store}: {plural(len(found), 'fault')}" if found else f"{store}: sound"
@@ -130,8 +111,8 @@ def check(results: Path, store: Path, form: Form | None) -> int:
 
 
 @store_command.command()
-@history_options
-@json_option
+@options.history_options
+@options.json_option
 @click.option("--older-than", "age", metavar="TIME", help="Runs that started longer ago: 400d.")
 @click.option("--larger-than", "size", metavar="SIZE", help="The oldest runs beyond: 50GiB.")
 @click.option("--yes", is_flag=True, help="Remove them; without it they are only shown.")
@@ -143,51 +124,30 @@ def prune(
     History stays: what each night measured is kept for ever. So are runs that an alarm rests on,
     and those of which the store does not have everything.
     """
+    if age is None and size is None:
+        raise InputError("--older-than, --larger-than: one of them is required")
     require_store(store)
     unread: list[str] = []
     entries = read_entries(store, None, None, unread.append)
     for line in unread:
         log(line)
-    chosen = to_prune(inventory(store, entries, results), _limits(age, size))
-    held = {each.entry.run: reason for each in chosen if (reason := each.held or lacking(each))}
-    going = [each for each in chosen if each.entry.run not in held]
+    limits = retention.Limits(
+        None if age is None else time.time() - units.duration_s(age, "--older-than"),
+        None if size is None else units.size_b(size, "--larger-than"),
+    )
     # What an entry names that cannot be read is not known.
-    old = [] if unread else list(leftovers(store, entries, time.time()))
-    for each in going if yes else ():
-        if reason := _remove(store, each):
+    old = [] if unread else list(retention.leftovers(store, entries, time.time()))
+    gone: list[retention.Stored] = []
+    held: dict[tuple[str, str], str] = {}
+    for each in retention.to_prune(retention.inventory(store, entries, results), limits):
+        reason = each.held or retention.lacking(each) or (yes and _remove(store, each))
+        if reason:
             held[each.entry.run] = reason
+        else:
+            gone.append(each)
     for path in old if yes else ():
         path.unlink(missing_ok=True)
-    gone = [each for each in going if each.entry.run not in held]
-    document = _pruned_document(gone, held, old, yes)
-    show("store prune", document, form, _pruned_text(gone, held, old, yes))
-    return 0
-
-
-def _limits(age: str | None, size: str | None) -> Limits:
-    if age is None and size is None:
-        raise InputError("--older-than, --larger-than: one of them is required")
-    return Limits(
-        None if age is None else time.time() - units.duration_s(age, "--older-than"),
-        None if size is None else round(units.size_b(size, "--larger-than")),
-    )
-
-
-def _remove(store: Path, each: Stored) -> str | None:
-    """Remove a run; why it stays, if it does."""
-    try:
-        if each.folder:
-            remove_run(each.folder)
-        give_up_samples(store, each.entry)
-    except (InputError, MachineError) as error:
-        return str(error)
-    return None
-
-
-def _pruned_document(
-    gone: Sequence[Stored], held: dict[tuple[str, str], str], old: Sequence[Path], yes: bool
-) -> dict[str, object]:
-    return {
+    document = {
         "removed": yes,
         "runs": [
             {"machine": each.entry.run[0], "run": each.entry.run[1], "size_b": each.size_b}
@@ -199,17 +159,24 @@ def _pruned_document(
         ],
         "leftover_files": [str(path) for path in old],
     }
-
-
-def _pruned_text(
-    gone: Sequence[Stored], held: dict[tuple[str, str], str], old: Sequence[Path], yes: bool
-) -> str:
     lines = [f"{each.entry.run[1]}: {quantity(each.size_b, 'B', 3)}" for each in gone]
     lines += [f"{run}: stays: {reason}" for (_, run), reason in held.items()]
-    size = quantity(sum(each.size_b for each in gone), "B", 3)
-    what = f"{plural(len(gone), 'run')} ({size}) and {plural(len(old), 'leftover file')}"
+    total = quantity(sum(each.size_b for each in gone), "B", 3)
+    what = f"{plural(len(gone), 'run')} ({total}) and {plural(len(old), 'leftover file')}"
     lines.append(f"removed: {what}" if yes else f"would remove with --yes: {what}")
-    return visible("\n".join(lines))
+    show("store prune", document, form, visible("\n".join(lines)))
+    return 0
+
+
+def _remove(store: Path, each: retention.Stored) -> str | None:
+    """Remove a run; why it stays, if it does."""
+    try:
+        if each.folder:
+            remove_run(each.folder)
+        retention.give_up_samples(store, each.entry)
+    except (InputError, MachineError) as error:
+        return str(error)
+    return None
 
 
 # `nimc alarms`: what got worse, and what would be noticed how soon.
@@ -241,10 +208,12 @@ _WATCHED = (
     help="Store that you have seen an open alarm, and those that are one with it: its name, or the"
     " beginning of it.",
 )
-@click.option("--reason", metavar="TEXT", default="", help="Why, for --acknowledge.")
-@history_options
-@form_options
-@details_option
+@click.option(
+    "--reason", metavar="TEXT", default="", show_default=False, help="Why, to acknowledge."
+)
+@options.history_options
+@options.form_options
+@options.details_option
 def alarms_command(
     results: Path,  # noqa: ARG001  # where the store is by default
     store: Path,
@@ -261,11 +230,11 @@ def alarms_command(
     acknowledged.
     """
     if seen is None:
-        useless_without("--acknowledge", "--reason")
+        options.useless_without("--acknowledge", "--reason")
     else:
-        only_with("--acknowledge", "--reason", "--machine", "--store", "--results")
+        options.only_with("--acknowledge", "--reason", "--machine", "--store", "--results")
     if references:
-        only_with("--references", "--machine", "--store", "--results")
+        options.only_with("--references", "--machine", "--store", "--results")
         if machine is None:
             raise InputError("--references: give --machine as well, the machine to propose for")
         load_machine(machine)
@@ -281,15 +250,23 @@ def alarms_command(
     if seen is not None:
         _acknowledge(store, groups, seen, reason)
         return 0
+    found = surveyed.alarms
+    document = {
+        "alarms": [asdict(each) for each in found],
+        "confirmations": [confirmation(each) for each in found if each.state == "suspected"],
+        "watched": [asdict(each) for each in surveyed.watches],
+        "within_nights": WITHIN_NIGHTS,
+        "power": POWER,
+    }
     text = "\n\n".join(filter(None, _text(groups, surveyed.watches, machine, details=details)))
-    show("alarms", _alarms_document(surveyed.alarms, surveyed.watches), form, text)
-    return int(any(_is_open(alarm, surveyed.watches) for alarm in surveyed.alarms))
-
-
-def _is_open(alarm: Alarm, watches: Iterable[SeriesWatch]) -> bool:
-    """Whether an alarm is of its machine's last night, and neither dismissed nor acknowledged."""
-    last = max(each.last for each in watches if each.machine == alarm.machine)
-    return alarm.state != "dismissed" and alarm.night == last and not alarm.acknowledged
+    show("alarms", document, form, text)
+    last = {each.machine: each.last for each in sorted(surveyed.watches, key=lambda w: w.last)}
+    return int(
+        any(
+            each.state != "dismissed" and each.night == last[each.machine] and not each.acknowledged
+            for each in found
+        )
+    )
 
 
 def _groups(surveyed: Survey, nights: pl.DataFrame, runs: pl.DataFrame) -> list[AlarmGroup]:
@@ -319,16 +296,6 @@ def _acknowledge(store: Path, groups: Iterable[AlarmGroup], name: str, reason: s
         click.echo(visible(f"{_series(alarm)}: acknowledged by {given.by}"))
 
 
-def _alarms_document(alarms: Sequence[Alarm], watches: Sequence[SeriesWatch]) -> dict[str, object]:
-    return {
-        "alarms": [asdict(each) for each in alarms],
-        "confirmations": [confirmation(each) for each in alarms if each.state == "suspected"],
-        "watched": [asdict(each) for each in watches],
-        "within_nights": WITHIN_NIGHTS,
-        "power": POWER,
-    }
-
-
 def _text(
     groups: Sequence[AlarmGroup],
     watches: Sequence[SeriesWatch],
@@ -347,15 +314,18 @@ def _text(
         yield listing("", list(map(_watch, watches)), swings, legend=_WATCHED, details=details)
     else:
         yield prose(f"no nights of {machine or 'any machine'} in the store")
-    unseen = [group.lead.alarm for group in groups if not (group.until or group.acknowledged)]
-    yield from (visible(_to_acknowledge(alarm)) for alarm in unseen)
+    for group in groups:
+        if not (group.until or group.acknowledged):
+            alarm = group.lead.alarm
+            words = ["nimc", "alarms", "--acknowledge", alarm.name, "--reason", "TEXT"]
+            yield _next(f"when you have seen {_series(alarm)}", words)
     suspected = [
         each.alarm
         for group in groups
         for each in group.alarms
         if group.until is None and each.alarm.state == "suspected"
     ]
-    yield from dict.fromkeys(visible(_to_confirm(alarm)) for alarm in suspected)
+    yield from dict.fromkeys(map(_to_confirm, suspected))
 
 
 def _alarm(group: AlarmGroup) -> Line:
@@ -401,14 +371,9 @@ def _to_confirm(alarm: Alarm) -> str:
     return _next(f"to confirm {_series(alarm)}, {REPEATS} times in one night", words)
 
 
-def _to_acknowledge(alarm: Alarm) -> str:
-    words = ["nimc", "alarms", "--acknowledge", alarm.name, "--reason", "TEXT"]
-    return _next(f"when you have seen {_series(alarm)}", words)
-
-
 def _next(title: str, words: Iterable[str]) -> str:
     command = broken(map(shlex.quote, words), WIDTH - len(_COMMAND))
-    return f"{wrapped(f'Next: {title}:')}\n{textwrap.indent(command, _COMMAND)}"
+    return visible(f"{wrapped(f'Next: {title}:')}\n{textwrap.indent(command, _COMMAND)}")
 
 
 def _watch(each: SeriesWatch) -> Line:
@@ -418,8 +383,10 @@ def _watch(each: SeriesWatch) -> Line:
             _series(each),
             quantity(each.level, each.unit, 3),
             f"{plural(each.nights, 'night')}{changes}",
-            f"spread {_percent(each.spread)}",
-            f"finds {_percent(each.detectable)}",
+            *(
+                f"{name} {NONE if share is None else f'{share:.1%}'}"
+                for name, share in (("spread", each.spread), ("finds", each.detectable))
+            ),
             each.campaign,
         ]
     )
@@ -438,10 +405,6 @@ def _swing(each: SeriesWatch) -> str | None:
     return f"{text}, {abs(each.year.value - 1):.1%} {than} than a year ago"
 
 
-def _percent(share: float | None) -> str:
-    return NONE if share is None else f"{share:.1%}"
-
-
 # Pages of all machines, from a store, the folder of runs and the summaries of their nights.
 
 
@@ -457,14 +420,15 @@ def make_pages(
     if output is None:
         output = results / "pages"
         require_own(output, "--output", team="owns")
-    lines: dict[str, None] = {}
-    outcomes = _outcomes(results / "nights", lines.setdefault)
-    gathered = gather(store, results, output, outcomes, lines.setdefault)
-    histories = [each for each in gathered if each.machine not in FILES]
-    for each in gathered:
+    lines: list[str] = []
+    outcomes = _outcomes(results / "nights", lines.append)
+    histories = []
+    for each in gather(store, results, output, outcomes, lines.append):
         if each.machine in FILES:
-            lines.setdefault(f"machine {each.machine}: left out, a file of the pages has this name")
-    for line in lines:
+            lines.append(f"machine {each.machine}: left out, a file of the pages has this name")
+        else:
+            histories.append(each)
+    for line in dict.fromkeys(lines):
         left_out(line)
     if not histories:
         raise InputError(f"{store}: no runs, and {results}/nights: no summaries of nights")
@@ -486,50 +450,34 @@ def _outcomes(folder: Path, left_out: Naming) -> dict[str, ReportedNights]:
     for name, known in nightlies.items():
         last = known[max(known)]
         reported = outcomes.setdefault(last.machine, ReportedNights())
-        window = _window(name, folder)
-        reported.schedules.extend([name] if window else [])
-        is_running = window is not None and summary.running(folder, last.machine, name)
-        reported.nights.extend(_nights(window, last, known, running=is_running))
-    return outcomes
-
-
-def _window(name: str, folder: Path) -> description.NightWindow | None:
-    """When a nightly may measure, if it is still described."""
-    with suppress(InputError):
-        nightly = description.load(name)
-        if nightly.folder.resolve() == folder.resolve():
-            return nightly.window
-    return None
-
-
-def _nights(
-    window: description.NightWindow | None,
-    last: Summary,
-    known: Mapping[date, Summary],
-    *,
-    running: bool,
-) -> list[PageNight]:
-    """The nights of one nightly: those of its calendar too, if it is still described."""
-    return [
-        PageNight(
-            each.night,
-            known.get(each.night, last).campaign,
-            each.outcome,
-            one_line(each.reason),
-            Path(each.run).name if each.run else "",
+        window, running = None, False
+        with suppress(InputError):  # a nightly that is still described has a calendar
+            nightly = description.load(name)
+            if nightly.folder.resolve() == folder.resolve():
+                window = nightly.window
+                running = summary.running(folder, last.machine, name)
+                reported.schedules.append(name)
+        reported.nights.extend(
+            PageNight(
+                each.night,
+                known.get(each.night, last).campaign,
+                each.outcome,
+                one_line(each.reason),
+                Path(each.run).name if each.run else "",
+            )
+            for each in calendar(window, known, min(known), time.time(), running=running)
+            if each.outcome is not None
         )
-        for each in calendar(window, known, min(known), time.time(), running=running)
-        if each.outcome is not None
-    ]
+    return outcomes
 
 
 # `nimc pages`: static pages of every machine's nights, and one over all machines.
 
 
 @click.command()
-@history_options
-@json_option
-@output_option("Folder for the pages [default: RESULTS/pages].", folder=True)
+@options.history_options
+@options.json_option
+@options.output_option("Folder for the pages [default: RESULTS/pages].", folder=True)
 def pages_command(results: Path, store: Path, output: Path | None, form: Form | None) -> None:
     """Write a page for every machine of the store, and one over all machines.
 

@@ -20,16 +20,8 @@ from nimc.base.interrupts import exit_when_stopped
 from nimc.base.tables import WIDTH, aligned, wrapped
 from nimc.base.text import visible
 from nimc.campaign.matrix import matrix_by_place, matrix_table
+from nimc.cli import options
 from nimc.cli.document import Form, log, print_document, show
-from nimc.cli.options import (
-    form_options,
-    json_option,
-    machine_option,
-    only_with,
-    results_option,
-    useless_without,
-    wait_option,
-)
 from nimc.cluster import reservation
 from nimc.cluster.doctor import Diagnosis, Finding, examine
 from nimc.cluster.in_job import examine as examine_in_job
@@ -46,7 +38,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 @click.command()
 @click.argument("machine")
 @click.option("--no-job", is_flag=True, help="Do not look at nodes in a job of a minute.")
-@wait_option
+@options.wait_option
 def init_command(machine: str, no_job: bool, wait_s: float) -> None:
     """Write site/MACHINE.yaml and configs/MACHINE.py for the cluster of this host.
 
@@ -54,7 +46,7 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
     where it came from. Existing files are not changed.
     """
     if no_job:
-        only_with("--no-job")
+        options.only_with("--no-job")
     if not _NAME.fullmatch(machine):
         raise InputError(
             f"MACHINE: {machine!r} found; allowed: up to 40 small letters, digits and _, a letter"
@@ -101,12 +93,12 @@ _WHAT, _STATE = 23, 9
 
 
 @click.command()
-@machine_option
+@options.machine_option
 @click.option("--in-job", "in_job", is_flag=True, help="Look at nodes too, in a job of a minute.")
-@wait_option
-@results_option
+@options.wait_option
+@options.results_option
 @click.option("-v", "--verbose", is_flag=True, help="Also what works, and every workload.")
-@form_options
+@options.form_options
 def doctor_command(
     machine: str, in_job: bool, wait_s: float, results: Path, verbose: bool, form: Form | None
 ) -> None:
@@ -116,7 +108,7 @@ def doctor_command(
     Exits with 0 if nothing that it needs is missing and a workload can run, else with 3.
     """
     if not in_job:
-        useless_without("--in-job", "--wait", "--results")
+        options.useless_without("--in-job", "--wait", "--results")
     with exit_when_stopped():
         of_nodes = examine_in_job(machine, results, wait_s, log) if in_job else []
     diagnosis = examine(machine).extended(of_nodes)
@@ -179,10 +171,10 @@ def origins_command() -> None:
 
 
 @origins_command.command()
-@machine_option
-@click.option("--time", "length", default="4h", show_default=True, help="Duration.")
+@options.machine_option
+@click.option("--time", "length", default="4h", help="Duration.")
 @click.option("--nodes", help="Node list [default: number and partition of the site file].")
-@json_option
+@options.json_option
 def create(machine: str, length: str, nodes: str | None, form: Form | None) -> None:
     """Reserve the origin nodes for you, from now."""
     minutes = max(1, round(units.duration_s(length, "--time") / 60))
@@ -190,8 +182,8 @@ def create(machine: str, length: str, nodes: str | None, form: Form | None) -> N
 
 
 @origins_command.command(name="show")
-@machine_option
-@json_option
+@options.machine_option
+@options.json_option
 def show_(machine: str, form: Form | None) -> int:
     """Show the reservation; exit code 3 if there is none."""
     name = reservation.name_of(load_machine(machine))
@@ -204,7 +196,7 @@ def show_(machine: str, form: Form | None) -> int:
 
 
 @origins_command.command()
-@machine_option
+@options.machine_option
 def remove(machine: str) -> None:
     """Remove the reservation."""
     reservation.remove(load_machine(machine))
@@ -230,7 +222,7 @@ def remedy_command() -> None:
 
 
 @remedy_command.command(name="list")
-@form_options
+@options.form_options
 def list_remedies(form: Form | None) -> None:
     """List the remedies."""
     rows = [_facts_of_remedy(remedy) for remedy in ROOT_REMEDIES.values()]
@@ -240,11 +232,9 @@ def list_remedies(form: Form | None) -> None:
 
 @remedy_command.command(name="show")
 @click.argument("name")
-@click.option(
-    "--set", "given", multiple=True, metavar="NAME=VALUE", help="A value that the scripts need."
-)
+@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A value of the scripts.")
 @click.option("--part", type=click.Choice(PARTS), help="Print only this file.")
-@json_option
+@options.json_option
 def show_remedy(name: str, given: tuple[str, ...], part: Part | None, form: Form | None) -> None:
     """Print prolog and epilog for Slurm, and a systemd unit that runs the epilog at boot."""
     remedy = ROOT_REMEDIES.get(name)

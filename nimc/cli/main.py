@@ -107,7 +107,7 @@ def _reader() -> Iterator[None]:
 @click.group(
     cls=_Commands,
     epilog=_EXIT_CODES,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.option("--debug", is_flag=True, help="Show the traceback of a failure.")
 @click.version_option(package_name="nimc")

@@ -37,20 +37,17 @@ def minicluster_command() -> None:
 
 
 @minicluster_command.command()
-@click.option("--fabric", default="veth", show_default=True, help="veth or rxe (soft-RoCE).")
-@click.option("--nodes", default=4, show_default=True, help="Number of nodes.")
-@click.option("--origins", default=1, show_default=True, help="Number of them that are origins.")
-@click.option("--numa", default=1, show_default=True, help="NUMA nodes of a virtual machine.")
+@click.option("--fabric", default="veth", help="veth or rxe (soft-RoCE).")
+@click.option("--nodes", default=4, help="Number of nodes.")
+@click.option("--origins", default=1, help="Number of them that are origins.")
+@click.option("--numa", default=1, help="NUMA nodes of a virtual machine.")
 @click.option(
     "--cores",
     default=1,
-    show_default=True,
     help="rxe: processors of each NUMA node; veth: cores that each node counts as.",
 )
-@click.option(
-    "--memory", "memory_mib", default=1024, show_default=True, help="MiB of a virtual machine."
-)
-@click.option("--rails", default=1, show_default=True, help="Network interfaces of a node.")
+@click.option("--memory", "memory_mib", default=1024, help="MiB of a virtual machine.")
+@click.option("--rails", default=1, help="Network interfaces of a node.")
 @click.option(
     "--share",
     "shares",
@@ -60,23 +57,11 @@ def minicluster_command() -> None:
 )
 @_state
 @json_option
-def up(
-    fabric: str,
-    nodes: int,
-    origins: int,
-    numa: int,
-    cores: int,
-    memory_mib: int,
-    rails: int,
-    shares: tuple[str, ...],
-    layout: ClusterLayout,
-    form: Form | None,
-) -> None:
+def up(layout: ClusterLayout, form: Form | None, **spec: Any) -> None:
     """Start a cluster and print how to use it. Keeps a running one with the same options."""
     # A cancelled CI job sends SIGTERM: exit through the clean-up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    spec = Spec(fabric, nodes, origins, numa, cores, memory_mib, rails, shares)  # type: ignore[arg-type]
-    current, was_up = cluster.up(spec, layout)
+    current, was_up = cluster.up(Spec(**spec), layout)
     document = current.as_dict(layout) | {"was_up": was_up}
     show("minicluster up", document, form, _started(layout, current, was_up))
 

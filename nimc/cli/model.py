@@ -41,12 +41,11 @@ folds_option = click.option(
     "--folds",
     type=click.IntRange(min=2),
     default=FOLDS,
-    show_default=True,
     help="Groups into which numbers of cores are split, to be held out in turn.",
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group()
 def model_command() -> None:
     """Predict how computation and communication share a node's memory."""
 
@@ -111,7 +110,6 @@ def _facts_options(function: Any) -> Any:
     "--kind",
     type=click.Choice(KINDS),
     default=KINDS[0],
-    show_default=True,
     help="The paper's equations, or those that remove limits stated there.",
 )
 @folds_option
@@ -181,7 +179,7 @@ def evaluate_command(
 @click.option("--cores", type=int, help="Cores the application could use [default: all].")
 @click.option("--per-core", help="Memory bandwidth used by a core, such as 3GB/s.")
 @click.option("--traffic", help="Incoming traffic, such as 10GB/s.")
-@click.option("--comp-node", type=int, default=0, show_default=True)
+@click.option("--comp-node", type=int, default=0)
 @form_options
 def recommend_command(
     platform: str | None,

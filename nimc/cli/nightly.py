@@ -15,14 +15,8 @@ from nimc.base import units
 from nimc.base.errors import InputError, NimcError
 from nimc.base.tables import aligned
 from nimc.base.text import one_line
+from nimc.cli import options
 from nimc.cli.document import Form, log, print_document, show, silent
-from nimc.cli.options import (
-    OutputPath,
-    form_options,
-    json_option,
-    output_option,
-    progress_options,
-)
 from nimc.nights import description, install, notify, summary
 from nimc.nights.description import Nightly
 from nimc.nights.night import NightRun, night_of, outside
@@ -39,7 +33,7 @@ EXIT: dict[Outcome, int] = {
 }
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group()
 def nightly_command() -> None:
     """Run a campaign every night: what a site installs, one night, and how nights ended.
 
@@ -56,7 +50,7 @@ def nightly_command() -> None:
 @click.option("--jacamar", is_flag=True, help="For --gitlab: runners are Jacamar's.")
 @click.option("--child", is_flag=True, help="For --gitlab: the child pipeline of one night.")
 @click.option("--install", "do_install", is_flag=True, help="Install it instead of printing it.")
-@output_option("File for --gitlab --install.")
+@options.output_option("File for --gitlab --install.")
 def init(
     name: str, kind: str | None, jacamar: bool, child: bool, do_install: bool, output: Path | None
 ) -> None:
@@ -118,13 +112,11 @@ def _gitlab(
 
 @nightly_command.command()
 @click.argument("name")
-@click.option(
-    "--night", type=click.DateTime(["%Y-%m-%d"]), help="Make up for this night, from now on."
-)
-@click.option("--summary", "copy", type=OutputPath(), help="Write the summary here as well.")
+@click.option("--night", type=click.DateTime(["%Y-%m-%d"]), help="Make up for this night now.")
+@click.option("--summary", "copy", type=options.OutputPath(), help="Write the summary here too.")
 @click.option("--fail-inconclusive", is_flag=True, help="Exit with 1 if it was inconclusive.")
-@json_option
-@progress_options
+@options.json_option
+@options.progress_options
 def run(
     name: str,
     night: datetime | None,
@@ -146,22 +138,18 @@ def run(
         ended = outside(nightly, now_s)
         remark(f"not run: {ended.reason}")
     else:
-        ended = _run(NightRun(nightly, found, remark, verbose=progress == "verbose"), copy)
+        this = NightRun(nightly, found, remark, verbose=progress == "verbose")
+        try:
+            ended = this.run()
+        except NimcError as error:
+            if copy:
+                summary.write(copy, summary.summary_text(this.failed(error)))
+            raise
     if copy:
         summary.write(copy, summary.summary_text(ended))
     if form:
         print_document("nightly run", ended.as_dict())
     return 1 if fail_inconclusive and ended.outcome == "inconclusive" else EXIT[ended.outcome]
-
-
-def _run(night: NightRun, copy: Path | None) -> Summary:
-    """Run the night; `copy` says how it ended even if there was an error."""
-    try:
-        return night.run()
-    except NimcError as error:
-        if copy:
-            summary.write(copy, summary.summary_text(night.failed(error)))
-        raise
 
 
 @nightly_command.command()
@@ -181,22 +169,19 @@ def export(file: Path, kind: str | None, case: str | None, fail: bool) -> int:
         click.echo(notify.junit_xml(found))
     else:
         click.echo(notify.prometheus_text(found), nl=False)
-    return _case_status(found) if fail else 0
-
-
-def _case_status(found: Summary) -> int:
-    """As the night, but a case that was measured does not fail for others."""
+    if not fail:
+        return 0
     if found.alarms:
         return 1
-    if len(found.cases) == 1 and found.figures and not found.failures:
-        return 0
-    return EXIT[found.outcome]
+    # A case that was measured does not fail for others.
+    measured = len(found.cases) == 1 and found.figures and not found.failures
+    return 0 if measured else EXIT[found.outcome]
 
 
 @nightly_command.command()
 @click.argument("name")
-@click.option("--since", default="30d", show_default=True, help="How far back.")
-@form_options
+@click.option("--since", default="30d", help="How far back.")
+@options.form_options
 def status(name: str, since: str, form: Form | None) -> None:
     """Show the calendar of NAME: each scheduled night, and how it ended."""
     nightly = description.load(name)

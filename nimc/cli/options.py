@@ -26,14 +26,10 @@ from nimc.machine.site import known_machines
 _FOLDER = ROOT / "campaigns"
 
 
-class CampaignPath(click.ParamType[Path]):
+class CampaignPath(click.Path):
     """The path of a campaign file; `quick` is `campaigns/quick.yaml` of this checkout."""
 
-    name = "campaign"
-
-    def convert(
-        self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Path:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Raises InputError for a name without a file. A path is checked when it is read."""
         path = Path(value)
         if path.suffix or "/" in str(value):
@@ -58,16 +54,6 @@ def _known() -> dict[str, Path]:
     return {file.stem: file for file in sorted(_FOLDER.glob("*.yaml"))}
 
 
-class _AnyPath(click.ParamType[Path]):
-    #: What the shell completes.
-    completes = "file"
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        return [CompletionItem(incomplete, type=self.completes)]
-
-
 # An argument that is the folder of a run, or a file of measurements.
 
 
@@ -75,14 +61,10 @@ class _AnyPath(click.ParamType[Path]):
 _READ = ("run.json", "samples/*", "counters/*", "provenance/*")
 
 
-class RunPath(_AnyPath):
+class RunPath(click.Path):
     """A path that leads to a file, or to a folder without pipes and devices in place of files."""
 
-    name = "run"
-
-    def convert(
-        self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Path:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Raises InputError."""
         path = Path(value)
         try:
@@ -105,27 +87,23 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 # An option that is a file or folder to write to.
 
 
-class OutputPath(_AnyPath):
+class OutputPath(click.Path):
     """A path of a file, or with `folder` of a folder, that may be written (`nimc.base.files`).
 
     It is refused before any work is done.
     """
 
-    name = "path"
-
     def __init__(self, *, folder: bool = False) -> None:
-        self.completes = "dir" if folder else "file"
+        super().__init__(file_okay=not folder)
 
-    def convert(
-        self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Path:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Raises InputError."""
         text = str(value)
         if not text or "\0" in text:
             option = max(param.opts, key=len) if param else self.name
             raise InputError(f"{option}: {text!r} found; allowed: a path")
         path = named_output(Path(text))
-        require_output(path, folder=self.completes == "dir")
+        require_output(path, folder=not self.file_okay)
         return path
 
 
@@ -156,9 +134,7 @@ force_option = click.option(
 )
 
 #: `-v` for what has details, as the argument `details`.
-details_option = click.option(
-    "-v", "--verbose", "details", is_flag=True, help="Also the details of each line."
-)
+details_option = click.option("-v", "--verbose", "details", is_flag=True, help="Also the details.")
 
 _JSON = "One JSON document instead of text."
 #: `--json` as the argument `form` (`nimc.cli.document.Form`, or None).
@@ -166,11 +142,7 @@ json_option = click.option("--json", "form", flag_value="json", help=_JSON)
 
 #: `--results`, the folder of the runs.
 results_option = click.option(
-    "--results",
-    type=click.Path(path_type=Path),
-    default=Path("results"),
-    show_default=True,
-    help="Folder for runs.",
+    "--results", type=click.Path(path_type=Path), default=Path("results"), help="Folder for runs."
 )
 
 #: `--wait`, how long a job that looks at nodes may take, as the argument `wait_s`.
@@ -178,7 +150,6 @@ wait_option = click.option(
     "--wait",
     "wait_s",
     default="10min",
-    show_default=True,
     callback=lambda _ctx, _param, value: duration_s(value, "--wait"),
     help="How long the job may wait and run; it is cancelled then.",
 )

@@ -21,9 +21,8 @@ from nimc.campaign.others import Other
 from nimc.campaign.plan import RUN, Case, Plan
 from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.schema import Campaign
-from nimc.cli.document import Form, show
+from nimc.cli.document import Form, listing, ratio_of, show
 from nimc.cli.options import RunPath, campaign_argument, form_options, machine_option
-from nimc.cli.table import listing, ratio_of
 from nimc.records.arms import level_text
 
 _SCALE_HEADER = [

@@ -7,9 +7,10 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -30,18 +31,8 @@ from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.settings import target_partitions
-from nimc.cli.document import Form, log, print_document, show, silent
-from nimc.cli.options import (
-    RunPath,
-    campaign_argument,
-    form_options,
-    machine_option,
-    machines,
-    only_with,
-    progress_options,
-    results_option,
-)
-from nimc.cli.table import listing
+from nimc.cli import options
+from nimc.cli.document import Form, listing, log, print_document, show, silent
 from nimc.cluster import reservation
 from nimc.machine.slurm import SlurmNode, ask_nodes, partition_in
 from nimc.records.run import RunHeader, load_header
@@ -66,15 +57,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@campaign_argument
-@machine_option
-@results_option
-@form_options
-@progress_options
+@options.campaign_argument
+@options.machine_option
+@options.results_option
+@options.form_options
+@options.progress_options
 @click.option("--fresh", is_flag=True, help="Start a new run even if there is an unfinished one.")
-@click.option(
-    "--nodelist", metavar="N,N", help="Names of the target nodes, for Slurm. Default: any."
-)
+@click.option("--nodelist", metavar="N,N", help="Target nodes, for Slurm [default: any].")
 @click.option("--case", "cases", multiple=True, help="Only this case. May be repeated.")
 @click.option("--fail-inconclusive", is_flag=True, help="Exit with 1 if a case stays inconclusive.")
 def run_command(
@@ -90,13 +79,7 @@ def run_command(
 ) -> int:
     """Run CAMPAIGN on a machine, or resume its latest unfinished run."""
     request = prepare(campaign, machine, nodelist=nodelist, only=cases)
-
-    def conclude(folder: RunFolder, failures: list[Failure]) -> int:
-        details = progress == "verbose"
-        return _conclude_campaign(
-            request, folder, failures, form, fail_inconclusive, details=details
-        )
-
+    conclude = partial(_conclude_campaign, request, form, progress, fail_inconclusive)
     return measured(request, new_header(request), results, progress, conclude, fresh=fresh)
 
 
@@ -113,13 +96,13 @@ def measured(
     remark = silent if progress == "quiet" else log
     reframe = find_reframe()
     with open_run(results, header, fresh=fresh, slurm=request.slurm) as folder:
-        other = None if folder.resumed or fresh else find_other(folder.path.parent, header)
-        if other:
-            remark(f"does not resume {other}: campaign, checks, cases, machine file or host differ")
-        foreign = [] if folder.resumed or fresh else foreign_runs(folder.path.parent, header)
-        if foreign:
-            more = f" (nor {len(foreign) - 1} more)" if len(foreign) > 1 else ""
-            remark(f"does not resume {foreign[-1]}{more}")
+        if not (folder.resumed or fresh):
+            if other := find_other(folder.path.parent, header):
+                what = "campaign, checks, cases, machine file or host"
+                remark(f"does not resume {other}: {what} differ")
+            if foreign := foreign_runs(folder.path.parent, header):
+                more = f" (nor {len(foreign) - 1} more)" if len(foreign) > 1 else ""
+                remark(f"does not resume {foreign[-1]}{more}")
         remark(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
         remark(f"head of its chain: {folder.head}")
         long = too_long(request.plan(), request.time_limit_s)
@@ -160,19 +143,18 @@ def _how_to_go_on(folder: RunFolder) -> str:
 
 def _conclude_campaign(
     request: Request,
+    form: Form | None,
+    progress: Progress,
+    fail_inconclusive: bool,
     folder: RunFolder,
     failures: list[Failure],
-    form: Form | None,
-    fail_inconclusive: bool,
-    *,
-    details: bool,
 ) -> int:
     """Make the report, print the results, and return the exit status."""
     head = folder.head
     report = _report(folder.path)
-    results = report.runs[0].results if report else []
-    contrasts = report.runs[0].contrasts if report else []
-    faults = report.runs[0].integrity.lines() if report else []
+    run = report.runs[0] if report else None
+    results, contrasts = (run.results, run.contrasts) if run else ([], [])
+    faults = run.integrity.lines() if run else []
     for line in faults:
         log(line)
     if form:
@@ -192,7 +174,7 @@ def _conclude_campaign(
     elif report:
         from nimc.cli.results import results_table
 
-        click.echo(results_table(results, contrasts, details=details))
+        click.echo(results_table(results, contrasts, details=progress == "verbose"))
         click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}\nhead:    {head}")
     if failures:
         return 3
@@ -223,64 +205,45 @@ def _report(run: Path) -> Report | None:
 # `nimc runs`: the runs of a results folder.
 
 
-@dataclass(frozen=True)
-class ListedRun:
-    """One run; what cannot be read of it is null."""
-
-    run: str
-    machine: str | None
-    campaign: str | None
-    started_s: float | None
-    samples: int | None
-    rejected: int | None
-    #: `finished`, `unfinished` or `unreadable: ...`.
-    state: str
-    size_b: int
+#: What is read of a run.
+_READ = ("machine", "campaign", "started_s", "samples", "rejected")
 
 
 @click.command()
-@results_option
-@form_options
+@options.results_option
+@options.form_options
 def runs_command(results: Path, form: Form | None) -> None:
     """List the runs of the results folder, the oldest first."""
-    rows = sorted(map(_listed_run, run_folders(results)), key=lambda row: row.started_s or 0.0)
+    rows = sorted(map(_listed_run, run_folders(results)), key=lambda row: row["started_s"] or 0.0)
     header = ["run", "machine", "campaign", "started (UTC)", "samples", "rejected", "size"]
     text = aligned([*header, "state"], map(_run_cells, rows)) if rows else f"{results}: no runs"
-    show("runs", {"runs": [asdict(row) for row in rows]}, form, text)
+    show("runs", {"runs": rows}, form, text)
 
 
-def _listed_run(run: Path) -> ListedRun:
-    size_b = size_of(run)
+def _listed_run(run: Path) -> dict[str, Any]:
+    """One run; what cannot be read of it is null."""
+    row: dict[str, Any] = {"run": run.name, **dict.fromkeys(_READ)}
     try:
         if reason := distrust_run(run):
             raise InputError(reason)
         header = load_header(run)
         samples = judged(read_run(run).frame)
     except InputError as error:
-        state = f"unreadable: {str(error).splitlines()[0]}"
-        return ListedRun(run.name, None, None, None, None, None, state, size_b)
-    return ListedRun(
-        run.name,
-        header.machine,
-        header.campaign,
-        header.started_s,
-        samples.height,
-        samples.filter(status="rejected").height,
-        "unfinished" if header.finished_s is None else "finished",
-        size_b,
-    )
+        row["state"] = f"unreadable: {str(error).splitlines()[0]}"
+    else:
+        row |= {name: getattr(header, name) for name in _READ[:3]}
+        row["samples"] = samples.height
+        row["rejected"] = samples.filter(status="rejected").height
+        row["state"] = "unfinished" if header.finished_s is None else "finished"
+    return {**row, "size_b": size_of(run)}
 
 
-def _run_cells(row: ListedRun) -> list[str]:
-    at_s = row.started_s
-    started = None if at_s is None else time.strftime("%Y-%m-%d %H:%M", time.gmtime(at_s))
-    shown = (row.machine, row.campaign, started, row.samples, row.rejected)
-    return [
-        row.run,
-        *("-" if value is None else str(value) for value in shown),
-        quantity(row.size_b, "B", 3),
-        row.state,
-    ]
+def _run_cells(row: dict[str, Any]) -> list[str]:
+    shown = {**row, "size_b": quantity(row["size_b"], "B", 3)}
+    if (at_s := row["started_s"]) is not None:
+        shown["started_s"] = time.strftime("%Y-%m-%d %H:%M", time.gmtime(at_s))
+    order = ("run", *_READ, "size_b", "state")
+    return [NONE if shown[name] is None else str(shown[name]) for name in order]
 
 
 # `nimc qualify`: what may be claimed of a machine.
@@ -290,11 +253,11 @@ _COLOURS = {"allowed": "green", "caveat": "yellow", "refused": "red"}
 
 
 @click.command()
-@click.argument("machine", shell_complete=machines)
-@click.option("--run", "past", type=RunPath(), metavar="RUN", help="Judge this run instead.")
-@results_option
-@form_options
-@progress_options
+@click.argument("machine", shell_complete=options.machines)
+@click.option("--run", "past", type=options.RunPath(), metavar="RUN", help="Judge this run.")
+@options.results_option
+@options.form_options
+@options.progress_options
 def qualify_command(
     machine: str, past: Path | None, results: Path, form: Form | None, progress: Progress
 ) -> int:
@@ -313,7 +276,7 @@ def qualify_command(
     if past is None:
         request = prepare(ROOT / "campaigns" / f"{QUALIFY}.yaml", machine)
         return measured(request, new_header(request), results, progress, conclude)
-    only_with("--run", "--json", "--csv", "-v")
+    options.only_with("--run", "--json", "--csv", "-v")
     run = load_run(past, force=True)
     if run.integrity.broken or (run.header.campaign, run.header.machine) != (QUALIFY, machine):
         own = f"{run.header.campaign} on {run.header.machine}"
@@ -360,8 +323,8 @@ def _conclude_qualification(
 
 
 @click.command()
-@campaign_argument
-@machine_option
+@options.campaign_argument
+@options.machine_option
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
@@ -370,10 +333,10 @@ def _conclude_qualification(
     help="Most allocations that are queued or running at once.",
 )
 @click.option("--nodes", metavar="N,N", help="Only these. Default: all usable of the partition.")
-@results_option
+@options.results_option
 @click.option("--fresh", is_flag=True, help="Start a new sweep even if there is an unfinished one.")
-@form_options
-@progress_options
+@options.form_options
+@options.progress_options
 def sweep_nodes_command(
     campaign: Path,
     machine: str,

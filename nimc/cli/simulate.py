@@ -30,17 +30,8 @@ from nimc.base.errors import InputError
 from nimc.base.files import replace_text
 from nimc.base.tables import aligned, wrapped
 from nimc.base.units import number, plural, quantity
+from nimc.cli import options
 from nimc.cli.document import Form, show
-from nimc.cli.options import (
-    FILE,
-    OutputPath,
-    RunPath,
-    form_options,
-    json_option,
-    only_with,
-    output_option,
-    useless_without,
-)
 from nimc.cluster.remedies import job_submit_lua, slurm_conf
 from nimc.records.timetable import POLICIES
 from nimc.traffic import counters, formats
@@ -48,8 +39,8 @@ from nimc.traffic.trace import Break, load
 
 
 @click.command()
-@click.option("--ranks", default="64,1024,8192", show_default=True, metavar="N,N")
-@click.option("--ranks-per-node", type=click.IntRange(1), default=16, show_default=True)
+@click.option("--ranks", default="64,1024,8192", metavar="N,N")
+@click.option("--ranks-per-node", type=click.IntRange(1), default=16)
 @click.option("--worst", type=float, help="Slowdown of the slowest rank of a hit node.")
 @click.option(
     "--mean", type=float, help="Mean slowdown of its ranks [default: only one is slowed]."
@@ -57,105 +48,92 @@ from nimc.traffic.trace import Break, load
 @click.option(
     "--writers",
     default="daly",
-    show_default=True,
     help="Writes in progress: a number, a share of the nodes such as 0.2%, or daly.",
 )
-@click.option(
-    "--mtti", default="5y", show_default=True, help="Mean time to interrupt of a node, for daly."
-)
-@click.option("--write", default="1s", show_default=True, help="Length of one write.")
-@click.option("--step", default="25ms", show_default=True, help="Time of one step of a rank.")
-@click.option("--steps", type=click.IntRange(1), default=1000, show_default=True)
-@click.option(
-    "--halo", type=click.IntRange(0, 3), default=3, show_default=True, help="Dimensions; 0: none."
-)
-@click.option("--periodic/--open", default=True, show_default=True)
+@click.option("--mtti", default="5y", help="Mean time to interrupt of a node, for daly.")
+@click.option("--write", default="1s", help="Length of one write.")
+@click.option("--step", default="25ms", help="Time of one step of a rank.")
+@click.option("--steps", type=click.IntRange(1), default=1000)
+@click.option("--halo", type=click.IntRange(0, 3), default=3, help="Dimensions; 0: none.")
+@click.option("--periodic/--open", default=True)
 @click.option(
     "--reduce-every",
     type=click.IntRange(0),
     default=0,
-    show_default=True,
     help="Steps between reductions over all ranks; 0: never.",
 )
-@click.option("--noise", "noise_text", default="none", show_default=True, metavar="KIND:SHARE")
+@click.option("--noise", "noise_text", default="none", metavar="KIND:SHARE")
 @click.option(
     "--draw",
     type=click.Choice(POLICIES),
     default=POLICIES[0],
-    show_default=True,
     help="Order of target nodes: each once before any is repeated, or any free one.",
 )
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
-@click.option(
-    "--repeats",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="Runs, each with the next seed.",
-)
+@click.option("--seed", type=click.IntRange(0), default=1)
+@click.option("--repeats", type=click.IntRange(1), default=1, help="Runs, each with the next seed.")
 @click.option(
     "--against",
-    type=RunPath(),
+    type=options.RunPath(),
     metavar="RUN",
     help="Compare a run's scales with a simulation from its single node.",
 )
 @click.option("--paper", "published", is_flag=True, help="What the published figures explain.")
-@form_options
+@options.form_options
 def simulate_command(
-    published: bool, form: Form | None, against: Path | None, **options: Any
+    published: bool, form: Form | None, against: Path | None, **given: Any
 ) -> None:
     """Simulate the slowdown of a synchronised application from that of a single node."""
     if published:
-        only_with("--paper", "--seed", "--json", "--csv")
-        document = explain(options["seed"])
+        options.only_with("--paper", "--seed", "--json", "--csv")
+        document = explain(given["seed"])
         text = _published_text(document)
     elif against:
-        only_with("--against", "--halo", "--periodic", "--json", "--csv")
-        document = compare_scales(against, options["halo"], options["periodic"])
+        options.only_with("--against", "--halo", "--periodic", "--json", "--csv")
+        document = compare_scales(against, given["halo"], given["periodic"])
         text = _against_text(document)
     else:
-        document = _simulated(options)
+        document = _simulated(given)
         text = _text(document["rows"])
     show("simulate", document, form, wrapped(text))
 
 
-def _simulated(options: dict[str, Any]) -> dict[str, Any]:
-    worst = options["worst"]
+def _simulated(given: dict[str, Any]) -> dict[str, Any]:
+    worst = given["worst"]
     if worst is None:
         raise InputError("--worst: missing; the measured slowdown of a hit node's slowest rank")
     if not 1 <= worst < math.inf:
         raise InputError(f"--worst: {worst:g} found; allowed: a number from 1")
-    per_node = options["ranks_per_node"]
-    mean = 1 + (worst - 1) / per_node if options["mean"] is None else options["mean"]
-    write_s = write_length_s(options["write"], "--write")
-    node_mtti_s = units.duration_s(options["mtti"], "--mtti")
+    per_node = given["ranks_per_node"]
+    mean = 1 + (worst - 1) / per_node if given["mean"] is None else given["mean"]
+    write_s = write_length_s(given["write"], "--write")
+    node_mtti_s = units.duration_s(given["mtti"], "--mtti")
     model = {
         "worst_rank_slowdown": worst,
         "mean_rank_slowdown": mean,
         "ranks_per_node": per_node,
         "write_s": write_s,
-        "step_s": units.duration_s(options["step"], "--step"),
-        **{name: options[name] for name in ("steps", "halo", "periodic", "reduce_every")},
-        "noise": options["noise_text"],
-        "draw": options["draw"],
-        "seeds": [options["seed"] + i for i in range(options["repeats"])],
+        "step_s": units.duration_s(given["step"], "--step"),
+        **{name: given[name] for name in ("steps", "halo", "periodic", "reduce_every")},
+        "noise": given["noise_text"],
+        "draw": given["draw"],
+        "seeds": [given["seed"] + i for i in range(given["repeats"])],
     }
     shared = ("ranks_per_node", "step_s", "steps", "halo", "periodic", "reduce_every")
-    noise = progress.parse_noise(options["noise_text"], "--noise")
+    noise = progress.parse_noise(given["noise_text"], "--noise")
     applications = [
         Application(
             ranks=units.count(part, "--ranks"),
             noise=noise,
             **{name: model[name] for name in shared},
         )
-        for part in options["ranks"].split(",")
+        for part in given["ranks"].split(",")
     ]
     for application in applications:
         application.check()
     slowdowns = rank_slowdowns(per_node, mean, worst)
     rows = []
     for application in applications:
-        writers = _writers(options["writers"], application.nodes, node_mtti_s, write_s)
+        writers = _writers(given["writers"], application.nodes, node_mtti_s, write_s)
         if writers > application.nodes:
             nodes = application.nodes
             raise InputError(f"--writers: {writers} on {nodes} nodes; allowed: one a node at most")
@@ -235,63 +213,54 @@ def _published_text(found: dict[str, Any]) -> str:
         f"{each['slowdown_modelled']:.2f} at {1000 * each['step_s']:g} ms"
         for each in found["slowdown_modelled_by_step_s"]
     )
-    readings = [
-        f"- read as {each['slowdown']:.1f} ({each['meaning']}): the model explains "
-        f"{_percents(each)} of the excess over 1, a factor of {each['unexplained_factor']:.2f} is "
-        f"not explained; it would take a rank slowed {each['worst_rank_slowdown_needed']:.1f} times"
+    readings = "\n".join(
+        f"- read as {each['slowdown']:.1f} ({each['meaning']}): the model explains"
+        f" {100 * each['explained_share_of_excess']:.1f} %"
+        f" ({100 * each['explained_share_least']:.1f} to"
+        f" {100 * each['explained_share_most']:.1f} %) of the excess over 1, a factor of"
+        f" {each['unexplained_factor']:.2f} is not explained; it would take a rank slowed"
+        f" {each['worst_rank_slowdown_needed']:.1f} times"
         for each in found["readings"]
-    ]
-    return "\n".join(
-        [
-            "Published: LAMMPS slowed "
-            f"{found['single_node_slowdown_published']:.2f} times on one node; on "
-            f"{found['ranks']} ranks with {found['writers_published']} writers up to "
-            f"{found['slowdown_published_up_to']:g} times, also printed as an increase of "
-            f"{found['increase_published_percent']} %.",
-            "Modelled, with the published writers in progress all the time and steps of "
-            f"{1000 * found['step_s_assumed']:g} ms (assumed):",
-            "",
-            aligned(header, cells),
-            "",
-            f"Published for the constant share: {found['published_constant_share']!r}.",
-            f"On {found['ranks']} ranks the model gives {found['slowdown_modelled']:.3f} "
-            f"({found['slowdown_modelled_least']:.3f} to {found['slowdown_modelled_most']:.3f} "
-            f"over {len(found['seeds'])} seeds; {steps}). The published slowdown there,",
-            *readings,
-            "The model never exceeds the slowdown of the slowest rank, "
-            f"{found['slowdown_modelled_at_most']:.2f}.",
-            "This compares unlike figures: published ones on one node are the "
-            f"{found['estimator_single_node']}, those at scale the {found['estimator_at_scale']}.",
-        ]
     )
+    return f"""\
+Published: LAMMPS slowed {found["single_node_slowdown_published"]:.2f} times on one node; \
+on {found["ranks"]} ranks with {found["writers_published"]} writers up to \
+{found["slowdown_published_up_to"]:g} times, also printed as an increase of \
+{found["increase_published_percent"]} %.
+Modelled, with the published writers in progress all the time and steps of \
+{1000 * found["step_s_assumed"]:g} ms (assumed):
 
+{aligned(header, cells)}
 
-def _percents(reading: dict[str, Any]) -> str:
-    names = ("share_of_excess", "share_least", "share_most")
-    share, least, most = (f"{100 * reading[f'explained_{name}']:.1f}" for name in names)
-    return f"{share} % ({least} to {most} %)"
+Published for the constant share: {found["published_constant_share"]!r}.
+On {found["ranks"]} ranks the model gives {found["slowdown_modelled"]:.3f} \
+({found["slowdown_modelled_least"]:.3f} to {found["slowdown_modelled_most"]:.3f} over \
+{len(found["seeds"])} seeds; {steps}). The published slowdown there,
+{readings}
+The model never exceeds the slowdown of the slowest rank, {found["slowdown_modelled_at_most"]:.2f}.
+This compares unlike figures: published ones on one node are the \
+{found["estimator_single_node"]}, those at scale the {found["estimator_at_scale"]}."""
 
 
 # `nimc writers`: how many nodes receive a checkpoint at the same time.
 
 
 @click.command()
-@click.option("--nodes", default="64,512,1024,2048,4096,8192", show_default=True, metavar="N,N")
-@click.option("--mtti", default="5y", show_default=True, help="Mean time to interrupt of a node.")
+@click.option("--nodes", default="64,512,1024,2048,4096,8192", metavar="N,N")
+@click.option("--mtti", default="5y", help="Mean time to interrupt of a node.")
 @click.option(
-    "--write",
-    default="1s",
-    show_default=True,
-    help="Length of one write: 1s, or '46k messages of 64KiB at 3.2GB/s'.",
+    "--write", default="1s", help="Length of one write: 1s, or '46k messages of 64KiB at 3.2GB/s'."
 )
 @click.option("--paper", "published", is_flag=True, help="Table V, published and computed.")
-@form_options
+@options.form_options
 def writers_command(nodes: str, mtti: str, write: str, published: bool, form: Form | None) -> None:
     """Compute concurrent writers of nodes that checkpoint uncoordinated at Daly's interval."""
     if published:
-        only_with("--paper", "--json", "--csv")
-    document, text = _table_5() if published else _rows(nodes, mtti, write)
-    show("writers", document, form, wrapped(text))
+        options.only_with("--paper", "--json", "--csv")
+        document, text = _table_5()
+    else:
+        document, text = _rows(nodes, mtti, write)
+    show("writers --paper" if published else "writers", document, form, wrapped(text))
 
 
 def _rows(nodes: str, mtti: str, write: str) -> tuple[dict[str, Any], str]:
@@ -360,9 +329,9 @@ def traffic_command() -> None:
 
 
 @traffic_command.command("import")
-@click.argument("files", nargs=-1, required=True, type=FILE)
-@output_option("The trace, as Parquet.", required=True)
-@json_option
+@click.argument("files", nargs=-1, required=True, type=options.FILE)
+@options.output_option("The trace, as Parquet.", required=True)
+@options.json_option
 def import_command(files: tuple[Path, ...], output: Path, form: Form | None) -> None:
     """Make a trace, bytes per node and second, from Prometheus answers, LDMS's CSV, or CSV."""
     trace = counters.trace([formats.read(file) for file in files])
@@ -379,17 +348,15 @@ def import_command(files: tuple[Path, ...], output: Path, form: Form | None) -> 
 
 
 @traffic_command.command("show")
-@click.argument("trace", type=FILE)
+@click.argument("trace", type=options.FILE)
 @click.option(
     "--above",
     metavar="RATE",
     help="A node is written to above this [default: 10 % of the highest].",
 )
-@click.option(
-    "--mtti", default="5y", show_default=True, help="Mean time to interrupt of a node, for Daly."
-)
-@click.option("--page", type=OutputPath(), help="Also a page with pictures.")
-@json_option
+@click.option("--mtti", default="5y", help="Mean time to interrupt of a node, for Daly.")
+@click.option("--page", type=options.OutputPath(), help="Also a page with pictures.")
+@options.json_option
 def show_command(
     trace: Path, above: str | None, mtti: str, page: Path | None, form: Form | None
 ) -> None:
@@ -454,21 +421,18 @@ revert:  docs/licence.md"""
 
 
 @click.command()
-@click.argument("runs", nargs=-1, type=RunPath(), metavar="[RUN]...")
+@click.argument("runs", nargs=-1, type=options.RunPath(), metavar="[RUN]...")
 @click.option("--slowdown", metavar="SHARE", help="Largest slowdown that is wanted, such as 5%.")
 @click.option("--licences", type=click.IntRange(1), help="This number, in place of runs.")
 @click.option("--nodes", type=click.IntRange(1), help="Nodes that write: shows how long they wait.")
-@click.option("--mtti", default="5y", show_default=True, help="Mean time to interrupt of a node.")
-@click.option("--write", default="1s", show_default=True, help="Length of one write.")
+@click.option("--mtti", default="5y", help="Mean time to interrupt of a node.")
+@click.option("--write", default="1s", help="Length of one write.")
 @click.option(
-    "--handover",
-    default="0s",
-    show_default=True,
-    help="From the end of a stage-out to the start of the next one.",
+    "--handover", default="0s", help="From the end of a stage-out to the start of the next one."
 )
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option("--seed", type=click.IntRange(0), default=1)
 @click.option("--part", type=click.Choice(get_args(Part)), help="Print only this file.")
-@json_option
+@options.json_option
 def licence_command(
     runs: tuple[Path, ...],
     slowdown: str | None,
@@ -486,7 +450,7 @@ def licence_command(
     Exits with 1 if not even the smallest measured number is within the wanted slowdown.
     """
     if nodes is None:
-        useless_without("--nodes", "--mtti", "--write", "--handover", "--seed")
+        options.useless_without("--nodes", "--mtti", "--write", "--handover", "--seed")
     wanted, found = _given_or_measured(runs, slowdown, licences)
     waiting = None
     if nodes is not None and found.writers:

@@ -20,7 +20,11 @@ from nimc.spack.setup import setup as set_up
 from nimc.spack.tool import layout
 
 _jobs = click.option(
-    "-j", "--jobs", default=len(os.sched_getaffinity(0)), help="Processes [default: all cores]."
+    "-j",
+    "--jobs",
+    default=len(os.sched_getaffinity(0)),
+    show_default="all cores",
+    help="Processes.",
 )
 
 

@@ -83,16 +83,14 @@ def test_traffic_is_that_of_cores_and_writers_in_the_order_of_the_table(found) -
     assert list(found) == [*arms, "on", "on@load_threads=1", "on@load_threads=2"]
 
 
-def test_latency_has_the_interval_of_its_runs(found: dict[str, LatencyPoint]) -> None:
+def test_latency_and_credits(found: dict[str, LatencyPoint]) -> None:
     point = found["on@load_threads=2"]
     assert point.median_s == pytest.approx(400 * NS)
     assert point.least_s == pytest.approx(360 * NS)
     assert point.runs == 6
     assert (point.latency.low, point.latency.high) == pytest.approx((400 * NS, 400 * NS))
     assert point.slowdown.value == pytest.approx(2)
-
-
-def test_credits_are_those_of_one_core_without_writers(found: dict[str, LatencyPoint]) -> None:
+    # Credits are those of one core without writers.
     (reference,) = (point for point in found.values() if point.reference)
     assert reference.arm == "off@load_threads=1"
     assert reference.median_lines == pytest.approx(15.625)
@@ -148,24 +146,16 @@ def test_the_section(run, tmp_path: Path) -> None:
     assert document["points"][1]["lines"]["value"] == pytest.approx(15.625)
 
 
-def test_other_runs_have_no_section(tmp_path: Path) -> None:
-    found = [replace(each, workload="stream") for each in made()]
-    assert latency_view(read(tmp_path, found), "x") is None
-
-
-@pytest.mark.parametrize("level", ["many", -1, 1.5, 10**30])
-def test_a_level_that_is_no_number_of_cores_is_left_out(tmp_path: Path, level: object) -> None:
+def test_a_level_that_is_no_number_of_cores_is_left_out(tmp_path: Path) -> None:
+    odd = dict(zip(list(MADE)[3:], ["many", -1, 1.5, 10**30], strict=True))
     found = [
-        replace(each, factors={**each.factors, "load_threads": level})
-        if each.arm == "on@load_threads=2"
+        replace(each, factors={**each.factors, "load_threads": odd[each.arm]})
+        if each.arm in odd
         else each
         for each in made()
     ]
     run = read(tmp_path, found)
-    assert "on@load_threads=2" not in {point.arm for point in points(run.samples, run.results)}
-
-
-def test_runs_whose_loading_cores_moved_nothing_are_left_out(tmp_path: Path) -> None:
-    """No lines were in flight, so that no ratio to the bound exists."""
-    run = read(tmp_path, made(load=0.0))
+    assert {point.arm for point in points(run.samples, run.results)} == {*MADE} - {*odd}
+    # So are runs whose loading cores moved nothing: no lines were in flight.
+    run = read(tmp_path / "idle", made(load=0.0))
     assert {point.load_threads for point in points(run.samples, run.results)} == {0}

@@ -72,12 +72,21 @@ def cells_of(run: Path) -> list[Cell]:
     return cells(data.samples, data.results, data.provenance)
 
 
+def view_of(run: Path) -> View:
+    return numa_view(load_run(run, force=True), "u")
+
+
 def answers(found: list[View]) -> list[list[str]]:
     return [[answer.finding for answer in question.answers] for question in found]
 
 
-def test_both_sides_of_every_cell(tmp_path: Path) -> None:
-    found = {cell.key: cell for cell in cells_of(run_of(tmp_path, TWO_NODES))}
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run_of(tmp_path_factory.mktemp("numa"), TWO_NODES)
+
+
+def test_both_sides_of_every_cell(run: Path) -> None:
+    found = {cell.key: cell for cell in cells_of(run)}
     assert list(found) == list(TWO_NODES)  # idle first, then by where workers run
     loaded = found[Key("write", "nic", "write", "nic")]
     assert loaded.communications.value == 6 * GB
@@ -88,17 +97,14 @@ def test_both_sides_of_every_cell(tmp_path: Path) -> None:
     # Median of 1 to 6 GB/s; six runs give the extremes as interval.
     of = varied.communications
     assert (of.low, varied.median_b_s, of.high) == (1 * GB, 3.5 * GB, 6 * GB)
-
-
-def test_the_control_of_a_cell_is_that_with_its_baseline(tmp_path: Path) -> None:
-    found = {cell.key: cell for cell in cells_of(run_of(tmp_path, TWO_NODES))}
-    for key, left in (
-        (Key("read", "other", "write", "other"), 1 / 1.25),
-        (Key("write", "nic", "write", "nic"), 1 / 1.6),
-    ):
-        beside = found[key].kept_control
-        assert beside.value == pytest.approx(left)
+    # The control of a cell is that with its baseline.
+    assert loaded.kept_control.value == pytest.approx(1 / 1.6)
+    remote = found[Key("read", "other", "write", "other")]
+    assert remote.kept_control.value == pytest.approx(1 / 1.25)
     assert found[Key("read", "other", "idle", "")].kept_control is None
+    view = view_of(run)
+    assert view.notes[0] == "nic is NUMA node 0, other is 1, of 2"
+    assert view.interleaved
 
 
 def test_a_cell_is_of_the_first_levels_of_other_factors(tmp_path: Path) -> None:
@@ -129,12 +135,6 @@ def test_a_direction_that_is_no_factor_is_what_the_writers_did(tmp_path: Path) -
     assert cell.rates_b_s == [8 * GB] * 6
 
 
-def test_what_lies_where(tmp_path: Path) -> None:
-    view = numa_view(load_run(run_of(tmp_path, TWO_NODES), force=True), "u")
-    assert view.notes[0] == "nic is NUMA node 0, other is 1, of 2"
-    assert view.interleaved
-
-
 def test_cells_need_all_their_levels() -> None:
     levels: dict[str, Level] = {"direction": "read", "buffer": "other", "load": "nt_write"}
     assert key_of({**levels, "workers": "free"}) == Key("read", "other", "nt_write", "free")
@@ -154,8 +154,8 @@ def test_rates_are_the_targets_where_its_device_counted_every_run(tmp_path: Path
     assert (counted.reported_by, counted.median_b_s) == ("target", 7 * GB)
 
 
-def test_published_findings_as_questions(tmp_path: Path) -> None:
-    found = questions(cells_of(run_of(tmp_path, TWO_NODES)), numa_nodes=2)
+def test_published_findings_as_questions(run: Path) -> None:
+    found = questions(cells_of(run), numa_nodes=2)
     idle, remote, placed, locked = found
     # Into another node: writes 4, reads 5. Into the interface's: reads are not in this run.
     first, second = idle.answers
@@ -175,7 +175,8 @@ def test_published_findings_as_questions(tmp_path: Path) -> None:
 
 def test_one_numa_node_answers_nothing_about_another(tmp_path: Path) -> None:
     grid = {key: rates for key, rates in TWO_NODES.items() if "other" not in key}
-    found = questions(cells_of(run_of(tmp_path, grid, nodes=1)), numa_nodes=1)
+    run = run_of(tmp_path, grid, nodes=1, target_on_node_share=None)
+    found = questions(cells_of(run), numa_nodes=1)
     assert answers(found) == [
         ["not measured", "not measured"],
         ["not measured"] * 3,
@@ -186,6 +187,16 @@ def test_one_numa_node_answers_nothing_about_another(tmp_path: Path) -> None:
     pinned = found[2].answers[1]
     assert pinned.reason == "this machine has only one NUMA node: the cells differ in pinning only"
     assert pinned.ratio.value == pytest.approx(4.0)  # shown, though it is no answer
+    notes = " ".join(view_of(run).notes)
+    for words in ("only one NUMA node", "not verified", "NUMA node of the origin's cores"):
+        assert words in notes
+    assert "ways of copying" not in notes  # this run has no reads
+    reads = run_of(tmp_path / "reads", {Key("read", "nic", "read", "nic"): 8})
+    for each, way in ((run, "were written into its node"), (reads, "8.00 GB/s were read from its")):
+        page = render([load_run(each, force=True)])
+        assert way in page
+        captions = re.findall(r"<figcaption>.*?</figcaption>", page, re.DOTALL)
+        assert all("Emulated RDMA, not RDMA hardware." in caption for caption in captions)
 
 
 @pytest.mark.parametrize(
@@ -220,25 +231,9 @@ def test_fewer_than_six_runs_answer_nothing(tmp_path: Path) -> None:
     assert answer.ratio is None
 
 
-def test_the_page_says_what_is_left_out_unverified_and_emulated(tmp_path: Path) -> None:
-    grid = {key: rates for key, rates in TWO_NODES.items() if "other" not in key}
-    run = load_run(run_of(tmp_path, grid, nodes=1, target_on_node_share=None), force=True)
-    notes = " ".join(numa_view(run, "u").notes)
-    assert "only one NUMA node" in notes
-    assert "not verified" in notes
-    assert "NUMA node of the origin's cores" in notes
-    assert "ways of copying" not in notes  # this run has no reads
-    reads = load_run(run_of(tmp_path / "reads", {Key("read", "nic", "read", "nic"): 8}), force=True)
-    for each, way in ((run, "were written into its node"), (reads, "8.00 GB/s were read from its")):
-        page = render([each])
-        assert way in page
-        captions = re.findall(r"<figcaption>.*?</figcaption>", page, re.DOTALL)
-        assert all("Emulated RDMA, not RDMA hardware." in caption for caption in captions)
-
-
 def test_soft_roce_on_one_host_is_not_a_copy_between_processes(tmp_path: Path) -> None:
     grid: dict[Key, object] = {Key(way, "nic", "idle", ""): 8 for way in ("write", "read")}
-    view = numa_view(load_run(run_of(tmp_path, grid, transport="soft-RoCE"), force=True), "u")
+    view = view_of(run_of(tmp_path, grid, transport="soft-RoCE"))
     assert not any("no network interface" in note or "copying" in note for note in view.notes)
     (emulated,) = view.emulated
     assert "soft-RoCE" in emulated
@@ -254,7 +249,7 @@ def test_a_cell_without_a_run_that_counts_is_no_answer(tmp_path: Path) -> None:
     found = cells_of(run)
     assert [len(cell.rates_b_s) for cell in found] == [6, 0]
     assert questions(found, 2)[0].answers[1].reason == "no run counts"
-    assert "not verified" not in " ".join(numa_view(load_run(run, force=True), "u").notes)
+    assert "not verified" not in " ".join(view_of(run).notes)
 
 
 def test_other_runs_have_no_such_section(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_the_report_has_both_rates_and_the_loss(tmp_path: Path) -> None:
     (row,) = rows(tmp_path)
     run = load_run(tmp_path / "run", force=True)
     page = html.unescape(render([run]))
-    assert sentence(row) in page[page.index("r0traffic") :]
+    assert sentence(row) in page[page.index("r0replayed") :]
     files = {path.name: path for path in write_data(tmp_path, [run])}
     (stored,) = json.loads(files["traffic.json"].read_text())["traffic"]
     assert stored["done_b_s"] == row.done_b_s

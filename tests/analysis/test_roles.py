@@ -1,6 +1,6 @@
 import pytest
 
-from analysis.counts.roles import COUNTS, ROLES, STUDY_DIFFERS, counts, groups, lacking
+from analysis.counts.roles import COUNTS, ROLES, counts, groups, lacking
 from nimc.machine.processors import FAMILIES
 
 
@@ -62,13 +62,3 @@ def test_what_a_processor_lacks_is_known():
     assert "PCIe stalls" in lacking("perf_stat", "Sapphire Rapids")
     assert lacking("perf_stat", None) == list(ROLES)
     assert lacking("mpip", "Zen 4") == list(ROLES)
-
-
-def test_the_studys_stalled_cycles_are_another_event_on_each_processor():
-    told = STUDY_DIFFERS["PAPI_STL_ICY"]
-    assert told["Sandy Bridge-EP"].startswith("ILD_STALL:IQ_FULL")
-    assert told["Haswell-EP"].startswith("IDQ:EMPTY")
-    assert told["Cascade Lake"].startswith("IDQ_UOPS_NOT_DELIVERED")
-    assert not {"Ice Lake-SP", "Zen 4", "Zen 5"} & set(told)
-    # So PAPI's event is in no role of stalls.
-    assert not [row for row in COUNTS if row.tool == "papi" and row.role == "memory stalls"]

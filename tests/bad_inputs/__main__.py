@@ -1,7 +1,4 @@
-"""Give nimc thousands of bad inputs; each must end in a few lines and a documented exit status.
-
-All but one in fifty run in this process, which is faster (docs/reliability.md).
-"""
+"""Give nimc thousands of bad inputs; each must end in a few lines and a documented exit status."""
 
 import argparse
 import contextlib
@@ -9,10 +6,8 @@ import io
 import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +16,6 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 
 from nimc.cli import main as cli
-from testbed.spec import CHECKOUT
 from tests.bad_inputs.kinds import KINDS, Kind
 from tests.fuzz.mutate import inputs
 from tests.fuzz.target import limited
@@ -34,8 +28,6 @@ _LONGEST = 2000
 #: Of processor time, and, for what waits, of time, seconds.
 _CPU_S = 10.0
 _WAIT_S = 120.0
-_ONE_PROCESS_IN = 50
-_NIMC = [sys.executable, "-c", "from nimc.cli.main import main; main()"]
 
 
 @dataclass(frozen=True)
@@ -96,31 +88,14 @@ def here(words: list[str]) -> Answer:
     return Answer(status, err.getvalue(), out.getvalue())
 
 
-def apart(words: list[str]) -> Answer:
-    try:
-        done = subprocess.run(
-            [*_NIMC, *words],
-            env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_WAIT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return Answer(None, "")
-    return Answer(
-        done.returncode, done.stderr.decode(errors="replace"), done.stdout.decode(errors="replace")
-    )
-
-
-def one(kind: Kind, rng: random.Random, alone: bool) -> tuple[Answer, list[str]]:
+def one(kind: Kind, rng: random.Random) -> tuple[Answer, list[str]]:
     """Give nimc one input; its answer, and what it was called with."""
     folder = Path(tempfile.mkdtemp())
     before = Path.cwd()
     os.chdir(folder)
     try:
         words = kind.command(make(kind, rng), folder)
-        return (apart if alone else here)(words), words
+        return here(words), words
     finally:
         os.chdir(before)
         shutil.rmtree(folder)
@@ -137,14 +112,13 @@ def main() -> int:
     wrong = 0
     for index in range(asked.first, asked.first + asked.count):
         rng = random.Random(f"{asked.seed} {index}")
-        (kind,) = rng.choices(KINDS, [each.share for each in KINDS])
-        began_s = time.monotonic()
-        answer, words = one(kind, rng, alone=index % _ONE_PROCESS_IN == 0)
+        kind = rng.choice(KINDS)
+        answer, words = one(kind, rng)
         ended.setdefault(kind.name, Counter())[str(answer.status)] += 1
         found = list(faults(answer))
         wrong += bool(found)
         if found:
-            print(f"{index} {kind.name} ({time.monotonic() - began_s:.1f} s): {'; '.join(found)}")
+            print(f"{index} {kind.name}: {'; '.join(found)}")
             print(f"  nimc {words!r}\n  {answer.err[-600:]!r}", flush=True)
     print(f"\n| bad input (seed {asked.seed}) | given | {' | '.join(map(str, EXITS))} |")
     print("|---" * (2 + len(EXITS)) + "|")

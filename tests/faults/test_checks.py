@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.__main__ import draw
-from tests.faults.checks import CHECKS, Ended, Observed, violations
+from tests.faults.checks import Ended, Observed, violations
 from tests.faults.roles import role
 from tests.faults.table import FAULTS, at
 
@@ -113,11 +112,6 @@ def test_each_violation_is_found_and_named(name: str, changes: dict[str, Any]) -
     assert found == {name}
 
 
-def test_every_check_can_fail() -> None:
-    marks = test_each_violation_is_found_and_named.pytestmark  # type: ignore[attr-defined]
-    assert {name for name, _ in marks[0].args[1]} == set(CHECKS)
-
-
 def test_a_stop_that_covers_no_whole_run_silences_none() -> None:
     stopped = replace(GOOD, fault=FAULTS["stop writer_origin"], struck_s=(140.5, 150.5))
     assert violations(replace(stopped, disturbed=replace(GOOD.disturbed, status=0))) == []
@@ -141,14 +135,6 @@ def test_only_virtual_machines_have_a_clock_of_their_own() -> None:
     assert stepped == {"clock set forward", "clock set back"}
     assert not stepped & {each.name for each in [*at("localhost"), *at("veth")]}
     assert {each.name for each in at("rxe")} - {each.name for each in at("veth")} == stepped
-
-
-def test_a_seed_draws_each_fault_once_in_a_turn_and_the_same_ones_again() -> None:
-    faults = at("localhost")
-    turn = [draw(faults, 7, index)[0] for index in range(len(faults))]
-    assert sorted(each.name for each in turn) == sorted(each.name for each in faults)
-    assert draw(faults, 7, 3)[1].random() == draw(faults, 7, 3)[1].random()
-    assert draw(faults, 8, 3)[1].random() != draw(faults, 7, 3)[1].random()
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,9 @@
-"""What users write and runs leave: YAML, samples, counts, headers, provenance, sweeps, models."""
+"""What users write and runs leave, as far as `tests.bad_inputs` does not damage it."""
 
 import dataclasses
 import io
 import json
 import lzma
-import re
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,47 +13,29 @@ import polars as pl
 
 from analysis.contention import evaluate, sweep
 from analysis.counts import counters
-from analysis.effects.facts import known
 from analysis.history import files
 from analysis.history.retention import alarmed_runs
 from analysis.history.store import load_nights, load_runs
 from analysis.history.tables import RUNS
 from analysis.pages.data import fact_changes
-from analysis.report.data import load_run
-from analysis.samples.columns import read_samples
 from analysis.samples.counts import read_counts
-from analysis.samples.provenance import hosts_of, read_provenance
 from nimc.base import units
 from nimc.base.errors import InputError, MachineError
-from nimc.campaign.checks import CheckVariables
-from nimc.campaign.load import load_campaign
 from nimc.cli.model import load_model
 from nimc.machine import site
-from nimc.nights import description, install, notify, summary
 from nimc.records.run import load_header
-from nimc.run.progress import NewSamples, RunCounter
 from nimc.spack import build, setup
 from nimc.spack.tool import SpackLayout
 from nimc.traffic import counters as traffic_counters
 from nimc.traffic import formats, trace
-from reframe_tests.workload import names
 from testbed import state, vm
 from testbed.spec import ClusterLayout, Spec
 from testbed.state import State
 from tests.analysis.contention.test_model_file import IMPROVED
-from tests.fuzz.target import RUN_FILES, Target, captures, finite, in_file, lay_out, text_of, tree
-from tests.nimc.campaign.test_load import COMMON, SMALL
-from tests.nimc.nights.made import SUMMARY
+from tests.fuzz.target import Target, captures, finite, in_file, text_of
 from tests.nimc.traffic.made import PLAIN, answer, labels, ldms
 
 _ROOT = Path(__file__).parents[2]
-_CAMPAIGNS = [path.read_bytes() for path in sorted((_ROOT / "campaigns").glob("*.yaml"))]
-_CAMPAIGNS.append(SMALL.encode())
-#: Every key of these campaigns is a variable of every check.
-_KEYS = frozenset(re.findall(r"(\w+):", b"".join(_CAMPAIGNS).decode()))
-_CHECKS = dict.fromkeys(
-    names(), CheckVariables(_KEYS | COMMON, _KEYS, comparable_across_cores=True)
-)
 _SITES = [
     path.read_bytes().replace(f"name: {path.stem}".encode(), b"name: m")
     for path in sorted((_ROOT / "site").glob("*.yaml"))
@@ -62,7 +43,6 @@ _SITES = [
 _MONITORED = [
     each.encode() for each in (PLAIN, ldms([0, 5]), answer([(labels(), [(1, "0"), (2, "5")])]))
 ]
-_SAMPLES = captures("run_quick/*/samples/*.jsonl")
 _COUNTER = {
     "key": "stream/0/0/off/0", "case": "stream", "arm": "off", "tool": "perf_stat", "rank": 0,
     "event": "cycles", "value": 5e9, "unit": "count", "state": "counted", "running_share": 1.0,
@@ -103,18 +83,6 @@ def _in_folder(name: str, read: Callable[[Path], object]) -> Callable[[bytes, Pa
     return call
 
 
-def _nightly(text: bytes, folder: Path) -> None:
-    found = description.load(str(in_file("n.yaml", text, folder)))
-    _ = found.window, found.longest_s, install.scrontab_block(found, ["nimc"])
-
-
-def _summary(text: bytes, folder: Path) -> None:
-    found = summary.load(in_file("n-2026-11-20.json", text, folder))
-    _ = notify.junit_xml(found), notify.prometheus_text(found)
-    notify.mail(found, ["a@b"]).as_bytes()
-
-
-_NIGHTLIES = [path.read_bytes() for path in sorted((_ROOT / "site" / "nightly").glob("*.yaml"))]
 _MODEL = json.dumps(evaluate.load_published(evaluate.published_names()[0]).as_dict()).encode()
 _IMPROVED = json.dumps(IMPROVED.as_dict()).encode()
 _SWEEP = json.dumps(
@@ -122,14 +90,6 @@ _SWEEP = json.dumps(
      "points": [{"n": 1, "comp_node": 0, "comm_node": 0, "comp_alone_b_s": 5e9,
                  "comm_alone_b_s": 4e9, "comp_par_b_s": 5e9, "comm_par_b_s": 4e9}]}
 ).encode()  # fmt: skip
-
-
-def _samples(text: bytes, folder: Path) -> None:
-    path = in_file("samples/stream.jsonl", text, folder)
-    read_samples([path])
-    counter = RunCounter(later_s=1.0, block_runs=3, block_s=1.0, started_s=0.0)
-    for sample in NewSamples(path).new():
-        counter.add(sample, 1.0)
 
 
 def _counts(text: bytes, folder: Path) -> None:
@@ -175,16 +135,6 @@ def _entry_row(text: bytes) -> pl.DataFrame | None:
     return row
 
 
-def _provenance(text: bytes, folder: Path) -> None:
-    in_file("provenance/0.json", text, folder)
-    for record in read_provenance(folder).records.values():
-        known(hosts_of(record).values())
-
-
-def _run(text: bytes, folder: Path) -> None:
-    load_run(lay_out(text, folder, RUN_FILES), force=True)
-
-
 def _unit(parser: Callable[[str, str], float]) -> Target:
     def read(text: bytes, _: Path) -> None:
         finite(parser(text_of(text), "field"))
@@ -218,21 +168,14 @@ _LENGTHS = [b"2min", b"1.5h", b"64KiB", b"1GiB", b"1Gb/s", b"500MB/s", b"30", b"
 _INPUT = (InputError,)
 
 TARGETS = [
-    Target("file.campaign", _in("c.yaml", lambda file: load_campaign(file, _CHECKS)),
-           _CAMPAIGNS, _INPUT, lines=True),
     Target("file.site", _in_folder("site/m.yaml", lambda folder: site.load("m", folder)),
            _SITES, _INPUT),
-    Target("file.nightly", _nightly, _NIGHTLIES, _INPUT),
-    Target("file.summary", _summary, [summary.summary_text(SUMMARY).encode()], _INPUT),
-    Target("file.samples", _samples, _SAMPLES, _INPUT),
     Target("file.counters", _counts, [_COUNTERS], _INPUT),
     Target("file.run.json", _in_folder("run.json", load_header),
            captures("run_quick/*/run.json"), _INPUT),
     Target("file.store", _stored, [_ENTRY], _INPUT),
     Target("file.made", _made, [b'{"kernel": "6.1", "microcode": "0x1"}']),
     Target("file.alarm", _in_folder("alarms/1.json", alarmed_runs), [_ALARM], _INPUT),
-    Target("file.provenance", _provenance, captures("run_quick/*/provenance/*.json"), _INPUT),
-    Target("file.run", _run, [tree(RUN_FILES)], _INPUT, lines=True),
     Target("file.sweep.json", _in("sweep.json", sweep.load), [_SWEEP], _INPUT),
     Target("file.sweep.csv", _in("sweep.csv", sweep.load), [_CSV], _INPUT),
     Target("file.model", _in("model.json", lambda file: load_model(None, file)),

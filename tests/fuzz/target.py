@@ -31,8 +31,6 @@ class Target:
     seeds: Sequence[bytes]
     #: Errors that the parser documents.
     allowed: tuple[type[Exception], ...] = ()
-    #: Whether an error may have several lines (a campaign's, one for each fault).
-    lines: bool = False
 
 
 class TooSlowError(Exception):
@@ -50,7 +48,7 @@ def check(target: Target, text: bytes, folder: Path) -> None:
         except target.allowed as error:
             said = str(error)
             assert said, "an error without a text"
-            assert target.lines or "\n" not in said, f"an error of several lines: {said!r}"
+            assert "\n" not in said, f"an error of several lines: {said!r}"
 
 
 def captures(pattern: str) -> list[bytes]:

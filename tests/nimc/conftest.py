@@ -210,3 +210,9 @@ class Command:
 @pytest.fixture
 def command() -> Command:
     return Command()
+
+
+def widest(text: str) -> int:
+    """Longest line, without those of a single word or of a report's path."""
+    lines = [line for line in text.splitlines() if " " in line.removesuffix(" \\").strip()]
+    return max((len(line) for line in lines if not line.startswith("report: ")), default=0)

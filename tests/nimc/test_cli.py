@@ -14,8 +14,7 @@ from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
 from nimc.cli import main
 from nimc.cli.options import CampaignPath
-from tests.analysis.synthetic import STREAM, samples, write_run
-from tests.nimc.conftest import Command
+from tests.nimc.conftest import Command, call
 
 NIMC = [sys.executable, "-c", "from nimc.cli.main import main; main()"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -39,17 +38,21 @@ def ending(
     return end
 
 
-def test_what_nobody_foresaw_is_a_failure_of_the_tool_in_one_line(ending) -> None:
-    line = ending(ZeroDivisionError("x\ny"), 3)
-    assert line.startswith("nimc: failed unexpectedly: ZeroDivisionError: x y ")
-    assert line.count("\n") == 1
-
-
-def test_a_long_value_is_cut(ending) -> None:
-    line = ending(InputError(f"c.csv: n: not {'9' * 5000}; allowed: 1"), 2)
-    assert line.startswith("nimc: c.csv: n: not 99")
-    assert line.endswith("99; allowed: 1\n")
-    assert len(line) == len("nimc: ") + 1000 + len(" ... ") + 1
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (
+            ZeroDivisionError("x\ny"),
+            3,
+            "failed unexpectedly: ZeroDivisionError: x y ('nimc --debug ...' shows where)",
+        ),
+        (PermissionError(13, "Permission denied", b"/a/\xff"), 3, "/a/\\udcff: Permission denied"),
+        (KeyboardInterrupt(), 130, "stopped by SIGINT"),
+        (InputError(f"c: {'9' * 5000};"), 2, f"c: {'9' * 497} ... {'9' * 499};"),
+    ],
+)
+def test_a_failure_is_one_line(ending, error: BaseException, code: int, line: str) -> None:
+    assert ending(error, code).lstrip() == f"nimc: {line}\n"
 
 
 def test_debug_shows_where_it_failed(ending) -> None:
@@ -58,24 +61,10 @@ def test_debug_shows_where_it_failed(ending) -> None:
     assert "in raising" in text
 
 
-def test_a_file_is_named(ending) -> None:
-    line = ending(PermissionError(13, "Permission denied", b"/a/\xff"), 3)
-    assert line == "nimc: /a/\\udcff: Permission denied\n"
-
-
-def test_ctrl_c_is_130_and_a_line(ending) -> None:
-    assert ending(KeyboardInterrupt(), 130).lstrip() == "nimc: stopped by SIGINT\n"
-
-
 def test_words_of_the_command_line_are_shown_without_control_characters(command: Command) -> None:
     command("writers", "a\x1b[2J", "b\udccc", code=2)
     assert "unexpected extra arguments" in command.err
     assert all(line.isprintable() for line in command.err.split("\n"))
-
-
-def nimc(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {**ENVIRONMENT, **variables}
-    return subprocess.run([*NIMC, *words], env=environment, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("options", [["writers"], ["--help"], ["plan", "quick", "--machine", "x"]])
@@ -83,47 +72,42 @@ def test_a_reader_that_is_gone_is_no_failure(options: list[str]) -> None:
     """Neither the error line of an unknown machine nor a table is read by anybody."""
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run(
-        [*NIMC, *options], stdout=writer, stderr=writer, env=ENVIRONMENT, check=False
-    )
+    done = subprocess.run([*NIMC, *options], stdout=writer, stderr=writer, env=ENVIRONMENT)
     os.close(writer)
     assert done.returncode == 141
 
 
-def test_a_full_disk_behind_standard_output_is_a_failure() -> None:
-    with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            [*NIMC, "writers"], stdout=full, stderr=subprocess.PIPE, env=ENVIRONMENT, check=False
-        )
+@pytest.mark.parametrize(
+    ("script", "line"),
+    [
+        ('"$@" > /dev/full', "No space left on device"),
+        ('mkdir gone && cd gone && rmdir ../gone && "$@"', "the current folder no longer exists"),
+    ],
+)
+def test_what_the_shell_sets_up_wrongly_is_a_failure(
+    tmp_path: Path, script: str, line: str
+) -> None:
+    words = ["sh", "-c", script, "sh", *NIMC, "writers"]
+    done = subprocess.run(words, env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 3
-    assert b"No space left on device" in done.stderr
-    assert done.stderr.count(b"\n") == 1
+    assert line in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
-def test_a_folder_that_was_removed_is_named(tmp_path: Path) -> None:
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    script = f'cd {gone} && rmdir {gone} && exec "$@"'
-    done = subprocess.run(
-        ["sh", "-c", script, "sh", *NIMC, "writers"],
-        env=ENVIRONMENT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 3
-    assert done.stderr == "nimc: the current folder no longer exists; change to another\n"
-
-
-def test_a_report_is_drawn_with_the_backend_of_a_notebook(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", samples(STREAM, pairs=6))
-    done = nimc("report", str(run), MPLBACKEND="module://matplotlib_inline.backend_inline")
+def test_figures_are_drawn_with_the_backend_of_a_notebook(tmp_path: Path) -> None:
+    notebook = {**ENVIRONMENT, "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    words = ["model", "plot", "--platform", "henri", "-o", str(tmp_path / "page.html")]
+    done = subprocess.run([*NIMC, *words], env=notebook, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "<svg" in (run / "report" / "report.html").read_text()
+    assert "<svg" in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.parametrize("arguments", [["doctor"], ["plan", "quick"]])
 def test_a_user_without_a_home_can_look_at_a_machine(arguments: list[str]) -> None:
-    done = nimc(*arguments, "--machine", "localhost", HOME="/dev/null", XDG_CACHE_HOME="")
-    assert done.stderr == ""
-    assert "localhost" in done.stdout
+    homeless = {"HOME": "/dev/null", "XDG_CACHE_HOME": ""}
+    _, out, err = call([*arguments, "--machine", "localhost"], environment=homeless)
+    assert err == ""
+    assert "localhost" in out
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from nimc.spack.setup import SpackSettings
 from studies.made_sweeps import sweep
 from testbed.cluster import Status
 from tests.analysis.history.made import made_run
-from tests.nimc.conftest import ROOT
+from tests.nimc.conftest import ROOT, Command, widest
 from tests.nimc.documented import DOCUMENTED, assert_documented
 from tests.nimc.minicluster.test_state import STATE
 from tests.nimc.nights.made import SUMMARY, nightly
@@ -73,55 +73,74 @@ def test_only_files_are_written_without_it() -> None:
     assert calls == ["model.py model.as_dict()"]
 
 
-def test_those_that_need_nothing() -> None:
+def assert_printed(command: Command, name: str, *words: object, code: int = 0) -> None:
+    """As a document with the documented keys, and as text of 80 columns."""
+    assert_documented(name, command.json(*words, code=code))
+    assert widest(command(*words, code=code)) <= 80, name
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("writers", "writers --nodes 64"),
+        ("writers --paper", "writers --paper"),
+        ("simulate", "simulate --ranks 16 --worst 2 --steps 5"),
+        ("plan", "plan quick --machine localhost"),
+        ("plan", "plan scaling --machine example_slurm"),
+        ("remedy list", "remedy list"),
+        ("model predict", "model predict --platform henri"),
+        ("model recommend", "model recommend --platform henri"),
+    ],
+)
+def test_those_that_need_nothing(command: Command, name: str, words: str) -> None:
+    assert_printed(command, name, *words.split())
+
+
+def test_those_with_scripts_and_paths(command: Command) -> None:
     for name, words in {
-        "writers": ["writers", "--nodes", "64"],
-        "writers --paper": ["writers", "--paper"],
-        "licence": ["licence", "--licences", "2"],
-        "simulate": ["simulate", "--ranks", "16", "--worst", "2", "--steps", "5"],
-        "plan": ["plan", "quick", "--machine", "localhost"],
-        "doctor": ["doctor", "--machine", "localhost"],
-        "remedy list": ["remedy", "list"],
-        "remedy show": ["remedy", "show", "cat"],
-        "model predict": ["model", "predict", "--platform", "henri"],
-        "model recommend": ["model", "recommend", "--platform", "henri"],
+        "doctor": "doctor --machine localhost",
+        "licence": "licence --licences 2",
+        "remedy show": "remedy show cat",
     }.items():
-        assert_documented(name, call(*words))
+        assert_documented(name, command.json(*words.split()))
 
 
-def test_those_of_a_sweep_file(tmp_path: Path) -> None:
+def test_those_of_a_sweep_file(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "sweep.json"
     path.write_text(json.dumps(sweep(evaluate.load_published("henri"), 0, 0.01).as_dict()))
-    assert_documented("model fit", call("model", "fit", path))
-    assert_documented("model evaluate", call("model", "evaluate", path, "--platform", "henri"))
+    assert_documented("model fit", command.json("model", "fit", path))
+    words = ("model", "evaluate", path, "--platform", "henri")
+    assert_documented("model evaluate", command.json(*words))
 
 
-def test_those_of_runs(tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    runs = [made_run(results / name, day=day) for day, name in enumerate(("monday", "tuesday"))]
-    at = ("--results", results)
+def test_those_of_runs_and_crates(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # short paths
+    for day, name in enumerate(("monday", "tuesday")):
+        made_run(tmp_path / "results" / name, day=day)
+    monday, tuesday = "results/monday", "results/tuesday"
     for name, words in {
-        "runs": ["runs", *at],
-        "store add": ["store", "add", *at],
-        "store check": ["store", "check", *at],
-        "store prune": ["store", "prune", *at, "--older-than", "1d"],
-        "alarms": ["alarms", *at],
-        "pages": ["pages", *at],
-        "advise": ["advise", *runs],
-        "compare": ["compare", *runs],
-        "report": ["report", runs[0]],
-        "verify": ["verify", runs[0]],
-        "model slowdown": ["model", "slowdown", "--run", runs[0]],
+        "runs": ["runs"],
+        "store add": ["store", "add"],
+        "store check": ["store", "check"],
+        "store prune": ["store", "prune", "--older-than", "1000d"],
+        "alarms": ["alarms"],
+        "pages": ["pages"],
+        "advise": ["advise", monday, tuesday],
+        "compare": ["compare", monday, tuesday],
+        "report": ["report", monday],
+        "verify": ["verify", monday],
+        "model slowdown": ["model", "slowdown", "--run", monday],
     }.items():
-        assert_documented(name, call(*words))
-
-
-def test_those_of_crates(tmp_path: Path) -> None:
-    crate = tmp_path / "run.zip"
-    assert_documented("pack", call("pack", made_run(tmp_path / "run"), "-o", crate))
+        if name in ("verify", "store check"):
+            assert_documented(name, command.json(*words))
+        else:
+            assert_printed(command, name, *words)
+    assert_documented("pack", command.json("pack", monday, "-o", "run.zip"))
     for name in ("verify", "reproduce --analysis-only"):
-        command, *words = name.split()
-        assert_documented(name, call(command, crate, *words))
+        subcommand, *options = name.split()
+        assert_documented(name, command.json(subcommand, "run.zip", *options))
 
 
 def test_those_of_nights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -10,7 +11,7 @@ import pytest
 from nimc.nights import description
 from tests.analysis.history.made import made_run
 from tests.analysis.synthetic import STARTED_S
-from tests.nimc.conftest import Command
+from tests.nimc.conftest import Command, call
 from tests.nimc.nights.made import nightly
 
 _NIGHT = {
@@ -20,18 +21,23 @@ _NIGHT = {
 }
 
 
-@pytest.fixture
-def results(tmp_path: Path, command: Command) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs in a store, one of them with a report, and a night without a run."""
-    folder = tmp_path / "results"
+    folder = tmp_path_factory.mktemp("results")
     for day, name in enumerate(("monday", "tuesday")):
         made_run(folder / name, day=day)
     (folder / "tuesday" / "report").mkdir()
     (folder / "tuesday" / "report" / "report.html").write_text("report")
     (folder / "nights").mkdir()
     (folder / "nights" / "made-2026-06-01.json").write_text(json.dumps(_NIGHT))
-    command("store", "add", "--results", folder)
+    assert call(["store", "add", "--results", folder])[0] == 0
     return folder
+
+
+@pytest.fixture
+def results(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "results"))
 
 
 def test_the_pages_are_written_and_link_to_reports(results: Path, command: Command) -> None:
@@ -68,15 +74,12 @@ def test_scheduled_nights_on_which_nothing_was_started_are_in_the_calendar(
     assert "the schedule of made" in (results / "pages" / "m" / "index.html").read_text()
 
 
-def test_they_are_written_elsewhere(results: Path, command: Command) -> None:
+def test_what_cannot_be_read_is_named_once_and_left_out(results: Path, command: Command) -> None:
     out = results.parent / "out"
     document = command.json("pages", "--results", results, "--output", out)
     assert document["page"] == str(out / "index.html")
     (machine,) = document["machines"]
     assert (machine["machine"], machine["nights"], machine["emulated"]) == ("m", 2, True)
-
-
-def test_what_cannot_be_read_is_named_once_and_left_out(results: Path, command: Command) -> None:
     (results / "nights" / "made-2026-06-02.json").write_text("{")
     (torn,) = (results / "store" / "nights").rglob("monday-*.parquet")
     torn.write_bytes(b"torn")
@@ -86,8 +89,7 @@ def test_what_cannot_be_read_is_named_once_and_left_out(results: Path, command: 
     assert any("made-2026-06-02.json" in line for line in lines)
     assert any(torn.name in line for line in lines)
 
-
-def test_without_a_store_it_is_one_line_and_code_two(tmp_path: Path, command: Command) -> None:
-    command("pages", "--results", tmp_path, code=2)
+    shutil.rmtree(results / "store")
+    command("pages", "--results", results, code=2)
     (line,) = command.err.splitlines()
     assert "there is no store" in line

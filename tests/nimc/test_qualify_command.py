@@ -18,6 +18,7 @@ from tests.analysis.made_qualification import Fault, device, made_run, node
 from tests.analysis.synthetic import rechain
 from tests.nimc.conftest import Command, Nimc
 from tests.nimc.documented import assert_documented
+from tests.nimc.nimc_without_figures import render
 
 ABSENT = Fault(origin=node(device(name="mlx5_1")))
 
@@ -67,13 +68,11 @@ def test_its_page_has_the_claims(tmp_path: Path, command: Command) -> None:
     assert "not qualified" in page
 
 
-@pytest.mark.parametrize("machine", ["other", "m/../../x"])
-def test_runs_of_others_and_edited_ones_are_not_judged(
-    tmp_path: Path, command: Command, machine: str
-) -> None:
+def test_runs_of_others_and_edited_ones_are_not_judged(tmp_path: Path, command: Command) -> None:
     run = made_run(tmp_path / "run")
-    command("qualify", machine, "--run", run, code=2)
-    assert "qualify on m found" in command.err
+    for machine in ("other", "m/../../x"):
+        command("qualify", machine, "--run", run, code=2)
+        assert "qualify on m found" in command.err
     command("qualify", "m", "--run", rechain(run))
     samples = run / "samples/memory.jsonl"
     samples.write_text(samples.read_text().replace('"foreign_cpus": 0.02', '"foreign_cpus": 0.01'))
@@ -105,6 +104,7 @@ def test_it_measures_with_a_stand_in_and_concludes(
     """Emulated writes are refused; where nothing was measured, the failure is what counts."""
     monkeypatch.setenv("NIMC_REFRAME", str(nimc.folder / "reframe"))
     monkeypatch.setenv("FAKE", fake)
+    monkeypatch.setattr("analysis.report.make.render", render)
     found = command.json("qualify", "localhost", "--results", nimc.results, code=code)
     states = {each["name"]: each["state"] for each in found["claims"]}
     assert states["counter of writes"] == ("not shown" if fake == "none" else "refused")

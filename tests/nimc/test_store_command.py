@@ -18,35 +18,42 @@ from analysis.history.store import load_nights, load_runs, scan_samples
 from nimc.cli import history
 from tests.analysis.history.made import grow, made_run
 from tests.analysis.history.nights_table import night_rows, nights_table, runs_table
-from tests.nimc.conftest import Command
+from tests.nimc.conftest import Command, call
 
 _DAYS = ("monday", "tuesday", "wednesday")
 
 
-@pytest.fixture
-def results(tmp_path: Path) -> Path:
-    """Three runs, and what else is in such a folder."""
-    folder = tmp_path / "results"
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
     for day, name in enumerate(_DAYS):
         made_run(folder / name, day=day)
     (folder / "latest").symlink_to("wednesday")
     (folder / "notes").mkdir()
+    assert call(["store", "add", "--results", folder])[0] == 0
     return folder
 
 
+@pytest.fixture
+def results(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three runs that are in the store, and what else is in the default folder."""
+    monkeypatch.chdir(tmp_path)
+    return Path(shutil.copytree(made, "results", symlinks=True))
+
+
 def test_add_takes_what_is_new_and_check_agrees(command: Command, results: Path) -> None:
-    at = ("--results", results)
-    assert "no store" in command("store", "check", *at, code=2) + command.err
-    assert command("store", "add", *at).splitlines() == [
+    shutil.rmtree(results / "store")
+    assert "no store" in command("store", "check", code=2) + command.err
+    assert command("store", "add").splitlines() == [
         *(f"{name}: new, 20 samples" for name in _DAYS),
         "3 runs added, 0 known, 0 left out",
     ]
-    assert command("store", "add", *at) == "0 runs added, 3 known, 0 left out\n"
-    assert command("store", "check", *at) == f"{results / 'store'}: sound\n"
+    assert command("store", "add") == "0 runs added, 3 known, 0 left out\n"
+    assert command("store", "check") == f"{results / 'store'}: sound\n"
     made_run(results / "thursday", day=3)
-    document = command.json("store", "check", *at, code=1)
+    document = command.json("store", "check", code=1)
     assert document == {"schema": 1, "found": [f"{results / 'thursday'}: is not in the store"]}
-    states = [(each["run"], each["state"]) for each in command.json("store", "add", *at)["runs"]]
+    states = [(each["run"], each["state"]) for each in command.json("store", "add")["runs"]]
     assert states == [
         ("monday", "known"),
         ("thursday", "new"),
@@ -56,18 +63,19 @@ def test_add_takes_what_is_new_and_check_agrees(command: Command, results: Path)
 
 
 def test_a_run_that_cannot_be_added_is_named(command: Command, results: Path) -> None:
+    shutil.rmtree(results / "store")
     (results / "tuesday/samples/melt.jsonl").write_text("{\n")
-    at = ("--results", results)
-    assert "2 runs added, 0 known, 1 left out" in command("store", "add", *at)
+    assert "2 runs added, 0 known, 1 left out" in command("store", "add")
     assert command.err.startswith(f"nimc: {results}/tuesday/samples/melt.jsonl:1: ")
     assert command.err.count("\n") == 1
-    assert command.json("store", "add", *at)["left_out"] == [command.err[6:-1]]
-    command("store", "add", *at, results / "tuesday", code=2)
+    assert command.json("store", "add")["left_out"] == [command.err[6:-1]]
+    command("store", "add", results / "tuesday", code=2)
 
 
 def test_a_store_elsewhere_takes_given_runs(
     command: Command, results: Path, tmp_path: Path
 ) -> None:
+    shutil.rmtree(results / "store")
     command("store", "add", "--store", tmp_path / "site", results / "latest", code=2)
     assert "is a symbolic link" in command.err
     command("store", "add", "--store", tmp_path / "site", results / "monday")
@@ -76,19 +84,17 @@ def test_a_store_elsewhere_takes_given_runs(
 
 
 def test_prune_shows_first_and_removes_with_yes(command: Command, results: Path) -> None:
-    at = ("--results", results)
-    command("store", "add", *at)
     nights = load_nights(results / "store")
-    size_b = sum(each["size_b"] for each in command.json("runs", *at)["runs"])
+    size_b = sum(each["size_b"] for each in command.json("runs")["runs"])
     samples = list((results / "store/samples").rglob("*.parquet"))
     size_b += sum(path.stat().st_size for path in samples)
     limit = ("--larger-than", f"{size_b - 1}B")
-    assert command("store", "prune", *at, "--larger-than", f"{size_b}B").startswith(
+    assert command("store", "prune", "--larger-than", f"{size_b}B").startswith(
         "would remove with --yes: 0 runs (0 B) and 0 leftover files"
     )
-    assert "monday: " in command("store", "prune", *at, *limit)
+    assert "monday: " in command("store", "prune", *limit)
     assert (results / "monday").is_dir()
-    document = command.json("store", "prune", *at, *limit, "--yes")
+    document = command.json("store", "prune", *limit, "--yes")
     assert [each["run"] for each in document["runs"]] == ["monday"]
     assert sorted(path.name for path in results.iterdir()) == [
         *("latest", "notes", "store", "tuesday", "wednesday"),
@@ -98,29 +104,29 @@ def test_prune_shows_first_and_removes_with_yes(command: Command, results: Path)
     assert load_runs(results / "store")["run"].to_list() == list(_DAYS)
     left = scan_samples(results / "store").collect()["run"].unique(maintain_order=True)
     assert left.to_list() == ["tuesday", "wednesday"]
-    assert command("store", "check", *at) == f"{results / 'store'}: sound\n"
-    command("store", "prune", *at, "--older-than", "1s", "--yes")
+    assert command("store", "check") == f"{results / 'store'}: sound\n"
+    command("store", "prune", "--older-than", "1s", "--yes")
     assert sorted(path.name for path in results.iterdir()) == ["latest", "notes", "store"]
     assert load_nights(results / "store").equals(nights)
-    assert "0 runs" in command("store", "prune", *at, "--older-than", "1s", "--yes")
+    assert "0 runs" in command("store", "prune", "--older-than", "1s", "--yes")
 
 
 def test_prune_never_removes_what_an_alarm_rests_on(command: Command, results: Path) -> None:
-    at = ("--results", results)
-    command("store", "add", *at)
     (results / "store/alarms").mkdir()
     alarm = {"machine": "m", "runs": ["monday", "wednesday"]}
     (results / "store/alarms/1.json").write_text(json.dumps(alarm))
     for limit in (("--older-than", "1s"), ("--larger-than", "1B")):
-        out = command("store", "prune", *at, *limit, "--yes")
+        out = command("store", "prune", *limit, "--yes")
         assert "monday: stays: an alarm rests on it" in out
     assert (results / "monday/run.json").exists()
     assert not (results / "tuesday").exists()
     left = scan_samples(results / "store").collect()["run"].unique(maintain_order=True)
     assert left.to_list() == ["monday", "wednesday"]
     (results / "store/alarms/2.json").write_text("{")
-    command("store", "prune", *at, "--older-than", "1s", "--yes", code=2)
+    command("store", "prune", "--older-than", "1s", "--yes", code=2)
     assert (results / "monday/run.json").exists()
+    command("store", "prune", "--yes", code=2)
+    assert command.err.startswith("nimc: --older-than, --larger-than: ")
 
 
 def damage_nights(results: Path) -> str:
@@ -145,20 +151,18 @@ def add_samples(results: Path) -> str:
 def test_prune_leaves_a_run_of_which_the_store_does_not_have_all(
     command: Command, results: Path, change: Callable[[Path], str]
 ) -> None:
+    shutil.rmtree(results / "store")
     shutil.rmtree(results / "tuesday")
     made_run(results / "tuesday", day=1, pairs=3)
-    at = ("--results", results)
-    command("store", "add", *at)
+    command("store", "add")
     reason = change(results)
     made_run(results / "new", day=3)
-    out = command("store", "prune", *at, "--older-than", "1s", "--yes")
+    out = command("store", "prune", "--older-than", "1s", "--yes")
     assert f"tuesday: stays: {reason}" in out
     assert {file.parent.name for file in results.glob("[!l]*/run.json")} == {"tuesday", "new"}
 
 
 def test_prune_leaves_files_that_a_damaged_entry_may_name(command: Command, results: Path) -> None:
-    at = ("--results", results)
-    command("store", "add", *at)
     entry = next((results / "store/runs").rglob("tuesday*"))
     entry.write_bytes(entry.read_bytes()[:-1])
     files = sorted(path for path in (results / "store").rglob("tuesday*"))
@@ -166,29 +170,21 @@ def test_prune_leaves_files_that_a_damaged_entry_may_name(command: Command, resu
     for path in files:
         os.utime(path, (0, 0))
     limit = ("--larger-than", "1TiB", "--yes")
-    assert command("store", "prune", *at, *limit) == "removed: 0 runs (0 B) and 0 leftover files\n"
+    assert command("store", "prune", *limit) == "removed: 0 runs (0 B) and 0 leftover files\n"
     assert f"nimc: {entry}: " in command.err
     assert all(path.exists() for path in files)
     entry.unlink()
-    assert "and 2 leftover files" in command("store", "prune", *at, *limit)
+    assert "and 2 leftover files" in command("store", "prune", *limit)
 
 
 def test_prune_leaves_a_run_in_progress(command: Command, results: Path) -> None:
-    at = ("--results", results)
-    command("store", "add", *at)
     with (results / "monday/lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        document = command.json("store", "prune", *at, "--older-than", "1s", "--yes")
+        document = command.json("store", "prune", "--older-than", "1s", "--yes")
     (held,) = document["held"]
     assert held["run"] == "monday"
     assert "is running this campaign" in held["reason"]
     assert (results / "monday/run.json").exists()
-
-
-def test_prune_requires_a_limit(command: Command, results: Path) -> None:
-    command("store", "add", "--results", results)
-    command("store", "prune", "--results", results, "--yes", code=2)
-    assert command.err.startswith("nimc: --older-than, --larger-than: ")
 
 
 def test_runs_are_listed_with_their_state(command: Command, results: Path) -> None:
@@ -197,7 +193,7 @@ def test_runs_are_listed_with_their_state(command: Command, results: Path) -> No
     theirs = made_run(results / "theirs", day=3)
     (theirs / "samples/melt.jsonl").unlink()
     os.mkfifo(theirs / "samples/melt.jsonl", 0o600)
-    rows = command.json("runs", "--results", results)["runs"]
+    rows = command.json("runs")["runs"]
     shown = [(row["run"], row["samples"], row["rejected"], row["state"][:10]) for row in rows]
     assert shown == [
         ("theirs", None, None, "unreadable"),
@@ -209,16 +205,23 @@ def test_runs_are_listed_with_their_state(command: Command, results: Path) -> No
     assert rows[3]["started_s"] == 1_780_000_000.0
     sizes = [path.stat().st_size for path in (results / "monday").rglob("*") if path.is_file()]
     assert rows[3]["size_b"] == sum(sizes)
-    table = command("runs", "--results", results).splitlines()
+    table = command("runs").splitlines()
     (monday,) = (line for line in table if line.split()[0] == "monday")
     assert monday.split()[:7] == ["monday", "m", "nightly", "2026-05-28", "20:26", "20", "1"]
+
+
+def lost(nights: int) -> pl.DataFrame:
+    """Nights, the last three of which are 10 % slower."""
+    values = 100 * np.exp(0.01 * np.random.default_rng(27).standard_normal(nights))
+    values[-3:] *= 1.1
+    return nights_table(*night_rows(values.tolist(), arm="off"))
 
 
 class Store:
     """Nights in place of a store's: `nimc alarms` on them, with its exit status."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
-        self.nights = nights_table()
+        self.nights = lost(82)
         self.runs = runs_table({})
         self.command = command
         monkeypatch.setattr(history, "load_nights", self._load("nights"))
@@ -240,15 +243,7 @@ def store(monkeypatch: pytest.MonkeyPatch, command: Command) -> Store:
     return Store(monkeypatch, command)
 
 
-def lost(nights: int) -> pl.DataFrame:
-    """Nights, the last three of which are 10 % slower."""
-    values = 100 * np.exp(0.01 * np.random.default_rng(27).standard_normal(nights))
-    values[-3:] *= 1.1
-    return nights_table(*night_rows(values.tolist(), arm="off"))
-
-
 def test_an_alarm_of_the_last_night_is_exit_code_1(store: Store) -> None:
-    store.nights = lost(82)
     store.runs = runs_table(
         {f"run{n:03}": json.dumps({"kernel": "5" if n < 79 else "6"}) for n in range(82)}
     )
@@ -259,10 +254,12 @@ def test_an_alarm_of_the_last_night_is_exit_code_1(store: Store) -> None:
                  "nimc run nightly --machine hpc --case stream --fresh --nodelist n1"):  # fmt: skip
         assert fact in text
     assert "raised 2025-03-28" in store("-v", code=1)
+    later = night_rows([*[None] * 82, 110.0], arm="off")
+    store.nights = pl.concat([store.nights, nights_table(*later)])
+    assert "suspected" in store(code=0)  # not of the last night
 
 
 def test_an_alarm_is_acknowledged_by_the_user_with_a_reason(store: Store, tmp_path: Path) -> None:
-    store.nights = lost(82)
     at = ("--store", tmp_path)
     (alarm,) = json.loads(store(*at, "--json", code=1))["alarms"]
     assert alarm["acknowledged"] is None
@@ -291,7 +288,6 @@ def test_an_alarm_is_acknowledged_by_the_user_with_a_reason(store: Store, tmp_pa
 def test_what_cannot_be_acknowledged_is_refused(
     store: Store, tmp_path: Path, words: list[str]
 ) -> None:
-    store.nights = lost(82)
     store("--store", tmp_path, *words, code=2)
     assert list(tmp_path.iterdir()) == []
 
@@ -305,14 +301,7 @@ def test_a_long_command_to_confirm_can_be_pasted(store: Store) -> None:
     assert pasted[-3:] == ["--fresh", "--nodelist", "n1"]
 
 
-def test_an_alarm_of_an_earlier_night_is_shown_with_exit_code_0(store: Store) -> None:
-    later = night_rows([*[None] * 82, 110.0], arm="off")
-    store.nights = pl.concat([lost(82), nights_table(*later)])
-    assert "suspected" in store(code=0)
-
-
 def test_the_document(store: Store) -> None:
-    store.nights = lost(82)
     document = json.loads(store("--json", code=1))
     assert (document["within_nights"], document["power"]) == (5, 0.8)
     assert [each["state"] for each in document["alarms"]] == ["suspected"]

@@ -71,12 +71,8 @@ def _machine(name: str, *, lost: float = 0.0, fails: int = 0) -> MachineHistory:
 @pytest.fixture(scope="module")
 def machines() -> dict[str, MachineHistory]:
     """By name, the steady one first, as the store sorts them."""
-    made = (
-        _machine("a-steady"),
-        _machine("b-failing", fails=EVERY),
-        _machine("c-slower", lost=LOSS),
-    )
-    return {each.machine: each for each in made}
+    failing, slower = _machine("b-failing", fails=EVERY), _machine("c-slower", lost=LOSS)
+    return {each.machine: each for each in (_machine("a-steady"), failing, slower)}
 
 
 def test_the_list_begins_with_alarms_then_missed_nights_and_neither_is_green(
@@ -102,8 +98,7 @@ def test_the_losses_of_one_night_are_one_alarm_of_the_machine(
     """6 % of a rate are 1 / 0.94 - 1 = 6.4 % of time; the kernel changed, the nodes as always."""
     shown = shown_alarms(machines["c-slower"])
     assert {(each.alarm.arm, each.alarm.quantity) for each in shown} == {
-        ("off", "fom"),
-        ("on", "fom"),
+        *(("off", "fom"), ("on", "fom"))
     }
     (group,) = alarm_groups(shown)
     assert group.since == "2025-02-20"
@@ -171,13 +166,10 @@ def test_the_page_says_when_it_was_made_and_from_when_it_is_old(
     for text in (index_page(list(machines.values())), machine_page(machines["a-steady"])):
         assert "2025-03-06 12:00 UTC" in text
         assert "after 2025-03-08" in text
-
-
-def test_an_ordinary_verdict_is_not_drawn_as_an_alarm(machines: dict[str, MachineHistory]) -> None:
-    page = machine_page(machines["a-steady"])
-    assert "memory contention" in page
-    assert 'class="verdict bad' not in page
-    assert '<tr data-look="bad"' not in page
+    # An ordinary verdict is not drawn as an alarm.
+    assert "memory contention" in text
+    assert 'class="verdict bad' not in text
+    assert '<tr data-look="bad"' not in text
 
 
 def _days(*numbers: int) -> list[date]:
@@ -196,9 +188,7 @@ def test_nights_are_missing_where_the_usual_gap_and_the_day_of_the_week_expect_t
     wrong = [date(1970, 1, 1), *daily, date(9999, 12, 31)]
     assert missing_days(wrong, 1, START + timedelta(11))[-3:] == _days(4, 8, 10)
     assert len(missing_days(wrong, 1, START + timedelta(11))) <= 366
-
-
-def test_the_usual_gap_is_the_median_and_needs_seven_nights() -> None:
+    # The usual gap is the median and needs seven nights.
     nights = [PageNight(day, "a", "measured", run="r") for day in _days(0, 1, 2, 3, 4, 5, 9)]
     assert usual_gap(nights) == 1
     assert usual_gap(nights[:6]) is None

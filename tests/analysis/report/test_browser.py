@@ -1,5 +1,6 @@
 """The page in a real browser: nothing loaded, no errors, nothing wider than the window."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,49 +49,50 @@ def test_fits_the_window_and_loads_nothing(tmp_path: Path, text: str) -> None:
         assert found["details"] > 8
 
 
-def test_the_page_of_a_model_fits_a_narrow_window(tmp_path: Path) -> None:
-    fitting(tmp_path, model_page(evaluate.load_published("henri-subnuma"), None), 390)
-
-
-def test_effects_by_factor_fit_the_window(tmp_path: Path) -> None:
+def _by_factor(folder: Path) -> str:
     found = throttled(samples(sweep(noise=0.01), pairs=6))
-    text = page.render([load_run(write_run(tmp_path / "run", found))])
-    fitting(tmp_path, text, 390, 900)
+    return page.render([load_run(write_run(folder / "run", found))])
 
 
-def test_the_cells_of_rdma_and_numa_fit_the_window(tmp_path: Path) -> None:
-    run = run_of(tmp_path, TWO_NODES)
-    fitting(tmp_path, page.render([load_run(run, force=True)]), 390, 900)
+def _numa(folder: Path) -> str:
+    return page.render([load_run(run_of(folder, TWO_NODES), force=True)])
 
 
-def test_latency_against_traffic_fits_the_window(tmp_path: Path) -> None:
-    run = load_run(write_run(tmp_path / "run", latencies()), force=True)
-    fitting(tmp_path, page.render([run]), 390, 900)
+def _latency(folder: Path) -> str:
+    return page.render([load_run(write_run(folder / "run", latencies()), force=True)])
 
 
-def test_a_comparison_fits_the_window(tmp_path: Path) -> None:
+def _comparison(folder: Path) -> str:
     long_name = replace(LAMMPS, name="lammps_with_quite_a_long_name@8192")
     node = {"cpu_model": "x" * 70, "kernel": "5.14.0-427.13.1.el9_4.x86_64"}
     sides = [
         [
-            night(tmp_path / f"{name}{n}", STREAM, long_name, node={**node, "bios": name}, seed=n)
+            night(folder / f"{name}{n}", STREAM, long_name, node={**node, "bios": name}, seed=n)
             for n in range(3)
         ]
         for name in ("before", "after")
     ]
-    fitting(tmp_path, compare_page.render(compare_sides(*sides)), 390, 900)
+    return compare_page.render(compare_sides(*sides))
 
 
-def test_why_fits_the_window(tmp_path: Path) -> None:
-    run = made(tmp_path, CASES, processor="GenuineIntel-6-85-7")
-    fitting(tmp_path, page.render([load_run(run)]), 390, 900)
+def _why(folder: Path) -> str:
+    return page.render([load_run(made(folder, CASES, processor="GenuineIntel-6-85-7"))])
 
 
-def test_counters_of_nodes_fit_the_window(tmp_path: Path) -> None:
+def _counters(folder: Path) -> str:
     times = {"on@rate=25%": 1.5, "on": 2.0, "off@tool=p": 1.05, "on@tool=p": 2.1}
     absent = {"ethtool": "the program ethtool, and a driver with these counters (mlx5)"}
-    run = with_nodes(tmp_path, samples(remedies(times=times), pairs=8), absent)
-    fitting(tmp_path, page.render([load_run(run)]), 390, 900)
+    run = with_nodes(folder, samples(remedies(times=times), pairs=8), absent)
+    return page.render([load_run(run)])
+
+
+def _model(_: Path) -> str:
+    return model_page(evaluate.load_published("henri-subnuma"), None)
+
+
+@pytest.mark.parametrize("of", [_by_factor, _numa, _latency, _comparison, _why, _counters, _model])
+def test_every_section_fits_the_window(tmp_path: Path, of: Callable[[Path], str]) -> None:
+    fitting(tmp_path, of(tmp_path), 390, 900)
 
 
 def test_ink_follows_the_colour_scheme(tmp_path: Path, text: str) -> None:
@@ -112,9 +114,6 @@ def test_the_look_sees_what_it_looks_for(tmp_path: Path) -> None:
 
 def test_a_quick_campaign_is_printed_on_six_sheets(tmp_path: Path) -> None:
     assert sheets(tmp_path, page.render([load_run(RUN_QUICK)])) <= 6
-
-
-def test_sheets_are_counted(tmp_path: Path) -> None:
     bad = '<p>1<p style="break-before:page">2<p style="break-before:page">3'
     assert sheets(tmp_path, bad) == 3
 

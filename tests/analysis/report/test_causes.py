@@ -14,7 +14,6 @@ import pytest
 
 from analysis.report.data import RunData, load_run
 from analysis.report.make import make_reports, write_data
-from analysis.statistics.correlation import WorstRank
 from analysis.statistics.interval import Estimate
 from analysis.subjects.causes import Loss, causes_view, counters_view, p_text, sentence
 from nimc.records.sample import Sample
@@ -75,10 +74,6 @@ def test_the_published_table_stands_beside_the_measured_one(of_all_cases):
     assert rows["on", "time", False][0].points == 6
     assert rows["on", "memory stalls", False][0] is None
     assert len(found.table.rows) == 8
-
-
-def test_every_case_has_its_own_table_and_panel(of_all_cases):
-    found = of_all_cases
     # Roles that the paper has not are apart.
     assert {(link.treatment, link.to) for link in found.table.others} == {
         (treatment, role) for treatment in ("off", "on") for role in ("cycles", "instructions")
@@ -92,15 +87,14 @@ def test_every_case_has_its_own_table_and_panel(of_all_cases):
 @pytest.mark.parametrize(
     ("processor", "told"),
     [
-        ("GenuineIntel-6-85-7", [("DDIO misses", "Cascade Lake"), ("IDQ_UOPS_NOT_DELIVERED",)]),
-        ("AuthenticAMD-26-2-1", [("PAPI_STL_ICY", "Zen 5"), ("counts no memory stalls",)]),
-        ("GenuineIntel-6-1-1", [("GenuineIntel-6-1-1",)]),
+        ("GenuineIntel-6-85-7", ("DDIO misses", "Cascade Lake")),
+        ("AuthenticAMD-26-2-1", ("counts no memory stalls", "Zen 5")),
+        ("GenuineIntel-6-1-1", ("GenuineIntel-6-1-1",)),
     ],
 )
 def test_what_a_processor_lacks_is_printed(tmp_path, processor, told):
-    notes = view(made(tmp_path, processor=processor)).notes
-    for words in told:
-        assert any(all(word in note for word in words) for note in notes)
+    (note,) = view(made(tmp_path, processor=processor)).notes
+    assert all(word in note for word in told)
 
 
 def test_a_role_that_was_not_counted_is_named_with_the_reason(tmp_path):
@@ -127,9 +121,7 @@ def priced(folder: Path, price: float) -> Path:
     return run
 
 
-@pytest.mark.parametrize(
-    ("price", "beyond"), [(1.05, True), (1.01, False), (0.9, True), (0.9803, True), (0.9805, False)]
-)
+@pytest.mark.parametrize(("price", "beyond"), [(1.05, True), (0.9803, True), (0.9805, False)])
 def test_a_tool_that_changes_the_figure_by_more_than_the_margin_is_told(tmp_path, price, beyond):
     (row,) = view(priced(tmp_path, price)).prices
     assert (row.tool, row.beyond) == ("p", beyond)
@@ -142,25 +134,18 @@ def test_a_tool_without_runs_without_it_has_no_price(tmp_path):
     assert (row.case, row.tool, row.ratio, row.beyond) == ("lammps", TOOL, None, None)
 
 
-def loss(low: float, high: float, *, all_ranks=True, worst=None) -> Loss:
-    middle = (low + high) / 2
-    return Loss("lammps", "on", TOOL, Estimate(middle, low, high, 0.95), all_ranks, worst)
-
-
-ONE = WorstRank(rank=3, growth=4.0, median_growth=2.0, times=8, pairs=8, p=0.001)
-
-
 @pytest.mark.parametrize(
-    ("given", "facts"),
+    ("low", "high", "fact"),
     [
-        (loss(0.7, 0.9), ("80% (70% to 90%)", "stalls on memory", "every rank", "no rank stands")),
-        (loss(0.7, 0.9, all_ranks=False, worst=ONE), ("rank 3 (4.00 times", "rank 2.00 times)")),
-        (loss(0.7, 0.9, all_ranks=False), ("the loss is stalls on memory.",)),
-        (loss(0.1, 0.3), ("something else",)),
+        (0.7, 0.9, "loss is stalls on memory."),
+        (0.1, 0.3, "most of the loss is something else."),
     ],
 )
-def test_what_a_loss_is(given, facts):
-    assert [fact for fact in facts if fact not in sentence(given)] == []
+def test_what_a_loss_is(low, high, fact):
+    share = Estimate((low + high) / 2, low, high, 0.95)
+    text = sentence(Loss("lammps", "on", TOOL, share))
+    assert f"{share.value:.0%} ({low:.0%} to {high:.0%}) of the extra cycles" in text
+    assert text.endswith(fact)
 
 
 @pytest.mark.parametrize(
@@ -188,12 +173,6 @@ def test_the_page_has_the_section_and_its_figures_and_says_that_it_is_emulated(t
         if (row["case"], row["role"], row["treatment"]) == ("lammps", "memory stalls", "on")
     )
     assert stalls["ratio"]["low"] > 1
-
-
-def test_a_run_without_tools_has_no_section(tmp_path):
-    run = load_run(write_run(tmp_path / "run", samples(LAMMPS, pairs=6)))
-    assert causes_view(run, "w") is None
-    assert counters_view(run, run.results[0].case) is None
 
 
 def test_sums_over_ranks_and_what_limits_them(tmp_path):
@@ -259,7 +238,8 @@ def with_nodes(folder: Path, runs: list[Sample], absent: Mapping[str, str] = {})
 
 
 def test_medians_off_and_on_are_sums_over_nodes_but_of_shares_and_frequencies(tmp_path):
-    table = view(with_nodes(tmp_path, samples(LAMMPS, pairs=6))).nodes["lammps"]
+    found = view(with_nodes(tmp_path, samples(LAMMPS, pairs=8)))
+    table = found.nodes["lammps"]
     assert table.treatments == ["off", "on", "aa"]
     rows = {row.event: row.values[:2] for row in table.rows}
     # 100 + 150 and 300 + 450; 0.5 + 0.75 s; the mean of 2 and 3 GHz; of 10 % and 15 %, of 40 % and
@@ -271,13 +251,10 @@ def test_medians_off_and_on_are_sums_over_nodes_but_of_shares_and_frequencies(tm
         "eth0:outbound_pci_stalled_wr": ["12.5%", "50.0%"],
         "eth1:outbound_pci_stalled_wr": ["5.0%", "5.0%"],
     }
-
-
-def test_the_devices_own_counter_is_the_role_of_pcie_stalls(tmp_path):
-    changes = view(with_nodes(tmp_path, samples(LAMMPS, pairs=8))).changes
-    (row,) = (each for each in changes if each.treatment == "on")
+    # The device's own counter is the role of PCIe stalls.
+    (row,) = (each for each in found.changes if each.treatment == "on")
     # The device that stalled more, not the sum of both; then the mean over nodes.
-    assert (row.tool, row.role, row.pairs, row.worst) == ("node", "PCIe stalls", 8, None)
+    assert (row.tool, row.role, row.pairs) == ("node", "PCIe stalls", 8)
     assert (row.off, row.on, row.ratio.value) == pytest.approx((0.125, 0.5, 4))
 
 
@@ -288,22 +265,18 @@ def test_runs_that_a_tool_wraps_are_not_mixed_with_the_others(tmp_path):
     (row,) = (each for each in found.changes if each.treatment == "on")
     assert (row.off, row.on, row.pairs) == (pytest.approx(0.125), pytest.approx(0.5), 8)
     assert set(found.nodes["melt"].treatments) == {"off", *times}
+    assert found.absent == []
 
 
-def test_a_node_is_no_tool_with_a_price_and_a_table_of_its_own(tmp_path):
-    run = with_nodes(tmp_path, samples(LAMMPS, pairs=6))
+def test_a_node_is_no_tool_and_what_nodes_lack_is_named_once(tmp_path):
+    absent = {"resctrl": "resctrl mounted"}
+    run = with_nodes(tmp_path, samples(LAMMPS, pairs=6), absent)
     found = view(run)
     assert (found.prices, found.notes) == ([], [])
+    assert found.absent == ["resctrl: not on 2 nodes; needs resctrl mounted"]
     assert counters_view(load_run(run), "lammps") is None
-
-
-@pytest.mark.parametrize("absent", [{}, {"resctrl": "resctrl mounted"}])
-def test_what_nodes_lack_is_named_once(tmp_path, absent):
-    run = with_nodes(tmp_path, samples(LAMMPS, pairs=6), absent)
-    lines = [f"{name}: not on 2 nodes; needs {needs}" for name, needs in absent.items()]
-    assert view(run).absent == lines
     (report,) = make_reports([run])
     text = report.page.read_text()
     section = text[text.index('id="r0why"') :].partition("</section>")[0]
     assert "Counters of the nodes, lammps" in section
-    assert section.count("resctrl mounted") == len(absent)
+    assert section.count("resctrl mounted") == 1

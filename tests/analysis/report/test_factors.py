@@ -127,7 +127,7 @@ def test_which_factor_is_on_the_axis(
     assert lay_out(varied) == Layout(*expected)
 
 
-def test_the_axis_is_the_rate_that_was_reached(run: RunData) -> None:
+def test_the_axis_is_the_rate_that_was_reached_and_every_pair_a_point(run: RunData) -> None:
     (figure,) = view_of(run).figures
     assert figure.axis == "rate"
     assert "writers' rate in GB/s, as measured" in figure.svg
@@ -136,10 +136,6 @@ def test_the_axis_is_the_rate_that_was_reached(run: RunData) -> None:
     assert max(ticks) < 25  # GB/s: no per cent among them
     # 8 GB/s times 0.9: beyond 7 on the axis, where 8 or 100 are not.
     assert 7 in ticks
-
-
-def test_every_pair_is_a_point(run: RunData) -> None:
-    (figure,) = view_of(run).figures
     groups = re.findall(r'<g id="x0-pairs-\d+-\d+">.*?</g>\s*</g>', figure.svg, re.DOTALL)
     assert len(groups) == 8
     places = [[float(x) for x in re.findall(r'<use [^>]*x="(.+?)"', group)] for group in groups]
@@ -163,17 +159,12 @@ def test_the_table_has_a_row_a_treatment_in_order_of_levels(run: RunData) -> Non
     assert found["on@reserved_cores=1,rate=50%"] == pytest.approx(1.04)
 
 
-def test_names_with_signs_make_no_invalid_ids(page: str) -> None:
+def test_names_with_signs_make_no_invalid_ids_and_figures_are_marked(page: str) -> None:
     assert "on@reserved_cores=1,rate=25%" in page.replace("<wbr>", "")
     names = re.findall(r'\b(?:id|href)="#?([^"]*)"', page) + re.findall(r"var\(--([^)]*)\)", page)
     assert not [name for name in names if not re.fullmatch(r"[\w.-]*|data:,", name)]
     declared = re.findall(r"--([^:;{}]+):", page.split("</style>")[0])
-    assert {name for name in re.findall(r"var\(--([^)]*)\)", page) if name != "columns"} <= set(
-        declared
-    )
-
-
-def test_the_figures_by_factor_say_that_they_are_emulated(page: str) -> None:
+    assert {*re.findall(r"var\(--([^)]*)\)", page)} - {"columns"} <= {*declared}
     captions = re.findall(r"<figcaption>.*?</figcaption>", page, re.DOTALL)
     (by_factor,) = (each for each in captions if "Slowdown against rate" in each)
     assert "Emulated RDMA, not RDMA hardware." in by_factor
@@ -200,6 +191,14 @@ def test_a_figure_each_for_further_factors_six_at_most(tmp_path: Path) -> None:
     assert "6 of 7 combinations are drawn; the table lists all." in render([run])
 
 
+def figure_of(folder: Path, factor: str, levels: list[Level]) -> View:
+    names = ["on", *(f"on@{factor}={named_level(level)}" for level in levels[1:])]
+    own = {name: {factor: level} for name, level in zip(names, levels, strict=True)}
+    case = replace(STREAM, effects=dict.fromkeys(names, 1.2), factors=own)
+    (figure,) = view_of(load_run(write_run(folder / "run", samples(case, pairs=6)))).figures
+    return figure
+
+
 @pytest.mark.parametrize(
     ("factor", "levels", "ticks"),
     [
@@ -212,10 +211,7 @@ def test_a_figure_each_for_further_factors_six_at_most(tmp_path: Path) -> None:
 def test_levels_are_ticks_in_their_order(
     tmp_path: Path, factor: str, levels: list[Level], ticks: list[str]
 ) -> None:
-    names = ["on", *(f"on@{factor}={named_level(level)}" for level in levels[1:])]
-    own = {name: {factor: level} for name, level in zip(names, levels, strict=True)}
-    case = replace(STREAM, effects=dict.fromkeys(names, 1.2), factors=own)
-    (figure,) = view_of(load_run(write_run(tmp_path / "run", samples(case, pairs=6)))).figures
+    figure = figure_of(tmp_path, factor, levels)
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", figure.svg)
     assert texts[: len(ticks)] == ticks
     assert figure.lines == []
@@ -224,20 +220,15 @@ def test_levels_are_ticks_in_their_order(
 @pytest.mark.parametrize(
     ("levels", "second_place"),
     [
-        ([1, 2, 12], 1 / 11),  # in proportion: 2 lies an eleventh of the way from 1 to 12
-        ([1, 2, 13], 1 / 12),
+        ([1, 2, 13], 1 / 12),  # in proportion: 2 lies a twelfth of the way from 1 to 13
         ([1, 2, 14], 1 / 2),  # evenly: 13 is more than 12 times the least distance
-        ([0, 4, 8], 1 / 2),
         ([0, 6, 8], 3 / 4),
     ],
 )
 def test_numbers_are_spaced_in_proportion_unless_they_are_far_apart(
     tmp_path: Path, levels: list[Level], second_place: float
 ) -> None:
-    names = ["on", *(f"on@cores={level}" for level in levels[1:])]
-    own = {name: {"cores": level} for name, level in zip(names, levels, strict=True)}
-    case = replace(STREAM, effects=dict.fromkeys(names, 1.2), factors=own)
-    (figure,) = view_of(load_run(write_run(tmp_path / "run", samples(case, pairs=6)))).figures
+    figure = figure_of(tmp_path, "cores", levels)
     ticks = re.findall(r'-xtick_\d+">.*?<text [^>]* x="(.+?)"', figure.svg, re.DOTALL)
     groups = re.findall(r'-pairs-0-\d+">.*?<use [^>]* x="(.+?)"', figure.svg, re.DOTALL)
     for places in (ticks, groups):
@@ -289,9 +280,7 @@ def test_pairs_have_their_own_places_and_intervals_theirs() -> None:
     assert axes.get_xlim()[0] == 0
     assert axes.get_xlim()[1] > 4.2
     assert axes.get_ylim()[0] < 1.0
-
-
-def test_a_pair_far_off_is_within_the_limits() -> None:
+    # A pair far off is within the limits.
     points = [Plotted(of(1.2), 2.0, [2.0, 2.0], [1.1, 9.0])]
     axes = draw(Figure(), [Line("", "on", "^", points)], MEASURED)
     assert axes.get_ylim()[1] > 9
@@ -322,13 +311,9 @@ def test_one_noise_floor_is_a_band_over_the_width_and_several_are_one_each() -> 
 
     assert bands((0.9, 1.1), (0.9, 1.1)) == (1, 0)
     assert bands((0.9, 1.1), (0.8, 1.1)) == (0, 2)
-
-
-def test_a_treatment_without_an_estimate_shows_its_pairs_alone() -> None:
-    short = result(pairs=2)
-    axes = draw(
-        Figure(), [Line("", "on", "^", [Plotted(short, 1.0, [1.0, 1.0], [1.2, 1.3])])], MEASURED
-    )
+    # A treatment without an estimate shows its pairs alone.
+    short = Plotted(result(pairs=2), 1.0, [1.0, 1.0], [1.2, 1.3])
+    axes = draw(Figure(), [Line("", "on", "^", [short])], MEASURED)
     assert bars(axes) == []
     assert len(drawn(axes, "pairs-")) == 1
     assert (len(axes.patches), len(axes.collections)) == (0, 0)

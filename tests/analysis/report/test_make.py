@@ -87,15 +87,11 @@ def test_blocks_that_ended_early_are_listed_with_who_failed(tmp_path):
 ROOT = Path(__file__).parents[3]
 MODULE = '''"""Numbers of runs, as a section."""
 
-from analysis.report.sections import RunSection
+from analysis.report.sections import Section
 
 SECTIONS = [
-    RunSection(
-        place=45,
-        title="Numbers of runs",
-        anchor="numbers",
-        template="numbers.html",
-        view=lambda run, name: run.samples.height or None,
+    Section(
+        *("run", 45, "numbers", lambda run, name: run.samples.height or None, "Numbers of runs"),
         files=lambda runs: {"numbers.json": {"runs": [run.samples.height for run in runs]}},
     )
 ]

@@ -94,7 +94,9 @@ def test_the_page_is_well_formed_and_loads_nothing(text: str) -> None:
     assert re.search(r"url\((?!#)", text) is None
 
 
-def test_every_sample_is_a_point(run: RunData) -> None:
+def test_every_sample_is_a_point_above_some_thousand_one_picture(
+    run: RunData, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for case, drawn in (("stream", 50), ("lammps", 41)):
         of_case = run.samples.filter(case=case)
         assert of_case.height == drawn
@@ -102,10 +104,6 @@ def test_every_sample_is_a_point(run: RunData) -> None:
         points = re.findall(r'<g id="x-points-[^"]*">.*?</g>\s*</g>', svg, re.DOTALL)
         assert sum(group.count("<use ") for group in points) == drawn
 
-
-def test_above_some_thousand_points_they_are_one_picture(
-    run: RunData, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(plots, "RASTER_ABOVE", 10)
     svg = plots.samples_plot(run.samples.filter(case="stream"), "B/s", "x")
     assert svg.count("<use ") < 20
@@ -122,13 +120,12 @@ def test_figures_follow_the_colour_scheme(text: str) -> None:
     assert f"--on:{ARMS['on'].colours[1]}" in text
 
 
-def test_every_figure_says_that_it_is_emulated(text: str) -> None:
+def test_every_figure_says_that_it_is_emulated_and_hardware_is_not(
+    tmp_path: Path, text: str
+) -> None:
     captions = Page(text).texts["figcaption"]
     assert len(captions) == 5  # two a case, and the picture
     assert all("Emulated RDMA, not RDMA hardware." in caption for caption in captions)
-
-
-def test_hardware_is_not_called_emulated(tmp_path: Path) -> None:
     remote = replace(STREAM, transport="InfiniBand", origin="synthetic-1")
     text = page.render([_run(tmp_path, samples(remote))])
     assert "mulated" not in re.sub(r"<style>.*</style>", "", text, flags=re.DOTALL)
@@ -140,34 +137,35 @@ def test_rejections_stand_there_escaped_with_their_reasons(text: str) -> None:
     assert "<script" not in text
 
 
-def test_effects_stand_with_their_intervals(run: RunData, text: str) -> None:
+def test_effects_stand_with_their_intervals_and_writers_with_their_worst_share(
+    run: RunData, text: str
+) -> None:
     for row in run.results:
         assert f"{row.slowdown.value:.3f}" in text
         assert f"{row.slowdown.low:.3f}\u2013{row.slowdown.high:.3f}" in text
+    worst = run.samples.filter(case="stream", arm="on", status="counts")["writer_share"].min()
+    line = f"on: 1 writer, ucx over shared memory, writes of 64 KiB; never below {worst:.0%} of"
+    assert line in text
 
 
-def test_an_unfinished_run_with_nothing_kept_still_has_a_page(tmp_path: Path) -> None:
+def test_runs_that_lack_samples_or_an_end_have_a_page(tmp_path: Path) -> None:
     lost = [reject(s, "no_fom", "no Loop time") for s in samples(LAMMPS, pairs=2)]
-    text = page.render([_run(tmp_path, lost, finished_s=None, commit=None)])
+    text = page.render([_run(tmp_path / "lost", lost, finished_s=None, commit=None)])
     Page(text)
     assert "This run is not complete." in text
     assert "too few pairs" in text
-
-
-def test_a_run_without_samples_has_a_page_and_says_so(tmp_path: Path) -> None:
-    empty = load_run(write_run(tmp_path / "run", []))
-    text = page.render([empty])
-    Page(text)
-    assert "No samples." in text
-    (only,) = summary(empty)
-    assert only.startswith("Nothing was measured")
-
-
-def test_many_rejections_are_counted_and_cut(tmp_path: Path) -> None:
-    lost = [reject(s, "rejected", "slow") for s in samples(STREAM, pairs=100)]
-    text = page.render([_run(tmp_path, lost)])
-    assert text.count('data-label="run"') == 200
+    empty = load_run(write_run(tmp_path / "empty", []))
+    Page(page.render([empty]))
+    assert "No samples." in page.render([empty])
+    assert summary(empty)[0].startswith("Nothing was measured")
+    many = [reject(s, "rejected", "slow") for s in samples(STREAM, pairs=51)]
+    folder = write_run(tmp_path / "many", many)
+    with (folder / "samples" / "stream.jsonl").open("a") as file:
+        file.write('{"key": "stream/0/6/o')
+    text = page.render([load_run(folder)])
+    assert text.count('data-label="run"') == 200  # of 4 x 51, and a warm-up
     assert "the first 200; samples.parquet has all" in text
+    assert "stream.jsonl is incomplete and is ignored" in text
 
 
 def test_several_runs_of_a_machine_share_a_page_newest_first(tmp_path: Path) -> None:
@@ -224,22 +222,6 @@ def test_treatments_with_levels_have_a_row_each_along_the_figure_of_merit(tmp_pa
     assert sum(x for x, _ in places[0]) > sum(x for x, _ in places[1])
 
 
-def test_a_cut_off_line_is_reported(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "run", samples(STREAM, pairs=6))
-    with (folder / "samples" / "stream.jsonl").open("a") as file:
-        file.write('{"key": "stream/0/6/o')
-    text = page.render([load_run(folder)])
-    assert "stream.jsonl is incomplete and is ignored" in text
-
-
-def test_writers_are_listed_with_their_size_and_worst_share(run: RunData, text: str) -> None:
-    shares = run.samples.filter(case="stream", arm="on", status="counts")["writer_share"]
-    worst = shares.min()
-    assert isinstance(worst, float)
-    line = f"on: 1 writer, ucx over shared memory, writes of 64 KiB; never below {worst:.0%} of"
-    assert line in text
-
-
 @pytest.fixture(scope="module", params=["two workloads", "remedies"])
 def html(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     if request.param == "two workloads":
@@ -251,13 +233,15 @@ def html(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return page.render([load_run(run)])
 
 
-def test_every_table_has_a_caption_and_every_header_a_scope(html: str) -> None:
+def test_tables_have_captions_and_scopes_and_the_first_link_skips_to_the_content(html: str) -> None:
     tables = re.findall(r"<table.*?</table>", html, re.DOTALL)
     assert len(tables) > 8
     for table in tables:
         assert re.match(r'<table class="cards">\s*<caption>[^<]{5,}</caption>', table)
     headers = re.findall(r"<th\b[^>]*>", html)
     assert [header for header in headers if "scope=" not in header] == []
+    assert re.search(r"<body>\s*<a class=\"skip\" href=\"#main\">", html)
+    assert html.count('id="main"') == 1
 
 
 def test_every_figure_says_what_it_shows_with_its_figures(html: str) -> None:
@@ -281,32 +265,20 @@ def test_the_contents_lead_to_every_section(html: str) -> None:
     assert html.index("Next: ") < html.index("<nav")
 
 
-def test_the_first_link_skips_to_the_content(html: str) -> None:
-    assert re.search(r"<body>\s*<a class=\"skip\" href=\"#main\">", html)
-    assert html.count('id="main"') == 1
-
-
-@pytest.fixture(scope="module")
-def summed(tmp_path_factory: pytest.TempPathFactory) -> RunData:
-    found = samples(STREAM, pairs=6) + samples(LAMMPS, pairs=6)
-    found[3] = reject(found[3], "rejected", "slow")
-    return load_run(write_run(tmp_path_factory.mktemp("sum") / "summed", found, header()))
-
-
-def _effect(summed: RunData, **changes: object) -> Result:
-    row = next(row for row in summed.results if (row.case, row.arm) == ("stream", "on"))
+def _effect(run: RunData, **changes: object) -> Result:
+    row = next(row for row in run.results if (row.case, row.arm) == ("lammps", "on"))
     return replace(row, **changes)  # type: ignore[arg-type]
 
 
-def _said(summed: RunData, *rows: Result) -> list[str]:
-    return summary(replace(summed, results=list(rows)))
+def _said(run: RunData, *rows: Result) -> list[str]:
+    return summary(replace(run, results=list(rows)))
 
 
-def test_what_was_measured_is_counted(summed: RunData) -> None:
-    """A warm-up and six pairs of four treatments, of each case: twice 25 runs."""
-    (measured, _, _) = summary(summed)
+def test_what_was_measured_is_counted(run: RunData) -> None:
+    """Two blocks of a warm-up and six pairs of four treatments, and one of ten pairs."""
+    measured = summary(run)[0]
     assert (
-        "on 1 node of synthetic machine, 50 runs of which 1 rejected, from 2026-05-28" in measured
+        "on 1 node of synthetic machine, 91 runs of which 2 rejected, from 2026-05-28" in measured
     )
 
 
@@ -338,53 +310,38 @@ SLOWER = {
 }
 
 
-def test_a_loss_is_in_node_hours_with_its_interval(summed: RunData) -> None:
-    row = _effect(summed, writer_rate_b_s=2.5e9, **SLOWER)
-    lost = _said(summed, row)[1]
-    assert lost.startswith("Lost: work of 100 node-hours takes 25.0 more (20.0 to 30.0) in stream ")
+def test_a_loss_is_in_node_hours_with_its_interval(run: RunData) -> None:
+    lost = _said(run, _effect(run, writer_rate_b_s=2.5e9, **SLOWER))[1]
+    assert lost.startswith("Lost: work of 100 node-hours takes 25.0 more (20.0 to 30.0) in lammps ")
     assert lost.endswith(" 2.50 GB/s.")
-
-
-def test_a_mean_that_few_pairs_do_not_show_is_said_to_be_open(summed: RunData) -> None:
     mean = {"mean": Estimate(1.054, 0.9, 1.2, 0.95), "mean_family": Interval(0.845, 1.307)}
-    row = _effect(summed, verdict=Verdict.EMULATED, **mean)
-    lost = _said(summed, row)[1]
+    lost = _said(run, _effect(run, verdict=Verdict.EMULATED, pairs=5, **mean))[1]
     assert "takes 5.4 more (15.5 fewer to 30.7 more; 5 pairs do not show" in lost
+    for verdict in NEXT:
+        if "slower" not in verdict and "memory" not in verdict:
+            lost = _said(run, _effect(run, verdict=verdict, margin=0.03))[1]
+            ruled_out = "; 3 % or more is ruled out for lammps" if verdict == "no effect" else ""
+            assert lost == f"Lost: no interval shows a loss of node-hours{ruled_out}."
 
 
-@pytest.mark.parametrize("verdict", [v for v in NEXT if "slower" not in v and "memory" not in v])
-def test_no_other_verdict_carries_a_loss(summed: RunData, verdict: Verdict) -> None:
-    row = _effect(summed, verdict=verdict, margin=0.03)
-    lost = _said(summed, row)[1]
-    ruled_out = "; 3 % or more is ruled out for stream" if verdict == "no effect" else ""
-    assert lost == f"Lost: no interval shows a loss of node-hours{ruled_out}."
-
-
-def test_what_the_figures_need_comes_before_what_they_show(summed: RunData) -> None:
-    slower = _effect(summed, **SLOWER)
-    unstable = _effect(summed, case="lammps", verdict=Verdict.BASELINE_UNSTABLE)
-    assert _said(summed, slower, unstable)[2].endswith("measure again (lammps: baseline unstable).")
-
-
-def test_every_verdict_of_an_effect_has_a_next_step() -> None:
+def test_what_the_figures_need_comes_before_what_they_show(run: RunData) -> None:
+    unstable = _effect(run, case="other", verdict=Verdict.BASELINE_UNSTABLE)
+    said = _said(run, _effect(run, **SLOWER), unstable)[2]
+    assert said.endswith("measure again (other: baseline unstable).")
     assert set(Verdict) - set(NEXT) == {Verdict.NOISE_FLOOR, Verdict.CONTROL}
 
 
-def test_the_control_is_named_with_what_it_shows(summed: RunData) -> None:
-    rows = [row for row in summed.results if row.case == "lammps"]
-    (effect,) = (row for row in rows if row.role == "effect")
-    own = replace(effect, over_control=Estimate(1.05, 1.01, 1.09, 0.95))
-    others = [row for row in rows if row.role != "effect"]
+def test_the_control_is_named_with_what_it_shows_or_why_there_is_none(run: RunData) -> None:
+    own = _effect(run, over_control=Estimate(1.05, 1.01, 1.09, 0.95))
+    others = [row for row in run.results if row.case == "lammps" and row.role != "effect"]
     said = control([own, *others], same_host=True, cpu_shares=[0.41, 0.27, 0.59])
     assert said.startswith("Control: spin, ")
-    assert " in 6 pairs, using 27% to 59% of a core." in said
+    assert " in 10 pairs, using 27% to 59% of a core." in said
     assert "on took 1.050 times as long as the control (1.010 to 1.090)." in said
-
-
-def test_a_control_that_was_not_run_is_said_with_why(summed: RunData) -> None:
-    rows = [row for row in summed.results if row.role == "effect"]
-    assert "although origin and target share a host" in control(rows, same_host=True, cpu_shares=[])
-    assert "writers on other hosts" in control(rows, same_host=False, cpu_shares=[])
+    assert "although origin and target share a host" in control(
+        [own], same_host=True, cpu_shares=[]
+    )
+    assert "writers on other hosts" in control([own], same_host=False, cpu_shares=[])
 
 
 TREATMENTS = ["off", "on", "constant", "daly", "spin", "aa", "an arm of one's own"]
@@ -395,23 +352,10 @@ def test_arms_differ_in_colour_and_shape_and_none_is_a_rejected_run() -> None:
     assert len({marker(name) for name in TREATMENTS}) == len(TREATMENTS)
     assert not {"x", "X"} & {marker(name) for name in TREATMENTS}
 
-
-@pytest.mark.parametrize(
-    ("treatment", "css"),
-    [
-        ("on@rate=25%,reserved_cores=1", "on"),
-        ("off@load=nt_write", "off"),
-        ("mine@rate=25%", "other"),
-        ("ink", "ink"),
-    ],
-)
-def test_treatments_have_the_variable_of_their_arm(treatment: str, css: str) -> None:
-    """What stands in a name, such as `@ = , %`, is no part of a CSS variable."""
-    assert variable(treatment) == css
-
-
-def test_light_colours_differ_since_each_is_replaced_by_its_variable() -> None:
-    # `full` is `on` by another name, and shares its colour.
+    # What stands in a name, such as `@ = , %`, is no part of a CSS variable.
+    named = {"on@rate=25%,reserved_cores=1": "on", "mine@rate=25%": "other", "ink": "ink"}
+    assert {name: variable(name) for name in named} == named
+    # Each light colour is replaced by its variable. `full` is `on` by another name.
     arms = [arm.colours[0] for name, arm in ARMS.items() if name != "full"]
     colours = [*arms, *(light for light, _ in COLOURS.values())]
     assert len(set(colours)) == len(colours)

@@ -16,7 +16,7 @@ def exit_status_of_a_child_of(parent):
     """Exit status of a forked process that was given another parent and would exit with 7."""
     pid = os.fork()
     if not pid:
-        processes._prepare(parent, [], None)()
+        processes.end_with(parent)()
         os._exit(7)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
