@@ -5,16 +5,10 @@ being the first run of its pair, and that of following a run with writers. Logar
 centred by pair and by treatment, and so are the two indicators; each effect is the slope of the
 times on its indicator, with the other one taken out (Frisch and Waugh 1933).
 
-Their tests permute. If there is no effect, then what is left of the times
-
-- may be exchanged within each pair, however it is distributed, if runs are independent;
-- may change its sign, pair by pair, if it is symmetric, however the runs of a pair depend on each
-  other.
-
-The interval holds all slopes that neither test rejects, and the p-value is the larger of both. An
-effect is found if its p-value, after Holm (1979) for the two of a case, is at most 5 %. That none
-is found is said only if the whole interval lies within the campaign's margin; else it is not
-decided.
+Of the two permutation tests, exchanges within pairs hold for independent runs of any distribution,
+changes of sign for symmetric ones however the runs of a pair depend on each other. The interval
+holds all slopes that neither test rejects, and the p-value is the larger of both, adjusted after
+Holm (1979) for the two effects of a case.
 """
 
 from __future__ import annotations
@@ -41,6 +35,8 @@ _WHO: dict[Kind, str] = {
 #: Draws of each test. Of more pairs, this many evenly spaced ones are looked at.
 _DRAWS = 999
 _MOST_PAIRS = 500
+#: Largest logarithm of a ratio; JSON has no infinity.
+_MOST_LOG = 690.0
 
 _COLUMNS = ["case", "block", "pair", "arm", "role", "position", "status", "fom", "fom_better"]
 
@@ -115,11 +111,7 @@ def _of_case(case: str, samples: pl.DataFrame, margin: float) -> list[OrderEffec
     adjusted = holm([p for _, p in known.values()])
     return [
         OrderEffect(
-            case,
-            kind,
-            len(times),
-            ratio=ratio,
-            p=p,
+            *(case, kind, len(times), ratio, p),
             found=p <= 1 - CONFIDENCE,
             within_margin=within(ratio.low, ratio.high, margin),
         )
@@ -193,7 +185,8 @@ def _slope(y: Floats, x: Floats) -> tuple[Estimate, float] | None:
     if not math.isfinite(min(lows)) or not math.isfinite(max(highs)):
         return None
     slope = a0 / c0
-    value, low, high = map(math.exp, (slope, min(*lows, slope), max(*highs, slope)))
+    logs = np.array([slope, min(*lows, slope), max(*highs, slope)])
+    value, low, high = np.exp(np.clip(logs, -_MOST_LOG, _MOST_LOG)).tolist()
     return Estimate(value, low, high, CONFIDENCE), max(ps)
 
 

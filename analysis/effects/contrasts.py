@@ -18,7 +18,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from analysis.effects.estimate import Result
 from analysis.samples.pairs import counted, in_order, levels
@@ -63,7 +62,7 @@ class Contrast:
 
 
 class _Treatment(NamedTuple):
-    """A baseline or an effect of one case."""
+    """A baseline, or an effect of one case."""
 
     name: str
     role: str
@@ -73,10 +72,9 @@ class _Treatment(NamedTuple):
     unit: str
     higher: bool
 
-    @property
-    def arm(self) -> str:
-        """The arm in its name, known or not."""
-        return parts_of(self.name)[0]
+    def at(self, factors: dict[str, Level]) -> tuple[str, str]:
+        """Its arm at these levels, as a key."""
+        return parts_of(self.name)[0], json.dumps(factors, sort_keys=True)
 
 
 def contrasts(marked: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]:
@@ -93,8 +91,6 @@ def contrasts(marked: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]
 
 #: A treatment, the one that it is compared with, their factor, and levels of other factors.
 _Comparison = tuple[_Treatment, _Treatment, str, dict[str, Level]]
-
-
 #: Columns that describe a treatment.
 _KIND = ("case", "arm", "role", "baseline", "factors", "fom_unit", "fom_better")
 
@@ -118,12 +114,12 @@ def _comparisons(treatments: Sequence[_Treatment]) -> Iterator[_Comparison]:
     first = {name: level for name, level in baseline.items() if name != _RATE}
     for effect in plain:
         first |= {name: effect.factors[name] for name in _PLACES if name in effect.factors}
-    known = {_identity(t.arm, t.factors): t for t in treatments}
+    known = {t.at(t.factors): t for t in treatments}
     for factor, level in first.items():
         for treatment in treatments:
             if treatment.factors.get(factor, level) == level:
                 continue
-            against = known.get(_identity(treatment.arm, {**treatment.factors, factor: level}))
+            against = known.get(treatment.at({**treatment.factors, factor: level}))
             if against is not None and against.unit == treatment.unit:
                 at = {
                     name: treatment.factors[name]
@@ -131,10 +127,6 @@ def _comparisons(treatments: Sequence[_Treatment]) -> Iterator[_Comparison]:
                     if name != factor and treatment.factors.get(name, first[name]) != first[name]
                 }
                 yield treatment, against, factor, at
-
-
-def _identity(arm: str, factors: dict[str, Level]) -> tuple[str, str]:
-    return arm, json.dumps(factors, sort_keys=True)
 
 
 def _estimate(
@@ -147,8 +139,15 @@ def _estimate(
     at: dict[str, Level],
 ) -> Contrast:
     price = treatment.role == "baseline"
-    one, other = floors.get(treatment.baseline), floors.get(against.baseline)
-    ratios = _ratios(runs, treatment, against, inverted=price == treatment.higher)
+    floor, first_floor = floors.get(treatment.baseline), floors.get(against.baseline)
+    one, other = (
+        runs.filter(pl.col("arm") == each.name).select("block", "pair", "fom")
+        for each in (treatment, against)
+    )
+    both = one.join(other, on=["block", "pair"], suffix="_first", maintain_order="left")
+    # Prices of times and gains of rates are taken as they are; the others are inverted.
+    sign = -1 if price == treatment.higher else 1
+    logs = sign * np.log((both["fom"] / both["fom_first"]).to_numpy())
     return Contrast(
         case=case,
         factor=factor,
@@ -158,26 +157,10 @@ def _estimate(
         kind="price" if price else "gain",
         treatment=treatment.name,
         against=against.name,
-        pairs=len(ratios),
-        ratio=slowdown(np.column_stack([np.log(ratios), np.zeros(len(ratios))])),
-        noise_floor=Interval(min(one.low, other.low), max(one.high, other.high))
-        if one and other
+        pairs=len(logs),
+        ratio=slowdown(np.column_stack([logs, np.zeros(len(logs))])),
+        noise_floor=Interval(min(floor.low, first_floor.low), max(floor.high, first_floor.high))
+        if floor and first_floor
         else None,
         unit=treatment.unit,
     )
-
-
-def _ratios(
-    runs: pl.DataFrame, treatment: _Treatment, against: _Treatment, *, inverted: bool
-) -> NDArray[np.float64]:
-    """Figure at the level / figure at the first level of each pair, or the inverse.
-
-    Prices of times and gains of rates are taken as they are; the others are inverted.
-    """
-    one, other = (
-        runs.filter(pl.col("arm") == each.name).select("block", "pair", "fom")
-        for each in (treatment, against)
-    )
-    ratio = pl.col("fom") / pl.col("fom_first")
-    both = one.join(other, on=["block", "pair"], suffix="_first", maintain_order="left")
-    return both.select(ratio=1 / ratio if inverted else ratio)["ratio"].to_numpy()

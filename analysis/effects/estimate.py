@@ -181,7 +181,7 @@ def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRul
     started = marked.group_by("case", maintain_order=True).agg(pl.col("start_s").min())
     frames = (marked.select(_USED), pairs, pair_table(first_attempts(marked)))
     cases = [
-        _Case.of(str(case), *(frame.filter(pl.col("case") == case) for frame in frames))
+        _case(str(case), *(frame.filter(pl.col("case") == case) for frame in frames))
         for case in started.sort("start_s", maintain_order=True)["case"]
     ]
     treated = [(case, each) for case in cases for each in case.treated]
@@ -246,21 +246,6 @@ class _Case:
     first: pl.DataFrame
     treated: list[_Treated]
 
-    @classmethod
-    def of(
-        cls, name: str, samples: pl.DataFrame, pairs: pl.DataFrame, first: pl.DataFrame
-    ) -> _Case:
-        """The case of these frames."""
-        kinds = samples.select("arm", "role", "baseline").unique(maintain_order=True)
-        known = kinds.drop_nulls("baseline")
-        of = {arm: (role, baseline) for arm, role, baseline in known.iter_rows()}
-        treated = []
-        for arm in in_order(of):
-            chosen = pairs.filter(pl.col("arm") == arm)
-            blocks = log_times(chosen)
-            treated.append(_Treated(arm, *of[arm], chosen, blocks, _estimate(blocks)))
-        return cls(name, samples, first, treated)
-
     def beside(self, this: _Treated, role: Role) -> _Treated | None:
         """The control, or the repeated baseline, with the same baseline."""
         same = [each for each in self.treated if each.baseline == this.baseline]
@@ -294,6 +279,18 @@ class _Case:
             above_control=None if above is None else min(slower, above),
             unstable=(e_values.longer(again) + e_values.shorter(again)) / 2,
         )
+
+
+def _case(name: str, samples: pl.DataFrame, pairs: pl.DataFrame, first: pl.DataFrame) -> _Case:
+    kinds = samples.select("arm", "role", "baseline").unique(maintain_order=True)
+    known = kinds.drop_nulls("baseline").iter_rows()
+    of = {arm: (role, baseline) for arm, role, baseline in known}
+    treated = []
+    for arm in in_order(of):
+        chosen = pairs.filter(pl.col("arm") == arm)
+        blocks = log_times(chosen)
+        treated.append(_Treated(arm, *of[arm], chosen, blocks, _estimate(blocks)))
+    return _Case(name, samples, first, treated)
 
 
 def _estimate(blocks: list[NDArray[np.float64]]) -> Estimate | None:
@@ -384,17 +381,13 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, seen: Shown | Non
 def _rejected_share(of_case: pl.DataFrame, this: _Treated, *others: _Treated | None) -> float:
     """Share of the runs of the treatment, its baseline and the others that were rejected."""
     arms = [this.baseline, this.arm, *(each.arm for each in others if each)]
-    runs = pl.any_horizontal(pl.col("arm") == arm for arm in arms) & ~pl.col("warmup")
-    rejected = runs & (pl.col("status") == "rejected")
-    share = of_case.select(rejected.sum() / runs.sum()).item()
-    return float(share or 0)
+    runs = of_case.filter(~pl.col("warmup"), pl.col("arm").cast(pl.String).is_in(arms))
+    return float(runs.select((pl.col("status") == "rejected").mean()).item() or 0)
 
 
 def _spread(values: pl.Series) -> float | None:
     mean, deviation = values.mean(), values.std()
-    if not isinstance(mean, float) or not isinstance(deviation, float) or not mean:
-        return None
-    return deviation / mean
+    return deviation / mean if isinstance(mean, float) and isinstance(deviation, float) else None
 
 
 def _rate(of: _Treated, rates: pl.Series) -> float | None:

@@ -116,9 +116,7 @@ class Net:
     @property
     def lasts(self) -> bool:
         """Whether the next allocation is shown to be on the same side of 1 as those measured."""
-        if self.next_allocation is None:
-            return False
-        low, high = self.next_allocation
+        low, high = self.next_allocation or (0.0, np.inf)
         return low > 1 if self.ratio.value > 1 else high < 1
 
 
@@ -203,8 +201,8 @@ def _of_application(run: RunData) -> list[RemedyEffect]:
         without, with_ = (rows[gain.case, name] for name in (gain.against, gain.treatment))
         price = prices.get((gain.case, with_.baseline, without.baseline))
         if price is not None:
-            levels, figures = (gain.level, gain.reference), (price.ratio, gain.ratio)
-            found.append(_effect(run, without, with_, gain.factor, levels, gain.at, figures))
+            figures = price.ratio, gain.ratio
+            found.append(_paired(run, without, with_, gain.factor, gain.at, figures))
     return found
 
 
@@ -213,25 +211,18 @@ def _of_writers(run: RunData) -> list[RemedyEffect]:
 
     Only with the application as in the plain baseline.
     """
-    found = []
-    for factor, rows in _alike(run.results):
-        first = _first(rows, factor)
-        for row in rows:
-            if row.factors[factor] != first.factors[factor]:
-                levels = (row.factors[factor], first.factors[factor])
-                found.append(_effect(run, first, row, factor, levels, {}))
-    return found
-
-
-def _alike(results: Sequence[Result]) -> list[tuple[str, list[Result]]]:
-    """Effects that differ in one factor of the writes which may be a remedy, and that factor."""
     plain = [
         row
-        for row in results
+        for row in run.results
         if not parts_of(row.baseline)[1] and arm_of(row.arm).writing == "continuous"
     ]
-    found = [(factor, rows) for factor in REMEDIES for rows in by_level(plain, factor).values()]
-    return sorted(found, key=lambda each: plain.index(each[1][0]))
+    alike = [(factor, rows) for factor in REMEDIES for rows in by_level(plain, factor).values()]
+    found = []
+    for factor, rows in sorted(alike, key=lambda each: plain.index(each[1][0])):
+        first = _first(rows, factor)
+        others = (row for row in rows if row.factors[factor] != first.factors[factor])
+        found += [_paired(run, first, row, factor, {}) for row in others]
+    return found
 
 
 def _first(rows: Sequence[Result], factor: str) -> Result:
@@ -241,12 +232,11 @@ def _first(rows: Sequence[Result], factor: str) -> Result:
     return min(rows, key=lambda row: factor in parts_of(row.arm)[1])
 
 
-def _effect(
+def _paired(
     run: RunData,
     without: Result,
     with_: Result,
     factor: str,
-    levels: tuple[Level, Level],
     at: dict[str, Level],
     figures: tuple[Estimate | None, Estimate | None] | None = None,
 ) -> RemedyEffect:
@@ -262,10 +252,7 @@ def _effect(
     rates = both.select("writer_rate_b_s", "writer_rate_b_s_with").to_numpy().astype(float)
     price, gain = figures or (None, _ratio(speeds[:, 3] / speeds[:, 1]))
     return _of_levels(
-        without,
-        with_,
-        factor,
-        levels,
+        *(without, with_, factor, with_.factors[factor], without.factors[factor]),
         at=at,
         price=price,
         gain=gain,
@@ -277,7 +264,7 @@ def _effect(
 
 
 def _of_levels(
-    without: Result, with_: Result, factor: str, levels: tuple[Level, Level], **figures: Any
+    without: Result, with_: Result, factor: str, level: Level, reference: Level, **figures: Any
 ) -> RemedyEffect:
     """What two levels are, whether their runs are paired or not; `figures`: the other fields."""
     return RemedyEffect(
@@ -287,8 +274,8 @@ def _of_levels(
         traffic=without.arm,
         treatment=with_.arm,
         factor=factor,
-        level=levels[0],
-        reference=levels[1],
+        level=level,
+        reference=reference,
         rate_b_s=without.writer_rate_b_s,
         emulated=[],
         **figures,
@@ -302,14 +289,8 @@ def _ratio(ratios: Values) -> Estimate | None:
 
 def emulated_cases(samples: pl.DataFrame) -> dict[str, list[str]]:
     """Case -> why its figures say nothing of an RDMA network card; empty if they do."""
-    of_case = (
-        samples.lazy()
-        .select("case", "transport", "same_host")
-        .unique()
-        .group_by("case")
-        .agg("transport", pl.col("same_host").any())
-        .collect()
-    )
+    kinds = samples.lazy().select("case", "transport", "same_host").unique().group_by("case")
+    of_case = kinds.agg("transport", pl.col("same_host").any()).collect()
     return {
         str(case): emulations(sorted(set(names))) or ([Note.SAME_HOST()] if same_host else [])
         for case, names, same_host in of_case.iter_rows()
@@ -339,23 +320,20 @@ def _between_jobs(run: RunData) -> list[RemedyEffect]:
             for case, level in others:
                 rows = {row.arm: row for row in effects if row.case == case}
                 found += [
-                    _unpaired_effect(run, row, rows[row.arm], factor, (level, reference))
+                    _unpaired(run, row, rows[row.arm], factor, level, reference)
                     for row in effects
                     if row.case == first and row.arm in rows
                 ]
     return found
 
 
-def _unpaired_effect(
-    run: RunData, without: Result, with_: Result, factor: str, levels: tuple[Level, Level]
+def _unpaired(
+    run: RunData, without: Result, with_: Result, factor: str, level: Level, reference: Level
 ) -> RemedyEffect:
     one, other = _speeds(run, without), _speeds(run, with_)
     price, gain = _of_nights(one[:, 0], other[:, 0]), _of_nights(other[:, 1], one[:, 1])
     return _of_levels(
-        without,
-        with_,
-        factor,
-        levels,
+        *(without, with_, factor, level, reference),
         at={},
         price=price.ratio if price else None,
         gain=gain.ratio if gain else None,
@@ -368,12 +346,9 @@ def _unpaired_effect(
 
 def _speeds(run: RunData, row: Result) -> Values:
     """Median speeds without and with traffic of each allocation that has both."""
-    of_block = (
-        of_treatment(run.pairs, row.case, row.arm)
-        .group_by("block", maintain_order=True)
-        .agg(pl.col("off", "on").median())
-    )
-    foms = of_block.select("off", "on").to_numpy().astype(float)
+    blocks = of_treatment(run.pairs, row.case, row.arm).group_by("block", maintain_order=True)
+    medians = blocks.agg(pl.col("off", "on").median())
+    foms = medians.select("off", "on").to_numpy().astype(float)
     return foms if row.better == "higher" else 1 / foms
 
 

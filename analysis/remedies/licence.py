@@ -75,21 +75,15 @@ def measure(runs: Sequence[Path], wanted: float) -> list[Measured]:
             scale, ratio = of.get((each.case, each.arm)), each.slowdown
             if each.role != "effect" or scale is None or ratio is None:
                 continue
-            fits = ratio.high <= wanted and not each.verdict.is_not_compared
-            row = Measured(
-                case=each.case,
-                arm=each.arm,
-                nodes=scale.nodes,
-                writers=scale.writers,
-                pairs=each.pairs,
-                slowdown=ratio.value,
-                slowdown_low=ratio.low,
-                slowdown_high=ratio.high,
-                verdict=str(each.verdict),
-                fits=fits,
-                emulated=each.emulated,
+            found.append(
+                Measured(
+                    *(each.case, each.arm, scale.nodes, scale.writers, each.pairs),
+                    *(ratio.value, ratio.low, ratio.high),
+                    verdict=str(each.verdict),
+                    fits=ratio.high <= wanted and not each.verdict.is_not_compared,
+                    emulated=each.emulated,
+                )
             )
-            found.append(row)
     if not found:
         raise InputError(
             f"{', '.join(map(str, runs))}: no slowdown under a number of writers; allowed: runs of"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from analysis.effects.verdict import Verdict
-from analysis.remedies.advice import Advice, Assumed, Best, RemedyAdvice, Standing, TrafficLoss
+from analysis.remedies.advice import Advice, Best, NextPairs, RemedyAdvice, Standing
 from analysis.remedies.effect import RemedyEffect
 from analysis.remedies.throttling import Throttling
 from analysis.statistics.interval import Estimate
@@ -77,36 +77,21 @@ def _lost(advice: Advice) -> str:
     found = [loss for loss in advice.losses if loss.verdict is not Verdict.BASELINE_UNSTABLE]
     if not found:
         return "No loss can be stated: no traffic was measured in six pairs with a stable baseline."
-    most = max(found, key=lambda loss: loss.lost.value)
-    text = f"{_traffic(advice.assumed)}, {most.traffic}{_rate(most)} costs {most.case} "
-    text += f"{percent(most.lost)} of its node-hours{_month(most, advice.assumed)}"
+    most, assumed = max(found, key=lambda loss: loss.lost.value), advice.assumed
+    text = "With traffic all the time, as in the runs"
+    if assumed.traffic_share is not None:
+        text = f"With traffic {assumed.share * 100:.3g} % of the time (assumed)"
+    rate = "" if most.rate_b_s is None else f" ({quantity(most.rate_b_s, 'B/s', 3)})"
+    rate += " [emulated]" if most.emulated else ""
+    text += f", {most.traffic}{rate} costs {most.case} {percent(most.lost)} of its node-hours"
+    if (hours := most.node_hours_month) and assumed.nodes is not None:
+        text += f", {hours.value:,.0f} [{hours.low:,.0f}, {hours.high:,.0f}] node-hours a month if"
+        text += f" {plural(assumed.nodes, 'node')} (assumed) run it"
     text += f", the most of {len(found)} measured cases of traffic" if len(found) > 1 else ""
     if most.lost.low <= 0:
         text += "; the interval holds 0" if most.lost.high >= 0 else "; it gains"
         text += ", so no loss is shown"
     return f"{text}."
-
-
-def _traffic(assumed: Assumed) -> str:
-    if assumed.traffic_share is None:
-        return "With traffic all the time, as in the runs"
-    return f"With traffic {assumed.share * 100:.3g} % of the time (assumed)"
-
-
-def _rate(loss: TrafficLoss) -> str:
-    rate = "" if loss.rate_b_s is None else f" ({quantity(loss.rate_b_s, 'B/s', 3)})"
-    return rate + (" [emulated]" if loss.emulated else "")
-
-
-def _month(loss: TrafficLoss, assumed: Assumed) -> str:
-    hours = loss.node_hours_month
-    if hours is None or assumed.nodes is None:
-        return ""
-    low, value, high = (f"{each:,.0f}" for each in (hours.low, hours.value, hours.high))
-    return (
-        f", {value} [{low}, {high}] node-hours a month if"
-        f" {plural(assumed.nodes, 'node')} (assumed) run it"
-    )
 
 
 def _recommended(advice: Advice) -> str:
@@ -131,21 +116,12 @@ def _recommended(advice: Advice) -> str:
         parts.append(f"{stated}: {_some(share)}")
     if not parts:
         parts.append("No remedy is recommended")
-    return f"{'. '.join([*parts, *_not_recommended(rows)])}."
-
-
-def _not_recommended(rows: Sequence[RemedyAdvice]) -> Iterator[str]:
-    """What is known of the other remedies, one sentence for each standing."""
-    costs = [
-        f"{named(row.effect)}, {more_work(row.net)}"
-        for row in rows
-        if row.standing is Standing.WORSE and row.net
-    ]
-    if costs:
-        yield f"Shown to cost more than it gains: {_some(costs)}"
-    slowed = {row.effect.remedy for row in rows if row.standing is Standing.SLOWER_WRITES}
-    if slowed:
-        yield f"Helps the application by delaying the writes: {_some(sorted(slowed))}"
+    worse = [row for row in rows if row.standing is Standing.WORSE]
+    if costs := [f"{named(row.effect)}, {more_work(row.net)}" for row in worse if row.net]:
+        parts.append(f"Shown to cost more than it gains: {_some(costs)}")
+    if slowed := {row.effect.remedy for row in rows if row.standing is Standing.SLOWER_WRITES}:
+        parts.append(f"Helps the application by delaying the writes: {_some(sorted(slowed))}")
+    return f"{'. '.join(parts)}."
 
 
 def _some(names: Sequence[str]) -> str:
@@ -162,7 +138,7 @@ def _break_even(row: RemedyAdvice) -> str:
 
 def _of_best(best: Best) -> str:
     first, *others = best.remedies
-    text = f"{named(first.effect)}"
+    text = named(first.effect)
     if first.net:
         text += f", {more_work(first.net)}, worth its price {_break_even(first)}"
     if others:
@@ -181,13 +157,12 @@ def _open(advice: Advice) -> str:
     if not undecided and not unstable:
         return f"Nothing is open in {tried}."
     text = f"Not decided: {undecided + unstable} in {tried}"
-    following = advice.next
-    return f"{text}{f'; {_following(following)}' if following else ''}."
+    if (row := advice.next) and row.next:
+        text += f"; {_following(row, row.next)}"
+    return f"{text}."
 
 
-def _following(row: RemedyAdvice) -> str:
-    requested = row.next
-    assert requested
+def _following(row: RemedyAdvice, requested: NextPairs) -> str:
     cost = f"{plural(requested.pairs, 'more pair')} ({number(requested.node_hours, 2)} node-hours)"
     if requested.allocations is not None:
         more = plural(requested.allocations, "other allocation")

@@ -22,17 +22,13 @@ from nimc.records.plan import LIMITS, Demand
 from nimc.records.run import FLOOR, MARGIN, RunHeader, digest_of, facts_of, most_pairs, workload_of
 
 
-class AskedPairs(BaseModel):
-    """Its numbers of pairs."""
-
+class _Pairs(BaseModel):
     floor: int = FLOOR
     cap: int | None = None
     precision: float | None = None
 
 
-class AskedVerify(BaseModel):
-    """What its runs must fulfil, of what the header keeps."""
-
+class _Verify(BaseModel):
     min_share: float | None = None
     retries: int = Demand.retries
     #: Limits of disturbance; null is recorded, but not judged.
@@ -42,17 +38,13 @@ class AskedVerify(BaseModel):
     foreign_share: Any = 0
 
 
-class AskedInjector(BaseModel):
-    """Its writers; quantities are text."""
-
+class _Injector(BaseModel):
     name: str = "auto"
     message: Annotated[str, BeforeValidator(str)] = "auto"
     rate: Annotated[str, BeforeValidator(str)] = "full"
 
 
-class AskedEntry(BaseModel):
-    """A workload, with its cases."""
-
+class _Entry(BaseModel):
     check: Annotated[str, AfterValidator(workload_of)]
     case: str | None = None
     set: dict[str, Any] = {}
@@ -62,34 +54,31 @@ class AskedEntry(BaseModel):
 
     @property
     def name(self) -> str:
-        """What the names of its cases begin with."""
         return self.case or self.check
 
 
-class AskedCampaign(BaseModel):
+class _Campaign(BaseModel):
     """The keys of a campaign that are compared (`nimc.campaign.schema` has all, with rules)."""
 
     name: str
-    workloads: list[AskedEntry]
+    workloads: list[_Entry]
     arms: list[str] = []
     factors: dict[str, list[Any]] = {}
     exclude: list[Any] = []
     only: list[Any] = []
-    pairs: AskedPairs = AskedPairs()
-    verify: AskedVerify = AskedVerify()
+    pairs: _Pairs = _Pairs()
+    verify: _Verify = _Verify()
     margin: float = MARGIN
     seed: int = 1
-    injector: AskedInjector = AskedInjector()
+    injector: _Injector = _Injector()
 
-    def entry_of(self, case: str) -> AskedEntry | None:
+    def entry_of(self, case: str) -> _Entry | None:
         """The entry that a case is of, `NAME` or `NAME@LEVELS`; the longest name that fits."""
-        of = [
-            each for each in self.workloads if case == each.name or case.startswith(f"{each.name}@")
-        ]
+        of = [each for each in self.workloads if f"{case}@".startswith(f"{each.name}@")]
         return max(of, key=lambda each: len(each.name), default=None)
 
 
-_CAMPAIGN = TypeAdapter(AskedCampaign)
+_CAMPAIGN = TypeAdapter(_Campaign)
 #: Field, value found, and what is allowed.
 Difference = tuple[str, Any, str]
 
@@ -101,11 +90,9 @@ def judge_asked(
     path = run / "run.json"
     found: list[Difference] = []
     try:
-        at = Path(f"{path}: campaign_text")
-        asked = validated(_CAMPAIGN, parse(header.campaign_text, at).data, at)
+        asked = _asked(header, Path(f"{path}: campaign_text"))
         found += _numbers(header, asked, "campaign_text")
-        found += _cases(header, asked)
-        found += _workloads(workloads, asked)
+        found += _cases(header, asked, workloads)
         if header.resolved is not None:
             at = Path(f"{path}: resolved.campaign")
             resolved = validated(_CAMPAIGN, header.resolved.get("campaign"), at)
@@ -120,14 +107,18 @@ def judge_asked(
 def unjudged(header: RunHeader) -> list[str]:
     """Limits that the campaign's text sets to null, which a note of every sample names."""
     try:
-        at = Path("campaign_text")
-        verify = validated(_CAMPAIGN, parse(header.campaign_text, at).data, at).verify
+        verify = _asked(header, Path("campaign_text")).verify
     except InputError:  # a fault of its own
         return []
     return [name for name in LIMITS if getattr(verify, name) is None]
 
 
-def _numbers(header: RunHeader, campaign: AskedCampaign, by: str) -> Iterator[Difference]:
+def _asked(header: RunHeader, at: Path) -> _Campaign:
+    campaign: _Campaign = validated(_CAMPAIGN, parse(header.campaign_text, at).data, at)
+    return campaign
+
+
+def _numbers(header: RunHeader, campaign: _Campaign, by: str) -> Iterator[Difference]:
     """Numbers and name of the header that are not those of a campaign."""
     pairs, verify, asked = campaign.pairs, campaign.verify, header.asked
     most = most_pairs(pairs.floor, pairs.cap, pairs.precision)
@@ -145,8 +136,10 @@ def _numbers(header: RunHeader, campaign: AskedCampaign, by: str) -> Iterator[Di
             yield name, value, f"{expected}, by {by}"
 
 
-def _cases(header: RunHeader, campaign: AskedCampaign) -> Iterator[Difference]:
-    """Cases of no entry of the campaign's text, and treatments of other arms or levels."""
+def _cases(
+    header: RunHeader, campaign: _Campaign, workloads: Iterable[tuple[str, str]]
+) -> Iterator[Difference]:
+    """Cases of no entry of the text, treatments of other arms or levels, other workloads."""
     for case, names in header.asked.cases.items():
         entry = campaign.entry_of(case)
         if entry is None:
@@ -154,10 +147,15 @@ def _cases(header: RunHeader, campaign: AskedCampaign) -> Iterator[Difference]:
             yield f"asked.cases.{case}", case, f"a case of {known}, by campaign_text"
         else:
             yield from _treatments(f"asked.cases.{case}", names, campaign, entry, header)
+    for case, workload in workloads:
+        entry = campaign.entry_of(case)
+        # Checks of others may name a workload of these.
+        if entry and entry.check in WORKLOADS and workload != entry.check:
+            yield f"workload of {case}", workload, entry.check
 
 
 def _treatments(
-    name: str, found: list[str], campaign: AskedCampaign, entry: AskedEntry, header: RunHeader
+    name: str, found: list[str], campaign: _Campaign, entry: _Entry, header: RunHeader
 ) -> Iterator[Difference]:
     """Other treatments than the arms at levels of the factors; cells may leave some out."""
     same_host = facts_of(header).site.origins.policy == "same_host"
@@ -175,19 +173,7 @@ def _treatments(
                 yield f"{name}: {factor}", level, ", ".join(levels) or "no such factor"
 
 
-def _workloads(
-    workloads: Iterable[tuple[str, str]], campaign: AskedCampaign
-) -> Iterator[Difference]:
-    """Samples of a case are of its entry's workload; checks of others may name one of these."""
-    for case, workload in workloads:
-        entry = campaign.entry_of(case)
-        if entry and entry.check in WORKLOADS and workload != entry.check:
-            yield f"workload of {case}", workload, entry.check
-
-
-def _resolved(
-    header: RunHeader, asked: AskedCampaign, resolved: AskedCampaign
-) -> Iterator[Difference]:
+def _resolved(header: RunHeader, asked: _Campaign, resolved: _Campaign) -> Iterator[Difference]:
     """What the digest is of has these cases, this text's settings and this machine."""
     document = header.resolved or {}
     if (digest := digest_of(document)) != header.digest:

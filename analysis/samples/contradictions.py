@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from math import isclose
 from pathlib import Path
@@ -39,8 +38,8 @@ _BLOCK_S = 1.0
 #: Longest time from the last run of a block to its end, seconds: a tool gathers its files, writers
 #: and agents end.
 _CLOSING_S = 120.0
-#: Ends the name of a run.
-_STAMP = re.compile(r"(\d{8}-\d{6})(-\d{1,3})?")
+#: In the name of a run.
+_STAMP = re.compile(r"\d{8}-\d{6}")
 #: Transports that need a device.
 _OF_DEVICES = ("InfiniBand", "RoCE", "soft-RoCE", "Omni-Path", "EFA", "Slingshot")
 #: First part of the names of their byte counters.
@@ -53,13 +52,6 @@ _OF_BLOCK = ("machine.origins.nodes",)
 _ALWAYS = "interrupts"
 #: Counts from which on their last digits are anything, and how many of them are judged together.
 _LARGE, _MANY = 1000, 40
-#: What a reason quotes of a node -> the condition, and how it is printed.
-_QUOTED = {
-    r"^(.+?): foreign processes used ([0-9.]+) hardware threads": ("foreign_cpus", "{:.2f}"),
-    r"^(.+?): the hypervisor took ([0-9.]+%) of the processor time": ("steal_share", "{:.1%}"),
-}
-#: What it quotes of a writer: the least rate / the one that was required.
-_SLOW = re.compile(r"^writer \d+ wrote at ([0-9]+%) of (?:its rate alone|the requested rate) from")
 
 
 class AloneRecord(BaseModel):
@@ -99,14 +91,10 @@ def judge_contradictions(
 
 def _judge_name(run: Path, header: RunHeader, rows: Rows) -> None:
     """A run is named after its campaign, its machine and its start."""
-    of = f"{header.campaign}-{header.machine}-"
-    found = _STAMP.search(header.run)
-    if found is None:
-        return
     started = time.strftime("%Y%m%d-%H%M%S", time.gmtime(header.started_s))
-    named = _STAMP.fullmatch(header.run.removeprefix(of))
-    if named is None or named[1] != started:
-        line = f"run: {header.run!r} found; allowed: {of}{started}"
+    of = f"{header.campaign}-{header.machine}-{started}"
+    if _STAMP.search(header.run) and not re.fullmatch(rf"{re.escape(of)}(-\d{{1,3}})?", header.run):
+        line = f"run: {header.run!r} found; allowed: {of}"
         rows.faults.add(f"{run / 'run.json'}: {line}")
 
 
@@ -228,62 +216,29 @@ def _judge_record(path: Path, record: Any, header: RunHeader, rows: Rows) -> Non
             rows.faults.add(f"{path}: {line}")
 
 
-# What was seen at the targets: devices passed what writers had counted, and reasons. The conductor
-# makes conditions and counts of the same readings, and reasons of the same figures.
-
-
 def _judge_conditions(rows: Rows, samples: Samples) -> None:
-    """Add the faults of conditions, and of reasons."""
-    current = rows.frame.select("row", "schema", "reason").filter(pl.col("schema") >= CHAINED)
-    writers = samples.writers.join(current, on="row")
-    nodes = samples.conditions.join(current, on="row")
-    passed_b_s = pl.when(pl.col("direction") == "read").then("sent_b_s").otherwise("received_b_s")
-    rate_b_s = pl.col("counted_b") / pl.col("counted_s")
-    counted = writers.join(
-        nodes.select("row", "received_b_s", "sent_b_s", target="node", seen_by="counter"),
-        on=["row", "target"],
-    ).with_columns(rate_b_s=rate_b_s, passed_b_s=passed_b_s)
-    away_b_s = (pl.col("rate_b_s") - pl.col("passed_b_s")).abs()
-    differs = (pl.col("counter") == pl.col("seen_by")) & (away_b_s > rate_b_s * ROUNDING)
-    away = counted.filter(differs).select("row", "passed_b_s", "rate_b_s")
+    """Devices passed at the targets what writers counted: the conductor reads both at once."""
+    current = rows.frame.select("row", "schema").filter(pl.col("schema") >= CHAINED)
+    seen = samples.conditions.select("row", "received_b_s", "sent_b_s", "counter", target="node")
+    reads = pl.col("direction") == "read"
+    away = (
+        samples.writers.join(current, on="row")
+        .join(seen, on=["row", "target", "counter"])
+        .select(
+            "row",
+            passed_b_s=pl.when(reads).then("sent_b_s").otherwise("received_b_s"),
+            rate_b_s=pl.col("counted_b") / pl.col("counted_s"),
+        )
+        .filter((pl.col("rate_b_s") - pl.col("passed_b_s")).abs() > pl.col("rate_b_s") * ROUNDING)
+    )
     for row, passed, rate in away.iter_rows():
         allowed = f"{rate!r}, its 'counted_b' in 'counted_s'"
         rows.add(row, "conditions: bytes passed per second", repr(passed), allowed)
-    _judge_reasons(rows, current.drop_nulls("reason"), writers, nodes)
-
-
-def _judge_reasons(
-    rows: Rows, given: pl.DataFrame, writers: pl.DataFrame, nodes: pl.DataFrame
-) -> None:
-    """A figure that a reason quotes is that of the sample."""
-    of_writers, of_nodes = (
-        each.join(given, on="row", how="semi").partition_by("row", as_dict=True)
-        for each in (writers, nodes)
-    )
-    for row, reason in given.select("row", "reason").iter_rows():
-        own = of_writers.get((row,), writers.clear()), of_nodes.get((row,), nodes.clear())
-        for quoted, known in _quoted(reason, *own):
-            if known and quoted not in known:
-                rows.add(row, "reason", repr(reason), f"with {' or '.join(known)}")
-
-
-def _quoted(
-    reason: str, writers: pl.DataFrame, nodes: pl.DataFrame
-) -> Iterator[tuple[str, list[str]]]:
-    """What a reason quotes, and what it may: of its node, or of the sample's writers."""
-    for pattern, (name, form) in _QUOTED.items():
-        if found := re.match(pattern, reason):
-            values: list[Any] = nodes.filter(node=found[1])[name].to_list()
-            yield found[2], [form.format(value) for value in values if value is not None]
-    if found := _SLOW.match(reason):
-        of = writers.select("rate_min_b_s", "rate_alone_b_s", "asked_b_s").rows()
-        needed = ((least, min(alone, asked or alone)) for least, alone, asked in of)
-        yield found[1], [f"{least / most:.0%}" for least, most in needed if most]
 
 
 def _judge_blocks(run: Path, rows: Rows) -> None:
     """The runs of a block lie within it; one that is done ended after a whole pair."""
-    cases = {path.stem for path, _ in rows.parts()}
+    cases = {path.stem for path, _ in rows.parts()}  # others name no folder of the run
     ends = pl.col("start_s") + pl.col("elapsed_s")
     last = pl.col("pair") == pl.col("pair").max()
     blocks = rows.frame.group_by(pl.col("case").cast(pl.String), "block", maintain_order=True).agg(

@@ -47,12 +47,10 @@ def read_counts(run: Path) -> pl.DataFrame:
 def _read(path: Path) -> pl.DataFrame:
     text = path.read_bytes()
     whole = text[: text.rfind(b"\n") + 1]
-    deep = may_have_deep_line(whole)
-    if deep or len(whole) > LONGEST_B:
+    if may_have_deep_line(whole) or len(whole) > LONGEST_B:
         for number, line in enumerate(whole.split(b"\n"), 1):
             refuse_long(line, f"{path}:{number}")
-            if deep:
-                refuse_deep(line, f"{path}:{number}")
+            refuse_deep(line, f"{path}:{number}")
     if not whole:
         return pl.DataFrame(schema=FIELDS)
     try:
@@ -62,7 +60,14 @@ def _read(path: Path) -> pl.DataFrame:
         raise InputError(f"{path}: {error}") from error
     if frame.height != whole.count(b"\n"):
         _raise_first_fault(path, whole)
-    _check(path, frame)
+    valued = pl.col("state").is_in(_VALUED)
+    either = " or ".join(_VALUED) + ", and none elsewhere"
+    rules = [
+        *((name, pl.col(name).is_null(), "a value") for name in FIELDS if name not in _OPTIONAL),
+        ("state", ~pl.col("state").is_in(STATES), f"one of {', '.join(STATES)}"),
+        ("value", pl.col("value").is_null() == valued, f"a number where 'state' is {either}"),
+    ]
+    refuse_broken(frame, rules, path)
     return frame
 
 
@@ -75,15 +80,3 @@ def _raise_first_fault(path: Path, text: bytes) -> None:
             raise InputError(f"{path}:{number}: {error}") from error
         if not isinstance(record, dict):
             raise InputError(f"{path}:{number}: allowed: an object with {', '.join(FIELDS)}")
-
-
-def _check(path: Path, frame: pl.DataFrame) -> None:
-    """Raises InputError for the first row that breaks a rule of the record."""
-    valued = pl.col("state").is_in(_VALUED)
-    either = " or ".join(_VALUED) + ", and none elsewhere"
-    rules = [
-        *((name, pl.col(name).is_null(), "a value") for name in FIELDS if name not in _OPTIONAL),
-        ("state", ~pl.col("state").is_in(STATES), f"one of {', '.join(STATES)}"),
-        ("value", pl.col("value").is_null() == valued, f"a number where 'state' is {either}"),
-    ]
-    refuse_broken(frame, rules, path)

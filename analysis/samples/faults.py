@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,17 +76,13 @@ class Rows:
 
     def kinds(self, *fields: str, where: pl.Expr | bool = True) -> list[tuple[Any, ...]]:
         """Row and `fields` of the first sample of each kind, of those `where` holds."""
-        chosen = self.frame.lazy().filter(where)
-        kinds = chosen.group_by(fields, maintain_order=True).agg(pl.col("row").first())
-        return kinds.select("row", *fields).collect().rows()
+        chosen = self.frame.lazy().filter(where).select("row", *fields)
+        return chosen.unique(fields, keep="first", maintain_order=True).collect().rows()
 
     def parts(self) -> list[tuple[Path, pl.DataFrame]]:
         """Each file with its rows."""
-        firsts = zip(self._paths, self._firsts, strict=False)
-        ends = self._firsts[1:]
-        return [
-            (path, self.frame[first:end]) for (path, first), end in zip(firsts, ends, strict=True)
-        ]
+        ends = zip(self._paths, pairwise(self._firsts), strict=True)
+        return [(path, self.frame[first:end]) for path, (first, end) in ends]
 
     def judge(self, rules: list[Rule]) -> None:
         """Add a fault for every row that breaks a rule; unknown (null) breaks none."""
@@ -96,8 +92,7 @@ class Rows:
         )
         for rule, found in zip(rules, broken.collect().row(0), strict=True):
             for row in found[:LISTED]:
-                value = self.frame[rule.field][row]
-                self.add(row, rule.field, repr(value), rule.required)
+                self.add(row, rule.field, repr(self.frame[rule.field][row]), rule.required)
             if len(found) > LISTED:
                 self.faults.add("", len(found) - LISTED)
 
@@ -120,11 +115,10 @@ def differing(
     for name in expected.keys() | found.keys() if whole else expected.keys() & found.keys():
         value, allowed = found.get(name), expected.get(name)
         if isinstance(value, list) and isinstance(allowed, list) and len(value) == len(allowed):
-            first, second = (
-                {str(at): one for at, one in enumerate(each)} for each in (value, allowed)
+            value, allowed = (
+                {str(at): part for at, part in enumerate(each)} for each in (value, allowed)
             )
-            yield from differing(first, second, f"{within}{name}.", whole=whole)
-        elif isinstance(value, dict) and isinstance(allowed, dict):
+        if isinstance(value, dict) and isinstance(allowed, dict):
             yield from differing(value, allowed, f"{within}{name}.", whole=whole)
         elif value != allowed:
             yield f"{within}{name}", value, allowed

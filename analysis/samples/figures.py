@@ -50,10 +50,6 @@ class Figures(NamedTuple):
     sizes: tuple[str, ...] = ()
 
 
-def _differs(value: pl.Expr, other: pl.Expr, most: pl.Expr) -> pl.Expr:
-    return (value - other).abs() > most
-
-
 def _within_run(*names: str) -> Relation:
     """The figure of merit, or these times one after another, are part of the run."""
     spent_s = pl.sum_horizontal(names) if names else _FOM
@@ -71,16 +67,13 @@ _TRIAD_B = 3 * pl.col("array_b")
 _STREAM = (
     Relation(
         ("array_b", "average_s"),
-        _differs(_FOM * pl.col("average_s"), _TRIAD_B, _TRIAD_B * ROUNDING),
+        (_FOM * pl.col("average_s") - _TRIAD_B).abs() > _TRIAD_B * ROUNDING,
         "three arrays ('array_b') in 'average_s'",
     ),
     Relation(
         ("array_b", "best_b_s", "minimum_s"),
-        _differs(
-            pl.col("best_b_s") * pl.col("minimum_s"),
-            _TRIAD_B,
-            pl.col("best_b_s") * _STREAM_S + pl.col("minimum_s") * _STREAM_B_S,
-        ),
+        (pl.col("best_b_s") * pl.col("minimum_s") - _TRIAD_B).abs()
+        > pl.col("best_b_s") * _STREAM_S + pl.col("minimum_s") * _STREAM_B_S,
         "with a 'best_b_s' of three arrays in 'minimum_s'",
     ),
     Relation(
@@ -90,13 +83,10 @@ _STREAM = (
     ),
     _within_run("maximum_s"),
 )
+_ZONES = pl.col("elements") * pl.col("iterations")
 _LULESH = Relation(
     ("elements", "iterations", "zones_1_s"),
-    _differs(
-        _FOM * pl.col("zones_1_s"),
-        pl.col("elements") * pl.col("iterations"),
-        pl.col("elements") * pl.col("iterations") * ROUNDING,
-    ),
+    (_FOM * pl.col("zones_1_s") - _ZONES).abs() > _ZONES * ROUNDING,
     "'elements' x 'iterations' at 'zones_1_s'",
 )
 _UMT_CYCLES = Relation(
@@ -132,9 +122,10 @@ def judge_figures(rows: Rows) -> None:
     kept = rows.frame.filter(pl.col("outcome") == "kept", pl.col("fom").is_not_null())
     for workload, found in WORKLOADS.items():
         of_workload = kept.filter(workload=workload)
-        if of_workload.height:
-            _judge_units(rows, of_workload, [each.unit for each in found])
-        for figures in found if of_workload.height else ():
+        if not of_workload.height:
+            continue
+        _judge_units(rows, of_workload, [each.unit for each in found])
+        for figures in found:
             _judge_relations(rows, of_workload.filter(fom_unit=figures.unit), figures)
     _judge_one_unit(rows, kept)
     _judge_alike(rows, kept.filter(~pl.col("warmup")))
@@ -189,40 +180,27 @@ def _judge_alike(rows: Rows, kept: pl.DataFrame) -> None:
     """No run is another's copy, nor are a treatment's figures those of its baseline."""
     twice = kept.filter(pl.len().over("case", "fom", "elapsed_s") > 1)
     rows.refuse(twice, "elapsed_s", "another one, or another 'fom', than in other runs")
-    arms = kept.group_by("case", "arm", maintain_order=True).agg(
-        pl.col("row").first(),
-        pl.col("workload").first().cast(pl.String),
-        runs=pl.len(),
-        figures=pl.col("fom").n_unique(),
+    of_baseline = kept.select("case", "fom", baseline="arm", also="fom").unique()
+    arms = (
+        kept.join(of_baseline, on=["case", "baseline", "fom"], how="left", maintain_order="left")
+        .group_by("case", "arm", "baseline", maintain_order=True)
+        .agg(
+            pl.col("row").first(),
+            own=pl.col("workload").first().cast(pl.String).is_in(list(WORKLOADS)),
+            runs=pl.len(),
+            constant=pl.col("fom").n_unique() == 1,
+            distinct=pl.col("fom").n_unique() == pl.len(),
+            share=pl.col("also").is_not_null().mean(),
+        )
     )
-    constant = arms.filter(
-        pl.col("runs") >= _FEWEST,
-        pl.col("figures") == 1,
-        pl.col("workload").is_in(list(WORKLOADS)),
-    )
-    for row, arm in constant.select("row", "arm").iter_rows():
+    distinct = arms.filter("distinct").select("case", baseline="arm")
+    many = arms.filter(pl.col("runs") >= _FEWEST)
+    for row, arm in many.filter("constant", "own").select("row", "arm").iter_rows():
         text = f"fom: the same in all runs of '{arm}'; allowed: measured ones"
         rows.faults.add(f"{rows.at(row)}: {text}")
-    copied = (
-        kept.join(
-            kept.select("case", "fom", baseline="arm", also="fom").unique(),
-            on=["case", "baseline", "fom"],
-            how="left",
-        )
-        .group_by("case", "arm", "baseline", maintain_order=True)
-        .agg(pl.col("row").first(), runs=pl.len(), share=pl.col("also").is_not_null().mean())
-        .join(
-            arms.select("case", baseline="arm", of_runs="runs", of_figures="figures"),
-            on=["case", "baseline"],
-        )
-        .filter(
-            pl.col("runs") >= _FEWEST,
-            pl.col("share") > _ALIKE,
-            pl.col("of_figures") == pl.col("of_runs"),
-        )
+    copied = many.filter(pl.col("share") > _ALIKE).join(
+        distinct, on=["case", "baseline"], how="semi", maintain_order="left"
     )
     for row, arm, baseline in copied.select("row", "arm", "baseline").iter_rows():
-        rows.faults.add(
-            f"{rows.at(row)}: fom: figures of '{arm}' equal those of '{baseline}' to all digits;"
-            " allowed: measured ones"
-        )
+        text = f"fom: figures of '{arm}' equal those of '{baseline}' to all digits"
+        rows.faults.add(f"{rows.at(row)}: {text}; allowed: measured ones")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,17 @@ from analysis.samples.columns import MOST, Samples, read_run
 from analysis.samples.contradictions import judge_contradictions
 from analysis.samples.counts import read_counts
 from analysis.samples.faults import CHAINED, ROUNDING, UNPROVEN, Faults, Rows, Rule, mapped
-from analysis.samples.order import Treatments, judge_drawn, overlapping_blocks, rules_of_order
 from analysis.samples.provenance import Provenance, judge_provenance, read_provenance
 from nimc.base.errors import InputError
 from nimc.base.groups import grouped
 from nimc.base.units import plural
 from nimc.records.arms import arm_of
 from nimc.records.chain import walk_run
+from nimc.records.order import pair_order
 from nimc.records.run import RunHeader, load_header
+
+#: Case -> names of its treatments.
+Treatments = Mapping[str, Sequence[str]]
 
 _TREATMENT = ("case", "arm")
 #: What is the same in all runs of a treatment; and in all of them that were accepted.
@@ -30,25 +34,7 @@ _DOSE = ("writers", "injector", "direction", "transport", "message_b", "timetabl
 _HOSTS = ("nodes", "origin_nodes", "writer_origins", "writer_targets")
 
 
-def treatments(frame: pl.DataFrame, header: RunHeader) -> dict[str, list[str]]:
-    """Those of each case with samples: as asked, else as found."""
-    kinds = frame.select(pl.col(_TREATMENT).cast(pl.String)).unique()
-    found = grouped((str(case), str(arm)) for case, arm in kinds.iter_rows())
-    return found | {case: names for case, names in header.asked.cases.items() if case in found}
-
-
-def known(frame: pl.DataFrame, of_case: Treatments) -> pl.DataFrame:
-    """The samples with `runs`, the number of treatments of the case, and `scheduled`.
-
-    `scheduled`: whether the writers of the arm follow a timetable.
-    """
-    return frame.with_columns(
-        scheduled=mapped(frame, "arm", lambda arm: arm_of(arm).writing == "scheduled", pl.Boolean),
-        runs=mapped(frame, "case", lambda case: len(of_case[case]), pl.Int32),
-    )
-
-
-def judge_cases(run: Path, rows: Rows, header: RunHeader, of_case: Treatments) -> None:
+def _judge_cases(run: Path, rows: Rows, header: RunHeader, of_case: Treatments) -> None:
     """Add the faults of cases, treatments and counts."""
     for path, part in rows.parts():
         for case in part["case"].cast(pl.String).unique(maintain_order=True):
@@ -109,18 +95,15 @@ def _judge_counts(run: Path, rows: Rows, header: RunHeader, of_case: Treatments)
     complete = (
         measured.filter(outcome="kept")
         .group_by("case", "block", "pair")
-        .agg(pl.len().alias("made"), pl.col("runs").first())
+        .agg(made=pl.len(), runs=pl.col("runs").first())
         .filter(pl.col("made") >= pl.col("runs"))
         .group_by(pl.col("case").cast(pl.String))
         .len()
+        .filter(pl.col("len") > header.pairs_cap)
     )
-    pairs = dict(complete.collect().iter_rows())
-    for case, count in pairs.items():
-        if count > header.pairs_cap:
-            faults.add(
-                f"{path}/{case}.jsonl: has {count} complete pairs, must have at most"
-                f" {header.pairs_cap}, the campaign's cap"
-            )
+    for case, count in complete.collect().iter_rows():
+        most = f"at most {header.pairs_cap}, the campaign's cap"
+        faults.add(f"{path}/{case}.jsonl: has {count} complete pairs, must have {most}")
     requested = header.asked
     for case in [case for case in of_case if case not in requested.cases]:
         faults.add(f"{path}/{case}.jsonl: case '{case}' was not asked; see 'asked' of run.json")
@@ -129,18 +112,14 @@ def _judge_counts(run: Path, rows: Rows, header: RunHeader, of_case: Treatments)
     for case in requested.cases:
         if case not in of_case and case not in requested.optional:
             faults.add(f"{path}/{case}.jsonl: is missing, must hold the samples of an asked case")
-    accepted = measured.group_by(pl.col(_TREATMENT).cast(pl.String)).agg(
-        kept=(pl.col("outcome") == "kept").sum(), others=(pl.col("outcome") != "kept").sum()
-    )
-    rest = {
-        (case, arm): (kept, others) for case, arm, kept, others in accepted.collect().iter_rows()
-    }
+    outcomes = measured.select(pl.col("case", "arm").cast(pl.String), pl.col("outcome") == "kept")
+    made = Counter(outcomes.collect().iter_rows())
     for case, names in requested.cases.items():
         # At the cap of the others, no pairs are added for a control that lacks some.
         others = [arm for arm in names if arm_of(arm).role != "control"]
-        fewest = min((rest.get((case, arm), (0, 0))[0] for arm in others), default=0)
+        fewest = min((made[case, arm, True] for arm in others), default=0)
         for arm in names if case in of_case else ():
-            kept, rejected = rest.get((case, arm), (0, 0))
+            kept, rejected = made[case, arm, True], made[case, arm, False]
             enough = arm not in others and fewest >= header.pairs_cap
             if kept < header.pairs_floor and rejected < header.pairs_cap and not enough:
                 faults.add(
@@ -160,16 +139,13 @@ _CLOCKS_S = 60.0
 
 def _of_names() -> list[Rule]:
     kept, baseline = pl.col("outcome") == "kept", pl.col("role") == "baseline"
-    own = pl.concat_str(
-        [pl.col(name).cast(pl.String) for name in ("case", "block", "pair", "arm", "attempt")],
-        separator="/",
-    )
-    counts = ("block", "position", "attempt")
+    own = pl.col("case", "block", "pair", "arm", "attempt").cast(pl.String)
+    key = pl.concat_str(own, separator="/")
     return [
-        Rule("key", pl.col("key") != own, "CASE/BLOCK/PAIR/ARM/ATTEMPT of its own fields"),
+        Rule("key", pl.col("key") != key, "CASE/BLOCK/PAIR/ARM/ATTEMPT of its own fields"),
         *(
             Rule(name, ~pl.col(name).is_between(0, _MOST_RUNS), "a whole number from 0")
-            for name in counts
+            for name in ("block", "position", "attempt")
         ),
         Rule("pair", pl.col("pair").abs() > _MOST_RUNS, "a number of a pair"),
         Rule("warmup", pl.col("warmup") != (pl.col("pair") < 0), "true if 'pair' is below 0"),
@@ -181,16 +157,12 @@ def _of_names() -> list[Rule]:
 
 def _of_figures(frame: pl.DataFrame) -> list[Rule]:
     """Every figure is finite and not negative; `is_between` is false for NaN."""
-    figures = [name for name, type_ in frame.schema.items() if type_ == pl.Float64]
+    figures = {name: pl.col(name) for name, type_ in frame.schema.items() if type_ == pl.Float64}
     required = f"0, or a number from {_LEAST:.0e} to {MOST:.0e}"
     return [
         *(
-            Rule(
-                name,
-                ~(pl.col(name).is_between(_LEAST, MOST) | (pl.col(name) == 0)),
-                required,
-            )
-            for name in figures
+            Rule(name, ~(value.is_between(_LEAST, MOST) | (value == 0)), required)
+            for name, value in figures.items()
         ),
         Rule("fom", pl.col("fom") == 0, "above 0"),
         Rule("writer_figures", ~pl.col("writer_figures"), "finite, and not negative"),
@@ -198,18 +170,14 @@ def _of_figures(frame: pl.DataFrame) -> list[Rule]:
 
 
 def _of_times(header: RunHeader) -> list[Rule]:
-    kept = pl.col("outcome") == "kept"
-    start_s, end_s = pl.col("start_s"), pl.col("start_s") + pl.col("elapsed_s")
+    start_s, length_s, began_s = pl.col("start_s"), pl.col("elapsed_s"), header.started_s
+    empty, early = (length_s == 0) & (pl.col("outcome") == "kept"), start_s < began_s - _CLOCKS_S
     found = [
-        Rule("elapsed_s", kept & (pl.col("elapsed_s") == 0), "above 0 if the run was accepted"),
-        Rule(
-            "start_s",
-            start_s < header.started_s - _CLOCKS_S,
-            f"after the run's start, {header.started_s!r}",
-        ),
+        Rule("elapsed_s", empty, "above 0 if the run was accepted"),
+        Rule("start_s", early, f"after the run's start, {began_s!r}"),
     ]
     if header.finished_s is not None:
-        late = end_s > header.finished_s + _CLOCKS_S
+        late = start_s + length_s > header.finished_s + _CLOCKS_S
         found.append(Rule("start_s", late, f"before the run's end, {header.finished_s!r}"))
     return found
 
@@ -223,7 +191,10 @@ def _of_writers(header: RunHeader) -> list[Rule]:
     continuous, short = effect & ~scheduled, effect & scheduled
     share = header.asked.min_share
     writers, at_once = pl.col("writers"), pl.col("timetable")
-    writing = effect & (writers > 0)
+    slow = continuous & (pl.col("writer_share") < share * (1 - ROUNDING))
+    above_0 = dict.fromkeys(("writer_message_b", *_RATES), effect & (writers > 0))
+    above_0 |= dict.fromkeys(("writer_bytes_b", "writer_share"), continuous)
+    most = pl.col("allowed_share") + ROUNDING
     return [
         Rule("writers", silent & (writers > 0), "0: the arm is silent"),
         Rule("writers", control & (writers == 0), "at least the control"),
@@ -235,35 +206,142 @@ def _of_writers(header: RunHeader) -> list[Rule]:
         Rule("writers", continuous & (writers == 0), "at least 1 in an accepted run of the arm"),
         Rule("timetable", short & at_once.is_null(), "present: the arm follows one"),
         Rule("writers", short & (writers != at_once), "as many as the timetable has at a time"),
+        *(Rule(name, on & (pl.col(name) == 0), "above 0") for name, on in above_0.items()),
+        Rule("writer_share", slow, f"at least {share:g}: 'min_share' of the campaign"),
         *(
-            Rule(name, where & (pl.col(name) == 0), "above 0")
-            for name, where in (
-                *((name, writing) for name in ("writer_message_b", *_RATES)),
-                *((name, continuous) for name in ("writer_bytes_b", "writer_share")),
-            )
-        ),
-        Rule(
-            "writer_share",
-            continuous & (pl.col("writer_share") < share * (1 - ROUNDING)),
-            f"at least {share:g}: 'min_share' of the campaign",
-        ),
-        *(
-            Rule(
-                name,
-                short & (pl.col(name) > pl.col("allowed_share") + ROUNDING),
-                "at most 'allowed_share' of the timetable",
-            )
+            Rule(name, short & (pl.col(name) > most), "at most 'allowed_share' of the timetable")
             for name in ("missing_share", "excess_share")
         ),
     ]
 
 
-def judge_chain(run: Path, header: RunHeader, samples: pl.DataFrame, faults: Faults) -> str | None:
-    """The value of the run's chain after all samples; None of a run that has none.
+# The order of samples. A block makes its warm-ups (pairs -1, -2, ...), then its pairs. The runs of
+# a pair have positions 0, 1, ..., and a run that is not accepted is repeated. So a sample that was
+# deleted, doubled or moved shows as a step that no conductor makes.
 
-    Add a fault for each file that was changed, and for a head that is not the run's. Raises
-    InputError for a header that cannot be read.
-    """
+#: By how much a run may seem to overlap the one before it in its block, seconds, and as a share of
+#: that one: its start is read from a clock that may be adjusted, its length is not.
+_OVERLAP_S, _OVERLAP_SHARE = 0.1, 1e-3
+#: The same for two blocks, whose times may be read on two nodes, seconds.
+_BLOCKS_S = 1.0
+#: What is the same in all runs of a block.
+_OF_BLOCK = ("nodes", "origin_nodes", "provenance", "seed")
+
+
+def _of_order(header: RunHeader) -> list[Rule]:
+    """The rules for each row and the one before it; `runs`: the treatments of its case."""
+
+    def before(name: str) -> pl.Expr:
+        return pl.col(name).shift(1)
+
+    def same(name: str) -> pl.Expr:
+        return pl.col(name) == before(name)
+
+    block, pair, position, attempt = map(pl.col, ("block", "pair", "position", "attempt"))
+    first = ~same("case").fill_null(value=False)
+    begins = first | ~same("block")
+    within = ~begins
+    again = within & same("pair") & same("arm")
+    next_ = within & ~again
+    next_pair = next_ & ~same("pair")
+    kept = before("outcome") == "kept"
+    tries = header.asked.retries
+    # What a check of others reads after the block is not repeated.
+    left = ~kept & (before("outcome") != "no_fom")
+    follows = pair == pl.when(before("pair") >= 0).then(before("pair") + 1).when(pair < 0).then(
+        before("pair") - 1
+    ).otherwise(0)
+    end_s = before("start_s") + before("elapsed_s") * (1 - _OVERLAP_SHARE) - _OVERLAP_S
+    in_block = "the same in all runs of a block"
+    found = [
+        Rule("block", ~first & (block < before("block")), "in the order of the file"),
+        Rule("pair", begins & ~pair.is_in([0, -1]), "0, or -1 for a warm-up, in the first run"),
+        Rule("pair", next_pair & ~follows, "that of the run before it, or the next one"),
+        Rule(
+            "position",
+            pl.when(begins | next_pair)
+            .then(position != 0)
+            .otherwise(position != before("position") + next_.cast(pl.Int32)),
+            "the next one of the pair's 0, 1, ... (the same in a repetition)",
+        ),
+        Rule(
+            "position",
+            next_pair & (before("pair") >= 0) & (before("position") + 1 < pl.col("runs")),
+            "preceded by a run of every treatment of the pair before",
+        ),
+        Rule(
+            "attempt",
+            pl.when(again).then(attempt != before("attempt") + 1).otherwise(attempt != 0),
+            "the next one of the run's 0, 1, ...",
+        ),
+        Rule("attempt", again & kept, "absent: the run was accepted before"),
+        Rule("attempt", attempt > tries, f"at most {tries}, the campaign's 'retries'"),
+        Rule(
+            "attempt",
+            next_ & left & (before("attempt") < tries),
+            "preceded by a repetition of the run before, which was not accepted",
+        ),
+        Rule("start_s", within & (pl.col("start_s") < end_s), "after the end of the run before"),
+        *(Rule(name, within & ~same(name), in_block) for name in _OF_BLOCK),
+    ]
+    if header.seed is not None:
+        seed = str(header.seed)
+        found.append(Rule("seed", pl.col("seed").cast(pl.String) != seed, f"the run's, {seed}"))
+    return found
+
+
+def _judge_drawn(rows: Rows, header: RunHeader, of_case: Treatments) -> None:
+    """Add a fault for every first attempt that is not at the position which the seed gives it."""
+    if header.seed is None:
+        return
+    columns = ("row", "case", "block", "pair", "arm", "position", "baseline")
+    found = rows.frame.lazy().filter(pl.col("pair") >= 0, attempt=0).select(columns).collect()
+    kinds = found.select("case", "arm", "baseline").unique().iter_rows()
+    baselines = {(case, arm): baseline for case, arm, baseline in kinds}
+    planned = {
+        case: {arm: baselines[case, arm] for arm in names if (case, arm) in baselines}
+        for case, names in of_case.items()
+    }
+    # Of schema 2, every block began an order of its own (`nimc.records.order`).
+    continued = header.schema > 2
+    last, order, made = None, list[str](), Counter[str]()
+    for row, case, block, pair, arm, position, _ in found.iter_rows():
+        if (case, block, pair) != last:
+            last = case, block, pair
+            number, begun = (made[case], 0) if continued else (pair, block)
+            made[case] += 1
+            order = pair_order(planned[case], header.seed, case, number, begun)
+        if arm not in order[position : position + 1]:
+            at = order.index(arm) if arm in order else "none"
+            allowed = f"{at}: the order that follows from the run's seed"
+            rows.add(row, "position", str(position), allowed)
+
+
+def _judge_overlaps(rows: Rows) -> None:
+    """A fault for every block that begins before another one on its first node has ended."""
+    spans = (
+        rows.frame.lazy()
+        .group_by("case", "block")
+        .agg(
+            pl.col("row").min(),
+            pl.col("start_s").min(),
+            pl.col("nodes").first(),
+            end_s=(pl.col("start_s") + pl.col("elapsed_s")).max(),
+        )
+        .with_columns(node=pl.col("nodes").cast(pl.String).str.split(",").list.first())
+        .sort("node", "start_s", "row")
+        .with_columns(before_s=pl.col("end_s").shift(1).over("node"))
+        .filter(pl.col("start_s") < pl.col("before_s") - _BLOCKS_S)
+        .select("row", "case", "block", "start_s", "node")
+        .collect()
+    )
+    for row, case, block, start_s, node in spans.iter_rows():
+        name = f"block {block} of case '{case}': start_s"
+        rows.add(row, name, repr(start_s), f"after the end of the block before it on {node}")
+
+
+def _judge_chain(run: Path, header: RunHeader, samples: pl.DataFrame, faults: Faults) -> str | None:
+    """Add the faults of the chain; its value after all samples, None of a run that has none."""
     if header.schema < CHAINED and (samples["schema"] < CHAINED).all():
         return None
     try:
@@ -279,9 +357,8 @@ def judge_chain(run: Path, header: RunHeader, samples: pl.DataFrame, faults: Fau
             faults.add(line, broken=True)
     ended = header.finished_s is not None or header.head is not None
     if ended and header.head != found.head:
-        allowed = f"{found.head}, the chain's"
-        line = f"{run / 'run.json'}: head: {header.head} found; allowed: {allowed}"
-        faults.add(line, broken=True)
+        line = f"head: {header.head} found; allowed: {found.head}, the chain's"
+        faults.add(f"{run / 'run.json'}: {line}", broken=True)
     return found.head
 
 
@@ -313,12 +390,9 @@ class Integrity:
 def check_run(
     run: Path, header: RunHeader, samples: Samples, records: Provenance, counts: pl.DataFrame
 ) -> Integrity:
-    """Check what `run` holds.
-
-    As read by `load_header`, `read_run`, `read_provenance` and `read_counts`.
-    """
+    """Check a run, as `load_header`, `read_run`, `read_provenance` and `read_counts` read it."""
     faults, notes = Faults(), []
-    head = judge_chain(run, header, samples.frame, faults)
+    head = _judge_chain(run, header, samples.frame, faults)
     if head is None:
         notes.append(UNPROVEN)
     if run.resolve().name != header.run:
@@ -330,18 +404,25 @@ def check_run(
         faults.add(f"{run / 'run.json'}: seed: does not follow from {of}")
     if header.reproduces:
         notes.append(f"the order of the runs is that of {header.reproduces.run}, which is repeated")
-    of_case = treatments(samples.frame, header)
-    frame = known(samples.frame, of_case)
+    made = samples.frame.select(pl.col(_TREATMENT).cast(pl.String)).unique()
+    of_case = grouped((str(case), str(arm)) for case, arm in made.iter_rows())
+    of_case |= {case: names for case, names in header.asked.cases.items() if case in of_case}
+    scheduled = [arm for _, arm in made.iter_rows() if arm_of(arm).writing == "scheduled"]
+    frame = samples.frame.with_columns(
+        # Whether the writers follow a timetable; the number of treatments of the case.
+        scheduled=pl.col("arm").cast(pl.String).is_in(scheduled),
+        runs=mapped(samples.frame, "case", lambda case: len(of_case[case]), pl.Int32),
+    )
     rows = Rows(frame, samples.files, faults)
     of_samples = [*_of_names(), *_of_figures(frame), *_of_times(header), *_of_writers(header)]
-    rows.judge([*of_samples, *rules_of_order(header)])
-    judge_drawn(rows, header, of_case)
-    overlapping_blocks(rows)
-    judge_cases(run, rows, header, of_case)
+    rows.judge([*of_samples, *_of_order(header)])
+    _judge_drawn(rows, header, of_case)
+    _judge_overlaps(rows)
+    _judge_cases(run, rows, header, of_case)
     judge_provenance(run, rows, records)
     judge_contradictions(run, header, rows, samples, records, counts)
-    workloads = frame.group_by(pl.col("case", "workload").cast(pl.String)).len()
-    judge_asked(run, header, workloads.drop("len").rows(), faults)
+    workloads = frame.select(pl.col("case", "workload").cast(pl.String)).unique(maintain_order=True)
+    judge_asked(run, header, workloads.rows(), faults)
     return Integrity(run, faults.count, faults.listed(), notes, faults.broken, head)
 
 

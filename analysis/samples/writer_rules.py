@@ -39,45 +39,26 @@ def judge_writers(rows: Rows, writers: pl.DataFrame, header: RunHeader) -> None:
         return
     frame = writers.join(_of_samples(rows.frame), on="row", how="left", maintain_order="left")
     frame = frame.with_columns(number=pl.int_range(pl.len()).over("row"))
-    for rule in [*_of_kind(), *_of_rates(header), *_of_times(), *_of_proof(), *_learnt()]:
-        _add(rows, frame.filter(rule.broken), rule)
-    for rule in _of_counts(header):
-        _add(rows, _targets(frame).filter(rule.broken), rule)
-
-
-def _add(rows: Rows, broken: pl.DataFrame, rule: Rule) -> None:
-    for row, number, value in broken.select("row", "number", rule.field).iter_rows():
-        rows.add(row, f"writers[{number}].{rule.field}", repr(value), rule.required)
+    rules = [*_of_kind(), *_of_rates(header), *_of_times(), *_of_proof()]
+    for of, judged in ((frame, rules), (_targets(frame), _of_counts(header))):
+        for rule in judged:
+            broken = of.filter(rule.broken).select("row", "number", rule.field)
+            for row, number, value in broken.iter_rows():
+                rows.add(row, f"writers[{number}].{rule.field}", repr(value), rule.required)
 
 
 def _of_samples(frame: pl.DataFrame) -> pl.DataFrame:
-    """What the rules need of the sample: `level` of the rate, `control` of the arm.
+    """What the rules need of the sample: levels of factors, `control` of the arm.
 
-    Also `around_s`, from the end of the run before to the start of the next one, and `failed`, the
-    number of runs of the block before this one that were not accepted.
+    Also `around_s`, from the end of the run before to the start of the next one.
     """
-    block = ("case", "block")
-    lost = (pl.col("outcome") != "kept").cast(pl.Int32)
     begun_s = pl.col("start_s") - pl.col("lead_in_s")
-
     return frame.select(
-        *(
-            "row",
-            "case",
-            "block",
-            "outcome",
-            "role",
-            "scheduled",
-            "schema",
-            "elapsed_s",
-            "allowed_share",
-        ),
-        arm=pl.col("arm").cast(pl.String),
+        *("row", "outcome", "role", "scheduled", "schema", "elapsed_s", "allowed_share"),
         level=mapped(frame, "factors", lambda text: _level(text, "rate")),
         burst_level=mapped(frame, "factors", lambda text: _level(text, "burst")),
         control=mapped(frame, "arm", lambda arm: arm_of(arm).control),
-        around_s=pl.col("start_s").shift(-1).over(block) - begun_s,
-        failed=(lost.cum_sum() - lost).over(block),
+        around_s=pl.col("start_s").shift(-1).over("case", "block") - begun_s,
         targets=pl.col("nodes").cast(pl.String).str.count_matches(",", literal=True) + 1,
     )
 
@@ -95,17 +76,14 @@ def _of_kind() -> list[Rule]:
     effect = pl.col("role") == "effect"
     reads, both = injector.str.ends_with("_read"), injector.str.ends_with("_both")
     kind = pl.when(reads).then(pl.lit("read")).when(both).then(pl.lit("both"))
-    ucx = injector.str.starts_with("ucx") & (pl.col("target") != MANY)
+    ucx = _CURRENT & _WRITES & injector.str.starts_with("ucx") & (pl.col("target") != MANY)
+    shared = transport == "shared memory"
     return [
         Rule("injector", effect & injector.is_in(controls), "one that writes"),
         Rule("injector", injector != pl.col("control"), "the control that the arm is named after"),
         Rule("transport", (transport == "none") == _WRITES, "'none' of a control, and only of it"),
-        Rule("transport", (transport == "shared memory") & apart, "one between two hosts"),
-        Rule(
-            "transport",
-            _CURRENT & _WRITES & ~apart & ucx & (transport != "shared memory"),
-            "'shared memory' of ucx on one host",
-        ),
+        Rule("transport", shared & apart, "one between two hosts"),
+        Rule("transport", ucx & ~apart & ~shared, "'shared memory' of ucx on one host"),
         Rule("direction", pl.col("direction") != kind.otherwise(pl.lit("write")), "the injector's"),
     ]
 
@@ -122,32 +100,20 @@ def _of_rates(header: RunHeader) -> list[Rule]:
     beyond = rate > LIMITED_SHARE * asked + more_b / elapsed_s
     limited = pl.col("limited_by").is_not_null() != asked.is_not_null()
     in_bursts = burst.field("asked_length_s").is_not_null()
+    full, other = _WRITES & (pl.col("level") == "full"), pl.col("burst_level") != "none"
     found = [
         Rule("rate_min_b_s", least > rate * (1 + ROUNDING), "at most 'rate_b_s'"),
         Rule("limited_by", _CURRENT & _CONTINUOUS & limited, "given if 'asked_b_s' is, else null"),
-        Rule(
-            "asked_b_s",
-            _WRITES & (pl.col("level") == "full") & asked.is_not_null() & ~in_bursts,
-            "null at full rate",
-        ),
+        Rule("asked_b_s", full & asked.is_not_null() & ~in_bursts, "null at full rate"),
         Rule("asked_b_s", in_bursts & asked.is_null(), "the mean of bursts and pauses"),
-        Rule(
-            "burst",
-            _WRITES & (in_bursts != (pl.col("burst_level") != "none")),
-            "that of the level of 'burst'",
-        ),
+        Rule("burst", _WRITES & (in_bursts != other), "that of the level of 'burst'"),
         Rule("asked_b_s", _WRITES & part & asked.is_null(), "that of the level of 'rate'"),
         Rule("rate_b_s", _KEPT & _CONTINUOUS & beyond, "about 'asked_b_s'"),
     ]
     if most := facts_of(header).site.proof.max_share:
-        beyond = least > most * alone * (1 + ROUNDING)
-        found.append(
-            Rule(
-                "rate_min_b_s",
-                _KEPT & _CONTINUOUS & beyond,
-                f"at most {most:g} of 'rate_alone_b_s': 'max_share' of the machine",
-            )
-        )
+        beyond = _KEPT & _CONTINUOUS & (least > most * alone * (1 + ROUNDING))
+        required = f"at most {most:g} of 'rate_alone_b_s': 'max_share' of the machine"
+        found.append(Rule("rate_min_b_s", beyond, required))
     return found
 
 
@@ -158,32 +124,21 @@ def _of_times() -> list[Rule]:
     tolerance_s = _ROUNDING_S * (1 + elapsed_s)
     covered_s, hidden_s = observed * elapsed_s, (1 - observed) * elapsed_s
     most_s = covered_s + pl.when(observed < 1).then(0.0).otherwise(_OVERLAP * elapsed_s)
-    unobserved_s, scheduled = pl.col("unobserved_s"), pl.col("scheduled")
     longest_s = (1 + pl.col("allowed_share").fill_null(0.0)) * elapsed_s
+    beyond = observed.is_null() & (bytes_b > rate * (longest_s + tolerance_s))
+    unseen = _CURRENT & _CONTINUOUS & _KEPT & observed.fill_null(0.0).lt(_LEAST_OBSERVED)
+    gap_s = pl.when(~pl.col("scheduled")).then("unobserved_s")
     in_window = "'rate_b_s' in the observed share of 'elapsed_s'"
+    rest = "at most the rest of 'observed_share'"
+    seen = f"at least {_LEAST_OBSERVED:g} of an accepted run"
+    above_0 = "above 0, since the whole window was not observed"
     return [
         Rule("bytes_b", _WRITES & (bytes_b < rate * (covered_s - tolerance_s)), in_window),
         Rule("bytes_b", _WRITES & (bytes_b > rate * (most_s + tolerance_s)), in_window),
-        Rule(
-            "bytes_b",
-            _WRITES & observed.is_null() & (bytes_b > rate * (longest_s + tolerance_s)),
-            "at most 'rate_b_s' in 'elapsed_s'",
-        ),
-        Rule(
-            "observed_share",
-            _CURRENT & _CONTINUOUS & _KEPT & observed.fill_null(0.0).lt(_LEAST_OBSERVED),
-            f"at least {_LEAST_OBSERVED:g} of an accepted run",
-        ),
-        Rule(
-            "unobserved_s",
-            ~scheduled & (unobserved_s > hidden_s + tolerance_s),
-            "at most the rest of 'observed_share'",
-        ),
-        Rule(
-            "unobserved_s",
-            ~scheduled & (unobserved_s == 0) & (hidden_s > tolerance_s),
-            "above 0, since the whole window was not observed",
-        ),
+        Rule("bytes_b", _WRITES & beyond, "at most 'rate_b_s' in 'elapsed_s'"),
+        Rule("observed_share", unseen, seen),
+        Rule("unobserved_s", gap_s > hidden_s + tolerance_s, rest),
+        Rule("unobserved_s", (gap_s == 0) & (hidden_s > tolerance_s), above_0),
         Rule("cpu_share", _KEPT & _CONTROL & (pl.col("cpu_share") <= 0), "above 0 of a control"),
         Rule("cpu_share", _WRITES & pl.col("cpu_share").is_not_null(), "null of a writer"),
     ]
@@ -195,46 +150,23 @@ def _of_proof() -> list[Rule]:
     counted = pl.col("counted_b").is_not_null()
     current = _CURRENT & _WRITES
     seen = share.fill_null(0.0) >= PROVEN_SHARE
-    elapsed_s, counted_s = pl.col("elapsed_s"), pl.col("counted_s")
-    least_s = elapsed_s * (1 - _READING_SHARE) - _READING_S
+    counted_s = pl.col("counted_s")
+    least_s = pl.col("elapsed_s") * (1 - _READING_SHARE) - _READING_S
+    most_s = pl.col("around_s") + _READING_S
+    if_counted = "'device' if a device counted ('counted_b'), and only then"
+    from_share = f"'memory' from an 'overwritten_share' of {PROVEN_SHARE:g} on"
     return [
         Rule("proof", current & proof.is_null(), "device, memory or unproven"),
         Rule("proof", ~_WRITES & proof.is_not_null(), "null of a control"),
-        Rule(
-            "proof",
-            current & (counted != (proof == "device")),
-            "'device' if a device counted ('counted_b'), and only then",
-        ),
-        Rule(
-            "proof",
-            current & ((proof == "memory") & ~seen),
-            f"'memory' from an 'overwritten_share' of {PROVEN_SHARE:g} on",
-        ),
+        Rule("proof", current & (counted != (proof == "device")), if_counted),
+        Rule("proof", current & (proof == "memory") & ~seen, from_share),
         Rule("proof", current & (proof == "unproven") & seen, "'memory', by 'overwritten_share'"),
         *(
             Rule(name, pl.col(name).is_not_null() != counted, "given if 'counted_b' is, else null")
             for name in ("counted_s", "counter")
         ),
         Rule("counted_s", _KEPT & (counted_s < least_s), "from before the run until after it"),
-        Rule(
-            "counted_s",
-            counted_s > pl.col("around_s") + _READING_S,
-            "from the run before until the next run at most",
-        ),
-    ]
-
-
-def _learnt() -> list[Rule]:
-    """What is learnt once a block changes only after a run that was not accepted."""
-    own = ("case", "block", "arm", "number")
-    same = pl.col("failed") == pl.col("failed").shift(1).over(own)
-    return [
-        Rule(
-            name,
-            ~pl.col("scheduled") & same & pl.col(name).ne_missing(pl.col(name).shift(1).over(own)),
-            "as in the run before of the arm, which was accepted",
-        )
-        for name in ("rate_alone_b_s", "asked_b_s", "counted_alone_b_s")
+        Rule("counted_s", counted_s > most_s, "from the run before until the next run at most"),
     ]
 
 

@@ -1,18 +1,8 @@
 """How many times as long a treated run takes as the baseline runs of its pair, by aligned ranks.
 
-Each pair holds one treated run and one baseline run or more. From the logarithms of their times the
-pair's mean is taken away (alignment), all runs of all pairs are ranked together, and the statistic
-is the sum over the pairs of the treated run's rank less the mean rank of its pair (Hodges and
-Lehmann 1962, Annals of Mathematical Statistics 33, 482-497). With one baseline run a pair this is
-Wilcoxon's signed-rank test. The estimate is the shift of the treated runs at which the statistic is
-zero, which is that of Hodges and Lehmann (1963); the interval holds all shifts that the two-sided
-test does not reject.
-
-The statistic is taken as normal, with a continuity correction. Its variance is the larger of two:
-over exchanges of the runs within each pair, which is right if the arms scatter alike, however
-skewed; and over changes of sign of the pairs' own scores, which is right if they scatter
-symmetrically but not alike. With one baseline run they are equal. `python -m
-studies.verdicts` simulates the coverage; it holds from six pairs on.
+Test, estimate and interval: docs/method.md#slowdown. With one baseline run a pair this is
+Wilcoxon's signed-rank test. `python -m studies.verdicts` simulates the coverage; it holds from six
+pairs on.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """What pairs of several blocks (allocations) say of the next allocation.
 
-Pairs of one allocation share its nodes. An interval from all pairs together covers the allocations
-measured, and no other. From three on, the spread between them is known well enough for an interval
-that covers the next one: the prediction interval of Student's t from one estimate per allocation,
-taken as normal. It is wide for three, and wider than needed where the estimates themselves scatter.
+From three on, the spread between allocations is known well enough for Student's prediction
+interval from one estimate per allocation, taken as normal. It is wide for three, and wider than
+needed where the estimates themselves scatter.
 """
 
 from __future__ import annotations

@@ -1,27 +1,15 @@
-"""Evidence that may be looked at after every pair: e-values.
+"""Evidence that may be looked at after every pair: e-values (docs/method.md#evidence).
 
-An e-value is the money that a bettor has who began with 1 and bet against a hypothesis. If it is
-true, then the chance that there is ever 1 / a or more is at most a (Ville 1939), whenever one looks
-and for whatever reason one stops (Ramdas, Grünwald, Vovk and Shafer 2023, Statistical Science 38,
-576-601).
+**The typical run** (`longer`). Before each pair the bettor stakes on the sign of the difference of
+logarithms, and gains 2 / (1 + exp(-2 b u)), where u is the difference over the median size of all
+so far, at most 1.5 either way. Four bettors have different b; the one on large effects has most of
+the money, so that six pairs out of six decide. Two baseline runs a pair give two bets, and their
+mean.
 
-**The typical run** (`longer`). If the treatment changes nothing, then the difference between the
-logarithms of the treated run and of a baseline run of its pair is as likely to be positive as
-negative, whatever its size: because the two runs may be exchanged, or because each scatters
-symmetrically, not necessarily alike. Before each pair the bettor stakes on the sign, and gains
-2 / (1 + exp(-2 b u)), where u is the difference over the median size of all so far, at most
-1.5 either way. Four bettors have different b; the one on large effects has most of the money, so
-that six pairs out of six decide. Two baseline runs a pair give two bets, and their mean.
-
-**The mean** (`mean_longer`). If the ratio of the mean times is r, then on / r - off is 0 in the
-mean, whatever the distribution. Before each pair the bettor stakes up to 0.9 of what the worst pair
-could cost (Waudby-Smith and Ramdas 2024, Journal of the Royal Statistical Society B 86, 1-27). That
-needs bounds: a run is taken to last at most half as long again as the typical one, or as the
-longest seen, and not less than the shortest seen; so this holds as simulated, not exactly. Rare
-runs that take much longer cannot be ruled out by few pairs, and the price of that is in it: to show
-that the mean is less than 2 % larger takes more than a hundred pairs of which none is hit.
-
-`python -m studies.verdicts` simulates both.
+**The mean** (`mean_longer`). Before each pair the bettor stakes up to 0.9 of what the worst pair
+could cost. That needs bounds: a run is taken to last at most half as long again as the typical one,
+or as the longest seen, and not less than the shortest seen; so this holds as simulated
+(`python -m studies.verdicts`), not exactly.
 """
 
 from __future__ import annotations

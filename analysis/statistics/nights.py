@@ -1,16 +1,8 @@
 """Comparison of two sides when the night is the unit: one value per night and side.
 
-Runs within a night share its temperature, its neighbours and its allocation, so their interval does
-not cover how nights differ. Several nights a side do: the difference of the sides' means of the
-logarithms is judged by the spread between nights. Student's t pools the spreads of both sides and
-is exact if they are equal; Welch's keeps them apart and holds if they are not, with about equally
-many nights. The more cautious of the two is used, and Student's alone if one side is one night.
-
-Neighbouring nights may be alike: a side's mean then scatters more, and its nights scatter less. The
-nights of a side are taken as an autoregressive process of first order, whose scatter is known for
-any correlation of neighbours (Prais and Winsten 1954). The correlation is estimated from all rows
-of a comparison, and the largest one that the nights do not reject is used, as a nuisance parameter
-(Berger and Boos 1994, Journal of the American Statistical Association 89, 1012-1016).
+Student's t pools the spreads of both sides, Welch's keeps them apart; the more cautious of the two
+is used, and Student's alone if one side is one night. Neighbouring nights may correlate
+(docs/method.md#two-runs; Prais and Winsten 1954; Berger and Boos 1994).
 """
 
 from __future__ import annotations

@@ -11,12 +11,15 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
+from analysis.samples.columns import read_run
 from analysis.samples.figures import WORKLOADS
 from nimc.records import chain
 from nimc.records.arms import BASELINE, arm_of, parts_of
@@ -329,6 +332,12 @@ def write_run(
         (run / "provenance").mkdir()
         (run / "provenance" / f"{sha}.json").write_text(text)
     return rechain(run)
+
+
+def frame_of(found: list[Sample]) -> pl.DataFrame:
+    """The samples as a report reads them."""
+    with TemporaryDirectory() as folder:
+        return read_run(write_run(Path(folder) / "run", found)).frame
 
 
 def rechain(run: Path) -> Path:

@@ -64,14 +64,6 @@ def test_without_noise_the_effects_are_as_made(better: str) -> None:
     assert after.sentence == "a run that follows one with writers is 3.0 % faster [3.0, 3.0]"
 
 
-@pytest.mark.parametrize(("ratio", "words"), [(1.004, "0.4 % slower"), (0.996, "0.4 % faster")])
-def test_an_interval_on_both_sides_of_none(ratio: float, words: str) -> None:
-    effect = OrderEffect("c", "first run", 10, Estimate(ratio, 0.98, 1.01, 0.95), 0.3, False, True)
-    assert words in effect.sentence
-    low, high = ("-1.0", "2.0") if ratio < 1 else ("-2.0", "1.0")
-    assert f"[{low}, {high}]" in effect.sentence
-
-
 def test_what_is_not_found_is_not_decided_unless_its_interval_is_narrow() -> None:
     narrow = [each.verdict for each in effects(seed=3, pairs=20, noise=1e-3)]
     assert narrow == ["none found", "none found"]
@@ -80,26 +72,23 @@ def test_what_is_not_found_is_not_decided_unless_its_interval_is_narrow() -> Non
     assert [each.verdict for each in wide] == ["not decided", "not decided"]
     # By hand: an effect of 1 % with an interval from 0.8 to 1.2 % is found, and within 2 %.
     narrow_one = Estimate(1.01, 1.008, 1.012, 0.95)
-    assert OrderEffect("c", "first run", 99, narrow_one, 1e-3, True, True).verdict == "found"
+    found = OrderEffect("c", "first run", 99, narrow_one, 1e-3, True, True)
+    assert found.verdict == "found"
+    around = replace(found, ratio=Estimate(0.996, 0.98, 1.01, 0.95))
+    assert "0.4 % faster [-1.0, 2.0]" in around.sentence
 
 
-def test_a_planted_first_run_effect_is_found_and_not_taken_for_another() -> None:
+def test_planted_effects_are_found_and_not_taken_for_another() -> None:
+    """One of 2 % in 24 nights, of 3 % in ten, and none in 30."""
     nights = [effects(seed=seed, first=1.02) for seed in range(24)]
     assert sum(first.found for first, _ in nights) >= 21
     assert sum(after.found for _, after in nights) <= 5
     # 95 % of 24: 23 expected, 19 is the 0.3 % quantile of the binomial distribution.
     assert sum(first.ratio.low <= 1.02 <= first.ratio.high for first, _ in nights) >= 19
-
-
-def test_a_planted_effect_of_the_run_before_is_found() -> None:
     nights = [effects(seed=seed, after=1.03) for seed in range(10)]
     assert sum(after.found for _, after in nights) >= 9
-
-
-@pytest.mark.slow
-def test_nothing_is_found_where_there_is_nothing() -> None:
-    found = sum(any(each.found for each in effects(seed=seed)) for seed in range(200))
-    assert found <= stats.binom.ppf(0.999, 200, 0.05)  # 20
+    found = sum(any(each.found for each in effects(seed=seed)) for seed in range(30))
+    assert found <= stats.binom.ppf(0.999, 30, 0.05)
 
 
 def test_too_few_pairs_say_nothing() -> None:
@@ -113,9 +102,9 @@ def test_too_few_pairs_say_nothing() -> None:
 
 
 def test_a_first_run_effect_stays_out_of_the_slowdown() -> None:
-    """A pair's first run is 2 % slower, in 1,000 nights."""
+    """A pair's first run is 2 % slower, in 400 nights."""
     rng, errors, covered = np.random.default_rng(5), [], 0
-    for seed in range(1000):
+    for seed in range(400):
         first = np.array([pair_order(ARMS, seed, "stream", pair)[0] for pair in range(10)])
         on, off = (
             rng.normal(0, 0.01, 10) + log(1.02) * (first == arm) + shift
@@ -125,7 +114,7 @@ def test_a_first_run_effect_stays_out_of_the_slowdown() -> None:
         errors.append(found.value / 1.1 - 1)
         covered += found.low <= 1.1 <= found.high
     assert abs(np.mean(errors)) < 0.002
-    assert covered >= 940
+    assert covered >= 376
 
 
 def test_the_report_says_it(tmp_path: Path) -> None:

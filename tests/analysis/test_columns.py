@@ -1,6 +1,6 @@
 import io
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from analysis.samples import columns
 from analysis.samples.columns import read_run, read_samples, with_shared_nulls
 from analysis.samples.pairs import Kind, kinds
 from nimc.base.errors import InputError
-from nimc.records.sample import Sample, WriterRecord
+from nimc.records.sample import WriterRecord
 from tests.analysis.synthetic import LAMMPS, STREAM, samples, write_run
 
 
@@ -51,33 +51,33 @@ def test_order_is_that_of_the_file_across_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(columns, "_PIECE_B", 1000)
-    path = _lines(tmp_path, *(_record(key=f"k{i}") for i in range(300)))
+    path = _lines(tmp_path, *(_record(key=f"k{i}") for i in range(60)))
     frame = read_samples([path]).frame
-    assert frame["key"].to_list() == [f"k{i}" for i in range(300)]
+    assert frame["key"].to_list() == [f"k{i}" for i in range(60)]
+
+
+def _row(tmp_path: Path, **changes: Any) -> dict[str, Any]:
+    """The columns of a sample."""
+    changes = {
+        name: [asdict(each) for each in value] if name == "writers" else value
+        for name, value in changes.items()
+    }
+    return read_samples([_lines(tmp_path, _record(**changes))]).frame.row(0, named=True)
 
 
 def test_writers_are_summed_and_the_worst_one_is_kept(tmp_path: Path) -> None:
     first = WriterRecord("ucx", "a", "b", "tcp", 4096, None, 10.0, 9.0, 8.0, 90.0)
     second = WriterRecord("ucx", "b", "b", "shared memory", 65536, None, 20.0, 18.0, 10.0, 180.0)
-    sample = samples(STREAM, pairs=1)[1]
-    both = Sample(**{**vars(sample), "writers": [first, second]})
-    frame = read_samples([_lines(tmp_path, json.dumps(both.as_dict()) + "\n")]).frame
-    row = frame.row(0, named=True)
+    row = _row(tmp_path, writers=[first, second])
     assert row["writers"] == 2
     assert (row["injector"], row["transport"]) == ("ucx", "tcp+shared memory")
     assert (row["writer_rate_alone_b_s"], row["writer_rate_b_s"]) == (30.0, 27.0)
     assert row["writer_share"] == 0.5  # 10 of 20
     assert row["message_b"] == 65536
     assert row["same_host"] is True
-
-
-def test_the_share_of_a_core_is_that_of_the_control_with_the_least(tmp_path: Path) -> None:
-    sample = samples(STREAM, pairs=1)[1]
+    assert row["cpu_share"] is None
     own = WriterRecord("spin", "a", "a", "none", 0, None, 0.0, 0.0, 0.0, 0.0, cpu_share=0.4)
-    less = replace(own, cpu_share=0.25)
-    both = [replace(sample, writers=[own, less]), replace(sample, key="k", writers=[])]
-    text = "".join(json.dumps(each.as_dict()) + "\n" for each in both)
-    assert read_samples([_lines(tmp_path, text)]).frame["cpu_share"].to_list() == [0.25, None]
+    assert _row(tmp_path, writers=[own, replace(own, cpu_share=0.25)])["cpu_share"] == 0.25
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,7 @@ def test_the_requested_rate_is_that_of_all_writers(
     tmp_path: Path, asked: list[float | None], total: float | None
 ) -> None:
     writers = [WriterRecord("ucx", "a", "b", "tcp", 1, rate, 3e9, 3e9, 3e9, 1.0) for rate in asked]
-    sample = Sample(**{**vars(samples(STREAM, pairs=1)[1]), "writers": writers})
-    path = _lines(tmp_path, json.dumps(sample.as_dict()) + "\n")
-    assert read_samples([path]).frame["asked_b_s"].to_list() == [total]
+    assert _row(tmp_path, writers=writers)["asked_b_s"] == total
 
 
 def test_conditions_are_those_of_the_worst_node(tmp_path: Path) -> None:
@@ -97,13 +95,12 @@ def test_conditions_are_those_of_the_worst_node(tmp_path: Path) -> None:
         {"node": "a", "over_s": 9.0, "foreign_cpus": 0.5, "frequency_hz": 2e9},
         {"node": "b", "over_s": 9.0, "foreign_cpus": 0.1, "frequency_hz": 1e9, "steal_share": 0.2},
     ]
-    row = read_samples([_lines(tmp_path, _record(conditions=nodes))]).frame.row(0, named=True)
+    row = _row(tmp_path, conditions=nodes)
     assert (row["foreign_cpus"], row["steal_share"], row["frequency_hz"]) == (0.5, 0.2, 1e9)
 
 
 def test_wide_seeds_and_every_digit_survive(tmp_path: Path) -> None:
-    path = _lines(tmp_path, _record(seed=2**90, fom=0.1 + 0.2))
-    row = read_samples([path]).frame.row(0, named=True)
+    row = _row(tmp_path, seed=2**90, fom=0.1 + 0.2)
     assert (row["seed"], row["fom"]) == (str(2**90), 0.1 + 0.2)
 
 
@@ -119,17 +116,17 @@ def test_any_text_survives(tmp_path: Path, notes: list[str], reason: str, ascii_
     assert row["reason"][1] == reason
 
 
-def test_a_torn_last_line_is_ignored_and_reported(tmp_path: Path) -> None:
-    path = _lines(tmp_path, _record(key="a"), _record(key="b")[:-40])
+@pytest.mark.parametrize(
+    ("last", "keys"), [(_record(key="b")[:-40], ["a"]), (_record(key="b").rstrip(), ["a", "b"])]
+)
+def test_a_torn_last_line_is_ignored_and_reported(
+    tmp_path: Path, last: str, keys: list[str]
+) -> None:
+    """One that is whole counts without its newline."""
+    path = _lines(tmp_path, _record(key="a"), last)
     found = read_samples([path])
-    assert found.frame["key"].to_list() == ["a"]
-    assert found.torn == [str(path)]
-
-
-def test_a_whole_last_line_without_newline_counts(tmp_path: Path) -> None:
-    found = read_samples([_lines(tmp_path, _record(key="a"), _record(key="b").rstrip())])
-    assert found.frame["key"].to_list() == ["a", "b"]
-    assert found.torn == []
+    assert found.frame["key"].to_list() == keys
+    assert found.torn == ([] if "b" in keys else [str(path)])
 
 
 def test_no_samples_is_an_empty_frame_with_columns(tmp_path: Path) -> None:

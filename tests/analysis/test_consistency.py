@@ -1,11 +1,12 @@
-import json
-from dataclasses import replace
-from pathlib import Path
+"""A note names what differs between the blocks of a case, and nothing else."""
 
+from typing import Any
+
+import polars as pl
 import pytest
 
-from analysis.report.data import load_run
-from tests.analysis.synthetic import STREAM, samples, write_run
+from analysis.effects.facts import note_provenance_changes
+from tests.analysis.synthetic import result
 
 _NODE = {
     "cpu_model": "Example 8-Core",
@@ -61,12 +62,13 @@ _WORDS = "provenance differs between blocks: "
     ],
 )
 def test_a_case_says_where_its_blocks_were_made_in_several_ways(
-    tmp_path: Path, second: dict[str, object], differs: list[str]
+    second: dict[str, Any], differs: list[str]
 ) -> None:
-    found = [replace(s, provenance=str(s.block)) for s in samples(STREAM, blocks=2, pairs=4)]
-    run = write_run(tmp_path / "run", found)
-    (run / "provenance").mkdir(exist_ok=True)
-    for block, record in enumerate((_FIRST, second)):
-        (run / "provenance" / f"{block}.json").write_text(json.dumps(record))
-    for row in load_run(run, force=True).results:
-        assert [note for note in row.notes if note.startswith(_WORDS)] == differs
+    """Blocks 0 and 1 count; what the third was made of does not matter, since it was rejected."""
+    samples = pl.DataFrame(
+        {"case": "stream", "provenance": ["0", "1", "2"], "status": ["counts"] * 2 + ["rejected"]}
+    )
+    records = {"0": _FIRST, "1": second, "2": {**_FIRST, "commit": "other"}}
+    rows = [result(notes=["a caveat"]), result(case="lammps")]
+    stream, lammps = note_provenance_changes(rows, samples, records)
+    assert (stream.notes, lammps.notes) == ([*differs, "a caveat"], [])

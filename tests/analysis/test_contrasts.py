@@ -1,21 +1,19 @@
 """Prices and gains of remedies, on ratios chosen so that every figure follows by hand."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import polars as pl
 import pytest
 
 from analysis.effects.contrasts import Contrast, contrasts
 from analysis.effects.estimate import Result, StoppingRule, results_of
-from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged, pair_table
 from nimc.records.sample import Better, Level, Sample
-from tests.analysis.synthetic import REMEDIES, reject, remedies, samples, write_run
+from tests.analysis.synthetic import REMEDIES, frame_of, reject, remedies, samples
 
 
-def frame(folder: Path, found: list[Sample]) -> pl.DataFrame:
-    return judged(read_run(write_run(folder / "run", found)).frame)
+def frame(found: list[Sample]) -> pl.DataFrame:
+    return judged(frame_of(found))
 
 
 def rows(marked: pl.DataFrame) -> list[Result]:
@@ -30,8 +28,8 @@ def of(marked: pl.DataFrame) -> dict[tuple[str, str, str], Contrast]:
 
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
-def test_prices_and_gains_by_hand(tmp_path: Path, better: Better) -> None:
-    found = of(frame(tmp_path, samples(remedies(better), pairs=6)))
+def test_prices_and_gains_by_hand(better: Better) -> None:
+    found = of(frame(samples(remedies(better), pairs=6)))
     assert {key: row.ratio.value for key, row in found.items()} == {
         ("price", "off@cores=1", "off"): pytest.approx(1.1),
         ("price", "off@cores=1,tool=p", "off@tool=p"): pytest.approx(1.1),
@@ -50,23 +48,23 @@ def test_prices_and_gains_by_hand(tmp_path: Path, better: Better) -> None:
     assert found["price", "off@cores=1", "off"].at == {}
 
 
-def test_the_interval_is_that_of_the_pairs_ratios(tmp_path: Path) -> None:
+def test_the_interval_is_that_of_the_pairs_ratios() -> None:
     """Times of six pairs: the baseline takes 10 s, at the level 10.1 to 10.6 s."""
     times = {"on": 2.0, "off@cores=1": 1.0, "on@cores=1": 1.0}
     found = [
         replace(s, fom=10.0 if s.arm == "off" else 10.1 + s.pair / 10) if s.pair >= 0 else s
         for s in samples(remedies(times=times), pairs=6)
     ]
-    price = of(frame(tmp_path, found))["price", "off@cores=1", "off"]
+    price = of(frame(found))["price", "off@cores=1", "off"]
     # The extremes of six values are their interval. The median of all products of two of them,
     # under the root, lies between those of 1.03 and 1.04 and of 1.02 and 1.05.
     assert (price.ratio.low, price.ratio.high) == (pytest.approx(1.01), pytest.approx(1.06))
     assert (1.02 * 1.05) ** 0.5 <= price.ratio.value <= (1.03 * 1.04) ** 0.5
 
 
-def test_noise_floors_of_both_levels_are_enclosed(tmp_path: Path) -> None:
+def test_noise_floors_of_both_levels_are_enclosed() -> None:
     times = {**REMEDIES, "aa": 0.98, "aa@cores=1": 1.1 * 1.03}
-    found = of(frame(tmp_path, samples(remedies(times=times), pairs=6)))
+    found = of(frame(samples(remedies(times=times), pairs=6)))
     for key in (("price", "off@cores=1", "off"), ("gain", "on@cores=1", "on")):
         assert found[key].noise_floor.low == pytest.approx(0.98)
         assert found[key].noise_floor.high == pytest.approx(1.03)
@@ -74,26 +72,26 @@ def test_noise_floors_of_both_levels_are_enclosed(tmp_path: Path) -> None:
     assert found["price", "off@tool=p", "off"].noise_floor is None
 
 
-def test_below_six_pairs_there_is_no_ratio(tmp_path: Path) -> None:
+def test_below_six_pairs_there_is_no_ratio() -> None:
     found = [
         reject(s, "no_fom", "no Loop time") if (s.arm, s.pair) == ("off@cores=1", 2) else s
         for s in samples(remedies(), pairs=6)
     ]
-    row = of(frame(tmp_path, found))["price", "off@cores=1", "off"]
+    row = of(frame(found))["price", "off@cores=1", "off"]
     assert (row.pairs, row.ratio) == (5, None)
 
 
-def test_levels_in_another_unit_are_not_compared(tmp_path: Path) -> None:
+def test_levels_in_another_unit_are_not_compared() -> None:
     found = [
         replace(s, fom_unit="B/s", fom_better="higher") if "cores=1" in s.arm else s
         for s in samples(remedies(), pairs=6)
     ]
-    assert {row.factor for row in of(frame(tmp_path, found)).values()} == {"tool"}
+    assert {row.factor for row in of(frame(found)).values()} == {"tool"}
 
 
-def test_factors_of_the_writes_alone_make_no_contrast(tmp_path: Path) -> None:
+def test_factors_of_the_writes_alone_make_no_contrast() -> None:
     times = {"on": 2.0, "on@rate=25%": 1.5, "aa": 1.0}
-    assert of(frame(tmp_path, samples(remedies(times=times), pairs=6))) == {}
+    assert of(frame(samples(remedies(times=times), pairs=6))) == {}
 
 
 def numa_levels(name: str) -> dict[str, Level]:
@@ -119,7 +117,7 @@ PLACEMENTS = {
 }
 
 
-def test_places_of_buffers_workers_and_writes_have_price_and_gain(tmp_path: Path) -> None:
+def test_places_of_buffers_workers_and_writes_have_price_and_gain() -> None:
     names = ("off", *PLACEMENTS)
     case = replace(
         remedies(times=PLACEMENTS),
@@ -133,7 +131,7 @@ def test_places_of_buffers_workers_and_writes_have_price_and_gain(tmp_path: Path
             for name in PLACEMENTS
         },
     )
-    found = of(frame(tmp_path, samples(case, pairs=6)))
+    found = of(frame(samples(case, pairs=6)))
     assert {key: row.ratio.value for key, row in found.items()} == {
         ("price", "off@buffer=other", "off"): pytest.approx(1.1),
         ("gain", "on@buffer=other", "on"): pytest.approx(2.0 / 1.32),
@@ -147,8 +145,8 @@ def test_places_of_buffers_workers_and_writes_have_price_and_gain(tmp_path: Path
     assert (rail.factor, rail.level, rail.reference) == ("writer_rail", "nic1", "nic0")
 
 
-def test_every_treatment_is_held_against_its_own_baseline(tmp_path: Path) -> None:
-    marked = frame(tmp_path, samples(remedies(), pairs=6))
+def test_every_treatment_is_held_against_its_own_baseline() -> None:
+    marked = frame(samples(remedies(), pairs=6))
     found = {row.arm: row for row in rows(marked)}
     assert list(found) == [
         *("on", "on@cores=1", "on@cores=1,tool=p", "on@rate=25%", "on@rate=25%,cores=1"),

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import polars as pl
@@ -48,31 +49,15 @@ def test_a_count_stands_beside_its_sample(tmp_path):
     run = written(tmp_path, count(ON0, 12.5, rank=3, event="task-clock", unit="s"))
     (row,) = read_counters(run, samples(OFF0, ON0)).to_dicts()
     assert row == {
-        "key": ON0,
-        "case": "stream",
-        "arm": "on",
-        "factors": ON,
-        "block": 0,
-        "pair": 0,
-        "status": "counts",
-        "tool": "perf_stat",
-        "rank": 3,
-        "event": "task-clock",
-        "value": 12.5,
-        "unit": "s",
-        "state": "counted",
-        "running_share": 1.0,
+        **{"key": ON0, "case": "stream", "arm": "on", "factors": ON, "block": 0, "pair": 0},
+        **{"status": "counts", "tool": "perf_stat", "rank": 3, "event": "task-clock"},
+        **{"value": 12.5, "unit": "s", "state": "counted", "running_share": 1.0},
     }
 
 
-def test_a_run_without_tools_has_no_counts_and_no_roles(tmp_path):
-    found = read_counters(tmp_path, samples(OFF0))
-    assert found.is_empty()
-    assert medians(found).is_empty()
-    assert role_values(found).is_empty()
-
-
 def test_counts_of_all_cases_that_have_a_sample_are_read(tmp_path):
+    none = read_counters(tmp_path, samples(OFF0))  # a run without tools
+    assert [each.height for each in (none, medians(none), role_values(none))] == [0, 0, 0]
     written(tmp_path, count(OFF0, 1.0), count(OFF1, 3.0))
     written(tmp_path, count("lulesh/0/0/off/0", 2.0), case="lulesh")
     found = read_counters(tmp_path, samples(OFF0, "lulesh/0/0/off/0"))
@@ -100,18 +85,14 @@ def test_a_last_line_that_was_cut_off_is_left_out(tmp_path, end):
         (count(OFF1, 1.0, event=None), r"jsonl:2: event: None found"),
         ({"key": OFF1}, r"jsonl:2: tool: None found"),
         ([1], r"jsonl:2: allowed: an object"),
+        ("cycles 12", r"jsonl:2: "),
     ],
 )
 def test_a_line_that_is_no_count_is_named(tmp_path, bad, why):
-    run = written(tmp_path, count(OFF0, 1.0), bad, count(OFF2, 1.0))
+    line = bad if isinstance(bad, str) else json.dumps(bad)
+    run = written(tmp_path, count(OFF0, 1.0), end=f"{line}\n{json.dumps(count(OFF2, 1.0))}\n")
     with pytest.raises(InputError, match=why):
         read_counters(run, samples(OFF0, OFF1, OFF2))
-
-
-def test_text_that_is_no_json_is_named(tmp_path):
-    run = written(tmp_path, count(OFF0, 1.0), end="cycles 12\n")
-    with pytest.raises(InputError, match=r"stream\.jsonl:2: "):
-        read_counters(run, samples(OFF0))
 
 
 def test_a_treatments_value_is_the_median_of_runs_of_the_sum_over_ranks(tmp_path):
@@ -120,18 +101,11 @@ def test_a_treatments_value_is_the_median_of_runs_of_the_sum_over_ranks(tmp_path
     rows = [count(key, each, rank) for key, two in values.items() for rank, each in enumerate(two)]
     run = written(tmp_path, *rows, count(ON0, 8.0), count(ON0, 1.0, rank=1))
     found = medians(read_counters(run, samples(OFF0, OFF1, OFF2, ON0)))
-    assert [(row["arm"], row["value"], row["runs"]) for row in found.to_dicts()] == [
-        ("off", 5.0, 3),
-        ("on", 9.0, 1),
-    ]
+    assert found.select("arm", "value", "runs").rows() == [("off", 5.0, 3), ("on", 9.0, 1)]
     assert found["factors"].to_list() == ["{}", ON]
-
-
-def test_runs_that_do_not_count_are_in_no_median(tmp_path):
-    run = written(tmp_path, count(OFF0, 1.0), count(OFF1, 100.0), count(OFF2, 1000.0))
+    # Runs that do not count are in no median.
     judged = samples(OFF0, OFF1, OFF2, pair1="rejected", pair2="warm-up")
-    (row,) = medians(read_counters(run, judged)).to_dicts()
-    assert (row["value"], row["runs"]) == (1.0, 1)
+    assert medians(read_counters(run, judged)).select("value", "runs").rows() == [(3.0, 1)]
 
 
 LACKING = {"state": "not supported", "running_share": None}
@@ -168,12 +142,8 @@ def test_ranks_and_states_of_a_median(tmp_path, rows, median):
 
 
 def test_events_and_tools_are_apart(tmp_path):
-    run = written(
-        tmp_path,
-        count(OFF0, 1.0),
-        count(OFF0, 2.0, event="cycles:u"),
-        count(OFF0, 3.0, tool="rusage"),
-    )
+    others = (count(OFF0, 2.0, event="cycles:u"), count(OFF0, 3.0, tool="rusage"))
+    run = written(tmp_path, count(OFF0, 1.0), *others)
     found = medians(read_counters(run, samples(OFF0)))
     assert sorted(found["value"]) == [1.0, 2.0, 3.0]
 

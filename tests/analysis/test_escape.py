@@ -10,12 +10,11 @@ import click
 from analysis.effects.estimate import results
 from analysis.report.make import make_reports
 from analysis.report.plots import drawing, themed_svg
-from analysis.samples.columns import read_run
 from nimc.base.tables import aligned
 from nimc.base.text import one_line, visible
+from nimc.cli import document
 from nimc.cli import results as shown
-from nimc.cli import table
-from tests.analysis.synthetic import STREAM, reject, samples, write_run
+from tests.analysis.synthetic import STREAM, frame_of, reject, samples, write_run
 
 #: Clears the screen and sets the terminal's title; a tag; a formula that is none;
 #: a script.
@@ -32,20 +31,10 @@ def test_unprintable_characters_are_escaped_and_line_breaks_kept() -> None:
 
 def test_tables_and_prose_show_names_as_they_are() -> None:
     text = aligned([NASTY, "b"], [[NASTY, NASTY]], width=200)
-    text += click.unstyle(table.prose(NASTY))
+    text += click.unstyle(document.prose(NASTY))
     assert "\x1b" not in text
     assert "\x07" not in text
     assert text.count('[/b] $\\frac{$ :boom: "><script>') == 4
-
-
-def test_results_with_such_names_are_printed(tmp_path: Path) -> None:
-    found = [replace(each, **THEIRS) for each in samples(STREAM, pairs=7)]
-    on = next(i for i, each in enumerate(found) if each.arm == "on")
-    found[on] = reject(found[on], "injector_died", NASTY)
-    rows = results(read_run(write_run(tmp_path / "run", found)).frame)
-    text = click.unstyle(shown.results_table(rows))
-    assert "injector_died: \\x1b[2J" in text
-    assert "\x1b" not in text
 
 
 def test_a_plot_with_such_labels_is_a_plain_picture() -> None:
@@ -63,10 +52,13 @@ def test_a_plot_with_such_labels_is_a_plain_picture() -> None:
     assert not [each for each in root.iter() if each.tag.endswith("script")]
 
 
-def test_a_page_of_such_a_run_has_no_script_of_its_author(tmp_path: Path) -> None:
+def test_results_and_a_page_of_such_a_run_have_no_script_of_its_author(tmp_path: Path) -> None:
     found = [replace(each, **THEIRS) for each in samples(STREAM, pairs=7)]
     on = next(i for i, each in enumerate(found) if each.arm == "on")
     found[on] = reject(found[on], "injector_died", NASTY)
+    text = click.unstyle(shown.results_table(results(frame_of(found))))
+    assert "injector_died: \\x1b[2J" in text
+    assert "\x1b" not in text
     (report,) = make_reports([write_run(tmp_path / "run", found)])
     page = report.page.read_text()
     assert "alert(1)" in page

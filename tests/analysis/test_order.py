@@ -36,24 +36,16 @@ def test_two_and_three_treatments_come_in_all_orders_equally_often() -> None:
 
 
 @pytest.mark.parametrize(("k", "rows"), [(1, 1), (2, 2), (3, 6), (4, 4), (5, 10), (6, 6)])
-@pytest.mark.parametrize("seed", range(5))
-def test_each_design_is_balanced(k: int, rows: int, seed: int) -> None:
+def test_each_design_is_balanced(k: int, rows: int) -> None:
     """Each treatment at each position, and each ordered pair of neighbours, equally often."""
-    found = orders(k, 3 * rows, seed)
-    for first in range(0, 3 * rows, rows):
-        design = found[first : first + rows]
-        places = Counter((name, at) for order in design for at, name in enumerate(order))
-        assert places == {(name, at): rows // k for name in ARMS[:k] for at in range(k)}
-        neighbours = Counter(pair for order in design for pair in pairwise(order))
-        assert neighbours == dict.fromkeys(permutations(ARMS[:k], 2), rows // k)
-
-
-def test_five_treatments_are_at_each_place_once_in_five_pairs() -> None:
-    """A design for an odd number has two halves, each balanced in places."""
-    found = orders(5, 20)
-    for first in range(0, 20, 5):
-        for at in range(5):
-            assert {order[at] for order in found[first : first + 5]} == set(ARMS[:5])
+    for seed in range(5):
+        found = orders(k, 3 * rows, seed)
+        for first in range(0, 3 * rows, rows):
+            design = found[first : first + rows]
+            places = Counter((name, at) for order in design for at, name in enumerate(order))
+            assert places == {(name, at): rows // k for name in ARMS[:k] for at in range(k)}
+            neighbours = Counter(pair for order in design for pair in pairwise(order))
+            assert neighbours == dict.fromkeys(permutations(ARMS[:k], 2), rows // k)
 
 
 @pytest.mark.parametrize("k", [2, 3, 4, 5])

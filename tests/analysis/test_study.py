@@ -10,8 +10,8 @@ from analysis.effects.verdict import Verdict
 from studies.noises import NOISES, RunNoise, nights
 from studies.verdicts import covers_next, false_campaigns, fixed, hit, stopped
 
-#: P(fewer than 364 of 400 covered | 94 %) and P(more than 20 of 400 | 2.5 %) are below 0.6 %.
-NIGHTS = 400
+#: P(fewer than `COVERED` of these | 94 %) and P(more than `WRONG` | 2.5 %) are below 0.5 %.
+NIGHTS, COVERED, WRONG = 200, 179, 11
 
 
 def _drawn(noise: RunNoise, pairs: int, scale: float = 0.01, effect: float = 1.0):  # type: ignore[no-untyped-def]
@@ -21,9 +21,9 @@ def _drawn(noise: RunNoise, pairs: int, scale: float = 0.01, effect: float = 1.0
 @pytest.mark.parametrize("noise", NOISES, ids=lambda noise: noise.name)
 def test_covers_and_names_no_effect_where_there_is_none(noise: RunNoise) -> None:
     for found in (fixed(_drawn(noise, 10), 1.0), stopped(_drawn(noise, 20), 1.0)):
-        assert found.covers >= 364 / NIGHTS
-        assert found.covers_mean >= 364 / NIGHTS
-        assert found.wrong() <= 20 / NIGHTS
+        assert found.covers >= COVERED / NIGHTS
+        assert found.covers_mean >= COVERED / NIGHTS
+        assert found.wrong() <= WRONG / NIGHTS
 
 
 def test_an_effect_is_found_with_few_pairs() -> None:
@@ -31,7 +31,7 @@ def test_an_effect_is_found_with_few_pairs() -> None:
     found = stopped(_drawn(NOISES[0], 40, 0.01, 1.02), 1.02)
     assert found.verdicts[Verdict.CONTENTION] >= 0.9
     assert found.pairs <= 1.3 * 12
-    assert found.covers >= 364 / NIGHTS
+    assert found.covers >= COVERED / NIGHTS
     found = stopped(_drawn(NOISES[0], 40, 0.03, 1.5), 1.5)
     assert found.verdicts[Verdict.CONTENTION] >= 0.95
     assert found.pairs_most <= 10
@@ -40,7 +40,7 @@ def test_an_effect_is_found_with_few_pairs() -> None:
 @pytest.mark.parametrize(("share", "by"), [(0.06, 0.5), (0.1, 0.3), (0.2, 0.5)])
 def test_runs_that_are_hit_now_and_then_are_not_called_no_effect(share: float, by: float) -> None:
     for pairs in (20, 150):
-        found = fixed(hit(share, by, NIGHTS // 2, pairs), 1.0, 1 + share * by)
+        found = fixed(hit(share, by, NIGHTS, pairs), 1.0, 1 + share * by)
         assert found.verdicts.get(Verdict.NO_EFFECT, 0.0) <= 0.025
         assert found.covers_mean >= 0.93
     assert found.verdicts.get(Verdict.SOMETIMES, 0.0) > 0.2
@@ -51,7 +51,7 @@ def test_a_campaign_of_nothing_names_nothing() -> None:
 
 
 def test_the_next_allocation_is_covered() -> None:
-    assert covers_next(0.01, 5, NIGHTS) >= 364 / NIGHTS
+    assert covers_next(0.01, 5, NIGHTS) >= COVERED / NIGHTS
 
 
 def test_noises_are_what_they_are_called() -> None:

@@ -3,13 +3,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
+import pytest
 
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result, results
 from analysis.report.data import load_run
-from analysis.samples.columns import read_run
 from nimc.cli.results import results_table
-from tests.analysis.synthetic import LAMMPS, STREAM, reject, remedies, samples, write_run
+from tests.analysis.synthetic import LAMMPS, STREAM, frame_of, reject, remedies, samples, write_run
 
 
 def _printed(
@@ -18,7 +18,7 @@ def _printed(
     return click.unstyle(results_table(rows, contrasts, details=details)) + "\n"
 
 
-def _rows(tmp_path: Path, failures: int = 1) -> list[Result]:
+def _rows(failures: int = 1) -> list[Result]:
     found = samples(STREAM, blocks=2, pairs=6) + samples(
         replace(LAMMPS, name="lammps@8192", effects={"on": 1.0, "aa": 1.0}, noise=0.002),
         pairs=12,
@@ -27,11 +27,15 @@ def _rows(tmp_path: Path, failures: int = 1) -> list[Result]:
     on = [i for i, sample in enumerate(found) if sample.arm == "on"]
     for i in on[:failures]:
         found[i] = reject(found[i], "injector_died", f"writer 0 ended: {'x' * i}")
-    return results(read_run(write_run(tmp_path / "run", found)).frame)
+    return results(frame_of(found))
 
 
-def test_a_line_a_case_in_eighty_columns_with_its_figures(tmp_path: Path) -> None:
-    rows = _rows(tmp_path)
+@pytest.fixture(scope="module")
+def rows() -> list[Result]:
+    return _rows()
+
+
+def test_a_line_a_case_in_eighty_columns_with_its_figures(rows: list[Result]) -> None:
     text = _printed(rows)
     assert max(map(len, text.splitlines())) <= 80
     on = rows[2]
@@ -56,8 +60,7 @@ def test_a_line_a_case_in_eighty_columns_with_its_figures(tmp_path: Path) -> Non
     assert "spin" not in text  # controls are details
 
 
-def test_details_have_the_repeated_baseline_the_control_and_the_writers(tmp_path: Path) -> None:
-    rows = _rows(tmp_path)
+def test_details_have_the_repeated_baseline_the_control_and_the_writers(rows: list[Result]) -> None:
     on = rows[2]
     text = _printed(rows, details=True)
     assert max(map(len, text.splitlines())) <= 80
@@ -73,8 +76,8 @@ def test_details_have_the_repeated_baseline_the_control_and_the_writers(tmp_path
     assert "-v adds" not in words
 
 
-def test_every_interval_is_drawn(tmp_path: Path) -> None:
-    rows = [row for row in _rows(tmp_path) if row.role == "effect"]
+def test_every_interval_is_drawn(rows: list[Result]) -> None:
+    rows = [row for row in rows if row.role == "effect"]
     lines = _printed(rows).splitlines()
     at = next(n for n, line in enumerate(lines) if line.startswith("slowdown"))
     drawn = lines[at + 1 : at + 1 + len(rows)]
@@ -85,10 +88,10 @@ def test_every_interval_is_drawn(tmp_path: Path) -> None:
         assert (line.index("+") > lines[at].index("1", 8)) == (row.slowdown.value > 1)
 
 
-def test_a_case_of_controls_alone_still_shows(tmp_path: Path) -> None:
+def test_a_case_of_controls_alone_still_shows() -> None:
     found = samples(replace(STREAM, effects={"aa": 1.0}), pairs=6)
-    text = _printed(results(read_run(write_run(tmp_path / "run", found)).frame))
-    assert "stream aa" in text
+    assert "stream aa" in _printed(results(frame_of(found)))
+    assert _printed([]) == "no result: only the arm 'off' was run\n"
 
 
 def test_levels_are_shown_and_what_they_cost(tmp_path: Path) -> None:
@@ -106,11 +109,7 @@ def test_levels_are_shown_and_what_they_cost(tmp_path: Path) -> None:
     assert "price" not in _printed(run.results)
 
 
-def test_many_reasons_are_cut_short(tmp_path: Path) -> None:
-    text = _printed(_rows(tmp_path, failures=11))
+def test_many_reasons_are_cut_short() -> None:
+    text = _printed(_rows(failures=11))
     assert text.count("injector_died") == 8
     assert "and 3 more reasons" in text
-
-
-def test_no_rows_say_so() -> None:
-    assert _printed([]) == "no result: only the arm 'off' was run\n"

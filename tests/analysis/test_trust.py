@@ -31,28 +31,25 @@ from nimc.run.folder import own_runs
 from tests.analysis.history.made import made_run
 
 
-def test_ones_own_folder_and_file(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    for path, mode in ((tmp_path, 0o755), (tmp_path / "file", 0o600)):
-        path.chmod(mode)
-        assert distrust(path) is None
-
-
-@pytest.mark.parametrize("mode", [0o775, 0o757, 0o1777])
-def test_a_folder_that_others_write_to(tmp_path: Path, mode: int) -> None:
-    tmp_path.chmod(mode)
-    assert distrust(tmp_path) == f"can be written by others (mode {mode:o})"
-
-
-def test_a_link_even_to_ones_own_folder(tmp_path: Path) -> None:
-    (tmp_path / "own").mkdir()
-    (tmp_path / "link").symlink_to("own")
-    assert distrust(tmp_path / "link") == "is a symbolic link"
-
-
-def test_what_blocks_a_reader_is_no_file(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo", 0o600)
-    assert distrust(tmp_path / "fifo") == "is neither a file nor a folder"
+def test_whom_a_path_belongs_to_and_what_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "file").write_text("x")
+    (folder / "link").symlink_to(folder)
+    os.mkfifo(folder / "fifo", 0o600)
+    for name, mode, found in (
+        ("", 0o755, None),
+        ("file", 0o600, None),
+        ("", 0o775, "can be written by others (mode 775)"),
+        ("", 0o757, "can be written by others (mode 757)"),
+        ("", 0o1777, "can be written by others (mode 1777)"),
+        ("link", None, "is a symbolic link"),
+        ("fifo", None, "is neither a file nor a folder"),
+    ):
+        if mode:
+            (folder / name).chmod(mode)
+        assert distrust(folder / name) == found
+    require_own(folder / "none", "--state")  # what does not exist is nobody's
 
 
 @pytest.mark.parametrize(("uid", "name"), [(0, "root"), (65001, "65001")])
@@ -71,10 +68,6 @@ def test_somebody_elses(
     assert distrust(path) == f"belongs to {name}"
     with pytest.raises(InputError, match=f"^--state: {path} belongs to {name}; allowed: no link"):
         require_own(path, "--state")
-
-
-def test_what_does_not_exist_is_nobodys(tmp_path: Path) -> None:
-    require_own(tmp_path / "none", "--state")
 
 
 #: An existing group with one member, by `nobody`'s own entry in passwd.
@@ -200,10 +193,9 @@ def test_a_link_is_not_followed(tmp_path: Path, target: str) -> None:
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_what_will_be_written_later_is_looked_at_first(
+def test_a_link_in_the_working_folder_is_looked_at_by_its_whole_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By its whole path: the working folder has a file of that name."""
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "link").write_text("mine")
     (tmp_path / "link").symlink_to("nowhere")
@@ -214,18 +206,14 @@ def test_what_will_be_written_later_is_looked_at_first(
     require_output(tmp_path / "new")
 
 
-def test_a_folder_that_is_a_link(tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    (tmp_path / "link").symlink_to("other")
+def test_links_to_folders_pipes_and_devices_are_refused_and_stay(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
     for write in (make_folder, lambda folder: replace_text(folder / "x", "x")):
         with pytest.raises(InputError, match="link: is a symbolic link; allowed: a real folder"):
             write(tmp_path / "link")
-    assert list((tmp_path / "other").iterdir()) == []
-
-
-def test_pipes_and_devices_are_refused_and_stay(tmp_path: Path) -> None:
+    assert list((tmp_path / "folder").iterdir()) == []
     os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "folder").mkdir()
     for path in (tmp_path / "pipe", tmp_path / "folder", Path("/dev/full")):
         kind = path.lstat().st_mode
         with pytest.raises(InputError, match=f"^{path}: is a folder, pipe or device; allowed: "):

@@ -74,11 +74,6 @@ def test_precision_bars_only_no_effect() -> None:
     assert _judge(FAST, FASTER, precise=False) == "speed-up"
 
 
-def test_the_margin_stands_in_the_phrase() -> None:
-    assert phrase(Verdict.NO_EFFECT, 0.005) == "no effect: less than 0.5 %"
-    assert phrase(Verdict.CONTENTION, 0.005) == "memory contention"
-
-
 @pytest.mark.parametrize(
     ("above_control", "same_host", "emulated", "verdict"),
     [
@@ -96,15 +91,15 @@ def test_what_slowed_it_down(
     above_control: bool | None, same_host: bool, emulated: bool, verdict: str
 ) -> None:
     seen = {"slower", "above_control"} if above_control else SLOWER
-    controlled = above_control is not None
-    assert (
-        _judge(SLOW, seen, controlled=controlled, same_host=same_host, emulated=emulated) == verdict
-    )
+    facts = {"controlled": above_control is not None, "same_host": same_host, "emulated": emulated}
+    assert _judge(SLOW, seen, **facts) == verdict
 
 
-def test_every_verdict_has_a_meaning() -> None:
+def test_every_verdict_has_a_meaning_and_the_margin_stands_in_the_phrase() -> None:
     assert set(MEANING) == set(Verdict)
     assert [verdict for verdict in Verdict if verdict.is_open] == ["too few pairs", "inconclusive"]
+    assert phrase(Verdict.NO_EFFECT, 0.005) == "no effect: less than 0.5 %"
+    assert phrase(Verdict.CONTENTION, 0.005) == "memory contention"
 
 
 def test_wrong_verdicts_of_all_kinds_add_up_to_five_percent() -> None:

@@ -27,7 +27,7 @@ from tests.analysis.integrity.completed import recorded_quick
 from tests.analysis.integrity.edits import KINDS, Kind
 from tests.analysis.integrity.files import Run
 
-EDITS = 300
+EDITS = 80
 _SHA256 = re.compile(r"\b[0-9a-f]{64}\b")
 
 

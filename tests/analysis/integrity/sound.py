@@ -6,8 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from analysis.samples.columns import read_run
+from analysis.samples.counts import read_counts
+from analysis.samples.integrity import Integrity, check_run
+from analysis.samples.provenance import read_provenance
 from nimc.records.order import pair_order, run_seed
-from nimc.records.run import Requirements, RunHeader
+from nimc.records.run import Requirements, RunHeader, load_header
 from nimc.records.sample import Sample
 from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, rechain, samples, write_run
 
@@ -63,6 +67,11 @@ def made(case: Case) -> list[Sample]:
 def sound_run(folder: Path) -> Path:
     """Writes it; returns its folder."""
     return write_run(folder / RUN, [*made(STREAM), *made(LAMMPS)], HEADER)
+
+
+def checked(run: Path) -> Integrity:
+    """What the checks of a run find."""
+    return check_run(run, load_header(run), read_run(run), read_provenance(run), read_counts(run))
 
 
 def edit_samples(run: Path, case: str, edit: Callable[[list[Json]], Any]) -> None:

@@ -58,7 +58,7 @@ def lines_of_force(run: Path) -> int:
     return 0
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.data())
 def test_an_edit_is_told_or_harmless(sound: tuple[Path, dict[str, str], Any], data: Any) -> None:
     run, files, before = sound

@@ -59,15 +59,7 @@ def swept(case: Case, *, pairs: int = 10, seed: int = 1) -> list[Sample]:
         writers = []
         for each in sample.writers:
             rate = REACHED * alone * float(rng.uniform(0.98, 1.02))
-            bytes_b = rate * sample.elapsed_s
-            writers.append(
-                replace(
-                    each,
-                    rate_alone_b_s=alone,
-                    rate_b_s=rate,
-                    rate_min_b_s=rate * 0.97,
-                    bytes_b=bytes_b,
-                )
-            )
+            rates = {"rate_alone_b_s": alone, "rate_b_s": rate, "rate_min_b_s": rate * 0.97}
+            writers.append(replace(each, **rates, bytes_b=rate * sample.elapsed_s))
         found.append(replace(sample, writers=writers))
     return found

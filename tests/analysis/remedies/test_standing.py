@@ -10,7 +10,7 @@ from analysis.remedies.effect import Speeds, break_even, net
 from analysis.statistics.interval import Estimate
 from tests.analysis.remedies.machines import CORE, MACHINES, PLACE, MadeMachine, Remedy, effects
 
-SEEDS = 100
+SEEDS = 40
 
 
 def advice(made: MadeMachine, pairs: int = 12, seed: int = 1) -> list[RemedyAdvice]:
@@ -18,7 +18,6 @@ def advice(made: MadeMachine, pairs: int = 12, seed: int = 1) -> list[RemedyAdvi
     return after_holm([stand("run", each, made.share, 0.02, False) for each in found], True)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("made", MACHINES, ids=lambda made: made.name)
 def test_a_wrong_remedy_is_named_in_at_most_one_seed_of_twenty(made: MadeMachine) -> None:
     wrong = found = 0
@@ -30,7 +29,7 @@ def test_a_wrong_remedy_is_named_in_at_most_one_seed_of_twenty(made: MadeMachine
             each.remedies[0].effect.factor != made.worth[0] for each in leading
         )
         found += bool(leading)
-    assert wrong <= 0.05 * SEEDS
+    assert wrong <= 5  # P(more of 40 | 5 %) is 1.4 %
     if made.clear:
         assert found >= 0.9 * SEEDS
 

@@ -38,19 +38,12 @@ def test_a_sweep_without_noise_gives_its_slope_and_crossovers(tmp_path: Path) ->
     assert found.reserved == 1
     assert found.crossover_b_s.value == pytest.approx(CROSSOVER_B_S, rel=0.03)
     assert found.same_rate_b_s.value == pytest.approx(SAME_RATE_B_S, rel=0.03)
-    assert (reserved.at, reserved.reserved, reserved.crossover_b_s) == (
-        {"reserved_cores": 1},
-        None,
-        None,
-    )
+    assert reserved.at == {"reserved_cores": 1}
+    assert (reserved.reserved, reserved.crossover_b_s) == (None, None)
     # The achieved rates, nine tenths of those asked for, stand in the table.
     reached = {each.rate: each.rate_b_s for each in found.levels}
-    assert reached == {
-        "25%": pytest.approx(1.8e9, rel=0.02),
-        "50%": pytest.approx(3.6e9, rel=0.02),
-        "75%": pytest.approx(5.4e9, rel=0.02),
-        "full": pytest.approx(7.2e9, rel=0.02),
-    }
+    asked = {"25%": 1.8e9, "50%": 3.6e9, "75%": 5.4e9, "full": 7.2e9}
+    assert reached == pytest.approx(asked, rel=0.02)
 
 
 def test_times_lose_a_share_per_byte(tmp_path: Path) -> None:
@@ -111,18 +104,18 @@ def made_sweeps(seeds: int, pairs: int, noise: float) -> tuple[np.ndarray, ...]:
 
 
 @pytest.mark.parametrize("pairs", [8, 16])
-def test_slope_and_crossover_are_recovered_in_93_of_100_seeds(pairs: int) -> None:
-    rate, loss, price = made_sweeps(200, pairs, 0.01)
+def test_slope_and_crossover_are_recovered_as_often_as_said(pairs: int) -> None:
+    rate, loss, price = made_sweeps(100, pairs, 0.01)
     slope = slopes(rate, loss)
     enclosed = {"slope": 0, "crossover": 0}
-    for seed in range(200):
+    for seed in range(100):
         found = location(slope[seed])
         enclosed["slope"] += found.low <= SLOPE <= found.high
         where = crossover(slope[seed], price[seed], 7.5)
         low, high = where.low, where.high
         enclosed["crossover"] += (low is None or low <= 4.0) and (high is None or high >= 4.0)
         assert low is not None or high is not None
-    assert min(enclosed.values()) >= 0.93 * 200, enclosed
+    assert min(enclosed.values()) >= 90, enclosed  # P(fewer of 100 | 95 %) is 1.2 %
 
 
 def test_a_line_is_doubted_in_one_straight_sweep_of_twenty() -> None:

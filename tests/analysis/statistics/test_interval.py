@@ -31,9 +31,8 @@ def test_ten_values_give_second_smallest_and_second_largest() -> None:
     assert estimate.confidence == pytest.approx(1 - 2 * 11 / 1024)  # 97.85 %
 
 
-@pytest.mark.parametrize("n", range(6))
-def test_fewer_than_six_give_none(n: int) -> None:
-    assert median_interval([1.0] * n) is None
+def test_fewer_than_six_give_none() -> None:
+    assert [median_interval([1.0] * n) for n in range(6)] == [None] * 6
 
 
 @given(st.integers(6, 200))
@@ -45,16 +44,10 @@ def test_rank_is_the_narrowest_that_reaches_the_confidence(n: int) -> None:
     assert coverage(rank) >= Fraction(95, 100) > coverage(rank + 1)
 
 
-def test_estimate_outside_of_its_interval_cannot_be_made() -> None:
+def test_an_estimate_lies_within_its_interval_and_is_printed_with_it() -> None:
     with pytest.raises(ValueError, match="outside"):
         Estimate(2.0, 1.0, 1.5, 0.95)
-
-
-def test_half_width_is_relative_to_the_value() -> None:
-    assert Estimate(2.0, 1.5, 2.5, 0.95).half_width == 0.25
-
-
-def test_a_ratio_is_printed_with_its_interval() -> None:
+    assert Estimate(2.0, 1.5, 2.5, 0.95).half_width == 0.25  # relative to the value
     assert effect(Estimate(1.3512, 1.3212, 1.3821, 0.95)) == ("1.351", "1.321-1.382")
     assert effect(None) == ("-", "-")
 
