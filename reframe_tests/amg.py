@@ -64,16 +64,15 @@ def parse(stdout: str) -> Fom:
     solve = last_number("FOM_Solve: nnz_AP * Iterations / Solve Phase Time:", stdout)
     # AMG's weights: one part set-up, three parts solve.
     require_close("FOM_1", figure, (setup + 3 * solve) / 4, _SEVEN_DIGITS)
-    setup_s, solve_s = _wall(stdout, "PCG Setup:"), _wall(stdout, "PCG Solve:")
+    wall = r":\s+wall clock time ="
+    setup_s, solve_s = (
+        float(last_match(rf"^PCG {phase}{wall} {FLOAT} seconds", stdout, f"time of {phase}")[1])
+        for phase in ("Setup", "Solve")
+    )
     # Both phases count the same non-zeros, so the two rates and times must agree.
     require_close("the solver's rate", solve * solve_s / iterations, setup * setup_s, 1e-3)
     extra = {"setup_s": setup_s, "solve_s": solve_s, "iterations": float(iterations)}
     return Fom(figure, extra)
-
-
-def _wall(stdout: str, phase: str) -> float:
-    pattern = rf"^{phase}\s+wall clock time = {FLOAT} seconds"
-    return float(last_match(pattern, stdout, f"time of '{phase}'").group(1))
 
 
 WORKLOAD = Workload(

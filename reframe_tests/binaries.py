@@ -48,7 +48,9 @@ class BinariesMixin(rfm.RegressionTestPlugin):
     def run_program(self) -> None:
         """Take the site's program, if it names one; run it itself, unless the check wraps it."""
         wrapped = self.executable not in (None, "", self.program)
-        self._named = _named_by(self.current_system.name).get(self.program)
+        self._named = None
+        with suppress(InputError):  # a file that cannot be read is reported later
+            self._named = load_machine(self.current_system.name).programs.get(self.program)
         self.program = self._named or self.program
         if not wrapped:
             self.executable = self.program
@@ -59,9 +61,20 @@ class BinariesMixin(rfm.RegressionTestPlugin):
         if self.is_dry_run():
             return
         if self._from_spack(self.current_environ):
-            self._build()
+            try:
+                self._use(self._built())
+            except InputError as error:  # no Spack is set up
+                self.skip(str(error))
+            except NimcError as error:
+                raise ReframeError(str(error)) from None
         elif not self._on_path(self.current_environ):
-            self.skip(self._absent())
+            site = f"site/{self.current_system.name}.yaml"
+            absent = f"{self.program} is not on PATH"
+            if self._named:
+                self.skip(f"{site}: programs: {self.program} is no program on this host")
+            if self.stack:
+                self.skip(f"{absent}; 'nimc spack' builds it (docs/spack.md)")
+            self.skip(f"{absent}; name it in 'programs' of {site} (docs/workloads.md)")
 
     def runs_in(self, environ: Environment) -> bool:
         """Whether an environment provides the program."""
@@ -74,14 +87,6 @@ class BinariesMixin(rfm.RegressionTestPlugin):
     def _from_spack(self, environ: Environment) -> bool:
         return "spack" in environ.features and bool(self.stack) and not self._named
 
-    def _absent(self) -> str:
-        site = f"site/{self.current_system.name}.yaml"
-        if self._named:
-            return f"{site}: programs: {self.program} is no program on this host"
-        if self.stack:
-            return f"{self.program} is not on PATH; 'nimc spack' builds it (docs/spack.md)"
-        return f"{self.program} is not on PATH; name it in 'programs' of {site} (docs/workloads.md)"
-
     def _on_path(self, environ: Environment) -> bool:
         """True for modules: what they provide is known only in the job."""
         return "modules" in environ.features or shutil.which(self.program, path=_PATH) is not None
@@ -92,14 +97,6 @@ class BinariesMixin(rfm.RegressionTestPlugin):
         place = layout(self.current_system.name, None)
         jobs = len(os.sched_getaffinity(0))
         return build.build(place, setup.load(place), self.stack, jobs, self.logger.debug)
-
-    def _build(self) -> None:
-        try:
-            self._use(self._built())
-        except InputError as error:  # no Spack is set up
-            self.skip(str(error))
-        except NimcError as error:
-            raise ReframeError(str(error)) from None
 
     def _use(self, built: Built) -> None:
         folders = [f"{built.view}/bin", *([f"{built.mpi}/bin"] if built.mpi else [])]
@@ -114,14 +111,6 @@ class BinariesMixin(rfm.RegressionTestPlugin):
         if hasattr(self, "spack_lock"):
             shutil.copy(self.spack_lock, Path(self.stagedir) / "spack.lock")
             self.keep_files = [*self.keep_files, "spack.lock"]
-
-
-def _named_by(system: str) -> dict[str, str]:
-    """The programs that a machine's file names; none if it cannot be read, which is said later."""
-    try:
-        return load_machine(system).programs
-    except InputError:
-        return {}
 
 
 # A check that compiles its own sources: any environment with a C compiler will do.

@@ -26,15 +26,11 @@ def readers(plan: BlockPlan) -> Readers:
     """The readers for a plan; without a parser if the check reads the outputs later."""
     if plan.read_by_check:
         return Readers("", "lower", None, _counters)
-    _look_here_first()
-    record = load(plan.workload)
-    return Readers(record.unit, record.better, record.parse, _counters)
-
-
-def _look_here_first() -> None:
-    """Import from PYTHONPATH last: what the job's modules add may be for another Python."""
+    # Import from PYTHONPATH last: what the job's modules add may be for another Python.
     added = {os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep)}
     sys.path.sort(key=(added - {str(ROOT)}).__contains__)
+    record = load(plan.workload)
+    return Readers(record.unit, record.better, record.parse, _counters)
 
 
 def _counters(tool: str, folder: Path, ranks: int) -> list[CounterRow]:

@@ -76,9 +76,8 @@ def cross(
     if requested and not any(each.role == "effect" for each in found):
         raise InputError("exclude, only: no treatment that writes is left; allowed: at least one")
     names = [each.name for each in found]
-    if twice := {name for name in names if names.count(name) > 1}:
-        name = sorted(twice)[0]
-        raise InputError(f"factors: duplicate treatment {name}; allowed: each level once")
+    if twice := sorted(name for name in names if names.count(name) > 1):
+        raise InputError(f"factors: duplicate treatment {twice[0]}; allowed: each level once")
     return found
 
 
@@ -99,10 +98,9 @@ def _of_arm(
     baseline = _name(BASELINE, application, of_application)
     if row.silent:
         name = _name(arm, application, of_application)
+        paired = None if arm == BASELINE else baseline
         writes: dict[str, Level] = {RATE: 0} if row.role != "control" and RATE in of_writes else {}
-        yield Crossed(
-            name, arm, row.role, None if arm == BASELINE else baseline, application, writes
-        )
+        yield Crossed(name, arm, row.role, paired, application, writes)
         return
     for cell in _cells(of_writes):
         if RATE not in cell or not is_nothing(cell[RATE]):
@@ -199,16 +197,13 @@ def _check_level(level: Any) -> None:
     plain = text.isprintable() and not any(c in ',;="\\' or c.isspace() for c in text)
     if not 0 < len(text) <= _LONGEST or not plain:
         raise ValueError(f"{text!r:.60} is an invalid level")
-    if isinstance(level, str) and _is_number_or_truth(level):
+    if isinstance(level, str):
+        try:
+            float(level)
+        except ValueError:
+            if level not in ("true", "false"):
+                return
         raise ValueError(f"{text!r} is an invalid word: it reads as a number or a truth value")
-
-
-def _is_number_or_truth(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return word in ("true", "false")
-    return True
 
 
 def read_factors(text: str) -> dict[str, list[Level]]:

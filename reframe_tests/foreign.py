@@ -14,7 +14,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -106,8 +106,6 @@ _SAMPLE = TypeAdapter(Sample)
 _NOTHING = Path(os.devnull)
 #: Characters that mean something to the shell.
 _SHELL = re.compile(r"""[$*?~<>|&;()'"`\\{}\[\]]""")
-#: What may stand in the name of a case, which is a file name.
-_NOT_IN_NAMES = re.compile(r"[^\w.@=+-]+")
 #: Stages whose hooks are a matter of each run.
 _BEFORE_SANITY = ("pre_sanity",)
 _BEFORE_PERFORMANCE = ("post_sanity", "pre_performance")
@@ -124,11 +122,6 @@ def command(launcher: list[str], line: str) -> list[str]:
     if _SHELL.search(line):
         return ["sh", "-c", f"{shlex.join(launcher)} {line}".strip()]
     return [*launcher, *line.split()]
-
-
-def case_name(name: str) -> str:
-    """A check's name with its parameters (`x %threads=2`) as the name of a case."""
-    return _NOT_IN_NAMES.sub("_", name)
 
 
 def base_of(cls: type) -> type | None:
@@ -189,6 +182,10 @@ def keep_stated(check: rfm.RegressionTest, mixin: type) -> None:
             setattr(check, name, list(stated))
 
 
+#: Once, though a check may have many variants.
+warn = cache(lambda text: getlogger().warning(text))
+
+
 def warn_of_no_place(check: rfm.RegressionTest) -> None:
     """Name what keeps a check from running on this system, of which ReFrame says nothing."""
     system = runtime().system
@@ -203,28 +200,10 @@ def warn_of_no_place(check: rfm.RegressionTest) -> None:
         faults.append(f"valid_prog_environs {check.valid_prog_environs} matches no environment")
         lines.append(f"valid_prog_environs = {known[:1]}")
     if faults:
-        _warn(
+        warn(
             f"{type(check).__name__} does not run on {system.name}: {', '.join(faults)}; write in"
             f" the class: {'; '.join(lines)} (environments: {', '.join(known)})"
         )
-
-
-@cache
-def _warn(text: str) -> None:
-    """Once, though a check may have many variants."""
-    getlogger().warning(text)
-
-
-def require_runnable(check: rfm.RegressionTest) -> None:
-    """Raises ReframeError for a job that cannot be run in pairs; its time limit is each run's."""
-    if check.container_platform.image:
-        raise ReframeError(f"{check.name}.container_platform: containers cannot be measured")
-    if check.num_tasks is not None and check.num_tasks < 1:
-        raise ReframeError(f"{check.name}.num_tasks: {check.num_tasks} found; allowed: from 1")
-    check.num_tasks = check.num_tasks or 1
-    if check.time_limit:
-        check.run_timeout_s = min(check.run_timeout_s, float(check.time_limit))
-        check.time_limit = None
 
 
 class OwnReader:
@@ -256,13 +235,25 @@ class OwnReader:
         check.__rfm_xfail_sanity__ = lambda: (False, "")
 
     def prove(self) -> None:
-        """Refuse before anything runs what would be refused afterwards. Raises ReframeError."""
+        """Refuse before anything runs what cannot be run in pairs, or would be refused afterwards.
+
+        The check's time limit becomes that of each run. Raises ReframeError.
+        """
+        check = self._check
+        if check.container_platform.image:
+            raise ReframeError(f"{check.name}.container_platform: containers cannot be measured")
+        if check.num_tasks is not None and check.num_tasks < 1:
+            raise ReframeError(f"{check.name}.num_tasks: {check.num_tasks} found; allowed: from 1")
+        check.num_tasks = check.num_tasks or 1
+        if check.time_limit:
+            check.run_timeout_s = min(check.run_timeout_s, float(check.time_limit))
+            check.time_limit = None
         self._patterns = self._found()
-        self._start = {name: getattr(self._check, name) for name in _START}
+        self._start = {name: getattr(check, name) for name in _START}
         try:
             self.notes()
         except FomError as error:
-            raise ReframeError(f"{self._check.name}: {error}") from None
+            raise ReframeError(f"{check.name}: {error}") from None
 
     def take_patterns(self) -> None:
         """Take from the check what it says of sanity and performance; the block has others."""
@@ -311,12 +302,10 @@ class OwnReader:
             extra = {}
             for name, function in functions.items():
                 factor, unit = si(function.unit)
-                try:
+                with suppress(FomError):
                     number = _number(function, name) * factor
-                except FomError:
-                    continue
-                if math.isfinite(number):
-                    extra[suffixed(name, unit)] = number
+                    if math.isfinite(number):
+                        extra[suffixed(name, unit)] = number
         if not 0 < value < float("inf"):
             raise FomError(f"{figure.name} is {value}; a positive number is needed")
         return Fom(value * figure.factor, extra)
@@ -439,8 +428,11 @@ def read_block(reader: OwnReader, run_dir: Path, case: str, logs: Path) -> None:
         for line in whole.splitlines()
     ]
     for sample in samples:
-        outputs = filter(Path.exists, _outputs(sample, logs))
-        store.append(_with_figure(sample, reader.figure), outputs=outputs)
+        # Every sample of a case has its unit and direction, those without a figure too.
+        if of := reader.figure:
+            noted = [*sample.notes, of.note]
+            sample = replace(sample, fom_unit=of.unit, fom_better=of.better, notes=noted)
+        store.append(sample, outputs=filter(Path.exists, _outputs(sample, logs)))
     unread.unlink()
 
 
@@ -461,11 +453,3 @@ def _outputs(sample: Sample, logs: Path) -> list[Path]:
     """Standard output and error of a run, both of which a check may read."""
     stem = stem_of(sample.pair, sample.arm, sample.attempt)
     return [logs / f"{stem}.out", logs / f"{stem}.err"]
-
-
-def _with_figure(sample: Sample, figure: Figure | None) -> Sample:
-    """Every sample of a case has its unit and direction, those without a figure too."""
-    if figure is None:
-        return sample
-    notes = [*sample.notes, figure.note]
-    return replace(sample, fom_unit=figure.unit, fom_better=figure.better, notes=notes)

@@ -38,18 +38,17 @@ class hpccg(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     def lay_out(self):
         """Cubes of the same size, one per rank, stacked along z."""
         self.rank_a_core()
-        edge = self.edge or int((self._rank_b() / _POINT_B) ** (1 / 3))
-        self.executable_opts = [str(edge)] * 3
-
-    def _rank_b(self):
         if not 0 < self.memory_share <= 1:
             raise fault(self, "memory_share", "allowed: a number above 0, at most 1")
-        share = min(self.memory_share, self.machine.memory_share)
-        if share < self.memory_share:
-            name, wanted = self.machine.name, self.memory_share
-            note = Note.HPCCG_SMALL(share=share, machine=name, wanted=wanted)
-            self.notes = [*self.notes, note]
-        return share * self.node_facts.memory_b / self.app_cores
+        share, edge = min(self.memory_share, self.machine.memory_share), self.edge
+        if not edge:
+            if share < self.memory_share:
+                name, wanted = self.machine.name, self.memory_share
+                note = Note.HPCCG_SMALL(share=share, machine=name, wanted=wanted)
+                self.notes = [*self.notes, note]
+            rank_b = share * self.node_facts.memory_b / self.app_cores
+            edge = int((rank_b / _POINT_B) ** (1 / 3))
+        self.executable_opts = [str(edge)] * 3
 
 
 short_form(hpccg, edge=64)

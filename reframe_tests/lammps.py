@@ -65,7 +65,13 @@ def parse(stdout: str) -> Fom:
         stdout,
         "'Loop time'",
     )
-    _check_state(_thermo(stdout))
+    rows = _thermo(stdout)
+    for row in rows:
+        if row["Step"] == 100:
+            for name, known in STATE_AT_100.items():
+                require_close(f"{name} at step 100", row[name], known, _STATE_TOLERANCE)
+    name, final = f"TotEng at step {rows[-1]['Step']:.0f}", rows[-1]["TotEng"]
+    require_close(name, final, STATE_AT_100["TotEng"], _ENERGY_TOLERANCE)
     names = ("ranks", "steps", "atoms")
     extra = dict(zip(names, map(float, loop.groups()[1:]), strict=True))
     share = re.search(r"^([0-9.]+)% CPU use", stdout, re.MULTILINE)
@@ -88,16 +94,6 @@ def _thermo(stdout: str) -> list[dict[str, float]]:
         return [dict(zip(header.split(), map(float, line.split()), strict=True)) for line in lines]
     except ValueError:
         raise FomError("the thermodynamic table cannot be read") from None
-
-
-def _check_state(rows: list[dict[str, float]]) -> None:
-    for row in rows:
-        if row["Step"] == 100:
-            for name, known in STATE_AT_100.items():
-                require_close(f"{name} at step 100", row[name], known, _STATE_TOLERANCE)
-    final = rows[-1]
-    name = f"TotEng at step {final['Step']:.0f}"
-    require_close(name, final["TotEng"], STATE_AT_100["TotEng"], _ENERGY_TOLERANCE)
 
 
 WORKLOAD = Workload(

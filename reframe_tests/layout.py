@@ -25,7 +25,7 @@ from nimc.records.arms import ARMS
 from nimc.records.chain import file_digest
 from nimc.records.notes import Note
 from nimc.records.plan import Window
-from nimc.records.sample import Level, Limiter
+from nimc.records.sample import Level
 from nimc.records.treatment import Burst, Replay, Start, Treatment, Writes
 from reframe_tests import foreign, rails, tools
 from reframe_tests.crossing import cross, is_nothing, read_cells, read_factors
@@ -212,6 +212,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
                 for each in group:
                     with self._at(each.writes):
                         writes = self._writes(each.arm)
+                        replay = writes and writes.replay
                         found.append(
                             Treatment(
                                 name=each.name,
@@ -221,7 +222,9 @@ class LayoutMixin(rfm.RegressionTestPlugin):
                                 role=each.role,
                                 baseline=each.baseline,
                                 factors=each.factors,
-                                notes=[*notes, *_of_traffic(writes)],
+                                notes=[*notes, Note.TRAFFIC(speed=replay.speed, share=replay.share)]
+                                if replay
+                                else notes,
                             )
                         )
         #: What the job needs: the most of all treatments.
@@ -262,7 +265,9 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         names = dict.fromkeys([*_RESTORED, *levels])
         before = {name: getattr(self, name) for name in names if hasattr(self, name)}
         for name, level in levels.items():
-            setattr(self, name, _like(before[name], level))
+            # Of the type of the variable's value.
+            kind = type(before[name])
+            setattr(self, name, level if kind is bool else kind(level))
         try:
             yield
         finally:
@@ -348,7 +353,20 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         if (burst := self._burst(injector, share)) and self.rate == "full":
             share = burst.duty
         if row.writing == "scheduled":
-            self._require_short_writes(arm, injector)
+            if not injector.writes_short:
+                raise InputError(
+                    f"{self.name}.injector: {injector.name} found; it makes no short writes (arm"
+                    f" {arm}); allowed: perftest, ucx"
+                )
+            if self.burst != NO_BURST:
+                raise fault(self, "burst", f"arm {arm} has a timetable; allowed: {NO_BURST}")
+            if self.rate != "full" and injector.paced_by == "agent":
+                why = f"{injector.name} cannot limit the rate of short writes (arm {arm})"
+                raise fault(self, "rate", f"{why}; allowed: full, or injector perftest")
+        check_level("limiter", self.limiter)
+        if self.limiter == "hardware" and self.limiter not in injector.limiters:
+            why = f"{injector.name} has no such limiter; allowed: software, or injector perftest"
+            raise fault(self, "limiter", why)
         buffer_node = site.numa_node(self.comm_node, f"{self.name}.comm_node")
         if buffer_node is None:
             buffer_node = self.buffer_node
@@ -360,7 +378,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             direction=injector.direction,
             rate_b_s=None if share is not None else writing_rate_b_s(injector, self.rate),
             rate_share=share,
-            limiter=self._limiter(injector),
+            limiter=self.limiter,
             burst=burst,
             devices=rails.of_writers(site, self.writer_rail, buffer_node),
             buffer_node=buffer_node,
@@ -368,19 +386,6 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             scheduled=self.scheduled.get(arm) if row.writing == "scheduled" else None,
             replay=self._replay(injector, arm) if self.traffic else None,
         )
-
-    def _require_short_writes(self, arm: str, injector: Injector) -> None:
-        """Raise InputError for what an arm with a timetable cannot have."""
-        if not injector.writes_short:
-            raise InputError(
-                f"{self.name}.injector: {injector.name} found; it makes no short writes (arm"
-                f" {arm}); allowed: perftest, ucx"
-            )
-        if self.burst != NO_BURST:
-            raise fault(self, "burst", f"arm {arm} has a timetable; allowed: {NO_BURST}")
-        if self.rate != "full" and injector.paced_by == "agent":
-            why = f"{injector.name} cannot limit the rate of short writes (arm {arm})"
-            raise fault(self, "rate", f"{why}; allowed: full, or injector perftest")
 
     def _replay(self, injector: Injector, arm: str) -> Replay:
         """The traffic that writers follow, which sets their rate. Raises InputError."""
@@ -408,13 +413,6 @@ class LayoutMixin(rfm.RegressionTestPlugin):
 
         loaded = trace.load(Path(self.traffic))
         return windows.draw(loaded, replays[0], int(getattr(self, "nodes", 1)), names)
-
-    def _limiter(self, injector: Injector) -> Limiter:
-        check_level("limiter", self.limiter)
-        if self.limiter == "hardware" and self.limiter not in injector.limiters:
-            why = f"{injector.name} has no such limiter; allowed: software, or injector perftest"
-            raise fault(self, "limiter", why)
-        return "hardware" if self.limiter == "hardware" else "software"
 
     def _burst(self, injector: Injector, share: float | None) -> Burst | None:
         """Bursts whose rate is at most the full one, which most programs write at within them."""
@@ -444,14 +442,3 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             for each in treatments
         )
         return [{"treatments": names, **json.loads(start)} for start, names in found.items()]
-
-
-def _of_traffic(writes: Writes | None) -> list[str]:
-    """What to say of traffic that is replayed."""
-    replay = writes and writes.replay
-    return [Note.TRAFFIC(speed=replay.speed, share=replay.share)] if replay else []
-
-
-def _like(before: object, level: Level) -> object:
-    """A level, converted to the type of the variable's value `before`."""
-    return level if isinstance(before, bool) else type(before)(level)

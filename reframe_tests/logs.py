@@ -30,11 +30,7 @@ LOGGING: list[dict[str, Any]] = [
 ]
 
 
-def _remove_default_log() -> None:
-    """Remove the log that ReFrame opens in the temporary folder before it reads a configuration."""
-    with suppress(AttributeError):  # imported by a program that is not ReFrame and has no log
-        for name in log_files():
-            Path(name).unlink(missing_ok=True)
-
-
-_remove_default_log()
+# Remove the log that ReFrame opens in the temporary folder before it reads a configuration.
+with suppress(AttributeError):  # imported by a program that is not ReFrame and has no log
+    for _name in log_files():
+        Path(_name).unlink(missing_ok=True)

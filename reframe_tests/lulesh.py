@@ -85,7 +85,16 @@ def parse(stdout: str) -> Fom:
     relative = last_number("MaxRelDiff   =", stdout)
     if not 0 <= relative <= _SYMMETRY:
         raise FomError(f"the energies are not symmetric: relative difference {relative:g}")
-    return _figures(stdout, size**3, ranks, iterations)
+    # The grind time has eight digits; the printed time has two.
+    pattern = r"^Grind time \(us/z/c\)\s*=\s*([0-9.eE+-]+) \(per dom\)"
+    grind = last_match(pattern, stdout, "grind time")
+    elapsed_s = float(grind.group(1)) * 1e-6 * size**3 * iterations
+    printed_s = last_number("Elapsed time         =", stdout)
+    share = max(_TWO_DIGITS, _TWO_DECIMALS_S / elapsed_s)
+    require_close("the printed time of all iterations", printed_s, elapsed_s, share)
+    zones = float(size**3 * ranks)
+    extra = {"iterations": float(iterations), "elements": zones}
+    return Fom(elapsed_s, extra | {"zones_1_s": zones * iterations / elapsed_s})
 
 
 def known_energy(edge: int, iterations: int) -> float:
@@ -100,20 +109,6 @@ def known_energy(edge: int, iterations: int) -> float:
             f" {sizes} to completion, or an edge from {MIN_EDGE} with -i {max(SHARE_LEFT)}"
         )
     return SHARE_LEFT[iterations] * _START_J * (edge / _START_EDGE) ** 3
-
-
-def _figures(stdout: str, elements: int, ranks: int, iterations: int) -> Fom:
-    """The elapsed time from the grind time, which has eight digits; the printed time has two."""
-    grind = last_match(
-        r"^Grind time \(us/z/c\)\s*=\s*([0-9.eE+-]+) \(per dom\)", stdout, "grind time"
-    )
-    elapsed_s = float(grind.group(1)) * 1e-6 * elements * iterations
-    printed_s = last_number("Elapsed time         =", stdout)
-    share = max(_TWO_DIGITS, _TWO_DECIMALS_S / elapsed_s)
-    require_close("the printed time of all iterations", printed_s, elapsed_s, share)
-    zones = float(elements * ranks)
-    extra = {"iterations": float(iterations), "elements": zones}
-    return Fom(elapsed_s, extra | {"zones_1_s": zones * iterations / elapsed_s})
 
 
 WORKLOAD = Workload(

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,8 +44,6 @@ from reframe_tests.workload import load
 if TYPE_CHECKING:
     import polars as pl
 
-    from analysis.effects.estimate import Result
-
 
 # The modules that ReFrame's job script loads for a check.
 
@@ -65,18 +64,12 @@ def requested_modules(check: rfm.RegressionTest) -> list[str]:
         return []
     places = (check.current_partition.local_env, check.current_environ)
     requested = [*(each for place in places for each in place.modules_detailed), *check.modules]
-    return [module for name in _names(requested) for module in system.resolve_module(name)]
-
-
-def _names(requested: Iterable[Any]) -> Iterable[str]:
-    for module in requested:
-        if not isinstance(module, Mapping):
-            yield str(module)
-        elif not module.get("collection"):
-            yield str(module["name"])
-
-
-# What reads samples starts slowly, and is imported where a block has ended.
+    names = [
+        str(module["name"] if isinstance(module, Mapping) else module)
+        for module in requested
+        if not (isinstance(module, Mapping) and module.get("collection"))
+    ]
+    return [module for name in names for module in system.resolve_module(name)]
 
 
 class NimcMixin(LayoutMixin):
@@ -173,7 +166,8 @@ class NimcMixin(LayoutMixin):
                 raise ReframeError(f"{self.name}.{error}") from None
         else:
             foreign.require_possible(type(self), _OURS)
-            self.case = self.case or foreign.case_name(self.name)
+            # A check's name may have parameters: `x %threads=2`. That of a case is a file name.
+            self.case = self.case or re.sub(r"[^\w.@=+-]+", "_", self.name)
             # The check's own sanity is a matter of each run, the mixin's of the block.
             self._own = foreign.OwnReader(self, _OURS)
             self._rfm_sanity = self.block_done
@@ -240,10 +234,13 @@ class NimcMixin(LayoutMixin):
         if self.seed is None:
             self.seed = secrets.randbits(63)
         if not self.workload:
-            foreign.require_runnable(self)
             self._own.prove()
         try:
-            self._require_core_spec()
+            check_level("core_spec", self.core_spec)
+            if reason := lacking(self.machine, "core_spec", self.core_spec):
+                raise fault(self, "core_spec", f"{reason}; allowed: 0")
+            if self.core_spec:
+                self.notes = [*self.notes, Note.UNPAIRED(cores=self.core_spec)]
             plan = self._plan(case, self.make_treatments())
         except (InputError, ValueError) as error:
             raise ReframeError(str(error)) from None
@@ -261,14 +258,6 @@ class NimcMixin(LayoutMixin):
         self.executable, *self.executable_opts = map(shlex.quote, conduct)
         if not self.nimc_dir:
             self.keep_files = [*self.keep_files, "nimc"]
-
-    def _require_core_spec(self) -> None:
-        """Check the level, and note that its runs are those of another job. Raises InputError."""
-        check_level("core_spec", self.core_spec)
-        if reason := lacking(self.machine, "core_spec", self.core_spec):
-            raise fault(self, "core_spec", f"{reason}; allowed: 0")
-        if self.core_spec:
-            self.notes = [*self.notes, Note.UNPAIRED(cores=self.core_spec)]
 
     def _plan(self, case: str, treatments: list[Treatment]) -> BlockPlan:
         site = self.machine
@@ -353,7 +342,7 @@ class NimcMixin(LayoutMixin):
             foreign.read_block(self._own, self.run_dir, self.case, self.block_logs)
         if told.name != "done":
             raise SanityError(f"{told.name}: {told.reason}")
-        from analysis.samples.pairs import pairless
+        from analysis.samples.pairs import pairless  # starts slowly
 
         for arm, reason in pairless(self._block_samples(), self.treated).items():
             raise SanityError(f"no pair of '{arm}' counts: {reason}")
@@ -371,31 +360,26 @@ class NimcMixin(LayoutMixin):
         if self.is_dry_run():
             return
         from analysis.effects.estimate import reported, results
+        from analysis.effects.facts import bounds
 
         for row in results(self._block_samples()):
             for name, (value, unit) in reported(row).items():
-                self._show(name, value, unit)
-            self._expect(f"off_{row.arm}", row)
+                if value is not None:
+                    shown = sn.make_performance_function(lambda value=value: value, unit)
+                    self.perf_variables[name] = shown
+            # The machine's reference for the baseline at first levels, as one of ReFrame.
+            known = self.machine.references.get(row.case) if row.baseline == BASELINE else None
+            if known is not None:
+                low, high = bounds(row.better, self.machine.reference_tolerance)
+                expected = self.reference.get("*", {})
+                bound = {f"off_{row.arm}": (known, low, high, row.unit)}
+                self.reference = {"*": {**expected, **bound}}
 
     def _block_samples(self) -> pl.DataFrame:
         from analysis.samples.columns import read_samples
 
         path = self.run_dir / "samples" / f"{self.case or self.name}.jsonl"
         return read_samples([path]).frame.filter(block=self.block)
-
-    def _expect(self, name: str, row: Result) -> None:
-        """The machine's reference for the baseline at first levels, as one of ReFrame."""
-        known = self.machine.references.get(row.case) if row.baseline == BASELINE else None
-        if known is not None:
-            from analysis.effects.facts import bounds
-
-            low, high = bounds(row.better, self.machine.reference_tolerance)
-            expected = self.reference.get("*", {})
-            self.reference = {"*": {**expected, name: (known, low, high, row.unit)}}
-
-    def _show(self, name: str, value: float | None, unit: str) -> None:
-        if value is not None:
-            self.perf_variables[name] = sn.make_performance_function(lambda: value, unit)
 
 
 _OURS = (NimcMixin, LayoutMixin)

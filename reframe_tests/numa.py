@@ -4,7 +4,6 @@ The question is that of Nelson and Palmieri (Understanding RDMA Behavior in NUMA
 """
 
 import re
-from typing import Any
 
 import reframe as rfm
 from reframe.core.builtins import variable
@@ -58,13 +57,15 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
         """As many workers as a NUMA node has cores, wherever they run."""
         check_level("load", self.load)
         self.buffer_node = node_of(self.machine, "buffer", self.buffer)
-        self.provenance = {**self.provenance, "numa": places(self.machine)}
+        facts = {"numa_nodes": self.node_facts.numa_nodes, "nic_node": self.machine.nic_node()}
+        facts["places"] = node_of_places(self.machine)
+        self.provenance = {**self.provenance, "numa": facts}
         self.num_cpus_per_task = self.app_cores
         if self.load == IDLE:
             self.executable, *self.executable_opts = python_code(_SLEEP, str(self.duration_s))
             return
         node = node_of(self.machine, "workers", self.workers)
-        count = worker_cores(self.machine, self.app_cores)
+        count = max(1, self.app_cores // self.node_facts.numa_nodes)
         self.executable = "./membench"
         self.executable_opts = [self.load, "-n", str(count), "-d", str(self.duration_s)]
         self.executable_opts += ["-m", str(self.buffer_node)]
@@ -80,20 +81,6 @@ def node_of(machine: Machine, field: str, place: str) -> int | None:
     if reason := lacking(machine, field, place):
         raise InputError(f"{field}: {place}: {reason}; allowed: nic")
     return None if place == FREE else node_of_places(machine)[place]
-
-
-def places(machine: Machine) -> dict[str, Any]:
-    """Facts for provenance: numa_nodes, nic_node, and places (place -> NUMA node)."""
-    return {
-        "numa_nodes": machine.node_facts().numa_nodes,
-        "nic_node": machine.nic_node(),
-        "places": node_of_places(machine),
-    }
-
-
-def worker_cores(machine: Machine, app_cores: int) -> int:
-    """Number of workers: the application's share of the cores of one NUMA node."""
-    return max(1, app_cores // machine.node_facts().numa_nodes)
 
 
 # The rate as of membench, or the time slept if there are no workers.

@@ -34,10 +34,8 @@ def lacking(machine: Machine, level: Level) -> str | None:
     """Why a machine does not have a policy; None if it does."""
     one = _ONE.fullmatch(str(level))
     count = len(machine.rails)
-    if one and int(one[1]) >= count:
+    if (one and int(one[1]) >= count) or (level == LOCAL and not count):
         return f"{machine.name} has {count} rails (rails in its site file)"
-    if level == LOCAL and not count:
-        return f"{machine.name} has 0 rails (rails in its site file)"
     if level == LOCAL and any(rail.numa_node is None for rail in machine.rails):
         return f"a rail of {machine.name} has no numa_node in its site file"
     return None

@@ -64,11 +64,25 @@ def load(request: ScaleRequest, machine: Machine) -> Load:
         mtti_s = units.duration_s(request.node_mtti, "node_mtti")
     if request.nodes < 1 or not length_s > 0:
         raise InputError("nodes, write: allowed: whole numbers from 1, and lengths above 0")
-    _check(request)
+    if request.draw not in POLICIES:
+        raise InputError(f"draw: {request.draw!r}; allowed: {', '.join(POLICIES)}")
+    for field, fits, rule in (
+        ("counted_per_node", request.counted_per_node >= 1, "whole numbers from 1"),
+        ("messages", request.messages >= 0, "whole numbers from 0"),
+        ("fill", request.fill > 0, "numbers above 0"),
+        ("tolerance_s", request.tolerance_s >= 0, "numbers from 0, seconds"),
+        ("allowed_share", 0 <= request.allowed_share <= 1, "numbers from 0 to 1"),
+    ):
+        if not fits:
+            raise InputError(f"{field}: {getattr(request, field)} found; allowed: {rule}")
     counted = request.nodes * request.counted_per_node
     daly = concurrent_writers(counted, mtti_s, length_s)
     counts = {"daly": daly.concurrent_writers, "constant": constant_writers(counted)}
-    counts |= _given(request.writers)
+    for part in filter(None, request.writers.split(",")):  # such as daly:2,constant:1
+        arm, _, number = part.partition(":")
+        if arm not in SCHEDULED or not number.isdecimal():
+            raise InputError(f"writers: {request.writers!r}; allowed: such as daly:2,constant:1")
+        counts[arm] = int(number)
     if max(counts.values()) > request.nodes:
         raise InputError(
             f"writers: {max(counts.values())} on {request.nodes} nodes; allowed: fewer"
@@ -110,30 +124,3 @@ def ranks_per_node(request: ScaleRequest, cores: int) -> int:
             f" found; allowed: whole numbers from 0 that leave a rank on {cores} cores"
         )
     return ranks
-
-
-def _check(request: ScaleRequest) -> None:
-    """Raise InputError for the first field that is out of range."""
-    if request.draw not in POLICIES:
-        raise InputError(f"draw: {request.draw!r}; allowed: {', '.join(POLICIES)}")
-    allowed = {
-        "counted_per_node": (request.counted_per_node >= 1, "whole numbers from 1"),
-        "messages": (request.messages >= 0, "whole numbers from 0"),
-        "fill": (request.fill > 0, "numbers above 0"),
-        "tolerance_s": (request.tolerance_s >= 0, "numbers from 0, seconds"),
-        "allowed_share": (0 <= request.allowed_share <= 1, "numbers from 0 to 1"),
-    }
-    for field, (fits, rule) in allowed.items():
-        if not fits:
-            raise InputError(f"{field}: {getattr(request, field)} found; allowed: {rule}")
-
-
-def _given(text: str) -> dict[str, int]:
-    """`daly:2,constant:1` as a table; empty text gives an empty one."""
-    counts = {}
-    for part in filter(None, text.split(",")):
-        arm, _, number = part.partition(":")
-        if arm not in SCHEDULED or not number.isdecimal():
-            raise InputError(f"writers: {text!r}; allowed: such as daly:2,constant:1")
-        counts[arm] = int(number)
-    return counts

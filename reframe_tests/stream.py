@@ -71,13 +71,11 @@ class stream(rfm.RegressionTest, CompiledMixin, NimcMixin):
         if self.array_most:
             array_b = min(array_b, size_b(self.array_most, "array_most"))
         elements = int(array_b / _DOUBLE_B)
-        array_mib, llc_mib = array_b / 2**20, facts.llc_b / 2**20
+        sizes = {"array_mib": array_b / 2**20, "llc_mib": facts.llc_b / 2**20}
         if self.llc_multiple * _ARRAYS <= 1:
-            note = Note.STREAM_IN_CACHE(arrays=_ARRAYS, array_mib=array_mib, llc_mib=llc_mib)
-            self.notes = [*self.notes, note]
+            self.notes = [*self.notes, Note.STREAM_IN_CACHE(arrays=_ARRAYS, **sizes)]
         elif array_b < 4 * facts.llc_b:
-            note = Note.STREAM_SMALL(array_mib=array_mib, llc_mib=llc_mib)
-            self.notes = [*self.notes, note]
+            self.notes = [*self.notes, Note.STREAM_SMALL(**sizes)]
         named = [flag for flag in self.current_environ.cflags if flag.startswith("-march=")]
         self.build_system.cflags = [
             "-O3",
@@ -119,10 +117,7 @@ def parse(stdout: str) -> Fom:
         raise FomError("STREAM's own validation did not pass")
     best_mb_s, average_s, minimum_s, maximum_s = (float(text) for text in row.groups())
     if not 0 < minimum_s <= average_s <= maximum_s:
-        raise FomError(
-            f"triad's times are {minimum_s:g} s at least, {average_s:g} s on average and"
-            f" {maximum_s:g} s at most"
-        )
+        raise FomError(f"triad's times are {minimum_s:g}, {average_s:g} and {maximum_s:g} s")
     extra = {
         "best_b_s": best_mb_s * 1e6,
         "average_s": average_s,

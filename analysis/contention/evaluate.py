@@ -209,9 +209,17 @@ def bands(
     without_cores: list[Deviation], without_placements: list[Deviation], sweep: Sweep
 ) -> dict[str, Bands]:
     """Bands of `local`, `remote` and `others`, each if something was held out for it."""
+
+    def band(off: list[float]) -> Band | None:
+        """The conformal quantile; of few it is the largest, and holds less than stated."""
+        if not off:
+            return None
+        rank = min(math.ceil(COVERAGE * (len(off) + 1)), len(off))
+        return Band(sorted(off)[rank - 1], float(np.mean(off)), len(off))
+
     groups = _held_out(without_cores, without_placements, sweep)
     return {
-        name: Bands(held_out, **{rate: _band(_widths(found, rate)) for rate in RATES})
+        name: Bands(held_out, **{rate: band(_widths(found, rate)) for rate in RATES})
         for name, (held_out, found) in groups.items()
     }
 
@@ -239,29 +247,18 @@ def misfits(
     for where, (held_out, found) in groups.items():
         for rate, words in RATES.items():
             off = _widths(found, rate)
-            if _least_mean(off) > BOUNDS[rate]:
+            if len(off) < 2:
+                continue
+            # Lower end of the one-sided interval of the mean.
+            error = float(np.std(off, ddof=1)) / math.sqrt(len(off))
+            least = float(np.mean(off)) - float(stdtrit(len(off) - 1, _CONFIDENCE)) * error
+            if least > BOUNDS[rate]:
                 sentences.append(
                     f"these equations do not describe this machine: {words} ({where}) are"
                     f" {np.mean(off):.1%} off on average if {held_out} are held out; where the"
                     f" paper holds them valid, at most {BOUNDS[rate]:.1%}"
                 )
     return sentences
-
-
-def _least_mean(off: list[float]) -> float:
-    """Lower end of the one-sided interval of the mean; 0 for fewer than two."""
-    if len(off) < 2:
-        return 0.0
-    error = float(np.std(off, ddof=1)) / math.sqrt(len(off))
-    return float(np.mean(off)) - float(stdtrit(len(off) - 1, _CONFIDENCE)) * error
-
-
-def _band(off: list[float]) -> Band | None:
-    """The conformal quantile; of few measurements it is the largest, and holds less than stated."""
-    if not off:
-        return None
-    rank = min(math.ceil(COVERAGE * (len(off) + 1)), len(off))
-    return Band(sorted(off)[rank - 1], float(np.mean(off)), len(off))
 
 
 def _widths(found: list[Deviation], rate: str) -> list[float]:

@@ -419,13 +419,6 @@ def tied(p: Parameters) -> Parameters:
     )
 
 
-def _binds(p: Parameters, c: Curves) -> bool:
-    """Whether t_seq_max limits computations alone at any measured point."""
-    grid = np.arange(1, c.last + 1)
-    free = alone(replace(p, t_seq_max_b_s=None), grid)
-    return bool((alone(p, grid) < free)[c.n[np.isfinite(c.comp_alone)] - 1].any())
-
-
 def _losses(c: Curves) -> str:
     """The largest loss of each side to the other, in words; empty if none was measured.
 
@@ -456,8 +449,12 @@ def _known_only(p: Parameters, c: Curves) -> tuple[Parameters, dict[str, str]]:
         )
         names = ("n_seq_max", "t_seq_max_b_s", "t_par_max2_b_s", "delta_r_b_s")
         reason |= dict.fromkeys(names, text)
-    elif p.t_par_max_b_s is not None and not _binds(p, c):
-        reason["t_seq_max_b_s"] = "the shared capacity already limits computations alone, below it"
+    elif p.t_par_max_b_s is not None:
+        grid = np.arange(1, last + 1)
+        lowered = alone(p, grid) < alone(replace(p, t_seq_max_b_s=None), grid)
+        if not lowered[c.n[np.isfinite(c.comp_alone)] - 1].any():
+            text = "the shared capacity already limits computations alone, below it"
+            reason["t_seq_max_b_s"] = text
     # The capacity, and every parameter but the rates alone, which need it.
     together = (*CONTINUOUS, "n_par_max", "n_seq_max")
     with_capacity = [name for name in together if name not in ALONE]

@@ -166,12 +166,6 @@ class Model:
         """`local` or `remote`: which parameters a NUMA node's placements are predicted with."""
         return "local" if node < self.numa_per_socket or self.remote is None else "remote"
 
-    def bands_at(self, comp_node: int, comm_node: int) -> Bands | None:
-        """The error bands of a placement."""
-        if comp_node == comm_node and comp_node in self.calibrated_nodes():
-            return self.bands.get(self.calibration(comp_node))
-        return self.bands.get("others")
-
 
 _MODEL = TypeAdapter(Model)
 

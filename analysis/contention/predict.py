@@ -68,6 +68,7 @@ def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
         """NaN beyond the numbers of cores measured for these parameters."""
         return np.where(n <= model.reach.get(at, model.cores), rates, np.nan)
 
+    calibrated = same and comp_node in model.calibrated_nodes()
     comp, by_paper = shared(comm_side, n)
     if comm_shape is None:
         comm = by_paper * (nominal / of_socket if of_socket else 1.0)
@@ -85,7 +86,7 @@ def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
         comm_par_b_s=measured(comm, comm_at),
         comp_alone_b_s=measured(comp_alone, comp_at),
         comm_alone_b_s=np.full(n.shape, nominal),
-        bands=model.bands_at(comp_node, comm_node),
+        bands=model.bands.get(comp_at if calibrated else "others"),
     )
 
 

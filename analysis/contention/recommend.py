@@ -205,11 +205,8 @@ def _monotone(model: Model, requested: Model, comp_node: int, comm_node: int) ->
 
 def _steps(model: Model, requested: Model, comp_node: int, comm_node: int) -> list[float]:
     """Demands of a core, bytes per second, from which on one core fewer fits the capacity."""
-    at = (
-        side(each, comp_node) if comp_node == comm_node else each.local
-        for each in (model, requested)
-    )
-    most, p = at
+    same = comp_node == comm_node
+    most, p = (side(each, comp_node) if same else each.local for each in (model, requested))
     if p.t_par_max_b_s is None or p.b_comp_seq_b_s is None or most.b_comp_seq_b_s is None:
         return []
     n = np.arange(1, model.cores + 1)

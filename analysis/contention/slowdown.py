@@ -10,16 +10,14 @@ measured in the same run.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from analysis.effects.estimate import Result
 from analysis.report.data import RunData
 from analysis.samples.pairs import of_treatment
 from analysis.statistics.interval import CONFIDENCE, Estimate, bracketed
@@ -75,28 +73,32 @@ _Slowdowns = dict[tuple[str, str | None, str], Estimate]
 
 def rows(runs: Iterable[RunData]) -> list[SlowdownRow]:
     """Predicted and measured slowdown of every case of `runs` but those of membench."""
-    return [row for run in runs for row in _of_run(run)]
-
-
-def _of_run(run: RunData) -> Iterator[SlowdownRow]:
-    found = _measured(run)
-    for case, workload in {row.case: row.workload for row in run.results}.items():
-        if workload != WORKLOAD:
+    made = []
+    for run in runs:
+        found = _measured(run)
+        for case, workload in {row.case: row.workload for row in run.results}.items():
+            if workload == WORKLOAD:
+                continue
             measured = found.get((case, None, _WRITERS))
             guess = _predict(case, found)
             known = None if isinstance(guess, str) else guess
-            yield SlowdownRow(
-                run=run.header.run,
-                case=case,
-                workload=workload,
-                share_nt_write=known.shares[0] if known else None,
-                share_mix=known.shares[1] if known else None,
-                predicted=known.slowdown if known else None,
-                measured=measured,
-                error=known.slowdown.value - measured.value if known and measured else None,
-                spread=_spread(run.pairs, case),
-                reason=guess if isinstance(guess, str) else "",
+            own = of_treatment(run.pairs, case, "aa")
+            spread = float(np.log(own["ratio"].to_numpy()).std(ddof=1)) if own.height > 1 else None
+            made.append(
+                SlowdownRow(
+                    run=run.header.run,
+                    case=case,
+                    workload=workload,
+                    share_nt_write=known.shares[0] if known else None,
+                    share_mix=known.shares[1] if known else None,
+                    predicted=known.slowdown if known else None,
+                    measured=measured,
+                    error=known.slowdown.value - measured.value if known and measured else None,
+                    spread=spread,
+                    reason=guess if isinstance(guess, str) else "",
+                )
             )
+    return made
 
 
 def _measured(run: RunData) -> _Slowdowns:
@@ -115,9 +117,11 @@ def _measured(run: RunData) -> _Slowdowns:
 
     found: _Slowdowns = {}
     for row in run.results:
-        if row.slowdown and _is_plain(row):
-            kernel = parts_of(row.arm)[1].get("kernel")
-            found[key(row.case, kernel, _WRITERS)] = row.slowdown
+        levels = parts_of(row.arm)[1]
+        # The effect of writes at full rate; of other levels only the kernel varies.
+        plain = row.role == "effect" and row.direction in (None, "write") and row.at_full_rate
+        if row.slowdown and plain and levels.keys() <= {"rate", "kernel"}:
+            found[key(row.case, levels.get("kernel"), _WRITERS)] = row.slowdown
     for each in run.contrasts:
         beside = (each.kind, each.factor) == ("price", "tool") and each.at.keys() <= {"kernel"}
         if each.ratio and beside:
@@ -196,21 +200,6 @@ def _estimate(draws: NDArray[np.float64]) -> Estimate:
     low, high = np.quantile(draws, _TAILS)
     value = float(draws[0])
     return Estimate(value, min(value, float(low)), max(value, float(high)), CONFIDENCE)
-
-
-def _is_plain(row: Result) -> bool:
-    """Whether it is the effect of writes at full rate; of other levels only the kernel varies."""
-    return (
-        row.role == "effect"
-        and row.direction in (None, "write")
-        and row.at_full_rate
-        and parts_of(row.arm)[1].keys() <= {"rate", "kernel"}
-    )
-
-
-def _spread(pairs: pl.DataFrame, case: str) -> float | None:
-    own = of_treatment(pairs, case, "aa")
-    return float(np.log(own["ratio"].to_numpy()).std(ddof=1)) if own.height > 1 else None
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,12 @@ def load(path: Path, facts: dict[str, Any] | None = None) -> Sweep:
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
     if path.suffix.lower() == ".csv":
-        document: Any = {"points": _cells(text, path)}
+        try:
+            lines = csv.DictReader(text.decode().splitlines(), restkey="(cells beyond the header)")
+            cells = [{name: cell or None for name, cell in line.items()} for line in lines]
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise InputError(f"{path}: not CSV ({error})") from None
+        document: Any = {"points": cells}
     else:
         document = parsed(text, str(path))
         if not isinstance(document, dict) or document.get("schema") != 1:
@@ -122,15 +127,6 @@ def load(path: Path, facts: dict[str, Any] | None = None) -> Sweep:
     found |= {"cores": cores, "numa_nodes": nodes}
     found |= {name: value for name, value in vars(file).items() if value}
     return overruled(Sweep(**found), facts or {}, path)
-
-
-def _cells(text: bytes, path: Path) -> list[dict[str, str | None]]:
-    """The lines of a CSV file; a cell that is empty or missing is None."""
-    try:
-        lines = csv.DictReader(text.decode().splitlines(), restkey="(cells beyond the header)")
-        return [{name: cell or None for name, cell in line.items()} for line in lines]
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not CSV ({error})") from None
 
 
 def overruled(sweep: Sweep, facts: dict[str, Any], path: Path) -> Sweep:

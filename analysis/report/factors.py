@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -167,6 +168,11 @@ RATE, FULL = "rate", "full"
 ARM = "arm"
 
 Kind = Literal["number", "share", "rate", "size"]
+_READERS: dict[Kind, Callable[[str, str], float]] = {
+    "share": units.share,
+    "rate": units.rate_b_s,
+    "size": units.size_b,
+}
 
 
 class Layout(NamedTuple):
@@ -256,18 +262,9 @@ def _value(level: Level) -> tuple[Kind, float] | None:
         return None
     if isinstance(level, int | float):
         return "number", float(level)
-    readers: dict[Kind, Callable[[str], float]] = {
-        "share": lambda text: float(text.removesuffix("%")) if text.endswith("%") else math.nan,
-        "rate": lambda text: units.rate_b_s(text, "level"),
-        "size": lambda text: units.size_b(text, "level"),
-    }
-    for kind, read in readers.items():
-        try:
-            value = read(level)
-        except (InputError, ValueError):
-            continue
-        if not math.isnan(value):
-            return kind, value
+    for kind, read in _READERS.items():
+        with suppress(InputError):
+            return kind, read(level, "level")
     return None
 
 

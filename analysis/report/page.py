@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import polars as pl
 
@@ -38,7 +38,7 @@ def summary(run: RunData) -> list[str]:
 
 def _measured(run: RunData) -> str:
     header, samples, earlier = run.header, run.samples, run.earlier()
-    cases = [str(case) for case in samples["case"].unique(maintain_order=True)]
+    cases = samples["case"].unique(maintain_order=True)
     nodes = {name for each in samples["nodes"].unique() for name in str(each).split(",")}
     rejected = samples.filter(status="rejected").height
     end = "and is not finished" if run.ended_s is None else f"to {utc(run.ended_s)}"
@@ -91,11 +91,11 @@ def _loss(row: Result) -> str:
     return f"{value:.1f} more ({ends}) in {words.named(row)} under {kind} at {rate}"
 
 
-def _some(names: Sequence[str]) -> str:
+def _some(names: Iterable[object], most: int = _NAMED) -> str:
     """The first names, and how many more there are."""
-    distinct = list(dict.fromkeys(names))
-    more = len(distinct) - _NAMED
-    return ", ".join(distinct[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    distinct = list(dict.fromkeys(map(str, names)))
+    more = len(distinct) - most
+    return ", ".join(distinct[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 #: Most rejected runs listed one by one; samples.parquet has all.
@@ -208,9 +208,9 @@ def _case_view(run: RunData, name: str, anchor: str) -> View:
         rejected_kinds=kinds(why.select("outcome", "reason").iter_rows()),
         rejected=rejected.height,
         writers=_writers(counted),
-        seeds=_distinct(samples["seed"]),
-        nodes=_distinct(samples["nodes"]),
-        origins=_distinct(samples["origin_nodes"]),
+        seeds=_some(samples["seed"].unique(maintain_order=True), 12),
+        nodes=_some(samples["nodes"].unique(maintain_order=True), 12),
+        origins=_some(samples["origin_nodes"].unique(maintain_order=True), 12),
         provenance=[str(sha) for sha in samples["provenance"].unique(maintain_order=True)],
     )
 
@@ -235,12 +235,6 @@ def _bursts(length_s: float | None, pause_s: float | None) -> str:
     if length_s is None or pause_s is None:
         return ""
     return f" bursts of {1e3 * length_s:.3g} ms, pauses of {1e3 * pause_s:.3g} ms;"
-
-
-def _distinct(column: pl.Series, most: int = 12) -> str:
-    values = [str(value) for value in column.unique(maintain_order=True)]
-    more = f" and {len(values) - most} more" if len(values) > most else ""
-    return ", ".join(values[:most]) + more
 
 
 def _fom(value: float | None, row: Result) -> str:

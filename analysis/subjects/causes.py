@@ -418,31 +418,29 @@ def _lacking(provenance: Mapping[str, Mapping[str, object]], tools: Sequence[str
 
 def counters_view(run: RunData, case: str) -> View | None:
     """The counters of a case; None where no tool counted in it."""
-    return _events_view(_medians(run, case).filter(~pl.col("tool").is_in(AGENTS)))
+    return _events_view(run, case, ~pl.col("tool").is_in(AGENTS))
 
 
 def _node_view(run: RunData, case: str) -> View | None:
     """The counters of a case's nodes that are not 0 under every treatment; None without any."""
-    own = _medians(run, case).filter(pl.col("tool") == NODE)
-    return _events_view(own.filter((pl.col("value") != 0).any().over("event")))
+    used = (pl.col("value") != 0).any().over("tool", "event")
+    return _events_view(run, case, (pl.col("tool") == NODE) & used)
 
 
-def _medians(run: RunData, case: str) -> pl.DataFrame:
-    names = pl.col("case", "arm", "tool", "event", "unit").cast(pl.String)
-    return medians(run.counters.filter(pl.col("case").cast(pl.String) == case)).with_columns(names)
-
-
-def _events_view(found: pl.DataFrame) -> View | None:
+def _events_view(run: RunData, case: str, shown: pl.Expr) -> View | None:
     """Treatments, and a row for each event, with what limits it: `multiplexed`, ..."""
+    names = pl.col("case", "arm", "tool", "event", "unit").cast(pl.String)
+    own = run.counters.filter(pl.col("case").cast(pl.String) == case)
+    found = medians(own).with_columns(names).filter(shown)
     if found.is_empty():
         return None
     arms = in_order(found["arm"].unique(maintain_order=True))
     rows = []
     for (tool, event), group in found.group_by("tool", "event", maintain_order=True):
         values = dict(group.select("arm", "value").iter_rows())
-        shown = [_amount(values.get(arm), group["unit"][0]) for arm in arms]
+        texts = [_amount(values.get(arm), group["unit"][0]) for arm in arms]
         states = group.filter(pl.col("state") != "counted")["state"].unique(maintain_order=True)
-        rows.append(View(tool=tool, event=event, states=", ".join(states), values=shown))
+        rows.append(View(tool=tool, event=event, states=", ".join(states), values=texts))
     return View(treatments=arms, rows=rows)
 
 

@@ -321,7 +321,7 @@ def rail_files(runs: Sequence[RunData]) -> Files:
 # The figures.
 
 
-def calls_plot(rows: Sequence[Calls], name: str, label: str) -> Markup:
+def calls_plot(rows: Sequence[Calls], name: str) -> Markup:
     """Figure 1: one row per case; share of time on the left, mean message on the right."""
     cases = list(dict.fromkeys(row.case for row in rows))
     with plots.drawing(1.2 + 0.5 * len(cases)) as figure:
@@ -354,10 +354,10 @@ def calls_plot(rows: Sequence[Calls], name: str, label: str) -> Markup:
             for row in rows
         )
         title = "Time in MPI calls and mean size of a message"
-        return plots.themed_svg(figure, name, f"{title}: {values}.{label}")
+        return plots.themed_svg(figure, name, f"{title}: {values}.")
 
 
-def policies_plot(rows: Sequence[PolicyEffect], name: str, label: str) -> Markup:
+def policies_plot(rows: Sequence[PolicyEffect], name: str) -> Markup:
     """Figure 2: one line per case and policy; speed relative to the first policy."""
     policies = list(dict.fromkeys(row.policy for row in rows))
     named = [f"{row.case} {row.policy}" for row in rows]
@@ -368,12 +368,10 @@ def policies_plot(rows: Sequence[PolicyEffect], name: str, label: str) -> Markup
             css, marker = plots.level_look(policies.index(row.policy))
             plots.interval(axes, row.speed, place, css, marker, f"policy-{place}")
         values = plots.said(zip(named, (row.speed for row in rows), strict=True))
-        return plots.themed_svg(figure, name, f"Speed under each rail policy: {values}.{label}")
+        return plots.themed_svg(figure, name, f"Speed under each rail policy: {values}.")
 
 
-def runs_plot(
-    rows: Sequence[RunCalls], changed: Sequence[CallsEffect], name: str, label: str
-) -> Markup:
+def runs_plot(rows: Sequence[RunCalls], changed: Sequence[CallsEffect], name: str) -> Markup:
     """Figure 3: time in each kind of call against the run's number, one colour per policy.
 
     `changed`: what each policy changes in these runs.
@@ -386,22 +384,21 @@ def runs_plot(
             for index, policy in enumerate(policies):
                 own = [row for row in rows if (row.kind, row.policy) == (kind, policy)]
                 css, marker = plots.level_look(index)
-                label_ = policy if kind == KINDS[0] else ""
+                label = policy if kind == KINDS[0] else ""
                 look: dict[str, Any] = {"color": plots.light(css), "ms": 4, "mew": 0, "alpha": 0.7}
                 points = [row.number for row in own], [row.time_s / divisor for row in own]
-                axes.plot(*points, marker, label=label_, gid=f"runs-{index}", **look)
+                axes.plot(*points, marker, label=label, gid=f"runs-{index}", **look)
             axes.set_title(kind, loc="left", fontsize=10)
             plots.finish(axes, "", f"time in {unit}", ylim=(0, None))
         panels[-1].set_xlabel("run, in order of time")
         plots.legend(figure, 4)
         ratios = plots.said((f"{row.kind} at {row.policy}", row.ratio) for row in changed)
         title = "Time in MPI calls in each run, by rail policy; times relative to the first"
-        return plots.themed_svg(figure, name, f"{title}: {ratios}.{label}")
+        return plots.themed_svg(figure, name, f"{title}: {ratios}.")
 
 
 #: Most cases with a figure of single runs; rail_runs.csv has all.
 MOST_CASES = 8
-_EMULATED = "Emulated RDMA, not RDMA hardware."
 
 
 def rails_view(run: RunData, name: str) -> View | None:
@@ -410,22 +407,21 @@ def rails_view(run: RunData, name: str) -> View | None:
     if not found.policies and not found.calls:
         return None
     texts = dict.fromkeys(text for each in emulated_cases(run.samples).values() for text in each)
-    label = f" {_EMULATED}" if texts else ""
     groups = grouped((compared(row), row) for row in found.policies)
     # Without several policies it would be a figure of noise.
     of_case = grouped((each.case, each) for each in found.runs if found.changes)
     changes_of = grouped((each.case, each) for each in found.changes)
     return View(
-        calls_svg=calls_plot(found.calls, f"{name}c", label) if found.calls else None,
+        calls_svg=calls_plot(found.calls, f"{name}c") if found.calls else None,
         calls=found.calls,
         # What was compared, in words, and its figure.
         policies_svgs=[
-            (what, policies_plot(own, f"{name}p{i}", label))
+            (what, policies_plot(own, f"{name}p{i}"))
             for i, (what, own) in enumerate(groups.items())
         ],
         policies=[(compared(row), row) for row in found.policies],
         runs_svgs=[
-            (case, runs_plot(own, changes_of.get(case, []), f"{name}r{i}", label))
+            (case, runs_plot(own, changes_of.get(case, []), f"{name}r{i}"))
             for i, (case, own) in enumerate(list(of_case.items())[:MOST_CASES])
         ],
         changes=found.changes,

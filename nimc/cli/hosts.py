@@ -111,9 +111,9 @@ def doctor_command(
         options.useless_without("--in-job", "--wait", "--results")
     with exit_when_stopped():
         of_nodes = examine_in_job(machine, results, wait_s, log) if in_job else []
-    diagnosis = examine(machine).extended(of_nodes)
+    diagnosis = examine(machine, of_nodes)
     show("doctor", diagnosis.as_dict(), form, visible(text(diagnosis, verbose=verbose)))
-    if not diagnosis.ready:
+    if diagnosis.why:
         sys.exit(3)
 
 

@@ -70,7 +70,7 @@ def init(
     if kind == "gitlab":
         _gitlab(nightly, nimc, jacamar=jacamar, child=child, file=output)
     elif kind == "systemd":
-        texts = install.systemd_units(nightly, run, date.today())
+        texts = install.systemd_units(nightly, run)
         listed = "\n".join(f"# {each}\n{text}" for each, text in texts.items())
         click.echo(install.units(texts) if do_install else listed, nl=do_install)
     else:

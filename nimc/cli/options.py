@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import stat
 from collections.abc import Callable
@@ -157,41 +156,33 @@ wait_option = click.option(
 
 def form_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--json` and `--csv` as the argument `form`, as `json_option`."""
-    texts = {"--json": _JSON, "--csv": "The table as CSV."}
-    return _one_of("form", None, texts)(function)
+    csv = _one_of("form", None, "--csv", help="The table as CSV.")
+    return _one_of("form", None, "--json", help=_JSON)(csv(function))
 
 
 def progress_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add `-q` and `-v` as the argument `progress`."""
-    texts = {
-        "--quiet": "Errors and results only, no progress.",
-        "--verbose": "Also a line for every run, where its logs are, and details of results.",
-    }
-    return _one_of("progress", "normal", texts, short=True)(function)
+    more = "Also a line for every run, where its logs are, and details of results."
+    verbose = _one_of("progress", "normal", "--verbose", "-v", help=more)
+    less = "Errors and results only, no progress."
+    return _one_of("progress", "normal", "--quiet", "-q", help=less)(verbose(function))
 
 
 def _one_of(
-    argument: str, default: str | None, texts: dict[str, str], *, short: bool = False
+    argument: str, default: str | None, flag: str, *short: str, help: str
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Flags of which one may be given: its name is the argument's value.
+    """A flag whose name is the value of an argument; no other flag of it may be given as well."""
 
-    `texts`: flag -> help; `short`: its first letter is a flag as well.
-    """
+    def take(ctx: click.Context, _param: click.Parameter, given: bool) -> None:
+        known = ctx.params.setdefault(argument, default)
+        if given and known != default:
+            raise InputError(f"--{known}, {flag}: both found; allowed: one of them")
+        if given:
+            ctx.params[argument] = flag.removeprefix("--")
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
-        def with_one(**given: Any) -> Any:
-            found = [flag for flag in texts if given.pop(f"as_{flag[2:]}")]
-            if len(found) > 1:
-                raise InputError(f"{', '.join(found)}: both found; allowed: one of them")
-            return function(**given, **{argument: found[0][2:] if found else default})
-
-        for flag, text in reversed(texts.items()):
-            names = [flag[1:3], flag] if short else [flag]
-            with_one = click.option(*names, f"as_{flag[2:]}", is_flag=True, help=text)(with_one)
-        return with_one
-
-    return decorate
+    return click.option(
+        *short, flag, f"as_{flag[2:]}", is_flag=True, expose_value=False, callback=take, help=help
+    )
 
 
 def output_option(

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +16,7 @@ from nimc.base.errors import InputError, NimcError
 from nimc.base.programs import ask, which
 from nimc.campaign.checks import checks_in, require_known_programs
 from nimc.campaign.matrix import Matrix, matrix
-from nimc.campaign.settings import settings_of
+from nimc.campaign.settings import ReframeSettings, settings_of
 from nimc.cluster import reservation
 from nimc.machine import host
 from nimc.machine import site as site_files
@@ -30,12 +27,19 @@ from nimc.node.injectors import INJECTORS
 from nimc.run.session import find_reframe
 from nimc.spack.setup import find_spack
 from reframe_tests.tools import TOOLS
-from testbed import needs
 
 _OPENMP = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n"
 #: STREAM's rule: every array at least this many times the last-level caches; it has three.
 _STREAM_MULTIPLE = 4
 _STREAM_ARRAYS = 3
+#: ReFrame's schedulers that are Slurm.
+_SLURM = ("slurm", "squeue")
+#: What only some workloads need: name, program, and its packages in Debian and RHEL.
+_PROGRAMS = (
+    ("mpiexec", "mpiexec", "mpich", "mpich"),
+    ("mpicc", "mpicc", "libmpich-dev", "mpich-devel"),
+    ("Fortran compiler", "gfortran", "gfortran", "gcc-gfortran"),
+)
 
 
 @dataclass(frozen=True)
@@ -73,34 +77,24 @@ def c_compiler() -> Finding:
     return Finding("C compiler with OpenMP", "missing", built.text or f"{name} fails", remedy)
 
 
-def reframe_config(name: str, root: Path) -> tuple[Finding, list[dict[str, Any]]]:
-    """Whether ReFrame accepts the machine's configuration; and its partitions."""
+def config_file(name: str, path: Path, settings: ReframeSettings) -> Finding:
+    """Whether the machine's configuration is valid, and ReFrame accepts it."""
     what = f"configs/{name}.py"
-    path = root / "configs" / f"{name}.py"
     if not path.is_file():
         remedy = "nimc init NAME writes both files, see docs/add-a-machine.md"
-        return lacking(what, "no such file", remedy, needed=True), []
+        return lacking(what, "no such file", remedy, needed=True)
+    if settings.fault:
+        where = f"line {settings.fault_line}: " if settings.fault_line else ""
+        return lacking(what, f"{where}{settings.fault}", "fix the file", needed=True)
     try:
         reframe = find_reframe()
     except NimcError as error:
-        return lacking(what, str(error), "make campaign", needed=True), []
+        return lacking(what, str(error), "make campaign", needed=True)
     shown = ask([reframe, "-C", str(path), "--system", name, "--show-config=systems"])
-    systems = systems_in(shown.text) if shown.ok else []
-    if not systems:
-        return lacking(what, shown.last, "fix the file", needed=True), []
-    partitions: list[dict[str, Any]] = systems[0]["partitions"]
-    names = ", ".join(f"{part['name']} ({part['scheduler']})" for part in partitions)
-    return Finding(what, "ok", f"ReFrame accepts it; partitions: {names}", needed=True), partitions
-
-
-def systems_in(text: str) -> list[dict[str, Any]]:
-    """The list that ReFrame prints, possibly after warnings; empty if there is none."""
-    start = text.find("[\n")
-    try:
-        found = json.loads(text[start:]) if start >= 0 else []
-    except (ValueError, RecursionError):
-        return []
-    return [system for system in found if isinstance(system, dict) and system.get("partitions")]
+    if not shown.ok:
+        return lacking(what, shown.last, "fix the file", needed=True)
+    names = ", ".join(f"{part['name']} ({part['scheduler']})" for part in settings.partitions)
+    return Finding(what, "ok", f"ReFrame accepts it; partitions: {names}", needed=True)
 
 
 def site_file(name: str, root: Path) -> tuple[Finding, Machine | None]:
@@ -173,20 +167,17 @@ def targets(site: Machine, partitions: Sequence[Mapping[str, Any]]) -> list[Find
 
 def environments(cells: Matrix, config: Path) -> list[Finding]:
     """Workloads that can run nowhere; the matrix has the reasons."""
-    workloads = {cell.workload for cell in cells.cells}
-    nowhere = cells.nowhere
-    if not nowhere:
+    if not (nowhere := list(cells.nowhere)):
         return []
-    state: Literal["limited", "missing"] = (
-        "missing" if len(nowhere) == len(workloads) else "limited"
-    )
+    all_of_them = len(nowhere) == len({cell.workload for cell in cells.cells})
+    state: Literal["limited", "missing"] = "missing" if all_of_them else "limited"
     remedy = f"see what runs where, then correct {config.name} or get what is missing"
-    return [Finding("environments", state, f"none can run {_some(list(nowhere))}", remedy, True)]
+    return [Finding("environments", state, f"none can run {_some(nowhere)}", remedy, needed=True)]
 
 
 def sharing(partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
     """Slurm partitions that do not request whole nodes: other jobs may load a target's memory."""
-    slurm = [part for part in partitions if part["scheduler"] in ("slurm", "squeue")]
+    slurm = [part for part in partitions if part["scheduler"] in _SLURM]
     wrong = [part["name"] for part in slurm if "--exclusive" not in part.get("access", [])]
     if not wrong:
         return []
@@ -197,22 +188,20 @@ def sharing(partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
 
 def origins(site: Machine) -> list[Finding]:
     """Whether the reservation of the machine's origins can be used now."""
-    if site.origins.policy != "reservation":
-        return []
     try:
-        reservation.check(site, site.origins.nodes, needed_s=0)
+        found = reservation.check(site, site.origins.nodes, needed_s=0)
     except NimcError as error:
         remedy = f"nimc origins create --machine {site.name}"
         return [lacking("origins", str(error), remedy, needed=True)]
-    until = reservation.find(reservation.name_of(site))
-    end = until.end if until else datetime.now()
-    return [Finding("origins", "ok", f"reserved until {end:%Y-%m-%d %H:%M}", needed=True)]
+    if found is None:
+        return []
+    return [Finding("origins", "ok", f"reserved until {found.end:%Y-%m-%d %H:%M}", needed=True)]
 
 
-def slurm(config: Path, needed: bool) -> list[Finding]:
+def slurm(environment: Mapping[str, str], needed: bool) -> list[Finding]:
     """Slurm's commands, and whether its controller and accounting answer.
 
-    Runs them as ReFrame does, in the environment that the machine's configuration sets.
+    `environment`: that in which ReFrame runs them, which the machine's configuration sets.
     """
     absent = [name for name in ("sbatch", "srun", "scontrol", "sacct") if not shutil.which(name)]
     if absent:
@@ -221,7 +210,6 @@ def slurm(config: Path, needed: bool) -> list[Finding]:
     if not needed:
         return [Finding("slurm", "ok", "commands found; this machine does not use them")]
     version = version_of("sbatch") or "sbatch"
-    environment = settings_of(config).environment
     answer = ask(["scontrol", "ping"], environment)
     if not answer.ok or " is UP" not in answer.text:
         detail = f"{version}; the controller does not answer: {answer.last}"
@@ -241,12 +229,12 @@ def rdma(here: Host) -> list[Finding]:
     found = []
     for device in here.rdma:
         ports = [port_words(asdict(port)) for port in device.ports]
-        active = any(port.state == "ACTIVE" for port in device.ports) or not device.ports
         firmware = f"firmware {device.firmware or 'unknown'}"
         detail = ", ".join([device.transport, firmware, *ports])
-        what = f"RDMA device {device.name}"
-        remedy = "connect a port, or start the subnet manager"
-        found.append(Finding(what, "ok", detail) if active else lacking(what, detail, remedy))
+        made = Finding(f"RDMA device {device.name}", "ok", detail)
+        if device.ports and all(port.state != "ACTIVE" for port in device.ports):
+            made = lacking(made.what, detail, "connect a port, or start the subnet manager")
+        found.append(made)
     return found
 
 
@@ -291,54 +279,12 @@ def spack() -> Finding:
     return Finding("spack", "ok", f"{version} at {root}")
 
 
-def minicluster() -> list[Finding]:
-    """What a Slurm cluster on this host needs."""
-    found = []
-    for fabric in ("veth", "rxe"):
-        what, absent = f"minicluster over {fabric}", [n.thing for n in needs.missing(fabric)]
-        remedy = f"site/minicluster/install.sh --fabric {fabric}"
-        met = Finding(what, "ok", "all requirements are met")
-        found.append(lacking(what, f"missing: {_some(absent)}", remedy) if absent else met)
-    return found
-
-
 def program(what: str, name: str, debian: str, rhel: str) -> Finding:
     """A program that only some workloads need."""
     if path := which(name):
         return Finding(what, "ok", path)
     remedy = f"apt install {debian}; dnf install {rhel}"
     return lacking(what, f"no {name} on PATH", remedy)
-
-
-#: PAPI's event that every processor with counters has.
-_CYCLES = "PAPI_TOT_CYC"
-
-
-def papi() -> Finding:
-    """PAPI's counters, found by counting."""
-    what = "counters (PAPI)"
-    if shutil.which("papi_avail") is None or shutil.which("papi_command_line") is None:
-        remedy = "apt install papi-tools; dnf install papi"
-        return lacking(what, "no papi_avail and papi_command_line on PATH", remedy)
-    listed = re.search(r"Of \d+ possible events, (\d+) are available", ask(["papi_avail"]).text)
-    events = int(listed[1]) if listed else 0
-    # The list names what the processor's model has; a virtual machine may count none of it.
-    answer = ask(["papi_command_line", _CYCLES])
-    if reason := refusal(answer.text):
-        detail = f"{events} preset events listed, and {_CYCLES} counts nothing: {reason}"
-        return lacking(what, detail, "measure on a machine with counters")
-    return Finding(what, "ok", f"{events} preset events; {_CYCLES} counts")
-
-
-def refusal(text: str) -> str | None:
-    """Why `papi_command_line PAPI_TOT_CYC` counted nothing, from its output; None if it counted.
-
-    Its exit status is 0 in any case.
-    """
-    if found := re.search(rf"^{_CYCLES} : *\t*(\d+)", text, re.MULTILINE):
-        return None if int(found[1]) else "its count is 0"
-    because = re.search(r"because: (.+)", text)
-    return because[1].strip() if because else "no answer"
 
 
 def tools() -> list[Finding]:
@@ -369,24 +315,14 @@ class Diagnosis:
     #: What runs where, in every partition; empty if the settings or the checks cannot be read.
     matrix: Matrix
 
-    @property
-    def ready(self) -> bool:
-        """Whether campaigns can run."""
-        return not self.why
-
     def as_dict(self) -> dict[str, Any]:
         """The diagnosis as in JSON."""
-        verdict = "ready" if self.ready else "not ready"
-        return asdict(self) | {"verdict": verdict, "matrix": self.matrix.as_dicts()}
-
-    def extended(self, more: list[Finding]) -> Diagnosis:
-        """The diagnosis with further findings."""
-        findings = [*self.findings, *more]
-        return replace(self, findings=findings, why=obstacle(findings))
+        verdict = "not ready" if self.why else "ready"
+        return asdict(self) | {"verdict": verdict, "matrix": asdict(self.matrix)["cells"]}
 
 
-def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
-    """Check this host for the machine `name`.
+def examine(name: str, of_nodes: Sequence[Finding] = (), root: Path = checkout.ROOT) -> Diagnosis:
+    """Check this host for the machine `name`; `of_nodes`: what a job found.
 
     Raises InputError if there is no file of that name; an invalid file is a finding.
     """
@@ -397,62 +333,42 @@ def examine(name: str, root: Path = checkout.ROOT) -> Diagnosis:
             f" known machines: {known}"
         )
     here = host.detect()
-    config, partitions = reframe_config(name, root)
+    path = root / "configs" / f"{name}.py"
+    settings = settings_of(path)
+    config = config_file(name, path, settings)
+    partitions = settings.partitions if config.state == "ok" else []
     site_finding, site = site_file(name, root)
     version = f"{sys.version.split()[0]} at {sys.executable}"
     findings = [Finding("python", "ok", version, needed=True), c_compiler(), config, site_finding]
     if site is not None:
         findings += [cores(site), memory(site), *writes(site)]
         findings += [*origins(site), *targets(site, partitions)]
-    config_file = root / "configs" / f"{name}.py"
-    cells, faults = _matrix(name, config_file, root / "reframe_tests", site)
-    findings += faults
+    cells = Matrix()
+    if settings.partitions and (root / "reframe_tests").is_dir():
+        try:
+            checks = checks_in(root / "reframe_tests")
+            if site:
+                require_known_programs(site, checks)
+            programs = site.programs if site else {}
+            cells = matrix(checks, settings, name, None, programs=programs)
+        except NimcError as error:
+            findings.append(lacking("checks", str(error), "fix what it names", needed=True))
     of_targets = [c for c in cells.cells if not site or site.partition in (None, c.partition)]
-    findings += environments(Matrix(of_targets), config_file)
+    findings += environments(Matrix(of_targets), path)
     findings += sharing(partitions)
-    with_slurm = any(part["scheduler"] in ("slurm", "squeue") for part in partitions)
-    findings += slurm(config_file, needed=with_slurm)
-    findings += [program("mpiexec", "mpiexec", "mpich", "mpich")]
-    findings += [program("mpicc", "mpicc", "libmpich-dev", "mpich-devel")]
-    findings += [program("Fortran compiler", "gfortran", "gfortran", "gcc-gfortran")]
-    findings += rdma(here)
-    findings += injectors(site)
-    findings += [papi(), *tools()]
-    findings += [spack(), *minicluster()]
-    return Diagnosis(name, obstacle(findings), findings, here.as_dict(), cells)
-
-
-def _matrix(
-    name: str, config: Path, folder: Path, site: Machine | None
-) -> tuple[Matrix, list[Finding]]:
-    """What runs where in all partitions; a fault of the settings or the checks is a finding."""
-    settings = settings_of(config)
-    if not settings.partitions or not folder.is_dir():
-        return Matrix(), []
-    faults = []
-    if settings.fault:
-        where = f"line {settings.fault_line}: " if settings.fault_line else ""
-        text = f"{where}{settings.fault}"
-        faults.append(lacking(f"configs/{name}.py", text, "fix the file", needed=True))
-    try:
-        checks = checks_in(folder)
-        if site:
-            require_known_programs(site, checks)
-        programs = site.programs if site else {}
-        return matrix(checks, settings, name, None, programs=programs), faults
-    except NimcError as error:
-        return Matrix(), [*faults, lacking("checks", str(error), "fix what it names", needed=True)]
+    with_slurm = any(part["scheduler"] in _SLURM for part in partitions)
+    findings += slurm(settings.environment, needed=with_slurm)
+    findings += [program(*each) for each in _PROGRAMS]
+    findings += [*rdma(here), *injectors(site), *tools(), spack()]
+    findings += of_nodes
+    why = ", ".join(each.what for each in findings if each.needed and each.state == "missing")
+    return Diagnosis(name, why, findings, here.as_dict(), cells)
 
 
 def known_machines(root: Path) -> list[str]:
     """Every machine with a file in `site/` or `configs/`; one of the two is enough."""
     configs = {path.stem for path in (root / "configs").glob("[a-z]*.py")}
     return sorted(configs | set(site_files.known_machines(root)))
-
-
-def obstacle(findings: list[Finding]) -> str:
-    """What keeps a campaign from running: requirements that are missing."""
-    return ", ".join(each.what for each in findings if each.needed and each.state == "missing")
 
 
 def _some(things: Sequence[object], most: int = 6) -> str:

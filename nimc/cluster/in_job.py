@@ -22,7 +22,6 @@ from nimc.cluster.node_job import JobLook, NodeRequest
 from nimc.machine.site import Machine, Origins
 from nimc.machine.site import load as load_machine
 
-_SHARED = "keep it on a file system that all nodes mount"
 #: Names of findings.
 _JOB, _HETJOB = "job on nodes", "heterogeneous job"
 
@@ -61,12 +60,13 @@ def _in_job(
     wait_s: float,
     tell: Callable[[str], None],
 ) -> list[Finding]:
-    request = NodeRequest(
-        access=part.get("access", []),
-        origins=site.origins,
-        paths=seen_by_all(results),
-        env_vars=[(str(name), str(value)) for name, value in part.get("env_vars", [])],
-    )
+    # What nodes must see: checkout, Python and where it was made from, results, stage folder.
+    # `nimc run` stages in the results; ReFrame alone in its prefix or the current folder.
+    prefix = os.environ.get("RFM_STAGE_DIR") or os.environ.get("RFM_PREFIX") or "."
+    paths = [str(ROOT), sys.executable, os.path.realpath(sys.executable), str(results)]
+    paths = list(dict.fromkeys([*paths, os.path.abspath(prefix)]))
+    env_vars = [(str(name), str(value)) for name, value in part.get("env_vars", [])]
+    request = NodeRequest(part.get("access", []), site.origins, paths, env_vars)
     found = []
     if site.origins.policy in ("hetjob", "reservation"):
         reason = node_job.refusal(request)
@@ -90,17 +90,6 @@ def _existing(folder: Path) -> Iterator[None]:
         with suppress(OSError):  # something else has used it meanwhile
             for each in new:
                 each.rmdir()
-
-
-def seen_by_all(results: Path) -> list[str]:
-    """What nodes must see: checkout, Python and where it was made from, results, stage folder.
-
-    `nimc run` stages in the results; ReFrame alone in its prefix or the current folder.
-    """
-    prefix = os.environ.get("RFM_STAGE_DIR") or os.environ.get("RFM_PREFIX") or "."
-    paths = [str(ROOT), sys.executable, os.path.realpath(sys.executable)]
-    paths += [str(results), os.path.abspath(prefix)]
-    return list(dict.fromkeys(paths))
 
 
 def accepted(partition: str, access: Sequence[str], reason: str | None) -> Finding:
@@ -153,7 +142,8 @@ def sees(looked: JobLook, request: NodeRequest) -> list[Finding]:
         if path not in paths
     ]
     if lost:
-        return [lacking("shared folders", "; ".join(lost), _SHARED, needed=True)]
+        remedy = "keep it on a file system that all nodes mount"
+        return [lacking("shared folders", "; ".join(lost), remedy, needed=True)]
     detail = f"{', '.join(looked.seen)} see {', '.join(request.paths)}"
     return [Finding("shared folders", "ok", detail, needed=True)]
 
@@ -200,20 +190,18 @@ def in_common(addresses: Sequence[Mapping[str, str | None]]) -> list[str]:
 def device(looked: JobLook, site: Machine) -> list[Finding]:
     """Whether every node has the writers' device and all rails."""
     wanted = [rail.device for rail in site.rails] or ([site.device] if site.device else [])
+    hosts = [node["host"] for node in looked.nodes]
+    there = sorted({d["name"] for h in hosts for d in (*h["rdma"], *h["interfaces"])})
     found = []
     for name in wanted:
         rates = {node["node"]: device_rate(node["host"], name) for node in looked.nodes}
-        lost = [node for node, rate in rates.items() if rate is None]
-        what = f"{name} on nodes"
-        if lost:
-            hosts = [node["host"] for node in looked.nodes]
-            there = sorted({d["name"] for h in hosts for d in (*h["rdma"], *h["interfaces"])})
+        detail = ", ".join(f"{node} {rate}" for node, rate in rates.items())
+        made = Finding(f"{name} on nodes", "ok", detail, needed=True)
+        if lost := [node for node, rate in rates.items() if rate is None]:
             detail = f"{', '.join(lost)}: no {name}; found: {', '.join(there) or 'none'}"
             remedy = f"device and rails in site/{site.name}.yaml"
-            found.append(lacking(what, detail, remedy, needed=True))
-        else:
-            detail = ", ".join(f"{node} {rate}" for node, rate in rates.items())
-            found.append(Finding(what, "ok", detail, needed=True))
+            made = lacking(made.what, detail, remedy, needed=True)
+        found.append(made)
     return found
 
 
@@ -231,9 +219,9 @@ def device_rate(host: Mapping[str, Any], name: str) -> str | None:
 def injector(looked: JobLook, site: Machine) -> Finding:
     """Whether every node has the program of the writers."""
     what = f"{site.injector} on nodes"
-    lost = {n["node"]: n["injectors"][site.injector] for n in looked.nodes}
-    reason = {node: text for node, text in lost.items() if text}
-    if not reason:
-        return Finding(what, "ok", f"ready on {', '.join(lost)}", needed=True)
-    lack, _, remedy = next(iter(reason.values())).partition(": ")
-    return lacking(what, f"{', '.join(reason)}: {lack}", remedy, needed=True)
+    reasons = {node["node"]: node["injectors"][site.injector] for node in looked.nodes}
+    lost = [node for node, reason in reasons.items() if reason]
+    if not lost:
+        return Finding(what, "ok", f"ready on {', '.join(reasons)}", needed=True)
+    lack, _, remedy = reasons[lost[0]].partition(": ")
+    return lacking(what, f"{', '.join(lost)}: {lack}", remedy, needed=True)

@@ -213,12 +213,9 @@ def access(partition: SlurmPartition, accounts: Mapping[str, bool]) -> list[str]
 
 def interfaces(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
     """Network interfaces with an address on every node, the fastest first."""
+    there = nodes[0]["host"]["interfaces"] if nodes else []
+    rates = {each["name"]: each["rate_b_s"] or 0.0 for each in there}
     names = in_common([node["addresses"] for node in nodes])
-    rates = {
-        each["name"]: each["rate_b_s"] or 0.0
-        for node in nodes[:1]
-        for each in node["host"]["interfaces"]
-    }
     usable = [name for name in names if not name.startswith(_INNER)]
     return sorted(usable, key=lambda name: -rates.get(name, 0.0))
 
@@ -238,10 +235,9 @@ def devices(nodes: Sequence[Mapping[str, Any]]) -> list[ActiveDevice]:
         {each["name"]: each for each in node["host"]["rdma"] if _rate_b_s(each) is not None}
         for node in nodes
     ]
-    first = active[0] if active else {}
     found = [
         ActiveDevice(name, each["numa_node"], _rate_b_s(each) or 0.0)
-        for name, each in first.items()
+        for name, each in (active[0] if active else {}).items()
         if all(name in other for other in active)
     ]
     return sorted(found, key=lambda each: -each.rate_b_s)
@@ -324,10 +320,9 @@ def _slurm() -> ClusterFacts:
     default = ask([*assoc, "user", user, "format=defaultaccount"])
     of_user = ask([*assoc, "assoc", f"user={user}", "format=account"])
     system, modules = _modules(os.environ)
-    here = host.detect()
     return ClusterFacts(
         host=socket.gethostname(),
-        processor=here.processor,
+        processor=host.detect().processor,
         partitions=usable,
         shapes={each.name: shapes(nodes, each.name) for each in usable},
         settings=settings(_required(["scontrol", "show", "config"])),

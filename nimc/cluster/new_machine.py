@@ -99,7 +99,7 @@ def config_text(name: str, found: ClusterFacts) -> str:
     return _FILE.substitute(
         name=name,
         hostnames=f'r"{host_pattern(found.host)}"',
-        modules_system=_quoted(found.modules_system),
+        modules_system=json.dumps(found.modules_system),
         partitions=textwrap.indent(partitions, " " * 16),
         environments=textwrap.indent("\n".join(blocks), " " * 8),
     )
@@ -118,14 +118,14 @@ def _partition(partition: SlurmPartition, found: ClusterFacts, environs: Sequenc
     return _PARTITION.substitute(
         nodes=partition.nodes,
         limit_source=f"longest job {_limit(limit_s)}" if limit_s else "jobs of any length",
-        name=_quoted(partition.name),
+        name=json.dumps(partition.name),
         accounting=_comment(found.settings.get("AccountingStorageType", "unknown")),
         launcher_source=_comment(f"srun --mpi=list: {listed}"),
-        launcher=_quoted("srun" if direct else "mpirun"),
+        launcher='"srun"' if direct else '"mpirun"',
         access_source=_comment(_access_source(partition, found)),
-        access=_list(access(partition, found.accounts)),
-        environs=_list(environs),
-        time_limit=_quoted(_limit(min(limit_s or _LONGEST_S, _LONGEST_S))),
+        access=json.dumps(access(partition, found.accounts)),
+        environs=json.dumps(environs),
+        time_limit=json.dumps(_limit(min(limit_s or _LONGEST_S, _LONGEST_S))),
     )
 
 
@@ -153,19 +153,17 @@ def environments(found: ClusterFacts) -> dict[str, str]:
     source = "Built by `nimc spack build`, once `nimc spack setup` was run."
     made = {"spack": _environment("spack", source, pmi=pmi("openmpi", found.mpi))}
     if "workload" in chosen:
-        loaded = list(chosen.values())
-        made["modules"] = _environment(
-            "modules",
-            "module --terse --default avail",
-            f'"modules": {_list(loaded)},\n    ',
-            pmi(chosen.get("mpi", ""), found.mpi),
-        )
-    march = _other_processor(found)
+        more = f'"modules": {json.dumps(list(chosen.values()))},\n    '
+        of_mpi = pmi(chosen.get("mpi", ""), found.mpi)
+        made["modules"] = _environment("modules", "module --terse --default avail", more, of_mpi)
     note = "Wheels, MPICH included: work anywhere, but not over the fast network."
-    pmi2 = "pmi2" if "pmi2" in found.mpi else ""
-    if not pmi2:
+    if not (pmi2 := pmi("mpich", found.mpi)):
         note += " srun has no pmi2 (srun --mpi=list): the MPICH of the wheels needs it."
-    made["wheels"] = _environment("wheels", f"{note}{march}", "", pmi2, ftn="")
+    others = {node["host"]["processor"]: node["host"]["cpu_model"] for node in found.nodes}
+    if different := [model for kind, model in others.items() if kind != found.processor]:
+        note += f" Nodes have {different[0]}, unlike this host, where sources are compiled: set"
+        note += ' "cflags": ["-march=..."].'
+    made["wheels"] = _environment("wheels", note, "", pmi2, ftn="")
     return made
 
 
@@ -173,11 +171,11 @@ def _environment(
     name: str, source: str, more: str = "", pmi: str = "", ftn: str = "gfortran"
 ) -> str:
     return _ENVIRONMENT.substitute(
-        source=_comment(source, "    # "),
-        name=_quoted(name),
-        ftn=_quoted(ftn),
+        source=_comment(source),
+        name=json.dumps(name),
+        ftn=json.dumps(ftn),
         more=more,
-        env_vars=f'[["SLURM_MPI_TYPE", {_quoted(pmi)}]]' if pmi else "[]",
+        env_vars=json.dumps([["SLURM_MPI_TYPE", pmi]] if pmi else []),
     )
 
 
@@ -196,42 +194,18 @@ def _without_modules(found: ClusterFacts) -> list[str]:
     listed = ", ".join(chosen.values()) or "no gcc and no MPI"
     interface = pmi(chosen.get("mpi", ""), found.mpi) or "pmix"
     return [
-        "# "
-        + _comment(f"Modules (module --terse --default avail): {listed}, and no workload.", "# "),
+        f"# Modules (module --terse --default avail): {listed}, and no workload.",
         "# Modules that others hide: module spider lammps. To use them, fill in, and add",
         '# "modules" to environs above:',
-        f'# {{"name": "modules", "modules": {_list([*chosen.values(), "lammps/VERSION"])},',
+        f'# {{"name": "modules", "modules": {json.dumps([*chosen.values(), "lammps/VERSION"])},',
         '#  "cc": "gcc", "cxx": "g++", "ftn": "gfortran", "features": ["modules"],',
         f'#  "env_vars": [["SLURM_MPI_TYPE", "{interface}"]], "target_systems": ["*"]}},',
     ]
 
 
-def _other_processor(found: ClusterFacts) -> str:
-    """A note if nodes have another processor than this host, where sources are compiled."""
-    others = {node["host"]["processor"]: node["host"]["cpu_model"] for node in found.nodes}
-    different = [model for kind, model in others.items() if kind != found.processor]
-    if not different:
-        return ""
-    return (
-        f" Nodes have {different[0]}, unlike this host, where sources are compiled: set"
-        ' "cflags": ["-march=..."].'
-    )
-
-
-def _comment(text: str, mark: str = "    # ") -> str:
+def _comment(text: str) -> str:
     """What others said, in lines of a comment; the first has its mark already."""
-    lines = textwrap.wrap(one_line(text), _WIDTH - 20) or [""]
-    return f"\n{mark}".join(lines)
-
-
-def _list(words: Sequence[str]) -> str:
-    return f"[{', '.join(map(_quoted, words))}]"
-
-
-def _quoted(text: str) -> str:
-    """A literal of Python, as the formatter would write it."""
-    made = repr(text)
-    return made if '"' in text or "'" in text else f'"{made[1:-1]}"'
+    return "\n    # ".join(textwrap.wrap(one_line(text), _WIDTH - 20))
 
 
 # `site/MACHINE.yaml`.
@@ -265,28 +239,27 @@ class SiteEntry:
 def site_text(found: ClusterFacts) -> str:
     """The file. It needs no edit to be valid."""
     lines = [
-        "# Made by `nimc init`; docs/add-a-machine.md explains every key. A comment says where"
+        "# Made by `nimc init`; docs/add-a-machine.md explains every key. A comment says where",
+        "# each value is from; lines to fill in are comments as well.",
+        *(line for entry in entries(found) for line in ("", *entry.lines())),
     ]
-    lines += ["# each value is from; lines to fill in are comments as well."]
-    for entry in entries(found):
-        lines += ["", *entry.lines()]
     return "\n".join(lines) + "\n"
 
 
 def entries(found: ClusterFacts) -> list[SiteEntry]:
     """All keys in the order of the file."""
+    target, nodes = found.target.name, str(found.target.nodes)
+    spec = found.settings.get("AllowSpecResourcesUsage")
+    core_spec = None if spec is None else str(spec.lower() in ("yes", "1")).lower()
+    asked = "scontrol show config: AllowSpecResourcesUsage"
     return [
         _description(found),
         _origins(found),
         *_writers(found),
         _nic(found),
-        SiteEntry(
-            "partition", _scalar(found.target.name), "scontrol show partition: the default one"
-        ),
-        _core_spec(found),
-        SiteEntry(
-            "nodes", str(found.target.nodes), f"scontrol show partition: all of {found.target.name}"
-        ),
+        SiteEntry("partition", _scalar(target), "scontrol show partition: the default one"),
+        SiteEntry("core_spec", core_spec, asked, "true, false"),
+        SiteEntry("nodes", nodes, f"scontrol show partition: all of {target}"),
         SiteEntry("node_mtti", None, "A node's mean time to interrupt, from operators.", "5y"),
         _facts(found),
     ]
@@ -305,15 +278,14 @@ def _description(found: ClusterFacts) -> SiteEntry:
 def _origins(found: ClusterFacts) -> SiteEntry:
     origins = found.origins
     if origins.policy == "hetjob":
-        requested = "Slurm took such a job (on hold, and cancelled)"
-        requested = requested if found.hetjob_asked else "not known whether Slurm takes such a job"
+        took = "Slurm took such a job (on hold, and cancelled)"
+        known = took if found.hetjob_asked else "not known whether Slurm takes such a job"
         value = f"\n  policy: hetjob\n  nodes: 1\n  partition: {_scalar(found.target.name)}"
-        return SiteEntry("origins", value, f"Origins in a heterogeneous job: {requested}.")
+        return SiteEntry("origins", value, f"Origins in a heterogeneous job: {known}.")
     if origins.policy == "same_job":
-        reason = (
-            f"The last node of each job: Slurm refuses heterogeneous jobs: {found.hetjob_refused}"
-        )
-        return SiteEntry("origins", "\n  policy: same_job\n  nodes: 1", reason)
+        refused = f"Slurm refuses heterogeneous jobs: {found.hetjob_refused}"
+        value = "\n  policy: same_job\n  nodes: 1"
+        return SiteEntry("origins", value, f"The last node of each job: {refused}")
     return SiteEntry("origins", "\n  policy: same_host", "The partition has one node only.")
 
 
@@ -349,45 +321,34 @@ def _writers(found: ClusterFacts) -> list[SiteEntry]:
 
 
 def _injector(found: ClusterFacts, rdma: bool) -> SiteEntry:
-    name = "perftest" if rdma else "ucx"
+    allowed = "allowed: perftest (RDMA), ucx, mpi_put, fabtests"
     if not found.nodes:
-        name = "perftest"
-        return SiteEntry("injector", name, "Not looked for; allowed: perftest (RDMA), ucx, mpi_put")
-    missing = [node["node"] for node in found.nodes if node["injectors"][name]]
-    other = "ucx" if rdma else ""
-    if missing and other and not any(node["injectors"][other] for node in found.nodes):
-        return SiteEntry("injector", other, f"{', '.join(missing)} has no {name}, but ucx_perftest")
+        return SiteEntry("injector", "perftest", f"Not looked for; {allowed}")
+    name = "perftest" if rdma else "ucx"
+    missing = ", ".join(node["node"] for node in found.nodes if node["injectors"][name])
+    if missing and rdma and not any(node["injectors"]["ucx"] for node in found.nodes):
+        return SiteEntry("injector", "ucx", f"{missing} has no {name}, but ucx_perftest")
     reason = "RDMA devices" if rdma else "no active RDMA device"
-    state = f"missing on {', '.join(missing)}: install it" if missing else "ready on all"
-    allowed = "perftest, ucx, mpi_put, fabtests"
-    return SiteEntry("injector", name, f"{reason} on the nodes; {state}; allowed: {allowed}")
+    state = f"missing on {missing}: install it" if missing else "ready on all"
+    return SiteEntry("injector", name, f"{reason} on the nodes; {state}; {allowed}")
 
 
 def _nic(found: ClusterFacts) -> SiteEntry:
-    rdma = devices(found.nodes)
-    rate = f"{rdma[0].rate_b_s * 8 / 1e9:g}Gbit/s" if rdma and rdma[0].rate_b_s else "200Gbit/s"
-    source = "From the data sheet; processing: onload or offload."
-    if rdma and rdma[0].rate_b_s:
-        source += f" The port of {rdma[0].name} reports {rate}."
-    return SiteEntry(
-        "nic", None, source, f"{{model: NAME, processing: offload, link_rate: {rate}}}"
-    )
-
-
-def _core_spec(found: ClusterFacts) -> SiteEntry:
-    allowed = found.settings.get("AllowSpecResourcesUsage")
-    value = None if allowed is None else str(allowed.lower() in ("yes", "1")).lower()
-    return SiteEntry(
-        "core_spec", value, "scontrol show config: AllowSpecResourcesUsage", "true, false"
-    )
+    rate, source = "200Gbit/s", "From the data sheet; processing: onload or offload."
+    for first in devices(found.nodes)[:1]:
+        if first.rate_b_s:
+            rate = f"{first.rate_b_s * 8 / 1e9:g}Gbit/s"
+            source += f" The port of {first.name} reports {rate}."
+    allowed = f"{{model: NAME, processing: offload, link_rate: {rate}}}"
+    return SiteEntry("nic", None, source, allowed)
 
 
 def _facts(found: ClusterFacts) -> SiteEntry:
     shapes = found.shapes.get(found.target.name, [])
     if not shapes:
         return SiteEntry("facts", None, "One compute node.", "see docs/add-a-machine.md")
-    shape, count = shapes[0]
-    others = sum(number for _, number in shapes[1:])
+    (shape, count), *more = shapes
+    others = sum(number for _, number in more)
     mixed = f"; {others} nodes of {found.target.name} differ from {count}" if others else ""
     slurm = f"scontrol show node{mixed}"
     memory = "SIZE" if shape.memory_mib is None else _size(shape.memory_mib * 2**20)
@@ -406,10 +367,9 @@ def _facts(found: ClusterFacts) -> SiteEntry:
         "sockets": host["sockets"],
         "numa_nodes": max(1, sum(bool(each["cpus"]) for each in host["numa_nodes"])),
     }
-    if alone := [
-        each["number"] for each in host["numa_nodes"] if not each["cpus"] and each["memory_b"]
-    ]:
-        facts["memory_nodes"] = alone
+    bare = [each for each in host["numa_nodes"] if not each["cpus"] and each["memory_b"]]
+    if bare:
+        facts["memory_nodes"] = [each["number"] for each in bare]
     rdma = devices(found.nodes)
     if rdma and rdma[0].numa_node is not None:
         facts["nic_node"] = rdma[0].numa_node
@@ -418,17 +378,14 @@ def _facts(found: ClusterFacts) -> SiteEntry:
     facts["memory"] = _size(min(host["memory_b"], configured_b))
     where = found.nodes[0]["node"]
     source = f"/sys, /proc of {where}; threads_per_core, and the most of cores and memory: {slurm}"
-    return SiteEntry(
-        "facts", "".join(f"\n  {key}: {value}" for key, value in facts.items()), source
-    )
+    value = "".join(f"\n  {key}: {each}" for key, each in facts.items())
+    return SiteEntry("facts", value, source)
 
 
 def _size(size_b: int) -> str:
     """In the largest unit that gives a whole number."""
-    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if size_b % factor == 0:
-            return f"{size_b // factor}{unit}"
-    return f"{size_b}B"
+    units = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("B", 1))
+    return next(f"{size_b // factor}{unit}" for unit, factor in units if size_b % factor == 0)
 
 
 def _scalar(text: str) -> str:

@@ -140,13 +140,11 @@ def look(request: NodeRequest, parent: Path, wait_s: float) -> JobLook:
 
 def collected(folder: Path, job: str, reason: str | None) -> JobLook:
     """What a job left in its folder."""
-    nodes = []
-    for path in sorted(folder.glob("[0-9]*.json"), key=lambda path: int(path.stem)):
-        nodes.append(json.loads(path.read_text()))
+    files = sorted(folder.glob("[0-9]*.json"), key=lambda path: int(path.stem))
+    nodes = [json.loads(path.read_text()) for path in files]
     output = folder / "job.out"
     text = output.read_text(errors="replace") if output.exists() else ""
-    seen, said = output_of_nodes(text)
-    return JobLook(job, reason, nodes, seen, said)
+    return JobLook(job, reason, nodes, *output_of_nodes(text))
 
 
 def outcome(looked: JobLook, request: NodeRequest) -> str:

@@ -56,9 +56,8 @@ def parse(line: str) -> Reservation:
 def name_of(machine: Machine) -> str:
     """The reservation in the machine's file. Raises InputError if there is none."""
     if machine.origins.reservation is None:
-        raise InputError(
-            f"site/{machine.name}.yaml: origins.reservation: missing; allowed: a reservation's name"
-        )
+        at = f"site/{machine.name}.yaml: origins.reservation"
+        raise InputError(f"{at}: missing; allowed: a reservation's name")
     return machine.origins.reservation
 
 
@@ -69,10 +68,8 @@ def create_command(machine: Machine, minutes: int, nodes: str | None, user: str)
     if nodes:
         return [*command, f"Nodes={nodes}"]
     if machine.origins.partition is None:
-        raise InputError(
-            f"site/{machine.name}.yaml: origins.partition: missing; give a partition to reserve"
-            " nodes from, or --nodes"
-        )
+        at = f"site/{machine.name}.yaml: origins.partition"
+        raise InputError(f"{at}: missing; give a partition to reserve nodes from, or --nodes")
     count = machine.origins.nodes
     return [*command, f"PartitionName={machine.origins.partition}", f"NodeCnt={count}"]
 
@@ -94,10 +91,8 @@ def shortcomings(
         faults.append(f"reservation {name} is {found.state}, from {found.start}")
     left_s = (found.end - now).total_seconds()
     if left_s < needed_s:
-        faults.append(
-            f"reservation {name} ends in {max(left_s, 0) / 60:.0f} min; {needed_s / 60:.0f} min"
-            " are needed"
-        )
+        ends = f"reservation {name} ends in {max(left_s, 0) / 60:.0f} min"
+        faults.append(f"{ends}; {needed_s / 60:.0f} min are needed")
     if found.node_count < nodes:
         faults.append(f"reservation {name} holds {found.node_count} nodes; {nodes} are needed")
     if found.users and user not in found.users:
@@ -119,8 +114,7 @@ def find_all() -> list[Reservation]:
 
 def create(machine: Machine, minutes: int, nodes: str | None) -> Reservation:
     """Create the reservation; MachineError with a command for the operator if Slurm refuses."""
-    command = create_command(machine, minutes, nodes, user_name(os.geteuid()))
-    _run_or_advise(command)
+    _run_or_advise(create_command(machine, minutes, nodes, user_name(os.geteuid())))
     found = find(name_of(machine))
     if found is None:
         raise MachineError(
@@ -134,18 +128,18 @@ def remove(machine: Machine) -> None:
     _run_or_advise(["scontrol", "delete", f"ReservationName={name_of(machine)}"])
 
 
-def check(machine: Machine, nodes: int, needed_s: float) -> None:
-    """Raise MachineError if the origins are not reserved; other policies need no check.
+def check(machine: Machine, nodes: int, needed_s: float) -> Reservation | None:
+    """The reservation of the origins, None without one. Raises MachineError if it does not suffice.
 
     `nodes` is the largest number of origin nodes of one allocation.
     """
-    if machine.origins.policy == "reservation":
-        found = find(name_of(machine))
-        faults = shortcomings(
-            found, machine, nodes, needed_s, user_name(os.geteuid()), datetime.now()
-        )
-        if faults:
-            raise MachineError("; ".join(faults) + " (see 'nimc origins')")
+    if machine.origins.policy != "reservation":
+        return None
+    found, user = find(name_of(machine)), user_name(os.geteuid())
+    faults = shortcomings(found, machine, nodes, needed_s, user, datetime.now())
+    if faults:
+        raise MachineError("; ".join(faults) + " (see 'nimc origins')")
+    return found
 
 
 def _scontrol(command: list[str]) -> ProgramAnswer:

@@ -115,7 +115,14 @@ def driver(name: str, root: Path = SYS) -> str:
 
 
 def _device(path: Path) -> Device:
-    ports = [_port(port) for port in sorted((path / "ports").glob("[0-9]*"))]
+    ports = []
+    for port in sorted((path / "ports").glob("[0-9]*")):
+        # `4: ACTIVE`, and `100 Gb/sec (4X EDR)` where Gb is 10^9 bits.
+        state = _text(port / "state").rpartition(":")[2].strip() or "unknown"
+        rate = _RATE.match(_text(port / "rate"))
+        rate_b_s = float(rate[0]) * 1e9 / 8 if rate else None
+        layer = _text(port / "link_layer") or "unknown"
+        ports.append(Port(int(port.name), state, layer, rate_b_s))
     if path.parent.name == "cxi":
         kind = "Slingshot"
     elif _text(path / "parent"):
@@ -131,16 +138,4 @@ def _device(path: Path) -> Device:
         firmware=_text(path / "fw_ver") or None,
         numa_node=node if node is not None and node >= 0 else None,
         ports=ports,
-    )
-
-
-def _port(path: Path) -> Port:
-    # `4: ACTIVE`, and `100 Gb/sec (4X EDR)` where Gb is 10^9 bits.
-    state = _text(path / "state").rpartition(":")[2].strip()
-    rate = _RATE.match(_text(path / "rate"))
-    return Port(
-        number=int(path.name),
-        state=state or "unknown",
-        link_layer=_text(path / "link_layer") or "unknown",
-        rate_b_s=float(rate[0]) * 1e9 / 8 if rate else None,
     )

@@ -275,11 +275,14 @@ def detect(root: Path = Path("/")) -> Host:
     memory_b = _memory_b(root / "proc/meminfo")
     caches = _last_level_caches(system / "cpu", cpus)
     governors = {_read(system / f"cpu/cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus}
+    cpuinfo = _read(root / "proc/cpuinfo")
+    flags = re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.MULTILINE)
+    product = _read(root / "sys/class/dmi/id/product_name") or "unknown"
     return Host(
         hostname=socket.gethostname(),
         kernel=platform.release(),
         cpu_model=_cpu_model(root),
-        processor=identity(_read(root / "proc/cpuinfo")),
+        processor=identity(cpuinfo),
         sockets=len({_socket(system / "cpu", cpu) for cpu in cpus}),
         cores=len(_one_a_core(system / "cpu", cpus)),
         threads=len(cpus),
@@ -291,7 +294,7 @@ def detect(root: Path = Path("/")) -> Host:
         llc_total_b=sum(cache.size_b for cache in caches),
         memory_b=min(memory_b, memory_limit_b(root) or memory_b),
         governor=", ".join(sorted(governors - {""})) or None,
-        hypervisor=_hypervisor(root),
+        hypervisor=product if flags else None,
         bios=bios(root),
         microcode=microcode(root),
         iommu=iommu(root),
@@ -326,13 +329,10 @@ def _one_a_core(folder: Path, cpus: list[int]) -> list[int]:
 
 
 def _numa_nodes(folder: Path) -> list[NumaNode]:
+    paths = {int(path.name[4:]): path for path in folder.glob("node[0-9]*")}
     return [
-        NumaNode(
-            number=int(path.name[4:]),
-            cpus=_cpus(path / "cpulist"),
-            memory_b=_memory_b(path / "meminfo"),
-        )
-        for path in sorted(folder.glob("node[0-9]*"), key=lambda path: int(path.name[4:]))
+        NumaNode(number, _cpus(path / "cpulist"), _memory_b(path / "meminfo"))
+        for number, path in sorted(paths.items())
     ]
 
 
@@ -365,19 +365,13 @@ def _cpu_model(root: Path) -> str:
     return _read(root / "proc/device-tree/model").rstrip("\0") or platform.machine()
 
 
-def _hypervisor(root: Path) -> str | None:
-    flags = re.search(r"^flags\s*:(.*)", _read(root / "proc/cpuinfo"), re.MULTILINE)
-    if not flags or "hypervisor" not in flags[1].split():
-        return None
-    return _read(root / "sys/class/dmi/id/product_name") or "unknown"
-
-
 def _interfaces(folder: Path) -> list[Interface]:
     return [
         Interface(
             name=path.name,
-            rate_b_s=speed * 1e6 / 8 if (speed := _integer(path / "speed")) > 0 else None,
-            mtu_b=_integer(path / "mtu"),
+            # Some drivers refuse to report it, or report -1.
+            rate_b_s=speed * 1e6 / 8 if (speed := number(_read(path / "speed")) or 0) > 0 else None,
+            mtu_b=number(_read(path / "mtu")) or 0,
         )
         for path in sorted(folder.glob("*"))
         if path.name != "lo" and _read(path / "operstate") == "up"
@@ -388,8 +382,3 @@ def _memory_b(path: Path) -> int:
     """Of a line `MemTotal:  16 kB`, or `Node 0 MemTotal:  16 kB`; kB there is 1024 bytes."""
     found = re.search(r"\bMemTotal: +([0-9]{1,20})\b", _read(path))
     return int(found[1]) * _KIB if found else 0
-
-
-def _integer(path: Path) -> int:
-    """The number in a file; 0 if there is none, or the driver refuses to report it."""
-    return number(_read(path)) or 0

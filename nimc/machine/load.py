@@ -110,11 +110,11 @@ def read(
     mark = f"{BLOCK_VARIABLE}={block}".encode()
     found = {pid: stat for pid, stat in _stats(proc) if not stat.flags & _KERNEL_THREAD}
     before = (earlier.foreign if earlier else None) or {}
-    own = {
-        pid
-        for pid, each in found.items()
-        if pid in exempt or (not _same(before.get(pid), each) and _marked(proc / str(pid), mark))
-    }
+    # The environment of a process that still runs the same program is known.
+    seen = {(pid, each.started, each.name) for pid, each in before.items()}
+    new = [pid for pid, each in found.items() if (pid, each.started, each.name) not in seen]
+    own = {pid for pid in found if pid in exempt}
+    own |= {pid for pid in new if _marked(proc / str(pid), mark)}
     known = earlier.own if earlier else {}
     own |= {pid for pid, each in found.items() if known.get(pid) == each.started}
     own |= _below(roots, found)
@@ -127,7 +127,8 @@ def read(
     stolen, total = _stolen(proc)
     return HostLoad(
         at_s=at_s,
-        foreign=others if _shows_others(proc) else None,
+        # The option `hidepid` of /proc hides the processes of other users.
+        foreign=others if kernel_text.read(proc / "1/stat") else None,
         own={pid: found[pid].started for pid in own},
         reapers=frozenset({1, *exempt} | {found[pid].parent for pid in own}),
         stolen=stolen,
@@ -197,11 +198,6 @@ def frequency_hz(cpus: Collection[int], root: Path = Path("/")) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _same(then: ProcessStat | None, now: ProcessStat) -> bool:
-    """Whether a process still runs the same program, so that its environment is known."""
-    return then is not None and (then.started, then.name) == (now.started, now.name)
-
-
 def _marked(process: Path, mark: bytes) -> bool:
     try:
         return mark in (process / "environ").read_bytes().split(b"\0")
@@ -221,11 +217,6 @@ def _below(roots: Collection[int], found: Mapping[int, ProcessStat]) -> set[int]
             below.add(pid)
             queue += children.get(pid, [])
     return below
-
-
-def _shows_others(proc: Path) -> bool:
-    """Whether /proc shows other users' processes; the option `hidepid` hides them."""
-    return bool(kernel_text.read(proc / "1/stat"))
 
 
 def _stolen(proc: Path) -> tuple[int, int]:
@@ -271,17 +262,11 @@ def busy_cpus(pids: Iterable[int], over_s: float, root: Path = Path("/")) -> set
     for pid in pids:
         for task in (root / f"proc/{pid}/task").glob("[0-9]*"):
             stat = kernel_text.stat_of(task)
-            if stat and 0 < stat.used >= least:
-                found |= _allowed(task)
+            listed = _ALLOWED.search(kernel_text.read(task / "status"))
+            with suppress(ValueError):
+                if listed and stat and 0 < stat.used >= least:
+                    found.update(cpu_list(listed[1]))
     return found
-
-
-def _allowed(task: Path) -> set[int]:
-    listed = _ALLOWED.search(kernel_text.read(task / "status"))
-    try:
-        return set(cpu_list(listed[1])) if listed else set()
-    except ValueError:
-        return set()
 
 
 def left_free(busy: Collection[int], root: Path = Path("/")) -> str | None:

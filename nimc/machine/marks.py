@@ -58,11 +58,6 @@ def _mappings(text: str) -> Iterable[tuple[tuple[str, str], int, int]]:
             yield (found[3], found[4]), start, end - start
 
 
-def _places(start: int, message_b: int) -> list[int]:
-    """Addresses of the marks of a buffer."""
-    return [start + message_b * part // _PARTS - _MARK_B for part in range(1, _PARTS + 1)]
-
-
 class Marks:
     """Marks in the buffers of one running writer."""
 
@@ -73,10 +68,9 @@ class Marks:
             there, here = (Path(f"/proc/{pid}/maps").read_text() for pid in (target, origin))
             starts = shared_buffers(there, here, message_b, os.sysconf("SC_PAGESIZE"))
             self._memory = os.open(f"/proc/{target}/mem", os.O_RDWR | os.O_CLOEXEC)
-            self._buffers = [
-                {place: self._renew(place) for place in _places(start, message_b)}
-                for start in starts
-            ]
+            ends = [message_b * part // _PARTS for part in range(1, _PARTS + 1)]
+            places = [[start + end - _MARK_B for end in ends] for start in starts]
+            self._buffers = [{place: self._renew(place) for place in of} for of in places]
         except OSError as error:
             self.close()
             raise LookError(f"the target's memory: {error.strerror or error}") from None

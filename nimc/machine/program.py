@@ -64,12 +64,8 @@ def _section(file: BinaryIO, name: bytes) -> bytes:
         return b""
     (table,) = struct.unpack_from("<Q", header, 40)
     entry_b, count, names_at = struct.unpack_from("<HHH", header, 58)
-    entries = []
-    for index in range(count):
-        file.seek(table + index * entry_b)
-        entry = file.read(64)
-        (named,) = struct.unpack_from("<I", entry)
-        entries.append((named, *struct.unpack_from("<QQ", entry, 24)))
+    file.seek(table)
+    entries = [struct.unpack_from("<I20xQQ", file.read(entry_b)) for _ in range(count)]
     if names_at >= len(entries):
         return b""
     names = _content(file, *entries[names_at][1:])

@@ -212,10 +212,8 @@ class Machine(Record):
         nodes = self.node_facts().nodes_of_memory()
         if number not in (-1, *nodes):
             there = ", ".join(map(str, nodes))
-            raise InputError(
-                f"{field}: {number} found; allowed are -1 (not bound) and the NUMA nodes of"
-                f" {self.name}: {there}"
-            )
+            allowed = f"-1 (not bound) and the NUMA nodes of {self.name}: {there}"
+            raise InputError(f"{field}: {number} found; allowed are {allowed}")
         return None if number < 0 else number
 
     def nic_node(self) -> int:
@@ -235,10 +233,9 @@ class Machine(Record):
                 if set(origin_cpus) & set(node.cpus):
                     return node.number
         there = ", ".join(map(str, range(facts.numa_nodes)))
-        raise InputError(
-            f"site/{self.name}.yaml: facts.nic_node: the NUMA node of the network interface is"
-            f" unknown; allowed: one of {there}"
-        )
+        unknown = "the NUMA node of the network interface is unknown"
+        at = f"site/{self.name}.yaml: facts.nic_node"
+        raise InputError(f"{at}: {unknown}; allowed: one of {there}")
 
     def message_b(self, requested: str) -> int:
         """Size of one message of the writers, bytes, from `64KiB`, `dram`, or `auto`.
@@ -272,10 +269,8 @@ class Machine(Record):
         left = self.origins.cores if reserved is None else reserved
         if len(cpus) <= max(left, self.origins.cores - 1):
             field = "origins.cores" if reserved is None else "reserved_cores"
-            raise InputError(
-                f"site/{self.name}.yaml: {field}: {left} of {len(cpus)} usable cores leave none for"
-                " the application"
-            )
+            few = f"{left} of {len(cpus)} usable cores leave none for the application"
+            raise InputError(f"site/{self.name}.yaml: {field}: {few}")
         return cpus[: len(cpus) - left], cpus[-self.origins.cores :]
 
 

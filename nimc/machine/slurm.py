@@ -186,8 +186,8 @@ def nodes_in(sinfo_output: str) -> list[SlurmNode]:
 def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[SlurmNode]:
     """Nodes of a partition, of the default partitions without one. Raises MachineError."""
     command = ["sinfo", "--Node", "--noheader", "--format=%N %T"]
-    answer = ask([*command, *([f"--partition={partition}"] if partition else [])], environment)
-    return nodes_in(answer.required())
+    command += [f"--partition={partition}"] if partition else []
+    return nodes_in(ask(command, environment).required())
 
 
 # Orphaned Slurm jobs of a run: found by their working folder, and cancelled.
@@ -234,22 +234,16 @@ def cancel(run: Path) -> list[str]:
     """
     found = _left(run)
     if found:
-        refused = ""
-        try:
-            _ask_slurm("scancel", *found)
-        except MachineError as error:  # also for jobs that are just ending
-            refused = f": {error}"
+        refused = ask(["scancel", *found])  # fails also for jobs that are just ending
         until_s = time.monotonic() + _END_S
         while left := _left(run):
             if time.monotonic() > until_s:
-                raise MachineError(f"{run}: jobs of an earlier session do not end: {left}{refused}")
+                why = "" if refused.ok else f": scancel: {refused.reason}"
+                raise MachineError(f"{run}: jobs of an earlier session do not end: {left}{why}")
             time.sleep(1.0)
     return found
 
 
 def _left(run: Path) -> list[str]:
-    return list(working_in(run, _ask_slurm(*SQUEUE)))
-
-
-def _ask_slurm(*command: str) -> str:
-    return ask(command, errors="surrogateescape").required()  # folders are compared
+    # Folders are compared, whatever their encoding.
+    return list(working_in(run, ask(SQUEUE, errors="surrogateescape").required()))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from nimc.base.errors import MachineError
 from nimc.base.files import named_output
 from nimc.base.programs import ask
 from nimc.nights import summary
-from nimc.nights.description import DAYS, MARGIN_S, Nightly, NightWindow
+from nimc.nights.description import DAYS, MARGIN_S, Nightly
 
 # Lines of a crontab or a scrontab, and the table in which they replace older ones. Pure.
 
@@ -50,10 +49,9 @@ def scrontab_block(nightly: Nightly, command: Sequence[str]) -> str:
 
 def cron_times(nightly: Nightly) -> str:
     """Minute, hour and days as crontab has them. scrontab takes one name of a day, or numbers."""
-    requested = nightly.window
-    numbers = sorted((DAYS.index(day) + 1) % 7 for day in requested.days)
+    numbers = sorted((DAYS.index(day) + 1) % 7 for day in nightly.window.days)
     days = "*" if len(numbers) == 7 else ",".join(map(str, numbers))
-    return f"{requested.start.minute} {requested.start.hour} * * {days}"
+    return f"{nightly.window.start.minute} {nightly.window.start.hour} * * {days}"
 
 
 def log_file(nightly: Nightly) -> Path:
@@ -76,15 +74,9 @@ def merged_crontab(table: str, block: str) -> str:
 
 
 def _marked(nightly: Nightly, option: str, lines: Sequence[str]) -> str:
-    return "\n".join(
-        [
-            f"# BEGIN nimc nightly {nightly.target}",
-            f"# made by 'nimc nightly init {nightly.target} {option}', which replaces these lines",
-            *lines,
-            f"# END nimc nightly {nightly.target}",
-            "",
-        ]
-    )
+    name = f"nimc nightly {nightly.target}"
+    made = f"# made by 'nimc nightly init {nightly.target} {option}', which replaces these lines"
+    return "\n".join([f"# BEGIN {name}", made, *lines, f"# END {name}", ""])
 
 
 #: Lines of others stay byte for byte, whatever their encoding.
@@ -132,12 +124,9 @@ def units(texts: Mapping[str, str]) -> str:
 # User units of systemd: a service that runs a night, and its timer. Pure.
 
 
-def systemd_units(nightly: Nightly, command: Sequence[str], today: date) -> dict[str, str]:
+def systemd_units(nightly: Nightly, command: Sequence[str]) -> dict[str, str]:
     """File name -> text."""
-    requested = nightly.window
-    days = ",".join(day.capitalize() for day in requested.days)
-    starts = [f"{days} *-*-* {requested.start:%H:%M}:00", *_after_gaps(nightly.window, today)]
-    calendar = "".join(f"OnCalendar={start}\n" for start in starts)
+    days = ",".join(day.capitalize() for day in nightly.window.days)
     name = f"nimc-{nightly.unique_name}"
     return {
         f"{name}.service": (
@@ -159,7 +148,7 @@ def systemd_units(nightly: Nightly, command: Sequence[str], today: date) -> dict
             f"Description=nights of nimc nightly {nightly.name}\n"
             "\n"
             "[Timer]\n"
-            f"{calendar}"
+            f"OnCalendar={days} *-*-* {nightly.window.start:%H:%M}:00\n"
             "AccuracySec=1min\n"
             "# A night that was missed is not made up for in the day.\n"
             "Persistent=false\n"
@@ -170,27 +159,11 @@ def systemd_units(nightly: Nightly, command: Sequence[str], today: date) -> dict
     }
 
 
-def _after_gaps(window: NightWindow, today: date) -> Iterator[str]:
-    """When nights start of which clocks skip the start: systemd leaves such days out.
-
-    Clocks change on the same day of the week in the same month of each year.
-    """
-    for night in window.nights(today, today + timedelta(days=366)):
-        start = datetime.fromtimestamp(night.start_s)
-        if start.time() != window.start:
-            day = DAYS[start.weekday()].capitalize()
-            yield f"{day} *-{start:%m}-* {start:%H:%M}:00"
-
-
 def _line(command: Sequence[str]) -> str:
     """ExecStart: words quoted, without specifiers; variables are expanded in all but the first."""
-    program, *words = map(_quoted, command)
+    escapes = str.maketrans({"\\": r"\\", '"': r"\"", "%": "%%"})
+    program, *words = (f'"{word.translate(escapes)}"' for word in command)
     return " ".join([program, *(word.replace("$", "$$") for word in words)])
-
-
-def _quoted(word: str) -> str:
-    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
-    return f'"{escaped}"'
 
 
 # Pipelines of GitLab CI: one that plans, and its child, in which a night runs. Pure.

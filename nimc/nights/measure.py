@@ -88,14 +88,6 @@ def _attend(
     return None
 
 
-def _document(text: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 # The runs of a night: which one it continues, and the samples and node-hours of the night.
 
 
@@ -263,7 +255,10 @@ class NightSession:
             output.seek(0)
             printed = self.log.read_bytes()[began:].decode(errors="replace")
             last = last_line(printed).removeprefix("nimc: ")
-            return EndedRun(child.returncode, _document(output.read()), last, stopped)
+            document: dict[str, Any] = {}
+            with suppress(ValueError):  # it was killed, or failed before it printed one
+                document = json.loads(output.read())
+            return EndedRun(child.returncode, document, last, stopped)
 
     def _limit(self, runs: NightRuns) -> str | None:
         if found := runs.current():
@@ -296,7 +291,14 @@ class NightSession:
         """Returns why it was not begun, or ended early. Raises InputError for other nodes."""
         request = prepare(self.nightly.campaign, self.nightly.machine, nodelist=nodes, only=cases)
         planned = request.plan()
-        done, unfinished = self._begun(run, request)
+        new, first = new_header(request), load_header(run)
+        begun = [
+            (path, each.finished_s)
+            for path, each in runs_of(self.nightly.results, new)
+            if each.digest == new.digest and each.started_s > first.started_s
+        ]
+        done = [path for path, finished_s in begun if finished_s is not None]
+        unfinished = bool(begun) and begun[-1][1] is None  # the last one is resumed
         for each in done:
             add_run(self.nightly.store, each)  # the night may have been killed before it did
         missing = REPEATS - len(done)
@@ -312,17 +314,6 @@ class NightSession:
             if reason := self._once(request, planned, [*fresh, *options]):
                 return reason
         return None
-
-    def _begun(self, run: Path, request: Request) -> tuple[list[Path], bool]:
-        """The finished repeats, and whether the last one was begun and not finished."""
-        new, first = new_header(request), load_header(run)
-        begun = [
-            (path, each.finished_s)
-            for path, each in runs_of(self.nightly.results, new)
-            if each.digest == new.digest and each.started_s > first.started_s
-        ]
-        done = [path for path, finished_s in begun if finished_s is not None]
-        return done, bool(begun) and begun[-1][1] is None
 
     def _once(self, request: Request, planned: Plan, options: Sequence[str]) -> str | None:
         """One run, added to the store; returns why it did not measure all."""

@@ -17,7 +17,7 @@ from analysis.history.store import add_run, load_nights, load_runs
 from analysis.history.tables import Outcome
 from analysis.pages.alarms import open_alarms, shown_alarms
 from analysis.pages.data import history_of
-from analysis.report.data import RunData, load_run
+from analysis.report.data import load_run
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, NimcError
 from nimc.base.programs import ask
@@ -27,7 +27,7 @@ from nimc.campaign.prepare import prepare
 from nimc.cluster import reservation
 from nimc.cluster.reservation import Reservation
 from nimc.nights import notify, summary
-from nimc.nights.description import Night, Nightly, Retention
+from nimc.nights.description import Night, Nightly
 from nimc.nights.measure import EndedRun, NightRuns, NightSession, environment
 from nimc.nights.summary import (
     UNFINISHED,
@@ -41,18 +41,6 @@ from nimc.records.arms import BASELINE
 from nimc.run.folder import link_latest
 from nimc.run.runner import Failure
 from nimc.run.session import NIMC
-
-# What a night measured, and what the site's references say of it.
-
-
-def slower_than_reference(data: RunData) -> list[NightAlarm]:
-    """Baselines that fall short of the site's references; each once."""
-    rows = {row.case: row for row in data.results if row.slower_than_reference}
-    return [
-        NightAlarm(case, BASELINE, "fom", "reference", f"{case}: {row.notes[0]}")
-        for case, row in rows.items()
-    ]
-
 
 # Maintenance reservations of Slurm that a night would run into.
 
@@ -97,11 +85,6 @@ class NightRun:
         """File of its summary."""
         return summary.path_of(self.nightly.folder, self.nightly.name, self.night.date)
 
-    @property
-    def log_path(self) -> Path:
-        """File of what it printed."""
-        return self.path.with_suffix(".log")
-
     def run(self) -> Summary:
         """Run the night, or report why not; write its summary, and send it by mail and webhook.
 
@@ -110,19 +93,15 @@ class NightRun:
         folder = self.nightly.folder
         summary.make_folder(folder)
         with machine_lock(folder, self.nightly.machine, self.nightly.name) as (lock, holder):
-            before = self._before()
+            before = None
+            with suppress(InputError):  # what an earlier attempt of the same night has left
+                before = summary.load(self.path)
             if lock is None:
                 return self._busy(holder, before)
             if before and before.finished_s is not None and before.outcome in _DONE:
                 self.log(f"night {self.night.date} is done: {before.outcome}; {self.path}")
                 return before
             return self._locked(lock, before)
-
-    def _before(self) -> Summary | None:
-        """What an earlier attempt of the same night has left."""
-        with suppress(InputError):
-            return summary.load(self.path)
-        return None
 
     def _busy(self, holder: str, before: Summary | None) -> Summary:
         found = replace(
@@ -164,7 +143,7 @@ class NightRun:
             slurm=request.slurm,
             end_s=self.night.end_s,
             budget_node_h=begun.budget_node_h,
-            log=self.log_path,
+            log=self.path.with_suffix(".log"),
             lock=lock,
             clock_s=self.clock_s,
             verbose=self.verbose,
@@ -195,7 +174,9 @@ class NightRun:
         if fresh:
             self._require_budget(planned, begun.budget_node_h - runs.used_node_h())
         if session.slurm:
-            self._require_no_maintenance()
+            ahead = in_the_way(reservation.find_all(), self.clock_s(), self.night.end_s)
+            if ahead:
+                raise NotRunError(f"maintenance {ahead.name} from {ahead.start}, on {ahead.nodes}")
         summary.write(self.path, summary.summary_text(begun))
         return session.measure(runs, *(["--fresh"] if fresh else []))
 
@@ -207,11 +188,21 @@ class NightRun:
         names = [each.name for each in fields(NightFigure)]
         watched = nights_frame(data).select(names).iter_rows(named=True) if data else ()
         found = [NightFigure(**row) for row in watched]
-        alarms = slower_than_reference(data) if data else []
+        # Baselines that fall short of the site's references; each once.
+        results = data.results if data else ()
+        slower = {row.case: row for row in results if row.slower_than_reference}
+        alarms = [
+            NightAlarm(case, BASELINE, "fom", "reference", f"{case}: {row.notes[0]}")
+            for case, row in slower.items()
+        ]
         if run and data and data.header.finished_s is not None:
             alarms += self._raised(run, session)
         if data and alarms:
-            alarms = self._marked(alarms, data.header.campaign)
+            with suppress(InputError):  # there is no store yet
+                known = seen(self.nightly, data.header.campaign, self._say)
+                alarms = [
+                    replace(a, acknowledged=(a.case, a.arm, a.quantity) in known) for a in alarms
+                ]
         failures = [Failure(**each) for each in ended.document.get("failures", [])]
         outcome, reason = judge_night(ended, samples, found, alarms, failures)
         return replace(
@@ -248,30 +239,15 @@ class NightRun:
             if each.state != "dismissed"
         ]
 
-    def _marked(self, found: list[NightAlarm], campaign: str) -> list[NightAlarm]:
-        """The alarms, with those that an operator has seen marked."""
-        try:
-            known = seen(self.nightly, campaign, self._say)
-        except InputError:  # there is no store yet
-            return found
-        return [replace(a, acknowledged=(a.case, a.arm, a.quantity) in known) for a in found]
-
     def _require_budget(self, planned: Plan, left_node_h: float) -> None:
         least = planned.as_dict()["node_hours_least"]
         requested = self.nightly.budget_node_h
         if least > requested:
-            raise self.nightly.refuse(
-                "budget",
-                f"{requested:g} node-hours found",
-                f"from {least:.3g}, which the plan needs",
-            )
+            found = f"{requested:g} node-hours found"
+            allowed = f"from {least:.3g}, which the plan needs"
+            raise self.nightly.refuse("budget", found, allowed)
         if least > left_node_h:
             raise NotRunError(f"{left_node_h:.3g} node-hours are left; {least:.3g} are needed")
-
-    def _require_no_maintenance(self) -> None:
-        ahead = in_the_way(reservation.find_all(), self.clock_s(), self.night.end_s)
-        if ahead:
-            raise NotRunError(f"maintenance {ahead.name} from {ahead.start}, on {ahead.nodes}")
 
     def failed(self, error: NimcError, begun: Summary | None = None) -> Summary:
         """How the night ended with an error."""
@@ -294,7 +270,7 @@ class NightRun:
         summary.write(self.path, summary.summary_text(ended))
         followed = conclude(self.nightly, ended) if has_lock else ()
         folder, name = self.nightly.folder, self.nightly.name
-        before = summary.earlier(folder, name, ended.night, notify.NIGHTS_BEFORE)
+        before = summary.earlier(folder, name, ended.night)
         for line in chain(followed, notify.everyone(ended, self.nightly, before)):
             self._say(line)
         self._say(f"night {ended.night}: {ended.outcome}: {ended.reason}")
@@ -303,7 +279,7 @@ class NightRun:
     def _say(self, line: str) -> None:
         """Log a line, in the night's log as well: the next start replaces what this one printed."""
         self.log(line)
-        with suppress(OSError), self.log_path.open("a") as file:
+        with suppress(OSError), self.path.with_suffix(".log").open("a") as file:
             file.write(f"nimc: {visible(line)}\n")
 
 
@@ -311,10 +287,9 @@ def night_of(nightly: Nightly, now_s: float, requested: date | None) -> Night | 
     """The night to run now: that of the window, or the one `asked` for by date."""
     if requested is None:
         return nightly.window.night_at(now_s)
-    if not _YEARS[0] <= requested.year <= _YEARS[1]:
-        raise InputError(
-            f"--night: {requested} found; allowed: years from {_YEARS[0]} to {_YEARS[1]}"
-        )
+    first, last = _YEARS
+    if not first <= requested.year <= last:
+        raise InputError(f"--night: {requested} found; allowed: years from {first} to {last}")
     return nightly.window.night_on(requested).moved_to(now_s)
 
 
@@ -386,15 +361,13 @@ def conclude(nightly: Nightly, ended: Summary) -> Iterator[str]:
     if not nightly.store.is_dir():
         return
     where = ["--results", str(nightly.results), "--store", str(nightly.store)]
-    if limits := _limits(nightly.retention):
+    age_s, size_b = nightly.retention.age_s, nightly.retention.size_b
+    limits = [] if age_s is None else ["--older-than", f"{age_s:f}s"]
+    limits += [] if size_b is None else ["--larger-than", f"{size_b}B"]
+    if limits:
         yield from _nimc("store", "prune", *where, *limits, "--yes")
     if nightly.pages:
         yield from _nimc("pages", *where, "--output", str(nightly.pages))
-
-
-def _limits(retention: Retention) -> Sequence[str]:
-    age = [] if retention.age_s is None else ["--older-than", f"{retention.age_s:f}s"]
-    return [*age, *([] if retention.size_b is None else ["--larger-than", f"{retention.size_b}B"])]
 
 
 def _nimc(*words: str) -> Iterator[str]:

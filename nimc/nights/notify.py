@@ -6,7 +6,7 @@ import os
 import shutil
 import threading
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from email.message import EmailMessage
 from http.client import HTTPException
@@ -14,14 +14,13 @@ from typing import Any, get_args
 from xml.etree import ElementTree
 
 from analysis.history.tables import COUNTER, Outcome
-from analysis.report.plots import NightsPanel, nights_png
 from nimc.base.errors import NimcError
 from nimc.base.files import named_output
 from nimc.base.programs import ask
 from nimc.base.text import one_line
 from nimc.nights import summary
 from nimc.nights.description import MARGIN_S, Nightly, NightWindow
-from nimc.nights.summary import NightAlarm, NightFigure, Summary
+from nimc.nights.summary import NightFigure, Summary
 
 # A night's metrics for node_exporter. Pure.
 
@@ -92,13 +91,10 @@ def _metric(
 ) -> Iterable[str]:
     yield f"# HELP {name} {about}"
     yield f"# TYPE {name} gauge"
+    escapes = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
     for labels, value in rows:
-        inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+        inner = ",".join(f'{key}="{text.translate(escapes)}"' for key, text in labels.items())
         yield f"{name}{{{inner}}} {value!r}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
 # A night as a JUnit report: a test case for each case of the campaign. Pure.
@@ -169,10 +165,10 @@ _ANSWER_S = 30.0
 _SENDMAIL_PATH = "/usr/sbin:/usr/lib"
 
 
-def everyone(ended: Summary, request: Nightly, earlier: Sequence[Summary] = ()) -> Iterator[str]:
+def everyone(ended: Summary, request: Nightly, before: Summary | None = None) -> Iterator[str]:
     """Send the summary by mail and webhook; yields a line for each that failed.
 
-    `earlier`: summaries of the nights before, in order; a mail is sent if this one is news.
+    `before`: the summary of the night before; a mail is sent if this one is news.
     """
     if request.metrics:
         try:
@@ -184,14 +180,9 @@ def everyone(ended: Summary, request: Nightly, earlier: Sequence[Summary] = ()) 
         url = os.path.expandvars(request.tell.webhook)
         if fault := post(url, summary.summary_text(ended)):
             yield f"webhook: {fault}"
-    to = request.tell.mail if is_news(ended, earlier[-1] if earlier else None) else []
-    if to and (fault := send(mail(ended, to, pictured(ended, earlier)))):
+    to = request.tell.mail if is_news(ended, before) else []
+    if to and (fault := send(mail(ended, to))):
         yield f"mail: {fault}"
-
-
-#: Most series in the picture of a mail, and most nights before.
-_SERIES = 4
-NIGHTS_BEFORE = 30
 
 
 def is_news(ended: Summary, before: Summary | None) -> bool:
@@ -208,35 +199,8 @@ def is_news(ended: Summary, before: Summary | None) -> bool:
 
 
 def _state(of: Summary) -> tuple[Outcome, set[tuple[str, ...]]]:
-    slower = {_series(each) for each in of.alarms if not each.acknowledged}
+    slower = {(a.case, a.arm, a.quantity) for a in of.alarms if not a.acknowledged}
     return of.outcome, slower | {(each.case,) for each in of.failures}
-
-
-def _series(of: NightAlarm | NightFigure) -> tuple[str, str, str]:
-    return of.case, of.arm, of.quantity
-
-
-def pictured(ended: Summary, earlier: Sequence[Summary]) -> list[NightsPanel]:
-    """What became slower, or else every slowdown, in this night and in earlier ones, in order."""
-    slower = {_series(each) for each in ended.alarms}
-    shown = [
-        each
-        for each in ended.figures
-        if (_series(each) in slower if slower else each.quantity == "slowdown")
-    ]
-    nights = [(night.night, each) for night in (*earlier, ended) for each in night.figures]
-    return [
-        NightsPanel(
-            one_line(" ".join(_series(of))),
-            of.unit,
-            [
-                (night, each.value, each.low, each.high)
-                for night, each in nights
-                if _series(each) == _series(of) and each.unit == of.unit
-            ],
-        )
-        for of in shown[:_SERIES]
-    ]
 
 
 def post(url: str, text: str, within_s: float = _ANSWER_S) -> str | None:
@@ -282,13 +246,12 @@ def send(message: EmailMessage) -> str | None:
     return None if answer.ok else one_line(answer.reason)
 
 
-def mail(ended: Summary, to: list[str], panels: Sequence[NightsPanel] = ()) -> EmailMessage:
-    """The mail about a night, with the picture of its series."""
+def mail(ended: Summary, to: list[str]) -> EmailMessage:
+    """The mail about a night."""
     found = EmailMessage()
     found["To"] = ", ".join(to)
-    found["Subject"] = one_line(
-        f"nimc: {ended.machine}, {ended.nightly}, night {ended.night}: {ended.outcome}"
-    )
+    about = f"{ended.machine}, {ended.nightly}, night {ended.night}: {ended.outcome}"
+    found["Subject"] = one_line(f"nimc: {about}")
     lines = [
         f"outcome:  {ended.outcome}",
         f"reason:   {one_line(ended.reason)}",
@@ -303,11 +266,5 @@ def mail(ended: Summary, to: list[str], panels: Sequence[NightsPanel] = ()) -> E
     ):
         if found_lines:
             lines += ["", f"{title}:", *(f"  {one_line(line)}" for line in found_lines)]
-    if panels:
-        lines += ["", "nights.png shows, night by night:", *(f"  {each.title}" for each in panels)]
     found.set_content("\n".join(lines) + "\n")
-    if panels:
-        found.add_attachment(
-            nights_png(panels), "image", "png", disposition="inline", filename="nights.png"
-        )
     return found

@@ -171,13 +171,12 @@ def summaries(folder: Path, nightly: str) -> Iterator[tuple[date, Path]]:
             continue
 
 
-def earlier(folder: Path, nightly: str, night: date, most: int) -> list[Summary]:
-    """The last summaries before a night that can be read, in order."""
-    found = []
-    for path in [path for day, path in summaries(folder, nightly) if day < night][-most:]:
+def earlier(folder: Path, nightly: str, night: date) -> Summary | None:
+    """The last summary before a night; None if there is none, or it cannot be read."""
+    for path in [path for day, path in summaries(folder, nightly) if day < night][-1:]:
         with suppress(InputError):
-            found.append(load(path))
-    return found
+            return load(path)
+    return None
 
 
 # How a night ended, in one of five ways. Pure.
@@ -256,8 +255,8 @@ def calendar(
     """All nights from `first` to now: those of a window, and those that have a summary.
 
     If a night is `running`, it is the one that began last of those that have not ended. Without a
-    summary a scheduled night was not run. Nothing is said of nights before the first
-    summary, if there is one: the nightly may not have been installed.
+    summary a scheduled night was not run. Nothing is said of nights before the first summary, if
+    there is one: the nightly may not have been installed.
     """
     first = max(first, min(known, default=first))
     today = datetime.fromtimestamp(now_s, zone).date()

@@ -131,8 +131,7 @@ class Pacer:
                 began_s = time.monotonic()
                 await asyncio.sleep(max(self._duty * self._period_s + owed_s, self._least_s))
                 burst_s = time.monotonic() - began_s
-                pauses = self._duty < 1
-                if pauses:
+                if pauses := self._duty < 1:
                     processes.suspend(self._process)
                     await asyncio.sleep(self._pause_s(burst_s))
                     processes.resume(self._process)
@@ -280,8 +279,11 @@ class Agent:
         match order:
             case messages.StartEnd():
                 await self._start(order)
-            case messages.FreezeTarget():
-                self._freeze(order.writer)
+            case messages.FreezeTarget():  # it spins although the writes no longer need it
+                for end in self._ends:
+                    if (end.index, end.role) == (order.writer, "target"):
+                        end.frozen = True
+                        processes.suspend(end.process)
             case messages.Control():
                 await self._control(order)
             case messages.FollowRates():
@@ -378,9 +380,8 @@ class Agent:
 
     async def _control(self, order: messages.Control) -> None:
         """Stop, suspend or resume ends; those that stop say where their buffers are."""
-        origins_first = sorted(
-            (end for end in self._ends if end.index in order.writers), key=lambda end: end.role
-        )
+        chosen = [end for end in self._ends if end.index in order.writers]
+        origins_first = sorted(chosen, key=lambda end: end.role)
         if order.do == "resume":
             for end in reversed(origins_first):
                 end.resume()
@@ -389,8 +390,7 @@ class Agent:
         if order.do == "stop":
             await self._stop_ends(origins_first)
         else:
-            origins = [end for end in origins_first if end.role == "origin"]
-            await asyncio.gather(*(end.after_a_row() for end in origins))
+            await asyncio.gather(*(end.after_a_row() for end in chosen if end.role == "origin"))
             for end in origins_first:
                 await end.hold()
             await _until_stopped(origins_first)
@@ -415,13 +415,6 @@ class Agent:
         """What an origin's device has passed on, if the origin is the only one here that writes."""
         writing = [each for each in self._ends if each.role == "origin" and not each.held]
         return end.meter.passed_b() if end.meter and writing == [end] else None
-
-    def _freeze(self, index: int) -> None:
-        """Suspend a passive side that spins although the writes no longer need it."""
-        for end in self._ends:
-            if end.index == index and end.role == "target":
-                end.frozen = True
-                processes.suspend(end.process)
 
     async def _watch(self, end: _End, parser: LineParser, log: IO[bytes]) -> None:
         """Read what one end prints until it ends."""
@@ -460,12 +453,6 @@ class Agent:
                     return
             await asyncio.sleep(LISTEN_S)
 
-    def _tally_all(self) -> None:
-        """As close to the run's beginning and end as possible."""
-        for end in self._ends:
-            if end.meter:
-                end.meter.tally()
-
     async def _count(self, end: _End, passed: counters.Passed) -> None:
         """Rows of a writer that prints none: the bytes that passed its origin's device."""
         device = end.writer.device
@@ -494,26 +481,26 @@ class Agent:
             [end.process.pid for end in self._ends],
             [(end.index, end.process.pid) for end in held],
         )
-        self._tally_all()
+        for meter in meters:  # as close to the run's beginning as possible, and to its end
+            meter.tally()
         self._send(messages.Observed(*self._watched.before, None, "", []))
 
     async def _end_watch(self) -> None:
         assert self._watched, "begun before"
-        self._tally_all()
+        for end in self._ends:
+            if end.meter:
+                end.meter.tally()
         for end in self._ends:
             self._report_count(end)
         watch, self._watched = self._watched, None
         self._send(await watch.end())
 
     async def _stand_by(self, order: messages.StandBy) -> None:
-        injector, writer = INJECTORS[order.injector], order.writer
-
-        def listening() -> None:
-            self._send(messages.Listening(writer.index))
-
+        index, injector = order.writer.index, INJECTORS[order.injector]
         with open(order.log, "ab") as log:
-            fault = await stand_by(injector, writer, log, listening)
-        self._send(messages.Ended(writer.index, "target", fault))
+            listening = partial(self._send, messages.Listening(index))
+            fault = await stand_by(injector, order.writer, log, listening)
+        self._send(messages.Ended(index, "target", fault))
 
     async def _finish(self, timeout_s: float) -> None:
         written = messages.Written([], {})
@@ -549,12 +536,10 @@ class Agent:
             task.cancel()  # first, so that it suspends nothing that is being stopped
         await asyncio.gather(*pacing, return_exceptions=True)
         for role in ("origin", "target"):
-            chosen = [end for end in ends if end.role == role]
-            await asyncio.gather(*(processes.stop(end.process) for end in chosen))
-        for end in ends:
-            for task in end.tasks:
-                task.cancel()
+            await asyncio.gather(*(processes.stop(end.process) for end in ends if end.role == role))
         tasks = [task for end in ends for task in end.tasks]
+        for task in tasks:
+            task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 

@@ -66,8 +66,7 @@ def resolve(plan: BlockPlan, environment: Mapping[str, str] = os.environ) -> All
             f"the job has {len(targets)} target and {len(origins)} origin nodes;"
             f" at least 1 and {plan.n_origins} are needed (origins: {plan.origin_policy})"
         )
-    both = sorted(set(targets) & set(origins))
-    if both:
+    if both := sorted(set(targets) & set(origins)):
         raise MachineError(f"{', '.join(both)} would be both target and origin")
     return Allocation(targets, origins)
 
@@ -105,14 +104,10 @@ def fit(
     `facts` are those of `Hub.facts`.
     """
     message_b = sum(each.message_b for each in kinds)
-    ends = Counter(
-        node
-        for index in range(writers_at_once(plan, allocation))
-        for node in (
-            allocation.origins[index % plan.n_origins],
-            allocation.targets[index % len(allocation.targets)],
-        )
-    )
+    ends = Counter[str]()
+    for index in range(writers_at_once(plan, allocation)):
+        ends[allocation.origins[index % plan.n_origins]] += 1
+        ends[allocation.targets[index % len(allocation.targets)]] += 1
     return all(
         count * _BUFFERS * message_b <= _HELD_SHARE * facts[node]["memory_b"]
         for node, count in ends.items()

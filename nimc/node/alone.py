@@ -58,13 +58,8 @@ def kept(case_logs: Path, nodes: Allocation) -> list[Alone]:
 
     Raises MachineError for a file that `keep` did not write.
     """
-    paths = sorted(case_logs.glob(f"*/{_FILE}"))
-    return [
-        each
-        for path in paths
-        for each in _read(path)
-        if (each.targets, each.origins) == (nodes.targets, nodes.origins)
-    ]
+    found = [each for path in sorted(case_logs.glob(f"*/{_FILE}")) for each in _read(path)]
+    return [each for each in found if Allocation(each.targets, each.origins) == nodes]
 
 
 def _read(path: Path) -> list[Alone]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from nimc.base import clock, processes
 from nimc.machine.node_counters import NodeCounter
@@ -49,33 +50,19 @@ class RunResult:
         return self.start_s, self.start_s + self.elapsed_s
 
 
-@dataclass(frozen=True)
-class Files:
-    """Paths of one run's files."""
+class Files(NamedTuple):
+    """Paths of one run's files: the application's outputs, and the folder of a tool's files."""
 
-    #: Path without ending; `.out` and `.err` are the application's.
-    stem: Path
-    #: Folder of a tool's files.
+    out: Path
+    err: Path
     counters: Path
-
-    @property
-    def out(self) -> Path:
-        """The application's standard output."""
-        return self.stem.with_name(f"{self.stem.name}.out")
-
-    @property
-    def err(self) -> Path:
-        """The application's standard error."""
-        return self.stem.with_name(f"{self.stem.name}.err")
 
 
 def filled(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
     """A command with its placeholders replaced."""
-    command = []
-    for word in words:
-        for name, value in values.items():
-            word = word.replace(name, value)
-        command.append(word)
+    command = list(words)
+    for name, value in values.items():
+        command = [word.replace(name, value) for word in command]
     return command
 
 
@@ -113,10 +100,8 @@ async def run(
 def quoted(text: str) -> str:
     """The first and the last line that have words: what went wrong is in one of them."""
     lines = [" ".join(line.split()) for line in text.split("\n") if any(map(str.isalnum, line))]
-    if not lines:
-        return ""
-    if len(lines) == 1:
-        return _cut(lines[0], _FIRST + _LAST)
+    if len(lines) < 2:
+        return _cut("".join(lines), _FIRST + _LAST)
     between = " ... " if len(lines) > 2 else " / "
     return _cut(lines[0], _FIRST) + between + _cut(lines[-1], _LAST)
 
@@ -154,9 +139,8 @@ def read_fom(start: Start, files: Files, result: RunResult, readers: Readers) ->
     """The figure of merit of a run that succeeded, if the workload has a parser."""
     if result.outcome != "kept" or readers.fom is None:
         return
-    read: Callable[[str], Fom] = readers.fom
     try:
-        found = read(files.out.read_text(errors="replace"))
+        found = readers.fom(files.out.read_text(errors="replace"))
         result.fom = require_ranks(found, start.ranks)
     except FomError as error:
         result.fail("no_fom", str(error))

@@ -18,6 +18,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -66,18 +68,16 @@ class Store:
 
     def last_end_s(self, node: str) -> float:
         """When the last run of any case ended whose first node this was, Unix time; 0 if none."""
-        name = json.dumps(node).encode()
-        last = (
-            next((each for each in _samples(path, name) if each["nodes"][0] == node), None)
-            for path in self._cases.glob("*.jsonl")
-        )
-        return max((each["start_s"] + each["elapsed_s"] for each in last if each), default=0.0)
+        name, ends_s = json.dumps(node).encode(), [0.0]
+        for path in self._cases.glob("*.jsonl"):
+            here = (each for each in _samples(path, name) if each["nodes"][0] == node)
+            ends_s += [each["start_s"] + each["elapsed_s"] for each in islice(here, 1)]
+        return max(ends_s)
 
     def pairs_made(self) -> int:
         """Pairs of the case with a run of any outcome: those of earlier blocks, as one begins."""
-        return len(
-            {(each["block"], each["pair"]) for each in _samples(self._case) if each["pair"] >= 0}
-        )
+        made = {(each["block"], each["pair"]) for each in _samples(self._case)}
+        return sum(pair >= 0 for _, pair in made)
 
     def append(
         self,
@@ -91,7 +91,8 @@ class Store:
         """
         # Counters come first: a sample without its counters would look complete.
         if counters:
-            lines = "".join(f"{_json(row)}\n" for row in counters).encode()
+            dump = partial(json.dumps, separators=(",", ":"), allow_nan=False)
+            lines = "".join(f"{dump(row)}\n" for row in counters).encode()
             self._counters.parent.mkdir(exist_ok=True)
             _append(self._counters, lines)
             sample = replace(sample, counters_sha256=chain.digest(lines))
@@ -109,10 +110,6 @@ class Store:
         if not path.exists():
             replace_text(path, text)
         return name
-
-
-def _json(record: Mapping[str, Any]) -> str:
-    return json.dumps(record, separators=(",", ":"), allow_nan=False)
 
 
 def _append(path: Path, text: bytes) -> None:
@@ -153,6 +150,7 @@ _AGENTS_TIMEOUT_S = 120.0
 _NO_MODULE = (
     "'module' is not a command in the job's shell: set BASH_ENV, or use_login_shell in configs/"
 )
+_TOO_SHORT = "this check cannot be lengthened: set a larger problem"
 #: File in the block's logs: samples whose figures of merit the check has yet to read.
 UNREAD = "unread.jsonl"
 #: How often the owner process is checked, seconds.
@@ -200,7 +198,11 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
         for treatment in plan.treatments:
             if treatment.writes:
                 await rates.learn(treatment.writes)
-        await _run_block(plan, runner, store, logs, rates)
+        made = store.pairs_made()
+        await _warm_up(plan, runner, store, logs, rates)
+        for pair in range(plan.pairs):
+            for position, treatment in enumerate(plan.order(made + pair)):
+                await _repeat(plan, runner, store, Run(treatment, pair, position, 0), rates)
     except AgentGoneError as error:
         raise type(error)(f"{error}{await _killed(agents)}") from None
     finally:
@@ -268,40 +270,24 @@ async def _warm_up(
 ) -> None:
     """Warm up, and once more at each new length, until the writers' rows fit into a run."""
     runner.doublings = length.kept(logs.parent)
+    least_s = length.least_run_s(runner.row_s)
     left, pair = plan.warmups, -1
     while left:
-        done = await _repeat(
-            plan, runner, store, Run(plan.baseline, pair, 0, 0, warmup=True), rates
-        )
+        run = Run(plan.baseline, pair, 0, 0, warmup=True)
+        run_s = (await _repeat(plan, runner, store, run, rates)).elapsed_s
         left, pair = left - 1, pair - 1
-        more = length.doublings(done.elapsed_s, length.least_run_s(runner.row_s))
-        if not left and more:
-            _require_possible(plan, runner, done.elapsed_s, runner.doublings + more)
+        if not left and (more := length.doublings(run_s, least_s)):
             runner.doublings += more
             left = 1
+            if runner.doublings > len(plan.baseline.longer):
+                by = plan.lengthened_by
+                least = f"{length.LEAST_ROWS} rows of the writers {least_s:.2g} s"
+                advice = f"set {by} higher" if by else _TOO_SHORT
+                raise BlockError(
+                    "run_too_short", f"a run takes {run_s:.2g} s, and {least}; {advice}"
+                )
     if runner.doublings:
         length.keep(logs, runner.doublings)
-
-
-def _require_possible(plan: BlockPlan, runner: BlockRunner, run_s: float, doublings: int) -> None:
-    """Raise BlockError if the check's runs cannot be made as long as that."""
-    if doublings > len(plan.baseline.longer):
-        by = plan.lengthened_by
-        advice = (
-            f"set {by} higher" if by else "this check cannot be lengthened: set a larger problem"
-        )
-        least = f"{length.LEAST_ROWS} rows of the writers {length.least_run_s(runner.row_s):.2g} s"
-        raise BlockError("run_too_short", f"a run takes {run_s:.2g} s, and {least}; {advice}")
-
-
-async def _run_block(
-    plan: BlockPlan, runner: BlockRunner, store: Store, logs: Path, rates: AloneRates
-) -> None:
-    made = store.pairs_made()
-    await _warm_up(plan, runner, store, logs, rates)
-    for pair in range(plan.pairs):
-        for position, treatment in enumerate(plan.order(made + pair)):
-            await _repeat(plan, runner, store, Run(treatment, pair, position, 0), rates)
 
 
 async def _repeat(
@@ -315,7 +301,12 @@ async def _repeat(
         measured = await runner.measure(replace(run, attempt=attempt))
         sample = measured.sample
         store.append(sample, measured.counters, measured.outputs)
-        print(_line(sample), flush=True)
+        said = f"{sample.outcome}: {sample.reason}"
+        if sample.outcome == "kept":
+            unread = sample.fom is None
+            said = "to be read by the check" if unread else f"{sample.fom:.6g} {sample.fom_unit}"
+            said += f" in {sample.elapsed_s:.3f} s"
+        print(f"{sample.key} {said}", flush=True)
         while runner.disturbed_alone:
             await rates.learn_anew(runner.disturbed_alone.pop())
         if sample.outcome == "kept":
@@ -323,15 +314,6 @@ async def _repeat(
     if sample.outcome in _HOPELESS:
         raise BlockError(sample.outcome, f"{sample.key}: {sample.reason}")
     return sample
-
-
-def _line(sample: Sample) -> str:
-    if sample.outcome != "kept":
-        return f"{sample.key} {sample.outcome}: {sample.reason}"
-    figure = (
-        "to be read by the check" if sample.fom is None else f"{sample.fom:.6g} {sample.fom_unit}"
-    )
-    return f"{sample.key} {figure} in {sample.elapsed_s:.3f} s"
 
 
 async def _watch_owner(pid: int) -> None:

@@ -20,7 +20,6 @@ from nimc.node.evidence.binding import EndRole, Placed
 from nimc.node.evidence.rates import COUNTED_S, Seen, Tally, filled
 from nimc.node.injectors.base import Injector, Writer
 from nimc.node.messages import Do, Observed, WritersStopped, Written
-from nimc.node.short_writes.origin_side import Part
 
 #: Unsigned calls that are kept, in addition to one of each node; and how long, in seconds, they
 #: are kept if there are more.
@@ -101,10 +100,6 @@ class _Link:
         """Agent's clock minus ours, seconds."""
         return self.clock.offset_s if self.clock else 0.0
 
-    def send(self, order: messages.Order) -> None:
-        """Send the agent an order."""
-        self.wire.send(messages.encode(order))
-
 
 class Hub:
     """Accepts the agents of this job, sends them orders and keeps their reports.
@@ -134,12 +129,10 @@ class Hub:
     async def wait_for(self, what: Callable[[], bool], timeout_s: float) -> bool:
         """Wait until `what()` is true; False on timeout. MachineError if an agent is lost."""
 
-        def done() -> bool:
-            return self._lost is not None or what()
-
         with suppress(asyncio.TimeoutError):
             async with self._changed:
-                await asyncio.wait_for(self._changed.wait_for(done), timeout_s)
+                waiting = self._changed.wait_for(lambda: self._lost is not None or what())
+                await asyncio.wait_for(waiting, timeout_s)
         if self._lost:
             raise self._lost
         return what()
@@ -174,7 +167,7 @@ class Hub:
         links = [self._links[node] for node in nodes]
         for link in links:
             link.clock = None
-            self._ping(link)
+            self.send(link.node, messages.Ping(clock.now_s()))
         if not await self.wait_for(lambda: all(link.clock for link in links), timeout_s):
             raise MachineError(f"an agent's clock was not measured within {timeout_s:.0f} s")
         return {link.node: link.clock for link in links if link.clock}
@@ -187,7 +180,7 @@ class Hub:
         self._states |= {state.writer.index: state for state in states}
         for writer in writers:
             order = messages.StandBy(injector.name, writer, _log(logs, writer, "target"))
-            self._links[writer.target].send(order)
+            self.send(writer.target, order)
         waiting = await self.wait_for(
             lambda: any(s.ended for s in states) or all(s.listening for s in states), timeout_s
         )
@@ -201,9 +194,9 @@ class Hub:
         self._states = {i: state for i, state in self._states.items() if i < FIRST_SIDE}
         await self._silence({node: messages.StopSchedule() for node in self._links})
 
-    def perform(self, node: str, injector: Injector, part: Part, log: Path) -> None:
-        """Send one origin its part of a timetable."""
-        self._links[node].send(messages.Perform(injector.name, part, str(log)))
+    def send(self, node: str, order: messages.Order) -> None:
+        """Send a node's agent an order that it does not answer."""
+        self._links[node].wire.send(messages.encode(order))
 
     async def finish(self, nodes: list[str], timeout_s: float) -> dict[str, Written]:
         """Let origins finish the writes in progress and start no more. Node -> what it wrote."""
@@ -238,7 +231,7 @@ class Hub:
         for writer in writers:
             log = _log(logs, writer, role)
             node = writer.target if role == "target" else writer.origin
-            self._links[node].send(messages.StartEnd(role, injector.name, writer, log))
+            self.send(node, messages.StartEnd(role, injector.name, writer, log))
 
     async def stop(self, states: Sequence[WriterState]) -> list[Placed]:
         """Stop these writers and wait for it; returns the placement of their buffers."""
@@ -255,12 +248,7 @@ class Hub:
         for state in states:
             state.rows, state.tallies = [], []
         for node, order in _controls("resume", states).items():
-            self._links[node].send(order)
-
-    def follow(self, state: WriterState, rates_b_s: list[float], full_b_s: float) -> None:
-        """Let a writer follow rates; without any, write at full rate again."""
-        order = messages.FollowRates(state.writer.index, rates_b_s, full_b_s)
-        self._links[state.writer.origin].send(order)
+            self.send(node, order)
 
     async def _silence(self, orders: Mapping[str, messages.Order]) -> list[Placed]:
         answers = await self._ask(orders, WritersStopped, _STOP_S, "stop its writers")
@@ -277,7 +265,7 @@ class Hub:
         links = [self._links[node] for node in orders]
         for link in links:
             link.answers.pop(kind, None)
-            link.send(orders[link.node])
+            self.send(link.node, orders[link.node])
         if not await self.wait_for(lambda: all(kind in link.answers for link in links), timeout_s):
             raise MachineError(f"an agent did not {what} within {timeout_s:.0f} s")
         return {link.node: link.answers[kind] for link in links}
@@ -332,7 +320,7 @@ class Hub:
             connection.close()
             return
         self._links[link.node] = link
-        self._ping(link)
+        self.send(link.node, messages.Ping(clock.now_s()))
         try:
             while True:
                 self._reported(link, messages.report(await connection.receive()))
@@ -343,9 +331,6 @@ class Hub:
             self._lost = lost(f"the agent on {link.node} is gone: {error}")
         async with self._changed:
             self._changed.notify_all()
-
-    def _ping(self, link: _Link) -> None:
-        link.send(messages.Ping(clock.now_s()))
 
     def _reported(self, link: _Link, report: messages.Report) -> None:
         match report:
@@ -368,10 +353,13 @@ class Hub:
             case messages.RateReport():
                 if state.freezes:
                     state.freezes = False
-                    target = self._links[state.writer.target]
-                    target.send(messages.FreezeTarget(state.writer.index))
+                    self.send(state.writer.target, messages.FreezeTarget(state.writer.index))
+                # In our time; it does not start before the end of the previous row.
                 end_s = report.time_s - link.offset_s
-                state.rows.append(self._seen(state, end_s, report))
+                start_s = state.rows[-1].end_s if state.rows else end_s - state.row_s
+                if report.over_s is not None:
+                    start_s = max(end_s - report.over_s, start_s)
+                state.rows.append(Seen(start_s, end_s, report.rate_b_s, report.bursts))
             case messages.Counted():
                 state.tallies += [
                     Tally(at_s - link.offset_s, bytes_b) for at_s, bytes_b in report.tallies
@@ -381,17 +369,10 @@ class Hub:
             case messages.Ended():
                 state.ended = state.ended or f"{report.role} side ended: {report.why}"
 
-    @staticmethod
-    def _seen(state: WriterState, end_s: float, report: messages.RateReport) -> Seen:
-        """A row in our time. It does not start before the end of the previous one."""
-        previous_s = state.rows[-1].end_s if state.rows else end_s - state.row_s
-        start_s = previous_s if report.over_s is None else max(end_s - report.over_s, previous_s)
-        return Seen(start_s, end_s, report.rate_b_s, report.bursts)
-
     def _pong(self, link: _Link, pong: messages.Pong) -> None:
         link.exchanges.append(Exchange(pong.sent_s, pong.now_s, pong.now_s, clock.now_s()))
         if len(link.exchanges) < _PINGS:
-            self._ping(link)
+            self.send(link.node, messages.Ping(clock.now_s()))
         else:
             exchanges, link.exchanges = link.exchanges, []
             try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from nimc.base.errors import first_fault
 from nimc.machine.node_counters import NodeCounter
@@ -234,27 +234,25 @@ def encode(message: Order | Report) -> list[Any]:
 
 def order(data: Any) -> Order:
     """The order encoded in these values. Raises WireError if they are not an order."""
-    found: Order = _decode(data, get_args(Order))
-    return found
+    return cast(Order, _decode(data, Order))
 
 
 def report(data: Any) -> Report:
     """The report encoded in these values. Raises WireError if they are not a report."""
-    found: Report = _decode(data, get_args(Report))
-    return found
+    return cast(Report, _decode(data, Report))
 
 
-def _decode(data: Any, kinds: tuple[type, ...]) -> Any:
+def _decode(data: Any, kinds: Any) -> Any:
     from pydantic import ValidationError  # takes 0.1 s
 
     name, fields = data if isinstance(data, list) and len(data) == 2 else (data, None)
-    for kind in kinds:
-        if kind.__name__ == name:
-            try:
-                return _reader(kind).validate_python(fields)
-            except ValidationError as error:
-                raise WireError(f"malformed message {name}: {first_fault(error)}") from None
-    raise WireError(f"unknown message {str(name)[:_QUOTE]!r}")
+    kind = next((each for each in get_args(kinds) if each.__name__ == name), None)
+    if kind is None:
+        raise WireError(f"unknown message {str(name)[:_QUOTE]!r}")
+    try:
+        return _reader(kind).validate_python(fields)
+    except ValidationError as error:
+        raise WireError(f"malformed message {name}: {first_fault(error)}") from None
 
 
 @functools.cache

@@ -7,9 +7,9 @@ memory.
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from nimc.base import clock, processes
 from nimc.machine.marks import LookError, Marks
@@ -26,18 +26,16 @@ _COUNTABLE_S = 0.03
 _READINGS = 3
 
 
-class _Source(ABC):
-    """What a writer is counted by."""
+class _Source:
+    """What a writer is counted by: a total since some beginning, bytes (of a control, seconds)."""
 
-    #: What is looked at, for people.
-    at: str
     #: Whether the total is good for rates; and how often to read it, seconds.
     counts = True
     every_s = LOOK_S
 
-    @abstractmethod
-    def total_b(self) -> float:
-        """What has passed since some beginning, bytes. Raises LookError if that is not known."""
+    def __init__(self, at: str, total_b: Callable[[], float]) -> None:
+        """`at`: what is looked at, for people. `total_b` raises LookError if that is not known."""
+        self.at, self.total_b = at, total_b
 
     def now(self) -> Tally:
         """The total, and when it was that. Raises LookError."""
@@ -51,8 +49,8 @@ class _Source(ABC):
             now = self.now()
         return now
 
-    def close(self) -> None:  # noqa: B027 (only marks have something open)
-        """Nothing is open."""
+    def close(self) -> None:
+        """Nothing is open, but of marks."""
 
 
 class _Device(_Source):
@@ -61,36 +59,33 @@ class _Device(_Source):
     def __init__(self, device: str | None, passed: counters.Passed) -> None:
         if device is None:
             raise LookError("the machine's file names no device")
-        self.at = f"sent by {device}"
-        self._device, self._passed = device, passed
-        first = counters.read(device, passed)
-        if first is None:
+        last = counters.read(device, passed)
+        if last is None:
             raise LookError(f"device {device}: no byte counter")
-        self._last = first
 
-    def total_b(self) -> float:
-        """What it has passed."""
-        now = counters.read(self._device, self._passed)
-        if now is None or counters.difference(self._last, now) is None:
-            raise LookError(f"device {self._device}: its counter stopped or was set back")
-        self._last = now
-        return now.bytes_b
+        def total_b() -> float:
+            nonlocal last
+            now = counters.read(device, passed)
+            if now is None or counters.difference(last, now) is None:
+                raise LookError(f"device {device}: its counter stopped or was set back")
+            last = now
+            return now.bytes_b
+
+        super().__init__(f"sent by {device}", total_b)
 
 
 class _Memory(_Source):
     """Marks in the target's memory."""
 
-    at = "the target's memory"
-
     def __init__(self, ends: tuple[int, int], message_b: int, message_s: float) -> None:
+        super().__init__("the target's memory", self._arrived_b)
         self._marks = Marks(*ends, message_b)
         self._message_b = message_b
         self._total_b = 0.0
         self.counts = message_s >= _COUNTABLE_S
         self.every_s = min(message_s / _READINGS, LOOK_S) if self.counts else LOOK_S
 
-    def total_b(self) -> float:
-        """What has arrived since the beginning, bytes, while it `counts`. Raises LookError."""
+    def _arrived_b(self) -> float:
         share = self._marks.look()
         self._total_b += share * self._message_b
         if share == 1:  # or more: the reading came late
@@ -102,28 +97,11 @@ class _Memory(_Source):
         self._marks.close()
 
 
-class _Processor(_Source):
-    """The processor time of a control, seconds in place of bytes."""
-
-    at = "a processor"
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-
-    def total_b(self) -> float:
-        """What the process has used. Raises LookError if it has ended."""
-        used_s = processes.ran_s(self._pid)
-        if used_s is None:
-            raise LookError("the process has ended")
-        return used_s
-
-
 class _Arrivals(_Source):
     """What the target's process reports to have found in its memory."""
 
-    at = "the target's memory"
-
     def __init__(self) -> None:
+        super().__init__("the target's memory", lambda: self._last.bytes_b)
         self._last = Tally(clock.now_s(), 0.0)
         self._reported: asyncio.Future[None] | None = None
 
@@ -132,10 +110,6 @@ class _Arrivals(_Source):
         self._last = Tally(clock.now_s(), bytes_b)
         if self._reported and not self._reported.done():
             self._reported.set_result(None)
-
-    def total_b(self) -> float:
-        """The bytes of the last report."""
-        return self._last.bytes_b
 
     def now(self) -> Tally:
         """The last report."""
@@ -147,6 +121,14 @@ class _Arrivals(_Source):
         # `wait_for` forgets that it was cancelled if a report comes at the same moment.
         done, _ = await asyncio.wait({self._reported}, timeout=2 * LOOK_S)
         return self._last if done else Tally(clock.now_s(), self._last.bytes_b)
+
+
+def _used_s(pid: int) -> float:
+    """The processor time of a control, seconds in place of bytes."""
+    used_s = processes.ran_s(pid)
+    if used_s is None:
+        raise LookError("the process has ended")
+    return used_s
 
 
 class Meter:
@@ -217,7 +199,7 @@ class Meter:
         """What this writer can be counted by. Raises LookError if there is nothing."""
         writer, (target, origin) = self._writer, self._pids
         if not self._injector.writes:
-            return _Processor(origin)
+            return _Source("a processor", partial(_used_s, origin))
         if self._injector.reports_arrivals:
             return self._arrivals
         if self._injector.transport(writer) != "shared memory":

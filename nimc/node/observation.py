@@ -104,10 +104,10 @@ class Observer:
         self._writers = allocation.writers_at_once(plan, nodes)
         self._roots = {node_name(): [os.getpid()]}
         self._exempt = {node_name(): [plan.owner_pid]} if plan.owner_pid else {}
-        self._all = list(dict.fromkeys([*nodes.targets, *nodes.origins]))
         self._before: dict[str, Observed] = {}
         self._pulse = Heartbeat()
-        self._accepted: list[list[NodeConditions]] = []
+        #: Conditions of the accepted runs.
+        self.accepted: list[list[NodeConditions]] = []
 
     async def begin(self, cpus: list[int]) -> None:
         """Begin to watch all nodes; `cpus` are those of the application, empty for all."""
@@ -119,7 +119,7 @@ class Observer:
                     self._roots.get(node, []),
                     self._exempt.get(node, []),
                 )
-                for node in self._all
+                for node in self._nodes.nodes
             }
         )
         self._pulse.begin()
@@ -127,22 +127,22 @@ class Observer:
     async def end(self) -> Observation:
         """End the watch."""
         paused = disturbance.paused(*self._pulse.end(), self._demand)
-        after = await self._hub.watch(dict.fromkeys(self._all, messages.EndWatch()))
+        after = await self._hub.watch(dict.fromkeys(self._nodes.nodes, messages.EndWatch()))
         targets = {node: after[node] for node in self._nodes.targets}
         return Observation(
-            counts={passed: self._passed(passed, targets) for passed in DIRECTIONS},
+            counts={
+                passed: claims.passed(
+                    {node: getattr(self._before[node], passed) for node in targets},
+                    {node: getattr(seen, passed) for node, seen in targets.items()},
+                )
+                for passed in DIRECTIONS
+            },
             conditions=[each.conditions for each in targets.values() if each.conditions],
             busiest={node: each.busiest for node, each in targets.items()},
             looked={looked.writer: looked for each in after.values() for looked in each.looked},
             counters={node: each.counters for node, each in after.items()},
             ran=sorted({writer for each in after.values() for writer in each.ran}),
             paused=paused,
-        )
-
-    def _passed(self, passed: Passed, after: dict[str, Observed]) -> dict[str, Count]:
-        return claims.passed(
-            {node: getattr(self._before[node], passed) for node in after},
-            {node: getattr(seen, passed) for node, seen in after.items()},
         )
 
     def fault(self, seen: Observation, treatment: Treatment, alone_b_s: float) -> str | None:
@@ -152,10 +152,12 @@ class Observer:
         """
         reasons = [
             seen.paused,
-            disturbance.disturbed(seen.conditions, seen.busiest, self._accepted, self._demand),
+            disturbance.disturbed(seen.conditions, seen.busiest, self.accepted, self._demand),
             f"{plural(len(seen.ran), 'held writer')} ran within the run" if seen.ran else None,
         ]
-        if _is_silent(treatment) and alone_b_s > 0:
+        writes = treatment.writes
+        silent = writes is None or not INJECTORS[writes.injector].writes or writes.scheduled == 0
+        if silent and alone_b_s > 0:
             at_targets = (PASSES[INJECTORS[each.injector].direction][1] for each in self._writing)
             reasons += [
                 disturbance.foreign_bytes(seen.conditions, passed, alone_b_s, self._demand)
@@ -166,13 +168,3 @@ class Observer:
             share = self._demand.rail_share
             reasons.append(rails.misrouted(seen.conditions, names, self._rails, share))
         return next((reason for reason in reasons if reason), None)
-
-    def accept(self, seen: list[NodeConditions]) -> None:
-        """Remember the conditions of an accepted run."""
-        self._accepted.append(seen)
-
-
-def _is_silent(treatment: Treatment) -> bool:
-    """Whether nothing writes in its runs."""
-    writes = treatment.writes
-    return writes is None or not INJECTORS[writes.injector].writes or writes.scheduled == 0

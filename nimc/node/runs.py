@@ -28,11 +28,10 @@ from nimc.node.evidence.rates import (
 )
 from nimc.node.hub import Hub, WriterState
 from nimc.node.injectors import INJECTORS
-from nimc.node.injectors.base import PASSES, Injector, Writer
+from nimc.node.injectors.base import PASSES, Injector
 from nimc.node.observation import Observation, Observer
 from nimc.node.readers import Readers, ToolError
-from nimc.node.replay.conductor_side import Follows
-from nimc.node.replay.evidence import ANYTHING
+from nimc.node.replay.conductor_side import ANYTHING, Follows
 from nimc.node.short_writes import records as short_writes
 from nimc.node.short_writes.conductor_side import ScheduleControl
 from nimc.records.counter_row import NODE, ORIGIN, PROCESSING, CounterRow
@@ -42,12 +41,6 @@ from nimc.records.plan import BlockPlan
 from nimc.records.sample import Level, NodeConditions, Sample, WriterRecord
 from nimc.records.treatment import Treatment, Writes
 
-# The time from the end of one application to the start of the next, the same before every run.
-#
-# Writers take seconds to start and to stop, and a silent run has neither. Without waiting, the
-# processor would rest longer before some arms than before others.
-
-
 #: The lead-in as a multiple of the longest time needed, so that a slightly slower start-up fits.
 _LEAD_IN_MARGIN = 1.05
 #: A start that takes this many times as long as the next slowest of the same writes was delayed. It
@@ -56,9 +49,11 @@ _DELAYED = 2.0
 
 
 class LeadIn:
-    """The lead-in of a block's runs: the longest that any of its kinds of writes needs.
+    """The time from the end of one application to the start of the next, the same before every run.
 
-    Times are those of `clock.now_s`.
+    It is the longest that any kind of writes needs: without waiting, the processor would rest
+    longer before runs with writers, which start and stop, than before others. Times are those of
+    `clock.now_s`.
     """
 
     def __init__(self) -> None:
@@ -98,9 +93,6 @@ def _usual(needed_s: Iterable[float]) -> float:
     return second_s if 0.0 < _DELAYED * second_s <= longest_s else longest_s
 
 
-# What is stored of one run: its sample, the records of its writers, and its counts.
-
-
 @dataclass(frozen=True)
 class Run:
     """The run to make; see `nimc.records.sample.Sample` for the fields."""
@@ -130,23 +122,25 @@ class MeasuredRun:
 
 
 def writer_record(
-    injector: Injector, writer: Writer, alone: float, seen: Judgement, before_b_s: float | None
+    injector: Injector,
+    state: WriterState,
+    alone_b_s: float,
+    seen: Judgement,
+    window_s: tuple[float, float],
 ) -> WriterRecord:
-    """What one writer did in the window; `alone` is its rate without an application.
-
-    `before_b_s` is its rate in the same run before the application started.
-    """
-    factor = 1.0 if injector.writes else 0.0
+    """What one writer did in the window; `alone_b_s` is its rate without an application."""
+    writer, factor = state.writer, 1.0 if injector.writes else 0.0
+    limiter = "agent" if injector.paced_by == "agent" else writer.limiter
     return WriterRecord(
         injector=injector.name,
         direction=injector.direction,
         origin=writer.origin,
         target=writer.target,
-        transport=injector.transport(writer),
+        transport=state.transport or injector.transport(writer),
         message_b=writer.message_b if injector.writes else 0,
         asked_b_s=writer.rate_b_s,
-        limited_by=_limiter(injector, writer),
-        rate_alone_b_s=factor * alone,
+        limited_by=None if writer.rate_b_s is None else limiter,
+        rate_alone_b_s=factor * alone_b_s,
         rate_b_s=factor * seen.rate_b_s,
         rate_min_b_s=factor * seen.rate_min_b_s,
         bytes_b=factor * seen.bytes_b,
@@ -154,14 +148,9 @@ def writer_record(
         observed_share=seen.observed_share,
         unobserved_s=seen.unobserved_s,
         cpu_share=None if injector.writes else seen.rate_b_s,
-        rate_before_b_s=before_b_s if injector.writes else None,
+        rate_before_b_s=rate_before(state.seen, window_s[0]) if injector.writes else None,
+        burst=achieved(writer.burst, state.seen, *window_s) if writer.burst else None,
     )
-
-
-def _limiter(injector: Injector, writer: Writer) -> str | None:
-    if writer.rate_b_s is None:
-        return None
-    return "agent" if injector.paced_by == "agent" else writer.limiter
 
 
 def node_rows(
@@ -219,11 +208,10 @@ class BlockRunner:
         self._turn = 0
         self._longest_s = 0.0
         self.lead_in = LeadIn()
-        scheduled = [each.writes for each in plan.treatments if each.writes]
         self.schedules = {
-            writes: ScheduleControl(plan, writes, nodes, hub)
-            for writes in scheduled
-            if writes.scheduled
+            each.writes: ScheduleControl(plan, each.writes, nodes, hub)
+            for each in plan.treatments
+            if each.writes and each.writes.scheduled
         }
         self.observer = Observer(plan, nodes, hub)
         #: The writers that are held, and the number of each kind of writes.
@@ -285,9 +273,8 @@ class BlockRunner:
         if INJECTORS[writes.injector].holds == "never":
             return f"{writes.injector} cannot be held between runs"
         kinds = [*self._held, writes]
-        if not allocation.fit(self._plan, kinds, self._nodes, self._hub.facts):
-            return allocation.UNFIT
-        return None
+        fit = allocation.fit(self._plan, kinds, self._nodes, self._hub.facts)
+        return None if fit else allocation.UNFIT
 
     async def measure(self, run: Run) -> MeasuredRun:
         """One run, until its application has ended and its writers are held or stopped."""
@@ -309,7 +296,7 @@ class BlockRunner:
             longer = Note.LENGTHENED(variable=self._plan.lengthened_by, times=2**self.doublings)
             result.notes = [*result.notes, longer]
         if result.outcome == "kept":
-            self.observer.accept(result.conditions)
+            self.observer.accepted.append(result.conditions)
         return self._recorded(run, result, records, counters)
 
     async def _under_writers(
@@ -363,13 +350,11 @@ class BlockRunner:
             return []
         await self._lead_in(writes)
         counts = self.counted(writes, await self._application(run, result, []))
-        stem = self._files(run).stem
-        path = stem.with_name(f"{stem.name}.writes.json")
-        seen = await schedule.end(begun, result.window_s, path)
-        result.timetable = seen.record
-        if seen.reason:
-            result.fail("rejected", seen.reason)
-        records = claims.attach(seen.writers, claims.with_total(counts, self._nodes.targets))
+        path = self._files(run).out.with_suffix(".writes.json")
+        result.timetable, writers, reason = await schedule.end(begun, result.window_s, path)
+        if reason:
+            result.fail("rejected", reason)
+        records = claims.attach(writers, claims.with_total(counts, self._nodes.targets))
         return self._prove(records, {}, result)
 
     async def _writers_at_speed(self, writes: Writes, result: RunResult) -> list[WriterState]:
@@ -439,11 +424,11 @@ class BlockRunner:
 
     def _alone_b_s(self) -> float:
         """The highest rate of all writers of a treatment together, without an application."""
-        rates_b_s = [each.alone_b_s for each in self.schedules.values()]
-        rates_b_s += [
-            sum(rates) for writes, rates in self.alone.items() if INJECTORS[writes.injector].writes
+        writing = [
+            rates for writes, rates in self.alone.items() if INJECTORS[writes.injector].writes
         ]
-        return max(rates_b_s, default=0.0)
+        scheduled = [[each.alone_b_s] for each in self.schedules.values()]
+        return max(map(sum, [*writing, *scheduled]), default=0.0)
 
     def _counters(self, run: Run, result: RunResult) -> list[dict[str, Any]]:
         """What the treatment's tool counted; the run is rejected if counters are missing."""
@@ -461,13 +446,11 @@ class BlockRunner:
         """Wait for the rows that cover the end of the window."""
         _, end_s = result.window_s
 
-        def covered() -> bool:
-            return all(
-                state.ended or (state.seen and state.seen[-1].end_s >= end_s) for state in states
-            )
+        def is_covered(state: WriterState) -> bool:
+            return bool(state.ended or (state.seen and state.seen[-1].end_s >= end_s))
 
         if result.outcome in ("kept", "rejected"):
-            await self._hub.wait_for(covered, _LAST_ROWS_S)
+            await self._hub.wait_for(lambda: all(map(is_covered, states)), _LAST_ROWS_S)
             for state in states:
                 if state.ended and state.seen[-1].end_s < end_s:
                     result.fail("injector_died", f"writer {state.number}: {state.ended}")
@@ -484,35 +467,33 @@ class BlockRunner:
         One that follows traffic must do that instead.
         """
         demand, injector, records = self._plan.demand, INJECTORS[writes.injector], []
-        for state, alone in zip(states, self.alone[writes], strict=True):
-            rows = state.seen
-            required = expected(alone, state.writer.rate_b_s) if injector.writes else OF_CONTROL
-            asked, window_s = state.writer.burst, result.window_s[1] - result.window_s[0]
-            limit = state.writer.rate_b_s if injector.writes and not follows else None
+        for state, alone_b_s in zip(states, self.alone[writes], strict=True):
+            writer, window_s = state.writer, result.window_s
+            required = expected(alone_b_s, writer.rate_b_s) if injector.writes else OF_CONTROL
+            limit = writer.rate_b_s if injector.writes and not follows else None
             seen = judge(
-                rows,
-                *result.window_s,
+                state.seen,
+                *window_s,
                 ANYTHING if follows else required,
                 demand.min_share,
                 state.row_s,
                 demand.late_rows,
                 state.tallies,
                 demand.max_share,
-                most_of(limit, state.writer.message_b, window_s, asked),
+                most_of(limit, writer.message_b, window_s[1] - window_s[0], writer.burst),
             )
             if seen.reason:
                 who = "writer" if injector.writes else "control"
                 result.fail("rejected", f"{who} {state.number} {seen.reason}")
             if seen.beyond_alone:
                 self.disturbed_alone.add(writes)
-            before_b_s = rate_before(rows, result.window_s[0])
-            record = writer_record(injector, state.writer, alone, seen, before_b_s)
-            burst = achieved(asked, rows, *result.window_s) if asked else None
-            transport = state.transport or record.transport
-            replay, fault = follows.of(state, alone, result.window_s) if follows else (None, None)
-            if fault:
-                result.fail("rejected", f"writer {state.number} {fault}")
-            records.append(replace(record, transport=transport, burst=burst, replay=replay))
+            record = writer_record(injector, state, alone_b_s, seen, window_s)
+            if follows:
+                replay, fault = follows.of(state, alone_b_s, window_s)
+                record = replace(record, replay=replay)
+                if fault:
+                    result.fail("rejected", f"writer {state.number} {fault}")
+            records.append(record)
         return records
 
     def counted(self, writes: Writes, seen: Observation) -> dict[str, Count]:
@@ -539,22 +520,14 @@ class BlockRunner:
         counters: Sequence[dict[str, Any]],
     ) -> MeasuredRun:
         """The sample of a run, the counts of its tool and nodes with its key, and its output."""
-        plan, rows = self._plan, list(counters)
+        plan, fom, treatment = self._plan, result.fom, run.treatment
         if result.outcome == "kept":
-            rows += node_rows(self._nodes, result.node_counters)
-        key = f"{plan.case}/{plan.block}/{run.pair}/{run.treatment.name}/{run.attempt}"
+            counters = [*counters, *node_rows(self._nodes, result.node_counters)]
+        key = f"{plan.case}/{plan.block}/{run.pair}/{treatment.name}/{run.attempt}"
         # What a check of others reads after the block is kept then.
         output = self._files(run).out
-        read = self._readers.fom is not None and output.exists()
-        return MeasuredRun(
-            self._sample(key, run, result, writers),
-            [{"key": key, **row} for row in rows],
-            [output] if read else [],
-        )
-
-    def _sample(self, key: str, run: Run, result: RunResult, writers: list[WriterRecord]) -> Sample:
-        plan, fom, treatment = self._plan, result.fom, run.treatment
-        return Sample(
+        outputs = [output] if self._readers.fom is not None and output.exists() else []
+        sample = Sample(
             key=key,
             case=plan.case,
             workload=plan.workload,
@@ -591,10 +564,11 @@ class BlockRunner:
             lead_in_s=result.lead_in_s,
             conditions=result.conditions,
         )
+        return MeasuredRun(sample, [{"key": key, **row} for row in counters], outputs)
 
     def _files(self, run: Run) -> Files:
-        stem = self._logs / stem_of(run.pair, run.treatment.name, run.attempt)
-        return Files(stem, self._logs / "counters" / stem.name)
+        name, logs = stem_of(run.pair, run.treatment.name, run.attempt), self._logs
+        return Files(logs / f"{name}.out", logs / f"{name}.err", logs / "counters" / name)
 
 
 def _position(states: Sequence[WriterState], index: int) -> int:

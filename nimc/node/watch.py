@@ -52,7 +52,7 @@ class Watch:
         self._meters = meters
         for meter in meters:
             meter.begin()
-        self._tasks = [asyncio.create_task(self._read_load())]
+        self._reading = asyncio.create_task(self._read_load())
         self._loads = [load.read(self._block, self._roots, order.exempt)]
         self._node_reader = node_reader
         self._ends = ends
@@ -72,11 +72,10 @@ class Watch:
         conditions, busiest = disturbance.conditions(
             self._node, self._loads, self._foreign_s, self._frequencies_hz, self.before, after
         )
-        passed = rails.passed(self._order.devices, self._rails, each_after)
-        conditions = replace(conditions, devices=passed)
         if conditions.frequency_hz:
             gained["frequency"] = NodeCounter(conditions.frequency_hz, "Hz", "gauge")
-        conditions = replace(conditions, free_cpus=load.left_free(self._busy))
+        passed = rails.passed(self._order.devices, self._rails, each_after)
+        conditions = replace(conditions, devices=passed, free_cpus=load.left_free(self._busy))
         looked = [meter.looked() for meter in self._meters]
         return Observed(*after, conditions, busiest, looked, gained, self._ran())
 
@@ -87,9 +86,8 @@ class Watch:
 
     async def cancel(self) -> None:
         """Watch no more."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
 
     def _read_devices(self) -> list[tuple[Reading | None, Reading | None]]:
         """What each device has received, and sent."""

@@ -189,8 +189,8 @@ def interface_address(interface: str) -> str:
 
 async def connect(host: str, port: int, secret: str, source: str | None) -> Wire:
     """Connect to the conductor, from the local address `source` if given."""
-    local = (source, 0) if source else None
-    for call in range(_CALLS):
+    local, call = (source, 0) if source else None, 1
+    while True:
         reader, writer = await asyncio.open_connection(
             host, port, limit=UNSIGNED_B, local_addr=local
         )
@@ -198,7 +198,7 @@ async def connect(host: str, port: int, secret: str, source: str | None) -> Wire
             return await _exchange(reader, writer, secret, server=False)
         except WireError:
             writer.close()
-            if call == _CALLS - 1:
+            if call == _CALLS:
                 raise
-        await asyncio.sleep(random.uniform(0.0, 0.1 * 2**call))
-    raise AssertionError
+        await asyncio.sleep(random.uniform(0.0, 0.05 * 2**call))
+        call += 1

@@ -19,19 +19,7 @@ from nimc.base.programs import ask
 from nimc.node.readers import ToolError
 from nimc.records.counter_row import CounterRow, State
 
-__all__ = [
-    "FOLDER",
-    "RANK",
-    "CounterRow",
-    "State",
-    "Tool",
-    "ToolError",
-    "figure",
-    "files_of",
-    "first_of_node",
-    "rank_files",
-    "try_out",
-]
+__all__ = ["CounterRow", "State", "ToolError"]
 
 #: Placeholder in a wrapped command for the folder of the run's files.
 FOLDER = "{counters}"
@@ -91,11 +79,6 @@ def figure(found: Any) -> float:
     return value
 
 
-def rank_files(folder: Path, ranks: int, suffix: str = ".json") -> list[Path]:
-    """`rank-0.json` to `rank-N.json` of one run. Raises ToolError for a missing or extra file."""
-    return list(files_of(folder, ranks, "rank", suffix).values())
-
-
 def files_of(folder: Path, ranks: int, scope: Scope, suffix: str = ".json") -> dict[int, Path]:
     """Rank -> its file: of each rank, or of the first of each node. Raises ToolError.
 
@@ -126,6 +109,5 @@ def try_out(tool: Tool, *, parse: bool = True) -> list[CounterRow]:
         if answer.status is None:
             raise ToolError(f"{tool.name} does not run: {answer.reason}")
         if not answer.ok:
-            said = f"fails with exit status {answer.status}: {answer.first}"
-            raise ToolError(f"{tool.name} {said}")
+            raise ToolError(f"{tool.name} fails with exit status {answer.status}: {answer.first}")
         return tool.parse(Path(folder), 1) if parse else []

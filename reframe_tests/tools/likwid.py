@@ -8,6 +8,7 @@ singletons.
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 from collections import defaultdict
@@ -23,7 +24,6 @@ from reframe_tests.tools.base import FOLDER, RANK, CounterRow, Tool, ToolError, 
 _UNITS = {"GBytes": ("B", 1e9), "": ("count", 1.0)}
 #: Metrics without a unit that are ratios all the same.
 _RATIOS = re.compile(r"CPI|IPC|ratio|rate", re.IGNORECASE)
-_METRIC = re.compile(r"(.*?)(?: \[([^\]]*)\])?$")
 _TABLE = re.compile(r"TABLE,Group 1 (Raw|Metric),")
 
 #: Arguments: folder, group, application. The rank counts on all CPUs that it may use.
@@ -71,28 +71,27 @@ class Likwid(Tool):
 
 def _rows(path: Path, rank: int) -> list[CounterRow]:
     """Sums over CPUs, and over counters of the same event (one for each channel of memory)."""
-    found: dict[tuple[str, str], list[float | None]] = defaultdict(list)
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
     try:
         for kind, name, values in _lines(path.read_text(errors="replace")):
             if kind == "Raw":
-                _, *figures = values
-                found[name, "count"] += map(_figure, figures)
-            elif metric := _metric(name):
-                plain, unit, factor = metric
-                numbers = map(_figure, values)
-                found[plain, unit] += [None if n is None else n * factor for n in numbers]
+                found[name, "count"] += map(_figure, values[1:])
+                continue
+            plain, _, unit = name.partition(" [")
+            known = _UNITS.get(unit.removesuffix("]"))
+            if known and (unit or not _RATIOS.search(name)):  # others do not add up over CPUs
+                found[plain, known[0]] += (known[1] * _figure(value) for value in values)
     except ValueError:
         raise ToolError(f"{path}: not a CSV file of likwid-perfctr, or truncated") from None
     if not found:
         raise ToolError(f"{path}: no table of group 1; likwid-perfctr counted nothing")
-    return [_row(rank, event, unit, values) for (event, unit), values in found.items()]
-
-
-def _row(rank: int, event: str, unit: str, values: Sequence[float | None]) -> CounterRow:
-    numbers = [value for value in values if value is not None]
-    if not numbers or len(numbers) < len(values):
-        return CounterRow(rank, event, None, unit, "not counted")
-    return CounterRow(rank, event, sum(numbers), unit)
+    sums = {key: sum(values) if values else math.nan for key, values in found.items()}
+    return [
+        CounterRow(rank, event, None, unit, "not counted")
+        if math.isnan(value)
+        else CounterRow(rank, event, value, unit)
+        for (event, unit), value in sums.items()
+    ]
 
 
 def _lines(text: str) -> Iterator[tuple[str, str, list[str]]]:
@@ -111,18 +110,9 @@ def _lines(text: str) -> Iterator[tuple[str, str, list[str]]]:
             yield kind, fields[0], fields[1:]
 
 
-def _figure(text: str) -> float | None:
-    """A number; None for `-` and `nan`, which LIKWID prints if it has no count."""
-    return None if text in ("-", "nan", "-nan") else figure(text)
-
-
-def _metric(name: str) -> tuple[str, str, float] | None:
-    """Name, unit and factor of a metric that adds up over CPUs; None for any other."""
-    found = _METRIC.match(name)
-    unit = (found[2] or "") if found else "?"
-    if not found or unit not in _UNITS or (not unit and _RATIOS.search(name)):
-        return None
-    return found[1], *_UNITS[unit]
+def _figure(text: str) -> float:
+    """A number; NaN for `-` and `nan`, which LIKWID prints if it has no count."""
+    return math.nan if text in ("-", "nan", "-nan") else figure(text)
 
 
 TOOLS: tuple[Tool, ...] = tuple(Likwid(*each) for each in groups("likwid").items())

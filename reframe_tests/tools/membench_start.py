@@ -24,14 +24,14 @@ _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 def main(file: str, kernel: str, cores: str, application: list[str]) -> int:
     """Exit status of the application."""
     own = os.sched_getaffinity(0)
-    everywhere = _everywhere()
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))
+    everywhere = os.sched_getaffinity(0)
     cpus = [cpu for cpu in sorted(everywhere) if _is_first(cpu)][-int(cores) :]
     if taken := own & set(cpus):
         sys.exit(
             f"membench:{kernel}:{cores}: CPUs {_listed(taken)} are the application's;"
             " leave them free with reserved_cores"
         )
-    os.sched_setaffinity(0, everywhere)
     options = ["--cpus", _listed(set(cpus)), "-d", str(_LONGEST_S)]
     with subprocess.Popen(["membench", kernel, *options], stdout=subprocess.PIPE) as membench:
         os.sched_setaffinity(0, own)
@@ -43,18 +43,11 @@ def main(file: str, kernel: str, cores: str, application: list[str]) -> int:
             busy_s, elapsed_s = _cpu_s(membench.pid) - before_s, time.monotonic() - start_s
             if membench.poll() is None:
                 Path(file).write_text(json.dumps({"busy_s": busy_s, "elapsed_s": elapsed_s}))
+        except OSError as error:
+            sys.exit(f"membench:{kernel}:{cores}: {error}")
         finally:
             membench.kill()
     return status if status >= 0 else 128 - status
-
-
-def _everywhere() -> set[int]:
-    """All CPUs that this process may have; its own affinity is restored."""
-    own = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, range(os.cpu_count() or 1))
-    found = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, own)
-    return found
 
 
 def _is_first(cpu: int) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from nimc.records.counter_row import CounterRow
 
@@ -61,21 +61,16 @@ def rows(
 ) -> list[CounterRow]:
     """The events of one rank."""
     calls = list(found)
-    made = [
-        CounterRow(rank, "application-time", application_s, "s"),
-        CounterRow(rank, "MPI-time", mpi_s, "s"),
-    ]
-    kinds: tuple[Kind, ...] = ("point-to-point", "collective", "other")
-    for kind in kinds:
+    events = [("application-time", application_s, "s"), ("MPI-time", mpi_s, "s")]
+    for kind in get_args(Kind):
         own = [call for call in calls if kind_of(call.name) == kind]
-        made += [
-            CounterRow(rank, f"{kind}-time", float(sum(call.time_s for call in own)), "s"),
-            CounterRow(rank, f"{kind}-calls", float(sum(call.calls for call in own)), "count"),
+        events += [
+            (f"{kind}-time", sum(call.time_s for call in own), "s"),
+            (f"{kind}-calls", sum(call.calls for call in own), "count"),
         ]
-        if kind == "other" or all(call.sent_b is None for call in calls):
-            continue
-        made += [
-            CounterRow(rank, f"{kind}-messages", float(sum(c.messages or 0 for c in own)), "count"),
-            CounterRow(rank, f"{kind}-sent", float(sum(call.sent_b or 0.0 for call in own)), "B"),
-        ]
-    return made
+        if kind != "other" and any(call.sent_b is not None for call in calls):
+            events += [
+                (f"{kind}-messages", sum(call.messages or 0 for call in own), "count"),
+                (f"{kind}-sent", sum(call.sent_b or 0.0 for call in own), "B"),
+            ]
+    return [CounterRow(rank, event, float(value), unit) for event, value, unit in events]

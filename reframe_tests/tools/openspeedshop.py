@@ -13,16 +13,8 @@ from typing import IO
 
 from nimc.base.files import replace_text
 from nimc.base.programs import ask, first_line, last_line
-from reframe_tests.tools.base import (
-    FOLDER,
-    RANK,
-    CounterRow,
-    State,
-    Tool,
-    ToolError,
-    figure,
-    rank_files,
-)
+from reframe_tests.tools import base
+from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, figure
 
 # Makes views of the files that Open|SpeedShop's collectors left: `ossutil`, then `openss -batch`.
 #
@@ -85,7 +77,12 @@ def _ask(folder: Path, commands: Mapping[Path, str], complete: str) -> None:
         lacking = [path for path in commands if complete not in _content(path)]
         if not lacking:
             return
-        said = _openss(folder, [f"{commands[path]} > {path.name}" for path in lacking])
+        # Commands are read from a file, since a pipe is not read whole.
+        words = [f"{commands[path]} > {path.name}" for path in lacking]
+        text = "\n".join([f"exprestore -f {_COPY}", *words, "exit", ""])
+        replace_text(folder / _COMMANDS, text)
+        with (folder / _COMMANDS).open() as file:
+            said = _run(folder, ["openss", "-batch"], file)
     if lacking := [path for path in commands if complete not in _content(path)]:
         raise ToolError(f"{lacking[0]}: {last_line(_content(lacking[0]) or said)}")
 
@@ -94,17 +91,13 @@ def _content(path: Path) -> str:
     return path.read_text(errors="replace") if path.is_file() else ""
 
 
-def _openss(folder: Path, commands: Sequence[str]) -> str:
-    """Output of commands on the copy. They are read from a file, since a pipe is not read whole."""
-    script = folder / _COMMANDS
-    replace_text(script, "\n".join([f"exprestore -f {_COPY}", *commands, "exit", ""]))
-    with script.open() as file:
-        return _run(folder, ["openss", "-batch"], file)
-
-
 def _run(folder: Path, words: Sequence[str], stdin: IO[str] | None = None) -> str:
     """What a program printed, also in `PROGRAM.txt`. Raises ToolError if it does not run."""
-    environment = {**os.environ, **_environment()}
+    # Where `openss` finds its plugins and its Python, derived from its own place.
+    found = shutil.which("openss")
+    prefix = Path(found).resolve().parent.parent if found else Path()
+    plugins = str(next(iter(sorted(prefix.glob("lib*/openspeedshop"))), prefix))
+    environment = {**os.environ, "OPENSS_PLUGIN_PATH": plugins, "PYTHONPATH": plugins}
     answer = ask(words, environment, timeout_s=_GATHER_TIMEOUT_S, stdin=stdin, folder=folder)
     if answer.status is None:
         raise ToolError(f"{folder}: {words[0]} does not run: {answer.reason}")
@@ -113,14 +106,6 @@ def _run(folder: Path, words: Sequence[str], stdin: IO[str] | None = None) -> st
         said = f"exit status {answer.status}: {first_line(answer.text)}"
         raise ToolError(f"{folder}: {words[0]}: {said}")
     return answer.text
-
-
-def _environment() -> dict[str, str]:
-    """Where `openss` finds its plugins and its Python, derived from its own place."""
-    found = shutil.which("openss")
-    prefix = Path(found).resolve().parent.parent if found else Path()
-    plugins = next(iter(sorted(prefix.glob("lib*/openspeedshop"))), prefix)
-    return {"OPENSS_PLUGIN_PATH": str(plugins), "PYTHONPATH": str(plugins)}
 
 
 # Views of Open|SpeedShop as CSV (`expview -F csv`).
@@ -140,9 +125,9 @@ class View:
 
     path: Path
     #: Names of the columns of numbers.
-    columns: tuple[str, ...]
+    columns: list[str]
     #: Name (function or linked object) and its numbers, one per column. Names may repeat.
-    rows: tuple[tuple[str, tuple[float, ...]], ...]
+    rows: list[tuple[str, list[float]]]
 
     def values(self, column: str) -> list[tuple[str, float]]:
         """Name and value of each row. Raises ToolError if there is no such column.
@@ -172,19 +157,18 @@ def read_view(path: Path) -> View:
     columns = lines[0].split(",")
     if columns[-1] not in _NAMES or len(lines) < 2:
         raise ToolError(f"{path}: no table: {lines[0].strip()}")
-    rows = [_row(path, line, len(columns)) for line in lines[1:]]
-    return View(path, tuple(columns[:-1]), tuple(row for row in rows if row[0] != _SUMMARY))
-
-
-def _row(path: Path, line: str, columns: int) -> tuple[str, tuple[float, ...]]:
-    *numbers, name = line.split(",", columns - 1)
-    try:
-        values = tuple(figure(number or 0) for number in numbers)
-    except ValueError:
-        values = ()
-    if len(values) != columns - 1:
-        raise ToolError(f"{path}: not a row of {columns} columns: {line!r}")
-    return name, values
+    rows = []
+    for line in lines[1:]:
+        *numbers, name = line.split(",", len(columns) - 1)
+        try:
+            values = [figure(number or 0) for number in numbers]
+        except ValueError:
+            values = []
+        if len(values) != len(columns) - 1:
+            raise ToolError(f"{path}: not a row of {len(columns)} columns: {line!r}")
+        if name != _SUMMARY:
+            rows.append((name, values))
+    return View(path, columns[:-1], rows)
 
 
 #: Programs of Open|SpeedShop and PAPI that a run needs.
@@ -311,7 +295,7 @@ class OpenSpeedShop(Tool):
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See the interface. Gathers the files of the run first, on the node where this runs."""
-        for path in rank_files(folder, ranks, ".err"):
+        for path in base.files_of(folder, ranks, "rank", ".err").values():
             if found := _REFUSALS.search(path.read_text(errors="replace")):
                 raise ToolError(f"{path}: {found[0].strip()}")
         gather(folder, ranks, self.experiment.views)
@@ -338,8 +322,15 @@ class OpenSpeedShop(Tool):
             return _calls(views["functions"], rank)
         objects, functions = views["linkedobjects"], views["functions"]
         rows = _events(folder, objects, rank, self.experiment)
-        if self.experiment.most > 1:
-            _require_last(rows, objects, view_path(folder, rank, "linkedobjects"))
+        if self.experiment.most > 1:  # the collector may lose the last event, and so all others
+            clock_s = next((row.value for row in rows if row.event == _CLOCK), None)
+            sampled_s = objects.total(_SECONDS)
+            if clock_s is None or clock_s < _CLOCK_SHARE * sampled_s:
+                raise ToolError(
+                    f"{objects.path}: {_CLOCK}, the last event, has {clock_s or 0:.3f} s of"
+                    f" {sampled_s:.3f} s of CPU time: this build of Open|SpeedShop loses events"
+                    " (docs/tools.md)"
+                )
         if any(column == _SECONDS for column in objects.columns):
             time_s = objects.total(_SECONDS)
             rows.append(CounterRow(rank, _TIME, time_s, "s"))
@@ -362,26 +353,11 @@ def _events(folder: Path, objects: View, rank: int, experiment: Experiment) -> l
     for event in added:
         unit, factor = _UNITS.get(event, ("count", 1.0))
         rows.append(CounterRow(rank, event, objects.total(form.format(event)) * factor, unit))
-    if experiment.most == 1:
-        return rows
-    return rows + [_refused(rank, event, reason) for event, reason in _FAILED.findall(text)]
-
-
-def _require_last(rows: Sequence[CounterRow], objects: View, path: Path) -> None:
-    """Raise ToolError if the collector lost the last event, and so perhaps those before it."""
-    clock_s = next((row.value for row in rows if row.event == _CLOCK), None)
-    sampled_s = objects.total(_SECONDS)
-    if clock_s is None or clock_s < _CLOCK_SHARE * sampled_s:
-        raise ToolError(
-            f"{path}: {_CLOCK}, the last event, has {clock_s or 0:.3f} s of {sampled_s:.3f} s of"
-            " CPU time: this build of Open|SpeedShop loses events (docs/tools.md)"
-        )
-
-
-def _refused(rank: int, event: str, reason: str) -> CounterRow:
-    """An event that exists may lack a counter, because of the others."""
-    state: State = "not counted" if reason.startswith("Event exists") else "not supported"
-    return CounterRow(rank, event, None, "count", state)
+    for event, reason in _FAILED.findall(text) if experiment.most > 1 else ():
+        # An event that exists may lack a counter, because of the others.
+        state: State = "not counted" if reason.startswith("Event exists") else "not supported"
+        rows.append(CounterRow(rank, event, None, "count", state))
+    return rows
 
 
 def _calls(functions: View, rank: int) -> list[CounterRow]:

@@ -13,7 +13,6 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from nimc.base.errors import InputError
 from nimc.base.programs import ask
@@ -75,23 +74,24 @@ class Papi(Tool):
         if len(files) > 1:
             raise ToolError(f"{folder}: {len(files)} processes left counts, must be one per rank")
         try:
-            return self._counts(json.loads(files[0].read_text(errors="replace")), rank)
+            threads = json.loads(files[0].read_text(errors="replace"))["threads"].values()
+            regions = [region for thread in threads for region in thread["regions"].values()]
+            time_s = sum(figure(region["real_time_nsec"]) for region in regions) * 1e-9
+            found = {
+                event: [figure(region[event]) for region in regions if event in region]
+                for event in self._events
+            }
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ToolError(f"{files[0]}: not a file of PAPI 7, or truncated") from None
-
-    def _counts(self, record: dict[str, Any], rank: int) -> list[CounterRow]:
-        regions = [
-            region for thread in record["threads"].values() for region in thread["regions"].values()
+        return [
+            CounterRow(rank, "region-time", time_s, "s"),
+            *(
+                CounterRow(rank, event, sum(values), "count")
+                if values
+                else CounterRow(rank, event, None, "count", "not supported")
+                for event, values in found.items()
+            ),
         ]
-        time_s = sum(figure(region["real_time_nsec"]) for region in regions) * 1e-9
-        rows = [CounterRow(rank, "region-time", time_s, "s")]
-        for event in self._events:
-            values = [figure(region[event]) for region in regions if event in region]
-            if values:
-                rows.append(CounterRow(rank, event, sum(values), "count"))
-            else:
-                rows.append(CounterRow(rank, event, None, "count", "not supported"))
-        return rows
 
 
 def shim() -> Path:

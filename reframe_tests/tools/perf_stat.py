@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +101,10 @@ class PerfStat(Tool):
             return self._counts_nothing() if self._group else None
         if answer.status == _USAGE:
             return "this perf has no JSON output (perf stat -j); install perf of Linux 6.0 or later"
-        paranoid = _paranoid()
-        if paranoid is not None and paranoid > _PARANOID_MAX:
+        paranoid = 0
+        with suppress(OSError, ValueError):
+            paranoid = int(_PARANOID.read_text())
+        if paranoid > _PARANOID_MAX:
             return (
                 f"the kernel does not let users count (kernel.perf_event_paranoid is {paranoid}):"
                 f" sysctl kernel.perf_event_paranoid={_PARANOID_MAX}"
@@ -130,13 +133,6 @@ class PerfStat(Tool):
 def _counted(rows: Sequence[CounterRow], events: Collection[str]) -> bool:
     """Whether one of these events has a value; users' names of events end with `:u`."""
     return any(row.value is not None and event_parts(row.event)[0] in events for row in rows)
-
-
-def _paranoid() -> int | None:
-    try:
-        return int(_PARANOID.read_text())
-    except (OSError, ValueError):
-        return None
 
 
 def _choice(group: str) -> str:
@@ -182,30 +178,22 @@ def _rows(path: Path, rank: int, events: Sequence[str], metrics: Sequence[str]) 
 
 def _metric(name: str, rank: int, records: Sequence[dict[str, Any]]) -> CounterRow:
     """A requested metric; its unit stands before its name: `%  tma_memory_bound`."""
-    shares = [_share(record) for record in records]
-    share = min((each for each in shares if each is not None), default=None)
+    shares = []
+    for record in records:
+        with suppress(KeyError, ValueError):
+            shares.append(figure(record["pcnt-running"]) / 100)
+    share = min(shares, default=None)
     for record in records:
         unit, _, named = str(record.get("metric-unit", "")).rpartition(" ")
-        if named != name:
-            continue
-        try:
-            value = figure(record["metric-value"])
-        except (KeyError, ValueError):
+        if named == name:
+            with suppress(KeyError, ValueError):
+                value = figure(record["metric-value"])
+                state: State = "counted" if share is None or share >= 1 else "multiplexed"
+                if unit.strip() == "%":
+                    value, unit = value / 100, ""
+                return CounterRow(rank, name, value, unit.strip() or "1", state, share)
             break
-        percent = unit.strip() == "%"
-        state: State = "counted" if share is None or share >= 1 else "multiplexed"
-        return CounterRow(
-            rank, name, value / 100 if percent else value, "1" if percent else unit.strip() or "1",
-            state, share,
-        )  # fmt: skip
     return CounterRow(rank, name, None, "1", "not supported")
-
-
-def _share(record: dict[str, Any]) -> float | None:
-    try:
-        return figure(record["pcnt-running"]) / 100
-    except (KeyError, ValueError):
-        return None
 
 
 def _records(path: Path) -> list[dict[str, Any]]:

@@ -22,10 +22,9 @@ _START = (
     f'folder=$1; shift; exec env PROFILEDIR="$folder" TAU_METRICS=TIME TAU_TRACK_MESSAGE=1'
     f' tau_exec -T {_OPTION} "$@"'
 )
-_FUNCTION = re.compile(r'"([^"]*)" (\d+) \d+ (\S+) (\S+) ')
-_EVENT = re.compile(r'"([^"]*)" (\S+) \S+ \S+ (\S+) ')
-_HEADER = re.compile(r"(\d+) templated_functions")
-_EVENTS = re.compile(r"(\d+) userevents")
+#: Name, calls, exclusive and inclusive time; event, number and mean.
+_FUNCTION = r'"([^"]*)" (\d+) \d+ (\S+) (\S+) '
+_EVENT = r'"([^"]*)" (\S+) \S+ \S+ (\S+) '
 _WHOLE = ".TAU application"
 #: Time that TAU separates from collective calls, as if it were a call of its own.
 _SYNC = "MPI Collective Sync"
@@ -71,17 +70,22 @@ def _rank(folder: Path, rank: int) -> list[CounterRow]:
     application_s = 0.0
     for path in files:
         try:
-            functions, events = _profile(path.read_text(errors="replace"))
+            text = path.read_text(errors="replace")
+            for name, number, own_us, whole_us in _table(text, "templated_functions", _FUNCTION):
+                exclusive_s = figure(own_us) * 1e-6
+                if name.strip() == _WHOLE and path == first:
+                    application_s = figure(whole_us) * 1e-6
+                elif name.strip() == _SYNC:
+                    calls.append(CallCount("Barrier", time_s=exclusive_s))
+                elif name.startswith("MPI_"):
+                    call = name.strip().removeprefix("MPI_").removesuffix("()")
+                    calls.append(CallCount(call, int(figure(number)), exclusive_s))
+            for name, number, mean in _table(text, "userevents", _EVENT, else_line=" aggregates"):
+                if name == _SENT or name.startswith(_COLLECTIVE):
+                    count, call = int(figure(number)), "Send" if name == _SENT else "Bcast"
+                    calls.append(CallCount(call, messages=count, sent_b=count * figure(mean)))
         except ValueError:
             raise ToolError(f"{path}: not a profile of TAU, or truncated") from None
-        if path == first:
-            application_s = next((t for name, _, _, t in functions if name == _WHOLE), 0.0)
-        calls += _timed(functions)
-        calls += [
-            CallCount("Send" if name == _SENT else "Bcast", messages=count, sent_b=count * mean_b)
-            for name, count, mean_b in events
-            if name == _SENT or name.startswith(_COLLECTIVE)
-        ]
     if not any(call.name == "Finalize" for call in calls):
         raise ToolError(
             f"{first}: no MPI_Finalize; TAU times programs with MPI, and not the script that"
@@ -90,43 +94,23 @@ def _rank(folder: Path, rank: int) -> list[CounterRow]:
     return rows(rank, application_s, sum(call.time_s for call in calls), calls)
 
 
-def _timed(functions: Sequence[tuple[str, int, float, float]]) -> Iterator[CallCount]:
-    for name, calls, exclusive_s, _ in functions:
-        if name == _SYNC:
-            yield CallCount("Barrier", time_s=exclusive_s)
-        elif name.startswith("MPI_"):
-            yield CallCount(name.removeprefix("MPI_").removesuffix("()"), calls, exclusive_s)
+def _table(text: str, title: str, row: str, else_line: str = "") -> Iterator[tuple[str, ...]]:
+    """The rows below the line of their number; there is a line with a certain end without them.
 
-
-def _profile(
-    text: str,
-) -> tuple[list[tuple[str, int, float, float]], list[tuple[str, int, float]]]:
-    """(name, calls, exclusive s, inclusive s) and (event, number, mean). Raises ValueError."""
+    Raises ValueError if the profile is truncated.
+    """
     lines = text.splitlines()
-    header = _HEADER.match(lines[0]) if lines else None
-    if header is None:
-        raise ValueError
-    count = int(header[1])
-    functions = [_FUNCTION.match(line) for line in lines[2 : 2 + count]]
-    tail = [(at, found) for at, line in enumerate(lines) if (found := _EVENTS.match(line))]
-    events = []
-    if tail:
-        at, number = tail[0]
-        events = [_EVENT.match(line) for line in lines[at + 2 : at + 2 + int(number[1])]]
-        if len(events) != int(number[1]):
+    heads = [(at, re.match(rf"(\d+) {title}", line)) for at, line in enumerate(lines)]
+    at, head = next((each for each in heads if each[1]), (0, None))
+    if head is None:
+        if not else_line or not any(line.endswith(else_line) for line in lines):
             raise ValueError
-    elif not any(line.endswith(" aggregates") for line in lines):
+        return
+    count = int(head[1])
+    found = [re.match(row, line) for line in lines[at + 2 : at + 2 + count]]
+    if len(found) != count or None in found:
         raise ValueError
-    if len(functions) != count or None in functions or None in events:
-        raise ValueError
-    return (
-        [
-            (f[1].strip(), int(figure(f[2])), figure(f[3]) * 1e-6, figure(f[4]) * 1e-6)
-            for f in functions
-            if f
-        ],
-        [(e[1], int(figure(e[2])), figure(e[3])) for e in events if e],
-    )
+    yield from (match.groups() for match in found if match)
 
 
 TOOL: Tool = Tau()

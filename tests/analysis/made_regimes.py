@@ -47,11 +47,11 @@ CURVES = (
 )
 
 
-def found(curve: Curve, noise: float = NOISE) -> list[Regime]:
-    """The regime of every point of `SEEDS` made curves, each from `PAIRS` noisy pairs."""
+def found(curve: Curve, noise: float = NOISE, seeds: int = SEEDS) -> list[Regime]:
+    """The regime of every point of so many made curves, each from `PAIRS` noisy pairs."""
     shape = (len(CORES), PAIRS)
     runs = np.stack(
-        [np.random.default_rng(seed).normal(0, noise, (*shape, 5)) for seed in range(SEEDS)]
+        [np.random.default_rng(seed).normal(0, noise, (*shape, 5)) for seed in range(seeds)]
     )
     # Time with writers, without, and without again; time of a byte during the run, and before.
     runs[..., 0] += np.log(curve.application)[:, None]

@@ -58,27 +58,13 @@ def test_what_was_wanted_done_and_lost(tmp_path: Path) -> None:
     assert row.node_hours_month
     assert row.node_hours_month.value == pytest.approx(730.5 * 0.04 / 1.04)
     assert "of 2026-03-01 to 2026-03-10 takes 4.0 % longer [" in sentence(row)
-
-
-def test_a_loss_that_is_not_shown_is_not_stated(tmp_path: Path) -> None:
-    (row,) = rows(tmp_path)
+    # A loss that is not shown is not stated.
     assert row.verdict is Verdict.CONTENTION
     open_row = replace(row, verdict=Verdict.INCONCLUSIVE)
     assert "takes" not in sentence(open_row)
     assert "inconclusive, 4.0 % longer [" in sentence(open_row)
     assert "node-hours" in sentence(row)
     assert "node-hours" not in sentence(open_row)
-
-
-def test_at_another_scale_no_node_hours_are_stated(tmp_path: Path) -> None:
-    for speed, share in ((10, 1.0), (1, 0.5)):
-        (row,) = rows(tmp_path / f"{speed}-{share}", speed, share)
-        assert row.longer
-        assert row.node_hours_month is None
-
-
-def test_the_report_has_both_rates_and_the_loss(tmp_path: Path) -> None:
-    (row,) = rows(tmp_path)
     run = load_run(tmp_path / "run", force=True)
     page = html.unescape(render([run]))
     assert sentence(row) in page[page.index("r0replayed") :]
@@ -86,3 +72,10 @@ def test_the_report_has_both_rates_and_the_loss(tmp_path: Path) -> None:
     (stored,) = json.loads(files["traffic.json"].read_text())["traffic"]
     assert stored["done_b_s"] == row.done_b_s
     assert stored["run"] == "synthetic-run"
+
+
+def test_at_another_scale_no_node_hours_are_stated(tmp_path: Path) -> None:
+    for speed, share in ((10, 1.0), (1, 0.5)):
+        (row,) = rows(tmp_path / f"{speed}-{share}", speed, share)
+        assert row.longer
+        assert row.node_hours_month is None

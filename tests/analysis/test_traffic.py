@@ -71,6 +71,9 @@ def test_bursts_of_one_node_do_not_go_on_at_the_next(tmp_path: Path) -> None:
     # The first burst of each begins with the trace, and its last pause ends with it.
     assert (found.duty, found.bursts, found.burst_most_s) == (0.3, 18, 3)
     assert (found.pause_median_s, found.pause_95_s) == (7, 7)
+    # Of bursts before and after a second that is not known, no length is.
+    gap = made(tmp_path, "time_s,node,bytes\n1,a,0\n2,a,9\n4,a,9\n5,a,0\n")
+    assert traffic(gap, 1, YEAR_S).machine.bursts == 0
 
 
 def test_page(tmp_path: Path, found: Traffic) -> None:

@@ -17,16 +17,10 @@ FIVE_YEARS_S = duration_s("5y", "")
 NODES = [64, 512, 1024, 2048, 4096, 8192]
 
 
-def test_qdr_column_of_table_5_from_the_stated_inputs() -> None:
+def test_qdr_and_constant_columns_of_table_5_and_a_row_by_hand() -> None:
     rows = [concurrent_writers(nodes, FIVE_YEARS_S, 1.0) for nodes in NODES]
     assert [row.concurrent_writers for row in rows] == [0, 1, 2, 5, 15, 42]
-
-
-def test_constant_column_of_table_5() -> None:
     assert [constant_writers(nodes) for nodes in NODES] == [0, 1, 2, 4, 8, 16]
-
-
-def test_by_hand() -> None:
     # M = 100 s for 2 nodes: 50 s; d = 1 s: interval 10 (1 + 1/30 + 1/900) - 1 = 9.3444 s.
     row = concurrent_writers(2, 100.0, 1.0)
     assert row.mtti_s == 50.0
@@ -61,24 +55,16 @@ def test_refuses_other_lengths(text: str) -> None:
         write_length_s(text, "--write")
 
 
-def exact_optimum(write_s: float, mtti_s: float) -> float:
-    """Root of the condition for least waste, found numerically."""
-    ratio = write_s / mtti_s
-    return mtti_s * brentq(lambda tau: math.exp(-(tau + ratio)) - 1 + tau, 1e-9, 1.0, xtol=1e-14)
-
-
 @pytest.mark.parametrize(
     ("ratio", "relative_error"),
     [(1e-5, 1e-9), (1e-3, 1e-6), (0.01, 2e-5), (0.1, 5e-4), (0.5, 0.01)],
 )
 def test_agrees_with_the_exact_optimum(ratio: float, relative_error: float) -> None:
-    mtti_s = 20_000.0
-    assert optimum_interval_s(ratio * mtti_s, mtti_s) == pytest.approx(
-        exact_optimum(ratio * mtti_s, mtti_s), rel=relative_error
-    )
-
-
-def test_outside_its_range_the_interval_is_the_mtti() -> None:
+    """That is the root of the condition for least waste."""
+    exact = brentq(lambda tau: math.exp(-(tau + ratio)) - 1 + tau, 1e-9, 1.0, xtol=1e-14)
+    found = optimum_interval_s(ratio * 20_000, 20_000) / 20_000
+    assert found == pytest.approx(exact, rel=relative_error)
+    # Outside its range the interval is the mean time to interrupt.
     assert optimum_interval_s(20.0, 10.0) == 10.0
     assert optimum_interval_s(19.99, 10.0) < 10.0
 

@@ -16,7 +16,7 @@ def test_bad_input_gets_a_short_answer(kind: Kind, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("sys.argv", [])
     if "--force" not in kind.name:  # the figures of one kind are enough
         monkeypatch.setattr("analysis.report.make.render", render)
-    for index in range(3):
+    for index in range(2):
         answer, words = one(kind, random.Random(f"{kind.name} {index}"))
         assert list(faults(answer)) == [], words
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from analysis.report import data as blocks
 from nimc.base.errors import MachineError
-from nimc.cluster import doctor, learn, node_job, reservation
+from nimc.cluster import learn, node_job, reservation
 from nimc.machine import slurm
 from nimc.node import messages, wire
 from nimc.run import runner
@@ -22,11 +22,6 @@ _RESERVATION = (
 )
 _SQUEUE = b"12|R|2026-11-23T20:00:00|None|/a/b\n13|PD|N/A|Priority|/c\n"
 _SINFO = b"node1 idle\nnode2 mixed-\nnode2 mixed-\nnode3 down*\nnode4 idle~\n"
-_SYSTEMS = b"""a warning
-[
-  {"name": "m", "partitions": [{"name": "p", "scheduler": "slurm"}]}
-]
-"""
 _LOGS = {
     "job.json": '{"outcome": "done", "reason": null}',
     "block.json": '{"state": "failed", "reason": "writer 0: it ended"}',
@@ -113,7 +108,6 @@ TARGETS = [
     Target("slurm.seen", lambda text, _: node_job.output_of_nodes(text_of(text)),
            [b"seen n1 /a\nsrun: error: x\nseen n2 /a b\n"]),
     Target("modules.avail", _modules, captures("modules/*.txt")),
-    Target("reframe.systems", lambda text, _: doctor.systems_in(text_of(text)), [_SYSTEMS]),
     Target("reframe.failure", _failure, [tree(_LOGS), tree(_LOGS | {"block.json": "{}"})]),
     _message("order", messages.order),
     _message("report", messages.report),

@@ -7,7 +7,7 @@ import pytest
 from tests.fuzz import options
 
 #: Command lines; `make fuzz` tries more.
-LINES = 200_000
+LINES = 50_000
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs cc")

@@ -11,7 +11,7 @@ from tests.fuzz.table import TARGETS
 from tests.fuzz.target import check
 
 #: Examples of each parser; `make fuzz` tries many more.
-EXAMPLES = 12
+EXAMPLES = 8
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -26,6 +26,7 @@ from tests.nimc.conftest import ROOT, Command, widest
 from tests.nimc.documented import DOCUMENTED, assert_documented
 from tests.nimc.minicluster.test_state import STATE
 from tests.nimc.nights.made import SUMMARY, nightly
+from tests.nimc.nimc_without_figures import render
 
 #: Asserted elsewhere: in `run/test_run.py`, `test_{qualify,traffic}_command.py`, `crate/`,
 #: `simulation/`.
@@ -117,6 +118,7 @@ def test_those_of_runs_and_crates(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # short paths
+    monkeypatch.setattr("analysis.report.make.render", render)
     for day, name in enumerate(("monday", "tuesday")):
         made_run(tmp_path / "results" / name, day=day)
     monday, tuesday = "results/monday", "results/tuesday"

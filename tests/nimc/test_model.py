@@ -147,8 +147,6 @@ def test_facts_that_are_given_overrule_a_run_as_well(command, folder, monkeypatc
     assert "comp_node 0, comm_node 0: no point" in command.err
     command("model", "fit", *words, "--numa-nodes", 2, code=2)
     assert "allowed: below 2, the machine's NUMA nodes" in command.err
-    plot = ("plot", "--platform", "henri-subnuma", "--sweep", *words, "-o", folder / "m.html")
-    assert str(folder / "m.html") in command("model", *plot)
 
 
 def test_evaluate_both_models(command):

@@ -11,9 +11,9 @@ from tests.analysis.synthetic import STREAM, header, rechain, samples, write_run
 from tests.nimc.conftest import Command, call
 
 
-def _run(folder: Path, effect: float = 1.35, seed: int = 1) -> Path:
+def _run(folder: Path, effect: float = 1.35, seed: int = 1, pairs: int = 12) -> Path:
     case = replace(STREAM, effects={**STREAM.effects, "on": effect})
-    found = samples(case, pairs=12, seed=seed)
+    found = samples(case, pairs=pairs, seed=seed)
     return write_run(folder, found, header(run=folder.name))
 
 
@@ -26,7 +26,7 @@ def test_report_of_no_run_is_one_line_and_code_two(tmp_path: Path, command: Comm
 
 
 def _nights(folder: Path, effect: float, seed: int) -> list[Path]:
-    return [_run(folder / f"{effect}-{n}", effect, seed + n) for n in range(7)]
+    return [_run(folder / f"{effect}-{n}", effect, seed + n, pairs=6) for n in range(7)]
 
 
 def test_two_nights_differ_and_never_more(tmp_path: Path, command: Command) -> None:

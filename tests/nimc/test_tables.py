@@ -190,8 +190,8 @@ def test_cells_are_no_formulas_and_no_commands_to_the_terminal() -> None:
 @pytest.mark.parametrize(
     ("words", "flags"),
     [
-        (["plan", "quick", "--csv", "--json"], "--json, --csv"),
-        (["run", "quick", "-v", "--quiet"], "--quiet, --verbose"),
+        (["plan", "quick", "--csv", "--json"], "--csv, --json"),
+        (["run", "quick", "-v", "--quiet"], "--verbose, --quiet"),
     ],
 )
 def test_flags_that_contradict_each_other_are_refused(

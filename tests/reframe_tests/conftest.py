@@ -1,6 +1,7 @@
 """membench, built once for the tests of a session."""
 
 import ctypes
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -8,6 +9,23 @@ from pathlib import Path
 import pytest
 
 MEMBENCH = Path(__file__).parents[2] / "reframe_tests" / "src" / "membench"
+
+
+def run(program, *words, **options):
+    command = [str(word) for word in (program, *words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+
+
+def document(program, *words):
+    """The JSON of a run of membench that succeeds."""
+    done = run(program, *words, "-j", "-")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def refused(done, why="wrong results"):
+    assert (done.returncode, "FOM" in done.stdout) == (3, False)
+    assert why in done.stderr
 
 
 def library(folder: Path, name: str) -> ctypes.CDLL:

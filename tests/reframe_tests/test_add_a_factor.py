@@ -66,34 +66,29 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-def plan(checkout: Path, campaign: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    (checkout / "pages.yaml").write_text(campaign)
-    script = "from nimc.cli.main import main; main()"
-    words = ["plan", "pages.yaml", "--machine", "localhost", "--json"]
-    done = subprocess.run(
-        [sys.executable, "-c", script, *words],
-        cwd=checkout,
-        env={**os.environ, "PYTHONPATH": str(checkout), "XDG_CACHE_HOME": f"{checkout}/cache"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done
-
-
 def test_a_campaign_can_name_it(checkout: Path) -> None:
-    (case,) = json.loads(plan(checkout, CAMPAIGN).stdout)["cases"]
+    def plan(campaign: str) -> subprocess.CompletedProcess[str]:
+        (checkout / "pages.yaml").write_text(campaign)
+        words = ["plan", "pages.yaml", "--machine", "localhost", "--json"]
+        return subprocess.run(
+            [sys.executable, "-c", "from nimc.cli.main import main; main()", *words],
+            cwd=checkout,
+            env={**os.environ, "PYTHONPATH": str(checkout), "XDG_CACHE_HOME": f"{checkout}/cache"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+
+    (case,) = json.loads(succeeded(plan(CAMPAIGN)))["cases"]
     assert case["factors_within"] == {"nice": [0, 7]}
     paired = {each["name"]: each["baseline"] for each in case["treatments"]}
     assert paired["off@nice=7"] is None
     assert paired["on@nice=7"] == "off@nice=7"
     assert paired["on"] == "off"
-
-
-def test_another_level_is_refused(checkout: Path) -> None:
-    said = plan(checkout, CAMPAIGN.replace("7", "20"), code=2).stderr
-    assert "factors.nice: 20 found; allowed: whole numbers from 0 to 19" in said
+    # Another level is refused.
+    done = plan(CAMPAIGN.replace("7", "20"))
+    assert done.returncode == 2
+    assert "factors.nice: 20 found; allowed: whole numbers from 0 to 19" in done.stderr
 
 
 def test_the_application_gets_it_and_the_other_factors(checkout: Path) -> None:

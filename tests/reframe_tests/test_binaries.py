@@ -88,8 +88,12 @@ def test_a_check_builds_its_program_and_says_how_it_was_made(tmp_path, monkeypat
     assert (spack["hash"], spack["spec"]) == ("aaa", "hpccg@1.0")
 
 
-def run_cns(tmp_path, program):
-    """`cns_quick` on a machine whose file names a program; its settings have no wheels."""
+@pytest.mark.parametrize("there", [True, False])
+def test_the_program_that_the_site_names_is_run_though_spack_is_not_set_up(tmp_path, there):
+    """On a machine whose settings have no wheels."""
+    program = tmp_path / "main.Linux.gfortran.mpi.exe"
+    if there:
+        script(program, f"cat {ROOT}/tests/captures/cns/n1.txt")
     (tmp_path / "machine.yaml").write_text(
         f"origins: {{policy: same_host}}\ndevice: null\ninterface: null\n"
         f"programs: {{cns: {program}}}\n"
@@ -102,23 +106,16 @@ def run_cns(tmp_path, program):
     )
     given = {**ONE, "layout_cores": 1, "nimc_dir": tmp_path / "run"}
     variables = {"NIMC_MINICLUSTER": str(tmp_path), "NIMC_SPACK_DIR": str(tmp_path / "none")}
-    own = tmp_path / "own.py"
-    return reframe(tmp_path, own, "cns", "-r", name="cns_quick", settings=given, **variables)
-
-
-def test_the_program_that_the_site_names_is_run_though_spack_is_not_set_up(tmp_path):
-    program = tmp_path / "main.Linux.gfortran.mpi.exe"
-    script(program, f"cat {ROOT}/tests/captures/cns/n1.txt")
-    succeeded(run_cns(tmp_path, program))
+    words = (tmp_path, tmp_path / "own.py", "cns", "-r")
+    done = reframe(*words, name="cns_quick", settings=given, **variables)
+    if not there:
+        assert f"site/minicluster.yaml: programs: {program} is no program on this" in done.stdout
+        assert "1 skipped" in done.stdout
+        return
+    succeeded(done)
     (sample,) = samples_of(tmp_path / "run", "cns_quick")
     assert sample["outcome"] == "kept"
     assert provenance_of(tmp_path / "run")["program"]["path"] == str(program)
-
-
-def test_a_program_that_the_site_names_and_is_not_there_is_reported(tmp_path):
-    done = run_cns(tmp_path, "/nowhere/cns")
-    assert "site/minicluster.yaml: programs: /nowhere/cns is no program on this host" in done.stdout
-    assert "1 skipped" in done.stdout
 
 
 @pytest.mark.parametrize(

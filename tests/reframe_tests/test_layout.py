@@ -45,37 +45,37 @@ def test_each_execution_draws_a_seed_unless_one_is_given(dry, own):
     assert all(0 <= plan["seed"] < 2**63 for plan in plans)
 
 
-def test_one_host_is_not_taken_for_several_nodes(tmp_path):
-    done = reframe(tmp_path, "localhost", "lammps_scaling", *DRY, settings={"nodes": 4})
-    assert "lammps_scaling.nodes: 4 found; origins and target of localhost share one host" in (
-        " ".join(done.stdout.split())
-    )
+#: Check, settings, and what is said of them.
+REFUSED = [
+    ("lammps_scaling", {"nodes": 4}, "nodes: 4 found; origins and target of localhost share one"),
+    ("lammps_scaling", {}, "injector: mpi_put found; it makes no short writes (arm"),
+    ("stream", {"traffic": "t"}, "injector: mpi_put found; it cannot be combined with traffic"),
+    ("stream", {"rate": "50%", "limiter": "hardware"}, "limiter: hardware found; mpi_put has"),
+    (
+        "stream",
+        {"rate": "40%", "burst": "10ms/90ms"},
+        "rate: 40% found; it cannot be combined with burst 10ms/90ms of mpi_put; allowed: full,"
+        " or 10%, or less, which is full rate within the bursts",
+    ),
+    (
+        "stream",
+        {"rate": "5%", "burst": "10ms/90ms", "injector": "ucx"},
+        "rate: 5% found; it cannot be combined with burst 10ms/90ms of ucx; allowed: full, or"
+        " 10%, which is full rate within the bursts",
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("check", "settings", "said"),
-    [
-        ("stream", {"rate": "50%", "limiter": "hardware"}, "limiter: hardware found; mpi_put has"),
-        (
-            "stream",
-            {"rate": "40%", "burst": "10ms/90ms"},
-            "rate: 40% found; it cannot be combined with burst 10ms/90ms of mpi_put; allowed: full,"
-            " or 10%, or less, which is full rate within the bursts",
-        ),
-        (
-            "stream",
-            {"rate": "5%", "burst": "10ms/90ms", "injector": "ucx"},
-            "rate: 5% found; it cannot be combined with burst 10ms/90ms of ucx; allowed: full, or"
-            " 10%, which is full rate within the bursts",
-        ),
-        ("stream", {"traffic": "t"}, "injector: mpi_put found; it cannot be combined with traffic"),
-        ("lammps_scaling", {"nodes": 1}, "injector: mpi_put found; it makes no short writes (arm"),
-    ],
-)
-def test_an_injector_is_not_asked_for_what_it_cannot_do(tmp_path, check, settings, said):
-    settings = {"injector": "mpi_put", **settings}
-    done = reframe(tmp_path, "localhost", check, *DRY, settings=settings)
-    assert f"{check}.{said}" in " ".join(done.stdout.split())
+def test_what_a_machine_or_an_injector_cannot_do_is_refused(tmp_path):
+    text = "import reframe as rfm\nfrom reframe_tests import lammps_scaling, stream\n"
+    for number, (check, settings, _) in enumerate(REFUSED):
+        text += f"\n\n@rfm.simple_test\nclass refused{number}({check}.{check}):\n"
+        for name, value in {"injector": "mpi_put", **settings}.items():
+            text += f"    {name} = {value!r}\n"
+    (tmp_path / "checks.py").write_text(text)
+    done = reframe(tmp_path, "localhost", tmp_path / "checks.py", *DRY, name="refused.*")
+    for number, (*_, said) in enumerate(REFUSED):
+        assert f"refused{number}.{said}" in " ".join(done.stdout.split())
 
 
 def test_all_treatments_of_a_pair_have_its_window(tmp_path):

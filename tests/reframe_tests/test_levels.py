@@ -88,7 +88,7 @@ def test_every_level_has_an_input_of_its_own(dry, of):
         assert out == "snap.out"
 
 
-def test_numa_changes_load_places_and_buffers_from_run_to_run(of):
+def test_numa_changes_load_places_and_buffers_from_run_to_run(dry, of):
     found, command = of["numa"], "./membench write -n 8 -d 3.0 -m"
     assert " ".join(words(found["off@load=write"])) == f"{command} 3 --cpu-node 3"
     free = found["off@load=write,buffer=other,workers=free"]
@@ -98,39 +98,31 @@ def test_numa_changes_load_places_and_buffers_from_run_to_run(of):
     nodes = {name: each["writes"]["buffer_node"] for name, each in found.items() if each["writes"]}
     assert nodes == {name: 7 if "buffer=other" in name else 3 for name in nodes}
     assert len(nodes) == 8
+    known = plan_of(dry, "numa")["provenance"]["numa"]
+    assert known == {"numa_nodes": 8, "nic_node": 3, "places": {"nic": 3, "other": 7}}
 
 
-def test_the_ranks_of_all_levels_are_bound_alike_where_cores_are_reserved(of):
-    found = of["lammps"]
-    assert all("--cpu-bind=cores" in words(each) for each in found.values())
-    assert len(found) == 8
+def test_baselines_of_crossed_factors():
+    for nothing in ("0", "0%", "0.0%", "00%", "0MB/s", "0.00GB/s"):
+        named = {each.name for each in cross(["off", "on"], {"rate": [nothing, "full"]})}
+        assert named == {"off", "on"}
+    # A tool whose price is wanted and nothing else: one more run a pair instead of three.
+    factors = {"tool": ["none", "membench:mix:1"]}
+    cells = [{"tool": "none"}, {"arm": "off"}]
+    kept = [each.name for each in cross(["off", "on", "aa"], factors, only=cells)]
+    assert kept == ["off", "on", "aa", "off@tool=membench:mix:1"]
+    assert [each.name for each in cross(["off", "on"], factors, only=cells[:1])] == ["off", "on"]
 
 
-def test_a_level_of_environment_is_a_variable_of_the_application(of):
-    found, name = of["lammps"], "off@environment=UCX_TLS:rc%2Csm"
-    assert found[name]["start"]["environment"]["UCX_TLS"] == "rc,sm"
-    assert "UCX_TLS" not in found["off"]["start"]["environment"]
-    assert found["on@environment=UCX_TLS:rc%2Csm"]["baseline"] == name
-
-
-@pytest.mark.parametrize("nothing", ["0", "0%", "0.0%", "00%", "0MB/s", "0.00GB/s"])
-def test_a_rate_of_zero_however_it_is_written_is_the_baseline(nothing):
-    named = {each.name for each in cross(["off", "on"], {"rate": [nothing, "full"]}, [], [])}
-    assert named == {"off", "on"}
-
-
-def test_a_limiter_is_one_of_the_writers(of):
+def test_limiters_and_injectors_are_those_of_the_writers_and_share_a_baseline(of):
+    injectors = [each for name, each in of["minife"].items() if "reserved" not in name]
+    asked = {each["writes"]["injector"] for each in injectors if each["writes"]}
+    assert asked == {"ucx", "mooncake"}
+    assert {each["baseline"] for each in injectors} == {None, "off"}
     found = {name: each for name, each in of["stream"].items() if "reserved" not in name}
     asked = {name: each["writes"]["limiter"] for name, each in found.items() if each["writes"]}
     assert asked == {"on@rate=50%": "software", "on@rate=50%,limiter=hardware": "hardware"}
     assert {each["baseline"] for each in found.values()} == {None, "off"}
-
-
-def test_injectors_share_a_baseline(of):
-    found = [each for name, each in of["minife"].items() if "reserved" not in name]
-    asked = {each["writes"]["injector"] for each in found if each["writes"]}
-    assert asked == {"ucx", "mooncake"}
-    assert {each["baseline"] for each in found} == {None, "off"}
 
 
 def test_a_burst_at_full_rate_has_its_share_of_the_time_as_mean(of):
@@ -187,14 +179,27 @@ def test_cores_left_to_the_system_are_taken_from_the_job_and_its_runs_are_unpair
     assert any(note.startswith("unpaired: ") for note in notes)
 
 
-def test_stream_and_membench_leave_the_reserved_core_alone(of):
-    threads = [
-        each["start"]["environment"]["OMP_NUM_THREADS"] for each in map(of["stream"].get, RESERVED)
-    ]
-    assert threads == ["64", "63"]
-    # Cores of one of two sockets.
-    assert "-n 32" in " ".join(words(of["membench"]["off"]))
+def test_membench_and_its_kin_change_from_run_to_run(of):
+    assert "-n 32" in " ".join(words(of["membench"]["off"]))  # cores of one of two sockets
     assert "-n 31" in " ".join(words(of["membench"]["off@reserved_cores=2"]))
+    alone = "./membench latency -d 3.0 --pages transparent -m 1"
+    assert " ".join(words(of["latency"]["off"])) == alone
+    loaded = of["latency"]["off@load_threads=31,load_kernel=mix"]
+    assert " ".join(words(loaded)) == alone.replace(" -m", " --load mix -n 31 -m")
+    command = "./membench intensity -n 32 -d 3.0 --order compact --flops-per-element"
+    assert " ".join(words(of["intensity"]["off"])) == f"{command} 2"
+    assert " ".join(words(of["intensity"]["on@flops_per_element=64"])) == f"{command} 64"
+
+
+def test_ranks_are_bound_and_the_environment_is_that_of_the_level(of):
+    found, name = of["lammps"], "off@environment=UCX_TLS:rc%2Csm"
+    assert all("--cpu-bind=cores" in words(each) for each in found.values())
+    assert len(found) == 8
+    assert found[name]["start"]["environment"]["UCX_TLS"] == "rc,sm"
+    assert "UCX_TLS" not in found["off"]["start"]["environment"]
+    assert found["on@environment=UCX_TLS:rc%2Csm"]["baseline"] == name
+    threads = [of["stream"][each]["start"]["environment"]["OMP_NUM_THREADS"] for each in RESERVED]
+    assert threads == ["64", "63"]
 
 
 def test_cores_of_all_sockets_compute_and_no_model_hides_it(of):
@@ -207,25 +212,3 @@ def test_cores_of_all_sockets_compute_and_no_model_hides_it(of):
     spread = of["membench"]["off@order=spread"]
     assert " ".join(words(spread)).endswith("-n 32 -d 5.0 --order spread")
     assert words(of["membench"]["off"])[-1] == "compact"
-
-
-def test_latency_has_a_load_of_its_own_cores_from_run_to_run(of):
-    alone = "./membench latency -d 3.0 --pages transparent -m 1"
-    assert " ".join(words(of["latency"]["off"])) == alone
-    loaded = of["latency"]["off@load_threads=31,load_kernel=mix"]
-    assert " ".join(words(loaded)) == alone.replace(" -m", " --load mix -n 31 -m")
-
-
-def test_intensity_changes_from_run_to_run(of):
-    command = "./membench intensity -n 32 -d 3.0 --order compact --flops-per-element"
-    assert " ".join(words(of["intensity"]["off"])) == f"{command} 2"
-    assert " ".join(words(of["intensity"]["on@flops_per_element=64"])) == f"{command} 64"
-
-
-def test_a_baseline_without_effects_stays_where_only_keeps_it():
-    """A tool whose price is wanted and nothing else: one more run a pair instead of three."""
-    factors = {"tool": ["none", "membench:mix:1"]}
-    cells = [{"tool": "none"}, {"arm": "off"}]
-    kept = [each.name for each in cross(["off", "on", "aa"], factors, only=cells)]
-    assert kept == ["off", "on", "aa", "off@tool=membench:mix:1"]
-    assert [each.name for each in cross(["off", "on"], factors, only=cells[:1])] == ["off", "on"]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from nimc.base.checkout import ROOT
 from tests.reframe_tests.command import plan_of, reframe
 
 #: Check, settings -> ranks, threads, and words of the program's options.
@@ -16,14 +17,28 @@ LAID_OUT = {
 }
 
 
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory):
+    """(Check, what has a rank) -> its plan."""
+    found = {}
+    for per in ("core", "socket"):
+        folder = tmp_path_factory.mktemp(per)
+        names = [check for check, of in LAID_OUT if of == per]
+        words = ["--system=example_slurm", "-p", "spack", "--dry-run"]
+        for name in names:
+            words += ["-c", f"{ROOT}/reframe_tests/{name}.py"]
+        for setting in ("nodes=8", f"rank_per={per}", "factors={mpi_rail: [nic1]}"):
+            words += ["-S", setting]
+        reframe(folder, "example_slurm", names[0], *words, name=f"({'|'.join(names)})")
+        found |= {(name, per): plan_of(folder, name) for name in names}
+    return found
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("check", "per"), LAID_OUT)
-def test_ranks_and_threads_on_eight_nodes(tmp_path, check, per):
-    ranks, threads, options = LAID_OUT[check, per]
-    settings = {"nodes": 8, "rank_per": per, "factors": "{mpi_rail: [nic1]}"}
-    words = ("--system=example_slurm", "-p", "spack", "--dry-run")
-    reframe(tmp_path, "example_slurm", check, *words, settings=settings)
-    plan = plan_of(tmp_path, "*")
+@pytest.mark.parametrize("of", LAID_OUT)
+def test_ranks_and_threads_on_eight_nodes(planned, of):
+    ranks, threads, options = LAID_OUT[of]
+    plan = planned[of]
     assert plan["rails"] == ["mlx5_0", "mlx5_1"]
     for treatment in plan["treatments"]:
         start = treatment["start"]

@@ -1,24 +1,12 @@
-"""Rail policies on a machine with two rails, and on one without.
+"""Rail policies on a machine with two rails, and on one without."""
 
-MPI between two network namespaces with two links (MPICH over UCX and tcp, emulated: rails are the
-links themselves): each policy's bytes pass the links it names.
-"""
-
-import asyncio
-import os
-import shutil
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from nimc.base.errors import InputError
 from nimc.machine.site import Machine
-from nimc.node.evidence import counters
-from nimc.node.evidence import rails as evidence
-from nimc.records.treatment import Start, Treatment
 from reframe_tests import factors, rails
 from tests.nimc.node.sysfs import write
 
@@ -60,13 +48,9 @@ ONE = machine(rails=[])
 )
 def test_devices_of_the_writers(policy, node, devices):
     assert rails.of_writers(machine(), policy, node) == devices
-
-
-def test_a_machine_without_rails_writes_over_its_device():
+    # Without rails, the machine's device.
     assert rails.of_writers(ONE, "default", None) == ("mlx5_0",)
     assert rails.of_writers(machine(rails=[], device=None), "default", None) == ()
-    assert rails.environment(ONE, "default") == {}
-    assert rails.named(ONE, "default") == []
 
 
 def test_mpi_over_one_rail_for_each_library():
@@ -82,9 +66,7 @@ def test_mpi_over_one_rail_for_each_library():
     }
     assert rails.named(machine(), "nic1") == ["mlx5_1"]
     assert rails.wrapper(machine(), "nic1") == []
-
-
-def test_what_ucx_calls_a_rail_may_be_another_device():
+    # What UCX calls a rail may be another device.
     over_tcp = [{"device": "rxe0"}, {"device": "rxe1", "mpi_device": "eth1"}]
     here = machine(device="rxe0", rails=over_tcp)
     assert rails.environment(here, "nic1") == {
@@ -93,6 +75,7 @@ def test_what_ucx_calls_a_rail_may_be_another_device():
         "OMPI_MCA_btl_tcp_if_include": "eth1",
     }
     assert rails.environment(here, "nic0")["UCX_NET_DEVICES"] == "rxe0:1"
+    assert (rails.environment(ONE, "default"), rails.named(ONE, "default")) == ({}, [])
 
 
 def test_local_ranks_choose_by_their_numa_node():
@@ -109,39 +92,38 @@ def test_local_ranks_choose_by_their_numa_node():
 
 
 @pytest.mark.parametrize(
-    ("cpus", "said"),
-    [("0-1", "rail of 0"), ("2,3", "rail of 1"), ("3-900", "rail of 1")],
+    ("cpus", "status", "said"),
+    [
+        ("0-1", 0, "rail of 0: a b\n"),
+        ("2,3", 0, "rail of 1: a b\n"),
+        ("3-900", 0, "rail of 1: a b\n"),
+        ("1-2", 1, "may run on the NUMA nodes 0 1 ; allowed: ranks bound to one"),
+    ],
 )
-def test_the_script_finds_the_node_of_a_rank(tmp_path, cpus, said):
-    done = run_rank(tmp_path, cpus)
-    assert (done.returncode, done.stdout) == (0, f"{said}: a b\n")
-
-
-def test_a_rank_that_may_run_on_two_nodes_has_no_local_rail(tmp_path):
-    done = run_rank(tmp_path, "1-2")
-    assert done.returncode == 1
-    assert "may run on the NUMA nodes 0 1 ; allowed: ranks bound to one" in done.stderr
-
-
-def run_rank(folder, cpus):
+def test_the_script_finds_the_node_of_a_rank(tmp_path, cpus, status, said):
     files = {f"sys/devices/system/cpu/cpu{cpu}/node{cpu // 2}/x": "" for cpu in range(4)}
-    write(folder, {**files, "proc/self/status": f"Name:\tsh\nCpus_allowed_list:\t{cpus}"})
+    write(tmp_path, {**files, "proc/self/status": f"Name:\tsh\nCpus_allowed_list:\t{cpus}"})
     command = ["sh", "-c", 'echo "rail of $RAIL: $*"', "app", "a", "b"]
-    return subprocess.run(
+    done = subprocess.run(
         ["sh", str(SCRIPT), "0 RAIL=0 X=1", "1 RAIL=1 X=2", "--", *command],
-        env={"NIMC_SYSROOT": str(folder), "PATH": "/usr/bin:/bin"},
+        env={"NIMC_SYSROOT": str(tmp_path), "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
         check=False,
     )
+    assert done.returncode == status
+    assert said in (done.stderr if status else done.stdout)
 
 
-def test_levels():
+def test_levels_and_the_rails_of_a_device():
     for level in ("default", "local", "nic0", "nic9"):
         factors.check_level("writer_rail", level)
     for level in ("nic", "nic-1", "nic10", "both", 0, True):
         with pytest.raises(InputError, match=r"mpi_rail: .* found; allowed: default, local, nic0"):
             factors.check_level("mpi_rail", level)
+    for changed in ({"device": None}, {"device": "mlx5_9"}, {"rails": [{"device": "mlx5_0"}] * 2}):
+        with pytest.raises(ValueError, match="allowed: each rail once, and a device that is one"):
+            machine(**changed)
 
 
 @pytest.mark.parametrize(
@@ -161,109 +143,3 @@ def test_policies_that_a_machine_lacks(here, level, reason):
     if reason:
         with pytest.raises(InputError, match=r"writer_rail: .*; allowed: default"):
             rails.of_writers(here, level, None)
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [{"device": None}, {"device": "mlx5_9"}, {"rails": [{"device": "mlx5_0"}] * 2}],
-)
-def test_the_device_is_one_of_the_rails(changed):
-    with pytest.raises(ValueError, match="allowed: each rail once, and a device that is one of"):
-        machine(**changed)
-
-
-BIN = Path(sys.executable).parent
-SOURCE = Path(__file__).parent / "slurm/exchange.c"
-LINKS = ("eth0", "eth1")
-TWO = machine(
-    device="eth0",
-    rails=[{"device": link, "numa_node": 0, "mpi_device": link} for link in LINKS],
-    facts={"cores": 2, "sockets": 1, "numa_nodes": 1, "llc": "1MiB", "memory": "1GiB"},
-)
-#: Reads, in a namespace, what each of its links has received and sent.
-_READ = """
-from nimc.node.evidence import counters
-for link in ("eth0", "eth1"):
-    print(*(counters.read(link, way).bytes_b for way in counters.DIRECTIONS))
-"""
-
-
-@pytest.fixture
-def ends() -> Iterator[tuple[str, str]]:
-    if os.geteuid() != 0 or not shutil.which("ip"):
-        pytest.skip("network namespaces need root and iproute2")
-    names = (f"nimc-a{os.getpid()}", f"nimc-b{os.getpid()}")
-    try:
-        for name in names:
-            subprocess.run(["ip", "netns", "add", name], check=True)
-            ip(name, "link set lo up")
-        for index, link in enumerate(LINKS):
-            ip(names[0], f"link add {link} type veth peer name {link} netns {names[1]}")
-            for end, name in enumerate(names, 1):
-                ip(name, f"address add 10.9{index}.0.{end}/24 dev {link}")
-                ip(name, f"link set {link} up")
-        asyncio.run(all_up(names))
-        yield names
-    finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "delete", name], check=False)
-
-
-def ip(name: str, words: str) -> str:
-    return subprocess.check_output(["ip", "-n", name, *words.split()], text=True)
-
-
-async def all_up(names: tuple[str, str]) -> None:
-    """Links have carrier a moment after they are set up."""
-    for _ in range(100):
-        if all("state UP" in ip(name, f"link show {link}") for name in names for link in LINKS):
-            return
-        await asyncio.sleep(0.05)
-    pytest.fail("the links do not come up")
-
-
-def within(name: str, *command: str) -> list[str]:
-    return ["ip", "netns", "exec", name, *command]
-
-
-def read(name: str) -> list[evidence.Both]:
-    text = subprocess.check_output(within(name, sys.executable, "-c", _READ), text=True)
-    return [
-        (counters.Reading(f"{link} in", int(received)), counters.Reading(f"{link} out", int(sent)))
-        for link, (received, sent) in zip(LINKS, map(str.split, text.splitlines()), strict=True)
-    ]
-
-
-def exchange(program: Path, ends: tuple[str, str], policy: str) -> None:
-    rank = [*rails.wrapper(TWO, policy), str(program), "24", "/dev/null"]
-    line = ["mpiexec", "-n", "1", *within(ends[0], *rank), ":", "-n", "1", *within(ends[1], *rank)]
-    # Ranks on one host would use its memory.
-    env = {**os.environ, "UCX_TLS": "tcp,self", "MPIR_CVAR_NOLOCAL": "1"}
-    env |= {"PATH": f"{BIN}:{os.environ['PATH']}"} | rails.environment(TWO, policy)
-    subprocess.run(line, env=env, check=True, stdin=subprocess.DEVNULL, timeout=60)
-
-
-@pytest.mark.minicluster
-@pytest.mark.slow
-def test_each_policy_s_messages_pass_the_links_it_names(
-    ends: tuple[str, str], tmp_path: Path
-) -> None:
-    program = tmp_path / "exchange"
-    subprocess.run([str(BIN / "mpicc"), "-o", str(program), str(SOURCE)], check=True)
-    for policy, other in (("nic0", "nic1"), ("nic1", "nic0"), ("local", None)):
-        before = read(ends[0])
-        exchange(program, ends, policy)
-        passed = evidence.passed(LINKS, before, read(ends[0]))
-        print(policy, passed)
-        assert sum(each.received_b + each.sent_b for each in passed) > 2 * 24 * 2**20
-        assert judged(passed, policy) is None
-        if other:
-            assert "the policy names" in str(judged(passed, other))
-            assert "the policy names" in str(judged(passed, "local"))
-
-
-def judged(passed: list, policy: str) -> str | None:
-    """The evidence for an application of two ranks on two nodes, of which one was counted."""
-    one = Treatment("off", Start([], ranks=2, devices=rails.named(TWO, policy)))
-    nodes = [evidence.NodeConditions("n1", 1.0, devices=passed)]
-    return evidence.misrouted(nodes, evidence.named(one, LINKS, 2, 1), LINKS, 0.02)

@@ -29,6 +29,9 @@ def test_origins_are_a_second_component():
     assert job_options(RESERVED)[-1].endswith("--reservation=nimc")
     there = Origins(policy="hetjob", partition="origin", access=["--constraint=hdr", "-Cx"])
     assert job_options(there)[-1].endswith(" --partition=origin --constraint=hdr -Cx")
+    for option in ("constraint=hdr", "--constraint hdr", "-C x\n#SBATCH -N9"):
+        with pytest.raises(ValidationError, match=r"access\.0"):
+            Origins(policy="hetjob", access=[option])
 
 
 def test_cores_are_left_to_the_system_and_nodes_pinned_on_the_targets_only():
@@ -54,12 +57,6 @@ def test_tasks_of_srun_are_bound_unless_the_site_binds_them(launcher, line):
     assert bound(launcher) == line
 
 
-@pytest.mark.parametrize("option", ["constraint=hdr", "--constraint hdr", "-C x\n#SBATCH -N9"])
-def test_options_of_the_origins_are_single_words(option):
-    with pytest.raises(ValidationError, match=r"access\.0"):
-        Origins(policy="hetjob", access=[option])
-
-
 def test_a_split_allocation_is_one_component_and_changes_the_launch_line():
     assert job_options(SPLIT) == ["--no-requeue"]
     split = ["--nodes={n_targets}", "--ntasks=8", "--nodelist={targets}"]
@@ -67,13 +64,13 @@ def test_a_split_allocation_is_one_component_and_changes_the_launch_line():
     assert on_targets(["mpirun", "-np", "8"], SPLIT, 8)[-2:] == ["--host", "{slots}"]
     assert on_targets(["srun"], HETJOB, 8) == ["srun"]
     assert on_targets([], SPLIT, 1) == []
-
-
-def test_agents_reach_both_components():
+    # Agents reach both components; Slurm counts hardware threads.
     assert "--het-group=0,1" in agent_launcher(HETJOB)
     assert "--het-group=0,1" not in agent_launcher(SPLIT)
     for origins in (HETJOB, SPLIT):
         assert "--kill-on-bad-exit=1" in agent_launcher(origins)
+    cpus = [cpus_per_task(cores, threads) for cores in (None, 1, 16) for threads in (1, 2)]
+    assert cpus == [None, 2, 1, 2, 16, 32]
 
 
 def test_agents_do_not_take_the_cpus_of_a_task_of_the_application(tmp_path):
@@ -112,11 +109,3 @@ DIED = {"state": "injector_died", "reason": "writer 0: gone"}
 )
 def test_failures_are_distinguished(state, code, block, name):
     assert outcome(state, code, block).name == name
-
-
-@pytest.mark.parametrize(
-    ("cores", "threads_per_core", "cpus"),
-    [(None, 1, None), (16, 1, 16), (None, 2, 2), (16, 2, 32), (1, 4, 4)],
-)
-def test_slurm_counts_hardware_threads(cores, threads_per_core, cpus):
-    assert cpus_per_task(cores, threads_per_core) == cpus

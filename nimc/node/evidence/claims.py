@@ -94,19 +94,17 @@ def attach(
 
     `alone` is the count without an application.
     """
-
     found = []
     for record in records:
         count, before = counted.get(record.target), (alone or {}).get(record.target)
         if count is not None and record.message_b:
+            alone_b_s = before.bytes_b / before.over_s if before and before.over_s else None
             record = replace(
                 record,
                 counter=count.counter,
                 counted_b=count.bytes_b,
                 counted_s=count.over_s,
-                counted_alone_b_s=before.bytes_b / before.over_s
-                if before and before.over_s
-                else None,
+                counted_alone_b_s=alone_b_s,
             )
         found.append(record)
     return found
@@ -119,24 +117,19 @@ def disagreement(records: list[WriterRecord], share: float, alone: bool) -> str 
     nothing to its rate. A count may exceed the claim by any amount unless the writers are `alone`
     on the device, since the application's own messages pass it too.
     """
-    claimed: dict[str, float] = {}
-    at_most: dict[str, float] = {}
-    for record in records:
-        if record.counted_b is not None:
-            most_b = record.bytes_b / (record.observed_share or 1.0)
-            claimed[record.target] = claimed.get(record.target, 0.0) + record.bytes_b
-            at_most[record.target] = at_most.get(record.target, 0.0) + most_b
-    for record in records:
-        if record.counted_b is None or not (claim := claimed.get(record.target)):
-            continue
-        most_b = at_most[record.target]
-        too_many = alone and record.counted_b > (1 + share) * most_b
-        if record.counted_b < (1 - share) * claim or too_many:
-            who = "all targets together" if record.target == MANY else record.target
+    counted = [record for record in records if record.counted_b is not None]
+    for target in dict.fromkeys(record.target for record in counted):
+        ours = [record for record in counted if record.target == target]
+        claim = sum(record.bytes_b for record in ours)
+        most_b = sum(record.bytes_b / (record.observed_share or 1.0) for record in ours)
+        count_b = ours[0].counted_b or 0
+        too_many = alone and count_b > (1 + share) * most_b
+        if claim and (count_b < (1 - share) * claim or too_many):
+            who = "all targets together" if target == MANY else target
             upto = "" if most_b == claim else f" to {most_b / 1e6:.1f}"
             return (
-                f"{who} counted {record.counted_b / 1e6:.1f} MB ({record.counter}), but the"
-                f" writers claim {claim / 1e6:.1f}{upto} MB; allowed difference: {share:.0%}"
+                f"{who} counted {count_b / 1e6:.1f} MB ({ours[0].counter}), but the writers claim"
+                f" {claim / 1e6:.1f}{upto} MB; allowed difference: {share:.0%}"
             )
     return None
 
@@ -152,9 +145,15 @@ def refuted(
         if record.message_b and index in looked:
             usual_b_s = expected(record.rate_alone_b_s, record.asked_b_s).rate_b_s
             message_s = record.message_b / usual_b_s if usual_b_s else 0.0
-            allowed_s = max(demand.silent_s, _MESSAGES * message_s)
-            if fault := _silence(looked[index], allowed_s):
-                return f"writer {index} {fault}"
+            allowed_s, seen = max(demand.silent_s, _MESSAGES * message_s), looked[index]
+            if seen.silent_s > allowed_s:
+                return (
+                    f"writer {index} wrote nothing for {seen.silent_s:.1f} s ({seen.at}); allowed:"
+                    f" {allowed_s:.1f} s"
+                )
+            if seen.memory and seen.looks * _REFUTED > max(seen.seen, 1):
+                looks = f"{seen.seen} of {seen.looks} looks"
+                return f"writer {index} {looks} at the target's memory found it written"
     return disagreement(list(records), demand.counter_share, alone)
 
 
@@ -171,20 +170,6 @@ def longest_silence_s(looks: Sequence[Look]) -> float:
     return longest_s
 
 
-def _silence(looked: Looked, allowed_s: float) -> str | None:
-    """Why the looks refute that the writer wrote all the time, in one line; None if they do not.
-
-    Looks shorter than `allowed_s` in total say nothing.
-    """
-    if looked.silent_s > allowed_s:
-        return (
-            f"wrote nothing for {looked.silent_s:.1f} s ({looked.at}); allowed: {allowed_s:.1f} s"
-        )
-    if looked.memory and looked.looks * _REFUTED > max(looked.seen, 1):
-        return f"{looked.seen} of {looked.looks} looks at the target's memory found it written"
-    return None
-
-
 def with_proof(records: Sequence[WriterRecord], looked: Mapping[int, Looked]) -> list[WriterRecord]:
     """The records, in the writers' order, with what proves the writes of each."""
     found = []
@@ -197,10 +182,9 @@ def with_proof(records: Sequence[WriterRecord], looked: Mapping[int, Looked]) ->
             proof = "device"
         elif share is not None and share >= PROVEN_SHARE:
             proof = "memory"
-        is_control = not record.message_b
-        found.append(
-            record if is_control else replace(record, proof=proof, overwritten_share=share)
-        )
+        if record.message_b:  # no control
+            record = replace(record, proof=proof, overwritten_share=share)
+        found.append(record)
     return found
 
 

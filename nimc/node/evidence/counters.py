@@ -38,26 +38,26 @@ class _Counter(NamedTuple):
     stops_at: int | None = None
 
 
-_PORT = "sys/class/infiniband/{device}/ports/{port}"
+_PORT = "sys/class/infiniband/{device}/ports/1"
 _CXI = "sys/class/cxi/{device}/device/telemetry"
 #: The first row whose file has a number counts. Sources of units and widths: docs/injectors.md.
 _TABLE = (
     _Counter("cxi:{device}", f"{_CXI}/hni_sts_rx_ok_octets", f"{_CXI}/hni_sts_tx_ok_octets"),
     _Counter(
-        "efa:{device}/{port}",
+        "efa:{device}/1",
         f"{_PORT}/hw_counters/rx_bytes",
         f"{_PORT}/hw_counters/tx_bytes",
         driver="efa",
     ),
     _Counter(
-        "opa:{device}/{port}",
+        "opa:{device}/1",
         f"{_PORT}/counters/port_rcv_data",
         f"{_PORT}/counters/port_xmit_data",
         unit_b=8,  # flits, although the file is InfiniBand's
         driver="hfi1",
     ),
     _Counter(
-        "rdma:{device}/{port}",
+        "rdma:{device}/1",
         f"{_PORT}/counters/port_rcv_data",
         f"{_PORT}/counters/port_xmit_data",
         unit_b=4,
@@ -83,9 +83,7 @@ class Reading:
     at_s: float = field(default=0.0, compare=False)
 
 
-def read(
-    device: str | None, passed: Passed, root: Path = Path("/"), port: int = 1
-) -> Reading | None:
+def read(device: str | None, passed: Passed, root: Path = Path("/")) -> Reading | None:
     """Bytes that a device or a network interface has received or sent so far.
 
     None if there is no such device, or it has no counter.
@@ -94,7 +92,7 @@ def read(
         return None
     driver = devices.driver(device, root / "sys")
     interface = devices.interface_of(device, root / "sys")
-    names = {"device": device, "port": port, "interface": interface}
+    names = {"device": device, "interface": interface}
     for row in _TABLE:
         if row.driver in (None, driver):
             where = row.received if passed == "received" else row.sent

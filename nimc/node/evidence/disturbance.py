@@ -86,16 +86,12 @@ def disturbed(
                 f"{each.node}: the hypervisor took {each.steal_share:.1%} of the processor time;"
                 f" allowed: {limits.steal_share:.1%}"
             )
-        if (
-            limits.frequency_drop is not None
-            and each.frequency_hz
-            and usual_hz
-            and each.frequency_hz < (1 - limits.frequency_drop) * usual_hz
-        ):
+        drop, hz = limits.frequency_drop, each.frequency_hz
+        if drop is not None and hz and usual_hz and hz < (1 - drop) * usual_hz:
             return (
-                f"{each.node}: its cores ran at {each.frequency_hz / 1e9:.2f} GHz, in the accepted"
+                f"{each.node}: its cores ran at {hz / 1e9:.2f} GHz, in the accepted"
                 f" runs of this block at {usual_hz / 1e9:.2f} GHz; allowed:"
-                f" {limits.frequency_drop:.0%} less"
+                f" {drop:.0%} less"
             )
     return None
 

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import sub
 from statistics import median
 from typing import NamedTuple
 
@@ -58,18 +59,13 @@ COUNTED_S = 0.25
 
 def passed_at(tallies: Sequence[Tally], at_s: float) -> float | None:
     """What had passed at a time between two readings, linearly; None before or after them all."""
-    index = _index(tallies, at_s)
+    index = bisect_left(tallies, at_s, key=lambda tally: tally.at_s)
     if index == len(tallies) or (index == 0 and tallies[0].at_s > at_s):
         return None
     after, before = tallies[index], tallies[max(index - 1, 0)]
     length_s = after.at_s - before.at_s
     share = (at_s - before.at_s) / length_s if length_s else 0.0
     return before.bytes_b + share * (after.bytes_b - before.bytes_b)
-
-
-def _index(tallies: Sequence[Tally], at_s: float) -> int:
-    """Index of the first tally at that time or later."""
-    return bisect_left(tallies, at_s, key=lambda tally: tally.at_s)
 
 
 def filled(
@@ -93,7 +89,7 @@ def _counted(tallies: Sequence[Tally], from_s: float, to_s: float, least_s: floa
     if to_s <= from_s:
         return []
     cuts_s = [from_s]
-    for at_s, _ in tallies[_index(tallies, from_s) : _index(tallies, to_s)]:
+    for at_s, _ in tallies:
         if min(at_s - cuts_s[-1], to_s - at_s) >= least_s:
             cuts_s.append(at_s)
     pieces = pairwise([*cuts_s, to_s])
@@ -215,10 +211,8 @@ def rate_before(rows: list[Seen], start_s: float) -> float | None:
     None if no other row ended by `start_s`.
     """
     early = [row for row in rows[1:] if row.end_s <= start_s]
-    spans_s = [row.end_s - row.start_s for row in early]
-    if not sum(spans_s):
-        return None
-    return sum(row.rate_b_s * span for row, span in zip(early, spans_s, strict=True)) / sum(spans_s)
+    over_s = sum(row.end_s - row.start_s for row in early)
+    return sum(row.bytes_b for row in early) / over_s if over_s else None
 
 
 def at_speed(rows: list[Seen], expected_b_s: float, min_share: float) -> bool:
@@ -260,19 +254,19 @@ def judge(
     late_s = late_rows * row_s if required.rate_b_s else math.inf
     too_slow = _too_slow(inside, rate_b_s, start_s, required, min_share)
     too_fast = _too_fast(inside, rate_b_s, required, max_share)
-    unlimited = None
+    above = None
     if rate_b_s > most_b_s:
-        unlimited = (
-            f"{required.verb} at {rate_b_s / required.rate_b_s:.0%} of {required.name}; at most"
-            f" {most_b_s / required.rate_b_s:.0%} is allowed"
-        )
+        share, most = rate_b_s / required.rate_b_s, most_b_s / required.rate_b_s
+        above = f"{required.verb} at {share:.0%} of {required.name}; at most {most:.0%} is allowed"
+    ends_s = [start_s, *(row.end_s for row in inside)]
+    starts_s = [*(row.start_s for row in inside), end_s]
     return Judgement(
         rate_b_s=rate_b_s,
         rate_min_b_s=min(rate_b_s, *(row.rate_b_s for row in inside)),
         bytes_b=bytes_b,
         observed_share=min(sum(spans) / (end_s - start_s), 1.0),
-        unobserved_s=_longest_gap_s(inside, start_s, end_s),
-        reason=_gap(rows, start_s, end_s, late_s) or too_slow or too_fast or unlimited,
+        unobserved_s=max(0.0, *map(sub, starts_s, ends_s)),
+        reason=_gap(rows, start_s, end_s, late_s) or too_slow or too_fast or above,
         beyond_alone=too_fast is not None,
     )
 
@@ -311,13 +305,6 @@ def _too_fast(
         f"{required.verb} at {share:.0%} of its rate alone; at most {max_share:.0%} is allowed: the"
         " rate alone was disturbed"
     )
-
-
-def _longest_gap_s(inside: list[Seen], start_s: float, end_s: float) -> float:
-    """Longest time within the window that none of the rows covers, seconds."""
-    ends_s = [start_s, *(row.end_s for row in inside)]
-    starts_s = [*(row.start_s for row in inside), end_s]
-    return max(max(to_s - from_s for from_s, to_s in zip(ends_s, starts_s, strict=True)), 0.0)
 
 
 def _gap(rows: list[Seen], start_s: float, end_s: float, late_s: float) -> str | None:

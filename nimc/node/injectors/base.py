@@ -9,6 +9,7 @@ the lines that they print. The agent starts, pins and stops the processes.
 
 from __future__ import annotations
 
+import shutil
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -139,6 +140,9 @@ class Injector(ABC):
     spaces_bursts: bool = False
     #: Whether it makes the short writes of a timetable.
     writes_short: bool = True
+    #: The program that must be on PATH, if any, and how to install it.
+    program: str = ""
+    install: str = ""
 
     def __init__(self, name: str = "", direction: Direction = "write") -> None:
         """`name` is that of the counterpart which makes transfers of another `direction`."""
@@ -182,4 +186,5 @@ class Injector(ABC):
 
     def missing(self) -> str | None:
         """Why it cannot run on this host and how to install it, in one line; None if it can."""
-        return None
+        found = not self.program or shutil.which(self.program)
+        return None if found else f"{self.program} is missing: {self.install}"

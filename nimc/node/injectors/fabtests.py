@@ -9,12 +9,10 @@ Both ends spin: where they wait asleep (`-c sread`), a signal that suspends them
 from __future__ import annotations
 
 import re
-import shutil
 
 from nimc.machine import devices
 from nimc.node.injectors.base import Fault, Injector, RowSource, Total, Writer
 
-_PROGRAM = "fi_rma_bw"
 _MIB = 2**20
 #: Transport -> provider of libfabric.
 _PROVIDERS = {
@@ -48,6 +46,8 @@ class Fabtests(Injector):
 
     name = "fabtests"
     paced_by = "agent"
+    program = "fi_rma_bw"
+    install = "'dnf install fabtests', 'spack install fabtests', or fabtests of libfabric's sources"
 
     def transport(self, writer: Writer) -> str:
         """That of the device of that name, tcp over an interface; without, shared memory or tcp."""
@@ -58,21 +58,18 @@ class Fabtests(Injector):
 
     def target_command(self, writer: Writer) -> list[str]:
         """Waits for one origin; must be given the same messages."""
-        return self._command(writer)
-
-    def origin_command(self, writer: Writer) -> list[str]:
-        """Connects to the target's address."""
-        return [*self._command(writer), writer.address]
-
-    def _command(self, writer: Writer) -> list[str]:
         transport = self.transport(writer)
-        command = [_PROGRAM, "-p", _PROVIDERS.get(transport, _VERBS)]
+        command = [self.program, "-p", _PROVIDERS.get(transport, _VERBS)]
         if writer.device:
             # This provider names a domain after the device and what it offers.
             command += ["-d", f"{writer.device}-rdm" if transport == "EFA" else writer.device]
         command += [f"-E={writer.port}", "-o", "writedata", "-S", str(writer.message_b)]
         command += ["-W", str(_window(writer)), "-w", "0"]
         return [*command, "-I", str(min(writer.messages or _MOST, _MOST)), "-m"]
+
+    def origin_command(self, writer: Writer) -> list[str]:
+        """Connects to the target's address."""
+        return [*self.target_command(writer), writer.address]
 
     def row_source(self, writer: Writer) -> RowSource:
         """The device: the program prints nothing before its end."""
@@ -81,15 +78,6 @@ class Fabtests(Injector):
     def parser(self, writer: Writer) -> _Parser:
         """Parses one end's lines."""
         return _Parser()
-
-    def missing(self) -> str | None:
-        """Looks for the program on PATH."""
-        if shutil.which(_PROGRAM):
-            return None
-        return (
-            f"{_PROGRAM} is missing: 'dnf install fabtests', 'spack install fabtests', or"
-            " fabtests of libfabric's sources"
-        )
 
 
 def _window(writer: Writer) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 from nimc.base.programs import ask
 from nimc.machine import devices
 from nimc.node.injectors.base import Injector, Writer
-from nimc.node.injectors.reports import TWO_SIDED, ReportParser
+from nimc.node.injectors.pair import TWO_SIDED, ReportParser
 from nimc.records.sample import Direction
 
 _FOLDER = Path(__file__).parents[1] / "mpi_put"
@@ -53,8 +53,10 @@ class MpiPut(Injector):
         self.reports_arrivals = direction != "read"
 
     def transport(self, writer: Writer) -> str:
-        """What it goes over, until its program has reported that (`Arrived`)."""
-        return _transport(writer)
+        """One host's memory, or the named device, until the program has reported it (`Arrived`)."""
+        if not _apart(writer):
+            return "shared memory"
+        return devices.transport(writer.device) if devices.is_rdma(writer.device) else "RDMA"
 
     def origin_command(self, writer: Writer) -> list[str]:
         """Starts both ranks; the target's is the first, or the one on the target's node."""
@@ -85,33 +87,21 @@ class MpiPut(Injector):
 
     def parser(self, writer: Writer) -> ReportParser:
         """Parses the lines of both ranks, which the launcher mixes."""
-        return ReportParser(_transport(writer), _received(writer))
+        kind = [devices.transport(writer.device)] if devices.is_rdma(writer.device) else []
+        return ReportParser(self.transport(writer), "+".join([*kind, TWO_SIDED]))
 
     def missing(self) -> str | None:
         """Looks for the program on PATH and where it is made, and for its launcher."""
         if not shutil.which(_program()):
             return f"mpi_put is missing: 'make -C {_FOLDER}', with an MPI's mpicc on PATH"
         launcher = _launcher(_program()) or "a launcher"
-        if shutil.which(shlex.split(launcher)[0]):
-            return None
-        return f"{launcher} of mpi_put is missing: 'make -B -C {_FOLDER} LAUNCHER=...'"
+        found = shutil.which(shlex.split(launcher)[0])
+        make = f"'make -B -C {_FOLDER} LAUNCHER=...'"
+        return None if found else f"{launcher} of mpi_put is missing: {make}"
 
 
 def _apart(writer: Writer) -> bool:
     return writer.origin != writer.target
-
-
-def _transport(writer: Writer) -> str:
-    """What one-sided calls can go over: one host's memory, or the named device."""
-    if not _apart(writer):
-        return "shared memory"
-    return devices.transport(writer.device) if devices.is_rdma(writer.device) else "RDMA"
-
-
-def _received(writer: Writer) -> str:
-    """What it goes over if the target's processor receives messages that stand for writes."""
-    kind = [devices.transport(writer.device)] if devices.is_rdma(writer.device) else []
-    return "+".join([*kind, TWO_SIDED])
 
 
 def _program() -> str:

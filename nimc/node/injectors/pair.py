@@ -1,14 +1,16 @@
-"""What writers in Python share: two processes with a connection, a pace, rows, and arrivals.
+"""What the project's own writers share.
 
-The target's end listens on the writer's port, to which the origin's end connects. Over that
-connection they exchange what their library needs to know, and the target reports what it has found
-in its memory, which the origin prints among its rows. A file of such an injector has both ends'
-programs, which are started as `main` of that file.
+All, `mpi_put` included, print rows and arrivals in one form. Those in Python are two processes with
+a connection and a pace: the target's end listens on the writer's port, to which the origin's end
+connects. Over that connection they exchange what their library needs to know, and the target
+reports what it has found in its memory, which the origin prints among its rows. A file of such an
+injector has both ends' programs, which are started as `main` of that file.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
 import time
@@ -18,9 +20,53 @@ from typing import NoReturn
 
 from nimc.base.checkout import python_code, python_main
 from nimc.base.programs import ask
-from nimc.node.injectors.base import Injector, Writer
-from nimc.node.injectors.reports import TWO_SIDED, ReportParser
+from nimc.node.evidence.rates import Bursts
+from nimc.node.injectors.base import Arrived, Fault, Injector, Row, Writer
 from nimc.records.treatment import Burst
+
+_ROW = re.compile(
+    r"^row (\d{1,9}\.\d{6}) s (\d{1,18}) B(?:, (\d{1,9}) bursts, (\d{1,9}\.\d{6}) s of writing)?$"
+)
+_ARRIVED = re.compile(
+    r"^arrived (\d{1,18}) B by (shared|unshared) memory, target (sleeps|polls),"
+    r" (\d{1,9}\.\d{6}) s of its processor$"
+)
+_FAULT = re.compile(r"^(?:mpi_put|writer): (.+)|^(Fatal error in .+|Abort\(.+|\w*Error: .+)")
+#: From so much of its processor's time on the target takes part in receiving: seconds per byte, the
+#: report's limit of onload, and as a share of a core, since it sleeps and looks at its memory.
+_TAKES_PART_S_B = 0.05e-9
+_TAKES_PART_SHARE = 0.01
+TWO_SIDED = "two-sided"
+
+
+class ReportParser:
+    """Lines of both ends of a writer, mixed."""
+
+    def __init__(self, transport: str, received: str) -> None:
+        """What it goes over unless ends share memory, and if the target's processor receives."""
+        self._transport, self._received = transport, received
+        self._claimed_b = self._claimed_s = 0.0
+
+    def parse(self, line: str) -> Row | Arrived | Fault | None:
+        """What a line means; None for any other line."""
+        line = line.rstrip("\n")
+        if (row := _ROW.match(line)) and (over_s := float(row[1])):
+            self._claimed_b += int(row[2])
+            self._claimed_s += over_s
+            bursts = None
+            if row[3] is not None:
+                bursts = Bursts(int(row[3]), float(row[4]), max(over_s - float(row[4]), 0.0))
+            return Row(int(row[2]) / over_s, over_s, bursts=bursts)
+        if seen := _ARRIVED.match(line):
+            least_s = max(_TAKES_PART_S_B * self._claimed_b, _TAKES_PART_SHARE * self._claimed_s)
+            is_costly = self._claimed_s > 0 and float(seen[4]) > least_s
+            if seen[3] == "polls" or is_costly:
+                return Arrived(int(seen[1]), self._received)
+            over = "shared memory" if seen[2] == "shared" else self._transport
+            return Arrived(int(seen[1]), over)
+        fault = _FAULT.match(line)
+        return Fault(fault[1] or fault[2]) if fault else None
+
 
 #: Time between two rows, and between two reports of arrivals; the most that a limited writer
 #: catches up with, seconds.
@@ -57,7 +103,9 @@ class Paired(Injector):
     def _command(self, role: str, writer: Writer) -> list[str]:
         burst = writer.burst or Burst(0.0, 0.0)
         numbers = (writer.rate_b_s or 0.0, burst.length_s, burst.pause_s)
-        words = [role, writer.address, str(writer.port), str(writer.message_b), _interface(writer)]
+        # On one host they are bound to the loopback interface.
+        device = writer.device or ("lo" if writer.origin == writer.target else "")
+        words = [role, writer.address, str(writer.port), str(writer.message_b), device]
         module = f"nimc.node.injectors.{self.name}"
         return python_main(module, *words, *(f"{number:.9g}" for number in numbers))
 
@@ -71,11 +119,6 @@ class Paired(Injector):
         if ask(python_code(f"import {self.module}")).ok:
             return None
         return f"{self.module} is missing: 'sh scripts/setup.sh {self.extra}' in the checkout"
-
-
-def _interface(writer: Writer) -> str:
-    """What the writer is bound to: its device, or on one host the loopback interface."""
-    return writer.device or ("lo" if writer.origin == writer.target else "")
 
 
 @dataclass(frozen=True)

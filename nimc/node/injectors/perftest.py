@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import re
-import shutil
 
 from nimc.base.programs import ask
 from nimc.machine import devices
@@ -17,9 +16,11 @@ from nimc.records.sample import Direction
 
 #: Unit in the table's header -> bytes per second. What older versions call MB is MiB.
 _UNITS = {"MB/sec": 2.0**20, "MiB/sec": 2.0**20, "Gb/sec": 1e9 / 8}
-_HEADER = re.compile(r"^\s*#bytes\s+#iterations\s.*BW average\[([^\]]+)\]\s+MsgRate\[Mpps\](.*)")
+_HEADER = re.compile(r"^\s*#bytes\s+#iterations\s.*BW average\[([^\]]+)\]\s+MsgRate\[Mpps\]")
 _ROW = re.compile(r"^\s*(\d{1,18})\s+(\d{1,18})\s+(\d+\.\d+)\s+(\d{1,18}\.\d+)\s+(\d+\.\d{6})(.*)$")
 _TEXT = re.compile(r"[^\W\d_]")
+#: Columns that the program may add to a row.
+_MORE = re.compile(r"^(?:\s+\d+\.\d+)*")
 #: A log's time stamp before the line.
 _STAMP = re.compile(r"^\[\s*\d+\.\d+\] ?")
 _FAULT = re.compile(
@@ -47,22 +48,17 @@ class _Parser:
     def __init__(self, short: bool) -> None:
         self._short = short
         self._unit_b_s: float | None = None
-        #: The columns that the header names after the message rate, such as `CPU_Util[%]`.
-        self._more = re.compile("")
 
     def parse(self, line: str) -> Row | Total | Fault | None:
         line = _STAMP.sub("", line.rstrip("\n"))
-        header = _HEADER.match(line)
-        if header:
+        if header := _HEADER.match(line):
             self._unit_b_s = _UNITS.get(header[1])
-            self._more = re.compile(rf"(?:\s+\d+\.\d+){{0,{header[2].count('[')}}}")
             return None if self._unit_b_s else Fault(f"rates in unknown unit {header[1]!r}")
         row = _ROW.match(line)
         if row and self._unit_b_s:
             iterations, average = int(row[2]), float(row[4])
-            beyond = self._more.sub("", row[6], count=1).strip()
-            if _TEXT.search(beyond):
-                return Fault(beyond)  # appended to the row of a client without its server
+            if _TEXT.search(row[6]):  # appended to the row of a client without its server
+                return Fault(_MORE.sub("", row[6]).strip())
             rate_b_s = average * self._unit_b_s
             if self._short:
                 return Total(iterations, rate_b_s, _FREQUENCY_S)
@@ -77,10 +73,14 @@ class Perftest(Injector):
     name = "perftest"
     holds = "after a row"
     limiters = ("software", "hardware")
+    install = (
+        "'apt install perftest', 'dnf install perftest', or, where drivers are from MLNX_OFED or"
+        " DOCA-OFED, the package perftest that comes with them"
+    )
 
     def __init__(self, name: str = "", direction: Direction = "write") -> None:
         super().__init__(name, direction)
-        self._program = f"ib_{direction}_bw"
+        self.program = f"ib_{direction}_bw"
 
     def transport(self, writer: Writer) -> str:
         """InfiniBand, RoCE or soft-RoCE, read from this host's device of that name."""
@@ -88,14 +88,7 @@ class Perftest(Injector):
 
     def target_command(self, writer: Writer) -> list[str]:
         """Waits for one client, sleeping; must be given the same length as the client."""
-        return self._command(writer)
-
-    def origin_command(self, writer: Writer) -> list[str]:
-        """Connects to the target's address."""
-        return [*self._command(writer), writer.address]
-
-    def _command(self, writer: Writer) -> list[str]:
-        command = [self._program, "-F", "-p", str(writer.port), "-s", str(writer.message_b)]
+        command = [self.program, "-F", "-p", str(writer.port), "-s", str(writer.message_b)]
         if writer.device:
             command += ["-d", writer.device]
         if self._binds_itself():
@@ -107,6 +100,10 @@ class Perftest(Injector):
         else:
             command += ["-D", str(_LONG_S)]
         return command if writer.rate_b_s is None else [*command, *_limit(writer)]
+
+    def origin_command(self, writer: Writer) -> list[str]:
+        """Connects to the target's address."""
+        return [*self.target_command(writer), writer.address]
 
     def row_source(self, writer: Writer) -> RowSource:
         """The table at full rate; a throttled writer prints nothing before its end."""
@@ -122,16 +119,7 @@ class Perftest(Injector):
 
     def _binds_itself(self) -> bool:
         """Whether it would undo the agent's pinning and buffer binding."""
-        return "--disable_numa" in _help(self._program)
-
-    def missing(self) -> str | None:
-        """Looks for the program on PATH."""
-        if shutil.which(self._program):
-            return None
-        return (
-            f"{self._program} is missing: 'apt install perftest', 'dnf install perftest', or, where"
-            " drivers are from MLNX_OFED or DOCA-OFED, the package perftest that comes with them"
-        )
+        return "--disable_numa" in _help(self.program)
 
 
 def _limit(writer: Writer) -> list[str]:

@@ -20,6 +20,7 @@ from nimc.node.shared_memory import FOLDER_VARIABLE
 from nimc.records.sample import Direction
 
 _WHEEL = Path(sysconfig.get_paths()["purelib"]) / "libucx"
+_IN_WHEEL = _WHEEL / "bin" / "ucx_perftest"
 _MIB = 2**20
 #: More writes than any campaign has time for.
 _FOREVER = 10**15
@@ -49,15 +50,11 @@ class _Parser:
         self._message_b = message_b
 
     def parse(self, line: str) -> Row | Total | Fault | None:
-        final = _FINAL.match(line)
-        if final:
-            return Total(int(final.group(1)), float(final.group(2)) * _MIB)
-        row = _ROW.match(line)
-        if row and (each_us := float(row.group(1))):
+        if final := _FINAL.match(line):
+            return Total(int(final[1]), float(final[2]) * _MIB)
+        if (row := _ROW.match(line)) and (each_us := float(row[1])):
             return Row(self._message_b / (each_us * 1e-6))
-        if "ERROR" in line:
-            return Fault(line.partition("ERROR")[2].strip())
-        return None
+        return Fault(line.partition("ERROR")[2].strip()) if "ERROR" in line else None
 
 
 class Ucx(Injector):
@@ -65,6 +62,8 @@ class Ucx(Injector):
 
     name = "ucx"
     paced_by = "agent"
+    program = "ucx_perftest"
+    install = "'pip install libucx-cu13', 'apt install ucx-utils', or 'dnf install ucx'"
 
     def transport(self, writer: Writer) -> str:
         """Shared memory on one host; between two, that of a named RDMA device, else tcp."""
@@ -113,22 +112,13 @@ class Ucx(Injector):
 
     def missing(self) -> str | None:
         """Looks for the program in the wheel and on PATH."""
-        if self._wheel() or shutil.which("ucx_perftest"):
-            return None
-        return (
-            "ucx_perftest is missing: 'pip install libucx-cu13', 'apt install ucx-utils',"
-            " or 'dnf install ucx'"
-        )
+        return None if _IN_WHEEL.is_file() else super().missing()
 
     def _program(self, writer: Writer) -> str:
         """The wheel's, which is built without verbs; for verbs the one on PATH."""
-        without_verbs = self.transport(writer) in ("shared memory", "tcp")
-        wheel = self._wheel() if without_verbs else ""
-        return wheel or shutil.which("ucx_perftest") or "ucx_perftest"
-
-    def _wheel(self) -> str:
-        program = _WHEEL / "bin" / "ucx_perftest"
-        return str(program) if program.is_file() else ""
+        if self.transport(writer) in ("shared memory", "tcp") and _IN_WHEEL.is_file():
+            return str(_IN_WHEEL)
+        return shutil.which(self.program) or self.program
 
 
 def _outstanding(writer: Writer) -> int:

@@ -1,4 +1,8 @@
-"""The conductor's side of replayed traffic: what writers follow, and whether they did."""
+"""The conductor's side of replayed traffic: what writers follow, and whether they did.
+
+Their rows are compared with what the rates ask for in the same time. They last about a second of
+writing; one within which the writer was suspended lasts longer.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,69 @@ from collections import Counter
 from collections.abc import Sequence
 
 from nimc.base import clock
+from nimc.node.evidence.rates import Expected, Seen
 from nimc.node.hub import Hub, WriterState
-from nimc.node.replay.evidence import compare
+from nimc.node.messages import FollowRates
+from nimc.node.replay.pacing import due_b
 from nimc.records.plan import Window
-from nimc.records.sample import ReplayRecord
+from nimc.records.sample import ReplayBin, ReplayRecord
 from nimc.records.treatment import Replay
+
+#: Largest difference of the bytes of all rows, and of one, as shares of the wanted bytes; or, if
+#: that is more, as shares of what the writer writes alone in that time.
+TOTAL_SHARE, TOTAL_ALONE_SHARE = 0.1, 0.01
+BIN_SHARE, BIN_ALONE_SHARE = 0.3, 0.1
+#: Least share of the rows' time in which they agree, and of the run that rows cover.
+AGREEING_SHARE = 0.8
+COVERED_SHARE = 0.5
+#: What a row must show in itself: anything, since the rates may be low.
+ANYTHING = Expected(0.0, "the traffic")
+
+
+def compare(
+    rows: Sequence[Seen],
+    rates_b_s: Sequence[float],
+    followed_s: tuple[float, float],
+    run_s: tuple[float, float],
+    alone_b_s: float,
+) -> tuple[list[ReplayBin], float, str | None]:
+    """Rows next to what was wanted, the share of time that agrees, and why that is too little.
+
+    `followed_s` and `run_s`: from when until when rates were followed, and the application ran.
+    """
+    from_s, until_s = followed_s
+    bins = [
+        ReplayBin(
+            start_s=row.start_s - run_s[0],
+            length_s=row.end_s - row.start_s,
+            wanted_b=due_b(rates_b_s, row.end_s - from_s) - due_b(rates_b_s, row.start_s - from_s),
+            done_b=row.bytes_b,
+        )
+        for row in rows
+        if row.start_s >= from_s and row.end_s <= until_s
+    ]
+
+    def agrees(each: ReplayBin) -> bool:
+        most_b = max(BIN_SHARE * each.wanted_b, BIN_ALONE_SHARE * alone_b_s * each.length_s)
+        return abs(each.done_b - each.wanted_b) <= most_b
+
+    covered_s = sum(each.length_s for each in bins)
+    if covered_s < COVERED_SHARE * (run_s[1] - run_s[0]) or not covered_s:
+        return bins, 0.0, f"its rows cover {covered_s:.1f} s of the run; allowed: half of it"
+    agreeing = sum(each.length_s for each in bins if agrees(each)) / covered_s
+    wanted_b, done_b = sum(each.wanted_b for each in bins), sum(each.done_b for each in bins)
+    most_b, reason = max(TOTAL_SHARE * wanted_b, TOTAL_ALONE_SHARE * alone_b_s * covered_s), None
+    if abs(done_b - wanted_b) > most_b:
+        reason = (
+            f"wrote {done_b / 1e6:.1f} MB of {wanted_b / 1e6:.1f} MB of the traffic; allowed"
+            f" difference: {TOTAL_SHARE:.0%}"
+        )
+    elif agreeing < AGREEING_SHARE:
+        reason = (
+            f"followed the traffic in {agreeing:.0%} of the time, within {BIN_SHARE:.0%}; at least"
+            f" {AGREEING_SHARE:.0%} is required"
+        )
+    return bins, agreeing, reason
 
 
 class Follows:
@@ -34,7 +96,7 @@ class Follows:
         self._alone_b_s = alone_b_s
         #: Writers of each target, which share its rates.
         self._sharing = Counter(state.writer.target for state in states)
-        self._from_s = self._until_s = self._follow([self._rates_b_s(state) for state in states])
+        self._from_s = self._until_s = self._follow([self._wanted(state)[1] for state in states])
 
     def end(self) -> None:
         """Let them write at full rate again."""
@@ -42,20 +104,20 @@ class Follows:
 
     def _follow(self, rates_b_s: Sequence[list[float]]) -> float:
         for state, rates, full_b_s in zip(self._states, rates_b_s, self._alone_b_s, strict=True):
-            self._hub.follow(state, rates, full_b_s)
+            order = FollowRates(state.writer.index, rates, full_b_s)
+            self._hub.send(state.writer.origin, order)
         return clock.now_s()
 
     def of(
         self, state: WriterState, alone_b_s: float, run_s: tuple[float, float]
     ) -> tuple[ReplayRecord, str | None]:
         """What a writer did, and why the run is rejected; None if it is not."""
-        replay, window = self._replay, self._window
-        followed_s = self._from_s, self._until_s
-        rates_b_s = self._rates_b_s(state)
+        replay, window, followed_s = self._replay, self._window, (self._from_s, self._until_s)
+        node, rates_b_s = self._wanted(state)
         bins, agreeing, fault = compare(state.rows, rates_b_s, followed_s, run_s, alone_b_s)
         record = ReplayRecord(
             trace_sha256=replay.trace_sha256,
-            node=window.nodes[self._index(state)],
+            node=node,
             window_s=window.start_s,
             speed=replay.speed,
             share=replay.share,
@@ -68,9 +130,8 @@ class Follows:
             fault += "; its rates exceed the writer's rate alone: lower traffic.rate"
         return record, fault
 
-    def _rates_b_s(self, state: WriterState) -> list[float]:
-        target = self._window.rates_b_s[self._index(state)]
-        return [rate / self._sharing[state.writer.target] for rate in target]
-
-    def _index(self, state: WriterState) -> int:
-        return self._targets.index(state.writer.target)
+    def _wanted(self, state: WriterState) -> tuple[str, list[float]]:
+        """The trace's node that a writer follows, and its share of that node's rates."""
+        window, target = self._window, state.writer.target
+        at = self._targets.index(target)
+        return window.nodes[at], [rate / self._sharing[target] for rate in window.rates_b_s[at]]

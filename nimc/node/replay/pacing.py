@@ -13,7 +13,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from nimc.base import clock, processes
-from nimc.node.replay.evidence import due_b
 
 #: Length of a burst and its pause: a few messages over shared memory, and a part of a second, so
 #: that rates change at the begin of one; and of the shortest burst, the resolution of timers,
@@ -31,6 +30,14 @@ _EARLY = 0.02
 _HEADERS = 0.1
 #: Messages that must be due between two looks at a writer for one to be seen.
 _MESSAGES = 2
+
+
+def due_b(rates_b_s: Sequence[float], after_s: float) -> float:
+    """Bytes that are due so long after the begin: one rate a second, again and again."""
+    laps, left_s = divmod(max(after_s, 0.0), len(rates_b_s))
+    whole = int(left_s)
+    passed_b = laps * sum(rates_b_s) + sum(rates_b_s[:whole])
+    return passed_b + rates_b_s[whole] * (left_s - whole)
 
 
 class Follower:

@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 from statistics import median
 
@@ -20,7 +21,7 @@ from nimc.node.allocation import Allocation
 from nimc.node.hub import FIRST_SIDE, Hub
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Writer
-from nimc.node.messages import Written
+from nimc.node.messages import Perform, Written
 from nimc.node.short_writes import records
 from nimc.node.short_writes.origin_side import Part
 from nimc.node.short_writes.records import Done, audit
@@ -54,16 +55,6 @@ class WriteShape:
     rate_alone_b_s: float
     #: Set-up time, seconds.
     lead_s: float
-
-
-@dataclass(frozen=True)
-class ScheduleOutcome:
-    """Result of a timetable during a run."""
-
-    record: TimetableRecord
-    writers: list[WriterRecord]
-    #: Why the run is rejected; None if accepted.
-    reason: str | None
 
 
 @dataclass(frozen=True)
@@ -144,9 +135,10 @@ class ScheduleControl:
 
     async def end(
         self, begun: RunningTimetable, window_s: tuple[float, float], path: Path
-    ) -> ScheduleOutcome:
+    ) -> tuple[TimetableRecord, list[WriterRecord], str | None]:
         """Collect the writes that were made, store them in `path`, compare them with the plan.
 
+        Returns the records for the sample, and why that is rejected (None if accepted).
         `window_s` is when the application started and ended, by the conductor's clock.
         """
         reports = await self._end()
@@ -166,18 +158,11 @@ class ScheduleControl:
             for ahead_s in [offsets[node].offset_s]
             for each in written.done
         ]
-        return ScheduleOutcome(
-            record=record,
-            writers=records.slot_records(
-                begun.table,
-                ours,
-                window_s,
-                begun.write.rate_alone_b_s,
-                self._writer(0, begun.write),
-                self._injector,
-            ),
-            reason=f"{reason}{_most_frequent(faults, '; ')}" if reason else None,
+        alone_b_s, writer = begun.write.rate_alone_b_s, self._writer(0, begun.write)
+        writers = records.slot_records(
+            begun.table, ours, window_s, alone_b_s, writer, self._injector
         )
+        return record, writers, f"{reason}{_most_frequent(faults, '; ')}" if reason else None
 
     async def _begin(
         self, write: WriteShape, run_s: float, name: str, turn: int, logs: Path
@@ -189,8 +174,12 @@ class ScheduleControl:
             return str(error)
         template = self._writer(allocation.first_port(turn), write)
         sides = records.sides(write.lead_s, table)
-        fault = await self._stand_by(table, sides, template, logs)
-        if fault:
+        passive = [
+            replace(template, index=FIRST_SIDE + number, target=target, port=template.port + side)
+            for number, (target, side) in enumerate(product(table.targets, range(sides)))
+        ]
+        timeout_s = self._plan.demand.ready_timeout_s
+        if fault := await self._hub.stand_by(self._injector, passive, logs, timeout_s):
             return fault
         zero_s = clock.now_s() + write.lead_s + _AHEAD_S
         addresses = [(name, self._hub.addresses[name]) for name in table.targets]
@@ -204,7 +193,8 @@ class ScheduleControl:
                 patience_s=max(table.length_s, self._short.tolerance_s),
                 due=due,
             )
-            self._hub.perform(origin, self._injector, part, logs / f"writes-{origin}.log")
+            log = str(logs / f"writes-{origin}.log")
+            self._hub.send(origin, Perform(self._injector.name, part, log))
         return RunningTimetable(table, write, zero_s, zero_s + table.steady_from_s, clocks)
 
     async def _end(self) -> dict[str, Written]:
@@ -232,22 +222,6 @@ class ScheduleControl:
             setup_s=records.rest_s(len(targets), writers, short.length_s),
             room=room,
         )
-
-    async def _stand_by(
-        self, table: Timetable, sides: int, template: Writer, logs: Path
-    ) -> str | None:
-        passive = [
-            replace(
-                template,
-                index=FIRST_SIDE + i * sides + side,
-                target=name,
-                port=template.port + side,
-            )
-            for i, name in enumerate(table.targets)
-            for side in range(sides)
-        ]
-        timeout_s = self._plan.demand.ready_timeout_s
-        return await self._hub.stand_by(self._injector, passive, logs, timeout_s)
 
     def _writer(self, port: int, write: WriteShape) -> Writer:
         plan, writes = self._plan, self._writes

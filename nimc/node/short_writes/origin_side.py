@@ -125,7 +125,8 @@ class ScheduleWriter:
 
     async def _start_all(self) -> None:
         for due in self._part.due:
-            await _until(self._part.zero_s + due.start_s - median(self._setups))
+            moment_s = self._part.zero_s + due.start_s - median(self._setups)
+            await asyncio.sleep(max(moment_s - clock.now_s(), 0.0))
             task = asyncio.create_task(self._write(due))
             self._writes.add(task)
             task.add_done_callback(self._writes.discard)
@@ -171,8 +172,3 @@ class ScheduleWriter:
         finally:
             await processes.stop(process)
         return total, end_s, fault or f"exit status {code} without a last row"
-
-
-async def _until(moment_s: float) -> None:
-    while (left_s := moment_s - clock.now_s()) > 0:
-        await asyncio.sleep(left_s)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
 
@@ -110,14 +109,11 @@ def nothing(short: ShortWrites) -> TimetableRecord:
     return TimetableRecord(0, short.length_s, short.tolerance_s, short.allowed_share)
 
 
-@dataclass(frozen=True)
-class _Aligned:
-    """A planned write and the write that was made, in the plan's time; seconds."""
+class _Aligned(NamedTuple):
+    """A planned write, the write that was made, in the plan's time, and how near it must be."""
 
     plan: PlannedWrite
     real: Done
-    start_s: float
-    end_s: float
     #: Tolerance plus the error of its clock.
     near_s: float
 
@@ -144,19 +140,21 @@ def audit(
     run = (run_s[0] - zero_s, run_s[1] - zero_s)
     due = sum(write.start_s < run[1] and write.end_s > run[0] for write in plan)
     first, again, unknown = _align(plan, done, zero_s, offsets, allowed.tolerance_s)
-    made = [each for each in first if each.start_s < run[1] and each.end_s > run[0]]
+    made = [each for each in first if each.real.start_s < run[1] and each.real.end_s > run[0]]
     fast = [
-        each for each in made if 0 < each.real.bytes_b >= least_b_s * (each.end_s - each.start_s)
+        each
+        for each in made
+        if 0 < each.real.bytes_b >= least_b_s * (each.real.end_s - each.real.start_s)
     ]
     slow = len(made) - len(fast)
     asked_s = plan.writers * (run[1] - run[0])
     written_s = sum(_as_planned_s(each, run) for each in fast)
     beyond_s = sum(_beyond_s(each, run) for each in made)
-    beyond_s += sum(_overlap(each.start_s, each.end_s, *run) for each in again)
+    beyond_s += sum(_overlap_s(each.real.start_s, each.real.end_s, run) for each in again)
     missing = 1 - written_s / asked_s if asked_s else 0.0
     excess = beyond_s / asked_s if asked_s else 0.0
-    starts = [each.start_s - each.plan.start_s for each in made]
-    ends = [each.end_s - each.plan.end_s for each in made]
+    starts = [each.real.start_s - each.plan.start_s for each in made]
+    ends = [each.real.end_s - each.plan.end_s for each in made]
     setups = [each.real.setup_s for each in made]
     record = TimetableRecord(
         writers=plan.writers,
@@ -208,35 +206,30 @@ def _align(
         write = plan.write(real.number)
         offset = offsets.get(write.origin, Offset(0.0, 0.0, 0.0))
         ahead_s = offset.offset_s + zero_s
-        near_s = tolerance_s + offset.error_s
-        aligned = _Aligned(write, real, real.start_s - ahead_s, real.end_s - ahead_s, near_s)
-        if real.number in first:
+        real = real._replace(start_s=real.start_s - ahead_s, end_s=real.end_s - ahead_s)
+        aligned = _Aligned(write, real, tolerance_s + offset.error_s)
+        if first.setdefault(real.number, aligned) is not aligned:
             again.append(aligned)
-        else:
-            first[real.number] = aligned
     return list(first.values()), again, unknown
 
 
 def _as_planned_s(each: _Aligned, run: tuple[float, float]) -> float:
     """Time within the run that counts as written as planned."""
-    plan = each.plan
-    start_s = plan.start_s if each.start_s <= plan.start_s + each.near_s else each.start_s
-    end_s = plan.end_s if each.end_s >= plan.end_s - each.near_s else each.end_s
-    return _overlap(max(start_s, plan.start_s), min(end_s, plan.end_s), *run)
+    plan, real, near_s = each
+    start_s = plan.start_s if real.start_s <= plan.start_s + near_s else real.start_s
+    end_s = plan.end_s if real.end_s >= plan.end_s - near_s else real.end_s
+    return _overlap_s(max(start_s, plan.start_s), min(end_s, plan.end_s), run)
 
 
 def _beyond_s(each: _Aligned, run: tuple[float, float]) -> float:
     """Time within the run that was written where it was not planned."""
-    planned_s = _overlap(
-        max(each.start_s, each.plan.start_s - each.near_s),
-        min(each.end_s, each.plan.end_s + each.near_s),
-        *run,
-    )
-    return _overlap(each.start_s, each.end_s, *run) - planned_s
+    plan, real, near_s = each
+    start_s, end_s = max(real.start_s, plan.start_s - near_s), min(real.end_s, plan.end_s + near_s)
+    return _overlap_s(real.start_s, real.end_s, run) - _overlap_s(start_s, end_s, run)
 
 
-def _overlap(start_s: float, end_s: float, first_s: float, last_s: float) -> float:
-    return max(min(end_s, last_s) - max(start_s, first_s), 0.0)
+def _overlap_s(start_s: float, end_s: float, run: tuple[float, float]) -> float:
+    return max(min(end_s, run[1]) - max(start_s, run[0]), 0.0)
 
 
 def slot_records(

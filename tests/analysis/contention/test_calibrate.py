@@ -10,7 +10,7 @@ from analysis.contention.calibrate import next_n, points_allowed
 from analysis.contention.fit import fit
 from analysis.contention.predict import predict
 from analysis.contention.sweep import Point, Sweep
-from studies.made_sweeps import calibrate, runs, sweep
+from studies.made_sweeps import calibrate, sweep
 
 
 def bench_of(sweep_points):
@@ -19,23 +19,13 @@ def bench_of(sweep_points):
 
 
 def test_ends_first_and_nothing_when_all_is_measured_or_spent():
+    # Full: three runs a point. Shortened: two a point, and communications alone twice.
+    assert all(2 * points_allowed(cores) + 2 <= 3 * cores / 3 for cores in (14, 16, 18, 32, 64))
     points = [Point(n, 0, 0, 5e9 * n, 4e9, 5e9 * n, 4e9) for n in range(1, 5)]
     assert (next_n([], 16, 7), next_n(points[:1], 16, 7)) == (1, 16)
     assert next_n(points, 4, 9) is None
     assert next_n(points, 16, 4) is None
     assert next_n([points[0]], 1, 9) is None
-
-
-@pytest.mark.parametrize("cores", [14, 16, 18, 32, 64])
-def test_at_most_a_third_of_the_runs(cores):
-    # Full: three runs a point. Shortened: two a point, and communications alone twice.
-    points = points_allowed(cores)
-    assert 2 * points + 2 <= 3 * cores / 3
-
-
-def test_runs_are_counted_by_what_was_measured():
-    full = Point(1, 0, 0, 1.0, 1.0, 1.0, 1.0)
-    assert runs([full, replace(full, comm_alone_b_s=None), Point(2, 0, 0)]) == 5
 
 
 def test_a_straight_line_needs_few_points():

@@ -6,6 +6,7 @@ One wrong measurement, anywhere, does not decide the fit of any published machin
 import dataclasses
 import json
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -44,26 +45,16 @@ def errors_percent(truth, model):
     return 100 * float(np.mean(comp)), 100 * float(np.mean(comm))
 
 
-def errors_at_noise(name, seed):
-    truth = evaluate.load_published(name)
-    return errors_percent(truth, fit(made(truth, seed, 0.02)))
-
-
-@pytest.mark.parametrize("name", evaluate.published_names())
-def test_fits_back_with_noise(name):
-    assert max(errors_at_noise(name, 100)) <= 2
-
-
-@pytest.mark.slow
-def test_errors_of_ten_seeds():
-    """docs/evidence.md has the means, 0.43 % and 0.48 %."""
-    errors = {
-        (name, seed): errors_at_noise(name, seed)
-        for name in evaluate.published_names()
-        for seed in range(10)
-    }
+@pytest.mark.parametrize("seeds", [[100], pytest.param(range(10), marks=pytest.mark.slow)])
+def test_fits_back_with_noise(seeds):
+    """docs/evidence.md has the means of ten seeds, 0.43 % and 0.48 %."""
+    errors = {}
+    for name in evaluate.published_names():
+        truth = evaluate.load_published(name)
+        for seed in seeds:
+            errors[name, seed] = errors_percent(truth, fit(made(truth, seed, 0.02)))
     assert {key: pair for key, pair in errors.items() if max(pair) > 2} == {}
-    assert (np.mean(list(errors.values()), axis=0) <= 0.5).all()
+    assert len(seeds) == 1 or (np.mean(list(errors.values()), axis=0) <= 0.5).all()
 
 
 def test_without_noise_the_parameters_come_back():
@@ -82,37 +73,31 @@ def test_without_noise_the_parameters_come_back():
     assert got.alpha == pytest.approx(0.27, abs=1e-3)
 
 
-def test_a_spoilt_run_does_not_move_the_fit():
-    # One in ten rates is halved: a maximum or a mean would follow, the fit must not.
+def test_spoilt_and_missing_runs_do_not_move_the_fit():
     truth = evaluate.load_published("henri")
     clean = made(truth, 1, 0.01)
+    # One in ten rates is halved: a maximum or a mean would follow, the fit must not.
     halved = [
         dataclasses.replace(p, comp_par_b_s=p.comp_par_b_s / 2 if i % 10 == 7 else p.comp_par_b_s)
         for i, p in enumerate(clean.points)
     ]
-    assert max(errors_percent(truth, fit(dataclasses.replace(clean, points=halved)))) < 2
-
-
-def test_missing_points_and_rates():
-    truth = evaluate.load_published("henri")
-    full = made(truth, 2, 0.01)
     thin = [
         dataclasses.replace(p, comm_alone_b_s=p.comm_alone_b_s if p.n == 1 else None)
-        for p in full.points
+        for p in clean.points
         if p.n in (1, 3, 5, 6, 7, 9, 12, 14, 16, 17, 18)
     ]
-    assert max(errors_percent(truth, fit(dataclasses.replace(full, points=thin)))) < 2
+    for points in (halved, thin):
+        assert max(errors_percent(truth, fit(dataclasses.replace(clean, points=points)))) < 2
 
 
 def test_nothing_is_predicted_past_what_was_measured():
     truth = evaluate.load_published("henri")
     full = made(truth, 4, 0.01)
-    model = fit(
-        dataclasses.replace(full, points=[p for p in full.points if p.comp_node == 0 or p.n <= 7])
-    )
-    assert model.reach == {"remote": 7}
+    short = [p for p in full.points if p.comp_node == 0 or p.n <= 7]
+    reach = fit(dataclasses.replace(full, points=short)).reach
+    assert reach == {"remote": 7}
     # Of the true parameters, which are known for all cores.
-    model = dataclasses.replace(truth, reach=model.reach)
+    model = dataclasses.replace(truth, reach=reach)
     remote = predict(model, 1, 1)
     assert not np.isnan(remote.comp_par_b_s[:7]).any()
     assert np.isnan(remote.comp_par_b_s[7:]).all()
@@ -122,13 +107,6 @@ def test_nothing_is_predicted_past_what_was_measured():
     mixed = predict(model, 1, 0)
     assert np.isnan(mixed.comp_par_b_s[7:]).all()
     assert not np.isnan(mixed.comm_par_b_s).any()
-
-
-def test_rates_of_zero_are_no_capacity():
-    points = [Point(n, 0, 0, 5e9 * n, 4e9, 0.0, 0.0) for n in range(1, 5)]
-    model = fit(one_node(points))
-    assert model.local.b_comp_seq_b_s == pytest.approx(5e9, rel=0.01)
-    assert model.local.t_par_max_b_s is None
 
 
 RATE = st.one_of(st.none(), st.just(0.0), st.floats(1e6, 1e12))
@@ -150,7 +128,14 @@ def test_any_sweep_is_fitted_or_refused(points):
     assert len(predict(model, 0, 0).n) == max(p.n for p in points)
 
 
-def test_single_core_without_contention():
+def test_single_core():
+    # 5 + 4 asked, 4.8 + 2.4 got: the total 7.2 is reached with one core, 2.4 / 4 is left.
+    model = fit(one_node([Point(1, 0, 0, 5e9, 4e9, 4.8e9, 2.4e9)]))
+    assert model.local.n_par_max == 1
+    assert model.local.t_par_max_b_s == pytest.approx(7.2e9, rel=0.01)
+    assert model.local.alpha == pytest.approx(0.6, rel=0.01)
+    assert "largest measured number of cores (1)" in model.unidentified["local"]["t_seq_max_b_s"]
+    # Without contention.
     model = fit(one_node([Point(1, 0, 0, 5e9, 4e9, 5e9, 4e9)]))
     assert model.local.b_comp_seq_b_s == 5e9
     assert model.local.b_comm_seq_b_s == 4e9
@@ -159,15 +144,6 @@ def test_single_core_without_contention():
     p = predict(model, 0, 0)
     assert p.comp_par_b_s == pytest.approx([5e9])
     assert p.comm_par_b_s == pytest.approx([4e9])
-
-
-def test_single_core_with_contention():
-    # 5 + 4 asked, 4.8 + 2.4 got: the total 7.2 is reached with one core, 2.4 / 4 is left.
-    model = fit(one_node([Point(1, 0, 0, 5e9, 4e9, 4.8e9, 2.4e9)]))
-    assert model.local.n_par_max == 1
-    assert model.local.t_par_max_b_s == pytest.approx(7.2e9, rel=0.01)
-    assert model.local.alpha == pytest.approx(0.6, rel=0.01)
-    assert "largest measured number of cores (1)" in model.unidentified["local"]["t_seq_max_b_s"]
 
 
 @pytest.mark.parametrize(
@@ -184,6 +160,22 @@ def test_without_a_remote_placement(nodes, reason, refusal):
     assert model.unidentified["remote"] == {"all": reason}
     with pytest.raises(InputError, match=refusal):
         predict(model, 0, 1)
+
+
+def test_rates_that_are_missing_or_zero():
+    with pytest.raises(InputError, match="comp_par_b_s and comm_par_b_s"):
+        fit(one_node([Point(1, 0, 0, 5e9, 4e9)]))
+    # Nothing got through: no capacity.
+    model = fit(one_node([Point(n, 0, 0, 5e9 * n, 4e9, 0.0, 0.0) for n in range(1, 5)]))
+    assert model.local.b_comp_seq_b_s == pytest.approx(5e9, rel=0.01)
+    assert model.local.t_par_max_b_s is None
+    # Communications alone were not measured.
+    model = fit(one_node([Point(n, 0, 0, 5e9 * n, None, 4e9 * n, 4e9) for n in range(1, 5)]))
+    assert model.local.b_comm_seq_b_s is None
+    assert "not measured" in model.unidentified["local"]["alpha"]
+    p = predict(model, 0, 0)
+    assert np.isnan([p.comm_par_b_s, p.comp_par_b_s]).all()
+    assert p.comp_alone_b_s == pytest.approx([5e9, 10e9, 15e9, 20e9])
 
 
 def test_silent_network():
@@ -234,22 +226,6 @@ def test_without_a_capacity_the_largest_losses_are_reported(points, losses):
     assert p.comp_par_b_s == pytest.approx(p.comp_alone_b_s)
 
 
-def test_communications_alone_not_measured():
-    points = [Point(n, 0, 0, 5e9 * n, None, 4e9 * n, 4e9) for n in range(1, 5)]
-    model = fit(one_node(points))
-    assert model.local.b_comm_seq_b_s is None
-    assert "not measured" in model.unidentified["local"]["alpha"]
-    p = predict(model, 0, 0)
-    assert np.isnan(p.comm_par_b_s).all()
-    assert np.isnan(p.comp_par_b_s).all()
-    assert p.comp_alone_b_s == pytest.approx([5e9, 10e9, 15e9, 20e9])
-
-
-def test_nothing_together():
-    with pytest.raises(InputError, match="comp_par_b_s and comm_par_b_s"):
-        fit(one_node([Point(1, 0, 0, 5e9, 4e9)]))
-
-
 def moved(truth: Model, one: Model, other: Model) -> float:
     """Largest relative difference of any rate, on any placement and number of cores."""
     found = 0.0
@@ -260,7 +236,7 @@ def moved(truth: Model, one: Model, other: Model) -> float:
     return found
 
 
-def spoilt(clean: Sweep, which: slice = slice(None)) -> Iterator[tuple[str, Sweep]]:
+def spoilt(clean: Sweep, which: slice) -> Iterator[tuple[str, Sweep]]:
     """The sweep with one rate of the local placement halved or doubled, each in turn."""
     local = [i for i, p in enumerate(clean.points) if p.comp_node == 0]
     for i in local[which]:
@@ -273,23 +249,23 @@ def spoilt(clean: Sweep, which: slice = slice(None)) -> Iterator[tuple[str, Swee
                 yield name, dataclasses.replace(clean, points=points)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", evaluate.published_names())
-def test_one_outlier_anywhere(name):
+@pytest.mark.parametrize(
+    ("name", "spoil"),
+    [
+        ("dahu", [slice(-2, None)]),
+        # At every sixth number of cores and the last ones.
+        *(
+            pytest.param(name, [slice(0, None, 6), slice(-2, None)], marks=pytest.mark.slow)
+            for name in evaluate.published_names()
+        ),
+    ],
+)
+def test_one_outlier_anywhere(name, spoil):
     truth = evaluate.load_published(name)
     clean = made(truth, 1, 0.01)
     undisturbed = fit(clean)
-    # At every third number of cores and the last ones.
-    for what, wrong in (*spoilt(clean, slice(0, None, 3)), *spoilt(clean, slice(-3, None))):
+    for what, wrong in chain(*(spoilt(clean, which) for which in spoil)):
         assert moved(truth, fit(wrong), undisturbed) <= 0.15, f"{name}: {what}"
-
-
-def test_one_outlier_among_the_last_numbers_of_cores():
-    truth = evaluate.load_published("dahu")
-    clean = made(truth, 1, 0.01)
-    undisturbed = fit(clean)
-    for what, wrong in spoilt(clean, slice(-2, None)):
-        assert moved(truth, fit(wrong), undisturbed) <= 0.15, what
 
 
 @needs_reference

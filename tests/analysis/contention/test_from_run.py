@@ -38,8 +38,8 @@ def both(**more):
 
 
 def write(folder, samples, **facts):
+    (folder / "samples").mkdir(parents=True)
     save_header(folder, made_header(**facts))
-    (folder / "samples").mkdir()
     lines = [json.dumps(s.as_dict()) + "\n" for s in samples]
     (folder / "samples" / "c.jsonl").write_text("".join(lines))
     return rechain(folder)
@@ -63,77 +63,72 @@ def test_arms_become_measurements(tmp_path):
     assert (two.n, two.comp_alone_b_s, two.comp_par_b_s) == (2, 10e9, 8e9)
 
 
-def test_placement_must_be_known(tmp_path):
-    run = write(tmp_path, both(node=2), numa_nodes=4, sockets=2)
+def placed(comm_node, arm, fom, **more):
+    """A run whose writers' buffers lay on a node, if it had any."""
+    one = made_sample(arm, 0, fom, 1, **more)
+    writers = [replace(writer, buffer_node=comm_node) for writer in one.writers]
+    return replace(one, key=f"{comm_node}/{arm}", case=f"m{comm_node}", writers=writers)
+
+
+def test_the_placement_is_that_of_the_writers_or_must_be_named(tmp_path):
+    """That of the writers holds for the runs of the same case that had none, too."""
+    samples = [
+        placed(node, arm, (5 + node) * 1e9, node=1) for node in (0, 1) for arm in ("off", "on")
+    ]
+    sweep = load(write(tmp_path / "told", samples, numa_nodes=2, sockets=2), None)
+    assert sweep.placements() == [(1, 0), (1, 1)]
+    assert [sweep.at(1, node)[0].comp_alone_b_s for node in (0, 1)] == [5e9, 6e9]
+    run = write(tmp_path / "not", both(node=2), numa_nodes=4, sockets=2)
     with pytest.raises(InputError, match="4 NUMA nodes: name the one of the writers' buffers"):
         load(run, None)
     sweep = load(run, 2)
     assert (sweep.numa_nodes, sweep.numa_per_socket) == (4, 2)
     assert sweep.placements() == [(2, 2)]
+    # On a machine of one node, the other has no cores.
+    of_each = [
+        replace(one, case=f"c{n}", key=f"{one.arm}{n}") for n in (0, 1) for one in both(node=n)
+    ]
+    sweep = load(write(tmp_path / "memory", of_each), 0)
+    assert sweep.placements() == [(0, 0)]
+    assert any("NUMA nodes without cores are left out" in note for note in sweep.notes)
 
 
-def test_the_writers_tell_where_their_buffers_lay(tmp_path):
-    """Also for the runs of the same case that had none; two placements stay two points."""
-    samples = []
-    for comm_node in (0, 1):
-        for arm in ("off", "on"):
-            one = made_sample(arm, 0, (5 + comm_node) * 1e9, 1, node=1)
-            writers = [replace(writer, buffer_node=comm_node) for writer in one.writers]
-            key = f"{comm_node}/{arm}"
-            samples.append(replace(one, key=key, case=f"m{comm_node}", writers=writers))
-    sweep = load(write(tmp_path, samples, numa_nodes=2, sockets=2), None)
-    assert sweep.placements() == [(1, 0), (1, 1)]
-    assert [sweep.at(1, node)[0].comp_alone_b_s for node in (0, 1)] == [5e9, 6e9]
+def test_the_rate_of_communications_is_taken_at_the_receiver_if_it_counted(tmp_path):
+    """6 GB in 2 s counted beside the application, 5 GB/s before it, whatever the writers claim."""
+    off, on = (replace(one, fom_extra=one.fom_extra | {"streaming": 0.0}) for one in both())
+    seen = {"counted_b": 6e9, "counted_s": 2.0, "counted_alone_b_s": 5e9}
+
+    def of_writers(name, writers):
+        sweep = load(write(tmp_path / name, [off, replace(on, writers=writers)]), None)
+        (point,) = sweep.points
+        return (point.comm_alone_b_s, point.comm_par_b_s), " ".join(sweep.notes)
+
+    rates, notes = of_writers("counted", [replace(writer, **seen) for writer in on.writers])
+    assert rates == (5e9, 3e9)
+    assert "reported by the origin" not in notes
+    assert "stores went through the caches" in notes  # as on a processor without streaming stores
+    rates, notes = of_writers("read", [replace(one, direction="read") for one in on.writers])
+    assert rates == (4e9, 0.5e9)
+    assert "rates of communications are as reported by the origin" in notes
+    assert "read the target's memory" in notes
+    assert of_writers("none", [])[0] == (None, None)
 
 
 def test_one_baseline_serves_both_nodes_of_a_factor_and_full_rate_alone_is_read(tmp_path):
     """One case: buffers on two nodes at full rate and at a quarter, beside one `off`."""
-    off = replace(made_sample("off", 0, 9e9, 1, node=0), role="baseline", factors={"rate": 0})
-    samples = [off]
+    off = made_sample("off", 0, 9e9, 1, node=0)
+    samples = [replace(off, role="baseline", factors={"rate": 0}, case="m")]
     for comm_node, fom in ((0, 5e9), (1, 6e9)):
         for rate, share in (("full", 1.0), ("25%", 1.5)):
             name = f"on@comm_node={comm_node},rate={rate}"
-            one = made_sample("on", 0, fom * share, 1, node=0)
-            writers = [replace(writer, buffer_node=comm_node) for writer in one.writers]
-            factors = {"comm_node": comm_node, "rate": rate}
-            of = {"role": "effect", "baseline": "off", "factors": factors}
-            samples.append(replace(one, key=name, arm=name, writers=writers, **of))
+            of = {"role": "effect", "baseline": "off", "key": name, "arm": name, "case": "m"}
+            of["factors"] = {"comm_node": comm_node, "rate": rate}
+            samples.append(replace(placed(comm_node, "on", fom * share, node=0), **of))
     sweep = load(write(tmp_path, samples, numa_nodes=2, sockets=2), None)
     assert sweep.placements() == [(0, 0), (0, 1)]
     points = [sweep.at(0, node)[0] for node in (0, 1)]
     assert [point.comp_alone_b_s for point in points] == [9e9, 9e9]
     assert [point.comp_par_b_s for point in points] == [5e9, 6e9]
-
-
-def test_a_node_without_cores_is_left_out_and_named(tmp_path):
-    samples = [
-        replace(made_sample(arm, 0, 5e9, 1, node=node), key=f"{arm}/{node}", case=f"c{node}")
-        for node in (0, 1)
-        for arm in ("off", "on")
-    ]
-    sweep = load(write(tmp_path, samples), 0)
-    assert sweep.placements() == [(0, 0)]
-    assert any("NUMA nodes without cores are left out" in note for note in sweep.notes)
-
-
-def test_the_rate_of_communications_is_taken_at_the_receiver(tmp_path):
-    """6 GB in 2 s counted beside the application, 5 GB/s before it, whatever the writers claim."""
-    off, on = both()
-    seen = {"counted_b": 6e9, "counted_s": 2.0, "counted_alone_b_s": 5e9}
-    writers = [replace(writer, **seen) for writer in on.writers]
-    sweep = load(write(tmp_path, [off, replace(on, writers=writers)]), None)
-    (point,) = sweep.points
-    assert (point.comm_alone_b_s, point.comm_par_b_s) == (5e9, 3e9)
-    assert not any("reported by the origin" in note for note in sweep.notes)
-
-
-def test_notes_name_the_source_of_the_rates_the_direction_and_the_stores(tmp_path):
-    off, on = (replace(one, fom_extra=one.fom_extra | {"streaming": 0.0}) for one in both())
-    reads = replace(on, writers=[replace(writer, direction="read") for writer in on.writers])
-    notes = " ".join(load(write(tmp_path, [off, reads]), None).notes)
-    assert "rates of communications are as reported by the origin" in notes
-    assert "read the target's memory" in notes
-    assert "stores went through the caches" in notes  # as on a processor without streaming stores
 
 
 def test_the_targets_own_facts_and_what_is_emulated(tmp_path):
@@ -200,9 +195,3 @@ def test_a_record_of_the_target_that_is_none_says_nothing(tmp_path, record):
     (run / "provenance").mkdir(exist_ok=True)
     (run / "provenance" / "p.json").write_text(record)
     assert load(run, None).numa_nodes == 1
-
-
-def test_an_effect_without_writes_is_no_communication(tmp_path):
-    off, on = both()
-    (point,) = load(write(tmp_path, [off, replace(on, writers=[])]), None).points
-    assert (point.comp_par_b_s, point.comm_par_b_s) == (None, None)

@@ -55,27 +55,20 @@ def test_shares_by_hand_are_not_below_zero(own, shares) -> None:
     assert shares_of(BESIDE - 1, np.array(own)) == pytest.approx(shares)
 
 
-def test_an_application_that_loses_nothing() -> None:
+def test_mixtures_by_hand() -> None:
+    # An application that loses nothing.
     found = mixture(estimates(BESIDE, 0.02), estimates([0.999, 0.998], 0.01), estimates(WRITERS))
-    assert isinstance(found, Mixture)
     assert found.slowdown.value == found.slowdown.low == 1
     assert found.slowdown.high < 1.02
-
-
-def test_measures_that_lose_alike_have_no_shares_but_bound_the_loss() -> None:
-    """Whatever the shares of two that both lose 0.5, their sum is 0.5: 0.15 to 0.25 is lost."""
+    # Whatever the shares of two that both lose 0.5, their sum is 0.5: 0.15 to 0.25 is lost.
     same = [[1.5, 1.5], [1.5, 1.5]]
     found = mixture(estimates(same, 0.05), estimates([1.25, 1.25], 0.0001), estimates(WRITERS))
-    assert isinstance(found, Mixture)
     assert found.shares == (None, None)
     assert 1.12 < found.slowdown.low < found.slowdown.value < found.slowdown.high < 1.29
-
-
-def test_a_measure_that_is_not_shown_to_lose_has_no_share() -> None:
-    """Its noise would be divided by: all is left to mix, (0.2 x 0.1 + 0.6 x 0.3) / 0.4 = 0.5."""
+    # The noise of a measure that is not shown to lose would be divided by: all is left to mix,
+    # (0.2 x 0.1 + 0.6 x 0.3) / 0.4 = 0.5.
     idle = [*estimates([1.001, 1.002], 0.01), *estimates(BESIDE[1])]
     found = mixture(idle, estimates([1.1, 1.3]), estimates(WRITERS))
-    assert isinstance(found, Mixture)
     assert found.shares[0] is None
     assert found.shares[1].value == pytest.approx(0.5)
     assert found.slowdown.value == pytest.approx(1.25)
@@ -160,8 +153,13 @@ def found(run: Path) -> dict[str, SlowdownRow]:
     return {row.case: row for row in rows([load_run(run)])}
 
 
-def test_predicted_and_measured_of_every_application(found: dict[str, SlowdownRow]) -> None:
+def test_predicted_and_measured_of_every_application(
+    found: dict[str, SlowdownRow], tmp_path: Path
+) -> None:
     """The loss of melt is 0.1 x 0.3; its run says 0.02."""
+    (row,) = rows([load_run(write_run(tmp_path / "r", case("melt", {"on": 1.02}, "s")))])
+    assert (row.predicted, row.error) == (None, None)
+    assert row.reason.startswith("without six pairs of the case and of membench")
     assert set(found) == {"melt", "chimney"}
     for name, shares, predicted, on in (
         ("melt", (0.1, 0.0), 1.03, 1.02),
@@ -186,12 +184,6 @@ def test_errors_are_those_of_the_loss_beside_the_null() -> None:
     of = errors([row(*estimates(1.1, 0.05), 1.2), row(*estimates(1.3, 0.06), 1.25), row(None, 1.5)])
     assert (of.mean, of.null, of.covered, of.cases) == pytest.approx((0.075, 0.225, 1, 2))
     assert errors([row(None, 1.5)]) is None
-
-
-def test_a_case_without_neighbours_says_so(tmp_path: Path) -> None:
-    (row,) = rows([load_run(write_run(tmp_path / "r", case("melt", {"on": 1.02}, "s")))])
-    assert (row.predicted, row.error) == (None, None)
-    assert row.reason.startswith("without six pairs of the case and of membench")
 
 
 def test_the_command(run: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from analysis.pages import across
 from analysis.pages.across import MachineSlowdown
+from analysis.pages.alarms import shown_alarms
 from analysis.pages.data import FactChange, MachineHistory, PageNight, fact_changes
 from analysis.pages.nights import calendar_nights
 from analysis.pages.render import case_views, outcome_counts, years
@@ -86,6 +87,20 @@ def test_a_run_without_summary_is_in_the_calendar_with_what_it_recorded() -> Non
     odd = runs[:1].with_columns(outcome=pl.lit("odd"))
     bare += calendar_nights(_history(odd, nights_table()), [])
     assert [each.outcome for each in bare] == ["recorded"] * 2
+
+
+def test_nights_are_still_slower_from_the_night_of_an_alarm_to_its_end() -> None:
+    """Of one night, a run raised the alarm and another one measured; the third night is its end."""
+    nights = nights_table(*night_rows([10.0, 10.0, 10.0]))
+    told = [
+        PageNight(date(2025, 1, 6 + day), "nightly", "measured", "", f"run{day:03}")
+        for day in range(3)
+    ]
+    alarm = made_alarm("2025-01-06", since="2025-01-05", back="2025-01-08")
+    history = _history(_runs(), nights, [alarm], outcomes=told)
+    found = calendar_nights(history, shown_alarms(history))
+    assert [each.outcome for each in found] == ["still slower", "still slower", "measured"]
+    assert found[0].reason == "since 2025-01-05; measured"
 
 
 def test_a_row_in_alarm_has_the_reference_from_before_it() -> None:

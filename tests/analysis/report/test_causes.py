@@ -156,7 +156,7 @@ def test_p_values(p, text):
 
 
 def test_the_page_has_the_section_and_its_figures_and_says_that_it_is_emulated(tmp_path):
-    (report,) = make_reports([made(tmp_path, CASES)])
+    (report,) = make_reports([made(tmp_path)])
     text = report.page.read_text()
     assert len(re.findall("published, Table IV", text)) == 4
     assert "mathdefault" not in text  # ticks are numbers, not the source of a formula

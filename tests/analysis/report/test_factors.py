@@ -188,7 +188,6 @@ def test_a_figure_each_for_further_factors_six_at_most(tmp_path: Path) -> None:
     assert view.combinations == 7
     assert view.figures[0].lines == ["place nic", "place other"]
     assert len(view.rows) == 42 + 1
-    assert "6 of 7 combinations are drawn; the table lists all." in render([run])
 
 
 def figure_of(folder: Path, factor: str, levels: list[Level]) -> View:

@@ -17,18 +17,15 @@ from nimc.base.errors import InputError
 from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
 
 
-def test_one_run_is_reported_in_its_own_folder(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", samples(STREAM, pairs=6))
-    (report,) = make_reports([run])
-    assert report.page == run / "report" / "report.html"
-    names = sorted(path.name for path in (run / "report").iterdir())
-    assert names == ["pairs.parquet", "report.html", "results.json", "samples.parquet"]
-
-
-def test_data_beside_the_page_holds_every_sample_and_result(tmp_path: Path) -> None:
+def test_data_beside_the_page_in_the_runs_folder_holds_every_sample_and_result(
+    tmp_path: Path,
+) -> None:
     run = write_run(tmp_path / "run", samples(STREAM, pairs=6) + samples(LAMMPS, pairs=6))
     (report,) = make_reports([run])
-    folder = report.page.parent
+    folder = run / "report"
+    assert report.page == folder / "report.html"
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["pairs.parquet", "report.html", "results.json", "samples.parquet"]
     table = pl.read_parquet(folder / "samples.parquet")
     assert table.height == 2 * (1 + 6 * 4)
     assert set(table["status"]) == {"counts", "warm-up"}
@@ -39,9 +36,13 @@ def test_data_beside_the_page_holds_every_sample_and_result(tmp_path: Path) -> N
     keys = ["machine", "campaign", "run", "head", "results", "contrasts"]
     keys += ["integrity_faults", "order_effects"]
     assert list(document["runs"][0]) == keys
+    # Nothing is written into a folder in which others may have put links.
+    run.chmod(0o777)
+    with pytest.raises(InputError, match="allowed: --output"):
+        make_reports([run])
 
 
-def test_several_machines_have_a_page_each(tmp_path: Path) -> None:
+def test_several_runs_go_to_a_folder_and_each_machine_has_a_page(tmp_path: Path) -> None:
     runs = [
         write_run(tmp_path / name, samples(STREAM, pairs=6), header(machine=name))
         for name in ("east", "west")
@@ -50,24 +51,20 @@ def test_several_machines_have_a_page_each(tmp_path: Path) -> None:
     assert [report.page for report in reports] == [
         tmp_path / "out" / name / "report.html" for name in ("east", "west")
     ]
-
-
-def test_several_runs_need_a_folder_to_go_to(tmp_path: Path) -> None:
     runs = [write_run(tmp_path / name, samples(STREAM, pairs=6)) for name in "ab"]
     with pytest.raises(InputError, match="--output: a folder is required"):
         make_reports(runs)
-    (report,) = make_reports(runs, tmp_path / "out")
+    (report,) = make_reports(runs, tmp_path / "both")
     assert len(report.runs) == 2
-    assert pl.read_parquet(tmp_path / "out" / "samples.parquet").height == 50
+    assert pl.read_parquet(tmp_path / "both" / "samples.parquet").height == 50
 
 
-@pytest.mark.parametrize("text", ["{", "null", "[1]"])
-def test_a_broken_provenance_file_is_named(tmp_path: Path, text: str) -> None:
+def test_a_broken_provenance_file_is_named(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", samples(STREAM, pairs=6))
-    (run / "provenance").mkdir(exist_ok=True)
-    (run / "provenance" / "abc.json").write_text(text)
-    with pytest.raises(InputError, match=r"abc\.json"):
-        make_reports([run])
+    for text in ("{", "null", "[1]"):
+        (run / "provenance" / "abc.json").write_text(text)
+        with pytest.raises(InputError, match=r"abc\.json"):
+            make_reports([run])
 
 
 def test_blocks_that_ended_early_are_listed_with_who_failed(tmp_path):

@@ -27,8 +27,12 @@ from tests.nimc.conftest import Command
 
 
 def site(tmp_path: Path, seen: ClusterFacts) -> machine.Machine:
+    return loaded(tmp_path, site_text(seen))
+
+
+def loaded(tmp_path: Path, text: str) -> machine.Machine:
     (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "box.yaml").write_text(site_text(seen))
+    (tmp_path / "site" / "box.yaml").write_text(text)
     return machine.load("box", tmp_path)
 
 
@@ -102,26 +106,21 @@ def test_lines_to_fill_in_are_valid_once_they_are_no_comments(tmp_path: Path) ->
     seen = found(looked=JobLook(None, "no job was submitted"))
     assert unknown(entries(seen)) == ["device", "interface", "nic", "node_mtti", "facts"]
     text = re.sub(r"^# (nic|node_mtti|facts):", r"\1:", site_text(seen), flags=re.MULTILINE)
-    text = text.replace("numa_nodes: N", "numa_nodes: 2")
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "box.yaml").write_text(text)
-    made = machine.load("box", tmp_path)
+    made = loaded(tmp_path, text.replace("numa_nodes: N", "numa_nodes: 2"))
     assert (made.facts.cores, made.facts.memory_b) == (64, 6026 * 2**20)
     assert made.nic is not None
 
 
-def test_cores_that_slurm_keeps_from_jobs_do_not_count(tmp_path: Path) -> None:
+def test_cores_that_slurm_keeps_and_caches_that_a_node_does_not_report_do_not_count(
+    tmp_path: Path,
+) -> None:
     (shape, count), *_ = found().shapes["batch"]
-    less = found(shapes={"batch": [(replace(shape, cores_per_socket=30), count)]})
+    shapes = {"batch": [(replace(shape, cores_per_socket=30), count)]}
+    nodes = [node("n1", FAST), node("n2", FAST)]
+    less = found(shapes=shapes, looked=JobLook("7", None, nodes))
     assert site(tmp_path, less).facts.cores == 60
-
-
-def test_caches_that_a_node_does_not_report_are_not_invented(tmp_path: Path) -> None:
-    blind = node("n1", FAST)
-    blind["host"]["llc_total_b"] = 0
-    seen = found(looked=JobLook("7", None, [blind, node("n2", FAST)]))
-    assert site(tmp_path, seen).facts is None
-    assert unknown(entries(seen)) == ["nic", "node_mtti", "facts"]
+    nodes[0]["host"]["llc_total_b"] = 0
+    assert unknown(entries(less)) == ["nic", "node_mtti", "facts"]
 
 
 def test_where_hetjobs_are_refused_origins_are_of_the_same_job(tmp_path: Path) -> None:
@@ -170,15 +169,19 @@ def test_the_config_has_all_partitions_that_run_jobs(tmp_path: Path) -> None:
     text = config_text("box", found())
     assert text.count('"box"') == 0, "the system's name is that of the file"
     assert max(map(len, text.splitlines())) <= 100
-
-
-def test_modules_with_a_workload_are_an_environment(tmp_path: Path) -> None:
+    assert "-march=" not in text
+    other = config_text("box", found(processor="Other-1-1-1"))
+    assert "Example 9000" in other
+    assert "-march=" in other
+    # Modules with a workload are an environment; without an interface to MPI, mpirun starts ranks.
     listed = ["gcc/12", "openmpi/5.0.1", "lammps/20240829"]
     made = config(tmp_path, found(modules=listed))
     assert made["systems"][0]["partitions"][0]["environs"] == ["spack", "modules", "wheels"]
     (modules,) = (each for each in made["environments"] if each["name"] == "modules")
     assert modules["modules"] == listed
     assert modules["env_vars"] == [["SLURM_MPI_TYPE", "pmix"]]
+    made = config(tmp_path, found(mpi=["none"]))
+    assert made["systems"][0]["partitions"][0]["launcher"] == "mpirun"
 
 
 @pytest.mark.parametrize(
@@ -196,22 +199,10 @@ def test_srun_and_mpi_must_have_an_interface_in_common(
     assert pmi(module, offered) == expected
 
 
-def test_without_an_interface_to_mpi_ranks_are_started_by_mpirun(tmp_path: Path) -> None:
-    made = config(tmp_path, found(mpi=["none"]))
-    assert made["systems"][0]["partitions"][0]["launcher"] == "mpirun"
-
-
 def test_an_account_is_given_only_if_none_is_taken_by_itself() -> None:
     batch = found().target
     assert access(batch, {"a": False}) == ["--partition=batch", "--account=a"]
     assert access(batch, {"a": False, "b": True}) == ["--partition=batch"]
-
-
-def test_another_processor_on_nodes_is_said() -> None:
-    text = config_text("box", found(processor="Other-1-1-1"))
-    assert "Example 9000" in text
-    assert "-march=" in text
-    assert "-march=" not in config_text("box", found())
 
 
 @pytest.mark.parametrize(
@@ -238,6 +229,7 @@ def test_what_slurm_prints() -> None:
     settings = learn.settings(read("config.txt"))
     assert (settings["AllowSpecResourcesUsage"], settings["ClusterName"]) == ("No", "minicluster")
     assert learn.mpi_types(read("mpi_list.txt")) == ["pmix", "none", "cray_shasta", "pmi2"]
+    assert (learn.limit_s("2-01:02:03"), learn.limit_s("UNLIMITED")) == (176523, None)
     old = "srun: MPI types are...\nsrun: none\nsrun: pmi2\n"
     assert learn.mpi_types(old) == ["none", "pmi2"]
     assert learn.accounts("physics\nbench\nphysics\n", "bench\n") == {
@@ -258,14 +250,6 @@ def test_the_default_partition_comes_first_and_those_that_are_down_do_not_come()
     assert names == ["c", "a"]
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("1-00:00:00", 86400), ("00:30:00", 1800), ("2-01:02:03", 176523), ("UNLIMITED", None)],
-)
-def test_time_limits(text: str, seconds: int | None) -> None:
-    assert learn.limit_s(text) == seconds
-
-
 def test_shapes_of_nodes_the_most_frequent_first() -> None:
     nodes = read("nodes.txt")
     # Three nodes of two sockets with one core each; debug has two of them.
@@ -275,9 +259,6 @@ def test_shapes_of_nodes_the_most_frequent_first() -> None:
     other = nodes.replace("RealMemory=6026", "RealMemory=1024", 1)
     assert [count for _, count in learn.shapes(other, "batch")] == [2, 1]
     assert learn.shapes(nodes, "deb") == []
-
-
-def test_threads_count_as_slurm_counts_them() -> None:
     # Two threads a core, of which slurm.conf counts both or one.
     assert NodeShape(sockets=2, cores_per_socket=8, cpus=32, memory_mib=1).cpus_per_core == 2
     assert NodeShape(sockets=2, cores_per_socket=8, cpus=16, memory_mib=1).cpus_per_core == 1
@@ -318,30 +299,22 @@ def test_both_files_are_written_and_never_again(root: Path, command: Command) ->
     assert site.read_text() == text
 
 
-@pytest.mark.parametrize("planted", ["site/box.yaml", "configs/box.py"])
-def test_a_planted_link_is_neither_followed_nor_replaced(
-    root: Path, planted: str, command: Command
-) -> None:
-    (root / planted).symlink_to(root / "elsewhere")
-    command("init", "box", code=2)
-    assert [path.relative_to(root).as_posix() for path in root.glob("*/*")] == [planted]
-    assert not (root / "elsewhere").exists()
-
-
 def test_both_files_are_written_or_none(
     root: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
+    """A planted link is neither followed nor replaced."""
     config = root / "configs" / "box.py"
 
     def meanwhile(*_: object) -> ClusterFacts:
-        config.write_text("another's\n")
+        config.symlink_to(root / "elsewhere")
         return found()
 
     monkeypatch.setattr(hosts, "learn", meanwhile)
     command("init", "box", code=3)
     assert command.err == f"nimc: {config}: File exists\n"
+    command("init", "box", code=2)
     assert [path.name for path in root.glob("*/*")] == ["box.py"]
-    assert config.read_text() == "another's\n"
+    assert not (root / "elsewhere").exists()
 
 
 @pytest.mark.parametrize(

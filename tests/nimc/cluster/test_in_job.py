@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,14 +25,8 @@ SEEN = {"n1": ["/c", "/py"], "n2": ["/c", "/py"]}
 
 
 def machine_of(**changes: Any) -> Machine:
-    record = {
-        "name": "box",
-        "description": "a box",
-        "origins": {"policy": "hetjob"},
-        "injector": "perftest",
-        "device": "mlx5_0",
-        "interface": "hsn0",
-    }
+    record = {"name": "box", "description": "a box", "origins": {"policy": "hetjob"}}
+    record |= {"injector": "perftest", "device": "mlx5_0", "interface": "hsn0"}
     return Machine.model_validate(record | changes)
 
 
@@ -45,14 +40,9 @@ def job(*nodes: dict[str, Any], seen: dict[str, list[str]] | None = None) -> Job
 
 
 def test_nodes_that_have_everything() -> None:
-    assert states(job(node("n1", FAST), node("n2", FAST))) == {
-        "job on nodes": "ok",
-        "shared folders": "ok",
-        "locks": "ok",
-        "interface on nodes": "ok",
-        "mlx5_0 on nodes": "ok",
-        "perftest on nodes": "ok",
-    }
+    what = ["job on nodes", "shared folders", "locks", "interface on nodes"]
+    what += ["mlx5_0 on nodes", "perftest on nodes"]
+    assert states(job(node("n1", FAST), node("n2", FAST))) == dict.fromkeys(what, "ok")
 
 
 @pytest.mark.parametrize(
@@ -62,10 +52,7 @@ def test_nodes_that_have_everything() -> None:
         ({"lock": "late"}, "locks"),
         ({"addresses": {"hsn0": None, "eno1": "10.0.0.2"}}, "interface on nodes"),
         ({"host": {"rdma": [], "interfaces": []}}, "mlx5_0 on nodes"),
-        (
-            {"injectors": {"perftest": "ib_write_bw is missing: dnf install perftest"}},
-            "perftest on nodes",
-        ),
+        ({"injectors": {"perftest": "ib_write_bw is missing: install"}}, "perftest on nodes"),
     ],
 )
 def test_what_one_node_lacks_is_missing(change: dict[str, Any], what: str) -> None:
@@ -91,10 +78,7 @@ def test_a_folder_that_a_node_does_not_see_is_named() -> None:
         (JobLook(None, "Slurm refuses the job: no"), "Slurm refuses the job: no"),
         (JobLook("7", "job 7 has not ended after 5 s"), "job 7 has not ended after 5 s"),
         (JobLook("7"), "job 7: 0 of 2 nodes answered; it wrote nothing"),
-        (
-            JobLook("7", said="srun: error: x"),
-            "job 7: 0 of 2 nodes answered; it said: srun: error: x",
-        ),
+        (JobLook("7", said="srun: no"), "job 7: 0 of 2 nodes answered; it said: srun: no"),
     ],
 )
 def test_a_job_that_did_not_run_is_one_line(looked: JobLook, said: str) -> None:
@@ -111,12 +95,13 @@ def test_rails_are_looked_for_each() -> None:
 
 
 def test_the_script_has_both_components_of_a_heterogeneous_job() -> None:
-    lines = node_job.script(REQUEST, Path("/r/x")).splitlines()
+    lines = node_job.script(REQUEST, Path("/r x")).splitlines()
+    assert {"#SBATCH --chdir='/r x'", "#SBATCH --output='/r x/job.out'"} <= set(lines)
     first, second = lines[: lines.index("#SBATCH hetjob")], lines[lines.index("#SBATCH hetjob") :]
     assert "#SBATCH --partition=batch" in first
     assert "--partition=io" in second[1]
     assert "--het-group=0,1" in lines[-1]
-    assert lines[-1].rstrip("'").endswith("nimc.cluster.node_look /r/x 2")
+    assert re.search(r"nimc\.cluster\.node_look \W+/r x\W+ 2'$", lines[-1])
     assert 'export A="1"' in lines
 
 
@@ -129,13 +114,6 @@ def test_the_script_of_one_job_asks_for_all_nodes() -> None:
     alone = node_job.script(NodeRequest(), Path("/r/x")).splitlines()
     assert "#SBATCH --nodes=1" in alone
     assert "het-group" not in alone[-1]
-
-
-def test_a_folder_with_a_blank_is_one_word_of_the_script() -> None:
-    lines = node_job.script(REQUEST, Path("/a b/x")).splitlines()
-    assert "#SBATCH --chdir='/a b/x'" in lines
-    assert "#SBATCH --output='/a b/x/job.out'" in lines
-    assert "#SBATCH --chdir=/r/x" in node_job.script(REQUEST, Path("/r/x")).splitlines()
 
 
 def test_lines_of_nodes_may_come_mixed() -> None:

@@ -78,6 +78,10 @@ def test_the_first_thing_that_is_missing_is_named(
     offer = Offer(ModuleLoad(missing, path), nodes, "big", spack)
     cell = judge("w", check, place, offer)
     assert (cell.runs, cell.reason) == expected
+    if nodes and IDLE in nodes:
+        assert judge("w", check, place, offer, 2).reason == (
+            "2 nodes needed, 1 usable in partition big; not usable: n2 (down)"
+        )
 
 
 def test_a_program_that_the_site_names_is_looked_for_at_its_path(path: str) -> None:
@@ -87,17 +91,7 @@ def test_a_program_that_the_site_names_is_looked_for_at_its_path(path: str) -> N
     assert judge("w", OWN, place, offer).runs == "yes"
     # In place of the one that Spack would build.
     assert judge("w", PROGRAM, place, offer).reason == "no program /nowhere/melt"
-
-
-def test_more_nodes_than_are_usable_are_too_many(path: str) -> None:
-    place = ReframePlace("p", "e", frozenset(), "mycc")
-    offer = Offer(ModuleLoad([], path), [IDLE, DOWN], "big")
-    assert judge("w", COMPILES, place, offer, 2).reason == (
-        "2 nodes needed, 1 usable in partition big; not usable: n2 (down)"
-    )
-
-
-def test_what_only_a_job_can_tell_is_unknown(path: str) -> None:
+    # What only a job can tell is unknown.
     of_modules = CheckVariables(frozenset(), environs=("+modules",), program="theirs")
     place = ReframePlace("p", "e", frozenset(["modules"]), "cc", ("theirs/1",))
     assert judge("w", of_modules, place, Offer(None)).runs == "unknown"
@@ -117,9 +111,7 @@ def test_modules_are_loaded_one_by_one(tmp_path: Path, path: str) -> None:
     found = modules.load_modules(["tool", "nope/1", "tool/1.0"], stand_in(tmp_path, path))
     assert found.missing == ["nope/1"]
     assert found.path.startswith(f"{path}:")
-
-
-def test_without_a_module_system_nothing_is_known() -> None:
+    # Without a module system nothing is known.
     bare = {"PATH": "/usr/bin:/bin"}
     assert modules.load_modules(["a/1"], bare) is None
     assert modules.load_modules([], bare) == ModuleLoad([], "/usr/bin:/bin")

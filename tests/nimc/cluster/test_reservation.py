@@ -48,15 +48,12 @@ def test_each_shortcoming_is_reported(line, nodes, needed_s, user, expected):
     assert expected in fault
 
 
-def test_the_operators_line():
+def test_the_operators_line_and_what_the_site_file_lacks_for_it():
     by_count = " ".join(create_command(machine(nodes=3), 90, None, "ada")[3:])
     assert by_count == (
         "ReservationName=nimc StartTime=now Duration=90 Users=ada PartitionName=origin NodeCnt=3"
     )
     assert create_command(machine(), 90, "n[1-2]", "ada")[-1] == "Nodes=n[1-2]"
-
-
-def test_what_the_site_file_lacks_is_named():
     with pytest.raises(InputError, match=r"site/box\.yaml: origins\.reservation"):
         create_command(machine(reservation=None), 90, None, "ada")
     with pytest.raises(InputError, match=r"site/box\.yaml: origins\.partition"):

@@ -4,7 +4,6 @@ Values that operators tune, on hosts made of files.
 """
 
 import json
-import os
 import shutil
 import subprocess
 
@@ -53,18 +52,14 @@ def test_hardware_threads_of_one_core_count_once(tmp_path, monkeypatch, usable, 
 
 
 def test_threads_may_be_numbered_one_after_the_other(tmp_path, monkeypatch):
-    # As POWER and many virtual machines do: 0 and 1 are the first core's, 2 and 3 the second's.
+    monkeypatch.setattr(host.os, "sched_getaffinity", lambda _: {0, 2, 3})
     cpu = "sys/devices/system/cpu"
+    here = host.detect(write(tmp_path, {f"{cpu}/online": "0-3"}))
+    assert (here.cores, here.usable_cores) == (4, [0, 2, 3])  # each of unknown id is one
+    # As POWER and many virtual machines do: 0 and 1 are the first core's, 2 and 3 the second's.
     cores = {f"{cpu}/cpu{n}/topology/core_id": str(n // 2) for n in range(4)}
-    monkeypatch.setattr(host.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
-    here = host.detect(write(tmp_path, {f"{cpu}/online": "0-3", **cores}))
+    here = host.detect(write(tmp_path, cores))
     assert (here.cores, here.threads, here.usable_cores) == (2, 4, [0, 2])
-
-
-def test_cores_of_unknown_id_count_as_one_each(tmp_path, monkeypatch):
-    monkeypatch.setattr(host.os, "sched_getaffinity", lambda _: {0, 2})
-    here = host.detect(write(tmp_path, {"sys/devices/system/cpu/online": "0-3"}))
-    assert (here.cores, here.usable_cores) == (4, [0, 2])
 
 
 def test_a_virtual_machine_is_named_where_it_tells(tmp_path):
@@ -83,38 +78,25 @@ def test_a_host_that_tells_nothing_is_still_a_host(tmp_path):
     json.dumps(bare.as_dict())
 
 
-@pytest.mark.parametrize(
-    ("text", "cpus"), [("0-3,8\n", [0, 1, 2, 3, 8]), ("5", [5]), ("", []), ("0,2-2", [0, 2])]
-)
+@pytest.mark.parametrize(("text", "cpus"), [("0-3,8", [0, 1, 2, 3, 8]), ("5", [5]), ("", [])])
 def test_lists_of_cpus(text, cpus):
-    assert kernel_text.cpu_list(text) == cpus
+    assert kernel_text.cpu_list(f"{text}\n") == cpus
+    assert kernel_text.as_list(cpus[::-1]) == text
 
 
 @pytest.mark.skipif(shutil.which("lscpu") is None, reason="lscpu (util-linux) is missing")
 def test_this_host_is_what_lscpu_says():
-    answer = subprocess.run(
-        ["lscpu", "-p=CPU,CORE,SOCKET,NODE"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "LC_ALL": "C"},
-    )
-    rows = [line.split(",") for line in answer.stdout.splitlines() if not line.startswith("#")]
+    shown = subprocess.check_output(["lscpu", "-p=CPU,CORE,SOCKET,NODE"], text=True)
+    rows = [line.split(",") for line in shown.splitlines() if not line.startswith("#")]
     here = host.detect()
     assert here.threads == len(rows)
     assert here.cores == len({row[1] for row in rows})
     assert here.sockets == len({row[2] for row in rows})
     assert len([node for node in here.numa_nodes if node.cpus]) == len({row[3] for row in rows})
-
-
-@pytest.mark.skipif(shutil.which("lscpu") is None, reason="lscpu (util-linux) is missing")
-def test_the_last_level_cache_is_what_lscpu_says():
     answer = subprocess.run(["lscpu", "-B", "-C", "-J"], capture_output=True, text=True)
-    caches = json.loads(answer.stdout)["caches"] if answer.returncode == 0 else []
-    if not caches:
-        pytest.skip("lscpu shows no caches here")
-    last = max(caches, key=lambda cache: int(cache["level"]))
-    assert host.detect().llc_total_b == int(last["all-size"])
+    if caches := json.loads(answer.stdout)["caches"] if answer.returncode == 0 else []:
+        last = max(caches, key=lambda cache: int(cache["level"]))
+        assert here.llc_total_b == int(last["all-size"])
 
 
 CGROUP = "sys/fs/cgroup"
@@ -195,31 +177,18 @@ def test_firmware_and_settings_of_a_server(tmp_path):
     assert here.transparent_huge_pages == "madvise"
     assert here.iommu == "identity (intel_iommu=on iommu=pt)"
 
-
-def test_processors_of_two_revisions_are_both_named(tmp_path):
     text = "microcode\t: 0x2\n\nmicrocode\t: 0x1\n\nmicrocode\t: 0x2"
     assert host.microcode(write(tmp_path, {"proc/cpuinfo": text})) == "0x1, 0x2"
 
 
-@pytest.mark.parametrize(
-    ("files", "found"),
-    [
-        ({"sys/kernel/iommu_groups/0/type": "DMA"}, "DMA"),
-        ({"sys/kernel/iommu_groups/0/type": "DMA", "sys/kernel/iommu_groups/7/type": "identity"},
-         "DMA, identity"),
-        ({}, "on"),  # kernels before 5.11 have groups without a type
-    ],
-)  # fmt: skip
-def test_kinds_of_the_iommu_s_domains(tmp_path, files, found):
-    unit = {"sys/class/iommu/dmar0/name": "dmar0"}
-    assert host.iommu(write(tmp_path, {**unit, **files})) == found
-
-
-def test_a_host_without_an_iommu_says_so(tmp_path):
+def test_kinds_of_the_iommu_s_domains(tmp_path):
     (tmp_path / "sys/class/iommu").mkdir(parents=True)
     assert host.iommu(tmp_path) == "none"
-    write(tmp_path, {"proc/cmdline": "quiet amd_iommu=off"})
-    assert host.iommu(tmp_path) == "none (amd_iommu=off)"
+    write(tmp_path, {"sys/class/iommu/dmar0/name": "dmar0", "proc/cmdline": "quiet amd_iommu=off"})
+    assert host.iommu(tmp_path) == "on (amd_iommu=off)"  # before 5.11 groups have no type
+    groups = "sys/kernel/iommu_groups"
+    write(tmp_path, {"proc/cmdline": "", f"{groups}/0/type": "DMA", f"{groups}/7/type": "identity"})
+    assert host.iommu(tmp_path) == "DMA, identity"
 
 
 CPUINFO = "vendor_id\t: {}\ncpu family\t: 6\nmodel\t\t: {}\nstepping\t: 4"

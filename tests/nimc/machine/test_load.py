@@ -40,90 +40,92 @@ def reading(folder, *processes, stat="cpu  0 0 0 0 0 0 0 0 0 0", earlier=None, *
     return load.read(BLOCK, options.get("roots", []), options.get("exempt", ()), earlier, root)
 
 
-def foreign(tmp_path, before, after, **options):
+#: Flags of kernel threads and of other processes.
+KERNEL, USER = 0x00208040, 0x00400000
+ZOMBIE = process(91, 90, "app", 700, state="Z")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "options", "ticks"),
+    [
+        # Processes of the block are not foreign, and those of another block are.
+        (
+            [process(10, 1, "other", 50), process(11, 1, "app", 500, block=BLOCK)],
+            [process(10, 1, "other", 57), process(11, 1, "app", 900, block=BLOCK)],
+            *({}, {"other": 7}),
+        ),
+        (
+            [process(10, 1, "app", 50, block="ffff0000")],
+            [process(10, 1, "app", 90, block="ffff0000")],
+            *({}, {"app": 40}),
+        ),
+        # What descends from the conductor is its own, whatever its environment.
+        (
+            [process(20, 1, "conductor", 1), process(21, 20, "env", 2), process(22, 21, "app", 3)],
+            [process(20, 1, "conductor", 9), process(21, 20, "env", 9), process(22, 21, "app", 99)],
+            *({"roots": [20]}, {}),
+        ),
+        # The owner alone is exempt, and not what it starts.
+        (
+            [process(30, 1, "reframe", 100), process(31, 30, "sacct", 1)],
+            [process(30, 1, "reframe", 150, children=60), process(31, 30, "sacct", 4)],
+            *({"exempt": [30]}, {"sacct": 3}),
+        ),
+        # Kernel threads are nobody's.
+        (
+            [process(40, 2, "kworker/0:1", 100, flags=KERNEL)],
+            [process(40, 2, "kworker/0:1", 900, flags=KERNEL)],
+            *({}, {}),
+        ),
+        # A shell runs one short program after another: none of them is seen by either reading.
+        ([process(50, 1, "sh", 1, 1000)], [process(50, 1, "sh", 2, 1080)], {}, {"sh": 81}),
+        # make waits for cc, which ended after 40 more ticks, and cc for cc1, after 5.
+        (
+            [process(60, 1, "make", 1), process(61, 60, "cc", 100), process(62, 61, "cc1", 3000)],
+            [process(60, 1, "make", 1, children=100 + 40 + 3000 + 5)],
+            *({}, {"make": 45}),
+        ),
+        # Slurm's daemon forks, and the fork becomes the application.
+        (
+            [process(65, 1, "slurmstepd", 1)],
+            [process(65, 1, "app", 400, block=BLOCK)],
+            *({}, {}),
+        ),
+        # The PID of another.
+        (
+            [process(70, 1, "old", 500, start=5)],
+            [process(70, 1, "new", 20, start=900)],
+            *({}, {"new": 20}),
+        ),
+        # A step's daemon, and whoever adopts orphans, get the times of what has ended.
+        *(
+            (
+                [process(pid, 0, name, 5, 0), process(81, pid, "app", 100, block=BLOCK)],
+                [process(pid, 0, name, 6, 700)],
+                *({}, {name: 1}),
+            )
+            for pid, name in ((80, "slurmstepd"), (1, "init"))
+        ),
+        # A zombie has no environment left: the block's own, and a new one.
+        (
+            [process(90, 1, "sh", 1), process(91, 90, "app", 100, block=BLOCK)],
+            [process(90, 1, "sh", 1), ZOMBIE],
+            *({}, {}),
+        ),
+        ([process(90, 1, "sh", 1)], [process(90, 1, "sh", 1), ZOMBIE], {}, {}),
+        # A program's name cannot act on a terminal.
+        (
+            [process(10, 1, "\x1b[2J) 0 x")],
+            [process(10, 1, "\x1b[2J) 0 x", 3)],
+            *({}, {"?[2J) 0 x": 3}),
+        ),
+    ],
+)
+def test_whose_processes_used_how_much(tmp_path, before, after, options, ticks):
     first = reading(tmp_path / "before", *before, **options)
     last = reading(tmp_path / "after", *after, earlier=first, **options)
     used_s = load.foreign_s(first, last)
-    return {name: used_s[name] * TICKS for name in used_s if used_s[name]}
-
-
-def test_processes_of_the_block_are_not_foreign(tmp_path):
-    assert foreign(
-        tmp_path,
-        [process(10, 1, "other", 50), process(11, 1, "app", 500, block=BLOCK)],
-        [process(10, 1, "other", 57), process(11, 1, "app", 900, block=BLOCK)],
-    ) == pytest.approx({"other": 7})
-
-
-def test_another_blocks_processes_are(tmp_path):
-    assert foreign(
-        tmp_path,
-        [process(10, 1, "app", 50, block="ffff0000")],
-        [process(10, 1, "app", 90, block="ffff0000")],
-    ) == pytest.approx({"app": 40})
-
-
-def test_what_descends_from_the_conductor_is_its_own_whatever_its_environment(tmp_path):
-    before = [process(20, 1, "conductor", 1), process(21, 20, "env", 2), process(22, 21, "app", 3)]
-    after = [process(20, 1, "conductor", 9), process(21, 20, "env", 9), process(22, 21, "app", 999)]
-    assert foreign(tmp_path, before, after, roots=[20]) == {}
-
-
-def test_the_owner_alone_is_exempt_and_not_what_it_starts(tmp_path):
-    before = [process(30, 1, "reframe", 100), process(31, 30, "sacct", 1)]
-    after = [process(30, 1, "reframe", 150, children=60), process(31, 30, "sacct", 4)]
-    assert foreign(tmp_path, before, after, exempt=[30]) == pytest.approx({"sacct": 3})
-
-
-def test_kernel_threads_are_nobodys(tmp_path):
-    kernel = 0x00200000
-    before = [process(40, 2, "kworker/0:1", 100, flags=kernel)]
-    assert foreign(tmp_path, before, [process(40, 2, "kworker/0:1", 900, flags=kernel)]) == {}
-
-
-def test_short_processes_count_through_the_one_that_waits_for_them(tmp_path):
-    """A shell that runs one short program after another: none of them is seen by either reading."""
-    assert foreign(
-        tmp_path, [process(50, 1, "sh", 1, 1000)], [process(50, 1, "sh", 2, 1080)]
-    ) == pytest.approx({"sh": 81})
-
-
-def test_what_an_ended_process_used_before_is_not_counted_again(tmp_path):
-    """make waits for cc, which ended after 40 more ticks, and cc for cc1, which ended after 5."""
-    before = [process(60, 1, "make", 1), process(61, 60, "cc", 100), process(62, 61, "cc1", 3000)]
-    after = [process(60, 1, "make", 1, children=100 + 40 + 3000 + 5)]
-    assert foreign(tmp_path, before, after) == pytest.approx({"make": 45})
-
-
-def test_the_blocks_own_step_is_not_taken_for_what_started_it(tmp_path):
-    """Slurm's daemon forks, and the fork becomes the application."""
-    before = [process(65, 1, "slurmstepd", 1)]
-    after = [process(65, 1, "app", 400, block=BLOCK)]
-    assert foreign(tmp_path, before, after) == {}
-
-
-def test_a_process_that_takes_the_pid_of_another_is_new(tmp_path):
-    assert foreign(
-        tmp_path, [process(70, 1, "old", 500, start=5)], [process(70, 1, "new", 20, start=900)]
-    ) == pytest.approx({"new": 20})
-
-
-@pytest.mark.parametrize("name", ["slurmstepd", "init"])
-def test_who_waits_for_the_applications_ranks_has_not_used_their_time(tmp_path, name):
-    """A step's daemon, and whoever adopts orphans, get the times of what has ended."""
-    pid = 1 if name == "init" else 80
-    before = [process(pid, 0, name, 5, 0), process(81, pid, "app", 100, block=BLOCK)]
-    after = [process(pid, 0, name, 6, 700)]
-    assert foreign(tmp_path, before, after) == pytest.approx({name: 1})
-
-
-def test_the_blocks_own_that_has_ended_but_not_been_waited_for(tmp_path):
-    """A zombie has no environment left."""
-    zombie = process(91, 90, "app", 700, state="Z")
-    before = [process(90, 1, "sh", 1), process(91, 90, "app", 100, block=BLOCK)]
-    assert foreign(tmp_path, before, [process(90, 1, "sh", 1), zombie]) == {}
-    new = process(92, 90, "app", 700, state="Z")
-    assert foreign(tmp_path / "new", before, [process(90, 1, "sh", 1), new]) == {}
+    assert {name: used * TICKS for name, used in used_s.items() if used} == pytest.approx(ticks)
 
 
 def test_hidden_processes_are_unknown_and_not_none(tmp_path):
@@ -133,12 +135,6 @@ def test_hidden_processes_are_unknown_and_not_none(tmp_path):
     hidden = load.read(BLOCK, [], root=tmp_path / "b")
     assert load.foreign_s(hidden, hidden) is None
     assert load.foreign_s(seen, seen) == {"init": 0, "work": 0}
-
-
-def test_a_programs_name_cannot_act_on_a_terminal(tmp_path):
-    before = reading(tmp_path / "a", process(10, 1, "\x1b[2J) 0 x"))
-    after = reading(tmp_path / "b", process(10, 1, "\x1b[2J) 0 x", 3))
-    assert load.foreign_s(before, after) == pytest.approx({"init": 0, "?[2J) 0 x": 3 / TICKS})
 
 
 def test_steal_is_a_share_of_all_time(tmp_path):
@@ -172,45 +168,28 @@ def test_cpuinfo_counts_only_where_it_is_measured(tmp_path, flags, expected):
     assert load.frequency_hz([0], root) == expected
 
 
-KERNEL, USER = 0x00208040, 0x00400000
-
-
 def thread(pid, name, user, system, start, flags=KERNEL):
     text = stat(pid, 2, name, flags=flags, used=user, system=system, start=start)
     return {f"proc/{pid}/stat": text}
 
 
 def test_what_kernel_threads_used_since_the_first_reading(tmp_path):
-    before = [
-        thread(20, "kworker/0:1H-mlx5", 0, 100, 5),
-        thread(21, "kworker (x) 1", 2, 40, 6),
-        thread(22, "ksoftirqd/0", 0, 500, 7),
-        thread(99, "lmp", 7000, 800, 8, USER),
-    ]
-    after = [
-        thread(20, "kworker/0:1H-mlx5", 0, 130, 5),
-        thread(21, "kworker (x) 1", 3, 45, 6),
-        thread(22, "ksoftirqd/0", 0, 900, 7),
-        thread(99, "lmp", 9000, 900, 8, USER),
-    ]
-    for each in before:
-        write(tmp_path, each)
+    write(tmp_path, thread(20, "kworker/0:1H-mlx5", 0, 100, 5))
+    write(tmp_path, thread(21, "kworker (x) 1", 2, 40, 6))
+    write(tmp_path, thread(22, "ksoftirqd/0", 0, 500, 7))
+    write(tmp_path, thread(99, "lmp", 7000, 800, 8, USER))
     threads = KernelThreads(tmp_path)
     assert threads.shown
     assert threads.read_s() == 0
-    for each in after:
-        write(tmp_path, each)
+    write(tmp_path, thread(20, "kworker/0:1H-mlx5", 0, 130, 5))
+    write(tmp_path, thread(21, "kworker (x) 1", 3, 45, 6))
+    write(tmp_path, thread(22, "ksoftirqd/0", 0, 900, 7))
+    write(tmp_path, thread(99, "lmp", 9000, 900, 8, USER))
     # 30 and 1 + 5 ticks; neither ksoftirqd, which is in the time of soft interrupts, nor lmp.
     assert threads.read_s() == pytest.approx(36 / TICKS)
-
-
-def test_threads_that_end_keep_their_time_and_new_ones_bring_theirs(tmp_path):
-    threads = KernelThreads(write(tmp_path, thread(20, "kworker/u8:0", 0, 100, 5)))
-    write(tmp_path, thread(20, "kworker/u8:0", 0, 110, 5))
-    assert threads.read_s() == pytest.approx(10 / TICKS)
-    # Its PID is another thread's now, which has used 3 ticks since it started.
+    # A PID is another thread's now, which has used 3 ticks since it started.
     write(tmp_path, thread(20, "kworker/u8:1", 0, 3, 70))
-    assert threads.read_s() == pytest.approx(13 / TICKS)
+    assert threads.read_s() == pytest.approx(39 / TICKS)
 
 
 @pytest.mark.parametrize("text", ["", "7 (x", "7 (x) S", "7 (x) " + "a " * 30])

@@ -35,20 +35,20 @@ def test_quantities_are_read_into_si(tmp_path):
     assert box.node_mtti_s == 10 * 365.25 * 86400
 
 
-def test_an_included_file_takes_the_place_of_keys_where_it_exists(tmp_path, monkeypatch):
-    monkeypatch.setenv("BOX", str(tmp_path))
-    root = _write(tmp_path, TEXT + "include: $BOX/more.yaml\n")
-    assert site.load("box", root).injector == "perftest"
-    (tmp_path / "more.yaml").write_text("injector: ucx\n")
-    assert site.load("box", root).injector == "ucx"
-
-
-def test_an_included_file_that_others_could_write_is_refused(tmp_path, monkeypatch):
+def test_an_included_file_takes_the_place_of_keys_unless_others_could_write_it(
+    tmp_path, monkeypatch
+):
     monkeypatch.setenv("BOX", str(tmp_path / "box"))
     root = _write(tmp_path, TEXT + "include: $BOX/more.yaml\n")
     (tmp_path / "box").mkdir(mode=0o755)
+    assert site.load("box", root).injector == "perftest"
     more = tmp_path / "box" / "more.yaml"
-    more.write_text("injector: perftest\n")
+    more.write_text("injector: ucx\n")
+    assert site.load("box", root).injector == "ucx"
+    more.write_text("injector: ucx\nnodes: x\n")
+    fault = r"more\.yaml:2: nodes: 'x' found; allowed: a whole number"
+    with pytest.raises(InputError, match=fault):
+        site.load("box", root)
     more.chmod(0o666)
     with pytest.raises(InputError, match=r"include: .*more.yaml can be written by others"):
         site.load("box", root)
@@ -67,60 +67,30 @@ def test_an_included_file_that_others_could_write_is_refused(tmp_path, monkeypat
         ("name: box", "name: sun", ":2: name: 'sun' found; allowed: the file's, 'box'"),
         ("memory: 64GiB", "memory: 64G", ":8: facts.memory: '64G' "),
         ("memory: 64GiB", "memory: true", ":8: facts.memory: 'True' "),
-        ("node_mtti", "mtti", ":6: mtti: unknown key; allowed: name, description, origins,"),
         ("cores: 16", "core: 16", ":8: facts.cores: missing"),
-        (
-            "node_mtti: 10y",
-            "rails: [{device: a, socket: 1}]",
-            ":6: rails.0.socket: unknown key; allowed: device, numa_node, mpi_device",
-        ),
+        ("node_mtti: 10y", "rails: [{device: a, socket: 1}]", ":6: rails.0.socket: unknown key; "),
         ("cores: 16", "cores: 010", ":8: facts.cores: '010' found; allowed: a whole number"),
-        ("cores: 16", "cores: 1:30", ":8: facts.cores: '1:30' found; allowed: a whole number"),
         ("cores: 16", "cores: true", ":8: facts.cores: true found; allowed: a whole number"),
         ("cores: 16", "cores: 1.0", ":8: facts.cores: 1.0 found; allowed: a whole number"),
         ("cores: 16", "cores: 0", ":8: facts.cores: 0 found; allowed: greater than or equal to 1"),
         ("cores: 16", "cores: 16, cores: 17", ":8: duplicate key 'cores', first in line 8"),
-        ("node_mtti: 10y", "memory_share: .inf", ":6: memory_share: '.inf' found; allowed: a"),
         ("node_mtti: 10y", "memory_share: 1e999", ":6: memory_share: inf found; allowed: "),
-        ("description: two nodes", "description: 2024-99-99", None),
-        (
-            "partition: origin",
-            'partition: "origin\\n#SBATCH --uid=0"',
-            ":4: origins.partition: 'origin\\n#SBATCH --uid=0' found; allowed: a word",
-        ),
+        ("partition: origin", 'partition: "o\\n#SBATCH"', ":4: origins.partition: 'o\\n#SBATCH' "),
         (
             "node_mtti: 10y",
-            "programs: {cns: bin/cns}",
-            ":6: programs.cns: 'bin/cns' found; allowed: an absolute path",
+            "programs: {cns: bin/x}",
+            ":6: programs.cns: 'bin/x' found; allowed: an",
         ),
-        (
-            "node_mtti: 10y",
-            'programs: {cns: "/opt/cns; id"}',
-            ":6: programs.cns: '/opt/cns; id' found; allowed: a word",
-        ),
+        ("node_mtti: 10y", 'programs: {cns: "/x; id"}', ":6: programs.cns: '/x; id' found; allow"),
         (TEXT, "- a list", ":1: a list found; allowed: a mapping of keys"),
-        (TEXT, "name: [", ":2: invalid YAML: did not find expected node content"),
-        (TEXT, "a: !!int abc", ":1: 'abc' is not of type int"),
     ],
 )
 def test_a_mistake_is_named_with_its_file(tmp_path, found, changed, named):
     root = _write(tmp_path, TEXT.replace(found, changed))
-    if named is None:
-        site.load("box", root)
-        return
     with pytest.raises(InputError) as error:
         site.load("box", root)
     assert str(error.value).startswith(f"{tmp_path}/site/box.yaml{named}")
     assert "\n" not in str(error.value)
-
-
-def test_a_mistake_in_an_included_file_is_named_with_that_file(tmp_path):
-    (tmp_path / "more.yaml").write_text("injector: ucx\nnodes: x\n")
-    root = _write(tmp_path, TEXT + f"include: {tmp_path}/more.yaml\n")
-    with pytest.raises(
-        InputError, match=r"more\.yaml:2: nodes: 'x' found; allowed: a whole number"
-    ):
-        site.load("box", root)
 
 
 @pytest.mark.parametrize("name", ["sun", "../site/box", "..", "", "box.yaml", "a\0b"])

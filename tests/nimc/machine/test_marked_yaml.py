@@ -20,15 +20,12 @@ def read(tmp_path: Path, text: str) -> object:
     ("text", "value"),
     [
         ("off", "off"),
-        ("yes", "yes"),
         ("true", True),
-        ("null", None),
         ("~", None),
         ("", None),
         ("007", "007"),
         ("0", 0),
         ("-70", -70),
-        ("1_000", "1_000"),
         ("10:30", "10:30"),
         ("2026-01-01", "2026-01-01"),
         ("0x10", "0x10"),
@@ -64,7 +61,6 @@ def test_lines_of_values_and_keys(tmp_path: Path) -> None:
         ("a: !!python/object:os.system x", "f.yaml:1: the tag"),
         ("a: !!int x", "f.yaml:1: 'x' is not of type int"),
         ("b: 1\n1: 2", "f.yaml:2: a key must be a word"),
-        ("b: 1\n[1]: 2", "f.yaml:2: a key must be a word"),
         ("a: &x [*x]", "f.yaml:1: an alias"),
         ("a\n---\nb", "f.yaml:2: invalid YAML"),
         ("[" * 100_000, "f.yaml:1: nested too deeply; allowed: 64 levels"),
@@ -79,24 +75,19 @@ def test_what_is_refused(tmp_path: Path, text: str, expected: str) -> None:
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        ("a: 1\nb: \xe9\n".encode("latin-1"), "f.yaml:2: not UTF-8 text"),
-        ("a: 1\n".encode("utf-16"), "f.yaml:1: not UTF-8 text"),
-        (b"#" * (16 * 2**20 + 1), "f.yaml: is longer than allowed: 16 MiB"),
-    ],
-)
-def test_other_encodings_and_sizes(tmp_path: Path, written: bytes, expected: str) -> None:
-    (tmp_path / "f.yaml").write_bytes(written)
-    with pytest.raises(InputError) as error:
-        load(tmp_path / "f.yaml")
-    assert str(error.value) == f"{tmp_path}/{expected}"
-
-
-def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
-    (tmp_path / "f.yaml").write_bytes("a: 1\n".encode("utf-8-sig"))
-    assert load(tmp_path / "f.yaml").data == {"a": 1}
+def test_other_encodings_and_sizes(tmp_path: Path) -> None:
+    path = tmp_path / "f.yaml"
+    path.write_bytes("a: 1\n".encode("utf-8-sig"))
+    assert load(path).data == {"a": 1}  # the byte order mark is no part of the key
+    for written, expected in (
+        ("a: 1\nb: \xe9\n".encode("latin-1"), f"{path}:2: not UTF-8 text"),
+        ("a: 1\n".encode("utf-16"), f"{path}:1: not UTF-8 text"),
+        (b"#" * (16 * 2**20 + 1), f"{path}: is longer than allowed: 16 MiB"),
+    ):
+        path.write_bytes(written)
+        with pytest.raises(InputError) as error:
+            load(path)
+        assert str(error.value) == expected
 
 
 def test_what_would_never_end_is_not_read(tmp_path: Path) -> None:

@@ -35,21 +35,16 @@ def test_the_buffers_are_those_of_the_right_size_that_both_ends_share():
 
 
 @pytest.mark.parametrize(
-    ("message_b", "text"),
+    ("message_b", "more", "text"),
     [
-        (32768, "messages of 32768 B are too small to look for"),  # as large as a FIFO
-        (131072, "0 shared buffers of 131072 B found, 2 expected"),
+        (32768, "", "messages of 32768 B are too small to look for"),  # as large as a FIFO
+        (131072, "", "0 shared buffers of 131072 B found, 2 expected"),
+        (65536, "7fb000000000-7fb000011000 rw-s 00000000 00:1b 7777 x\n", "3 shared buffers"),
     ],
 )
-def test_other_memory_is_left_alone(message_b, text):
+def test_other_memory_is_left_alone(message_b, more, text):
     with pytest.raises(marks.LookError, match=text):
-        marks.shared_buffers(TARGET, ORIGIN, message_b, 4096)
-
-
-def test_a_third_shared_mapping_of_that_size_is_one_too_many():
-    more = "7fb000000000-7fb000011000 rw-s 00000000 00:1b 7777 /dev/shm/x\n"
-    with pytest.raises(marks.LookError, match="3 shared buffers"):
-        marks.shared_buffers(TARGET + more, ORIGIN + more, 65536, 4096)
+        marks.shared_buffers(TARGET + more, ORIGIN + more, message_b, 4096)
 
 
 #: Maps both files that it is given, says so, and waits.

@@ -70,16 +70,12 @@ def test_counters_have_si_units(tmp_path):
 
 
 def test_what_is_absent_is_named_once_with_what_it_needs(tmp_path):
-    some = {name: text for name, text in FILES.items() if name.startswith("proc/stat")}
-    absent = NodeReader(write(tmp_path, some)).absent
+    assert read(tmp_path) == {}
+    assert len(NodeReader(tmp_path).absent) == 10
+    absent = NodeReader(write(tmp_path, {"proc/stat": FILES["proc/stat"]})).absent
     assert "resctrl mounted" in absent["resctrl"]
     assert "CONFIG_PSI" in absent["pressure"]
     assert "interrupts" not in absent
-
-
-def test_a_host_without_files_has_no_counters(tmp_path):
-    assert read(tmp_path) == {}
-    assert len(NodeReader(tmp_path).absent) == 10
 
 
 def test_ethtool_keeps_what_tells_of_stalls_loss_and_pauses():
@@ -132,21 +128,11 @@ def test_a_node_without_ethtool_and_frequency_names_both(tmp_path, monkeypatch):
 
 
 def test_the_change_of_totals_and_the_state_of_gauges():
-    before = {
-        "a": NodeCounter(10, "count"),
-        "f": NodeCounter(2e9, "Hz", "gauge"),
-        "reset": NodeCounter(9, "count"),
-    }
-    after = {
-        "a": NodeCounter(15, "count"),
-        "f": NodeCounter(3e9, "Hz", "gauge"),
-        "reset": NodeCounter(2, "count"),
-        "new": NodeCounter(4, "count"),
-    }
-    assert change(before, after) == {
-        "a": NodeCounter(5, "count"),
-        "f": NodeCounter(3e9, "Hz", "gauge"),
-    }
+    before = {"a": NodeCounter(10, "s"), "reset": NodeCounter(9, "s")}
+    before["f"] = NodeCounter(2e9, "Hz", "gauge")
+    after = {"a": NodeCounter(15, "s"), "reset": NodeCounter(2, "s"), "new": NodeCounter(4, "s")}
+    after["f"] = gauge = NodeCounter(3e9, "Hz", "gauge")
+    assert change(before, after) == {"a": NodeCounter(5, "s"), "f": gauge}
 
 
 def test_this_host_counts_the_switches_of_a_process_that_sleeps():

@@ -86,12 +86,8 @@ def test_a_script_has_a_checksum_and_no_compiler() -> None:
 #: perftest 6.06, Open MPI 4.1.4, MPICH 5.0.2 and Slurm 22.05.8, of Debian 12 and the wheels.
 ANSWERS = [
     ("ib_write_bw", "Version: 6.06\n", "Version: 6.06"),
-    (
-        "mpirun",
-        "mpirun (Open MPI) 4.1.4\n\nReport bugs to http://x.org/\n",
-        "mpirun (Open MPI) 4.1.4",
-    ),
-    ("mpiexec", "HYDRA build details:\n    Version:              5.0.2\n", "Version: 5.0.2"),
+    ("mpirun", "mpirun (Open MPI) 4.1.4\n\nReport bugs\n", "mpirun (Open MPI) 4.1.4"),
+    ("mpiexec", "HYDRA build details:\n    Version:      5.0.2\n", "Version: 5.0.2"),
     ("srun", "slurm-wlm 22.05.8\n", "slurm-wlm 22.05.8"),
 ]
 

@@ -3,10 +3,7 @@
 import os
 import shlex
 import shutil
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -56,44 +53,6 @@ def test_a_folder_of_logs_that_others_have_planted_is_refused(box: Box, kind: st
     status, out, err = init(box, kind)
     assert (status, out) == (2, "")
     assert err.startswith(f"nimc: results: {nights} is a symbolic link; allowed: ")
-
-
-@pytest.fixture
-def set_zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    """Moves this process to a time zone."""
-
-    def move(zone: str) -> None:
-        monkeypatch.setenv("TZ", zone)
-        time.tzset()
-
-    yield move
-    monkeypatch.undo()
-    time.tzset()
-
-
-def test_systemd_starts_the_night_whose_start_clocks_skip(
-    box: Box, set_zone: Callable[[str], None]
-) -> None:
-    box.describe(window='{start: "02:30", end: "06:00"}')
-    days = "Mon,Tue,Wed,Thu,Fri,Sat,Sun"
-    for zone, more in (
-        ("UTC", []),
-        ("Europe/Berlin", ["OnCalendar=Sun *-03-* 03:00:00"]),
-        ("Australia/Sydney", ["OnCalendar=Sun *-10-* 03:00:00"]),
-    ):
-        set_zone(zone)
-        status, out, err = init(box, "--systemd")
-        assert status == 0, err
-        lines = [line for line in out.splitlines() if line.startswith("OnCalendar=")]
-        assert lines == [f"OnCalendar={days} *-*-* 02:30:00", *more]
-    if shutil.which("systemd-analyze") is None:
-        pytest.skip("no systemd-analyze: the starts were not given to systemd")
-    starts = [line.removeprefix("OnCalendar=") for line in (lines[0], "Sun *-03-* 03:00:00")]
-    command = ["systemd-analyze", "calendar", "--base-time=2026-03-28 12:00", *starts]
-    environment = {**os.environ, "TZ": "Europe/Berlin"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    found = [line.split(": ")[1] for line in done.stdout.splitlines() if "Next elapse" in line]
-    assert found == ["Mon 2026-03-30 02:30:00 CEST", "Sun 2026-03-29 03:00:00 CEST"]
 
 
 @pytest.mark.parametrize(("kind", "says"), [("--cron", ">&2"), ("--scrontab", "")])

@@ -15,7 +15,7 @@ import pytest
 
 from tests.nimc.minicluster.real import ENV, Cluster, cluster_of
 from tests.nimc.nights.made_history import make_history, multiply, read
-from tests.nimc.nights.test_five_nights import CAMPAIGN, NIGHTS, NIMC, Nights, wait
+from tests.nimc.nights.test_five_nights import NIGHTS, NIMC, Nights, wait
 
 pytestmark = [pytest.mark.long, pytest.mark.minicluster]
 
@@ -44,9 +44,6 @@ def make_faster(run: Path, factor: float) -> None:
 
 def test_repeats_run_on_the_node_of_the_alarm(cluster: Cluster, tmp_path: Path) -> None:
     nights = Nights(tmp_path, "minicluster")
-    (tmp_path / "tiny.yaml").write_text(
-        CAMPAIGN.replace("40, array_most: 64", "10, array_most: 16")
-    )
     state = {"NIMC_MINICLUSTER": str(cluster.state), "SLURM_CONF": str(cluster.layout.slurm_conf)}
 
     def start(number: int) -> subprocess.Popen[bytes]:

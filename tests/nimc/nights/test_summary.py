@@ -15,6 +15,7 @@ from nimc.nights.summary import (
     UNFINISHED,
     Summary,
     calendar,
+    earlier,
     load,
     machine_lock,
     path_of,
@@ -64,8 +65,11 @@ def test_summaries_of_a_nightly_are_its_own(tmp_path: Path) -> None:
     names = ["box-2026-11-21.json", "box-2026-11-20.json", "box-2-2026-11-20.json", "box-x.json"]
     for name in [*names, "box-2026-99-99.json"]:
         (tmp_path / name).touch()
-    found = [night for night, _ in summaries(tmp_path, "box")]
-    assert found == [date(2026, 11, 20), date(2026, 11, 21)]
+    assert [night for night, _ in summaries(tmp_path, "box")] == [day(20), day(21)]
+    path_of(tmp_path, "box", day(20)).write_text(summary_text(SUMMARY))
+    assert earlier(tmp_path, "box", day(20)) is None
+    assert earlier(tmp_path, "box", day(21)) == SUMMARY
+    assert earlier(tmp_path, "box", day(22)) is None  # the last one cannot be read
 
 
 def test_one_case_of_it() -> None:

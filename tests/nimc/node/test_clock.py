@@ -33,13 +33,9 @@ def test_the_bound_holds(offset_s: float, seed: int, number: int, there_s: float
     assert abs(found.offset_s - offset_s) <= found.error_s + 1e-6
 
 
-def test_more_messages_bring_the_bound_far_below_a_typical_delay() -> None:
-    found = measure(exchanges(2.5, random.Random(1), 50, 1e-4), "n1")
-    assert found.error_s < 1e-5
-    assert found.offset_s == pytest.approx(2.5, abs=1e-5)
-
-
 def test_by_hand() -> None:
+    with pytest.raises(MachineError, match="n1: no message came back"):
+        measure([], "n1")
     # Ahead by 10 s: 2 s there and 1 s back, then 1 s there and 4 s back; the quickest are 1 and 1.
     slow_there = Exchange(0.0, 12.0, 12.0, 3.0)
     slow_back = Exchange(5.0, 16.0, 17.0, 11.0)
@@ -50,11 +46,6 @@ def test_a_clock_that_was_set_meanwhile_is_reported() -> None:
     before, after = Exchange(0.0, 1.0, 1.0, 2.0), Exchange(10.0, 111.0, 111.0, 12.0)
     with pytest.raises(MachineError, match="n1: its clock moved by 98 s"):
         measure([before, after], "n1")
-
-
-def test_no_message_back() -> None:
-    with pytest.raises(MachineError, match="n1: no message came back"):
-        measure([], "n1")
 
 
 def test_between_two_measurements() -> None:

@@ -27,7 +27,8 @@ async def connected():
     port = await hub.listen("127.0.0.1")
     agent = await wire.connect("127.0.0.1", port, SECRET, None)
     agent.send(messages.encode(messages.Hello("n7", {"which": 1})))
-    await hub.wait_for(lambda: "n7" in hub.facts, 0.5)
+    while "n7" not in hub.facts:
+        await asyncio.sleep(0.001)
     try:
         yield hub, agent, port
     finally:
@@ -154,28 +155,20 @@ def test_every_node_answers_its_own_watch():
 
 
 def test_an_agent_that_is_given_no_order_ends_with_the_reason():
-    async def talk():
-        met = asyncio.get_running_loop().create_future()
+    class Conductor:
+        """In place of the wire."""
 
-        async def serve(reader, writer):
-            met.set_result(await wire.accept(reader, writer, SECRET))
+        sent = ()
 
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        connection = await wire.connect("127.0.0.1", port, SECRET, None)
-        serving = asyncio.create_task(Agent(connection).serve())
-        conductor = await met
-        assert isinstance(messages.report(await conductor.receive()), messages.Hello)
-        conductor.send(["Dance", {}])
-        try:
-            await asyncio.wait_for(serving, 10.0)
-        finally:
-            conductor.close()
-            connection.close()
-            server.close()
+        def send(self, data):
+            self.sent = (*self.sent, messages.report(data))
+
+        async def receive(self):
+            return ["Dance", {}]
 
     with pytest.raises(wire.WireError, match="unknown message 'Dance'"):
-        asyncio.run(talk())
+        asyncio.run(Agent(conductor := Conductor()).serve())
+    assert [type(each) for each in conductor.sent] == [messages.Hello]
 
 
 def test_a_second_agent_of_a_node_is_hung_up_on():
@@ -189,31 +182,6 @@ def test_a_second_agent_of_a_node_is_hung_up_on():
             return hub.facts, list(await hub.finish(["n7"], 5.0))
 
     assert asyncio.run(talk()) == ({"n7": {"which": 1}}, ["n7"])
-
-
-@pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n\r\n", b"x" * 300_000, b""])
-def test_strangers_are_hung_up_on(said):
-    faults = []
-
-    async def talk():
-        asyncio.get_running_loop().set_exception_handler(lambda _, what: faults.append(what))
-        hub = Hub(SECRET)
-        port = await hub.listen("127.0.0.1")
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(said)
-        writer.write_eof()
-        greeting = await reader.readline()
-        try:
-            return greeting, await asyncio.wait_for(reader.read(), 5.0)
-        except ConnectionResetError:
-            return greeting, b""
-        finally:
-            writer.close()
-            hub.close()
-
-    greeting, answer = asyncio.run(talk())
-    assert (len(greeting), answer) == (33, b"")
-    assert faults == []
 
 
 #: 150 calls that send 15 MB each without a line's end, and 2,000 that say nothing.

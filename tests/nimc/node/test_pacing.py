@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from dataclasses import replace
-from itertools import count, groupby, pairwise
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -74,14 +74,6 @@ def test_the_duty_follows_the_reported_rate(duty, reported_b_s, expected):
 )
 def test_the_pause_is_in_proportion_to_the_burst_that_was(burst_s, duty, expected_s):
     assert agent.pause_s(burst_s, duty) == pytest.approx(expected_s)
-
-
-def test_a_writer_whose_rate_is_its_duty_gets_to_the_asked_one_from_any_start():
-    for asked_b_s in (30.0, 90.0):
-        full_b_s, duty = 100.0, 0.005
-        for _ in range(20):
-            duty = agent.corrected(duty, asked_b_s, duty * full_b_s)
-        assert duty * full_b_s == pytest.approx(asked_b_s, rel=0.01)
 
 
 def test_a_paced_process_runs_for_its_share_and_is_never_left_suspended():
@@ -161,47 +153,26 @@ def test_nothing_is_paced_before_the_first_report_and_a_suspended_process_hears_
 
 @UCX
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ucx", "ucx_read"])
-def test_an_agent_holds_ucx_at_a_quarter_of_its_rate(name, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("name", "burst"), [("ucx_read", None), ("ucx", Burst(0.03, 0.09))])
+def test_an_agent_holds_ucx_at_a_quarter_of_its_rate(name, burst, tmp_path, monkeypatch):
     """Over shared memory; within a factor of two, since hosts of tests have other work as well."""
 
     async def run(rows):
         full_b_s = max(row.rate_b_s for row in await rows(INJECTORS[name]))
-        slow = await rows(INJECTORS[name], rate_b_s=0.25 * full_b_s, full_b_s=full_b_s)
-        return full_b_s, slow[-1].rate_b_s
+        asked = {"rate_b_s": 0.25 * full_b_s, "full_b_s": full_b_s, "burst": burst}
+        return full_b_s, await rows(INJECTORS[name], **asked)
 
-    full_b_s, slow_b_s = asyncio.run(with_agent(run, tmp_path, monkeypatch))
-    assert 0.125 * full_b_s < slow_b_s < 0.5 * full_b_s
-
-
-@UCX
-@pytest.mark.slow
-def test_bursts_of_ucx_are_those_that_the_kernel_shows(tmp_path, monkeypatch):
-    """30 ms of every 120: how often it is seen to begin to stand, and for which share of looks."""
-
-    async def run(rows):
-        full_b_s = max(row.rate_b_s for row in await rows(INJECTORS["ucx"]))
-        asked = {"rate_b_s": 0.25 * full_b_s, "full_b_s": full_b_s, "burst": Burst(0.03, 0.09)}
-        looks = []
-        seen = await rows(INJECTORS["ucx"], looks, **asked)
-        return full_b_s, seen, looks
-
-    full_b_s, seen, looks = asyncio.run(with_agent(run, tmp_path, monkeypatch))
-    number = sum(row.bursts.number for row in seen)
-    writing_s, pausing_s = (sum(row.bursts[i] for row in seen) for i in (1, 2))
-    paced = looks[len(looks) // 2 :]  # from its first row on
-    over_s = paced[-1][0] - paced[0][0]
-    stands = [each for each, _ in groupby(stood for _, stood in paced)]
-    assert stands.count(True) / over_s == pytest.approx(number / (writing_s + pausing_s), rel=0.15)
-    stood_s = sum(later[0] - at_s for (at_s, stood), later in pairwise(paced) if stood)
-    assert stood_s / over_s == pytest.approx(pausing_s / (writing_s + pausing_s), abs=0.1)
-    assert (writing_s + pausing_s) / number == pytest.approx(0.12, rel=0.2)
-    mean_b_s = sum(row.bytes_b for row in seen) / sum(row.end_s - row.start_s for row in seen)
-    assert 0.125 * full_b_s < mean_b_s < 0.5 * full_b_s
+    full_b_s, seen = asyncio.run(with_agent(run, tmp_path, monkeypatch))
+    assert 0.125 * full_b_s < seen[-1].rate_b_s < 0.5 * full_b_s
+    if burst:
+        number, writing_s, pausing_s = (
+            sum(each) for each in zip(*(row.bursts for row in seen), strict=True)
+        )
+        assert (writing_s + pausing_s) / number == pytest.approx(0.12, rel=0.2)
 
 
 async def with_agent(run, logs, monkeypatch):
-    """`run` is given `rows`: those of a writer of this host after its first, noting its state."""
+    """`run` is given `rows`: those of a writer of this host after its first."""
     secret = wire.new_secret()
     hub = Hub(secret)
     monkeypatch.setenv(wire.ADDRESS_VARIABLE, f"127.0.0.1:{await hub.listen('127.0.0.1')}")
@@ -210,15 +181,12 @@ async def with_agent(run, logs, monkeypatch):
     await hub.gather([agent.node_name()], 10.0)
     ports = count(21000 + os.getpid() % 9000)
 
-    async def rows(injector, looks=None, **asked):
+    async def rows(injector, **asked):
         node = agent.node_name()
         each = Writer(0, node, node, "127.0.0.1", next(ports), 65536, **asked)
         (seen,) = await hub.start(injector, [each], logs, 20.0)
-        looking = asyncio.create_task(look(each.port, looks)) if looks is not None else None
         assert await hub.wait_for(lambda: len(seen.rows) > 3 or bool(seen.ended), 60.0)
         assert not seen.ended
-        if looking:
-            looking.cancel()
         await hub.stop([seen])
         return seen.rows[1:]
 
@@ -226,22 +194,3 @@ async def with_agent(run, logs, monkeypatch):
     hub.close()
     await asyncio.wait_for(serving, 10.0)
     return found
-
-
-async def look(port, looks):
-    """Whether the origin stands still, every 2 ms: the process with an address and this port."""
-    words = [b"127.0.0.1", b"-p", str(port).encode()]
-    found = []
-    while not found:
-        await asyncio.sleep(0.01)
-        found = [pid for pid in processes.descendants(os.getpid()) if words_of(pid) == words]
-    while True:
-        looks.append((time.monotonic(), state(found[0]) == "T"))
-        await asyncio.sleep(0.002)
-
-
-def words_of(pid):
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[1:4]
-    except OSError:
-        return []

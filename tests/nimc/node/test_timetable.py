@@ -108,19 +108,14 @@ def test_the_seed_makes_the_plan() -> None:
     assert len({tuple(small(seed=seed).hits) for seed in range(50)}) > 10
 
 
-def test_uniform_draws_every_target_about_as_often() -> None:
+def test_uniform_draws_every_target_about_as_often_and_a_sweep_follows_no_pattern() -> None:
     names = [f"t{i}" for i in range(20)]
-    timetable = plan(names, ["x"], 4, 1.0, 10_000.0, 3, policy="uniform")
-    counts = Counter(timetable.hits)
+    counts = Counter(plan(names, ["x"], 4, 1.0, 10_000.0, 3, policy="uniform").hits)
     # 40,003 draws, 2,000 a target; 6 standard deviations of a binomial are 262.
     assert set(counts) == set(range(20))
     assert all(abs(count - 2000) < 262 for count in counts.values())
-
-
-def test_a_sweep_follows_no_pattern() -> None:
     names = [f"t{i}" for i in range(50)]
-    timetable = plan(names, ["x"], 3, 1.0, 50 * 100 / 3, 5)
-    followers = Counter(itertools.pairwise(timetable.hits))
+    followers = Counter(itertools.pairwise(plan(names, ["x"], 3, 1.0, 50 * 100 / 3, 5).hits))
     # 5,000 steps over 2,450 possible pairs, two each: a repeated order would show a hundred.
     assert max(followers.values()) < 15
 
@@ -144,8 +139,8 @@ def test_a_link_has_no_share_for_no_writer(share: float, rate_b_s: float) -> Non
         writers_of_link(4e9, share, rate_b_s)
 
 
-@pytest.mark.parametrize("length_s", [0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0])
-@pytest.mark.parametrize("targets", range(2, 65, 3))
+@pytest.mark.parametrize("length_s", [0.05, 0.3, 2.0])
+@pytest.mark.parametrize("targets", [2, 3, 7, 31, 64])
 def test_the_longest_rest_of_a_target_can_be_planned(targets: int, length_s: float) -> None:
     names = [str(number) for number in range(targets)]
     for writers in range(1, targets + 1):

@@ -8,24 +8,35 @@ import pytest
 from nimc.node import wire
 
 
-async def _meet(talk):
-    secret = wire.new_secret()
-    met = asyncio.get_running_loop().create_future()
-
-    async def serve(reader, writer):
-        try:
-            met.set_result(await wire.accept(reader, writer, secret))
-        except wire.WireError as error:
-            met.set_exception(error)
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    client = await wire.connect("127.0.0.1", port, secret, None)
+async def _served(accepting, talk):
+    """What `talk(port)` returns while calls are answered by `accepting(reader, writer)`."""
+    server = await asyncio.start_server(accepting, "127.0.0.1", 0, limit=wire.UNSIGNED_B)
     try:
-        return await talk(client, await met)
+        return await talk(server.sockets[0].getsockname()[1])
     finally:
-        client.close()
         server.close()
+
+
+def _meet(talk):
+    """What `talk(client, server)` returns, both ends of a connection."""
+    secret = wire.new_secret()
+
+    async def run():
+        met = asyncio.get_running_loop().create_future()
+
+        async def serve(reader, writer):
+            met.set_result(await wire.accept(reader, writer, secret))
+
+        async def call(port):
+            client = await wire.connect("127.0.0.1", port, secret, None)
+            try:
+                return await talk(client, await met)
+            finally:
+                client.close()
+
+        return await _served(serve, call)
+
+    return asyncio.run(run())
 
 
 def test_messages_arrive_in_order_in_both_directions():
@@ -39,7 +50,7 @@ def test_messages_arrive_in_order_in_both_directions():
     secret = wire.new_secret()
     assert len(bytes.fromhex(secret)) == 32  # 256 bits, another each time
     assert secret != wire.new_secret()
-    answer = asyncio.run(_meet(talk))
+    answer = _meet(talk)
     assert answer == [{"n": 1}, {"n": 2, "text": "ü\n"}, {"n": 3}]
 
 
@@ -49,24 +60,21 @@ def test_another_secret_is_refused(monkeypatch, server_signs):
     monkeypatch.setattr(wire, "_CALLS", 1)
     refusals = []
 
-    async def talk():
-        async def serve(reader, writer):
-            end = wire.accept if server_signs else wire._exchange
-            more = () if server_signs else (False,)  # it signs, unasked, as a client would
-            try:
-                await end(reader, writer, wire.new_secret(), *more)
-            except wire.WireError as error:
-                refusals.append(str(error))
-            writer.close()
+    async def serve(reader, writer):
+        end = wire.accept if server_signs else wire._exchange
+        more = () if server_signs else (False,)  # it signs, unasked, as a client would
+        try:
+            await end(reader, writer, wire.new_secret(), *more)
+        except wire.WireError as error:
+            refusals.append(str(error))
+        writer.close()
 
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
+    async def talk(port):
         with pytest.raises(wire.WireError) as error:
             await wire.connect("127.0.0.1", port, wire.new_secret(), None)
-        server.close()
         return str(error.value)
 
-    said = asyncio.run(talk())
+    said = asyncio.run(_served(serve, talk))
     refusal = "a line was not signed with the job's secret"
     if server_signs:
         assert (said, refusals) == ("the connection closed", [refusal])
@@ -81,7 +89,7 @@ def test_a_line_beyond_the_limit_ends_the_connection(monkeypatch):
         with pytest.raises(wire.WireError, match="a line is longer than 100000 bytes"):
             await server.receive()
 
-    asyncio.run(_meet(talk))
+    _meet(talk)
 
 
 @pytest.mark.parametrize(
@@ -94,28 +102,24 @@ def test_a_line_beyond_the_limit_ends_the_connection(monkeypatch):
     ],
 )
 def test_a_caller_who_does_not_sign_is_given_little_room_and_time(monkeypatch, said, why):
-    monkeypatch.setattr(wire, "UNSIGNED_S", 0.4)
+    monkeypatch.setattr(wire, "UNSIGNED_S", 0.2)
+    refusals = []
 
-    async def talk():
-        met = asyncio.get_running_loop().create_future()
-
-        async def serve(reader, writer):
-            try:
-                await wire.accept(reader, writer, wire.new_secret())
-            except wire.WireError as error:
-                met.set_result(str(error))
-            writer.close()
-
-        server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=wire.UNSIGNED_B)
-        port = server.sockets[0].getsockname()[1]
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(said)
-        answer = await asyncio.wait_for(met, 10.0)
+    async def serve(reader, writer):
+        try:
+            await wire.accept(reader, writer, wire.new_secret())
+        except wire.WireError as error:
+            refusals.append(str(error))
         writer.close()
-        server.close()
-        return answer
 
-    assert asyncio.run(talk()) == why
+    async def talk(port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(said)
+        await asyncio.wait_for(reader.read(), 10.0)
+        writer.close()
+
+    asyncio.run(_served(serve, talk))
+    assert refusals == [why]
 
 
 def test_a_line_cannot_be_said_twice():
@@ -127,7 +131,7 @@ def test_a_line_cannot_be_said_twice():
         with pytest.raises(wire.WireError, match="not signed"):
             await server.receive()
 
-    asyncio.run(_meet(talk))
+    _meet(talk)
 
 
 @pytest.mark.parametrize(

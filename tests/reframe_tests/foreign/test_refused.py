@@ -48,17 +48,19 @@ def test_what_cannot_be_measured_is_refused_before_it_runs(reframe, cls, variabl
         check.put_conductor()
 
 
-@pytest.mark.parametrize(
-    ("cls", "message"),
-    [
-        (compiles_only, "runs nothing"),
-        (has_our_hook_too, "has_our_hook.learn_machine: the mixin has a method of this name"),
-    ],
-)
-@pytest.mark.usefixtures("reframe")
-def test_what_no_mixin_can_help_is_refused_at_once(cls, message):
-    with pytest.raises(ReframeError, match=message):
-        cls()
+def test_what_is_taken_from_a_check_and_what_no_mixin_can_help(reframe):
+    # Parameters make cases of their own; the time limit is that of each run.
+    cases = {reframe(swept, variant).case for variant in range(2)}
+    assert cases == {"swept_threads=1", "swept_threads=2"}
+    check = reframe(victim, time_limit="3m")
+    check.put_conductor()
+    plan = json.loads(Path(check.stagedir, "plan.json").read_text())
+    assert (plan["demand"]["run_timeout_s"], check.time_limit) == (180, None)
+    with pytest.raises(ReframeError, match="runs nothing"):
+        compiles_only()
+    hook = "has_our_hook.learn_machine: the mixin has a method of this name"
+    with pytest.raises(ReframeError, match=hook):
+        has_our_hook_too()
 
 
 def test_a_variable_of_our_name_is_refused_by_name():
@@ -66,19 +68,6 @@ def test_a_variable_of_our_name_is_refused_by_name():
 
         class both(has_our_variable, NimcMixin):
             pass
-
-
-def test_the_time_limit_is_that_of_each_run(reframe):
-    check = reframe(victim, time_limit="3m")
-    check.put_conductor()
-    plan = json.loads(Path(check.stagedir, "plan.json").read_text())
-    assert plan["demand"]["run_timeout_s"] == 180
-    assert check.time_limit is None
-
-
-def test_parameters_make_cases_of_their_own(reframe):
-    cases = {reframe(swept, variant).case for variant in range(2)}
-    assert cases == {"swept_threads=1", "swept_threads=2"}
 
 
 def test_a_line_for_the_shell_stays_one():

@@ -46,12 +46,15 @@ def checkout(tmp_path_factory) -> Path:
     return root
 
 
-def test_three_files_are_touched():
+def test_three_files_of_good_style_whose_test_passes(checkout):
     assert {step.path for step in steps(PAGE)} == {TOOL, TEST, DOCS}
-
-
-def test_its_own_test_passes_there(checkout):
     assert re.search(r"\b4 passed", check(checkout, "-m", "pytest", "-q", "-rN", TEST))
+    check(checkout, "-m", "ruff", "check", "--no-cache", TOOL, TEST)
+    check(checkout, "-m", "ruff", "format", "--no-cache", "--check", TOOL, TEST)
+    lines = (checkout / DOCS).read_text().splitlines()
+    (at,) = (i for i, line in enumerate(lines) if line.startswith("| `rusage`"))
+    assert lines[at + 1].startswith("| `perf_stat`")
+    assert lines[at].count("|") == lines[at + 1].count("|")
 
 
 def test_it_is_a_level_of_the_factor(checkout):
@@ -80,21 +83,5 @@ print(subprocess.run(command, stdin=subprocess.DEVNULL, timeout=60).returncode)
 rows = tool.parse(Path(folder), 2)
 print(*sorted({row.rank for row in rows}), len(rows))
 """
-    assert check(checkout, "-c", script, str(tmp_path), str(mpiexec)).split() == [
-        "3",
-        "0",
-        "1",
-        "12",
-    ]
-
-
-def test_it_keeps_to_the_style(checkout):
-    check(checkout, "-m", "ruff", "check", "--no-cache", TOOL, TEST)
-    check(checkout, "-m", "ruff", "format", "--no-cache", "--check", TOOL, TEST)
-
-
-def test_the_row_of_the_docs_is_in_the_table(checkout):
-    lines = (checkout / DOCS).read_text().splitlines()
-    (at,) = (i for i, line in enumerate(lines) if line.startswith("| `rusage`"))
-    assert lines[at + 1].startswith("| `perf_stat`")
-    assert lines[at].count("|") == lines[at + 1].count("|")
+    said = check(checkout, "-c", script, str(tmp_path), str(mpiexec))
+    assert said.split() == ["3", "0", "1", "12"]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reframe_tests.tools import TOOLS
-from reframe_tests.tools.base import FOLDER, ToolError
+from reframe_tests.tools.base import ToolError
 from reframe_tests.tools.openspeedshop import gather, read_view, view_path
 from tests.reframe_tests.command import script
 
@@ -62,6 +62,15 @@ def test_hwcsamp_gives_the_sums_that_its_report_has(tmp_path):
     # Rank 1: 1.54 s in objects, 1.53 s in functions.
     nameless = [found[rank, "CPU time in no known function"].value for rank in (0, 1)]
     assert nameless == pytest.approx([0, 0.01])
+    # A name may have commas.
+    view = dict(read_view(tmp_path / "rank-1.functions.csv").values("perf::task-clock"))
+    assert view["heavy (mpiwork: mpiwork.c,10)"] == 66701185
+    # An event that was accepted needs its column.
+    left(tmp_path, "hwcsamp", TRIED.replace("perf::PAGE-FAULTS", "PAPI_L3_TCM"))
+    with pytest.raises(ToolError, match=r"rank-0\.linkedobjects\.csv: no column 'PAPI_L3_TCM'"):
+        rows(tmp_path, "openspeedshop")
+    with pytest.raises(ToolError, match="no table: Warning: Unsupported option"):
+        read_view(left(tmp_path, "mpi") / "rank-0.linkedobjects.csv")
 
 
 @pytest.mark.parametrize(
@@ -107,12 +116,6 @@ def test_several_events_are_refused_where_the_clock_cannot_be_counted(tmp_path, 
     assert levels[1].missing() is None
 
 
-def test_an_event_that_was_accepted_needs_its_column(tmp_path):
-    tried = TRIED.replace("perf::PAGE-FAULTS", "PAPI_L3_TCM")
-    with pytest.raises(ToolError, match=r"rank-0\.linkedobjects\.csv: no column 'PAPI_L3_TCM'"):
-        rows(left(tmp_path, "hwcsamp", tried), "openspeedshop")
-
-
 @pytest.mark.parametrize(
     ("collector", "seconds"), [("hwc", [0.80, 0.98]), ("hwctime", [1.03, 1.18])]
 )
@@ -126,9 +129,8 @@ def test_overflows_are_summed_over_objects(tmp_path, collector, seconds):
 
 @pytest.mark.parametrize(("collector", "seconds"), [("pcsamp", 1.6), ("usertime", 1.542857)])
 def test_samples_are_seconds(tmp_path, collector, seconds):
-    found = rows(left(tmp_path, collector), f"openspeedshop:{collector}")
-    assert found[0, "CPU time"].value == pytest.approx(seconds)
-    assert found[0, "CPU time"].unit == "s"
+    row = rows(left(tmp_path, collector), f"openspeedshop:{collector}")[0, "CPU time"]
+    assert (row.value, row.unit) == (pytest.approx(seconds), "s")
 
 
 def test_mpi_calls_of_each_rank(tmp_path):
@@ -141,12 +143,6 @@ def test_mpi_calls_of_each_rank(tmp_path):
     assert found[0, "MPI_Sendrecv time"].value == pytest.approx(2.747933829)
     assert found[1, "MPI_Finalize time"].value == pytest.approx(0.054812021)
     assert len(rows(left(tmp_path, "mpit"), "openspeedshop:mpit")) == 2 * 2 * 4
-
-
-def test_a_name_may_have_commas(tmp_path):
-    view = read_view(left(tmp_path, "hwcsamp") / "rank-1.functions.csv")
-    found = dict(view.values("perf::task-clock"))
-    assert found["heavy (mpiwork: mpiwork.c,10)"] == 66701185
 
 
 @pytest.mark.parametrize(
@@ -162,12 +158,6 @@ def test_what_a_collector_refused_during_the_run_is_an_error(tmp_path, line):
     with pytest.raises(ToolError) as raised:
         rows(tmp_path, "openspeedshop")
     assert str(raised.value) == f"{tmp_path}/rank-1.err: {line}"
-
-
-def test_a_view_that_openss_does_not_have_is_named(tmp_path):
-    path = left(tmp_path, "mpi") / "rank-0.linkedobjects.csv"
-    with pytest.raises(ToolError, match="no table: Warning: Unsupported option"):
-        read_view(path)
 
 
 @pytest.mark.parametrize(
@@ -187,14 +177,6 @@ def test_a_file_that_is_truncated_or_missing_is_named(tmp_path, file, kept, said
         path.write_text(text[:kept])
     with pytest.raises(ToolError, match=said):
         rows(tmp_path, "openspeedshop")
-
-
-def test_the_launcher_starts_a_wrapper_per_rank():
-    words = TOOLS["openspeedshop:mpi"].wrap(["mpiexec", "-n", "4"], ["app", "a b"])
-    start = words.index("mpiexec")
-    assert words[start : start + 4] == ["mpiexec", "-n", "4", "sh"]
-    assert words[-3:] == ["mpi", "app", "a b"]
-    assert words.count(FOLDER) == 2
 
 
 OSSUTIL = "#!/bin/sh\n[ ! -e ../fails ] || { echo 'Unable to open'; exit 0; }\n: > X.0.openss\n"
@@ -247,31 +229,23 @@ def test_each_rank_has_the_view_of_its_process(folder):
     assert not (folder / "copy.openss").exists()
 
 
-def test_an_empty_database_is_an_error(folder):
+def test_what_openss_lacks_is_named(folder, monkeypatch):
     message = "No performance measurements were made for the experiment."
     (folder.parent / "expview").write_text(message)
     with pytest.raises(ToolError, match=rf"rank-0\.linkedobjects\.csv: {message}"):
         gather(folder, 2, ["linkedobjects"])
-
-
-def test_a_database_that_is_not_made_is_an_error(folder):
-    (folder.parent / "fails").touch()
-    with pytest.raises(ToolError, match=r"X\.0\.openss: not made by ossutil: Unable to open"):
-        gather(folder, 2, ["linkedobjects"])
-
-
-def test_a_rank_without_a_process_is_named(folder):
     with pytest.raises(ToolError, match="no data of rank 2; found 2 of 3"):
         gather(folder, 3, ["linkedobjects"])
+    (folder / "X.0.openss").unlink()
+    (folder.parent / "fails").touch()
+    with pytest.raises(ToolError, match=r"X\.0\.openss: not made by ossutil: Unable to open"):
+        gather(folder, 2, ["functions"])
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(ToolError, match="ossutil does not run"):
+        gather(folder, 2, ["functions"])
 
 
 def test_a_program_without_mpi_is_one_rank(folder):
     (folder.parent / "expstatus").write_text(STATUS.replace(" -r 1", "").replace(" -r 0", ""))
     gather(folder, 1, ["linkedobjects"])
     assert "-p" not in (folder / "commands.txt").read_text()
-
-
-def test_programs_that_are_not_there_are_named(folder, monkeypatch):
-    monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(ToolError, match="ossutil does not run"):
-        gather(folder, 2, ["linkedobjects"])

@@ -221,20 +221,12 @@ def test_views_leave_out_a_script_that_starts_the_program(tmp_path, work):
     assert not times.keys() & {"dash", "sh", "bash", "busybox"}
 
 
-def test_words_of_the_command_line_stay_whole(tmp_path, work):
-    assert "two  words *" in run(tmp_path, "openspeedshop:pcsamp", work, 0, "two  words *").stdout
-
-
-@pytest.mark.parametrize(("words", "status"), [(["3"], 3), (["0", "x", "x"], 139)])
-def test_the_status_of_the_application_survives(tmp_path, work, words, status):
-    assert run(tmp_path, "openspeedshop", work, *words).returncode == status
-
-
-def test_a_program_that_is_not_there_fails(tmp_path):
-    assert run(tmp_path, "openspeedshop:pcsamp", "/nowhere/program").returncode == 127
-
-
-def test_threads_are_refused(tmp_path, work):
+def test_words_and_status_of_the_application_survive(tmp_path, work):
+    level = "openspeedshop:pcsamp"
+    assert "two  words *" in run(tmp_path, level, work, 0, "two  words *").stdout
+    assert run(tmp_path, level, "/nowhere/program").returncode == 127
+    for words, status in ((["3"], 3), (["0", "x", "x"], 139)):
+        assert run(tmp_path, "openspeedshop", work, *words).returncode == status
     words = TOOLS["openspeedshop"].wrap([MPIRUN, "-np", "2"], [str(work)])
     done = start(tmp_path, words, OMP_NUM_THREADS="2")
     assert done.returncode == 125

@@ -4,6 +4,7 @@ The shim runs here against a library of this test in PAPI's place, which notes i
 """
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -62,7 +63,7 @@ def software(monkeypatch):
     return papi.Papi("software")
 
 
-def test_counts_of_each_rank_are_those_in_papis_files(software):
+def test_counts_of_each_rank_are_those_in_papis_files(software, tmp_path):
     found = {(row.rank, row.event): row for row in software.parse(CAPTURE, 2)}
     # From the two files, by eye.
     assert found[0, "perf::TASK-CLOCK"].value == 83369564
@@ -70,21 +71,17 @@ def test_counts_of_each_rank_are_those_in_papis_files(software):
     assert found[1, "perf::PAGE-FAULTS:u=1:k=1"].value == 796
     assert found[0, "region-time"].value == pytest.approx(0.657279790)
     assert found[0, "region-time"].unit == "s"
-
-
-def test_an_event_that_papi_left_out_is_not_supported_rather_than_zero(software):
-    (row,) = (row for row in software.parse(CAPTURE, 2)[:4] if row.event == "PAPI_TOT_CYC")
-    assert (row.value, row.state) == (None, "not supported")
-
-
-def test_threads_of_a_rank_are_added(software, tmp_path):
+    # PAPI left it out: not supported, rather than zero.
+    left_out = found[0, "PAPI_TOT_CYC"]
+    assert (left_out.value, left_out.state) == (None, "not supported")
+    # Threads of a rank are added.
     shutil.copytree(CAPTURE / "rank-0", tmp_path / "rank-0")
     (file,) = (tmp_path / "rank-0").rglob("*.json")
     record = json.loads(file.read_text())
     record["threads"]["1"] = record["threads"]["0"]
     file.write_text(json.dumps(record))
-    found = {row.event: row.value for row in software.parse(tmp_path, 1)}
-    assert found["perf::TASK-CLOCK"] == 2 * 83369564
+    summed = {row.event: row.value for row in software.parse(tmp_path, 1)}
+    assert summed["perf::TASK-CLOCK"] == 2 * 83369564
 
 
 def cut_off(rank: Path) -> None:
@@ -126,17 +123,6 @@ def library(tmp_path, monkeypatch):
     return folder
 
 
-def test_a_user_without_a_home_is_told_what_to_set(monkeypatch):
-    def none():
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(Path, "home", none)
-    assert TOOLS["papi:stalls"].missing() == (
-        "papi: no folder for its shim: Could not determine home directory. (set XDG_CACHE_HOME)"
-    )
-
-
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 @pytest.mark.skipif(not MPICC.exists(), reason="no mpicc of the wheel mpich")
 @pytest.mark.usefixtures("library")
@@ -167,25 +153,26 @@ def test_a_program_without_mpi_is_counted_whole_and_its_children_are_not(tmp_pat
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-@pytest.mark.usefixtures("library")
-def test_the_shim_is_compiled_once(monkeypatch):
-    first = papi.shim()
+def test_the_shim_is_compiled_once_and_what_is_missing_is_said(library, monkeypatch):
+    # The library writes no results, like PAPI without a valid event, whatever it lists.
+    assert TOOLS["papi:caches"].missing() == (
+        "PAPI counts none of PAPI_L1_TCM, PAPI_L2_TCM, PAPI_L3_TCM on this host"
+    )
+    compiler, first = os.environ["CC"], papi.shim()
     monkeypatch.setenv("CC", "/nowhere/cc")
     assert papi.shim() == first
-
-
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-def test_a_host_without_papi_says_how_to_get_it(library):
+    monkeypatch.setenv("CC", compiler)
+    first.unlink()
     (library / "papi.h").write_text("#error no PAPI\n")
     with pytest.raises(InputError, match=r"its shim does not compile: .*\(apt install libpapi-dev"):
         papi.shim()
     assert "apt install libpapi-dev" in TOOLS["papi:stalls"].missing()
 
+    def none():
+        raise RuntimeError("Could not determine home directory.")
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-@pytest.mark.usefixtures("library")
-def test_a_papi_that_counts_nothing_is_missing_whatever_it_lists():
-    # The library writes no results, like PAPI without a valid event.
-    assert TOOLS["papi:caches"].missing() == (
-        "PAPI counts none of PAPI_L1_TCM, PAPI_L2_TCM, PAPI_L3_TCM on this host"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", none)
+    assert TOOLS["papi:stalls"].missing() == (
+        "papi: no folder for its shim: Could not determine home directory. (set XDG_CACHE_HOME)"
     )

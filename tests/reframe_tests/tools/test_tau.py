@@ -80,11 +80,6 @@ def test_the_profile_of_a_script_that_started_the_application_is_not_taken_for_i
         TOOL.parse(tmp_path, 1)
 
 
-def test_a_host_without_tau_says_so(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert TOOL.missing().startswith("no tau_exec on PATH")
-
-
 @pytest.mark.skipif(WHY is not None, reason=str(WHY))
 @pytest.mark.skipif(not (BIN / "mpicc").exists(), reason="no mpicc of the wheel mpich")
 def test_a_real_run_counts_what_the_program_sends(tmp_path):

@@ -38,40 +38,32 @@ def test_conditions_between_two_readings():
     [
         ({}, None),
         ({"foreign_cpus": 0.25, "steal_share": 0.02}, None),
-        (
-            {"foreign_cpus": 1.034},
-            "n1: foreign processes used 1.03 hardware threads (most: stress); allowed: 0.25",
-        ),
-        (
-            {"steal_share": 0.031},
-            "n1: the hypervisor took 3.1% of the processor time; allowed: 2.0%",
-        ),
+        ({"foreign_cpus": 1.034}, "used 1.03 hardware threads (most: stress); allowed: 0.25"),
+        ({"steal_share": 0.031}, "took 3.1% of the processor time; allowed: 2.0%"),
         ({"foreign_cpus": None, "steal_share": None, "frequency_hz": None}, None),
+        ({"node": "n2", "foreign_cpus": 1.0}, "1.00 hardware threads (most: unknown); allowed"),
     ],
 )
-def test_a_disturbed_run_is_refused_with_the_limit(changed, expected):
-    assert reason(replace(QUIET, **changed)) == expected
-
-
-def test_the_second_node_counts_as_the_first():
-    assert str(reason(QUIET, replace(QUIET, node="n2", foreign_cpus=1.0))).startswith("n2: ")
+def test_a_disturbed_run_is_refused_with_node_and_limit(changed, expected):
+    found = reason(QUIET, replace(QUIET, **changed))
+    node = changed.get("node", "n1")
+    assert found is None if expected is None else found.startswith(f"{node}: ")
+    assert expected is None or expected in found
 
 
 def test_what_has_no_limit_is_not_judged_and_a_note_says_so():
     free = replace(DEMAND, foreign_cpus=None, steal_share=None)
     assert reason(replace(QUIET, foreign_cpus=9.0, steal_share=0.5), demand=free) is None
-    note = "recorded, but not judged by `verify`: foreign_cpus, steal_share"
-    assert disturbance.unjudged(free) == note
+    assert str(disturbance.unjudged(free)).endswith(": foreign_cpus, steal_share")
     assert disturbance.unjudged(DEMAND) is None
 
 
 def test_slow_cores_are_compared_with_the_accepted_runs_of_the_block():
     runs = [[replace(QUIET, frequency_hz=hz)] for hz in (2.9e9, 3.0e9, 3.3e9)]
     assert reason(replace(QUIET, frequency_hz=2.71e9), usual=runs) is None
-    assert reason(replace(QUIET, frequency_hz=2.69e9), usual=runs) == (
-        "n1: its cores ran at 2.69 GHz, in the accepted runs of this block at 3.00 GHz; allowed:"
-        " 10% less"
-    )
+    slow = str(reason(replace(QUIET, frequency_hz=2.69e9), usual=runs))
+    assert slow.startswith("n1: its cores ran at 2.69 GHz, ")
+    assert slow.endswith("at 3.00 GHz; allowed: 10% less")
     assert reason(replace(QUIET, frequency_hz=1e9), usual=runs[:2]) is None  # two say nothing
     elsewhere = [[replace(QUIET, node="n2")]] * 3
     assert reason(replace(QUIET, frequency_hz=1e9), usual=elsewhere) is None
@@ -87,11 +79,7 @@ def silent(*found, passed="received", demand=DEMAND):
     [
         ({}, "received", None),
         ({"received_b_s": 19.9e6}, "received", None),
-        (
-            {"received_b_s": 81.23e6},
-            "received",
-            "n1 received 812.3 MB (rdma:mlx5_0/1) although nothing wrote; allowed: 200.0 MB",
-        ),
+        ({"received_b_s": 20.1e6}, "received", "n1 received 201.0 MB (rdma:mlx5_0/1) although"),
         # What the application sends out is no foreign write, and does not hide one.
         ({"sent_b_s": 9e9}, "received", None),
         ({"received_b_s": 81.23e6, "sent_b_s": 9e9}, "received", "n1 received 812.3 MB"),
@@ -109,9 +97,9 @@ def test_messages_between_the_targets_cancel():
     both = [replace(QUIET, node=n, received_b_s=5e8, sent_b_s=5e8) for n in ("n1", "n2")]
     assert silent(*both) is None
     both[1] = replace(both[1], received_b_s=5.3e8)
-    assert silent(*both) == (
-        "n1, n2 received 300.0 MB more (rdma:mlx5_0/1) although nothing wrote; allowed: 200.0 MB"
-    )
+    found = str(silent(*both))
+    assert found.startswith("n1, n2 received 300.0 MB more ")
+    assert found.endswith("; allowed: 200.0 MB")
 
 
 def test_without_a_limit_bytes_are_not_judged():

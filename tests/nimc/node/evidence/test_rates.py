@@ -79,13 +79,6 @@ def test_rows_that_the_application_shares_are_divided_as_the_device_passed_them(
     assert found.reason is None
 
 
-def test_readings_at_the_edges_make_it_exact():
-    tallies = played((10.5, 3000), (11.8, 1000), (20, 3000))
-    # By hand, with headers, from 7.1: 3.4 s at 3000 and 1.3 s at 1000.
-    edges = [Tally(10.5, 4e9 + 1.04 * 10200), Tally(11.8, 4e9 + 1.04 * 11500)]
-    assert short(sorted([*tallies, *edges])).bytes_b == pytest.approx(1300)
-
-
 def test_without_a_device_the_part_outside_is_taken_at_the_rate_before():
     assert short().bytes_b == pytest.approx((2000 - 0.5 * 3000) + (1400 - 0.2 * 3000))
     # Slower before this run than alone: 2800 of each second outside.
@@ -222,11 +215,8 @@ def test_whatever_is_not_writing_all_the_time_is_refused(seen, window, options, 
     assert found is None if reason is None else found.startswith(reason)
 
 
-def test_rate_alone_leaves_out_the_first_row_which_ramps_up():
+def test_the_rate_alone_and_before_are_those_of_whole_rows_after_the_first():
     assert rate_alone(rows(5, 100, 90, 110)) == 100
-
-
-def test_the_rate_before_is_that_of_whole_rows_after_the_first():
     seen = [Seen(0, 1, 5), Seen(1, 2, 100), Seen(2, 4, 70), Seen(4, 5, 10)]
     assert rate_before(seen, 4.5) == pytest.approx((100 + 2 * 70) / 3)
     assert rate_before(seen, 1.5) is None
@@ -303,11 +293,6 @@ def test_the_pattern_of_a_window_by_hand():
     for silent in (Bursts(0, 0.3, 0.0), None):
         nothing = achieved(asked, [Seen(9.0, 9.3, 300.0, silent)], 9.1, 9.2)
         assert (nothing.length_s, nothing.pause_s, nothing.peak_b_s) == (None, None, None)
-
-
-def test_the_share_of_a_core_that_a_control_got():
-    starved = judged(rows(0.02, 0.03, 0.1, start_s=10.0), 10.0, 13.0, **_CONTROL)
-    assert (starved.reason, starved.rate_b_s) == (None, pytest.approx(0.05))
 
 
 def test_what_lies_between_rows_is_unobserved_and_not_written():

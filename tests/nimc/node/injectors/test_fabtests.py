@@ -41,19 +41,14 @@ def test_the_one_line_of_a_finished_writer_is_its_total():
     [
         ("noserver.client", "connect: Connection refused"),
         ("nodev.server", "fi_getinfo(): common/shared.c:1110, ret=-61 (No data available)"),
-        (
-            "nodev.client",
-            "ft_sock_recv(): common/shared.c:4374, ret=-107 (Transport endpoint is not connected)",
-        ),
-        (
-            "srvKILL.client",
-            "[error] 1795470833:fabtests:common/shared.c:3132: cq_readerr 125 (Operation canceled),"
-            " provider errno: 107 (Transport endpoint is not connected)",
-        ),
+        ("nodev.client", "ft_sock_recv(): common/shared.c:4374, ret=-107 (Transport endpoint"),
+        ("srvKILL.client", "[error] 1795470833:fabtests:common/shared.c:3132: cq_readerr 125"),
     ],
 )
 def test_a_failure_is_a_fault(name, text):
-    assert meanings(name) == [Fault(text)]
+    (fault,) = meanings(name)
+    assert isinstance(fault, Fault)
+    assert fault.text.startswith(text)
 
 
 def test_devices_choose_the_provider_and_writes_go_one_way(monkeypatch, tmp_path):

@@ -1,7 +1,6 @@
 """Lines of ib_write_bw, as it really printed them."""
 
 import re
-import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nimc.node.injectors import perftest
-from nimc.node.injectors.base import Fault, Row, Total, Writer
+from nimc.node.injectors.base import Fault, Total, Writer
 from nimc.records.treatment import Burst
 
 CAPTURES = Path(__file__).parents[3] / "captures" / "perftest"
@@ -34,38 +33,30 @@ def meanings(name, **asked):
 
 
 def writer(**changes):
-    asked = {
-        "index": 0,
-        "origin": "o",
-        "target": "t",
-        "address": "10.1.0.2",
-        "port": 20001,
-        "message_b": 65536,
-    }
-    return Writer(**{**asked, **changes})
+    return replace(Writer(0, "o", "t", "10.1.0.2", 20001, 65536), **changes)
 
 
 @pytest.mark.parametrize(
-    ("name", "rate_b_s", "over_hand_b_s"),
+    ("name", "rates_mib_s", "by_hand_b_s"),
     [
-        ("D5.client", 65.27 * MIB, None),  # MiB, though the header says MB
+        ("D5.client", [65.27], None),  # MiB, though the header says MB
+        ("rate20M_SW_b1.client", [20.0], None),  # what a throttled writer achieved
         # The middle 3 s of 5 are measured: 2528 reads, or 3120 writes, of 64 KiB in them.
-        ("read_D5.client", 52.62 * MIB, 2528 * 65536 / 3),
-        ("D5_gbits.client", 67.5e6, 3120 * 65536 / 3),  # 0.54 Gb/s of 10^9 bits, eight a byte
-        ("rate20M_SW_b1.client", 20.0 * MIB, None),  # what a throttled writer achieved
+        ("read_D5.client", [52.62], 2528 * 65536 / 3),
+        # 0.54 Gb/s of 10^9 bits, eight a byte.
+        ("D5_gbits.client", [67.5e6 / MIB], 3120 * 65536 / 3),
+        # A row a second; the last one, at SIGTERM or SIGINT, lacks its newline.
+        ("read_inf_D1.client", [21.83, 35.87, 22.09, 47.45], None),
+        ("inf_D1_file_INT.client", [54.95, 64.98, 64.97, 64.97], 1040 * 65536),
+        # A client whose server was killed.
+        ("inf_srvKILL.client", [2.31, 4.56, *[0.0] * 7], None),
     ],
 )
-def test_a_row_has_the_rate_of_its_unit(name, rate_b_s, over_hand_b_s):
-    (row,) = meanings(name)
-    assert row.rate_b_s == pytest.approx(rate_b_s)
-    if over_hand_b_s:
-        assert row.rate_b_s == pytest.approx(over_hand_b_s, rel=0.02)
-
-
-def test_endless_reads_print_a_row_a_second():
-    # Stopped by SIGTERM, its last row lacks the newline.
-    rows = meanings("read_inf_D1.client")
-    assert [row.rate_b_s / MIB for row in rows] == pytest.approx([21.83, 35.87, 22.09, 47.45])
+def test_rows_have_the_rate_of_their_unit(name, rates_mib_s, by_hand_b_s):
+    rows = meanings(name)
+    assert [row.rate_b_s / MIB for row in rows] == pytest.approx(rates_mib_s)
+    if by_hand_b_s:
+        assert rows[-1].rate_b_s == pytest.approx(by_hand_b_s, rel=0.02)
 
 
 def test_the_only_row_of_a_short_write_is_its_total():
@@ -85,15 +76,6 @@ def test_both_ends_of_a_short_write_know_its_messages(messages, given):
         assert "-D" not in command
 
 
-def test_a_last_row_without_newline_is_a_row():
-    rows = meanings("inf_D1_file_INT.client")
-    # 65536 bytes 880 and three times 1040 times, a row a second.
-    printed_b_s = [times * 65536 for times in (880, 1040, 1040, 1040)]
-    assert [row.rate_b_s for row in rows] == pytest.approx(printed_b_s, rel=0.001)
-    assert rows[-1].rate_b_s == 64.97 * MIB
-    assert len(meanings("inf_D2_file_TERM.client")) == 2
-
-
 def test_a_row_is_of_its_own_second_and_not_of_the_time_since_the_last_one():
     """The stamps of the log are 1.08 s, then 1.37 to 1.43 s apart; the rows are of 1.00 s each."""
     rows = meanings("inf_stamped.client")
@@ -103,13 +85,6 @@ def test_a_row_is_of_its_own_second_and_not_of_the_time_since_the_last_one():
     assert rows[1].over_s == pytest.approx(880 * 65536 / (54.89 * MIB))
     # It measures the clock before it prints.
     assert [row.after_s for row in rows] == pytest.approx([0.219] * len(rows))
-
-
-def test_an_endless_client_that_lost_its_server_reports_zero_and_no_error():
-    rows = meanings("inf_srvKILL.client")
-    assert len(rows) == 9
-    assert [row.rate_b_s > 0 for row in rows] == [True, True] + 7 * [False]
-    assert all(row.rate_b_s == 0 for row in rows[2:])
 
 
 @pytest.mark.parametrize(
@@ -128,54 +103,31 @@ def test_a_failure_is_a_fault_and_never_a_row(name, text):
     assert all(isinstance(meaning, Fault) for meaning in found)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        # ib_write_bw 6.06: a limit together with --run_infinitely, and a host without devices.
+def test_other_lines():
+    parser = PERFTEST.parser(writer())
+    # ib_write_bw 6.06: a limit together with --run_infinitely, and a host without devices.
+    for line in (
         " run_infinitely does not support rate limit feature yet",
         " Unable to find the Infiniband/RoCE device",
-    ],
-)
-def test_what_it_refuses_is_a_fault(line):
-    assert PERFTEST.parser(writer()).parse(line + "\n") == Fault(line.strip())
-
-
-def test_a_row_without_a_known_unit_is_none():
-    parser = PERFTEST.parser(writer())
+    ):
+        assert parser.parse(line + "\n") == Fault(line.strip())
+    # A row without a known unit is none.
     assert parser.parse(" 65536      3136     0.00     65.27     0.001044\n") is None
     line = " #bytes     #iterations    BW peak[TB/sec]    BW average[TB/sec]   MsgRate[Mpps]"
     assert parser.parse(line) == Fault("rates in unknown unit 'TB/sec'")
 
 
-#: As the program's format strings make them (`strings ib_write_bw`, 6.06): no capture has
-#: `--cpu_util`, whose column is `\t    %-3.2f`.
+#: As the program's format strings make them (`strings ib_write_bw`, 6.06).
 _HEADER = " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]"
 _ROW = " 65536      3136             0.00               65.27  \t\t   0.001044"
-_UTIL = "\t    12.50"
-_PORTS = "   BW Port1[MB/sec]   MsgRate Port1[Mpps]   BW Port2[MB/sec]   MsgRate Port2[Mpps]"
 
 
-@pytest.mark.parametrize(
-    ("columns", "more"),
-    [
-        ("    CPU_Util[%]", _UTIL),
-        (_PORTS, "        40.00              0.000600              25.27              0.000444"),
-        ("", _UTIL),  # a number is no message, whatever it means
-    ],
-)
-def test_more_columns_are_no_error(columns, more):
-    parser = PERFTEST.parser(writer())
-    assert parser.parse(_HEADER + columns + "\n") is None
-    row = parser.parse(_ROW + more + "\n")
-    assert isinstance(row, Row)
-    assert row.rate_b_s == 65.27 * MIB
-
-
-@pytest.mark.parametrize(("columns", "more"), [("", ""), ("    CPU_Util[%]", _UTIL)])
+@pytest.mark.parametrize("more", ["", "\t    12.50", "        40.00              0.000600"])
 @pytest.mark.parametrize("message", ["ethernet_read_keys: Couldn't read", " 2 of 3 bytes read"])
-def test_text_after_the_last_column_is_an_error(columns, more, message):
+def test_more_columns_are_no_error_and_text_after_them_is(more, message):
     parser = PERFTEST.parser(writer())
-    parser.parse(_HEADER + columns + "\n")
+    assert parser.parse(_HEADER + "    CPU_Util[%]\n") is None
+    assert parser.parse(_ROW + more + "\n").rate_b_s == 65.27 * MIB
     assert parser.parse(_ROW + more + message + "\n") == Fault(message.strip())
 
 
@@ -187,23 +139,23 @@ def test_full_rate_writes_until_it_is_stopped():
     assert PERFTEST.row_source(asked) == "output"
 
 
-def test_a_throttled_writer_is_limited_by_software_message_by_message():
-    command = PERFTEST.origin_command(writer(rate_b_s=500e6))
-    assert " ".join(command).endswith(
-        "-D 604800 --rate_limit 4 --rate_units g --rate_limit_type SW --burst_size 1 10.1.0.2"
+@pytest.mark.parametrize(
+    ("rate_b_s", "burst", "limit", "messages"),
+    [
+        (500e6, None, "4", 1),
+        (500e6, Burst(0.01, 0.09), "4", 763),  # 50 MB in 100 ms: 762.9 messages of 64 KiB
+        (100e3, Burst(0.01, 0.09), "0.0008", 1),  # one message is the least
+    ],
+)
+def test_a_throttled_writer_is_limited_by_software(rate_b_s, burst, limit, messages):
+    asked = writer(rate_b_s=rate_b_s, burst=burst)
+    command = " ".join(PERFTEST.origin_command(asked))
+    assert command.endswith(
+        f"-D 604800 --rate_limit {limit} --rate_units g --rate_limit_type SW"
+        f" --burst_size {messages} 10.1.0.2"
     )
     assert "--run_infinitely" not in command
-    assert PERFTEST.row_source(writer(rate_b_s=500e6)) == "counter"
-
-
-def test_a_burst_is_so_many_messages_that_the_period_has_the_mean_rate():
-    """500 MB/s for 100 ms are 50 MB: 762.9 messages of 64 KiB. One message is the least."""
-    burst = Burst(0.01, 0.09)
-    command = " ".join(PERFTEST.origin_command(writer(rate_b_s=500e6, burst=burst)))
-    assert command.endswith("--rate_limit_type SW --burst_size 763 10.1.0.2")
-    assert "--rate_limit 4 --rate_units g" in command
-    slow = " ".join(PERFTEST.origin_command(writer(rate_b_s=100e3, burst=burst)))
-    assert "--burst_size 1 " in slow
+    assert PERFTEST.row_source(asked) == "counter"
 
 
 @pytest.mark.parametrize(
@@ -217,15 +169,6 @@ def test_the_hardware_holds_the_rate_of_its_table_that_is_next(rate_b_s, gbit_s)
     # What the program prints where it does not know a rate.
     known = (CAPTURES / "rate500M_noType.client.txt").read_text()
     assert re.search(rf"^\s+{gbit_s} Gbps", known, re.MULTILINE)
-
-
-@pytest.mark.skipif(shutil.which("ib_write_bw") is None, reason="ib_write_bw is not installed")
-def test_perftest_paces_no_packets_of_writes():
-    """So there is no such limiter."""
-    asked = ["ib_write_bw", "--rate_limit", "100", "--rate_units", "M", "--rate_limit_type", "PP"]
-    done = subprocess.run(asked, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "only supported for Raw Ethernet" in done.stdout + done.stderr
 
 
 def test_perftest_may_not_bind_itself_where_it_would(monkeypatch):

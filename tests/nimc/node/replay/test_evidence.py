@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from nimc.node.evidence.rates import Seen
-from nimc.node.replay.conductor_side import Follows
-from nimc.node.replay.evidence import compare, due_b
+from nimc.node.messages import FollowRates
+from nimc.node.replay.conductor_side import Follows, compare
+from nimc.node.replay.pacing import due_b
 from nimc.records.plan import Window
 from nimc.records.treatment import Replay
 
@@ -70,17 +71,17 @@ def test_else_it_is_rejected(found: list[Seen], said: str) -> None:
 
 
 def test_writers_of_a_target_share_its_rates_until_the_end() -> None:
-    told: list[tuple[str, list[float], float]] = []
-    hub: Any = SimpleNamespace(
-        follow=lambda state, rates, full_b_s: told.append((state.name, rates, full_b_s))
-    )
+    told: list[tuple[str, FollowRates]] = []
+    hub: Any = SimpleNamespace(send=lambda node, order: told.append((node, order)))
     states: list[Any] = [
-        SimpleNamespace(name=name, writer=SimpleNamespace(target=target))
-        for name, target in (("a", "n1"), ("b", "n2"), ("c", "n2"))
+        SimpleNamespace(writer=SimpleNamespace(index=index, origin=f"o{index}", target=target))
+        for index, target in enumerate(("n1", "n2", "n2"))
     ]
     window = Window(0, ["x1", "x2"], [[8.0, 0.0], [6.0, 4.0]])
     replay = Replay("ab" * 32, 1, 0.5)
     follows = Follows(replay, window, ["n1", "n2"], hub, states, [10.0, 10.0, 20.0])
-    assert told == [("a", [8.0, 0.0], 10.0), ("b", [3.0, 2.0], 10.0), ("c", [3.0, 2.0], 20.0)]
-    follows.end()
-    assert told[3:] == [("a", [], 10.0), ("b", [], 10.0), ("c", [], 20.0)]
+    alone_b_s = [10.0, 10.0, 20.0]
+    for rates_b_s in ([[8.0, 0.0], [3.0, 2.0], [3.0, 2.0]], [[], [], []]):
+        assert told == [(f"o{i}", FollowRates(i, rates_b_s[i], alone_b_s[i])) for i in range(3)]
+        told.clear()
+        follows.end()

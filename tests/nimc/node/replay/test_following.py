@@ -126,9 +126,9 @@ def test_what_cannot_be_written_in_time_is_not_written_later(
 @pytest.mark.slow
 @pytest.mark.skipif(INJECTORS["ucx"].missing() is not None, reason="ucx is missing")
 def test_a_real_writer_writes_when_the_window_says_so(block) -> None:  # type: ignore[no-untyped-def]
-    rates = [3e8] * 4 + [0.0] * 4
+    rates = [3e8] * 3 + [0.0] * 3
     run = block(
-        command=["sh", "-c", f"sleep 12; cat '{MELT}'"],
+        command=["sh", "-c", f"sleep 9; cat '{MELT}'"],
         arms=["off", "on"],
         writes={"replay": Replay("ab" * 32, 1, 0.5)},
         windows=[Window(1763942400, ["n7"], [rates])],

@@ -82,10 +82,10 @@ def carried_out(handed, seconds, tmp_path, program=None):
     return asyncio.run(perform())
 
 
-def test_writes_are_made_one_after_the_other_by_passive_sides_that_are_replaced(tmp_path):
-    handed = part(free_port(), [0.0, 1.5, 3.0])
-    seen = carried_out(handed, 4.5, tmp_path)
-    assert [done.number for done in seen.done] == [0, 1, 2]
+def test_writes_are_made_when_they_are_due_by_passive_sides_that_are_replaced(tmp_path):
+    handed = part(free_port(), [0.0, 1.0, 60.0])
+    seen = carried_out(handed, 2.5, tmp_path)
+    assert [done.number for done in seen.done] == [0, 1]
     for done in seen.done:
         assert done.bytes_b == 1000 * 100
         # 1000 messages at 5000 a second, and nothing of the 0.1 s before them.
@@ -94,15 +94,10 @@ def test_writes_are_made_one_after_the_other_by_passive_sides_that_are_replaced(
     assert seen.faults == {}
 
 
-def test_nothing_is_written_before_it_is_due(tmp_path):
-    handed = part(free_port(), [60.0])
-    assert carried_out(handed, 1.5, tmp_path).done == []
-
-
 def test_a_write_that_finds_nobody_is_given_up_in_time_and_reported(tmp_path):
     handed = part(free_port(), [0.0])
     program = Program(passive="import time; time.sleep(60)")
-    seen = carried_out(handed, 2.5, tmp_path, program)
+    seen = carried_out(handed, 1.8, tmp_path, program)
     assert seen.done == []
     assert seen.faults["nobody there"] == 1
     assert "nobody there" in (tmp_path / "writes.log").read_text()

@@ -1,0 +1,181 @@
+"""What every tool owes to the application that it wraps, with stand-ins for the tools' programs."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.tools import TOOLS
+from reframe_tests.tools.base import FOLDER
+from tests.reframe_tests.command import run_tool, script
+
+#: Each notes its arguments, and runs the application.
+PROGRAMS = {
+    "perf": 'while [ "$1" != -- ]; do shift; done; shift; "$@"',
+    "likwid-perfctr": 'shift 6; "$@"',
+    "tau_exec": 'shift 2; "$@"',
+}
+#: Says its arrays as membench does, takes that much memory, and computes on until it is killed.
+MEMBENCH = f"""#!{sys.executable}
+import os, sys
+print("1 arrays of 4194304 bytes a core, normal pages", flush=True)
+held = bytearray(b"x" * 4194304)
+open(os.environ["NOTE"], "w").write(f"{{os.getpid()}} {{sys.argv[1:]}} {{os.sched_getaffinity(0)}}")
+while True:
+    pass
+"""
+WRAPPED = ("perf_stat", "likwid:CYCLE_STALLS", "mpip", "tau", "membench:mix:1")
+AWKWARD = ("two words", "it's", '"quoted"', "$HOME `id` \\n *", "", "--", "-e")
+CPUS = sorted(os.sched_getaffinity(0))
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Runs an application under a tool in a folder of an awkward name; `note` is what it noted."""
+    folder = tmp_path / "two levels,tool=$name"
+    folder.mkdir()
+    for name, text in PROGRAMS.items():
+        script(tmp_path / "bin" / name, f'echo "$LC_ALL $*" >> "$NOTE"; {text}')
+    script(tmp_path / "bin/membench", MEMBENCH)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    monkeypatch.setenv("NOTE", str(tmp_path / "note"))
+
+    def started(name, *application, cpus=CPUS[:1], **options):
+        if "membench" in name and len(CPUS) < 2:
+            pytest.skip("needs a core next to the application's")
+        # The application's; membench takes the last.
+        options["preexec_fn"] = lambda: os.sched_setaffinity(0, cpus)
+        return run_tool(TOOLS[name], folder, *application, **options)
+
+    started.folder, started.note = folder, tmp_path / "note"
+    return started
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_words_output_and_status_of_the_application_survive(run, name):
+    told = "".join(f"{word}\n" for word in AWKWARD)
+    done = run(name, "sh", "-c", 'printf "%s\\n" "$@"; exit 3', "x", *AWKWARD)
+    assert (done.returncode, done.stdout) == (3, told)
+    # Ended by a signal, itself or by the tool's shell.
+    assert run(name, "sh", "-c", "kill -9 $$").returncode in (137, -9)
+    assert run(name, "/nowhere/program").returncode != 0
+    # MPI launchers speak with a rank over descriptors that it inherits.
+    held, given = os.pipe()
+    says = [sys.executable, "-c", f"import os; os.write({given}, b'rank')"]
+    done = run(name, *says, pass_fds=[given])
+    os.close(given)
+    assert (done.returncode, os.read(held, 9)) == (0, b"rank")
+    os.close(held)
+
+
+@pytest.mark.parametrize("name", [*WRAPPED, "openspeedshop:mpi"])
+def test_the_launcher_starts_a_wrapper_per_rank(name):
+    words = TOOLS[name].wrap(["mpiexec", "-n", "4"], ["app", "a b"])
+    start = words.index("mpiexec")
+    assert words[start : start + 4] == ["mpiexec", "-n", "4", "sh"]
+    assert words[-2:] == ["app", "a b"]
+    # Open|SpeedShop tries its events before the launcher starts.
+    assert words.count(FOLDER) == 1 + name.startswith("open")
+    assert (start == 0) == (not name.startswith("open"))
+
+
+@pytest.mark.parametrize(
+    ("variables", "rank"),
+    [
+        ({}, 0),
+        ({"SLURM_PROCID": "5"}, 5),
+        ({"OMPI_COMM_WORLD_RANK": "12"}, 12),
+        ({"PMI_RANK": "3", "SLURM_PROCID": "0"}, 3),
+        ({"PMIX_RANK": "7", "SLURM_PROCID": "0"}, 7),
+    ],
+)
+def test_the_rank_is_found_whoever_starts_it(run, monkeypatch, variables, rank):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert run("perf_stat", "true").returncode == 0
+    assert f" -o {run.folder}/rank-{rank}.json " in run.note.read_text()
+
+
+@pytest.mark.parametrize("locale", ["de_DE.UTF-8", None])
+def test_perf_has_decimal_points_and_the_application_its_own_locale(run, monkeypatch, locale):
+    monkeypatch.setenv("LC_ALL", locale or "")
+    done = run("perf_stat", "sh", "-c", 'echo "${LC_ALL-unset}"')
+    assert done.stdout.strip() == (locale or "unset")
+    assert run.note.read_text().startswith("C ")
+
+
+@pytest.mark.parametrize("name", ["likwid:MEM", "perf_stat:dram"])
+def test_controllers_are_counted_by_the_first_rank_of_a_node(run, monkeypatch, name):
+    monkeypatch.setenv("PMI_RANK", "8")
+    # Where no launcher names the first of a node, only rank 0 counts.
+    assert run(name, "true").returncode == 0
+    assert not run.note.exists()
+    # Hydra's, Open MPI's and Slurm's names of the rank on its node.
+    for variable in ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"):
+        for local in ("1", "0"):
+            monkeypatch.setenv(variable, local)
+            assert run(name, "true").returncode == 0
+            assert run.note.exists() == (local == "0")
+        assert "rank-8." in run.note.read_text()
+        run.note.unlink()
+        monkeypatch.delenv(variable)
+
+
+def test_a_rank_of_likwid_counts_on_the_cpus_that_it_may_use(run):
+    assert run("likwid:CYCLE_STALLS", "true").returncode == 0
+    expected = f" -c {CPUS[0]} -g CYCLE_STALLS -o {run.folder}/rank-0.csv "
+    assert expected in run.note.read_text()
+
+
+def test_only_the_application_has_mpips_library_and_launchers_keep_their_files(run):
+    launcher = ["sh", "-c", 'exec 9</dev/zero; exec "$@"', "launcher"]
+    report = 'echo "$LD_PRELOAD"; echo seen > "${MPIP##* }/report"; readlink /proc/self/fd/9'
+    done = run("mpip", "sh", "-c", report, launcher=launcher)
+    assert done.stdout == "libmpiP.so\n/dev/zero\n"
+    assert (run.folder / "report").read_text() == "seen\n"
+
+
+def test_membench_runs_on_the_last_core_while_the_application_runs(run):
+    own = f"import os; print(os.path.exists({str(run.note)!r}), os.sched_getaffinity(0))"
+    busy = own + "; import time; [time.sleep(0.1) for _ in range(5)]"
+    done = run("membench:mix:1", sys.executable, "-c", busy)
+    assert done.returncode == 0
+    # The application keeps its core, and begins when the arrays are there.
+    assert done.stdout.strip() == f"True {{{CPUS[0]}}}"
+    pid, _, seen = run.note.read_text().partition(" ")
+    assert seen.startswith(f"['mix', '--cpus', '{CPUS[-1]}', '-d',")
+    assert not Path(f"/proc/{pid}").exists()
+    (row,) = TOOLS["membench:mix:1"].parse(run.folder, 1)
+    assert (row.event, row.unit) == ("membench-cores", "1")
+    assert 0 < row.value <= 1.2
+    # A core of the application is refused.
+    done = run("membench:mix:1", "true", cpus=CPUS)
+    assert done.returncode == 1
+    assert f"CPUs {CPUS[-1]} are the application's; leave them free" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("likwid:MEM", "no likwid-perfctr on PATH"),
+        ("tau", "no tau_exec on PATH"),
+        ("perf_stat", "perf is not installed"),
+        ("membench:mix:1", "no membench on PATH (make -C reframe_tests/src/membench)"),
+        ("openspeedshop", "ossrun is not on PATH"),
+    ],
+)
+def test_a_host_without_it_says_so(monkeypatch, name, said):
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert TOOLS[name].missing().startswith(said)
+
+
+def test_perf_and_the_shell_of_its_wrapper_agree_on_this_processor():
+    # The awk of the wrapper, on the real /proc/cpuinfo; an unknown processor has no events.
+    from nimc.machine.processors import identity
+
+    shell = TOOLS["perf_stat:memory"].wrap([], ["true"])[2]
+    choice = shell.replace("case ", "echo ", 1).partition(" in GenuineIntel")[0]
+    done = subprocess.run(["sh", "-c", choice], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == identity(Path("/proc/cpuinfo").read_text())
