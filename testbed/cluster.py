@@ -177,7 +177,11 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
     members = spec.members()
     boxes = [CONTROL] + ([n.name for n in members] if spec.fabric == "veth" else [])
     kind, groups = containers.make_cgroup(layout.tag, boxes)
-    cpus, memory_mib = _size(spec)
+    if spec.fabric == "rxe":
+        cpus, memory_mib = spec.numa * spec.cores, spec.memory_mib - GUEST_KERNEL_MIB
+    else:
+        memory_b = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        cpus, memory_mib = os.cpu_count() or 1, max(512, memory_b // 2**20 // (spec.nodes + 1))
     with locked_host():
         preferred = int(layout.tag.rpartition("-")[2], 16) % 256
         subnet = namespaces.pick_subnet(run(["ip", "-o", "address"]), preferred)
@@ -186,18 +190,23 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
         state.write(layout, current)
         for name in boxes:
             namespaces.add_namespace(layout.netns(name))
-        namespaces.add_bridge(layout.tag, layout.netns(CONTROL), subnet)
-    if spec.rails > 1:
-        namespaces.add_rail(layout.netns(CONTROL))
-    tracking: containers.Kind = kind if spec.fabric == "veth" else "v2"
-    _write_files(spec, layout, subnet, Hardware(cpus, memory_mib, tracking))
+        namespaces.add_bridges(layout.tag, layout.netns(CONTROL), subnet, spec.rails)
+    hardware = Hardware(cpus, memory_mib, kind if spec.fabric == "veth" else "v2")
+    files = daemons.render_slurm_conf(spec, layout, subnet, hardware, this_host=platform.node())
+    for name, text in files.items():
+        replace_text(layout.state / name, text, 0o600 if name == "slurmdbd.conf" else 0o644)
+    replace_text(layout.machine_file, render_machine_file(spec, cpus, memory_mib))
+    replace_text(
+        layout.env_sh,
+        "# Source this to use the minicluster.\n"
+        f"export SLURM_CONF={layout.slurm_conf}\nexport NIMC_MINICLUSTER={layout.state}\n",
+    )
     daemons.make_munge_key(layout)
     check: Callable[[], None] | None = None  # entering a container that has ended fails
     if spec.fabric == "rxe":
         # Booting takes longest: everything else is started meanwhile.
-        machines = vm.start_nodes(spec, layout, subnet)
-        current = replace(current, accelerator=machines.accelerator)
-        check = machines.check
+        accelerator, check = vm.start_nodes(spec, layout, subnet)
+        current = replace(current, accelerator=accelerator)
     containers.launch(layout, CONTROL, kind, groups.get(CONTROL))
     containers.wait_ready(layout, CONTROL)
     daemons.begin_database(layout)
@@ -212,29 +221,6 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
     current = replace(current, phase="up", up_took_s=round(time.monotonic() - began_s, 2))
     state.write(layout, current)
     return current
-
-
-def _size(spec: Spec) -> tuple[int, int]:
-    """Processors and memory (MiB) that slurm.conf gives each node."""
-    if spec.fabric == "rxe":
-        return spec.numa * spec.cores, spec.memory_mib - GUEST_KERNEL_MIB
-    page_b = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return os.cpu_count() or 1, max(512, page_b // 2**20 // (spec.nodes + 1))
-
-
-def _write_files(spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardware) -> None:
-    for name, text in daemons.render_slurm_conf(
-        spec, layout, subnet, hardware, this_host=platform.node()
-    ).items():
-        replace_text(layout.state / name, text, 0o600 if name == "slurmdbd.conf" else 0o644)
-    machine = render_machine_file(spec, hardware.cpus, hardware.memory_mib)
-    replace_text(layout.machine_file, machine)
-    replace_text(
-        layout.env_sh,
-        "# Source this to use the minicluster.\n"
-        f"export SLURM_CONF={layout.slurm_conf}\n"
-        f"export NIMC_MINICLUSTER={layout.state}\n",
-    )
 
 
 def status(layout: ClusterLayout) -> Status:
@@ -256,10 +242,7 @@ def status(layout: ClusterLayout) -> Status:
 
 
 def _clear(layout: ClusterLayout, keep_folder: bool = False) -> list[str]:
-    """Stop and remove everything with this layout's name.
-
-    `keep_folder` keeps the empty state folder, which is locked.
-    """
+    """Remove all with this layout's name; `keep_folder` keeps the state folder, which is locked."""
     before = state.read(layout)
     names = namespaces.named(layout.tag)
     removed = []

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from nimc.base.errors import MachineError
+from nimc.base.kernel_text import read
 from testbed import namespaces
 from testbed.shell import run, start, wait_for
 from testbed.spec import SITE, ClusterLayout, Spec
@@ -44,19 +45,14 @@ def make_cgroup(tag: str, names: list[str]) -> tuple[Kind, dict[str, Path]]:
         for group in groups.values():
             group.mkdir(parents=True, exist_ok=True)
         if kind == "v2":
-            for level in (root, root / tag):
-                _hand_down(level)
+            for level in (root, root / tag):  # hand its controllers down
+                available = (level / "cgroup.controllers").read_text().split()
+                wanted = {"cpu", "cpuset", "memory", "pids"}.intersection(available)
+                (level / "cgroup.subtree_control").write_text(" ".join(f"+{c}" for c in wanted))
     except OSError:
         remove_cgroup(tag)
         return "none", {}
     return kind, groups
-
-
-def _hand_down(level: Path) -> None:
-    """Enable a level's version 2 controllers for the levels below it."""
-    available = (level / "cgroup.controllers").read_text().split()
-    wanted = [c for c in available if c in ("cpu", "cpuset", "memory", "pids")]
-    (level / "cgroup.subtree_control").write_text(" ".join(f"+{c}" for c in wanted))
 
 
 def remove_cgroup(tag: str, timeout_s: float = 10) -> list[str]:
@@ -67,26 +63,19 @@ def remove_cgroup(tag: str, timeout_s: float = 10) -> list[str]:
         for line in Path("/proc/mounts").read_text().splitlines()
         if line.split()[2] in ("cgroup", "cgroup2")
     ]
-    for top in (root / tag for root in roots):
-        if top.is_dir():
-            _remove_tree(top, time.monotonic() + timeout_s)
-            removed.append(f"control group {top}")
+    deadline_s = time.monotonic() + timeout_s
+    for top in (root / tag for root in roots if (root / tag).is_dir()):
+        for folder, _, _ in os.walk(top, topdown=False):
+            while Path(folder).exists():
+                try:
+                    os.rmdir(folder)
+                except OSError as error:
+                    # A group stays busy for a moment after its last process has ended.
+                    if time.monotonic() > deadline_s:
+                        raise MachineError(f"control group {folder}: {error.strerror}") from error
+                    time.sleep(0.02)
+        removed.append(f"control group {top}")
     return removed
-
-
-def _remove_tree(top: Path, deadline_s: float) -> None:
-    for folder, _, _ in os.walk(top, topdown=False):
-        while True:
-            try:
-                os.rmdir(folder)
-                break
-            except FileNotFoundError:
-                break
-            except OSError as error:
-                # A group stays busy for a moment after its last process has ended.
-                if time.monotonic() > deadline_s:
-                    raise MachineError(f"control group {folder}: {error.strerror}") from error
-                time.sleep(0.02)
 
 
 def launch(layout: ClusterLayout, name: str, kind: Kind, group: Path | None) -> None:
@@ -150,4 +139,7 @@ def start_nodes(
 
 def pid(layout: ClusterLayout, name: str) -> int | None:
     """Id on this host of a node's process 1, None if the node is not running."""
-    return namespaces.find_inner(layout.netns(name), 1)
+    for found in namespaces.processes([layout.netns(name)]):
+        if namespaces.inner_pid(read(Path(f"/proc/{found}/status"))) == 1:
+            return found
+    return None

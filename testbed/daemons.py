@@ -20,6 +20,8 @@ from testbed.spec import SITE, ClusterLayout, Node, Spec
 CONTROL = "control"
 #: In the memory of the controller's container, which no other user of this host can enter.
 DATABASE_SOCKET = "/dev/shm/mariadb/server.sock"
+#: Made in the state folder when the database has ended.
+_DATABASE_ENDED = "run/mariadbd.ended"
 #: A daemon that takes longer to answer is taken for dead, seconds.
 ANSWER_S = 5.0
 
@@ -30,16 +32,12 @@ def begin_database(layout: ClusterLayout) -> None:
     user = "mysql" if "mysql" in {entry.pw_name for entry in pwd.getpwall()} else "nobody"
     server = ["sh", str(SITE / "database.sh"), DATABASE_SOCKET, user]
     background = 'log=$1 ended=$2; shift 2; { "$@"; : > "$ended"; } > "$log" 2>&1 &'
-    files = [str(layout.log("mariadbd")), str(_database_ended(layout))]
+    files = [str(layout.log("mariadbd")), str(layout.state / _DATABASE_ENDED)]
     enter(layout, CONTROL, ["sh", "-c", background, "sh", *files, *server], label="mariadbd")
 
 
-def _database_ended(layout: ClusterLayout) -> Path:
-    return layout.state / "run" / "mariadbd.ended"
-
-
 def _database_listens(layout: ClusterLayout) -> bool:
-    if _database_ended(layout).exists():
+    if (layout.state / _DATABASE_ENDED).exists():
         raise MachineError(f"mariadbd ended: {last_line(read(layout.log('mariadbd')))}")
     init = container(layout, CONTROL)
     return Path(f"/proc/{init}/root{DATABASE_SOCKET}").exists()
@@ -52,10 +50,7 @@ def make_munge_key(layout: ClusterLayout) -> None:
 
 
 def start_munge(layout: ClusterLayout) -> None:
-    """Start munged with its own key and socket, apart from a munge of the host.
-
-    `--force`, because a state folder may be under /tmp.
-    """
+    """Start munged apart from the host's; `--force`, as a state folder may be under /tmp."""
     folder = layout.munge_socket.parent
     files = {
         "key-file": folder / "munge.key",
@@ -114,20 +109,20 @@ def wait_idle(
     layout: ClusterLayout, nodes: list[Node], timeout_s: float, check: Callable[[], None] | None
 ) -> None:
     """Wait until Slurm shows every node idle; `check`, if given, raises if a node has ended."""
-    wanted = {node.name for node in nodes}
+
+    def late() -> list[str]:
+        states = node_states(layout)
+        return [node.name for node in nodes if states.get(node.name) != "idle"]
 
     def idle() -> bool:
         if check:
             check()
-        states = node_states(layout)
-        return all(states.get(name) == "idle" for name in wanted)
+        return not late()
 
     try:
         wait_for(f"{len(nodes)} idle nodes", idle, timeout_s, layout.log("slurmctld"))
     except MachineError as error:
-        states = node_states(layout)
-        late = sorted(name for name in wanted if states.get(name) != "idle")
-        raise MachineError(f"{error}; not idle: {', '.join(late)}") from error
+        raise MachineError(f"{error}; not idle: {', '.join(late())}") from error
 
 
 def node_states(layout: ClusterLayout) -> dict[str, str]:
@@ -164,23 +159,27 @@ class Hardware:
 def render_slurm_conf(
     spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardware, this_host: str
 ) -> dict[str, str]:
-    """File name -> text of all files that the daemons read."""
+    """File name -> text of all files that the daemons read.
+
+    `this_host`: the name of the host that submits jobs.
+    """
+    hosts = {"127.0.0.1": "localhost", f"{subnet}.253": this_host, f"{subnet}.254": "control"}
+    hosts |= {f"{subnet}.{node.index}": node.name for node in spec.members()}
+    v2 = hardware.cgroup == "v2"
+    # Only version 2 looks for systemd.
+    groups = {"plugin": f"cgroup/v{1 + v2}", "ignore_systemd": "yes" if v2 else "no"}
+    paths = {"state": str(layout.state), "munge_socket": str(layout.munge_socket)}
     return {
-        "slurm.conf": _slurm_conf(spec, layout, subnet, hardware),
-        "slurmdbd.conf": _fill("slurmdbd.conf", _paths(layout)),
-        "cgroup.conf": _fill(
-            "cgroup.conf",
-            {
-                "plugin": "cgroup/v2" if hardware.cgroup == "v2" else "cgroup/v1",
-                # Only version 2 looks for systemd.
-                "ignore_systemd": "yes" if hardware.cgroup == "v2" else "no",
-            },
-        ),
-        "hosts": hosts(spec, subnet, this_host),
+        "slurm.conf": _fill("slurm.conf", paths | _in_slurm_conf(spec, layout, subnet, hardware)),
+        "slurmdbd.conf": _fill("slurmdbd.conf", paths),
+        "cgroup.conf": _fill("cgroup.conf", groups),
+        "hosts": "".join(f"{address} {name}\n" for address, name in hosts.items()),
     }
 
 
-def _slurm_conf(spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardware) -> str:
+def _in_slurm_conf(
+    spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardware
+) -> dict[str, str]:
     virtual = spec.fabric == "rxe"
     nodes = [
         f"NodeName={n.name} NodeHostname={n.name} NodeAddr={subnet}.{n.index} "
@@ -193,36 +192,21 @@ def _slurm_conf(spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardwa
         for name, members in spec.partitions().items()
     ]
     tracking = "linuxproc" if hardware.cgroup == "none" else "cgroup"
-    return _fill(
-        "slurm.conf",
-        {
-            **_paths(layout),
-            "subnet": subnet,
-            "site": str(SITE),
-            # slurmstepd makes sockets in its spool folder, which a 9p mount cannot hold.
-            "spool": "/run/slurmd/%n" if virtual else f"{layout.state}/spool/%n",
-            # The PMIx plugin creates folders here; containers share /tmp but must not share these.
-            "tmp": "/tmp" if virtual else f"{layout.state}/tmp/%n",
-            "pid_folder": "/run" if virtual else f"{layout.state}/run",
-            "proctrack": f"proctrack/{tracking}",
-            # An emulated processor on a busy host may not answer for seconds.
-            "slurmd_timeout_s": "30" if virtual else "10",
-            "message_timeout_s": "30" if virtual else "10",
-            "nodes": "\n".join(nodes),
-            "partitions": "\n".join(partitions),
-        },
-    )
-
-
-def hosts(spec: Spec, subnet: str, this_host: str) -> str:
-    """The nodes' /etc/hosts. `this_host` is the name of the host that submits jobs."""
-    lines = ["127.0.0.1 localhost", f"{subnet}.253 {this_host}", f"{subnet}.254 control"]
-    lines += [f"{subnet}.{n.index} {n.name}" for n in spec.members()]
-    return "\n".join(lines) + "\n"
-
-
-def _paths(layout: ClusterLayout) -> dict[str, str]:
-    return {"state": str(layout.state), "munge_socket": str(layout.munge_socket)}
+    return {
+        "subnet": subnet,
+        "site": str(SITE),
+        # slurmstepd makes sockets in its spool folder, which a 9p mount cannot hold.
+        "spool": "/run/slurmd/%n" if virtual else f"{layout.state}/spool/%n",
+        # The PMIx plugin creates folders here; containers share /tmp but must not share these.
+        "tmp": "/tmp" if virtual else f"{layout.state}/tmp/%n",
+        "pid_folder": "/run" if virtual else f"{layout.state}/run",
+        "proctrack": f"proctrack/{tracking}",
+        # An emulated processor on a busy host may not answer for seconds.
+        "slurmd_timeout_s": "30" if virtual else "10",
+        "message_timeout_s": "30" if virtual else "10",
+        "nodes": "\n".join(nodes),
+        "partitions": "\n".join(partitions),
+    }
 
 
 def _fill(template: str, values: dict[str, str]) -> str:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nimc.base.errors import MachineError
-from nimc.base.kernel_text import number, pids, read
+from nimc.base.kernel_text import number, pids
 from testbed.shell import reap, run
 
 NETNS = Path("/run/netns")
@@ -41,20 +41,26 @@ def owns_netns_folder() -> bool:
 
 def processes(netns: Iterable[str]) -> list[int]:
     """Ids of all processes in these network namespaces."""
-    wanted = {_identity(NETNS / name) for name in netns} - {
-        None,
-        _identity(Path("/proc/self/ns/net")),
-    }
+    own = _identity(Path("/proc/self/ns/net"))
+    wanted = {_identity(NETNS / name) for name in netns} - {None, own}
     return [pid for pid in pids() if _identity(Path(f"/proc/{pid}/ns/net")) in wanted]
 
 
 def kill_all(netns: list[str], timeout_s: float = 20) -> int:
     """Kill every process in these namespaces, wait until they have ended; return their number."""
     handles: dict[int, int] = {}
+
+    def exists(handle: int) -> bool:
+        """Also as a zombie."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(handle, 0)
+            return True
+        return False
+
     deadline = time.monotonic() + timeout_s
     ended = None
     try:
-        while (pids := processes(netns)) or any(_exists(handle) for handle in handles.values()):
+        while (pids := processes(netns)) or any(map(exists, handles.values())):
             for pid in pids:
                 if pid not in handles and (handle := _kill_member(pid, netns)) is not None:
                     handles[pid] = handle
@@ -89,15 +95,6 @@ def _kill_member(pid: int, netns: list[str]) -> int | None:
     return None
 
 
-def _exists(handle: int) -> bool:
-    """Whether a process exists, also as a zombie."""
-    try:
-        signal.pidfd_send_signal(handle, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()
@@ -115,12 +112,6 @@ def inner_pid(status: str) -> int | None:
     return None
 
 
-def find_inner(netns: str, wanted: int) -> int | None:
-    """Id on this host of the process with id `wanted` in the container of a namespace."""
-    inner = ((pid, inner_pid(read(Path(f"/proc/{pid}/status")))) for pid in processes([netns]))
-    return next((pid for pid, inside in inner if inside == wanted), None)
-
-
 def pick_subnet(addresses: str, preferred: int) -> str:
     """A subnet `10.77.X` without any of the host's `addresses` (output of `ip -o addr`)."""
     for step in range(256):
@@ -136,21 +127,17 @@ def add_namespace(name: str) -> None:
     run(["ip", "-n", name, "link", "set", "lo", "up"])
 
 
-def add_bridge(tag: str, control: str, subnet: str) -> None:
-    """Create the cluster's network: a bridge in the controller's namespace, a link to this host."""
+def add_bridges(tag: str, control: str, subnet: str, rails: int) -> None:
+    """Bridges in the controller's namespace, and a link to this host from the first."""
     _ip(
         f"link add {tag} mtu {MTU_B} type veth peer name host0 mtu {MTU_B} netns {control}\n"
         f"address add {subnet}.253/24 dev {tag}\n"
         f"link set {tag} up\n"
     )
-    bridge = BRIDGES[0]
-    _ip(
-        f"link add {bridge} mtu {MTU_B} type bridge\n"
-        f"address add {subnet}.254/24 dev {bridge}\n"
-        f"link set {bridge} up\n"
-        f"link set host0 master {bridge} up\n",
-        control,
-    )
+    for bridge in BRIDGES[:rails]:
+        _ip(f"link add {bridge} mtu {MTU_B} type bridge\nlink set {bridge} up\n", control)
+    first = BRIDGES[0]
+    _ip(f"address add {subnet}.254/24 dev {first}\nlink set host0 master {first} up\n", control)
 
 
 def plug_node(control: str, netns: str, index: int, subnet: str, rails: int) -> None:
@@ -163,27 +150,16 @@ def plug_node(control: str, netns: str, index: int, subnet: str, rails: int) -> 
 def plug_commands(netns: str, index: int, subnet: str, rails: int) -> tuple[str, str]:
     """Commands of `ip -batch` in the namespaces of the controller and of the node."""
     ports = links = ""
+    first, second, third = subnet.split(".")
     for rail, bridge in enumerate(BRIDGES[:rails]):
         port, link = f"port{index}r{rail}", f"eth{rail}"
         ports += (
             f"link add {port} mtu {MTU_B} type veth peer name {link} mtu {MTU_B} netns {netns}\n"
             f"link set {port} master {bridge} up\n"
         )
-        links += f"address add {rail_subnet(subnet, rail)}.{index}/24 dev {link}\n"
+        links += f"address add {first}.{int(second) + rail}.{third}.{index}/24 dev {link}\n"
         links += f"link set {link} up\n"
     return ports, links
-
-
-def rail_subnet(subnet: str, rail: int) -> str:
-    """The subnet of a rail: 10.78.X of the second, where 10.77.X is the cluster's."""
-    first, second, third = subnet.split(".")
-    return f"{first}.{int(second) + rail}.{third}"
-
-
-def add_rail(control: str) -> None:
-    """Create the bridge of the second rail, which nothing but nodes can reach."""
-    bridge = BRIDGES[1]
-    _ip(f"link add {bridge} mtu {MTU_B} type bridge\nlink set {bridge} up\n", control)
 
 
 def plug_tap(control: str, tap: str, bridge: str) -> None:

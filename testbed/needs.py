@@ -32,7 +32,12 @@ def parse(text: str) -> list[Requirement]:
 def missing(fabric: Fabric) -> list[Requirement]:
     """Requirements of a fabric that this host lacks."""
     wanted = parse((SITE / "needs.txt").read_text())
-    return [n for n in wanted if n.fabric in ("all", fabric) and not _present(n.thing)]
+    wanted = [n for n in wanted if n.fabric in ("all", fabric)]
+    return [
+        n
+        for n in wanted
+        if not (glob.glob(n.thing) if n.thing[0] == "/" else shutil.which(n.thing, path=PATH))
+    ]
 
 
 def require(fabric: Fabric) -> None:
@@ -48,9 +53,3 @@ def require(fabric: Fabric) -> None:
             f"minicluster: missing for --fabric {fabric}: {things}; "
             f"site/minicluster/install.sh --fabric {fabric} installs it on Debian"
         )
-
-
-def _present(thing: str) -> bool:
-    if thing.startswith("/"):
-        return bool(glob.glob(thing))
-    return shutil.which(thing, path=PATH) is not None

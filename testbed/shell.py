@@ -32,10 +32,7 @@ def run(
     timeout_s: float = 60,
     label: str = "",
 ) -> str:
-    """Run a command and return its standard output, or raise `MachineError`.
-
-    `label` is the command's name in errors; the default is its whole line.
-    """
+    """A command's standard output. Raises `MachineError` that begins with `label` or its line."""
     answer = ask(command, environment(env), timeout_s=timeout_s, stdin=stdin)
     if answer.missing:
         raise MachineError(_MISSING.format(command[0]))

@@ -72,18 +72,15 @@ class Spec:
                 f"--numa {self.numa}: cannot be combined with --fabric veth, whose nodes share the"
                 " host's memory; allowed: --fabric rxe"
             )
-        if self.memory_mib < MIN_MEMORY_MIB:
-            raise InputError(
-                f"--memory {self.memory_mib}: allowed are {MIN_MEMORY_MIB} MiB and more"
-            )
+        least = MIN_MEMORY_MIB
+        if self.memory_mib < least:
+            raise InputError(f"--memory {self.memory_mib}: allowed are {least} MiB and more")
 
     def members(self) -> list[Node]:
         """The nodes in order; the last `origins` of them are origins."""
         first_origin = self.nodes - self.origins + 1
-        return [
-            Node(f"node{i}", "origin" if i >= first_origin else "target", i)
-            for i in range(1, self.nodes + 1)
-        ]
+        numbers = range(1, self.nodes + 1)
+        return [Node(f"node{i}", "origin" if i >= first_origin else "target", i) for i in numbers]
 
     def partitions(self) -> dict[str, list[str]]:
         """Partition -> node names. Without origins there is no partition `origin`."""
@@ -94,12 +91,6 @@ class Spec:
             "all": [n.name for n in nodes],
         }
         return {name: members for name, members in chosen.items() if members}
-
-
-# Paths and names of a minicluster.
-#
-# Every name follows from the path of the state folder alone, so that `down` finds everything that
-# `up` created, even if `up` died before it wrote anything.
 
 
 #: The checkout that this package belongs to, and the folder of its scripts and templates.
@@ -121,7 +112,11 @@ def default_state() -> Path:
 
 @dataclass(frozen=True)
 class ClusterLayout:
-    """Paths and names of the cluster of one state folder."""
+    """Paths and names of the cluster of one state folder.
+
+    All follow from its path, so `down` finds what `up` created even if `up` died before it wrote
+    anything.
+    """
 
     state: Path
 

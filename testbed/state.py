@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,14 +15,13 @@ from nimc.base.errors import InputError
 from nimc.base.files import private_lock, replace_text, require_own
 from testbed.spec import ClusterLayout, Spec
 
-VERSION = 1
 #: The first file in a state folder: only a folder with it is removed.
 MARKER = "minicluster"
 
 
 @dataclass(frozen=True)
 class State:
-    """The content of `state.json`."""
+    """The content of `state.json`, for `status`, `down` and machine files."""
 
     spec: Spec
     #: `starting` until everything answers.
@@ -38,7 +37,7 @@ class State:
     def as_dict(self, layout: ClusterLayout) -> dict[str, Any]:
         """The document; with two `rails`, nodes have the device `rxe1` as well."""
         return {
-            "minicluster": VERSION,
+            "minicluster": 1,
             "phase": self.phase,
             "state": str(layout.state),
             "fabric": self.spec.fabric,
@@ -73,21 +72,14 @@ def write(layout: ClusterLayout, state: State) -> None:
 
 def read(layout: ClusterLayout) -> State | None:
     """The state, or None if there is none or it is incomplete."""
-    try:
+    with suppress(OSError, ValueError, LookupError, TypeError, RecursionError, InputError):
         found = json.loads(layout.state_json.read_text())
-        spec = found["spec"]
-        return State(
-            spec=Spec(**{**spec, "shares": tuple(spec["shares"])}),
-            phase=found["phase"],
-            subnet=found["subnet"],
-            cpus=found["nodes"][0]["cpus"],
-            memory_mib=found["nodes"][0]["memory_mib"],
-            accelerator=found["accelerator"],
-            up_took_s=found["up_took_s"],
-            made_netns_folder=found["made_netns_folder"],
-        )
-    except (OSError, ValueError, LookupError, TypeError, RecursionError, InputError):
-        return None
+        names = ("phase", "subnet", "accelerator", "up_took_s", "made_netns_folder")
+        known = {name: found[name] for name in names}
+        sizes = {name: found["nodes"][0][name] for name in ("cpus", "memory_mib")}
+        shares = tuple(found["spec"]["shares"])
+        return State(spec=Spec(**{**found["spec"], "shares": shares}), **known, **sizes)
+    return None
 
 
 def require_cluster(folder: Path) -> None:
@@ -107,9 +99,6 @@ def claim(folder: Path) -> None:
     folder.chmod(0o755)  # the umask of a group would let it write here
     require_own(folder, "--state")  # it may have been made since the path was checked
     (folder / MARKER).touch(mode=0o600)
-
-
-# What `up` and `down` lock.
 
 
 #: How long to wait for another process without a word, seconds.

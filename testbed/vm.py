@@ -125,19 +125,15 @@ def _initramfs(modules: Path) -> list[tuple[str, int, bytes]]:
         for name in names
         if name.endswith(".ko")
     }
-    # What is not a file is built into the kernel.
-    order = [
-        name
-        for name in in_order(
-            MODULES, lambda m: dependencies(paths[m].read_bytes()) if m in paths else []
-        )
-        if name in paths
-    ]
-    folders = [
-        (name, 0o040755, b"") for name in ("bin", "proc", "sys", "dev", "mods", "ro", "rw", "new")
-    ]
+
+    def depends(name: str) -> list[str]:
+        """What is not a file is built into the kernel."""
+        return dependencies(paths[name].read_bytes()) if name in paths else []
+
+    order = [name for name in in_order(MODULES, depends) if name in paths]
+    folders = ("bin", "proc", "sys", "dev", "mods", "ro", "rw", "new")
     return [
-        *folders,
+        *((name, 0o040755, b"") for name in folders),
         ("bin/busybox", 0o100755, Path(busybox).read_bytes()),
         ("init", 0o100755, (SITE / "guest-boot.sh").read_bytes()),
         ("mods/order", 0o100644, "".join(f"{name}\n" for name in order).encode()),
@@ -168,35 +164,28 @@ class Image:
     accelerator: Accelerator
 
 
-@dataclass(frozen=True)
-class Machines:
-    """The machines that were started."""
-
-    layout: ClusterLayout
-    accelerator: Accelerator
-    running: dict[str, subprocess.Popen[bytes]]
-
-    def check(self) -> None:
-        """Raise `MachineError` if one has ended, with the last line of its console."""
-        for name, process in self.running.items():
-            if process.poll() is not None:
-                said = last_line(read(self.layout.log(name)))
-                raise MachineError(f"virtual machine {name} ended: {said}")
-
-
-def start_nodes(spec: Spec, layout: ClusterLayout, subnet: str) -> Machines:
-    """Start the nodes' machines; return at once."""
+def start_nodes(
+    spec: Spec, layout: ClusterLayout, subnet: str
+) -> tuple[Accelerator, Callable[[], None]]:
+    """Start the nodes' machines. The second value raises `MachineError` if one has ended."""
     lines = [f"{tag} {folder}\n" for tag, folder in shares(spec, layout).items()]
     replace_text(layout.state / "shares", "".join(lines))  # for guest-boot.sh
     kernel, initramfs = make_images(layout.state / "run")
     image = Image(kernel, initramfs, choose_accelerator(layout, kernel, initramfs))
-    running = {}
+    running: dict[str, subprocess.Popen[bytes]] = {}
     for node in spec.members():
         for rail, bridge in enumerate(namespaces.BRIDGES[: spec.rails]):
             namespaces.plug_tap(layout.netns(CONTROL), _tap(node, rail), bridge)
         line = command(spec, layout, node, subnet, image)
         running[node.name] = start([*_enter(layout), *line], layout.log(node.name))
-    return Machines(layout, image.accelerator, running)
+
+    def check() -> None:
+        for name, process in running.items():
+            if process.poll() is not None:
+                said = last_line(read(layout.log(name)))
+                raise MachineError(f"virtual machine {name} ended: {said}")
+
+    return image.accelerator, check
 
 
 def _enter(layout: ClusterLayout) -> list[str]:
@@ -265,12 +254,8 @@ def _networks(spec: Spec, node: Node) -> list[str]:
 
 
 def _filesystem(tag: str, folder: Path, options: str) -> list[str]:
-    return [
-        "-fsdev",
-        f"local,id={tag},path={folder},security_model=none,multidevs=remap{options}",
-        "-device",
-        f"virtio-9p-pci,fsdev={tag},mount_tag={tag}",
-    ]
+    local = f"local,id={tag},path={folder},security_model=none,multidevs=remap{options}"
+    return ["-fsdev", local, "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
 
 
 def _numa(spec: Spec) -> Sequence[str]:

@@ -169,9 +169,7 @@ class SeriesWatch(Watched):
     year: Estimate | None = None
 
 
-# What changed at the same time as a series: facts of how runs were made, and nodes.
-#
-# It narrows the search for a cause and names none: what changed at the same time need not be why.
+# What changed at the same time as a series: facts of how runs were made, and nodes. No cause.
 
 
 #: Runs before a change whose facts are compared with those since.
@@ -241,16 +239,12 @@ def worst_node(worse: Sequence[float], nodes: Sequence[Sequence[str]]) -> NodeRa
     return NodeRatio(worst, float(np.exp(medians[worst] - others)), len(by_node[worst]))
 
 
-# Confirmation of an alarm: the same case again, several times in one night, on the same nodes.
+# Confirmation of an alarm (docs/alarms.md#confirmation).
 #
 # Old and new nights cannot be paired: the old state of the machine is gone. What can be excluded is
-# that a few unlucky allocations or nights made the alarm. So the case is run again `REPEATS` times,
-# each in an allocation of its own, on the nodes of the night that raised the alarm: runs of one
-# night begin within `series.NIGHT_S`, and the dates of two may differ. It is confirmed if the 95 %
-# interval of these runs lies wholly beyond half of the loss that the alarm names, and dismissed
-# otherwise: runs of one night differ less than nights, so any small difference from the old median
-# would be outside of their interval. A night that is disturbed as a whole confirms what a quiet one
-# would not.
+# that a few unlucky allocations or nights made the alarm. Runs of one night differ less than
+# nights, so any small difference from the old level would be outside of their interval: it has to
+# lie beyond half of the loss.
 
 
 #: Runs of a confirmation.
@@ -335,6 +329,7 @@ def _alarm(each: Followed, found: Found, facts: Mapping[str, Mapping[str, str]])
     before, since = series.runs[old], series.runs[new]
     ratio, interval = _ratio(found, series)
     both = slice(old.start, new.stop)
+    low, high = (interval.low, interval.high) if interval else (None, None)
     return Alarm(
         **series.names(),
         night=series.nights[found.noticed].isoformat(),
@@ -343,8 +338,8 @@ def _alarm(each: Followed, found: Found, facts: Mapping[str, Mapping[str, str]])
         runs=[*before, *since],
         nodes=series.nodes[found.noticed],
         ratio=ratio,
-        ratio_low=interval.low if interval else None,
-        ratio_high=interval.high if interval else None,
+        ratio_low=low,
+        ratio_high=high,
         reference=series.value(float(found.baseline.expected_of(series, new)[-1])),
         detectable=detectable(found.baseline),
         changed=changed_facts(facts, before, since),

@@ -89,7 +89,13 @@ def read(path: Path) -> StoreFile:
         metadata = pl.read_parquet_metadata(io.BytesIO(text))
     except (pl.exceptions.PolarsError, OSError) as error:
         raise SpoiltError(f"{path}: not Parquet: {_first_line(error)}") from error
-    _require_schema(path, metadata)
+    number = metadata.get(SCHEMA, "")
+    if not re.fullmatch("[0-9]{1,9}", number):
+        raise SpoiltError(f"{path}: its metadata has no schema")
+    if int(number) != SCHEMA_VERSION:
+        raise InputError(
+            f"{path}: schema: {number} found; allowed: {SCHEMA_VERSION}; use the nimc that wrote it"
+        )
     return StoreFile(path, text, metadata)
 
 
@@ -159,16 +165,6 @@ def _trusted(folder: Path, left_out: Naming) -> bool:
 
 def _digest(text: bytes) -> str:
     return hashlib.sha256(text).hexdigest()[:_DIGITS]
-
-
-def _require_schema(path: Path, metadata: Mapping[str, str]) -> None:
-    number = metadata.get(SCHEMA, "")
-    if not (number.isascii() and number.isdigit() and len(number) < 10):
-        raise SpoiltError(f"{path}: its metadata has no schema")
-    if int(number) != SCHEMA_VERSION:
-        raise InputError(
-            f"{path}: schema: {number} found; allowed: {SCHEMA_VERSION}; use the nimc that wrote it"
-        )
 
 
 def _make(folder: Path) -> None:

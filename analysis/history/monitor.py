@@ -21,17 +21,13 @@ from analysis.history.series import Series, nights_a_year
 
 # Evidence of a change: the CUSUM of Page (1954, Biometrika 41, 100-115), in log likelihood ratios.
 #
-# A night's score is its distance from what is expected of it, in spreads; above 0 is worse. It is
-# evidence for a step of `STEP` spreads as far as it is likelier after one than without. Nights are
-# normal with outliers, so that an extreme one, which is as unlikely with the step as without, is
-# little evidence. The evidence of nights is added, from the one on for which the sum is largest.
+# A night's score is its distance from what is expected of it, in spreads; above 0 is worse. An
+# extreme one, which is as unlikely with the step as without, is little evidence. The error of what
+# is expected is the same in n nights, and the evidence of their sum 1 + n x variance times less
+# (the likelihood ratio with the error integrated out).
 #
-# What is expected is uncertain itself: of n nights the same error is in all, and the evidence of
-# their sum is 1 + n x variance times less (the likelihood ratio with the error integrated out).
-#
-# The limit comes from the machine's own nights: what remains of them without swing, nodes and
-# correlation is drawn to make nights without a change (bootstrap of residuals: Efron and Tibshirani
-# 1986, Statistical Science 1, 54-75), with the errors that level, spread and correlation have.
+# The limit comes from the machine's own nights, by a bootstrap of residuals (Efron and Tibshirani
+# 1986, Statistical Science 1, 54-75) with the errors that level, spread and correlation have.
 # Blocks would keep what they owe to each other, but also that a window has no alarm.
 
 

@@ -6,10 +6,11 @@ A run is given up as a whole: its folder, and its samples in the store. Its rows
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from analysis.history import files
 from analysis.history.files import SpoiltError
@@ -37,23 +38,16 @@ class Stored:
     held: str | None
 
 
-@dataclass(frozen=True)
-class Limits:
-    """How much is retained; None is no limit."""
+def to_prune(stored: Sequence[Stored], oldest_s: float | None, most_b: int | None) -> list[Stored]:
+    """Runs that started before `oldest_s` (Unix time), and the oldest beyond `most_b` bytes in all.
 
-    #: Runs that started before this Unix time go.
-    oldest_s: float | None
-    #: The oldest runs go until all runs together have at most so many bytes.
-    most_b: int | None
-
-
-def to_prune(stored: Sequence[Stored], limits: Limits) -> list[Stored]:
-    """Those beyond the limits, oldest first; whoever removes them leaves those that are held."""
+    Oldest first; whoever removes them leaves those that are held. None is no limit.
+    """
     rest_b = sum(each.size_b for each in stored)
     chosen = []
     for each in sorted(stored, key=lambda each: float(each.entry.row["started_s"])):
-        old = limits.oldest_s is not None and each.entry.row["started_s"] < limits.oldest_s
-        large = limits.most_b is not None and rest_b > limits.most_b
+        old = oldest_s is not None and each.entry.row["started_s"] < oldest_s
+        large = most_b is not None and rest_b > most_b
         if (old or large) and each.size_b:
             chosen.append(each)
             rest_b -= 0 if each.held else each.size_b
@@ -156,30 +150,30 @@ def _kept(entry: StoreEntry, folder: Path | None) -> str | None:
 def check_store(store: Path, results: Path | None) -> list[str]:
     """What is wrong with the store, and which runs of `results` it lacks; a line each.
 
-    Raises InputError for a file of another schema.
+    Raises InputError if there is no store, or for a file of another schema.
     """
     found: list[str] = []
     entries = read_entries(store, None, None, found.append)
     for table in ("nights", "samples"):
         for path in files.listed(store / table, None, None, found.append):
-            try:
-                files.read(path)
-            except SpoiltError as error:
-                found.append(str(error))
-        for entry in entries:
-            path = getattr(entry, table)
-            if path and not path.exists():
-                found.append(f"{path}: is missing; 'nimc store add' makes it again from the run")
+            found += _fault(files.read, path)
     for entry in entries:
+        for path in filter(None, (entry.nights, entry.samples)):
+            if not path.exists():
+                found.append(f"{path}: is missing; 'nimc store add' makes it again from the run")
         if entry.nights.exists():
-            try:
-                read_nights(entry)
-            except SpoiltError as error:
-                found.append(str(error))
+            found += _fault(read_nights, entry)
     known = {entry.run: entry for entry in entries}
     for run in run_folders(results) if results else ():
         found += _of_run(run, known)
     return list(dict.fromkeys(found))
+
+
+def _fault(read: Callable[[Any], object], what: Path | StoreEntry) -> Iterator[str]:
+    try:
+        read(what)
+    except SpoiltError as error:
+        yield str(error)
 
 
 def _of_run(run: Path, known: dict[tuple[str, str], StoreEntry]) -> Iterator[str]:

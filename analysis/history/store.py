@@ -84,8 +84,11 @@ def read_entries(
 ) -> list[StoreEntry]:
     """The entry of each run, in order of their start; names each file that is left out.
 
-    Raises InputError for a file of another schema.
+    Raises InputError if there is no store, it is another user's, or a file has another schema.
     """
+    if not store.is_dir():
+        raise InputError(f"{store}: there is no store; 'nimc store add' makes it")
+    require_own(store, "store", or_root=True, team="owns")
     best: dict[tuple[str, str], StoreEntry] = {}
     paths = files.listed(store / "runs", machine, campaign, left_out)
     for entry in _read(store, paths, left_out):
@@ -228,9 +231,9 @@ def load_runs(
 ) -> pl.DataFrame:
     """All runs, or those of a machine or campaign, in order of their start (`tables.RUNS`).
 
-    Raises InputError if there is no store, or another version wrote it.
+    Raises InputError as `read_entries`.
     """
-    rows = [entry.row for entry in _entries(store, machine, campaign, left_out)]
+    rows = [entry.row for entry in read_entries(store, machine, campaign, left_out)]
     return pl.DataFrame(rows, schema=RUNS)
 
 
@@ -241,9 +244,9 @@ def load_nights(
     campaign: str | None = None,
     left_out: Naming = to_stderr,
 ) -> pl.DataFrame:
-    """Rows of all nights (`tables.NIGHTS`), in order of their start; raises as `load_runs`."""
+    """Rows of all nights (`tables.NIGHTS`), in order of their start; raises as `read_entries`."""
     found = [pl.DataFrame(schema=NIGHTS)]
-    for entry in _entries(store, machine, campaign, left_out):
+    for entry in read_entries(store, machine, campaign, left_out):
         try:
             found.append(read_nights(entry))
         except SpoiltError as error:
@@ -258,12 +261,12 @@ def scan_samples(
     campaign: str | None = None,
     left_out: Naming = to_stderr,
 ) -> pl.LazyFrame:
-    """Samples of all runs that were not pruned; raises as `load_runs`.
+    """Samples of all runs that were not pruned; raises as `read_entries`.
 
     Columns are those of `nimc report`'s samples.parquet, with machine, campaign and run.
     """
     paths: list[Path] = []
-    for entry in _entries(store, machine, campaign, left_out):
+    for entry in read_entries(store, machine, campaign, left_out):
         try:
             paths += [files.read(entry.samples).path] if entry.samples else []
         except SpoiltError as error:
@@ -274,20 +277,6 @@ def scan_samples(
     # Older files may lack columns that were added since.
     added: dict[str, Any] = {"missing_columns": "insert", "extra_columns": "ignore"}
     return pl.scan_parquet(paths, schema=present, hive_partitioning=False, glob=False, **added)
-
-
-def require_store(store: Path) -> None:
-    """Raise InputError if there is no store in that folder, or the folder is another user's."""
-    if not store.is_dir():
-        raise InputError(f"{store}: there is no store; 'nimc store add' makes it")
-    require_own(store, "store", or_root=True, team="owns")
-
-
-def _entries(
-    store: Path, machine: str | None, campaign: str | None, left_out: Naming
-) -> list[StoreEntry]:
-    require_store(store)
-    return read_entries(store, machine, campaign, left_out)
 
 
 def _is_whole(entry: StoreEntry) -> bool:

@@ -32,7 +32,7 @@ from analysis.pages.nights import (
 from analysis.pages.svg import Bar, Mark, NightsFigure, bars_svg, nights_svg
 from analysis.report.plots import drawing, light, logarithmic, themed_svg
 from analysis.report.shell import View, render_page
-from analysis.report.words import utc
+from analysis.report.words import utc, whole_dates
 from analysis.statistics.means import middle
 from nimc.base import units
 from nimc.base.groups import grouped
@@ -364,7 +364,7 @@ def machine_page(history: MachineHistory) -> str:
     return render_page(
         PACKAGE,
         f"Nights of {history.machine}",
-        {"utc": utc},
+        {"utc": utc, "dates": whole_dates},
         template="machine.html",
         history=history,
         age=_age([history], [nights]),
@@ -395,6 +395,7 @@ def index_page(histories: Sequence[MachineHistory]) -> str:
     return render_page(
         PACKAGE,
         "Memory contention on all machines",
+        {"dates": whole_dates},
         template="index.html",
         states=ordered(histories),
         recent_days=RECENT_DAYS,

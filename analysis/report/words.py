@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from analysis.effects.estimate import Result, pairs_for_none
 from analysis.effects.verdict import MEANING, Verdict
@@ -53,6 +53,12 @@ def with_remedy(note: str) -> str:
 def breakable(treatment: str) -> Markup:
     """A treatment's name as HTML, with a possible line break before each level."""
     return Markup("<wbr>").join(re.split(r"(?=@)|(?<=,)", treatment))
+
+
+def whole_dates(text: object) -> Markup:
+    """A text as HTML whose dates do not break at their hyphens."""
+    whole = r'<span class="nowrap">\g<0></span>'
+    return Markup(re.sub(r"\b\d{4}-\d\d-\d\d\b", whole, str(escape(text))))
 
 
 def binary(value: float) -> str:

@@ -52,14 +52,9 @@ def run(
     return simulate(application, windows, slowdowns, seed)
 
 
-# How much of the published slowdown at scale the published single-node figures explain.
-#
-# Groves, Grant and Arnold (2016) found LAMMPS on one node slowed from 177.21 s to 372.04 s by a
-# writer at full rate (Table III), mostly one core of it (section V-A). On 8,192 ranks with Daly's
-# number of writers (section VI, figure 5) they print a slowdown of up to 3 times, and an increase
-# of 330 %: it may be read as 3.0, 3.3 or 4.3 times. The simulation takes the first and the writers
-# of Table V, and shows how much of the second follows. It compares unlike estimators: means of 10
-# runs on one node with minima of 5 at scale.
+# How much of the published slowdown at scale the published single-node figures explain: see
+# docs/simulate.md#the-published-slowdown-at-scale. It compares unlike estimators: means of 10 runs
+# on one node with minima of 5 at scale.
 
 
 #: The paper, Table I and section VI: cores of a Sandy Bridge-X2 node, and the length of a write.

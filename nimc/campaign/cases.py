@@ -17,28 +17,23 @@ from nimc.base.errors import InputError
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.schema import Campaign, Entry
 from nimc.machine.site import Machine
-from nimc.records.arms import ARMS, level_text, standard_arms
+from nimc.records.arms import level_text, standard_arms
 from nimc.records.sample import Level
 from reframe_tests import scaling
 from reframe_tests.crossing import Cell, Crossed, cross
 from reframe_tests.factors import lacking
 
-#: The factor whose levels appear without its name in names of cases: `lammps@4`.
-_NODES = "nodes"
 #: Characters that are not allowed in the name of a case, which names files.
 _UNSAFE = re.compile(r"[^A-Za-z0-9._@+%=,-]")
 
 
 def scheduled(arms: Sequence[str]) -> list[str]:
     """The arms whose writers follow a timetable."""
-    return [arm for arm in arms if ARMS[arm].writing == "scheduled"]
+    return [arm for arm in arms if arm in scaling.SCHEDULED]
 
 
 def expand(campaign: Campaign, checks: Mapping[str, CheckVariables], machine: Machine) -> Campaign:
-    """The campaign with its entries replaced by cases; each has all factors it is crossed with.
-
-    Raises InputError for a sweep if the machine has no cores for the application.
-    """
+    """The campaign with cases as entries, each with the factors it is crossed with. InputError."""
     requested: list[Campaign | Entry] = [campaign, *campaign.workloads]
     cases = [
         case
@@ -73,18 +68,14 @@ def cases_of(campaign: Campaign, entry: Entry, check: CheckVariables) -> list[En
         without, kept = _remaining(exclude, levels), _remaining(only, levels)
         if {} in without or (only and not kept):
             continue
-        case = entry.at(_suffix(levels), levels) if levels else entry
+        words = (  # `lammps@4`: that of nodes without its name
+            level_text(level) if name == "nodes" else f"{name}={level_text(level)}"
+            for name, level in levels.items()
+        )
+        case = entry.at(_UNSAFE.sub("_", ",".join(words)), levels) if levels else entry
         cells = {"exclude": without, "only": [] if {} in kept else kept}
         found.append(case.but({"factors": within, **cells}))
     return found
-
-
-def _suffix(levels: Mapping[str, Level]) -> str:
-    parts = (
-        level_text(level) if name == _NODES else f"{name}={level_text(level)}"
-        for name, level in levels.items()
-    )
-    return _UNSAFE.sub("_", ",".join(parts))
 
 
 def _remaining(cells: Sequence[Cell], levels: Mapping[str, Level]) -> list[dict[str, Level]]:
@@ -104,34 +95,28 @@ def treatments(arms: Sequence[str], case: Entry) -> list[Crossed]:
     return found
 
 
-# Sweeps of the contention model: numbers of computing cores on placements, as cases.
-#
-# The model is that of Denis, Jeannot and Swartvagher. A placement is a pair of NUMA nodes: one for
-# the computation's data, one for the communication's buffers. The machine's file decides which
-# placements and numbers of cores there are.
+# Sweeps of the contention model (Denis, Jeannot and Swartvagher): numbers of computing cores on
+# placements, as cases. A placement is a pair of NUMA nodes: one for the computation's data, one for
+# the communication's buffers.
 
 
 def swept(entry: Entry, machine: Machine) -> list[Entry]:
-    """The entry, or with a sweep once for each number of cores and placement.
-
-    Raises InputError if the machine has no cores for the application.
-    """
+    """The entry, or with a sweep once for each number of cores and placement. Raises InputError."""
     if entry.sweep is None:
         return [entry]
-    sockets = machine.node_facts().sockets if entry.set.get("socket") == "all" else 1
-    most = sockets * socket_cores(machine)
+    facts = machine.node_facts()
+    app_cpus, _ = machine.split_cpus()
+    most = max(1, (len(app_cpus) or facts.cores) // facts.sockets)
+    if entry.set.get("socket") == "all":
+        most *= facts.sockets
+    numbers = list(range(1, most + 1))
+    if entry.sweep.cores == "doubled":
+        numbers = [*(1 << power for power in range((most - 1).bit_length())), most]
     return [
         entry.at(f"n{n}-c{comp}-m{comm}", {"cores": n, "node": comp, "comm_node": comm})
         for comp, comm in placements(machine, entry.sweep.placements)
-        for n in numbers_of_cores(most, entry.sweep.cores)
+        for n in numbers
     ]
-
-
-def numbers_of_cores(most: int, requested: str) -> list[int]:
-    """Numbers of cores up to `most`: every one, or `doubled`: 1, 2, 4 and so on, and `most`."""
-    if requested != "doubled":
-        return list(range(1, most + 1))
-    return [*(1 << power for power in range((most - 1).bit_length())), most]
 
 
 def placements(machine: Machine, requested: str) -> list[tuple[int, int]]:
@@ -151,17 +136,10 @@ def placements(machine: Machine, requested: str) -> list[tuple[int, int]]:
     return list(dict.fromkeys([*first, *product(nodes, nodes)]))
 
 
-def socket_cores(machine: Machine) -> int:
-    """Cores of one socket that the application may have."""
-    facts = machine.node_facts()
-    app_cpus, _ = machine.split_cpus()
-    return max(1, (len(app_cpus) or facts.cores) // facts.sockets)
-
-
 def siblings(entry: Entry, cases: Sequence[Entry]) -> list[Entry]:
     """All cases of an adaptive case's placement, from the fewest cores to the most."""
     same = (each for each in cases if each.adaptive and _placement(each) == _placement(entry))
-    return sorted(same, key=_cores)
+    return sorted(same, key=lambda each: each.set["cores"])
 
 
 def is_optional(entry: Entry, cases: Sequence[Entry]) -> bool:
@@ -177,13 +155,13 @@ def most_measured(entry: Entry, cases: Sequence[Entry]) -> list[Entry]:
     from analysis.contention import calibrate  # fitting takes a second to load
 
     same = siblings(entry, cases)
-    return [same[-1], *same[: calibrate.points_allowed(_cores(same[-1])) - 1]]
+    return [same[-1], *same[: calibrate.points_allowed(same[-1].set["cores"]) - 1]]
 
 
 def next_case(run: Path, same: Sequence[Entry], begun: Sequence[Entry]) -> Entry | None:
-    """The case of a placement to measure next, None when its model is good enough.
+    """The case to measure next of a placement's, `same`; None if its model is good enough.
 
-    `same` are all cases of the placement, `begun` those that were measured or failed.
+    `begun`: those that were measured or failed.
     """
     from analysis.contention import calibrate, from_run
 
@@ -193,19 +171,13 @@ def next_case(run: Path, same: Sequence[Entry], begun: Sequence[Entry]) -> Entry
         points = from_run.load(run, None).at(same[0].set["node"], same[0].set["comm_node"])
     except InputError:  # no accepted sample; the failure has been reported
         return None
-    cores = _cores(same[-1])
+    cores = same[-1].set["cores"]
     n = calibrate.next_n(points, cores, calibrate.points_allowed(cores))
-    return next((each for each in same if _cores(each) == n and each not in begun), None)
+    return next((each for each in same if each.set["cores"] == n and each not in begun), None)
 
 
 def _placement(entry: Entry) -> tuple[str, object, object]:
     return entry.name.rpartition("@")[0], entry.set["node"], entry.set["comm_node"]
-
-
-def _cores(entry: Entry) -> int:
-    n = entry.set["cores"]
-    assert isinstance(n, int)
-    return n
 
 
 # How many nodes a case needs on a machine.
@@ -214,15 +186,10 @@ def _cores(entry: Entry) -> int:
 def short_writes(campaign: Campaign, entry: Entry) -> scaling.ScaleRequest:
     """A case's request for short writes: its settings, and the campaign's rate and message."""
     fields = scaling.ScaleRequest.__dataclass_fields__
-    given = {
-        name: _taken(name, value, fields[name].default)
-        for name, value in entry.set.items()
-        if name in fields
-    }
-    injector = campaign.injector
-    return scaling.ScaleRequest(
-        **{"nodes": 1, **given, "rate": injector.rate, "message": injector.message}
-    )
+    given = {name: value for name, value in entry.set.items() if name in fields}
+    taken = {name: _taken(name, value, fields[name].default) for name, value in given.items()}
+    chosen = {"rate": campaign.injector.rate, "message": campaign.injector.message}
+    return scaling.ScaleRequest(**{"nodes": 1, **taken, **chosen})
 
 
 def _taken(name: str, value: Any, default: object) -> Any:
@@ -260,13 +227,6 @@ class Omitted:
     #: The level that the machine lacks; None where it lacks the whole case.
     factor: str | None = None
     level: Level | None = None
-
-    @property
-    def what(self) -> str:
-        """The case, with the level if only that is left out."""
-        if self.factor is None or self.level is None:
-            return self.case
-        return f"{self.case} {self.factor}={level_text(self.level)}"
 
 
 def leave_out(
@@ -324,8 +284,8 @@ def _keep(campaign: Campaign, case: Entry, machine: Machine) -> tuple[Entry | No
 
 def omission_lines(absent: Sequence[Omitted]) -> list[str]:
     """A line for each reason, with the cases and levels it applies to."""
-    reasons = dict.fromkeys(each.reason for each in absent)
-    return [
-        f"left out ({reason}): {', '.join(each.what for each in absent if each.reason == reason)}"
-        for reason in reasons
-    ]
+    found: dict[str, list[str]] = {}
+    for each in absent:
+        level = "" if each.level is None else f" {each.factor}={level_text(each.level)}"
+        found.setdefault(each.reason, []).append(f"{each.case}{level}")
+    return [f"left out ({reason}): {', '.join(what)}" for reason, what in found.items()]

@@ -26,7 +26,7 @@ from pydantic import TypeAdapter
 
 from nimc.base.checkout import python_main, python_path
 from nimc.base.errors import InputError, MachineError
-from nimc.base.files import replace_text
+from nimc.base.files import distrust, replace_text
 from nimc.base.programs import ask
 from nimc.machine.site import Machine
 from reframe_tests.factors import FACTORS, changes_within_jobs
@@ -62,30 +62,28 @@ class VariableType:
         """The values in words."""
         if self.values:
             return ", ".join(self.values)
-        default = self.default or 0
+        least = self.default or 0
         if self.name == "int":
-            return f"whole numbers from {min(1, default):g}"
+            return f"whole numbers from {min(1, least):g}"
         if self.name == "float":
-            return "numbers above 0" if default > 0 else f"numbers from {default:g}"
+            return "numbers above 0" if least > 0 else f"numbers from {least:g}"
         return {"bool": "true, false", "str": "text"}.get(self.name, "anything")
 
     def accepts(self, value: Any) -> bool:
         """Whether a value of a campaign's can be set."""
         if self.values:
             return str(value) in self.values
-        if self.name == "bool":
-            return isinstance(value, bool)
-        if self.name in ("int", "float", "str") and isinstance(value, bool):
-            return False
-        if self.name not in ("int", "float"):
-            return True
+        if self.name not in ("int", "float", "str"):
+            return self.name != "bool" or isinstance(value, bool)
+        if self.name == "str" or isinstance(value, bool):
+            return not isinstance(value, bool)
         kinds = int if self.name == "int" else (int, float)
         if not isinstance(value, kinds) or not math.isfinite(value):
             return False
-        default = self.default or 0
+        least = self.default or 0
         if self.name == "int":
-            return value >= min(1, default)
-        return value > 0 if default > 0 else value >= default
+            return value >= min(1, least)
+        return value > 0 if least > 0 else value >= least
 
 
 @dataclass(frozen=True)
@@ -138,16 +136,21 @@ _CHECK = TypeAdapter(CheckVariables)
 
 
 def checks_in(folder: Path) -> Mapping[str, CheckVariables]:
-    """Every check `NAME` of the class NAME in `folder/NAME.py`.
-
-    Raises MachineError if ReFrame cannot read one of them.
-    """
-    return _known(folder, _digest(folder))
+    """Every check of the class NAME in `folder/NAME.py`; MachineError if one cannot be read."""
+    # All that the answer depends on.
+    digest = hashlib.sha256(version("reframe-hpc").encode())
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return _known(folder, digest.hexdigest())
 
 
 @lru_cache(maxsize=4)
 def _known(folder: Path, digest: str) -> Mapping[str, CheckVariables]:
-    cache = _cache_file()
+    cache = None
+    with suppress(OSError, RuntimeError):  # RuntimeError: a user without a home
+        own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nimc"
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        cache = None if distrust(own) else own / "checks.json"
     found = _kept(cache, digest) if cache else None
     if found is None:
         answer = _ask(folder)
@@ -158,16 +161,8 @@ def _known(folder: Path, digest: str) -> Mapping[str, CheckVariables]:
     return found
 
 
-def _digest(folder: Path) -> str:
-    """SHA-256 of all that the answer depends on: the sources of the checks, and ReFrame."""
-    found = hashlib.sha256(version("reframe-hpc").encode())
-    for path in sorted(folder.rglob("*.py")):
-        found.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return found.hexdigest()
-
-
 def check_of_others(file: Path, name: str, config: Path, system: str) -> CheckVariables:
-    """The class `name` in a file, under the mixin, on a system of ReFrame's configuration.
+    """A class in a file, under the mixin, on a system of ReFrame's configuration.
 
     Raises MachineError, with the reason alone, if it cannot be measured.
     """
@@ -188,24 +183,10 @@ def _ask(place: Path, *words: str) -> dict[str, Any]:
     raise MachineError(f"{place}: the checks cannot be read: {answer.last}")
 
 
-def _cache_file() -> Path | None:
-    """The cache file; None if others than the user can write to its folder."""
-    with suppress(OSError, RuntimeError):  # RuntimeError: a user without a home
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nimc"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.lstat()
-        if status.st_uid == os.geteuid() and not status.st_mode & 0o022:
-            return folder / "checks.json"
-    return None
-
-
 def _kept(cache: Path, digest: str) -> dict[str, CheckVariables] | None:
     """The cached answer; None if it is another user's, invalid, or of other checks."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        with os.fdopen(os.open(cache, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8") as file:
-            if os.fstat(file.fileno()).st_uid != os.geteuid():
-                return None
-            record = json.load(file)
+        record = {} if distrust(cache) else json.loads(cache.read_bytes())
         if record["digest"] == digest:
             return _CHECKS.validate_python(record["checks"])
     return None
@@ -275,13 +256,10 @@ def _described_other(file: str, name: str, config: str, system: str) -> dict[str
         return {"fault": str(error).partition("\n")[0]}
     except Exception as error:
         return {"fault": _line(error)}
-    fields = _fields(check, _variables(check))
-    types = {each: {"name": "parameter", "values": values} for each, values in shown.items()}
-    variables = {
-        "variables": [*fields["variables"], *types],
-        "types": {**fields["types"], **types},
-    }
-    return {name: {**fields, **variables, **places}}
+    found = {**_fields(check, _variables(check)), **places}
+    found["variables"] += shown
+    found["types"] |= {each: {"name": "parameter", "values": shown[each]} for each in shown}
+    return {name: found}
 
 
 def _places(check: Any) -> dict[str, list[str]]:

@@ -68,42 +68,34 @@ def _scale(campaign: Campaign, entry: Entry, arm: str, machine: Machine) -> Scal
         write_s=load.length_s,
         writes_per_s=load.writes_per_s[arm],
         write_b=write_b,
-        run_b=write_b * load.writes_per_s[arm] * entry.expect if write_b is not None else None,
-        link_share=busiest * write_b / load.length_s / nic.link_rate_b_s
-        if nic and write_b is not None
-        else None,
+        run_b=None if write_b is None else write_b * load.writes_per_s[arm] * entry.expect,
+        link_share=None
+        if nic is None or write_b is None
+        else busiest * write_b / load.length_s / nic.link_rate_b_s,
         slowdown_simulated=slowdown,
         pairs_needed=_pairs(campaign, model.spread, slowdown - 1) if model and slowdown else None,
     )
 
 
 def _slowdown(
-    campaign: Campaign,
-    request: scaling.ScaleRequest,
-    writers: int,
-    write_s: float,
-    machine: Machine,
+    campaign: Campaign, asked: scaling.ScaleRequest, writers: int, write_s: float, machine: Machine
 ) -> float | None:
     model = campaign.simulate
     if model is None:
         return None
-    ranks = scaling.ranks_per_node(request, machine.node_facts().cores)
+    ranks = scaling.ranks_per_node(asked, machine.node_facts().cores)
     if writers == 0:
         return 1.0
     steps = max(round(_SIMULATED_S / model.step), 1)
-    application = Application(request.nodes * ranks, ranks, steps, model.step)
-    mean = 1 + (model.worst - 1) / ranks
-    slowdowns = rank_slowdowns(ranks, mean, model.worst)
-    return run(application, slowdowns, writers, write_s, campaign.seed, request.draw).slowdown
+    application = Application(asked.nodes * ranks, ranks, steps, model.step)
+    slowdowns = rank_slowdowns(ranks, 1 + (model.worst - 1) / ranks, model.worst)
+    return run(application, slowdowns, writers, write_s, campaign.seed, asked.draw).slowdown
 
 
 def _pairs(campaign: Campaign, spread: float, loss: float) -> int | None:
     """Pairs whose interval is as narrow as the campaign requests, or as the loss is large."""
     narrow = min(campaign.pairs.precision or loss, loss)
     return pairs_needed(spread, narrow) if narrow > 0 else None
-
-
-# Pairs needed to detect the slowdowns that the contention model predicts. Pure.
 
 
 @dataclass(frozen=True)
@@ -121,12 +113,15 @@ class Predicted:
 
 def predicted_pairs(campaign: Campaign, rows: Sequence[SlowdownRow]) -> list[Predicted]:
     """One row for each case whose workload has a prediction and a spread in `rows`."""
-    known = {row.workload: row for row in rows if row.predicted and row.spread is not None}
+    known = {
+        row.workload: (row.predicted, row.spread)
+        for row in rows
+        if row.predicted and row.spread is not None
+    }
     found = []
     for entry in campaign.cases:
-        row = known.get(entry.check)
-        if row is None or row.predicted is None or row.spread is None:
-            continue
-        needed = _pairs(campaign, row.spread, row.predicted.value - 1)
-        found.append(Predicted(entry.name, row.predicted, row.spread, needed))
+        if entry.check in known:
+            predicted, spread = known[entry.check]
+            needed = _pairs(campaign, spread, predicted.value - 1)
+            found.append(Predicted(entry.name, predicted, spread, needed))
     return found

@@ -29,6 +29,8 @@ from reframe_tests.factors import FACTORS, OF_CORES, check_level
 Fault = tuple[int, str]
 #: Factor whose single level has a key in `injector` -> that key.
 _OF_INJECTOR = {RATE: "rate", "message": "message", "injector": "name"}
+#: No more errors than this are listed.
+_MOST_FAULTS = 10
 #: Longest name of a case, which with a suffix names files.
 _LONGEST_CASE = 160
 
@@ -50,6 +52,10 @@ class _Faults:
         """An error in the field at `place`; it is in the line of another one if that is given."""
         return self.marked.line(place if line_of is None else line_of), f"{dotted(place)}: {text}"
 
+    def both(self, place: Place, other: str) -> Fault:
+        """An error in the field at `place`, which excludes another one."""
+        return self.at(place, f"cannot be combined with {other}; allowed: one of the two")
+
     def _entries(self) -> Iterator[tuple[Place, Entry]]:
         for index, entry in enumerate(self.campaign.workloads):
             yield ("workloads", index), entry
@@ -66,13 +72,13 @@ class _Faults:
                 yield unknown(self.marked, "workload", where, self.checks, entry.check)
                 continue
             yield from self._of_set(entry, place, check)
-            yield from self._of_parameters(entry, place, check)
             yield from self._of_arms(entry, place, check)
             yield from self._of_sweep(entry, place, check)
             for name, levels in cases.factors_of(self.campaign, entry).items():
                 yield from self._of_factor(name, levels, entry, place, check)
 
     def _of_set(self, entry: Entry, place: Place, check: CheckVariables) -> Iterator[Fault]:
+        """Wrong variables and values, and parameters of which no value is chosen."""
         for name, value in entry.set.items():
             where: Place = (*place, "set", name)
             if name not in check.settable:
@@ -82,26 +88,19 @@ class _Faults:
                     yield self.at(where, f"{value!r} found; allowed: whole numbers from 0")
             elif wrong := _type_fault(check, name, value):
                 yield self.at(where, wrong)
-
-    def _of_parameters(self, entry: Entry, place: Place, check: CheckVariables) -> Iterator[Fault]:
-        """Parameters of which no value is chosen: each has several."""
         given = entry.set.keys() | cases.factors_of(self.campaign, entry).keys()
-        for name, values in check.parameters.items():
-            if name not in given:
-                text = (
-                    f"parameter {name!r} missing; allowed, here or in factors: {', '.join(values)}"
-                )
-                yield self.at((*place, "set"), text)
+        for name in check.parameters.keys() - given:
+            allowed = f"allowed, here or in factors: {', '.join(check.parameters[name])}"
+            yield self.at((*place, "set"), f"parameter {name!r} missing; {allowed}")
 
     def _of_arms(self, entry: Entry, place: Place, check: CheckVariables) -> Iterator[Fault]:
         """Scheduled arms of a check that has no timetable, or that writes at several rates."""
-        scheduled = cases.scheduled(self.campaign.arms)
-        if scheduled and "write" not in check.variables:
-            text = f"'{entry.check}' has no arm '{scheduled[0]}'; allowed: another workload or arm"
-            yield self.at(("arms",), text)
-        if scheduled and RATE in cases.factors_of(self.campaign, entry):
-            text = f"cannot be combined with the arm '{scheduled[0]}'; allowed: one of the two"
-            yield self.at(_place_of(RATE, entry, place), text)
+        for arm in cases.scheduled(self.campaign.arms)[:1]:
+            if "write" not in check.variables:
+                text = f"'{entry.check}' has no arm '{arm}'; allowed: another workload or arm"
+                yield self.at(("arms",), text)
+            if RATE in cases.factors_of(self.campaign, entry):
+                yield self.both(_place_of(RATE, entry, place), f"the arm '{arm}'")
 
     def _of_sweep(self, entry: Entry, place: Place, check: CheckVariables) -> Iterator[Fault]:
         """A sweep of a check without its variables, or combined with factors or their values."""
@@ -116,8 +115,7 @@ class _Faults:
                 text = f"cannot be combined with the factor '{name}'; allowed: factors that change"
                 yield self.at(where, f"{text} within a block, but {swept}")
         for name in sorted(SWEPT & entry.set.keys()):
-            text = "cannot be combined with 'sweep'; allowed: one of the two"
-            yield self.at((*place, "set", name), text)
+            yield self.both((*place, "set", name), "'sweep'")
 
     def _of_factor(
         self, name: str, levels: list[Level], entry: Entry, place: Place, check: CheckVariables
@@ -141,12 +139,10 @@ class _Faults:
             text = f"the figure of merit of '{entry.check}' cannot be compared between numbers of"
             yield self.at(where, f"{text} cores; allowed: another workload or factor")
         if name in entry.set:
-            text = f"cannot be combined with {dotted((*place, 'set', name))}"
-            yield self.at(where, f"{text}; allowed: one of the two")
+            yield self.both(where, dotted((*place, "set", name)))
         key = _OF_INJECTOR.get(name)
         if key and getattr(self.campaign.injector, key) not in ("auto", FULL):
-            text = f"cannot be combined with injector.{key}; allowed: one of the two"
-            yield self.at(where, text)
+            yield self.both(where, f"injector.{key}")
 
     def _of_cells(self) -> Iterator[Fault]:
         """Cells with factors, levels or arms that the campaign does not have."""
@@ -202,10 +198,7 @@ class _Faults:
                         yield self.at(place, f"{case.name}: {error}")
 
     def of_nodes(self, machine: Machine) -> Iterator[Fault]:
-        """The smallest case of each entry that has none that fits, in a campaign valid otherwise.
-
-        Of an entry with some that fit, `cases.leave_out` leaves out the others.
-        """
+        """The smallest case of each entry of which none fits (else `cases.leave_out`)."""
         for place, entry in self._entries():
             settings: Place = (*place, "set")
             where: Place = (*settings, "nodes") if "nodes" in entry.set else place
@@ -270,12 +263,9 @@ def dotted(place: Place) -> str:
     return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in place).removeprefix(".")
 
 
-# Runs that the writers' rows do not fit into: made longer where a check can, else refused.
-
-
 @dataclass(frozen=True)
 class Length:
-    """The length of a case's runs."""
+    """The length of a case's runs: if the writers' rows do not fit in, they are made longer."""
 
     case: str
     #: As the campaign expects it, and at least, seconds; and the rows that set the least.
@@ -344,16 +334,13 @@ def lines(found: Sequence[Length]) -> Iterator[str]:
             yield f"expected to be lengthened: {each.case}, from {each.expected_s:g} to {new_s:g} s"
 
 
-#: No more errors than this are listed.
-_MOST_FAULTS = 10
-
-
 def load_campaign(
     path: Path, checks: Mapping[str, CheckVariables], machine: Machine | None = None
 ) -> Campaign:
     """The campaign in a file, checked against a machine if one is given.
 
-    Raises InputError with one line an error: `FILE:LINE: field: found; allowed: what is`.
+    Its trace, which can be read, has its whole path. Raises InputError with one line an error:
+    `FILE:LINE: field: found; allowed: what is`.
     """
     marked = marked_yaml.load(path)
     if not isinstance(marked.data, dict):
@@ -371,11 +358,6 @@ def load_campaign(
     if machine is not None:
         refuse(path, faults.of_nodes(machine))
         refuse(path, faults.of_lengths(machine))
-    return _with_trace(campaign, path, faults)
-
-
-def _with_trace(campaign: Campaign, path: Path, faults: _Faults) -> Campaign:
-    """The campaign with the whole path of its trace, which can be read."""
     if campaign.traffic is None:
         return campaign
     trace = path.parent / campaign.traffic.trace

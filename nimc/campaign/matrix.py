@@ -1,15 +1,12 @@
-"""What can run where: workload x partition x environment, with the reason if it cannot.
-
-`look` asks this host and Slurm; `judge` is pure.
-"""
+"""What can run where: workload x partition x environment, with the reason if it cannot."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -75,10 +72,6 @@ class Matrix:
 
     cells: list[MatrixCell] = field(default_factory=list)
 
-    def as_dicts(self) -> list[dict[str, Any]]:
-        """As in JSON."""
-        return [asdict(cell) for cell in self.cells]
-
     def lines(self) -> list[str]:
         """A line for each workload that runs nowhere."""
         return [f"cannot run here: {name}: {reason}" for name, reason in self.nowhere.items()]
@@ -108,7 +101,18 @@ def matrix(
     """
     parts = target_partitions(settings.partitions, partition)
     places = places_of(settings, parts, system)
-    offers = _look(places, parts, settings, system, programs or {})
+    here = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
+    environment = {**settings.environment, "PATH": here}
+    spack_fault = ""
+    try:
+        setup.load(layout(system))
+    except NimcError as error:
+        spack_fault = str(error)
+    slurm = {str(part.get("name")): _slurm_nodes(part, settings) for part in parts}
+    offers = {}
+    for place in places:  # each is asked for once
+        loaded = modules.load_modules(place.modules, environment)
+        offers[place] = Offer(loaded, *slurm[place.partition], spack_fault, programs or {})
     return Matrix(
         [
             judge(name, check, place, offers[place], (nodes or {}).get(name, 1))
@@ -165,37 +169,6 @@ def _nodes(offer: Offer, needed: int) -> str:
     return f"{needed} nodes needed, {len(usable)} usable in {where}{not_usable}"
 
 
-def _look(
-    places: Iterable[ReframePlace],
-    partitions: Sequence[Mapping[str, Any]],
-    settings: ReframeSettings,
-    system: str,
-    programs: Mapping[str, str],
-) -> dict[ReframePlace, Offer]:
-    """Ask for each place once."""
-    here = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
-    environment = {**settings.environment, "PATH": here}
-    spack = _spack_fault(system)
-    nodes = {str(part.get("name")): _slurm_nodes(part, settings) for part in partitions}
-    return {
-        place: Offer(
-            modules.load_modules(place.modules, environment),
-            *nodes[place.partition],
-            spack,
-            programs,
-        )
-        for place in places
-    }
-
-
-def _spack_fault(system: str) -> str:
-    try:
-        setup.load(layout(system))
-    except NimcError as error:
-        return str(error)
-    return ""
-
-
 def _slurm_nodes(
     part: Mapping[str, Any], settings: ReframeSettings
 ) -> tuple[list[SlurmNode] | None, str | None]:
@@ -206,9 +179,6 @@ def _slurm_nodes(
         return ask_nodes(name, settings.environment), name
     except MachineError:
         return None, name
-
-
-# The matrix of what can run where, as text.
 
 
 def matrix_table(matrix: Matrix) -> str:
@@ -235,10 +205,7 @@ def matrix_by_place(matrix: Matrix) -> str:
 
 
 def reasons(cells: list[MatrixCell]) -> list[str]:
-    """Lines `WORKLOADS on PLACE: REASON`, each reason of a place once.
-
-    Those that name one thing (`no program lmp`) are one line of all things.
-    """
+    """Lines `WORKLOADS on PLACE: REASON`; reasons of one thing (`no program lmp`) are joined."""
     found: dict[tuple[str, str], tuple[list[str], dict[str, None]]] = {}
     for cell in cells:
         if cell.reason:

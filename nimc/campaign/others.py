@@ -24,7 +24,7 @@ from nimc.campaign.schema import Campaign
 from nimc.records.chain import file_digest
 from nimc.records.run import workload_of
 
-_NAMED = re.compile(r"(?P<path>[^\x00-\x1f]+\.py):(?P<name>[A-Za-z_]\w*)", re.ASCII)
+_NAMED = re.compile(r"[^\x00-\x1f]+\.py:[A-Za-z_]\w*", re.ASCII)
 _TEXT = '''\
 """Made by nimc: the check of others `{name}` in pairs, with and without writers."""
 
@@ -81,8 +81,7 @@ class Other:
 def others_in(file: Path, own: Collection[str], config: Path, system: str) -> dict[str, Other]:
     """The checks of others in a campaign file, by what it calls them; `own`: this project's.
 
-    Asks ReFrame, with its configuration and system, for each. Raises InputError with a line each
-    for those that cannot be used.
+    Asks ReFrame for each. Raises InputError with a line each for those that cannot be used.
     """
     marked = marked_yaml.load(file)
     found: dict[str, Other] = {}
@@ -90,12 +89,13 @@ def others_in(file: Path, own: Collection[str], config: Path, system: str) -> di
     for place, named in named_in(marked):
         if named in found:
             continue
+        path, name = named.rsplit(":", 1)
         try:
-            found[named] = other = _other(named, file.parent, config, system)
-            same = [key for key, each in found.items() if each.name == other.name and key != named]
-            if other.name in own or same:
+            same = [key for key, each in found.items() if each.name == name]
+            if name in own or same:
                 text = f"{same[0] if same else 'a workload of this project'} has the same name"
                 raise InputError(f"{text}; allowed: another class, such as a subclass")
+            found[named] = _other(file.parent / path, name, config, system)
         except (InputError, MachineError) as error:
             faults.append((marked.line(place), f"{dotted(place)}: {named} found: {error}"))
     refuse(file, faults)
@@ -111,11 +111,8 @@ def named_in(campaign: Marked) -> Iterator[tuple[Place, str]]:
             yield ("workloads", index, "check"), named
 
 
-def _other(named: str, folder: Path, config: Path, system: str) -> Other:
+def _other(path: Path, name: str, config: Path, system: str) -> Other:
     """Raises InputError or MachineError for one that cannot be used, with the reason."""
-    match = _NAMED.fullmatch(named)
-    assert match
-    path, name = Path(folder, match["path"]), match["name"]
     path = Path(os.path.realpath(path.parent), path.name)
     # It runs as this user, and imports what lies next to it.
     for each in (path.parent, path):
@@ -128,8 +125,7 @@ def _other(named: str, folder: Path, config: Path, system: str) -> Other:
             raise InputError(f"{each}: {reason}; {whose}")
     if not path.is_file():
         raise InputError(f"{path}: is a folder; allowed: a file")
-    check = check_of_others(path, name, config, system)
-    return Other(path, name, file_digest(path), check)
+    return Other(path, name, file_digest(path), check_of_others(path, name, config, system))
 
 
 def renamed(campaign: Campaign, others: Iterable[str]) -> Campaign:

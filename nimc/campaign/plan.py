@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -88,15 +88,12 @@ class Request:
 
     def matrix(self) -> Matrix:
         """What of the campaign runs where in the targets' partitions; asks this host and Slurm."""
-        nodes: dict[str, int] = {}
-        apart = self.machine.origins.policy == "same_job"
+        nodes, site = dict[str, int](), self.machine
         for case in self.campaign.cases:
-            taken = nodes_taken(self.campaign, case, self.machine) if apart else case.nodes
+            apart = site.origins.policy == "same_job"
+            taken = nodes_taken(self.campaign, case, site) if apart else case.nodes
             nodes[case.check] = max(taken, nodes.get(case.check, 1))
-        machine = self.machine
-        return matrix(
-            self.checks, self.settings, machine.name, machine.partition, nodes, machine.programs
-        )
+        return matrix(self.checks, self.settings, site.name, site.partition, nodes, site.programs)
 
 
 @dataclass(frozen=True)
@@ -157,32 +154,29 @@ class Plan:
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as in JSON, with its sums."""
-        least = sum(case.nodes * case.duration_least_s for case in self.cases) / 3600
-        counted = [case for case in self.cases if case.counts]
-        most = sum(case.nodes * case.duration_most_s for case in counted) / 3600
+        least = [(case.nodes, case.duration_least_s) for case in self.cases]
+        most = [(case.nodes, case.duration_most_s) for case in self.cases if case.counts]
         return vars(self) | {
             "cases": [case.as_dict() for case in self.cases],
-            "duration_least_s": sum(case.duration_least_s for case in self.cases),
-            "duration_most_s": sum(case.duration_most_s for case in counted),
-            "node_hours_least": least,
-            "node_hours_most": most,
+            "duration_least_s": sum(length_s for _, length_s in least),
+            "duration_most_s": sum(length_s for _, length_s in most),
+            "node_hours_least": sum(nodes * length_s for nodes, length_s in least) / 3600,
+            "node_hours_most": sum(nodes * length_s for nodes, length_s in most) / 3600,
         }
 
 
 def _plan_case(request: Request, entry: Entry) -> Case:
     """One case with all the blocks that it may take."""
     campaign = request.campaign
-    sizes = block_sizes(campaign.pairs)
     chosen = is_optional(entry, campaign.cases)
     crossed = treatments(campaign.arms, entry)
-    blocks = []
+    blocks: list[Block] = []
     planned = 0
-    for index, size in enumerate(sizes):
+    for index, size in enumerate(block_sizes(campaign.pairs)):
         needed: Needed = "always" if planned < campaign.pairs.floor else "until decided"
-        if chosen:
-            needed = "where models disagree"
-        argv = command(request, entry, index, size, RUN)
         length_s = block_s(crossed, entry, size, request.least_run_s)
+        argv = command(request, entry, index, size, RUN)
+        needed = "where models disagree" if chosen else needed
         blocks.append(Block(index, size, needed, length_s, argv))
         planned += size
     return Case(
@@ -218,19 +212,14 @@ def next_block(complete: int, pairs: Pairs, *, done: bool) -> int:
     return 0 if done else max(0, min(pairs.block_size, pairs.most - complete))
 
 
-def run_s(crossed: Sequence[Crossed], entry: Entry, least_s: float) -> float:
-    """Expected length of one run with its lead-in, seconds."""
-    busy = any(each.role in ("effect", "control") for each in crossed)
-    longer_s = entry.expect * float(2 ** doublings(entry.expect, least_s))
-    return longer_s + (_LEAD_IN_S if busy else _RUN_S)
-
-
 def block_s(crossed: Sequence[Crossed], entry: Entry, pairs: int, least_s: float = 0.0) -> float:
     """Expected length of a block of so many pairs, seconds."""
+    busy = any(each.role in ("effect", "control") for each in crossed)
+    lead_in_s = _LEAD_IN_S if busy else _RUN_S
+    run_s = entry.expect * float(2 ** doublings(entry.expect, least_s)) + lead_in_s
     writes = {tuple(each.writes.items()) for each in crossed if each.role == "effect"}
     alone_s = _ALONE_S * max(0, len(writes) - 1)
-    runs = entry.warmups + pairs * len(crossed)
-    return _BLOCK_S + alone_s + runs * run_s(crossed, entry, least_s)
+    return _BLOCK_S + alone_s + (entry.warmups + pairs * len(crossed)) * run_s
 
 
 def command(
@@ -254,6 +243,10 @@ def command(
     file = f"{run}/{other.made}" if other else str(request.folder / f"{entry.check}.py")
     chosen = other.check.parameters if other else {}
     crossing = {"factors": entry.factors, "exclude": entry.exclude, "only": entry.only}
+    optional: dict[str, Any] = {"seed": seed, "limit_s": limit_s, "nodelist": request.nodelist}
+    if traffic := campaign.traffic:
+        optional |= {"traffic": traffic.trace, "traffic_speed": traffic.speed}
+        optional |= {"traffic_rate": traffic.rate, "traffic_nodes": ",".join(traffic.nodes) or None}
     settings: dict[str, Any] = {
         **{name: value for name, value in entry.set.items() if name not in chosen},
         "nimc_dir": run,
@@ -263,37 +256,22 @@ def command(
         "arms": ",".join(campaign.arms),
         # JSON is YAML.
         **{name: json.dumps(each) for name, each in crossing.items() if each},
-        **({} if seed is None else {"seed": seed}),
-        **({} if limit_s is None else {"limit_s": limit_s}),
-        **({} if request.nodelist is None else {"nodelist": request.nodelist}),
+        **{name: value for name, value in optional.items() if value is not None},
         "injector": campaign.injector.name,
         "message": campaign.injector.message,
         "rate": campaign.injector.rate,
-        **_traffic(campaign),
         "min_share": campaign.verify.min_share,
         "retries": campaign.verify.retries,
         **{name: getattr(campaign.verify, name) for name in LIMITS},
         "run_timeout_s": campaign.run_timeout,
     }
+    assignments = [
+        f"{name}={'@none' if value is None else level_text(value)}"
+        for name, value in settings.items()
+    ]
     return [
         *(request.reframe, "-C", str(request.config), f"--system={machine.system}"),
         *("-c", file, "-r", "-n", other.pattern(entry.set) if other else f"^{entry.check}$"),
         *(f"--prefix={logs}/reframe", f"--report-file={logs}/reframe.json"),
-        *_assignments(entry.check, settings),
+        *(word for setting in assignments for word in ("-S", f"{entry.check}.{setting}")),
     ]
-
-
-def _traffic(campaign: Campaign) -> dict[str, Any]:
-    """The check's variables for traffic; empty without."""
-    found = campaign.traffic
-    if found is None:
-        return {}
-    named = {"traffic_nodes": ",".join(found.nodes)} if found.nodes else {}
-    scaled = {"traffic_speed": found.speed, "traffic_rate": found.rate}
-    return {"traffic": found.trace, **scaled, **named}
-
-
-def _assignments(check: str, settings: dict[str, Any]) -> Iterator[str]:
-    for name, value in settings.items():
-        text = "@none" if value is None else level_text(value)
-        yield from ("-S", f"{check}.{name}={text}")

@@ -28,11 +28,7 @@ from nimc.campaign.settings import (
 from nimc.machine.site import Machine
 from nimc.machine.site import load as load_machine
 
-# Scheduler and time limit of a campaign's jobs, from ReFrame's partitions. Pure functions.
-
-
 _LIMIT = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
-_SECONDS = (86400, 3600, 60, 1)
 
 
 def use_slurm(partitions: Partitions) -> bool:
@@ -41,32 +37,32 @@ def use_slurm(partitions: Partitions) -> bool:
 
 
 def time_limit_s(partitions: Partitions) -> float | None:
-    """The shortest of their time limits, seconds; None if ReFrame sets none."""
-    limits = [_seconds(part.get("time_limit")) for part in partitions]
-    return min((limit for limit in limits if limit), default=None)
+    """The shortest of their time limits, seconds; None if ReFrame sets none.
 
-
-def _seconds(limit: object) -> float:
-    """A limit in ReFrame's form, `1d2h3m4s` or a number of seconds; 0 is none."""
-    if isinstance(limit, int | float):
-        return float(limit)
-    found = _LIMIT.fullmatch(limit) if isinstance(limit, str) else None
-    parts = found.groups(default="0") if found else ()
-    return float(sum(int(part) * unit for part, unit in zip(parts, _SECONDS, strict=False)))
+    ReFrame's form is `1d2h3m4s`, or a number of seconds; 0 is none.
+    """
+    limits = []
+    for limit in (part.get("time_limit") for part in partitions):
+        if found := _LIMIT.fullmatch(limit) if isinstance(limit, str) else None:
+            parts = zip(found.groups(default="0"), (86400, 3600, 60, 1), strict=True)
+            limits.append(float(sum(int(part) * unit for part, unit in parts)))
+        elif isinstance(limit, int | float):
+            limits.append(float(limit))
+    return min(filter(None, limits), default=None)
 
 
 def too_long(planned: Plan, limit_s: float | None) -> list[str]:
     """A line for each case whose blocks are expected to exceed the time limit of their job."""
-    lines = []
-    for case in planned.cases:
-        longest = max(case.blocks, key=lambda block: block.duration_s)
-        if limit_s is not None and longest.duration_s > limit_s:
-            lines.append(
-                f"{case.case}: {longest.pairs} pairs in one job take {duration(longest.duration_s)}"
-                f", but time_limit in configs/{planned.machine}.py is {duration(limit_s)}:"
-                " reduce pairs.block, or raise the limit"
-            )
-    return lines
+    if limit_s is None:
+        return []
+    longest = [max(case.blocks, key=lambda block: block.duration_s) for case in planned.cases]
+    return [
+        f"{case.case}: {block.pairs} pairs in one job take {duration(block.duration_s)}, but"
+        f" time_limit in configs/{planned.machine}.py is {duration(limit_s)}: reduce pairs.block,"
+        " or raise the limit"
+        for case, block in zip(planned.cases, longest, strict=True)
+        if block.duration_s > limit_s
+    ]
 
 
 #: Names of nodes as Slurm takes them; no ranges, which name several.
@@ -80,16 +76,12 @@ def prepare(
     nodelist: str | None = None,
     only: Sequence[str] = (),
 ) -> Request:
-    """Raises InputError for an unknown or invalid campaign or machine.
-
-    `nodelist` pins the targets to these nodes; `only` these cases are run, if any is named.
-    """
+    """Raises InputError. `nodelist` pins the targets; `only` these cases, if any, are run."""
     described = load_machine(machine_name, root)
     config = root / "configs" / f"{machine_name}.py"
     if not config.is_file():
         raise InputError(f"machine {machine_name!r}: configs/{machine_name}.py does not exist")
     folder = root / "reframe_tests"
-    shared = described.origins.policy == "same_host"
     checks = checks_in(folder)
     require_known_programs(described, checks)
     named = others_in(campaign_file, checks, config, described.system)
@@ -108,22 +100,21 @@ def prepare(
         settings,
         used,
         absent,
-        campaign_file.read_text(encoding="utf-8-sig"),
-        slurm=not shared or use_slurm(targets),
+        text=campaign_file.read_text(encoding="utf-8-sig"),
+        slurm=described.origins.policy != "same_host" or use_slurm(targets),
         time_limit_s=time_limit_s(targets),
         nodelist=nodelist,
         least_run_s=load.least_s(campaign, described),
         others={other.name: other for other in named.values() if other.name in used},
         reframe=which("reframe") or "reframe",
     )
-    _check_nodelist(request)
+    if nodelist is not None:
+        _check_nodelist(request, nodelist)
     return request
 
 
-def _check_nodelist(request: Request) -> None:
-    nodelist, machine = request.nodelist, request.machine
-    if nodelist is None:
-        return
+def _check_nodelist(request: Request, nodelist: str) -> None:
+    machine, given = request.machine, len(set(nodelist.split(",")))
     if not request.slurm:
         raise InputError(f"--nodelist: machine {machine.name!r} has no Slurm; leave it out")
     if machine.origins.policy == "same_job":
@@ -133,7 +124,6 @@ def _check_nodelist(request: Request) -> None:
         )
     if not _NODELIST.fullmatch(nodelist):
         raise InputError(f"--nodelist: {nodelist!r} found; allowed: names joined with commas")
-    given = len(set(nodelist.split(",")))
     for case in request.campaign.cases:
         if case.nodes != given:
             raise InputError(
@@ -153,7 +143,11 @@ def _targets(
     if settings.fault:
         line = f":{settings.fault_line}" if settings.fault_line else ""
         raise InputError(f"{config}{line}: {settings.fault}")
-    _check_system(config, settings, described.name)
+    if settings.system != described.name:  # ReFrame would not find it
+        raise InputError(
+            f"{config}:{line_of(config, settings.system)}: systems: name: {settings.system!r}"
+            f" found; allowed: the name of the file, {described.name!r}"
+        )
     targets = target_partitions(settings.partitions, described.partition)
     if not targets:
         file = root / "site" / f"{described.name}.yaml"
@@ -164,19 +158,9 @@ def _targets(
         )
     places = places_of(settings, targets, described.name)
     for name in without_place(checks, places):
-        first = str(targets[0].get("name"))
+        of = [str(part.get("name")) for part in targets]
         raise InputError(
-            f"{config}:{line_of(config, first)}: environs: none of partition"
-            f" {', '.join(str(part.get('name')) for part in targets)} can run '{name}'; allowed:"
-            f" an environment with {needed(checks[name])}"
+            f"{config}:{line_of(config, of[0])}: environs: none of partition {', '.join(of)}"
+            f" can run '{name}'; allowed: an environment with {needed(checks[name])}"
         )
     return targets
-
-
-def _check_system(config: Path, settings: ReframeSettings, name: str) -> None:
-    """Raise InputError if the configuration is of another system: ReFrame would not find ours."""
-    if settings.system != name:
-        raise InputError(
-            f"{config}:{line_of(config, settings.system)}: systems: name: {settings.system!r}"
-            f" found; allowed: the name of the file, {name!r}"
-        )

@@ -6,7 +6,6 @@ a value is refused.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -34,8 +33,6 @@ WARMUPS = 1
 
 _TREATED = [arm for arm in ARMS if arm != BASELINE]
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,79}", re.ASCII)
-
 
 def _text_of(read: Callable[[str, str], float], *words: str) -> Callable[[Any], str]:
     """A check that a text is one of `words` or a quantity; the text is not changed."""
@@ -46,12 +43,6 @@ def _text_of(read: Callable[[str, str], float], *words: str) -> Callable[[Any], 
         return str(text)
 
     return check
-
-
-def _name(text: str) -> str:
-    if not _NAME.fullmatch(text):
-        raise ValueError(f"'{text:.80}' is an invalid name")
-    return text
 
 
 def _settings(settings: dict[str, Any]) -> dict[str, Any]:
@@ -74,19 +65,13 @@ def _arms(arms: list[str]) -> list[str]:
     return arms
 
 
-def _injector(name: str) -> str:
-    if name not in _INJECTORS:
-        raise ValueError(f"unknown injector '{name}'")
-    return name
-
-
 def _traffic(value: Any) -> Any:
     return {"trace": value} if isinstance(value, str) else value
 
 
 Factors = Annotated[dict[str, Any], AfterValidator(check_factors)]
 Cells = Annotated[list[dict[str, Any]], AfterValidator(check_cells)]
-Name = Annotated[str, AfterValidator(_name)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,79}$")]
 _Share = Annotated[float | None, Field(ge=0, le=1)]
 _NAME_RULE = "a name of letters, digits and ._@+- (80 at most, a letter or digit first)"
 _DURATION_RULE = "a length of time with its unit, such as 30s, 10min or 1h"
@@ -196,8 +181,8 @@ class Pairs(Record):
 class InjectorChoice(Record):
     """The injector of the arm `on`, its message and rate."""
 
-    name: Annotated[str, AfterValidator(_injector)] = Field(
-        default="auto", description=" ".join(_INJECTORS)
+    name: str = Field(
+        default="auto", pattern=f"^({'|'.join(_INJECTORS)})$", description=" ".join(_INJECTORS)
     )
     message: Annotated[str, BeforeValidator(_text_of(units.size_b, "auto", "dram"))] = Field(
         default="auto", description="auto, dram, or a size with its unit, such as 64KiB"

@@ -19,12 +19,12 @@ from nimc.base.errors import InputError, near
 from nimc.base.programs import ask
 from nimc.campaign.checks import CheckVariables
 
-# Keys of a ReFrame configuration, compared with ReFrame's own schema: ReFrame itself takes a second
-# to read a file.
-
 
 def key_fault(config: Path, made: Mapping[str, Any]) -> tuple[int, str] | None:
-    """Line and text of the first fault in a configuration; None if there is none."""
+    """Line and text of the first fault in a configuration, by ReFrame's own schema; None if none.
+
+    ReFrame itself would take a second.
+    """
     from jsonschema import Draft7Validator  # read only here, since it takes a tenth of a second
 
     # A file need not have every section: ReFrame has defaults for the others.
@@ -57,9 +57,8 @@ def line_of(file: Path, word: str) -> int:
 def _schema() -> dict[str, Any]:
     """ReFrame's schema, read without importing ReFrame."""
     spec = importlib.util.find_spec("reframe")
-    folder = Path(str(spec and spec.origin)).parent
-    found: dict[str, Any] = json.loads((folder / "schemas/config.json").read_text())
-    return found
+    file = Path(str(spec and spec.origin)).with_name("schemas") / "config.json"
+    return dict(json.loads(file.read_text()))
 
 
 Partitions = Sequence[Mapping[str, Any]]
@@ -81,9 +80,9 @@ class ReframeSettings:
     hostnames: list[str] = field(default_factory=list)
     #: Name of its first system.
     system: str = ""
-    #: What is wrong with it, in one line, and the line of the file if that is known.
-    fault: str | None = None
+    #: The line of the file with what is wrong, if it is known, and what that is, in one line.
     fault_line: int | None = None
+    fault: str | None = None
 
 
 def settings_of(config: Path) -> ReframeSettings:
@@ -102,20 +101,16 @@ def settings_of(config: Path) -> ReframeSettings:
             _, _, rest = answer.text.partition(f"\n{_MARK}")
             environment, made = json.loads(rest.partition("\n")[0])
             first = made["systems"][0]
-            line, fault = key_fault(config, made) or (None, None)
+            hosts, environs = first.get("hostnames", []), made["environments"]
+            fault = key_fault(config, made) or (None, None)
             return ReframeSettings(
-                environment,
-                first["partitions"],
-                made["environments"],
-                first.get("hostnames", []),
-                first["name"],
-                fault,
-                line,
+                environment, first["partitions"], environs, hosts, first["name"], *fault
             )
     lines = re.findall(rf'File "{re.escape(str(config))}", line (\d+)', answer.text)
-    fault = f"cannot be read: {answer.last}"
     return ReframeSettings(
-        dict(os.environ), fault=fault, fault_line=int(lines[-1]) if lines else None
+        dict(os.environ),
+        fault_line=int(lines[-1]) if lines else None,
+        fault=f"cannot be read: {answer.last}",
     )
 
 
@@ -129,16 +124,13 @@ def features_in_words(needed: Sequence[str]) -> str:
     return " or ".join(feature.removeprefix("+") for feature in needed)
 
 
-# Places where ReFrame may run a check: the pairs of a partition and an environment.
-
-
 #: Conditions on features that are judged here: `+a -b`.
 _FEATURES = re.compile(r"[+-][\w.-]+( [+-][\w.-]+)*")
 
 
 @dataclass(frozen=True)
 class ReframePlace:
-    """An environment in a partition, as the settings have them."""
+    """Where ReFrame may run a check: an environment in a partition, as the settings have them."""
 
     partition: str
     environment: str
@@ -153,14 +145,17 @@ class ReframePlace:
 
         A condition on properties, `%name=value`, is not judged: it holds.
         """
-        return any(self._holds(condition) for condition in conditions)
-
-    def _holds(self, condition: str) -> bool:
-        if condition in ("*", self.environment) or "%" in condition:
-            return True
-        if not _FEATURES.fullmatch(condition):
-            return False
-        return all((word[1:] in self.features) == (word[0] == "+") for word in condition.split())
+        return any(
+            condition in ("*", self.environment)
+            or "%" in condition
+            or (
+                _FEATURES.fullmatch(condition)
+                and all(
+                    (word[1:] in self.features) == (word[0] == "+") for word in condition.split()
+                )
+            )
+            for condition in conditions
+        )
 
 
 def places_of(settings: ReframeSettings, partitions: Partitions, system: str) -> list[ReframePlace]:
@@ -195,9 +190,8 @@ def without_place(
 
 def needed(check: CheckVariables) -> str:
     """What a check needs of an environment, in words."""
-    features = "" if "*" in check.environs else features_in_words(check.environs)
-    compiler = "a C compiler, 'cc'" if check.compiles else ""
-    return " and ".join(filter(None, [features and f"features: {features}", compiler]))
+    parts = [] if "*" in check.environs else [f"features: {features_in_words(check.environs)}"]
+    return " and ".join([*parts, "a C compiler, 'cc'"] if check.compiles else parts)
 
 
 def _defined(
@@ -220,36 +214,26 @@ def _modules(thing: Mapping[str, Any]) -> Iterator[str]:
             yield str(module.get("name"))
 
 
-# The machine of this host, found as ReFrame does: by the host names in `configs/`.
-
-
-#: What any host is unless another machine names it.
-_FALLBACK = "localhost"
-#: A pattern that names no host in particular.
-_ANY = ".*"
-
-
 def default_machine() -> str:
-    """The machine whose configuration names this host."""
+    """The machine whose configuration in `configs/` names this host, as ReFrame finds it."""
     configs = sorted((ROOT / "configs").glob("*.py"))
-    return matching(
-        {each.stem: settings_of(each).hostnames for each in configs}, socket.gethostname()
-    )
+    hostnames = {each.stem: settings_of(each).hostnames for each in configs}
+    return matching(hostnames, socket.gethostname())
 
 
 def matching(hostnames: Mapping[str, Sequence[str]], host: str) -> str:
-    """The machine with a pattern that matches `host` from its start, as in ReFrame.
+    """The machine with a pattern that `host` begins with, as in ReFrame; else `localhost`.
 
-    That is `localhost` if no other does. Raises InputError if there are several.
+    Raises InputError if there are several.
     """
     found = [
         machine
         for machine, patterns in hostnames.items()
-        if any(pattern != _ANY and re.match(pattern, host) for pattern in patterns)
+        if any(pattern != ".*" and re.match(pattern, host) for pattern in patterns)
     ]
     if len(found) > 1:
         raise InputError(
             f"--machine: required, since 'hostnames' of several machines in configs/ match host"
             f" '{host}'; allowed: {', '.join(found)}"
         )
-    return found[0] if found else _FALLBACK
+    return found[0] if found else "localhost"

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import click
@@ -37,7 +38,6 @@ from analysis.history.store import (
     load_nights,
     load_runs,
     read_entries,
-    require_store,
     to_stderr,
 )
 from analysis.pages.alarms import AlarmGroup, alarm_groups, shown_alarms
@@ -101,7 +101,6 @@ def check(results: Path, store: Path, form: Form | None) -> int:
 
     The exit code is 1 if anything is wrong.
     """
-    require_store(store)
     found = retention.check_store(store, results)
     for line in () if form else found:
         log(line)
@@ -126,20 +125,18 @@ def prune(
     """
     if age is None and size is None:
         raise InputError("--older-than, --larger-than: one of them is required")
-    require_store(store)
     unread: list[str] = []
     entries = read_entries(store, None, None, unread.append)
     for line in unread:
         log(line)
-    limits = retention.Limits(
-        None if age is None else time.time() - units.duration_s(age, "--older-than"),
-        None if size is None else units.size_b(size, "--larger-than"),
-    )
+    oldest_s = None if age is None else time.time() - units.duration_s(age, "--older-than")
+    most_b = None if size is None else units.size_b(size, "--larger-than")
     # What an entry names that cannot be read is not known.
     old = [] if unread else list(retention.leftovers(store, entries, time.time()))
     gone: list[retention.Stored] = []
     held: dict[tuple[str, str], str] = {}
-    for each in retention.to_prune(retention.inventory(store, entries, results), limits):
+    stored = retention.inventory(store, entries, results)
+    for each in retention.to_prune(stored, oldest_s, most_b):
         reason = each.held or retention.lacking(each) or (yes and _remove(store, each))
         if reason:
             held[each.entry.run] = reason
@@ -187,10 +184,10 @@ _COMMAND = "    "
 _RATIO = (
     "ratio of times or slowdowns to the nights before with its interval of 95 %, above 1 is worse"
 )
-_RAISED = "the campaign, and the night that raised it"
+_MORE = "what does not fit into a line"
 _WATCHED = (
     "level of the nights, and their spread; finds: the loss that is found within"
-    f" {WITHIN_NIGHTS} nights with a probability of {POWER:.0%}, - while there are too few nights"
+    f" {WITHIN_NIGHTS} nights with a probability of {POWER:.0%}; unwatched: too few nights"
 )
 
 
@@ -305,13 +302,19 @@ def _text(
 ) -> Iterator[str]:
     if not groups:
         yield "no alarms"
+    machines = {each.machine for each in watches}
+    # Of one machine its name is said once.
+    of = f"{visible(machines.pop())}: " if len(machines) == 1 else ""
+    name = _on_machine if of else _series
+    alarms = [_alarm(group, name(group.lead.alarm)) for group in groups]
     notes = [note for group in groups for note in _about(group)]
-    yield listing(
-        "ratio", list(map(_alarm, groups)), notes, legend=_RATIO, more=_RAISED, details=details
-    )
+    listed = partial(listing, needed=2, details=details)
+    more = f"{_MORE}, and the night that raised an alarm"
+    yield listed("ratio", alarms, notes, legend=f"{of}{_RATIO}", more=more)
     if watches:
+        lines = [_watch(each, name(each)) for each in watches]
         swings = filter(None, map(_swing, watches))
-        yield listing("", list(map(_watch, watches)), swings, legend=_WATCHED, details=details)
+        yield listed("", lines, swings, legend=f"{of}{_WATCHED}", more=_MORE)
     else:
         yield prose(f"no nights of {machine or 'any machine'} in the store")
     for group in groups:
@@ -328,7 +331,7 @@ def _text(
     yield from dict.fromkeys(map(_to_confirm, suspected))
 
 
-def _alarm(group: AlarmGroup) -> Line:
+def _alarm(group: AlarmGroup, name: str) -> Line:
     """Alarms of one beginning and one changed fact, as the one that is shown first."""
     alarm = group.lead.alarm
     interval = alarm.interval
@@ -337,9 +340,10 @@ def _alarm(group: AlarmGroup) -> Line:
     seen = f", acknowledged by {group.acknowledged.by}" if group.acknowledged else ""
     return Line(
         [
-            _series(alarm),
+            name,
             bracketed(ratio) if ratio else f"{alarm.ratio:.3f}",
-            f"{alarm.state}, worse since {group.since}{until}{seen}",
+            alarm.state,
+            f"worse since {group.since}{until}{seen}",
             alarm.campaign,
         ],
         ratio_of(ratio),
@@ -348,8 +352,12 @@ def _alarm(group: AlarmGroup) -> Line:
     )
 
 
+def _on_machine(of: Watched) -> str:
+    return f"{of.case} {of.arm} {of.quantity}"
+
+
 def _series(of: Watched) -> str:
-    return f"{of.machine} {of.case} {of.arm} {of.quantity}"
+    return f"{of.machine} {_on_machine(of)}"
 
 
 def _about(group: AlarmGroup) -> Iterator[str]:
@@ -376,8 +384,11 @@ def _next(title: str, words: Iterable[str]) -> str:
     return visible(f"{wrapped(f'Next: {title}:')}\n{textwrap.indent(command, _COMMAND)}")
 
 
-def _watch(each: SeriesWatch) -> Line:
+def _watch(each: SeriesWatch, name: str) -> Line:
     changes = f", {plural(len(each.changes), 'change')}" if each.changes else ""
+    nights = f"{plural(each.nights, 'night')}{changes}"
+    if each.spread is None or each.detectable is None:
+        return Line([name, NONE, "unwatched", "", nights, each.campaign])
     return Line(
         [
             _series(each),

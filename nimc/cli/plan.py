@@ -63,7 +63,7 @@ def plan_command(campaign: Path, machine: str, run: Path | None, form: Form | No
         "predicted": list(map(flat, predicted)),
         "lengths": [asdict(each) for each in long_enough],
         "warnings": [*(long := too_long(planned, request.time_limit_s)), *where.lines()],
-        "matrix": where.as_dicts(),
+        "matrix": [asdict(cell) for cell in where.cells],
     }
     remarks = [*omission_lines(request.absent), *long, *load.lines(long_enough)]
     text = _text(planned, known, nodes, where, remarks, list(map(_prediction, predicted)), others)

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,7 @@ from nimc.run.folder import (
     open_run,
     save_qualification,
 )
-from nimc.run.node_sweep import NodeSweep, NodeSweeper, finish, finished_run, open_sweep, save_sweep
+from nimc.run.node_sweep import NodeSweep, NodeSweeper, finished_run, open_sweep, save_sweep
 from nimc.run.progress import Progress, display
 from nimc.run.runner import CampaignRunner, Failure
 from nimc.run.session import find_reframe
@@ -377,7 +377,7 @@ def sweep_nodes_command(
             log(f"stopped by {stop}; the same command resumes")
             return 128 + stop.signum
         if not failed:
-            finish(folder, sweep)
+            save_sweep(folder, replace(sweep, finished_s=time.time()))
     return _conclude_sweep(folder, sweep, failed, request.campaign.margin, form)
 
 

@@ -130,4 +130,4 @@ def _show_built(subcommand: str, made: list[Built], form: Form | None) -> None:
     ]
     folders = [f"{one.environment}: {one.view}/bin" for one in made]
     table = "\n".join([aligned(header, rows), *folders]) if rows else "nothing is built"
-    _show(subcommand, {"environments": [one.as_dict() for one in made]}, form, table)
+    _show(subcommand, {"environments": [asdict(one) for one in made]}, form, table)

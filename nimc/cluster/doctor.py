@@ -318,7 +318,7 @@ class Diagnosis:
     def as_dict(self) -> dict[str, Any]:
         """The diagnosis as in JSON."""
         verdict = "not ready" if self.why else "ready"
-        return asdict(self) | {"verdict": verdict, "matrix": self.matrix.as_dicts()}
+        return asdict(self) | {"verdict": verdict, "matrix": asdict(self.matrix)["cells"]}
 
 
 def examine(name: str, of_nodes: Sequence[Finding] = (), root: Path = checkout.ROOT) -> Diagnosis:

@@ -86,23 +86,23 @@ def _title(header: RunHeader) -> str:
 
 def _citation(header: RunHeader, about: About) -> str:
     """Citation File Format 1.2.0; a string of JSON is one of YAML."""
-    authors = "".join(map(_cited, about.authors))
+
+    def cited(name: str) -> str:
+        family, comma, given = name.partition(", ")
+        if not comma:
+            return f"  - name: {json.dumps(name)}\n"
+        names = json.dumps(family), json.dumps(given)
+        return "  - family-names: {}\n    given-names: {}\n".format(*names)
+
     return (
         "cff-version: 1.2.0\n"
         "message: If you use this data, please cite it.\n"
         "type: dataset\n"
         f"title: {json.dumps(_title(header))}\n"
-        f"authors:\n{authors}"
+        f"authors:\n{''.join(map(cited, about.authors))}"
         f"license: {about.license}\n"
         f"date-released: {_moment(header.finished_s or header.started_s)[:10]}\n"
     )
-
-
-def _cited(name: str) -> str:
-    family, comma, given = map(json.dumps, name.partition(", "))
-    if comma == json.dumps(""):
-        return f"  - name: {family}\n"
-    return f"  - family-names: {family}\n    given-names: {given}\n"
 
 
 def _moment(unix_s: float) -> str:

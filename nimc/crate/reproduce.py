@@ -28,15 +28,17 @@ def facts_of_both(packed: RunHeader, here: RunHeader) -> list[Difference]:
 
 def _facts(header: RunHeader) -> dict[str, str]:
     host: dict[str, Any] = header.facts.get("host") or {}
-    found = {"machine": header.machine}
-    found |= {name: " | ".join(texts) or UNKNOWN for name, texts in known([host]).items()}
-    for label, key in (("cores", "cores"), ("sockets", "sockets"), ("memory, bytes", "memory_b")):
-        found[label] = str(host.get(key, UNKNOWN))
     devices = [each for each in host.get("rdma") or [] if isinstance(each, dict)]
-    found["RDMA devices"] = ", ".join(f"{d.get('name')} ({d.get('transport')})" for d in devices)
-    found["RDMA devices"] = found["RDMA devices"] or "none"
-    found |= {f"version of {name}": version for name, version in header.versions.items()}
-    return found | {"commit": header.commit or UNKNOWN}
+    rdma = ", ".join(f"{each.get('name')} ({each.get('transport')})" for each in devices)
+    sizes = {"cores": "cores", "sockets": "sockets", "memory, bytes": "memory_b"}
+    return {
+        "machine": header.machine,
+        **{name: " | ".join(texts) or UNKNOWN for name, texts in known([host]).items()},
+        **{label: str(host.get(key, UNKNOWN)) for label, key in sizes.items()},
+        "RDMA devices": rdma or "none",
+        **{f"version of {name}": version for name, version in header.versions.items()},
+        "commit": header.commit or UNKNOWN,
+    }
 
 
 @dataclass(frozen=True)
@@ -103,15 +105,16 @@ def compared_files(packed: Files, made: Files) -> dict[str, str]:
 
     The last digits of a figure may depend on the processor.
     """
-    return {name: _alike(name, packed.get(name, b""), made[name]) for name in made}
 
+    def alike(name: str) -> str:
+        old, new = packed.get(name, b""), made[name]
+        if old == new:
+            return "the same"
+        if name.endswith(".json") and _rounded(old) == _rounded(new):
+            return "the same to nine digits"
+        return "differs"
 
-def _alike(name: str, packed: bytes, made: bytes) -> str:
-    if packed == made:
-        return "the same"
-    if name.endswith(".json") and _rounded(packed) == _rounded(made):
-        return "the same to nine digits"
-    return "differs"
+    return {name: alike(name) for name in made}
 
 
 def _rounded(text: bytes) -> Any:

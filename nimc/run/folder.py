@@ -39,10 +39,6 @@ from nimc.records.run import (
 from nimc.records.run_folder import distrust_run
 from nimc.run.session import users_of
 
-#: Folder of a results folder with what may be claimed of its machines.
-_QUALIFIED = "qualified"
-#: Name of the link to the newest run.
-LATEST = "latest"
 #: Begins the name of a folder that is being removed.
 _REMOVED = ".removed-"
 #: How long processes of a killed campaign may take to end by themselves, and once they are killed,
@@ -74,9 +70,10 @@ class RunFolder:
 def open_run(
     results: Path, header: RunHeader, *, fresh: bool = False, slurm: bool = False
 ) -> Iterator[RunFolder]:
-    """The latest run of the same request in `results` if it is unfinished and not `fresh`.
+    """The latest run of the same request in `results`, or a new one.
 
-    Else a new one.
+    That is a new one if it is `fresh`, or if the latest is finished or of an older schema, whose
+    blocks are ordered in another way. `--fresh` so gives up those before it.
 
     `latest` leads to it from then on. Waits for processes that an earlier session left, and cancels
     its jobs if the machine uses `slurm`. Locked until the context ends. Raises InputError if
@@ -85,8 +82,10 @@ def open_run(
     """
     results = results.absolute()
     results.mkdir(parents=True, exist_ok=True)
-    found = None if fresh else find_unfinished(results, header)
-    path = found or _create(results, header.run)
+    found = None if fresh else find_latest(results, header.digest, header.reproduces)
+    if found and (found[1].finished_s or found[1].schema != SCHEMA_VERSION):
+        found = None
+    path = found[0] if found else _create(results, header.run)
     with locked(path):
         link_latest(path)
         if found:
@@ -95,22 +94,11 @@ def open_run(
             _await_leftovers(path)
             yield RunFolder(path, load_header(path), resumed=True)
         else:
-            known = {**header.facts, **qualified(results, header.machine)}
+            known = {**header.facts, **_qualified(results, header.machine)}
             new = replace(header, run=path.name, facts=known)
             new = replace(new, seed=new.drawn_seed)
             save_header(path, new)
             yield RunFolder(path, new, resumed=False)
-
-
-def find_unfinished(results: Path, new: RunHeader) -> Path | None:
-    """The latest run that asks the same as a new one, unless it is finished.
-
-    `--fresh` gives up those before it.
-    A run of an older schema is not resumed: its blocks are ordered in another way.
-    """
-    path, header = find_latest(results, new.digest, new.reproduces) or (None, None)
-    done = header and (header.finished_s or header.schema != SCHEMA_VERSION)
-    return None if done else path
 
 
 def find_latest(
@@ -127,11 +115,10 @@ def find_latest(
 
 def find_other(results: Path, header: RunHeader) -> Path | None:
     """The latest unfinished run of that campaign and machine with another digest."""
-    requested = (header.campaign, header.machine)
     found = [
         (each.started_s, path)
         for path, each in own_runs(results)
-        if (each.campaign, each.machine) == requested
+        if (each.campaign, each.machine) == (header.campaign, header.machine)
         and each.digest != header.digest
         and each.finished_s is None
     ]
@@ -139,10 +126,7 @@ def find_other(results: Path, header: RunHeader) -> Path | None:
 
 
 def foreign_runs(results: Path, header: RunHeader) -> list[str]:
-    """Runs named like one of that campaign and machine that another user may have planted.
-
-    A line each, with the reason.
-    """
+    """Runs that another user may have planted, named like those of the campaign: a line each."""
     named = f"{header.campaign}-{header.machine}-*"
     found = ((path, distrust_run(path)) for path in sorted(results.glob(named)))
     return [f"{path} {reason}" for path, reason in found if reason]
@@ -157,13 +141,10 @@ def own_runs(results: Path) -> Iterator[tuple[Path, RunHeader]]:
 
 
 def _create(results: Path, name: str) -> Path:
-    for number in range(1, 1000):
-        path = results / (name if number == 1 else f"{name}-{number}")
-        try:
-            path.mkdir()
-        except FileExistsError:
-            continue
-        return path
+    for more in ("", *(f"-{number}" for number in range(2, 1000))):
+        with suppress(FileExistsError):
+            (path := results / f"{name}{more}").mkdir()
+            return path
     raise MachineError(f"{results / name}: a thousand runs of that name exist already")
 
 
@@ -199,8 +180,8 @@ def _await_leftovers(path: Path) -> None:
 
 def link_latest(run: Path) -> None:
     """Let `latest`, next to the run, lead to it; what is not a link, or not possible, is left."""
-    link = run.with_name(LATEST)
-    partial = run.with_name(f".{LATEST}-{os.getpid()}")
+    link = run.with_name("latest")
+    partial = run.with_name(f".latest-{os.getpid()}")
     with suppress(OSError):
         if link.is_symlink() or not link.exists():
             partial.unlink(missing_ok=True)
@@ -209,9 +190,9 @@ def link_latest(run: Path) -> None:
 
 
 def remove_run(run: Path) -> None:
-    """Remove the folder of a run, and what an earlier removal left when it was killed.
+    """Remove a run that is not in progress, and what a removal that was killed left.
 
-    Raises InputError if the run is in progress, and MachineError if its folder cannot be removed.
+    Raises InputError or MachineError.
     """
     with locked(run):
         try:
@@ -229,26 +210,20 @@ def require_folder(run: Path) -> None:
         raise MachineError(f"{run}: this folder is gone: deleted, or not mounted any more")
 
 
-# What may be claimed of a machine (`nimc qualify`), next to its runs.
-
-
 _FACTS = TypeAdapter(QualifiedFacts)
 
 
 def save_qualification(results: Path, machine: str, found: Mapping[str, Any]) -> Path:
     """Write what may be claimed of a machine; returns the file."""
-    path = results / _QUALIFIED / f"{machine}.json"
+    path = results / "qualified" / f"{machine}.json"
     make_folder(path.parent)
     replace_text(path, json.dumps({"schema": 1, **found}, indent=1) + "\n")
     return path
 
 
-def qualified(results: Path, machine: str) -> dict[str, Any]:
-    """The fact `qualified` of a run that begins.
-
-    Empty if the machine is not qualified, or another user may have written that it is.
-    """
-    path = results / _QUALIFIED / f"{machine}.json"
+def _qualified(results: Path, machine: str) -> dict[str, Any]:
+    """The fact `qualified` of a run that begins; empty if another user may have written it."""
+    path = results / "qualified" / f"{machine}.json"
     with suppress(InputError, OSError):
         if not any(distrust(each, team="owns") for each in (path.parent, path)):
             found: QualifiedFacts = validated(_FACTS, read_json(path), path)
@@ -256,20 +231,12 @@ def qualified(results: Path, machine: str) -> dict[str, Any]:
     return {}
 
 
-# The header of a new run: campaign, machine and software versions.
-
-
-#: Packages whose versions are recorded.
-_SOFTWARE = ("nimc", "reframe-hpc", *program.WHEELS)
-
-
 def new_header(request: Request) -> RunHeader:
     """The header of a run that starts now; the name of its folder may still change."""
     started_s = time.time()
     here = host.detect().as_dict()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started_s))
-    campaign = request.campaign
-    machine = request.machine
+    campaign, machine = request.campaign, request.machine
     others = {name: other.sha256 for name, other in request.others.items()}
     asked = resolved(campaign, machine, here["hostname"], request.nodelist, others)
     return RunHeader(
@@ -285,7 +252,7 @@ def new_header(request: Request) -> RunHeader:
         pairs_cap=campaign.pairs.most,
         precision=campaign.pairs.precision,
         facts={"host": here, "site": machine.model_dump(mode="json")},
-        versions=program.package_versions(_SOFTWARE),
+        versions=program.package_versions(("nimc", "reframe-hpc", *program.WHEELS)),
         commit=commit(),
         margin=campaign.margin,
         asked=requirements_of(campaign, machine),
@@ -323,11 +290,7 @@ def resolved(
         exclude={"title": True, "description": True, "workloads": {"__all__": {"expect"}}},
     )
     site = machine.model_dump(mode="json", exclude_defaults=True)
-    what: dict[str, Any] = {"campaign": requested, "machine": site}
-    if machine.origins.policy == "same_host":
-        what["hostname"] = hostname
-    if nodelist is not None:
-        what["nodelist"] = nodelist
-    if others:
-        what["checks"] = dict(others)
-    return what
+    here = hostname if machine.origins.policy == "same_host" else None
+    more = {"hostname": here, "nodelist": nodelist, "checks": others or None}
+    known = {name: each for name, each in more.items() if each is not None}
+    return {"campaign": requested, "machine": site, **known}

@@ -74,11 +74,6 @@ def open_sweep(
     return folder, requested
 
 
-def finish(folder: Path, sweep: NodeSweep) -> None:
-    """Mark the sweep complete."""
-    save_sweep(folder, replace(sweep, finished_s=time.time()))
-
-
 def save_sweep(folder: Path, sweep: NodeSweep) -> None:
     """Replace `sweep.json`."""
     replace_text(folder / _FILE, json.dumps(asdict(sweep), indent=1) + "\n")
@@ -106,10 +101,7 @@ class NodeSweeper:
     verbose: bool = False
 
     def run_all(self) -> dict[str, str]:
-        """Node -> why it could not be measured. Raises Stopped on a signal.
-
-        Every `nimc run` ends with this process.
-        """
+        """Node -> why it was not measured. Raises Stopped on a signal; no `nimc run` is left."""
         left = [node for node in self.sweep.nodes if not finished_run(self.folder, node)]
         running: dict[str, subprocess.Popen[bytes]] = {}
         failed: dict[str, str] = {}

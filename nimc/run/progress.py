@@ -81,10 +81,7 @@ class RunCounter:
 
 
 class PlainDisplay:
-    """Shows progress as lines for a log file: at the start of a block and twice a minute.
-
-    If quiet, only errors; if verbose, with a line for every run.
-    """
+    """Lines for a log file: at the start of a block and twice a minute; of every run if verbose."""
 
     def __init__(self, progress: Progress = "normal") -> None:
         self._progress = progress

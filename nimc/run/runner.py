@@ -33,8 +33,6 @@ from nimc.run.slurm_watch import LostJobError, SilentError, SlurmWatch
 from reframe_tests.crossing import Crossed
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from analysis.effects.estimate import StoppingRule
 
 
@@ -102,28 +100,21 @@ def case_state(run: Path, case: str, treated: Sequence[str], rule: StoppingRule)
             " give --fresh"
         ) from error
     pairs = pair_table(frame)
+    runs = frame.filter(pl.col("pair") >= 0).group_by("block", "pair", "arm")
+    lost = runs.agg(
+        counts=(pl.col("status") == "counts").any(),
+        rejected=(pl.col("outcome") == "rejected").any(),
+    ).filter(~pl.col("counts") & pl.col("rejected"))
     reasons = frame.filter(status="rejected")["reason"].drop_nulls()
     rows = results_of(frame, pairs, rule)
     effects = [row for row in rows if row.role == "effect"]
     return CaseState(
         pairs_of={name: pairs.filter(pl.col("arm") == name).height for name in treated},
         next_block=max([-1, *started, *frame["block"].unique().to_list()]) + 1,
-        rejected=_rejected_pairs(frame),
+        rejected=lost.n_unique(["block", "pair"]),
         last_reason=str(reasons[-1]) if len(reasons) else None,
         done=all(map(rule.is_done, effects or rows)),
     )
-
-
-def _rejected_pairs(judged: pl.DataFrame) -> int:
-    """Pairs in which all runs of some treatment were rejected."""
-    import polars as pl
-
-    runs = judged.filter(pl.col("pair") >= 0).group_by("block", "pair", "arm")
-    arms = runs.agg(
-        counts=(pl.col("status") == "counts").any(),
-        rejected=(pl.col("outcome") == "rejected").any(),
-    )
-    return arms.filter(~pl.col("counts") & pl.col("rejected")).n_unique(["block", "pair"])
 
 
 # Why a block failed, in one line: from the conductor, ReFrame and the disk.
@@ -152,18 +143,26 @@ def why_failed(status: int, logs: Path) -> str | None:
         return f"{logs}: No space left on device"
     if block.get("state", "done") != "done":
         return _line(f"{block['state']}: {block.get('reason') or 'no reason given'}")
-    report = _read(logs / "reframe.json")
-    if block and _phases(report) and _phases(report) <= {"sanity", "performance"}:
+    cases = _cases(logs)
+    failed = {
+        case.get("fail_phase", "run")
+        for case in cases
+        if case.get("result") not in ("pass", "skip")
+    }
+    if block and failed and failed <= {"sanity", "performance"}:
         return None  # no pair of an arm, or slower than its reference: results, reported elsewhere
-    for reason in _reported(report):
-        return _line(reason)
+    for case in cases:
+        if case.get("result") in ("fail", "abort") or case.get("fail_reason"):
+            why = case.get("fail_reason") or "no reason given"
+            return _line(f"ReFrame failed in '{case.get('fail_phase', 'run')}': {why}")
     how = f"ended with status {status}" if status >= 0 else f"was killed by {Signals(-status).name}"
-    return _line(f"ReFrame {how}: {_last_words(logs / 'reframe.log')}")
-
-
-def is_begun(logs: Path) -> bool:
-    """Whether the conductor has begun the block: it writes this file first."""
-    return (logs / "agents.log").exists()
+    log, lines = logs / "reframe.log", list[str]()
+    with suppress(OSError):
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = list(filter(str.strip, lines))
+    last = ([line for line in lines if "error" in line.lower()] or lines)[-1:]
+    said = f"{last[0].strip()} ({log})" if last else f"it printed nothing to {log}"
+    return _line(f"ReFrame {how}: {said}")
 
 
 def is_done(logs: Path) -> bool:
@@ -176,14 +175,6 @@ def is_read(logs: Path) -> bool:
     return not (logs / UNREAD).exists()
 
 
-def _length_s(logs: Path) -> float | None:
-    """How long the conductor took, seconds; None if it did not end."""
-    block = _read(logs / "block.json")
-    with suppress(KeyError, TypeError):
-        return float(block["finished_s"] - block["started_s"])
-    return None
-
-
 def _read(path: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError, RecursionError):
         record = json.loads(path.read_text(encoding="utf-8"))
@@ -192,38 +183,20 @@ def _read(path: Path) -> dict[str, Any]:
     return {}
 
 
-def _phases(report: dict[str, Any]) -> set[str]:
-    """Phases of ReFrame in which cases failed."""
-    failed = [case for case in _cases(report) if case.get("result") not in ("pass", "skip")]
-    return {case.get("fail_phase") or "run" for case in failed}
-
-
-def _cases(report: dict[str, Any]) -> list[dict[str, str]]:
+def _cases(logs: Path) -> list[dict[str, str]]:
     """Test cases of ReFrame's report, without fields that are null; none of what is no report."""
-    runs = report.get("runs")
-    tried = [run.get("testcases") for run in _objects(runs)]
-    return [
-        {key: str(value) for key, value in case.items() if value is not None}
-        for cases in tried
-        for case in _objects(cases)
-    ]
-
-
-def _objects(found: Any) -> list[dict[str, Any]]:
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-
-
-def _reported(report: dict[str, Any]) -> Iterator[str]:
-    """Reasons in ReFrame's own report."""
-    for case in _cases(report):
-        if case.get("result") in ("fail", "abort") or case.get("fail_reason"):
-            phase = case.get("fail_phase") or "run"
-            yield f"ReFrame failed in '{phase}': {case.get('fail_reason') or 'no reason given'}"
+    with suppress(KeyError, TypeError, AttributeError):
+        return [
+            {key: str(value) for key, value in case.items() if value is not None}
+            for run in _read(logs / "reframe.json")["runs"]
+            for case in run["testcases"]
+        ]
+    return []
 
 
 def _skipped(logs: Path) -> str | None:
     """Why ReFrame skipped the check everywhere; only its log says so."""
-    results = {case.get("result") for case in _cases(_read(logs / "reframe.json"))}
+    results = {case.get("result") for case in _cases(logs)}
     if results - {"skip"}:
         return None
     with suppress(OSError):
@@ -231,17 +204,6 @@ def _skipped(logs: Path) -> str | None:
         if reasons := re.findall(_SKIPPED, log, re.MULTILINE):
             return _line(f"skipped: {'; '.join(dict.fromkeys(reasons))}")
     return "skipped by ReFrame" if results else None
-
-
-def _last_words(log: Path) -> str:
-    with suppress(OSError):
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-        errors = [line for line in lines if "error" in line.lower()] or [
-            line for line in lines if line.strip()
-        ]
-        if errors:
-            return f"{errors[-1].strip()} ({log})"
-    return f"it printed nothing to {log}"
 
 
 def _line(text: str) -> str:
@@ -287,19 +249,16 @@ class CampaignRunner:
         return SlurmWatch(self.run, self.display.tell) if self.request.slurm else None
 
     def run_all(self) -> list[Failure]:
-        """Measure every case; a failure of one does not stop the others.
-
-        Raises Stopped on a signal. All samples are on disk at any time.
-        """
+        """Measure every case, also after one that failed. Raises Stopped on a signal."""
         processes.become_subreaper()
         others.write(self.run, self.request.others.values())
         failures = []
         left = {entry.name: entry for entry in self.campaign.cases}
         for entry in self._order():
             left.pop(entry.name)
-            failure = self._run_case(entry, sum(map(self._case_least_s, left.values())))
-            if failure:
-                failures.append(failure)
+            later_s = sum(map(self._case_least_s, left.values()))
+            if reason := self._run_case(entry, later_s):
+                failures.append(Failure(entry.name, reason))
         return failures
 
     def _order(self) -> Iterator[Entry]:
@@ -316,24 +275,22 @@ class CampaignRunner:
                     begun.append(chosen)
                     yield chosen
 
-    def _run_case(self, entry: Entry, later_s: float) -> Failure | None:
+    def _run_case(self, entry: Entry, later_s: float) -> str | None:
+        """Run blocks of a case until it is decided. Returns why it failed, None if it did not."""
         now = self._state(entry)
         rejected_before = now.rejected
         while pairs := now.missing(self.campaign.pairs, rejected_before):
             reason = self._run_block(entry, now.next_block, pairs, later_s)
             before, now = now, self._state(entry)
             if reason is None and (now.pairs, now.rejected) == (before.pairs, before.rejected):
-                why = (
-                    now.last_reason
-                    or f"no run was started; see {self._logs(entry, now.next_block - 1)}"
-                )
+                logs = self._logs(entry, now.next_block - 1)
+                why = now.last_reason or f"no run was started; see {logs}"
                 reason = f"block {before.next_block} added no pair: {why}"
             if reason:
-                return Failure(entry.name, reason)
-        if not now.pairs_without_control:
-            why = f"no pair was accepted: {now.last_reason}; 'nimc run' again makes as many more"
-            return Failure(entry.name, why)
-        return None
+                return reason
+        if now.pairs_without_control:
+            return None
+        return f"no pair was accepted: {now.last_reason}; 'nimc run' again makes as many more"
 
     def _run_block(self, entry: Entry, block: int, pairs: int, later_s: float) -> str | None:
         """Run one ReFrame session. Returns why it failed, None if it did not."""
@@ -342,7 +299,9 @@ class CampaignRunner:
         run = str(self.run)
         crossed = self._treatments(entry)
         expected_s = block_s(crossed, entry, pairs, self.request.least_run_s)
-        limit_s = self._limit_s(expected_s / (expected_s + later_s))
+        limit_s = self.campaign.limit
+        if limit_s is not None:  # the block's share of what is left
+            limit_s = max(limit_s - sum(self.blocks_s), 0.0) * expected_s / (expected_s + later_s)
         _, *arguments = command(
             self.request, entry, block, pairs, run, seed=self.seed, limit_s=limit_s
         )
@@ -364,9 +323,12 @@ class CampaignRunner:
                 counter.wait(self.slurm.waits, now_s)
             self.display.show(f"{entry.name}, block {block}", counter, now_s)
             if self.slurm:
+                # The conductor writes agents.log first.
                 done, read = is_done(logs), is_read(logs)
                 finished, reading = done and read, done and not read
-                self.slurm.look(now_s, begun=is_begun(logs), finished=finished, reading=reading)
+                self.slurm.look(
+                    now_s, begun=(logs / "agents.log").exists(), finished=finished, reading=reading
+                )
 
         if self.slurm:
             self.slurm.next_block()
@@ -384,16 +346,15 @@ class CampaignRunner:
                 raise
             return f"{error}, and ReFrame still waits for it"
         finally:
-            self.blocks_s.append(_length_s(logs) or limit_s or 0.0)
+            made = _read(logs / "block.json")
+            length_s = limit_s or 0.0
+            with suppress(KeyError, TypeError):  # one that did not end
+                length_s = float(made["finished_s"] - made["started_s"]) or length_s
+            self.blocks_s.append(length_s)
             if status != 0:
                 self._end_jobs()
         require_folder(self.run)
         return why_failed(status, logs)
-
-    def _limit_s(self, share: float) -> float | None:
-        """A block's share of what is left of the campaign's limit; None if it has no limit."""
-        limit_s = self.campaign.limit
-        return None if limit_s is None else max(limit_s - sum(self.blocks_s), 0.0) * share
 
     def _end_jobs(self) -> None:
         """Cancel jobs that ReFrame may have left, or say that this is not possible."""

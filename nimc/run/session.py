@@ -77,10 +77,7 @@ def start(
     environment: Mapping[str, str] = os.environ,
     pass_fds: Collection[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a child that finds this checkout and ends with this process.
-
-    `errors`: where its standard error goes, if not to `output`; `pass_fds`: files that it inherits.
-    """
+    """Start a child that finds this checkout and ends with this process."""
     return subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
@@ -118,16 +115,11 @@ def users_of(run: Path) -> list[int]:
     return found
 
 
-# `nimc` as a child of `nimc`: how it is called, and how it is stopped.
-
-
 #: `nimc` with this Python, whatever is installed.
 NIMC = tuple(python_main("nimc.cli.main"))
-#: How long `nimc run` may take to stop, seconds.
-_STOP_S = 120.0
 
 
-def stop(children: Collection[subprocess.Popen[bytes]], within_s: float = _STOP_S) -> None:
+def stop(children: Collection[subprocess.Popen[bytes]], within_s: float = 120.0) -> None:
     """End the children, each of which cancels its own jobs; kill those that take too long."""
     for child in children:
         child.terminate()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -51,7 +52,16 @@ class _Probe:
         """Start or look after the command; its output once it has succeeded."""
         if self.running is None:
             if now_s - self.asked_s >= _ASK_S:
-                self._start(now_s)
+                self.asked_s = now_s
+                self.output.seek(0)
+                self.output.truncate()
+                with suppress(OSError):  # no such program
+                    self.running = subprocess.Popen(
+                        self.command,
+                        stdin=subprocess.DEVNULL,
+                        stdout=self.output,
+                        stderr=subprocess.DEVNULL,
+                    )
             return None
         status = self.running.poll()
         if status is None:
@@ -64,20 +74,6 @@ class _Probe:
         self.answered_s = self.asked_s
         self.output.seek(0)
         return self.output.read().decode(errors="replace")
-
-    def _start(self, now_s: float) -> None:
-        self.asked_s = now_s
-        self.output.seek(0)
-        self.output.truncate()
-        try:
-            self.running = subprocess.Popen(
-                self.command,
-                stdin=subprocess.DEVNULL,
-                stdout=self.output,
-                stderr=subprocess.DEVNULL,
-            )
-        except OSError:  # no such program
-            self.running = None
 
     def silent_s(self, now_s: float) -> float:
         return 0.0 if self.answered_s is None else now_s - self.answered_s
@@ -119,7 +115,11 @@ class SlurmWatch:
             answer = probe.ask(now_s)
             if answer is not None and probe.command is slurm.SQUEUE:
                 self.jobs = slurm.working_in(self._run, answer)
-                self._miss(now_s)
+                self._begun |= bool(self.jobs)
+                if self.jobs or not self._begun:
+                    self._gone_s = None
+                elif self._gone_s is None:
+                    self._gone_s = now_s
             silent_s = probe.silent_s(now_s)
             if silent_s > (TELL_S if finished else END_S):
                 raise SilentError(f"{probe.name} has not answered for {silent_s:.0f} s")
@@ -135,11 +135,3 @@ class SlurmWatch:
         most_s = END_S if reading else GONE_S
         if gone_s > most_s and not any(probe.told for probe in self._probes):
             raise LostJobError(f"the block's job has not been in the queue for {gone_s:.0f} s")
-
-    def _miss(self, now_s: float) -> None:
-        """Note since when a job is gone, if one is."""
-        self._begun |= bool(self.jobs)
-        if self.jobs or not self._begun:
-            self._gone_s = None
-        elif self._gone_s is None:
-            self._gone_s = now_s

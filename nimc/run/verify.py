@@ -12,6 +12,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from itertools import islice
@@ -29,7 +30,7 @@ from analysis.samples.provenance import read_provenance
 from nimc.base.errors import InputError, first_fault
 from nimc.base.json_limits import may_have_deep_line, refuse_deep, refuse_long
 from nimc.base.units import plural
-from nimc.node.readers import Fom, FomError
+from nimc.node.readers import FomError
 from nimc.records import chain, logs
 from nimc.records.run import load_header
 from nimc.records.sample import Better, Outcome
@@ -73,10 +74,7 @@ class Verified:
 
 
 def verify(run: Path, head: str | None = None) -> Verified:
-    """Verify the run in folder `run`; with `head`, against what was kept of it elsewhere.
-
-    Raises InputError if the folder is not that of a run.
-    """
+    """Verify a run; with `head`, against what was kept of it elsewhere. Raises InputError."""
     if not (run / "run.json").exists():
         load_header(run)  # raises
     found = _Found()
@@ -170,9 +168,8 @@ def _verify_case(
         sha256 = counted.get(claim.key)
         if claim.counters_sha256 != sha256:
             stated = f"counters_sha256: {claim.counters_sha256 or 'none'} found"
-            found.add(
-                "broken", f"{at}: {stated}; allowed: {sha256 or 'none'}, by counters/{path.name}"
-            )
+            allowed = f"{sha256 or 'none'}, by counters/{path.name}"
+            found.add("broken", f"{at}: {stated}; allowed: {allowed}")
         _verify_logs(run, claim, at, found)
 
 
@@ -218,29 +215,19 @@ def _counters(path: Path, found: _Found) -> dict[str, str]:
         refuse_long(line, at)
         if deep:
             refuse_deep(line, at)
-        key = _key(line)
-        if key is None:
-            found.add("broken", f"{at}: not a line of counters")
-        else:
+        key = None
+        with suppress(ValueError, TypeError, KeyError):
+            key = from_json(line)["key"]
+        # The key comes first in all lines that a run writes.
+        if isinstance(key, str) and line.startswith(f'{{"key":{json.dumps(key)}'.encode()):
             of_key.setdefault(key, hashlib.sha256()).update(line)
+        else:
+            found.add("broken", f"{at}: not a line of counters")
     return {key: digest.hexdigest() for key, digest in of_key.items()}
 
 
-def _key(line: bytes) -> str | None:
-    """The sample's key, which comes first; None of a line that no run writes."""
-    try:
-        key = from_json(line)["key"]
-    except (ValueError, TypeError, KeyError):
-        return None
-    first = f'{{"key":{json.dumps(key)}'.encode()
-    return key if isinstance(key, str) and line.startswith(first) else None
-
-
 def _log(run: Path, name: str, sha256: str, at: str, found: _Found) -> str | None:
-    """The text of a log; None of one that is not what its sample says.
-
-    Raises FileNotFoundError if it is not kept.
-    """
+    """The text of a log, None if it is not what its sample says. Raises FileNotFoundError."""
     try:
         content = logs.read(run, name)
     except InputError as error:
@@ -272,9 +259,8 @@ def _reread(claim: _Claim, text: str, log: str, at: str, found: _Found) -> None:
         fom = record.parse(text)
     except FomError as error:
         if claim.fom is not None:
-            found.add(
-                "contradicted", f"{at}: fom: {claim.fom} found; allowed: none: {log}: {error}"
-            )
+            what = f"{at}: fom: {claim.fom} found; allowed: none: {log}: {error}"
+            found.add("contradicted", what)
         return
     if claim.fom is None:
         # A number of ranks that was not requested is no figure either.
@@ -282,21 +268,15 @@ def _reread(claim: _Claim, text: str, log: str, at: str, found: _Found) -> None:
             found.add("contradicted", f"{at}: fom: none found; allowed: {fom.value}, by {log}")
         return
     found.reread += 1
-    for name, stated, read in _figures(claim, fom, record):
-        if not _same(stated, read):
-            found.add("contradicted", f"{at}: {name}: {stated} found; allowed: {read}, by {log}")
-
-
-def _figures(claim: _Claim, fom: Fom, record: Workload) -> Iterator[tuple[str, Any, Any]]:
-    """Field, what the sample has, and what the log gives."""
-    yield "fom", claim.fom, fom.value
-    yield "fom_unit", claim.fom_unit, fom.unit or record.unit
-    yield "fom_better", claim.fom_better, fom.better or record.better
+    # Field, what the sample has, and what the log gives.
+    figures: list[tuple[str, Any, Any]] = [
+        ("fom", claim.fom, fom.value),
+        ("fom_unit", claim.fom_unit, fom.unit or record.unit),
+        ("fom_better", claim.fom_better, fom.better or record.better),
+    ]
     for name in {**claim.fom_extra, **fom.extra}:
-        yield f"fom_extra.{name}", claim.fom_extra.get(name), fom.extra.get(name)
-
-
-def _same(stated: Any, read: Any) -> bool:
-    if isinstance(stated, float) and isinstance(read, float):
-        return math.isclose(stated, read, rel_tol=ROUNDING)
-    return bool(stated == read)
+        figures.append((f"fom_extra.{name}", claim.fom_extra.get(name), fom.extra.get(name)))
+    for name, stated, read in figures:
+        numbers = isinstance(stated, float) and isinstance(read, float)
+        if not (math.isclose(stated, read, rel_tol=ROUNDING) if numbers else stated == read):
+            found.add("contradicted", f"{at}: {name}: {stated} found; allowed: {read}, by {log}")

@@ -26,12 +26,6 @@ from nimc.spack.setup import (
 )
 from nimc.spack.tool import SpackLayout, locked, spack
 
-# Whether an MPI that Spack builds drives the machine's fast network.
-#
-# `common.yaml` requires it, but a machine's file may require something else, and a fabric that is
-# not requested is left out silently. So what Spack chose is checked before it is built.
-
-
 #: MPI -> the variant that names its networks, and the values of which it needs at least one. Others
 #: have their network by themselves, or come with the machine.
 _NETWORK = {
@@ -45,14 +39,16 @@ _UCX = ("verbs", "rc")
 def lacking(specs: Iterable[dict[str, Any]], machine_file: Path) -> str | None:
     """Why the chosen MPI has no fast network, and what to set; None if it has one.
 
-    `specs`: the concrete specs of a lock. Those of the machine (externals) are not judged.
+    `common.yaml` requires it, but a machine's file may require something else, and a fabric that is
+    not requested is left out silently. `specs`: the concrete specs of a lock. Those of the machine
+    (externals) are not judged.
     """
     built = {spec["name"]: spec for spec in specs if "external" not in spec}
     for name, (variant, good) in _NETWORK.items():
         if name in built and not good & _values(built[name], variant):
             chosen = ",".join(sorted(_values(built[name], variant))) or "none"
             return (
-                f"Spack would build {_title(built[name])} without a fast network"
+                f"Spack would build {name}@{built[name]['version']} without a fast network"
                 f" ({variant}={chosen}): name the machine's own MPI in {machine_file}, or require"
                 f" {variant}=ucx there (docs/spack.md)"
             )
@@ -62,8 +58,9 @@ def lacking(specs: Iterable[dict[str, Any]], machine_file: Path) -> str | None:
         for name, (variant, _) in _NETWORK.items()
     ):
         return (
-            f"Spack would build {_title(built['ucx'])} without {' and '.join(missing)}, so that it"
-            f" has no InfiniBand: require ucx +{' +'.join(_UCX)} in {machine_file} (docs/spack.md)"
+            f"Spack would build ucx@{built['ucx']['version']} without {' and '.join(missing)}, so"
+            f" that it has no InfiniBand: require ucx +{' +'.join(_UCX)} in {machine_file}"
+            " (docs/spack.md)"
         )
     return None
 
@@ -75,10 +72,7 @@ def _values(spec: dict[str, Any], variant: str) -> set[str]:
     return {value for value in values if value != "none"}
 
 
-def _title(spec: dict[str, Any]) -> str:
-    return f"{spec['name']}@{spec['version']}"
-
-
+#: What Spack prints as it begins a package.
 _BEGUN = re.compile(r"==> Installing (\S+)-\w{32} (\[\d+/\d+\])")
 #: Packages that provide MPI and its launcher.
 _MPI = {"openmpi", "mpich", "mvapich", "intel-oneapi-mpi", "cray-mpich"}
@@ -105,10 +99,6 @@ class Built:
     def is_there(self) -> bool:
         """Whether all prefixes still exist."""
         return all(Path(spec["prefix"]).is_dir() for spec in self.specs)
-
-    def as_dict(self) -> dict[str, Any]:
-        """As JSON values."""
-        return asdict(self)
 
 
 _BUILT = TypeAdapter(Built)
@@ -142,7 +132,13 @@ def build(
         if (committed := _committed_lock(layout, name)).is_file():
             _lock(committed)
             replace(folder / "spack.lock", committed.read_bytes())
-            _check_lock(layout, root, folder, name)
+            chosen = _root_hashes(folder)
+            spack(layout, root, *here, "concretize", log=name)
+            if _root_hashes(folder) != chosen:
+                raise MachineError(
+                    f"{committed}: does not match the {name} environment: remove it, build, and"
+                    f" commit {folder / 'spack.lock'} instead"
+                )
         elif not _concretized_from(folder, digest, say):
             spack(layout, root, *here, "concretize", "--force", log=name)
             replace_text(folder / "chosen", digest)
@@ -151,8 +147,13 @@ def build(
             raise MachineError(f"{name}: {reason}")
         concretized = time.monotonic()
         say(f"{name}: building")
+
+        def watch(line: str) -> None:
+            if begun := _BEGUN.match(line):
+                say(f"{name}: {begun[1]} {begun[2]}")
+
         install = ("install", "-j", str(jobs), "--fail-fast")
-        spack(layout, root, *here, *install, log=name, watch=_progress(name, say))
+        spack(layout, root, *here, *install, log=name, watch=watch)
         installed = time.monotonic()
         rows = _installed(layout, root, folder, name)
         built = Built(
@@ -165,7 +166,7 @@ def build(
             mpi=next((row["prefix"] for row in rows if row["name"] in _MPI), None),
             specs=[row for row in rows if row["hash"] in _root_hashes(folder)],
         )
-        replace_text(layout.stamp(name), json.dumps(built.as_dict(), indent=1) + "\n")
+        replace_text(layout.stamp(name), json.dumps(asdict(built), indent=1) + "\n")
         say(f"{name}: built in {installed - started:.0f} s")
         return built
 
@@ -190,8 +191,9 @@ def placed(layout: SpackLayout, settings: SpackSettings, name: str) -> str:
         text = text.replace(machine_path, settings.machine_file)
     document = yaml.safe_load(text.replace("$NIMC_MACHINE", layout.machine))
     packages = document["spack"].setdefault("packages", {})
-    own = _packages(_machine_file(layout, settings))
-    for package, rule in _packages(ENVIRONMENTS / "network.yaml").items():
+    own_file = _machine_file(layout, settings)
+    own = packages_in(own_file, "machine file") if own_file.is_file() else {}
+    for package, rule in packages_in(ENVIRONMENTS / "network.yaml", "network").items():
         if package not in own:
             packages[package] = {**packages.get(package, {}), **rule}
     builtin = settings.packages or recipes(layout, load_pins())
@@ -220,26 +222,8 @@ def _machine_file(layout: SpackLayout, settings: SpackSettings) -> Path:
     return Path(settings.machine_file or default)
 
 
-def _packages(path: Path) -> dict[str, Any]:
-    """What a file says of packages, by name; nothing of a file that is not there."""
-    return packages_in(path, "machine file") if path.is_file() else {}
-
-
-def _progress(name: str, say: Callable[[str], None]) -> Callable[[str], None]:
-    """Says which package is being built, from the line that Spack prints as it begins one."""
-
-    def watch(line: str) -> None:
-        if begun := _BEGUN.match(line):
-            say(f"{name}: {begun[1]} {begun[2]}")
-
-    return watch
-
-
 def _concretized_from(folder: Path, digest: str, say: Callable[[str], None]) -> bool:
-    """Whether an earlier build that failed was concretized from the same inputs.
-
-    Removes a lock that was cut off: Spack cannot use such an environment, not even to replace it.
-    """
+    """Whether a failed build was concretized from these inputs; removes a lock that was cut off."""
     path = folder / "spack.lock"
     try:
         _lock(path)
@@ -255,18 +239,6 @@ def _concretized_from(folder: Path, digest: str, say: Callable[[str], None]) -> 
 def _committed_lock(layout: SpackLayout, name: str) -> Path:
     """Path of the lock that a site may commit to fix this machine's versions."""
     return ENVIRONMENTS / "locks" / layout.machine / f"{name}.lock"
-
-
-def _check_lock(layout: SpackLayout, root: Path, folder: Path, name: str) -> None:
-    """Raise MachineError if the environment no longer matches its lock."""
-    locked = _root_hashes(folder)
-    spack(layout, root, "-e", str(folder), "concretize", log=name)
-    if _root_hashes(folder) != locked:
-        committed = _committed_lock(layout, name)
-        raise MachineError(
-            f"{committed}: does not match the {name} environment: remove it, build, and commit"
-            f" {folder / 'spack.lock'} instead"
-        )
 
 
 def _installed(layout: SpackLayout, root: Path, folder: Path, name: str) -> list[dict[str, str]]:

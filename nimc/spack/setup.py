@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,9 +20,6 @@ from nimc.base.files import replace_text
 from nimc.base.marked_yaml import Record
 from nimc.spack.tool import SpackLayout, clone, locked, require_clingo, spack
 
-# `spack_envs/pins.yaml`: the versions of Spack and of its recipes.
-
-
 ENVIRONMENTS = ROOT / "spack_envs"
 
 
@@ -34,7 +32,7 @@ class Source(Record):
 
 
 class Pins(Record):
-    """Content of the file: Spack and its recipes, which are updated together."""
+    """`spack_envs/pins.yaml`: Spack and its recipes, which are updated together."""
 
     spack: Source
     packages: Source
@@ -49,9 +47,9 @@ def load_pins(folder: Path = ENVIRONMENTS) -> Pins:
         raise InputError(f"{path.name}: {first_fault(error)}") from None
 
 
-def known_environments(folder: Path = ENVIRONMENTS) -> list[str]:
+def known_environments() -> list[str]:
     """Every environment, by its folder's name."""
-    return sorted(path.parent.name for path in folder.glob("*/spack.yaml"))
+    return sorted(path.parent.name for path in ENVIRONMENTS.glob("*/spack.yaml"))
 
 
 #: Build tools that every host has: never built.
@@ -61,10 +59,6 @@ BUILD_TOOLS = (
 )
 #: Taken from the host if found, else built.
 FOUND = ("cmake", "python", "openssl", "curl", "git")
-#: The store's path is padded to this, so that a package built here can be moved to a store of any
-#: other path without a tool that Spack would have to bootstrap.
-PADDED_LENGTH = 128
-_OLDEST = (1, 0)
 
 
 @dataclass(frozen=True)
@@ -118,22 +112,17 @@ def setup(
     mirror: str | None,
     say: Callable[[str], None],
 ) -> SpackSettings:
-    """Set up Spack: clones, configuration, compilers and build tools.
-
-    Raises InputError for recipes, a machine file or a mirror that cannot be used.
-    """
+    """Set up Spack: clones, configuration, compilers and build tools. Raises InputError."""
     require_clingo()
     _check(packages, machine_file, mirror)
     pins = load_pins()
     with locked(layout.lock("setup")):
-        root = find_spack()
-        if root is None:
-            root = _cloned(layout, "spack", pins.spack, say)
+        root = find_spack() or _cloned(layout, "spack", pins.spack, say)
         if packages is None:
             _cloned(layout, "packages", pins.packages, say)
         write_config(layout, mirror, packages or recipes(layout, pins))
         version = spack(layout, root, "--version", log="setup").split()[0]
-        if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
+        if int(version.split(".")[0]) < 1:
             raise MachineError(f"{root}: Spack {version} is too old, 1.0 or newer is needed")
         settings = SpackSettings(
             spack=str(root),
@@ -143,7 +132,12 @@ def setup(
             machine_file=str(machine_file.resolve()) if machine_file else None,
             mirror=mirror,
         )
-        if not _searched(layout, settings):
+        before = None
+        with suppress(InputError):
+            before = load(layout) if (layout.config / "packages.yaml").is_file() else None
+        # Compilers and build tools are searched once with each Spack and recipes.
+        used = settings.spack, settings.version, settings.packages
+        if before is None or (before.spack, before.version, before.packages) != used:
             layout.settings.unlink(missing_ok=True)
             say(f"searching for compilers and build tools (log: {layout.log('setup')})")
             find = ("external", "find", "--scope", "user")
@@ -187,27 +181,13 @@ def packages_in(path: Path, field: str) -> dict[str, Any]:
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise InputError(f"{field}: {path}: {' '.join(str(error).split())}") from None
     packages = content.get("packages") if isinstance(content, dict) else None
-    if not isinstance(packages, dict) or not all(
-        isinstance(each, dict) for each in packages.values()
-    ):
+    rules = packages.values() if isinstance(packages, dict) else [None]
+    if not all(isinstance(each, dict) for each in rules):
         raise InputError(
             f"{field}: {path} has no section 'packages'; allowed: 'packages:' with a mapping for"
             " each package (docs/spack.md)"
         )
-    return packages
-
-
-def _searched(layout: SpackLayout, settings: SpackSettings) -> bool:
-    """Whether compilers and build tools were searched with this Spack and these recipes."""
-    if not (layout.config / "packages.yaml").is_file():
-        return False
-    try:
-        before = load(layout)
-    except InputError:
-        return False
-    return (before.spack, before.version, before.packages) == (
-        *(settings.spack, settings.version, settings.packages),
-    )
+    return dict(packages or {})
 
 
 def recipes(layout: SpackLayout, pins: Pins) -> Path:
@@ -223,9 +203,11 @@ def write_config(layout: SpackLayout, mirror: str | None, builtin: Path) -> None
     as finding compilers.
     """
     root = layout.root
+    # The store's path is padded, so that a package built here can be moved to a store of any other
+    # path without a tool that Spack would have to bootstrap.
     files = {
         "config": {
-            "install_tree": {"root": str(layout.store), "padded_length": PADDED_LENGTH},
+            "install_tree": {"root": str(layout.store), "padded_length": 128},
             "build_stage": [str(root / "stage")],
             "test_stage": str(root / "test"),
             "source_cache": str(root / "sources"),

@@ -21,12 +21,10 @@ from nimc.base.programs import ask
 #: How long git may take to clone, seconds.
 _CLONE_S = 3600.0
 
-# Folders of one machine's Spack; nothing is in `~/.spack`.
-
 
 @dataclass(frozen=True)
 class SpackLayout:
-    """The folders under `root`, one root for each machine."""
+    """The folders under `root`, one root for each machine; nothing is in `~/.spack`."""
 
     root: Path
     machine: str
@@ -67,24 +65,24 @@ class SpackLayout:
         return self.root / "logs" / f"{name}.log"
 
 
-def default_root() -> Path:
-    """`NIMC_SPACK_DIR`, else a folder in the user's cache."""
-    if os.environ.get("NIMC_SPACK_DIR"):
-        return Path(os.environ["NIMC_SPACK_DIR"])
+def layout(machine: str, root: Path | None = None) -> SpackLayout:
+    """The layout of a machine's Spack. Raises InputError for a name that is a path.
+
+    `root`: by default `NIMC_SPACK_DIR`, else a folder in the user's cache.
+    """
+    if not re.fullmatch(r"\w[\w.+-]*", machine):
+        raise InputError(f"--machine: {machine!r} found; allowed: letters, digits and ._+-")
+    if root is None and (named := os.environ.get("NIMC_SPACK_DIR")):
+        root = Path(named)
     try:
-        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        root = root or Path(
+            os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "nimc/spack"
+        )
     except RuntimeError:
         raise InputError(
             "NIMC_SPACK_DIR: not set, and this user has no home; allowed: a folder for Spack"
         ) from None
-    return Path(cache) / "nimc" / "spack"
-
-
-def layout(machine: str, root: Path | None = None) -> SpackLayout:
-    """The layout of a machine's Spack. Raises InputError for a name that is a path."""
-    if not re.fullmatch(r"\w[\w.+-]*", machine):
-        raise InputError(f"--machine: {machine!r} found; allowed: letters, digits and ._+-")
-    return SpackLayout((root or default_root()).resolve() / machine, machine)
+    return SpackLayout(root.resolve() / machine, machine)
 
 
 def isolated(layout: SpackLayout, environ: dict[str, str]) -> dict[str, str]:
@@ -98,27 +96,23 @@ def isolated(layout: SpackLayout, environ: dict[str, str]) -> dict[str, str]:
         for name, value in environ.items()
         if not name.startswith("SPACK_") and name not in ("PYTHONPATH", "VIRTUAL_ENV")
     }
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # the host has no name for it
+        user = str(os.getuid())
     if sys.prefix != sys.base_prefix:
         own = Path(sys.prefix, "bin").resolve()  # PATH may have it by a link's name
         kept["PATH"] = ":".join(
             part for part in kept.get("PATH", os.defpath).split(":") if Path(part).resolve() != own
         )
     return {
-        "LOGNAME": _user(),
+        "LOGNAME": user,
         **kept,
         "SPACK_PYTHON": sys.executable,
         "SPACK_USER_CONFIG_PATH": str(layout.config),
         "SPACK_SYSTEM_CONFIG_PATH": str(layout.root / "no-system-scope"),
         "SPACK_USER_CACHE_PATH": str(layout.root / "cache"),
     }
-
-
-def _user() -> str:
-    """The user's name, or id if the host has no name for it."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return str(os.getuid())
 
 
 def require_clingo() -> None:
@@ -137,10 +131,7 @@ def spack(
     log: str,
     watch: Callable[[str], None] | None = None,
 ) -> str:
-    """Standard output of a Spack command, also logged as it runs. MachineError if it fails.
-
-    `watch` is called with each line as it is printed.
-    """
+    """Output of a Spack command, logged as it runs; `watch` gets each line. Raises MachineError."""
     path = layout.log(log)
     path.parent.mkdir(parents=True, exist_ok=True)
     command = [str(root / "bin" / "spack"), "--color", "never", *words]

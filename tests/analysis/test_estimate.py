@@ -5,12 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from analysis.effects.caveats import selection
 from analysis.effects.estimate import Result, StoppingRule, results
+from analysis.effects.verdict import Verdict
 from analysis.samples.pairs import in_order, log_times, pair_table, pairless
+from analysis.statistics.interval import Estimate
 from nimc.base.errors import InputError
 from nimc.records.run import Requirements
 from nimc.records.sample import Outcome, Sample, TimetableRecord
-from tests.analysis.synthetic import LAMMPS, STREAM, Case, frame_of, header, reject, samples
+from tests.analysis.synthetic import LAMMPS, STREAM, Case, frame_of, header, reject, result, samples
 
 #: Columns of the six pairs below, by hand: off, on, spin, aa.
 RATES = [
@@ -384,6 +387,21 @@ def test_first_attempts_are_estimated_beside_and_a_difference_is_told() -> None:
     rows = _by_arm(samples(case, pairs=8))
     assert rows["on"].first_attempts == rows["on"].slowdown
     assert not any("warning" in note for note in rows["on"].notes)
+
+
+def test_first_attempts_within_half_an_interval_are_not_told() -> None:
+    used = Estimate(1.2, 1.1, 1.3, 0.95)
+    firsts = [replace(used, value=value, high=1.4) for value in (1.29, 1.31)]
+    assert [len(selection("on", {"x": (used, first)}, 0.1)) for first in firsts] == [0, 1]
+
+
+@pytest.mark.parametrize(("cap", "done"), [(100, True), (200, False), (None, True)])
+def test_a_typical_run_ends_a_case_whose_cap_is_too_low_for_no_effect(
+    cap: int | None, done: bool
+) -> None:
+    """About 130 pairs rule out a mean that is 2 % higher."""
+    row = result(verdict=Verdict.TYPICAL)
+    assert StoppingRule(pairs_cap=cap).is_done(row) == done
 
 
 def test_first_attempts_of_the_control_are_compared_as_well() -> None:

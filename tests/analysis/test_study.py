@@ -10,8 +10,8 @@ from analysis.effects.verdict import Verdict
 from studies.noises import NOISES, RunNoise, nights
 from studies.verdicts import covers_next, false_campaigns, fixed, hit, stopped
 
-#: P(fewer than `COVERED` of these | 94 %) and P(more than `WRONG` | 2.5 %) are below 0.5 %.
-NIGHTS, COVERED, WRONG = 200, 179, 11
+#: P(fewer than 179 of 200 covered | 94 %) and P(more than 11 of 200 | 2.5 %) are below 0.6 %.
+NIGHTS, COVERED, WRONG = 200, 179 / 200, 11 / 200
 
 
 def _drawn(noise: RunNoise, pairs: int, scale: float = 0.01, effect: float = 1.0):  # type: ignore[no-untyped-def]
@@ -20,10 +20,9 @@ def _drawn(noise: RunNoise, pairs: int, scale: float = 0.01, effect: float = 1.0
 
 @pytest.mark.parametrize("noise", NOISES, ids=lambda noise: noise.name)
 def test_covers_and_names_no_effect_where_there_is_none(noise: RunNoise) -> None:
-    for found in (fixed(_drawn(noise, 10), 1.0), stopped(_drawn(noise, 20), 1.0)):
-        assert found.covers >= COVERED / NIGHTS
-        assert found.covers_mean >= COVERED / NIGHTS
-        assert found.wrong() <= WRONG / NIGHTS
+    for found in (fixed(_drawn(noise, 10), 1.0), stopped(_drawn(noise, 16), 1.0)):
+        assert min(found.covers, found.covers_mean) >= COVERED
+        assert found.wrong() <= WRONG
 
 
 def test_an_effect_is_found_with_few_pairs() -> None:
@@ -31,13 +30,13 @@ def test_an_effect_is_found_with_few_pairs() -> None:
     found = stopped(_drawn(NOISES[0], 40, 0.01, 1.02), 1.02)
     assert found.verdicts[Verdict.CONTENTION] >= 0.9
     assert found.pairs <= 1.3 * 12
-    assert found.covers >= COVERED / NIGHTS
+    assert found.covers >= COVERED
     found = stopped(_drawn(NOISES[0], 40, 0.03, 1.5), 1.5)
     assert found.verdicts[Verdict.CONTENTION] >= 0.95
     assert found.pairs_most <= 10
 
 
-@pytest.mark.parametrize(("share", "by"), [(0.06, 0.5), (0.1, 0.3), (0.2, 0.5)])
+@pytest.mark.parametrize(("share", "by"), [(0.06, 0.5), (0.2, 0.5)])
 def test_runs_that_are_hit_now_and_then_are_not_called_no_effect(share: float, by: float) -> None:
     for pairs in (20, 150):
         found = fixed(hit(share, by, NIGHTS, pairs), 1.0, 1 + share * by)
@@ -46,12 +45,9 @@ def test_runs_that_are_hit_now_and_then_are_not_called_no_effect(share: float, b
     assert found.verdicts.get(Verdict.SOMETIMES, 0.0) > 0.2
 
 
-def test_a_campaign_of_nothing_names_nothing() -> None:
-    assert false_campaigns(NOISES[0], 10) <= 0.1
-
-
-def test_the_next_allocation_is_covered() -> None:
-    assert covers_next(0.01, 5, NIGHTS) >= COVERED / NIGHTS
+def test_a_campaign_of_nothing_names_nothing_and_the_next_allocation_is_covered() -> None:
+    assert false_campaigns(NOISES[0], 4) == 0
+    assert covers_next(0.01, 5, NIGHTS) >= COVERED
 
 
 def test_noises_are_what_they_are_called() -> None:

@@ -248,8 +248,8 @@ def test_an_alarm_of_the_last_night_is_exit_code_1(store: Store) -> None:
         {f"run{n:03}": json.dumps({"kernel": "5" if n < 79 else "6"}) for n in range(82)}
     )
     text = " ".join(store(code=1).split())
-    assert text.startswith("hpc stream off fom ")
-    for fact in ("suspected, worse since 2025-03-26", "kernel: 5 -> 6",
+    assert text.startswith("stream off fom ")
+    for fact in ("suspected worse since 2025-03-26", "kernel: 5 -> 6",
                  "5 times in one night", "82 nights",
                  "nimc run nightly --machine hpc --case stream --fresh --nodelist n1"):  # fmt: skip
         assert fact in text
@@ -268,7 +268,7 @@ def test_an_alarm_is_acknowledged_by_the_user_with_a_reason(store: Store, tmp_pa
     store(*at, "--acknowledge", name[:13], "--reason", "new kernel\x1b[2J", code=0)
     user = pwd.getpwuid(os.geteuid()).pw_name
     text = " ".join(store(*at, "-v", code=0).split())
-    assert f"suspected, worse since 2025-03-26, acknowledged by {user}" in text
+    assert f"suspected worse since 2025-03-26, acknowledged by {user}" in text
     assert "new kernel\\x1b[2J" in text
     assert "--acknowledge" not in text
     (alarm,) = json.loads(store(*at, "--json", code=0))["alarms"]
@@ -290,6 +290,30 @@ def test_what_cannot_be_acknowledged_is_refused(
 ) -> None:
     store("--store", tmp_path, *words, code=2)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "alarm", "watched"),
+    [(80, "1.111]", "unwatched"), (120, "worse since 2025-03-26", "1 change  nightly")],
+)
+def test_a_row_is_one_line_that_fits(
+    store: Store, monkeypatch: pytest.MonkeyPatch, columns: int, alarm: str, watched: str
+) -> None:
+    monkeypatch.setattr("nimc.cli.document.columns", lambda: columns)
+    case, quantity = "lammps-of-8192-ranks-on-512-nodes", "counter:memory stalls"
+    store.nights = lost(82).with_columns(case=pl.lit(case), quantity=pl.lit(quantity))
+    lines = store(code=1).splitlines()
+    rows = [row for row in lines if row.startswith(f"{case} off {quantity} ") and "|" not in row]
+    assert max(map(len, rows)) <= columns
+    assert len(rows) == 2
+    assert rows[0].endswith(alarm)
+    assert rows[1].endswith(watched)
+
+
+def test_rows_name_the_machine_if_there_are_several(store: Store) -> None:
+    store.nights = pl.concat([lost(82), lost(82).with_columns(machine=pl.lit("other"))])
+    rows = [row for row in store(code=1).splitlines() if "unwatched  " in row]
+    assert [row[: row.index(" stream off fom  ")] for row in rows] == ["hpc", "other"]
 
 
 def test_a_long_command_to_confirm_can_be_pasted(store: Store) -> None:

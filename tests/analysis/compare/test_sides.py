@@ -42,6 +42,17 @@ def _changed(folder: Path, count: int = 1, **changes: object) -> RunData:
     return load_run(write_run(folder, found, header(run=folder.name)), force=True)
 
 
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> RunData:
+    return _changed(tmp_path_factory.mktemp("usual") / "a")
+
+
+@pytest.fixture(scope="module")
+def on_node(tmp_path_factory: pytest.TempPathFactory) -> RunData:
+    """A night of STREAM on `_NODE`."""
+    return night(tmp_path_factory.mktemp("node") / "a", STREAM, node=_NODE)
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
@@ -60,83 +71,79 @@ def _changed(folder: Path, count: int = 1, **changes: object) -> RunData:
         ),
     ],
 )
-def test_doses_must_agree(tmp_path: Path, changes: dict[str, object], text: str | None) -> None:
-    old = Side((_changed(tmp_path / "a"),))
+def test_doses_must_agree(
+    usual: RunData, tmp_path: Path, changes: dict[str, object], text: str | None
+) -> None:
     new = Side((_changed(tmp_path / "b", **changes),))  # type: ignore[arg-type]
-    found = [(each.case, each.arm, each.text) for each in dose_differences(old, new)]
+    found = [(each.case, each.arm, each.text) for each in dose_differences(Side((usual,)), new)]
     assert found == ([("stream", "on", text)] if text else [])
 
 
-def test_a_timetable_of_no_writers_is_another_dose(tmp_path: Path) -> None:
+def test_a_timetable_of_no_writers_is_another_dose(usual: RunData, tmp_path: Path) -> None:
     found = [
         replace(each, writers=[], timetable=TimetableRecord(0, 1.0, 0.1, 0.1))
         if each.role == "effect"
         else each
         for each in samples(STREAM, pairs=7)
     ]
-    none = load_run(write_run(tmp_path / "a", found, header(run="a")), force=True)
-    compared = compare_sides([none], [_changed(tmp_path / "b")])
+    none = load_run(write_run(tmp_path / "b", found, header(run="b")), force=True)
+    compared = compare_sides([none], [usual])
     (dose,) = compared.doses
     assert dose.text.startswith("0 writers against 1 writer; none against 64 KiB")
     assert {row.verdict for row in compared.rows if row.arm == "on"} == {"dose differs"}
 
 
-def test_nights_of_one_side_must_have_one_dose_as_well(tmp_path: Path) -> None:
-    old = Side((_changed(tmp_path / "a"), _changed(tmp_path / "b", message_b=4096)))
-    found = dose_differences(old, Side((_changed(tmp_path / "c"),)))
-    assert [each.text for each in found] == ["64 KiB, 4 KiB against 64 KiB"]
+def test_nights_of_one_side_must_have_one_dose_as_well(usual: RunData, tmp_path: Path) -> None:
+    old = Side((usual, _changed(tmp_path / "b", message_b=4096)))
+    (found,) = dose_differences(old, Side((_changed(tmp_path / "c"),)))
+    assert found.text == "64 KiB, 4 KiB against 64 KiB"
 
 
 def test_requested_rates_are_compared_by_the_nights_median(tmp_path: Path) -> None:
-    def side(name: str, *rates: float) -> Side:
-        runs = (_changed(tmp_path / f"{name}{r:g}", asked_b_s=r) for r in rates)
-        return Side(tuple(runs))
+    def side(*rates: float) -> Side:
+        return Side(tuple(_changed(tmp_path / f"{rate:g}", asked_b_s=rate) for rate in rates))
 
-    near = dose_differences(side("a", 1.9e9, 2e9, 2.9e9), side("b", 2.1e9))
-    far = dose_differences(side("c", 1.9e9, 2e9, 2.9e9), side("d", 2.9e9))
-    assert (near, len(far)) == ([], 1)
+    old = side(1.9e9, 2e9, 2.9e9)
+    assert dose_differences(old, side(2.1e9)) == []
+    assert len(dose_differences(old, Side(old.runs[2:]))) == 1
 
 
 @pytest.mark.parametrize(
     ("change", "differs"),
     [
         ({}, None),
-        ({"cpu_model": "Other"}, Difference("CPU model", "Example 8-Core", "Other")),
-        ({"kernel": "6.6"}, Difference("kernel", "5.14", "6.6")),
-        ({"governor": "powersave"}, Difference("governor", "performance", "powersave")),
-        ({"microcode": "0x2"}, Difference("microcode", "0x1", "0x2")),
-        ({"bios": None}, Difference("BIOS", "Vendor 1.0", "unknown")),
-        ({"iommu": "DMA"}, Difference("IOMMU", "identity", "DMA")),
-        (
-            {"transparent_huge_pages": "never"},
-            Difference("transparent huge pages", "always", "never"),
-        ),
+        ({"cpu_model": "Other"}, ("CPU model", "Example 8-Core", "Other")),
+        ({"kernel": "6.6"}, ("kernel", "5.14", "6.6")),
+        ({"governor": "powersave"}, ("governor", "performance", "powersave")),
+        ({"microcode": "0x2"}, ("microcode", "0x1", "0x2")),
+        ({"bios": None}, ("BIOS", "Vendor 1.0", "unknown")),
+        ({"iommu": "DMA"}, ("IOMMU", "identity", "DMA")),
+        ({"transparent_huge_pages": "never"}, ("transparent huge pages", "always", "never")),
         (
             {"rdma": [{"name": "mlx5_0", "firmware": "20.40"}]},
-            Difference("NIC firmware", "mlx5_0 20.31", "mlx5_0 20.40"),
+            ("NIC firmware", "mlx5_0 20.31", "mlx5_0 20.40"),
         ),
     ],
 )
 def test_facts_of_the_nodes_are_compared(
-    tmp_path: Path, change: dict[str, object], differs: Difference | None
+    on_node: RunData, tmp_path: Path, change: dict[str, object], differs: tuple[str, ...] | None
 ) -> None:
-    old = night(tmp_path / "a", STREAM, node=_NODE)
     new = night(tmp_path / "b", STREAM, node={**_NODE, "hostname": "n2", **change}, seed=2)
-    compared = compare_sides([old], [new])
-    assert compared.differing == ([differs] if differs else [])
+    compared = compare_sides([on_node], [new])
+    assert compared.differing == ([Difference(*differs)] if differs else [])
     assert compared.unknown == ["DDIO", "hardware prefetchers", "resctrl schemata"]
     # The node's name and clocks differ between any two nights; of the NIC, all facts are listed.
     firmware = ["node RDMA mlx5_0 firmware"] if "rdma" in change else []
     assert [each.what for each in compared.others] == firmware
 
 
-def test_nodes_of_several_nights_are_put_together(tmp_path: Path) -> None:
+def test_nodes_of_several_nights_are_put_together(on_node: RunData, tmp_path: Path) -> None:
     old = [
-        night(tmp_path / f"a{n}", STREAM, node={**_NODE, "kernel": kernel})
+        night(tmp_path / f"b{n}", STREAM, node={**_NODE, "kernel": kernel})
         for n, kernel in enumerate(("6.1", "5.14", "6.1"))
     ]
-    compared = compare_sides(old, [night(tmp_path / "b", STREAM, node=_NODE)])
-    assert compared.differing == [Difference("kernel", "5.14 | 6.1", "5.14")]
+    found = compare_sides(old, [on_node]).differing
+    assert found == [Difference("kernel", "5.14 | 6.1", "5.14")]
 
 
 def test_other_facts_and_cases_of_one_side_are_listed(tmp_path: Path) -> None:
@@ -169,11 +176,8 @@ def test_the_document_is_json_and_complete(tmp_path: Path) -> None:
     old = [night(tmp_path / f"a{n}", STREAM, seed=n) for n in range(3)]
     compared = compare_sides(old, [night(tmp_path / "b", STREAM, seed=9)])
     document = json.loads(json.dumps(compared.document()))
-    assert document["reference"] == {
-        "machine": "synthetic machine",
-        "campaign": "synthetic",
-        "runs": ["a0", "a1", "a2"],
-    }
+    names = {"machine": "synthetic machine", "campaign": "synthetic"}
+    assert document["reference"] == {**names, "runs": ["a0", "a1", "a2"]}
     assert document["worse"] == 0
     assert len(document["comparisons"]) == 3
     for row in document["comparisons"]:
@@ -186,9 +190,8 @@ def test_the_document_is_json_and_complete(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("sha256", "differences"), [("0" * 64, 0), ("1" * 64, 1)])
 def test_what_every_run_has_of_its_own_is_no_difference(
-    tmp_path: Path, sha256: str, differences: int
+    on_node: RunData, tmp_path: Path, sha256: str, differences: int
 ) -> None:
-    old = Side((night(tmp_path / "a", STREAM, seed=1, node=_NODE),))
     new = Side((night(tmp_path / "b", STREAM, seed=2, node=_NODE, program_sha256=sha256),))
-    found = [each for each in other_differences(old, new) if each.what != "digest"]
+    found = [each for each in other_differences(Side((on_node,)), new) if each.what != "digest"]
     assert [(each.reference, each.this) for each in found] == [("0" * 64, sha256)] * differences

@@ -1,7 +1,7 @@
 """Series from tables of nights."""
 
 import math
-from datetime import date, timedelta
+from datetime import date
 
 import pytest
 
@@ -24,45 +24,28 @@ def test_gaps_stay_gaps() -> None:
     assert series.runs == ["run000", "run003"]
 
 
-def test_of_several_runs_in_a_night_the_first_counts() -> None:
-    rows = night_rows([4.0])
-    again = [
-        {**rows[0], "run": f"again{n}", "started_s": rows[0]["started_s"] + n, "value": value}
-        for n, value in ((2, 8.0), (1, 2.0))
+@pytest.mark.parametrize(
+    ("began_h", "runs"),
+    [
+        # The first of several runs counts, whatever the order of the rows.
+        ([2, 1, 24, 48], [1, 2, 3]),
+        # Nights begin at 22:00; repeats at 1:00 belong to the night before.
+        ([22, 25, 46, 49, 70], [0, 2, 4]),
+        # A night that begins late, at 0:10, does not hide the next one at 23:30.
+        ([23.5, 48 + 1 / 6, 71.5], [0, 1, 2]),
+        # 18 hours are a night.
+        ([0, 17.9, 18, 35.9], [0, 2]),
+    ],
+)
+def test_the_first_run_of_a_night_counts(began_h: list[float], runs: list[int]) -> None:
+    (first,) = night_rows([1.0])
+    rows = [
+        {**first, "run": str(n), "value": n + 1.0, "started_s": first["started_s"] + hours * 3600}
+        for n, hours in enumerate(began_h)
     ]
-    (series,) = series_of(nights_table(*again, *rows))
-    assert series.worse.tolist() == pytest.approx([math.log(4.0)])
-    assert series.runs == ["run000"]
-
-
-def test_repeats_after_midnight_belong_to_the_night_before() -> None:
-    rows = night_rows([1.0, 2.0, 3.0])
-    late_s = 20 * 3600  # the nights begin at 22:00, and the repeats at 1:00
-    nights = [{**row, "started_s": row["started_s"] + late_s} for row in rows]
-    repeats = [
-        {**row, "run": "again", "started_s": row["started_s"] + 3 * 3600 - 86400, "value": 9.0}
-        for row in nights[1:]
-    ]
-    (series,) = series_of(nights_table(*nights, *repeats))
-    assert series.runs == ["run000", "run001", "run002"]
-    assert [night.day for night in series.nights] == [6, 7, 8]
-
-
-def test_a_night_that_began_late_does_not_hide_the_next_one() -> None:
-    rows = night_rows([1.0, 2.0, 3.0])
-    # 23:30, 0:10 two days later, and 23:30 of the same day.
-    begins_s = (23.5 * 3600, 24 * 3600 + 600, 23.5 * 3600)
-    days = (0, 1, 0)
-    nights = [
-        {
-            **row,
-            "started_s": row["started_s"] + begin_s,
-            "night": row["night"] + timedelta(days=later),
-        }
-        for row, begin_s, later in zip(rows, begins_s, days, strict=True)
-    ]
-    (series,) = series_of(nights_table(*nights))
-    assert series.runs == ["run000", "run001", "run002"]
+    (series,) = series_of(nights_table(*rows))
+    assert series.runs == [str(n) for n in runs]
+    assert series.worse.tolist() == pytest.approx([math.log(n + 1) for n in runs])
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])

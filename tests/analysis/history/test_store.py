@@ -15,7 +15,7 @@ import pytest
 from analysis.history import files
 from analysis.history import store as store_module
 from analysis.history.retention import check_store
-from analysis.history.store import add_run, load_nights, load_runs, scan_samples
+from analysis.history.store import StoreEntry, add_run, load_nights, load_runs, scan_samples
 from analysis.history.tables import RUNS
 from nimc.base.errors import InputError
 from tests.analysis.history.made import grow, made_run
@@ -79,7 +79,7 @@ def test_two_processes_that_add_one_run_make_one_entry(tmp_path: Path) -> None:
     assert check_store(store, tmp_path) == []
 
 
-@pytest.mark.parametrize("renames", [1, 2, 3])
+@pytest.mark.parametrize("renames", [1, 3])
 def test_a_killed_writer_leaves_nothing_that_is_read(tmp_path: Path, renames: int) -> None:
     """The files of an entry are renamed one by one, that of `runs` last."""
     store, run = tmp_path / "store", made_run(tmp_path / "monday")
@@ -117,38 +117,39 @@ def test_a_run_that_grew_replaces_its_earlier_entry(tmp_path: Path) -> None:
     assert scan_samples(store).collect().height == 20
 
 
+def test_the_entry_with_most_samples_counts_then_the_finished_one() -> None:
+    """A finished run that is measured further has no end until it is finished again."""
+    entries = [
+        StoreEntry(Path(), {"samples": n, "finished_s": end, "outcome": None}, Path(), None)
+        for n, end in ((11, 9.0), (20, None), (20, 5.0), (20, 7.0))
+    ]
+    assert sorted(entries, key=lambda each: each.knows) == entries
+
+
 def test_an_outcome_is_added_later(tmp_path: Path) -> None:
     store, run = tmp_path / "store", made_run(tmp_path / "monday")
-    add_run(store, run)
-    assert load_runs(store)["outcome"].to_list() == [None]
-    assert add_run(store, run, outcome="slower").state == "grew"
-    assert load_runs(store)["outcome"].to_list() == ["slower"]
-    assert add_run(store, run).state == "known"
+    seen = []
+    for outcome in (None, "slower", None):
+        state = add_run(store, run, outcome=outcome).state
+        seen += [(state, *load_runs(store)["outcome"])]
+    assert seen == [("new", None), ("grew", "slower"), ("known", "slower")]
 
 
-def test_a_run_that_lost_samples_is_refused(tmp_path: Path) -> None:
-    store, run = tmp_path / "store", grow(made_run(tmp_path / "monday", pairs=3))
+def test_a_run_that_lost_samples_has_faults_or_is_of_others_is_refused(tmp_path: Path) -> None:
+    store, run = tmp_path / "store", made_run(tmp_path / "monday")
     add_run(store, run)
-    other = made_run(tmp_path / "copy" / "monday", pairs=3)
+    few = made_run(tmp_path / "copy" / "monday", pairs=3)
     with pytest.raises(InputError, match=r"samples are not those .* \(11, and 20 in the store\)$"):
-        add_run(store, other)
-
-
-def test_a_run_with_faults_is_refused_in_one_line(tmp_path: Path) -> None:
-    run = made_run(tmp_path / "monday")
+        add_run(store, few)
     path = run / "samples/melt.jsonl"
     path.write_text(path.read_text().replace('"workload": "melt"', '"workload": "x"', 1))
     rechain(run)
     with pytest.raises(InputError, match=r"not to be trusted; .*melt.jsonl:\d+: workload: "):
-        add_run(tmp_path / "store", run)
-    assert not (tmp_path / "store").exists()
-
-
-def test_a_run_of_somebody_else_is_refused(tmp_path: Path) -> None:
-    run = made_run(tmp_path / "monday")
-    (run / "samples").chmod(0o775)
+        add_run(tmp_path / "new", run)
+    (few / "samples").chmod(0o775)
     with pytest.raises(InputError, match=r"samples can be written by others \(mode 775\)"):
-        add_run(tmp_path / "store", run)
+        add_run(tmp_path / "new", few)
+    assert not (tmp_path / "new").exists()
 
 
 def cut(path: Path) -> None:
@@ -176,17 +177,15 @@ def link(path: Path) -> None:
 _CHANGED = "its content is not what its name says: torn, or changed"
 
 
-@pytest.mark.parametrize("table", files.TABLES)
 @pytest.mark.parametrize(
-    ("spoil", "why"),
+    ("table", "spoil", "why"),
     [
-        (cut, _CHANGED),
-        (tamper, _CHANGED),
-        (give_away, "belongs to 65001"),
-        (lambda path: path.chmod(0o664), "can be written by others (mode 664)"),
-        (link, "is a symbolic link"),
+        *((table, cut, _CHANGED) for table in files.TABLES),
+        ("runs", tamper, _CHANGED),
+        ("samples", give_away, "belongs to 65001"),
+        ("nights", lambda path: path.chmod(0o664), "can be written by others (mode 664)"),
+        ("runs", link, "is a symbolic link"),
     ],
-    ids=["torn", "tampered", "foreign", "writable", "link"],
 )
 def test_a_file_that_cannot_be_used_is_named_and_left_out(
     tmp_path: Path, two_nights: Path, table: str, spoil: Callable[[Path], None], why: str
@@ -206,30 +205,39 @@ def test_a_file_that_cannot_be_used_is_named_and_left_out(
     assert f"{path}: {why}" in check_store(store, results)
 
 
-def test_what_is_left_out_is_named_on_standard_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def one_night(tmp_path: Path) -> Path:
+    """A store of the run `monday`, which is beside it."""
     add_run(tmp_path / "store", made_run(tmp_path / "monday"))
-    path = of_table(tmp_path / "store", "runs")
-    cut(path)
-    assert load_runs(tmp_path / "store").is_empty()
-    assert capsys.readouterr().err == f"nimc: {path}: {_CHANGED}\n"
+    return tmp_path / "store"
 
 
-def test_a_file_that_is_no_entry_of_its_folder_is_named(tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    add_run(store, made_run(tmp_path / "monday"))
-    path = of_table(store, "runs")
+def left_out(store: Path) -> list[str]:
+    """What is named of a store of which no run can be used."""
+    lines: list[str] = []
+    assert load_runs(store, left_out=lines.append).is_empty()
+    return lines
+
+
+def test_what_is_no_entry_of_its_folder_is_named(
+    one_night: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = of_table(one_night, "runs")
     other = path.parent.parent / "month=2031-01" / path.name
     other.parent.mkdir()
     path.rename(other)
     (other.parent / "notes.txt").write_text("mine")
-    lines: list[str] = []
-    assert load_runs(store, left_out=lines.append).is_empty()
-    assert lines == [
+    named = [
         f"{other}: must be in {path.parent}",
         f"{other.parent / 'notes.txt'}: not a file of the store",
     ]
+    assert left_out(one_night) == named
+    # Without another place on standard error.
+    assert load_runs(one_night).is_empty()
+    assert capsys.readouterr().err == "".join(f"nimc: {line}\n" for line in named)
+    folder = one_night / "runs/machine=m"
+    folder.chmod(0o777)
+    assert left_out(one_night) == [f"{folder}: can be written by others (mode 777)"]
 
 
 @pytest.mark.parametrize(
@@ -243,38 +251,22 @@ def test_a_file_that_is_no_entry_of_its_folder_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_an_entry_with_impossible_values_is_named(
-    tmp_path: Path, change: dict[str, object], why: str
+    one_night: Path, change: dict[str, object], why: str
 ) -> None:
-    store = tmp_path / "store"
-    add_run(store, made_run(tmp_path / "monday"))
-    entry = of_table(store, "runs")
+    entry = of_table(one_night, "runs")
     row = pl.read_parquet(entry).to_dicts()[0] | change
     entry.unlink()
     frame = pl.DataFrame([row], schema=RUNS)
     path = files.write(entry.parent, "monday", frame, {"nights": "n.parquet", "samples": ""})
-    lines: list[str] = []
-    assert load_runs(store, left_out=lines.append).is_empty()
-    assert lines == [f"{path}: {why}".replace("STORE", str(store))]
+    assert left_out(one_night) == [f"{path}: {why}".replace("STORE", str(one_night))]
 
 
-def test_a_folder_of_somebody_else_is_named_and_not_read(tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    add_run(store, made_run(tmp_path / "monday"))
-    folder = store / "runs/machine=m"
-    folder.chmod(0o777)
-    lines: list[str] = []
-    assert load_runs(store, left_out=lines.append).is_empty()
-    assert lines == [f"{folder}: can be written by others (mode 777)"]
-
-
-def test_damaged_nights_and_lost_samples_are_made_again(tmp_path: Path) -> None:
-    store, run = tmp_path / "store", made_run(tmp_path / "monday")
-    add_run(store, run)
-    cut(of_table(store, "nights"))
-    of_table(store, "samples").unlink()
-    assert len(check_store(store, tmp_path)) == 2
-    add_run(store, run)
-    assert check_store(store, tmp_path) == []
+def test_damaged_nights_and_lost_samples_are_made_again(one_night: Path) -> None:
+    cut(of_table(one_night, "nights"))
+    of_table(one_night, "samples").unlink()
+    assert len(check_store(one_night, one_night.parent)) == 2
+    add_run(one_night, one_night.parent / "monday")
+    assert check_store(one_night, one_night.parent) == []
 
 
 def test_names_that_mean_something_in_paths(tmp_path: Path) -> None:
@@ -297,18 +289,15 @@ def test_machine_and_campaign_choose(tmp_path: Path) -> None:
     assert load_nights(store, machine="west")["run"].unique().to_list() == ["west-1"]
     assert load_nights(store, campaign="weekly").is_empty()
     assert scan_samples(store, machine="east").collect().height == 20
-
-
-def test_no_store_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"there is no store; 'nimc store add' makes it$"):
-        load_runs(tmp_path / "store")
+        load_runs(tmp_path / "none")
 
 
-def test_samples_may_get_columns_without_a_new_schema(
+def test_files_of_earlier_versions_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An earlier version did not record the steal, and recorded what is not any more."""
-    store = tmp_path / "store"
+    """They recorded no steal and no head, and what is not recorded any more."""
+    store, runs = tmp_path / "store", [made_run(tmp_path / name) for name in ("monday", "tuesday")]
     with monkeypatch.context() as old:
         write = files.write
 
@@ -318,27 +307,16 @@ def test_samples_may_get_columns_without_a_new_schema(
             return write(folder, name, frame, more)
 
         old.setattr(files, "write", as_it_was)
-        add_run(store, made_run(tmp_path / "monday"))
-    add_run(store, made_run(tmp_path / "tuesday", day=1))
+        old.setattr(store_module, "RUNS", {k: v for k, v in RUNS.items() if k != "head"})
+        add_run(store, runs[0])
+    add_run(store, runs[1])
     samples = scan_samples(store).collect()
     assert samples.height == 40
     assert samples.filter(run="monday")["steal_share"].null_count() == 20
     assert "odd" not in samples.columns
-
-
-def test_runs_have_heads_but_those_that_an_earlier_version_added(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, runs = tmp_path / "store", [made_run(tmp_path / name) for name in ("monday", "tuesday")]
-    with monkeypatch.context() as old:
-        old.setattr(store_module, "RUNS", {k: v for k, v in RUNS.items() if k != "head"})
-        add_run(store, runs[0])
-    add_run(store, runs[1])
     head = json.loads((runs[1] / "run.json").read_text())["head"]
-    assert dict(load_runs(store).select("run", "head").iter_rows()) == {
-        "monday": None,
-        "tuesday": head,
-    }
+    heads = dict(load_runs(store).select("run", "head").iter_rows())
+    assert heads == {"monday": None, "tuesday": head}
 
 
 @pytest.mark.parametrize("other", [0, 2])

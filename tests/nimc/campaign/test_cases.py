@@ -7,7 +7,6 @@ import pytest
 from nimc.campaign.cases import expand, treatments
 from nimc.campaign.schema import Entry
 from nimc.machine.site import Machine, Origins
-from nimc.records.arms import standard_arms
 from tests.nimc.campaign.test_load import CHECKS, SMALL, faults, load
 
 #: Origin and target share a host.
@@ -36,12 +35,9 @@ def test_arms_may_be_left_out_beside_factors(tmp_path: Path) -> None:
     # Given ones stay.
     asked = load(tmp_path, text(more="arms: [off, on]\nfactors: {rate: [0, full]}\n"))
     assert expand(asked, CHECKS, HERE).arms == ["off", "on"]
-    assert standard_arms(same_host=True) == ["off", "on", "spin", "aa"]
-
-
-def test_a_campaign_without_factors_stays_as_it_is(tmp_path: Path) -> None:
-    campaign = load(tmp_path, SMALL)
-    assert expand(campaign, CHECKS, HERE) == campaign
+    # Without factors it stays as it is.
+    plain = load(tmp_path, SMALL)
+    assert expand(plain, CHECKS, HERE) == plain
 
 
 def test_factors_of_the_table_and_of_the_check_change_within_a_block(tmp_path: Path) -> None:
@@ -66,21 +62,10 @@ def test_other_factors_make_cases(tmp_path: Path) -> None:
     assert found[1].set == {"llc_multiple": 2, "iterations": 20}
     assert found[1].between == {"iterations": 20}
     assert found[1].factors == {"rate": ["full"]}
-
-
-def test_several_are_joined_and_names_stay_names_of_files(tmp_path: Path) -> None:
+    # Names of several stay names of files.
     entry = "check: stream, factors: {iterations: [10], llc_multiple: [a/b]}"
     (case,) = cases(tmp_path, text(entry))
     assert case.name == "stream@iterations=10,llc_multiple=a_b"
-
-
-def test_names_too_long_for_a_file_are_refused(tmp_path: Path) -> None:
-    long = "x" * 40
-    entry = f"check: stream, case: {'a' * 80}, factors: {{iterations: [{long}], llc_multiple: ["
-    # 80 characters, and `@iterations=`, `,llc_multiple=` and both levels behind them.
-    (line,) = faults(tmp_path, text(f"{entry}{long}]}}", "arms: [off, on]\n"))
-    assert line.startswith("c.yaml:3: workloads[0].case: 'aaaa")
-    assert line.endswith(f"has {80 + 12 + 40 + 14 + 40} characters; allowed: at most 160")
 
 
 def test_an_entrys_levels_take_the_place_of_the_campaigns(tmp_path: Path) -> None:
@@ -138,18 +123,20 @@ def test_exclude_and_only(
          "3: workloads[0]: exclude and only leave no case; allowed: at least one"),
         (", set: {warmups: many}", "arms: [off, on]", "3: workloads[0].set.warmups: unknown vari"),
         (", factors: {}", "", "1: arms: missing; allowed: a list with off"),
+        # A figure that depends on the number of cores.
+        ("lammps", "factors: {reserved_cores: [0, 1]}", "4: factors.reserved_cores: the figure of"),
+        # 80 characters, `@iterations=`, `,llc_multiple=` and both levels behind them.
+        (f", case: {'a' * 80}, factors: {{iterations: [{'x' * 40}], llc_multiple: [{'x' * 40}]}}",
+         "arms: [off, on]", f"3: workloads[0].case: '{'a' * 40}...' has {80 + 12 + 40 + 14 + 40}"
+         " characters; allowed: at most 160"),
     ],
 )  # fmt: skip
 def test_faults_are_reported_with_their_line(
     tmp_path: Path, entry: str, more: str, fault: str
 ) -> None:
-    (line,) = faults(tmp_path, text(f"check: stream{entry}", f"{more}\n"))
+    check = entry if entry.isalpha() else f"stream{entry}"
+    (line,) = faults(tmp_path, text(f"check: {check}", f"{more}\n"))
     assert line.startswith(f"c.yaml:{fault}")
-
-
-def test_numbers_of_cores_are_no_factor_of_a_figure_that_depends_on_them(tmp_path: Path) -> None:
-    (line,) = faults(tmp_path, text("check: lammps", "factors: {reserved_cores: [0, 1]}\n"))
-    assert line.startswith("c.yaml:4: factors.reserved_cores: the figure of merit of 'lammps'")
 
 
 @pytest.mark.parametrize(
@@ -161,11 +148,7 @@ def test_numbers_of_cores_are_no_factor_of_a_figure_that_depends_on_them(tmp_pat
         ("[1, 1.0]", "rate: duplicate level 1.0"),
         ("[~]", "None is not a number, a word, true or false"),
         ("[[1]]", "[1] is not a number, a word, true or false"),
-        ("['a b']", "'a b' is an invalid level"),
-        ("['a,b']", "'a,b' is an invalid level"),
-        ("['a;b']", "'a;b' is an invalid level"),
-        ("['a=b']", "'a=b' is an invalid level"),
-        ("['']", "'' is an invalid level"),
+        *((f"['{x}']", f"'{x}' is an invalid level") for x in ("a b", "a,b", "a;b", "a=b", "")),
         ("['25']", "'25' is an invalid word: it reads as a number or a truth value"),
         ("['true']", "'true' is an invalid word: it reads as a number or a truth value"),
         ("[1e999]", "inf is not a finite number"),

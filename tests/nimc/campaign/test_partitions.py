@@ -3,6 +3,7 @@
 Runs that are pinned to nodes, or have some of the cases; levels that the machine lacks.
 """
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -109,14 +110,17 @@ def test_a_block_that_outlasts_its_job_is_reported(tmp_path: Path, command: Comm
 QUICK = ROOT / "campaigns/quick.yaml"
 
 
-def test_the_check_is_given_the_nodes_and_the_run_is_another_one() -> None:
-    pinned = prepare(QUICK, "example_slurm", nodelist="nid0001")
+def test_named_nodes_or_cases_make_another_run() -> None:
     free = prepare(QUICK, "example_slurm")
-    for case in pinned.plan().cases:
+    pinned = prepare(QUICK, "example_slurm", nodelist="nid0001")
+    some = prepare(QUICK, "example_slurm", only=["lammps"])
+    for case, of_free in zip(pinned.plan().cases, free.plan().cases, strict=True):
         assert f"{case.workload}.nodelist=nid0001" in case.blocks[0].command
-    for case in free.plan().cases:
-        assert not any("nodelist" in word for word in case.blocks[0].command)
-    assert new_header(pinned).digest != new_header(free).digest
+        assert not any("nodelist" in word for word in of_free.blocks[0].command)
+    assert [case.case for case in some.plan().cases] == ["lammps"]
+    assert len({new_header(each).digest for each in (free, pinned, some)}) == 3
+    with pytest.raises(InputError, match="--case: 'amg' found; allowed: stream, lammps"):
+        prepare(QUICK, "example_slurm", only=["amg"])
 
 
 @pytest.mark.parametrize(
@@ -140,18 +144,10 @@ def test_nodes_of_one_job_cannot_be_pinned(tmp_path: Path) -> None:
         prepare(QUICK, "box", checkout(tmp_path, site=site), nodelist="n1")
 
 
-def test_only_some_cases_are_another_run() -> None:
-    some = prepare(QUICK, "example_slurm", only=["lammps"])
-    assert [case.case for case in some.plan().cases] == ["lammps"]
-    assert new_header(some).digest != new_header(prepare(QUICK, "example_slurm")).digest
-    with pytest.raises(InputError, match="--case: 'amg' found; allowed: stream, lammps"):
-        prepare(QUICK, "example_slurm", only=["amg"])
-
-
-def campaign(**asked: Any) -> Campaign:
-    entry = {"check": "numa", "factors": asked.pop("factors")}
-    arms = ["off", "on"]
-    return Campaign.model_validate({"name": "x", "workloads": [entry], "arms": arms} | asked)
+def campaign(factors: Any = None, **asked: Any) -> Campaign:
+    entries = [{"check": "numa", "factors": factors}]
+    given = {"name": "x", "workloads": entries, "arms": ["off", "on"]} | asked
+    return Campaign.model_validate(given)
 
 
 def test_levels_that_the_machine_lacks_are_left_out_with_the_reason() -> None:
@@ -180,37 +176,23 @@ def test_cores_left_to_the_system_are_a_job_of_their_own_where_the_site_allows_t
     assert absent.reason == "core_spec of site/localhost.yaml does not allow it"
 
 
-def test_a_level_takes_all_its_cells_along() -> None:
-    asked = campaign(
-        factors={"buffer": ["nic", "other"], "load": ["idle", "read"], "workers": ["nic", "other"]}
-    )
-    left, _ = leave_out(asked, of(numa_nodes=1))
+def test_a_level_takes_all_its_cells_along_and_a_case_its_last_one() -> None:
+    factors = {"buffer": ["nic", "other"], "load": ["idle", "read"], "workers": ["nic", "other"]}
+    left, _ = leave_out(campaign(factors=factors), of(numa_nodes=1))
     names = [each.name for each in treatments(["off", "on"], left.cases[0])]
     assert names == ["off", "on", "off@load=read", "on@load=read"]
-
-
-@pytest.mark.parametrize(
-    ("factors", "more"),
-    [
-        ({"buffer": ["other"]}, {}),
-        # What is left of the levels is what `only` does not keep.
-        ({"buffer": ["nic", "other"]}, {"only": [{"buffer": "other"}]}),
-    ],
-)
-def test_a_case_that_lost_all_its_cells_is_left_out(factors: Any, more: Any) -> None:
-    asked = campaign(factors=factors)
-    two = {"check": "stream"}
-    entries = [asked.workloads[0].model_dump(exclude={"expect"}, exclude_defaults=True) | more, two]
-    both = Campaign.model_validate({"name": "x", "workloads": entries, "arms": ["off", "on"]})
-    left, absent = leave_out(both, of(numa_nodes=1))
-    assert [case.name for case in left.cases] == ["stream"]
-    assert absent == [Omitted("numa", "box has 1 NUMA node")]
-
-
-def test_a_case_of_a_level_that_the_machine_lacks_is_left_out() -> None:
-    entry = Campaign.model_validate(
-        {"name": "x", "workloads": [{"check": "y"}], "arms": ["off", "on"]}
-    ).workloads[0]
+    # Nothing is left of the levels, or only what `only` does not keep.
+    gone = [{"factors": {"buffer": ["other"]}}]
+    gone += [{"factors": {"buffer": ["nic", "other"]}, "only": [{"buffer": "other"}]}]
+    for more in gone:
+        entries = [{"check": "numa", **more}, {"check": "stream"}]
+        left, absent = leave_out(campaign(workloads=entries), of(numa_nodes=1))
+        assert [case.name for case in left.cases] == ["stream"]
+        assert absent == [Omitted("numa", "box has 1 NUMA node")]
+    with pytest.raises(InputError, match="x: no case is left: numa: box has 1 NUMA node"):
+        leave_out(campaign(factors={"buffer": ["other"]}), of(numa_nodes=1))
+    # A level that is a case.
+    entry = campaign(workloads=[{"check": "y"}]).workloads[0]
     cases = [entry.at(f"comm_node={n}", {"comm_node": n}) for n in (0, 1)]
     asked = campaign(factors={}).model_copy(update={"workloads": cases})
     left, absent = leave_out(asked, of(numa_nodes=1))
@@ -218,43 +200,30 @@ def test_a_case_of_a_level_that_the_machine_lacks_is_left_out() -> None:
     assert absent == [Omitted("y@comm_node=1", "box has 1 NUMA node")]
 
 
-def test_a_campaign_of_which_nothing_is_left_is_refused() -> None:
-    with pytest.raises(InputError, match="x: no case is left: numa: box has 1 NUMA node"):
-        leave_out(campaign(factors={"buffer": ["other"]}), of(numa_nodes=1))
-
-
-def effects(asked: Campaign) -> set[tuple[object, ...]]:
+def effects(asked: Campaign) -> list[tuple[object, ...]]:
     """Cells of NUMA's campaign: direction, buffer, load and workers of each effect."""
     (case,) = asked.cases
     names = ("direction", "buffer", "load", "workers")
     found = [each for each in treatments(asked.arms, case) if each.role == "effect"]
-    cells = {tuple(each.factors[name] for name in names) for each in found}
-    assert len(cells) == len(found)
-    return cells
+    return sorted(tuple(each.factors[name] for name in names) for each in found)
 
 
 def test_the_numa_campaign_has_every_cell_once_on_two_nodes_and_says_what_one_node_lacks() -> None:
     asked = prepare(ROOT / "campaigns" / "numa.yaml", "example_slurm")
     # Two directions and two places of the buffer; nobody, or two loads with workers in 3 places.
-    expected = {
-        (direction, buffer, load, workers)
-        for direction in ("write", "read")
-        for buffer in ("nic", "other")
-        for load in ("idle", "read", "write")
-        for workers in ("nic", "other", "free")
-        if load != "idle" or workers == "nic"
-    }
+    loads = [("idle", "nic"), *product(("read", "write"), ("nic", "other", "free"))]
+    expected = [
+        (*each, *load) for each in product(("write", "read"), ("nic", "other")) for load in loads
+    ]
     assert len(expected) == 28
-    assert effects(asked.campaign) == expected
-    assert asked.absent == []
+    assert (effects(asked.campaign), asked.absent) == (sorted(expected), [])
     one, absent = leave_out(asked.campaign, of(numa_nodes=1))
     # One place of the buffer; nobody, or two loads with workers in 2 places.
-    assert effects(one) == {cell for cell in expected if "other" not in cell}
+    assert effects(one) == sorted(cell for cell in expected if "other" not in cell)
     assert len(effects(one)) == 10
     assert [(each.factor, each.level) for each in absent] == [
-        ("buffer", "other"),
-        ("workers", "other"),
-    ]
+        ("buffer", "other"), ("workers", "other")
+    ]  # fmt: skip
 
 
 def test_loaded_latency_leaves_a_core_to_the_one_that_measures() -> None:

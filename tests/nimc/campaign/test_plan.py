@@ -74,14 +74,10 @@ def test_expected_length_is_worked_out_from_its_parts() -> None:
     # Three warm-ups: two more.
     more = entry.but({"set": {"warmups": 3}})
     assert block_s(crossed, more, 6) - block_s(crossed, entry, 6) == pytest.approx(2 * 10.7)
-
-
-def test_what_the_writers_reach_alone_is_measured_for_each_rate() -> None:
-    entry = campaign(floor=6).workloads[0].but({"factors": {"rate": [0, "25%", "full"]}})
+    # off, two rates and the control; 4 s for what writers reach alone at the second rate.
+    entry = entry.but({"factors": {"rate": [0, "25%", "full"]}})
     crossed = treatments(["off", "on", "spin"], entry)
-    # off, two rates and the control, 10.7 s each; 4 s for the second rate.
-    expected = 8 + 4 + 10.7 + 6 * 4 * 10.7
-    assert block_s(crossed, entry, 6) == pytest.approx(expected)
+    assert block_s(crossed, entry, 6) == pytest.approx(8 + 4 + 10.7 + 6 * 4 * 10.7)
 
 
 SHORT = """\
@@ -109,18 +105,15 @@ def test_the_plan_says_which_runs_are_made_longer(short: Path, command: Command)
     # 8 s a block; a warm-up and 6 pairs of two runs, of 2 s for STREAM, with 0.7 s before each.
     assert stream.duration_least_s == pytest.approx(8 + 13 * 2.7)
     assert hpccg.duration_least_s == pytest.approx(8 + 13 * 3.7)
-
-
-def test_runs_without_continuous_writers_may_be_short(short: Path) -> None:
+    # Without continuous writers they may be short.
     short.write_text(SHORT.format(hpccg="1s").replace("[off, on]", "[off, spin, aa]"))
     stream, _ = prepare(short, "localhost").plan().cases
     assert stream.duration_least_s == pytest.approx(8 + 19 * 1.7)
-
-
-def test_a_check_that_cannot_be_lengthened_is_refused_with_the_reason(short: Path) -> None:
+    # A check that cannot be lengthened is refused.
     short.write_text(SHORT.format(hpccg="1.9s"))
-    fault = r"c\.yaml:6: workloads\[1\]\.expect: 1\.9 s found; .*hpccg"
-    with pytest.raises(InputError, match=fault):
+    with pytest.raises(
+        InputError, match=r"c\.yaml:6: workloads\[1\]\.expect: 1\.9 s found; .*hpcc"
+    ):
         prepare(short, "localhost")
 
 
@@ -142,12 +135,6 @@ def test_nodes_and_hours() -> None:
     assert sums["duration_most_s"] == pytest.approx(2 * sums["duration_least_s"])
 
 
-def test_the_partition_that_the_machine_names_is_asked_for() -> None:
-    asked, fat = campaign(floor=6), MACHINE.model_copy(update={"partition": "fat"})
-    words = command(made_request(asked, fat), asked.workloads[0], 0, 6, "/r")
-    assert "--system=m:fat" in words
-
-
 def test_the_command_holds_all_that_the_campaign_asks() -> None:
     asked = campaign(floor=6)
     words = command(made_request(asked, MACHINE), asked.workloads[0], 3, 5, "/r", seed=9)
@@ -164,10 +151,9 @@ def test_the_command_holds_all_that_the_campaign_asks() -> None:
         "run_timeout_s": "120.0",
     }
     assert settings == {f"stream.{name}": value for name, value in expected.items()}
-
-
-def test_the_command_holds_the_factors() -> None:
-    asked = campaign(floor=6)
+    fat = made_request(asked, MACHINE.model_copy(update={"partition": "fat"}))
+    assert "--system=m:fat" in command(fat, asked.workloads[0], 0, 6, "/r")
+    # With factors.
     factors = {"rate": [0, "25%", "full"], "reserved_cores": [0, 1]}
     cells = [{"reserved_cores": 1, "rate": "25%"}, {"arm": "aa"}]
     entry = asked.workloads[0].but({"factors": factors, "exclude": cells})
@@ -197,17 +183,13 @@ def test_the_plan_tells_which_factors_change_within_a_block(short: Path, command
     ]
 
 
-def test_the_quick_campaign_keeps_its_promises() -> None:
+def test_the_first_campaigns_keep_their_promises() -> None:
     quick = prepare(ROOT / "campaigns/quick.yaml", "localhost").campaign
     assert sorted(quick.arms) == ["aa", "off", "on", "spin"]
     assert quick.pairs.floor >= 6
     assert made_request(quick, MACHINE).plan().as_dict()["duration_least_s"] < 390
-
-
-def test_the_single_node_campaign_is_as_long_as_the_paper_and_has_its_seven_workloads() -> None:
+    # As long as in the paper.
     single = prepare(ROOT / "campaigns/single_node.yaml", "localhost").campaign
-    asked = sorted(case.workload for case in made_request(single, MACHINE).plan().cases)
-    assert asked == ["cns", "hpccg", "lammps", "lulesh", "snap", "stream", "xsbench"]
     assert single.workloads[0].set["iterations"] == 300
     assert single.pairs.floor >= 10
 
@@ -226,9 +208,7 @@ def test_the_interval_is_as_narrow_as_requested_or_as_the_effect_is_large(
     (found,) = predicted_pairs(campaign(**pairs), [row(1.04, 0.03)])
     assert (found.case, found.slowdown.value, found.spread) == ("stream", 1.04, 0.03)
     assert found.pairs_needed == pairs_needed(0.03, half_width)
-
-
-def test_nothing_is_needed_for_no_slowdown_and_nothing_known_without_a_spread() -> None:
+    # Nothing is needed for no slowdown, and nothing known without a spread.
     (found,) = predicted_pairs(campaign(), [row(0.995, 0.03)])
     assert found.pairs_needed is None
     assert predicted_pairs(campaign(), [row(1.04, None)]) == []

@@ -1,15 +1,16 @@
 """Scales of a campaign: their cases, and what the plan shows of each; cases of all campaigns."""
 
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
-from nimc.campaign.cases import origins_taken
 from nimc.campaign.expected import scales
 from nimc.campaign.prepare import prepare
 from nimc.machine.site import Machine
+from tests.nimc.campaign.made_request import made_request
 from tests.nimc.conftest import Command
 
 TEXT = """
@@ -40,20 +41,11 @@ def write(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_a_case_for_each_scale(tmp_path: Path) -> None:
-    campaign = prepare(write(tmp_path, TEXT), "localhost").campaign
-    assert [case.name for case in campaign.cases] == ["melt@4", "melt@512", "melt@8192"]
-    assert [case.nodes for case in campaign.cases] == [4, 512, 8192]
-    assert campaign.cases[0].set == {
-        "ranks_per_node": 2,
-        "write": "1s",
-        "node_mtti": "5y",
-        "nodes": 4,
-    }
-
-
 def test_what_each_scale_comes_to(tmp_path: Path) -> None:
     campaign = prepare(write(tmp_path, TEXT), "localhost").campaign
+    assert [case.nodes for case in campaign.cases] == [4, 512, 8192]
+    given = {"ranks_per_node": 2, "write": "1s", "node_mtti": "5y", "nodes": 4}
+    assert campaign.cases[0].set == given
     rows = scales(campaign, Machine.model_validate(SITE))
     assert [(row.case, row.arm) for row in rows] == [
         (case, arm) for case in ("melt@4", "melt@512", "melt@8192") for arm in ("daly", "constant")
@@ -67,6 +59,12 @@ def test_what_each_scale_comes_to(tmp_path: Path) -> None:
     # No rank is slowed more than the worst, and more writers slow more.
     assert 1 < one.slowdown_simulated < daly.slowdown_simulated <= 2.0
     assert daly.pairs_needed == 6  # a spread of 1 % hides nothing of an effect of 90 %
+    # A reservation holds an origin for each of the 42 writers; else as many as the site file says.
+    for arms, most in ((["off", "daly"], 42), (["off", "on"], 3)):
+        asked = made_request(
+            campaign.model_copy(update={"arms": arms}), Machine.model_validate(SITE)
+        )
+        assert asked.origins_most == most
 
 
 def test_messages_and_not_the_link_say_what_a_write_has(tmp_path: Path) -> None:
@@ -78,18 +76,6 @@ def test_messages_and_not_the_link_say_what_a_write_has(tmp_path: Path) -> None:
     daly, _ = scales(campaign, Machine.model_validate(SITE))
     # 500 MB every second for 100 s; one writer an origin, of whose 4 GB/s it takes 0.25 GB/s.
     assert (daly.write_b, daly.run_b, daly.link_share) == (500e6, 100 * 500e6, 0.0625)
-
-
-@pytest.mark.parametrize(("arms", "most"), [(["off", "daly"], 42), (["off", "on"], 3)])
-def test_a_reservation_must_hold_the_origins_of_the_largest_scale(
-    tmp_path: Path, arms: list[str], most: int
-) -> None:
-    # Table V: 42 writers, an origin each; without short writes as many as the machine's file says.
-    campaign = prepare(write(tmp_path, TEXT), "localhost").campaign.model_copy(
-        update={"arms": arms}
-    )
-    site = Machine.model_validate(SITE)
-    assert max(origins_taken(campaign, case, site) for case in campaign.cases) == most
 
 
 def test_the_command_shows_them(tmp_path: Path, command: Command) -> None:
@@ -150,76 +136,50 @@ def test_a_mistake_is_reported_with_its_line(
     assert expected in str(error.value)
 
 
-#: Campaign -> its cases, recorded before scales became a factor.
+#: Campaign -> machine, and its cases, recorded before scales became a factor; example_slurm has 32
+#: cores a socket, sockets begin at the NUMA nodes 0 and 4.
 CASES = {
-    "quick": ["stream", "lammps"],
-    "held": ["stream", "lammps"],
-    "single_node": ["stream", "lammps", "hpccg", "lulesh", "snap", "xsbench", "cns"],
-    "scaling": [f"lammps@{n}" for n in (4, 32, 64, 128, 256, 512)],
-    "scaling_quick": ["lammps@2", "lammps@4"],
-    "scaling_rxe": ["lammps@2"],
-    "licence": [f"lammps@8,writers=daly_{n}" for n in (1, 2, 3, 4, 6, 8)],
-    "simulation_check": ["lammps@1", "lammps@2", "lammps@4"],
-    # NUMA's 28 cells are treatments of one case now (test_omitted).
-    "numa": ["numa"],
-    "nodes": ["stream"],
+    "single_node": (
+        "localhost",  # the seven workloads of the paper
+        ["stream", "lammps", "hpccg", "lulesh", "snap", "xsbench", "cns"],
+    ),
+    "scaling": ("localhost", [f"lammps@{n}" for n in (4, 32, 64, 128, 256, 512)]),
+    "licence": ("localhost", [f"lammps@8,writers=daly_{n}" for n in (1, 2, 3, 4, 6, 8)]),
+    # NUMA's 28 cells are treatments of one case.
+    "numa": ("localhost", ["numa"]),
     # On one host: no rails, and only one node.
-    "multirail": ["umt", "umt_openmp", "amg", "amg_openmp", "lulesh", "lulesh_openmp", "minife"],
-    "multirail_quick": ["amg", "minife"],
-    "throttling": ["stream-dram", "stream-llc", "lammps"],
-    "throttling_quick": ["stream"],
-    "bursts_quick": ["stream"],
-    "loaded_latency": ["latency"],
-    "intensity": ["intensity"],
-    "core_reservation": ["stream-dram", "stream-llc", "lammps"],
-    "slowdown": ["membench", "stream", "hpccg", "lammps", "minife", "lulesh"],
-    "slowdown_quick": ["membench", "stream", "hpccg", "lammps", "minife", "lulesh"],
-    "core_reservation_quick": ["stream-dram", "stream-llc", "lammps"],
+    "multirail_quick": ("localhost", ["amg", "minife"]),
+    "throttling": ("localhost", ["stream-dram", "stream-llc", "lammps"]),
+    # Only a machine's nodes know which injectors they have.
+    "qualify": ("example_slurm", ["membench", "numa", "perftest", "ucx", "mpi_put", "fabtests"]),
+    "core_reservation_scaling": ("example_slurm", [f"lammps@{n}" for n in (4, 16, 32)]),
+    "contention_model": (
+        "example_slurm",
+        [f"sweep@n{n}-c{i}-m{i}" for i in (0, 4) for n in range(1, 33)],
+    ),
+    "contention_emulated": (
+        "example_slurm",
+        [f"sweep@n{n}-c{i}-m{j}" for i in range(8) for j in range(8) for n in range(1, 33)],
+    ),
+    "regimes": ("example_slurm", [f"regimes@n{n}-c0-m0" for n in (1, 2, 4, 8, 16, 32)]),
 }
-#: Campaigns that need several nodes; example_slurm has 32 cores a socket, sockets begin at the NUMA
-#: nodes 0 and 4.
-OF_CLUSTERS = {
-    # Only its nodes know which injectors they have.
-    "qualify": ["membench", "numa", "perftest", "ucx", "mpi_put", "fabtests"],
-    "core_reservation_scaling": [f"lammps@{n}" for n in (4, 16, 32)],
-    "contention_model": [f"sweep@n{n}-c{i}-m{i}" for i in (0, 4) for n in range(1, 33)],
-    "contention_emulated": [
-        f"sweep@n{n}-c{i}-m{j}" for i in range(8) for j in range(8) for n in range(1, 33)
-    ],
-}
-for _name in ("regimes", "regimes_quick"):
-    OF_CLUSTERS[_name] = [f"regimes@n{n}-c0-m0" for n in (1, 2, 4, 8, 16, 32)]
 
 
-@pytest.mark.parametrize("name", [*CASES, *OF_CLUSTERS])
+@pytest.mark.parametrize("name", CASES)
 def test_cases(name: str) -> None:
-    machine = "localhost" if name in CASES else "example_slurm"
+    machine, expected = CASES[name]
     campaign = prepare(ROOT / "campaigns" / f"{name}.yaml", machine).campaign
     found = [case.name for case in campaign.cases]
     if name == "contention_emulated":  # calibrated placements come first
-        found.sort(key=OF_CLUSTERS[name].index)
-    assert found == (CASES | OF_CLUSTERS)[name]
+        found.sort(key=expected.index)
+    assert found == expected
 
 
-def test_every_campaign_is_recorded() -> None:
-    shipped = {path.stem for path in (ROOT / "campaigns").glob("*.yaml")}
-    assert shipped == {*CASES, *OF_CLUSTERS}
-
-
-def test_the_throttling_sweep_is_short_to_write_and_crosses_rates_with_a_reserved_core() -> None:
-    path = ROOT / "campaigns/throttling.yaml"
-    assert len(path.read_text().splitlines()) <= 30
-    asked = prepare(path, "example_slurm")
-    for case in asked.plan().cases:
-        assert case.factors_within == {
-            "rate": [0, "10%", "25%", "50%", "75%", "full"],
-            "reserved_cores": [0, 1],
-        }
-        rates = {(t.baseline, t.factors["rate"]) for t in case.treatments if t.role == "effect"}
-        assert rates == {
-            (baseline, rate)
-            for baseline in ("off", "off@reserved_cores=1")
-            for rate in ("10%", "25%", "50%", "75%", "full")
-        }
+def test_the_throttling_sweep_crosses_rates_with_a_reserved_core() -> None:
+    rates = ["10%", "25%", "50%", "75%", "full"]
+    for case in prepare(ROOT / "campaigns/throttling.yaml", "example_slurm").plan().cases:
+        assert case.factors_within == {"rate": [0, *rates], "reserved_cores": [0, 1]}
+        crossed = [(t.baseline, t.factors["rate"]) for t in case.treatments if t.role == "effect"]
+        assert sorted(crossed) == sorted(product(("off", "off@reserved_cores=1"), rates))
         # Origins are other nodes: no control. Two baselines, each with five rates and A/A.
         assert len(case.treatments) == 2 * (1 + 5 + 1)

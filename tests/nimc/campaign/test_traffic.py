@@ -23,23 +23,21 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("asked", "speed", "rate"),
-    [("t.parquet", "1", "100%"), ("{trace: t.parquet, speed: 10, rate: 50%}", "10", "50%")],
+    ("asked", "given"),
+    [
+        ("t.parquet", ["speed=1", "rate=100%"]),
+        ("{trace: t.parquet, speed: 10, rate: 50%}", ["speed=10", "rate=50%"]),
+        ("{trace: t.parquet, nodes: [n2, n1]}", ["speed=1", "rate=100%", "nodes=n2,n1"]),
+    ],
 )
 def test_checks_get_the_trace_next_to_the_campaign(
-    folder: Path, asked: str, speed: str, rate: str
+    folder: Path, asked: str, given: list[str]
 ) -> None:
     campaign = load(folder, f"{SMALL}traffic: {asked}\n")
     words = command(made_request(campaign, MACHINE), campaign.workloads[0], 0, 6, "/r")
-    given = {word for word in words if word.startswith("stream.traffic")}
+    found = {word for word in words if word.startswith("stream.traffic")}
     trace = f"stream.traffic={folder.resolve() / 't.parquet'}"
-    assert given == {trace, f"stream.traffic_speed={speed}", f"stream.traffic_rate={rate}"}
-
-
-def test_nodes_are_given_by_name(folder: Path) -> None:
-    campaign = load(folder, f"{SMALL}traffic: {{trace: t.parquet, nodes: [n2, n1]}}\n")
-    words = command(made_request(campaign, MACHINE), campaign.workloads[0], 0, 6, "/r")
-    assert "stream.traffic_nodes=n2,n1" in words
+    assert found == {trace, *(f"stream.traffic_{each}" for each in given)}
 
 
 @pytest.mark.parametrize(

@@ -64,9 +64,7 @@ def test_its_metadata_are_those_of_a_process_run_crate(crate: Path, run: Path) -
     described = {"manifest-sha256.txt", "ro-crate-metadata.json"}
     assert len(parts) == len(files_in(crate).keys() - described)
     links = re.findall(r'\{"@id": "([^"]+)"\}', json.dumps(list(found.values())))
-    assert {link for link in links if not link.startswith("https://w3id.org/ro/crate")} <= set(
-        found
-    )
+    assert all(each in found for each in links if not each.startswith("https://w3id.org/ro/crate"))
     assert found["#chain-head"]["value"] == json.loads((run / "run.json").read_text())["head"]
 
 
@@ -101,9 +99,8 @@ def test_who_signed_is_said(run: Path, crate: Path, key: Path, command: Command)
     command("verify", crate, "--allowed-signers", allowed, code=2)
     assert "not signed" in command.out
     command("pack", run, "--sign", key)
-    assert "signed by ann@site (ED25519 SHA256:" in command(
-        "verify", crate, "--allowed-signers", allowed
-    )
+    text = command("verify", crate, "--allowed-signers", allowed)
+    assert "signed by ann@site (ED25519 SHA256:" in text
     assert "--allowed-signers says whose key" in " ".join(command("verify", crate).split())
     allowed.write_text("")
     command("verify", crate, "--allowed-signers", allowed, code=2)
@@ -121,21 +118,21 @@ def test_with_pseudonyms_it_is_bound_to_the_original(run: Path, command: Command
     assert b"synthetic-0" not in crate.read_bytes()
 
 
-def test_a_run_with_faults_is_not_packed(run: Path, command: Command) -> None:
-    file = run / "samples" / "stream.jsonl"
-    file.write_text(file.read_text().replace('"attempt": 0', '"attempt": 1', 1))
-    command("pack", run, code=2)
-    assert "stream.jsonl:1: chain" in command.err
-    assert not run.with_name(f"{run.name}.zip").exists()
-
-
-def test_links_are_not_followed(run: Path, tmp_path: Path) -> None:
+def test_a_run_with_faults_or_links_is_not_packed(
+    run: Path, tmp_path: Path, command: Command
+) -> None:
     secret = tmp_path / "secret"
     secret.write_text("x")
     (run / "counters").mkdir()
     (run / "counters" / "stream.jsonl").symlink_to(secret)
     with pytest.raises(OSError, match="symbolic links"):
         run_files(run)
+    (run / "counters" / "stream.jsonl").unlink()
+    file = run / "samples" / "stream.jsonl"
+    file.write_text(file.read_text().replace('"attempt": 0', '"attempt": 1', 1))
+    command("pack", run, code=2)
+    assert "stream.jsonl:1: chain" in command.err
+    assert not run.with_name(f"{run.name}.zip").exists()
 
 
 def test_the_recorded_run_is_packed(tmp_path: Path, command: Command) -> None:
@@ -144,7 +141,6 @@ def test_the_recorded_run_is_packed(tmp_path: Path, command: Command) -> None:
     assert document["head"] is None
     (found,) = command.json("verify", tmp_path / "quick.zip")["runs"]
     assert (found["sound"], found["samples"]) == (True, 51)
-    command("reproduce", tmp_path / "quick.zip", "--analysis-only")
     with zipfile.ZipFile(io.BytesIO((tmp_path / "quick.zip").read_bytes())) as archive:
         assert {each.date_time for each in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
 

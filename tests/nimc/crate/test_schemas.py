@@ -26,11 +26,7 @@ def schema(name: str) -> dict[str, Any]:
 
 def records(path: Path) -> list[Any]:
     text = path.read_text()
-    return (
-        [json.loads(line) for line in text.splitlines()]
-        if path.suffix == ".jsonl"
-        else [json.loads(text)]
-    )
+    return [json.loads(each) for each in (text.splitlines() if path.suffix == ".jsonl" else [text])]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ def cluster() -> Iterator[Cluster]:
     yield from cluster_or_skip("veth")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def two_nodes() -> Iterator[Cluster]:
-    """A cluster of a target and an origin over veth, up."""
+    """A cluster of a target and an origin over veth, up; for tests that leave it as it is."""
     yield from cluster_of(2)

@@ -18,6 +18,8 @@ from testbed.spec import CHECKOUT, ClusterLayout, Fabric
 
 NIMC = [sys.executable, "-c", "from nimc.cli.main import main; main()", "minicluster"]
 ENV = {**os.environ, "PYTHONPATH": str(CHECKOUT), "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"}
+#: Begins the command of another user.
+STRANGER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
 class Cluster:
@@ -112,21 +114,15 @@ class Cluster:
         return found
 
 
-def wait(process: subprocess.Popen[Any], holds: Callable[[], object], timeout_s: float) -> None:
-    """Wait until something holds; the process must not end before."""
+def wait(
+    process: subprocess.Popen[Any] | None, holds: Callable[[], object], timeout_s: float
+) -> None:
+    """Wait until something holds; the process, if there is one, must not end before."""
     deadline = time.monotonic() + timeout_s
     while not holds():
-        assert process.poll() is None, process.communicate()
+        assert process is None or process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def wait_until(holds: Callable[[], object], timeout_s: float) -> None:
-    """Wait until something holds."""
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+        time.sleep(0.02 if process else 0.1)
 
 
 def _output(*command: str) -> str:

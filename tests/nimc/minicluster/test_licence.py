@@ -15,7 +15,7 @@ import pytest
 
 from analysis.simulate.queue import waits_s
 from testbed import daemons
-from tests.nimc.minicluster.real import ENV, NIMC, Cluster, wait_until
+from tests.nimc.minicluster.real import ENV, NIMC, Cluster, wait
 
 pytestmark = pytest.mark.minicluster
 
@@ -55,7 +55,7 @@ def install(cluster: Cluster, more: str = "") -> None:
     conf.write_text(conf.read_text() + lines)
     conf.with_name("job_submit.lua").write_text(part("job_submit.lua"))
     cluster.slurm("scontrol", "reconfigure")
-    wait_until(lambda: "nimc_writers" in cluster.slurm("scontrol", "show", "lic"), 20)
+    wait(None, lambda: "nimc_writers" in cluster.slurm("scontrol", "show", "lic"), 20)
 
 
 def licences_of(cluster: Cluster, job: str) -> str:
@@ -91,6 +91,7 @@ def test_stage_outs_take_one_and_no_other_job_does(two_nodes: Cluster) -> None:
     job = submit(two_nodes, "--hold", "--output=/dev/null", "--wrap=true")
     two_nodes.slurm("scontrol", "update", f"JobId={job}", "Comment=stage-out")
     assert licences_of(two_nodes, job).startswith("nimc_writers"), "as it became one"
+    two_nodes.slurm("scancel", "--me")
 
 
 class StageOuts:
@@ -110,7 +111,7 @@ class StageOuts:
     def times(self, jobs: Iterable[str], timeout_s: float) -> list[tuple[float, float]]:
         """When each began and ended, once all have."""
         files = [self.folder / f"{job}.times" for job in jobs]
-        wait_until(lambda: all(file.exists() for file in files), timeout_s)
+        wait(None, lambda: all(file.exists() for file in files), timeout_s)
         return [(float(a), float(b)) for a, b in (file.read_text().split() for file in files)]
 
     def in_use(self) -> int:
@@ -137,7 +138,7 @@ def test_the_bound_holds_and_jobs_wait_as_simulated(cluster: Cluster, tmp_path: 
         job = jobs.submit()
         ((began_s, _),) = jobs.times([job], 30)
         alone.append(began_s - jobs.submitted_s[job])
-        wait_until(lambda: jobs.in_use() == 0, 30)
+        wait(None, lambda: jobs.in_use() == 0, 30)
     # Slurm is as busy with submissions and questions as it will be.
     first = []
     for _ in range(CALIBRATION):
@@ -151,7 +152,7 @@ def test_the_bound_holds_and_jobs_wait_as_simulated(cluster: Cluster, tmp_path: 
         - statistics.mean(a for a, _ in calibrated[:LICENCES])
     ) / rounds
     handover_s = cycle_s - statistics.mean(b - a for a, b in calibrated)
-    wait_until(lambda: jobs.in_use() == 0, 30)
+    wait(None, lambda: jobs.in_use() == 0, 30)
 
     between_s = np.random.default_rng(1).exponential(cycle_s / LICENCES / OVERLOAD, JOBS)
     due_s, ids, used, stopped_s = time.time() + between_s.cumsum(), [], [], math.inf
@@ -163,7 +164,7 @@ def test_the_bound_holds_and_jobs_wait_as_simulated(cluster: Cluster, tmp_path: 
             stopped_s = min(stopped_s, time.time())
             (controller,) = cluster.processes("slurmctld")
             os.kill(controller, signal.SIGTERM)  # as 'systemctl restart' does; it saves its state
-            wait_until(lambda: not cluster.processes("slurmctld"), 30)
+            wait(None, lambda: not cluster.processes("slurmctld"), 30)
             daemons.start_controller(cluster.layout)
             used.append(jobs.in_use())
     times = jobs.times(ids, 300)

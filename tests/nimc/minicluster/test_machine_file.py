@@ -1,3 +1,5 @@
+"""The machine file of a cluster, as site files are read."""
+
 import pytest
 import yaml
 
@@ -7,15 +9,25 @@ from testbed.cluster import render_machine_file
 from testbed.spec import Spec
 
 
-@pytest.mark.parametrize(
-    ("fabric", "injector", "device"), [("veth", "ucx", "eth0"), ("rxe", "perftest", "rxe0")]
-)
-def test_the_machine_is_what_was_started(tmp_path, monkeypatch, fabric, injector, device):
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """The machine of a cluster."""
     monkeypatch.setenv("NIMC_MINICLUSTER", str(tmp_path))
-    spec = Spec(fabric=fabric, nodes=4, origins=2)
-    cpus = {"veth": 8, "rxe": 2}[fabric]
-    (tmp_path / "machine.yaml").write_text(render_machine_file(spec, cpus, memory_mib=512))
-    found = site.load("minicluster")
+
+    def of(spec, cpus):
+        (tmp_path / "machine.yaml").write_text(render_machine_file(spec, cpus, memory_mib=512))
+        return site.load("minicluster")
+
+    assert site.load("minicluster").injector == "ucx"  # the checkout's file, without a cluster
+    return of
+
+
+@pytest.mark.parametrize(
+    ("fabric", "cpus", "injector", "device"),
+    [("veth", 8, "ucx", "eth0"), ("rxe", 2, "perftest", "rxe0")],
+)
+def test_the_machine_is_what_was_started(machine, fabric, cpus, injector, device):
+    found = machine(Spec(fabric, nodes=4, origins=2), cpus)
     assert (found.injector, found.device, found.nodes) == (injector, device, 4)
     assert (found.origins.policy, found.origins.nodes) == ("hetjob", 2)
     assert found.node_facts().cores == 2  # eight cores shared by four nodes, or a guest's own two
@@ -26,13 +38,8 @@ def test_the_machine_is_what_was_started(tmp_path, monkeypatch, fabric, injector
     assert (found.proof.write_tolerance_s > 0.2) == (fabric == "rxe")
 
 
-def test_a_virtual_machine_has_sockets_of_its_own_and_says_that_they_are_emulated(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setenv("NIMC_MINICLUSTER", str(tmp_path))
-    spec = Spec("rxe", nodes=2, origins=1, numa=2, cores=4)
-    (tmp_path / "machine.yaml").write_text(render_machine_file(spec, cpus=8, memory_mib=512))
-    found = site.load("minicluster")
+def test_a_virtual_machine_has_sockets_of_its_own_and_says_that_they_are_emulated(machine):
+    found = machine(Spec("rxe", nodes=2, origins=1, numa=2, cores=4), 8)
     facts = found.node_facts()
     assert (facts.cores, facts.sockets, facts.numa_nodes) == (8, 2, 2)
     assert found.nic_node() == 0
@@ -47,13 +54,8 @@ def test_a_virtual_machine_has_sockets_of_its_own_and_says_that_they_are_emulate
         ("veth", 1, [("eth0", None, "eth0"), ("eth1", None, "eth1")]),
     ],
 )
-def test_two_rails_are_interfaces_to_mpi_and_devices_to_the_writers(
-    tmp_path, monkeypatch, fabric, numa, rails
-):
-    monkeypatch.setenv("NIMC_MINICLUSTER", str(tmp_path))
-    spec = Spec(fabric, nodes=3, origins=1, numa=numa, rails=2)
-    (tmp_path / "machine.yaml").write_text(render_machine_file(spec, cpus=2, memory_mib=512))
-    found = site.load("minicluster").rails
+def test_two_rails_are_interfaces_to_mpi_and_devices_to_the_writers(machine, fabric, numa, rails):
+    found = machine(Spec(fabric, nodes=3, origins=1, numa=numa, rails=2), 2).rails
     assert [(rail.device, rail.numa_node, rail.mpi_device) for rail in found] == rails
 
 
@@ -64,8 +66,3 @@ def test_nodes_of_veth_that_count_more_cores_than_there_are_say_so():
     assert record["caveats"] == ["2 nodes count as 2 cores each, and share the 2 cores of one host"]
     with pytest.raises(InputError, match="--cores 2: this host has 1; allowed: up to that"):
         render_machine_file(asked, cpus=1, memory_mib=512)
-
-
-def test_without_a_cluster_the_file_of_the_checkout_stands(tmp_path, monkeypatch):
-    monkeypatch.setenv("NIMC_MINICLUSTER", str(tmp_path))
-    assert site.load("minicluster").injector == "ucx"

@@ -3,16 +3,23 @@
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from testbed import daemons
 from testbed.containers import enter
-from tests.nimc.minicluster.real import Cluster, wait
+from tests.nimc.minicluster.real import Cluster, cluster_of, wait
 from tests.nimc.minicluster.test_campaign import CAMPAIGN
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.long]
+
+
+@pytest.fixture
+def two_nodes() -> Iterator[Cluster]:
+    """One of its own, which is damaged."""
+    yield from cluster_of(2)
 
 
 def start(cluster: Cluster, folder: Path) -> subprocess.Popen[str]:

@@ -10,20 +10,10 @@ from testbed.spec import ClusterLayout, Spec, default_state
 
 def test_the_last_nodes_are_origins() -> None:
     spec = Spec("veth", nodes=4, origins=1)
-    assert [(n.name, n.role) for n in spec.members()] == [
-        ("node1", "target"),
-        ("node2", "target"),
-        ("node3", "target"),
-        ("node4", "origin"),
-    ]
-    assert spec.partitions() == {
-        "compute": ["node1", "node2", "node3"],
-        "origin": ["node4"],
-        "all": ["node1", "node2", "node3", "node4"],
-    }
-
-
-def test_without_origins_there_is_no_origin_partition() -> None:
+    names = ["node1", "node2", "node3", "node4"]
+    roles = ["target", "target", "target", "origin"]
+    assert [(n.name, n.role) for n in spec.members()] == list(zip(names, roles, strict=True))
+    assert spec.partitions() == {"compute": names[:3], "origin": names[3:], "all": names}
     assert set(Spec("veth", nodes=2, origins=0).partitions()) == {"compute", "all"}
 
 

@@ -1,5 +1,6 @@
-"""state.json, the folder it lives in, and the list of needs."""
+"""state.json, the folder it lives in, its lock, and the list of needs."""
 
+import fcntl
 import json
 import os
 from pathlib import Path
@@ -20,18 +21,11 @@ def test_written_and_read_back(tmp_path: Path) -> None:
     assert state.read(layout) == STATE
 
 
-def test_what_machine_files_read(tmp_path: Path) -> None:
+def test_the_document(tmp_path: Path) -> None:
     document = STATE.as_dict(ClusterLayout(tmp_path))
-    assert document["nodes"][2] == {
-        "name": "node3",
-        "role": "origin",
-        "address": "10.77.9.3",
-        "interface": "eth0",
-        "rdma_device": "rxe0",
-        "cpus": 1,
-        "memory_mib": 900,
-        "numa_nodes": 2,
-    }
+    node = document["nodes"][2]
+    assert (node["name"], node["role"], node["address"]) == ("node3", "origin", "10.77.9.3")
+    assert (node["rdma_device"], node["numa_nodes"]) == ("rxe0", 2)
     assert document["slurm_conf"] == f"{tmp_path}/slurm.conf"
 
 
@@ -46,34 +40,24 @@ def test_a_torn_state_is_no_state(tmp_path: Path, text: str) -> None:
     assert state.read(layout) is None
 
 
-def test_a_folder_of_the_users_is_never_taken(tmp_path: Path) -> None:
+def test_a_folder_of_another_kind_or_user_is_never_taken(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "thesis.tex").write_text("x")
     with pytest.raises(InputError, match=r"^--state "):
         state.claim(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
-
-
-def test_a_folder_of_someone_else_is_never_taken(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    state.claim(tmp_path / "s")
-    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
-    with pytest.raises(InputError, match=r"^--state: .*/s belongs to "):
-        state.claim(tmp_path / "s")
-    with pytest.raises(InputError, match=r"^--state: .*/s belongs to "):
-        ClusterLayout.of(tmp_path / "s")
-
-
-def test_a_claimed_folder_may_be_claimed_again_and_a_link_to_it_is_not_followed(
-    tmp_path: Path,
-) -> None:
-    folder = tmp_path / "new" / "state"
+    folder = tmp_path / "new" / "s"
     state.claim(folder)
     (folder / "log").mkdir()
-    state.claim(folder)
+    state.claim(folder)  # again
     (tmp_path / "link").symlink_to(folder)
     with pytest.raises(InputError, match=r"^--state: .*/link is a symbolic link"):
         ClusterLayout.of(tmp_path / "link")
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    for take in (state.claim, ClusterLayout.of):
+        with pytest.raises(InputError, match=r"^--state: .*/s belongs to "):
+            take(folder)
 
 
 def test_without_root_it_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -94,3 +78,32 @@ def test_needs_are_complete_rows() -> None:
     assert needs.parse("# a b c d\n\nall x y z # why\n") == [
         needs.Requirement("all", "x", "y", "z")
     ]
+
+
+def test_only_the_owner_can_open_it(tmp_path: Path) -> None:
+    (tmp_path / "lock").touch(mode=0o644)
+    with state.locked(tmp_path / "lock"):
+        assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_long_wait_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The holder lets go when the waiting process asks without a time limit."""
+    monkeypatch.setattr(state, "_SILENT_S", 0.2)
+    holder = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    real = fcntl.flock
+    real(holder, fcntl.LOCK_EX)
+
+    def flock(handle: int, how: int) -> None:
+        if how == fcntl.LOCK_EX:
+            os.close(holder)
+        real(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with state.locked(tmp_path / "lock"):
+        pass
+    said = capsys.readouterr().err
+    assert said == (
+        f"nimc: waits for another 'minicluster up' or 'down', which holds {tmp_path}/lock\n"
+    )

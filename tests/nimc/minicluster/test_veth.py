@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from testbed import daemons
-from tests.nimc.minicluster.real import ENV, Cluster, wait
+from testbed.state import HOST, locked_host
+from tests.nimc.minicluster.real import ENV, STRANGER, Cluster, wait
 
 pytestmark = pytest.mark.minicluster
 
@@ -22,6 +23,14 @@ def test_used_from_up_to_down(cluster: Cluster, tmp_path: Path) -> None:
     assert status["healthy"] is True
     assert set(status["nodes"].values()) == {"idle"}
 
+    # A job outlives its slurmctld, which saves the first job at once, and later ones after seconds.
+    cluster.slurm("sbatch", "--output=/dev/null", "--wrap=sleep 2")
+    (controller,) = cluster.processes("slurmctld")
+    os.kill(controller, signal.SIGKILL)
+    daemons.start_controller(cluster.layout)
+    assert cluster.accounts(1) == ["COMPLETED|node1"]
+    assert cluster.nimc_json("status")["healthy"] is True
+
     # A heterogeneous job, its components on disjoint nodes by Slurm's own books.
     job = tmp_path / "job.sh"
     job.write_text(
@@ -32,7 +41,8 @@ def test_used_from_up_to_down(cluster: Cluster, tmp_path: Path) -> None:
     output = tmp_path / "job.out"
     cluster.slurm("sbatch", "--wait", f"--output={output}", str(job))
     assert sorted(output.read_text().split()) == ["binding=none", "node1", "node2", "node3"]
-    assert cluster.accounts(2) == ["COMPLETED|node3", "COMPLETED|node[1-2]"]
+    books = ["COMPLETED|node1", "COMPLETED|node3", "COMPLETED|node[1-2]"]
+    assert cluster.accounts(3) == books
 
     # A process that left its session is still the step's.
     cluster.slurm("srun", "-N1", "sh", "-c", "setsid sleep 86399 & exit 0")
@@ -50,7 +60,31 @@ def test_used_from_up_to_down(cluster: Cluster, tmp_path: Path) -> None:
     cluster.slurm("scontrol", "update", "NodeName=node2", "State=drain", "Reason=test")
     assert cluster.nimc_json("status")["nodes"]["node2"] in ("drain", "drng")
 
-    cluster.nimc("down")
+    # Another cluster stands next to it.
+    other = Cluster(cluster.state.with_name("t"))
+    try:
+        other.nimc("up", "--nodes", "2", "--origins", "1")
+        assert other.slurm("sinfo", "-hN", "-p", "all", "-o", "%n") == "node1\nnode2\n"
+    finally:
+        other.nimc("down")
+    assert other.left_behind() == []
+    assert cluster.slurm("srun", "hostname") == "node1\n"
+
+    # Nobody else can hold a lock. The folder can be locked by anybody, and nobody waits for it.
+    cluster.state.parent.chmod(0o755)  # as /tmp, where the default is
+    with locked_host():
+        for path in (cluster.state / "minicluster", HOST):
+            command = [*STRANGER, "flock", "--nonblock", str(path), "true"]
+            refused = subprocess.run(command, env=ENV, capture_output=True, text=True)
+            assert "Permission denied" in refused.stderr, refused.stderr
+    assert not HOST.exists()
+    command = [*STRANGER, "flock", str(cluster.state), "sleep", "300"]
+    holder = subprocess.Popen(command, start_new_session=True)
+    try:
+        cluster.nimc("down", timeout_s=60)
+    finally:
+        os.killpg(holder.pid, signal.SIGKILL)
+        holder.wait()
     assert cluster.left_behind() == []
 
 
@@ -69,30 +103,6 @@ def test_a_daemon_that_fails_is_named_in_one_line(
     assert cluster.left_behind() == []
 
 
-def test_a_job_outlives_its_slurmctld(cluster: Cluster) -> None:
-    cluster.nimc("up", "--nodes", "1", "--origins", "0")
-    cluster.slurm("sbatch", "--output=/dev/null", "--wrap=sleep 2")
-    (controller,) = cluster.processes("slurmctld")
-    os.kill(controller, signal.SIGKILL)
-    daemons.start_controller(cluster.layout)
-    assert cluster.accounts(1) == ["COMPLETED|node1"]
-    assert cluster.nimc_json("status")["healthy"] is True
-
-
-def test_two_clusters_side_by_side(cluster: Cluster) -> None:
-    other = Cluster(cluster.state.with_name("t"))
-    try:
-        cluster.nimc("up", "--nodes", "1", "--origins", "0")
-        other.nimc("up", "--nodes", "2", "--origins", "1")
-        assert cluster.slurm("sinfo", "-hN", "-p", "all", "-o", "%n") == "node1\n"
-        assert other.slurm("sinfo", "-hN", "-p", "all", "-o", "%n") == "node1\nnode2\n"
-        other.nimc("down")
-        assert other.left_behind() == []
-        assert cluster.slurm("srun", "hostname") == "node1\n"
-    finally:
-        other.nimc("down")
-
-
 def test_daemons_killed_then_up_again_then_down(cluster: Cluster) -> None:
     cluster.nimc("up", "--nodes", "2", "--origins", "1")
     for name in ("slurmctld", "mariadbd", "slurmd"):
@@ -109,23 +119,26 @@ def test_daemons_killed_then_up_again_then_down(cluster: Cluster) -> None:
     assert "nothing" in cluster.nimc("down")
 
 
-@pytest.mark.parametrize("moment", ["state.json", "run/node2.ready", "log/slurmctld.log"])
-def test_killed_in_the_middle_of_up(cluster: Cluster, moment: str) -> None:
+@pytest.mark.parametrize(
+    ("moment", "down", "number", "rc"),
+    [
+        ("log/slurmctld.log", True, signal.SIGINT, 130),
+        ("state.json", False, signal.SIGTERM, 143),  # what is half started is replaced
+    ],
+)
+def test_up_is_killed_and_interrupted(
+    cluster: Cluster, moment: str, down: bool, number: signal.Signals, rc: int
+) -> None:
     starting = cluster.popen("up", "--nodes", "2", "--origins", "1")
     wait(starting, (cluster.state / moment).exists, 30)
     starting.kill()
     starting.wait()
     assert cluster.left_behind() != []
-    cluster.nimc("down")
-    assert cluster.left_behind() == []
-
-
-@pytest.mark.parametrize(("number", "rc"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_interrupted_up_cleans_up_by_itself(
-    cluster: Cluster, number: signal.Signals, rc: int
-) -> None:
+    if down:
+        cluster.nimc("down")
+        assert cluster.left_behind() == []
     starting = cluster.popen("up", "--nodes", "2", "--origins", "1")
     wait(starting, (cluster.state / "run" / "control.ready").exists, 30)
     starting.send_signal(number)
     assert starting.wait(timeout=30) == rc
-    assert cluster.left_behind() == []
+    assert cluster.left_behind() == []  # it cleans up by itself

@@ -43,15 +43,10 @@ def test_other_images_are_refused() -> None:
         vm.payload(boot_image(b"(\xb5/\xfd zstd", 4))
 
 
-def test_dependencies_of_a_module() -> None:
-    assert vm.dependencies(b"\x7fELF\0license=GPL\0depends=ib_core,udp_tunnel\0x=y\0") == [
-        "ib_core",
-        "udp_tunnel",
-    ]
-    assert vm.dependencies(b"\0depends=\0") == []
-
-
 def test_modules_come_after_what_they_need() -> None:
+    module = b"\x7fELF\0license=GPL\0depends=ib_core,udp_tunnel\0x=y\0"
+    assert vm.dependencies(module) == ["ib_core", "udp_tunnel"]
+    assert vm.dependencies(b"\0depends=\0") == []
     needs = {"rxe": ["core", "tunnel"], "cm": ["core"], "tunnel": ["base"]}
     order = vm.in_order(["rxe", "cm"], lambda name: needs.get(name, []))
     assert order == ["core", "base", "tunnel", "rxe", "cm"]
@@ -76,38 +71,29 @@ def after(option: str, words: list[str]) -> list[str]:
     return [value for name, value in itertools.pairwise(words) if name == option]
 
 
-def test_a_machine_gets_its_name() -> None:
-    words = line(Spec("rxe", 3, 1))
+def within(pattern: str, option: str, words: list[str]) -> list[str]:
+    return re.findall(pattern, " ".join(after(option, words)))
+
+
+def test_a_machine_gets_its_name_networks_and_folders() -> None:
+    words = line(Spec("rxe", 3, 1, rails=2, shares=("/srv/results",)))
     (kernel,) = after("-append", words)
-    assert {"nimc_name=node3", "nimc_address=10.77.5.3/24", "nimc_state=/tmp/mc"} <= set(
-        kernel.split()
-    )
+    named = {"nimc_name=node3", "nimc_address=10.77.5.3/24", "nimc_state=/tmp/mc"}
+    assert named <= set(kernel.split())
     assert after("-smp", words) == ["1,sockets=1,cores=1,threads=1"]
-    assert any("ifname=tap3," in device for device in after("-netdev", words))
-
-
-def test_each_rail_has_a_network_of_its_own() -> None:
-    words = line(Spec("rxe", 3, 1, rails=2))
-    taps = [re.search(r"ifname=(\w+)", each).group(1) for each in after("-netdev", words)]  # type: ignore[union-attr]
-    assert taps == ["tap3", "tap3r1"]
-    macs = re.findall(r"mac=([0-9a-f:]+)", " ".join(after("-device", words)))
+    assert within(r"ifname=(\w+)", "-netdev", words) == ["tap3", "tap3r1"]
+    macs = within(r"mac=([0-9a-f:]+)", "-device", words)
     assert len(macs) == len(set(macs)) == 2
-
-
-def test_the_hosts_root_is_read_only_and_the_rest_is_shared() -> None:
-    words = line(Spec("rxe", 3, 1, shares=("/srv/results",)))
-    exports = {
-        re.search(r"path=([^,]*)", x).group(1): "readonly=on" in x  # type: ignore[union-attr]
-        for x in after("-fsdev", words)
+    # The host's root is read-only.
+    folders = after("-fsdev", words)
+    exports = zip(within(r"path=([^,]*)", "-fsdev", words), folders, strict=True)
+    assert {path: "readonly=on" in each for path, each in exports} == {
+        **{"/": True, "/tmp/mc": False, str(CHECKOUT): False, "/srv/results": False}
     }
-    assert exports == {"/": True, "/tmp/mc": False, str(CHECKOUT): False, "/srv/results": False}
-
-
-def test_a_folder_within_a_shared_one_is_shared_once() -> None:
+    # A folder within a shared one is shared once.
     spec = Spec("rxe", 3, 1, shares=(f"{CHECKOUT}/results", "/srv"))
-    assert sorted(vm.shares(spec, LAYOUT).values()) == sorted(
-        [CHECKOUT, Path("/srv"), Path("/tmp/mc")]
-    )
+    shared = vm.shares(spec, LAYOUT).values()
+    assert sorted(shared) == sorted([CHECKOUT, Path("/srv"), Path("/tmp/mc")])
 
 
 @pytest.mark.parametrize("folder", ["/", "/srv/my results", "/srv/a,b"])
@@ -118,7 +104,7 @@ def test_folders_that_cannot_be_shared(folder: str) -> None:
 
 def test_each_numa_node_is_a_socket_with_its_processors_and_half_the_memory() -> None:
     words = line(Spec("rxe", 3, 1, numa=2, cores=4, memory_mib=1001))
-    sizes = [int(x) for x in re.findall(r"size=(\d+)M", " ".join(after("-object", words)))]
+    sizes = [int(x) for x in within(r"size=(\d+)M", "-object", words)]
     assert (len(sizes), sum(sizes)) == (2, 1001)
     assert after("-smp", words) == ["8,sockets=2,cores=4,threads=1"]
     cpus = [node.partition("cpus=")[2] for node in after("-numa", words)]

@@ -67,102 +67,80 @@ def quiet(case: str, at: int) -> Edit:
     return lambda run: run.samples[case][at]["conditions"][0].update(foreign_cpus=0.0)
 
 
-#: Rule -> what breaks it, what nearly does, and words of the fault.
-RULES: dict[str, tuple[Edit, Edit, str]] = {
-    "a median": (
-        figure("on", lambda value: value * 1.0001),
-        figure("on", lambda value: value * (1 + 1e-12)),
-        "'on': ",
-    ),
-    # Intervals may be made in another way some day.
-    "a ratio": (
-        figure("slowdown_on@rate=25%", lambda value: value * 1.0001),
-        figure("slowdown_on@rate=25%_low", lambda value: value * 1.0001),
-        "'slowdown_on@rate=25%': ",
-    ),
-    "rejected runs": (
-        figure("rejected_aa", lambda _: 1),
-        figure("rejected_aa", lambda _: 0),
-        "'rejected_aa': 1 found; allowed: 0",
-    ),
-    "a block that failed": (
-        figure("on", lambda value: value / 2),
-        lambda run: (figure("on", lambda value: value / 2)(run), reported(result="fail")(run)),
-        "'on': ",
-    ),
-    "the run's folder": (
-        reported(nimc_dir="/results/another-run"),
-        reported(nimc_dir=""),
-        "nimc_dir: 'another-run' found",
-    ),
-    "the seed": (reported(seed=3), reported(seed=None), "seed: 3 found"),
-    "a note": (
-        reported(notes=["a made note", "another"]),
-        reported(notes=[]),
-        "notes: 'another' found",
-    ),
-    "times": (
-        session(time_start_unix=lambda run: first_s(run) + 70.0),
-        session(time_start_unix=lambda run: first_s(run) + 50.0),
-        "session_info: ",
-    ),
-    "the version of ReFrame": (session(version="4.9"), session(), "version: '4.9' found"),
-    "the commit": (header(commit="0123"), header(), "commit: "),
-    # The made run starts 3 s before the session: a run that is resumed may be of another version.
-    "the commit of a session that begins later": (
-        header(commit="0123"),
-        lambda run: (
-            header(commit="0123")(run),
-            [
-                report["session_info"].update(time_start_unix=first_s(run))
-                for report in reports(run)
-            ],
+def all_of(*edits: Edit) -> Edit:
+    return lambda run: [edit(run) for edit in edits]
+
+
+def later(run: Run) -> None:
+    """Sessions that begin long after the run, which starts 3 s before the first."""
+    for report in run.recorded("reframe.json"):
+        report["session_info"].update(time_start_unix=first_s(run))
+
+
+#: What breaks rules, what nearly does, and words of the faults. Only edits that leave each other
+#: alone are together.
+RULES: list[tuple[Edit, Edit, list[str]]] = [
+    (
+        all_of(
+            figure("on", lambda value: value * 1.0001),
+            figure("slowdown_on@rate=25%", lambda value: value * 1.0001),
+            figure("rejected_aa", lambda _: 1),
+            reported(nimc_dir="/results/another-run", seed=3, notes=["a made note", "another"]),
+            session(time_start_unix=lambda run: first_s(run) + 70.0, version="4.9"),
+            session(nimc_head="0" * 64),
+            link(" Link type       : Ethernet\n"),
         ),
-        "commit: ",
+        all_of(
+            figure("on", lambda value: value * (1 + 1e-12)),
+            # Intervals may be made in another way some day.
+            figure("slowdown_on@rate=25%_low", lambda value: value * 1.0001),
+            figure("rejected_aa", lambda _: 0),
+            reported(nimc_dir="", seed=None, notes=[]),
+            session(time_start_unix=lambda run: first_s(run) + 50.0, nimc_head=None),
+            link(" Link type       : Unknown\n"),
+        ),
+        [
+            *("'on': ", "'slowdown_on@rate=25%': ", "'rejected_aa': 1 found; allowed: 0"),
+            *("nimc_dir: 'another-run' found", "seed: 3 found", "notes: 'another' found"),
+            *("session_info: ", "version: '4.9' found", "nimc_head: "),
+            "transport: 'InfiniBand' found; allowed: one over Ethernet",
+        ],
     ),
-    "the link": (
-        link(" Link type       : Ethernet\n"),
-        link(" Link type       : Unknown\n"),
-        "transport: 'InfiniBand' found; allowed: one over Ethernet",
+    # A block that failed.
+    (
+        figure("on", lambda value: value / 2),
+        all_of(figure("on", lambda value: value / 2), reported(result="fail")),
+        ["'on': "],
     ),
-    "the head before the block": (
-        session(nimc_head="0" * 64),
-        session(nimc_head=None),
-        "nimc_head: ",
-    ),
+    # A run that is resumed may be of another version.
+    (header(commit="0123"), all_of(header(commit="0123"), later), ["commit: "]),
     # The chain is recomputed; that of an earlier block is in the report of the next.
-    "a sample of an earlier block": (
-        quiet("stream", 0),
-        quiet("lammps", -1),
-        "stream/1/reframe.json: nimc_head",
-    ),
-    "a run that once had a chain": (
+    (quiet("stream", 0), quiet("lammps", -1), ["stream/1/reframe.json: nimc_head"]),
+    # A run that once had a chain.
+    (
         lambda run: (header(schema=3)(run), [each.update(schema=3) for each in run.all()]),
         header(),
-        "nimc_head: ",
+        ["nimc_head: "],
     ),
-    "a report that cannot be read": (
+    # A report that cannot be read.
+    (
         session(version="4.9"),
         lambda run: run.logs.update({REPORT: {"session_info": 3}}),
-        "version: '4.9'",
+        ["version: '4.9'"],
     ),
-}
+]
 
 
-def reports(run: Run) -> list[Json]:
-    return run.recorded("reframe.json")
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_a_rule_is_broken_and_its_neighbour_is_not(
-    between: Path, tmp_path: Path, rule: str
+@pytest.mark.parametrize(("breaks", "nearly", "words"), RULES)
+def test_rules_are_broken_and_their_neighbours_are_not(
+    between: Path, tmp_path: Path, breaks: Edit, nearly: Edit, words: list[str]
 ) -> None:
-    breaks, nearly, words = RULES[rule]
     for edit, broken in ((breaks, True), (nearly, False)):
         edited = Run.read(between)
         edit(edited)
         found = faults_of(edited.write(tmp_path / str(broken) / between.name))
-        assert any(words in line for line in found) is broken, found
+        for each in words:
+            assert any(each in line for line in found) is broken, (each, found)
 
 
 def test_a_made_run_and_its_logs_are_sound(between: Path) -> None:

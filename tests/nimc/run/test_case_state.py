@@ -1,7 +1,4 @@
-"""How far a case is, by the pairs that are complete.
-
-Why a block failed, in one line.
-"""
+"""How far a case is, by the pairs that are complete; why a block failed, in one line."""
 
 import json
 from dataclasses import replace
@@ -32,7 +29,9 @@ def state(run: Path, rule: StoppingRule = RULE) -> CaseState:
     return case_state(run, "stream", TREATED, rule)
 
 
-def test_a_pair_counts_when_every_arm_has_run(tmp_path: Path) -> None:
+def test_a_pair_counts_when_every_arm_has_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert (state(tmp_path).pairs, state(tmp_path).next_block) == (0, 0)
     write(tmp_path, 0, [(-1, "off"), (0, "off"), (0, "on"), (0, "aa"), (1, "on"), (1, "off")])
     now = state(tmp_path)
@@ -41,14 +40,14 @@ def test_a_pair_counts_when_every_arm_has_run(tmp_path: Path) -> None:
     assert now.missing(Pairs(floor=6)) == 5
     (tmp_path / "logs/stream/3").mkdir(parents=True)  # a block that left no sample
     assert state(tmp_path).next_block == 4
-
-
-def test_why_the_last_run_was_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.nimc.fake_reframe.FAULTS", ["reject"])
-    write(tmp_path, 0, [(pair, arm) for pair in range(2) for arm in ARMS])
+    write(tmp_path, 4, [(pair, arm) for pair in range(2) for arm in ARMS])
     now = state(tmp_path)
-    assert now.last_reason == "writer 0 wrote at 3%"
-    assert (now.pairs, now.rejected) == (0, 2)
+    assert (now.last_reason, now.rejected) == ("writer 0 wrote at 3%", 2)
+    with (tmp_path / "samples/stream.jsonl").open("a") as file:
+        file.write("garbage\n")
+    with pytest.raises(InputError, match=r"stream.jsonl:13: .*remove that line .* --fresh$"):
+        state(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -60,14 +59,6 @@ def test_a_session_ends_when_as_many_pairs_are_lost_as_may_count(
 ) -> None:
     now = CaseState({"on": on}, next_block=1, rejected=rejected)
     assert now.missing(Pairs(floor=6), before) == missing
-
-
-def test_a_line_that_is_no_sample_is_named_with_the_way_out(tmp_path: Path) -> None:
-    write(tmp_path, 0, [(0, arm) for arm in ARMS])
-    file = tmp_path / "samples/stream.jsonl"
-    file.write_text(file.read_text() + "garbage\n")
-    with pytest.raises(InputError, match=r"stream.jsonl:4: .*remove that line .* --fresh$"):
-        state(tmp_path)
 
 
 ASKED = Pairs(floor=6, cap=20, precision=0.01, block=5)
@@ -102,13 +93,6 @@ def test_a_case_is_done_when_its_effects_are_decided(tmp_path: Path) -> None:
     assert not state(tmp_path, many).done
 
 
-def test_long_reasons_are_cut(tmp_path: Path) -> None:
-    (tmp_path / "block.json").write_text(json.dumps({"state": "no_fom", "reason": "x" * 5000}))
-    reason = why_failed(1, tmp_path)
-    assert len(reason) == 400
-    assert reason.endswith("...")
-
-
 def failed(phase: str, reason: str) -> dict[str, str]:
     """As ReFrame 4.10 reports a test case, what does not matter left out."""
     return {"result": "fail", "fail_phase": phase, "fail_reason": reason}
@@ -141,6 +125,7 @@ NOWHERE = "\x1b[33mWARNING: x does not run on m: valid_systems\n"
         (0, DONE, [], {}, None),
         # The conductor is asked first, whatever the status: ReFrame ignores that of programs.
         (0, DIED, [failed("sanity", "x")], {}, "injector_died: writer 0: signal 9"),
+        (1, {"state": "no_fom", "reason": "x" * 5000}, [], {}, f"no_fom: {'x' * 389}..."),
         (1, DIED, [failed("sanity", "x")], {}, "injector_died: writer 0: signal 9"),
         # But what Slurm says of its job goes before.
         (1, STOPPED, [], {"job.json": TIMEOUT}, "time_limit: Slurm: job state TIMEOUT"),
@@ -150,13 +135,7 @@ NOWHERE = "\x1b[33mWARNING: x does not run on m: valid_systems\n"
         (1, DONE, [UNMET, SKIP], {}, None),
         # Without the conductor's word ReFrame's report, else its last error or line, else nothing.
         (1, None, [PASS, failed("compile", "no\ncc")], {}, "ReFrame failed in 'compile': no cc"),
-        (
-            1,
-            None,
-            [],
-            {"reframe.log": "ERROR: no x\nbye\n\n"},
-            "with status 1: ERROR: no x (LOG)",
-        ),
+        (1, None, [], {"reframe.log": "ERROR: no x\nbye\n\n"}, "status 1: ERROR: no x (LOG)"),
         (-9, None, [], {"reframe.log": "a\nbye\n\n"}, "ReFrame was killed by SIGKILL: bye (LOG)"),
         (2, None, [], {"reframe.json": "{ half"}, "with status 2: it printed nothing to LOG"),
         (

@@ -1,11 +1,9 @@
-"""Holding a run's folder, where the file system has its limits.
-
-Which sessions add to one run.
-"""
+"""A run's folder: who holds it, and which sessions add to it."""
 
 import errno
 import fcntl
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from nimc.campaign.checks import checks_in
 from nimc.campaign.load import load_campaign
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
+from nimc.campaign.schema import Campaign
 from nimc.machine.site import Machine
 from nimc.records import run as records
 from nimc.records.order import run_seed
@@ -55,19 +54,11 @@ def make(results: Path, header: RunHeader) -> Path:
     return folder.path
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\n", "a\u202eb", "a\u2028"])
-def test_a_name_that_could_name_another_file_or_not_be_printed_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="allowed: plain names"):
-        plain_name(name)
+def test_a_name_that_could_name_another_file_or_not_be_printed_is_refused() -> None:
+    for name in ("", ".", "..", "a/b", "a\n", "a\u202eb", "a\u2028"):
+        with pytest.raises(ValueError, match="allowed: plain names"):
+            plain_name(name)
     assert plain_name("a b-1.ü") == "a b-1.ü"
-
-
-def test_ones_own_run_is_resumed(tmp_path: Path, header: RunHeader) -> None:
-    path = make(tmp_path, header)
-    assert foreign_runs(tmp_path, header) == []
-    with open_run(tmp_path, header) as folder:
-        assert (folder.path, folder.resumed) == (path, True)
-    assert (path / "lock").stat().st_mode & 0o777 == 0o600  # no stranger can hold it
 
 
 def test_a_repeated_run_has_the_seed_of_the_other_and_is_resumed_apart(
@@ -82,24 +73,42 @@ def test_a_repeated_run_has_the_seed_of_the_other_and_is_resumed_apart(
     for asked, found in ((header, plain), (repeated, path)):
         with open_run(tmp_path, asked) as folder:
             assert (folder.path, folder.resumed) == (found, True)
+    assert foreign_runs(tmp_path, header) == []
+    assert (path / "lock").stat().st_mode & 0o777 == 0o600  # no stranger can hold it
 
 
+def given_away(part: str) -> Callable[[Path], None]:
+    return lambda run: os.chown(run / part, 65534, 65534)
+
+
+def behind_a_link(run: Path) -> None:
+    run.rename(run.parent.with_name("elsewhere"))
+    run.symlink_to(run.parent.with_name("elsewhere"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 @pytest.mark.parametrize(
-    ("part", "why"),
+    ("plant", "why"),
     [
-        ("", "belongs to nobody"),
-        ("run.json", "is not all your own: run.json belongs to nobody"),
-        ("samples/lammps.jsonl", "is not all your own: lammps.jsonl belongs to nobody"),
+        # A stranger's samples gave a slowdown with exit 0.
+        (given_away(""), "belongs to nobody"),
+        (given_away("run.json"), "is not all your own: run.json belongs to nobody"),
+        (given_away("samples/lammps.jsonl"), "is not all your own: lammps.jsonl belongs to nobody"),
+        (
+            lambda run: (run / "samples").chmod(0o775),
+            "is not all your own: samples can be written by others (mode 775)",
+        ),
+        (behind_a_link, "is a symbolic link"),
     ],
 )
-def test_a_planted_run_is_refused(tmp_path: Path, header: RunHeader, part: str, why: str) -> None:
-    """A stranger's samples gave a slowdown with exit 0."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can give a file away")
-    path = make(tmp_path, header)
-    os.chown(path / part, 65534, 65534)
-    assert foreign_runs(tmp_path, header) == [f"{path} {why}"]
-    with open_run(tmp_path, header) as folder:
+def test_a_planted_run_is_refused(
+    tmp_path: Path, header: RunHeader, plant: Callable[[Path], None], why: str
+) -> None:
+    results = tmp_path / "results"
+    path = make(results, header)
+    plant(path)
+    assert foreign_runs(results, header) == [f"{path} {why}"]
+    with open_run(results, header) as folder:
         assert not folder.resumed
         assert folder.path != path
 
@@ -115,23 +124,6 @@ def test_latest_leads_to_the_run_that_was_opened_last(tmp_path: Path, header: Ru
     (tmp_path / "latest").mkdir()  # a folder of that name stays
     make(tmp_path, later)
     assert not (tmp_path / "latest").is_symlink()
-
-
-def test_a_run_that_others_can_write_to_is_refused(tmp_path: Path, header: RunHeader) -> None:
-    path = make(tmp_path, header)
-    (path / "samples").chmod(0o775)
-    (line,) = foreign_runs(tmp_path, header)
-    assert line.endswith("samples can be written by others (mode 775)")
-    with open_run(tmp_path, header) as folder:
-        assert not folder.resumed
-
-
-def test_a_link_to_a_run_is_refused(tmp_path: Path, header: RunHeader) -> None:
-    path = make(tmp_path / "elsewhere", header)
-    (tmp_path / "results").mkdir()
-    (tmp_path / "results" / path.name).symlink_to(path)
-    with open_run(tmp_path / "results", header) as folder:
-        assert not folder.resumed
 
 
 NIGHT = """\
@@ -162,6 +154,12 @@ SITE = {
 }
 
 
+def expanded(folder: Path, text: str, machine: Machine) -> Campaign:
+    (folder / "c.yaml").write_text(text)
+    checks = checks_in(ROOT / "reframe_tests")
+    return expand(load_campaign(folder / "c.yaml", checks, machine), checks, machine)
+
+
 @pytest.mark.parametrize(
     ("text", "recorded"),
     [
@@ -171,24 +169,24 @@ SITE = {
 )
 def test_runs_that_began_before_there_were_factors_are_resumed(tmp_path, text, recorded):
     """Digests as commit 9b5889b made them, before campaigns had factors."""
-    path = tmp_path / "c.yaml"
-    path.write_text(text)
     machine = Machine.model_validate(SITE)
-    checks = checks_in(ROOT / "reframe_tests")
-    loaded = expand(load_campaign(path, checks, machine), checks, machine)
+    loaded = expanded(tmp_path, text, machine)
     assert records.digest_of(resolved(loaded, machine, "n1")) == recorded
 
 
-@pytest.mark.parametrize(
-    "factors", ["{rate: [0, 50%, full]}", "{rate: [25%, full]}", "{reserved_cores: [0, 1]}"]
-)
-def test_other_levels_make_another_run(tmp_path, factors):
-    digests = set()
-    for text in (f"factors: {factors}", "factors: {rate: [0, full]}", "exclude: [{arm: aa}]"):
+def test_other_levels_make_another_run(tmp_path):
+    digests = []
+    for text in (
+        "factors: {rate: [0, 50%, full]}",
+        "factors: {rate: [25%, full]}",
+        "factors: {reserved_cores: [0, 1]}",
+        "factors: {rate: [0, full]}",
+        "exclude: [{arm: aa}]",
+    ):
         path = tmp_path / "c.yaml"
         path.write_text(f"name: c\nworkloads: [check: stream]\narms: [off, on, aa]\n{text}\n")
-        digests.add(digest_of(prepare(path, "localhost")))
-    assert len(digests) == 3
+        digests.append(digest_of(prepare(path, "localhost")))
+    assert len(set(digests)) == len(digests)
 
 
 def digest_of(asked: Request, host: str = "n1") -> str:
@@ -229,25 +227,21 @@ def test_the_header_says_what_is_asked_of_each_case(tmp_path):
     )
     request = prepare(path, "localhost")
     asked = requirements_of(request.campaign, request.machine)
-    assert asked.cases == {"stream": ["off", "on", "aa"], "lammps": LAMMPS}
+    # By hand: level 0 of `rate` is the baseline; names leave out the full rate.
+    lammps = ["off", "on@rate=50%", "on", "aa"]
+    assert asked.cases == {"stream": ["off", "on", "aa"], "lammps": lammps}
     assert (asked.min_share, asked.retries, asked.optional) == (0.25, 3, [])
     path.write_text("name: c\nworkloads: [check: stream]\narms: [off, on]\n")
     silent = prepare(path, "localhost")
     assert requirements_of(silent.campaign, silent.machine).min_share == 0.2  # site/localhost.yaml
 
 
-#: By hand: level 0 of `rate` is the baseline; names leave out the full rate.
-LAMMPS = ["off", "on@rate=50%", "on", "aa"]
-
-
 def test_cases_between_the_ends_of_a_sweep_of_few_cores_are_optional(tmp_path):
-    path = tmp_path / "c.yaml"
-    path.write_text(SWEEP.replace("cores: all", "cores: few"))
     machine = Machine.model_validate(SITE)  # two cores a socket, one of them for the ends
     machine = machine.model_copy(update={"facts": machine.facts.model_copy(update={"cores": 8})})
-    checks = checks_in(ROOT / "reframe_tests")
-    loaded = expand(load_campaign(path, checks, machine), checks, machine)
-    asked = requirements_of(loaded, machine)
+    asked = requirements_of(
+        expanded(tmp_path, SWEEP.replace("cores: all", "cores: few"), machine), machine
+    )
     ends = {f"s@n{n}-c{node}-m{node}" for n in (1, 4) for node in (0, 1)}
     assert ends < set(asked.cases)
     assert set(asked.optional) == set(asked.cases) - ends

@@ -1,9 +1,4 @@
-"""One session as a child process: how it ends.
-
-Children that are to stop.
-
-Signals after the last block, and while a report is made.
-"""
+"""Children that are to stop, and signals after the last block or while a report is made."""
 
 import os
 import signal
@@ -59,28 +54,23 @@ def test_what_a_session_left_may_remove_its_files_and_is_killed_if_it_stays(tmp_
             time.sleep(0.01)
         processes.end_descendants(60)
     assert not file.exists()
-    with subprocess.Popen([sys.executable, "-c", _DEAF], stdout=subprocess.PIPE) as child:
-        child.stdout.readline()
+    with start(_DEAF) as child:
         processes.end_descendants(0.1)
     assert child.returncode == -signal.SIGKILL
 
 
-#: Prints once it can be signalled.
-OBEYS = "import time; print(flush=True); time.sleep(600)"
-IGNORES = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {OBEYS}"
-
-
 def start(program: str) -> subprocess.Popen[bytes]:
+    """A program of Python that prints once it can be signalled."""
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
     with child.stdout:
-        assert child.stdout.readline() == b"\n"
+        assert child.stdout.readline()
     return child
 
 
 def test_children_are_asked_to_end_and_killed_if_they_do_not() -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
-    children = [ended, start(IGNORES), start(OBEYS)]
+    children = [ended, start(_DEAF), start("import time; print(flush=True); time.sleep(300)")]
     stop(children[2:])
     stop(children, within_s=0.2)
     assert [each.returncode for each in children] == [0, -signal.SIGKILL, -signal.SIGTERM]

@@ -89,17 +89,17 @@ def test_the_largest_number_up_to_which_all_upper_limits_fit(
 def test_nothing_rests_on_a_baseline_that_was_not_repeated(
     tmp_path: Path, command: Command
 ) -> None:
-    run = make_run(tmp_path / "run", {1: 1.0})
-    without(run, '"aa"')
-    found = command.json("licence", run, "--slowdown", "5%", code=1)
-    assert found["bound"]["measured"][0]["verdict"] == "baseline not repeated"
-
-
-def test_emulated_writes_are_a_caveat(tmp_path: Path, command: Command) -> None:
+    """And emulated writes are a caveat."""
     for transport, caveats in (("tcp", 1), ("InfiniBand", 0)):
         run = make_run(tmp_path / transport, {1: 1.01}, transport)
-        found = command.json("licence", run, "--slowdown", "5%")
-        assert len(found["bound"]["caveats"]) == caveats
+        words = ["licence", run, "--slowdown", "5%"]
+        assert len(command.json(*words)["bound"]["caveats"]) == caveats
+    without(run, '"aa"')
+    (row,) = command.json(*words, code=1)["bound"]["measured"]
+    assert row["verdict"] == "baseline not repeated"
+    without(run, '"daly"')
+    command(*words, code=2)
+    assert str(run) in command.err
 
 
 @pytest.mark.parametrize(
@@ -116,13 +116,6 @@ def test_emulated_writes_are_a_caveat(tmp_path: Path, command: Command) -> None:
 )
 def test_wrong_usage(command: Command, words: Sequence[str]) -> None:
     command("licence", *words, code=2)
-
-
-def test_a_run_without_numbers_of_writers_is_refused(tmp_path: Path, command: Command) -> None:
-    run = make_run(tmp_path / "run", {1: 1.01})
-    without(run, '"daly"')
-    command("licence", run, "--slowdown", "5%", code=2)
-    assert str(run) in command.err
 
 
 def test_waits_by_hand() -> None:
@@ -152,15 +145,6 @@ def test_waits_of_equal_writes_are_pollaczeks_and_khinchines() -> None:
     assert found.utilisation == pytest.approx(busy)
     # M/D/1: the mean wait is busy / (1 - busy) / 2 of the time that each takes.
     assert found.wait_mean_s == pytest.approx(1.2 * busy / (1 - busy) / 2, rel=0.05)
-
-
-def test_equal_writes_at_several_licences() -> None:
-    # M/D/c is about half of M/M/c, times 1 + (1 - r)(c - 1)(sqrt(4 + 5 c) - 2) / (16 r c)
-    # (Cosmetatos 1975). Arrivals of 1.5 a second, c = 2, r = 0.75.
-    random, jobs = np.random.default_rng(11), 400_000
-    waits = waits_s(random.exponential(1 / 1.5, jobs).cumsum(), [1.0] * jobs, 2)
-    factor = 1 + 0.25 * (math.sqrt(14) - 2) / (16 * 0.75 * 2)
-    assert np.mean(waits) == pytest.approx(factor * 4.5 / 7, rel=0.05)
 
 
 def test_too_few_licences_let_the_queue_grow(command: Command) -> None:

@@ -1,9 +1,6 @@
-"""`nimc spack setup`, with a Spack that is a script of some lines in the real one's place.
+"""`nimc spack setup`, with a script in the place of Spack; and every environment, read without it.
 
-Every environment, read without Spack.
-
-What only Spack itself can say (that an environment concretizes, how it compiles, and that programs
-run) is in `tests/nimc/spack/test_spack_real.py`, marked `spack`.
+What only Spack itself can say is in `test_spack_real.py`.
 """
 
 import os
@@ -87,24 +84,18 @@ def test_setup_refuses_what_a_build_could_not_use(spack_root, tmp_path, name, te
     assert calls(spack_root) == []
 
 
-def test_builds_do_not_see_the_wheels_of_this_python(tmp_path):
+def test_builds_see_no_wheels_of_this_python_and_have_a_users_name(tmp_path, monkeypatch):
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):  # as in a job
+        monkeypatch.delenv(name, raising=False)
     own = f"{sys.prefix}/bin:{tmp_path}/linked/bin"
     (tmp_path / "linked").symlink_to(sys.prefix)
-    seen = tool.isolated(
-        layout("here", tmp_path),
-        {"PATH": f"/usr/bin:{own}:/bin", "VIRTUAL_ENV": sys.prefix, "HOME": "/root"},
-    )
+    given = {"PATH": f"/usr/bin:{own}:/bin", "VIRTUAL_ENV": sys.prefix, "HOME": "/root"}
+    place = layout("here", tmp_path)
+    seen = tool.isolated(place, given)
     in_venv = sys.prefix != sys.base_prefix
     assert seen["PATH"] == ("/usr/bin:/bin" if in_venv else f"/usr/bin:{own}:/bin")
-    assert "VIRTUAL_ENV" not in seen
-    assert seen["HOME"] == "/root"
-
-
-def test_builds_have_a_users_name_where_a_job_has_none(tmp_path, monkeypatch):
-    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
-        monkeypatch.delenv(name, raising=False)
-    place, me = layout("here", tmp_path), pwd.getpwuid(os.getuid()).pw_name
-    assert tool.isolated(place, {"PATH": "/bin"})["LOGNAME"] == me
+    assert ("VIRTUAL_ENV" in seen, seen["HOME"]) == (False, "/root")
+    assert seen["LOGNAME"] == pwd.getpwuid(os.getuid()).pw_name
     assert tool.isolated(place, {"PATH": "/bin", "LOGNAME": "other"})["LOGNAME"] == "other"
 
 
@@ -176,15 +167,12 @@ def test_environment_has_the_known_form(stack):
     assert (FOLDER / stack / common.replace("$env/", "")).exists()
 
 
-@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
-def test_every_spec_names_a_release_or_a_commit(spec):
+def test_every_spec_names_a_release_or_a_commit_and_optimisation_where_its_recipe_drops_it():
     release, commit = r"[0-9][0-9.]*", r"git\.[0-9a-f]{40}=[a-z0-9.]+"
-    assert re.fullmatch(rf"[a-z0-9-]+@({release}|{commit})( .*)?", spec)
-
-
-@pytest.mark.parametrize("name", sorted(WORKLOADS - OPTIMISED))
-def test_a_workload_whose_recipe_drops_optimisation_is_given_it(name):
-    assert re.search(r' [cf]flags="[^"]*-O[23]\b', SPECS[name])
+    for name, spec in SPECS.items():
+        assert re.fullmatch(rf"[a-z0-9-]+@({release}|{commit})( .*)?", spec)
+        if name in WORKLOADS - OPTIMISED:
+            assert re.search(r' [cf]flags="[^"]*-O[23]\b', spec), name
 
 
 def test_common_and_network_speak_of_the_same_packages():
