@@ -1,7 +1,9 @@
 """A nightly of the small campaign, whose ReFrame is a stand-in."""
 
 import json
+import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from nimc.nights.summary import Summary, load
 from tests.nimc import nimc_without_figures
 from tests.nimc.conftest import ROOT, Nimc, call, nimc_in
+from tests.nimc.minicluster.real import Cluster, cluster_of
 from tests.nimc.nights.made_history import make_history
 
 
@@ -104,3 +107,11 @@ def steady_history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_history(nimc.results / "store", nimc.the_run(), loss=0.5)
     (nimc.results / "latest").unlink()
     return nimc.results
+
+
+@pytest.fixture
+def scrontab_cluster() -> Iterator[Cluster]:
+    """A minicluster of three nodes, the last one an origin."""
+    if shutil.which("scrontab") is None:
+        pytest.skip("no scrontab (Debian's Slurm 22.05 is packaged without it)")
+    yield from cluster_of(3)
