@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from nimc.base.errors import MachineError
 from nimc.base.interrupts import Interrupts, Stopped
+from nimc.base.programs import ProgramAnswer
 from nimc.campaign.schema import Campaign
 from nimc.machine import slurm as jobs
 from nimc.machine.site import Machine, Origins
@@ -36,17 +38,17 @@ def test_a_heterogeneous_job_that_is_just_ending_is_cancelled_as_a_whole(
 ) -> None:
     two = f"2+0{RUNS}{tmp_path}/a\n2+1{RUNS}{tmp_path}/a\n"
     listed = [f"{two}5{RUNS}{tmp_path}/b\n", f"2+1{RUNS}{tmp_path}/a\n", ""]
-    asked: list[tuple[str, ...]] = []
+    asked: list[list[str]] = []
 
-    def answer(*command: str) -> str:
+    def answer(command: Sequence[str], **_: str) -> ProgramAnswer:
         if command == jobs.SQUEUE:
-            return listed.pop(0)
-        asked.append(command)
-        raise MachineError("scancel: Operation not permitted")
+            return ProgramAnswer("squeue", 0, listed.pop(0), "")
+        asked.append([*command])
+        return ProgramAnswer("scancel", 1, "", "Operation not permitted")
 
-    monkeypatch.setattr(jobs, "_ask_slurm", answer)
+    monkeypatch.setattr(jobs, "ask", answer)
     assert jobs.cancel(tmp_path) == ["2", "5"]
-    assert asked == [("scancel", "2", "5")]
+    assert asked == [["scancel", "2", "5"]]
 
 
 def work_in(
@@ -142,7 +144,7 @@ def test_a_folder_in_another_encoding_hides_no_job(
     (tmp_path / "squeue").write_text(f"#!/bin/sh\nprintf '{listed}'\n")
     (tmp_path / "squeue").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    assert jobs.working_in(tmp_path / "run", jobs._ask_slurm(*jobs.SQUEUE)) == {"8": ""}
+    assert jobs._left(tmp_path / "run") == ["8"]
 
 
 class Clock:
