@@ -72,8 +72,6 @@ FOUND: list[tuple[str, bytes]] = [
     ("slurm.squeue", b"12|R|x|None|/a\0b"),
     ("slurm.reservation", b""),
     ("slurm.reservation", b"Users=a ReservationName=b StartTime=T04:25:28"),
-    ("reframe.systems", b"[\n" + _DEEP),
-    ("reframe.systems", b"[\n1]"),
     ("wire.order", b'["Ping", ' + _NINES + b"]"),
     ("wire.signed line", b"[" * 3000),
     ("file.run.json", b'{"schema": ' + _NINES + b"}"),

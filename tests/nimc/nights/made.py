@@ -40,9 +40,11 @@ SUMMARY = Summary(
 )
 
 
-def nightly(folder: Path, text: str = "", *, machine: str = "localhost", **more: str) -> Nightly:
+def nightly(
+    folder: Path, text: str = "", *, name: str = "box", machine: str = "localhost", **more: str
+) -> Nightly:
     """A nightly described in a file of `folder`; `more` are lines to add, key: value."""
-    path = folder / "box.yaml"
+    path = folder / f"{name}.yaml"
     known = TEXT.format(campaign=folder / "small.yaml", results=folder / "results")
     known = known.replace("localhost", machine)
     path.write_text((text or known) + "".join(f"{key}: {value}\n" for key, value in more.items()))

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -89,7 +90,7 @@ def test_nightlies_of_one_name_in_two_folders_are_installed_beside_each_other(
 def test_systemd_lets_a_night_stop_its_campaign_and_starts_it(tmp_path: Path) -> None:
     service, timer = install.systemd_units(nightly(tmp_path), RUN).values()
     found = dict(line.split("=", 1) for line in service.splitlines() if "=" in line)
-    assert int(found["TimeoutStopSec"]) > session._STOP_S
+    assert int(found["TimeoutStopSec"]) > signature(session.stop).parameters["within_s"].default
     assert found["KillMode"] == "mixed"  # a campaign that ends by itself is a failed one
     assert "OnCalendar=Mon,Tue,Wed,Thu,Fri *-*-* 22:00:00\n" in timer
 
