@@ -215,8 +215,8 @@ _READ = ("machine", "campaign", "started_s", "samples", "rejected")
 def runs_command(results: Path, form: Form | None) -> None:
     """List the runs of the results folder, the oldest first."""
     rows = sorted(map(_listed_run, run_folders(results)), key=lambda row: row["started_s"] or 0.0)
-    header = ["run", "machine", "campaign", "started (UTC)", "samples", "rejected", "size"]
-    text = aligned([*header, "state"], map(_run_cells, rows)) if rows else f"{results}: no runs"
+    header = ["run", "samples", "rejected", "size", "state"]
+    text = aligned(header, map(_run_cells, rows), [0]) if rows else f"{results}: no runs"
     show("runs", {"runs": rows}, form, text)
 
 
@@ -239,10 +239,9 @@ def _listed_run(run: Path) -> dict[str, Any]:
 
 
 def _run_cells(row: dict[str, Any]) -> list[str]:
+    """Without campaign, machine and start, which are in the run's name."""
     shown = {**row, "size_b": quantity(row["size_b"], "B", 3)}
-    if (at_s := row["started_s"]) is not None:
-        shown["started_s"] = time.strftime("%Y-%m-%d %H:%M", time.gmtime(at_s))
-    order = ("run", *_READ, "size_b", "state")
+    order = ("run", "samples", "rejected", "size_b", "state")
     return [NONE if shown[name] is None else str(shown[name]) for name in order]
 
 

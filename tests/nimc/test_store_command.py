@@ -207,7 +207,7 @@ def test_runs_are_listed_with_their_state(command: Command, results: Path) -> No
     assert rows[3]["size_b"] == sum(sizes)
     table = command("runs").splitlines()
     (monday,) = (line for line in table if line.split()[0] == "monday")
-    assert monday.split()[:7] == ["monday", "m", "nightly", "2026-05-28", "20:26", "20", "1"]
+    assert monday.split()[:3] == ["monday", "20", "1"]
 
 
 def lost(nights: int) -> pl.DataFrame:
