@@ -5,11 +5,15 @@
 Every row comes from HISTORIES (default 30) histories of two years of a machine with 18 series, with
 fixed seeds. Losses of 1, 2 and 3 spreads are planted into all series of every third, on one night,
 and found where a series reports them; series that have no baseline on that night are not counted.
+
+Lorden (1971): with one false alarm in N nights, no method that knows the noise and the loss finds
+it, at the worst, sooner than in ln(N) / I nights as N grows; I is the information of a night, the
+Kullback-Leibler divergence of nights with the loss from those without.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 
@@ -39,10 +43,7 @@ _START = date(2025, 1, 6)
 
 
 def _log_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
-    """The deviation of the logarithm is 0.6."""
-    mean = np.exp(0.6**2 / 2)
-    deviation = mean * np.sqrt(np.exp(0.6**2) - 1)
-    return np.asarray((np.exp(0.6 * normal(rng, shape)) - mean) / deviation)
+    return np.asarray((np.exp(_SIGMA * normal(rng, shape)) - _MEAN) / _DEVIATION)
 
 
 def _weekends(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
@@ -75,17 +76,50 @@ def _stopping(draw: Draw) -> Draw:
     return drawn
 
 
+# Logarithms of densities, for the information of a night.
+
+_SIGMA = 0.6
+_MEAN = np.exp(_SIGMA**2 / 2)
+_DEVIATION = _MEAN * np.sqrt(np.exp(_SIGMA**2) - 1)
+
+
+def _log_density(values: Values, spread: float = 1.0) -> Values:
+    return np.asarray(-((values / spread) ** 2) / 2 - np.log(spread * np.sqrt(2 * np.pi)))
+
+
+def _log_density_of_log_normal(values: Values) -> Values:
+    logs = np.log(np.maximum(values * _DEVIATION + _MEAN, 1e-300))
+    return np.asarray(_log_density(logs, _SIGMA) - logs + np.log(_DEVIATION))
+
+
+def _log_density_with_outliers(values: Values) -> Values:
+    usual, outlier = np.log(0.98) + _log_density(values), np.log(0.02) + _log_density(values - 5)
+    return np.asarray(np.logaddexp(usual, outlier))
+
+
 @dataclass(frozen=True)
 class NightNoise:
     """How the nights of a machine differ although nothing changes; sizes are in spreads."""
 
     name: str
     draw: Draw = normal
+    #: Logarithm of the density of a night.
+    log_density: Callable[[Values], Values] = _log_density
+    #: Correlation of neighbouring nights.
+    correlation: float = 0.0
     #: Probability that a night runs on the type of nodes of the night before, of two types that
     #: differ by `_BETWEEN`; None if there is one.
     stay: float | None = None
     #: On one of these nights losses begin.
     begin: range = range(200, 680)
+
+    def information(self, loss: float) -> float:
+        """That of a night, for a loss in spreads."""
+        values = np.linspace(-10, 60, 700_001)
+        with_loss, without = self.log_density(values - loss), self.log_density(values)
+        found = np.exp(with_loss) * np.where(with_loss > -600, with_loss - without, 0.0)
+        by_correlation = (1 - self.correlation) / (1 + self.correlation)
+        return float(found.sum() * (values[1] - values[0])) * by_correlation
 
 
 _BETWEEN = 3.0
@@ -93,16 +127,21 @@ _BETWEEN = 3.0
 _AFTER = range(2 * _STOPS, 680, _STOPS)
 
 
+def _log_density_of_weekends(values: Values) -> Values:
+    """Such that its information is the mean over a week: normal, with the mean precision."""
+    return _log_density(values, ((5 + 2 / 0.5**2) / 7) ** -0.5)
+
+
 NOISES = (
     NightNoise("independent normal"),
-    NightNoise("log-normal, 0.6", _log_normal),
-    NightNoise("quieter weekends", _weekends),
+    NightNoise("log-normal, 0.6", _log_normal, _log_density_of_log_normal),
+    NightNoise("quieter weekends", _weekends, _log_density_of_weekends),
     NightNoise("a fifth missing", _gaps),
     NightNoise("two node types, random", stay=0.5),
-    NightNoise("AR(1) 0.3", correlated(0.3)),
-    NightNoise("AR(1) 0.6", correlated(0.6)),
+    NightNoise("AR(1) 0.3", correlated(0.3), correlation=0.3),
+    NightNoise("AR(1) 0.6", correlated(0.6), correlation=0.6),
     NightNoise("two node types, stay 0.9", stay=0.9),
-    NightNoise("2 % outliers of 5 spreads", _outliers),
+    NightNoise("2 % outliers of 5 spreads", _outliers, _log_density_with_outliers),
     NightNoise("yearly sine of 0.5 to 2 spreads", _yearly),
     # The first night after a stop is the first with the loss.
     NightNoise("30 of 120 days missing", _stopping(normal), begin=_AFTER),
@@ -197,15 +236,16 @@ def _one(case: str, values: Values, slower: NDArray[np.bool_]) -> Series:
 def table(histories: int) -> Iterator[str]:
     """The lines of the table, as Markdown: what so many histories of each noise show."""
     names = [f"nights to find {loss:g}" for loss in LOSSES]
-    yield from head(["nights", "false alarms a machine and year", *names])
+    yield from head(["nights", "false alarms a machine and year", *names, "Lorden's bound for 2"])
     for number, noise in enumerate(NOISES):
         seen = StudiedNoise(noise)
         for history in range(histories):
             look(seen, np.random.default_rng([number, history]))
         rate, low, high = seen.rate
+        bound = np.log(SERIES * 365) / noise.information(2.0)
         means = [f"{np.mean(each):.1f}" for each in seen.nights.values()]
         rates = f"{rate:.2f} ({low:.2f} to {high:.2f})"
-        yield row([noise.name, rates, *means])
+        yield row([noise.name, rates, *means, f"{bound:.1f}"])
 
 
 if __name__ == "__main__":
