@@ -41,9 +41,8 @@ def test_an_entry_is_installed_once_next_to_those_of_others_and_starts(
     assert lines[:3] == [*others, f"# BEGIN nimc nightly {nights.file}"]
     assert sum("nightly run" in line for line in lines) == 1
     assert cluster.slurm("squeue", "--noheader", "--format=%j").split().count("nimc-box") == 1
-    wait(lambda: (now := nights.summary(start.date())) is not None and now.finished_s is not None)
+    wait(lambda: nights.ended(start.date()))
     found = nights.summary(start.date())
-    assert found
     assert found.outcome == "not run"
     assert "tiny.yaml" in found.reason
     log = nights.results / "nights" / "box.log"
