@@ -308,7 +308,7 @@ LIMITED = replace(WRITER, rate_b_s=1.25e8, buffer_node=1)
             *("_read", "mpiexec", replace(WRITER, origin="n2")),
             f"mpiexec -n 2 -host n1,n2 {RANK} --target n1 --get",
         ),
-        (  # srun sorts its nodes, so that the program is told the target
+        (  # srun sorts its nodes, so the target is named to the program
             *("", "srun --mpi=cray_shasta", replace(WRITER, origin="n0")),
             "srun --mpi=cray_shasta --overlap --cpu-bind=none --nodes=2 --ntasks=2"
             f" --nodelist=n1,n0 {RANK} --target n1",
@@ -365,7 +365,6 @@ def run_under(block, command=LASTING, **writes):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("on_path")
-@pytest.mark.parametrize("mpi", ["mpich"])
 def test_its_writes_are_proven_by_the_targets_memory(block):
     before = set(NAMED.iterdir())
     done = run_under(block, buffer_node=0).done()
