@@ -18,7 +18,7 @@ def test_a_sentence_holds_effect_interval_and_what_it_means(tmp_path: Path) -> N
     assert text.startswith("The typical run took 35.0 % more time while 7")
     assert "(interval: 30.0 % more to 40.0 % more, 10 pairs)." in text
     assert text.endswith("processors took part in them, so memory is not shown to be the cause.")
-    # Where it is known, the next allocation is told.
+    # The interval for the next allocation is added where there is one.
     three = replace(row, next=Interval(0.98, 1.125))
     assert "10 pairs; next allocation: 2.0 % less to 12.5 % more)" in sentence(three)
     few = replace(row, slowdown=None, pairs=5)

@@ -131,6 +131,6 @@ NAMES = {
 )
 def test_the_machine_that_names_the_host(host, machine):
     assert matching(NAMES, host) == machine
-    # Two that name it must be told apart.
+    # Two machines match: the user must choose.
     with pytest.raises(InputError, match=r"'login1'; allowed: cluster, other$"):
         matching(NAMES, "login1")

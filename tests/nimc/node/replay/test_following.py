@@ -95,7 +95,7 @@ def test_what_the_device_counts_is_not_written_again(monkeypatch: pytest.MonkeyP
 def test_a_rate_that_falls_short_is_made_up_for_in_the_same_second(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # At half the rate that it was told, one pass a period would leave 2.5 bytes to the next second.
+    # The writer has half the expected rate: one pass a period would leave 2.5 bytes to the pause.
     written = World(monkeypatch, 200.0).follow([50.0, 0.0], 2, 400.0, counted=True)
     assert written == pytest.approx([50, 0], abs=0.5)
 
