@@ -120,6 +120,7 @@ def render(runs: Sequence[RunData]) -> str:
         {
             "figure": units.number,
             "utc": utc,
+            "dates": words.whole_dates,
             "sentence": words.sentence,
             "breakable": words.breakable,
         },
