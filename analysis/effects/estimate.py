@@ -387,7 +387,9 @@ def _rejected_share(of_case: pl.DataFrame, this: _Treated, *others: _Treated | N
 
 def _spread(values: pl.Series) -> float | None:
     mean, deviation = values.mean(), values.std()
-    return deviation / mean if isinstance(mean, float) and isinstance(deviation, float) else None
+    if not isinstance(mean, float) or not isinstance(deviation, float) or not mean:
+        return None
+    return deviation / mean
 
 
 def _rate(of: _Treated, rates: pl.Series) -> float | None:
