@@ -352,12 +352,18 @@ class Agent:
             self._send(messages.Counted(end.index, tallies))
 
     def _report_rate(self, end: _End, row: Row) -> None:
-        end.came_s = clock.now_s()
+        before_s, end.came_s = end.came_s, clock.now_s()
         ended_s = end.came_s - row.after_s
         over_s = row.over_s
-        if over_s is None and end.last_row_s is not None:
-            over_s = ended_s - end.last_row_s
+        if end.last_row_s is not None:
+            if over_s is None:
+                over_s = ended_s - end.last_row_s
+            else:  # a row begins when the one before it is printed, at the latest
+                ended_s = min(ended_s, before_s + over_s)
         end.last_row_s = ended_s
+        if end.meter and row.after_s:  # the program goes on to count now, for the length of a row
+            end.meter.tally()
+            asyncio.get_running_loop().call_later(end.injector.row_s or 0.0, end.meter.tally)
         if end.follower and over_s is not None:
             end.follower.reported(row.rate_b_s * over_s, over_s)
         if end.held or (over_s is not None and ended_s - over_s < end.resumed_s):
