@@ -9,11 +9,12 @@ import pytest
 
 from nimc.base import clock
 from nimc.base.errors import MachineError
+from nimc.base.text import quoted
 from nimc.machine.node_counters import NodeCounter
 from nimc.node import application, length
 from nimc.node.allocation import Allocation
 from nimc.node.alone import AloneRates
-from nimc.node.application import Files, RunResult, quoted
+from nimc.node.application import Files, RunResult
 from nimc.node.conductor import Store, _repeat, _warm_up
 from nimc.node.evidence.claims import Looked
 from nimc.node.evidence.rates import Judgement, Seen, Tally
