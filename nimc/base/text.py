@@ -7,9 +7,6 @@ escapes the cells of tables.
 
 from __future__ import annotations
 
-#: How much of a program's first and of its last line is quoted, characters.
-_FIRST, _LAST = 120, 200
-
 
 def visible(text: str) -> str:
     """Unprintable characters escaped, so that none commands the terminal; line breaks stay."""
@@ -29,13 +26,40 @@ def cell(text: str) -> str:
     return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown
 
 
+class Gist:
+    """The first and the last line with words of what a program prints: one says what went wrong."""
+
+    def __init__(self) -> None:
+        self._first = self._last = ""
+        self._number = 0
+
+    def add(self, line: str) -> None:
+        """The next line."""
+        if any(map(str.isalnum, line)):
+            self._last = one_line(" ".join(line.split()))
+            self._first = self._first or self._last
+            self._number += 1
+
+    def quoted(self, first: int = 120, last: int = 200) -> str:
+        """Both, escaped and cut to so many characters; empty if nothing had words."""
+        if self._number < 2:
+            return _cut(self._last, first + last)
+        between = " ... " if self._number > 2 else " / "
+        return _cut(self._first, first) + between + _cut(self._last, last)
+
+
 def quoted(text: str) -> str:
-    """The first and the last line that have words: what went wrong is in one of them."""
-    lines = [" ".join(line.split()) for line in text.split("\n") if any(map(str.isalnum, line))]
-    if len(lines) < 2:
-        return _cut("".join(lines), _FIRST + _LAST)
-    between = " ... " if len(lines) > 2 else " / "
-    return _cut(lines[0], _FIRST) + between + _cut(lines[-1], _LAST)
+    """The gist of all that a program has printed."""
+    gist = Gist()
+    for line in text.split("\n"):
+        gist.add(line)
+    return gist.quoted()
+
+
+def failure(code: int, gist: Gist) -> str:
+    """How a program ended, and why by its own words."""
+    said = gist.quoted(80, 100)
+    return f"exit status {code}{said and ': '}{said}"
 
 
 def _cut(line: str, most: int) -> str:

@@ -19,6 +19,7 @@ from functools import partial
 from typing import IO
 
 from nimc.base import clock, numa, processes
+from nimc.base.text import Gist, failure
 from nimc.machine import host
 from nimc.machine.node_counters import NodeReader
 from nimc.node import messages, shared_memory, wire
@@ -425,7 +426,7 @@ class Agent:
     async def _watch(self, end: _End, parser: LineParser, log: IO[bytes]) -> None:
         """Read what one end prints until it ends."""
         assert end.process.stdout is not None
-        fault = None
+        fault, gist = None, Gist()
         with contextlib.closing(log):
             async for raw in processes.lines(end.process.stdout):
                 try:
@@ -443,8 +444,10 @@ class Agent:
                     self._arrived(end, meaning)
                 elif isinstance(meaning, Fault):
                     fault = fault or meaning.text  # what follows the first is its consequence
+                else:
+                    gist.add(line)
         code = await end.process.wait()
-        self._send(messages.Ended(end.index, end.role, fault or f"exit status {code}"))
+        self._send(messages.Ended(end.index, end.role, fault or failure(code, gist)))
 
     async def _listen(self, end: _End, port: int) -> None:
         """Report when the passive side listens: its output may stay buffered for a long time."""

@@ -252,6 +252,7 @@ We reiterate our advice against doing so - please proceed at your own risk.
         ("one\n\ttwo  words\n", "one / two words"),
         (f"{'x' * 500}\nb\n{'y' * 500}", f"{'x' * 117}... ... {'y' * 197}..."),
         ("z" * 1000, f"{'z' * 317}..."),
+        ("\x1b]0;owned\x07", "\\x1b]0;owned\\x07"),
     ],
 )
 def test_the_first_and_the_last_line_that_have_words_are_quoted(text, expected):
