@@ -118,7 +118,7 @@ def test_the_lead_in_is_what_the_slowest_writers_need(
 def test_checks_that_want_more_rows_have_longer_lead_ins() -> None:
     """membench waits for three rows: on one host 4.25 to 4.33 s were measured with ucx, 1.69 to
     1.71 s with mpi_put, whose rows are of a quarter of a second."""
-    request = prepare(Path("qualify"), "localhost")
+    request = prepare(ROOT / "campaigns" / "qualify.yaml", "localhost")
     (entry,) = [each for each in request.campaign.cases if each.name == "membench"]
     crossed = treatments(request.campaign.arms, entry)
     one_more_s = block_s(request, entry, crossed, 7) - block_s(request, entry, crossed, 6)
