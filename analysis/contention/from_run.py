@@ -12,13 +12,13 @@ from pathlib import Path
 import polars as pl
 
 from analysis.contention.sweep import Point, Sweep
-from analysis.effects.caveats import emulated
 from analysis.effects.estimate import StoppingRule, results_of
+from analysis.effects.verdict import emulated
 from analysis.report.words import kind
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import extra, judged, level, levels, pair_table
 from analysis.samples.provenance import hosts_of, mapping
-from analysis.statistics.means import middle
+from analysis.statistics.interval import middle
 from analysis.subjects.regimes import WORKLOAD, Regime, regimes
 from nimc.base.errors import InputError
 from nimc.base.groups import grouped

@@ -12,12 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from analysis.contention.evaluate import evaluate
-from analysis.contention.parameters import Cores, Model, Rates
-from analysis.contention.predict import Prediction, placements, predict
+from analysis.contention.parameters import Cores, Model, Prediction, Rates, placements, predict
 from analysis.contention.sweep import Point, Sweep, curves
 from analysis.contention.tables import bands_line, parameter_rows
-from analysis.report.plots import drawing, light, themed_svg
-from analysis.report.shell import render_page
+from analysis.report.plots import drawing, light, render_page, themed_svg
 from nimc.base.groups import grouped
 
 # Figures of the contention model: stacked bandwidth, and the grid of placements.

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from analysis.contention.evaluate import COVERAGE, FEWEST, RATES, Errors, PlacementErrors
-from analysis.contention.parameters import Band, Bands, Model, Parameters, Shape
-from analysis.contention.predict import Prediction
+from analysis.contention.parameters import Band, Bands, Model, Parameters, Prediction, Shape
 from analysis.contention.recommend import EQUAL, Choice, Recommendation
 from nimc.base.tables import aligned
 from nimc.base.units import plural

@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from analysis.effects.caveats import emulations
 from analysis.effects.estimate import Result, by_level
+from analysis.effects.verdict import emulations
 from analysis.remedies.throttling import RATE
 from analysis.report.data import RunData
 from analysis.samples.pairs import of_treatment
-from analysis.statistics.aligned_ranks import few, slowdown
-from analysis.statistics.blocks import FEWEST_BLOCKS, next_allocation
+from analysis.statistics.aligned_ranks import FEWEST_BLOCKS, few, next_allocation, slowdown
 from analysis.statistics.interval import FEWEST, Estimate, Interval
 from analysis.statistics.location import Crossing, Values, crossing, location, p_value
 from analysis.statistics.nights import NightsDifference, ratio_of_nights

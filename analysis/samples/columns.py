@@ -1,4 +1,4 @@
-"""Reads the samples of runs into typed columns, one row per sample.
+"""Reads the samples of runs into typed columns, one row per sample; writes tables.
 
 Files are read in pieces of a few MiB, so that memory grows with the columns and not with the
 text, and pieces are parsed in parallel. Columns are those of `nimc.records.sample.Sample`, typed by
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, is_dataclass
 from functools import cache
@@ -22,10 +22,13 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import polars as pl
+from polars import selectors
 from pydantic_core import from_json
 
 from nimc.base.errors import InputError
+from nimc.base.files import replace
 from nimc.base.json_limits import may_have_deep_line, refuse_deep, refuse_long
+from nimc.base.text import cell
 from nimc.records.sample import NAME, Sample
 from nimc.records.sample_rules import WRITER, check, raise_first_fault
 
@@ -319,3 +322,25 @@ def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
         incomplete=col("incomplete").any(),
     )
     return found.with_columns(col(*_WRITER_NAMES, "direction", "own_binding").cast(_NAME))
+
+
+# Tables as files: Parquet, and CSV that is safe to open in a spreadsheet.
+
+_IN_CSV = selectors.by_dtype(pl.String, pl.Categorical, pl.Enum)
+
+
+def write_table(path: Path, frame: pl.DataFrame) -> None:
+    """Write a table as CSV or Parquet, by the file's ending; see `nimc.base.files`."""
+    replace(path, _csv(frame) if path.suffix == ".csv" else parquet(frame))
+
+
+def parquet(frame: pl.DataFrame, metadata: Mapping[str, str] | None = None) -> bytes:
+    """The table as Parquet."""
+    out = io.BytesIO()
+    frame.write_parquet(out, compression="zstd", metadata=dict(metadata or {}))
+    return out.getvalue()
+
+
+def _csv(frame: pl.DataFrame) -> bytes:
+    text = _IN_CSV.cast(pl.String).map_elements(cell, return_dtype=pl.String)
+    return frame.with_columns(text).write_csv().encode()

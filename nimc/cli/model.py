@@ -20,8 +20,15 @@ from analysis.contention.evaluate import (
     evaluate,
     load_published,
 )
-from analysis.contention.parameters import KINDS, ORDERS, Model, Order
-from analysis.contention.predict import check_node, placements, predict
+from analysis.contention.parameters import (
+    KINDS,
+    ORDERS,
+    Model,
+    Order,
+    check_node,
+    placements,
+    predict,
+)
 from analysis.contention.recommend import Need, recommend
 from analysis.contention.sweep import Sweep
 from analysis.samples.integrity import require_sound

@@ -4,7 +4,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from analysis.counts.counters import medians, role_values, without_tool
+from analysis.samples.counts import medians, role_values, without_tool
 from nimc.base.errors import InputError
 from tests.analysis.made_counters import counter_row, read_counters, write_rows
 

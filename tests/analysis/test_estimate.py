@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.effects.caveats import selection
 from analysis.effects.estimate import Result, StoppingRule, results
-from analysis.effects.verdict import Verdict
+from analysis.effects.verdict import Verdict, selection
 from analysis.samples.pairs import in_order, log_times, pair_table, pairless
 from analysis.statistics.interval import Estimate
 from nimc.base.errors import InputError

@@ -10,8 +10,7 @@ import pytest
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
 from analysis.report.data import load_run
-from analysis.report.make import write_data
-from analysis.report.page import render
+from analysis.report.page import render, write_data
 from analysis.statistics.interval import Estimate
 from analysis.subjects.intensity import curves, intensity_view
 from tests.analysis.synthetic import Case, header, result, samples, write_run

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis.report.data import load_run
-from analysis.report.make import write_data
-from analysis.report.page import render
+from analysis.report.page import render, write_data
 from analysis.subjects.latency import LatencyPoint, latency_view, points
 from nimc.records.sample import Sample
 from tests.analysis.synthetic import Case, at_rate, header, samples, write_run

@@ -9,7 +9,7 @@ import pytest
 
 from analysis.report.data import load_run
 from analysis.report.page import render
-from analysis.report.shell import View
+from analysis.report.plots import View
 from analysis.subjects.numa import Cell, Key, cells, key_of, numa_view, questions
 from nimc.records.sample import Level
 from tests.analysis.synthetic import Case, header, samples, write_run

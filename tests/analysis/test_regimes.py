@@ -8,8 +8,7 @@ import pytest
 
 from analysis.contention.from_run import load
 from analysis.report.data import load_run
-from analysis.report.make import write_data
-from analysis.report.page import render
+from analysis.report.page import render, write_data
 from analysis.statistics.interval import Estimate
 from analysis.subjects.regimes import LOOKS, Regime, RegimePoint, classify, loses, regimes
 from nimc.records.sample import Sample

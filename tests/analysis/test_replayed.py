@@ -10,8 +10,7 @@ import pytest
 
 from analysis.effects.verdict import Verdict
 from analysis.report.data import load_run
-from analysis.report.make import write_data
-from analysis.report.page import render
+from analysis.report.page import render, write_data
 from analysis.subjects.replayed import ReplayedTraffic, replayed, sentence
 from nimc.records.sample import ReplayBin, ReplayRecord, Sample
 from tests.analysis.synthetic import LAMMPS, samples, write_run

@@ -1,6 +1,6 @@
 import pytest
 
-from analysis.counts.roles import COUNTS, ROLES, counts, groups, lacking
+from analysis.samples.roles import COUNTS, ROLES, counts, groups, lacking
 from nimc.machine.processors import FAMILIES
 
 

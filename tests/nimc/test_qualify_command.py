@@ -104,7 +104,7 @@ def test_it_measures_with_a_stand_in_and_concludes(
     """Emulated writes are refused; where nothing was measured, the failure is what counts."""
     monkeypatch.setenv("NIMC_REFRAME", str(nimc.folder / "reframe"))
     monkeypatch.setenv("FAKE", fake)
-    monkeypatch.setattr("analysis.report.make.render", render)
+    monkeypatch.setattr("analysis.report.page.render", render)
     found = command.json("qualify", "localhost", "--results", nimc.results, code=code)
     states = {each["name"]: each["state"] for each in found["claims"]}
     assert states["counter of writes"] == ("not shown" if fake == "none" else "refused")

@@ -5,8 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.compare.side import Nights, Quantity, Side
-from analysis.compare.sides import Comparison, compare, compare_sides, nights_needed
+from analysis.compare.sides import (
+    Comparison,
+    Nights,
+    Quantity,
+    Side,
+    compare,
+    compare_sides,
+    nights_needed,
+)
 from analysis.statistics.interval import Estimate
 from analysis.statistics.nights import NightCorrelation
 from studies.nights import NOISES, NightNoise, named

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from analysis.compare.side import (
+from analysis.compare.sides import (
     Difference,
     Side,
+    compare_sides,
     dose_differences,
     other_differences,
     pair_up,
 )
-from analysis.compare.sides import compare_sides
 from analysis.report.data import RunData, load_run
 from nimc.base.errors import InputError
 from nimc.records.sample import Sample, TimetableRecord

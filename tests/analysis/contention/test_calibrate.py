@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from analysis.contention import evaluate
-from analysis.contention.calibrate import next_n, points_allowed
-from analysis.contention.fit import fit
-from analysis.contention.predict import predict
+from analysis.contention.fit import fit, next_n, points_allowed
+from analysis.contention.parameters import predict
 from analysis.contention.sweep import Point, Sweep
 from studies.made_sweeps import calibrate, sweep
 

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from analysis.contention import evaluate
 from analysis.contention.fit import fit
-from analysis.contention.parameters import Model, from_dict
-from analysis.contention.predict import placements, predict
+from analysis.contention.parameters import Model, from_dict, placements, predict
 from analysis.contention.sweep import Point, Sweep, load
 from nimc.base.errors import InputError
 from studies.made_sweeps import sweep

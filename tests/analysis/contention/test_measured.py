@@ -11,7 +11,7 @@ import json
 import pytest
 
 from analysis.contention.evaluate import calibrated, errors, evaluate
-from analysis.contention.predict import predict
+from analysis.contention.parameters import predict
 from analysis.contention.sweep import Point, Sweep, load
 from tests.reference import REFERENCE, needs_reference
 

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from analysis.contention import evaluate
-from analysis.contention.parameters import Parameters, shared
-from analysis.contention.predict import placements, predict
+from analysis.contention.parameters import Parameters, placements, predict, shared
 
 # henri, node 0 and 0: aC = 0.915 * 11481.1 = 10505.2065, one core between the maxima, so that
 # the share drops at once.

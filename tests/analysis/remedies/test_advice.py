@@ -14,12 +14,14 @@ from analysis.remedies.advice import (
     Advice,
     Assumed,
     Standing,
+    advice_document,
     advise,
     next_allocations,
     next_pairs,
     pair_node_hours,
+    sentences,
+    where,
 )
-from analysis.remedies.sentences import advice_document, sentences, where
 from analysis.report.data import load_run
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import Crossing, p_value

@@ -9,8 +9,7 @@ from statistics import median
 import pytest
 
 from analysis.report.data import load_run
-from analysis.report.make import write_data
-from analysis.report.page import render
+from analysis.report.page import render, write_data
 from analysis.statistics.interval import Estimate
 from analysis.subjects.rails import RailFigures, decided, rail_figures, rails_view
 from nimc.records.sample import Better

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from analysis.report.data import RunData, load_run
-from analysis.report.make import make_reports, write_data
+from analysis.report.page import make_reports, write_data
 from analysis.statistics.interval import Estimate
 from analysis.subjects.causes import Loss, causes_view, counters_view, p_text, sentence
 from nimc.records.sample import Sample

@@ -25,7 +25,7 @@ from analysis.report.factors import (
     lay_out,
 )
 from analysis.report.page import render
-from analysis.report.shell import View
+from analysis.report.plots import View
 from analysis.statistics.interval import Estimate, Interval
 from nimc.records.arms import level_text, named_level
 from nimc.records.sample import Level, Sample

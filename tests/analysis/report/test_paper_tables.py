@@ -10,7 +10,7 @@ import pytest
 
 from analysis.report.data import RunData, load_run
 from analysis.report.page import render
-from analysis.report.shell import View
+from analysis.report.plots import View
 from analysis.subjects.paper_tables import paper_tables, picture
 from analysis.subjects.published import NAMES, normalised, triad
 from nimc.records.sample import Sample

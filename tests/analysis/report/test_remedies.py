@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.report.data import RunData, load_run
-from analysis.report.make import write_data
-from analysis.report.page import render
+from analysis.report.page import render, write_data
 from analysis.subjects.remedies import remedies_view
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.remedies.test_advice import CORE

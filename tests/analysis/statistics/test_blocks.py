@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from analysis.statistics.blocks import next_allocation
+from analysis.statistics.aligned_ranks import next_allocation
 
 
 def _blocks(*shifts: float) -> list[np.ndarray]:

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from analysis.statistics.correlation import of_r, pearson
+from analysis.statistics.interval import of_r, pearson
 from analysis.subjects.published import paper
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from analysis.statistics.holm import holm
+from analysis.statistics.interval import holm
 
 
 def test_by_hand():

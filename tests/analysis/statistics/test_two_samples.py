@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from analysis.statistics.two_samples import ratio_between
+from analysis.statistics.location import ratio_between
 
 
 def test_six_against_six_by_hand() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from analysis.contention import evaluate, from_run
 from analysis.contention.fit import fit
-from analysis.contention.predict import placements, predict
+from analysis.contention.parameters import placements, predict
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
 from nimc.base.interrupts import Interrupts
