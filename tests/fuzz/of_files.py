@@ -30,7 +30,7 @@ from nimc.traffic import formats, trace
 from testbed import state, vm
 from testbed.spec import ClusterLayout, Spec
 from testbed.state import State
-from tests.analysis.contention.test_model_file import IMPROVED
+from tests.analysis.contention.test_parameters import IMPROVED
 from tests.fuzz.target import Target, captures, finite, in_file, text_of
 from tests.nimc.traffic.made import PLAIN, answer, labels, ldms
 

@@ -11,7 +11,7 @@ import pytest
 from analysis.report.data import RunData, load_run
 from analysis.report.page import render
 from analysis.report.plots import View
-from analysis.subjects.paper_tables import paper_tables, picture
+from analysis.subjects.paper_tables import paper_estimates, paper_tables, picture
 from analysis.subjects.published import NAMES, normalised, triad
 from nimc.records.sample import Sample
 from tests.analysis.synthetic import Case, samples, write_run
@@ -219,3 +219,16 @@ def test_figure_three_is_of_seven_workloads_on_one_machine() -> None:
     slowdowns = [f"{line.slowdown:.3f}" for line in lines.values()]
     assert slowdowns == ["2.033", "1.016", "1.488", "2.099", "1.911", "1.883", "2.008"]
     assert (lines["lammps"].off, lines["lammps"].on) == (177.21, 372.04)
+
+
+def test_rates_by_hand() -> None:
+    found = paper_estimates([4.0, 4.0, 5.0, 4.0, 4.0], [2.0, 2.5, 2.0, 2.0, 2.0], "higher")
+    assert found.of_best == pytest.approx(2.0)  # 5 / 2.5
+    assert found.best_against_median == pytest.approx(2.5)  # 5 / 2
+    assert found.off_mean is None
+    assert found.of_means is None
+
+
+def test_too_few_runs_give_nothing() -> None:
+    found = paper_estimates([1.0] * 4, [1.0] * 9, "lower")
+    assert set(vars(found).values()) == {None}
