@@ -163,13 +163,13 @@ def next_case(run: Path, same: Sequence[Entry], begun: Sequence[Entry]) -> Entry
 
     `begun`: those that were measured or failed.
     """
-    from analysis.contention import from_run
     from analysis.contention.fit import next_n, points_allowed
+    from analysis.contention.sweep import from_run
 
     if not begun:
         return same[0]
     try:
-        points = from_run.load(run, None).at(same[0].set["node"], same[0].set["comm_node"])
+        points = from_run(run, None).at(same[0].set["node"], same[0].set["comm_node"])
     except InputError:  # no accepted sample; the failure has been reported
         return None
     cores = same[-1].set["cores"]

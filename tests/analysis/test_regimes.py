@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.contention.from_run import load
+from analysis.contention.sweep import from_run
 from analysis.report.data import load_run
 from analysis.report.page import render, write_data
 from analysis.statistics.interval import Estimate
@@ -128,11 +128,11 @@ def test_without_a_rate_before_each_run_that_of_the_block_is_taken(tmp_path: Pat
 def test_the_fit_says_where_its_rule_does_not_hold(tmp_path: Path) -> None:
     (note,) = (
         note
-        for note in load(write_run(tmp_path / "blue", membench(1.4, 1.0)), None).notes
+        for note in from_run(write_run(tmp_path / "blue", membench(1.4, 1.0)), None).notes
         if "blue" in note
     )
     assert note.startswith("blue regime: with copy on 2 cores the application loses and writes of")
-    red = load(write_run(tmp_path / "red", membench(1.4, 1.5)), None)
+    red = from_run(write_run(tmp_path / "red", membench(1.4, 1.5)), None)
     assert not any("blue" in note for note in red.notes)
 
 
