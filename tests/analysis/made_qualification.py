@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from nimc.records.arms import name_of
 from nimc.records.sample import NodeConditions, Sample, WriterRecord
 from tests.analysis.made_counters import write_rows
-from tests.analysis.synthetic import HOST, Case, header, reject, samples, write_run
+from tests.analysis.synthetic import HOST, Case, crossed, header, reject, samples, write_run
 
 ORIGIN = "origin-0"
 LINK_B_S, ALONE_B_S = 12.5e9, 11e9
@@ -65,29 +66,24 @@ class Fault:
 
 def _cases(fault: Fault) -> list[Case]:
     pairs = {"noise": 0.004, "pair_noise": 0.01, "transport": "InfiniBand", "origin": ORIGIN}
-    effects, factors = {"aa": fault.aa, "spin": fault.spin}, {"off": {"rate": 0}, "aa": {"rate": 0}}
+    effects = {"aa": fault.aa, "spin": fault.spin}
     for direction, rate in product(("write", "read"), SHARES):
-        named = [f"direction={direction}"] * (direction == "read")
-        named += [f"rate={rate}"] * (rate != "full")
-        name = "@".join(filter(None, ["on", ",".join(named)]))
-        effects[name], factors[name] = 1.2, {"direction": direction, "rate": rate}
-    memory = Case("memory", "B/s", "higher", 5e10, effects, factors=factors, **pairs)
-    effects, factors, baselines = {}, {}, {}
+        named = {"direction": direction} if direction == "read" else {}
+        effects[name_of("on", named | ({} if rate == "full" else {"rate": rate}))] = 1.2
+    memory = Case("memory", "B/s", "higher", 5e10, effects, **pairs)
+    effects = {}
     for load, buffer in product(("idle", "read"), ("nic", "other")):
-        named = [f"load={load}"] * (load == "read") + [f"buffer={buffer}"] * (buffer == "other")
-        off, on = ("@".join(filter(None, [arm, ",".join(named)])) for arm in ("off", "on"))
+        named = {"load": load} if load == "read" else {}
+        named |= {"buffer": buffer} if buffer == "other" else {}
         slow = 1 / fault.far_memory if (load, buffer) == ("read", "other") else 1.0
-        for name in (off, on):
-            effects[name] = slow * (1.2 if name == on else 1.0)
-            factors[name] = {"load": load, "buffer": buffer}
-        baselines[on] = off
-    places = Case(
-        "places", "B/s", "higher", 4e10, effects, factors=factors, baselines=baselines, **pairs
-    )
-    effects = {"on": 1.2, "on@rate=50%": 1.1}
-    factors = {name: {"injector": "ucx", "rate": name[8:] or "full"} for name in effects}
-    ucx = Case("ucx", "B/s", "higher", 5e10, effects, factors=factors, **pairs)
-    return [memory, places, ucx]
+        effects |= {name_of("off", named): slow, name_of("on", named): 1.2 * slow}
+    places = Case("places", "B/s", "higher", 4e10, effects, **pairs)
+    ucx = Case("ucx", "B/s", "higher", 5e10, {"on": 1.2, "on@rate=50%": 1.1}, **pairs)
+    return [
+        crossed(memory, {}, {"direction": "write", "rate": "full"}),
+        crossed(places, {"load": "idle", "buffer": "nic"}),
+        crossed(ucx, {}, {"injector": "ucx", "rate": "full"}),
+    ]
 
 
 def _written(sample: Sample, fault: Fault, rng: np.random.Generator) -> Sample:

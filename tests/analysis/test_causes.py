@@ -43,12 +43,20 @@ from tests.analysis.synthetic import STREAM, on_hosts, remedies, samples, write_
 LAMMPS = CASES[2]
 
 
-def made(folder: Path, cases=(LAMMPS,), *, pairs: int = 8, seed: int = 1, **truth) -> Causes:
+def made_run(
+    folder: Path, cases=(LAMMPS,), *, pairs: int = 8, seed: int = 1, processor: str = "", **truth
+) -> Path:
     runs = {case.name: with_tool(samples(case, pairs=pairs, seed=seed)) for case in cases}
-    run = write_run(folder / f"run{seed}", [each for own in runs.values() for each in own])
+    found = [each for own in runs.values() for each in own]
+    record = {"nodes": {"synthetic-0": {"processor": processor}}}
+    run = write_run(folder / "run", found, record=record)
     for case in cases:
         write_counts(run, case, runs[case.name], seed=seed, **truth)
-    return causes_of(run)
+    return run
+
+
+def made(folder: Path, cases=(LAMMPS,), **truth) -> Causes:
+    return causes_of(made_run(folder, cases, **truth))
 
 
 def causes_of(run: Path) -> Causes:
@@ -200,15 +208,6 @@ def test_counts_that_took_turns_are_named_and_not_used(tmp_path):
 # On the page.
 
 
-def made_run(folder: Path, cases=(LAMMPS,), processor: str = "", **truth) -> Path:
-    runs = {case.name: with_tool(samples(case, pairs=8)) for case in cases}
-    record = {"nodes": {"synthetic-0": {"processor": processor}}}
-    run = write_run(folder / "run", [each for own in runs.values() for each in own], record=record)
-    for case in cases:
-        write_counts(run, case, runs[case.name], **truth)
-    return run
-
-
 def view(run: Path):
     loaded: RunData = load_run(run)
     found = causes_view(loaded, "w")
@@ -295,7 +294,7 @@ def priced(folder: Path, price: float) -> Path:
 def test_a_tool_that_changes_the_figure_by_more_than_the_margin_is_told(tmp_path, price, beyond):
     (row,) = view(priced(tmp_path, price)).prices
     assert (row.tool, row.beyond) == ("p", beyond)
-    # The made_run runs have no noise but the pairs', which cancels.
+    # The made runs have no noise but the pairs', which cancels.
     assert row.ratio.value == pytest.approx(price)
 
 

@@ -9,7 +9,7 @@ from analysis.effects.contrasts import Contrast, contrasts
 from analysis.effects.estimate import Result, StoppingRule, results_of
 from analysis.samples.pairs import judged, pair_table
 from nimc.records.sample import Better, Level, Sample
-from tests.analysis.synthetic import REMEDIES, frame_of, reject, remedies, samples
+from tests.analysis.synthetic import REMEDIES, crossed, frame_of, reject, remedies, samples
 
 
 def frame(found: list[Sample]) -> pl.DataFrame:
@@ -94,16 +94,6 @@ def test_factors_of_the_writes_alone_make_no_contrast() -> None:
     assert of(frame(samples(remedies(times=times), pairs=6))) == {}
 
 
-def numa_levels(name: str) -> dict[str, Level]:
-    """Levels of a treatment of `campaigns/numa.yaml` or `multirail.yaml`, from its name."""
-    words = [part.partition("=") for part in name.partition("@")[2].split(",") if part]
-    given: dict[str, Level] = {key: level for key, _, level in words}
-    found: dict[str, Level] = {"buffer": "nic", "load": "read", "workers": "nic"}
-    if not name.startswith("off"):
-        found |= {"direction": "write", "writer_rail": "nic0"}
-    return found | given
-
-
 #: Time of each placement, a multiple of that of `off`.
 PLACEMENTS = {
     "on": 2.0,
@@ -118,19 +108,9 @@ PLACEMENTS = {
 
 
 def test_places_of_buffers_workers_and_writes_have_price_and_gain() -> None:
-    names = ("off", *PLACEMENTS)
-    case = replace(
-        remedies(times=PLACEMENTS),
-        factors={name: numa_levels(name) for name in names},
-        baselines={
-            name: None
-            if name.startswith("off")
-            else "off" + name[2:].partition("@dir")[0]
-            if "buffer" in name or "workers" in name
-            else "off"
-            for name in PLACEMENTS
-        },
-    )
+    application: dict[str, Level] = {"buffer": "nic", "load": "read", "workers": "nic"}
+    writers: dict[str, Level] = {"direction": "write", "writer_rail": "nic0"}
+    case = crossed(remedies(times=PLACEMENTS), application, writers)
     found = of(frame(samples(case, pairs=6)))
     assert {key: row.ratio.value for key, row in found.items()} == {
         ("price", "off@buffer=other", "off"): pytest.approx(1.1),

@@ -12,8 +12,8 @@ from analysis.effects.verdict import Verdict
 from analysis.report.data import load_run
 from analysis.report.page import render, write_data
 from analysis.statistics.interval import Estimate
-from analysis.subjects.intensity import curves, intensity_view
-from tests.analysis.synthetic import Case, header, result, samples, write_run
+from analysis.subjects.intensity import FLOPS, curves, intensity_view
+from tests.analysis.synthetic import Case, crossed, header, result, samples, write_run
 
 #: Flops per element -> slowdown; 24 bytes are an element.
 SLOWER = {2: 1.5, 24: 1.2, 96: 1.0, 192: 1.0}
@@ -94,23 +94,10 @@ def test_levels_of_other_factors_and_other_workloads_are_apart() -> None:
 
 
 def test_the_section(tmp_path: Path) -> None:
-    arms = ("off", "on", "aa")
-    factors = {f"{arm}@f={n}": {"flops_per_element": n} for n in SLOWER for arm in arms}
-    case = Case(
-        "intensity",
-        "B/s",
-        "higher",
-        10e9,
-        {f"on@f={n}": slower for n, slower in SLOWER.items()}
-        | {f"{arm}@f={n}": 1 for n in SLOWER for arm in ("off", "aa")},
-        noise=0.001,
-        factors=factors | {"off": {"flops_per_element": 2}},
-        baselines={f"{arm}@f={n}": f"off@f={n}" for n in SLOWER for arm in ("on", "aa")},
-    )
-    found = [
-        replace(each, role="baseline", baseline=None) if each.arm.startswith("off") else each
-        for each in samples(case, seed=2)  # its repeated baselines agree
-    ]
+    of = {f"on@{FLOPS}={n}": slower for n, slower in SLOWER.items()}
+    of |= {f"{arm}@{FLOPS}={n}": 1 for n in SLOWER for arm in ("off", "aa")}
+    case = crossed(Case("intensity", "B/s", "higher", 10e9, of, noise=0.001), {FLOPS: 2})
+    found = samples(case, seed=2)  # its repeated baselines agree
     run = load_run(write_run(tmp_path / "run", found, header(campaign="intensity")), force=True)
     view = intensity_view(run, "x")
     (curve,) = view.curves

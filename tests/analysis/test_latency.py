@@ -10,7 +10,7 @@ from analysis.report.data import load_run
 from analysis.report.page import render, write_data
 from analysis.subjects.latency import LatencyPoint, latency_view, points
 from nimc.records.sample import Sample
-from tests.analysis.synthetic import Case, at_rate, header, samples, write_run
+from tests.analysis.synthetic import Case, at_rate, crossed, header, samples, write_run
 
 NS, GB = 1e-9, 1e9
 #: Treatment -> cores that load, latency, and their total rate. At the reference, 10 GB/s of one
@@ -26,32 +26,16 @@ MADE = {
 }
 
 
-def factors(name: str) -> dict[str, object]:
-    rate = "full" if name.startswith("on") else 0
-    return {"load_threads": MADE[name][0], "rate": rate}
-
-
 def made(*, pairs: int = 6, load: float = 1.0) -> list[Sample]:
-    case = Case(
-        "latency",
-        "s",
-        "lower",
-        80 * NS,
-        {name: latency / 80 for name, (_, latency, _) in MADE.items()},
-        noise=0,
-        pair_noise=0,
-        factors={name: factors(name) for name in MADE},
-        baselines={n: f"off@{n.split('@')[1]}" for n in MADE if "@" in n and "off" not in n},
-    )
+    times = {name: latency / 80 for name, (_, latency, _) in MADE.items()}
+    case = Case("latency", "s", "lower", 80 * NS, times, noise=0, pair_noise=0)
+    case = crossed(case, {"load_threads": 0}, {"rate": "full"})
     found = []
     for each in samples(case, pairs=pairs):
         extra = {"load_b_s": load * MADE[each.arm][2] * GB, "least_s": 0.9 * (each.fom or 0)}
-        role, baseline = each.role, each.baseline
-        if each.arm.startswith("off"):
-            role, baseline = "baseline", None
         # Loading cores slow the writers as well.
         rate_b_s = (5 - MADE[each.arm][0]) * GB
-        kept = replace(each, fom_extra=extra, role=role, baseline=baseline)
+        kept = replace(each, fom_extra=extra)
         found.append(at_rate(kept, rate_b_s) if each.arm.startswith("on") else kept)
     return found
 

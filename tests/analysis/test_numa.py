@@ -12,7 +12,7 @@ from analysis.report.page import render
 from analysis.report.plots import View
 from analysis.subjects.numa import Cell, Key, cells, key_of, numa_view, questions
 from nimc.records.sample import Level
-from tests.analysis.synthetic import Case, header, samples, write_run
+from tests.analysis.synthetic import Case, crossed, header, samples, write_run
 
 GB = 1e9
 #: What communications do in each cell, GB/s, one a run; six runs of the same rate where it is one.
@@ -37,20 +37,15 @@ def run_of(folder: Path, grid: dict[Key, object], nodes: int = 2, **writer: obje
     """
     placed = {"buffer_node": 0, "target_on_node_share": 1.0, "own_binding": "none", **writer}
     effects: dict[str, float] = {}
-    factors: dict[str, dict[str, Level]] = {}
-    baselines: dict[str, str] = {}
     rates: dict[str, object] = {}
     for key, rate in grid.items():
         workers = key.workers or "nic"
-        levels: dict[str, Level] = {"buffer": key.buffer, "load": key.load, "workers": workers}
-        at = ",".join(f"{name}={level}" for name, level in levels.items())
+        at = f"buffer={key.buffer},load={key.load},workers={workers}"
         off, spin, on = f"off@{at}", f"spin@{at}", f"on@{at},direction={key.direction}"
         effects |= {off: 1.0, spin: 1.25 if key.buffer == "other" else 1.6, on: 2.0}
-        factors |= {off: levels, spin: levels, on: {**levels, "direction": key.direction}}
-        baselines |= {spin: off, on: off}
         rates[on] = rate
     case = Case("numa", "B/s", "higher", 10 * GB, effects, noise=0, pair_noise=0)
-    case = replace(case, factors=factors, baselines=baselines)
+    case = crossed(case, dict.fromkeys(("buffer", "load", "workers"), "none"))
     found = []
     for sample in samples(case, pairs=6):
         if sample.arm in rates:
