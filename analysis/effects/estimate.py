@@ -37,6 +37,7 @@ from analysis.samples.pairs import (
 from analysis.statistics import e_values
 from analysis.statistics.aligned_ranks import next_allocation, slowdown
 from analysis.statistics.interval import (
+    CONFIDENCE,
     FEWEST,
     Estimate,
     Interval,
@@ -179,6 +180,13 @@ class Result:
     def said(self) -> str:
         """The verdict as it is shown."""
         return phrase(self.verdict, self.margin, emulated=self.emulated)
+
+    @property
+    def family_mean(self) -> Estimate | None:
+        """`mean` with the interval of `mean_family`."""
+        if self.mean is None or self.mean_family is None:
+            return None
+        return Estimate(self.mean.value, *self.mean_family, CONFIDENCE)
 
     @property
     def at_full_rate(self) -> bool:

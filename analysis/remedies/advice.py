@@ -410,9 +410,8 @@ def _losses(run: RunData, assumed: Assumed) -> list[TrafficLoss]:
     month_h = None if assumed.nodes is None else assumed.nodes * MONTH_H
     found = []
     for row in run.results:
-        if row.role == "effect" and row.baseline == BASELINE and row.mean and row.mean_family:
-            mean = Estimate(row.mean.value, *row.mean_family, CONFIDENCE)
-            lost = mean.mapped(lambda ratio: assumed.share * (1 - 1 / ratio))
+        if row.role == "effect" and row.baseline == BASELINE and row.family_mean:
+            lost = row.family_mean.mapped(lambda ratio: assumed.share * (1 - 1 / ratio))
             month = lost.mapped(lambda share: share * month_h) if month_h else None
             of = (run.header.run, row.case, row.workload, row.arm, row.writer_rate_b_s)
             found.append(TrafficLoss(*of, row.verdict, lost, month, emulated[row.case]))

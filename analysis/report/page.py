@@ -86,10 +86,9 @@ def _lost(effects: Sequence[Result]) -> str:
 
 
 def _loss(row: Result) -> str:
-    assert row.mean
-    assert row.mean_family
-    ratios = (row.mean_family.low, row.mean.value, row.mean_family.high)
-    low, value, high = (100 * (ratio - 1) for ratio in ratios)
+    mean = row.family_mean
+    assert mean
+    low, value, high = (100 * (ratio - 1) for ratio in (mean.low, mean.value, mean.high))
     ends = f"{low:.1f} to {high:.1f}"
     if low < 0:
         pairs = plural(row.pairs, "pair")

@@ -40,6 +40,11 @@ def slowdown(log_times: NDArray[np.float64]) -> Estimate | None:
     return Estimate(value, low, high, CONFIDENCE)
 
 
+def against_zero(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values of pairs, such as logarithms of ratios, as `log_times` with one baseline run each."""
+    return np.asarray(np.stack([values, np.zeros_like(values)], axis=-1))
+
+
 def few(values: NDArray[np.float64], most: int = MOST_PAIRS) -> NDArray[np.float64]:
     """At most so many rows, evenly spaced, which widens intervals."""
     if len(values) <= most:

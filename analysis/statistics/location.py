@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from analysis.statistics.aligned_ranks import few, score, shifts
+from analysis.statistics.aligned_ranks import against_zero, few, score, shifts
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
 
 Values = NDArray[np.float64]
@@ -52,7 +52,7 @@ def location(values: Values) -> Estimate | None:
 
 def centres(values: Values) -> Values:
     """Low end, centre and high end, shape (3, ...), of values of shape (..., pairs) near 1."""
-    low, centre, high = shifts(_against_zero(values))
+    low, centre, high = shifts(against_zero(values))
     mean, error, quantile = _student(values)
     half = quantile * error
     return np.stack([np.minimum(low, mean - half), centre, np.maximum(high, mean + half)])
@@ -93,13 +93,13 @@ def crossing(values_at: Callable[[Values], Values], low: float, high: float) -> 
     right = float(points[after]) if after < len(points) else None
     if left is None or right is None:
         return Crossing(None, left, right)
-    distance = np.abs(score(_against_zero(values)))
+    distance = np.abs(score(against_zero(values)))
     return Crossing(float(points[distance == distance.min()].mean()), left, right)
 
 
 def _signs(values: Values) -> Values:
     """-1 or 1 where the centre is shown to be below or above zero, 0 where it is not shown."""
-    ranks = score(_against_zero(values))
+    ranks = score(against_zero(values))
     mean, error, quantile = _student(values)
     shown = (np.abs(ranks) > special.ndtri(_TAIL)) & (np.abs(mean) > quantile * error)
     return np.asarray(np.where(shown & (np.sign(ranks) == np.sign(mean)), np.sign(mean), 0))
@@ -110,10 +110,6 @@ def _student(values: Values) -> tuple[Values, Values, float]:
     pairs = values.shape[-1]
     error = values.std(axis=-1, ddof=1) / np.sqrt(pairs)
     return values.mean(axis=-1), error, float(special.stdtrit(pairs - 1, _TAIL))
-
-
-def _against_zero(values: Values) -> Values:
-    return np.asarray(np.stack([values, np.zeros_like(values)], axis=-1))
 
 
 # The ratio between two independent sets of values: two nights or two machines share no pairs. The
