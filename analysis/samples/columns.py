@@ -57,16 +57,16 @@ _TEXT = pl.String()
 _NAME = pl.Categorical()
 
 
-def _type(hint: Any, names: pl.DataType, whole: pl.DataType) -> pl.DataType:
+def column_type(hint: Any, names: pl.DataType, whole: pl.DataType) -> pl.DataType:
     """Column type of a field; names with few values become `names`, integers `whole`."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         (inner,) = (part for part in parts if part is not NoneType)
-        return _type(inner, names, whole)
+        return column_type(inner, names, whole)
     if origin is Literal or (origin is Annotated and NAME in parts):
         return names
     if origin is list:
-        return pl.List(_type(parts[0], _TEXT, pl.Int64()))
+        return pl.List(column_type(parts[0], _TEXT, pl.Int64()))
     if is_dataclass(hint):
         return pl.Struct(_types(hint))
     return {int: whole, float: pl.Float64(), bool: pl.Boolean()}.get(hint, _TEXT)
@@ -75,7 +75,7 @@ def _type(hint: Any, names: pl.DataType, whole: pl.DataType) -> pl.DataType:
 def _types(record: Any) -> dict[str, pl.DataType]:
     """Field -> type of a record nested in a sample; mappings are left out."""
     return {
-        name: _type(hint, _TEXT, pl.Int64())
+        name: column_type(hint, _TEXT, pl.Int64())
         for name, hint in get_type_hints(record, include_extras=True).items()
         if get_origin(hint) is not dict
     }
@@ -84,7 +84,7 @@ def _types(record: Any) -> dict[str, pl.DataType]:
 #: What proves a sample, which only `nimc verify` reads.
 _PROOFS = ("counters_sha256", "logs")
 _COLUMNS: dict[str, pl.DataType] = {
-    name: _type(hint, _NAME, pl.Int32())
+    name: column_type(hint, _NAME, pl.Int32())
     for name, hint in get_type_hints(Sample, include_extras=True).items()
     if name not in _PROOFS
 }

@@ -8,29 +8,23 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
-from typing import get_args
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
 import polars as pl
 
+from analysis.samples.columns import column_type
 from analysis.samples.pairs import level
 from analysis.samples.roles import COUNTS, ROLES, SHARES
 from nimc.base.errors import InputError
 from nimc.base.json_limits import LONGEST_B, may_have_deep_line, refuse_deep, refuse_long
 from nimc.records.arms import name_of, parts_of
-from nimc.records.counter_row import NODE, State, event_parts
+from nimc.records.counter_row import NODE, CounterRow, State, event_parts
 from nimc.records.sample_rules import refuse_broken
 
-FIELDS: dict[str, pl.DataType] = {
-    "key": pl.String(),
-    "tool": pl.String(),
-    "rank": pl.Int32(),
-    "event": pl.String(),
-    "value": pl.Float64(),
-    "unit": pl.String(),
-    "state": pl.String(),
-    "running_share": pl.Float64(),
-}
-_OPTIONAL = ("value", "running_share")
+_HINTS: dict[str, Any] = {"key": str, "tool": str, **get_type_hints(CounterRow)}
+FIELDS = {name: column_type(hint, pl.String(), pl.Int32()) for name, hint in _HINTS.items()}
+_OPTIONAL = [name for name, hint in _HINTS.items() if NoneType in get_args(hint)]
 #: States in which a count has a value.
 _VALUED = ("counted", "multiplexed")
 #: From best to worst.
