@@ -14,7 +14,7 @@ from nimc.campaign.prepare import prepare
 from nimc.crate.schemas import FOLDER
 from nimc.records.run import RunHeader, load_header
 from nimc.run.folder import new_header, open_run
-from tests.analysis.made_qualification import Fault, device, made_run, node
+from tests.analysis.subjects.made_qualification import Fault, device, made_run, node
 from tests.analysis.synthetic import rechain
 from tests.nimc.conftest import Command, Nimc
 from tests.nimc.documented import assert_documented

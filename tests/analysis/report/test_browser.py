@@ -25,10 +25,10 @@ from tests.analysis.report.browser import (
     violations,
 )
 from tests.analysis.report.test_factors import sweep, throttled
+from tests.analysis.subjects.test_causes import made_run, with_nodes
+from tests.analysis.subjects.test_latency import made as latencies
+from tests.analysis.subjects.test_numa import TWO_NODES, run_of
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, remedies, samples, write_run
-from tests.analysis.test_causes import made_run, with_nodes
-from tests.analysis.test_latency import made as latencies
-from tests.analysis.test_numa import TWO_NODES, run_of
 from tests.captures import RUN_QUICK
 
 pytestmark = [pytest.mark.browser, needs_chromium]

@@ -12,7 +12,7 @@ from analysis.report.page import render, write_data
 from analysis.subjects.remedies import remedies_view
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.remedies.test_advice import CORE
-from tests.analysis.report.test_paper_tables import rows_of
+from tests.analysis.subjects.test_paper_tables import rows_of
 from tests.analysis.synthetic import STREAM, samples, write_run
 
 PAIRS = 8

@@ -1,12 +1,12 @@
 """A small version of the simulations in docs/evidence.md. Margins: binomial, with fixed seeds."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from analysis.effects.verdict import Verdict
+from nimc.base.checkout import ROOT
 from studies.noises import NOISES, RunNoise, nights
 from studies.verdicts import covers_next, false_campaigns, fixed, hit, stopped
 
@@ -63,7 +63,7 @@ def test_noises_are_what_they_are_called() -> None:
 
 def test_the_tables_are_those_of_the_page() -> None:
     """Every noise stands in the page's tables, and no figure there breaks what is promised."""
-    page = (Path(__file__).parents[2] / "docs" / "evidence.md").read_text()
+    page = (ROOT / "docs/evidence.md").read_text()
     section = page.partition("\n## Coverage, level and power\n")[2].partition("\n## ")[0]
     rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line[:2] == "| "]
     for noise in NOISES:

@@ -1,6 +1,6 @@
 """Made curves of the loss of both sides over cores, and how often the classifier is right.
 
-Nothing here was measured. `python -m tests.analysis.made_regimes` prints the table of
+Nothing here was measured. `python -m tests.analysis.subjects.made_regimes` prints the table of
 docs/evidence.md.
 """
 

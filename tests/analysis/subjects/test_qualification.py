@@ -12,7 +12,7 @@ from analysis.subjects.qualification import CLAIMS, Qualification, qualification
 from nimc.base.groups import grouped
 from nimc.records.notes import Note
 from nimc.records.sample import Sample, WriterRecord
-from tests.analysis.made_qualification import (
+from tests.analysis.subjects.made_qualification import (
     ALONE_B_S,
     ORIGIN,
     Fault,
