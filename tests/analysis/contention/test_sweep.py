@@ -1,4 +1,4 @@
-"""Sweep files."""
+"""Sweeps from files, and from the samples of runs."""
 
 import json
 from dataclasses import replace

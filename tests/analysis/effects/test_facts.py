@@ -1,4 +1,4 @@
-"""Expectations worked out by hand: 20 GB/s and 2 s, 10 % allowed."""
+"""References by hand (20 GB/s and 2 s, 10 % allowed), and what differs in provenance."""
 
 from dataclasses import replace
 from typing import Any

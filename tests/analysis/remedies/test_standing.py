@@ -1,4 +1,4 @@
-"""Six made machines and the truth about their remedies. Nothing here was measured."""
+"""What is named on six made machines, whose truth is known. Nothing here was measured."""
 
 from dataclasses import dataclass, replace
 
