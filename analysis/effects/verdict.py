@@ -6,18 +6,18 @@ wrong is at most 5 %, whenever one looks. So each rests on e-values, adjusted fo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from enum import Enum
-
-import numpy as np
-import polars as pl
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from analysis.statistics.aligned_ranks import FEWEST_BLOCKS
 from analysis.statistics.e_values import over_family
 from analysis.statistics.interval import Estimate
 from nimc.records.notes import Note
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class Verdict(str, Enum):
@@ -232,7 +232,7 @@ def emulated(samples: pl.DataFrame) -> list[str]:
 
 def caveats(
     own: pl.DataFrame,
-    blocks: Sequence[NDArray[np.float64]],
+    blocks: Sequence[Sized],
     effect: Estimate | None,
     precision: float | None,
     cap: int | None,

@@ -13,13 +13,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-import polars as pl
 from scipy import special
 
 from nimc.base.units import NONE
+
+if TYPE_CHECKING:
+    import polars as pl
 
 CONFIDENCE = 0.95
 #: Fewest values with an interval at 95 %: 1 - 2/2^n >= 0.95.
