@@ -180,7 +180,7 @@ def test_a_row_begins_when_the_one_before_it_is_printed(monkeypatch):
     `inf_stamped.client`: it measured the clock for 0.4 s, not 0.2, on an emulated processor."""
     parser, wire = INJECTORS["perftest"].parser(WRITER), Reports()
     agent = Agent(wire)
-    end = _End(WRITER, "origin", SimpleNamespace(pid=0), INJECTORS["perftest"], None)
+    end = _End(WRITER, "origin", SimpleNamespace(pid=0), INJECTORS["perftest"])
     for line in (CAPTURES / "perftest" / "inf_stamped.client.txt").read_text().splitlines():
         if isinstance(row := parser.parse(line), Row):
             monkeypatch.setattr(clock, "now_s", lambda line=line: float(line[1:7]))
