@@ -8,7 +8,7 @@ from analysis.counts.roles import COUNTS, ROLES, SHARES
 from analysis.samples.counts import FIELDS, STATES
 from analysis.samples.pairs import level
 from nimc.records.arms import name_of, parts_of
-from nimc.records.counter_row import NODE, event_parts
+from nimc.records.sample import NODE, event_parts
 
 _NAME = pl.Categorical()
 _NAMES = ("tool", "event", "unit", "state")

@@ -27,8 +27,8 @@ from analysis.samples.writer_rules import judge_writers
 from nimc.base.errors import InputError
 from nimc.base.json_limits import read_json, validated
 from nimc.records.arms import arm_of, named_level, parts_of
-from nimc.records.counter_row import AGENTS, NODE
 from nimc.records.run import RunHeader, facts_of
+from nimc.records.sample import AGENTS, NODE
 
 #: By how much times of one clock may differ, seconds, and as a share of a run's length: those of
 #: earlier versions are of a clock that may have been adjusted meanwhile.

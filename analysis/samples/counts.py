@@ -14,7 +14,7 @@ import polars as pl
 
 from nimc.base.errors import InputError
 from nimc.base.json_limits import LONGEST_B, may_have_deep_line, refuse_deep, refuse_long
-from nimc.records.counter_row import State
+from nimc.records.sample import State
 from nimc.records.sample_rules import refuse_broken
 
 FIELDS: dict[str, pl.DataType] = {

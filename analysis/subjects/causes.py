@@ -30,7 +30,7 @@ from nimc.base.groups import grouped
 from nimc.base.units import NONE, plural, quantity
 from nimc.machine.processors import family_of
 from nimc.records.arms import in_order
-from nimc.records.counter_row import AGENTS, NODE
+from nimc.records.sample import AGENTS, NODE
 
 #: The figure of merit if that is a time, as in Groves, Grant and Arnold (2016), else the duration.
 TIME = "time"

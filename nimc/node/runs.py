@@ -34,11 +34,19 @@ from nimc.node.readers import Readers, ToolError
 from nimc.node.replay.conductor_side import ANYTHING, Follows
 from nimc.node.short_writes import records as short_writes
 from nimc.node.short_writes.conductor_side import ScheduleControl
-from nimc.records.counter_row import NODE, ORIGIN, PROCESSING, CounterRow
 from nimc.records.logs import stem_of
 from nimc.records.notes import Note
 from nimc.records.plan import BlockPlan
-from nimc.records.sample import Level, NodeConditions, Sample, WriterRecord
+from nimc.records.sample import (
+    NODE,
+    ORIGIN,
+    PROCESSING,
+    CounterRow,
+    Level,
+    NodeConditions,
+    Sample,
+    WriterRecord,
+)
 from nimc.records.treatment import Treatment, Writes
 
 #: The lead-in as a multiple of the longest time needed, so that a slightly slower start-up fits.

@@ -18,7 +18,7 @@ from nimc.node.evidence import counters, disturbance, rails
 from nimc.node.evidence.counters import Reading
 from nimc.node.messages import BeginWatch, Observed
 from nimc.node.meter import Meter
-from nimc.records.counter_row import WRITERS
+from nimc.records.sample import WRITERS
 
 #: Time until the first reading of load and frequency, and between two of them, seconds. What a
 #: foreign process used since the last reading is not known if an adopting process waits for it.

@@ -18,7 +18,7 @@ from typing import Any
 from analysis.counts.roles import METRICS, Scope, counts, groups
 from nimc.base.programs import ask
 from nimc.machine.processors import FAMILIES, IDENTITY_AWK, family_of, identity
-from nimc.records.counter_row import event_parts
+from nimc.records.sample import event_parts
 from reframe_tests.tools import base
 from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, figure
 
