@@ -5,7 +5,7 @@ import io
 import struct
 from pathlib import Path
 
-from nimc.base import kernel_text, numa
+from nimc.base import kernel_text, processes
 from nimc.machine import host, load, marks, node_counters
 from nimc.machine.load import KernelThreads
 from nimc.machine.program import compilers_in, mpi_library
@@ -148,7 +148,7 @@ TARGETS = [
     Target("elf.comment", lambda text, _: compilers_in(io.BytesIO(text)), [_ELF]),
     Target("ldd.mpi", lambda text, _: mpi_library(text_of(text)), [_LDD]),
     Target("kernel.cpu list", _cpus, [b"0-3,8"], (ValueError,)),
-    Target("kernel.numa_maps", lambda text, _: numa.read_maps(text_of(text).splitlines(), 1),
+    Target("kernel.numa_maps", lambda text, _: processes.read_maps(text_of(text).splitlines(), 1),
            [_NUMA_MAPS]),
     Target("kernel.maps", _shared, [MAPS.encode()], (marks.LookError,)),
     Target("kernel.status", lambda text, _: namespaces.inner_pid(text_of(text)), [_STATUS]),

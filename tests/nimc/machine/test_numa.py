@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base import numa, processes
+from nimc.base import processes
 from nimc.node.evidence.binding import Placed, attach, misplaced
 from nimc.records.sample import WriterRecord
 
@@ -34,7 +34,7 @@ HOLD = "m = bytearray(64 * 2**20); print('held', flush=True); import time; time.
 )
 def test_buffers_of_captured_processes(capture, least_b, found):
     lines = (CAPTURES / f"{capture}.txt").read_text().splitlines()
-    assert numa.read_maps(lines, least_b) == found
+    assert processes.read_maps(lines, least_b) == found
 
 
 def test_pages_are_added_up_by_node_in_their_own_size():
@@ -45,7 +45,7 @@ def test_pages_are_added_up_by_node_in_their_own_size():
         "7f20 bind:1 file=/lib/libc.so mapped=900 N0=900 kernelpagesize_kB=4",
         "7f30 bind:1",
     ]
-    assert numa.read_maps(text, MIB) == {0: 44 * 4096, 1: 256 * 4096 + 3 * 2 * MIB}
+    assert processes.read_maps(text, MIB) == {0: 44 * 4096, 1: 256 * 4096 + 3 * 2 * MIB}
 
 
 def numa_maps(pid):
@@ -61,7 +61,7 @@ def test_a_process_gets_its_memory_from_the_node_alone():
         process = await processes.spawn([sys.executable, "-c", HOLD], {}, [], pipe, pipe, 0)
         try:
             assert await process.stdout.readline() == b"held\n"
-            return numa_maps(process.pid), numa.buffers_b(process.pid, 64 * MIB)
+            return numa_maps(process.pid), processes.buffers_b(process.pid, 64 * MIB)
         finally:
             await processes.stop(process)
 
@@ -70,10 +70,10 @@ def test_a_process_gets_its_memory_from_the_node_alone():
     assert found[0] >= 64 * MIB
     assert "bind:0" not in numa_maps("self")  # ours is as it was
     # Nothing of this process is registered with a device.
-    assert numa.pinned_b(os.getpid()) == 0
-    assert numa.pinned_b(2**22 + 1) is None  # beyond the largest number of a process
+    assert processes.pinned_b(os.getpid()) == 0
+    assert processes.pinned_b(2**22 + 1) is None  # beyond the largest number of a process
     with pytest.raises(OSError, match=r"NUMA node 1023: this host has 0") as refused:
-        numa.check_binding(1023)
+        processes.check_binding(1023)
     assert refused.value.errno == errno.EINVAL
 
 
