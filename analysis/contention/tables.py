@@ -11,7 +11,7 @@ from analysis.contention.evaluate import COVERAGE, FEWEST, RATES, Errors, Placem
 from analysis.contention.parameters import Band, Bands, Model, Parameters, Shape
 from analysis.contention.predict import Prediction
 from analysis.contention.recommend import EQUAL, Choice, Recommendation
-from nimc.base.tables import aligned
+from nimc.base.text import aligned
 from nimc.base.units import plural
 
 #: Most columns of a table of errors, side by side.

@@ -1,4 +1,4 @@
-"""Child processes that are pinned, and never outlive the process that started them."""
+"""Child processes: pinned, bound to memory, and ended with the process that started them."""
 
 from __future__ import annotations
 
@@ -229,7 +229,11 @@ def _signal(pids: Sequence[int], signum: signal.Signals) -> None:
             os.kill(pid, signum)
 
 
-# Memory of a process on one NUMA node: bound before it starts, read back while it runs. Binding uses
+# Memory of a process on one NUMA node: bound before it starts, read back while it runs.
+#
+# Binding uses set_mempolicy(2), which needs no library or tool and applies to everything that the
+# program allocates, shared memory included. /proc/PID/numa_maps then shows where the kernel has
+# placed it.
 
 
 #: Architecture -> number of the system call.

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from nimc.base.errors import MachineError, NimcError
 from nimc.base.groups import grouped
-from nimc.base.tables import aligned, wrapped
+from nimc.base.text import aligned, wrapped
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.settings import (
     ReframePlace,

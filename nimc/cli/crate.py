@@ -17,8 +17,7 @@ from analysis.statistics.interval import flat
 from nimc.base import marked_yaml
 from nimc.base.errors import InputError
 from nimc.base.files import replace, require_output
-from nimc.base.tables import aligned
-from nimc.base.text import visible
+from nimc.base.text import aligned, visible
 from nimc.base.units import plural, quantity
 from nimc.campaign.others import named_in
 from nimc.campaign.plan import Request

@@ -24,8 +24,7 @@ from analysis.subjects.qualification import Qualification, qualification
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, MachineError
 from nimc.base.interrupts import Interrupts, Stopped, stopped_at_once
-from nimc.base.tables import Line, aligned
-from nimc.base.text import visible
+from nimc.base.text import Line, aligned, visible
 from nimc.base.units import NONE, quantity
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import Request
