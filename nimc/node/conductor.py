@@ -39,8 +39,8 @@ from nimc.node.hub import AgentGoneError, Hub
 from nimc.node.readers import Readers
 from nimc.node.runs import BlockError, BlockRunner, Run
 from nimc.records import chain
-from nimc.records.logs import KeptLogs
 from nimc.records.plan import BlockPlan
+from nimc.records.run_folder import KeptLogs
 from nimc.records.sample import Sample
 
 # The conductor's storage: samples are appended, flushed to disk, never rewritten.

@@ -34,9 +34,9 @@ from nimc.node.readers import Readers, ToolError
 from nimc.node.replay.conductor_side import ANYTHING, Follows
 from nimc.node.short_writes import records as short_writes
 from nimc.node.short_writes.conductor_side import ScheduleControl
-from nimc.records.logs import stem_of
 from nimc.records.notes import Note
 from nimc.records.plan import BlockPlan
+from nimc.records.run_folder import stem_of
 from nimc.records.sample import (
     NODE,
     ORIGIN,

@@ -23,7 +23,7 @@ from analysis.samples.columns import MOST, Samples
 from analysis.samples.faults import ROUNDING
 from nimc.base.errors import InputError, show
 from nimc.base.json_limits import read_json, validated
-from nimc.records import chain, logs
+from nimc.records import chain, run_folder
 from nimc.records.run import RunHeader
 
 #: How far the clocks of the nodes may be from that of ReFrame's host, seconds.
@@ -184,7 +184,7 @@ def _of_writers(run: Path, folder: str, writers: pl.DataFrame) -> Iterator[str]:
     found = set[str]()
     for path in sorted((run / folder).glob("writer-*-origin.log")):
         with suppress(FileNotFoundError, InputError):
-            links = _LINK.findall(logs.read(run, f"{folder}/{path.name}"))
+            links = _LINK.findall(run_folder.read_log(run, f"{folder}/{path.name}"))
             found |= {link.decode(errors="replace") for link in links}
     perftest = writers.filter(pl.col("injector").str.starts_with("perftest"))
     for transport in perftest["transport"].unique(maintain_order=True):

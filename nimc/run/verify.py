@@ -31,7 +31,7 @@ from nimc.base.errors import InputError, first_fault
 from nimc.base.json_limits import may_have_deep_line, refuse_deep, refuse_long
 from nimc.base.units import plural
 from nimc.node.readers import FomError
-from nimc.records import chain, logs
+from nimc.records import chain, run_folder
 from nimc.records.run import load_header
 from nimc.records.sample import Better, Outcome
 from nimc.run.block_logs import judge_block_logs, judge_heads
@@ -146,7 +146,9 @@ class _Claim:
     @property
     def stem(self) -> str:
         """Path of its logs in the folder of the run, without ending."""
-        return f"logs/{self.case}/{self.block}/{logs.stem_of(self.pair, self.arm, self.attempt)}"
+        return (
+            f"logs/{self.case}/{self.block}/{run_folder.stem_of(self.pair, self.arm, self.attempt)}"
+        )
 
 
 _CLAIM = TypeAdapter(_Claim)
@@ -229,7 +231,7 @@ def _counters(path: Path, found: _Found) -> dict[str, str]:
 def _log(run: Path, name: str, sha256: str, at: str, found: _Found) -> str | None:
     """The text of a log, None if it is not what its sample says. Raises FileNotFoundError."""
     try:
-        content = logs.read(run, name)
+        content = run_folder.read_log(run, name)
     except InputError as error:
         found.add("broken", f"{error}; named by {at}")
         return None
