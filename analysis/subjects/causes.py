@@ -28,7 +28,7 @@ from analysis.statistics.interval import Estimate, median_interval
 from analysis.subjects.published import paper
 from nimc.base.groups import grouped
 from nimc.base.units import NONE, plural, quantity
-from nimc.machine.processors import family_of
+from nimc.machine.host import processor_family
 from nimc.records.arms import in_order
 from nimc.records.sample import AGENTS, NODE
 
@@ -401,7 +401,7 @@ def _lacking(provenance: Mapping[str, Mapping[str, object]], tools: Sequence[str
     hosts = all_hosts(provenance.values())
     notes = []
     for identity in sorted({str(host["processor"]) for host in hosts if "processor" in host}):
-        family = family_of(identity)
+        family = processor_family(identity)
         if family is None:
             notes.append(f"the processor {identity or '(unknown)'} is not in the table of roles")
         else:

@@ -1,7 +1,7 @@
 import pytest
 
 from analysis.counts.roles import COUNTS, ROLES, counts, groups, lacking
-from nimc.machine.processors import FAMILIES
+from nimc.machine.host import FAMILIES
 
 
 def test_every_row_names_a_role_and_families_that_exist():
