@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.machine.modules import loaded, missing, not_loaded
+from nimc.machine.program import loaded_modules, missing_modules, modules_not_loaded
 
 LOADED = ["gcc/13.2.0", "openmpi/5.0.8-ucx", "hpccg/9.9"]
 
@@ -25,13 +25,13 @@ LOADED = ["gcc/13.2.0", "openmpi/5.0.8-ucx", "hpccg/9.9"]
     ],
 )
 def test_versions_may_be_left_out(requested: list[str], lacking: list[str]) -> None:
-    assert missing(requested, LOADED) == lacking
+    assert missing_modules(requested, LOADED) == lacking
 
 
 def test_the_variable_of_lmod_and_environment_modules() -> None:
-    assert loaded({"LOADEDMODULES": ":".join(LOADED)}) == LOADED
-    assert loaded({"LOADEDMODULES": ""}) == []
-    assert loaded({}) == []
+    assert loaded_modules({"LOADEDMODULES": ":".join(LOADED)}) == LOADED
+    assert loaded_modules({"LOADEDMODULES": ""}) == []
+    assert loaded_modules({}) == []
 
 
 def test_an_alias_is_asked_of_the_module_system(tmp_path: Path) -> None:
@@ -43,5 +43,5 @@ def test_an_alias_is_asked_of_the_module_system(tmp_path: Path) -> None:
         "BASH_ENV": str(script),
         "LOADEDMODULES": "openmpi/5.0.8",
     }
-    assert not_loaded(["mpi", "cuda"], environment) == ["cuda"]
-    assert not_loaded(["mpi"], {"PATH": os.environ["PATH"], "LOADEDMODULES": ""}) == ["mpi"]
+    assert modules_not_loaded(["mpi", "cuda"], environment) == ["cuda"]
+    assert modules_not_loaded(["mpi"], {"PATH": os.environ["PATH"], "LOADEDMODULES": ""}) == ["mpi"]
