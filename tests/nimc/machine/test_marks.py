@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from nimc.machine import marks
+from nimc.node import meter
 
 #: Lines of /proc/PID/maps of both ends of `ucx_perftest -s 65536` over POSIX shared memory. The
 #: buffers have 64 KiB and a page; FIFOs have 36864 B.
@@ -31,7 +31,7 @@ ORIGIN = """\
 
 
 def test_the_buffers_are_those_of_the_right_size_that_both_ends_share():
-    assert marks.shared_buffers(TARGET, ORIGIN, 65536, 4096) == [0x7FA351D67000, 0x7FA351D99000]
+    assert meter.shared_buffers(TARGET, ORIGIN, 65536, 4096) == [0x7FA351D67000, 0x7FA351D99000]
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,8 @@ def test_the_buffers_are_those_of_the_right_size_that_both_ends_share():
     ],
 )
 def test_other_memory_is_left_alone(message_b, more, text):
-    with pytest.raises(marks.LookError, match=text):
-        marks.shared_buffers(TARGET + more, ORIGIN + more, message_b, 4096)
+    with pytest.raises(meter.LookError, match=text):
+        meter.shared_buffers(TARGET + more, ORIGIN + more, message_b, 4096)
 
 
 #: Maps both files that it is given, says so, and waits.
@@ -69,7 +69,7 @@ def test_marks_show_which_part_of_the_buffer_was_written(tmp_path):
     try:
         for end in ends:
             assert end.stdout.readline() == b"mapped\n"
-        looks = marks.Marks(ends[0].pid, ends[1].pid, message_b)
+        looks = meter.Marks(ends[0].pid, ends[1].pid, message_b)
         assert looks.look() == 0
         with paths[0].open("r+b") as file, mmap.mmap(file.fileno(), 0) as buffer:
             assert any(buffer[message_b - 8 : message_b])  # the last mark is there
@@ -94,5 +94,5 @@ def test_marks_show_which_part_of_the_buffer_was_written(tmp_path):
 def test_a_process_that_is_gone_cannot_be_looked_at():
     end = subprocess.Popen(["true"])
     end.wait()
-    with pytest.raises(marks.LookError, match="the target's memory: No such file or directory"):
-        marks.Marks(end.pid, os.getpid(), 65536)
+    with pytest.raises(meter.LookError, match="the target's memory: No such file or directory"):
+        meter.Marks(end.pid, os.getpid(), 65536)
