@@ -23,7 +23,7 @@ from nimc.machine import host
 from nimc.machine.node_counters import NodeReader
 from nimc.node import messages, shared_memory, wire
 from nimc.node.evidence import counters
-from nimc.node.evidence.binding import EndRole, Placed
+from nimc.node.evidence.claims import EndRole, Placed
 from nimc.node.evidence.rates import Bursts
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import (

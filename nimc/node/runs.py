@@ -13,9 +13,8 @@ from nimc.machine.node_counters import NodeCounter
 from nimc.node import allocation, application
 from nimc.node.allocation import Allocation
 from nimc.node.application import Files, RunResult
-from nimc.node.evidence import binding, claims, disturbance
-from nimc.node.evidence.binding import Placed
-from nimc.node.evidence.claims import Count, Looked
+from nimc.node.evidence import claims, disturbance
+from nimc.node.evidence.claims import Count, Looked, Placed
 from nimc.node.evidence.rates import (
     OF_CONTROL,
     Judgement,
@@ -330,8 +329,8 @@ class BlockRunner:
         judged = self._judge(writes, states, result, follows)
         records = claims.attach(judged, counts, self.counted_alone.get(writes))
         records = self._prove(records, looked, result)
-        records = binding.attach(records, ends)
-        if fault := binding.misplaced(records):
+        records = claims.with_placement(records, ends)
+        if fault := claims.misplaced(records):
             result.fail("rejected", fault)
         return records
 

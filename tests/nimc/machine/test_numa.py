@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nimc.base import processes
-from nimc.node.evidence.binding import Placed, attach, misplaced
+from nimc.node.evidence.claims import Placed, misplaced, with_placement
 from nimc.records.sample import WriterRecord
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "numa"
@@ -99,7 +99,7 @@ def test_what_each_end_saw_stands_in_its_writers_record():
         Placed(1, "origin", "off", {"1": 7}),
         Placed(0, "origin", "none", {}),
     ]
-    first, second = attach([record(), record()], ends)
+    first, second = with_placement([record(), record()], ends)
     assert (first.own_binding, first.target_buffers_b, first.origin_buffers_b) == ("none", {}, {})
     assert second.own_binding == "off"
     assert (second.target_buffers_b, second.origin_buffers_b) == ({"0": 5}, {"1": 7})
@@ -116,9 +116,9 @@ def test_what_each_end_saw_stands_in_its_writers_record():
 )
 def test_how_much_of_the_targets_buffer_was_seen_on_its_node(transport, target_b, origin_b, share):
     ends = [Placed(0, "target", "none", target_b), Placed(0, "origin", "none", origin_b)]
-    (bound,) = attach([record(transport=transport, buffer_node=1)], ends)
+    (bound,) = with_placement([record(transport=transport, buffer_node=1)], ends)
     assert bound.target_on_node_share == share
-    (alone,) = attach([record(transport=transport)], ends)
+    (alone,) = with_placement([record(transport=transport)], ends)
     assert alone.target_on_node_share is None
 
 
