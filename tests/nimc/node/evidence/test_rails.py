@@ -2,8 +2,7 @@
 
 import pytest
 
-from nimc.node.evidence.counters import Reading
-from nimc.node.evidence.rails import Named, misrouted, named, passed, total
+from nimc.node.evidence.counters import Named, Reading, misrouted, named, passed, total_of_both
 from nimc.records.sample import DeviceBytes, NodeConditions
 from nimc.records.treatment import Start, Treatment, Writes
 
@@ -89,7 +88,7 @@ def test_each_device_is_counted_and_so_is_their_sum():
         DeviceBytes("mlx5_0", 60, 5),
         DeviceBytes("mlx5_1", 1, 0),
     ]
-    received, sent = total(after)
+    received, sent = total_of_both(after)
     assert (received.bytes_b, sent.bytes_b) == (168, 15)
     missing = [after[0], (None, None)]  # a device without a counter leaves none
-    assert (passed(RAILS, missing, missing), total(missing)) == ([], (None, None))
+    assert (passed(RAILS, missing, missing), total_of_both(missing)) == ([], (None, None))
