@@ -11,11 +11,11 @@ from tempfile import TemporaryDirectory
 from analysis.report.data import load_run
 from nimc.base.errors import InputError
 from nimc.base.files import replace, user_name
-from nimc.crate import contents, signature
+from nimc.crate import contents
 from nimc.crate.anonymous import renamed
 from nimc.crate.contents import REPORT, RUN, below
 from nimc.crate.metadata import About, descriptions
-from nimc.crate.zipped import MANIFEST, SIGNATURE, manifest, zipped
+from nimc.crate.zipped import MANIFEST, SIGNATURE, manifest, sign, zipped
 from nimc.records import chain
 from nimc.records.run_folder import distrust_run
 from nimc.run.verify import verify
@@ -74,7 +74,7 @@ def pack(
     made |= descriptions(header, about, made)
     made[MANIFEST] = manifest(made)
     if key:
-        made[SIGNATURE] = signature.sign(made[MANIFEST], key)
+        made[SIGNATURE] = sign(made[MANIFEST], key)
     raw = zipped(made)
     replace(crate, raw)
     return Packed(str(crate), len(raw), len(made), chain.digest(made[MANIFEST]), head, salt)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nimc.base.errors import InputError
-from nimc.crate.signature import check, sign
+from nimc.crate.zipped import check_signature, sign
 
 TEXT = b"00  a\n"
 
@@ -17,17 +17,17 @@ def test_a_signature_names_its_key_and_the_signer_who_is_allowed(key: Path) -> N
         ["ssh-keygen", "-l", "-f", f"{key}.pub"], capture_output=True, text=True, check=True
     )
     fingerprint = shown.stdout.split()[1]
-    assert check(TEXT, made, None).key == f"ED25519 {fingerprint}"
-    assert check(TEXT, made, None).signer is None
-    assert check(TEXT, made, key.with_name("allowed")).signer == "ann@site"
+    assert check_signature(TEXT, made, None).key == f"ED25519 {fingerprint}"
+    assert check_signature(TEXT, made, None).signer is None
+    assert check_signature(TEXT, made, key.with_name("allowed")).signer == "ann@site"
     nobody = key.with_name("nobody")
     nobody.write_text("")
-    assert check(TEXT, made, nobody).signer is None
+    assert check_signature(TEXT, made, nobody).signer is None
     # One for another purpose is not accepted.
     command = ["ssh-keygen", "-Y", "sign", "-q", "-n", "file", "-f", str(key)]
     other = subprocess.run(command, input=TEXT, capture_output=True, check=True).stdout
     with pytest.raises(InputError, match="is not valid"):
-        check(TEXT, other, None)
+        check_signature(TEXT, other, None)
 
 
 def test_a_change_of_any_byte_is_found(key: Path) -> None:
@@ -36,12 +36,12 @@ def test_a_change_of_any_byte_is_found(key: Path) -> None:
         edited = bytearray(made)
         edited[position] ^= 0x80 if position % 2 else 1
         with pytest.raises(InputError):
-            check(TEXT, bytes(edited), None)
+            check_signature(TEXT, bytes(edited), None)
     for other in (made + b"\n", b"\n" + made, made.replace(b"\n", b"\n\n", 1), b""):
         with pytest.raises(InputError):
-            check(TEXT, other, None)
+            check_signature(TEXT, other, None)
     with pytest.raises(InputError):
-        check(TEXT + b"\n", made, None)
+        check_signature(TEXT + b"\n", made, None)
 
 
 def test_what_is_no_key_is_one_line(tmp_path: Path) -> None:
