@@ -26,9 +26,8 @@ from nimc.cli import options
 from nimc.cli.document import Form, log, prose, show, silent
 from nimc.cli.results import comparison_lines
 from nimc.cli.run import measured
-from nimc.crate.contents import REPORT, inside, report_files
 from nimc.crate.metadata import LICENSES
-from nimc.crate.pack import pack
+from nimc.crate.pack import REPORT, inside, pack, report_files
 from nimc.crate.reproduce import Reproduction, compared_files, facts_of_both, judge
 from nimc.crate.verify import Opened, VerifiedCrate, opened, verify_crate
 from nimc.records.run import Reproduced, RunHeader

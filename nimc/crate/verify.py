@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 
 from nimc.base.errors import InputError
 from nimc.base.files import read_regular
-from nimc.crate.contents import RUN, header_files, inside, written
 from nimc.crate.metadata import METADATA, stated_in
+from nimc.crate.pack import RUN, header_files, inside, written
 from nimc.crate.zipped import (
     LARGEST_B,
     MANIFEST,
