@@ -48,8 +48,7 @@ from nimc.run.folder import (
 from nimc.run.node_sweep import NodeSweep, NodeSweeper, finished_run, open_sweep, save_sweep
 from nimc.run.progress import Progress, display
 from nimc.run.runner import CampaignRunner, Failure
-from nimc.run.session import find_reframe
-from nimc.run.slurm_watch import SilentError
+from nimc.run.session import SilentError, find_reframe
 
 if TYPE_CHECKING:
     from analysis.report.make import Report
