@@ -1,4 +1,6 @@
-"""The zip of a crate: its bytes follow from the names and contents of its files alone. Pure.
+"""The zip of a crate, its manifest, and the signature of that.
+
+The bytes of a zip follow from the names and contents of its files alone.
 
 Files are in order of their names, dated 1980-01-01 and not compressed. So whoever packs the same
 files gets the same bytes, and a zip of which any byte was changed, headers included, is not the one

@@ -385,6 +385,10 @@ def _memory_b(path: Path) -> int:
 
 
 # Families of processors, as far as their counters differ.
+#
+# A processor's identity is `GenuineIntel-6-85-7` (vendor, family, model and stepping of
+# /proc/cpuinfo) or `ARM-0x41-0xd4f` (implementer and part). A family has shell patterns of it, so
+# that both this module and a shell on a compute node can match them.
 
 
 #: Family -> patterns of identities.

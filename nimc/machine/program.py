@@ -1,4 +1,4 @@
-"""The application's program on this host: where it is, what it is, and what built it.
+"""The application's program on this host, what built it, and the modules that provide it.
 
 Standard library only: it is asked on the first node of the allocation.
 """

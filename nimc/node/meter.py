@@ -1,7 +1,9 @@
 """What one writer writes, counted at its origin by other means than its own rows, while it writes.
 
 By the bytes that the origin's device has passed on, or, on a shared host, by marks in the target's
-memory.
+buffer, which both ends map there. The agent writes 8 random bytes at the end of each part of it
+through /proc/PID/mem of the target's process, which it started. A mark that is gone at the next
+look proves that its part has arrived since. The programs do not check the data.
 """
 
 from __future__ import annotations
@@ -113,9 +115,6 @@ class Marks:
         mark = secrets.token_bytes(_MARK_B)
         os.pwrite(self._memory, mark, place)
         return mark
-
-
-# Meters.
 
 
 #: Time between two looks at a writer, seconds: what is counted in it is of use as a rate.

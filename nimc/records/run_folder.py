@@ -1,4 +1,7 @@
-"""Folders of runs (layout: `nimc.records.run`): whose they are, how large, and what they hold."""
+"""Folders of runs (layout: `nimc.records.run`): whose they are, how large, what outputs they keep.
+
+Standard library only, because outputs are kept on compute nodes that have nothing else.
+"""
 
 from __future__ import annotations
 
@@ -71,6 +74,9 @@ def size_of(run: Path) -> int:
 
 
 # The outputs of an application that a run keeps: compressed, next to where they were written.
+#
+# A figure of merit can then be re-read (`nimc verify`). An output that is larger than `LOG_B`, or
+# for which `RUN_B` leaves no room, is not kept once its figure was read.
 
 
 #: Largest output that is kept, and most that those of a run take once compressed, bytes.

@@ -1,4 +1,4 @@
-"""A trace: the bytes that arrived at each node in each second, and where that is known from."""
+"""A trace: the bytes that arrived at each node in each second, and windows drawn from it."""
 
 from __future__ import annotations
 

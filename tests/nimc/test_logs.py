@@ -49,7 +49,7 @@ def test_a_large_output_is_not_kept_unless_it_is_needed(tmp_path: Path) -> None:
 def test_all_outputs_together_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"logs/{case}/0/0-on-{attempt}.out" for case in "ab" for attempt in range(2)]
     room_b = 3 * len(gzip.compress(b"Triad\n", mtime=0))
-    monkeypatch.setattr(logs, "RUN_B", room_b)
+    monkeypatch.setattr(run_folder, "RUN_B", room_b)
     for case in "ab":  # a block each
         kept = KeptLogs(tmp_path)
         for name in (each for each in names if f"/{case}/" in each):

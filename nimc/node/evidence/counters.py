@@ -144,6 +144,9 @@ def difference(earlier: Reading | None, later: Reading | None) -> int | None:
 
 
 # Which rails a run's bytes passed, compared with those that its policies name.
+#
+# Rails are the RDMA devices of a node. Policies of the writers and of the application's MPI name
+# devices; a run counts only if bytes passed each of them, and no other.
 
 
 #: What a device has received, and sent.
