@@ -195,7 +195,7 @@ class ModuleLoad:
     """The result of loading modules in a shell of their own."""
 
     #: Requested modules that could not be loaded.
-    missing_modules: list[str]
+    missing: list[str]
     #: Search path for programs with the others loaded.
     path: str
 

@@ -14,9 +14,9 @@ from nimc.node.evidence import counters
 from testbed import containers, namespaces
 from tests.fuzz.target import Target, finite, lay_out, text_of, tree
 from tests.nimc.machine.test_load import BLOCK, process
-from tests.nimc.machine.test_marks import ORIGIN
-from tests.nimc.machine.test_marks import TARGET as MAPS
 from tests.nimc.node import sysfs
+from tests.nimc.node.test_meter import ORIGIN
+from tests.nimc.node.test_meter import TARGET as MAPS
 
 _CPU, _NODE, _IB = (
     "sys/devices/system/cpu",
