@@ -218,7 +218,7 @@ class Host:
     hostname: str
     kernel: str
     cpu_model: str
-    #: `nimc.machine.processors.identity`: vendor, family, model and stepping; empty if unknown.
+    #: `processor_identity`: vendor, family, model and stepping; empty if unknown.
     processor: str
     #: Sockets, cores with a thread online, and hardware threads that are online.
     sockets: int
