@@ -190,20 +190,11 @@ def _holds(pid: int, sockets: Mapping[str, int]) -> bool:
     return any(f"socket:[{inode}]" in held for inode in sockets)
 
 
-def descendants(pid: int | None = None) -> list[int]:
+def descendants(pid: int | None = None) -> set[int]:
     """All live descendants of a process; None is this one."""
-    children: dict[int, list[int]] = {}
-    for each in kernel_text.pids():
-        stat = kernel_text.stat_of(Path(f"/proc/{each}"))
-        if stat and stat.state != "Z":
-            children.setdefault(stat.parent, []).append(each)
-    found: list[int] = []
-    queue = [os.getpid() if pid is None else pid]
-    while queue:
-        below = children.get(queue.pop(), [])
-        found += below
-        queue += below
-    return found
+    root = os.getpid() if pid is None else pid
+    alive = {each: stat for each, stat in kernel_text.stats() if stat.state != "Z"}
+    return kernel_text.below([root], alive) - {root}
 
 
 def end_descendants(grace_s: float) -> None:
@@ -223,7 +214,7 @@ def kill_descendants() -> None:
         _signal(left, signal.SIGKILL)
 
 
-def _signal(pids: Sequence[int], signum: signal.Signals) -> None:
+def _signal(pids: Iterable[int], signum: signal.Signals) -> None:
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signum)
