@@ -1,8 +1,8 @@
 """Plain text for the terminal: made safe, durations, tables, lines that read as sentences.
 
 Text of others is made safe at one edge for each place: Jinja escapes what goes into a page
-(`analysis.report.shell`), `analysis.report.plots` the labels of plots and turns formulas off, and
-this module the cells of tables.
+(`analysis.report.plots`), the same module the labels of plots and turns formulas off, and this
+module the cells of tables.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ from nimc.run.runner import CampaignRunner, Failure
 from nimc.run.session import SilentError, find_reframe
 
 if TYPE_CHECKING:
-    from analysis.report.make import Report
+    from analysis.report.page import Report
 
 
 @click.command()
@@ -190,7 +190,7 @@ def _report(run: Path) -> Report | None:
 
     from polars.exceptions import PolarsError
 
-    from analysis.report.make import make_reports
+    from analysis.report.page import make_reports
 
     try:
         (report,) = make_reports([run], force=True)

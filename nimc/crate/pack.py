@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from analysis.report.data import load_run
-from analysis.report.make import make_reports
+from analysis.report.page import make_reports
 from nimc.base.checkout import git
 from nimc.base.errors import InputError
 from nimc.base.files import read_regular, replace, user_name
