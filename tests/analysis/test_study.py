@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from analysis.effects.verdict import Verdict
+from studies.alarms import NOISES as NIGHT_NOISES
 from studies.noises import NOISES, RunNoise, nights
 from studies.verdicts import covers_next, false_campaigns, fixed, hit, stopped
 
@@ -70,3 +71,21 @@ def test_the_tables_are_those_of_the_page() -> None:
         ((covered, level, campaigns, *_),) = (row[1:] for row in rows if row[0] == noise.name)
         assert all(float(share) >= 0.93 for share in re.split("[,;]", covered))
         assert all(float(share) <= 0.05 for share in (level, campaigns))
+
+
+def test_information_of_a_night_with_a_loss_by_another_tool() -> None:
+    from scipy import integrate, stats
+
+    noises = {noise.name: noise.information(2.0) for noise in NIGHT_NOISES}
+    # Normal: 2^2 / 2; a correlation of 0.6 leaves 0.4 / 1.6 of it.
+    assert noises["independent normal"] == pytest.approx(2.0, rel=1e-4)
+    assert noises["AR(1) 0.6"] == pytest.approx(0.5, rel=1e-4)
+    drawn = stats.lognorm(0.6)
+    loss = 2 * drawn.std()
+
+    def of(value: float) -> float:
+        with_loss = drawn.logpdf(value - loss)
+        return float(np.exp(with_loss) * (with_loss - drawn.logpdf(value)))
+
+    expected = integrate.quad(of, loss + 1e-6, 60, points=[loss + 1, loss + 5])[0]
+    assert noises["log-normal, 0.6"] == pytest.approx(expected, rel=1e-3)
