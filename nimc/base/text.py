@@ -1,6 +1,6 @@
 """Text of others, made safe for the terminal.
 
-Other places have one edge each: Jinja escapes what goes into a page (`analysis.report.shell`),
+Other places have one edge each: Jinja escapes what goes into a page (`analysis.report.plots`),
 `analysis.report.plots` the labels of plots and turns formulas off, and `nimc.base.tables`
 escapes the cells of tables.
 """

@@ -10,8 +10,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from analysis.compare.side import Difference
-from analysis.compare.sides import compare_sides
+from analysis.compare.sides import Difference, compare_sides
 from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import flat
 from nimc.base import marked_yaml

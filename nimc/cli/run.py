@@ -53,7 +53,7 @@ from nimc.run.session import find_reframe
 from nimc.run.slurm_watch import SilentError
 
 if TYPE_CHECKING:
-    from analysis.report.make import Report
+    from analysis.report.page import Report
 
 
 @click.command()
@@ -192,7 +192,7 @@ def _report(run: Path) -> Report | None:
 
     from polars.exceptions import PolarsError
 
-    from analysis.report.make import make_reports
+    from analysis.report.page import make_reports
 
     try:
         (report,) = make_reports([run], force=True)

@@ -11,11 +11,10 @@ from typing import Any, Literal, get_args
 
 import click
 
-from analysis.remedies.licence import Bound, Licence, bound, measure
 from analysis.simulate import progress
 from analysis.simulate.campaign import compare_scales, explain, run
+from analysis.simulate.licence import Bound, Licence, Queue, bound, measure, queue
 from analysis.simulate.progress import Application, rank_slowdowns
-from analysis.simulate.queue import Queue, queue
 from analysis.subjects.traffic import BUSIEST, Pattern, Traffic, render, traffic
 from analysis.subjects.writers import (
     PAPER_NODE_MTTI_S,

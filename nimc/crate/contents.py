@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from analysis.report.make import make_reports
+from analysis.report.page import make_reports
 from nimc.base.checkout import git
 from nimc.base.files import read_regular
 from nimc.crate.zipped import LARGEST_B, Files

@@ -20,7 +20,7 @@ from analysis.compare.sides import Comparison
 from analysis.effects.carry_over import OrderEffect
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
-from analysis.remedies.licence import Licence
+from analysis.simulate.licence import Licence
 from analysis.statistics.interval import keys
 from analysis.subjects.qualification import Qualification
 from analysis.subjects.traffic import Traffic

@@ -15,11 +15,11 @@ from nimc.base import clock
 from nimc.base.clock import Exchange, Offset, measure
 from nimc.base.errors import MachineError
 from nimc.node import messages, wire
-from nimc.node.agent import period_s
 from nimc.node.evidence.binding import EndRole, Placed
 from nimc.node.evidence.rates import COUNTED_S, Seen, Tally, filled
 from nimc.node.injectors.base import Injector, Writer
 from nimc.node.messages import Do, Observed, WritersStopped, Written
+from nimc.node.replay.pacing import period_s
 
 #: Unsigned calls that are kept, in addition to one of each node; and how long, in seconds, they
 #: are kept if there are more.

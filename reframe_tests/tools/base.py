@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis.counts.roles import Scope
+from analysis.samples.roles import Scope
 from nimc.base.programs import ask
 from nimc.node.readers import ToolError
 from nimc.records.counter_row import CounterRow, State

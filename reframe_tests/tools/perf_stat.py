@@ -1,7 +1,7 @@
 """perf stat: kernel and hardware counters of each rank, without a change of the binary.
 
 The level `perf_stat` counts generic events. Further levels are the groups of
-`analysis.counts.roles`, whose events depend on the processor and are chosen where the rank runs:
+`analysis.samples.roles`, whose events depend on the processor and are chosen where the rank runs:
 `perf_stat:memory` for each rank, `perf_stat:dram` once per node and system-wide, since uncore
 counters belong to no process.
 """
@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from analysis.counts.roles import METRICS, Scope, counts, groups
+from analysis.samples.roles import METRICS, Scope, counts, groups
 from nimc.base.programs import ask
 from nimc.machine.processors import FAMILIES, IDENTITY_AWK, family_of, identity
 from nimc.records.counter_row import event_parts

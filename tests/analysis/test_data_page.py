@@ -9,7 +9,7 @@ from typing import Any, get_args
 import polars as pl
 
 from analysis.report.data import load_run
-from analysis.report.make import write_data
+from analysis.report.page import write_data
 from nimc.base.checkout import ROOT
 from nimc.node.readers import FomError
 from nimc.records import sample

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import click
 
 from analysis.effects.estimate import results
-from analysis.report.make import make_reports
+from analysis.report.page import make_reports
 from analysis.report.plots import drawing, themed_svg
 from nimc.base.tables import aligned
 from nimc.base.text import one_line, visible

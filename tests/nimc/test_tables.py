@@ -10,7 +10,7 @@ import pytest
 from analysis.compare.node_ranks import RankedNode
 from analysis.contention import evaluate
 from analysis.contention.evaluate import Errors
-from analysis.contention.tables import errors_table
+from analysis.contention.page import errors_table
 from analysis.statistics.interval import Estimate
 from nimc.base import tables
 from nimc.base.tables import Line, aligned, broken, duration, plot, sentences, wrapped

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.counts.roles import RoleCount
+from analysis.samples.roles import RoleCount
 from nimc.machine.processors import FAMILIES, family_of, identity
 from reframe_tests.tools import TOOLS, perf_stat
 from reframe_tests.tools.base import ToolError, try_out
