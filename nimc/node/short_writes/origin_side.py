@@ -19,7 +19,7 @@ from typing import IO
 
 from nimc.base import clock, processes
 from nimc.base.text import Gist, failure
-from nimc.node.evidence.binding import EndRole
+from nimc.node.evidence.claims import EndRole
 from nimc.node.injectors.base import Fault, Injector, Total, Writer
 from nimc.node.short_writes.records import Done, Due
 
