@@ -26,7 +26,7 @@ from analysis.contention.recommend import EQUAL, Choice, Recommendation
 from analysis.contention.sweep import Point, Sweep, curves
 from analysis.report.plots import drawing, light, render_page, themed_svg
 from nimc.base.groups import grouped
-from nimc.base.tables import aligned
+from nimc.base.text import aligned
 from nimc.base.units import plural
 
 if TYPE_CHECKING:

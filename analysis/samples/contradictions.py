@@ -26,10 +26,16 @@ from analysis.samples.provenance import Provenance, hosts_of, mapping
 from nimc.base.errors import InputError
 from nimc.base.json_limits import read_json, validated
 from nimc.records.arms import ARMS, arm_of, named_level, parts_of
-from nimc.records.counter_row import AGENTS, NODE
 from nimc.records.plan import Demand
 from nimc.records.run import RunHeader, facts_of
-from nimc.records.sample import LIMITED_MESSAGES, LIMITED_SHARE, MANY, PROVEN_SHARE
+from nimc.records.sample import (
+    AGENTS,
+    LIMITED_MESSAGES,
+    LIMITED_SHARE,
+    MANY,
+    NODE,
+    PROVEN_SHARE,
+)
 
 #: By how much times of one clock may differ, seconds, and as a share of a run's length: those of
 #: earlier versions are of a clock that may have been adjusted meanwhile.

@@ -19,7 +19,7 @@ from analysis.samples.roles import COUNTS, ROLES, SHARES
 from nimc.base.errors import InputError
 from nimc.base.json_limits import LONGEST_B, may_have_deep_line, refuse_deep, refuse_long
 from nimc.records.arms import name_of, parts_of
-from nimc.records.counter_row import NODE, CounterRow, State, event_parts
+from nimc.records.sample import NODE, CounterRow, State, event_parts
 from nimc.records.sample_rules import refuse_broken
 
 _HINTS: dict[str, Any] = {"key": str, "tool": str, **get_type_hints(CounterRow)}

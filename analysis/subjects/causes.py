@@ -25,9 +25,9 @@ from analysis.statistics.interval import Correlation, Estimate, holm, median_int
 from analysis.subjects.published import paper
 from nimc.base.groups import grouped
 from nimc.base.units import NONE, plural, quantity
-from nimc.machine.processors import family_of
+from nimc.machine.host import processor_family
 from nimc.records.arms import in_order
-from nimc.records.counter_row import AGENTS, NODE
+from nimc.records.sample import AGENTS, NODE
 
 #: The figure of merit if that is a time, as in Groves, Grant and Arnold (2016), else the duration.
 TIME = "time"
@@ -398,7 +398,7 @@ def _lacking(provenance: Mapping[str, Mapping[str, object]], tools: Sequence[str
     hosts = all_hosts(provenance.values())
     notes = []
     for identity in sorted({str(host["processor"]) for host in hosts if "processor" in host}):
-        family = family_of(identity)
+        family = processor_family(identity)
         if family is None:
             notes.append(f"the processor {identity or '(unknown)'} is not in the table of roles")
         else:

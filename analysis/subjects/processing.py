@@ -20,7 +20,7 @@ from analysis.samples.pairs import counted
 from analysis.samples.provenance import mapping
 from analysis.statistics.aligned_ranks import against_zero, shifts
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
-from nimc.records.counter_row import NODE, ORIGIN, PROCESSING
+from nimc.records.sample import NODE, ORIGIN, PROCESSING
 
 #: A core copies about 10 GB/s, 0.1 s/GB, and an onload interface makes it copy, and more. Above
 #: half of that is onload, below a fifth offload, seconds per byte.

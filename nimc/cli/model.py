@@ -35,8 +35,7 @@ from analysis.samples.integrity import require_sound
 from analysis.statistics.interval import flat
 from nimc.base.errors import InputError
 from nimc.base.files import replace_text
-from nimc.base.tables import aligned, wrapped
-from nimc.base.text import visible
+from nimc.base.text import aligned, visible, wrapped
 from nimc.base.units import rate_b_s
 from nimc.cli.document import Form, show
 from nimc.cli.options import RunPath, form_options, json_option, output_option

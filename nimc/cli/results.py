@@ -32,7 +32,7 @@ from analysis.samples.pairs import kinds
 from analysis.statistics.interval import bracketed, ends
 from nimc.base.errors import InputError
 from nimc.base.groups import grouped
-from nimc.base.tables import Line
+from nimc.base.text import Line
 from nimc.base.units import NONE, number, plural, quantity, scale
 from nimc.cli.document import Form, listing, prose, ratio_of, show
 from nimc.cli.options import RunPath, details_option, force_option, form_options, output_option

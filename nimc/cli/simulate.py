@@ -27,7 +27,7 @@ from analysis.subjects.writers import (
 from nimc.base import units
 from nimc.base.errors import InputError
 from nimc.base.files import replace_text
-from nimc.base.tables import aligned, wrapped
+from nimc.base.text import aligned, wrapped
 from nimc.base.units import number, plural, quantity
 from nimc.cli import options
 from nimc.cli.document import Form, show

@@ -27,9 +27,8 @@ from analysis.subjects.traffic import Traffic
 from nimc.base.checkout import ROOT
 from nimc.base.files import make_folder, replace_text
 from nimc.machine.host import Host
-from nimc.records.counter_row import CounterRow
 from nimc.records.run import RunHeader
-from nimc.records.sample import Sample
+from nimc.records.sample import CounterRow, Sample
 
 FOLDER = ROOT / "docs" / "schemas"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import IO
 
-from nimc.base import clock, numa, processes
+from nimc.base import clock, processes
 from nimc.machine import host
 from nimc.machine.node_counters import NodeReader
 from nimc.node import messages, shared_memory, wire
 from nimc.node.evidence import counters
-from nimc.node.evidence.binding import EndRole, Placed
+from nimc.node.evidence.claims import EndRole, Placed
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import (
     PASSES,
@@ -134,13 +134,13 @@ class _End:
         """Where its buffers are; unknown if the process has ended."""
         found: Counter[int] = Counter()
         for pid in (self.process.pid, *processes.descendants(self.process.pid)):
-            found.update(numa.buffers_b(pid, self.writer.message_b))
+            found.update(processes.buffers_b(pid, self.writer.message_b))
         return Placed(
             writer=self.index,
             role=self.role,
             own_binding=self.injector.own_binding(),
             buffers_b={str(node): size_b for node, size_b in found.items()},
-            pinned_b=numa.pinned_b(self.process.pid),
+            pinned_b=processes.pinned_b(self.process.pid),
         )
 
 

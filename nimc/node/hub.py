@@ -15,7 +15,7 @@ from nimc.base import clock
 from nimc.base.clock import Exchange, Offset, measure
 from nimc.base.errors import MachineError
 from nimc.node import messages, wire
-from nimc.node.evidence.binding import EndRole, Placed
+from nimc.node.evidence.claims import EndRole, Placed
 from nimc.node.evidence.rates import COUNTED_S, Seen, Tally, filled
 from nimc.node.injectors.base import Injector, Writer
 from nimc.node.messages import Do, Observed, WritersStopped, Written

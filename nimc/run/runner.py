@@ -28,8 +28,7 @@ from nimc.records.chain import walk_run
 from nimc.records.run import PlainName
 from nimc.run.folder import require_folder
 from nimc.run.progress import NewSamples, PlainDisplay, RunCounter, run_line
-from nimc.run.session import run_session
-from nimc.run.slurm_watch import LostJobError, SilentError, SlurmWatch
+from nimc.run.session import LostJobError, SilentError, SlurmWatch, run_session
 from reframe_tests.crossing import Crossed
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import Any
 from analysis.samples.roles import Scope
 from nimc.base.programs import ask
 from nimc.node.readers import ToolError
-from nimc.records.counter_row import CounterRow, State
+from nimc.records.sample import CounterRow, State
 
 __all__ = ["CounterRow", "State", "ToolError"]
 

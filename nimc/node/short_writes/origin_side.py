@@ -17,7 +17,7 @@ from statistics import median
 from typing import IO
 
 from nimc.base import clock, processes
-from nimc.node.evidence.binding import EndRole
+from nimc.node.evidence.claims import EndRole
 from nimc.node.injectors.base import Fault, Injector, Total, Writer
 from nimc.node.short_writes.records import Done, Due
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.machine.processors import FAMILIES, family_of, identity
+from nimc.machine.host import FAMILIES, processor_family, processor_identity
 
 XEON = """processor\t: 0
 vendor_id\t: GenuineIntel
@@ -27,20 +27,20 @@ CPU revision\t: 0
 
 
 def test_the_first_processor_is_identified():
-    assert identity(XEON) == "GenuineIntel-6-85-7"
-    assert identity(GRACE) == "ARM-0x41-0xd4f"
+    assert processor_identity(XEON) == "GenuineIntel-6-85-7"
+    assert processor_identity(GRACE) == "ARM-0x41-0xd4f"
 
 
 @pytest.mark.parametrize("text", ["", "processor : 0\n", "vendor_id : x\ncpu family : 6\n"])
 def test_what_is_not_said_is_not_known(text):
-    assert identity(text) == ""
-    assert family_of(identity(text)) is None
+    assert processor_identity(text) == ""
+    assert processor_family(processor_identity(text)) is None
 
 
 def test_this_host_is_identified():
     # lscpu prints the same three numbers; here they come from the file's own lines.
     text = Path("/proc/cpuinfo").read_text()
-    assert all(part in text for part in identity(text).split("-"))
+    assert all(part in text for part in processor_identity(text).split("-"))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_this_host_is_identified():
     ],
 )
 def test_families(cpu, family):
-    assert family_of(cpu) == family
+    assert processor_family(cpu) == family
 
 
 def test_no_identity_belongs_to_two_families():

@@ -12,8 +12,7 @@ from analysis.contention import evaluate
 from analysis.contention.evaluate import Errors
 from analysis.contention.page import errors_table
 from analysis.statistics.interval import Estimate
-from nimc.base import tables
-from nimc.base.tables import Line, aligned, broken, duration, plot, sentences, wrapped
+from nimc.base.text import Line, aligned, broken, columns, duration, plot, sentences, wrapped
 from nimc.cli import run
 from nimc.cli.document import TABLES, csv_text
 from nimc.cli.main import COMMANDS, cli
@@ -125,9 +124,9 @@ def test_an_interval_without_end_stays_on_the_plot() -> None:
 
 def test_only_a_terminal_has_another_width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
-    for terminal, columns in ((True, 120), (False, 80)):
+    for terminal, expected in ((True, 120), (False, 80)):
         monkeypatch.setattr("sys.stdout.isatty", lambda of=terminal: of)
-        assert tables.columns() == columns
+        assert columns() == expected
 
 
 def test_a_duration_has_whole_seconds_or_from_an_hour_on_whole_minutes() -> None:
