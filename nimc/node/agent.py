@@ -18,6 +18,7 @@ from functools import partial
 from typing import IO
 
 from nimc.base import clock, processes
+from nimc.base.text import Gist, failure
 from nimc.machine import host
 from nimc.machine.node_counters import NodeReader
 from nimc.node import messages, shared_memory, wire
@@ -248,12 +249,18 @@ class Agent:
             self._send(messages.Counted(end.index, tallies))
 
     def _report_rate(self, end: _End, row: Row) -> None:
-        end.came_s = clock.now_s()
+        before_s, end.came_s = end.came_s, clock.now_s()
         ended_s = end.came_s - row.after_s
         over_s = row.over_s
-        if over_s is None and end.last_row_s is not None:
-            over_s = ended_s - end.last_row_s
+        if end.last_row_s is not None:
+            if over_s is None:
+                over_s = ended_s - end.last_row_s
+            else:  # a row begins when the one before it is printed, at the latest
+                ended_s = min(ended_s, before_s + over_s)
         end.last_row_s = ended_s
+        if end.meter and row.after_s:  # the program goes on to count now, for the length of a row
+            end.meter.tally()
+            asyncio.get_running_loop().call_later(end.injector.row_s or 0.0, end.meter.tally)
         held = end.held or (over_s is not None and ended_s - over_s < end.resumed_s)
         if end.follower is None and end.paced and not end.held:  # it has set up
             end.follow(self._even(end, row.rate_b_s))
@@ -322,7 +329,7 @@ class Agent:
     async def _watch(self, end: _End, parser: LineParser, log: IO[bytes]) -> None:
         """Read what one end prints until it ends."""
         assert end.process.stdout is not None
-        fault = None
+        fault, gist = None, Gist()
         with contextlib.closing(log):
             async for raw in processes.lines(end.process.stdout):
                 try:
@@ -340,8 +347,10 @@ class Agent:
                     self._arrived(end, meaning)
                 elif isinstance(meaning, Fault):
                     fault = fault or meaning.text  # what follows the first is its consequence
+                else:
+                    gist.add(line)
         code = await end.process.wait()
-        self._send(messages.Ended(end.index, end.role, fault or f"exit status {code}"))
+        self._send(messages.Ended(end.index, end.role, fault or failure(code, gist)))
 
     async def _listen(self, end: _End, port: int) -> None:
         """Report when the passive side listens: its output may stay buffered for a long time."""

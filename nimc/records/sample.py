@@ -133,6 +133,7 @@ class WriterRecord:
     rate_alone_b_s: float
     #: Time-weighted mean rate in the part of the application's window (its start to its end) that
     #: the writer's rows cover, bytes per second; under a timetable over the time of its writes.
+    #: Rows cover the time between them too if it was counted what passed then.
     rate_b_s: float
     #: Lowest rate of any reported row that overlaps the window, or `rate_b_s` if that is lower;
     #: under a timetable, of a write. Bytes per second.

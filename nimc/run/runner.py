@@ -297,7 +297,7 @@ class CampaignRunner:
         logs.mkdir(parents=True, exist_ok=True)
         run = str(self.run)
         crossed = self._treatments(entry)
-        expected_s = block_s(crossed, entry, pairs, self.request.least_run_s)
+        expected_s = block_s(self.request, entry, crossed, pairs)
         limit_s = self.campaign.limit
         if limit_s is not None:  # the block's share of what is left
             limit_s = max(limit_s - sum(self.blocks_s), 0.0) * expected_s / (expected_s + later_s)
@@ -394,4 +394,4 @@ class CampaignRunner:
             return 0.0
         missing = self.campaign.pairs.floor - self._state(entry).pairs
         crossed = self._treatments(entry)
-        return block_s(crossed, entry, missing, self.request.least_run_s) if missing > 0 else 0.0
+        return block_s(self.request, entry, crossed, missing) if missing > 0 else 0.0

@@ -22,6 +22,7 @@ from nimc.node.meter import Meter, _Memory
 
 WRITER = Writer(0, "n1", "n2", "127.0.0.1", 20000, 65536, device="lo")
 SENT_B = 1 << 20
+CAPTURES = Path(__file__).parents[2] / "captures"
 
 on_loopback = pytest.mark.skipif(
     " lo:" not in Path("/proc/net/dev").read_text(), reason="no loopback interface"
@@ -173,6 +174,21 @@ class Reports:
 
     def send(self, data):
         self.sent.append(messages.report(data))
+
+
+def test_a_row_begins_when_the_one_before_it_is_printed(monkeypatch):
+    """`ib_write_bw` begins to count after it has printed (its `print_bw_infinite_mode`). Stamps of
+    `inf_stamped.client`: it measured the clock for 0.4 s, not 0.2, on an emulated processor."""
+    parser, wire = INJECTORS["perftest"].parser(WRITER), Reports()
+    agent = Agent(wire)
+    end = _End(WRITER, "origin", SimpleNamespace(pid=0), INJECTORS["perftest"])
+    for line in (CAPTURES / "perftest" / "inf_stamped.client.txt").read_text().splitlines():
+        if isinstance(row := parser.parse(line), Row):
+            monkeypatch.setattr(clock, "now_s", lambda line=line: float(line[1:7]))
+            agent._report_rate(end, row)
+    ends_s = [report.time_s for report in wire.sent]
+    # Of the first it is only known that it ended at least 0.219 s before its stamp.
+    assert ends_s == pytest.approx([104.17, 105.25, 106.47, 107.90, 109.32], abs=0.01)
 
 
 def test_a_count_is_reported_with_a_row_and_before_the_first_row_after_a_pause():
