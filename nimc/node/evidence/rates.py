@@ -217,11 +217,11 @@ def expected(alone_b_s: float, asked_b_s: float | None) -> Expected:
 def most_of(
     asked_b_s: float | None, message_b: int, window_s: float, burst: Burst | None = None
 ) -> float:
-    """Largest mean rate of a writer that is limited to `asked_b_s`; infinite without a limit.
+    """Largest mean rate of a writer limited to `asked_b_s`; infinite without a limit or a window.
 
     A window may have one burst more than its length asks for.
     """
-    if asked_b_s is None:
+    if asked_b_s is None or not window_s:
         return math.inf
     more_b = LIMITED_MESSAGES * message_b + (asked_b_s * burst.period_s if burst else 0.0)
     return LIMITED_SHARE * asked_b_s + more_b / window_s

@@ -343,9 +343,10 @@ def test_the_next_block_on_the_same_nodes_takes_over_the_rate_alone(tmp_path):
         (100.0, "exit status 1", "injector_never_ready", "writer 0: exit status 1"),
     ],
 )
-def test_a_run_needs_writers_at_speed(tmp_path, rate_b_s, ended, outcome, reason):
-    runner, _ = block(tmp_path, hub := Hub(rate_b_s))
-    runner.alone[WRITES] = [100.0]
+@pytest.mark.parametrize("writes", [WRITES, replace(WRITES, rate_b_s=100.0)])
+def test_a_run_needs_writers_at_speed(tmp_path, rate_b_s, ended, outcome, reason, writes):
+    runner, _ = block(tmp_path, hub := Hub(rate_b_s), writes)
+    runner.alone[writes] = [100.0]
     start = hub.start
 
     async def start_and_end(*given):
