@@ -52,6 +52,18 @@ def test_a_repetition_is_judged_and_says_why(
     assert why in found.reasons[0]
 
 
+def test_one_effect_that_differs_decides_whatever_others_say(tmp_path: Path) -> None:
+    """STREAM is slowed more than in the packed run, LAMMPS was not measured again."""
+    more = replace(SLOW, effects={**SLOW.effects, "on": 1.8})
+    runs = []
+    for name, cases, seed in (("packed", (SLOW, LAMMPS), 1), ("new", (more,), 2)):
+        made = [each for case in cases for each in samples(case, pairs=PAIRS, seed=seed)]
+        runs.append(load_run(write_run(tmp_path / name, made, header(run=name, pairs_cap=60))))
+    found = judge(compare_sides(runs[:1], runs[1:]))
+    assert found.outcome == "differs"
+    assert sorted(reason.rpartition(": ")[2] for reason in found.reasons) == [_NOT, "differs"]
+
+
 def test_facts_of_both_machines_are_listed_alike_or_not() -> None:
     packed = header(facts={"host": {"cpu_model": "A", "cores": 64}}, versions={"nimc": "1"})
     here = header(facts={"host": {"cpu_model": "B", "cores": 64}}, versions={"mpich": "5"})
