@@ -82,13 +82,12 @@ def test_messages_and_not_the_link_say_what_a_write_has(tmp_path: Path) -> None:
 
 
 def test_one_rank_of_a_node_that_is_hit_is_slowed(tmp_path: Path) -> None:
-    """Two of four nodes at a time, for 1 s each; the first of their two ranks takes twice as long."""
-    text = TEXT.replace("write: 1s", "write: 1s, writers: 'daly:2'").replace(
-        "[4, 512, 8192]", "[4]"
-    )
+    """Two of 32 nodes at a time, for 1 s each; the first of their two ranks takes twice as long."""
+    text = TEXT.replace("write: 1s", "write: 1s, writers: 'daly:2'")
+    text = text.replace("[4, 512, 8192]", "[32]")
     campaign = prepare(write(tmp_path, text), "localhost").campaign
     daly, _ = scales(campaign, Machine.model_validate(SITE))
-    application = Application(ranks=8, ranks_per_node=2, steps=250, step_s=0.1)
+    application = Application(ranks=64, ranks_per_node=2, steps=250, step_s=0.1)
     simulated = run(application, np.array([2.0, 1.0]), 2, 1.0, campaign.seed)
     assert daly.slowdown_simulated == pytest.approx(simulated.slowdown)
 

@@ -119,3 +119,10 @@ def test_the_plan_is_repeated_in_its_order(nimc: Nimc) -> None:
     facts = {each["what"]: each for each in document["facts"]}
     assert facts["machine"]["reference"] == facts["machine"]["this"] == "localhost"
     assert call(["verify", new])[0] == 0
+    # A repetition of the repetition is one of the first run.
+    assert call(["pack", new, "-o", "y.zip"], nimc.folder)[0] == 0
+    words = ["reproduce", "y.zip", *place[:2], "--results", "third", "--json"]
+    process = nimc_without_figures.start(words, nimc.folder, nimc.environment(), NIMC)
+    document = json.loads(process.communicate(timeout=300)[0])
+    third = nimc.folder / "third" / Path(document["run"]).name / "run.json"
+    assert json.loads(third.read_text())["reproduces"] == now["reproduces"]
