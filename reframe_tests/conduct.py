@@ -16,8 +16,8 @@ from pathlib import Path
 from nimc.base.checkout import ROOT
 from nimc.node import conductor
 from nimc.node.readers import Readers
-from nimc.records.counter_row import CounterRow
 from nimc.records.plan import BlockPlan
+from nimc.records.sample import CounterRow
 from reframe_tests.tools import TOOLS
 from reframe_tests.workload import load
 

@@ -34,8 +34,8 @@ from nimc.base import units
 from nimc.node.conductor import UNREAD, Store
 from nimc.node.readers import Fom, FomError
 from nimc.records.chain import file_digest
-from nimc.records.logs import stem_of
 from nimc.records.notes import Note
+from nimc.records.run_folder import stem_of
 from nimc.records.sample import Better, Sample
 
 # The figure of merit of a check of others: its unit in SI, and its direction. Pure functions.

@@ -409,10 +409,10 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         replays = [each.writes.replay for each in treatments if each.writes and each.writes.replay]
         if not replays:
             return []
-        from nimc.traffic import trace, windows  # they start slowly
+        from nimc.traffic import trace
 
         loaded = trace.load(Path(self.traffic))
-        return windows.draw(loaded, replays[0], int(getattr(self, "nodes", 1)), names)
+        return trace.draw_windows(loaded, replays[0], int(getattr(self, "nodes", 1)), names)
 
     def _burst(self, injector: Injector, share: float | None) -> Burst | None:
         """Bursts whose rate is at most the full one, which most programs write at within them."""

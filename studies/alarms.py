@@ -8,7 +8,8 @@ and found where a series reports them; series that have no baseline on that nigh
 
 Lorden (1971): with one false alarm in N nights, no method that knows the noise and the loss finds
 it, at the worst, sooner than in ln(N) / I nights as N grows; I is the information of a night, the
-Kullback-Leibler divergence of nights with the loss from those without.
+Kullback-Leibler divergence of nights with the loss from those without. That of log-normal nights is
+finite since their longer tail is worse: nights with a loss are possible without one.
 """
 
 from __future__ import annotations

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from analysis.contention.calibrate import next_n
-from analysis.contention.parameters import Model
-from analysis.contention.predict import placements, predict
+from analysis.contention.fit import next_n
+from analysis.contention.parameters import Model, placements, predict
 from analysis.contention.sweep import Point, Sweep
 
 #: Measures one number of cores: (n, whether to measure communications alone as well).

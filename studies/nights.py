@@ -16,8 +16,7 @@ from itertools import product
 
 import numpy as np
 
-from analysis.compare.side import Nights, Quantity
-from analysis.compare.sides import compare, correlation
+from analysis.compare.sides import Nights, Quantity, compare, correlation
 from analysis.statistics.interval import Estimate
 from studies import head, row, show
 from studies.noises import Draw, bimodal, correlated, heavy, normal

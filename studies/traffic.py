@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.e_values import mean_ratio
 from nimc.records.treatment import Replay
-from nimc.traffic.trace import SCHEMA, Trace, TraceHeader
-from nimc.traffic.windows import draw
+from nimc.traffic.trace import SCHEMA, Trace, TraceHeader, draw_windows
 from studies import head, row, show
 
 SEEDS = 200
@@ -55,7 +54,7 @@ def _compared(length_s: float, duty: float, seed: int) -> tuple[bool, bool, floa
     seconds = pl.DataFrame({"node": "n", "time_s": np.arange(TRACE_S), "bytes": rates})
     trace = Trace(TraceHeader(SCHEMA, [], 1.0, []), seconds)
     names = [f"{seed}/{pair}" for pair in range(PAIRS)]
-    windows = draw(trace, Replay("", 1, 1.0), 1, names)
+    windows = draw_windows(trace, Replay("", 1, 1.0), 1, names)
     pairs = _measured([_time_s(np.array(each.rates_b_s[0])) / RUN_S for each in windows], rng)
     swept = [slowdown(_measured([float(_slowdown(at))] * SWEEP_PAIRS, rng)) for at in SHARES]
     levels = [each.value for each in swept if each]

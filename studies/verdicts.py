@@ -17,8 +17,7 @@ import numpy as np
 
 from analysis.effects.verdict import LEVELS, Verdict, judge
 from analysis.statistics import e_values
-from analysis.statistics.aligned_ranks import shifts
-from analysis.statistics.blocks import next_allocation
+from analysis.statistics.aligned_ranks import next_allocation, shifts
 from analysis.statistics.e_values import over_family
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
 from studies import head, row, show

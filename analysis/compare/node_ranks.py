@@ -12,8 +12,7 @@ import polars as pl
 from analysis.effects.verdict import within
 from analysis.report.data import RunData
 from analysis.samples.pairs import counted
-from analysis.statistics.holm import holm
-from analysis.statistics.interval import Estimate, flat
+from analysis.statistics.interval import Estimate, flat, holm
 from analysis.statistics.nights import ratio_of_nights
 from nimc.base.groups import grouped
 

@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from analysis.compare.side import METRICS, RATE_TOLERANCE
-from analysis.compare.sides import CHANGES, LEVEL, Compared, Comparison, Shown
+from analysis.compare.sides import (
+    CHANGES,
+    LEVEL,
+    METRICS,
+    RATE_TOLERANCE,
+    Compared,
+    Comparison,
+    Shown,
+)
 from analysis.report import plots, words
-from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, PLAIN
-from analysis.report.shell import render_page
+from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, PLAIN, render_page
 from nimc.base import units
 from nimc.base.files import make_folder, replace_text
 

@@ -27,8 +27,9 @@ from analysis.contention.parameters import (
     HeldOut,
     Model,
     Parameters,
+    placements,
+    predict,
 )
-from analysis.contention.predict import placements, predict
 from analysis.contention.sweep import Point, Sweep
 from nimc.base.errors import InputError
 

@@ -1,27 +1,36 @@
-"""One self-contained page of a model: figures, parameters and, with measurements, errors."""
+"""What people see of a model: its page, with figures, and the tables of `nimc model`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import Markup
-from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 
-from analysis.contention.evaluate import evaluate
-from analysis.contention.parameters import Cores, Model, Rates
-from analysis.contention.predict import Prediction, placements, predict
+from analysis.contention.evaluate import COVERAGE, FEWEST, RATES, Errors, PlacementErrors, evaluate
+from analysis.contention.parameters import (
+    Band,
+    Bands,
+    Cores,
+    Model,
+    Parameters,
+    Prediction,
+    Rates,
+    Shape,
+    placements,
+    predict,
+)
+from analysis.contention.recommend import EQUAL, Choice, Recommendation
 from analysis.contention.sweep import Point, Sweep, curves
-from analysis.contention.tables import bands_line, parameter_rows
-from analysis.report.plots import drawing, light, themed_svg
-from analysis.report.shell import render_page
+from analysis.report.plots import drawing, light, render_page, themed_svg
 from nimc.base.groups import grouped
+from nimc.base.text import aligned
+from nimc.base.units import plural
 
-# Figures of the contention model: stacked bandwidth, and the grid of placements.
-
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 #: The report's colours for computations, communications, and either alone.
 COMP, COMM, ALONE = "spin", "off", "other"
@@ -107,6 +116,8 @@ def _from_zero(axes: Axes, top: float) -> None:
 
 
 def _finish(axes: Axes, n: Any) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     axes.set_xlim(0.5, n[-1] + 0.5)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     axes.grid(axis="y")
@@ -141,3 +152,206 @@ def render(model: Model, sweep: Sweep | None) -> str:
         comm=COMM,
         alone=ALONE,
     )
+
+
+# Tables and JSON documents.
+
+#: Most columns of a table of errors, side by side.
+_COLUMNS = 3
+#: Parameter -> its unit; all others are rates.
+_UNITS = {
+    **dict.fromkeys(("n_par_max", "n_seq_max", "loss_from", "loss_to"), "cores"),
+    **dict.fromkeys(("delta_l_b_s", "delta_r_b_s", "group_loss_b_s"), "MB/s per core"),
+    **dict.fromkeys(("alpha", "softness"), ""),
+}
+
+
+def predictions_document(model: Model, predictions: list[Prediction]) -> dict[str, Any]:
+    """`nimc model predict --json`: rates in MB/s (10^6 bytes per second), as published."""
+    return {
+        "platform": model.name,
+        "kind": model.kind,
+        "published": model.published,
+        "notes": model.notes,
+        "cores": model.cores,
+        "numa_per_socket": model.numa_per_socket,
+        "placements": [
+            {
+                "comp_node": p.comp_node,
+                "comm_node": p.comm_node,
+                "bands": None if p.bands is None else asdict(p.bands),
+                "points": [
+                    {
+                        "n": int(n),
+                        "comp_mb_s": _mb_s(p.comp_par_b_s[i]),
+                        "comm_mb_s": _mb_s(p.comm_par_b_s[i]),
+                        "comp_alone_mb_s": _mb_s(p.comp_alone_b_s[i]),
+                        "comm_alone_mb_s": _mb_s(p.comm_alone_b_s[i]),
+                    }
+                    for i, n in enumerate(p.n)
+                ],
+            }
+            for p in predictions
+        ],
+    }
+
+
+def prediction_table(model: Model, p: Prediction) -> str:
+    """One placement, one line per number of cores; rates with their bands, if it has some."""
+    origin = "published" if model.published else f"{model.kind} model, fitted"
+    lines = [
+        *model.notes,
+        f"{model.name} ({origin}), computations on node {p.comp_node}, "
+        f"communications on node {p.comm_node}, MB/s (10^6 bytes per second)",
+    ]
+    columns = [
+        ("comp together", p.comp_par_b_s, p.band("comp_par")),
+        ("comp alone", p.comp_alone_b_s, p.band("comp_alone")),
+        ("comm together", p.comm_par_b_s, p.band("comm_par")),
+        ("comm alone", p.comm_alone_b_s, None),
+    ]
+    if p.bands is not None:
+        lines.append(bands_line(p.bands))
+    rows = [
+        [str(n), *(_with_band(float(rates[i]), band) for _, rates, band in columns)]
+        for i, n in enumerate(p.n)
+    ]
+    return "\n".join([*lines, aligned(["n", *(name for name, *_ in columns)], rows)])
+
+
+def _with_band(rate_b_s: float, band: Band | None) -> str:
+    rate = _mb_s(rate_b_s)
+    if rate is None:
+        return "unknown"
+    return f"{rate:.1f}" if band is None else f"{rate:.1f} +- {rate * band.width:6.1f}"
+
+
+def bands_line(bands: Bands) -> str:
+    """What the bands are, in words."""
+    parts = []
+    for rate, words in RATES.items():
+        if band := getattr(bands, rate):
+            few = f", too few for {COVERAGE:.0%}: the largest" if band.points < FEWEST else ""
+            parts.append(f"{words} {100 * band.width:.1f} % ({band.points}{few})")
+    return (
+        f"within +- of the prediction are {COVERAGE:.0%} of the measurements held out"
+        f" ({bands.held_out}): {', '.join(parts)}"
+    )
+
+
+def fit_table(model: Model) -> str:
+    """The parameters, MB/s, and why some are unknown."""
+    rows = [[name, local, remote] for name, local, remote, _ in parameter_rows(model)]
+    lines = [
+        *model.notes,
+        f"{model.name}, {model.kind} model, rates in MB/s (10^6 bytes per second)",
+        aligned(["", "local", "remote"], rows, left=(0,)),
+        *(f"{placement}: {bands_line(bands)}" for placement, bands in model.bands.items()),
+    ]
+    for placement, reasons in model.unidentified.items():
+        lines += [f"{placement} {name}: {reason}" for name, reason in reasons.items()]
+    return "\n".join(lines)
+
+
+def parameter_rows(model: Model) -> list[tuple[str, str, str, str]]:
+    """Each parameter, and what the improved model adds: name, local and remote value, unit."""
+    shapes = (model.shapes.get("local"), model.shapes.get("remote"))
+    kinds: list[tuple[Any, tuple[Any, Any], str]] = [
+        (Parameters, (model.local, model.remote), "unknown"),
+        *([(Shape, shapes, "none")] if model.shapes else []),
+    ]
+    return [
+        (
+            each.name.removesuffix("_b_s"),
+            _cell(getattr(local, each.name, None), each.name, absent),
+            _cell(getattr(remote, each.name, None), each.name, absent),
+            _UNITS.get(each.name, "MB/s"),
+        )
+        for kind, (local, remote), absent in kinds
+        for each in fields(kind)
+    ]
+
+
+def _cell(value: float | None, name: str, absent: str) -> str:
+    """A parameter as text: rates in MB/s, numbers of cores of the paper's model whole."""
+    if value is None:
+        return absent
+    if name.endswith("_b_s"):
+        return f"{value / 1e6:.1f}"
+    return str(value) if name.startswith("n_") else f"{value:.3f}"
+
+
+def errors_table(rows: dict[str, Errors], notes: list[str]) -> str:
+    """Columns are rows of Table 2 of the paper, percent, below the caveats of the measurements."""
+    names = [field.name for field in fields(Errors)]
+    labels = list(rows)
+    parts = [labels[at : at + _COLUMNS] for at in range(0, len(labels), _COLUMNS)]
+    texts = [
+        aligned(
+            ["", *part],
+            [
+                [name.replace("_", " "), *(_percent(getattr(rows[each], name)) for each in part)]
+                for name in names
+            ],
+            left=(0,),
+        )
+        for part in parts
+    ]
+    return "\n".join([*notes, "mean absolute percentage error, %", "\n\n".join(texts)])
+
+
+def placement_errors_table(rows: list[PlacementErrors]) -> str:
+    """Errors on each placement, percent; `sample`: the model was fitted to it."""
+    table = [
+        [
+            *(str(row.comp_node), str(row.comm_node), "yes" if row.sample else "no"),
+            *(_percent(row.comm_percent), _percent(row.comp_percent)),
+        ]
+        for row in rows
+    ]
+    return aligned(["comp node", "comm node", "sample", "comm", "comp"], table)
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def recommendation_document(model: Model, r: Recommendation) -> dict[str, Any]:
+    """`nimc model recommend --json`; rates in bytes per second."""
+    own = {"platform": model.name, "kind": model.kind, "notes": [*model.notes, *r.notes]}
+    return asdict(r) | own
+
+
+def recommendation_table(model: Model, r: Recommendation) -> str:
+    """The recommendation in a sentence, and the cost of other choices."""
+    best = r.best
+    ends = f" ({best.slowdown_low:.2f} to {best.slowdown_high:.2f} in the error bands)"
+    lines = [
+        *model.notes,
+        *r.notes,
+        f"{model.name}: compute with {plural(best.n, 'core')}, put communication buffers on NUMA"
+        f" node {best.comm_node} (computations' data on node {best.comp_node})",
+        f"a step takes {best.slowdown:.2f} times as long as without memory limits"
+        + (ends if best.slowdown_low < best.slowdown_high else ""),
+        "",
+        "a step with buffers elsewhere, each with its best number of cores:",
+        *(_choice_line(c) for c in r.placements),
+        "",
+        "a step with other numbers of cores, buffers where recommended:",
+        *(_choice_line(c) for c in r.cores),
+    ]
+    return "\n".join(lines)
+
+
+def _choice_line(c: Choice) -> str:
+    rates = f"{c.comp_b_s / 1e9:7.2f} GB/s computing, {c.comm_b_s / 1e9:6.2f} GB/s received"
+    longer = f"{100 * c.cost:.1f} % longer"
+    if c.cost <= EQUAL:
+        longer = f"no longer (within {EQUAL:.0%})"
+    elif c.tied:
+        longer += ", tied (error bands overlap)"
+    return f"  {plural(c.n, 'core'):>8}, buffers on node {c.comm_node}: {rates}, {longer}"
+
+
+def _mb_s(rate_b_s: float) -> float | None:
+    return None if np.isnan(rate_b_s) else float(rate_b_s) / 1e6

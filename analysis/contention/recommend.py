@@ -16,8 +16,17 @@ from itertools import chain
 
 import numpy as np
 
-from analysis.contention.parameters import Model, Parameters, Shape, alone, total
-from analysis.contention.predict import Prediction, placements, predict, side
+from analysis.contention.parameters import (
+    Model,
+    Parameters,
+    Prediction,
+    Shape,
+    alone,
+    placements,
+    predict,
+    side,
+    total,
+)
 from nimc.base.errors import InputError
 
 #: Choices within this much of the best count as equal; the one with the fewest cores wins.

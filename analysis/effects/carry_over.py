@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import within
-from analysis.statistics.holm import holm
-from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
+from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate, holm
 
 Kind = Literal["first run", "after writers"]
 _WHO: dict[Kind, str] = {

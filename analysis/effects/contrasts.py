@@ -21,7 +21,7 @@ import polars as pl
 
 from analysis.effects.estimate import Result
 from analysis.samples.pairs import counted, in_order, levels
-from analysis.statistics.aligned_ranks import slowdown
+from analysis.statistics.aligned_ranks import against_zero, slowdown
 from analysis.statistics.interval import Estimate, Interval
 from nimc.records.arms import parts_of
 from nimc.records.sample import Level
@@ -158,7 +158,7 @@ def _estimate(
         treatment=treatment.name,
         against=against.name,
         pairs=len(logs),
-        ratio=slowdown(np.column_stack([logs, np.zeros(len(logs))])),
+        ratio=slowdown(against_zero(logs)),
         noise_floor=Interval(min(floor.low, first_floor.low), max(floor.high, first_floor.high))
         if floor and first_floor
         else None,

@@ -13,8 +13,18 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from analysis.effects.caveats import caveats, emulated, selection
-from analysis.effects.verdict import LEVELS, Evidence, Shown, Verdict, judge, phrase, shown
+from analysis.effects.verdict import (
+    LEVELS,
+    Evidence,
+    Shown,
+    Verdict,
+    caveats,
+    emulated,
+    judge,
+    phrase,
+    selection,
+    shown,
+)
 from analysis.samples.pairs import (
     first_attempts,
     in_order,
@@ -25,10 +35,18 @@ from analysis.samples.pairs import (
     pair_table,
 )
 from analysis.statistics import e_values
-from analysis.statistics.aligned_ranks import slowdown
-from analysis.statistics.blocks import next_allocation
-from analysis.statistics.interval import FEWEST, Estimate, Interval, ends, flat, median_interval
-from analysis.statistics.means import mean, middle
+from analysis.statistics.aligned_ranks import next_allocation, slowdown
+from analysis.statistics.interval import (
+    CONFIDENCE,
+    FEWEST,
+    Estimate,
+    Interval,
+    ends,
+    flat,
+    mean,
+    median_interval,
+    middle,
+)
 from analysis.statistics.tails import hits, slowest_tenth
 from nimc.base.groups import grouped
 from nimc.records.arms import Role, arm_of, parts_of
@@ -162,6 +180,13 @@ class Result:
     def said(self) -> str:
         """The verdict as it is shown."""
         return phrase(self.verdict, self.margin, emulated=self.emulated)
+
+    @property
+    def family_mean(self) -> Estimate | None:
+        """`mean` with the interval of `mean_family`."""
+        if self.mean is None or self.mean_family is None:
+            return None
+        return Estimate(self.mean.value, *self.mean_family, CONFIDENCE)
 
     @property
     def at_full_rate(self) -> bool:

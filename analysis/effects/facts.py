@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from analysis.effects.caveats import emulated
 from analysis.effects.estimate import Result
+from analysis.effects.verdict import emulated
 from analysis.samples.provenance import all_hosts, hosts_of, mapping
 from nimc.records.arms import BASELINE
 from nimc.records.notes import Note

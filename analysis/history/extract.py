@@ -10,14 +10,14 @@ from typing import Any
 
 import polars as pl
 
-from analysis.counts.counters import role_values, totals
-from analysis.counts.roles import ROLES
 from analysis.effects.facts import known
 from analysis.history.tables import COUNTER, KEY, NIGHTS
 from analysis.report.data import RunData
 from analysis.samples.columns import read_samples
+from analysis.samples.counts import role_values, totals
 from analysis.samples.pairs import counted, judged
 from analysis.samples.provenance import all_hosts, mapping
+from analysis.samples.roles import ROLES
 from analysis.statistics.interval import median_interval
 from nimc.records.run import RunHeader
 

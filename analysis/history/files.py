@@ -22,7 +22,7 @@ from urllib.parse import quote
 import polars as pl
 
 from analysis.history.tables import SCHEMA_VERSION
-from analysis.samples.table_file import parquet
+from analysis.samples.columns import parquet
 from nimc.base.errors import InputError, MachineError
 from nimc.base.files import PARTIAL, distrust, replace, share_as_above
 from nimc.base.text import one_line

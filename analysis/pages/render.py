@@ -30,10 +30,9 @@ from analysis.pages.nights import (
     usual_gap,
 )
 from analysis.pages.svg import Bar, Mark, NightsFigure, bars_svg, nights_svg
-from analysis.report.plots import drawing, light, logarithmic, themed_svg
-from analysis.report.shell import View, render_page
+from analysis.report.plots import View, drawing, light, logarithmic, render_page, themed_svg
 from analysis.report.words import utc, whole_dates
-from analysis.statistics.means import middle
+from analysis.statistics.interval import middle
 from nimc.base import units
 from nimc.base.groups import grouped
 

@@ -13,8 +13,7 @@ from urllib.parse import quote
 
 import polars as pl
 
-from analysis.effects.caveats import emulations
-from analysis.effects.verdict import Verdict
+from analysis.effects.verdict import Verdict, emulations
 from analysis.history import files
 from analysis.history.alarms import acknowledged, survey
 from analysis.history.files import Naming
@@ -31,7 +30,7 @@ from analysis.pages.data import (
 )
 from analysis.pages.nights import calendar_nights
 from analysis.pages.render import index_page, machine_page, state_of
-from analysis.samples.table_file import write_table
+from analysis.samples.columns import write_table
 from nimc.base.errors import InputError
 from nimc.base.files import make_folder, replace_text
 from nimc.records.run import RunHeader, load_header

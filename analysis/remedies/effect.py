@@ -9,13 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from analysis.effects.caveats import emulations
 from analysis.effects.estimate import Result, by_level
+from analysis.effects.verdict import emulations
 from analysis.remedies.throttling import RATE
 from analysis.report.data import RunData
 from analysis.samples.pairs import of_treatment
-from analysis.statistics.aligned_ranks import few, slowdown
-from analysis.statistics.blocks import FEWEST_BLOCKS, next_allocation
+from analysis.statistics.aligned_ranks import (
+    FEWEST_BLOCKS,
+    against_zero,
+    few,
+    next_allocation,
+    slowdown,
+)
 from analysis.statistics.interval import FEWEST, Estimate, Interval
 from analysis.statistics.location import Crossing, Values, crossing, location, p_value
 from analysis.statistics.nights import NightsDifference, ratio_of_nights
@@ -165,8 +170,7 @@ def compared(logs: Values, keys: Sequence[tuple[int, int]]) -> Net | None:
     if ratio is None:
         return None
     blocks = np.array([block for block, _ in keys])
-    against_zero = np.column_stack([logs, np.zeros_like(logs)])
-    own = [against_zero[blocks == block] for block in np.unique(blocks)]
+    own = [against_zero(logs[blocks == block]) for block in np.unique(blocks)]
     return Net(ratio, p_value(logs), len(own), next_allocation(own))
 
 
@@ -284,7 +288,7 @@ def _of_levels(
 
 def _ratio(ratios: Values) -> Estimate | None:
     known = np.isfinite(ratios).all()
-    return slowdown(np.column_stack([np.log(ratios), np.zeros(len(ratios))])) if known else None
+    return slowdown(against_zero(np.log(ratios))) if known else None
 
 
 def emulated_cases(samples: pl.DataFrame) -> dict[str, list[str]]:

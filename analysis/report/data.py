@@ -10,9 +10,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from analysis.counts.counters import counters_of
 from analysis.effects.carry_over import OrderEffect, order_effects, with_notes
-from analysis.effects.caveats import emulated
 from analysis.effects.contrasts import Contrast, contrasts
 from analysis.effects.estimate import Result, StoppingRule, results_of
 from analysis.effects.facts import (
@@ -20,8 +18,9 @@ from analysis.effects.facts import (
     note_provenance_changes,
     note_qualification,
 )
+from analysis.effects.verdict import emulated
 from analysis.samples.columns import read_run
-from analysis.samples.counts import read_counts
+from analysis.samples.counts import counters_of, read_counts
 from analysis.samples.integrity import Integrity, check_run, refuse_faults
 from analysis.samples.pairs import judged, pair_table
 from analysis.samples.provenance import read_provenance
@@ -71,7 +70,7 @@ class RunData:
     contrasts: list[Contrast]
     #: Effects of the place in the pair and of the run before.
     order: list[OrderEffect]
-    #: What tools and nodes counted in each run (`analysis.counts.counters.counters_of`).
+    #: What tools and nodes counted in each run (`analysis.samples.counts.counters_of`).
     counters: pl.DataFrame
     #: Blocks that ended early.
     unfinished_blocks: list[UnfinishedBlock]

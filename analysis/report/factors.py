@@ -15,8 +15,7 @@ import polars as pl
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.report import plots
-from analysis.report.plots import RASTER_ABOVE, light
-from analysis.report.shell import View
+from analysis.report.plots import RASTER_ABOVE, View, light
 from nimc.base import units
 from nimc.base.errors import InputError
 from nimc.base.groups import grouped

@@ -1,15 +1,19 @@
-"""The figures of the report. All samples are drawn."""
+"""The figures of the report, of which all samples are drawn; the frame of all pages."""
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
+from importlib.resources import files
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
+import jinja2
 import numpy as np
 import polars as pl
 from markupsafe import Markup, escape
@@ -17,8 +21,7 @@ from numpy.typing import NDArray
 
 from analysis.effects.estimate import Result
 from analysis.samples.pairs import in_order
-from analysis.statistics.interval import Estimate, Interval
-from analysis.statistics.means import middle
+from analysis.statistics.interval import Estimate, Interval, middle
 from nimc.base.units import number, scale
 from nimc.records.arms import ARMS, arm_of, parts_of
 
@@ -375,3 +378,40 @@ def nights_png(panels: Sequence[NightsPanel]) -> bytes:
             axes.grid(axis="y")
         figure.savefig(out, format="png", dpi=120)
     return out.getvalue()
+
+
+# The common frame of all pages: one self-contained file, style, and both colour schemes.
+
+#: What a template shows, by name.
+View = SimpleNamespace
+
+
+def render_page(
+    package: str,
+    title: str,
+    filters: Mapping[str, Callable[..., Any]] = {},
+    *,
+    template: str = "page.html",
+    **values: Any,
+) -> str:
+    """Renders a template of `package`, which extends `shell.html`, with `values`."""
+    environment = _environment(package)
+    environment.filters |= filters
+    css = files("analysis.report").joinpath("page.css").read_text(encoding="utf-8")
+    return environment.get_template(template).render(
+        title=title, css=Markup(css), light=css_variables(0), dark=css_variables(1), **values
+    )
+
+
+@cache
+def _environment(package: str) -> jinja2.Environment:
+    """Templates of `package`, each compiled once."""
+    return jinja2.Environment(
+        loader=jinja2.ChoiceLoader(
+            [jinja2.PackageLoader(name, "") for name in (package, "analysis.report")]
+        ),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )

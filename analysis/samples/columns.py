@@ -1,4 +1,4 @@
-"""Reads the samples of runs into typed columns, one row per sample.
+"""Reads the samples of runs into typed columns, one row per sample; writes tables.
 
 Files are read in pieces of a few MiB, so that memory grows with the columns and not with the
 text, and pieces are parsed in parallel. Columns are those of `nimc.records.sample.Sample`, typed by
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, is_dataclass
 from functools import cache
@@ -22,10 +22,13 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import polars as pl
+from polars import selectors
 from pydantic_core import from_json
 
 from nimc.base.errors import InputError
+from nimc.base.files import replace
 from nimc.base.json_limits import may_have_deep_line, refuse_deep, refuse_long
+from nimc.base.text import cell
 from nimc.records.sample import NAME, Sample
 from nimc.records.sample_rules import WRITER, check, raise_first_fault
 
@@ -54,16 +57,16 @@ _TEXT = pl.String()
 _NAME = pl.Categorical()
 
 
-def _type(hint: Any, names: pl.DataType, whole: pl.DataType) -> pl.DataType:
+def column_type(hint: Any, names: pl.DataType, whole: pl.DataType) -> pl.DataType:
     """Column type of a field; names with few values become `names`, integers `whole`."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         (inner,) = (part for part in parts if part is not NoneType)
-        return _type(inner, names, whole)
+        return column_type(inner, names, whole)
     if origin is Literal or (origin is Annotated and NAME in parts):
         return names
     if origin is list:
-        return pl.List(_type(parts[0], _TEXT, pl.Int64()))
+        return pl.List(column_type(parts[0], _TEXT, pl.Int64()))
     if is_dataclass(hint):
         return pl.Struct(_types(hint))
     return {int: whole, float: pl.Float64(), bool: pl.Boolean()}.get(hint, _TEXT)
@@ -72,7 +75,7 @@ def _type(hint: Any, names: pl.DataType, whole: pl.DataType) -> pl.DataType:
 def _types(record: Any) -> dict[str, pl.DataType]:
     """Field -> type of a record nested in a sample; mappings are left out."""
     return {
-        name: _type(hint, _TEXT, pl.Int64())
+        name: column_type(hint, _TEXT, pl.Int64())
         for name, hint in get_type_hints(record, include_extras=True).items()
         if get_origin(hint) is not dict
     }
@@ -81,7 +84,7 @@ def _types(record: Any) -> dict[str, pl.DataType]:
 #: What proves a sample, which only `nimc verify` reads.
 _PROOFS = ("counters_sha256", "logs")
 _COLUMNS: dict[str, pl.DataType] = {
-    name: _type(hint, _NAME, pl.Int32())
+    name: column_type(hint, _NAME, pl.Int32())
     for name, hint in get_type_hints(Sample, include_extras=True).items()
     if name not in _PROOFS
 }
@@ -319,3 +322,25 @@ def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
         incomplete=col("incomplete").any(),
     )
     return found.with_columns(col(*_WRITER_NAMES, "direction", "own_binding").cast(_NAME))
+
+
+# Tables as files: Parquet, and CSV that is safe to open in a spreadsheet.
+
+_IN_CSV = selectors.by_dtype(pl.String, pl.Categorical, pl.Enum)
+
+
+def write_table(path: Path, frame: pl.DataFrame) -> None:
+    """Write a table as CSV or Parquet, by the file's ending; see `nimc.base.files`."""
+    replace(path, _csv(frame) if path.suffix == ".csv" else parquet(frame))
+
+
+def parquet(frame: pl.DataFrame, metadata: Mapping[str, str] | None = None) -> bytes:
+    """The table as Parquet."""
+    out = io.BytesIO()
+    frame.write_parquet(out, compression="zstd", metadata=dict(metadata or {}))
+    return out.getvalue()
+
+
+def _csv(frame: pl.DataFrame) -> bytes:
+    text = _IN_CSV.cast(pl.String).map_elements(cell, return_dtype=pl.String)
+    return frame.with_columns(text).write_csv().encode()

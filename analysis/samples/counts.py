@@ -1,4 +1,4 @@
-"""Reads counts of tools and nodes (`RUN/counters/CASE.jsonl`) into typed columns, one row a count.
+"""Counts of tools and nodes: read from `RUN/counters/CASE.jsonl`, and summed up by treatment.
 
 One JSON object per line: `key` (the sample's), `tool`, and the fields of `counter_row.CounterRow`.
 """
@@ -8,26 +8,23 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
-from typing import get_args
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
 import polars as pl
 
+from analysis.samples.columns import column_type
+from analysis.samples.pairs import level
+from analysis.samples.roles import COUNTS, ROLES, SHARES
 from nimc.base.errors import InputError
 from nimc.base.json_limits import LONGEST_B, may_have_deep_line, refuse_deep, refuse_long
-from nimc.records.counter_row import State
+from nimc.records.arms import name_of, parts_of
+from nimc.records.sample import NODE, CounterRow, State, event_parts
 from nimc.records.sample_rules import refuse_broken
 
-FIELDS: dict[str, pl.DataType] = {
-    "key": pl.String(),
-    "tool": pl.String(),
-    "rank": pl.Int32(),
-    "event": pl.String(),
-    "value": pl.Float64(),
-    "unit": pl.String(),
-    "state": pl.String(),
-    "running_share": pl.Float64(),
-}
-_OPTIONAL = ("value", "running_share")
+_HINTS: dict[str, Any] = {"key": str, "tool": str, **get_type_hints(CounterRow)}
+FIELDS = {name: column_type(hint, pl.String(), pl.Int32()) for name, hint in _HINTS.items()}
+_OPTIONAL = [name for name, hint in _HINTS.items() if NoneType in get_args(hint)]
 #: States in which a count has a value.
 _VALUED = ("counted", "multiplexed")
 #: From best to worst.
@@ -80,3 +77,167 @@ def _raise_first_fault(path: Path, text: bytes) -> None:
             raise InputError(f"{path}:{number}: {error}") from error
         if not isinstance(record, dict):
             raise InputError(f"{path}:{number}: allowed: an object with {', '.join(FIELDS)}")
+
+
+_NAME = pl.Categorical()
+_NAMES = ("tool", "event", "unit", "state")
+#: Units of shares and frequencies, which do not add up over ranks.
+_AVERAGED = ("1", "Hz")
+_COUNT = ["key", "tool", "rank", "event"]
+#: Columns that come from the samples.
+_SAMPLE = ["key", "case", "arm", "factors", "block", "pair", "status"]
+
+
+def counters_of(counts: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
+    """One row per rank and event of each run in which a tool counted, or the nodes' agents did.
+
+    `samples` are those of `pairs.judged`. Columns: key, case, arm, factors, block, pair, status (of
+    the sample), tool, rank, event, value (SI, null if nothing was counted), unit, state,
+    running_share; in the order of the files. Counts without a sample (the conductor was killed
+    between the two) are ignored; of a run that was counted twice, the last counts are used.
+    """
+    last = counts.unique(_COUNT, keep="last", maintain_order=True)
+    return (
+        last.join(samples.select(_SAMPLE), on="key", how="inner", maintain_order="left")
+        .with_columns(pl.col(*_NAMES).cast(_NAME))
+        .select(*_SAMPLE, *(name for name in FIELDS if name != "key"))
+    )
+
+
+def medians(counters: pl.DataFrame) -> pl.DataFrame:
+    """One row per case, arm, tool and event, from runs that count, in the order of `counters`.
+
+    A share (unit `1`) or a frequency is averaged over the ranks instead of summed.
+
+    Columns: case, arm, factors, tool, event, unit, `value` (median over runs of the sum over their
+    ranks), `runs` (number of runs with a value from every rank), `state` (the worst) and
+    `running_share` (the least). The value is null if no run has a complete sum.
+    """
+    treatment = ["case", "arm", "tool", "event"]
+    state = pl.col("state").cast(pl.Enum(STATES))
+    averaged = pl.col("unit").cast(pl.String).is_in(_AVERAGED).first()
+    runs = (
+        counters.filter(pl.col("status") == "counts")
+        .group_by(*treatment, "key", maintain_order=True)
+        .agg(
+            pl.col("factors", "unit").first(),
+            over_ranks(averaged),
+            state.max(),
+            pl.col("running_share").min(),
+        )
+    )
+    return (
+        runs.group_by(treatment, maintain_order=True)
+        .agg(
+            pl.col("factors", "unit").first(),
+            pl.col("value").median(),
+            pl.col("value").count().alias("runs"),
+            pl.col("state").max().cast(pl.String),
+            pl.col("running_share").min(),
+        )
+        .select(
+            "case", "arm", "factors", "tool", "event", "unit", "value", "runs", "state",
+            "running_share",
+        )
+    )  # fmt: skip
+
+
+def over_ranks(averaged: pl.Expr) -> pl.Expr:
+    """Sum of the column `value` of a group, its mean if `averaged`; null if any value is."""
+    value = pl.col("value")
+    total = pl.when(averaged).then(value.mean()).otherwise(value.sum())
+    return pl.when(~value.is_null().any()).then(total).alias("value")
+
+
+# Counts of tools as values of roles: one row per run, rank and role.
+
+
+#: The factor whose levels are tools.
+_TOOL = "tool"
+_RUN = ["key", "case", "treatment", "tool", "block", "pair"]
+
+
+def role_values(counters: pl.DataFrame) -> pl.DataFrame:
+    """The roles of runs that count, from `counters_of`.
+
+    Columns: key, case, treatment (the name without the level of the tool), tool, block, pair, rank,
+    role, `value` (in the role's unit) and `state`. The value is null unless every event of the role
+    was counted through the whole run: counts that took turns are not used. Events are recognised by
+    name, so that runs of any machine can be read. A role that a tool's level counted in no way has
+    no row. Counters of nodes are taken from runs that no tool wrapped. Of several devices with a
+    share, the highest is the node's.
+    """
+    events = _events()
+    wrapped = level(_TOOL).fill_null("none") != "none"
+    node = pl.col("tool").cast(pl.String) == NODE
+    used = (pl.col("status") == "counts") & ~(node & wrapped)
+    runs = counters.filter(used).with_columns(
+        pl.col("tool", "event", "unit", "state", "case").cast(pl.String),
+        treatment=pl.col("arm").cast(pl.String).map_elements(without_tool, return_dtype=pl.String),
+    )
+    found = (
+        runs.with_columns(
+            program=pl.col("tool").str.replace(":.*$", ""),
+            name=pl.when(node)
+            .then(pl.col("event").str.replace("^.*:", ""))
+            .otherwise(
+                pl.col("event").map_elements(lambda e: event_parts(e)[0], return_dtype=pl.String)
+            ),
+        )
+        .join(events, left_on=["program", "name"], right_on=["program", "event"], how="inner")
+        .with_columns(
+            scaled=pl.when(pl.col("unit") == pl.col("role_unit"))
+            .then(pl.when(pl.col("role_unit") == "count").then(pl.col("factor")).otherwise(1.0))
+            .otherwise(pl.col("factor"))
+            * pl.col("value"),
+            whole=pl.col("state") == "counted",
+        )
+    )
+    rows = found.group_by(*_RUN, "rank", "role", "row", maintain_order=True).agg(
+        pl.when(pl.col("whole").all())
+        .then(
+            pl.when((pl.col("role_unit") == "1").first())
+            .then(pl.col("scaled").max())
+            .otherwise(pl.col("scaled").sum())
+        )
+        .alias("value"),
+        pl.col("state").filter(~pl.col("whole")).first().fill_null("counted"),
+        seen=pl.col("name").n_unique(),
+        needed=pl.col("events").first(),
+    )
+    # Rows of several families may share an event; the one of which all events are there counts.
+    return (
+        rows.filter(pl.col("seen") == pl.col("needed"))
+        .sort("needed", descending=True, maintain_order=True)
+        .unique([*_RUN, "rank", "role"], keep="first", maintain_order=True)
+        .select(*_RUN, "rank", "role", "value", "state")
+    )
+
+
+def totals(values: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """Sum over ranks, of shares the mean, of `role_values`; groups that lack a value are left out.
+
+    Columns: `by`, one of which is role, and `value`.
+    """
+    share = pl.col("role").first().is_in(SHARES)
+    return values.group_by(*by, maintain_order=True).agg(over_ranks(share)).drop_nulls("value")
+
+
+def without_tool(treatment: str) -> str:
+    """A treatment's name without the level of its tool: `on@rate=25%,tool=tau` is `on@rate=25%`."""
+    arm, levels = parts_of(treatment)
+    levels.pop(_TOOL, None)
+    return name_of(arm, levels)
+
+
+def _events() -> pl.DataFrame:
+    """One line per row of the table of roles and event of it."""
+    lines = [
+        (row.tool, event, row.role, ROLES[row.role].unit, row.factor, number, len(row.events))
+        for number, row in enumerate(COUNTS)
+        for event in row.events
+    ]
+    names = ["program", "event", "role", "role_unit", "factor", "row", "events"]
+    frame = pl.DataFrame(lines, schema=names, orient="row")
+    # Rows that count a role by the same events on several families are one.
+    return frame.unique(["program", "event", "role", "factor", "events"], maintain_order=True)

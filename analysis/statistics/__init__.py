@@ -1,1 +1,1 @@
-"""Statistics, one per file. Pure functions of numbers."""
+"""Statistics: pure functions of numbers."""

@@ -8,12 +8,13 @@ pairs on.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
+from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate, Interval
 from nimc.base.errors import InputError
 
 #: Of more pairs, this many evenly spaced ones are used, which widens the interval.
@@ -37,6 +38,11 @@ def slowdown(log_times: NDArray[np.float64]) -> Estimate | None:
         return None
     low, value, high = (float(each) for each in np.exp(shifts(few(log_times))))
     return Estimate(value, low, high, CONFIDENCE)
+
+
+def against_zero(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values of pairs, such as logarithms of ratios, as `log_times` with one baseline run each."""
+    return np.asarray(np.stack([values, np.zeros_like(values)], axis=-1))
 
 
 def few(values: NDArray[np.float64], most: int = MOST_PAIRS) -> NDArray[np.float64]:
@@ -127,3 +133,42 @@ def pairs_needed(sd_log_ratio: float, half_width: float, most: int = 10_000) -> 
         if quantile * sd * math.sqrt(_RANKS / pairs) <= requested:
             return pairs
     return None
+
+
+# What pairs of several blocks (allocations) say of the next allocation. From three on, the spread
+# between allocations is known well enough for Student's prediction interval from one estimate per
+# allocation, taken as normal. It is wide for three, and wider than needed if the estimates
+# themselves scatter.
+
+#: Fewest allocations from which the next one is predicted.
+FEWEST_BLOCKS = 3
+#: Of more pairs in one block, this many evenly spaced ones are used.
+_MOST_PAIRS = 300
+
+
+def next_allocation(blocks: Sequence[NDArray[np.float64]]) -> Interval | None:
+    """Interval that covers the slowdown of the next allocation at 95 %; None below three.
+
+    `blocks`: one array per allocation, as for `analysis.statistics.aligned_ranks.slowdown`.
+    """
+    filled = [block for block in blocks if len(block)]
+    if len(filled) < FEWEST_BLOCKS:
+        return None
+    shifts = np.concatenate(list(_hodges_lehmann(filled)))
+    blocks_n = len(shifts)
+    quantile = special.stdtrit(blocks_n - 1, (1 + CONFIDENCE) / 2)
+    half = quantile * shifts.std(ddof=1) * np.sqrt(1 + 1 / blocks_n)
+    low, high = np.exp(shifts.mean() + np.array([-half, half]))
+    return Interval(float(low), float(high))
+
+
+def _hodges_lehmann(blocks: Sequence[NDArray[np.float64]]) -> Iterator[NDArray[np.float64]]:
+    """Median of the means of two pairs (or one), for each block; equal sizes are done together."""
+    by_size: dict[int, list[NDArray[np.float64]]] = {}
+    for block in blocks:
+        by_size.setdefault(min(len(block), _MOST_PAIRS), []).append(few(block, _MOST_PAIRS))
+    for size, alike in by_size.items():
+        log_times = np.stack(alike)
+        shifts = log_times[..., 0] - np.nanmean(log_times[..., 1:], axis=-1)
+        one, other = np.triu_indices(size)
+        yield np.median((shifts[:, one] + shifts[:, other]) / 2, axis=-1)

@@ -1,23 +1,27 @@
-"""The median with its distribution-free interval.
+"""Estimates with their intervals, and the statistics that all analyses share.
 
-For n independent values from any continuous distribution, the k-th smallest and the k-th largest
-enclose the median with probability 1 - 2 P(B < k), where B is binomial with n trials of 1/2. The
-interval uses the largest k that keeps this at or above 95 %, so the actual confidence is somewhat
-higher: n = 6 gives the extremes (96.875 %), n = 10 the second smallest and the second largest
-(97.85 %). Five values or fewer give no interval.
+The interval of a median is free of the distribution: for n independent values from any continuous
+one, the k-th smallest and the k-th largest enclose the median with probability 1 - 2 P(B < k),
+where B is binomial with n trials of 1/2. The interval uses the largest k that keeps this at or
+above 95 %, so the actual confidence is somewhat higher: n = 6 gives the extremes (96.875 %), n = 10
+the second smallest and the second largest (97.85 %). Five values or fewer give no interval.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import special
 
 from nimc.base.units import NONE
+
+if TYPE_CHECKING:
+    import polars as pl
 
 CONFIDENCE = 0.95
 #: Fewest values with an interval at 95 %: 1 - 2/2^n >= 0.95.
@@ -140,3 +144,81 @@ def order_rank(n: int) -> int | None:
     tail = (1 - CONFIDENCE) / 2
     rank = int(np.searchsorted(special.bdtr(np.arange(n + 1), n, 0.5), tail))
     return rank if rank >= 1 else None
+
+
+def mean(values: Sequence[float], better: Literal["lower", "higher"]) -> float:
+    """Mean of figures of merit for equal work.
+
+    Times (`lower` is better) add up, so their mean is arithmetic. Rates (`higher` is better) are
+    work over time: for runs of equal work in times t_i, the mean is work over mean t_i, which is
+    the harmonic mean of their rates.
+    """
+    array = np.asarray(values, dtype=float)
+    return float(1 / np.mean(1 / array) if better == "higher" else np.mean(array))
+
+
+def middle(values: pl.Series) -> float | None:
+    """Median of the values that are known; None without any."""
+    median = values.median()
+    return float(median) if isinstance(median, int | float) else None
+
+
+# Pearson's r. The interval is Fisher's: atanh(r) is nearly normal with standard deviation
+# 1 / sqrt(n - 3) (Fisher 1921, Metron 1, 3-32). The p value is that of
+# t = r sqrt((n - 2) / (1 - r^2)) with n - 2 degrees of freedom, against r = 0. Both take the points
+# as independent and jointly normal.
+
+#: Fewest points with an interval.
+FEWEST_POINTS = 4
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Pearson's r of some points."""
+
+    r: float
+    low: float
+    high: float
+    #: Two-sided, against r = 0.
+    p: float
+    points: int
+
+
+def pearson(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
+    """r of the points (x, y); None below four points, or if x or y does not vary."""
+    if len(x) < FEWEST_POINTS or len(set(x)) < 2 or len(set(y)) < 2:
+        return None
+    a, b = (np.asarray(values, dtype=float) / max(map(abs, values)) for values in (x, y))
+    a, b = a - a.mean(), b - b.mean()
+    spread = math.sqrt(float(a @ a) * float(b @ b))
+    if spread == 0:
+        return None
+    return of_r(min(1.0, max(-1.0, float(a @ b) / spread)), len(x))
+
+
+def of_r(r: float, points: int) -> Correlation:
+    """Interval and p value that belong to an r, such as a published one."""
+    if points < FEWEST_POINTS or not -1 <= r <= 1:
+        raise ValueError(f"r = {r} of {points} points: at least {FEWEST_POINTS}, r within -1 and 1")
+    if abs(r) == 1:
+        return Correlation(r, r, r, 0.0, points)
+    t = r * math.sqrt((points - 2) / (1 - r * r))
+    half = float(special.ndtri((1 + CONFIDENCE) / 2)) / math.sqrt(points - 3)
+    z = math.atanh(r)
+    p = 2 * float(special.stdtr(points - 2, -abs(t)))
+    return Correlation(r, math.tanh(z - half), math.tanh(z + half), p, points)
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Adjusted p values, in the order given (Holm 1979, Scand. J. Statist. 6, 65-70).
+
+    The chance that any of them falls below a level although nothing is there is at most that level,
+    whatever their dependence. The k-th smallest of n is multiplied by n - k + 1, and is no smaller
+    than the one before.
+    """
+    adjusted = [1.0] * len(p)
+    least = 0.0
+    for place, index in enumerate(sorted(range(len(p)), key=lambda at: p[at])):
+        least = max(least, min(1.0, (len(p) - place) * p[index]))
+        adjusted[index] = least
+    return adjusted

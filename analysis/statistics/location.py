@@ -1,21 +1,21 @@
-"""The centre of values that scatter around it, one per pair, and where it crosses zero.
+"""Centres: of values, one per pair; where one crosses zero; the ratio between those of two sets.
 
-The estimate is that of Hodges and Lehmann (1963). Its interval holds what Wilcoxon's signed ranks
-or Student's t do not reject: ranks alone are too narrow for many values from a skewed distribution,
-t alone for few; the wider holds for both (`python -m studies.remedies`). Values may have any
-sign and unit, other than the ratios of `analysis.statistics.aligned_ranks`.
+The estimate of a centre is that of Hodges and Lehmann (1963). Its interval holds what Wilcoxon's
+signed ranks or Student's t do not reject: ranks alone are too narrow for many values from a skewed
+distribution, t alone for few; the wider holds for both (`python -m studies.remedies`). Values may
+have any sign and unit, other than the ratios of `analysis.statistics.aligned_ranks`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from analysis.statistics.aligned_ranks import few, score, shifts
+from analysis.statistics.aligned_ranks import against_zero, few, score, shifts
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
 
 Values = NDArray[np.float64]
@@ -52,7 +52,7 @@ def location(values: Values) -> Estimate | None:
 
 def centres(values: Values) -> Values:
     """Low end, centre and high end, shape (3, ...), of values of shape (..., pairs) near 1."""
-    low, centre, high = shifts(_against_zero(values))
+    low, centre, high = shifts(against_zero(values))
     mean, error, quantile = _student(values)
     half = quantile * error
     return np.stack([np.minimum(low, mean - half), centre, np.maximum(high, mean + half)])
@@ -93,13 +93,13 @@ def crossing(values_at: Callable[[Values], Values], low: float, high: float) -> 
     right = float(points[after]) if after < len(points) else None
     if left is None or right is None:
         return Crossing(None, left, right)
-    distance = np.abs(score(_against_zero(values)))
+    distance = np.abs(score(against_zero(values)))
     return Crossing(float(points[distance == distance.min()].mean()), left, right)
 
 
 def _signs(values: Values) -> Values:
     """-1 or 1 where the centre is shown to be below or above zero, 0 where it is not shown."""
-    ranks = score(_against_zero(values))
+    ranks = score(against_zero(values))
     mean, error, quantile = _student(values)
     shown = (np.abs(ranks) > special.ndtri(_TAIL)) & (np.abs(mean) > quantile * error)
     return np.asarray(np.where(shown & (np.sign(ranks) == np.sign(mean)), np.sign(mean), 0))
@@ -112,5 +112,51 @@ def _student(values: Values) -> tuple[Values, Values, float]:
     return values.mean(axis=-1), error, float(special.stdtrit(pairs - 1, _TAIL))
 
 
-def _against_zero(values: Values) -> Values:
-    return np.asarray(np.stack([values, np.zeros_like(values)], axis=-1))
+# The ratio between two independent sets of values: two nights or two machines share no pairs. The
+# estimate is that of Hodges and Lehmann as well: the median of all ratios x/y between the sets. Its
+# interval comes from the rank-sum statistic U, whose distribution under "x is distributed as r
+# times y" is known whatever the distribution of x: the d-th smallest and the d-th largest ratio
+# enclose r with probability 1 - 2 P(U < d).
+
+#: Up to this product of the sizes the distribution of U is exact, beyond it is normal.
+_EXACT_PRODUCT = 2_500
+#: A larger set is replaced by this many evenly spaced quantiles, which widens the interval.
+_LARGEST_SET = 2_000
+
+
+def ratio_between(x: Sequence[float], y: Sequence[float]) -> Estimate | None:
+    """Ratio of the positive values `x` to `y`; None if either has fewer than 6."""
+    if min(len(x), len(y)) < FEWEST:
+        return None
+    ratios = np.sort(np.divide.outer(_thinned(x), _thinned(y)).ravel())
+    below = _below(min(len(x), _LARGEST_SET), min(len(y), _LARGEST_SET))
+    tail = (1 - CONFIDENCE) / 2
+    rank = int(np.searchsorted(below, tail, side="right"))
+    return Estimate(
+        float(np.median(ratios)),
+        float(ratios[rank - 1]),
+        float(ratios[len(ratios) - rank]),
+        1 - 2 * float(below[rank - 1]),
+    )
+
+
+def _thinned(values: Sequence[float]) -> NDArray[np.float64]:
+    array = np.asarray(values, dtype=float)
+    if len(array) <= _LARGEST_SET:
+        return array
+    return np.asarray(np.quantile(array, (np.arange(_LARGEST_SET) + 0.5) / _LARGEST_SET))
+
+
+def _below(m: int, n: int) -> NDArray[np.float64]:
+    """P(U < d) for d = 1 ... m n, where U is the rank-sum statistic of sets of m and n values."""
+    if m * n > _EXACT_PRODUCT:
+        sd = np.sqrt(m * n * (m + n + 1) / 12)
+        return np.asarray(special.ndtr((np.arange(m * n) + 0.5 - m * n / 2) / sd))
+    # Orders with U = u are the coefficients of prod (1 - q^(m+i)) / (1 - q^i), i = 1 ... n.
+    orders = np.zeros(m * n + 1, dtype=object)
+    orders[0] = 1
+    for i in range(1, n + 1):
+        orders[m + i :] = orders[m + i :] - orders[: max(m * n + 1 - m - i, 0)]
+        for first in range(i):
+            orders[first::i] = np.cumsum(orders[first::i])
+    return np.cumsum(orders[:-1]).astype(float) / float(orders.sum())

@@ -14,23 +14,20 @@ from statistics import median
 import polars as pl
 from markupsafe import Markup
 
-from analysis.counts.counters import medians, role_values, totals, without_tool
-from analysis.counts.roles import COUNTS, ROLES, SHARES, lacking
 from analysis.effects.estimate import Result
 from analysis.report.data import RunData, all_rows
-from analysis.report.plots import drawing, light, logarithmic, themed_svg
+from analysis.report.plots import View, drawing, light, logarithmic, themed_svg
 from analysis.report.sections import Files, Section
-from analysis.report.shell import View
+from analysis.samples.counts import medians, role_values, totals, without_tool
 from analysis.samples.provenance import all_hosts, hosts_of, mapping
-from analysis.statistics.correlation import Correlation, of_r, pearson
-from analysis.statistics.holm import holm
-from analysis.statistics.interval import Estimate, median_interval
+from analysis.samples.roles import COUNTS, ROLES, SHARES, lacking
+from analysis.statistics.interval import Correlation, Estimate, holm, median_interval, of_r, pearson
 from analysis.subjects.published import paper
 from nimc.base.groups import grouped
 from nimc.base.units import NONE, plural, quantity
-from nimc.machine.processors import family_of
+from nimc.machine.host import processor_family
 from nimc.records.arms import in_order
-from nimc.records.counter_row import AGENTS, NODE
+from nimc.records.sample import AGENTS, NODE
 
 #: The figure of merit if that is a time, as in Groves, Grant and Arnold (2016), else the duration.
 TIME = "time"
@@ -401,7 +398,7 @@ def _lacking(provenance: Mapping[str, Mapping[str, object]], tools: Sequence[str
     hosts = all_hosts(provenance.values())
     notes = []
     for identity in sorted({str(host["processor"]) for host in hosts if "processor" in host}):
-        family = family_of(identity)
+        family = processor_family(identity)
         if family is None:
             notes.append(f"the processor {identity or '(unknown)'} is not in the table of roles")
         else:

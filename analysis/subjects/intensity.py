@@ -16,9 +16,8 @@ from markupsafe import Markup
 from analysis.effects.estimate import Result, by_level
 from analysis.effects.verdict import Verdict, within
 from analysis.report.data import RunData
-from analysis.report.plots import drawing, finish, legend, level_line, light, themed_svg
+from analysis.report.plots import View, drawing, finish, legend, level_line, light, themed_svg
 from analysis.report.sections import Section, json_rows
-from analysis.report.shell import View
 from analysis.samples.columns import MOST
 from analysis.statistics.interval import Estimate
 from nimc.records.sample import Level

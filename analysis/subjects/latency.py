@@ -24,12 +24,11 @@ from markupsafe import Markup
 
 from analysis.effects.estimate import Result
 from analysis.report.data import RunData
-from analysis.report.plots import drawing, finish, legend, level_line, themed_svg
+from analysis.report.plots import View, drawing, finish, legend, level_line, themed_svg
 from analysis.report.sections import Section, json_rows
-from analysis.report.shell import View
 from analysis.samples.pairs import counted, extra, level, levels
 from analysis.statistics.interval import Estimate, median_interval
-from analysis.statistics.two_samples import ratio_between
+from analysis.statistics.location import ratio_between
 from nimc.base.groups import grouped
 from nimc.base.units import plural
 from nimc.records.arms import Role, parts_of

@@ -19,16 +19,15 @@ from typing import Any, Literal, NamedTuple
 import polars as pl
 from markupsafe import Markup
 
-from analysis.effects.caveats import emulated
 from analysis.effects.estimate import Result
+from analysis.effects.verdict import emulated
 from analysis.report.data import RunData
-from analysis.report.plots import drawing, interval, rows_axes, themed_svg
+from analysis.report.plots import View, drawing, interval, rows_axes, themed_svg
 from analysis.report.sections import Section
-from analysis.report.shell import View
 from analysis.report.words import binary
 from analysis.samples.pairs import counted, levels, of_treatment
 from analysis.statistics.interval import FEWEST, Estimate, median_interval
-from analysis.statistics.two_samples import ratio_between
+from analysis.statistics.location import ratio_between
 from nimc.records.sample import Level
 
 IDLE = "idle"

@@ -12,15 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from analysis.effects.caveats import emulations
 from analysis.effects.estimate import Result
+from analysis.effects.verdict import emulations
 from analysis.report.data import RunData
-from analysis.report.plots import overview_plot
+from analysis.report.plots import View, overview_plot
 from analysis.report.sections import Section
-from analysis.report.shell import View
 from analysis.samples.pairs import in_order
-from analysis.statistics.interval import FEWEST
-from analysis.statistics.means import mean
+from analysis.statistics.interval import FEWEST, mean
 from analysis.subjects.published import MACHINE, NAMES, Published, normalised, triad
 from nimc.base.units import plural
 from nimc.records.arms import arm_of, parts_of

@@ -12,16 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import polars as pl
 
 from analysis.report.data import RunData
 from analysis.report.sections import Section, json_rows
 from analysis.samples.pairs import counted
 from analysis.samples.provenance import mapping
-from analysis.statistics.aligned_ranks import shifts
+from analysis.statistics.aligned_ranks import against_zero, shifts
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
-from nimc.records.counter_row import NODE, ORIGIN, PROCESSING
+from nimc.records.sample import NODE, ORIGIN, PROCESSING
 
 #: A core copies about 10 GB/s, 0.1 s/GB, and an onload interface makes it copy, and more. Above
 #: half of that is onload, below a fifth offload, seconds per byte.
@@ -122,8 +121,7 @@ def _estimate(
     values = pairs.select((on - off) / (pl.col("writer_rate_b_s") / _GB)).to_series().to_numpy()
     found = None
     if len(values) >= FEWEST:
-        paired = np.column_stack([values, np.zeros(len(values))])
-        low, value, high = (float(each) / _GB for each in shifts(paired))
+        low, value, high = (float(each) / _GB for each in shifts(against_zero(values)))
         found = Estimate(value, low, high, CONFIDENCE)
     names = sorted(set.intersection(*map(set, spent["events"]))) if len(spent) else []
     shared = bool(pairs["same_host"].any())

@@ -17,8 +17,8 @@ from typing import Any, Literal, get_args
 import polars as pl
 from pydantic import BaseModel, TypeAdapter
 
-from analysis.effects.caveats import emulated, emulations
 from analysis.effects.facts import QUALIFY, holds_for
+from analysis.effects.verdict import emulated, emulations
 from analysis.report.data import RunData
 from analysis.report.sections import Section
 from analysis.samples.columns import read_run

@@ -10,15 +10,15 @@ import numpy as np
 import polars as pl
 from markupsafe import Markup
 
-from analysis.counts.counters import over_ranks
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import within
 from analysis.remedies.effect import emulated_cases
 from analysis.report import plots
 from analysis.report.data import RunData
+from analysis.report.plots import View
 from analysis.report.sections import Files, Section
-from analysis.report.shell import View
+from analysis.samples.counts import over_ranks
 from analysis.samples.pairs import level
 from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.interval import Estimate, Interval, flat, median_interval

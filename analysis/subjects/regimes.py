@@ -21,9 +21,8 @@ from markupsafe import Markup
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
 from analysis.report.data import RunData
-from analysis.report.plots import drawing, light, themed_svg
+from analysis.report.plots import View, drawing, light, themed_svg
 from analysis.report.sections import Section, json_rows
-from analysis.report.shell import View
 from analysis.report.words import kind
 from analysis.samples.pairs import counted, extra, of_treatment
 from analysis.statistics.aligned_ranks import slowdown

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from analysis.remedies.advice import Standing, advise
+from analysis.remedies.advice import Standing, advice_document, advise, per_byte, sentences, where
 from analysis.remedies.effect import RemedyEffect, exponential, remedy_effects
-from analysis.remedies.sentences import advice_document, per_byte, sentences, where
 from analysis.remedies.throttling import RATE, RESERVED, Throttling, throttling
 from analysis.report.data import RunData
 from analysis.report.plots import (
+    View,
     drawing,
     finish,
     interval,
@@ -25,7 +25,6 @@ from analysis.report.plots import (
     themed_svg,
 )
 from analysis.report.sections import Files, Section
-from analysis.report.shell import View
 from analysis.samples.pairs import of_treatment
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import location

@@ -13,7 +13,7 @@ from analysis.effects.verdict import Verdict
 from analysis.remedies.advice import MONTH_H
 from analysis.report.data import RunData
 from analysis.report.sections import Section, json_rows
-from analysis.statistics.interval import CONFIDENCE, Estimate
+from analysis.statistics.interval import Estimate
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,8 @@ def _replayed(row: Result, runs: pl.DataFrame, emulated: list[str]) -> ReplayedT
     longer = None if row.verdict.is_not_compared else row.slowdown
     lost = None
     unscaled = (first["traffic_speed"], first["traffic_share"]) == (1, 1.0)
-    if longer and row.mean and row.mean_family and unscaled:
-        mean = Estimate(row.mean.value, *row.mean_family, CONFIDENCE)
-        lost = mean.mapped(lambda ratio: len(nodes) * MONTH_H * (1 - 1 / ratio))
+    if longer and row.family_mean and unscaled:
+        lost = row.family_mean.mapped(lambda ratio: len(nodes) * MONTH_H * (1 - 1 / ratio))
     apart = np.abs(done - wanted)
     return ReplayedTraffic(
         case=row.case,

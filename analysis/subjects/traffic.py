@@ -10,8 +10,7 @@ import polars as pl
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from analysis.report.plots import drawing, light, themed_svg
-from analysis.report.shell import render_page
+from analysis.report.plots import drawing, light, render_page, themed_svg
 from analysis.subjects.writers import Writers, concurrent_writers
 from nimc.base.units import quantity
 from nimc.traffic.trace import Trace, TraceHeader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -98,3 +98,24 @@ def pids(proc: Path = Path("/proc")) -> list[int]:
     with suppress(OSError):
         return [int(entry) for entry in os.listdir(proc) if entry.isdecimal()]
     return []
+
+
+def stats(proc: Path = Path("/proc")) -> Iterator[tuple[int, ProcessStat]]:
+    """Id and state of every process."""
+    for pid in pids(proc):
+        if stat := stat_of(proc / str(pid)):
+            yield pid, stat
+
+
+def below(roots: Iterable[int], found: Mapping[int, ProcessStat]) -> set[int]:
+    """The processes of `found` that descend from `roots`, and these."""
+    children: dict[int, list[int]] = {}
+    for pid, process in found.items():
+        children.setdefault(process.parent, []).append(pid)
+    known, queue = set[int](), [pid for pid in roots if pid in found]
+    while queue:
+        pid = queue.pop()
+        if pid not in known:  # PIDs may have been used again while they were read
+            known.add(pid)
+            queue += children.get(pid, [])
+    return known

@@ -1,18 +1,20 @@
-"""Child processes that are pinned, and never outlive the process that started them."""
+"""Child processes: pinned, bound to memory, and ended with the process that started them."""
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
+import errno
 import os
+import re
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Literal
 
-from nimc.base import kernel_text, numa
+from nimc.base import kernel_text
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
@@ -56,7 +58,7 @@ async def spawn(
     Its memory is bound to the NUMA node `memory_node`. Raises OSError if there is no such node or
     program.
     """
-    numa.check_binding(memory_node)
+    check_binding(memory_node)
     killed_with_parent = end_with(os.getpid(), signal.SIGKILL)
 
     def prepare() -> None:
@@ -64,7 +66,7 @@ async def spawn(
         if cpus:
             os.sched_setaffinity(0, cpus)
         if memory_node is not None:
-            numa.bind(memory_node)
+            bind_memory(memory_node)
 
     return await asyncio.create_subprocess_exec(
         *command,
@@ -188,20 +190,11 @@ def _holds(pid: int, sockets: Mapping[str, int]) -> bool:
     return any(f"socket:[{inode}]" in held for inode in sockets)
 
 
-def descendants(pid: int | None = None) -> list[int]:
+def descendants(pid: int | None = None) -> set[int]:
     """All live descendants of a process; None is this one."""
-    children: dict[int, list[int]] = {}
-    for each in kernel_text.pids():
-        stat = kernel_text.stat_of(Path(f"/proc/{each}"))
-        if stat and stat.state != "Z":
-            children.setdefault(stat.parent, []).append(each)
-    found: list[int] = []
-    queue = [os.getpid() if pid is None else pid]
-    while queue:
-        below = children.get(queue.pop(), [])
-        found += below
-        queue += below
-    return found
+    root = os.getpid() if pid is None else pid
+    alive = {each: stat for each, stat in kernel_text.stats() if stat.state != "Z"}
+    return kernel_text.below([root], alive) - {root}
 
 
 def end_descendants(grace_s: float) -> None:
@@ -221,7 +214,96 @@ def kill_descendants() -> None:
         _signal(left, signal.SIGKILL)
 
 
-def _signal(pids: Sequence[int], signum: signal.Signals) -> None:
+def _signal(pids: Iterable[int], signum: signal.Signals) -> None:
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signum)
+
+
+# Memory of a process on one NUMA node: bound before it starts, read back while it runs.
+#
+# Binding uses set_mempolicy(2), which needs no library or tool and applies to everything that the
+# program allocates, shared memory included. /proc/PID/numa_maps then shows where the kernel has
+# placed it.
+
+
+#: Architecture -> number of the system call.
+_SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237, "ppc64le": 261}
+_MPOL_DEFAULT = 0
+_MPOL_BIND = 2
+_LONG_BITS = 8 * ctypes.sizeof(ctypes.c_ulong)
+_NODES = Path("/sys/devices/system/node")
+_KIB = 1024
+
+#: Names of shared memory in numa_maps, which escapes the blank in them.
+_SHARED = re.compile(r"file=(/dev/shm/|/SYSV|/memfd:|/dev/zero|/anon_hugepage)")
+_PAGES = re.compile(r"\bN([0-9]{1,9})=([0-9]{1,20})\b")
+_PINNED = re.compile(r"^VmPin:\s+([0-9]{1,20}) kB$", re.MULTILINE)
+_PAGE_KIB = re.compile(r"\bkernelpagesize_kB=([0-9]{1,20})\b")
+
+
+def bind_memory(node: int | None) -> None:
+    """Bind what the calling thread and its children allocate from now on; None removes the binding.
+
+    Raises OSError if the kernel refuses.
+    """
+    number = _SET_MEMPOLICY.get(os.uname().machine)
+    if number is None:
+        raise OSError(errno.ENOSYS, f"set_mempolicy: number unknown on {os.uname().machine}")
+    mode, mask, bits = _MPOL_DEFAULT, None, 0
+    if node is not None:
+        mode, bits = _MPOL_BIND, (node // _LONG_BITS + 1) * _LONG_BITS
+        mask = (ctypes.c_ulong * (bits // _LONG_BITS))()
+        mask[node // _LONG_BITS] = 1 << node % _LONG_BITS
+    # The kernel uses one bit less than `maxnode`.
+    if _LIBC.syscall(number, mode, mask, bits + 1 if bits else 0):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+def check_binding(node: int | None) -> None:
+    """Check that a child can be bound to a node. Raises OSError, which says why it cannot."""
+    if node is None:
+        return
+    there = sorted(int(path.name[4:]) for path in _NODES.glob("node[0-9]*"))
+    if node not in there:
+        known = ", ".join(map(str, there)) or "none"
+        raise OSError(errno.EINVAL, f"NUMA node {node}: this host has {known}")
+    try:
+        bind_memory(node)
+        bind_memory(None)
+    except OSError as error:
+        text = f"memory cannot be bound to NUMA node {node}: {error.strerror}"
+        raise OSError(error.errno, text) from None
+
+
+def buffers_b(pid: int, least_b: int) -> dict[int, int]:
+    """NUMA node -> bytes of a process's buffers there; empty if unknown."""
+    return read_maps(kernel_text.read(Path(f"/proc/{pid}/numa_maps")).splitlines(), least_b)
+
+
+def pinned_b(pid: int) -> int | None:
+    """Pinned memory of a process, bytes: its pages cannot move. None if unknown.
+
+    Registering memory with an RDMA device pins it.
+    """
+    found = _PINNED.search(kernel_text.read(Path(f"/proc/{pid}/status")))
+    return int(found[1]) * _KIB if found else None
+
+
+def read_maps(lines: Iterable[str], least_b: int) -> dict[int, int]:
+    """NUMA node -> bytes of a process's buffers there, from the lines of numa_maps.
+
+    Buffers are the anonymous and shared mappings of at least `least_b`, the size of one message.
+    Programs and libraries do not count: they are where the page cache put them.
+    """
+    found: dict[int, int] = {}
+    for line in lines:
+        page = _PAGE_KIB.search(line)
+        if page is None or not ("anon=" in line or _SHARED.search(line)):
+            continue
+        by_node = {int(n): int(pages) * int(page[1]) * _KIB for n, pages in _PAGES.findall(line)}
+        if sum(by_node.values()) >= least_b:
+            for node, size_b in by_node.items():
+                found[node] = found.get(node, 0) + size_b
+    return found

@@ -1,11 +1,18 @@
-"""Text of others, made safe for the terminal.
+"""Plain text for the terminal: made safe, durations, tables, lines that read as sentences.
 
-Other places have one edge each: Jinja escapes what goes into a page (`analysis.report.shell`),
-`analysis.report.plots` the labels of plots and turns formulas off, and `nimc.base.tables`
-escapes the cells of tables.
+Text of others is made safe at one edge for each place: Jinja escapes what goes into a page
+(`analysis.report.plots`), the same module the labels of plots and turns formulas off, and this
+module the cells of tables.
 """
 
 from __future__ import annotations
+
+import math
+import shutil
+import sys
+import textwrap
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 
 def visible(text: str) -> str:
@@ -24,3 +31,216 @@ def cell(text: str) -> str:
     """Text for a cell of a spreadsheet: never a formula, no control characters."""
     shown = visible(text)
     return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown
+
+
+class Gist:
+    """The first and the last line with words of what a program prints: one says what went wrong."""
+
+    def __init__(self) -> None:
+        self._first = self._last = ""
+        self._number = 0
+
+    def add(self, line: str) -> None:
+        """The next line."""
+        if any(map(str.isalnum, line)):
+            self._last = one_line(" ".join(line.split()))
+            self._first = self._first or self._last
+            self._number += 1
+
+    def quoted(self, first: int = 120, last: int = 200) -> str:
+        """Both, escaped and cut to so many characters; empty if nothing had words."""
+        if self._number < 2:
+            return _cut(self._last, first + last)
+        between = " ... " if self._number > 2 else " / "
+        return _cut(self._first, first) + between + _cut(self._last, last)
+
+
+def quoted(text: str) -> str:
+    """The gist of all that a program has printed."""
+    gist = Gist()
+    for line in text.split("\n"):
+        gist.add(line)
+    return gist.quoted()
+
+
+def failure(code: int, gist: Gist) -> str:
+    """How a program ended, and why by its own words."""
+    said = gist.quoted(80, 100)
+    return f"exit status {code}{said and ': '}{said}"
+
+
+def _cut(line: str, most: int) -> str:
+    return line if len(line) <= most else f"{line[: most - 3]}..."
+
+
+# Durations and tables.
+
+
+#: Columns of a terminal that every table fits.
+WIDTH = 80
+_INDENT = "  "
+_BREAK = " \\"
+
+
+def duration(seconds: float) -> str:
+    """`42 s`, `4 min 10 s`, `3 h 05 min`; whole seconds below an hour, whole minutes above."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def aligned(
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    left: Collection[int] = (),
+    width: int = WIDTH,
+) -> str:
+    """A table of text under a header: columns two spaces apart, in at most `width` columns.
+
+    Columns are right-aligned, but those in `left`. If a row does not fit, columns are one space
+    apart, or go on under it, indented; a column that is too wide for one line is wrapped.
+    """
+    records = [[one_line(cell) for cell in record] for record in (header, *rows)]
+    widths = [max(map(len, column)) for column in zip(*records, strict=True)]
+    gaps = len(widths) - 1
+    gap = " " if gaps <= width - sum(widths) < 2 * gaps else "  "
+
+    def lines(record: Sequence[str], part: Sequence[int]) -> Sequence[str]:
+        indent = _INDENT if part[0] else ""
+        alone = len(part) == 1 and len(indent) + widths[part[0]] > width
+        padded = (f"{record[i]:{'<' if i in left or alone else '>'}{widths[i]}}" for i in part)
+        text = (indent + gap.join(padded)).rstrip()
+        return _wrapped_line(text, width) if text or not indent else ()
+
+    parts = _lines_of(widths, gap, width)
+    return "\n".join(line for each in records for part in parts for line in lines(each, part))
+
+
+def _lines_of(widths: Sequence[int], gap: str, width: int) -> list[list[int]]:
+    """The columns of each line of a row."""
+    parts: list[list[int]] = []
+    used = 0
+    for column, each in enumerate(widths):
+        if parts and used + len(gap) + each <= width:
+            parts[-1].append(column)
+            used += len(gap) + each
+        else:
+            parts.append([column])
+            used = each + (len(_INDENT) if column else 0)
+    return parts
+
+
+def broken(words: Iterable[str], width: int = WIDTH) -> str:
+    """A shell command in lines of at most `width` columns, each but the last with a backslash.
+
+    Words that are longer stand alone in their line.
+    """
+    lines: list[str] = []
+    for word in words:
+        if lines and len(lines[-1]) + 1 + len(word) + len(_BREAK) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(f"{_INDENT if lines else ''}{word}")
+    return f"{_BREAK}\n".join(lines)
+
+
+def wrapped(text: str, width: int = WIDTH) -> str:
+    """Lines of at most `width` columns; words that are longer, such as paths, stay whole."""
+    return "\n".join(part for line in text.split("\n") for part in _wrapped_line(line, width))
+
+
+def _wrapped_line(line: str, width: int, indent: str = _INDENT) -> list[str]:
+    if len(line) <= width:
+        return [line]
+    return textwrap.wrap(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+# Lines that read as sentences: one a case, and a plot of their intervals.
+
+
+#: Most columns of a plot, and the ratios at which it ends.
+_PLOT = 72
+_ENDS = (0.01, 100.0)
+
+
+@dataclass(frozen=True)
+class Line:
+    """What is said of one case."""
+
+    #: Its name, its figure, what is said of it, and more; the most important first.
+    parts: Sequence[str]
+    #: Ratio, and both ends of its interval.
+    ratio: tuple[float, float, float] | None = None
+    details: Sequence[str] = ()
+    colour: str | None = None
+
+
+def columns() -> int:
+    """Columns of the terminal, at least 80; 80 where output goes to a file or a pipe."""
+    return max(WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else WIDTH
+
+
+def sentences(
+    lines: Sequence[Line], width: int = WIDTH, *, needed: int = 3, details: bool = False
+) -> list[str]:
+    """Text of each line: its parts in columns, in at most `width` columns.
+
+    They are two spaces apart, or one. If that does not fit, the last parts are left out, but for
+    the first `needed`, the last of which is wrapped. With `details`, these and what was left out
+    follow in lines of their own.
+    """
+    shown = [[one_line(part) for part in each.parts] for each in lines]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    fitting = (
+        (count, gap)
+        for count in range(len(widths), needed - 1, -1)
+        for gap in ("  ", " ")
+        if sum(widths[:count]) + len(gap) * (count - 1) <= width
+    )
+    count, gap = next(fitting, (needed, "  "))
+    last = sum(widths[: count - 1]) + len(gap) * (count - 1)
+    indent = " " * last if 2 * last <= width else _INDENT
+
+    def text(line: Line, parts: Sequence[str]) -> Iterator[str]:
+        padded = (f"{part:{room}}" for part, room in zip(parts, widths[:count], strict=False))
+        yield from _wrapped_line(gap.join(padded).rstrip(), width, indent)
+        below = [gap.join(filter(None, parts[count:])), *line.details] if details else []
+        for each in filter(None, below):
+            yield from _wrapped_line(f"{_INDENT * 2}{one_line(each)}", width, _INDENT * 3)
+
+    return ["\n".join(text(*each)) for each in zip(lines, shown, strict=True)]
+
+
+def plot(title: str, lines: Iterable[Line], width: int = WIDTH) -> list[str]:
+    """The intervals of lines: `-` between their ends, `+` at the ratio, `|` at 1.
+
+    The axis is logarithmic. Empty without an interval.
+    """
+    drawn = [(one_line(each.parts[0]), each.ratio) for each in lines if each.ratio]
+    if not drawn:
+        return []
+    label = min(max(len(title), *(len(name) for name, _ in drawn)), width // 2)
+    room = min(width - label - 2, _PLOT)
+    ends = [min(max(end, _ENDS[0]), _ENDS[1]) for _, ratio in drawn for end in ratio]
+    low, high = min(1.0, *ends), max(1.0, *ends)
+
+    def at(ratio: float) -> int:
+        share = math.log(min(max(ratio, low), high) / low) / (math.log(high / low) or 1.0)
+        return round(share * (room - 1))
+
+    def bar(value: float, first: float, last: float) -> str:
+        between = range(at(first), at(last) + 1)
+        signs = {**dict.fromkeys(between, "-"), at(1.0): "|", at(value): "+"}
+        return "".join(signs.get(each, " ") for each in range(room))
+
+    left, right = f"{low:.3g}", f"{high:.3g}"
+    axis = (left if len(left) < at(1.0) else "").ljust(at(1.0)) + "1"
+    axis += right.rjust(room - len(axis)) if high > 1 and len(right) < room - len(axis) else ""
+    rows = [(title, axis), *((name, bar(*ratio)) for name, ratio in drawn)]
+    return [f"{name[:label]:{label}}  {row}".rstrip() for name, row in rows]

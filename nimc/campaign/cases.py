@@ -152,10 +152,10 @@ def is_optional(entry: Entry, cases: Sequence[Entry]) -> bool:
 
 def most_measured(entry: Entry, cases: Sequence[Entry]) -> list[Entry]:
     """As many of an adaptive case's siblings as may be measured; all cost the same."""
-    from analysis.contention import calibrate  # fitting takes a second to load
+    from analysis.contention.fit import points_allowed  # fitting takes a second to load
 
     same = siblings(entry, cases)
-    return [same[-1], *same[: calibrate.points_allowed(same[-1].set["cores"]) - 1]]
+    return [same[-1], *same[: points_allowed(same[-1].set["cores"]) - 1]]
 
 
 def next_case(run: Path, same: Sequence[Entry], begun: Sequence[Entry]) -> Entry | None:
@@ -163,16 +163,17 @@ def next_case(run: Path, same: Sequence[Entry], begun: Sequence[Entry]) -> Entry
 
     `begun`: those that were measured or failed.
     """
-    from analysis.contention import calibrate, from_run
+    from analysis.contention.fit import next_n, points_allowed
+    from analysis.contention.sweep import from_run
 
     if not begun:
         return same[0]
     try:
-        points = from_run.load(run, None).at(same[0].set["node"], same[0].set["comm_node"])
+        points = from_run(run, None).at(same[0].set["node"], same[0].set["comm_node"])
     except InputError:  # no accepted sample; the failure has been reported
         return None
     cores = same[-1].set["cores"]
-    n = calibrate.next_n(points, cores, calibrate.points_allowed(cores))
+    n = next_n(points, cores, points_allowed(cores))
     return next((each for each in same if each.set["cores"] == n and each not in begun), None)
 
 

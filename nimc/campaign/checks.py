@@ -110,6 +110,8 @@ class CheckVariables:
     compiles: bool = False
     #: The variable that makes its runs longer; empty if none does.
     lengthened_by: str = ""
+    #: Rows that its writers report before each run.
+    ready_rows: int = 1
 
     @cached_property
     def parameters(self) -> dict[str, tuple[str, ...]]:
@@ -133,12 +135,13 @@ class CheckVariables:
 
 _CHECKS = TypeAdapter(dict[str, CheckVariables])
 _CHECK = TypeAdapter(CheckVariables)
+_CHECK_FIELDS = CheckVariables.__dataclass_fields__
 
 
 def checks_in(folder: Path) -> Mapping[str, CheckVariables]:
     """Every check of the class NAME in `folder/NAME.py`; MachineError if one cannot be read."""
     # All that the answer depends on.
-    digest = hashlib.sha256(version("reframe-hpc").encode())
+    digest = hashlib.sha256(f"{version('reframe-hpc')} {[*_CHECK_FIELDS]}".encode())
     for path in sorted(folder.rglob("*.py")):
         digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
     return _known(folder, digest.hexdigest())
@@ -288,6 +291,7 @@ def _fields(check: Any, variables: set[str]) -> dict[str, Any]:
         "within_block": list(getattr(check, "within_block", ())),
         "comparable_across_cores": bool(getattr(check, "comparable_across_cores", False)),
         "lengthened_by": check.lengthened_by,
+        "ready_rows": check.ready_rows,
         "compiles": not issubclass(check, rfm.RunOnlyRegressionTest),
     }
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from nimc.base.errors import MachineError, NimcError
 from nimc.base.groups import grouped
-from nimc.base.tables import aligned, wrapped
+from nimc.base.text import aligned, wrapped
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.settings import (
     ReframePlace,
@@ -21,7 +21,7 @@ from nimc.campaign.settings import (
     places_of,
     target_partitions,
 )
-from nimc.machine import modules
+from nimc.machine.program import ModuleLoad, load_modules
 from nimc.machine.slurm import SlurmNode, ask_nodes, partition_in
 from nimc.spack import setup
 from nimc.spack.tool import layout
@@ -55,7 +55,7 @@ class Offer:
 
     #: Modules that cannot be loaded; the search path with all others. None if this host has no
     #: module system.
-    modules: modules.ModuleLoad | None
+    modules: ModuleLoad | None
     #: Nodes of Slurm's partition; None if unknown, or without Slurm.
     nodes: list[SlurmNode] | None = None
     #: Slurm's name of that partition.
@@ -111,7 +111,7 @@ def matrix(
     slurm = {str(part.get("name")): _slurm_nodes(part, settings) for part in parts}
     offers = {}
     for place in places:  # each is asked for once
-        loaded = modules.load_modules(place.modules, environment)
+        loaded = load_modules(place.modules, environment)
         offers[place] = Offer(loaded, *slurm[place.partition], spack_fault, programs or {})
     return Matrix(
         [

@@ -21,9 +21,10 @@ from nimc.campaign.matrix import Matrix, matrix
 from nimc.campaign.others import Other
 from nimc.campaign.schema import Campaign, Entry, Pairs
 from nimc.campaign.settings import ReframeSettings
-from nimc.machine.site import Machine
+from nimc.machine.site import LEAST_DRAM_B, Machine
+from nimc.node.injectors import INJECTORS
 from nimc.node.length import doublings
-from nimc.records.arms import level_text
+from nimc.records.arms import ARMS, level_text
 from nimc.records.plan import LIMITS
 from nimc.records.sample import Level
 from reframe_tests.crossing import Crossed
@@ -32,10 +33,14 @@ from reframe_tests.crossing import Crossed
 RUN = "$RUN"
 #: Time of a block without its runs: ReFrame's start, the build, the writers' rate alone; seconds.
 _BLOCK_S = 8.0
-#: Time of a run without the application, seconds: the lead-in, which is the time that held writers
-#: take to be held and to go on, for every run of a block that has any; else the conductor's own.
-_LEAD_IN_S = 0.7
+#: Time of a run without the application, seconds: the conductor's own; or the lead-in, for every
+#: run of a block that has writers or a control. That is the time in which held ones are held and go
+#: on, if they are counted; or in which writers end and start. Every run waits for the slowest
+#: writers of the block, and a twentieth longer (docs/method.md).
 _RUN_S = 0.2
+_LEAD_IN_S = 0.7
+_START_S = 1.1
+_MARGIN = 1.05
 #: What each rate and message beyond the first adds to a block: its writers' rate alone; seconds.
 _ALONE_S = 4.0
 
@@ -174,7 +179,7 @@ def _plan_case(request: Request, entry: Entry) -> Case:
     planned = 0
     for index, size in enumerate(block_sizes(campaign.pairs)):
         needed: Needed = "always" if planned < campaign.pairs.floor else "until decided"
-        length_s = block_s(crossed, entry, size, request.least_run_s)
+        length_s = block_s(request, entry, crossed, size)
         argv = command(request, entry, index, size, RUN)
         needed = "where models disagree" if chosen else needed
         blocks.append(Block(index, size, needed, length_s, argv))
@@ -212,14 +217,39 @@ def next_block(complete: int, pairs: Pairs, *, done: bool) -> int:
     return 0 if done else max(0, min(pairs.block_size, pairs.most - complete))
 
 
-def block_s(crossed: Sequence[Crossed], entry: Entry, pairs: int, least_s: float = 0.0) -> float:
+def block_s(request: Request, entry: Entry, crossed: Sequence[Crossed], pairs: int) -> float:
     """Expected length of a block of so many pairs, seconds."""
-    busy = any(each.role in ("effect", "control") for each in crossed)
-    lead_in_s = _LEAD_IN_S if busy else _RUN_S
-    run_s = entry.expect * float(2 ** doublings(entry.expect, least_s)) + lead_in_s
+    lead_in_s = max(_lead_in_s(request, entry, each) for each in crossed)
+    often = doublings(entry.expect, request.least_run_s)
+    run_s = entry.expect * float(2**often) + lead_in_s
     writes = {tuple(each.writes.items()) for each in crossed if each.role == "effect"}
     alone_s = _ALONE_S * max(0, len(writes) - 1)
     return _BLOCK_S + alone_s + (entry.warmups + pairs * len(crossed)) * run_s
+
+
+def _lead_in_s(request: Request, entry: Entry, treatment: Crossed) -> float:
+    """What the writers of a treatment need from one run to the next, seconds."""
+    if treatment.role not in ("effect", "control"):
+        return _RUN_S
+    if treatment.role == "control" or ARMS[treatment.arm].writing != "continuous":
+        return _LEAD_IN_S
+    machine, asked, levels = request.machine, request.campaign.injector, treatment.writes
+    name = str(levels.get("injector", asked.name))
+    name = machine.injector if name == "auto" else name
+    direction = str(levels.get("direction", "write"))
+    injector = INJECTORS.get(f"{name}_{direction}", INJECTORS[name])
+    check, row_s = request.checks.get(entry.check), injector.row_s or 0.0
+    rows = check.ready_rows if check else 1
+    if injector.holds == "never":
+        return _MARGIN * (_START_S + (rows - 1) * row_s)
+    if machine.origins.policy == "same_host":
+        message_b = machine.message_b(str(levels.get("message", asked.message)))
+        counted = direction == "write" and message_b >= LEAST_DRAM_B
+    else:
+        counted = bool(machine.device) and entry.nodes <= machine.origins.nodes
+    if rows == 1 and (counted or injector.reports_arrivals):
+        return _LEAD_IN_S
+    return _MARGIN * (1 + rows) * row_s  # the first has a part in which it was held
 
 
 def command(

@@ -9,7 +9,7 @@ from pathlib import Path
 from nimc.base import checkout, marked_yaml
 from nimc.base.errors import InputError
 from nimc.base.programs import which
-from nimc.base.tables import duration
+from nimc.base.text import duration
 from nimc.campaign import cases, load
 from nimc.campaign.checks import CheckVariables, checks_in, require_known_programs
 from nimc.campaign.load import load_campaign

@@ -10,15 +10,13 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from analysis.compare.side import Difference
-from analysis.compare.sides import compare_sides
+from analysis.compare.sides import Difference, compare_sides
 from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import flat
 from nimc.base import marked_yaml
 from nimc.base.errors import InputError
 from nimc.base.files import replace, require_output
-from nimc.base.tables import aligned
-from nimc.base.text import visible
+from nimc.base.text import aligned, visible
 from nimc.base.units import plural, quantity
 from nimc.campaign.others import named_in
 from nimc.campaign.plan import Request
@@ -27,9 +25,8 @@ from nimc.cli import options
 from nimc.cli.document import Form, log, prose, show, silent
 from nimc.cli.results import comparison_lines
 from nimc.cli.run import measured
-from nimc.crate.contents import REPORT, inside, report_files
 from nimc.crate.metadata import LICENSES
-from nimc.crate.pack import pack
+from nimc.crate.pack import REPORT, inside, pack, report_files
 from nimc.crate.reproduce import Reproduction, compared_files, facts_of_both, judge
 from nimc.crate.verify import Opened, VerifiedCrate, opened, verify_crate
 from nimc.records.run import Reproduced, RunHeader

@@ -49,8 +49,7 @@ from nimc.base import units
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, MachineError
 from nimc.base.files import require_own, user_name
-from nimc.base.tables import WIDTH, Line, broken, wrapped
-from nimc.base.text import one_line, visible
+from nimc.base.text import WIDTH, Line, broken, one_line, visible, wrapped
 from nimc.base.units import NONE, plural, quantity
 from nimc.cli import options
 from nimc.cli.document import Form, listing, log, prose, ratio_of, show

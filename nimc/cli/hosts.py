@@ -17,8 +17,7 @@ from nimc.base import units
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, MachineError
 from nimc.base.interrupts import exit_when_stopped
-from nimc.base.tables import WIDTH, aligned, wrapped
-from nimc.base.text import visible
+from nimc.base.text import WIDTH, aligned, visible, wrapped
 from nimc.campaign.matrix import matrix_by_place, matrix_table
 from nimc.cli import options
 from nimc.cli.document import Form, log, print_document, show

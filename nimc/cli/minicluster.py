@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from nimc.base.tables import aligned
+from nimc.base.text import aligned
 from nimc.cli.document import Form, show
 from nimc.cli.options import json_option
 from testbed import cluster

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from analysis.contention import from_run, parameters, sweep, tables
+from analysis.contention import page, parameters, sweep
 from analysis.contention.evaluate import (
     FOLDS,
     Errors,
@@ -20,16 +20,22 @@ from analysis.contention.evaluate import (
     evaluate,
     load_published,
 )
-from analysis.contention.parameters import KINDS, ORDERS, Model, Order
-from analysis.contention.predict import check_node, placements, predict
+from analysis.contention.parameters import (
+    KINDS,
+    ORDERS,
+    Model,
+    Order,
+    check_node,
+    placements,
+    predict,
+)
 from analysis.contention.recommend import Need, recommend
 from analysis.contention.sweep import Sweep
 from analysis.samples.integrity import require_sound
 from analysis.statistics.interval import flat
 from nimc.base.errors import InputError
 from nimc.base.files import replace_text
-from nimc.base.tables import aligned, wrapped
-from nimc.base.text import visible
+from nimc.base.text import aligned, visible, wrapped
 from nimc.base.units import rate_b_s
 from nimc.cli.document import Form, show
 from nimc.cli.options import RunPath, form_options, json_option, output_option
@@ -77,8 +83,8 @@ def predict_command(
         for comp, comm in placements(model)
         if comp_node in (None, comp) and comm_node in (None, comm)
     ]
-    text = "\n\n".join(tables.prediction_table(model, p) for p in predictions)
-    _say("predict", tables.predictions_document(model, predictions), text, form)
+    text = "\n\n".join(page.prediction_table(model, p) for p in predictions)
+    _say("predict", page.predictions_document(model, predictions), text, form)
 
 
 def _facts_options(function: Any) -> Any:
@@ -122,7 +128,7 @@ def fit_command(
     model = calibrated(kind, _load_sweep(sweep_file, **facts), folds).model
     if output is not None:
         replace_text(output, json.dumps(model.as_dict(), indent=1) + "\n")
-    _say("fit", model.as_dict(), tables.fit_table(model), form)
+    _say("fit", model.as_dict(), page.fit_table(model), form)
 
 
 @model_command.command("evaluate")
@@ -162,13 +168,13 @@ def evaluate_command(
                 *(f"{kind}: {n}" for n in each.model.notes if n not in measured.notes),
             ]
     placed = by_placement(judged, measured)
-    text = f"{tables.errors_table(rows, notes)}\n\n{next(iter(rows))}, by placement:\n"
+    text = f"{page.errors_table(rows, notes)}\n\n{next(iter(rows))}, by placement:\n"
     _say(
         "evaluate",
         {"sweep": measured.name, "notes": notes, "folds": folds}
         | {"errors": {name: row.as_dict() for name, row in rows.items()}}
         | {"placements": [asdict(row) for row in placed]},
-        text + tables.placement_errors_table(placed),
+        text + page.placement_errors_table(placed),
         form,
     )
 
@@ -199,8 +205,8 @@ def recommend_command(
         traffic_b_s=None if traffic is None else rate_b_s(traffic, "--traffic"),
     )
     advice = recommend(model, need, comp_node)
-    document = tables.recommendation_document(model, advice)
-    _say("recommend", document, tables.recommendation_table(model, advice), form)
+    document = page.recommendation_document(model, advice)
+    _say("recommend", document, page.recommendation_table(model, advice), form)
 
 
 @model_command.command("slowdown")
@@ -242,8 +248,6 @@ def plot_command(
     **facts: Any,
 ) -> None:
     """Write a self-contained page: stacked bandwidth, grid of placements, parameters, errors."""
-    from analysis.contention import page  # matplotlib takes a second to load
-
     model = load_model(platform, model_path)
     measured = None if sweep_file is None else _load_sweep(sweep_file, **facts)
     replace_text(output, page.render(model, measured))
@@ -277,7 +281,7 @@ def _load_sweep(path: Path, *, comm_node: int | None, kernel: str | None, **mach
     """The sweep in a file, or in the samples of a run's folder; `machine`: facts of it."""
     if path.is_dir():
         require_sound(path)
-        return sweep.overruled(from_run.load(path, comm_node, kernel), machine, path)
+        return sweep.overruled(sweep.from_run(path, comm_node, kernel), machine, path)
     if comm_node is not None:
         raise InputError(f"--comm-node: {path} gives it for each point; allowed: with runs only")
     if kernel is not None:

@@ -13,8 +13,7 @@ import click
 from analysis.history.tables import Outcome
 from nimc.base import units
 from nimc.base.errors import InputError, NimcError
-from nimc.base.tables import aligned
-from nimc.base.text import one_line
+from nimc.base.text import aligned, one_line
 from nimc.cli import options
 from nimc.cli.document import Form, log, print_document, show, silent
 from nimc.nights import description, install, notify, summary

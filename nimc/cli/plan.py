@@ -11,7 +11,7 @@ import click
 
 from analysis.statistics.interval import bracketed, flat
 from nimc.base.checkout import ROOT
-from nimc.base.tables import Line, aligned, broken, duration, wrapped
+from nimc.base.text import Line, aligned, broken, duration, wrapped
 from nimc.base.units import NONE, number, plural, quantity
 from nimc.campaign import load
 from nimc.campaign.cases import omission_lines

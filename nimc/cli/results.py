@@ -9,22 +9,30 @@ from pathlib import Path
 import click
 
 from analysis.compare.page import write_page
-from analysis.compare.side import METRICS, Side
-from analysis.compare.sides import Compared, Comparison, compare_sides
+from analysis.compare.sides import METRICS, Compared, Comparison, Side, compare_sides
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result, notes_of
 from analysis.effects.verdict import Verdict
-from analysis.remedies.advice import Advice, Assumed, RemedyAdvice, Standing, advise
-from analysis.remedies.sentences import advice_document, per_byte, sentences, where
+from analysis.remedies.advice import (
+    Advice,
+    Assumed,
+    RemedyAdvice,
+    Standing,
+    advice_document,
+    advise,
+    per_byte,
+    sentences,
+    where,
+)
 from analysis.remedies.throttling import Throttling
 from analysis.report.data import RunData, load_run
-from analysis.report.make import make_reports
+from analysis.report.page import make_reports
 from analysis.report.words import named, next_step
 from analysis.samples.pairs import kinds
 from analysis.statistics.interval import bracketed, ends
 from nimc.base.errors import InputError
 from nimc.base.groups import grouped
-from nimc.base.tables import Line
+from nimc.base.text import Line
 from nimc.base.units import NONE, number, plural, quantity, scale
 from nimc.cli.document import Form, listing, prose, ratio_of, show
 from nimc.cli.options import RunPath, details_option, force_option, form_options, output_option

@@ -24,8 +24,7 @@ from analysis.subjects.qualification import Qualification, qualification
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, MachineError
 from nimc.base.interrupts import Interrupts, Stopped, stopped_at_once
-from nimc.base.tables import Line, aligned
-from nimc.base.text import visible
+from nimc.base.text import Line, aligned, visible
 from nimc.base.units import NONE, quantity
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import Request
@@ -49,11 +48,10 @@ from nimc.run.folder import (
 from nimc.run.node_sweep import NodeSweep, NodeSweeper, finished_run, open_sweep, save_sweep
 from nimc.run.progress import Progress, display
 from nimc.run.runner import CampaignRunner, Failure
-from nimc.run.session import find_reframe
-from nimc.run.slurm_watch import SilentError
+from nimc.run.session import SilentError, find_reframe
 
 if TYPE_CHECKING:
-    from analysis.report.make import Report
+    from analysis.report.page import Report
 
 
 @click.command()
@@ -192,7 +190,7 @@ def _report(run: Path) -> Report | None:
 
     from polars.exceptions import PolarsError
 
-    from analysis.report.make import make_reports
+    from analysis.report.page import make_reports
 
     try:
         (report,) = make_reports([run], force=True)

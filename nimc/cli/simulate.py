@@ -11,11 +11,10 @@ from typing import Any, Literal, get_args
 
 import click
 
-from analysis.remedies.licence import Bound, Licence, bound, measure
 from analysis.simulate import progress
 from analysis.simulate.campaign import compare_scales, explain, run
+from analysis.simulate.licence import Bound, Licence, Queue, bound, measure, queue
 from analysis.simulate.progress import Application, rank_slowdowns
-from analysis.simulate.queue import Queue, queue
 from analysis.subjects.traffic import BUSIEST, Pattern, Traffic, render, traffic
 from analysis.subjects.writers import (
     PAPER_NODE_MTTI_S,
@@ -28,7 +27,7 @@ from analysis.subjects.writers import (
 from nimc.base import units
 from nimc.base.errors import InputError
 from nimc.base.files import replace_text
-from nimc.base.tables import aligned, wrapped
+from nimc.base.text import aligned, wrapped
 from nimc.base.units import number, plural, quantity
 from nimc.cli import options
 from nimc.cli.document import Form, show

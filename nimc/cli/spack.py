@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from nimc.base.errors import InputError
-from nimc.base.tables import aligned, wrapped
+from nimc.base.text import aligned, wrapped
 from nimc.cli.document import Form, show
 from nimc.cli.options import FILE, form_options, json_option, machine_option
 from nimc.spack.build import Built, make_mirror, read

@@ -14,7 +14,7 @@ from typing import Any
 
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, MachineError
-from nimc.base.tables import duration
+from nimc.base.text import duration
 from nimc.campaign.settings import settings_of, target_partitions
 from nimc.cluster import node_job
 from nimc.cluster.doctor import Finding, gbit_s, lacking, port_words

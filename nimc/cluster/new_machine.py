@@ -10,6 +10,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from string import Template
 
 from nimc.base.text import one_line
@@ -21,73 +22,13 @@ _LONGEST_S = 4 * 3600
 #: Interfaces of `srun` to the application's MPI, by what begins the name of its module.
 _PMI = {"openmpi": "pmix", "mpich": "pmi2", "mvapich": "pmi2"}
 
-_FILE = Template('''\
-"""ReFrame on $name, made by `nimc init`: a comment says where each value is from.
+_TEMPLATES = Path(__file__).with_name("templates")
 
-Facts of the machine are in the file of the same name in site/; docs/add-a-machine.md explains both.
-"""
 
-import sys
-from pathlib import Path
-
-from reframe_tests.logs import LOGGING
-
-# The environment that runs this. Compute nodes must see it.
-BIN = Path(sys.executable).parent
-
-site_configuration = {
-    "systems": [
-        {
-            "name": Path(__file__).stem,
-            # The name of the host where this was made; numbers may differ.
-            "hostnames": [$hostnames],
-            # LMOD_CMD, MODULES_CMD in the environment; allowed: lmod, tmod4, nomod, ...
-            "modules_system": $modules_system,
-            "partitions": [
-$partitions
-            ],
-        }
-    ],
-    "environments": [
-$environments
-    ],
-    # The end of a job is noticed at most ten seconds late.
-    "general": [{"resolve_module_conflicts": False, "remote_detect": False, "poll_rate_min": 0.1}],
-    "logging": LOGGING,
-}
-''')
-
-_PARTITION = Template("""\
-{
-    # scontrol show partition: $nodes nodes, $limit_source
-    "name": $name,
-    # ReFrame reads job states from sacct: $accounting
-    "scheduler": "slurm",
-    # $launcher_source
-    "launcher": $launcher,
-    # $access_source
-    "access": $access,
-    # A check uses the first that it can.
-    "environs": $environs,
-    # One case at a time, since concurrent ones would disturb each other.
-    "max_jobs": 1,
-    "time_limit": $time_limit,
-    # An outage of accounting ends no session; `nimc` gives up after 10 min.
-    "sched_options": {"use_nodes_option": True, "max_sacct_failures": 1000},
-    "env_vars": [["PATH", f"{BIN}:$$PATH"]],
-},""")
-
-_ENVIRONMENT = Template("""\
-{
-    # $source
-    "name": $name,
-    "cc": "gcc",
-    "cxx": "g++",
-    "ftn": $ftn,
-    $more"features": [$name],
-    "env_vars": $env_vars,
-    "target_systems": ["*"],
-},""")
+def _filled(template: str, **values: object) -> str:
+    """A template with its values, without its end of line."""
+    text = (_TEMPLATES / f"{template}.py.in").read_text(encoding="utf-8")
+    return Template(text).substitute(values).rstrip("\n")
 
 
 def config_text(name: str, found: ClusterFacts) -> str:
@@ -96,13 +37,15 @@ def config_text(name: str, found: ClusterFacts) -> str:
     names = [each for each in ("spack", "modules", "wheels") if each in made]
     partitions = "\n".join(_partition(each, found, names) for each in found.partitions)
     blocks = [*made.values(), *_without_modules(found)]
-    return _FILE.substitute(
+    text = _filled(
+        "config",
         name=name,
         hostnames=f'r"{host_pattern(found.host)}"',
         modules_system=json.dumps(found.modules_system),
         partitions=textwrap.indent(partitions, " " * 16),
         environments=textwrap.indent("\n".join(blocks), " " * 8),
     )
+    return f"{text}\n"
 
 
 def host_pattern(host: str) -> str:
@@ -115,7 +58,8 @@ def _partition(partition: SlurmPartition, found: ClusterFacts, environs: Sequenc
     direct = set(_PMI.values()) & set(found.mpi)
     listed = ", ".join(found.mpi) or "nothing"
     limit_s = partition.limit_s
-    return _PARTITION.substitute(
+    return _filled(
+        "partition",
         nodes=partition.nodes,
         limit_source=f"longest job {_limit(limit_s)}" if limit_s else "jobs of any length",
         name=json.dumps(partition.name),
@@ -170,7 +114,8 @@ def environments(found: ClusterFacts) -> dict[str, str]:
 def _environment(
     name: str, source: str, more: str = "", pmi: str = "", ftn: str = "gfortran"
 ) -> str:
-    return _ENVIRONMENT.substitute(
+    return _filled(
+        "environment",
         source=_comment(source),
         name=json.dumps(name),
         ftn=json.dumps(ftn),

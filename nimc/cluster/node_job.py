@@ -14,7 +14,7 @@ from typing import Any
 from nimc.base.checkout import python_main
 from nimc.base.interrupts import Interrupts
 from nimc.base.programs import ask
-from nimc.base.tables import duration
+from nimc.base.text import duration
 from nimc.machine import slurm
 from nimc.machine.site import Origins
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+import yaml
+
 from nimc.base.errors import InputError
 from nimc.base.kernel_text import as_list, cpu_list, number
 
@@ -34,7 +36,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class RootRemedy:
-    """One row of the table. `shell/NAME.sh.in` has its settings."""
+    """One entry of `shell/remedies.yaml`."""
 
     name: str
     #: What it does, what it needs, its price, and its trap, one sentence or two each.
@@ -87,84 +89,30 @@ def _limits(text: str) -> str:
     return ",".join(map(str, limits))
 
 
-_MASK_WORDS = "adjacent cache ways as a hexadecimal mask, such as f"
+#: Name of a value -> how it is read.
+_CANONICAL = {
+    "device": _device,
+    "cpus": _cpus,
+    "mask": _mask,
+    "percent": _percent,
+    "limits": _limits,
+}
+_SHELL = Path(__file__).with_name("shell")
 
-_TABLE = (
-    RootRemedy(
-        name="irq_affinity",
-        does="Moves the interrupts of an RDMA device to the given CPUs, for example to a core that"
-        " the application leaves free.",
-        needs="/proc/irq; interrupts that the kernel itself manages cannot be moved.",
-        price="The CPUs given, if the application does not run there.",
-        trap="irqbalance moves interrupts again: stop it, or ban them there. Writes of an offload"
-        " NIC cause no interrupts, so there is nothing to gain with one.",
-        parameters=(
-            Parameter("device", "name of an RDMA device", _device, "mlx5_0"),
-            Parameter("cpus", "CPUs such as 0-3,8", _cpus, "0"),
-        ),
-    ),
-    RootRemedy(
-        name="cat",
-        does="Restricts the application (resctrl's default group) to some ways of the last-level"
-        " cache, so that it does not share those that the NIC writes to (CAT).",
-        needs="A processor with CAT, and resctrl mounted without cdp.",
-        price="The ways that the application loses.",
-        trap="info/L3/shareable_bits shows which ways I/O uses. Processes in other resctrl groups"
-        " are not affected.",
-        parameters=(Parameter("mask", _MASK_WORDS, _mask, "f"),),
-    ),
-    RootRemedy(
-        name="mba",
-        does="Delays requests of the application's cores to memory, to the given percentage (MBA).",
-        needs="A processor with MBA, and resctrl mounted without mba_MBps.",
-        price="The application's own memory bandwidth, always.",
-        trap="It slows the application's cores, not the NIC: device writes are not limited. It"
-        " protects the network from the application, the opposite of what the application's owner"
-        " wants. The value is approximate, and rounded up to the processor's step.",
-        parameters=(Parameter("percent", "1 to 100", _percent, "100"),),
-    ),
-    RootRemedy(
-        name="io_alloc",
-        does="Gives device writes their own ways of the last-level cache (AMD, io_alloc).",
-        needs="An AMD processor with SDCIAE, a kernel with io_alloc, and resctrl mounted without"
-        " cdp.",
-        price="One resctrl group, and the ways given if applications are kept off them.",
-        trap="Whether applications share these ways depends on their own masks.",
-        parameters=(Parameter("mask", _MASK_WORDS, _mask, "f"),),
-    ),
-    RootRemedy(
-        name="mlnx_qos",
-        does="Limits the rate at which an Ethernet port of NVIDIA (Mellanox) sends, for each"
-        " traffic class.",
-        needs="mlnx_qos, on origin nodes: it limits what a node sends, not what it receives.",
-        price="Bandwidth of everything in these classes, the application's messages included.",
-        trap="lldpad may overwrite it. Limits before must be whole Gbit/s, since mlnx_qos takes no"
-        " others.",
-        parameters=(
-            Parameter("device", "name of a network interface", _device, "eth0"),
-            Parameter(
-                "limits",
-                f"{_CLASSES} whole Gbit/s such as 5,0,0,0,0,0,0,0; 0 is no limit",
-                _limits,
-                "0,0,0,0,0,0,0,0",
-            ),
-        ),
-    ),
-    RootRemedy(
-        name="ddio_ways",
-        does="Sets the ways of the last-level cache that devices write to (DDIO, register 0xC8B),"
-        " on every socket.",
-        needs="An Intel Xeon of model 85 (Skylake, Cascade Lake), rdmsr and wrmsr (msr-tools), and"
-        " a kernel that is not locked down.",
-        price="More ways for devices are fewer for applications.",
-        trap="The register is not documented by Intel. 600 is its value after a reset on processors"
-        " with 11 ways.",
-        parameters=(Parameter("mask", _MASK_WORDS, _mask, "600"),),
-    ),
-)
+
+def _remedy(name: str, parameters: Mapping[str, Mapping[str, str]], **about: str) -> RootRemedy:
+    known = (
+        Parameter(each, of["allowed"], _CANONICAL[each], of["example"])
+        for each, of in parameters.items()
+    )
+    return RootRemedy(name, **about, parameters=tuple(known))
+
 
 #: Name -> remedy.
-ROOT_REMEDIES: dict[str, RootRemedy] = {remedy.name: remedy for remedy in _TABLE}
+ROOT_REMEDIES: dict[str, RootRemedy] = {
+    name: _remedy(name, **row)
+    for name, row in yaml.safe_load((_SHELL / "remedies.yaml").read_text()).items()
+}
 
 
 # The scripts of a remedy as text: a prolog and an epilog for Slurm, and a unit for systemd.
@@ -173,7 +121,6 @@ ROOT_REMEDIES: dict[str, RootRemedy] = {remedy.name: remedy for remedy in _TABLE
 Part = Literal["prolog", "epilog", "unit"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
-_SHELL = Path(__file__).with_name("shell")
 #: Files that a remedy's settings need besides its own.
 _SHARED = {"cat": ["schemata"], "mba": ["schemata"]}
 

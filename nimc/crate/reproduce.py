@@ -7,8 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from analysis.compare.side import Difference
-from analysis.compare.sides import Compared, Comparison
+from analysis.compare.sides import Compared, Comparison, Difference
 from analysis.effects.estimate import Result
 from analysis.effects.facts import UNKNOWN, known
 from analysis.statistics.interval import ends

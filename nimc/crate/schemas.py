@@ -20,16 +20,15 @@ from analysis.compare.sides import Comparison
 from analysis.effects.carry_over import OrderEffect
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
-from analysis.remedies.licence import Licence
+from analysis.simulate.licence import Licence
 from analysis.statistics.interval import keys
 from analysis.subjects.qualification import Qualification
 from analysis.subjects.traffic import Traffic
 from nimc.base.checkout import ROOT
 from nimc.base.files import make_folder, replace_text
 from nimc.machine.host import Host
-from nimc.records.counter_row import CounterRow
 from nimc.records.run import RunHeader
-from nimc.records.sample import Sample
+from nimc.records.sample import CounterRow, Sample
 
 FOLDER = ROOT / "docs" / "schemas"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"

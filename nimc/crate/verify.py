@@ -9,10 +9,18 @@ from tempfile import TemporaryDirectory
 
 from nimc.base.errors import InputError
 from nimc.base.files import read_regular
-from nimc.crate import signature
-from nimc.crate.contents import RUN, header_files, inside, written
 from nimc.crate.metadata import METADATA, stated_in
-from nimc.crate.zipped import LARGEST_B, MANIFEST, SIGNATURE, Files, manifest_faults, unzipped
+from nimc.crate.pack import RUN, header_files, inside, written
+from nimc.crate.zipped import (
+    LARGEST_B,
+    MANIFEST,
+    SIGNATURE,
+    Files,
+    Signed,
+    check_signature,
+    manifest_faults,
+    unzipped,
+)
 from nimc.records import chain
 from nimc.records.run import load_header
 from nimc.run.verify import Finding, Kind, Verified, verify
@@ -27,7 +35,7 @@ class Opened:
     run: Path
     manifest_sha256: str
     #: None: it is not signed.
-    signed: signature.Signed | None
+    signed: Signed | None
     #: `metadata.stated_in`.
     stated: Mapping[str, str]
 
@@ -47,7 +55,7 @@ def opened(crate: Path, folder: Path, allowed: Path | None = None) -> Opened:
     signed = None
     if SIGNATURE in files:
         try:
-            signed = signature.check(files[MANIFEST], files[SIGNATURE], allowed)
+            signed = check_signature(files[MANIFEST], files[SIGNATURE], allowed)
         except InputError as error:
             raise InputError(f"{crate}: {SIGNATURE}: {error}") from None
     run = written(inside(files, RUN), folder)
@@ -64,7 +72,7 @@ class VerifiedCrate(Verified):
 
     #: None if it could not be unpacked; and of its signature, None if it has none.
     manifest_sha256: str | None
-    signed: signature.Signed | None
+    signed: Signed | None
     #: `metadata.stated_in`.
     stated: Mapping[str, str]
 
@@ -105,9 +113,7 @@ def verify_crate(
     )  # fmt: skip
 
 
-def _of_signature(
-    crate: Path, signed: signature.Signed | None, allowed: Path | None
-) -> list[Finding]:
+def _of_signature(crate: Path, signed: Signed | None, allowed: Path | None) -> list[Finding]:
     """Unproven who made it; a fault where signers are given and it is signed by none of them."""
     if signed and signed.signer:
         return []

@@ -1,4 +1,6 @@
-"""The zip of a crate: its bytes follow from the names and contents of its files alone. Pure.
+"""The zip of a crate, its manifest, and the signature of that.
+
+The bytes of a zip follow from the names and contents of its files alone.
 
 Files are in order of their names, dated 1980-01-01 and not compressed. So whoever packs the same
 files gets the same bytes, and a zip of which any byte was changed, headers included, is not the one
@@ -7,14 +9,20 @@ that packing its files gives. Nothing in it can be larger than the zip itself.
 
 from __future__ import annotations
 
+import base64
 import io
+import re
 import stat
 import struct
+import tempfile
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
-from nimc.base.errors import InputError, show
+from nimc.base.errors import InputError, MachineError, show
+from nimc.base.programs import ProgramAnswer, ask, which
 from nimc.records.chain import digest
 
 #: Name of a file in the crate, with `/` between folders -> its content.
@@ -124,3 +132,78 @@ def manifest_faults(files: Files) -> list[str]:
     return [f"{name}: is not what {MANIFEST} lists" for name in names] or [
         f"{MANIFEST}: is not in the order of the names"
     ]
+
+
+# The signature of the manifest, made and checked by OpenSSH (`ssh-keygen -Y`).
+
+
+#: What a signature is for: one of the same key made for other purposes is not valid here.
+NAMESPACE = "nimc"
+_BEGIN, _END = "-----BEGIN SSH SIGNATURE-----", "-----END SSH SIGNATURE-----"
+_LINE = 70
+#: How long the owner of a key may take to type its passphrase, seconds.
+_TYPING_S = 300.0
+
+
+@dataclass(frozen=True)
+class Signed:
+    """A signature that is valid for the manifest."""
+
+    #: Kind and fingerprint of the key.
+    key: str
+    #: Who has this key, by the file of allowed signers; None: nobody in it, or no file was given.
+    signer: str | None
+
+
+def sign(manifest: bytes, key: Path) -> bytes:
+    """The signature of a manifest by a private key, or by a public one whose agent is running."""
+    answer = _ssh_keygen("sign", "-f", str(key), text=manifest.decode())
+    if not answer.ok:
+        raise InputError(f"--sign: {key}: {answer.reason}")
+    return answer.stdout.encode()
+
+
+def check_signature(manifest: bytes, signature: bytes, allowed: Path | None) -> Signed:
+    """Who signed the manifest. Raises InputError if the signature is not valid for it."""
+    if not _is_canonical(signature):
+        raise InputError("is not as ssh-keygen writes it")
+    text = manifest.decode(errors="replace")
+    with tempfile.NamedTemporaryFile(suffix=".sig") as file:
+        file.write(signature)
+        file.flush()
+        valid = _ssh_keygen("check-novalidate", "-s", file.name, text=text)
+        if not valid.ok:
+            raise InputError(f"is not valid for the manifest: {valid.first}")
+        found = re.search(r" with (\S+) key (\S+)", valid.text)
+        key = f"{found[1]} {found[2]}" if found else "unknown"
+        return Signed(key, _signer(text, file.name, allowed) if allowed else None)
+
+
+def _signer(text: str, signature: str, allowed: Path) -> str | None:
+    """The first of the allowed signers whose signature it is."""
+    named = ("-s", signature, "-f", str(allowed))
+    for line in _ssh_keygen("find-principals", *named).stdout.splitlines():
+        name = line.split(",")[0]
+        if _ssh_keygen("verify", *named, "-I", name, text=text).ok:
+            return name
+    return None
+
+
+def _ssh_keygen(what: str, *options: str, text: str = "") -> ProgramAnswer:
+    program = which("ssh-keygen")
+    if program is None:
+        raise MachineError("ssh-keygen: not found on this host; it is part of OpenSSH")
+    command = [program, "-Y", what, *(() if what == "find-principals" else ("-n", NAMESPACE))]
+    return ask([*command, *options], stdin=text, timeout_s=_TYPING_S)
+
+
+def _is_canonical(signature: bytes) -> bool:
+    """Whether it has no byte that could be another one without a change of what it says."""
+    lines = signature.decode(errors="replace").split("\n")
+    try:
+        blob = base64.b64decode("".join(lines[1:-2]), validate=True)
+    except ValueError:
+        return False
+    body = base64.b64encode(blob).decode()
+    wrapped = [body[start : start + _LINE] for start in range(0, len(body), _LINE)]
+    return lines == [_BEGIN, *wrapped, _END, ""]

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from nimc.base.kernel_text import cpu_list, number
 from nimc.base.kernel_text import read as _read
 from nimc.machine import devices
-from nimc.machine.processors import identity
 
 # Limits of this process by control groups, version 1 or 2. Reads below a root path.
 
@@ -160,7 +160,7 @@ def resctrl(root: Path) -> str | None:
 
 def _registers(root: Path, register: int, model: str) -> list[int]:
     """The distinct values of a register over all CPUs of that model; empty if unreadable."""
-    if not identity(_read(root / "proc/cpuinfo")).startswith(model):
+    if not processor_identity(_read(root / "proc/cpuinfo")).startswith(model):
         return []
     found = set()
     for path in (root / "dev/cpu").glob("[0-9]*/msr"):
@@ -218,7 +218,7 @@ class Host:
     hostname: str
     kernel: str
     cpu_model: str
-    #: `nimc.machine.processors.identity`: vendor, family, model and stepping; empty if unknown.
+    #: `processor_identity`: vendor, family, model and stepping; empty if unknown.
     processor: str
     #: Sockets, cores with a thread online, and hardware threads that are online.
     sockets: int
@@ -282,7 +282,7 @@ def detect(root: Path = Path("/")) -> Host:
         hostname=socket.gethostname(),
         kernel=platform.release(),
         cpu_model=_cpu_model(root),
-        processor=identity(cpuinfo),
+        processor=processor_identity(cpuinfo),
         sockets=len({_socket(system / "cpu", cpu) for cpu in cpus}),
         cores=len(_one_a_core(system / "cpu", cpus)),
         threads=len(cpus),
@@ -382,3 +382,57 @@ def _memory_b(path: Path) -> int:
     """Of a line `MemTotal:  16 kB`, or `Node 0 MemTotal:  16 kB`; kB there is 1024 bytes."""
     found = re.search(r"\bMemTotal: +([0-9]{1,20})\b", _read(path))
     return int(found[1]) * _KIB if found else 0
+
+
+# Families of processors, as far as their counters differ.
+#
+# A processor's identity is `GenuineIntel-6-85-7` (vendor, family, model and stepping of
+# /proc/cpuinfo) or `ARM-0x41-0xd4f` (implementer and part). A family has shell patterns of it, so
+# that both this module and a shell on a compute node can match them.
+
+
+#: Family -> patterns of identities.
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "Sandy Bridge-EP": ("GenuineIntel-6-45-*",),
+    "Haswell-EP": ("GenuineIntel-6-63-*",),
+    "Broadwell-EP": ("GenuineIntel-6-79-*",),
+    "Skylake-SP": ("GenuineIntel-6-85-[0-4]",),
+    "Cascade Lake": ("GenuineIntel-6-85-[5-9]",),
+    "Ice Lake-SP": ("GenuineIntel-6-106-*", "GenuineIntel-6-108-*"),
+    "Sapphire Rapids": ("GenuineIntel-6-143-*",),
+    "Emerald Rapids": ("GenuineIntel-6-207-*",),
+    "Granite Rapids": ("GenuineIntel-6-173-*", "GenuineIntel-6-174-*"),
+    "Zen 2": ("AuthenticAMD-23-49-*",),
+    "Zen 3": ("AuthenticAMD-25-[0-9]-*",),
+    "Zen 4": ("AuthenticAMD-25-1[6-9]-*", "AuthenticAMD-25-16[0-9]-*"),
+    "Zen 5": ("AuthenticAMD-26-[0-9]-*", "AuthenticAMD-26-1[0-9]-*"),
+    "A64FX": ("ARM-0x46-0x001",),
+    "Grace": ("ARM-0x41-0xd4f",),
+}
+
+#: An awk program that prints the identity from /proc/cpuinfo; `identity` in the shell's words.
+IDENTITY_AWK = (
+    '-F"[ \\t]*: *" \'$1=="vendor_id"{v=$2} $1=="cpu family"{f=$2} $1=="model"{m=$2}'
+    ' $1=="stepping"{print v"-"f"-"m"-"$2; exit} $1=="CPU implementer"{i=$2}'
+    ' $1=="CPU part"{print "ARM-"i"-"$2; exit}\''
+)
+
+
+def processor_identity(cpuinfo: str) -> str:
+    """The identity of the first processor in the text of /proc/cpuinfo; empty if unknown."""
+    found: dict[str, str] = {}
+    for line in cpuinfo.splitlines():
+        name, _, value = line.partition(":")
+        found.setdefault(name.strip(), value.strip())
+    x86 = [found.get(name) for name in ("vendor_id", "cpu family", "model", "stepping")]
+    arm = [found.get(name) for name in ("CPU implementer", "CPU part")]
+    parts = x86 if all(x86) else ["ARM", *arm] if all(arm) else []
+    return "-".join(part for part in parts if part)
+
+
+def processor_family(identity_: str) -> str | None:
+    """The family of an identity; None if it is not in the table."""
+    for family, patterns in FAMILIES.items():
+        if any(fnmatchcase(identity_, pattern) for pattern in patterns):
+            return family
+    return None

@@ -53,15 +53,9 @@ class KernelThreads:
 
 def _threads(proc: Path) -> Iterator[tuple[tuple[int, int], int]]:
     """PID and start of each kernel thread, and the ticks that it has used."""
-    for pid, stat in _stats(proc):
+    for pid, stat in kernel_text.stats(proc):
         if stat.flags & _KERNEL_THREAD and not stat.name.startswith(_IN_SOFTIRQ):
             yield (pid, stat.started), stat.used
-
-
-def _stats(proc: Path) -> Iterator[tuple[int, ProcessStat]]:
-    for pid in kernel_text.pids(proc):
-        if stat := kernel_text.stat_of(proc / str(pid)):
-            yield pid, stat
 
 
 #: Environment variable that marks every process that a conductor started, with the block's own
@@ -108,7 +102,7 @@ def read(
     """
     proc, at_s = root / "proc", time.monotonic()
     mark = f"{BLOCK_VARIABLE}={block}".encode()
-    found = {pid: stat for pid, stat in _stats(proc) if not stat.flags & _KERNEL_THREAD}
+    found = {pid: stat for pid, stat in kernel_text.stats(proc) if not stat.flags & _KERNEL_THREAD}
     before = (earlier.foreign if earlier else None) or {}
     # The environment of a process that still runs the same program is known.
     seen = {(pid, each.started, each.name) for pid, each in before.items()}
@@ -117,7 +111,7 @@ def read(
     own |= {pid for pid in new if _marked(proc / str(pid), mark)}
     known = earlier.own if earlier else {}
     own |= {pid for pid, each in found.items() if known.get(pid) == each.started}
-    own |= _below(roots, found)
+    own |= kernel_text.below(roots, found)
     # Nothing shows whose an ended process was; its parent will have its time.
     others = {
         pid: each
@@ -203,20 +197,6 @@ def _marked(process: Path, mark: bytes) -> bool:
         return mark in (process / "environ").read_bytes().split(b"\0")
     except OSError:  # another user's, or gone
         return False
-
-
-def _below(roots: Collection[int], found: Mapping[int, ProcessStat]) -> set[int]:
-    """The processes that descend from `roots`, and these."""
-    children: dict[int, list[int]] = {}
-    for pid, process in found.items():
-        children.setdefault(process.parent, []).append(pid)
-    below, queue = set[int](), [pid for pid in roots if pid in found]
-    while queue:
-        pid = queue.pop()
-        if pid not in below:  # PIDs may have been used again while they were read
-            below.add(pid)
-            queue += children.get(pid, [])
-    return below
 
 
 def _stolen(proc: Path) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from nimc.base import kernel_text
 from nimc.base.programs import ask
 from nimc.machine import load
 from nimc.machine.load import KernelThreads
-from nimc.records.counter_row import IRQ, SOFTIRQ, THREADS
+from nimc.records.sample import IRQ, SOFTIRQ, THREADS
 
 #: `total` grows from boot on; `gauge` is a state at the time of the reading.
 Kind = Literal["total", "gauge"]

@@ -20,7 +20,7 @@ from nimc.machine import devices, host
 from nimc.records.plan import Demand, OriginPolicy, ShortWrites
 
 #: The smallest message that counts as reaching DRAM, bytes.
-_LEAST_DRAM_B = 64 * 2**20
+LEAST_DRAM_B = 64 * 2**20
 
 
 def _word(text: str) -> str:
@@ -276,7 +276,7 @@ class Machine(Record):
 
 def dram_message_b(llc_b: int) -> int:
     """Size of a write that does not fit into the last-level caches (`llc_b` in total), bytes."""
-    return max(_LEAST_DRAM_B, 2 * llc_b)
+    return max(LEAST_DRAM_B, 2 * llc_b)
 
 
 def known_machines(root: Path = ROOT) -> list[str]:

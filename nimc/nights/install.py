@@ -7,6 +7,7 @@ import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import yaml
@@ -124,38 +125,24 @@ def units(texts: Mapping[str, str]) -> str:
 # User units of systemd: a service that runs a night, and its timer. Pure.
 
 
+_UNIT = Path(__file__).with_name("unit")
+
+
 def systemd_units(nightly: Nightly, command: Sequence[str]) -> dict[str, str]:
     """File name -> text."""
     days = ",".join(day.capitalize() for day in nightly.window.days)
     name = f"nimc-{nightly.unique_name}"
+    values = {
+        "name": nightly.name,
+        "machine": nightly.machine,
+        "command": _line(command),
+        "longest_s": nightly.longest_s,
+        "margin_s": MARGIN_S,
+        "start": f"{days} *-*-* {nightly.window.start:%H:%M}:00",
+    }
     return {
-        f"{name}.service": (
-            "[Unit]\n"
-            f"Description=nimc nightly {nightly.name} on {nightly.machine}\n"
-            "\n"
-            "[Service]\n"
-            "Type=oneshot\n"
-            f"ExecStart={_line(command)}\n"
-            f"TimeoutStartSec={nightly.longest_s}\n"
-            "# It stops the campaign itself, and then reports.\n"
-            "KillMode=mixed\n"
-            f"TimeoutStopSec={MARGIN_S}\n"
-            "# Slower is a result, and no failure of the service.\n"
-            "SuccessExitStatus=1\n"
-        ),
-        f"{name}.timer": (
-            "[Unit]\n"
-            f"Description=nights of nimc nightly {nightly.name}\n"
-            "\n"
-            "[Timer]\n"
-            f"OnCalendar={days} *-*-* {nightly.window.start:%H:%M}:00\n"
-            "AccuracySec=1min\n"
-            "# A night that was missed is not made up for in the day.\n"
-            "Persistent=false\n"
-            "\n"
-            "[Install]\n"
-            "WantedBy=timers.target\n"
-        ),
+        f"{name}.{kind}": Template(_UNIT.with_suffix(f".{kind}.in").read_text()).substitute(values)
+        for kind in ("service", "timer")
     }
 
 

@@ -12,19 +12,18 @@ import os
 import signal
 import socket
 import sys
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from typing import IO
 
-from nimc.base import clock, numa, processes
+from nimc.base import clock, processes
+from nimc.base.text import Gist, failure
 from nimc.machine import host
 from nimc.machine.node_counters import NodeReader
 from nimc.node import messages, shared_memory, wire
 from nimc.node.evidence import counters
-from nimc.node.evidence.binding import EndRole, Placed
-from nimc.node.evidence.rates import Bursts
+from nimc.node.evidence.claims import EndRole, Placed
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import (
     PASSES,
@@ -36,115 +35,9 @@ from nimc.node.injectors.base import (
     Writer,
 )
 from nimc.node.meter import Meter
-from nimc.node.replay.pacing import Follower
+from nimc.node.replay.pacing import Follower, period_s
 from nimc.node.short_writes.origin_side import ScheduleWriter, stand_by, start_end
 from nimc.node.watch import Watch
-
-# Throttles a writer below its full rate: its process runs in bursts with pauses in between.
-#
-# This is emulation. A program that limits its own rate spaces its messages evenly; here they come
-# at full rate for a share of each period, the duty, and not at all for the rest. The duty starts at
-# the requested rate over the full rate, and each rate that the writer reports corrects it.
-
-
-#: Length of a burst and its pause, seconds; longer if a few messages take longer, but at most the
-#: last value, so that a reported interval of a second has several.
-_PERIOD_S = 0.02
-_MESSAGES = 4
-_LONGEST_S = 0.2
-#: Shortest burst, seconds: the resolution of the agent's timers and the scheduler.
-_SHORTEST_S = 0.0005
-_LEAST_DUTY = 0.005
-#: Exponent of requested / reported rate with which a report changes the duty, and the largest
-#: factor. With 1 the noise of one report would return in full in the next.
-_GAIN = 0.7
-_MOST = 2.0
-
-
-def period_s(writer: Writer) -> float:
-    """Length of a burst and its pause, seconds: as asked, or enough for some messages."""
-    if writer.burst:
-        return writer.burst.period_s
-    messages_s = _MESSAGES * writer.message_b / writer.full_b_s if writer.full_b_s else 0.0
-    return min(max(_PERIOD_S, messages_s), _LONGEST_S)
-
-
-def corrected(duty: float, asked_b_s: float, reported_b_s: float) -> float:
-    """The next duty: an integral controller on its logarithm, clamped.
-
-    It does not need the full rate: the reported rate was reached at the present duty.
-    """
-    factor = (asked_b_s / reported_b_s) ** _GAIN if reported_b_s > 0 else _MOST
-    return min(max(duty * min(max(factor, 1 / _MOST), _MOST), _LEAST_DUTY), 1.0)
-
-
-def pause_s(burst_s: float, duty: float) -> float:
-    """Length of the pause after a burst, seconds: in proportion, since bursts may end late.
-
-    Burst and pause together last at most as long as the longest period, so that a writer is never
-    silent for longer.
-    """
-    return max(min(burst_s / duty, _LONGEST_S) - burst_s, 0.0)
-
-
-_NO_BURSTS = Bursts(0, 0.0, 0.0)
-
-
-class Pacer:
-    """Paces the process of one origin, from its first report on; before that it sets up."""
-
-    def __init__(self, process: asyncio.subprocess.Process, writer: Writer) -> None:
-        assert writer.rate_b_s, "a writer at full rate is not paced"
-        self._process = process
-        self._asked_b_s = writer.rate_b_s
-        self._period_s = period_s(writer)
-        full_b_s = writer.full_b_s or writer.rate_b_s
-        self._duty = min(max(writer.rate_b_s / full_b_s, _LEAST_DUTY), 1.0)
-        self._paces = asyncio.Event()
-        self._done = _NO_BURSTS
-        self._asked = writer.burst
-        self._least_s = writer.burst.length_s / 2 if writer.burst else _SHORTEST_S
-
-    def _pause_s(self, burst_s: float) -> float:
-        """If bursts were asked, they begin at even times; a late end shortens the next ones."""
-        if self._asked:
-            return max(self._asked.period_s - burst_s, self._asked.pause_s / 2)
-        return pause_s(burst_s, self._duty)
-
-    def done(self) -> Bursts:
-        """The bursts since the last call."""
-        done, self._done = self._done, _NO_BURSTS
-        return done
-
-    def correct(self, rate_b_s: float) -> None:
-        """Correct the duty by a reported rate; the first report starts pacing."""
-        if self._paces.is_set():
-            self._duty = corrected(self._duty, self._asked_b_s, rate_b_s)
-        self._paces.set()
-
-    async def run(self) -> None:
-        """Pace until the process ends or this is cancelled; the process is left running."""
-        await self._paces.wait()
-        owed_s = 0.0
-        try:
-            while self._process.returncode is None:
-                began_s = time.monotonic()
-                await asyncio.sleep(max(self._duty * self._period_s + owed_s, self._least_s))
-                burst_s = time.monotonic() - began_s
-                if pauses := self._duty < 1:
-                    processes.suspend(self._process)
-                    await asyncio.sleep(self._pause_s(burst_s))
-                    processes.resume(self._process)
-                over_s = time.monotonic() - began_s
-                number, writing_s, pausing_s = self._done
-                pausing_s += over_s - burst_s
-                self._done = Bursts(number + pauses, writing_s + burst_s, pausing_s)
-                # A pause that ends late is made up for in the next burst, as far as possible.
-                owed_s += self._duty * over_s - burst_s
-                owed_s = min(max(owed_s, -self._period_s), self._period_s)
-        finally:
-            processes.resume(self._process)
-
 
 #: How often the byte counter of the origin's device is read if a writer prints no rows, seconds.
 COUNT_S = 1.0
@@ -171,13 +64,11 @@ class _End:
     role: EndRole
     process: asyncio.subprocess.Process
     injector: Injector
-    #: None if the program limits its own rate.
-    pacer: Pacer | None
     #: Counts what an origin writes; None for a passive side.
     meter: Meter | None = None
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     pacing: asyncio.Task[None] | None = None
-    #: What it follows in place of a pacer, if its rate changes.
+    #: What it follows, unless it writes at full rate or its program limits it.
     follower: Follower | None = None
     #: Whether it is suspended between runs, and since when it is not any more.
     held: bool = False
@@ -197,6 +88,12 @@ class _End:
         """Index of the writer."""
         return self.writer.index
 
+    @property
+    def paced(self) -> bool:
+        """Whether it is let run and suspended, so that it keeps a rate."""
+        by_agent = self.injector.paced_by == "agent" and self.writer.rate_b_s is not None
+        return by_agent and self.role == "origin"
+
     async def hold(self) -> None:
         """Suspend it until `resume`."""
         self.held = True
@@ -214,9 +111,14 @@ class _End:
             processes.resume(self.process)
         if self.meter:
             self.meter.start()
-        if self.pacer:
-            self.pacing = asyncio.create_task(self.pacer.run())
-            self.tasks.append(self.pacing)
+        if self.follower:
+            self.follow(self.follower)
+
+    def follow(self, follower: Follower) -> None:
+        """Begin to follow rates."""
+        self.follower = follower
+        self.pacing = asyncio.create_task(follower.run())
+        self.tasks.append(self.pacing)
 
     async def after_a_row(self) -> None:
         """Wait until it may be held, if only shortly after a row; no longer than for a few rows."""
@@ -233,13 +135,13 @@ class _End:
         """Where its buffers are; unknown if the process has ended."""
         found: Counter[int] = Counter()
         for pid in (self.process.pid, *processes.descendants(self.process.pid)):
-            found.update(numa.buffers_b(pid, self.writer.message_b))
+            found.update(processes.buffers_b(pid, self.writer.message_b))
         return Placed(
             writer=self.index,
             role=self.role,
             own_binding=self.injector.own_binding(),
             buffers_b={str(node): size_b for node, size_b in found.items()},
-            pinned_b=numa.pinned_b(self.process.pid),
+            pinned_b=processes.pinned_b(self.process.pid),
         )
 
 
@@ -315,14 +217,9 @@ class Agent:
             self._send(messages.Ended(writer.index, role, process))
             return
         log = open(order.log, "ab", buffering=0)  # noqa: SIM115 (closed by _watch)
-        paced = role == "origin" and injector.paced_by == "agent" and writer.rate_b_s is not None
-        pacer = Pacer(process, writer) if paced else None
-        end = _End(writer, role, process, injector, pacer)
+        end = _End(writer, role, process, injector)
         parser = injector.parser(writer)
         end.tasks.append(asyncio.create_task(self._watch(end, parser, log)))
-        if pacer:
-            end.pacing = asyncio.create_task(pacer.run())
-            end.tasks.append(end.pacing)
         if role == "target":
             end.tasks.append(asyncio.create_task(self._listen(end, writer.port)))
         else:
@@ -342,7 +239,7 @@ class Agent:
                 self._report_count(end)
 
         def asked(start_s: float, end_s: float) -> bool:
-            return end.follower is None or end.follower.asks(start_s, end_s)
+            return end.follower is None or end.paced or end.follower.asks(start_s, end_s)
 
         pids = (target, end.process.pid)
         return Meter(end.writer, end.injector, pids, noted, asked)
@@ -352,24 +249,31 @@ class Agent:
             self._send(messages.Counted(end.index, tallies))
 
     def _report_rate(self, end: _End, row: Row) -> None:
-        end.came_s = clock.now_s()
+        before_s, end.came_s = end.came_s, clock.now_s()
         ended_s = end.came_s - row.after_s
         over_s = row.over_s
-        if over_s is None and end.last_row_s is not None:
-            over_s = ended_s - end.last_row_s
+        if end.last_row_s is not None:
+            if over_s is None:
+                over_s = ended_s - end.last_row_s
+            else:  # a row begins when the one before it is printed, at the latest
+                ended_s = min(ended_s, before_s + over_s)
         end.last_row_s = ended_s
-        if end.follower and over_s is not None:
-            end.follower.reported(row.rate_b_s * over_s, over_s)
-        if end.held or (over_s is not None and ended_s - over_s < end.resumed_s):
+        if end.meter and row.after_s:  # the program goes on to count now, for the length of a row
+            end.meter.tally()
+            asyncio.get_running_loop().call_later(end.injector.row_s or 0.0, end.meter.tally)
+        held = end.held or (over_s is not None and ended_s - over_s < end.resumed_s)
+        if end.follower is None and end.paced and not end.held:  # it has set up
+            end.follow(self._even(end, row.rate_b_s))
+        elif end.follower and over_s is not None:
+            end.follower.reported(None if held else row.rate_b_s * over_s, over_s)
+        if held:
             return  # the interval has a part in which it was held
         end.reported = True
         if end.meter:
             end.meter.start(row.rate_b_s)
             self._report_count(end)
-        bursts = end.pacer.done() if end.pacer and end.writer.burst else row.bursts
+        bursts = end.follower.bursts() if end.follower and end.writer.burst else row.bursts
         self._send(messages.RateReport(end.index, ended_s, row.rate_b_s, over_s, bursts))
-        if end.pacer:
-            end.pacer.correct(row.rate_b_s)
 
     def _arrived(self, end: _End, seen: Arrived) -> None:
         if end.meter:
@@ -407,9 +311,15 @@ class Agent:
             end.follower = end.pacing = None
             if order.rates_b_s:
                 asked = end.writer.message_b, order.rates_b_s, order.full_b_s
-                end.follower = Follower(end.process, *asked, partial(self._passed_b, end))
-                end.pacing = asyncio.create_task(end.follower.run())
-                end.tasks.append(end.pacing)
+                end.follow(Follower(end.process, *asked, partial(self._passed_b, end)))
+
+    def _even(self, end: _End, reported_b_s: float) -> Follower:
+        """Follows the one rate of a writer; `reported_b_s`: what it has written without limit."""
+        writer, passed = end.writer, partial(self._passed_b, end)
+        assert writer.rate_b_s, "a writer at full rate is not paced"
+        full_b_s = writer.full_b_s or max(reported_b_s, writer.rate_b_s)
+        asked = writer.message_b, [writer.rate_b_s], full_b_s, passed, period_s(writer)
+        return Follower(end.process, *asked, writer.burst)
 
     def _passed_b(self, end: _End) -> float | None:
         """What an origin's device has passed on, if the origin is the only one here that writes."""
@@ -419,7 +329,7 @@ class Agent:
     async def _watch(self, end: _End, parser: LineParser, log: IO[bytes]) -> None:
         """Read what one end prints until it ends."""
         assert end.process.stdout is not None
-        fault = None
+        fault, gist = None, Gist()
         with contextlib.closing(log):
             async for raw in processes.lines(end.process.stdout):
                 try:
@@ -437,8 +347,10 @@ class Agent:
                     self._arrived(end, meaning)
                 elif isinstance(meaning, Fault):
                     fault = fault or meaning.text  # what follows the first is its consequence
+                else:
+                    gist.add(line)
         code = await end.process.wait()
-        self._send(messages.Ended(end.index, end.role, fault or f"exit status {code}"))
+        self._send(messages.Ended(end.index, end.role, fault or failure(code, gist)))
 
     async def _listen(self, end: _End, port: int) -> None:
         """Report when the passive side listens: its output may stay buffered for a long time."""

@@ -166,7 +166,7 @@ class AloneRates:
             targets=self.nodes.targets,
             origins=self.nodes.origins,
             writes=writes,
-            rates_b_s=[rate_alone(state.rows) for state in states],
+            rates_b_s=[rate_alone(state.whole) for state in states],
             counted=counted,
             row_s=max(length.interval_s(state.rows, injector.row_s) for state in states),
             needed_s=ended_s + needed_s,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nimc.base import clock, processes
+from nimc.base.text import quoted
 from nimc.machine.node_counters import NodeCounter
 from nimc.node.hub import Hub, WriterState
 from nimc.node.readers import Fom, FomError, Readers, require_ranks
@@ -18,8 +19,6 @@ from nimc.records.treatment import Start
 
 #: Placeholder in a command for the folder that a tool writes to.
 _COUNTERS = "{counters}"
-#: How much of a program's first and of its last line is quoted, characters.
-_FIRST, _LAST = 120, 200
 
 
 @dataclass
@@ -95,19 +94,6 @@ async def run(
         said = quoted(files.err.read_text(errors="replace"))
         said = said or quoted(files.out.read_text(errors="replace"))
         result.fail("application_failed", f"exit status {code}: {said or 'it printed nothing'}")
-
-
-def quoted(text: str) -> str:
-    """The first and the last line that have words: what went wrong is in one of them."""
-    lines = [" ".join(line.split()) for line in text.split("\n") if any(map(str.isalnum, line))]
-    if len(lines) < 2:
-        return _cut("".join(lines), _FIRST + _LAST)
-    between = " ... " if len(lines) > 2 else " / "
-    return _cut(lines[0], _FIRST) + between + _cut(lines[-1], _LAST)
-
-
-def _cut(line: str, most: int) -> str:
-    return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
 async def _until_end(

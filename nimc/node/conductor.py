@@ -28,7 +28,7 @@ from nimc.base.checkout import python_main
 from nimc.base.errors import MachineError
 from nimc.base.files import replace_text
 from nimc.base.programs import last_line
-from nimc.machine import modules, program
+from nimc.machine import program
 from nimc.machine.load import BLOCK_VARIABLE
 from nimc.machine.program import program_facts
 from nimc.node import allocation, length, wire
@@ -39,8 +39,8 @@ from nimc.node.hub import AgentGoneError, Hub
 from nimc.node.readers import Readers
 from nimc.node.runs import BlockError, BlockRunner, Run
 from nimc.records import chain
-from nimc.records.logs import KeptLogs
 from nimc.records.plan import BlockPlan
+from nimc.records.run_folder import KeptLogs
 from nimc.records.sample import Sample
 
 # The conductor's storage: samples are appended, flushed to disk, never rewritten.
@@ -188,7 +188,7 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
                 **plan.provenance,
                 "programs": programs,
                 "program": plan.program and program_facts(plan.program, os.environ, Path.cwd()),
-                "modules": modules.loaded(os.environ),
+                "modules": program.loaded_modules(os.environ),
                 "nodes": hub.facts,
                 "clock_offsets_s": hub.clock_offsets_s,
             }
@@ -215,9 +215,9 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
 
 def _require_modules(plan: BlockPlan) -> None:
     """Raise MachineError if a module is not loaded: another program might run in its place."""
-    if missing := modules.not_loaded(plan.modules, os.environ):
-        loaded = ", ".join(modules.loaded(os.environ)) or "none"
-        shell = "" if modules.is_defined(os.environ) else f"; {_NO_MODULE}"
+    if missing := program.modules_not_loaded(plan.modules, os.environ):
+        loaded = ", ".join(program.loaded_modules(os.environ)) or "none"
+        shell = "" if program.module_is_defined(os.environ) else f"; {_NO_MODULE}"
         raise MachineError(
             f"module {', '.join(missing)} is not loaded on {node_name()}; loaded: {loaded}{shell}"
         )

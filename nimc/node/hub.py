@@ -15,11 +15,11 @@ from nimc.base import clock
 from nimc.base.clock import Exchange, Offset, measure
 from nimc.base.errors import MachineError
 from nimc.node import messages, wire
-from nimc.node.agent import period_s
-from nimc.node.evidence.binding import EndRole, Placed
-from nimc.node.evidence.rates import COUNTED_S, Seen, Tally, filled
+from nimc.node.evidence.claims import EndRole, Placed
+from nimc.node.evidence.rates import COUNTED_S, Seen, Tally, filled, joined
 from nimc.node.injectors.base import Injector, Writer
 from nimc.node.messages import Do, Observed, WritersStopped, Written
+from nimc.node.replay.pacing import period_s
 
 #: Unsigned calls that are kept, in addition to one of each node; and how long, in seconds, they
 #: are kept if there are more.
@@ -75,11 +75,16 @@ class WriterState:
     transport: str | None = None
 
     @property
+    def whole(self) -> list[Seen]:
+        """Its rows, each with the time since the one before it if that was counted."""
+        return self.rows if self.counted_s is None else joined(self.rows, self.tallies)
+
+    @property
     def seen(self) -> list[Seen]:
-        """Its rows, and what was counted before and after them."""
+        """These, and what was counted before and after them."""
         if self.counted_s is None:
             return self.rows
-        return filled(self.rows, self.tallies, self.counted_s)
+        return filled(self.whole, self.tallies, self.counted_s)
 
 
 @dataclass

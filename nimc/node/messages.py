@@ -12,8 +12,7 @@ from typing import Any, Literal, cast, get_args
 
 from nimc.base.errors import first_fault
 from nimc.machine.node_counters import NodeCounter
-from nimc.node.evidence.binding import EndRole, Placed
-from nimc.node.evidence.claims import Looked
+from nimc.node.evidence.claims import EndRole, Looked, Placed
 from nimc.node.evidence.counters import Reading
 from nimc.node.evidence.rates import Bursts, Tally
 from nimc.node.injectors.base import Writer

@@ -12,7 +12,7 @@ from nimc.machine.node_counters import NodeCounter
 from nimc.node import allocation, messages
 from nimc.node.agent import node_name
 from nimc.node.allocation import Allocation
-from nimc.node.evidence import claims, disturbance, rails
+from nimc.node.evidence import claims, counters, disturbance
 from nimc.node.evidence.claims import Count, Looked
 from nimc.node.evidence.counters import DIRECTIONS, Passed
 from nimc.node.hub import Hub
@@ -164,7 +164,7 @@ class Observer:
                 for passed in dict.fromkeys(at_targets)
             ]
         if self._rails:
-            names = rails.named(treatment, self._rails, len(self._nodes.targets), self._writers)
+            names = counters.named(treatment, self._rails, len(self._nodes.targets), self._writers)
             share = self._demand.rail_share
-            reasons.append(rails.misrouted(seen.conditions, names, self._rails, share))
+            reasons.append(counters.misrouted(seen.conditions, names, self._rails, share))
         return next((reason for reason in reasons if reason), None)

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nimc.records.counter_row import CounterRow
-from nimc.records.sample import Better
+from nimc.records.sample import Better, CounterRow
 
 # The figure of merit: what readers of an application's output return and raise.
 

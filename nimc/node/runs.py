@@ -13,9 +13,8 @@ from nimc.machine.node_counters import NodeCounter
 from nimc.node import allocation, application
 from nimc.node.allocation import Allocation
 from nimc.node.application import Files, RunResult
-from nimc.node.evidence import binding, claims, disturbance
-from nimc.node.evidence.binding import Placed
-from nimc.node.evidence.claims import Count, Looked
+from nimc.node.evidence import claims, disturbance
+from nimc.node.evidence.claims import Count, Looked, Placed
 from nimc.node.evidence.rates import (
     OF_CONTROL,
     Judgement,
@@ -34,11 +33,19 @@ from nimc.node.readers import Readers, ToolError
 from nimc.node.replay.conductor_side import ANYTHING, Follows
 from nimc.node.short_writes import records as short_writes
 from nimc.node.short_writes.conductor_side import ScheduleControl
-from nimc.records.counter_row import NODE, ORIGIN, PROCESSING, CounterRow
-from nimc.records.logs import stem_of
 from nimc.records.notes import Note
 from nimc.records.plan import BlockPlan
-from nimc.records.sample import Level, NodeConditions, Sample, WriterRecord
+from nimc.records.run_folder import stem_of
+from nimc.records.sample import (
+    NODE,
+    ORIGIN,
+    PROCESSING,
+    CounterRow,
+    Level,
+    NodeConditions,
+    Sample,
+    WriterRecord,
+)
 from nimc.records.treatment import Treatment, Writes
 
 #: The lead-in as a multiple of the longest time needed, so that a slightly slower start-up fits.
@@ -322,8 +329,8 @@ class BlockRunner:
         judged = self._judge(writes, states, result, follows)
         records = claims.attach(judged, counts, self.counted_alone.get(writes))
         records = self._prove(records, looked, result)
-        records = binding.attach(records, ends)
-        if fault := binding.misplaced(records):
+        records = claims.with_placement(records, ends)
+        if fault := claims.misplaced(records):
             result.fail("rejected", fault)
         return records
 

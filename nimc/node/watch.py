@@ -14,11 +14,11 @@ from dataclasses import replace
 from nimc.base import processes
 from nimc.machine import load, node_counters
 from nimc.machine.node_counters import NodeCounter, NodeReader
-from nimc.node.evidence import counters, disturbance, rails
+from nimc.node.evidence import counters, disturbance
 from nimc.node.evidence.counters import Reading
 from nimc.node.messages import BeginWatch, Observed
 from nimc.node.meter import Meter
-from nimc.records.counter_row import WRITERS
+from nimc.records.sample import WRITERS
 
 #: Time until the first reading of load and frequency, and between two of them, seconds. What a
 #: foreign process used since the last reading is not known if an adopting process waits for it.
@@ -60,12 +60,12 @@ class Watch:
         self._counters = self._read_counters()
         #: Readings at the beginning; the devices come last, as close to the run as possible.
         self._rails = self._read_devices()
-        self.before = rails.total(self._rails)
+        self.before = counters.total_of_both(self._rails)
 
     async def end(self) -> Observed:
         """End the watch: what was seen, and where the devices' counters are."""
         each_after = self._read_devices()
-        after = rails.total(each_after)
+        after = counters.total_of_both(each_after)
         gained = node_counters.change(self._counters, self._read_counters())
         await self.cancel()
         self._add_load()
@@ -74,7 +74,7 @@ class Watch:
         )
         if conditions.frequency_hz:
             gained["frequency"] = NodeCounter(conditions.frequency_hz, "Hz", "gauge")
-        passed = rails.passed(self._order.devices, self._rails, each_after)
+        passed = counters.passed(self._order.devices, self._rails, each_after)
         conditions = replace(conditions, devices=passed, free_cpus=load.left_free(self._busy))
         looked = [meter.looked() for meter in self._meters]
         return Observed(*after, conditions, busiest, looked, gained, self._ran())

@@ -133,6 +133,7 @@ class WriterRecord:
     rate_alone_b_s: float
     #: Time-weighted mean rate in the part of the application's window (its start to its end) that
     #: the writer's rows cover, bytes per second; under a timetable over the time of its writes.
+    #: Rows cover the time between them too if it was counted what passed then.
     rate_b_s: float
     #: Lowest rate of any reported row that overlaps the window, or `rate_b_s` if that is lower;
     #: under a timetable, of a write. Bytes per second.
@@ -325,8 +326,8 @@ class Sample:
     conditions: list[NodeConditions] = field(default_factory=list)
     #: SHA-256 of the lines of its counts in `counters/`; None if nothing was counted.
     counters_sha256: str | None = None
-    #: The outputs of its application that the run keeps (`nimc.records.logs`): path relative to the
-    #: folder of the run -> SHA-256 of the content.
+    #: The outputs of its application that the run keeps (`nimc.records.run_folder`): path relative
+    #: to the folder of the run -> SHA-256 of the content.
     logs: dict[str, str] = field(default_factory=dict)
     #: Schema of the sample; fields that older ones lack are null.
     schema: int = SCHEMA_VERSION
@@ -334,3 +335,49 @@ class Sample:
     def as_dict(self) -> dict[str, Any]:
         """The record as a JSON object."""
         return asdict(self)
+
+
+# A tool's count of one event in one rank of one run.
+
+
+#: The tools of what agents read in every run (no application is wrapped): counters of the target
+#: nodes, and the few of them that are read at origins on other nodes.
+NODE, ORIGIN = "node", "origin"
+AGENTS = (NODE, ORIGIN)
+
+#: Their counters that add up to the processor time of traffic, all that is read at origins:
+#: interrupts, soft interrupts, kernel threads, and the processes of the writers' ends.
+IRQ, SOFTIRQ, THREADS, WRITERS = "irq-time", "softirq-time", "kernel-threads-time", "writers-time"
+PROCESSING = (IRQ, SOFTIRQ, THREADS, WRITERS)
+
+#: State of a count: complete; extrapolated, because events shared a counter; not available on this
+#: processor or kernel; not counted by the tool.
+State = Literal["counted", "multiplexed", "not supported", "not counted"]
+
+
+@dataclass(frozen=True)
+class CounterRow:
+    """One count."""
+
+    #: Of a count of a node by a tool, its first rank; of the tools `node` and `origin`, the node's
+    #: index in the sample's `nodes`, or `origin_nodes`.
+    rank: int
+    #: The tool's name of the event: `cycles`, or `cycles:u` for user mode only.
+    event: str
+    #: In SI units; None if nothing was counted (`state`).
+    value: float | None
+    #: `count`, `s`, `B`, ...
+    unit: str
+    #: Complete, extrapolated, not available there, or not counted by the tool.
+    state: State = "counted"
+    #: Share of the run in which the event was counted; None: unknown.
+    running_share: float | None = None
+
+
+def event_parts(event: str) -> tuple[str, str]:
+    """Name and modifiers: `cycles` and `u` of `cycles:u` and of `cpu_core/cycles/u`."""
+    if event.count("/") == 2:
+        _, event, modifiers = event.split("/")
+        return event, modifiers
+    event, _, modifiers = event.partition(":")
+    return event, modifiers

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from nimc.base.tables import duration
-from nimc.base.text import one_line
+from nimc.base.text import duration, one_line
 from nimc.base.units import quantity
 
 Progress = Literal["quiet", "normal", "verbose"]

@@ -28,8 +28,7 @@ from nimc.records.chain import walk_run
 from nimc.records.run import PlainName
 from nimc.run.folder import require_folder
 from nimc.run.progress import NewSamples, PlainDisplay, RunCounter, run_line
-from nimc.run.session import run_session
-from nimc.run.slurm_watch import LostJobError, SilentError, SlurmWatch
+from nimc.run.session import LostJobError, SilentError, SlurmWatch, run_session
 from reframe_tests.crossing import Crossed
 
 if TYPE_CHECKING:
@@ -298,7 +297,7 @@ class CampaignRunner:
         logs.mkdir(parents=True, exist_ok=True)
         run = str(self.run)
         crossed = self._treatments(entry)
-        expected_s = block_s(crossed, entry, pairs, self.request.least_run_s)
+        expected_s = block_s(self.request, entry, crossed, pairs)
         limit_s = self.campaign.limit
         if limit_s is not None:  # the block's share of what is left
             limit_s = max(limit_s - sum(self.blocks_s), 0.0) * expected_s / (expected_s + later_s)
@@ -395,4 +394,4 @@ class CampaignRunner:
             return 0.0
         missing = self.campaign.pairs.floor - self._state(entry).pairs
         crossed = self._treatments(entry)
-        return block_s(crossed, entry, missing, self.request.least_run_s) if missing > 0 else 0.0
+        return block_s(self.request, entry, crossed, missing) if missing > 0 else 0.0

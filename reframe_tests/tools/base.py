@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis.counts.roles import Scope
+from analysis.samples.roles import Scope
 from nimc.base.programs import ask
 from nimc.node.readers import ToolError
-from nimc.records.counter_row import CounterRow, State
+from nimc.records.sample import CounterRow, State
 
 __all__ = ["CounterRow", "State", "ToolError"]
 

@@ -198,43 +198,11 @@ _SECONDS = "Exclusive CPU time in seconds."
 _CALLS = "Number of Calls"
 _CALL_MS = "Exclusive MPI Call Time(ms)"
 
-#: Tries the events before the launcher starts. Arguments: folder, variable for the events, most
-#: events, events, launch line. Open|SpeedShop itself continues if events cannot be counted.
-_FRONT = """
-folder=$1 variable=$2 most=$3 events=$4
-shift 4
-fail() { echo "openspeedshop: $*" >&2; exit 125; }
-command -v ossrun > /dev/null || fail 'ossrun is not on PATH'
-[ "${OMP_NUM_THREADS:-1}" = 1 ] || fail "counts one thread per rank, not $OMP_NUM_THREADS"
-if [ -n "$events" ]; then
-    LC_ALL=C papi_command_line $events > "$folder/events.txt" 2>&1
-    found=$(sed -n 's/^Successfully added: //p' "$folder/events.txt" | head -n "$most")
-    [ -n "$found" ] || fail "none of $events can be counted: $folder/events.txt"
-    case "$most $found" in "1 "*|*perf::TASK-CLOCK) ;;
-        *) fail "perf::TASK-CLOCK cannot be counted; without it several events are not verified" ;;
-    esac
-    found=$(echo $found | tr ' ' ,)
-    echo "export $variable='$found'" > "$folder/settings"
-fi
-mkdir -p "$folder/raw"
-exec "$@"
-"""
-#: Runs in each rank. Arguments: folder, collector, application. If the last file among its words
-#: is an input, ossrun takes the program for a script and preloads the MPI that it was built with,
-#: which may be another than the program's. With an unknown name of the MPI it preloads none. Exit
-#: status is the application's.
-_RANK = f"""
-folder=$1 collector=$2
-shift 2
-[ ! -e "$folder/settings" ] || . "$folder/settings"
-export OPENSS_RAWDATA_DIR="$folder/raw"
-case $collector in mpi*) ;; *) export OPENSS_MPI_IMPLEMENTATION=none ;; esac
-ossrun -c "$collector" "$@" 2> "$folder/rank-{RANK}.err"
-status=$?
-sed -i '/^nm: .*: no symbols$/d' "$folder/rank-{RANK}.err"
-cat "$folder/rank-{RANK}.err" >&2
-exit $status
-"""
+#: What runs before the launcher starts, and in each rank.
+_FRONT, _RANK = (
+    Path(__file__).with_name(f"openspeedshop_{part}.sh.in").read_text().replace("{RANK}", RANK)
+    for part in ("front", "rank")
+)
 #: Messages of collectors that have lost counts; Open|SpeedShop exits with 0 nevertheless.
 _REFUSALS = re.compile(r"^.*(?:OpenSS_PAPIerror|cannot be counted|PAPI_overflow\(\)).*$", re.M)
 #: What `papi_command_line` says of an event.

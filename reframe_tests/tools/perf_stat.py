@@ -1,7 +1,7 @@
 """perf stat: kernel and hardware counters of each rank, without a change of the binary.
 
 The level `perf_stat` counts generic events. Further levels are the groups of
-`analysis.counts.roles`, whose events depend on the processor and are chosen where the rank runs:
+`analysis.samples.roles`, whose events depend on the processor and are chosen where the rank runs:
 `perf_stat:memory` for each rank, `perf_stat:dram` once per node and system-wide, since uncore
 counters belong to no process.
 """
@@ -15,10 +15,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from analysis.counts.roles import METRICS, Scope, counts, groups
+from analysis.samples.roles import METRICS, Scope, counts, groups
 from nimc.base.programs import ask
-from nimc.machine.processors import FAMILIES, IDENTITY_AWK, family_of, identity
-from nimc.records.counter_row import event_parts
+from nimc.machine.host import FAMILIES, IDENTITY_AWK, processor_family, processor_identity
+from nimc.records.sample import event_parts
 from reframe_tests.tools import base
 from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, figure
 
@@ -112,8 +112,8 @@ class PerfStat(Tool):
         return f"perf stat fails with exit status {answer.status}: {answer.first}"
 
     def _counts_nothing(self) -> str | None:
-        here = identity(_CPUINFO.read_text(errors="replace"))
-        rows = counts("perf_stat", self._group, family_of(here))
+        here = processor_identity(_CPUINFO.read_text(errors="replace"))
+        rows = counts("perf_stat", self._group, processor_family(here))
         if not rows:
             return f"no events are known for this processor, {here}"
         events = ", ".join(event for row in rows for event in row.events)

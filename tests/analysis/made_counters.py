@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from analysis.counts.counters import counters_of
-from analysis.samples.counts import read_counts
+from analysis.samples.counts import counters_of, read_counts
 from nimc.records.sample import Sample
 from tests.analysis.synthetic import Case
 

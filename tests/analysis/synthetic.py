@@ -22,7 +22,7 @@ from analysis.effects.verdict import Verdict
 from analysis.samples.columns import read_run
 from analysis.samples.figures import WORKLOADS
 from nimc.records import chain
-from nimc.records.arms import BASELINE, arm_of, parts_of
+from nimc.records.arms import BASELINE, arm_of, name_of, parts_of
 from nimc.records.run import Requirements, RunHeader, save_header
 from nimc.records.sample import Better, Level, Outcome, Sample, TimetableRecord, WriterRecord
 
@@ -83,32 +83,35 @@ REMEDIES = {
 }
 
 
-def _levels(name: str) -> dict[str, Level]:
-    of: dict[str, Level] = {"cores": 1 if "cores=1" in name else 0}
-    of["tool"] = "p" if "tool=p" in name else "none"
-    if name.startswith(("off", "aa")):
-        return {**of, "rate": 0}
-    return {**of, "rate": "25%" if "25%" in name else "full"}
+def crossed(
+    case: Case, application: Mapping[str, Level], writers: Mapping[str, Level] = {}
+) -> Case:
+    """The case with factors and baselines of its treatments, whose names leave out first levels.
 
+    These are given here. Baselines are at the same levels of the `application`. Factors of the
+    `writers` are those of effects; other treatments have a rate of 0, if that is one.
+    """
 
-def _baseline(name: str) -> str:
-    parts = [part for part in name.partition("@")[2].split(",") if part and "rate" not in part]
-    return "off" + ("@" + ",".join(parts) if parts else "")
+    zero: Mapping[str, Level] = {"rate": 0} if "rate" in writers else {}
+
+    def levels(name: str) -> dict[str, Level]:
+        of_writes = writers if arm_of(name).role == "effect" else zero
+        named = {key: int(at) if at.isdigit() else at for key, at in parts_of(name)[1].items()}
+        return {**application, **of_writes, **named}
+
+    def baseline(name: str) -> str:
+        return name_of(BASELINE, {k: at for k, at in parts_of(name)[1].items() if k in application})
+
+    names = {BASELINE: 1.0, **case.effects}
+    of = {name: levels(name) for name in names}
+    return replace(case, factors=of, baselines={name: baseline(name) for name in names})
 
 
 def remedies(better: Better = "lower", times: Mapping[str, float] = REMEDIES) -> Case:
     """A case of two remedies with known prices and gains; nothing but the pair varies."""
-    return Case(
-        name="melt",
-        unit="s" if better == "lower" else "1/s",
-        better=better,
-        base=10.0,
-        effects=dict(times),
-        noise=0.0,
-        pair_noise=0.2,
-        factors={name: _levels(name) for name in ("off", *times)},
-        baselines={name: _baseline(name) for name in times},
-    )
+    unit = "s" if better == "lower" else "1/s"
+    case = Case("melt", unit, better, 10.0, dict(times), noise=0.0, pair_noise=0.2)
+    return crossed(case, {"cores": 0, "tool": "none"}, {"rate": "full"})
 
 
 def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> list[Sample]:

@@ -9,11 +9,11 @@ from typing import Any, get_args
 import polars as pl
 
 from analysis.report.data import load_run
-from analysis.report.make import write_data
+from analysis.report.page import write_data
 from nimc.base.checkout import ROOT
 from nimc.node.readers import FomError
 from nimc.records import sample
-from nimc.records.counter_row import CounterRow
+from nimc.records.sample import CounterRow
 from reframe_tests import foreign
 from reframe_tests.factors import FACTORS
 from reframe_tests.mixin import NimcMixin

@@ -8,10 +8,9 @@ from xml.etree import ElementTree
 import click
 
 from analysis.effects.estimate import results
-from analysis.report.make import make_reports
+from analysis.report.page import make_reports
 from analysis.report.plots import drawing, themed_svg
-from nimc.base.tables import aligned
-from nimc.base.text import one_line, visible
+from nimc.base.text import aligned, one_line, visible
 from nimc.cli import document
 from nimc.cli import results as shown
 from tests.analysis.synthetic import STREAM, frame_of, reject, samples, write_run

@@ -18,8 +18,8 @@ from pathlib import Path
 from analysis.contention import evaluate
 from analysis.history.store import add_run
 from nimc.base.errors import InputError
-from nimc.crate.contents import RUN, below, header_files, run_files
 from nimc.crate.metadata import METADATA
+from nimc.crate.pack import RUN, below, header_files, run_files
 from nimc.crate.zipped import MANIFEST, manifest, zipped
 from nimc.nights.summary import summary_text
 from nimc.records.run import load_header

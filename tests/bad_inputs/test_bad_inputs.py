@@ -15,7 +15,7 @@ def test_bad_input_gets_a_short_answer(kind: Kind, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("NIMC_REFRAME", "/bin/true")
     monkeypatch.setattr("sys.argv", [])
     if "--force" not in kind.name:  # the figures of one kind are enough
-        monkeypatch.setattr("analysis.report.make.render", render)
+        monkeypatch.setattr("analysis.report.page.render", render)
     for index in range(2):
         answer, words = one(kind, random.Random(f"{kind.name} {index}"))
         assert list(faults(answer)) == [], words
@@ -30,7 +30,7 @@ def test_what_is_in_the_way_gets_a_short_answer(
     monkeypatch.setattr("sys.argv", [])
     place = OBSTRUCTED[number][0][0]
     if "logs" not in place:  # which the page reads; the others do not depend on its figures
-        monkeypatch.setattr("analysis.report.make.render", render)
+        monkeypatch.setattr("analysis.report.page.render", render)
     answer = here(in_the_way(number, tmp_path))
     assert list(faults(answer)) == [], answer
 

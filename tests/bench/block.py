@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nimc.base.checkout import ROOT
-from nimc.base.tables import aligned
+from nimc.base.text import aligned
 from tests.bench import BenchRow, at_least
 
 #: Share of a block's time in which the application should run.

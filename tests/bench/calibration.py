@@ -9,10 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from analysis.contention import evaluate
-from analysis.contention.calibrate import points_allowed
-from analysis.contention.fit import fit
-from analysis.contention.parameters import Model
-from analysis.contention.predict import placements, predict
+from analysis.contention.fit import fit, points_allowed
+from analysis.contention.parameters import Model, placements, predict
 from analysis.contention.sweep import Point, Sweep
 from studies.made_sweeps import calibrate, runs, sweep
 from tests.bench import BenchRow, below

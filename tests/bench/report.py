@@ -68,7 +68,7 @@ def write(run_folder: Path, size: int) -> None:
 
 def make(run_folder: Path) -> None:
     """The run's report; start-up is part of it."""
-    from analysis.report.make import make_reports
+    from analysis.report.page import make_reports
 
     make_reports([run_folder])
 

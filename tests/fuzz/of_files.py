@@ -12,13 +12,12 @@ from pathlib import Path
 import polars as pl
 
 from analysis.contention import evaluate, sweep
-from analysis.counts import counters
 from analysis.history import files
 from analysis.history.retention import alarmed_runs
 from analysis.history.store import load_nights, load_runs
 from analysis.history.tables import RUNS
 from analysis.pages.data import fact_changes
-from analysis.samples.counts import read_counts
+from analysis.samples.counts import counters_of, medians, read_counts
 from nimc.base import units
 from nimc.base.errors import InputError, MachineError
 from nimc.cli.model import load_model
@@ -31,7 +30,7 @@ from nimc.traffic import formats, trace
 from testbed import state, vm
 from testbed.spec import ClusterLayout, Spec
 from testbed.state import State
-from tests.analysis.contention.test_model_file import IMPROVED
+from tests.analysis.contention.test_parameters import IMPROVED
 from tests.fuzz.target import Target, captures, finite, in_file, text_of
 from tests.nimc.traffic.made import PLAIN, answer, labels, ldms
 
@@ -94,7 +93,7 @@ _SWEEP = json.dumps(
 
 def _counts(text: bytes, folder: Path) -> None:
     in_file("counters/stream.jsonl", text, folder)
-    counters.medians(counters.counters_of(read_counts(folder), _JUDGED))
+    medians(counters_of(read_counts(folder), _JUDGED))
 
 
 def _stored(text: bytes, folder: Path) -> None:

@@ -5,17 +5,18 @@ import io
 import struct
 from pathlib import Path
 
-from nimc.base import kernel_text, numa
-from nimc.machine import host, load, marks, node_counters
+from nimc.base import kernel_text, processes
+from nimc.machine import host, load, node_counters
 from nimc.machine.load import KernelThreads
 from nimc.machine.program import compilers_in, mpi_library
+from nimc.node import meter
 from nimc.node.evidence import counters
 from testbed import containers, namespaces
 from tests.fuzz.target import Target, finite, lay_out, text_of, tree
 from tests.nimc.machine.test_load import BLOCK, process
-from tests.nimc.machine.test_marks import ORIGIN
-from tests.nimc.machine.test_marks import TARGET as MAPS
 from tests.nimc.node import sysfs
+from tests.nimc.node.test_meter import ORIGIN
+from tests.nimc.node.test_meter import TARGET as MAPS
 
 _CPU, _NODE, _IB = (
     "sys/devices/system/cpu",
@@ -138,7 +139,7 @@ def _cpus(text: bytes, _: Path) -> None:
 
 
 def _shared(text: bytes, _: Path) -> None:
-    marks.shared_buffers(text_of(text), ORIGIN, 65536, 4096)
+    meter.shared_buffers(text_of(text), ORIGIN, 65536, 4096)
 
 
 TARGETS = [
@@ -148,9 +149,9 @@ TARGETS = [
     Target("elf.comment", lambda text, _: compilers_in(io.BytesIO(text)), [_ELF]),
     Target("ldd.mpi", lambda text, _: mpi_library(text_of(text)), [_LDD]),
     Target("kernel.cpu list", _cpus, [b"0-3,8"], (ValueError,)),
-    Target("kernel.numa_maps", lambda text, _: numa.read_maps(text_of(text).splitlines(), 1),
+    Target("kernel.numa_maps", lambda text, _: processes.read_maps(text_of(text).splitlines(), 1),
            [_NUMA_MAPS]),
-    Target("kernel.maps", _shared, [MAPS.encode()], (marks.LookError,)),
+    Target("kernel.maps", _shared, [MAPS.encode()], (meter.LookError,)),
     Target("kernel.status", lambda text, _: namespaces.inner_pid(text_of(text)), [_STATUS]),
     Target("kernel.mounts", lambda text, _: containers.kind_of(text_of(text)), [_MOUNTS]),
 ]  # fmt: skip

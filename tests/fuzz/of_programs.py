@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from nimc.machine import node_counters
-from nimc.machine.processors import family_of, identity
+from nimc.machine.host import processor_family, processor_identity
 from nimc.node.injectors.base import Injector, Row, Total, Writer
 from nimc.node.injectors.mooncake import Mooncake
 from nimc.node.injectors.mpi_put import MpiPut
@@ -80,6 +80,10 @@ def _oss(text: bytes, folder: Path) -> None:
         finite(view.total(column))
 
 
+def _family(text: bytes, _: Path) -> None:
+    processor_family(processor_identity(text_of(text)))
+
+
 def _oss_calls(text: bytes, folder: Path) -> None:
     in_file("rank-0.err", b"", folder)
     in_file("rank-0.functions.csv", text, folder)
@@ -127,5 +131,5 @@ TARGETS = [
     Target("tool.openspeedshop views", _oss, _VIEWS, (ToolError,)),
     Target("tool.openspeedshop:mpi", _oss_calls, _VIEWS, (ToolError,)),
     Target("ethtool", _ethtool, [_ETHTOOL]),
-    Target("cpuinfo", lambda text, _: family_of(identity(text_of(text))), [_CPUINFO]),
+    Target("cpuinfo", _family, [_CPUINFO]),
 ]  # fmt: skip

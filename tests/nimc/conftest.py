@@ -92,7 +92,7 @@ class Nimc:
         """
         with pytest.MonkeyPatch.context() as patch:
             if not figures:
-                patch.setattr("analysis.report.make.render", nimc_without_figures.render)
+                patch.setattr("analysis.report.page.render", nimc_without_figures.render)
             return call(self.words(*options), self.folder, self.environment(fake))
 
     def the_run(self) -> Path:

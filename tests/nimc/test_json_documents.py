@@ -118,7 +118,7 @@ def test_those_of_runs_and_crates(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # short paths
-    monkeypatch.setattr("analysis.report.make.render", render)
+    monkeypatch.setattr("analysis.report.page.render", render)
     for day, name in enumerate(("monday", "tuesday")):
         made_run(tmp_path / "results" / name, day=day)
     monday, tuesday = "results/monday", "results/tuesday"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from nimc.base.errors import InputError
-from nimc.records import logs
-from nimc.records.logs import KeptLogs
+from nimc.records import run_folder
+from nimc.records.run_folder import KeptLogs
 
 NAME = "logs/stream/0/0-on-0.out"
 
@@ -31,11 +31,11 @@ def test_an_output_is_kept_compressed_without_a_time(tmp_path: Path, needed: boo
     kept = (tmp_path / f"{NAME}.gz").read_bytes()
     assert kept[4:8] == bytes(4)  # the time, RFC 1952
     assert gzip.decompress(kept) == b"Triad 1\n"
-    assert logs.read(tmp_path, NAME) == b"Triad 1\n"
+    assert run_folder.read_log(tmp_path, NAME) == b"Triad 1\n"
 
 
 def test_a_large_output_is_not_kept_unless_it_is_needed(tmp_path: Path) -> None:
-    text = b"x" * (logs.LOG_B + 1)
+    text = b"x" * (run_folder.LOG_B + 1)
     for needed in (False, True):
         path = output(tmp_path, text)
         named = KeptLogs(tmp_path).keep(path, needed=needed)
@@ -43,13 +43,13 @@ def test_a_large_output_is_not_kept_unless_it_is_needed(tmp_path: Path) -> None:
         assert path.exists() == needed
         assert not (tmp_path / f"{NAME}.gz").exists()
         with pytest.raises(FileNotFoundError):
-            logs.read(tmp_path, NAME)
+            run_folder.read_log(tmp_path, NAME)
 
 
 def test_all_outputs_together_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"logs/{case}/0/0-on-{attempt}.out" for case in "ab" for attempt in range(2)]
     room_b = 3 * len(gzip.compress(b"Triad\n", mtime=0))
-    monkeypatch.setattr(logs, "RUN_B", room_b)
+    monkeypatch.setattr(run_folder, "RUN_B", room_b)
     for case in "ab":  # a block each
         kept = KeptLogs(tmp_path)
         for name in (each for each in names if f"/{case}/" in each):
@@ -59,15 +59,15 @@ def test_all_outputs_together_have_a_limit(tmp_path: Path, monkeypatch: pytest.M
 
 def test_what_no_run_keeps_is_not_read(tmp_path: Path) -> None:
     path = output(tmp_path, b"", f"{NAME}.gz")
-    for text in (b"x", gzip.compress(b"x" * 99)[:-9], gzip.compress(bytes(logs.LOG_B + 1))):
+    for text in (b"x", gzip.compress(b"x" * 99)[:-9], gzip.compress(bytes(run_folder.LOG_B + 1))):
         path.write_bytes(text)
         with pytest.raises(InputError, match=r"cannot be read|is longer than"):
-            logs.read(tmp_path, NAME)
+            run_folder.read_log(tmp_path, NAME)
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(InputError, match="not a regular file"):
-        logs.read(tmp_path, NAME)
+        run_folder.read_log(tmp_path, NAME)
     path.unlink()
     path.symlink_to(output(tmp_path, b"x", "elsewhere"))
     with pytest.raises(InputError, match="cannot be read"):
-        logs.read(tmp_path, NAME)
+        run_folder.read_log(tmp_path, NAME)

@@ -7,8 +7,8 @@ import pytest
 from analysis.contention import evaluate
 from nimc.cli import model
 from studies.made_sweeps import sweep
-from tests.analysis.contention.test_from_run import made_sample, write
 from tests.analysis.contention.test_slowdown import slowdown_run
+from tests.analysis.contention.test_sweep import made_sample, write
 
 HENRI = evaluate.load_published("henri").as_dict()
 ON_HENRI = ("--platform", "henri")

@@ -14,7 +14,7 @@ from nimc.campaign.prepare import prepare
 from nimc.crate.schemas import FOLDER
 from nimc.records.run import RunHeader, load_header
 from nimc.run.folder import new_header, open_run
-from tests.analysis.made_qualification import Fault, device, made_run, node
+from tests.analysis.subjects.made_qualification import Fault, device, made_run, node
 from tests.analysis.synthetic import rechain
 from tests.nimc.conftest import Command, Nimc
 from tests.nimc.documented import assert_documented
@@ -104,7 +104,7 @@ def test_it_measures_with_a_stand_in_and_concludes(
     """Emulated writes are refused; where nothing was measured, the failure is what counts."""
     monkeypatch.setenv("NIMC_REFRAME", str(nimc.folder / "reframe"))
     monkeypatch.setenv("FAKE", fake)
-    monkeypatch.setattr("analysis.report.make.render", render)
+    monkeypatch.setattr("analysis.report.page.render", render)
     found = command.json("qualify", "localhost", "--results", nimc.results, code=code)
     states = {each["name"]: each["state"] for each in found["claims"]}
     assert states["counter of writes"] == ("not shown" if fake == "none" else "refused")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import sub
 from statistics import median
@@ -66,6 +66,33 @@ def passed_at(tallies: Sequence[Tally], at_s: float) -> float | None:
     length_s = after.at_s - before.at_s
     share = (at_s - before.at_s) / length_s if length_s else 0.0
     return before.bytes_b + share * (after.bytes_b - before.bytes_b)
+
+
+def _passed(tallies: Sequence[Tally], start_s: float, end_s: float) -> float | None:
+    """What passed between two times; None if the tallies do not cover them."""
+    before, after = passed_at(tallies, start_s), passed_at(tallies, end_s)
+    return None if before is None or after is None else after - before
+
+
+def joined(rows: Sequence[Seen], tallies: Sequence[Tally]) -> list[Seen]:
+    """The rows, each from the end of the one before it if what passed between them was counted.
+
+    `tallies` are of this writer alone. They may be of another unit than the rows, and have headers:
+    a byte between rows is as much of them as one within rows.
+    """
+    within = [(row.bytes_b, _passed(tallies, row.start_s, row.end_s)) for row in rows]
+    reported_b = sum(bytes_b for bytes_b, passed in within if passed is not None)
+    counted = sum(passed for _, passed in within if passed is not None)
+    if counted <= 0:
+        return list(rows)
+    found = list(rows[:1])
+    for before, row in pairwise(rows):
+        between = _passed(tallies, before.end_s, row.start_s)
+        if between is not None and row.start_s > before.end_s:
+            bytes_b, over_s = row.bytes_b + between * reported_b / counted, row.end_s - before.end_s
+            row = replace(row, start_s=before.end_s, rate_b_s=bytes_b / over_s)
+        found.append(row)
+    return found
 
 
 def filled(
@@ -190,11 +217,11 @@ def expected(alone_b_s: float, asked_b_s: float | None) -> Expected:
 def most_of(
     asked_b_s: float | None, message_b: int, window_s: float, burst: Burst | None = None
 ) -> float:
-    """Largest mean rate of a writer that is limited to `asked_b_s`; infinite without a limit.
+    """Largest mean rate of a writer limited to `asked_b_s`; infinite without a limit or a window.
 
     A window may have one burst more than its length asks for.
     """
-    if asked_b_s is None:
+    if asked_b_s is None or not window_s:
         return math.inf
     more_b = LIMITED_MESSAGES * message_b + (asked_b_s * burst.period_s if burst else 0.0)
     return LIMITED_SHARE * asked_b_s + more_b / window_s

@@ -8,6 +8,7 @@ recent set-up time, and takes the write's end, bytes and rate from the program's
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable
@@ -17,7 +18,8 @@ from statistics import median
 from typing import IO
 
 from nimc.base import clock, processes
-from nimc.node.evidence.binding import EndRole
+from nimc.base.text import Gist, failure
+from nimc.node.evidence.claims import EndRole
 from nimc.node.injectors.base import Fault, Injector, Total, Writer
 from nimc.node.short_writes.records import Done, Due
 
@@ -73,7 +75,7 @@ async def stand_by(
     """
     waited = False
     while True:
-        began_s = time.monotonic()
+        began_s, began_b = time.monotonic(), os.fstat(log.fileno()).st_size
         process = await start_end(injector, writer, "target", log)
         if isinstance(process, str):
             return process
@@ -90,9 +92,19 @@ async def stand_by(
         finally:
             await processes.stop(process)
         if not waited:
-            return f"passive side ended: exit status {code}"
+            return f"passive side ended: {failure(code, _printed(log, began_b))}"
         if time.monotonic() - began_s < _SHORT_LIFE_S:
             await asyncio.sleep(_SHORT_LIFE_S)
+
+
+def _printed(log: IO[bytes], from_b: int) -> Gist:
+    """The gist of what was printed to a log from a place on."""
+    gist = Gist()
+    with suppress(OSError), open(log.name, "rb") as file:
+        file.seek(from_b)
+        for line in file:
+            gist.add(line.decode(errors="replace"))
+    return gist
 
 
 class ScheduleWriter:

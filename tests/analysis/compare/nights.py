@@ -1,7 +1,5 @@
 """Nights for tests: runs as a campaign leaves them."""
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -32,15 +30,10 @@ def night(
         **{"nodes": {host: node}, "clock_offsets_s": {"a": seed * 1e-6}},
         **{"seed": seed, "program": program},
     }
-    text = json.dumps(record)
-    sha = hashlib.sha256(text.encode()).hexdigest()
-    if node is not None:
-        found = [replace(on_hosts(each, host), provenance=sha) for each in found]
-    run = write_run(folder, found, header(**{"run": folder.name, **changes}))
-    if node is not None:
-        (run / "provenance").mkdir()
-        (run / "provenance" / f"{sha}.json").write_text(text)
-    return load_run(run)
+    head = header(**{"run": folder.name, **changes})
+    if node is None:
+        return load_run(write_run(folder, found, head))
+    return load_run(write_run(folder, [on_hosts(each, host) for each in found], head, record))
 
 
 def nights(

@@ -23,9 +23,9 @@ from analysis.contention.evaluate import (
     without_placements,
 )
 from analysis.contention.fit import fit
-from analysis.contention.predict import placements, predict
+from analysis.contention.page import bands_line
+from analysis.contention.parameters import placements, predict
 from analysis.contention.sweep import Point, Sweep
-from analysis.contention.tables import bands_line
 from studies.made_sweeps import sweep
 
 

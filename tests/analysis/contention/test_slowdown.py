@@ -21,8 +21,8 @@ from analysis.report.data import load_run
 from analysis.statistics import aligned_ranks
 from analysis.statistics.interval import Estimate
 from nimc.cli.main import cli
-from nimc.records.sample import Level, Sample
-from tests.analysis.synthetic import Case, samples, write_run
+from nimc.records.sample import Sample
+from tests.analysis.synthetic import Case, crossed, samples, write_run
 
 #: Slowdown of nt_write and of mix beside nt_write and beside mix, and under writers.
 BESIDE = np.array([[1.8, 1.4], [1.2, 1.6]])
@@ -102,30 +102,11 @@ def test_nine_of_ten_intervals_hold_the_true_slowdown() -> None:
 def case(name: str, times: dict[str, float], unit: str, kernel: str | None = None) -> list[Sample]:
     """Runs of a workload with these true times of its treatments relative to `off`."""
 
-    def levels(treatment: str) -> dict[str, Level]:
-        tool = next((tool for tool in TOOLS if tool in treatment), "none")
-        of: dict[str, Level] = {"tool": tool, "rate": "full" if "on" in treatment[:2] else 0}
-        if kernel is not None:
-            of["kernel"] = "mix" if "kernel=mix" in treatment else kernel
-        return of
-
-    made = Case(
-        name,
-        unit,
-        "higher" if unit == "B/s" else "lower",
-        1e9 if unit == "B/s" else 10.0,
-        times,
-        noise=0.001,
-        factors={each: levels(each) for each in ("off", *times)},
-        baselines={"on@kernel=mix": "off@kernel=mix"},
-    )
+    better, base = ("higher", 1e9) if unit == "B/s" else ("lower", 10.0)
+    first = {"tool": "none"} if kernel is None else {"tool": "none", "kernel": kernel}
+    made = crossed(Case(name, unit, better, base, times, noise=0.001), first, {"rate": "full"})
     extra = {"cores": 18.0, "node": 0.0, "window_s": 1.0}
-    return [
-        replace(each, role="baseline", baseline=None, fom_extra=extra)
-        if each.arm.startswith("off")
-        else replace(each, fom_extra=extra)
-        for each in samples(made, pairs=8)
-    ]
+    return [replace(each, fom_extra=extra) for each in samples(made, pairs=8)]
 
 
 def slowdown_run(folder: Path, second: str = "chimney") -> Path:

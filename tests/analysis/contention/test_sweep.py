@@ -1,11 +1,17 @@
-"""Sweep files."""
+"""Sweeps from files, and from the samples of runs."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from analysis.contention.sweep import Point, load
+from analysis.contention.fit import fit
+from analysis.contention.page import fit_table
+from analysis.contention.sweep import Point, from_run, load
 from nimc.base.errors import InputError
+from nimc.records.run import save_header
+from nimc.records.sample import WriterRecord
+from tests.analysis.synthetic import header, rechain, sample
 
 POINTS = [Point(1, 0, 0, 5e9, 4e9, 5e9, 4e9), Point(2, 1, 1, 1e10, None, 9e9, 3.5e9)]
 
@@ -73,3 +79,189 @@ def test_what_is_no_json(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"bad\.json: "):
         load(path)
+
+
+# A sweep from samples: which run is which measurement.
+
+
+def made_header(numa_nodes=1, sockets=1):
+    host = {"numa_nodes": [{"number": i} for i in range(numa_nodes)], "sockets": sockets}
+    return header(machine="m", campaign="contention_model", facts={"host": host})
+
+
+def made_sample(
+    arm, pair, fom, cores, node=None, outcome="kept", warmup=False, workload="membench"
+):
+    extra = {"cores": float(cores)} | ({} if node is None else {"node": float(node)})
+    writer = WriterRecord("ucx", "a", "a", "shared memory", 64, None, 4e9, fom / 10, fom / 10, 1.0)
+    return sample(
+        key=f"{cores}/{node}/{pair}/{arm}/{outcome}/{warmup}/{workload}",
+        **{"case": f"c{cores}", "workload": workload, "arm": arm, "pair": pair, "warmup": warmup},
+        **{"outcome": outcome, "reason": None if outcome == "kept" else "why", "provenance": "p"},
+        **{"fom": fom, "fom_unit": "B/s", "fom_better": "higher", "fom_extra": extra},
+        **{"nodes": ["a"], "origin_nodes": ["a"], "writers": [writer] if arm == "on" else []},
+    )
+
+
+def both(**more):
+    return [made_sample(arm, 0, 5e9, 1, **more) for arm in ("off", "on")]
+
+
+def write(folder, samples, **facts):
+    (folder / "samples").mkdir(parents=True)
+    save_header(folder, made_header(**facts))
+    lines = [json.dumps(s.as_dict()) + "\n" for s in samples]
+    (folder / "samples" / "c.jsonl").write_text("".join(lines))
+    return rechain(folder)
+
+
+def test_arms_become_measurements(tmp_path):
+    # Medians of what counts: off 5, 6, 7 and on 3, 4, 5 GB/s, whose writers wrote a tenth of that.
+    samples = [made_sample("off", i, (5 + i) * 1e9, 1) for i in range(3)]
+    samples += [made_sample("on", i, (3 + i) * 1e9, 1) for i in range(3)]
+    samples += [
+        made_sample("off", 9, 99e9, 1, warmup=True),
+        made_sample("on", 9, 99e9, 1, outcome="rejected"),
+    ]
+    samples += [made_sample("spin", 0, 1e9, 1), made_sample("off", 0, 50e9, 1, workload="stream")]
+    samples += [made_sample("off", 0, 10e9, 2), made_sample("on", 0, 8e9, 2)]
+    sweep = from_run(write(tmp_path, samples), None)
+    assert (sweep.name, sweep.cores, sweep.numa_nodes, sweep.numa_per_socket) == ("m", 2, 1, 1)
+    one, two = sweep.at(0, 0)
+    assert (one.n, one.comp_alone_b_s, one.comm_alone_b_s) == (1, 6e9, 4e9)
+    assert (one.comp_par_b_s, one.comm_par_b_s) == (4e9, 0.4e9)
+    assert (two.n, two.comp_alone_b_s, two.comp_par_b_s) == (2, 10e9, 8e9)
+
+
+def placed(comm_node, arm, fom, **more):
+    """A run whose writers' buffers lay on a node, if it had any."""
+    one = made_sample(arm, 0, fom, 1, **more)
+    writers = [replace(writer, buffer_node=comm_node) for writer in one.writers]
+    return replace(one, key=f"{comm_node}/{arm}", case=f"m{comm_node}", writers=writers)
+
+
+def test_the_placement_is_that_of_the_writers_or_must_be_named(tmp_path):
+    """That of the writers holds for the runs of the same case that had none, too."""
+    samples = [
+        placed(node, arm, (5 + node) * 1e9, node=1) for node in (0, 1) for arm in ("off", "on")
+    ]
+    sweep = from_run(write(tmp_path / "told", samples, numa_nodes=2, sockets=2), None)
+    assert sweep.placements() == [(1, 0), (1, 1)]
+    assert [sweep.at(1, node)[0].comp_alone_b_s for node in (0, 1)] == [5e9, 6e9]
+    run = write(tmp_path / "not", both(node=2), numa_nodes=4, sockets=2)
+    with pytest.raises(InputError, match="4 NUMA nodes: name the one of the writers' buffers"):
+        from_run(run, None)
+    sweep = from_run(run, 2)
+    assert (sweep.numa_nodes, sweep.numa_per_socket) == (4, 2)
+    assert sweep.placements() == [(2, 2)]
+    # On a machine of one node, the other has no cores.
+    of_each = [
+        replace(one, case=f"c{n}", key=f"{one.arm}{n}") for n in (0, 1) for one in both(node=n)
+    ]
+    sweep = from_run(write(tmp_path / "memory", of_each), 0)
+    assert sweep.placements() == [(0, 0)]
+    assert any("NUMA nodes without cores are left out" in note for note in sweep.notes)
+
+
+def test_the_rate_of_communications_is_taken_at_the_receiver_if_it_counted(tmp_path):
+    """6 GB in 2 s counted beside the application, 5 GB/s before it, whatever the writers claim."""
+    off, on = (replace(one, fom_extra=one.fom_extra | {"streaming": 0.0}) for one in both())
+    seen = {"counted_b": 6e9, "counted_s": 2.0, "counted_alone_b_s": 5e9}
+
+    def of_writers(name, writers):
+        sweep = from_run(write(tmp_path / name, [off, replace(on, writers=writers)]), None)
+        (point,) = sweep.points
+        return (point.comm_alone_b_s, point.comm_par_b_s), " ".join(sweep.notes)
+
+    rates, notes = of_writers("counted", [replace(writer, **seen) for writer in on.writers])
+    assert rates == (5e9, 3e9)
+    assert "reported by the origin" not in notes
+    assert "stores went through the caches" in notes  # as on a processor without streaming stores
+    rates, notes = of_writers("read", [replace(one, direction="read") for one in on.writers])
+    assert rates == (4e9, 0.5e9)
+    assert "rates of communications are as reported by the origin" in notes
+    assert "read the target's memory" in notes
+    assert of_writers("none", [])[0] == (None, None)
+
+
+def test_one_baseline_serves_both_nodes_of_a_factor_and_full_rate_alone_is_read(tmp_path):
+    """One case: buffers on two nodes at full rate and at a quarter, beside one `off`."""
+    off = made_sample("off", 0, 9e9, 1, node=0)
+    samples = [replace(off, role="baseline", factors={"rate": 0}, case="m")]
+    for comm_node, fom in ((0, 5e9), (1, 6e9)):
+        for rate, share in (("full", 1.0), ("25%", 1.5)):
+            name = f"on@comm_node={comm_node},rate={rate}"
+            of = {"role": "effect", "baseline": "off", "key": name, "arm": name, "case": "m"}
+            of["factors"] = {"comm_node": comm_node, "rate": rate}
+            samples.append(replace(placed(comm_node, "on", fom * share, node=0), **of))
+    sweep = from_run(write(tmp_path, samples, numa_nodes=2, sockets=2), None)
+    assert sweep.placements() == [(0, 0), (0, 1)]
+    points = [sweep.at(0, node)[0] for node in (0, 1)]
+    assert [point.comp_alone_b_s for point in points] == [9e9, 9e9]
+    assert [point.comp_par_b_s for point in points] == [5e9, 6e9]
+
+
+def test_the_targets_own_facts_and_what_is_emulated(tmp_path):
+    """The host of `nimc` may differ from the target, whose agent recorded its own facts."""
+    samples = [replace(one, notes=["NUMA nodes are emulated"]) for one in both(node=0)]
+    run = write(tmp_path, samples, numa_nodes=1)
+    (run / "provenance").mkdir(exist_ok=True)
+    # Four nodes with a core each, and one with memory alone.
+    numa_nodes = [{"number": i, "cpus": [i] if i < 4 else []} for i in range(5)]
+    seen = {"nodes": {"a": {"sockets": 2, "numa_nodes": numa_nodes}}}
+    (run / "provenance" / "p.json").write_text(json.dumps(seen))
+    sweep = from_run(run, 0)
+    assert (sweep.numa_nodes, sweep.numa_per_socket) == (4, 2)
+    assert sweep.notes[0] == "NUMA nodes are emulated"
+    assert "shared memory" in sweep.notes[-1]
+    model = fit(sweep)
+    assert model.notes == sweep.notes
+    assert sweep.notes[0] in fit_table(model)
+
+
+TRIAD = [replace(one, case="triad", key=one.arm) for one in both()]
+
+
+@pytest.mark.parametrize(
+    ("samples", "nodes", "message"),
+    [
+        (both() + TRIAD, 1, "c1, triad: each measured 1 cores, data on node 0"),
+        (both()[:1], 2, "ran without a NUMA node"),
+        ([made_sample("off", 0, 5e9, 1, outcome="no_fom")], 1, "no sample of membench that counts"),
+    ],
+)
+def test_what_is_no_sweep(tmp_path, samples, nodes, message):
+    with pytest.raises(InputError, match=message):
+        from_run(write(tmp_path, samples, numa_nodes=nodes, sockets=nodes), 0)
+
+
+def of_kernel(kernel, arm, fom, name):
+    """A run of a case that varies the kernel; `read` is its first level."""
+    one = made_sample(arm, 0, fom, 1, node=0)
+    levels = {} if kernel == "read" else {"kernel": kernel}
+    text = ",".join(f"{factor}={level}" for factor, level in levels.items())
+    full = f"{arm}@{text}" if text else arm
+    role = {"off": "baseline", "on": "effect"}[arm]
+    baseline = None if role == "baseline" else f"off@{text}" if text else "off"
+    factors = {"kernel": kernel, "rate": "full" if arm == "on" else 0}
+    of = {"role": role, "baseline": baseline, "factors": factors, "arm": full}
+    return replace(one, key=name, **of)
+
+
+def test_of_several_kernels_one_is_read(tmp_path):
+    foms = {("read", "off"): 9e9, ("read", "on"): 8e9, ("copy", "off"): 5e9, ("copy", "on"): 3e9}
+    samples = [of_kernel(*of, fom, f"{of}") for of, fom in foms.items()]
+    run = write(tmp_path, samples)
+    for kernel, rates in ((None, (9e9, 8e9)), ("read", (9e9, 8e9)), ("copy", (5e9, 3e9))):
+        (point,) = from_run(run, None, kernel).points
+        assert (point.comp_alone_b_s, point.comp_par_b_s) == rates
+    with pytest.raises(InputError, match=r"mix was not measured in .*; allowed: copy, read"):
+        from_run(run, None, "mix")
+
+
+@pytest.mark.parametrize("record", ["[]", '{"nodes": []}', '{"nodes": {"a": {"sockets": "x"}}}'])
+def test_a_record_of_the_target_that_is_none_says_nothing(tmp_path, record):
+    run = write(tmp_path, both())
+    (run / "provenance").mkdir(exist_ok=True)
+    (run / "provenance" / "p.json").write_text(record)
+    assert from_run(run, None).numa_nodes == 1

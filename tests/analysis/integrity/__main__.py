@@ -16,8 +16,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from analysis.remedies.advice import advise
-from analysis.remedies.sentences import advice_document
+from analysis.remedies.advice import advice_document, advise
 from analysis.report.data import load_run
 from analysis.report.page import render
 from nimc.base.errors import InputError

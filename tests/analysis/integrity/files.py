@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nimc.records.logs import stem_of
+from nimc.records.run_folder import stem_of
 from tests.analysis.integrity.outputs import output_of
 from tests.analysis.synthetic import rechain
 

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from analysis.report.data import load_run
-from analysis.report.make import make_reports
-from analysis.report.page import render
+from analysis.report.page import make_reports, render
 from analysis.samples.faults import UNPROVEN
 from nimc.base.errors import InputError
 from tests.analysis.integrity.sound import Json, checked, edit_header, edit_samples, sound_run

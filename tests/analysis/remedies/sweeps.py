@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from nimc.records.sample import Level, Sample
-from tests.analysis.synthetic import Case, samples
+from nimc.records.arms import name_of
+from nimc.records.sample import Sample
+from tests.analysis.synthetic import Case, crossed, samples
 
 OFF_B_S, PRICE_B_S, ALONE_B_S = 14e9, 1.2e9, 8e9
 SLOPE, RESERVED_SLOPE = 0.3, 0.1
@@ -22,32 +23,23 @@ REACHED = 0.9
 def sweep(noise: float = 0.01, square: float = 0.0, transport: str = "InfiniBand") -> Case:
     """The case; `square`: part of the loss at the full rate that grows with the rate's square."""
     effects: dict[str, float] = {}
-    factors: dict[str, dict[str, Level]] = {"off": {"reserved_cores": 0, "rate": 0}}
-    baselines: dict[str, str] = {}
     for cores in (0, 1):
-        levels = ["reserved_cores=1"] if cores else []
+        levels = {"reserved_cores": "1"} if cores else {}
         base_b_s = OFF_B_S - cores * PRICE_B_S
-        off = "@".join(["off", *levels])
-        for arm in ("off", "aa"):
-            name = "@".join([arm, *levels])
-            effects[name], baselines[name] = OFF_B_S / base_b_s, off
-            factors[name] = {"reserved_cores": cores, "rate": 0}
+        effects |= {name_of(arm, levels): OFF_B_S / base_b_s for arm in ("off", "aa")}
         for rate, share in SHARES.items():
-            parts = [*levels, *([f"rate={rate}"] if rate != "full" else [])]
-            name = "@".join(filter(None, ["on", ",".join(parts)]))
+            name = name_of("on", levels if rate == "full" else {**levels, "rate": rate})
             line = (RESERVED_SLOPE if cores else SLOPE) * share * REACHED * ALONE_B_S
             bent = square * SLOPE * REACHED * ALONE_B_S * (share**2 - share)
             effects[name] = OFF_B_S / (base_b_s - line - bent)
-            baselines[name], factors[name] = off, {"reserved_cores": cores, "rate": rate}
-    return Case(
+    case = Case(
         *("stream", "B/s", "higher", OFF_B_S, effects),
         noise=noise,
         pair_noise=3 * noise,
         transport=transport,
         origin="origin-0",
-        factors=factors,
-        baselines=baselines,
     )
+    return crossed(case, {"reserved_cores": 0}, {"rate": "full"})
 
 
 def swept(case: Case, *, pairs: int = 10, seed: int = 1) -> list[Sample]:

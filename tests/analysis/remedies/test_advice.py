@@ -14,36 +14,33 @@ from analysis.remedies.advice import (
     Advice,
     Assumed,
     Standing,
+    advice_document,
     advise,
     next_allocations,
     next_pairs,
     pair_node_hours,
+    sentences,
+    where,
 )
-from analysis.remedies.sentences import advice_document, sentences, where
 from analysis.report.data import load_run
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import Crossing, p_value
 from nimc.base.checkout import ROOT
 from tests.analysis.remedies.sweeps import sweep, swept
-from tests.analysis.synthetic import LAMMPS, Case, samples, write_run
+from tests.analysis.synthetic import LAMMPS, Case, crossed, samples, write_run
 
 #: A core that costs 5 % and takes the loss from 1.5 to 1.1 times: a net of 1.364 all the time.
 TIMES = {"off": (1.0, 1.05), "on": (1.5, 1.1), "aa": (1.0, 1.05)}
-_CORE = "@reserved_cores=1"
-CORE = Case(
-    *("lammps", "s", "lower", 10.0),
-    {
-        **{name: time for name, (time, _) in TIMES.items() if name != "off"},
-        **{name + _CORE: time for name, (_, time) in TIMES.items()},
-    },
-    noise=0.005,
-    transport="InfiniBand",
-    origin="origin-0",
-    factors={
-        **{name: {"reserved_cores": 0} for name in TIMES},
-        **{name + _CORE: {"reserved_cores": 1} for name in TIMES},
-    },
-    baselines={name + _CORE: "off" if name == "off" else "off" + _CORE for name in TIMES},
+CORE = crossed(
+    Case(
+        *("lammps", "s", "lower", 10.0),
+        {name: time for name, (time, _) in TIMES.items() if name != "off"}
+        | {f"{name}@reserved_cores=1": time for name, (_, time) in TIMES.items()},
+        noise=0.005,
+        transport="InfiniBand",
+        origin="origin-0",
+    ),
+    {"reserved_cores": 0},
 )
 
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from analysis.report.data import load_run
-from analysis.report.make import write_data
-from analysis.report.page import render
+from analysis.report.page import render, write_data
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from analysis.subjects.processing import of_run, processing

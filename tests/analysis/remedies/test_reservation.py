@@ -8,9 +8,9 @@ import pytest
 from analysis.remedies.advice import Standing, advise
 from analysis.remedies.effect import RemedyEffect, net, remedy_effects
 from analysis.report.data import load_run
-from nimc.records.sample import Better, Level, Sample
+from nimc.records.sample import Better, Sample
 from tests.analysis.remedies.sweeps import sweep, swept
-from tests.analysis.synthetic import Case, samples, write_run
+from tests.analysis.synthetic import Case, crossed, samples, write_run
 
 #: Time / time of `off`: a reserved core costs 10 %, and takes the loss from 2 to 1.21 times; each
 #: with a tool as well, which is none.
@@ -29,18 +29,9 @@ TIMES = {
 
 def cores(better: Better = "lower") -> Case:
     """A case of these treatments; nothing but the pair varies."""
-
-    def levels(name: str) -> dict[str, Level]:
-        core = 1 if "reserved_cores=1" in name else 0
-        return {"reserved_cores": core, "tool": "p" if "tool=p" in name else "none"}
-
-    return Case(
-        *("melt", "s" if better == "lower" else "1/s", better, 10.0, TIMES),
-        noise=0.0,
-        pair_noise=0.2,
-        factors={name: levels(name) for name in ("off", *TIMES)},
-        baselines={name: "@".join(["off", *name.split("@")[1:]]) for name in TIMES},
-    )
+    unit = "s" if better == "lower" else "1/s"
+    case = Case("melt", unit, better, 10.0, TIMES, noise=0.0, pair_noise=0.2)
+    return crossed(case, {"reserved_cores": 0, "tool": "none"})
 
 
 def found_of(folder: Path, found: list[Sample]) -> list[RemedyEffect]:

@@ -24,11 +24,11 @@ from tests.analysis.report.browser import (
     sheets,
     violations,
 )
-from tests.analysis.report.test_causes import made, with_nodes
 from tests.analysis.report.test_factors import sweep, throttled
+from tests.analysis.subjects.test_causes import made_run, with_nodes
+from tests.analysis.subjects.test_latency import made as latencies
+from tests.analysis.subjects.test_numa import TWO_NODES, run_of
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, remedies, samples, write_run
-from tests.analysis.test_latency import made as latencies
-from tests.analysis.test_numa import TWO_NODES, run_of
 from tests.captures import RUN_QUICK
 
 pytestmark = [pytest.mark.browser, needs_chromium]
@@ -76,7 +76,7 @@ def _comparison(folder: Path) -> str:
 
 
 def _why(folder: Path) -> str:
-    return page.render([load_run(made(folder, CASES, processor="GenuineIntel-6-85-7"))])
+    return page.render([load_run(made_run(folder, CASES, processor="GenuineIntel-6-85-7"))])
 
 
 def _counters(folder: Path) -> str:

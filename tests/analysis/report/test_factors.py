@@ -25,11 +25,11 @@ from analysis.report.factors import (
     lay_out,
 )
 from analysis.report.page import render
-from analysis.report.shell import View
+from analysis.report.plots import View
 from analysis.statistics.interval import Estimate, Interval
-from nimc.records.arms import level_text, named_level
+from nimc.records.arms import level_text, name_of, named_level
 from nimc.records.sample import Level, Sample
-from tests.analysis.synthetic import STREAM, Case, result, samples, write_run
+from tests.analysis.synthetic import STREAM, Case, crossed, result, samples, write_run
 
 ALONE_B_S = 8e9
 #: Share of the full rate -> slowdown without and with a reserved core.
@@ -46,30 +46,15 @@ PRICE = 1.25
 def sweep(noise: float = 0.0) -> Case:
     """A rate sweep crossed with a reserved core, and an A/A comparison on both sides."""
     effects: dict[str, float] = {}
-    factors: dict[str, dict[str, Level]] = {}
-    baselines: dict[str, str] = {}
     for cores, price in ((0, 1.0), (1, PRICE)):
-        at = [f"reserved_cores={cores}"] if cores else []
-        off = "@".join(["off", *at])
-        silent: dict[str, Level] = {"reserved_cores": cores, "rate": 0}
-        for arm in ("off", "aa"):
-            name = "@".join([arm, *at])
-            effects[name], factors[name] = price, silent
-            baselines[name] = off
+        at = {"reserved_cores": "1"} if cores else {}
+        effects |= {name_of(arm, at): price for arm in ("off", "aa")}
         # As in a pair's random order, levels are in none.
         for share, slowdowns in reversed(SWEEP.items()):
-            parts = ",".join([*at, *([f"rate={share}"] if share != "full" else [])])
-            name = "@".join(filter(None, ["on", parts]))
+            name = name_of("on", at if share == "full" else {**at, "rate": str(share)})
             effects[name] = price * slowdowns[cores]
-            factors[name] = {"reserved_cores": cores, "rate": share}
-            baselines[name] = off
-    return Case(
-        *("stream", "B/s", "higher", 14e9, effects),
-        noise=noise,
-        pair_noise=3 * noise,
-        factors=factors,
-        baselines=baselines,
-    )
+    case = Case("stream", "B/s", "higher", 14e9, effects, noise=noise, pair_noise=3 * noise)
+    return crossed(case, {"reserved_cores": 0}, {"rate": "full"})
 
 
 def throttled(found: list[Sample]) -> list[Sample]:

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from analysis.report.data import UnfinishedBlock, load_run, unfinished_blocks
-from analysis.report.make import make_reports
+from analysis.report.page import make_reports
 from nimc.base.errors import InputError
 from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
 
@@ -106,7 +106,7 @@ def test_a_section_is_a_module_and_a_template(tmp_path: Path) -> None:
     subprocess.run(
         [
             *(sys.executable, "-c"),
-            "import sys; from pathlib import Path; from analysis.report.make import make_reports;"
+            "import sys; from pathlib import Path; from analysis.report.page import make_reports;"
             " make_reports([Path(sys.argv[1])])",
             str(run),
         ],

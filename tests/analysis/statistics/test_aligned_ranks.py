@@ -5,7 +5,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from analysis.statistics.aligned_ranks import MOST_PAIRS, shifts, slowdown
+from analysis.statistics.aligned_ranks import (
+    MOST_PAIRS,
+    next_allocation,
+    pairs_needed,
+    shifts,
+    slowdown,
+)
+from nimc.base.errors import InputError
 
 
 def _crossings(log_times: NDArray[np.float64]) -> list[float]:
@@ -90,3 +97,61 @@ def test_equal_runs_give_one_and_an_interval_that_holds_it() -> None:
 def test_of_many_pairs_evenly_spaced_ones_are_used() -> None:
     drawn = np.random.default_rng(11).normal(0, 0.01, (3 * (MOST_PAIRS - 1) + 1, 2))
     assert slowdown(drawn) == slowdown(drawn[::3])
+
+
+def _blocks(*shifts: float) -> list[np.ndarray]:
+    """One pair per block: the treated run takes exp(shift), its baseline 1."""
+    return [np.array([[shift, 0.0]]) for shift in shifts]
+
+
+def test_the_next_allocation_by_hand() -> None:
+    # Shifts 0.01, 0.02, 0.03: mean 0.02, deviation 0.01, t with 2 degrees is 4.302653.
+    half = 4.302653 * 0.01 * math.sqrt(4 / 3)
+    assert next_allocation(_blocks(0.01, 0.02, 0.03)) == (
+        pytest.approx(math.exp(0.02 - half)),
+        pytest.approx(math.exp(0.02 + half)),
+    )
+
+
+def test_a_block_is_one_value_however_many_pairs_it_holds() -> None:
+    # Hodges-Lehmann of 0, 0, 0.03: means of two are 0, 0, 0, 0.015, 0.015, 0.03: median 0.0075.
+    long = np.array([[0.0, 0.0, 0.0], [0.01, 0.0, 0.02], [0.03, 0.0, np.nan]])
+    others = _blocks(0.0075, 0.0075)
+    found = next_allocation([long, *others])
+    assert found == (pytest.approx(math.exp(0.0075)), pytest.approx(math.exp(0.0075)))
+
+
+def test_two_blocks_say_nothing_of_the_next_and_empty_ones_do_not_count() -> None:
+    assert next_allocation([*_blocks(0.01, 0.02), np.empty((0, 2))]) is None
+
+
+def mean_half_width(pairs: int, sd: float) -> float:
+    """Half the mean logarithmic width of the interval, by drawing normal runs."""
+    drawn = np.random.default_rng(1).normal(0, sd / math.sqrt(2), (300, pairs, 3))
+    low, _, high = shifts(drawn)
+    return float((high - low).mean() / 2)
+
+
+@pytest.mark.parametrize(("sd", "half_width"), [(0.01, 0.01), (0.01, 0.005), (0.03, 0.01)])
+def test_the_number_just_suffices(sd: float, half_width: float) -> None:
+    pairs = pairs_needed(sd, half_width)
+    assert mean_half_width(pairs, sd) <= math.log1p(half_width) * 1.05
+    assert mean_half_width(pairs - 1, sd) > math.log1p(half_width) * 0.99
+
+
+def test_many_pairs_follow_the_normal_limit() -> None:
+    # One run against two: sqrt(3)/2 of the spread; ranks need pi/3 times as many pairs.
+    pairs = pairs_needed(0.1, 0.01)
+    limit = math.pi / 3 * (1.959964 * math.sqrt(3) / 2 * 0.1 / math.log(1.01)) ** 2
+    assert pairs == pytest.approx(limit, rel=0.02)
+
+
+def test_never_fewer_than_six_and_none_where_the_cap_is_too_low() -> None:
+    assert (pairs_needed(0.0, 0.01), pairs_needed(1e-6, 0.5)) == (6, 6)
+    assert pairs_needed(0.1, 0.01, most=100) is None
+
+
+@pytest.mark.parametrize(("sd", "half_width"), [(-1, 0.1), (0.1, 0), (math.nan, 0.1)])
+def test_refuses_what_cannot_be(sd: float, half_width: float) -> None:
+    with pytest.raises(InputError, match=r"^pairs: "):
+        pairs_needed(sd, half_width)

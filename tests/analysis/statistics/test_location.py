@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.statistics.location import Crossing, crossing, location, p_value
+from analysis.statistics.location import Crossing, crossing, location, p_value, ratio_between
 
 #: Ten values without ties, of both signs.
 VALUES = np.array([1.3, -0.4, 2.2, 0.9, 3.1, 1.7, -1.1, 2.6, 0.2, 1.9])
@@ -100,3 +100,30 @@ def test_a_crossing_that_noise_hides_is_not_decided() -> None:
 def test_values_without_scatter_cross_between_two_points() -> None:
     found = crossing(lambda x: x * np.ones(8) - 0.50025, 0.0, 1.0)
     assert (found.low, found.high) == (pytest.approx(0.5), pytest.approx(0.501))
+
+
+def test_six_against_six_by_hand() -> None:
+    # Against ones, the ratios are six copies of each x. The table of the rank-sum test for 6 and 6
+    # at 5 %, two-sided, has the critical value 5: the 6th smallest and 6th largest are the ends.
+    found = ratio_between([1, 2, 3, 4, 5, 6], [1] * 6)
+    assert (found.low, found.value, found.high) == (1.0, 3.5, 6.0)
+    assert found.confidence == pytest.approx(1 - 2 * 19 / 924)  # 19 of C(12, 6) orders have U <= 5
+
+
+def test_ends_are_the_ranked_ratios() -> None:
+    x = [2.0, 3.0, 5.0, 7.0, 11.0, 13.0]
+    y = [1.0, 1.7, 1.9, 2.3, 2.9, 3.1]
+    found = ratio_between(x, y)
+    ratios = sorted(a / b for a in x for b in y)
+    assert (found.low, found.high) == (pytest.approx(ratios[5]), pytest.approx(ratios[-6]))
+
+
+def test_fewer_than_six_give_none() -> None:
+    assert ratio_between([1.0] * 5, [1.0] * 20) is None
+
+
+def test_large_sets_agree_with_the_truth() -> None:
+    rng = np.random.default_rng(12)
+    found = ratio_between(1.5 * rng.lognormal(0, 0.1, 30_000), rng.lognormal(0, 0.1, 50_000))
+    assert found.low < 1.5 < found.high
+    assert found.half_width < 0.02

@@ -23,7 +23,11 @@ from tests.nimc.campaign.made_request import made_request
 from tests.nimc.conftest import Command
 
 MACHINE = Machine(
-    name="m", description="", origins=Origins(policy="hetjob", nodes=2), injector="perftest"
+    name="m",
+    description="",
+    origins=Origins(policy="hetjob", nodes=2),
+    injector="perftest",
+    device="mlx5_0",
 )
 
 
@@ -67,17 +71,62 @@ def test_expected_length_is_worked_out_from_its_parts() -> None:
     asked = campaign(floor=6)
     # 8 s a block; the warm-up, and per pair off, on and aa, of 10 s each, with 0.7 s before each.
     entry = asked.workloads[0]
+    request = made_request(asked, MACHINE)
     crossed = treatments(asked.arms, entry)
-    assert block_s(crossed, entry, 6) == pytest.approx(8 + 10.7 + 6 * 3 * 10.7)
+    assert block_s(request, entry, crossed, 6) == pytest.approx(8 + 10.7 + 6 * 3 * 10.7)
     # Without writers, 0.2 s before each.
-    assert block_s(treatments(["off", "aa"], entry), entry, 6) == pytest.approx(8 + 13 * 10.2)
+    silent = treatments(["off", "aa"], entry)
+    assert block_s(request, entry, silent, 6) == pytest.approx(8 + 13 * 10.2)
     # Three warm-ups: two more.
     more = entry.but({"set": {"warmups": 3}})
-    assert block_s(crossed, more, 6) - block_s(crossed, entry, 6) == pytest.approx(2 * 10.7)
+    longer_s = block_s(request, more, crossed, 6) - block_s(request, entry, crossed, 6)
+    assert longer_s == pytest.approx(2 * 10.7)
     # off, two rates and the control; 4 s for what writers reach alone at the second rate.
     entry = entry.but({"factors": {"rate": [0, "25%", "full"]}})
     crossed = treatments(["off", "on", "spin"], entry)
-    assert block_s(crossed, entry, 6) == pytest.approx(8 + 4 + 10.7 + 6 * 4 * 10.7)
+    assert block_s(request, entry, crossed, 6) == pytest.approx(8 + 4 + 10.7 + 6 * 4 * 10.7)
+
+
+SHARED = Machine(name="h", description="", origins=Origins(policy="same_host"), injector="ucx")
+
+
+@pytest.mark.parametrize(
+    ("machine", "nodes", "arm", "levels", "lead_in_s"),
+    [
+        # Rows of ucx and perftest are of a second: the one that spans the pause, and a whole one;
+        # and a twentieth more.
+        (SHARED, 1, "on", {"message": ["64KiB"]}, 2.1),
+        (SHARED, 1, "on", {"message": ["dram"]}, 0.7),  # marks count it
+        (SHARED, 1, "on", {"message": ["dram"], "direction": ["write", "read"]}, 2.1),
+        (SHARED, 1, "spin", {}, 0.7),
+        (MACHINE, 1, "on", {"direction": ["read"]}, 0.7),  # its device counts
+        (MACHINE.model_copy(update={"device": None}), 1, "on", {}, 2.1),
+        (MACHINE, 3, "on", {}, 2.1),  # two origins: one writes to two targets
+        (MACHINE, 1, "on", {"injector": ["perftest", "mpi_put"]}, 1.155),  # started in 1.1 s
+    ],
+)
+def test_the_lead_in_is_what_the_slowest_writers_need(
+    machine: Machine, nodes: int, arm: str, levels: dict[str, list[str]], lead_in_s: float
+) -> None:
+    asked = campaign(floor=6)
+    entry = asked.workloads[0].but({"set": {"nodes": nodes}, "factors": levels})
+    request, crossed = made_request(asked, machine), treatments(["off", arm], entry)
+    one_more_s = block_s(request, entry, crossed, 7) - block_s(request, entry, crossed, 6)
+    assert one_more_s == pytest.approx(len(crossed) * (10 + lead_in_s))
+
+
+def test_checks_that_want_more_rows_have_longer_lead_ins() -> None:
+    """membench waits for three rows: on one host 4.25 to 4.33 s were measured with ucx, 1.69 to
+    1.71 s with mpi_put, whose rows are of a quarter of a second."""
+    request = prepare(ROOT / "campaigns" / "qualify.yaml", "localhost")
+    (entry,) = [each for each in request.campaign.cases if each.name == "membench"]
+    crossed = treatments(request.campaign.arms, entry)
+    one_more_s = block_s(request, entry, crossed, 7) - block_s(request, entry, crossed, 6)
+    assert len(crossed) == 9
+    assert one_more_s / 9 == pytest.approx(entry.expect + 4.29, abs=0.1)
+    put = treatments(["off", "on"], entry.but({"factors": {"injector": ["mpi_put"]}}))
+    one_more_s = block_s(request, entry, put, 7) - block_s(request, entry, put, 6)
+    assert one_more_s / 2 == pytest.approx(entry.expect + 1.7, abs=0.1)
 
 
 SHORT = """\

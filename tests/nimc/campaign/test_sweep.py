@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.contention import evaluate, from_run
+from analysis.contention import evaluate
 from analysis.contention.fit import fit
-from analysis.contention.predict import placements, predict
+from analysis.contention.parameters import placements, predict
+from analysis.contention.sweep import from_run
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
 from nimc.base.interrupts import Interrupts
@@ -24,7 +25,7 @@ from nimc.records.run import save_header
 from nimc.run import runner
 from nimc.run.progress import display
 from nimc.run.runner import CampaignRunner
-from tests.analysis.contention.test_from_run import made_header, made_sample
+from tests.analysis.contention.test_sweep import made_header, made_sample
 from tests.nimc.campaign.made_request import made_request
 
 TRUTH = evaluate.load_published("occigen")
@@ -205,7 +206,7 @@ def test_few_cores_tell_as_much_as_all_and_a_killed_case_is_completed_first(
     assert len(lines) == 2 * 6
     # Nothing is left to choose: a second session measures nothing.
     assert measure() == []
-    model = fit(from_run.load(tmp_path, None))
+    model = fit(from_run(tmp_path, None))
     for at in placements(TRUTH):
         found, true = predict(model, *at), predict(TRUTH, *at)
         off = np.abs(found.comp_par_b_s / true.comp_par_b_s - 1)

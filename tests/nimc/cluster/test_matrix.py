@@ -12,8 +12,8 @@ import pytest
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.matrix import Offer, judge, matrix
 from nimc.campaign.settings import ReframePlace, ReframeSettings
-from nimc.machine import modules
-from nimc.machine.modules import ModuleLoad
+from nimc.machine import program
+from nimc.machine.program import ModuleLoad
 from nimc.machine.slurm import SlurmNode, nodes_in, partition_in
 
 #: The variable of a module system -> the program that it names.
@@ -108,13 +108,13 @@ def stand_in(tmp_path: Path, path: str) -> dict[str, str]:
 
 
 def test_modules_are_loaded_one_by_one(tmp_path: Path, path: str) -> None:
-    found = modules.load_modules(["tool", "nope/1", "tool/1.0"], stand_in(tmp_path, path))
+    found = program.load_modules(["tool", "nope/1", "tool/1.0"], stand_in(tmp_path, path))
     assert found.missing == ["nope/1"]
     assert found.path.startswith(f"{path}:")
     # Without a module system nothing is known.
     bare = {"PATH": "/usr/bin:/bin"}
-    assert modules.load_modules(["a/1"], bare) is None
-    assert modules.load_modules([], bare) == ModuleLoad([], "/usr/bin:/bin")
+    assert program.load_modules(["a/1"], bare) is None
+    assert program.load_modules([], bare) == ModuleLoad([], "/usr/bin:/bin")
 
 
 @pytest.mark.parametrize("variable", SYSTEMS)
@@ -135,7 +135,7 @@ def test_a_real_module_system(tmp_path: Path, path: str, variable: str) -> None:
         variable: SYSTEMS[variable],
         "MODULEPATH": str(tmp_path / "modulefiles"),
     }
-    found = modules.load_modules(["hpccg/9.9", "hpccg/9.8"], environment)
+    found = program.load_modules(["hpccg/9.9", "hpccg/9.8"], environment)
     assert found.missing == ["hpccg/9.8"]
     assert found.path.split(":")[0] == path
 

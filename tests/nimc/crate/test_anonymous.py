@@ -10,7 +10,7 @@ import pytest
 
 from nimc.base.errors import InputError
 from nimc.crate.anonymous import renamed
-from nimc.crate.contents import run_files, written
+from nimc.crate.pack import run_files, written
 from nimc.run.verify import verify
 from tests.analysis.synthetic import HOST, STREAM, header, rechain, samples, write_run
 

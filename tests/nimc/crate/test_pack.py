@@ -11,9 +11,8 @@ import pytest
 import yaml
 
 from nimc.base.errors import InputError
-from nimc.crate.contents import python_locks, run_files
 from nimc.crate.metadata import METADATA
-from nimc.crate.pack import commitment
+from nimc.crate.pack import commitment, python_locks, run_files
 from nimc.crate.verify import opened, verify_crate
 from nimc.crate.zipped import unzipped, zipped
 from nimc.records import chain

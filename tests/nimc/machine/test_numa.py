@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base import numa, processes
-from nimc.node.evidence.binding import Placed, attach, misplaced
+from nimc.base import processes
+from nimc.node.evidence.claims import Placed, misplaced, with_placement
 from nimc.records.sample import WriterRecord
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "numa"
@@ -34,7 +34,7 @@ HOLD = "m = bytearray(64 * 2**20); print('held', flush=True); import time; time.
 )
 def test_buffers_of_captured_processes(capture, least_b, found):
     lines = (CAPTURES / f"{capture}.txt").read_text().splitlines()
-    assert numa.read_maps(lines, least_b) == found
+    assert processes.read_maps(lines, least_b) == found
 
 
 def test_pages_are_added_up_by_node_in_their_own_size():
@@ -45,7 +45,7 @@ def test_pages_are_added_up_by_node_in_their_own_size():
         "7f20 bind:1 file=/lib/libc.so mapped=900 N0=900 kernelpagesize_kB=4",
         "7f30 bind:1",
     ]
-    assert numa.read_maps(text, MIB) == {0: 44 * 4096, 1: 256 * 4096 + 3 * 2 * MIB}
+    assert processes.read_maps(text, MIB) == {0: 44 * 4096, 1: 256 * 4096 + 3 * 2 * MIB}
 
 
 def numa_maps(pid):
@@ -61,7 +61,7 @@ def test_a_process_gets_its_memory_from_the_node_alone():
         process = await processes.spawn([sys.executable, "-c", HOLD], {}, [], pipe, pipe, 0)
         try:
             assert await process.stdout.readline() == b"held\n"
-            return numa_maps(process.pid), numa.buffers_b(process.pid, 64 * MIB)
+            return numa_maps(process.pid), processes.buffers_b(process.pid, 64 * MIB)
         finally:
             await processes.stop(process)
 
@@ -70,10 +70,10 @@ def test_a_process_gets_its_memory_from_the_node_alone():
     assert found[0] >= 64 * MIB
     assert "bind:0" not in numa_maps("self")  # ours is as it was
     # Nothing of this process is registered with a device.
-    assert numa.pinned_b(os.getpid()) == 0
-    assert numa.pinned_b(2**22 + 1) is None  # beyond the largest number of a process
+    assert processes.pinned_b(os.getpid()) == 0
+    assert processes.pinned_b(2**22 + 1) is None  # beyond the largest number of a process
     with pytest.raises(OSError, match=r"NUMA node 1023: this host has 0") as refused:
-        numa.check_binding(1023)
+        processes.check_binding(1023)
     assert refused.value.errno == errno.EINVAL
 
 
@@ -99,7 +99,7 @@ def test_what_each_end_saw_stands_in_its_writers_record():
         Placed(1, "origin", "off", {"1": 7}),
         Placed(0, "origin", "none", {}),
     ]
-    first, second = attach([record(), record()], ends)
+    first, second = with_placement([record(), record()], ends)
     assert (first.own_binding, first.target_buffers_b, first.origin_buffers_b) == ("none", {}, {})
     assert second.own_binding == "off"
     assert (second.target_buffers_b, second.origin_buffers_b) == ({"0": 5}, {"1": 7})
@@ -116,9 +116,9 @@ def test_what_each_end_saw_stands_in_its_writers_record():
 )
 def test_how_much_of_the_targets_buffer_was_seen_on_its_node(transport, target_b, origin_b, share):
     ends = [Placed(0, "target", "none", target_b), Placed(0, "origin", "none", origin_b)]
-    (bound,) = attach([record(transport=transport, buffer_node=1)], ends)
+    (bound,) = with_placement([record(transport=transport, buffer_node=1)], ends)
     assert bound.target_on_node_share == share
-    (alone,) = attach([record(transport=transport)], ends)
+    (alone,) = with_placement([record(transport=transport)], ends)
     assert alone.target_on_node_share is None
 
 

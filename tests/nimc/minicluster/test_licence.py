@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.simulate.queue import waits_s
+from analysis.simulate.licence import waits_s
 from testbed import daemons
 from tests.nimc.minicluster.real import ENV, NIMC, Cluster, wait
 

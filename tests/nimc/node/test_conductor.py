@@ -309,6 +309,32 @@ def test_outputs_counts_program_and_modules_are_named_by_their_samples(block, mo
     assert found["program"]["sha256"] == hashlib.sha256(Path(cat).read_bytes()).hexdigest()
 
 
+#: As Open MPI 4.1.4 prints it to root, with a command to the terminal and a long word in it.
+REFUSES = f"""#!/bin/sh
+echo ------------------------------
+echo 'mpirun has detected an attempt to run as root.' >&2
+echo 'Running as root is *strongly* discouraged'
+printf '\\033[2J{"x" * 500}\\n------------------------------\\n' >&2
+exit 213
+"""
+
+
+def test_a_writer_that_never_gets_ready_is_told_in_its_programs_words(block, tmp_path, monkeypatch):
+    program = tmp_path / "bin" / "ib_write_bw"
+    program.parent.mkdir()
+    program.write_text(REFUSES)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    run = block(arms=["off", "on"], writes={"injector": "perftest", "message_b": 65536})
+    assert run.finish() == 1
+    found = run.state()
+    assert found["state"] == "injector_never_ready"
+    _, _, said = found["reason"].partition("exit status 213: ")
+    assert said.startswith("mpirun has detected an attempt to run as root. ... \\x1b[2Jxxx")
+    assert len(said) < 200
+    assert said in run.err
+
+
 @pytest.mark.parametrize("whose", ["agent", "launcher"])
 def test_a_killed_agent_is_not_told_as_a_failed_node(block, whose):
     """The launcher is a shell here."""

@@ -7,8 +7,7 @@ import pytest
 
 from nimc.machine.node_counters import NodeCounter
 from nimc.node import messages
-from nimc.node.evidence.binding import Placed
-from nimc.node.evidence.claims import Looked
+from nimc.node.evidence.claims import Looked, Placed
 from nimc.node.evidence.counters import Reading
 from nimc.node.evidence.rates import Bursts, Tally
 from nimc.node.injectors.base import Writer

@@ -7,7 +7,6 @@ import time
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +15,7 @@ from nimc.node import agent, wire
 from nimc.node.hub import Hub
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Writer
+from nimc.node.replay.pacing import Follower, period_s
 from nimc.records.treatment import Burst
 
 UCX = pytest.mark.skipif(
@@ -43,46 +43,19 @@ def state(pid):
 )
 def test_a_period_holds_several_messages_where_it_can(message_b, full_b_s, seconds):
     asked = writer(1.0, full_b_s, message_b)
-    assert agent.period_s(asked) == pytest.approx(seconds)
-    assert agent.period_s(replace(asked, burst=Burst(0.01, 0.09))) == pytest.approx(0.1)
+    assert period_s(asked) == pytest.approx(seconds)
+    assert period_s(replace(asked, burst=Burst(0.01, 0.09))) == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize(
-    ("duty", "reported_b_s", "expected"),
-    [
-        (0.4, 100.0, 0.4),  # as asked
-        (0.4, 200.0, 0.2462),  # twice too fast: 0.4 * 2**-0.7
-        (0.4, 50.0, 0.6498),
-        (0.4, 1e6, 0.2),  # at most by a factor of two
-        (0.4, 0.0, 0.8),
-        (0.8, 25.0, 1.0),  # no more than all of the time
-        (0.006, 1e6, 0.005),
-    ],
-)
-def test_the_duty_follows_the_reported_rate(duty, reported_b_s, expected):
-    assert agent.corrected(duty, 100.0, reported_b_s) == pytest.approx(expected, rel=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("burst_s", "duty", "expected_s"),
-    [
-        (0.005, 0.25, 0.015),  # on time: a period of 20 ms
-        (0.010, 0.10, 0.090),  # five times as long as meant, and so is the pause
-        (0.030, 0.10, 0.170),  # 0.3 s would be too long a silence
-        (0.250, 0.50, 0.0),
-    ],
-)
-def test_the_pause_is_in_proportion_to_the_burst_that_was(burst_s, duty, expected_s):
-    assert agent.pause_s(burst_s, duty) == pytest.approx(expected_s)
+def follower(process, rate_b_s):
+    return Follower(process, 1, [rate_b_s], 100.0, period_s=0.02)
 
 
 def test_a_paced_process_runs_for_its_share_and_is_never_left_suspended():
     async def run():
         process = await processes.spawn(BUSY, {}, [], -3, -3)
-        pacer = agent.Pacer(process, writer(20.0))
-        task = asyncio.create_task(pacer.run())
+        task = asyncio.create_task(follower(process, 20.0).run())
         began_s = time.monotonic()
-        pacer.correct(20.0)
         while processes.cpu_s(process.pid) < 0.2:
             await asyncio.sleep(0.005)
         took_s = time.monotonic() - began_s
@@ -102,53 +75,15 @@ def test_a_paced_process_runs_for_its_share_and_is_never_left_suspended():
     assert used_s >= 0.4  # it goes on when it is no longer paced
 
 
-def test_a_pause_that_ends_late_is_made_up_for_in_later_bursts(monkeypatch):
-    """At a duty of 1/4, bursts of 5 ms and pauses of 15 ms that end 4 ms late give 5/24 = 0.208."""
-    clock = SimpleNamespace(now_s=0.0, ran_s=0.0, runs=True, periods=0)
-    process = SimpleNamespace(returncode=None)
-
-    async def sleep(asked_s):
-        took_s = asked_s if clock.runs else asked_s + 0.004
-        clock.now_s += took_s
-        clock.ran_s += took_s if clock.runs else 0.0
-
-    def resume(_):
-        clock.runs = True
-        clock.periods += 1
-        process.returncode = 0 if clock.periods >= 1000 else None
-
-    monkeypatch.setattr(agent, "asyncio", SimpleNamespace(sleep=sleep, Event=asyncio.Event))
-    monkeypatch.setattr(agent, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
-    suspend = SimpleNamespace(suspend=lambda _: setattr(clock, "runs", False), resume=resume)
-    monkeypatch.setattr(agent, "processes", suspend)
-    pacer = agent.Pacer(process, writer(25.0))
-    pacer.correct(25.0)
-    asyncio.run(pacer.run())
-    assert 0.235 < clock.ran_s / clock.now_s <= 0.25
-    number, writing_s, pausing_s = pacer.done()
-    assert (number, writing_s) == (1000, pytest.approx(clock.ran_s))
-    assert writing_s + pausing_s == pytest.approx(clock.now_s)
-    assert pacer.done() == (0, 0.0, 0.0)
-
-
-def test_nothing_is_paced_before_the_first_report_and_a_suspended_process_hears_sigterm():
+def test_a_suspended_process_hears_sigterm():
     async def run():
         process = await processes.spawn(BUSY, {}, [], -3, -3)
-        task = asyncio.create_task(agent.Pacer(process, writer(1.0)).run())
-        seen = set()
-        for _ in range(30):
-            seen.add(state(process.pid))
-            await asyncio.sleep(0.005)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
         processes.suspend(process)
         while state(process.pid) != "T":
             await asyncio.sleep(0.01)
-        return seen, await asyncio.wait_for(processes.stop(process), processes.GRACE_S)
+        return await asyncio.wait_for(processes.stop(process), processes.GRACE_S)
 
-    seen, status = asyncio.run(run())
-    assert "T" not in seen
-    assert status == -15
+    assert asyncio.run(run()) == -15
 
 
 @UCX

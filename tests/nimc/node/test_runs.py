@@ -9,11 +9,12 @@ import pytest
 
 from nimc.base import clock
 from nimc.base.errors import MachineError
+from nimc.base.text import quoted
 from nimc.machine.node_counters import NodeCounter
 from nimc.node import application, length
 from nimc.node.allocation import Allocation
 from nimc.node.alone import AloneRates
-from nimc.node.application import Files, RunResult, quoted
+from nimc.node.application import Files, RunResult
 from nimc.node.conductor import Store, _repeat, _warm_up
 from nimc.node.evidence.claims import Looked
 from nimc.node.evidence.rates import Judgement, Seen, Tally
@@ -251,6 +252,7 @@ We reiterate our advice against doing so - please proceed at your own risk.
         ("one\n\ttwo  words\n", "one / two words"),
         (f"{'x' * 500}\nb\n{'y' * 500}", f"{'x' * 117}... ... {'y' * 197}..."),
         ("z" * 1000, f"{'z' * 317}..."),
+        ("\x1b]0;owned\x07", "\\x1b]0;owned\\x07"),
     ],
 )
 def test_the_first_and_the_last_line_that_have_words_are_quoted(text, expected):
@@ -341,9 +343,10 @@ def test_the_next_block_on_the_same_nodes_takes_over_the_rate_alone(tmp_path):
         (100.0, "exit status 1", "injector_never_ready", "writer 0: exit status 1"),
     ],
 )
-def test_a_run_needs_writers_at_speed(tmp_path, rate_b_s, ended, outcome, reason):
-    runner, _ = block(tmp_path, hub := Hub(rate_b_s))
-    runner.alone[WRITES] = [100.0]
+@pytest.mark.parametrize("writes", [WRITES, replace(WRITES, rate_b_s=100.0)])
+def test_a_run_needs_writers_at_speed(tmp_path, rate_b_s, ended, outcome, reason, writes):
+    runner, _ = block(tmp_path, hub := Hub(rate_b_s), writes)
+    runner.alone[writes] = [100.0]
     start = hub.start
 
     async def start_and_end(*given):

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nimc.base.checkout import ROOT
-from nimc.base.errors import MachineError
+from nimc.base.errors import InputError, MachineError
 from nimc.campaign.cases import expand
 from nimc.campaign.checks import checks_in
 from nimc.campaign.load import load_campaign
@@ -20,7 +21,7 @@ from nimc.campaign.schema import Campaign
 from nimc.machine.site import Machine
 from nimc.records import run as records
 from nimc.records.order import run_seed
-from nimc.records.run import Reproduced, RunHeader, load_header, plain_name
+from nimc.records.run import Reproduced, RunHeader, load_header, plain_name, save_header
 from nimc.run.folder import (
     find_other,
     foreign_runs,
@@ -29,6 +30,7 @@ from nimc.run.folder import (
     requirements_of,
     resolved,
 )
+from tests.analysis.synthetic import header as made_header
 
 
 @pytest.fixture(scope="module")
@@ -264,3 +266,34 @@ def test_cases_between_the_ends_of_a_sweep_of_few_cores_are_optional(tmp_path):
     assert ends < set(asked.cases)
     assert set(asked.optional) == set(asked.cases) - ends
     assert set(map(tuple, asked.cases.values())) == {("off", "on")}
+
+
+def test_header_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+    facts = {"cores": 2, "caches": [{"level": 3}]}
+    save_header(tmp_path, made_header(precision=0.05, facts=facts))
+    save_header(tmp_path, made_header(finished_s=None))
+    assert load_header(tmp_path) == made_header(finished_s=None)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_folder_without_a_run_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"not a run folder \(no run\.json\)"):
+        load_header(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "EOF while parsing"),
+        ("[1]", "file: "),
+        (json.dumps({**made_header().as_dict(), "pairs_cap": "many"}), "pairs_cap: "),
+        (json.dumps({**made_header().as_dict(), "schema": 5}), "schema: 5 found; allowed: 2 to 4"),
+        (json.dumps({**made_header().as_dict(), "schema": 1}), "schema: 1 found; allowed: 2 to 4"),
+    ],
+)
+def test_bad_header_is_named_by_file_and_field(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(InputError) as error:
+        load_header(tmp_path)
+    assert str(error.value).startswith(f"{tmp_path}/run.json: ")
+    assert words in str(error.value)

@@ -16,10 +16,11 @@ from nimc.base.programs import ProgramAnswer
 from nimc.campaign.schema import Campaign
 from nimc.machine import slurm as jobs
 from nimc.machine.site import Machine, Origins
-from nimc.run import runner, slurm_watch
+from nimc.run import runner
+from nimc.run import session as sessions
 from nimc.run.progress import PlainDisplay
 from nimc.run.runner import CampaignRunner
-from nimc.run.slurm_watch import LostJobError, SilentError, SlurmWatch
+from nimc.run.session import LostJobError, SilentError, SlurmWatch
 from tests.nimc.campaign.made_request import made_request
 
 CAMPAIGN: dict[str, Any] = {
@@ -70,7 +71,7 @@ def test_what_a_dead_reframe_left_is_ended_also_where_nodes_are_shared(
         return -signal.SIGKILL
 
     cancelled: list[Path] = []
-    monkeypatch.setattr(slurm_watch, "_ASKED", {})
+    monkeypatch.setattr(sessions, "_ASKED", {})
     monkeypatch.setattr(runner, "run_session", session)
     monkeypatch.setattr(jobs, "cancel", cancelled.append)
     with Interrupts() as interrupts:
@@ -125,7 +126,7 @@ def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(
 
     squeue = ("echo", f"7{RUNS}{tmp_path}/logs")
     monkeypatch.setattr(jobs, "SQUEUE", squeue)
-    monkeypatch.setattr(slurm_watch, "_ASKED", {"slurmctld": squeue})
+    monkeypatch.setattr(sessions, "_ASKED", {"slurmctld": squeue})
     monkeypatch.setattr(runner, "run_session", session)
     monkeypatch.setattr(jobs, "cancel", cancel)
     with Interrupts() as interrupts:
@@ -158,7 +159,7 @@ class Clock:
         squeue = ("cat", str(self.controller))
         sacct = ("cat", str(self.accounting))
         monkeypatch.setattr(jobs, "SQUEUE", squeue)
-        monkeypatch.setattr(slurm_watch, "_ASKED", {"slurmctld": squeue, "accounting": sacct})
+        monkeypatch.setattr(sessions, "_ASKED", {"slurmctld": squeue, "accounting": sacct})
         self.watch = SlurmWatch(run, self.told.append)
 
     def go(self, seconds: float, **state: bool) -> None:
@@ -294,7 +295,7 @@ def test_while_accounting_is_away_reframe_may_wait(clock: Clock) -> None:
 
 def test_one_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hanging = ("sleep", "300")
-    monkeypatch.setattr(slurm_watch, "_ASKED", {"slurmctld": hanging})
+    monkeypatch.setattr(sessions, "_ASKED", {"slurmctld": hanging})
     watch = SlurmWatch(tmp_path, lambda _: None)
     began_s = time.monotonic()
     for now_s in (0.0, 30.0, 61.0):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.tables import duration
+from nimc.base.text import duration
 from nimc.run.progress import NewSamples, PlainDisplay, RunCounter, TerminalDisplay, run_line
 from nimc.run.progress import display as make_display
 

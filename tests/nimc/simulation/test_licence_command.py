@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.simulate.queue import queue, waits_s
+from analysis.simulate.licence import queue, waits_s
 from nimc.records.sample import Sample, TimetableRecord, WriterRecord
 from tests.analysis.synthetic import sample
 from tests.nimc.conftest import Command

@@ -7,8 +7,7 @@ import pytest
 from nimc.base.errors import InputError
 from nimc.records.treatment import Replay
 from nimc.traffic import counters, formats
-from nimc.traffic.trace import Trace
-from nimc.traffic.windows import draw
+from nimc.traffic.trace import Trace, draw_windows
 
 BEGIN_S = 1000
 
@@ -27,7 +26,7 @@ def trace(folder: Path, **nodes: list[int | None]) -> Trace:
 
 def test_rates_are_means_of_as_many_seconds_as_pass_in_one(tmp_path: Path) -> None:
     made = trace(tmp_path, few=[0] * 60, many=list(range(60)))
-    (window,) = draw(made, Replay("", 4, 0.5), 1, ["a"])
+    (window,) = draw_windows(made, Replay("", 4, 0.5), 1, ["a"])
     # 60 s of the trace are 15 s of a run; means of 0..3, 4..7, ...: 1.5, 5.5, ..., and a half.
     assert window.start_s == BEGIN_S
     assert window.nodes == ["many"]
@@ -36,7 +35,7 @@ def test_rates_are_means_of_as_many_seconds_as_pass_in_one(tmp_path: Path) -> No
 
 def test_the_busiest_nodes_come_first_at_the_same_time(tmp_path: Path) -> None:
     made = trace(tmp_path, b=list(range(400)), c=list(range(1, 401)), a=[0] * 400)
-    for window in draw(made, Replay("", 1, 1.0), 2, ["a", "b", "c"]):
+    for window in draw_windows(made, Replay("", 1, 1.0), 2, ["a", "b", "c"]):
         first = window.start_s - BEGIN_S
         assert window.nodes == ["c", "b"]
         assert window.rates_b_s[1] == list(range(first, first + 120))
@@ -45,25 +44,27 @@ def test_the_busiest_nodes_come_first_at_the_same_time(tmp_path: Path) -> None:
 
 def test_nodes_by_name_go_to_the_targets_in_their_order(tmp_path: Path) -> None:
     made = trace(tmp_path, a=[1] * 120, b=[2] * 120, c=[3] * 120)
-    (window,) = draw(made, Replay("", 1, 1.0, ("a", "c")), 2, ["x"])
+    (window,) = draw_windows(made, Replay("", 1, 1.0, ("a", "c")), 2, ["x"])
     assert (window.nodes, [rates[0] for rates in window.rates_b_s]) == (["a", "c"], [1, 3])
     with pytest.raises(InputError, match="n9 found; allowed: c, b, a"):
-        draw(made, Replay("", 1, 1.0, ("a", "n9")), 2, ["x"])
+        draw_windows(made, Replay("", 1, 1.0, ("a", "n9")), 2, ["x"])
     with pytest.raises(InputError, match="1 nodes named; allowed: 2"):
-        draw(made, Replay("", 1, 1.0, ("a",)), 2, ["x"])
+        draw_windows(made, Replay("", 1, 1.0, ("a",)), 2, ["x"])
 
 
 def test_a_window_depends_on_its_name_only_and_any_begin_is_drawn(tmp_path: Path) -> None:
     made = trace(tmp_path, a=[1] * 19)
     names = [f"1/stream/0/{pair}" for pair in range(100)]
-    windows = draw(made, Replay("", 1, 1.0), 1, names)
-    assert draw(made, Replay("", 1, 1.0), 1, names[50:60]) == windows[50:60]
+    windows = draw_windows(made, Replay("", 1, 1.0), 1, names)
+    assert draw_windows(made, Replay("", 1, 1.0), 1, names[50:60]) == windows[50:60]
     assert {each.start_s for each in windows} == set(range(BEGIN_S, BEGIN_S + 5))  # 15 s fit
 
 
 def test_no_window_has_a_gap(tmp_path: Path) -> None:
     made = trace(tmp_path, a=[1] * 50 + [None] + [2] * 31, b=[0] * 82)
-    starts = {each.start_s for each in draw(made, Replay("", 1, 1.0), 2, [*map(str, range(600))])}
+    starts = {
+        each.start_s for each in draw_windows(made, Replay("", 1, 1.0), 2, [*map(str, range(600))])
+    }
     # Of 30 s, 23 are known of both, too few to be apart. 15 s: from 0 to 35, and from 51 to 67.
     assert starts == {BEGIN_S + each for each in [*range(36), *range(51, 68)]}
 
@@ -74,4 +75,4 @@ def test_no_window_has_a_gap(tmp_path: Path) -> None:
 )
 def test_what_the_trace_cannot_give(tmp_path: Path, targets: int, speed: int, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        draw(trace(tmp_path, a=[1] * 99), Replay("", speed, 1.0), targets, ["a"])
+        draw_windows(trace(tmp_path, a=[1] * 99), Replay("", speed, 1.0), targets, ["a"])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.counts.roles import RoleCount
-from nimc.machine.processors import FAMILIES, family_of, identity
+from analysis.samples.roles import RoleCount
+from nimc.machine.host import FAMILIES, processor_family, processor_identity
 from reframe_tests.tools import TOOLS, perf_stat
 from reframe_tests.tools.base import ToolError, try_out
 from tests.reframe_tests.command import run_tool, script
@@ -170,7 +170,7 @@ def test_a_real_node_is_counted_system_wide(tmp_path, monkeypatch):
     # child of perf, and is counted all the same.
     row = RoleCount("DRAM read", "perf_stat", "dram", tuple(FAMILIES), ("context-switches",), "")
     monkeypatch.setattr(perf_stat, "counts", lambda *_: [row])
-    if family_of(identity(Path("/proc/cpuinfo").read_text())) is None:
+    if processor_family(processor_identity(Path("/proc/cpuinfo").read_text())) is None:
         pytest.skip("a processor that is not in the table")
     try:
         try_out(DRAM)

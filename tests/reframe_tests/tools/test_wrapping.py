@@ -173,9 +173,9 @@ def test_a_host_without_it_says_so(monkeypatch, name, said):
 
 def test_perf_and_the_shell_of_its_wrapper_agree_on_this_processor():
     # The awk of the wrapper, on the real /proc/cpuinfo; an unknown processor has no events.
-    from nimc.machine.processors import identity
+    from nimc.machine.host import processor_identity
 
     shell = TOOLS["perf_stat:memory"].wrap([], ["true"])[2]
     choice = shell.replace("case ", "echo ", 1).partition(" in GenuineIntel")[0]
     done = subprocess.run(["sh", "-c", choice], capture_output=True, text=True, timeout=60)
-    assert done.stdout.strip() == identity(Path("/proc/cpuinfo").read_text())
+    assert done.stdout.strip() == processor_identity(Path("/proc/cpuinfo").read_text())

@@ -4,7 +4,9 @@ import pytest
 
 from nimc.machine import devices
 from nimc.node.evidence import counters
-from nimc.node.evidence.counters import Reading
+from nimc.node.evidence.counters import Named, Reading, misrouted, named, passed, total_of_both
+from nimc.records.sample import DeviceBytes, NodeConditions
+from nimc.records.treatment import Start, Treatment, Writes
 from tests.nimc.node.sysfs import big_host, write
 
 
@@ -67,3 +69,94 @@ def test_devices_are_identified_by_what_their_bytes_go_over(root, tmp_path):
     assert devices.transport("mlx5_0", tmp_path / "empty") == "RDMA"
     write(root, {"sys/class/infiniband/mlx5_0/ports/1/link_layer": "Ethernet"})
     assert devices.transport("mlx5_0", root / "sys") == "RoCE"
+
+
+# Bytes of each rail against the policies: sums worked out by hand, in MB.
+
+
+RAILS = ["mlx5_0", "mlx5_1"]
+MB = 1_000_000
+
+
+def node(name, *mega):
+    """Received and sent of each rail, MB."""
+    pairs = zip(RAILS, mega, strict=True)
+    devices = [DeviceBytes(device, int(r * MB), int(s * MB)) for device, (r, s) in pairs]
+    return NodeConditions(name, 1.0, devices=devices)
+
+
+def only(*devices):
+    return Named(frozenset(devices), frozenset(devices))
+
+
+@pytest.mark.parametrize(
+    ("second", "names", "fault"),
+    [
+        ((1, 0), only("mlx5_0"), None),
+        ((2, 0), only("mlx5_0"), None),  # 2 of 100 MB
+        ((1.5, 1), only("mlx5_0"), "mlx5_1 passed 2.50 of 100.50 MB of all rails"),
+        ((50, 0), only("mlx5_0"), "allowed elsewhere: 2%"),
+        ((50, 0), only("mlx5_0", "mlx5_1"), None),
+        ((1, 0), only("mlx5_0", "mlx5_1"), "mlx5_1 passed 1.00 of 99.00 MB of all rails"),
+        ((1, 0), only("mlx5_1"), "mlx5_0 passed 98.00 of 99.00 MB of all rails"),
+        ((50, 0), Named(frozenset(["mlx5_0"]), frozenset(RAILS)), None),
+        ((50, 0), only(), None),
+    ],
+)
+def test_bytes_pass_the_devices_that_the_policy_names_and_no_other(second, names, fault):
+    found = misrouted([node("n1", (97, 1), second)], names, RAILS, 0.02)
+    assert found is None if fault is None else fault in found
+
+
+def test_the_bytes_of_all_nodes_count_and_each_must_have_a_counter():
+    nodes = [node("n1", (10, 0), (3, 0)), node("n2", (0, 190), (0, 0))]
+    assert misrouted(nodes, only("mlx5_0"), RAILS, 0.02) is None
+    none = misrouted([node("n1", (0, 0), (0, 0))], only("mlx5_0"), RAILS, 0.02)
+    assert "mlx5_0 passed 0.00 of 0.00 MB" in none
+    found = misrouted([nodes[0], NodeConditions("n2", 1.0)], only("mlx5_0"), RAILS, 0.02)
+    assert found == "n2: a rail's byte counter is missing or was set back (mlx5_0, mlx5_1)"
+
+
+def treatment(writers=None, ranks=None, devices=(), scheduled=None):
+    writes = None
+    if writers is not None:
+        writes = Writes("perftest", 65536, devices=tuple(writers), scheduled=scheduled)
+    return Treatment("on", Start(["x"], ranks=ranks, devices=list(devices)), writes)
+
+
+@pytest.mark.parametrize(
+    ("one", "targets", "writers", "required", "allowed"),
+    [
+        # One writer takes the first of several devices, two take both.
+        (treatment(RAILS), 1, 1, {"mlx5_0"}, {"mlx5_0"}),
+        (treatment(RAILS), 2, 2, set(RAILS), set(RAILS)),
+        (treatment(RAILS, scheduled=2), 2, 2, {"mlx5_0"}, {"mlx5_0"}),
+        (treatment(RAILS, scheduled=0), 2, 2, set(), set()),
+        # MPI on one node sends nothing over a rail; between two it may choose unless told.
+        (treatment(ranks=4, devices=["mlx5_1"]), 1, 1, set(), set()),
+        (treatment(ranks=4, devices=["mlx5_1"]), 2, 1, {"mlx5_1"}, {"mlx5_1"}),
+        (treatment(ranks=4), 2, 1, set(), set(RAILS)),
+        (treatment(["mlx5_0"], 4), 2, 1, {"mlx5_0"}, set(RAILS)),
+        (treatment(["mlx5_0"], 4, ["mlx5_1"]), 2, 1, set(RAILS), set(RAILS)),
+        (treatment(), 1, 1, set(), set()),
+    ],
+)
+def test_devices_that_a_treatment_names(one, targets, writers, required, allowed):
+    assert named(one, RAILS, targets, writers) == (required, allowed)
+
+
+def reading(name, received_b, sent_b):
+    return tuple(Reading(f"rdma:{name}/1", each_b, at_s=1.0) for each_b in (received_b, sent_b))
+
+
+def test_each_device_is_counted_and_so_is_their_sum():
+    before = [reading("mlx5_0", 100, 10), reading("mlx5_1", 7, 0)]
+    after = [reading("mlx5_0", 160, 15), reading("mlx5_1", 8, 0)]
+    assert passed(RAILS, before, after) == [
+        DeviceBytes("mlx5_0", 60, 5),
+        DeviceBytes("mlx5_1", 1, 0),
+    ]
+    received, sent = total_of_both(after)
+    assert (received.bytes_b, sent.bytes_b) == (168, 15)
+    missing = [after[0], (None, None)]  # a device without a counter leaves none
+    assert (passed(RAILS, missing, missing), total_of_both(missing)) == ([], (None, None))

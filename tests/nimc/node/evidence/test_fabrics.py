@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from nimc.machine import devices
-from nimc.node.evidence import claims, counters, rails
+from nimc.node.evidence import claims, counters
 from nimc.records.sample import DeviceBytes, NodeConditions
 from tests.nimc.node.evidence.test_claims import record
 from tests.nimc.node.sysfs import write
@@ -119,14 +119,14 @@ def test_rails_have_their_bytes_in_both_directions(tmp_path, fabric):
     quarter = fabric.per_gb // 4
     before = read(tmp_path, fabric, 100, 200)
     after = read(tmp_path, fabric, 100 + fabric.per_gb, 200 + quarter)
-    found = rails.passed([fabric.device], [before], [after])
+    found = counters.passed([fabric.device], [before], [after])
     assert found == [DeviceBytes(fabric.device, GB, GB // 4)]
-    named = rails.Named(frozenset([fabric.device]), frozenset([fabric.device]))
+    named = counters.Named(frozenset([fabric.device]), frozenset([fabric.device]))
 
     def fault(after):
-        found = rails.passed([fabric.device], [before], [after])
+        found = counters.passed([fabric.device], [before], [after])
         node = NodeConditions("n1", 1.0, devices=found)
-        return rails.misrouted([node], named, [fabric.device], 0.02)
+        return counters.misrouted([node], named, [fabric.device], 0.02)
 
     assert fault(after) is None
     assert "passed 0.00 of 0.00 MB" in fault(read(tmp_path, fabric, 100, 200))

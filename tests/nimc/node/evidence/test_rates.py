@@ -15,6 +15,7 @@ from nimc.node.evidence.rates import (
     bytes_within,
     expected,
     filled,
+    joined,
     judge,
     most_of,
     passed_at,
@@ -293,6 +294,41 @@ def test_the_pattern_of_a_window_by_hand():
     for silent in (Bursts(0, 0.3, 0.0), None):
         nothing = achieved(asked, [Seen(9.0, 9.3, 300.0, silent)], 9.1, 9.2)
         assert (nothing.length_s, nothing.pause_s, nothing.peak_b_s) == (None, None, None)
+
+
+def test_what_passed_between_rows_is_of_the_next_one_in_the_unit_of_rows():
+    """Rows of 912, 896 and 864 messages of 64 KiB, each of a second, as `ib_write_bw` printed them
+    (`inf_stamped.client`), and a pause of 0.4 s after each, in which half as much was written."""
+    second_b = [65536 * messages for messages in (912, 896, 864)]
+    seen = [Seen(1.4 * i, 1.4 * i + 1, bytes_b) for i, bytes_b in enumerate(second_b)]
+    pause_b = 0.4 * 0.5 * 60e6
+    steps = [step for bytes_b in second_b for step in ((1.0, bytes_b), (0.4, pause_b))]
+    for unit in (1.014, 0.25, 4.0):  # headers, or a counter in another unit than is believed
+        tallies = [Tally(-0.5, 0.0), Tally(0.0, 7e6)]
+        for over_s, bytes_b in steps:
+            then = tallies[-1]
+            tallies.append(Tally(then.at_s + over_s, then.bytes_b + unit * bytes_b))
+        first, second, third = joined(seen, tallies)
+        assert first == seen[0]
+        assert (second.start_s, second.end_s) == (1.0, 2.4)
+        assert second.rate_b_s == pytest.approx((second_b[1] + pause_b) / 1.4)
+        assert third.rate_b_s == pytest.approx((second_b[2] + pause_b) / 1.4)
+        # A window from 0.5 to 3.3 s: both pauses, a row, and 0.5 s of each of the others.
+        found = judged([first, second, third], 0.5, 3.3, min_share=0.0, tallies=tallies)
+        by_hand_b = second_b[0] / 2 + second_b[1] + second_b[2] / 2 + 2 * pause_b
+        assert found.bytes_b == pytest.approx(by_hand_b)
+        assert found.rate_b_s == pytest.approx(by_hand_b / 2.8)
+        assert (found.observed_share, found.unobserved_s) == (1.0, 0.0)
+
+
+def test_pauses_that_were_not_counted_stay_unobserved():
+    seen = [Seen(0.0, 1.0, 100.0), Seen(1.4, 2.4, 100.0), Seen(2.8, 3.8, 100.0)]
+    assert joined(seen, []) == seen
+    assert joined(seen, [Tally(0.0, 5.0), Tally(4.0, 5.0)]) == seen  # nothing passed: no unit
+    # From the end of the second row on: 80 between it and the third, in which 100 passed.
+    late = [Tally(2.4, 0.0), Tally(2.8, 80.0), Tally(3.8, 180.0)]
+    assert joined(seen, late) == [*seen[:2], Seen(2.4, 3.8, pytest.approx(180 / 1.4))]
+    assert joined([], late) == []
 
 
 def test_what_lies_between_rows_is_unobserved_and_not_written():

@@ -13,7 +13,7 @@ from statistics import median
 
 import pytest
 
-from analysis.effects.caveats import emulations
+from analysis.effects.verdict import emulations
 from nimc.base.processes import descendants
 from nimc.base.programs import which
 from nimc.machine import devices

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.effects.caveats import emulations
+from analysis.effects.verdict import emulations
 from nimc.base import processes
 from nimc.machine import devices
 from nimc.machine.site import dram_message_b

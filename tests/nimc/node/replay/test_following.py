@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from nimc.node.injectors import INJECTORS
 from nimc.node.replay import pacing
 from nimc.node.replay.pacing import Follower
 from nimc.records.plan import Window
-from nimc.records.treatment import Replay
+from nimc.records.treatment import Burst, Replay
 from tests.nimc.node.conftest import MELT
 
 
@@ -56,13 +57,18 @@ class World:
                 self.returncode = 0
 
     def follow(
-        self, rates_b_s: list[float], seconds: int, told_b_s: float, counted: bool = False
+        self,
+        rates_b_s: list[float],
+        seconds: int,
+        told_b_s: float,
+        counted: bool = False,
+        **changes: Any,
     ) -> list[float]:
         """Bytes of each second."""
         self.until_s = self.now_s + seconds
         passed_b = (lambda: self.passed_b) if counted else (lambda: None)
         asked = 1, rates_b_s, told_b_s, passed_b
-        self.follower = Follower(self, *asked)  # type: ignore[arg-type]
+        self.follower = Follower(self, *asked, **changes)  # type: ignore[arg-type]
         with pytest.raises(StopIteration):  # its sleeps take no time
             self.follower.run().send(None)
         return [self.written.get(second, 0.0) for second in range(seconds)]
@@ -138,6 +144,36 @@ def test_what_cannot_be_written_in_time_is_not_written_later(
     # At most half a second of debt is made up for.
     assert 80 < written[2] < 120
     assert written[3] == 0
+
+
+@pytest.mark.parametrize("told_b_s", [200.0, 100.0, 400.0])
+def test_bursts_have_their_length_and_begin_at_even_times(
+    monkeypatch: pytest.MonkeyPatch, told_b_s: float
+) -> None:
+    """Of 30 ms each 120 ms, at 200 bytes/s: 50 bytes/s on average."""
+    world = World(monkeypatch, 200.0)
+    written = world.follow([50.0], 24, told_b_s, period_s=0.12, burst=Burst(0.03, 0.09))
+    assert written[12:] == pytest.approx([50.0] * 12, abs=7)  # a second has 8 or 9 bursts
+    late = [at % 0.12 for at in world.begins_s]
+    assert all(min(each, 0.12 - each) < 0.002 for each in late)
+    assert world.follower
+    number, writing_s, pausing_s = world.follower.bursts()
+    assert number == pytest.approx(200, abs=1)
+    assert writing_s + pausing_s == pytest.approx(0.12 * number)
+    assert writing_s == pytest.approx(6, rel=0.1)
+    assert world.follower.bursts() == (0, 0, 0)
+
+
+def test_a_report_of_a_time_in_which_it_was_held_says_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, 200.0)
+    world.follow([50.0], 2, 200.0)
+    assert world.follower
+    before_b, known_b = world.follower._reported_b, world.unreported_b
+    world.follower.reported(None, 30.0)
+    assert world.follower._reported_b - before_b == pytest.approx(known_b, abs=2)
+    assert world.follower._full_b_s == pytest.approx(200.0)
 
 
 @pytest.mark.slow

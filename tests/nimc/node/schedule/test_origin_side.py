@@ -111,3 +111,13 @@ def test_a_passive_side_that_cannot_listen_is_reported():
     program = Program(passive="raise SystemExit(3)")
     fault = asyncio.run(stand_by(program, writer, io.FileIO("/dev/null", "wb"), lambda: None))
     assert fault == "passive side ended: exit status 3"
+
+
+def test_a_passive_side_that_cannot_listen_says_why(tmp_path):
+    writer = Writer(0, "o", "t", "", free_port(), 100, messages=1)
+    program = Program(passive="import sys; print('no device\\n---'); sys.exit(1)")
+    with (tmp_path / "side.log").open("ab") as log:
+        log.write(b"of an earlier one\n")
+        log.flush()
+        fault = asyncio.run(stand_by(program, writer, log, lambda: None))
+    assert fault == "passive side ended: exit status 1: no device"

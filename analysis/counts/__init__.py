@@ -1,1 +1,0 @@
-"""Counts of tools: roles, and how they go with the time of runs."""

@@ -1,0 +1,264 @@
+"""Predictions against values worked out by hand from Tables 3 to 11 of the paper.
+
+Each block shows the arithmetic (MB/s). T is the total, R what both sides need, B the rate of one
+core, C the nominal rate of communications, a the worst share that communications keep.
+
+Every point of all nine against a second implementation: one at a time, plain Python, from the text.
+"""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.contention import evaluate
+from analysis.contention.parameters import (
+    Band,
+    Bands,
+    Groups,
+    Model,
+    Parameters,
+    Shape,
+    alone,
+    demand,
+    from_dict,
+    in_groups,
+    placements,
+    predict,
+    share,
+    shared,
+    soft_minimum,
+    together,
+)
+from nimc.base.errors import InputError
+
+# henri, node 0 and 0: aC = 0.915 * 11481.1 = 10505.2065, one core between the maxima, so that
+# the share drops at once.
+#   n=14: 14 B = 62375.6, R = 72880.8 < 73423.0; room 11047.4 < C
+#   n=15: 15 B = 66831.0, R = 77336.2 > T: comm = aC, comp = 73423.0 - 10505.2065
+# node 0 and 1: communications as local with C = 11459.6, so aC = 10485.534; computations alone:
+#   n=17: min(75741.8, 73423.0, 72589.9)
+# henri-subnuma, node 2 and 2 (n_par_max 11 > n_seq_max 4): aC = 0.27 * 11410.0 = 3080.7
+#   n=12: T = 15217.8 - 8 * 103.3 = 14391.4
+# node 0 and 0: aC = 0.853 * 11450.4 = 9767.1912
+#   n=10: from 11292.9 at 7 to 9767.1912 at 11 in steps of 381.4272; T = 42487.7 - 2 * 922.9
+# node 2 and 3: as local with C = 11410.0: aC = 9732.73; n=8: 11292.9 - (11292.9 - 9732.73) / 4;
+#   computations alone on the remote side: n=4: min(17821.6, 16936.1, 14726.2)
+# dahu, node 1 and 1: aC = 0.949 * 10607.0 = 10066.043
+#   n=6: T = 32102.5 + 38.4 (the published slope is negative)
+BY_HAND = [
+    # platform, comp node, comm node, n, comp, comm
+    ("henri", 0, 0, 14, 62375.6, 11047.4),
+    ("henri", 0, 0, 15, 62917.7935, 10505.2065),
+    ("henri", 0, 1, 17, 72589.9, 10485.534),
+    ("henri-subnuma", 2, 2, 12, 11310.7, 3080.7),
+    ("henri-subnuma", 0, 0, 10, 30493.2816, 10148.6184),
+    ("henri-subnuma", 2, 3, 8, 14726.2, 10902.8575),
+    ("dahu", 1, 1, 6, 22074.857, 10066.043),
+]
+
+
+@pytest.mark.parametrize(("name", "comp_node", "comm_node", "n", "comp_mb_s", "comm_mb_s"), BY_HAND)
+def test_by_hand(name, comp_node, comm_node, n, comp_mb_s, comm_mb_s):
+    p = predict(evaluate.load_published(name), comp_node, comm_node)
+    assert p.n[n - 1] == n
+    assert p.comp_par_b_s[n - 1] == pytest.approx(comp_mb_s * 1e6, rel=1e-9)
+    assert p.comm_par_b_s[n - 1] == pytest.approx(comm_mb_s * 1e6, rel=1e-9)
+
+
+def of(name, **changed):
+    return dataclasses.replace(evaluate.load_published(name).local, **changed)
+
+
+def test_what_is_unknown_and_what_does_not_fit():
+    # T = 10, B = 8, C = 10, a = 0.4: R(1) = 12 > 10. From share 1 at 0 cores to 0.4 at 4:
+    # 0.85, 0.7, 0.55, then 0.4; the total falls by 1 a core from n = 2 on.
+    p = Parameters(1, 10.0, 7.0, 4, 9.0, 1.0, 0.0, 8.0, 10.0, 0.4)
+    comp, comm = shared(p, np.arange(1, 6))
+    assert comm == pytest.approx([8.5, 7.0, 5.5, 4.0, 4.0])
+    assert comp == pytest.approx([1.5, 2.0, 2.5, 3.0, 3.0])
+    # 14 is n_seq_max, where the slope is multiplied by nothing; equation 1 never uses it before.
+    comp, comm = shared(of("dahu", delta_r_b_s=None), np.arange(1, 17))
+    assert not np.isnan(comp[:14]).any()
+    assert np.isnan([comp[14:], comm[14:]]).all()
+    # A capacity that was never reached bounds nothing.
+    unknown = ("t_par_max_b_s", "n_par_max", "t_seq_max_b_s", "n_seq_max", "alpha")
+    comp, comm = shared(of("diablo", **dict.fromkeys(unknown)), np.array([1, 2, 3]))
+    assert comp == pytest.approx([2221.1e6, 4442.2e6, 6663.3e6])
+    assert comm == pytest.approx([12139.7e6] * 3)
+    # A silent network: 16 B = 71286.4 < 73423.0 and 17 B = 75741.8 > 73423.0 MB/s.
+    comp, comm = shared(of("henri", b_comm_seq_b_s=0.0, alpha=None), np.arange(1, 19))
+    assert (comm == 0).all()
+    assert comp[15:17] == pytest.approx([71286.4e6, 73423.0e6])
+
+
+def capacity(m, n):
+    if n <= m.n_par_max:
+        return m.t_par_max_b_s
+    if n <= m.n_seq_max:
+        return m.t_par_max_b_s - m.delta_l_b_s * (n - m.n_par_max)
+    return m.t_par_max2_b_s - m.delta_r_b_s * (n - m.n_seq_max)
+
+
+def fits(m, n):
+    return n * m.b_comp_seq_b_s + m.alpha * m.b_comm_seq_b_s < capacity(m, n)
+
+
+def room(m, n):
+    return min(capacity(m, n) - n * m.b_comp_seq_b_s, m.b_comm_seq_b_s)
+
+
+def kept(m, n):
+    """Share that communications keep beyond the capacity."""
+    if m.n_seq_max - m.n_par_max <= 1 or n >= m.n_seq_max:
+        return m.alpha
+    last = n
+    while last > 0 and not fits(m, last):
+        last -= 1
+    before = room(m, last) / m.b_comm_seq_b_s if last else 1.0
+    return before - (before - m.alpha) * (n - last) / (m.n_seq_max - last)
+
+
+def both(m, n):
+    if fits(m, n):
+        return n * m.b_comp_seq_b_s, room(m, n)
+    comm = kept(m, n) * m.b_comm_seq_b_s
+    return capacity(m, n) - comm, comm
+
+
+def alone_at(m, n):
+    return min(n * m.b_comp_seq_b_s, capacity(m, n), m.t_seq_max_b_s)
+
+
+@pytest.mark.parametrize("name", evaluate.published_names())
+def test_agrees_to_1e_12(name):
+    model = evaluate.load_published(name)
+
+    def at(node):
+        return model.local if node < model.numa_per_socket else model.remote
+
+    for comp_node, comm_node in placements(model):
+        p = predict(model, comp_node, comm_node)
+        for n in range(1, model.cores + 1):
+            if comp_node == comm_node:
+                comp, comm = both(at(comp_node), n)
+            else:
+                comp = alone_at(at(comp_node), n)
+                nominal = at(comm_node).b_comm_seq_b_s
+                comm = both(dataclasses.replace(model.local, b_comm_seq_b_s=nominal), n)[1]
+            rates = (p.comp_par_b_s, p.comm_par_b_s, p.comp_alone_b_s, p.comm_alone_b_s)
+            expected = [comp, comm, alone_at(at(comp_node), n), at(comm_node).b_comm_seq_b_s]
+            assert [each[n - 1] for each in rates] == pytest.approx(expected, rel=1e-12)
+
+
+# Files of models: what is written is read again, older ones as well, and nothing else.
+
+
+HENRI = evaluate.load_published("henri")
+LOCAL = HENRI.as_dict()["local"]
+BANDS = Bands("numbers of cores", Band(0.02, 0.01, 16), None, Band(0.0, 0.0, 1))
+IMPROVED = Model(
+    name="m",
+    cores=18,
+    numa_per_socket=1,
+    numa_nodes=2,
+    local=HENRI.local,
+    remote=HENRI.remote,
+    kind="improved",
+    shapes={"local": Shape(0.1, 12.5, 15.0, 40e9, 6e8), "remote": None},
+    comm_alone_b_s={0: 11e9, 1: 10e9},
+    groups=Groups(6, 3, "spread", in_step=True),
+    bands={"local": BANDS, "others": BANDS},
+)
+
+
+def written(model):
+    return json.loads(json.dumps(model.as_dict()))
+
+
+def test_all_of_a_model_is_read_again():
+    assert from_dict(written(IMPROVED), Path("m.json")) == IMPROVED
+    assert from_dict(written(HENRI), Path("m.json")) == HENRI
+    assert written(IMPROVED)["schema"] == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"schema": 1}, "allowed: a mapping with schema 2"),
+        ({"numa_nodes": 257}, "numa_nodes: 257 found; allowed: less than or equal to 256"),
+        ({"reach": {"local": -1}}, "reach.local: -1 found"),
+        ({"local": {}}, "local.n_par_max: missing"),
+        ({"remote": LOCAL | {"n_seq_max": 3.5}}, "n_seq_max: 3.5 found; allowed: a whole"),
+        ({"local": LOCAL | {"delta_r_b_s": float("inf")}}, "local.delta_r_b_s: "),
+        ({"kind": "better"}, "kind: 'better' found; allowed: 'paper' or 'improved'"),
+        ({"shapes": {"middle": None}}, "shapes.middle.[key]: 'middle' found; allowed: match"),
+        ({"shapes": {"local": {"softness": 2}}}, "shapes.local.softness: 2 found; allowed: less"),
+        (
+            {"groups": {"order": "spread", "size": 4096, "count": 2}},
+            "groups: 4096 x 2 cores found; allowed: 18 to 4096 together",
+        ),
+        (
+            {"bands": {"local": {"held_out": "placements", "comp_par": {"width": -1}}}},
+            "bands.local.comp_par.width: -1 found; allowed: greater than or equal to 0",
+        ),
+    ],
+)
+def test_mistakes(change, text):
+    with pytest.raises(InputError, match=r"^m\.json: ") as error:
+        from_dict(written(IMPROVED) | change, Path("m.json"))
+    assert text in str(error.value)
+
+
+SHARP = Shape(softness=0.0, loss_from=2.0, loss_to=6.0, group_b_s=10e9, group_loss_b_s=1e9)
+TWO = Groups(size=4, count=2, order="compact")
+SPREAD = dataclasses.replace(TWO, order="spread")
+#: Four GB/s a core, on 15 GB/s.
+P = dataclasses.replace(
+    evaluate.load_published("billy").local,
+    b_comp_seq_b_s=4e9,
+    t_par_max_b_s=15e9,
+    t_seq_max_b_s=15e9,
+    n_par_max=8,
+    n_seq_max=8,
+)
+
+
+def test_rates_by_hand():
+    n, taken = np.array([6, 8]), np.array([3e9, 3e9])
+    assert alone(P, n, SHARP, SPREAD) == pytest.approx([15e9, 14e9])
+    assert together(P, n, taken, SHARP, SPREAD) == pytest.approx([12e9, 12e9])
+    # From 2 to 6 cores, down to 0.4: at 3 a quarter of the way.
+    assert share(SHARP, 0.4, np.array([1, 2, 3, 6, 9])) == pytest.approx([1, 1, 0.85, 0.4, 0.4])
+    assert share(SHARP, None, np.array([9])) == pytest.approx([1])
+    # k = 2: (3^-2 + 4^-2)^(-1/2) = 12 / 5
+    a, b = np.array([3.0, 3.0, 0.0]), np.array([4.0, np.inf, 2.0])
+    assert soft_minimum(a, b, 0.5) == pytest.approx([2.4, 3.0, 0.0])
+    assert soft_minimum(a, b, 0.0) == pytest.approx([3.0, 3.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("order", "filled"),
+    [("compact", "100 200 210 220 221 222"), ("spread", "100 110 111 211 221 222")],
+)
+def test_cores_fill_groups(order, filled):
+    found = in_groups(Groups(size=2, count=3, order=order), np.arange(1, 7))
+    assert ["{}{}{}".format(*row) for row in found] == filled.split()
+
+
+@pytest.mark.parametrize(
+    ("groups", "rates"),
+    [
+        # A group has 10, 9, 8, 7 GB/s with 1 to 4 cores of 4 GB/s: 4, 8, 8, 7. Then the other.
+        (TWO, [4, 8, 8, 7, 11, 15, 15, 14]),
+        # Each in turn: 1+0, 1+1, 2+1, 2+2, 3+2, 3+3, 4+3, 4+4.
+        (SPREAD, [4, 8, 12, 16, 16, 16, 15, 14]),
+        # In step: n times the rate of a core of the fullest group, 4, 4, 8/3, 7/4.
+        (dataclasses.replace(TWO, in_step=True), [4, 8, 8, 7, 8.75, 10.5, 12.25, 14]),
+        (None, [4, 8, 12, 16, 20, 24, 28, 32]),
+    ],
+)
+def test_demand_of_groups(groups, rates):
+    assert demand(P, SHARP, groups, np.arange(1, 9)) == pytest.approx(np.array(rates) * 1e9)

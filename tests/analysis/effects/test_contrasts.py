@@ -1,0 +1,148 @@
+"""Prices and gains of remedies, on ratios chosen so that every figure follows by hand."""
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from analysis.effects.contrasts import Contrast, contrasts
+from analysis.effects.estimate import Result, StoppingRule, results_of
+from analysis.samples.pairs import judged, pair_table
+from nimc.records.sample import Better, Level, Sample
+from tests.analysis.synthetic import REMEDIES, crossed, frame_of, reject, remedies, samples
+
+
+def frame(found: list[Sample]) -> pl.DataFrame:
+    return judged(frame_of(found))
+
+
+def rows(marked: pl.DataFrame) -> list[Result]:
+    return results_of(marked, pair_table(marked), StoppingRule())
+
+
+def of(marked: pl.DataFrame) -> dict[tuple[str, str, str], Contrast]:
+    found = contrasts(marked, rows(marked))
+    named = {(row.kind, row.treatment, row.against): row for row in found}
+    assert len(named) == len(found)
+    return named
+
+
+@pytest.mark.parametrize("better", ["lower", "higher"])
+def test_prices_and_gains_by_hand(better: Better) -> None:
+    found = of(frame(samples(remedies(better), pairs=6)))
+    assert {key: row.ratio.value for key, row in found.items()} == {
+        ("price", "off@cores=1", "off"): pytest.approx(1.1),
+        ("price", "off@cores=1,tool=p", "off@tool=p"): pytest.approx(1.1),
+        ("gain", "on@cores=1", "on"): pytest.approx(2.0 / 1.21),
+        ("gain", "on@rate=25%,cores=1", "on@rate=25%"): pytest.approx(1.25),
+        ("gain", "on@cores=1,tool=p", "on@tool=p"): pytest.approx(2.1 / 1.32),
+        ("price", "off@tool=p", "off"): pytest.approx(1.05),
+        ("price", "off@cores=1,tool=p", "off@cores=1"): pytest.approx(1.05),
+        ("gain", "on@tool=p", "on"): pytest.approx(1 / 1.05),
+        ("gain", "on@cores=1,tool=p", "on@cores=1"): pytest.approx(1.21 / 1.32),
+    }
+    core = found["price", "off@cores=1,tool=p", "off@tool=p"]
+    assert (core.case, core.factor, core.level, core.reference) == ("melt", "cores", 1, 0)
+    assert core.at == {"tool": "p"}
+    assert core.pairs == 6
+    assert found["price", "off@cores=1", "off"].at == {}
+
+
+def test_the_interval_is_that_of_the_pairs_ratios() -> None:
+    """Times of six pairs: the baseline takes 10 s, at the level 10.1 to 10.6 s."""
+    times = {"on": 2.0, "off@cores=1": 1.0, "on@cores=1": 1.0}
+    found = [
+        replace(s, fom=10.0 if s.arm == "off" else 10.1 + s.pair / 10) if s.pair >= 0 else s
+        for s in samples(remedies(times=times), pairs=6)
+    ]
+    price = of(frame(found))["price", "off@cores=1", "off"]
+    # The extremes of six values are their interval. The median of all products of two of them,
+    # under the root, lies between those of 1.03 and 1.04 and of 1.02 and 1.05.
+    assert (price.ratio.low, price.ratio.high) == (pytest.approx(1.01), pytest.approx(1.06))
+    assert (1.02 * 1.05) ** 0.5 <= price.ratio.value <= (1.03 * 1.04) ** 0.5
+
+
+def test_noise_floors_of_both_levels_are_enclosed() -> None:
+    times = {**REMEDIES, "aa": 0.98, "aa@cores=1": 1.1 * 1.03}
+    found = of(frame(samples(remedies(times=times), pairs=6)))
+    for key in (("price", "off@cores=1", "off"), ("gain", "on@cores=1", "on")):
+        assert found[key].noise_floor.low == pytest.approx(0.98)
+        assert found[key].noise_floor.high == pytest.approx(1.03)
+    # No A/A comparison was made with the tool.
+    assert found["price", "off@tool=p", "off"].noise_floor is None
+
+
+def test_below_six_pairs_there_is_no_ratio() -> None:
+    found = [
+        reject(s, "no_fom", "no Loop time") if (s.arm, s.pair) == ("off@cores=1", 2) else s
+        for s in samples(remedies(), pairs=6)
+    ]
+    row = of(frame(found))["price", "off@cores=1", "off"]
+    assert (row.pairs, row.ratio) == (5, None)
+
+
+def test_levels_in_another_unit_are_not_compared() -> None:
+    found = [
+        replace(s, fom_unit="B/s", fom_better="higher") if "cores=1" in s.arm else s
+        for s in samples(remedies(), pairs=6)
+    ]
+    assert {row.factor for row in of(frame(found)).values()} == {"tool"}
+
+
+def test_factors_of_the_writes_alone_make_no_contrast() -> None:
+    times = {"on": 2.0, "on@rate=25%": 1.5, "aa": 1.0}
+    assert of(frame(samples(remedies(times=times), pairs=6))) == {}
+
+
+#: Time of each placement, a multiple of that of `off`.
+PLACEMENTS = {
+    "on": 2.0,
+    "on@direction=read": 1.6,
+    "on@writer_rail=nic1": 1.25,
+    "on@direction=read,writer_rail=nic1": 1.28,
+    "off@buffer=other": 1.1,
+    "on@buffer=other": 1.32,
+    "off@workers=other": 1.2,
+    "on@workers=other": 1.6,
+}
+
+
+def test_places_of_buffers_workers_and_writes_have_price_and_gain() -> None:
+    application: dict[str, Level] = {"buffer": "nic", "load": "read", "workers": "nic"}
+    writers: dict[str, Level] = {"direction": "write", "writer_rail": "nic0"}
+    case = crossed(remedies(times=PLACEMENTS), application, writers)
+    found = of(frame(samples(case, pairs=6)))
+    assert {key: row.ratio.value for key, row in found.items()} == {
+        ("price", "off@buffer=other", "off"): pytest.approx(1.1),
+        ("gain", "on@buffer=other", "on"): pytest.approx(2.0 / 1.32),
+        ("price", "off@workers=other", "off"): pytest.approx(1.2),
+        ("gain", "on@workers=other", "on"): pytest.approx(2.0 / 1.6),
+        # Moving the writes costs nothing without writes; another direction is other traffic.
+        ("gain", "on@writer_rail=nic1", "on"): pytest.approx(2.0 / 1.25),
+        ("gain", "on@direction=read,writer_rail=nic1", "on@direction=read"): pytest.approx(1.25),
+    }
+    rail = found["gain", "on@writer_rail=nic1", "on"]
+    assert (rail.factor, rail.level, rail.reference) == ("writer_rail", "nic1", "nic0")
+
+
+def test_every_treatment_is_held_against_its_own_baseline() -> None:
+    marked = frame(samples(remedies(), pairs=6))
+    found = {row.arm: row for row in rows(marked)}
+    assert list(found) == [
+        *("on", "on@cores=1", "on@cores=1,tool=p", "on@rate=25%", "on@rate=25%,cores=1"),
+        *("on@tool=p", "aa", "aa@cores=1"),
+    ]
+    assert found["on"].slowdown.value == pytest.approx(2.0)
+    assert found["on@cores=1"].slowdown.value == pytest.approx(1.1)
+    assert found["on@rate=25%,cores=1"].slowdown.value == pytest.approx(1.2 / 1.1)
+    assert found["on@cores=1,tool=p"].slowdown.value == pytest.approx(1.32 / 1.155)
+    assert found["on@cores=1"].baseline == "off@cores=1"
+    assert found["on@rate=25%"].factors == {"cores": 0, "tool": "none", "rate": "25%"}
+    # The floor of a row is the one with its baseline.
+    assert found["on@cores=1"].noise_floor.low == pytest.approx(1.0)
+    assert found["on@tool=p"].noise_floor is None
+    assert found["aa@cores=1"].verdict == "baseline repeatability"
+    table = pair_table(marked)
+    assert set(table.select("arm", "baseline").iter_rows()) == {
+        (name, remedies().baselines[name]) for name in REMEDIES if not name.startswith("off")
+    }

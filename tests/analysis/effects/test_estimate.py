@@ -1,0 +1,435 @@
+"""What pairs say together: unstable baselines, controls, repeated runs, first attempts, blocks."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from analysis.effects.estimate import Result, StoppingRule, results
+from analysis.effects.verdict import Verdict, selection
+from analysis.samples.pairs import in_order, log_times, pair_table, pairless
+from analysis.statistics.interval import Estimate
+from nimc.base.errors import InputError
+from nimc.records.run import Requirements
+from nimc.records.sample import Outcome, Sample, TimetableRecord
+from tests.analysis.synthetic import LAMMPS, STREAM, Case, frame_of, header, reject, result, samples
+
+#: Columns of the six pairs below, by hand: off, on, spin, aa.
+RATES = [
+    (12.0, 8.0, 11.0, 12.1),
+    (12.4, 8.0, 11.1, 12.3),
+    (12.2, 8.2, 11.2, 12.2),
+    (12.6, 8.1, 11.3, 12.5),
+    (12.1, 7.9, 11.0, 12.2),
+    (12.3, 8.3, 11.4, 12.0),
+]
+
+
+ONE_ALLOCATION = "the interval does not cover the next allocation (1 measured, 3 needed)"
+
+
+def _results(found: list[Sample], rule: StoppingRule | None = None) -> list[Result]:
+    return results(frame_of(found), rule or StoppingRule())
+
+
+def _by_arm(found: list[Sample]) -> dict[str, Result]:
+    return {row.arm: row for row in _results(found)}
+
+
+def _by_hand() -> list[Sample]:
+    arms = ("off", "on", "spin", "aa")
+    return [
+        s if s.warmup else replace(s, fom=RATES[s.pair][arms.index(s.arm)])
+        for s in samples(STREAM, pairs=6)
+    ]
+
+
+def test_an_effect_that_needs_more_pairs_for_its_family_says_how_many() -> None:
+    """Of ten effects asked for, six pairs of a clear one decide nothing; as many as said do."""
+    rule = StoppingRule(family=10)
+    clear = replace(STREAM, noise=0.002)
+    on = _results(samples(clear, pairs=6), rule)[0]
+    assert on.verdict == "inconclusive"
+    (note,) = (each for each in on.notes if "evidence over all 10 effects" in each)
+    more = int(note.rpartition("about ")[2].split()[0])
+    assert 1 <= more <= 6
+    enough = _results(samples(clear, pairs=6 + more), rule)[0]
+    assert enough.verdict != "inconclusive"
+    assert not any("evidence" in each for each in enough.notes)
+    alone = _results(samples(clear, pairs=6))[0]
+    assert alone.verdict != "inconclusive"
+
+
+@pytest.mark.parametrize(("repeated", "noted"), [(1.06, True), (1.02, False)])
+def test_an_effect_no_larger_than_the_baseline_s_own_differences_says_so(
+    repeated: float, noted: bool
+) -> None:
+    """Off against off reaches from 1 / 1.06 to 1.06, or 1.02; the effect is 1.04."""
+    times = {"off": (1.0, 1.0), "on": (1.04, 1.04), "aa": (repeated, 1 / repeated)}
+    found = [
+        replace(each, fom=times.get(each.arm, (1.0, 1.0))[each.pair % 2])
+        for each in samples(LAMMPS, pairs=8)
+    ]
+    rows = _results(found)
+    row = next(each for each in rows if each.arm == "on")
+    assert row.slowdown.value == pytest.approx(1.04)
+    assert row.noise_floor == pytest.approx((1 / repeated, repeated))
+    assert any("off against off" in note for note in row.notes) == noted
+
+
+def test_six_pairs_by_hand() -> None:
+    on, spin, aa = _results(_by_hand())
+    assert [row.arm for row in (on, spin, aa)] == ["on", "spin", "aa"]
+    # Against the geometric mean of off and aa: 1.5062, 1.5438, 1.4878, 1.5494, 1.5380, 1.4637.
+    # Half of the pairs lie below 1.507 and half above 1.537, the geometric middle is 1.5220.
+    assert on.slowdown.value == pytest.approx(1.5220, abs=0.008)
+    assert 1.4637 <= on.slowdown.low < 1.4878
+    assert 1.5438 < on.slowdown.high <= 1.5494 * 1.005
+    # Ratios off/on: 1.5, 1.55, 1.4878, 1.5556, 1.5316, 1.4819: median (1.5 + 1.5316) / 2.
+    assert on.sign.value == pytest.approx((12.0 / 8.0 + 12.1 / 7.9) / 2)
+    assert (on.sign.low, on.sign.high) == (pytest.approx(12.3 / 8.3), pytest.approx(12.6 / 8.1))
+    assert (on.off_median, on.on_median) == (pytest.approx(12.25), pytest.approx(8.05))
+    assert (on.noise_floor.low, on.noise_floor.high) == (
+        pytest.approx(12.0 / 12.1),
+        pytest.approx(12.3 / 12.0),
+    )
+    assert (on.control.low, on.control.high) == (spin.slowdown.low, spin.slowdown.high)
+    assert (spin.sign.low, spin.sign.high) == (
+        pytest.approx(12.3 / 11.4),
+        pytest.approx(12.4 / 11.1),
+    )
+    # spin/on of each pair, which are the times' inverse: 11/8 to 11.4/8.3, one against one.
+    assert (on.over_control.low, on.over_control.high) == (
+        pytest.approx(11.2 / 8.2),
+        pytest.approx(11.3 / 8.1),
+    )
+    assert spin.over_control is None
+    assert on.verdict == "slower under emulated writes"
+    assert (spin.verdict, aa.verdict) == ("control", "baseline repeatability")
+    assert (aa.slowdown.low, aa.slowdown.high) == (aa.noise_floor.low, aa.noise_floor.high)
+    assert (on.pairs, on.rejected, on.unit) == (6, 0, "B/s")
+    assert spin.writer_rate_b_s is None
+
+
+def test_writers_rates_are_averaged_harmonically() -> None:
+    found = [
+        replace(s, writers=[replace(w, rate_b_s=2e9 if s.pair % 2 else 6e9) for w in s.writers])
+        for s in _by_hand()
+    ]
+    on = _results(found)[0]
+    assert on.writer_rate_b_s == pytest.approx(3e9)  # 2 / (1/2 + 1/6)
+    assert on.writer_rate_alone_b_s == pytest.approx(8.1e9)
+
+
+def test_rates_per_second_are_off_over_on() -> None:
+    """Figures in 1/s, as of XSBench, AMG and UMT: the ratios are those of the rates by hand."""
+    found = [replace(s, fom_unit="1/s") for s in _by_hand()]
+    on = _results(found)[0]
+    assert on.better == "higher"
+    assert on.sign.value == pytest.approx((12.0 / 8.0 + 12.1 / 7.9) / 2)
+    rate = on.slowdown.value
+    turned = [replace(s, fom_better="lower") for s in found]
+    on = _results(turned)[0]
+    assert on.better == "lower"
+    assert on.sign.value == pytest.approx((8.0 / 12.0 + 7.9 / 12.1) / 2)
+    assert on.slowdown.value == pytest.approx(1 / rate, rel=1e-6)
+
+
+def _lost(arm: str, pair: int, outcome: Outcome, reason: str, again: bool = False) -> list[Sample]:
+    """The runs by hand, of which one failed; maybe it was repeated."""
+    found = []
+    for s in _by_hand():
+        if (s.arm, s.pair) == (arm, pair):
+            found.append(reject(s, outcome, reason))
+            if again:
+                found.append(replace(s, key=s.key[:-1] + "1", attempt=1))
+        else:
+            found.append(s)
+    return found
+
+
+def test_of_a_run_that_counts_twice_the_last_attempt_is_used() -> None:
+    twice = []
+    for s in _by_hand():
+        if (s.arm, s.pair) == ("on", 2):
+            twice.append(replace(s, fom=9 * s.fom))
+            s = replace(s, key=s.key[:-1] + "1", attempt=1)
+        twice.append(s)
+    assert _results(twice)[0].slowdown == _results(_by_hand())[0].slowdown
+
+
+def test_a_rejected_run_takes_its_pair_with_it_and_says_why() -> None:
+    on, spin, aa = _results(_lost("on", 2, "injector_died", "writer 0 was gone"))
+    assert [(row.pairs, row.rejected) for row in (on, spin, aa)] == [(5, 1), (6, 0), (6, 0)]
+    assert (on.verdict, on.slowdown) == ("too few pairs", None)
+    assert on.rejections == [
+        {"key": "stream/0/2/on/0", "outcome": "injector_died", "reason": "writer 0 was gone"}
+    ]
+    # A baseline is missing in all pairs that it is part of.
+    of_off = _results(_lost("off", 0, "application_failed", "exit status 9"))
+    assert [(row.pairs, row.rejected) for row in of_off] == [(5, 1)] * 3
+    repeated = _results(_lost("on", 2, "rejected", "below the share asked for", again=True))[0]
+    assert (repeated.pairs, repeated.rejected) == (6, 1)
+    assert repeated.sign.high == pytest.approx(12.6 / 8.1)
+
+
+def test_warmups_count_for_nothing() -> None:
+    with_warmup, without = _by_hand(), [s for s in _by_hand() if not s.warmup]
+    assert _results(with_warmup) == _results(without)
+
+
+def test_an_on_sample_whose_writer_wrote_nothing_never_counts() -> None:
+    nothing = {1: lambda w: [replace(each, rate_b_s=0.0) for each in w], 3: lambda _: []}
+    found = [
+        replace(s, writers=nothing[s.pair](s.writers)) if s.arm == "on" and s.pair in nothing else s
+        for s in _by_hand()
+    ]
+    on = _results(found)[0]
+    assert (on.pairs, on.rejected) == (4, 2)
+    assert {r["reason"] for r in on.rejections} == {"no writer wrote during the run"}
+
+
+def test_notes_name_emulation_allocations_and_width() -> None:
+    frame = frame_of(samples(STREAM, blocks=2, pairs=4))
+    on = results(frame, StoppingRule(pairs_floor=6, pairs_cap=8, precision=1e-6))[0]
+    assert on.verdict == "slower under emulated writes"  # precision bars only 'no effect'
+    for note, words in zip(
+        on.notes, ("synthetic", "emulation", "2 measured", "8 pairs"), strict=True
+    ):
+        assert words in note
+
+
+def test_a_remote_origin_needs_no_control() -> None:
+    remote = replace(
+        STREAM, effects={"on": 1.35, "aa": 1.0}, origin="synthetic-1", transport="InfiniBand"
+    )
+    on = _results(samples(remote))[0]
+    assert on.verdict == "memory contention"
+    assert on.control is None
+    assert on.notes == ["synthetic", ONE_ALLOCATION]
+    local = replace(remote, origin=STREAM.origin)
+    assert _results(samples(local))[0].verdict == "control missing"
+
+
+def test_every_case_has_its_rows_even_without_any_pair() -> None:
+    lost = [reject(s, "no_fom", "no Loop time") for s in samples(LAMMPS, pairs=2)]
+    rows = _results(samples(STREAM, pairs=6) + lost)
+    assert [(r.case, r.arm) for r in rows] == [
+        (case, arm) for case in ("lammps", "stream") for arm in ("on", "spin", "aa")
+    ]
+    assert (rows[0].pairs, rows[0].off_median, rows[0].verdict) == (0, None, "too few pairs")
+
+
+def test_units_that_differ_within_a_case_are_refused() -> None:
+    found = _by_hand()
+    found[3] = replace(found[3], fom_unit="MB/s")
+    with pytest.raises(InputError, match=r"case 'stream': .*'off'"):
+        _results(found)
+
+
+def test_what_was_asked_comes_from_the_header() -> None:
+    asked = StoppingRule.of(header(pairs_floor=10, pairs_cap=40, precision=0.05, margin=0.01))
+    assert asked == StoppingRule(10, 40, 0.05, 0.01)
+    cases = {"stream": ["off", "on", "on@rate=25%", "aa"], "lammps": ["off", "on", "spin"]}
+    asked = StoppingRule.of(header(asked=Requirements(cases, min_share=0.5, retries=2)))
+    assert asked.family == 3
+
+
+def test_ratios_come_by_block_in_order_of_time() -> None:
+    exact = Case("x", "s", "lower", 1.0, {"on": 1.5}, noise=0.0, pair_noise=0.5)
+    pairs = pair_table(frame_of(samples(exact, blocks=2, pairs=3)))
+    blocks = log_times(pairs)
+    assert [block.shape for block in blocks] == [(3, 2)] * 2
+    for block in blocks:
+        assert np.exp(block[:, 0] - block[:, 1]) == pytest.approx([1.5] * 3)
+
+
+def test_arms_without_a_pair_say_why() -> None:
+    found = samples(Case("x", "s", "lower", 1.0, {"on": 1.5, "aa": 1.0}, noise=0.0), pairs=2)
+    slow = {"outcome": "rejected", "reason": "writer 0 was slow"}
+    lost = [replace(s, **slow) if s.arm == "on" else s for s in found]
+    frame = frame_of(lost)
+    assert pairless(frame, ["on", "aa", "spin"]) == {
+        "on": "writer 0 was slow",
+        "spin": "no run was made",
+    }
+    fell = {"outcome": "application_failed", "reason": "exit status 9"}
+    failed = [replace(s, **fell) if s.arm == "off" else s for s in found]
+    frame = frame_of(failed)
+    # The second was never run, since the block ended with its baseline.
+    assert pairless(frame, ["on", "on@cores=1"]) == {
+        "on": "exit status 9",
+        "on@cores=1": "exit status 9",
+    }
+    one = [replace(s, **slow) if (s.arm, s.pair) == ("on", 0) else s for s in found]
+    assert pairless(frame_of(one), ["on", "aa"]) == {}
+
+
+def test_arms_come_in_one_order_and_their_levels_in_that_of_their_numbers() -> None:
+    arms = ["aa", "mine", "full", "spin", "daly", "on", "constant", "also", "off"]
+    assert " ".join(in_order(arms)) == "off on constant daly full spin aa also mine"
+    names = ["on@rate=75%", "aa", "on@rate=5%", "on", "off@cores=10", "off@cores=9", "on@rate=25%"]
+    assert in_order(names) == [
+        *("off@cores=9", "off@cores=10"),
+        *("on", "on@rate=5%", "on@rate=25%", "on@rate=75%", "aa"),
+    ]
+
+
+def test_units_may_differ_between_treatments_of_other_baselines() -> None:
+    """A level that runs another program: its group stands apart, each in a unit of its own."""
+    case = Case(
+        *("x", "s", "lower", 1.0, {"on": 1.5, "off@load=idle": 1.0, "on@load=idle": 1.2}),
+        noise=0.0,
+        baselines={"on@load=idle": "off@load=idle"},
+    )
+    found = [
+        replace(s, fom_unit="B/s", fom_better="higher") if "idle" in s.arm else s
+        for s in samples(case, pairs=6)
+    ]
+    on, idle = _results(found)
+    assert (on.unit, on.slowdown.value) == ("s", pytest.approx(1.5))
+    assert (idle.unit, idle.slowdown.value) == ("B/s", pytest.approx(1 / 1.2))
+    one = next(i for i, s in enumerate(found) if s.arm == "on@load=idle")
+    found[one] = replace(found[one], fom_unit="s")
+    with pytest.raises(InputError, match="'off@load=idle'"):
+        _results(found)
+
+
+def test_roles_say_what_counts_not_names() -> None:
+    """An arm that no table knows: as a control it needs no writer, as an effect it does."""
+    silent = [replace(s, arm="mine", writers=[]) if s.arm == "spin" else s for s in _by_hand()]
+    found = {row.arm: row for row in _results(silent)}
+    assert (found["mine"].role, found["mine"].pairs) == ("control", 6)
+    assert found["on"].control.low == found["mine"].slowdown.low
+    effect = [replace(s, role="effect") if s.arm == "mine" else s for s in silent]
+    found = {row.arm: row for row in _results(effect)}
+    assert (found["mine"].pairs, found["mine"].rejected) == (0, 6)
+
+
+def test_an_arm_whose_timetable_asks_for_no_writer_counts_without_one() -> None:
+    nobody = [
+        replace(s, arm="daly", writers=[], key=s.key + "d") if s.arm == "on" else s
+        for s in _by_hand()
+    ]
+    (row,) = (r for r in _results(nobody) if r.arm == "daly")
+    assert row.pairs == 0
+    planned = TimetableRecord(writers=0, length_s=1.0, tolerance_s=0.2, allowed_share=0.1)
+    asked = [replace(s, timetable=planned) if s.arm == "daly" else s for s in nobody]
+    (row,) = (r for r in _results(asked) if r.arm == "daly")
+    assert row.pairs == 6
+    assert (row.writer_rate_b_s, row.verdict) == (None, "no writes")
+    one = [
+        replace(s, timetable=replace(planned, writers=1)) if s.arm == "daly" else s for s in nobody
+    ]
+    (row,) = (r for r in _results(one) if r.arm == "daly")
+    assert (row.pairs, row.rejected) == (0, 6)
+
+
+def test_a_baseline_that_does_not_repeat_itself_gives_no_other_verdict() -> None:
+    """The reviewer's edit: every figure of aa divided by 1.4."""
+    found = [replace(s, fom=s.fom / 1.4) if s.arm == "aa" and s.fom else s for s in samples(STREAM)]
+    rows = _by_arm(found)
+    assert rows["on"].verdict == "baseline unstable"
+    assert rows["on"].noise_floor.low > 1.3
+
+
+def test_the_repeated_baseline_counts_as_a_baseline() -> None:
+    """Off 10 s, aa 10.4 s and 9.6 s in turn, on 12 s: against off alone it is 1.2 exactly."""
+    case = Case("x", "s", "lower", 10.0, {"on": 1.2, "aa": 1.0}, noise=0.0, pair_noise=0.0)
+    found = [
+        replace(s, fom=10.4 if s.pair % 2 else 9.6) if s.arm == "aa" else s
+        for s in samples(case, pairs=8)
+    ]
+    row = _by_arm(found)["on"]
+    assert (row.sign.low, row.sign.high) == (pytest.approx(1.2), pytest.approx(1.2))
+    # Against the geometric means of 10 and 9.6, of 10 and 10.4.
+    low, high = 12 / (10 * 10.4) ** 0.5, 12 / (10 * 9.6) ** 0.5
+    assert row.slowdown.low <= low < high <= row.slowdown.high
+    lost = [reject(s, "no_fom", "no Loop time") if s.arm == "aa" else s for s in found]
+    row = _by_arm(lost)["on"]
+    assert (row.pairs, row.slowdown.low) == (8, pytest.approx(1.2))
+    assert row.verdict == "baseline not repeated"
+
+
+def test_the_control_is_judged_within_pairs() -> None:
+    """Pairs differ by 20 %, and each has on 2 % above spin: the intervals overlap, pairs do not."""
+    case = Case("x", "s", "lower", 1.0, {"on": 1.1, "spin": 1.08, "aa": 1.0}, noise=0.001)
+    found = samples(replace(case, origin="far"), pairs=10)
+    slow = [
+        replace(s, fom=s.fom * (1 + s.pair / 50)) if s.arm in ("on", "spin") and s.fom else s
+        for s in found
+    ]
+    row = _by_arm(slow)["on"]
+    assert row.slowdown.low < row.control.high
+    assert row.over_control.value == pytest.approx(1.1 / 1.08, abs=0.002)
+    assert row.verdict == "slower under emulated writes"
+    same = [replace(s, fom=s.fom / 1.02) if s.arm == "on" and s.fom else s for s in slow]
+    assert _by_arm(same)["on"].verdict == "not above the control"
+    # The control counts in five pairs.
+    few = [reject(s, "application_hung", "") if s.arm == "spin" and s.pair > 4 else s for s in slow]
+    assert _by_arm(few)["on"].over_control is None
+
+
+def _repeated(case: Case, arm: str, factor: float) -> list[Sample]:
+    """All first attempts of an arm, so many times as long, rejected and repeated."""
+    found = []
+    for s in samples(case, pairs=8):
+        if s.arm == arm and s.fom:
+            found.append(reject(replace(s, fom=s.fom * factor), "rejected", "disturbed"))
+            s = replace(s, key=s.key + "1", attempt=1)
+        found.append(s)
+    return found
+
+
+def test_first_attempts_are_estimated_beside_and_a_difference_is_told() -> None:
+    """The slowest runs under writes rejected and repeated: 1.5 became 1.2."""
+    case = Case("x", "s", "lower", 10.0, {"on": 1.2, "aa": 1.0}, noise=0.0, pair_noise=0.3)
+    rows = _by_arm(_repeated(case, "on", 1.25))
+    on = rows["on"]
+    assert on.slowdown.value == pytest.approx(1.2)
+    assert on.first_attempts.value == pytest.approx(1.5)
+    instead, share = on.notes[-2:]
+    assert "on is 1.5 instead of 1.2" in instead
+    assert "25%" in share  # 8 of 16 runs of on, 8 of off and 8 of aa
+    assert rows["aa"].first_attempts == rows["aa"].slowdown
+    assert not any("warning" in note for note in rows["aa"].notes)
+    rows = _by_arm(samples(case, pairs=8))
+    assert rows["on"].first_attempts == rows["on"].slowdown
+    assert not any("warning" in note for note in rows["on"].notes)
+
+
+def test_first_attempts_within_half_an_interval_are_not_told() -> None:
+    used = Estimate(1.2, 1.1, 1.3, 0.95)
+    firsts = [replace(used, value=value, high=1.4) for value in (1.29, 1.31)]
+    assert [len(selection("on", {"x": (used, first)}, 0.1)) for first in firsts] == [0, 1]
+
+
+@pytest.mark.parametrize(("cap", "done"), [(100, True), (200, False), (None, True)])
+def test_a_typical_run_ends_a_case_whose_cap_is_too_low_for_no_effect(
+    cap: int | None, done: bool
+) -> None:
+    """About 130 pairs rule out a mean that is 2 % higher."""
+    row = result(verdict=Verdict.TYPICAL)
+    assert StoppingRule(pairs_cap=cap).is_done(row) == done
+
+
+def test_first_attempts_of_the_control_are_compared_as_well() -> None:
+    """The control's slow first attempts of 1.3 were rejected and repeated: 1.0 was left."""
+    case = Case("x", "s", "lower", 10.0, {"on": 1.2, "aa": 1.0, "spin": 1.0}, 0.0, 0.3)
+    on = _by_arm(_repeated(case, "spin", 1.3))["on"]
+    assert (on.slowdown.value, on.first_attempts.value) == pytest.approx((1.2, 1.2))
+    assert on.over_control.value == pytest.approx(1.2)
+    assert on.over_control_first.value == pytest.approx(1.2 / 1.3)
+    instead, share = on.notes[-2:]
+    assert "0.9231 instead of 1.2" in instead
+    assert "20%" in share  # 8 of 16 runs of spin, and 8 each of on, off and aa
+    on = _by_arm(samples(case, pairs=8))["on"]
+    assert on.over_control_first == on.over_control
+    assert not any("warning" in note for note in on.notes)
+
+
+def test_from_three_allocations_on_the_next_one_is_covered() -> None:
+    spread = replace(LAMMPS, block_noise=0.02)
+    found = _results(samples(spread, blocks=3, pairs=4))[0]
+    assert found.next.low < found.slowdown.low < found.slowdown.high < found.next.high
+    assert not any("next allocation" in note for note in found.notes)

@@ -1,0 +1,135 @@
+"""References by hand (20 GB/s and 2 s, 10 % allowed), and what differs in provenance."""
+
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import pytest
+import reframe.utility.sanity as sn
+from reframe.core.exceptions import SanityError
+
+from analysis.effects.facts import bounds, compare_with_references, note_provenance_changes
+from tests.analysis.synthetic import header, result
+
+REFERENCES = {"references": {"stream": 2e10, "melt": 2.0}, "reference_tolerance": 0.1}
+HEADER = header(facts={"site": REFERENCES})
+ROW = result(off_median=2e10, unit="B/s", better="higher", notes=["a caveat"])
+
+
+@pytest.mark.parametrize(
+    ("case", "unit", "off", "better", "slower"),
+    [
+        ("stream", "B/s", 1.83e10, "higher", False),  # 20 / 18.3 = 1.093
+        ("stream", "B/s", 1.79e10, "higher", True),  # 0.895 of it
+        ("stream", "B/s", 9e10, "higher", False),
+        ("melt", "s", 2.19, "lower", False),
+        ("melt", "s", 2.21, "lower", True),
+        ("melt", "s", 0.1, "lower", False),
+        ("other", "s", 99.0, "lower", False),
+        ("melt", "s", None, "lower", False),
+        # Lookups and zones per second, as XSBench, AMG and UMT report them.
+        ("stream", "1/s", 1.79e10, "higher", True),
+        ("stream", "1/s", 2.3e10, "higher", False),
+        ("stream", "1/s", 1.81e10, "higher", False),
+        ("stream", "1/s", 2.3e10, "lower", True),
+        ("stream", "1/s", 1.80e10, "lower", False),
+    ],
+)
+def test_only_what_falls_short_by_more_than_allowed_is_slower(case, unit, off, better, slower):
+    row = replace(ROW, case=case, unit=unit, off_median=off, better=better)
+    (found,) = compare_with_references([row], HEADER)
+    assert found.slower_than_reference is slower
+    assert found.notes[-1] == "a caveat"
+
+
+def test_a_machine_without_references_is_never_slower():
+    (found,) = compare_with_references([ROW], replace(HEADER, facts={}))
+    assert found == ROW
+
+
+def test_levels_other_than_the_first_have_no_reference():
+    row = replace(ROW, arm="on@reserved_cores=1", baseline="off@reserved_cores=1", off_median=1e9)
+    (told,) = compare_with_references([row], HEADER)
+    assert told == row
+
+
+@pytest.mark.parametrize(
+    ("better", "accepted", "refused"),
+    [("lower", (1.0, 109.0), (111.0, 1000.0)), ("higher", (91.0, 1000.0), (89.0, 1.0))],
+)
+def test_reframe_takes_the_bounds_as_they_are_meant(better, accepted, refused):
+    # ReFrame's own judgement of figures near 100 with a tolerance of a tenth.
+    for value in accepted:
+        assert sn.evaluate(sn.assert_reference(value, 100.0, *bounds(better, 0.1)))
+    for value in refused:
+        with pytest.raises(SanityError):
+            sn.evaluate(sn.assert_reference(value, 100.0, *bounds(better, 0.1)))
+
+
+# A note names what differs between the blocks of a case, and nothing else.
+
+
+_NODE = {
+    "cpu_model": "Example 8-Core",
+    "kernel": "6.1",
+    "governor": "performance",
+    "rdma": [{"name": "mlx5_0", "firmware": "20.31"}],
+}
+_PROGRAM = {"name": "./stream", "path": "/logs/0/stream", "sha256": "aa"}
+_FIRST = {
+    "commit": "abc",
+    "reframe": "4",
+    "nodes": {"a": _NODE},
+    "clock_offsets_s": {"a": 1e-6},
+    "program": _PROGRAM,
+    "modules": ["gcc/13"],
+}
+_WORDS = "provenance differs between blocks: "
+
+
+@pytest.mark.parametrize(
+    ("second", "differs"),
+    [
+        (_FIRST, []),
+        ({**_FIRST, "nodes": {"b": _NODE}, "clock_offsets_s": {"b": 2e-6}}, []),
+        ({**_FIRST, "nodes": {"a": _NODE, "b": _NODE}}, []),
+        ({**_FIRST, "nodes": {"b": {**_NODE, "kernel": "6.6"}}}, [f"{_WORDS}kernel"]),
+        (
+            {**_FIRST, "nodes": {"b": {**_NODE, "cpu_model": "Other", "governor": "powersave"}}},
+            [f"{_WORDS}CPU model, governor"],
+        ),
+        (
+            {
+                **_FIRST,
+                "nodes": {"b": {**_NODE, "rdma": [{"name": "mlx5_0", "firmware": "20.32"}]}},
+            },
+            [f"{_WORDS}NIC firmware"],
+        ),
+        # One node of the block is of another kind; and of facts that only one block has, and of
+        # records by others, nothing is known.
+        ({**_FIRST, "nodes": {"a": _NODE, "b": {**_NODE, "kernel": "6.6"}}}, [f"{_WORDS}kernel"]),
+        ({**_FIRST, "nodes": {"a": {**_NODE, "microcode": "0x2"}}}, []),
+        ({**_FIRST, "nodes": {"a": 1, "b": {"rdma": 3}}}, []),
+        ({**_FIRST, "commit": "def"}, [f"{_WORDS}commit"]),
+        # Each block compiles the program in its own folder; its content is compared.
+        ({**_FIRST, "program": {**_PROGRAM, "path": "/logs/1/stream"}}, []),
+        ({**_FIRST, "program": {**_PROGRAM, "sha256": "bb"}}, [f"{_WORDS}program"]),
+        ({**_FIRST, "modules": ["gcc/14"]}, [f"{_WORDS}modules"]),
+        # As blocks of before a fact was kept; of programs and modules, nothing is known.
+        (
+            {"commit": "abc+", "nodes": {"a": _NODE}},
+            [f"{_WORDS}commit, reframe"],
+        ),
+    ],
+)
+def test_a_case_says_where_its_blocks_were_made_in_several_ways(
+    second: dict[str, Any], differs: list[str]
+) -> None:
+    """Blocks 0 and 1 count; what the third was made of does not matter, since it was rejected."""
+    samples = pl.DataFrame(
+        {"case": "stream", "provenance": ["0", "1", "2"], "status": ["counts"] * 2 + ["rejected"]}
+    )
+    records = {"0": _FIRST, "1": second, "2": {**_FIRST, "commit": "other"}}
+    rows = [result(notes=["a caveat"]), result(case="lammps")]
+    stream, lammps = note_provenance_changes(rows, samples, records)
+    assert (stream.notes, lammps.notes) == ([*differs, "a caveat"], [])

@@ -1,0 +1,276 @@
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from analysis.samples.counts import medians, role_values, without_tool
+from analysis.samples.roles import COUNTS, ROLES, counts, groups, lacking
+from nimc.base.errors import InputError
+from nimc.machine.host import FAMILIES
+from tests.analysis.made_counters import counter_row, read_counters, write_rows
+
+ON = '{"rate":"25%"}'
+
+
+def samples(*keys: str, **status: str) -> pl.DataFrame:
+    """Samples of these keys (CASE/BLOCK/PAIR/ARM/ATTEMPT); `pair1="rejected"` of pair 1."""
+    parts = [key.split("/") for key in keys]
+    return pl.DataFrame(
+        {
+            "key": keys,
+            "case": [part[0] for part in parts],
+            "arm": [part[3] for part in parts],
+            "factors": [ON if part[3] == "on" else "{}" for part in parts],
+            "block": [int(part[1]) for part in parts],
+            "pair": [int(part[2]) for part in parts],
+            "status": [status.get(f"pair{part[2]}", "counts") for part in parts],
+        }
+    ).with_columns(pl.col("case", "arm").cast(pl.Categorical))
+
+
+def count(key: str, value: float | None, rank: int = 0, event: str = "cycles", **more) -> dict:
+    return counter_row(key, event, value, rank=rank, **more)
+
+
+def written(folder: Path, *rows: dict, case: str = "stream", end: str = "") -> Path:
+    with write_rows(folder, case, rows).open("a") as file:
+        file.write(end)
+    return folder
+
+
+OFF0, ON0, OFF1, OFF2 = (
+    "stream/0/0/off/0",
+    "stream/0/0/on/0",
+    "stream/0/1/off/0",
+    "stream/0/2/off/0",
+)
+
+
+def test_a_count_stands_beside_its_sample(tmp_path):
+    run = written(tmp_path, count(ON0, 12.5, rank=3, event="task-clock", unit="s"))
+    (row,) = read_counters(run, samples(OFF0, ON0)).to_dicts()
+    assert row == {
+        **{"key": ON0, "case": "stream", "arm": "on", "factors": ON, "block": 0, "pair": 0},
+        **{"status": "counts", "tool": "perf_stat", "rank": 3, "event": "task-clock"},
+        **{"value": 12.5, "unit": "s", "state": "counted", "running_share": 1.0},
+    }
+
+
+def test_counts_of_all_cases_that_have_a_sample_are_read(tmp_path):
+    none = read_counters(tmp_path, samples(OFF0))  # a run without tools
+    assert [each.height for each in (none, medians(none), role_values(none))] == [0, 0, 0]
+    written(tmp_path, count(OFF0, 1.0), count(OFF1, 3.0))
+    written(tmp_path, count("lulesh/0/0/off/0", 2.0), case="lulesh")
+    found = read_counters(tmp_path, samples(OFF0, "lulesh/0/0/off/0"))
+    assert sorted(found["value"]) == [1.0, 2.0]
+
+
+def test_of_a_run_that_was_counted_again_the_last_counts_stand(tmp_path):
+    run = written(tmp_path, count(OFF0, 1.0), count(OFF0, 5.0, rank=1), count(OFF0, 2.0))
+    found = read_counters(run, samples(OFF0))
+    assert {row["rank"]: row["value"] for row in found.to_dicts()} == {0: 2.0, 1: 5.0}
+
+
+@pytest.mark.parametrize("end", ['{"key": "stream/0/1/off/0", "to', '{"key": 1}'])
+def test_a_last_line_that_was_cut_off_is_left_out(tmp_path, end):
+    run = written(tmp_path, count(OFF0, 1.0), end=end)
+    assert read_counters(run, samples(OFF0, OFF1)).height == 1
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (count(OFF1, 1.0, state="guessed"), r"jsonl:2: state: 'guessed' found; allowed: one of"),
+        (count(OFF1, None), r"jsonl:2: value: None found"),
+        (count(OFF1, 1.0, state="not supported"), r"jsonl:2: value: 1\.0 found"),
+        (count(OFF1, 1.0, event=None), r"jsonl:2: event: None found"),
+        ({"key": OFF1}, r"jsonl:2: tool: None found"),
+        ([1], r"jsonl:2: allowed: an object"),
+        ("cycles 12", r"jsonl:2: "),
+    ],
+)
+def test_a_line_that_is_no_count_is_named(tmp_path, bad, why):
+    line = bad if isinstance(bad, str) else json.dumps(bad)
+    run = written(tmp_path, count(OFF0, 1.0), end=f"{line}\n{json.dumps(count(OFF2, 1.0))}\n")
+    with pytest.raises(InputError, match=why):
+        read_counters(run, samples(OFF0, OFF1, OFF2))
+
+
+def test_a_treatments_value_is_the_median_of_runs_of_the_sum_over_ranks(tmp_path):
+    # Sums: 1 + 2 = 3, 10 + 20 = 30, 5 + 0 = 5; their median is 5 (of the six values it is 3.5).
+    values = {OFF0: (1.0, 2.0), OFF1: (10.0, 20.0), OFF2: (5.0, 0.0)}
+    rows = [count(key, each, rank) for key, two in values.items() for rank, each in enumerate(two)]
+    run = written(tmp_path, *rows, count(ON0, 8.0), count(ON0, 1.0, rank=1))
+    found = medians(read_counters(run, samples(OFF0, OFF1, OFF2, ON0)))
+    assert found.select("arm", "value", "runs").rows() == [("off", 5.0, 3), ("on", 9.0, 1)]
+    assert found["factors"].to_list() == ["{}", ON]
+    # Runs that do not count are in no median.
+    judged = samples(OFF0, OFF1, OFF2, pair1="rejected", pair2="warm-up")
+    assert medians(read_counters(run, judged)).select("value", "runs").rows() == [(3.0, 1)]
+
+
+LACKING = {"state": "not supported", "running_share": None}
+SHARED = {"state": "multiplexed", "running_share": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("rows", "median"),
+    [
+        # A share is averaged over ranks; a count without a value of every rank has no sum.
+        ([count(OFF0, 0.2, unit="1"), count(OFF0, 0.4, 1, unit="1")], (0.3, 1, "counted", 1.0)),
+        (
+            [
+                *(count(OFF0, 4.0), count(OFF0, 4.0, 1)),
+                *(count(OFF1, 4.0), count(OFF1, None, 1, **LACKING)),
+            ],
+            (8.0, 1, "not supported", 1.0),
+        ),
+        ([count(OFF0, None, **LACKING)], (None, 0, "not supported", None)),
+        # The worst state of any rank, and the least share.
+        (
+            [
+                count(OFF0, 4.0, state="multiplexed", running_share=0.8),
+                *(count(OFF0, 4.0, 1, **SHARED), count(OFF1, 4.0)),
+            ],
+            (6.0, 2, "multiplexed", 0.5),
+        ),
+    ],
+)
+def test_ranks_and_states_of_a_median(tmp_path, rows, median):
+    (row,) = medians(read_counters(written(tmp_path, *rows), samples(OFF0, OFF1))).to_dicts()
+    found = [row[name] for name in ("value", "runs", "state", "running_share")]
+    assert found == pytest.approx(list(median))
+
+
+def test_events_and_tools_are_apart(tmp_path):
+    others = (count(OFF0, 2.0, event="cycles:u"), count(OFF0, 3.0, tool="rusage"))
+    run = written(tmp_path, count(OFF0, 1.0), *others)
+    found = medians(read_counters(run, samples(OFF0)))
+    assert sorted(found["value"]) == [1.0, 2.0, 3.0]
+
+
+KEY = "stream/0/0/on@tool=perf_stat:memory/0"
+
+
+@pytest.mark.parametrize(
+    ("name", "without"),
+    [
+        ("off", "off"),
+        ("off@tool=tau", "off"),
+        ("on@rate=25%,tool=perf_stat:memory", "on@rate=25%"),
+        ("on@tool=tau,workers=nic", "on@workers=nic"),
+    ],
+)
+def test_runs_with_and_without_a_tool_are_the_same_treatment(name, without):
+    assert without_tool(name) == without
+
+
+def of(event: str, value: float, tool: str = "perf_stat:memory", **more) -> dict:
+    return count(KEY, value, event=event, tool=tool, **more)
+
+
+ITOM, NEAR = (
+    of(f"unc_cha_tor_inserts.io_itom{end}", value, "perf_stat:devices")
+    for end, value in (("", 10.0), ("cachenear", 2.0))
+)
+
+
+@pytest.mark.parametrize(
+    ("rows", "roles"),
+    [
+        (
+            [
+                of("cycles", 7e9),
+                of("cycle_activity.stalls_l3_miss:u", 2e9),
+                of("mem_load_retired.l3_miss", 3e6, rank=1),
+                of("page-faults", 5.0),
+            ],
+            {(0, "cycles"): 7e9, (0, "memory stalls"): 2e9, (1, "L3 misses"): 3e6},
+        ),
+        # Traffic is in lines of 64 B unless the tool says bytes.
+        (
+            [
+                of("unc_m_cas_count.rd", 10.0, "perf_stat:dram"),
+                of("unc_m_cas_count.wr", 640.0, "perf_stat:dram", unit="B"),
+            ],
+            {(0, "DRAM read"): 640.0, (0, "DRAM written"): 640.0},
+        ),
+        # A role of several events needs all of them, and what took turns is no value.
+        ([ITOM], {}),
+        ([ITOM, NEAR], {(0, "device writes"): 12 * 64.0}),
+        ([ITOM, NEAR | SHARED], {(0, "device writes"): None}),
+        ([of("cycles", 7e9, **SHARED)], {(0, "cycles"): None}),
+        # The same name of another tool is another event.
+        ([of("cycles", 7e9, "rusage")], {}),
+        ([of("PAPI_TOT_CYC", 7e9, "papi:stalls")], {(0, "cycles"): 7e9}),
+        ([of("PAPI_TOT_CYC", 6e9, "openspeedshop")], {(0, "cycles"): 6e9}),
+    ],
+)
+def test_events_become_roles(tmp_path, rows, roles):
+    run = written(tmp_path, *rows)
+    found = role_values(read_counters(run, samples(KEY)))
+    assert {(r["rank"], r["role"]): r["value"] for r in found.to_dicts()} == roles
+    state = "multiplexed" if None in roles.values() else "counted"
+    assert set(found["state"]) == ({state} if roles else set())
+    assert role_values(read_counters(run, samples(KEY, pair0="rejected"))).is_empty()
+
+
+def test_every_row_names_a_role_and_families_that_exist():
+    for row in COUNTS:
+        assert row.role in ROLES
+        assert row.families
+        assert set(row.families) <= set(FAMILIES)
+        assert row.events
+        assert row.source in ("kernel", "likwid", "papi")
+
+
+def test_no_role_is_counted_in_two_ways_by_one_group_of_one_family():
+    seen = [(row.tool, row.group, row.role, family) for row in COUNTS for family in row.families]
+    assert len(seen) == len(set(seen))
+
+
+def test_a_group_covers_either_ranks_or_nodes():
+    for tool, group in {(row.tool, row.group) for row in COUNTS}:
+        scopes = {ROLES[row.role].scope for row in COUNTS if (row.tool, row.group) == (tool, group)}
+        assert len(scopes) == 1
+        assert groups(tool)[group] in scopes
+
+
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name not in ("A64FX", "Grace")])
+def test_a_group_of_perf_stat_fits_the_counters_of_its_processor(family):
+    # Intel cores have four general counters per hardware thread with hyperthreading on, and fixed
+    # ones for cycles and instructions; AMD's Zen cores have six general counters and no fixed ones.
+    # Memory controllers have four each (Intel, AMD), the CHA of a Xeon four.
+    general = 6 if family.startswith("Zen") else 4
+    for group in ("memory", "dram", "devices"):
+        fixed = () if family.startswith("Zen") else ("cycles", "instructions")
+        events = {e for row in counts("perf_stat", group, family) for e in row.events}
+        limit = general if group == "memory" else 4
+        assert len(events - set(fixed)) <= limit, group
+
+
+def value_of(role: str, family: str, tool: str = "perf_stat"):
+    (row,) = (r for r in COUNTS if r.tool == tool and r.role == role and family in r.families)
+    return row.events, row.factor
+
+
+def test_events_of_the_literature():
+    # Kernel event lists: a CAS command moves one line of 64 B; IIO payload counts 4 B.
+    assert value_of("DRAM read", "Cascade Lake") == (("unc_m_cas_count.rd",), 64)
+    assert value_of("DRAM written", "Zen 4") == (("umc_cas_cmd.wr",), 64)
+    assert value_of("device writes", "Skylake-SP")[1] == 4
+    assert value_of("device writes", "Sapphire Rapids") == (
+        ("unc_cha_tor_inserts.io_itom", "unc_cha_tor_inserts.io_itomcachenear"),
+        64,
+    )
+    assert value_of("memory stalls", "Cascade Lake")[0] == ("cycle_activity.stalls_l3_miss",)
+
+
+def test_what_a_processor_lacks_is_known():
+    assert "memory stalls" in lacking("perf_stat", "Zen 2")
+    assert "memory stalls" not in lacking("perf_stat", "Cascade Lake")
+    assert "DDIO misses" in lacking("perf_stat", "Cascade Lake")
+    assert "PCIe stalls" in lacking("perf_stat", "Sapphire Rapids")
+    assert lacking("perf_stat", None) == list(ROLES)
+    assert lacking("mpip", "Zen 4") == list(ROLES)

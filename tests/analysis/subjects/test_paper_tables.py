@@ -1,0 +1,234 @@
+"""Tables II and III and figure 3 from one's own runs; every expected figure is made by hand."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from analysis.report.data import RunData, load_run
+from analysis.report.page import render
+from analysis.report.plots import View
+from analysis.subjects.paper_tables import paper_estimates, paper_tables, picture
+from analysis.subjects.published import NAMES, normalised, triad
+from nimc.records.sample import Sample
+from tests.analysis.synthetic import Case, samples, write_run
+
+#: Ten runs of mean 11 (six of them 1 away), and of mean 22 (squares of the distances: 18); then
+#: one more, which the paper's ten leave out.
+OFF_S = [10.0, 12, 11, 10, 12, 11, 11, 11, 10, 12, 99]
+ON_S = [20.0, 24, 22, 21, 23, 22, 22, 22, 20, 24, 198]
+#: Rates whose harmonic means are 12 and 6 GB/s: 2 / (1/10 + 1/15) = 12. Each is 2.5 GB/s from the
+#: arithmetic mean of 12.5, so the standard deviation is the root of 62.5/9, 2.635.
+OFF_B_S = [10e9, 15e9] * 5
+ON_B_S = [5e9, 7.5e9] * 5
+
+
+def runs(
+    name: str, off: Sequence[float], on: Sequence[float], unit: str = "s", **changes: str
+) -> list[Sample]:
+    """Samples of a case with just these figures of merit, a pair each."""
+    better = "lower" if unit == "s" else "higher"
+    case = Case(name, unit, better, 1.0, {"on": 1.0, "aa": 1.0}, **changes)  # type: ignore[arg-type]
+    foms = {"off": off, "aa": off, "on": on}
+    return [
+        replace(sample, fom=max(off) if sample.warmup else foms[sample.arm][sample.pair])
+        for sample in samples(case, pairs=len(off))
+    ]
+
+
+def load(tmp_path: Path, *found: list[Sample]) -> RunData:
+    # Samples of several cases and arms are mixed, which no conductor does.
+    return load_run(write_run(tmp_path / "run", list(chain(*found))), force=True)
+
+
+def view_of(tmp_path: Path, *found: list[Sample]) -> View:
+    view = paper_tables(load(tmp_path, *found), "s")
+    assert view is not None
+    return view
+
+
+def rows_of(page: str, place: str) -> list[list[str]]:
+    """Texts of the cells of the first table after some HTML."""
+    body = page[page.index(place) :].split("<tbody>")[1].split("</tbody>")[0]
+    rows = re.findall(r"<tr.*?</tr>", body, re.DOTALL)
+    cells = [re.findall(r"<t[dh].*?</t[dh]>", row, re.DOTALL) for row in rows]
+    return [[" ".join(re.sub(r"<[^>]+>", " ", each).split()) for each in row] for row in cells]
+
+
+def test_times_are_means_of_the_first_ten(tmp_path: Path) -> None:
+    view = view_of(tmp_path, runs("lammps", OFF_S, ON_S))
+    (line,) = view.applications[2].measured
+    assert (view.applications[2].name, line.runs) == ("LAMMPS", 10)
+    assert (line.off, line.on, line.slowdown) == pytest.approx((11.0, 22.0, 2.0))
+    assert (line.off_sd, line.on_sd) == pytest.approx(((6 / 9) ** 0.5, (18 / 9) ** 0.5))
+    # Beside it the paired estimate, of all eleven: 20/10, 24/12, ..., 21/10, 23/12, ... 198/99.
+    assert line.result.slowdown.value == pytest.approx(2.0)
+    assert view.applications[2].published.slowdown == pytest.approx(372.04 / 177.21)
+
+
+def test_table_two_has_harmonic_means(tmp_path: Path) -> None:
+    page = render([load(tmp_path, runs("stream", OFF_B_S, ON_B_S, "B/s"))])
+    own, *published = rows_of(page, "<summary>Table II:")
+    means = ["12.00 \u00b1 2.64", "6.000 \u00b1 1.318"]
+    assert own[0] == "synthetic machine"
+    assert re.fullmatch(r"shared memory 7\.\d\d GB/s in 64 KiB", own[1])
+    assert own[2:6] == [*means, "\u22126.0", "\u221250 %"]
+    assert own[6] == "2.000 2.000\u20132.000"
+    assert own[7].startswith("measured, emulated ")
+    assert len(published) == 11
+    assert published[0] == [
+        *("Westmere-800", "offload NIC", "12.9", "9.7", "\u22123.2", "\u221225 %", ""),
+        "published, Table II",
+    ]
+    assert published[-1][4:6] == ["+0.3", "0 %"]
+
+
+def test_table_three_as_it_is_read(tmp_path: Path) -> None:
+    # Lookups a second: two thirds of the rate is half as long again.
+    rate = runs("xsbench", [3e6] * 10, [2e6] * 10, "1/s", transport="InfiniBand", origin="other")
+    time = runs("cns", [4.0] * 6, [5.0] * 6, transport="soft-RoCE")
+    page = render([load(tmp_path, rate, time, runs("snap", [1.0] * 5, [2.0] * 5))])
+    rows = rows_of(page, "<summary>Table III:")
+    assert [row[0] for row in rows] == ["CNS", "CNS", "XSBench", "XSBench"]
+    assert rows[0][1:4] == ["4.000 s \u00b1 0.000", "5.000 s \u00b1 0.000", "1.25"]
+    assert rows[0][5].startswith("measured, 6 runs, emulated ")
+    assert rows[1][1:] == ["8.75 s", "8.89 s", "1.02", "", "published, Table III"]
+    assert rows[2][1:4] == ["3.000 M/s \u00b1 0.000", "2.000 M/s \u00b1 0.000", "1.50"]
+    assert rows[2][5].startswith("measured memory")  # neither fewer runs nor emulated
+    folded = rows_of(page, "<summary>Table III, not measured here")
+    assert [row[0] for row in folded] == ["HPCCG", "LAMMPS", "LULESH", "SNAP"]
+    assert folded[0][1:] == ["4.08 s", "6.07 s", "1.49", "", "published, Table III"]
+    assert "SNAP (5 pairs, at least 6 needed)" in page
+    assert re.search(r"<details><summary>Table II: .*not measured here", page)
+    assert "XSBench: a rate here, a run time in the paper" in page
+    assert page.index('href="#r0paper"') < page.index('id="r0paper"')
+
+
+def test_the_picture_has_every_case_and_the_published_value_of_its_workload(tmp_path: Path) -> None:
+    """Rates of Table II: 73.4 off and 36.1 on; times of Table III: 177.21 and 372.04."""
+    several = [replace(s, nodes=["a", "b"]) for s in runs("snap", OFF_S, ON_S)]
+    found = [runs("stream", OFF_B_S, ON_B_S, "B/s"), runs("lammps", OFF_S, ON_S), several]
+    view = picture(load(tmp_path, *found, runs("minife", OFF_S, ON_S)), "s")
+    assert view is not None
+    assert sorted(view.published) == ["LAMMPS 2.10 (Table III)", "STREAM 2.03 (Table II)"]
+    diamonds = re.search(r'<g id="s-published">.*?</g>\s*</g>', view.svg, re.DOTALL)
+    assert diamonds[0].count("<use ") == 2
+    labels = re.findall(r"<text[^>]*>([^<]*)</text>", view.svg)
+    assert {"stream", "lammps", "snap", "minife"} <= set(labels)
+    (published,) = re.findall(r'Published: ([^"]*)"', view.svg)
+    assert sorted(published.split("; ")) == ["lammps 2.099", "stream 2.033"]
+    # Without an interval there is none.
+    short = load(tmp_path / "short", runs("lammps", OFF_S[:5], ON_S[:5]))
+    assert picture(short, "s") is None
+
+
+def test_several_cases_of_a_workload_have_a_line_each(tmp_path: Path) -> None:
+    view = view_of(
+        tmp_path,
+        runs("stream", OFF_B_S, ON_B_S, "B/s"),
+        runs("stream@reserved", OFF_B_S, OFF_B_S, "B/s"),
+    )
+    assert [(line.case, line.slowdown) for line in view.stream.measured] == [
+        ("", pytest.approx(2.0)),
+        ("stream@reserved", pytest.approx(1.0)),
+    ]
+
+
+def test_what_the_paper_did_not_do_on_one_node_is_not_compared(tmp_path: Path) -> None:
+    several = [replace(s, nodes=["a", "b"]) for s in runs("lammps", OFF_S, ON_S)]
+    other = runs("minife", OFF_S, ON_S)
+    short = [
+        replace(sample, arm="daly") if sample.arm == "on" else sample
+        for sample in runs("snap", OFF_S, ON_S)
+    ]
+    reads = [
+        replace(sample, writers=[replace(w, direction="read") for w in sample.writers])
+        for sample in runs("cns", OFF_S, ON_S)
+    ]
+    half = [
+        replace(s, arm="on@rate=50%", factors={"rate": "50%"}) if s.arm == "on" else s
+        for s in runs("xsbench", OFF_S, ON_S)
+    ]
+    run = load(tmp_path, several, other, short, reads, half)
+    assert len(run.results) == 10
+    assert paper_tables(run, "s") is None
+
+
+def test_a_level_of_the_application_is_compared_with_its_own_baseline(tmp_path: Path) -> None:
+    plain = runs("lammps", OFF_S, ON_S)
+    # With the core reserved everything takes twice as long, and writes cost nothing.
+    names = {"off": "off@reserved_cores=1", "on": "on@reserved_cores=1"}
+    reserved = [
+        replace(
+            sample,
+            arm=names[sample.arm],
+            key=sample.key.replace(f"/{sample.arm}/", f"/{names[sample.arm]}/"),
+            fom=2 * (OFF_S[sample.pair] if not sample.warmup else 99),
+            baseline=None if sample.arm == "off" else names["off"],
+            factors={"reserved_cores": 1},
+        )
+        for sample in plain
+        if sample.arm in names
+    ]
+    view = view_of(tmp_path, plain, reserved)
+    assert [(line.case, line.off, line.slowdown) for line in view.applications[2].measured] == [
+        ("", pytest.approx(11.0), pytest.approx(2.0)),
+        ("reserved_cores=1", pytest.approx(22.0), pytest.approx(1.0)),
+    ]
+
+
+def test_estimators_of_the_paper_of_a_case(tmp_path: Path) -> None:
+    page = render([load(tmp_path, runs("lammps", OFF_S, ON_S))])
+    means, best, mixed = rows_of(page, "<summary>Estimators of Groves")
+    assert means[1:] == ["11.00 s \u00b1 0.82", "22.00 s \u00b1 1.41", "2.000"]
+    # Of the first five: 10 and 20, and the median of 20 to 24 is 22.
+    assert (best[3], mixed[3]) == ("2.000", "2.200")
+
+
+def test_caveats_of_a_workload_stand_in_the_section(tmp_path: Path) -> None:
+    small = [replace(s, notes=["arrays fit the cache"]) for s in runs("stream", OFF_S, ON_S, "B/s")]
+    assert view_of(tmp_path, small).caveats == [
+        "STREAM: arrays fit the cache",
+        "STREAM: the interval does not cover the next allocation (1 measured, 3 needed)",
+    ]
+
+
+def test_table_two_has_a_line_a_machine_and_memory_clock() -> None:
+    lines = {line.machine: line for line in triad()}
+    assert len(lines) == 11
+    piledriver = lines["Piledriver-1866"]
+    assert (piledriver.off, piledriver.on, piledriver.table) == (12.7, 5.6, "Table II")
+    assert piledriver.slowdown == pytest.approx(12.7 / 5.6)
+    for line in triad():
+        assert line.change_percent == round(100 * (line.on - line.off) / line.off)
+    # The network cards are those of Table I.
+    onload = [line.machine for line in triad() if line.nic == "onload"]
+    assert onload == ["Piledriver-1600", "Piledriver-1866", "Sandy Bridge-X2-onload"]
+    assert {line.nic for line in triad()} == {"onload", "offload"}
+
+
+def test_figure_three_is_of_seven_workloads_on_one_machine() -> None:
+    lines = normalised()
+    assert list(lines) == list(NAMES)
+    assert " ".join(NAMES.values()) == "STREAM CNS HPCCG LAMMPS LULESH SNAP XSBench"
+    assert {line.machine for line in lines.values()} == {"Sandy Bridge-X2-onload"}
+    # Rates of Table II off/on, times of Table III on/off: 73.4/36.1, 8.89/8.75, 6.07/4.08, ...
+    slowdowns = [f"{line.slowdown:.3f}" for line in lines.values()]
+    assert slowdowns == ["2.033", "1.016", "1.488", "2.099", "1.911", "1.883", "2.008"]
+    assert (lines["lammps"].off, lines["lammps"].on) == (177.21, 372.04)
+
+
+def test_rates_by_hand() -> None:
+    found = paper_estimates([4.0, 4.0, 5.0, 4.0, 4.0], [2.0, 2.5, 2.0, 2.0, 2.0], "higher")
+    assert found.of_best == pytest.approx(2.0)  # 5 / 2.5
+    assert found.best_against_median == pytest.approx(2.5)  # 5 / 2
+    assert found.off_mean is None
+    assert found.of_means is None
+
+
+def test_too_few_runs_give_nothing() -> None:
+    found = paper_estimates([1.0] * 4, [1.0] * 9, "lower")
+    assert set(vars(found).values()) == {None}

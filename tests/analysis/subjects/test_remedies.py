@@ -1,0 +1,83 @@
+"""The sections of advice and of remedies: where they are shown, and that figures carry the runs."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis.report.data import RunData, load_run
+from analysis.report.page import render, write_data
+from analysis.subjects.remedies import remedies_view
+from tests.analysis.remedies.sweeps import sweep, swept
+from tests.analysis.remedies.test_advice import CORE
+from tests.analysis.subjects.test_paper_tables import rows_of
+from tests.analysis.synthetic import STREAM, samples, write_run
+
+PAIRS = 8
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
+    folder = tmp_path_factory.mktemp("remedies")
+    return load_run(write_run(folder / "run", swept(sweep(noise=0.005), pairs=PAIRS)))
+
+
+@pytest.fixture(scope="module")
+def text(run: RunData) -> str:
+    return render([run])
+
+
+def test_advice_comes_before_the_runs(text: str) -> None:
+    assert text.index('id="advice"') < text.index('id="r0"')
+    rows = rows_of(text, 'id="advice"')
+    assert len(rows) == 4 + 3  # a core under four rates, and three throttled rates
+    core = next(row for row in rows if row[:2] == ["stream on", "reserved_cores=1 against 0"])
+    # 14 / 12.8, (14 - 0.1 x 7.2 - 1.2) / (14 - 0.3 x 7.2), as in the made sweep.
+    assert float(core[2].split()[0]) == pytest.approx(14 / 12.8, abs=0.01)
+    assert float(core[3].split()[0]) == pytest.approx(12.08 / 11.84, abs=0.01)
+    assert core[3].split()[0] == core[5].split()[0]  # traffic all the time: the net is the gain
+    assert [row[7].split()[0] for row in rows if "rate" in row[1]] == ["slower"] * 3
+
+
+def test_the_sweep_has_a_figure_with_every_run_and_its_slope(run: RunData, text: str) -> None:
+    slopes = rows_of(text, 'id="r0remedies"')
+    value, unit = slopes[0][1].split()[:2]
+    assert float(value) == pytest.approx(0.3, abs=0.03)
+    assert unit == "B/s"
+    assert slopes[0][3].startswith(("3.", "4."))
+    assert slopes[-1][0].startswith("published")
+    assert "400 to 500 MB/s" in slopes[-1][3]
+    view = remedies_view(run, "m")
+    ((case, svg),) = view.sweeps_svgs
+    assert case == "stream"
+    # Two sweeps of four rates, and their baselines.
+    drawn = [len(re.findall("<use ", part)) for part in str(svg).split('id="ms0-runs-')[1:]]
+    assert drawn[0] == PAIRS * 5
+    assert drawn[1] >= PAIRS * 5
+    assert view.bars == view.rows == 4
+
+
+def test_a_curved_loss_names_no_crossover(tmp_path: Path) -> None:
+    bent = swept(sweep(noise=0.003, square=0.8), pairs=12)
+    rows = rows_of(render([load_run(write_run(tmp_path / "run", bent))]), 'id="r0remedies"')
+    assert rows[0][2:5] == ["no: the loss is curved", "", ""]
+
+
+def test_a_run_without_remedies_has_neither_section(tmp_path: Path) -> None:
+    plain = load_run(write_run(tmp_path / "run", samples(STREAM, pairs=8)))
+    text = render([plain])
+    assert 'id="advice"' not in text
+    assert 'id="r0remedies"' not in text
+    assert "advice.json" not in [path.name for path in write_data(tmp_path, [plain])]
+
+
+def test_emulation_is_marked_and_the_data_hold_the_advice(tmp_path: Path) -> None:
+    case = replace(CORE, transport="soft-RoCE")
+    run = load_run(write_run(tmp_path / "run", samples(case, blocks=3, pairs=4)))
+    (row,) = rows_of(render([run]), 'id="advice"')
+    assert row[7] == "better emulated"
+    (file,) = [path for path in write_data(tmp_path, [run]) if path.name == "advice.json"]
+    document = json.loads(file.read_text())
+    assert [each["recommended"] for each in document["remedies"]] == [False]
