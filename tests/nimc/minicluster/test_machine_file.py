@@ -36,6 +36,7 @@ def test_the_machine_is_what_was_started(machine, fabric, cpus, injector, device
     assert found.proof.min_share == 0.1
     # Only what is emulated is held less tightly to its plan.
     assert (found.proof.write_tolerance_s > 0.2) == (fabric == "rxe")
+    assert (found.proof.silent_s > 1.1) == (fabric == "rxe")  # `mpi_put` there (docs/evidence.md)
 
 
 def test_a_virtual_machine_has_sockets_of_its_own_and_says_that_they_are_emulated(machine):
