@@ -138,7 +138,7 @@ def _matches(each: Crossed, cell: Cell, *, missing: bool = False) -> bool:
     return all(
         levels[name] == level
         if name in levels and not (silent and _part(name) == "writes")
-        else missing and name != ARM
+        else missing
         for name, level in cell.items()
     )
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from analysis.report import page
 from nimc.base.checkout import python_main
 from nimc.cli import main as cli
 from nimc.run import session
@@ -50,8 +49,6 @@ def start(
 
 
 def main() -> None:
-    page = ModuleType("analysis.report.page")
-    page.render = render  # type: ignore[attr-defined]
-    sys.modules[page.__name__] = page
+    page.render = render
     session.NIMC = COMMAND
     cli.main()

@@ -60,6 +60,9 @@ def test_what_does_not_fit_goes_on_in_another_line() -> None:
         "   a  1111111111", "  2222222222",
         "   b", "           3",
     ]  # fmt: skip
+    # With its gap a column of three more would take eight.
+    two = aligned(["abc", "def"], [["1", "2"]], width=6)
+    assert two.splitlines() == ["abc", "  def", "  1", "    2"]
     assert aligned(["name", "figure"], [["ab", "1"]], width=11) == "name figure\n  ab      1"
     assert aligned(header, [["a", "1", "2"]]) == "name  first  second\n   a      1       2"
     assert aligned(["x", "why"], [["a", "word " * 6]], width=12).splitlines() == [

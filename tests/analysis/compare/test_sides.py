@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from analysis.compare.sides import (
     Comparison,
@@ -269,6 +270,18 @@ def test_so_many_rows_need_so_many_nights(rows: int, nights: int) -> None:
         old, new = ({each: _estimates(*side.tolist()) for each in quantities} for side in sides)
         judged = {row.verdict != "too few nights" for row in _compared(old, new)}
         assert judged == {total == nights}
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_the_least_change_that_is_named_is_that_of_the_smallest_p(rows: int) -> None:
+    """Of five nights a side with a standard deviation of sqrt(2.5) % the error is 1 %: Student's t
+    of eight degrees of freedom, at 5 % over all rows.
+    """
+    values = _estimates(*np.exp([-0.02, -0.01, 0.0, 0.01, 0.02]).tolist())
+    side = {_quantity(case=str(n)): values for n in range(rows)}
+    least = np.expm1(stats.t.ppf(1 - 0.025 / rows, 8) * 0.01)
+    found = [row.least_named for row in _compared(side, side)]
+    assert found == [pytest.approx(least)] * rows
 
 
 def test_rows_are_judged_together() -> None:

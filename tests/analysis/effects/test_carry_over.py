@@ -64,6 +64,15 @@ def test_without_noise_the_effects_are_as_made(better: str) -> None:
     assert after.sentence == "a run that follows one with writers is 3.0 % faster [3.0, 3.0]"
 
 
+def test_the_first_run_of_a_block_follows_none() -> None:
+    """Although the block before ended with writers: each was an allocation of its own."""
+    blocks = [night(seed, noise=1e-9, after=0.97) for seed in range(8)]
+    assert sum(each["role"][-1] == "effect" for each in blocks[:-1]) > 0
+    frame = pl.concat(each.with_columns(block=pl.lit(i)) for i, each in enumerate(blocks))
+    first, after = order_effects(frame, margin=0.02)
+    assert (first.ratio.value, after.ratio.value) == pytest.approx((1.0, 0.97), abs=1e-6)
+
+
 def test_what_is_not_found_is_not_decided_unless_its_interval_is_narrow() -> None:
     narrow = [each.verdict for each in effects(seed=3, pairs=20, noise=1e-3)]
     assert narrow == ["none found", "none found"]

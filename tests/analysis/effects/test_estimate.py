@@ -148,6 +148,16 @@ def _lost(arm: str, pair: int, outcome: Outcome, reason: str, again: bool = Fals
     return found
 
 
+def test_of_a_run_that_counts_twice_the_last_attempt_is_used() -> None:
+    twice = []
+    for s in _by_hand():
+        if (s.arm, s.pair) == ("on", 2):
+            twice.append(replace(s, fom=9 * s.fom))
+            s = replace(s, key=s.key[:-1] + "1", attempt=1)
+        twice.append(s)
+    assert _results(twice)[0].slowdown == _results(_by_hand())[0].slowdown
+
+
 def test_a_rejected_run_takes_its_pair_with_it_and_says_why() -> None:
     on, spin, aa = _results(_lost("on", 2, "injector_died", "writer 0 was gone"))
     assert [(row.pairs, row.rejected) for row in (on, spin, aa)] == [(5, 1), (6, 0), (6, 0)]

@@ -53,6 +53,8 @@ def test_the_baseline_comes_first() -> None:
         (SAME, {*NONE, "mean_slower"}, SLOW, "sometimes slower"),
         (SLOW, {"slower", "mean_slower"}, SLOW, "memory contention"),
         (SLOW, {"mean_slower"}, SLOW, "inconclusive"),  # not only some runs
+        (_interval(1.1, 1.14), {"mean_slower"}, SLOW, "sometimes slower"),  # 0.12 of 0.25
+        (_interval(1.1, 1.16), {"mean_slower"}, SLOW, "inconclusive"),  # more than half of it
         (FAST, FASTER, FAST, "speed-up"),
         (FAST, FASTER, SAME, "inconclusive"),  # the mean is not shown to be lower
         (_interval(0.97, 0.995), FASTER, FAST, "inconclusive"),  # estimate not below 0.98

@@ -1,5 +1,7 @@
 """Shares of runs hit, and the slowest tenth."""
 
+from math import comb
+
 import numpy as np
 import pytest
 
@@ -41,3 +43,19 @@ def test_the_slowest_tenth_needs_thirty_six_pairs() -> None:
     assert found.value == pytest.approx(1.3)
     assert 1.28 < found.low < 1.3 < found.high < 1.32
     assert slowest_tenth(times[:36]) is not None
+
+
+def test_limits_of_the_slowest_tenth_are_those_of_ordered_runs() -> None:
+    """Of 36 runs that take 1 to 36 s against 1 s, the limits are the 29th and the last.
+
+    Each may be beyond the percentile in 2.5 % of cases.
+    """
+
+    def fewer(than: int) -> float:
+        return sum(comb(36, k) * 0.9**k * 0.1 ** (36 - k) for k in range(than))
+
+    assert fewer(29) < 0.025 < fewer(30)
+    assert 1 - fewer(36) < 0.025 < 1 - fewer(35)
+    on = np.random.default_rng(1).permutation(np.arange(1.0, 37.0))
+    found = slowest_tenth(np.log(np.column_stack([on, np.ones(36)])))
+    assert (found.low, found.high) == pytest.approx((29, 36))

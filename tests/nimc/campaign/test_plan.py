@@ -167,11 +167,15 @@ def test_the_plan_says_which_runs_are_made_longer(short: Path, command: Command)
 
 
 def test_node_hours_of_a_case_as_they_are_shown(short: Path, command: Command) -> None:
-    """Runs of an hour: 13 and their lead-ins, on one node of the host, take 13.0 hours."""
+    """Runs of an hour: 13 and their lead-ins, on one node of the host, take 13.0 hours.
+
+    With an origin, on two nodes.
+    """
     short.write_text(SHORT.format(hpccg="1h"))
-    lines = command("plan", short, "--machine", "localhost").splitlines()
-    row = next(line for line in lines if line.strip().startswith("hpccg "))
-    assert float(row.partition(" node-hours")[0].split()[-1]) == pytest.approx(13, abs=0.01)
+    for machine, hours in (("localhost", 13), ("example_slurm", 26)):
+        lines = command("plan", short, "--machine", machine).splitlines()
+        row = next(line for line in lines if line.strip().startswith("hpccg "))
+        assert float(row.partition(" node-hours")[0].split()[-1]) == pytest.approx(hours, abs=0.1)
 
 
 def test_nodes_and_hours() -> None:

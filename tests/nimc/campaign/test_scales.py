@@ -3,8 +3,11 @@
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from analysis.simulate.campaign import run
+from analysis.simulate.progress import Application
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
 from nimc.campaign.expected import scales
@@ -76,6 +79,17 @@ def test_messages_and_not_the_link_say_what_a_write_has(tmp_path: Path) -> None:
     daly, _ = scales(campaign, Machine.model_validate(SITE))
     # 500 MB every second for 100 s; one writer an origin, of whose 4 GB/s it takes 0.25 GB/s.
     assert (daly.write_b, daly.run_b, daly.link_share) == (500e6, 100 * 500e6, 0.0625)
+
+
+def test_one_rank_of_a_node_that_is_hit_is_slowed(tmp_path: Path) -> None:
+    """Two of 32 nodes at a time, for 1 s each; the first of their two ranks takes twice as long."""
+    text = TEXT.replace("write: 1s", "write: 1s, writers: 'daly:2'")
+    text = text.replace("[4, 512, 8192]", "[32]")
+    campaign = prepare(write(tmp_path, text), "localhost").campaign
+    daly, _ = scales(campaign, Machine.model_validate(SITE))
+    application = Application(ranks=64, ranks_per_node=2, steps=250, step_s=0.1)
+    simulated = run(application, np.array([2.0, 1.0]), 2, 1.0, campaign.seed)
+    assert daly.slowdown_simulated == pytest.approx(simulated.slowdown)
 
 
 def test_the_command_shows_them(tmp_path: Path, command: Command) -> None:

@@ -66,6 +66,11 @@ def test_what_one_node_lacks_is_missing(change: dict[str, Any], what: str) -> No
     assert found.remedy
 
 
+def test_a_first_node_that_waited_in_vain_for_others_shows_no_locks() -> None:
+    looked = job(node("n1", FAST, lock="late"), node("n2", FAST, lock="seen"))
+    assert in_job.locks(looked).state == "missing"
+
+
 def test_a_folder_that_a_node_does_not_see_is_named() -> None:
     looked = job(node("n1", FAST), node("n2", FAST), seen={"n1": ["/c", "/py"], "n2": ["/py"]})
     (found,) = in_job.sees(looked, REQUEST)

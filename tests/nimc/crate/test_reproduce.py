@@ -52,6 +52,18 @@ def test_a_repetition_is_judged_and_says_why(
     assert why in found.reasons[0]
 
 
+def test_one_effect_that_differs_decides_whatever_others_say(tmp_path: Path) -> None:
+    """STREAM is slowed more than in the packed run, LAMMPS was not measured again."""
+    more = replace(SLOW, effects={**SLOW.effects, "on": 1.8})
+    runs = []
+    for name, cases, seed in (("packed", (SLOW, LAMMPS), 1), ("new", (more,), 2)):
+        made = [each for case in cases for each in samples(case, pairs=PAIRS, seed=seed)]
+        runs.append(load_run(write_run(tmp_path / name, made, header(run=name, pairs_cap=60))))
+    found = judge(compare_sides(runs[:1], runs[1:]))
+    assert found.outcome == "differs"
+    assert sorted(reason.rpartition(": ")[2] for reason in found.reasons) == [_NOT, "differs"]
+
+
 def test_facts_of_both_machines_are_listed_alike_or_not() -> None:
     packed = header(facts={"host": {"cpu_model": "A", "cores": 64}}, versions={"nimc": "1"})
     here = header(facts={"host": {"cpu_model": "B", "cores": 64}}, versions={"mpich": "5"})
@@ -107,3 +119,10 @@ def test_the_plan_is_repeated_in_its_order(nimc: Nimc) -> None:
     facts = {each["what"]: each for each in document["facts"]}
     assert facts["machine"]["reference"] == facts["machine"]["this"] == "localhost"
     assert call(["verify", new])[0] == 0
+    # A repetition of the repetition is one of the first run.
+    assert call(["pack", new, "-o", "y.zip"], nimc.folder)[0] == 0
+    words = ["reproduce", "y.zip", *place[:2], "--results", "third", "--json"]
+    process = nimc_without_figures.start(words, nimc.folder, nimc.environment(), NIMC)
+    document = json.loads(process.communicate(timeout=300)[0])
+    third = nimc.folder / "third" / Path(document["run"]).name / "run.json"
+    assert json.loads(third.read_text())["reproduces"] == now["reproduces"]

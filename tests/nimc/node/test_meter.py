@@ -16,6 +16,8 @@ import pytest
 from nimc.base import clock
 from nimc.node import messages, meter
 from nimc.node.agent import Agent, _End
+from nimc.node.evidence import counters
+from nimc.node.evidence.counters import Reading
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Row, Writer
 from nimc.node.meter import Meter, _Memory
@@ -51,6 +53,22 @@ def counted(writer=WRITER, injector="perftest", pid=None, beside=lambda: None, *
         return meter.taken(), seen
 
     return asyncio.run(asyncio.wait_for(count(), 30))
+
+
+@pytest.mark.parametrize(
+    ("injector", "passed"), [("perftest", "sent"), ("perftest_read", "received")]
+)
+def test_a_device_counts_what_goes_through_the_origin(monkeypatch, injector, passed):
+    """A reader's bytes come to it."""
+    asked = set()
+
+    def read(_, direction):
+        asked.add(direction)
+        return Reading("net:lo", 5)
+
+    monkeypatch.setattr(counters, "read", read)
+    counted(injector=injector)
+    assert asked == {passed}
 
 
 def send_over_loopback():

@@ -22,7 +22,14 @@ from nimc.machine.site import Machine
 from nimc.records import run as records
 from nimc.records.order import run_seed
 from nimc.records.run import Reproduced, RunHeader, load_header, plain_name, save_header
-from nimc.run.folder import foreign_runs, new_header, open_run, requirements_of, resolved
+from nimc.run.folder import (
+    find_other,
+    foreign_runs,
+    new_header,
+    open_run,
+    requirements_of,
+    resolved,
+)
 from tests.analysis.synthetic import header as made_header
 
 
@@ -113,6 +120,17 @@ def test_a_planted_run_is_refused(
     with open_run(results, header) as folder:
         assert not folder.resumed
         assert folder.path != path
+
+
+def test_a_run_of_another_request_is_told_of_until_it_is_finished(
+    tmp_path: Path, header: RunHeader
+) -> None:
+    other = replace(header, digest="0" * 64)
+    path = make(tmp_path, header)
+    assert (find_other(tmp_path, other), find_other(tmp_path, header)) == (path, None)
+    with open_run(tmp_path, header) as folder:
+        folder.finish()
+    assert find_other(tmp_path, other) is None
 
 
 def test_latest_leads_to_the_run_that_was_opened_last(tmp_path: Path, header: RunHeader) -> None:

@@ -59,6 +59,21 @@ def test_a_search_that_was_cut_off_or_used_other_recipes_is_made_again(spack_roo
     assert (said.count("compiler find"), said.count("external find")) == (2, 4)
 
 
+def test_a_search_that_fails_leaves_no_settings(spack_root, ready, tmp_path):
+    """The configuration is that of other recipes already: nothing may be built with the old."""
+    place, _ = ready
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "repo.yaml").touch()
+    fails = FAKE.replace('case "$*" in', 'case "$*" in\n  *compiler*) exit 1 ;;')
+    assert fails != FAKE
+    (spack_root / "bin" / "spack").write_text(fails)
+    with pytest.raises(MachineError):
+        setup.setup(place, other, None, None, print)
+    with pytest.raises(InputError, match="Spack is not set up for here"):
+        setup.load(place)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [

@@ -61,7 +61,8 @@ def test_the_summary_of_a_finished_writer_is_its_total_and_no_row():
     ("asked", "outstanding"),
     [
         ({}, "32"),
-        ({"messages": 46000, "rate_b_s": 1e9}, "32"),  # short writes are not paced
+        # Short writes are not paced.
+        ({"messages": 46000, "rate_b_s": 1e9, "message_b": MIB}, "32"),
         ({"rate_b_s": 1e9}, "32"),  # 32 messages of 64 KiB are 2 MiB
         ({"rate_b_s": 1e9, "message_b": MIB}, "2"),
         ({"rate_b_s": 1e9, "message_b": 64 * MIB}, "1"),

@@ -117,6 +117,15 @@ def test_a_report_that_was_printed_late_counts_as_what_the_device_has(
     assert world.follower._reported_b == pytest.approx(world.passed_b)
 
 
+def test_what_was_written_before_the_traffic_is_no_part_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first report is of a second that began 0.6 s before, with 120 bytes."""
+    world = World(monkeypatch, 200.0)
+    world.unreported_b, world.reported_s = 120.0, world.now_s - 0.6
+    assert world.follow([50.0, 0.0], 2, 200.0) == pytest.approx([50, 0], abs=6)
+
+
 def test_a_burst_begins_with_its_second(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, 200.0)
     world.now_s += 0.013  # whatever the time at which traffic begins

@@ -91,6 +91,9 @@ def test_writes_are_made_when_they_are_due_by_passive_sides_that_are_replaced(tm
         # 1000 messages at 5000 a second, and nothing of the 0.1 s before them.
         assert done.end_s - done.start_s == pytest.approx(0.2)
         assert done.setup_s >= 0.1
+    # The first was launched 0.15 s before it was due, or a little later.
+    first = seen.done[0]
+    assert first.setup_s <= first.start_s - (handed.zero_s - handed.lead_s) + 1e-3
     assert seen.faults == {}
 
 
