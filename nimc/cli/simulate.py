@@ -483,7 +483,8 @@ def _given_or_measured(
 
 def _licence_text(licence: Licence, files: dict[Part, str]) -> str:
     found = licence.bound
-    number = f"{found.writers} writers at once" if found.writers else "no number of writers fits"
+    bounded = f"{units.plural(found.writers, 'writer')} at once"
+    number = bounded if found.writers else "no number of writers fits"
     lines = [f"{number}: {found.reason}", *(f"caveat: {each}" for each in found.caveats)]
     if found.measured:
         header = ["writers", "nodes", "case", "slowdown", "upper limit", "fits"]

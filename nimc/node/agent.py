@@ -35,7 +35,7 @@ from nimc.node.injectors.base import (
     Writer,
 )
 from nimc.node.meter import Meter
-from nimc.node.replay.pacing import Follower, period_s
+from nimc.node.replay.pacing import Follower, pace_period_s
 from nimc.node.short_writes.origin_side import ScheduleWriter, stand_by, start_end
 from nimc.node.watch import Watch
 
@@ -318,7 +318,7 @@ class Agent:
         writer, passed = end.writer, partial(self._passed_b, end)
         assert writer.rate_b_s, "a writer at full rate is not paced"
         full_b_s = writer.full_b_s or max(reported_b_s, writer.rate_b_s)
-        asked = writer.message_b, [writer.rate_b_s], full_b_s, passed, period_s(writer)
+        asked = writer.message_b, [writer.rate_b_s], full_b_s, passed, pace_period_s(writer)
         return Follower(end.process, *asked, writer.burst)
 
     def _passed_b(self, end: _End) -> float | None:

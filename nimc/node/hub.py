@@ -19,7 +19,7 @@ from nimc.node.evidence.claims import EndRole, Placed
 from nimc.node.evidence.rates import COUNTED_S, Seen, Tally, filled, joined
 from nimc.node.injectors.base import Injector, Writer
 from nimc.node.messages import Do, Observed, WritersStopped, Written
-from nimc.node.replay.pacing import period_s
+from nimc.node.replay.pacing import pace_period_s
 
 #: Unsigned calls that are kept, in addition to one of each node; and how long, in seconds, they
 #: are kept if there are more.
@@ -85,6 +85,14 @@ class WriterState:
         if self.counted_s is None:
             return self.rows
         return filled(self.whole, self.tallies, self.counted_s)
+
+    @property
+    def until_s(self) -> float | None:
+        """The end of the last of them, which depends on no time between rows; None without any."""
+        rows = self.rows[-1:]
+        if self.counted_s is not None:
+            rows = filled(rows, self.tallies, self.counted_s)
+        return rows[-1].end_s if rows else None
 
 
 @dataclass
@@ -404,7 +412,7 @@ def _counted_s(injector: Injector, writers: Sequence[Writer]) -> list[float | No
 
     def paced_s(writer: Writer) -> float:
         paced = injector.paced_by == "agent" and writer.rate_b_s is not None
-        return period_s(writer) if writer.burst or paced else 0.0
+        return pace_period_s(writer) if writer.burst or paced else 0.0
 
     return [
         max(COUNTED_S, _PERIODS * paced_s(writer))

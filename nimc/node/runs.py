@@ -385,7 +385,7 @@ class BlockRunner:
             if state.ended:
                 result.fail("injector_never_ready", f"writer {state.number}: {state.ended}")
         if not in_time:
-            silent = not all(state.seen for state in states)
+            silent = any(state.until_s is None for state in states)
             result.fail(
                 "injector_never_ready" if silent else "rejected",
                 f"not at speed within {demand.ready_timeout_s:.0f} s",
@@ -454,12 +454,12 @@ class BlockRunner:
         _, end_s = result.window_s
 
         def is_covered(state: WriterState) -> bool:
-            return bool(state.ended or (state.seen and state.seen[-1].end_s >= end_s))
+            return bool(state.ended or (state.until_s or 0.0) >= end_s)
 
         if result.outcome in ("kept", "rejected"):
             await self._hub.wait_for(lambda: all(map(is_covered, states)), _LAST_ROWS_S)
             for state in states:
-                if state.ended and state.seen[-1].end_s < end_s:
+                if state.ended and (state.until_s or 0.0) < end_s:
                     result.fail("injector_died", f"writer {state.number}: {state.ended}")
 
     def _judge(

@@ -39,12 +39,10 @@ _EARLY = 0.02
 _HEADERS = 0.1
 #: Messages that must be due between two looks at a writer for one to be seen.
 _MESSAGES = 2
-
-
 _NO_BURSTS = Bursts(0, 0.0, 0.0)
 
 
-def period_s(writer: Writer) -> float:
+def pace_period_s(writer: Writer) -> float:
     """Length of a burst and its pause, seconds: as asked, or enough for some messages."""
     if writer.burst:
         return writer.burst.period_s
@@ -108,18 +106,15 @@ class Follower:
         `bytes_b`: None if it was held meanwhile, so that its report says nothing.
         """
         now_s = clock.now_s()
-        if bytes_b is None:
-            self._reported_b += self._unreported_b()
-            self._ran_s, self._since_s = 0.0, self._since_s and now_s
-            self._passed_then_b = self._passed_b()
-            return
         before_s = max(self._from_s - (now_s - over_s), 0.0)  # when it was not suspended
         ran_s, self._ran_s = self._running_s(now_s), 0.0
         if self._since_s is not None:
             self._since_s = now_s
-        if before_s:
-            bytes_b *= ran_s / (before_s + ran_s)
         counted_b = self._counted_b()
+        if bytes_b is None:
+            bytes_b = ran_s * self._full_b_s if counted_b is None else counted_b
+        elif before_s:
+            bytes_b *= ran_s / (before_s + ran_s)
         if counted_b is not None and abs(bytes_b - counted_b) > _HEADERS * counted_b:
             bytes_b = counted_b
         if ran_s >= _LEAST_RUN_S and bytes_b > 0:

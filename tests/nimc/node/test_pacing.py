@@ -15,7 +15,7 @@ from nimc.node import agent, wire
 from nimc.node.hub import Hub
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Writer
-from nimc.node.replay.pacing import Follower, period_s
+from nimc.node.replay.pacing import Follower, pace_period_s
 from nimc.records.treatment import Burst
 
 UCX = pytest.mark.skipif(
@@ -43,8 +43,8 @@ def state(pid):
 )
 def test_a_period_holds_several_messages_where_it_can(message_b, full_b_s, seconds):
     asked = writer(1.0, full_b_s, message_b)
-    assert period_s(asked) == pytest.approx(seconds)
-    assert period_s(replace(asked, burst=Burst(0.01, 0.09))) == pytest.approx(0.1)
+    assert pace_period_s(asked) == pytest.approx(seconds)
+    assert pace_period_s(replace(asked, burst=Burst(0.01, 0.09))) == pytest.approx(0.1)
 
 
 def follower(process, rate_b_s):
