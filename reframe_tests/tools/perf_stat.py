@@ -51,12 +51,14 @@ _ALWAYS = "task-clock"
 #: The shell's variables; the environment may have such names too.
 _CLEAR = "all= more= metrics=; "
 #: Arguments: folder, events, `_INNER`, application. LC_ALL=C gives numbers with a decimal point.
+#: perf exits with 0 if a signal ended the application, or if it ended before perf waited for it:
+#: the inner shell tells its status on descriptor 4; descriptor 3 is the application's output.
 _OUTER = (
-    f'exec env LC_ALL=C perf stat -j $all -o "$1/rank-{RANK}.json" -e "$2${{more:+,$more}}"'
-    ' ${metrics:+-M "$metrics"} -- sh -c "$3" perf_stat "$LC_ALL" "$@"'
+    f'exec 3>&1; ended=$(LC_ALL=C perf stat -j $all -o "$1/rank-{RANK}.json"'
+    ' -e "$2${more:+,$more}" ${metrics:+-M "$metrics"} -- sh -c "$3" perf_stat "${LC_ALL-}" "$@"'
+    ' 4>&1 >&3 3>&-); exit "${ended:-$?}"'
 )
-#: perf exits with 0 if a signal ended the application; this shell exits with 128 + signal.
-_INNER = '[ -n "$1" ] && export LC_ALL="$1" || unset LC_ALL; shift 4; "$@"; exit $?'
+_INNER = '[ -n "$1" ] && export LC_ALL="$1" || unset LC_ALL; shift 4; "$@" 4>&-; echo $? >&4'
 
 _TRY = ("perf", "stat", "-j", "-e", "task-clock", "true")
 #: perf's exit status for an unknown option.

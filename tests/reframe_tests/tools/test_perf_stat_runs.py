@@ -68,7 +68,7 @@ def test_counts_agree_with_the_kernels_own_account(tmp_path):
     assert len(rows) >= len(EVENTS)
     agree(plain(rows, 0), json.loads(done.stdout))
     assert run(tmp_path, "/nowhere/program").returncode == 127
-    # perf itself ends with 0 where a signal ended the application.
+    # perf itself ends with 0 there.
     assert run(tmp_path, "sh", "-c", "kill -9 $$").returncode == 128 + signal.SIGKILL
 
 
