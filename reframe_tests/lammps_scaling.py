@@ -13,6 +13,8 @@ from nimc.base.errors import InputError
 from nimc.records.plan import ShortWrites
 from reframe_tests import lammps, scaling
 
+_DEFAULT = scaling.ScaleRequest(nodes=1)
+
 
 @rfm.simple_test
 class lammps_scaling(lammps.lammps):
@@ -25,41 +27,41 @@ class lammps_scaling(lammps.lammps):
     arms = ["off", "daly", "constant"]
 
     #: Target nodes.
-    nodes = variable(int, value=1)
+    nodes = variable(int, value=_DEFAULT.nodes)
 
     #: Ranks per node; 0 takes all cores but `spare_cores`, which are left for communication.
-    ranks_per_node = variable(int, value=0)
-    spare_cores = variable(int, value=0)
+    ranks_per_node = variable(int, value=_DEFAULT.ranks_per_node)
+    spare_cores = variable(int, value=_DEFAULT.spare_cores)
 
     #: Units per target node that Daly's estimate and the constant share count, each with the mean
     #: time to interrupt `node_mtti`: 1, the node; 16, the ranks of a node, as in Groves, Grant and
     #: Arnold (2016).
-    counted_per_node = variable(int, value=1)
+    counted_per_node = variable(int, value=_DEFAULT.counted_per_node)
 
     #: Length of a write: a time such as `1s`, or `46k messages of 64KiB at 3.2GB/s`.
-    write = variable(str, value="1s")
+    write = variable(str, value=_DEFAULT.write)
 
     #: Messages of a write; 0 takes as many as last `fill` times its length without an application.
     #: `fill` below 1 is only for applications that use the writers' processors.
-    messages = variable(int, value=0)
-    fill = variable(float, value=1.0)
+    messages = variable(int, value=_DEFAULT.messages)
+    fill = variable(float, value=_DEFAULT.fill)
 
     #: Mean time to interrupt of a node, such as `5y`. The default, empty, takes the machine's.
-    node_mtti = variable(str, value="")
+    node_mtti = variable(str, value=_DEFAULT.node_mtti)
 
     #: Arm -> writers at a time, instead of the computed ones: `daly:2,constant:1`.
-    writers = variable(str, value="")
+    writers = variable(str, value=_DEFAULT.writers)
 
     #: How targets are drawn: `sweep`, all before any is repeated; `uniform`, any that is free.
-    draw = variable(str, value="sweep")
+    draw = variable(str, value=_DEFAULT.draw)
 
     #: Share of an origin's link that its writers may take.
-    link_share = variable(float, value=1.0)
+    link_share = variable(float, value=_DEFAULT.link_share)
 
     #: How late or early a write may start or end, seconds; share of the planned writing that may
     #: be missing or beyond the plan. The default, 0, takes the machine's (`proof` in site/).
-    tolerance_s = variable(float, value=0.0)
-    allowed_share = variable(float, value=0.0)
+    tolerance_s = variable(float, value=_DEFAULT.tolerance_s)
+    allowed_share = variable(float, value=_DEFAULT.allowed_share)
 
     @run_after("setup")
     def plan_short_writes(self):

@@ -37,6 +37,7 @@ def test_the_writers_are_those_of_table_5(ranks, counted):
     found = load(ScaleRequest(4, write="0.5s", writers="daly:2"), machine())
     assert found.writers == {"daly": 2, "constant": 0}
     assert found.writes_per_s == {"daly": 4.0, "constant": 0.0}
+    assert (ScaleRequest(1).tolerance_s, ScaleRequest(1).allowed_share) == (0, 0)  # the machine's
 
 
 @pytest.mark.parametrize(

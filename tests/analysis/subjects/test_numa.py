@@ -197,17 +197,19 @@ def test_one_numa_node_answers_nothing_about_another(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pinned_b", "answer", "reason"),
     [
-        (65536, "yes", "64 KiB"),
-        (4 << 20, "yes", "4 MiB"),
-        (0, "no", ""),
-        (None, "not measured", "not reported by the kernel"),
+        ((4 << 20, 65536), "yes", "in all cells, at least 64 KiB"),
+        ((4 << 20, None), "yes", "in all cells, at least 4 MiB"),
+        ((65535, 65536), "inconclusive", "pinned in some cells only"),
+        ((0, 0), "no", ""),
+        ((None, None), "not measured", "not reported by the kernel"),
     ],
 )
-def test_pages_are_locked_where_a_message_is_pinned(
-    tmp_path: Path, pinned_b: int | None, answer: str, reason: str
+def test_pages_are_locked_where_a_message_of_64_kib_is_pinned(
+    tmp_path: Path, pinned_b: tuple[int | None, ...], answer: str, reason: str
 ) -> None:
-    run = run_of(tmp_path, {Key("write", "nic", "idle", ""): 8}, target_pinned_b=pinned_b)
-    (found,) = questions(cells_of(run), 2)[3].answers
+    (cell,) = cells_of(run_of(tmp_path, {Key("write", "nic", "idle", ""): 8}, target_pinned_b=7))
+    assert (cell.pinned_b, cell.message_b) == (7, 65536)
+    (found,) = questions([replace(cell, pinned_b=each) for each in pinned_b], 2)[3].answers
     assert found.finding == answer
     assert found.reason.endswith(reason)
 

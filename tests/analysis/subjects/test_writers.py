@@ -8,6 +8,7 @@ from analysis.subjects.writers import (
     concurrent_writers,
     constant_writers,
     optimum_interval_s,
+    table_5,
     write_length_s,
 )
 from nimc.base.errors import InputError
@@ -27,6 +28,8 @@ def test_qdr_and_constant_columns_of_table_5_and_a_row_by_hand() -> None:
     assert row.interval_s == pytest.approx(9.34444, abs=1e-5)
     assert row.writes_per_s == pytest.approx(2 / 10.34444, rel=1e-6)
     assert row.concurrent_writers_exact == pytest.approx(row.writes_per_s * 1.0)
+    # All of the table but its FDR column with the write of 0.5 s that the paper states.
+    assert [column.agrees for column in table_5()[1]] == [True, False, True, True]
 
 
 @pytest.mark.parametrize(
