@@ -10,30 +10,59 @@ from nimc.machine.host import detect
 from nimc.traffic import counters, formats
 from tests.reframe_tests.command import plan_of, reframe, succeeded
 
-#: Check -> ranks of its launch line when laid out on 6 cores, with 3 threads a rank of XSBench.
-RANKS = {"hpccg": 6, "xsbench": 2}
+#: Check -> ranks of its launch line when laid out on 12 cores, and what they run.
+STARTED = {
+    "amg": (12, "amg -P 2 2 3 -n 96 96 96 -problem 1"),
+    "cns": (12, "cns inputs"),
+    "lammps": (12, "lmp -in in.melt -log none -var x 2 -var y 2 -var z 3 -var steps 10000"),
+    "lulesh": (8, "lulesh2.0 -s 60 -i 100"),
+    # As many elements as 12 cubes of 100 along the edge: 100 x 12^(1/3) = 228.9.
+    "minife": (12, "show_after.sh miniFE*.yaml miniFE.x -nx 229 -verify_solution 1"),
+    "snap": (12, "show_after.sh snap.out gsnap snap.in snap.out"),
+    "umt": (12, "test_driver -c 3 -B local -d 8,8,8 --benchmark_problem 2"),
+    "hpccg_quick": (12, ""),
+    "xsbench_quick": (4, "XSBench -m event -s small -t 3"),  # 3 threads a rank
+}
+#: Check and its input -> what that says: 3 x 4 ranks of 8 x 8 cells of 1 mm.
+INPUTS = {
+    ("cns", "inputs"): ["nsteps=5", "n_cell=128", "max_grid_size=32", "plot_int=0"],
+    ("snap", "snap.in"): [
+        *("npey=3 npez=4 ichunk=8 nthreads=1", "nang=32 ng=16"),
+        *("nx=32 lx=3.2000", "ny=24 ly=2.4000", "nz=32 lz=3.2000"),
+    ],
+}
 DRY = ("-p", "wheels", "--dry-run")
 
 
 @pytest.fixture(scope="module")
 def dry(tmp_path_factory):
-    """The folder of a dry run of both short forms, and of hpccg itself."""
+    """The folder of a dry run of these checks, and of hpccg itself."""
     folder = tmp_path_factory.mktemp("layout")
-    words = [*DRY, "-c", f"{ROOT}/reframe_tests/xsbench.py"]
-    words += ["-S", "layout_cores=6", "-S", "xsbench_quick.threads=3"]
-    names = "(hpccg|hpccg_quick|xsbench_quick)"
+    words = [*DRY, "-c", ROOT / "reframe_tests", "-R"]
+    words += ["-S", "layout_cores=12", "-S", "xsbench_quick.threads=3"]
+    names = f"({'|'.join(['hpccg', *STARTED])})"
     succeeded(reframe(folder, "localhost", "hpccg", *words, name=names))
     return folder
 
 
-@pytest.mark.parametrize("check", RANKS)
+@pytest.mark.parametrize("check", STARTED)
 def test_launcher_starts_as_many_ranks_as_the_check_lays_out(dry, check):
-    plan = plan_of(dry, f"{check}_quick")
+    plan = plan_of(dry, check)
     treatment = plan["treatments"][0]
-    assert treatment["start"]["command"][:3] == ["mpiexec", "-n", str(RANKS[check])]
+    ranks, application = STARTED[check]
+    command = treatment["start"]["command"]
+    assert command[:3] == ["mpiexec", "-n", str(ranks)]
+    assert " ".join(command).endswith(application)
     assert plan["provenance"]["commit"] == commit()
-    if (os.cpu_count() or 1) < 6:
-        assert any("laid out on 6 cores, but has only" in note for note in treatment["notes"])
+    if (os.cpu_count() or 1) < 12:
+        assert any("laid out on 12 cores, but has only" in note for note in treatment["notes"])
+
+
+@pytest.mark.parametrize(("check", "file"), INPUTS)
+def test_inputs_are_those_of_the_layout(dry, check, file):
+    (path,) = dry.glob(f"stage/*/*/*/{check}/{file}")
+    lines = [line.strip() for line in path.read_text().splitlines()]
+    assert [line for line in INPUTS[check, file] if line not in lines] == []
 
 
 def test_each_execution_draws_a_seed_unless_one_is_given(dry, own):

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.compare.page import render, write_page
+from analysis.compare.page import REFERENCE, THIS, render, write_page
 from analysis.compare.sides import Compared, compare_sides
 from tests.analysis.compare.nights import night, nights
+from tests.analysis.drawn import bars
 from tests.analysis.report.test_page import Page
 from tests.analysis.synthetic import LAMMPS, STREAM
 
@@ -34,6 +35,9 @@ def test_facts_come_first_then_both_sides_then_the_table(several: Compared) -> N
     # Every night of both sides is drawn, and nothing is loaded.
     groups = re.findall(r'<g id="s-nights-[^"]*">(.*?)</g>\s*</g>', page, re.DOTALL)
     assert [len(re.findall(r"<use ", group)) for group in groups] == [5, 4]
+    # So are the interval of each side, and that of every ratio.
+    slowdowns = sum(row.metric == "slowdown" for row in several.rows)
+    assert bars(page) == {REFERENCE: slowdowns, THIS: slowdowns + len(several.rows)}
     assert not re.search(r'(src|href)="(?!#|data:)|@import', page)
 
 

@@ -45,6 +45,7 @@ def test_no_effect_says_what_it_is_less_than_and_doubt_what_is_not_ruled_out(
     ("record", "label", "text"),
     [
         ({"memory_b": 24 << 30}, "memory", "24 GiB"),
+        ({"memory_b": 3 << 40}, "memory", "3 TiB"),
         ({"cache": {"size_b": 1536}}, "cache size", "1.5 KiB"),
         ({"link_rate_b_s": 12.5e9}, "link rate", "12.50 GB/s"),
         ({"clock_hz": 2.45e9}, "clock", "2.45 GHz"),

@@ -12,6 +12,7 @@ from analysis.report.page import render
 from analysis.report.plots import View
 from analysis.subjects.numa import Cell, Key, cells, key_of, numa_view, questions
 from nimc.records.sample import Level
+from tests.analysis.drawn import bars
 from tests.analysis.synthetic import Case, crossed, header, samples, write_run
 
 GB = 1e9
@@ -100,6 +101,8 @@ def test_both_sides_of_every_cell(run: Path) -> None:
     view = view_of(run)
     assert view.notes[0] == "nic is NUMA node 0, other is 1, of 2"
     assert view.interleaved
+    # Of each cell with workers: its communications, its workers, and these beside the control.
+    assert bars(view.svg) == {"on": 6, "off": 6, "spin": 6}
 
 
 def test_a_cell_is_of_the_first_levels_of_other_factors(tmp_path: Path) -> None:

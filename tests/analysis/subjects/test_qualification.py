@@ -77,6 +77,7 @@ def unwritten(_: Sample, writer: WriterRecord) -> WriterRecord:
 PLANTED: dict[str, tuple[Fault, list[str]]] = {
     "unit twice as large": (Fault(counts=lambda _: 2.0, sample=_REFUTED), COUNTS),
     "3 % too few": (Fault(counts=lambda _: 0.97), COUNTS),
+    "12 % too many": (Fault(counts=lambda _: 1.12), COUNTS),
     "dead": (Fault(counts=lambda _: 0.0, sample=_REFUTED), [*COUNTS, "foreign writer"]),
     "a quarter, or of another port": (Fault(counts=lambda _: 0.25, sample=_REFUTED), COUNTS),
     "set back in some runs": (Fault(counts=lambda of: 1.005 if of.pair % 3 else None), COUNTS),
@@ -133,6 +134,21 @@ def test_a_planted_fault_is_named_by_its_claim(
     assert [each for each in states(found)["refused"] if each != "records"] == broken
     assert found.verdict == "not qualified"
     assert all(each.reason and each.remedy for each in found.claims if each.state == "refused")
+
+
+@pytest.mark.parametrize(
+    ("fault", "limited"),
+    [
+        (Fault(counts=lambda _: 1.05), COUNTS),  # headers, or other traffic
+        (Fault(site={"nic": None}), ["devices"]),  # a link of an unknown rate
+    ],
+)
+def test_what_is_shown_in_part_limits_its_claim(
+    tmp_path: Path, fault: Fault, limited: list[str]
+) -> None:
+    found = states(judged(made_run(tmp_path / "run", fault)))
+    assert {*limited} <= {*found["caveat"]}
+    assert "refused" not in found
 
 
 def only_ucx(change: Callable[[Sample, WriterRecord], WriterRecord]) -> Fault:
