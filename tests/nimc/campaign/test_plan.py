@@ -99,6 +99,7 @@ SHARED = Machine(name="h", description="", origins=Origins(policy="same_host"), 
         (SHARED, 1, "on", {"message": ["dram"]}, 0.7),  # marks count it
         (SHARED, 1, "on", {"message": ["dram"], "direction": ["write", "read"]}, 2.1),
         (SHARED, 1, "spin", {}, 0.7),
+        (SHARED, 1, "daly", {}, 0.7),  # writers of a timetable are not held
         (MACHINE, 1, "on", {"direction": ["read"]}, 0.7),  # its device counts
         (MACHINE.model_copy(update={"device": None}), 1, "on", {}, 2.1),
         (MACHINE, 3, "on", {}, 2.1),  # two origins: one writes to two targets
