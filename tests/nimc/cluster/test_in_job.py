@@ -42,7 +42,9 @@ def job(*nodes: dict[str, Any], seen: dict[str, list[str]] | None = None) -> Job
 def test_nodes_that_have_everything() -> None:
     what = ["job on nodes", "shared folders", "locks", "interface on nodes"]
     what += ["mlx5_0 on nodes", "perftest on nodes"]
-    assert states(job(node("n1", FAST), node("n2", FAST))) == dict.fromkeys(what, "ok")
+    looked = job(node("n1", FAST), node("n2", FAST))
+    assert states(looked) == dict.fromkeys(what, "ok")
+    assert in_job.findings(looked, REQUEST, machine_of())[0].detail == "job 7: target n1, origins n2"
 
 
 @pytest.mark.parametrize(
