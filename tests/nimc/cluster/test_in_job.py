@@ -44,7 +44,8 @@ def test_nodes_that_have_everything() -> None:
     what += ["mlx5_0 on nodes", "perftest on nodes"]
     looked = job(node("n1", FAST), node("n2", FAST))
     assert states(looked) == dict.fromkeys(what, "ok")
-    assert in_job.findings(looked, REQUEST, machine_of())[0].detail == "job 7: target n1, origins n2"
+    first, *_ = in_job.findings(looked, REQUEST, machine_of())
+    assert first.detail == "job 7: target n1, origins n2"
 
 
 @pytest.mark.parametrize(
