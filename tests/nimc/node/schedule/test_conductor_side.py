@@ -76,6 +76,7 @@ def test_writes_are_found_sized_handed_out_and_judged_by_the_clocks_of_their_ori
     # By hand: 0.1 s at 1 MB/s are 100 messages of 1 kB.
     assert (begun.write.messages, begun.write.lead_s) == (100, 0.01)
     assert schedule.alone_b_s == pytest.approx(2 * RATE_B_S)
+    assert schedule.start_up_s > 0.1  # the lead of the first rehearsal
     for origin, part in hub.parts.items():
         assert part.zero_s - begun.zero_s == pytest.approx(AHEAD_S[origin])
     assert len(set(hub.listening)) == len(hub.listening) >= 2 * 3  # two sides of each target
