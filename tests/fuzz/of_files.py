@@ -25,7 +25,6 @@ from nimc.machine import site
 from nimc.records.run import load_header
 from nimc.spack import build, setup
 from nimc.spack.tool import SpackLayout
-from nimc.traffic import counters as traffic_counters
 from nimc.traffic import formats, trace
 from testbed import state, vm
 from testbed.spec import ClusterLayout, Spec
@@ -142,7 +141,7 @@ def _unit(parser: Callable[[str, str], float]) -> Target:
 
 
 def _traffic(text: bytes, folder: Path) -> None:
-    made = traffic_counters.trace([formats.read(in_file("monitoring", text, folder))])
+    made = formats.trace([formats.read(in_file("monitoring", text, folder))])
     made.save(folder / "t.parquet")
     assert trace.load(folder / "t.parquet").header == made.header
 
