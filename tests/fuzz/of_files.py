@@ -13,8 +13,7 @@ import polars as pl
 
 from analysis.contention import evaluate, sweep
 from analysis.history import files
-from analysis.history.retention import alarmed_runs
-from analysis.history.store import load_nights, load_runs
+from analysis.history.store import alarmed_runs, load_nights, load_runs
 from analysis.history.tables import RUNS
 from analysis.pages.data import fact_changes
 from analysis.samples.counts import counters_of, medians, read_counts
