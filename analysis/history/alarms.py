@@ -25,8 +25,7 @@ from pydantic import Field, TypeAdapter
 
 from analysis.history.files import Naming
 from analysis.history.monitor import WITHIN_NIGHTS, Baseline, Followed, Found, detectable, follow
-from analysis.history.series import NIGHT_S, Series, Watched, series_of
-from analysis.history.tables import KEY
+from analysis.history.tables import KEY, NIGHT_S, Series, Watched, series_of
 from analysis.statistics.interval import CONFIDENCE, Estimate, Interval
 from analysis.statistics.nights import mean_of_nights, ratio_of_nights
 from nimc.base.errors import InputError, MachineError

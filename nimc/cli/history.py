@@ -30,7 +30,6 @@ from analysis.history.alarms import (
 )
 from analysis.history.files import Naming
 from analysis.history.monitor import POWER, WITHIN_NIGHTS
-from analysis.history.series import Watched
 from analysis.history.store import (
     Added,
     Stored,
@@ -46,6 +45,7 @@ from analysis.history.store import (
     to_prune,
     to_stderr,
 )
+from analysis.history.tables import Watched
 from analysis.pages.alarms import AlarmGroup, alarm_groups, shown_alarms
 from analysis.pages.data import MachineHistory, PageNight, ReportedNights, history_of
 from analysis.pages.render import ordered

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from analysis.history.alarms import REPEATS, Alarm
-from analysis.history.series import NIGHT_S
 from analysis.history.store import add_run
+from analysis.history.tables import NIGHT_S
 from nimc.base.checkout import ROOT, python_path
 from nimc.base.errors import InputError, MachineError
 from nimc.base.interrupts import Interrupts
