@@ -24,7 +24,7 @@ from nimc.campaign.settings import (
 from nimc.machine.program import ModuleLoad, load_modules
 from nimc.machine.slurm import SlurmNode, ask_nodes, partition_in
 from nimc.spack import setup
-from nimc.spack.tool import layout
+from nimc.spack.setup import layout
 
 #: `unknown`: only a job will tell.
 Runs = Literal["yes", "no", "unknown"]

@@ -23,7 +23,7 @@ from nimc.cli.model import load_model
 from nimc.machine import site
 from nimc.records.run import load_header
 from nimc.spack import build, setup
-from nimc.spack.tool import SpackLayout
+from nimc.spack.setup import SpackLayout
 from nimc.traffic import formats, trace
 from testbed import state, vm
 from testbed.spec import ClusterLayout, Spec
