@@ -396,12 +396,12 @@ def _watch(each: SeriesWatch, name: str) -> Line:
         return Line([name, NONE, "unwatched", "", nights, each.campaign])
     return Line(
         [
-            _series(each),
+            name,
             quantity(each.level, each.unit, 3),
-            f"{plural(each.nights, 'night')}{changes}",
+            nights,
             *(
-                f"{name} {NONE if share is None else f'{share:.1%}'}"
-                for name, share in (("spread", each.spread), ("finds", each.detectable))
+                f"{what} {NONE if share is None else f'{share:.1%}'}"
+                for what, share in (("spread", each.spread), ("finds", each.detectable))
             ),
             each.campaign,
         ]
