@@ -390,22 +390,13 @@ def _next(title: str, words: Iterable[str]) -> str:
 
 
 def _watch(each: SeriesWatch, name: str) -> Line:
-    changes = f", {plural(len(each.changes), 'change')}" if each.changes else ""
-    nights = f"{plural(each.nights, 'night')}{changes}"
+    nights = plural(each.nights, "night")
+    nights += f", {plural(len(each.changes), 'change')}" if each.changes else ""
     if each.spread is None or each.detectable is None:
         return Line([name, NONE, "unwatched", "", nights, each.campaign])
-    return Line(
-        [
-            name,
-            quantity(each.level, each.unit, 3),
-            nights,
-            *(
-                f"{what} {NONE if share is None else f'{share:.1%}'}"
-                for what, share in (("spread", each.spread), ("finds", each.detectable))
-            ),
-            each.campaign,
-        ]
-    )
+    shares = [f"spread {each.spread:.1%}", f"finds {each.detectable:.1%}"]
+    level = quantity(each.level, each.unit, 3)
+    return Line([name, level, nights, *shares, each.campaign])
 
 
 def _swing(each: SeriesWatch) -> str | None:
