@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from nimc.base import checkout
 from nimc.base.errors import InputError, NimcError
+from nimc.base.groups import grouped
 from nimc.base.programs import ask, which
 from nimc.base.text import some
 from nimc.campaign.checks import checks_in, require_known_programs
@@ -294,10 +295,8 @@ def program(what: str, name: str, debian: str, rhel: str) -> Finding:
 
 def tools() -> list[Finding]:
     """Every tool that can wrap the ranks; levels that lack the same in one line."""
-    reasons: dict[str | None, list[str]] = {}
-    for name, tool in TOOLS.items():
-        reasons.setdefault(tool.missing(), []).append(name)
     found = []
+    reasons = grouped((tool.missing(), name) for name, tool in TOOLS.items())
     for reason, names in reasons.items():
         if reason is None:
             found.append(Finding(f"tool {', '.join(names)}", "ok", "ready"))
