@@ -18,7 +18,6 @@ from analysis.remedies.advice import (
     Assumed,
     RemedyAdvice,
     Standing,
-    advice_document,
     advise,
     per_byte,
     sentences,
@@ -348,7 +347,7 @@ def advise_command(
     of_machine = grouped((run.header.machine, run) for run in loaded)
     assumed = Assumed(nodes, traffic_share)
     found = {machine: advise(own, assumed) for machine, own in of_machine.items()}
-    documents = [advice_document(each) for each in found.values()]
+    documents = [each.as_dict() for each in found.values()]
     faults = {str(run.path): run.integrity.faults for run in loaded if run.integrity.faults}
     text = []
     for machine, advice in found.items():
