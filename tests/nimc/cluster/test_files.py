@@ -17,9 +17,9 @@ import pytest
 from nimc.campaign.settings import matching
 from nimc.cli import hosts
 from nimc.cluster import learn
+from nimc.cluster.in_job import JobLook, NodeRequest
 from nimc.cluster.learn import ClusterFacts, NodeShape, SlurmPartition, access
 from nimc.cluster.new_machine import config_text, entries, host_pattern, pmi, site_text, unknown
-from nimc.cluster.node_job import JobLook, NodeRequest
 from nimc.machine import site as machine
 from tests.fuzz.target import CAPTURES
 from tests.nimc.cluster.made import FAST, SLURM, found, node, rdma
@@ -66,8 +66,8 @@ def test_what_is_refused_to_any_job_says_nothing_of_heterogeneous_ones(
         return "Invalid account" if request.origins.policy == "hetjob" else alone
 
     monkeypatch.setattr(learn, "_slurm", lambda: found(hetjob_asked=False))
-    monkeypatch.setattr(learn.node_job, "refusal", refusal)
-    monkeypatch.setattr(learn.node_job, "look", lambda *_: JobLook(None, "refused"))
+    monkeypatch.setattr(learn.in_job, "refusal", refusal)
+    monkeypatch.setattr(learn.in_job, "look", lambda *_: JobLook(None, "refused"))
     learnt = learn.learn(1.0, lambda _: None)
     assert (learnt.origins.policy, learnt.hetjob_asked) == (policy, known)
     assert ("not known whether Slurm takes such a job" in site_text(learnt)) is not known
