@@ -130,3 +130,8 @@ def test_the_improved_model_with_less_demand():
     assert [received(per_core_b_s=half)[n] for n in (10, 18)] == pytest.approx([1, 1])
     less = received(traffic_b_s=0.8 * 11481.1e6)
     assert [less[n] for n in (10, 12, 13, 14)] == pytest.approx([0.8, 0.8, 0.7, 0.6])
+    # Of 14 cores, that lose nothing, the network decides: 1 / 0.6, and with bands of 5 % and 8 %.
+    bands = {"local": Bands("placements", Band(0.05, 0.02, 16), Band(0.08, 0.02, 16), None)}
+    choice = recommend(dataclasses.replace(model, bands=bands), Need(cores=14)).cores[13]
+    ends = (choice.slowdown_low, choice.slowdown, choice.slowdown_high)
+    assert ends == pytest.approx((1 / 0.648, 1 / 0.6, 1 / 0.552))

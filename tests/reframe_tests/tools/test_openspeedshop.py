@@ -230,9 +230,9 @@ def test_each_rank_has_the_view_of_its_process(folder):
 
 
 def test_what_openss_lacks_is_named(folder, monkeypatch):
-    message = "No performance measurements were made for the experiment."
+    message = "No performance measurements were made for app"
     (folder.parent / "expview").write_text(message)
-    with pytest.raises(ToolError, match=rf"rank-0\.linkedobjects\.csv: {message}"):
+    with pytest.raises(ToolError, match=rf"rank-0\.linkedobjects\.csv: {message}$"):
         gather(folder, 2, ["linkedobjects"])
     with pytest.raises(ToolError, match="no data of rank 2; found 2 of 3"):
         gather(folder, 3, ["linkedobjects"])
