@@ -40,6 +40,7 @@ def dry(tmp_path_factory):
     folder = tmp_path_factory.mktemp("layout")
     words = [*DRY, "-c", ROOT / "reframe_tests", "-R"]
     words += ["-S", "layout_cores=12", "-S", "xsbench_quick.threads=3"]
+    words += ["-S", "hpccg.memory_share=0.5"]
     names = f"({'|'.join(['hpccg', *STARTED])})"
     succeeded(reframe(folder, "localhost", "hpccg", *words, name=names))
     return folder
@@ -138,7 +139,7 @@ def own(tmp_path_factory):
     return plan_of(folder, "hpccg")
 
 
-def test_hpccg_takes_no_more_memory_than_the_machine_allows(own):
+def test_hpccg_takes_no_more_memory_than_the_machine_allows(own, dry):
     # The file of localhost is silent: half of the memory, 400 bytes a point.
     memory_b = detect().memory_b
     treatment = own["treatments"][0]
@@ -148,3 +149,6 @@ def test_hpccg_takes_no_more_memory_than_the_machine_allows(own):
     (note,) = (note for note in treatment["notes"] if "of memory" in note)
     assert "takes 50% of memory" in note
     assert note.endswith("not 90%")
+    # All of what is allowed is as asked.
+    notes = plan_of(dry, "hpccg")["treatments"][0]["notes"]
+    assert not any("of memory" in note for note in notes)

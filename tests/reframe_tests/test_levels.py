@@ -6,7 +6,7 @@ import pytest
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
 from reframe_tests.crossing import cross
-from reframe_tests.factors import burst_of
+from reframe_tests.factors import burst_of, check_level
 from tests.reframe_tests.command import plan_of, reframe, succeeded
 
 MACHINE = "example_slurm"
@@ -212,3 +212,23 @@ def test_cores_of_all_sockets_compute_and_no_model_hides_it(of):
     spread = of["membench"]["off@order=spread"]
     assert " ".join(words(spread)).endswith("-n 32 -d 5.0 --order spread")
     assert words(of["membench"]["off"])[-1] == "compact"
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed", "others"),
+    [
+        ("rate", [0, "full", "0%", "25%", "500MB/s"], ["100%", "-5%", "5", "fast"]),
+        ("message", ["auto", "dram", "64KiB"], ["64", "any"]),
+        ("held", [True, False], [1, "true"]),
+        ("comm_node", [0, 7], [-1, 1.0, True, "0"]),
+        ("buffer", ["nic", "other"], ["free"]),
+        ("workers", ["nic", "other", "free"], ["any"]),
+        ("load", ["idle", "read", "write", "nt_write"], ["copy"]),
+    ],
+)
+def test_levels_that_a_factor_allows_and_others(name, allowed, others):
+    for level in allowed:
+        check_level(name, level)
+    for level in others:
+        with pytest.raises(InputError, match=f"{name}: {level} found; allowed: "):
+            check_level(name, level)

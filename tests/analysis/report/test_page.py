@@ -146,6 +146,9 @@ def test_effects_stand_with_their_intervals_and_writers_with_their_worst_share(
     worst = run.samples.filter(case="stream", arm="on", status="counts")["writer_share"].min()
     line = f"on: 1 writer, ucx over shared memory, writes of 64 KiB; never below {worst:.0%} of"
     assert line in text
+    # The first table has the effects alone, a row each; the control is a column of theirs.
+    (table,) = re.findall(r"<caption>Slowdown of each workload.*?</table>", text, re.DOTALL)
+    assert table.count('<th scope="row"') == sum(row.role == "effect" for row in run.results) == 2
 
 
 def test_runs_that_lack_samples_or_an_end_have_a_page(tmp_path: Path) -> None:
@@ -154,6 +157,10 @@ def test_runs_that_lack_samples_or_an_end_have_a_page(tmp_path: Path) -> None:
     Page(text)
     assert "This run is not complete." in text
     assert "too few pairs" in text
+    # Without an effect the table has what there is.
+    repeated = samples(replace(STREAM, effects={"aa": 1.0}), pairs=6)
+    text = page.render([_run(tmp_path / "repeated", repeated)])
+    assert "Slowdown of each workload" in text
     empty = load_run(write_run(tmp_path / "empty", []))
     Page(page.render([empty]))
     assert "No samples." in page.render([empty])
