@@ -211,7 +211,7 @@ def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRul
     ]
     treated = [(case, each) for case in cases for each in case.treated]
     rows = [(case, each, case.evidence(each, requested.margin)) for case, each in treated]
-    family = max(requested.family, sum(each.role == "effect" for _, each, _ in rows))
+    family = max(1, requested.family, sum(each.role == "effect" for _, each, _ in rows))
     known = [(e, f"{case.name} {each.baseline}") for case, each, e in rows if e]
     seen = iter(shown([e for e, _ in known], [baseline for _, baseline in known], family))
     return [

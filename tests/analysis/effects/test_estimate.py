@@ -60,6 +60,12 @@ def test_an_effect_that_needs_more_pairs_for_its_family_says_how_many() -> None:
     assert alone.verdict != "inconclusive"
 
 
+def test_without_an_effect_the_repeated_baseline_has_the_interval_of_one_row() -> None:
+    (row,) = _results(samples(replace(STREAM, effects={"aa": 1.0}), pairs=6))
+    assert row.mean.low < row.mean.value < row.mean.high
+    assert (row.mean_family.low, row.mean_family.high) == (row.mean.low, row.mean.high)
+
+
 @pytest.mark.parametrize(("repeated", "noted"), [(1.06, True), (1.02, False)])
 def test_an_effect_no_larger_than_the_baseline_s_own_differences_says_so(
     repeated: float, noted: bool
