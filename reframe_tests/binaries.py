@@ -23,7 +23,7 @@ from nimc.base.errors import InputError, NimcError
 from nimc.machine.site import load as load_machine
 from nimc.spack import build, setup
 from nimc.spack.build import Built
-from nimc.spack.tool import layout
+from nimc.spack.setup import layout
 from reframe_tests.factors import fault
 
 #: Search path for programs: the folder of this Python first, as in the settings of a host.

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from analysis.history.monitor import FEWEST_NIGHTS, Followed, advance
-from analysis.history.series import Series
+from analysis.history.tables import Series
 from studies import head, row, show
 from studies.noises import Draw, correlated, normal
 from studies.noises import Draws as Values

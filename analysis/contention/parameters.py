@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from nimc.base.errors import InputError
 from nimc.base.json_limits import read_json, validated
@@ -167,9 +167,6 @@ class Model:
         return "local" if node < self.numa_per_socket or self.remote is None else "remote"
 
 
-_MODEL = TypeAdapter(Model)
-
-
 def load_model(path: Path) -> Model:
     """The model in a file. Raises InputError with file and field."""
     try:
@@ -183,7 +180,7 @@ def from_dict(document: Any, path: Path) -> Model:
     """Inverse of `Model.as_dict`; `path` is named in errors."""
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise InputError(f"{path}: not a model file; allowed: a mapping with schema {SCHEMA}")
-    model: Model = validated(_MODEL, document, path)
+    model = validated(Model, document, path)
     if (groups := model.groups) and not model.cores <= groups.size * groups.count <= MOST:
         raise InputError(
             f"{path}: groups: {groups.size} x {groups.count} cores found; allowed: {model.cores} to"

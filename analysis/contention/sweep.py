@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field
 
 from analysis.contention.parameters import Order, Parameters, Rate, alone, shared
 from analysis.effects.estimate import StoppingRule, results_of
@@ -108,9 +108,6 @@ class _File(BaseModel):
     points: Annotated[list[Point], Field(min_length=1)]
 
 
-_FILE = TypeAdapter(_File)
-
-
 def load(path: Path, facts: dict[str, Any] | None = None) -> Sweep:
     """The sweep in a JSON or CSV file.
 
@@ -133,7 +130,7 @@ def load(path: Path, facts: dict[str, Any] | None = None) -> Sweep:
         document = parsed(text, str(path))
         if not isinstance(document, dict) or document.get("schema") != 1:
             raise InputError(f"{path}: not a sweep; allowed: a mapping with schema 1")
-    file: _File = validated(_FILE, document, path)
+    file = validated(_File, document, path)
     cores, nodes = max(p.n for p in file.points), 1 + max(max(p.at) for p in file.points)
     found: dict[str, Any] = {"name": path.stem, "numa_per_socket": 1}
     found |= {"cores": cores, "numa_nodes": nodes}

@@ -47,7 +47,7 @@ from analysis.statistics.interval import (
     median_interval,
     middle,
 )
-from analysis.statistics.tails import hits, slowest_tenth
+from analysis.statistics.location import hits, slowest_tenth
 from nimc.base.groups import grouped
 from nimc.records.arms import Role, arm_of, parts_of
 from nimc.records.notes import Note
@@ -164,7 +164,7 @@ class Result:
     mean: Estimate | None = None
     #: Its interval that holds for all effects of the family together.
     mean_family: Interval | None = None
-    #: Share of runs hit, and of the baseline's (`analysis.statistics.tails`).
+    #: Share of runs hit, and of the baseline's (`analysis.statistics.location`).
     hit: Estimate | None = None
     hit_baseline: float | None = None
     #: 90th percentile of the times under the treatment / of the baseline; None below 36 pairs.

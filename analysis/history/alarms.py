@@ -21,12 +21,11 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import polars as pl
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from analysis.history.files import Naming
 from analysis.history.monitor import WITHIN_NIGHTS, Baseline, Followed, Found, detectable, follow
-from analysis.history.series import NIGHT_S, Series, Watched, series_of
-from analysis.history.tables import KEY
+from analysis.history.tables import KEY, NIGHT_S, Series, Watched, series_of
 from analysis.statistics.interval import CONFIDENCE, Estimate, Interval
 from analysis.statistics.nights import mean_of_nights, ratio_of_nights
 from nimc.base.errors import InputError, MachineError
@@ -295,7 +294,6 @@ def _again(alarm: Alarm, nights: pl.DataFrame) -> pl.DataFrame:
 #: Folder of alarms in a store, and endings of the files of an alarm and of who has seen it.
 FOLDER = "alarms"
 _ALARM, _SEEN = ".json", ".seen"
-_ACKNOWLEDGEMENT = TypeAdapter(Acknowledgement)
 
 
 @dataclass(frozen=True)
@@ -440,13 +438,12 @@ def _seen(path: Path, left_out: Naming) -> Acknowledgement | None:
     try:
         if reason := distrust(path, or_root=True, team="owns"):
             raise InputError(f"{path}: {reason}")
-        known: Acknowledgement = validated(_ACKNOWLEDGEMENT, read_json(path), path)
+        return validated(Acknowledgement, read_json(path), path)
     except FileNotFoundError:
         return None
     except (InputError, OSError) as error:
         left_out(str(error))
         return None
-    return known
 
 
 def _write(store: Path, ending: str, documents: Mapping[str, Mapping[str, Any]]) -> list[Path]:

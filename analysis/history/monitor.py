@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.history.expected import UNKNOWN, Expectation, common, expectation
-from analysis.history.series import Series, nights_a_year
+from analysis.history.tables import Series, nights_a_year
 
 # Evidence of a change: the CUSUM of Page (1954, Biometrika 41, 100-115), in log likelihood ratios.
 #

@@ -15,20 +15,23 @@ from markupsafe import Markup
 from analysis.effects.verdict import MEANING
 from analysis.history.alarms import Alarm, SeriesWatch
 from analysis.history.monitor import FEWEST_NIGHTS, WITHIN_NIGHTS
-from analysis.history.series import latest_kind
-from analysis.history.tables import COUNTER, KEY
+from analysis.history.tables import COUNTER, KEY, latest_kind
 from analysis.pages import across
-from analysis.pages.alarms import AlarmGroup, alarm_groups, look_of, open_alarms, shown_alarms
-from analysis.pages.data import RECORDED, FactChange, MachineHistory, PageNight, fact_changes
-from analysis.pages.nights import (
+from analysis.pages.alarms import (
     MISSED,
     RECENT_DAYS,
     STILL_SLOWER,
+    AlarmGroup,
+    alarm_groups,
     calendar_nights,
+    look_of,
     made_on,
+    open_alarms,
     recent,
+    shown_alarms,
     usual_gap,
 )
+from analysis.pages.data import RECORDED, FactChange, MachineHistory, PageNight, fact_changes
 from analysis.pages.svg import Bar, Mark, NightsFigure, bars_svg, nights_svg
 from analysis.report.plots import View, drawing, light, logarithmic, render_page, themed_svg
 from analysis.report.words import utc, whole_dates

@@ -19,7 +19,7 @@ from analysis.history.alarms import acknowledged, survey
 from analysis.history.files import Naming
 from analysis.history.store import entry_of, load_nights, load_runs
 from analysis.pages import across
-from analysis.pages.alarms import shown_alarms
+from analysis.pages.alarms import calendar_nights, shown_alarms
 from analysis.pages.data import (
     FactChange,
     MachineHistory,
@@ -28,7 +28,6 @@ from analysis.pages.data import (
     fact_changes,
     history_of,
 )
-from analysis.pages.nights import calendar_nights
 from analysis.pages.render import index_page, machine_page, state_of
 from analysis.samples.columns import write_table
 from nimc.base.errors import InputError

@@ -355,6 +355,7 @@ class Advice:
             ],
             "throttling": [{"run": run, **asdict(sweep)} for run, sweep in self.sweeps],
             "next": following.as_dict() if following else None,
+            "sentences": sentences(self),
         }
 
 
@@ -427,11 +428,6 @@ _MOST = 3
 def sentences(advice: Advice) -> list[str]:
     """What is lost, what is recommended, and what is not decided."""
     return [_lost(advice), _recommended(advice), _open(advice)]
-
-
-def advice_document(advice: Advice) -> dict[str, Any]:
-    """The advice and its sentences as JSON holds them."""
-    return advice.as_dict() | {"sentences": sentences(advice)}
 
 
 def percent(share: Estimate) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from nimc.base import units
 from nimc.base.errors import InputError
 from nimc.base.files import distrust, make_folder, replace_text
 from nimc.base.groups import grouped
+from nimc.base.text import some
 from nimc.base.units import plural, quantity
 from nimc.records.arms import BASELINE, level_text, parts_of
 
@@ -55,7 +56,7 @@ def _measured(run: RunData) -> str:
         runs = plural(earlier, "earlier run")
         again = f" Beside it: {runs} of the same campaign; verdicts hold for one, not the best."
     return (
-        f"Measured: {_some(cases)} on {plural(len(nodes), 'node')} of {header.machine}, "
+        f"Measured: {some(cases, _NAMED)} on {plural(len(nodes), 'node')} of {header.machine}, "
         f"{plural(samples.height, 'run')} of which {rejected or 'none'} rejected, from "
         f"{utc(header.started_s)} {end}.{again}"
     )
@@ -78,7 +79,7 @@ def _lost(effects: Sequence[Result]) -> str:
     ruled_out = ""
     if none:
         below = max(row.margin for row in none) * 100
-        cases = _some([words.named(row) for row in none])
+        cases = some([words.named(row) for row in none], _NAMED)
         ruled_out = f"; {below:.3g} % or more is ruled out for {cases}"
     if not shown:
         return f"Lost: no interval shows a loss of node-hours{ruled_out}."
@@ -96,13 +97,6 @@ def _loss(row: Result) -> str:
     kind = f"{'emulated ' if row.emulated else ''}{words.kind(row.direction)[0]}"
     rate = quantity(row.writer_rate_b_s, "B/s", 3)
     return f"{value:.1f} more ({ends}) in {words.named(row)} under {kind} at {rate}"
-
-
-def _some(names: Iterable[object], most: int = _NAMED) -> str:
-    """The first names, and how many more there are."""
-    distinct = list(dict.fromkeys(map(str, names)))
-    more = len(distinct) - most
-    return ", ".join(distinct[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 #: Most rejected runs listed one by one; samples.parquet has all.
@@ -216,9 +210,9 @@ def _case_view(run: RunData, name: str, anchor: str) -> View:
         rejected_kinds=kinds(why.select("outcome", "reason").iter_rows()),
         rejected=rejected.height,
         writers=_writers(counted),
-        seeds=_some(samples["seed"].unique(maintain_order=True), 12),
-        nodes=_some(samples["nodes"].unique(maintain_order=True), 12),
-        origins=_some(samples["origin_nodes"].unique(maintain_order=True), 12),
+        seeds=some(samples["seed"].unique(maintain_order=True), 12),
+        nodes=some(samples["nodes"].unique(maintain_order=True), 12),
+        origins=some(samples["origin_nodes"].unique(maintain_order=True), 12),
         provenance=[str(sha) for sha in samples["provenance"].unique(maintain_order=True)],
     )
 

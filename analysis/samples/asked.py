@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, TypeAdapter
+from pydantic import AfterValidator, BaseModel, BeforeValidator
 
 from analysis.samples.faults import Faults, differing
 from analysis.samples.figures import WORKLOADS
@@ -78,7 +78,6 @@ class _Campaign(BaseModel):
         return max(of, key=lambda each: len(each.name), default=None)
 
 
-_CAMPAIGN = TypeAdapter(_Campaign)
 #: Field, value found, and what is allowed.
 Difference = tuple[str, Any, str]
 
@@ -95,7 +94,7 @@ def judge_asked(
         found += _cases(header, asked, workloads)
         if header.resolved is not None:
             at = Path(f"{path}: resolved.campaign")
-            resolved = validated(_CAMPAIGN, header.resolved.get("campaign"), at)
+            resolved = validated(_Campaign, header.resolved.get("campaign"), at)
             found += _numbers(header, resolved, "resolved")
             found += _resolved(header, asked, resolved)
     except InputError as error:
@@ -114,8 +113,7 @@ def unjudged(header: RunHeader) -> list[str]:
 
 
 def _asked(header: RunHeader, at: Path) -> _Campaign:
-    campaign: _Campaign = validated(_CAMPAIGN, parse(header.campaign_text, at).data, at)
-    return campaign
+    return validated(_Campaign, parse(header.campaign_text, at).data, at)
 
 
 def _numbers(header: RunHeader, campaign: _Campaign, by: str) -> Iterator[Difference]:

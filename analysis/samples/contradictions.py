@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
 
 from analysis.samples.asked import unjudged
 from analysis.samples.columns import Samples
@@ -66,9 +66,6 @@ class AloneRecord(BaseModel):
 
     rates_b_s: list[float]
     counted: dict[str, tuple[str, float, float]]
-
-
-_ALONE = TypeAdapter(list[AloneRecord])
 
 
 def judge_contradictions(
@@ -298,7 +295,7 @@ def _measured_alone(logs: Path) -> dict[int, dict[str, list[float]]]:
     found = {}
     for path in sorted(logs.glob("*/alone.json")):
         with suppress(OSError, InputError, ValueError):  # not what a block wrote
-            kinds: list[AloneRecord] = validated(_ALONE, read_json(path), path)
+            kinds = validated(list[AloneRecord], read_json(path), path)
             counts = [count for each in kinds for count in each.counted.values()]
             found[int(path.parent.name)] = {
                 "rate_alone_b_s": [rate for each in kinds for rate in each.rates_b_s],

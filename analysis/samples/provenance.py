@@ -8,14 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from analysis.samples.faults import Rows
 from nimc.base.errors import InputError
 from nimc.base.json_limits import parsed, read_text, validated
 from nimc.records.run import NumaFacts
-
-_NUMA = TypeAdapter(NumaFacts)
 
 
 @dataclass(frozen=True)
@@ -37,7 +33,7 @@ def read_provenance(run: Path) -> Provenance:
         if not isinstance(record, dict):
             raise InputError(f"{path}: {type(record).__name__} found; allowed: an object")
         if "numa" in record:
-            validated(_NUMA, record["numa"], path, "numa")
+            validated(NumaFacts, record["numa"], path, "numa")
         records[path.stem] = record
         digest = hashlib.sha256(text).hexdigest()
         if digest != path.stem:

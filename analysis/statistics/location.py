@@ -1,4 +1,4 @@
-"""Centres: of values, one per pair; where one crosses zero; the ratio between those of two sets.
+"""Centres of values, one per pair; the ratio between those of two sets; and tails.
 
 The estimate of a centre is that of Hodges and Lehmann (1963). Its interval holds what Wilcoxon's
 signed ranks or Student's t do not reject: ranks alone are too narrow for many values from a skewed
@@ -17,11 +17,13 @@ from scipy import special
 
 from analysis.statistics.aligned_ranks import against_zero, few, score, shifts
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
+from analysis.statistics.nights import ratio_of_two
 
 Values = NDArray[np.float64]
 #: Steps of the range in which a crossing is sought; its ends are exact to one step.
 _STEPS = 1000
-_TAIL = (1 + CONFIDENCE) / 2
+#: Either side of an interval, and the quantile at its upper end.
+_TAIL, _UPPER = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def _signs(values: Values) -> Values:
     """-1 or 1 where the centre is shown to be below or above zero, 0 where it is not shown."""
     ranks = score(against_zero(values))
     mean, error, quantile = _student(values)
-    shown = (np.abs(ranks) > special.ndtri(_TAIL)) & (np.abs(mean) > quantile * error)
+    shown = (np.abs(ranks) > special.ndtri(_UPPER)) & (np.abs(mean) > quantile * error)
     return np.asarray(np.where(shown & (np.sign(ranks) == np.sign(mean)), np.sign(mean), 0))
 
 
@@ -109,7 +111,7 @@ def _student(values: Values) -> tuple[Values, Values, float]:
     """Mean, its standard error and the quantile of Student's t, over the last axis."""
     pairs = values.shape[-1]
     error = values.std(axis=-1, ddof=1) / np.sqrt(pairs)
-    return values.mean(axis=-1), error, float(special.stdtrit(pairs - 1, _TAIL))
+    return values.mean(axis=-1), error, float(special.stdtrit(pairs - 1, _UPPER))
 
 
 # The ratio between two independent sets of values: two nights or two machines share no pairs. The
@@ -130,8 +132,7 @@ def ratio_between(x: Sequence[float], y: Sequence[float]) -> Estimate | None:
         return None
     ratios = np.sort(np.divide.outer(_thinned(x), _thinned(y)).ravel())
     below = _below(min(len(x), _LARGEST_SET), min(len(y), _LARGEST_SET))
-    tail = (1 - CONFIDENCE) / 2
-    rank = int(np.searchsorted(below, tail, side="right"))
+    rank = int(np.searchsorted(below, _TAIL, side="right"))
     return Estimate(
         float(np.median(ratios)),
         float(ratios[rank - 1]),
@@ -160,3 +161,65 @@ def _below(m: int, n: int) -> NDArray[np.float64]:
         for first in range(i):
             orders[first::i] = np.cumsum(orders[first::i])
     return np.cumsum(orders[:-1]).astype(float) / float(orders.sum())
+
+
+# How often runs are hit, and how much longer the slowest tenth takes.
+#
+# A run is hit if it takes longer than the typical run of its treatment by more than the margin, and
+# by more than four standard deviations, taken from the median distance to the median (1.4826 of it,
+# for normal noise). The share of runs hit has the interval of Clopper and Pearson (1934).
+
+_DEVIATIONS = 4 * 1.4826
+_PERCENTILE = 0.9
+
+
+@dataclass(frozen=True)
+class Hits:
+    """Shares of runs that are hit."""
+
+    treated: Estimate
+    #: Of the baseline's runs, by the same rule.
+    baseline: float
+
+
+def hits(log_times: Values, margin: float) -> Hits | None:
+    """Shares of runs hit; None below six pairs.
+
+    `log_times`: natural logarithms of times relative to the typical baseline run, shape (pairs,
+    runs): first the treated run, then the baseline runs, NaN where one is missing.
+    """
+    pairs = len(log_times)
+    if pairs < FEWEST:
+        return None
+    baselines = log_times[:, 1:][~np.isnan(log_times[:, 1:])]
+    hit = int(_hit(log_times[:, 0], margin).sum())
+    low = float(special.betaincinv(hit, pairs - hit + 1, _TAIL)) if hit else 0.0
+    high = float(special.betaincinv(hit + 1, pairs - hit, 1 - _TAIL)) if hit < pairs else 1.0
+    return Hits(Estimate(hit / pairs, low, high, CONFIDENCE), float(_hit(baselines, margin).mean()))
+
+
+def _hit(logs: Values, margin: float) -> NDArray[np.bool_]:
+    above = logs - np.median(logs)
+    return np.asarray(above > max(np.log1p(margin), _DEVIATIONS * np.median(np.abs(above))))
+
+
+def slowest_tenth(log_times: Values) -> Estimate | None:
+    """90th percentile of the treated runs' times / of the baseline runs'; None below 36 pairs.
+
+    `log_times` as for `hits`. The intervals of both percentiles are those of order statistics.
+    """
+    of = [_percentile(log_times[:, 0]), _percentile(log_times[:, 1:].ravel())]
+    return ratio_of_two(of[0], of[1]) if of[0] and of[1] else None
+
+
+def _percentile(logs: Values) -> Estimate | None:
+    ordered = np.exp(np.sort(logs[~np.isnan(logs)]))
+    runs = len(ordered)
+    # P(B <= k) for the number B of runs below the percentile.
+    below = special.bdtr(np.arange(runs), runs, _PERCENTILE) if runs else np.empty(0)
+    low = int(np.searchsorted(below, _TAIL, side="right")) - 1
+    high = int(np.searchsorted(below, 1 - _TAIL))
+    if low < 0 or high >= runs:
+        return None
+    value = float(np.quantile(ordered, _PERCENTILE, method="median_unbiased"))
+    return Estimate(value, float(ordered[low]), float(ordered[high]), CONFIDENCE)

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any, Literal, get_args
 
 import polars as pl
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
 
 from analysis.effects.facts import QUALIFY, holds_for
 from analysis.effects.verdict import emulated, emulations
@@ -138,9 +138,6 @@ class BlockFacts(BaseModel):
     clock_offsets_s: dict[str, float] = {}
 
 
-_SITE, _BLOCK = TypeAdapter(SiteClaims), TypeAdapter(BlockFacts)
-
-
 @dataclass(frozen=True)
 class Evidence:
     """What the claims are judged by."""
@@ -174,7 +171,7 @@ def evidence_of(run: RunData) -> Evidence:
     """What a run holds. Raises InputError for records that cannot be judged."""
     site = run.header.facts.get("site") or {}
     blocks = [
-        validated(_BLOCK, record, run.path / "provenance" / f"{sha}.json")
+        validated(BlockFacts, record, run.path / "provenance" / f"{sha}.json")
         for sha, record in run.provenance.items()
     ]
     read = read_run(run.path)
@@ -185,7 +182,7 @@ def evidence_of(run: RunData) -> Evidence:
     own = runs.filter(ended).select("row", "key", "case", "role", "rate", "elapsed_s")
     return Evidence(
         run=run,
-        site=validated(_SITE, site, run.path / "run.json", "facts", "site"),
+        site=validated(SiteClaims, site, run.path / "run.json", "facts", "site"),
         nodes={name: node for block in blocks for name, node in block.nodes.items()},
         offsets_s={name: s for block in blocks for name, s in block.clock_offsets_s.items()},
         runs=runs,

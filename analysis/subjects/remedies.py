@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from analysis.remedies.advice import Standing, advice_document, advise, per_byte, sentences, where
+from analysis.remedies.advice import Standing, advise, per_byte, sentences, where
 from analysis.remedies.effect import RemedyEffect, exponential, remedy_effects
 from analysis.remedies.throttling import RATE, RESERVED, Throttling, throttling
 from analysis.report.data import RunData
@@ -193,7 +193,7 @@ _STANDING_LOOKS = {Standing.BETTER: "good", Standing.WORSE: "bad"}
 def advice_files(runs: Sequence[RunData]) -> Files:
     """advice.json (`analysis.remedies.advice.Advice`), if a remedy was tried."""
     found = advise(runs)
-    return {"advice.json": advice_document(found)} if found.remedies else {}
+    return {"advice.json": found.as_dict()} if found.remedies else {}
 
 
 def advice_view(runs: Sequence[RunData], _: str) -> View | None:

@@ -5,8 +5,9 @@ Deeper nesting ends some parsers with a segmentation fault, longer lines take ti
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -15,6 +16,7 @@ from pydantic_core import from_json
 from nimc.base.errors import InputError, first_fault
 from nimc.base.files import read_regular
 
+_T = TypeVar("_T")
 #: Longest line, and largest file with one document, bytes.
 LONGEST_B = 16 << 20
 #: Deepest nesting of lists and objects.
@@ -42,15 +44,21 @@ def parsed(text: bytes, at: str) -> Any:
         raise InputError(f"{at}: {error}") from error
 
 
-def validated(adapter: TypeAdapter[Any], record: Any, path: Path, *within: str) -> Any:
-    """What `adapter` makes of a record. Raises InputError with the first field that is invalid.
+def validated(kind: type[_T], record: Any, path: Path, *within: str) -> _T:
+    """A record as a `kind`. Raises InputError with the first field that is invalid.
 
     `within`: where in the file the record is.
     """
     try:
-        return adapter.validate_python(record)
+        found: _T = _adapter(kind).validate_python(record)  # type: ignore[arg-type]
     except ValidationError as error:
         raise InputError(f"{path}: {first_fault(error, *within)}") from error
+    return found
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def refuse_long(text: bytes, at: str, longest_b: int = LONGEST_B) -> None:

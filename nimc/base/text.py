@@ -55,6 +55,13 @@ class Gist:
         return _cut(self._first, first) + between + _cut(self._last, last)
 
 
+def some(names: Iterable[object], most: int) -> str:
+    """The first names, each once, and how many more there are."""
+    distinct = list(dict.fromkeys(map(str, names)))
+    more = len(distinct) - most
+    return ", ".join(distinct[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def quoted(text: str) -> str:
     """The gist of all that a program has printed."""
     gist = Gist()

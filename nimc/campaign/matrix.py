@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from nimc.base.errors import MachineError, NimcError
 from nimc.base.groups import grouped
-from nimc.base.text import aligned, wrapped
+from nimc.base.text import aligned, some, wrapped
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.settings import (
     ReframePlace,
@@ -24,7 +24,7 @@ from nimc.campaign.settings import (
 from nimc.machine.program import ModuleLoad, load_modules
 from nimc.machine.slurm import SlurmNode, ask_nodes, partition_in
 from nimc.spack import setup
-from nimc.spack.tool import layout
+from nimc.spack.setup import layout
 
 #: `unknown`: only a job will tell.
 Runs = Literal["yes", "no", "unknown"]
@@ -164,8 +164,7 @@ def _nodes(offer: Offer, needed: int) -> str:
     if len(usable) >= needed:
         return ""
     wrong = [f"{node.name} ({node.state})" for node in offer.nodes if not node.usable]
-    more = f" and {len(wrong) - _NODES} more" if len(wrong) > _NODES else ""
-    not_usable = f"; not usable: {', '.join(wrong[:_NODES])}{more}" if wrong else ""
+    not_usable = f"; not usable: {some(wrong, _NODES)}" if wrong else ""
     return f"{needed} nodes needed, {len(usable)} usable in {where}{not_usable}"
 
 

@@ -231,7 +231,7 @@ def _lead_in_s(request: Request, entry: Entry, treatment: Crossed) -> float:
     """What the writers of a treatment need from one run to the next, seconds."""
     if treatment.role not in ("effect", "control"):
         return _RUN_S
-    if treatment.role == "control" or ARMS[treatment.arm].writing != "continuous":
+    if ARMS[treatment.arm].writing != "continuous":
         return _LEAD_IN_S
     machine, asked, levels = request.machine, request.campaign.injector, treatment.writes
     name = str(levels.get("injector", asked.name))

@@ -16,7 +16,6 @@ from pathlib import Path
 import click
 import polars as pl
 
-from analysis.history import retention
 from analysis.history.alarms import (
     LONGEST_REASON,
     REPEATS,
@@ -31,15 +30,22 @@ from analysis.history.alarms import (
 )
 from analysis.history.files import Naming
 from analysis.history.monitor import POWER, WITHIN_NIGHTS
-from analysis.history.series import Watched
 from analysis.history.store import (
     Added,
+    Stored,
     add_run,
+    check_store,
+    give_up_samples,
+    inventory,
+    lacking,
+    leftovers,
     load_nights,
     load_runs,
     read_entries,
+    to_prune,
     to_stderr,
 )
+from analysis.history.tables import Watched
 from analysis.pages.alarms import AlarmGroup, alarm_groups, shown_alarms
 from analysis.pages.data import MachineHistory, PageNight, ReportedNights, history_of
 from analysis.pages.render import ordered
@@ -100,7 +106,7 @@ def check(results: Path, store: Path, form: Form | None) -> int:
 
     The exit code is 1 if anything is wrong.
     """
-    found = retention.check_store(store, results)
+    found = check_store(store, results)
     for line in () if form else found:
         log(line)
     text = f"{store}: {plural(len(found), 'fault')}" if found else f"{store}: sound"
@@ -131,12 +137,12 @@ def prune(
     oldest_s = None if age is None else time.time() - units.duration_s(age, "--older-than")
     most_b = None if size is None else units.size_b(size, "--larger-than")
     # What an entry names that cannot be read is not known.
-    old = [] if unread else list(retention.leftovers(store, entries, time.time()))
-    gone: list[retention.Stored] = []
+    old = [] if unread else list(leftovers(store, entries, time.time()))
+    gone: list[Stored] = []
     held: dict[tuple[str, str], str] = {}
-    stored = retention.inventory(store, entries, results)
-    for each in retention.to_prune(stored, oldest_s, most_b):
-        reason = each.held or retention.lacking(each) or (yes and _remove(store, each))
+    stored = inventory(store, entries, results)
+    for each in to_prune(stored, oldest_s, most_b):
+        reason = each.held or lacking(each) or (yes and _remove(store, each))
         if reason:
             held[each.entry.run] = reason
         else:
@@ -164,12 +170,12 @@ def prune(
     return 0
 
 
-def _remove(store: Path, each: retention.Stored) -> str | None:
+def _remove(store: Path, each: Stored) -> str | None:
     """Remove a run; why it stays, if it does."""
     try:
         if each.folder:
             remove_run(each.folder)
-        retention.give_up_samples(store, each.entry)
+        give_up_samples(store, each.entry)
     except (InputError, MachineError) as error:
         return str(error)
     return None
@@ -384,22 +390,13 @@ def _next(title: str, words: Iterable[str]) -> str:
 
 
 def _watch(each: SeriesWatch, name: str) -> Line:
-    changes = f", {plural(len(each.changes), 'change')}" if each.changes else ""
-    nights = f"{plural(each.nights, 'night')}{changes}"
+    nights = plural(each.nights, "night")
+    nights += f", {plural(len(each.changes), 'change')}" if each.changes else ""
     if each.spread is None or each.detectable is None:
         return Line([name, NONE, "unwatched", "", nights, each.campaign])
-    return Line(
-        [
-            _series(each),
-            quantity(each.level, each.unit, 3),
-            f"{plural(each.nights, 'night')}{changes}",
-            *(
-                f"{name} {NONE if share is None else f'{share:.1%}'}"
-                for name, share in (("spread", each.spread), ("finds", each.detectable))
-            ),
-            each.campaign,
-        ]
-    )
+    shares = [f"spread {each.spread:.1%}", f"finds {each.detectable:.1%}"]
+    level = quantity(each.level, each.unit, 3)
+    return Line([name, level, nights, *shares, each.campaign])
 
 
 def _swing(each: SeriesWatch) -> str | None:

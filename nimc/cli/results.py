@@ -18,14 +18,13 @@ from analysis.remedies.advice import (
     Assumed,
     RemedyAdvice,
     Standing,
-    advice_document,
     advise,
     per_byte,
     sentences,
     where,
 )
 from analysis.remedies.throttling import Throttling
-from analysis.report.data import RunData, load_run
+from analysis.report.data import load_run
 from analysis.report.page import make_reports
 from analysis.report.words import named, next_step
 from analysis.samples.pairs import kinds
@@ -344,15 +343,12 @@ def advise_command(
     """
     if traffic_share is not None and math.isnan(traffic_share):
         raise InputError("--traffic-share: nan found; allowed: above 0, at most 1")
-    of_machine: dict[str, list[RunData]] = {}
-    for path in dict.fromkeys(runs):
-        run = load_run(path, force=force)
-        of_machine.setdefault(run.header.machine, []).append(run)
+    loaded = [load_run(path, force=force) for path in dict.fromkeys(runs)]
+    of_machine = grouped((run.header.machine, run) for run in loaded)
     assumed = Assumed(nodes, traffic_share)
     found = {machine: advise(own, assumed) for machine, own in of_machine.items()}
-    documents = [advice_document(each) for each in found.values()]
-    all_runs = [run for own in of_machine.values() for run in own]
-    faults = {str(run.path): lines for run in all_runs if (lines := run.integrity.faults)}
+    documents = [each.as_dict() for each in found.values()]
+    faults = {str(run.path): run.integrity.faults for run in loaded if run.integrity.faults}
     text = []
     for machine, advice in found.items():
         text.append(prose(machine, bold=True))

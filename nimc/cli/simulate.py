@@ -33,7 +33,7 @@ from nimc.cli import options
 from nimc.cli.document import Form, show
 from nimc.cluster.remedies import job_submit_lua, slurm_conf
 from nimc.records.timetable import POLICIES
-from nimc.traffic import counters, formats
+from nimc.traffic import formats
 from nimc.traffic.trace import Break, load
 
 
@@ -333,7 +333,7 @@ def traffic_command() -> None:
 @options.json_option
 def import_command(files: tuple[Path, ...], output: Path, form: Form | None) -> None:
     """Make a trace, bytes per node and second, from Prometheus answers, LDMS's CSV, or CSV."""
-    trace = counters.trace([formats.read(file) for file in files])
+    trace = formats.trace([formats.read(file) for file in files])
     trace.save(output)
     nodes, seconds = trace.seconds["node"].n_unique(), len(trace.seconds)
     text = (

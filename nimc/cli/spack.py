@@ -15,9 +15,8 @@ from nimc.cli.document import Form, show
 from nimc.cli.options import FILE, form_options, json_option, machine_option
 from nimc.spack.build import Built, make_mirror, read
 from nimc.spack.build import build as build_environment
-from nimc.spack.setup import known_environments, load
+from nimc.spack.setup import known_environments, layout, load
 from nimc.spack.setup import setup as set_up
-from nimc.spack.tool import layout
 
 _jobs = click.option(
     "-j",

@@ -13,7 +13,9 @@ from typing import Any, Literal
 
 from nimc.base import checkout
 from nimc.base.errors import InputError, NimcError
+from nimc.base.groups import grouped
 from nimc.base.programs import ask, which
+from nimc.base.text import some
 from nimc.campaign.checks import checks_in, require_known_programs
 from nimc.campaign.matrix import Matrix, matrix
 from nimc.campaign.settings import ReframeSettings, settings_of
@@ -32,6 +34,8 @@ _OPENMP = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; 
 #: STREAM's rule: every array at least this many times the last-level caches; it has three.
 _STREAM_MULTIPLE = 4
 _STREAM_ARRAYS = 3
+#: Most cores, or workloads, that a finding names.
+_NAMED = 6
 #: ReFrame's schedulers that are Slurm.
 _SLURM = ("slurm", "squeue")
 #: What only some workloads need: name, program, and its packages in Debian and RHEL.
@@ -115,7 +119,7 @@ def cores(site: Machine) -> Finding:
     except InputError as error:
         remedy = "use a host, or a job, with at least two cores"
         return lacking("cores", str(error), remedy, needed=True)
-    detail = f"application on {_some(application)}, origin on {_some(origin)}"
+    detail = f"application on {some(application, _NAMED)}, origin on {some(origin, _NAMED)}"
     if not origin:
         detail = f"origins are other nodes ({site.origins.policy}); all cores are the application's"
     return Finding("cores", "ok", detail, needed=True)
@@ -172,7 +176,9 @@ def environments(cells: Matrix, config: Path) -> list[Finding]:
     all_of_them = len(nowhere) == len({cell.workload for cell in cells.cells})
     state: Literal["limited", "missing"] = "missing" if all_of_them else "limited"
     remedy = f"see what runs where, then correct {config.name} or get what is missing"
-    return [Finding("environments", state, f"none can run {_some(nowhere)}", remedy, needed=True)]
+    return [
+        Finding("environments", state, f"none can run {some(nowhere, _NAMED)}", remedy, needed=True)
+    ]
 
 
 def sharing(partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
@@ -289,10 +295,8 @@ def program(what: str, name: str, debian: str, rhel: str) -> Finding:
 
 def tools() -> list[Finding]:
     """Every tool that can wrap the ranks; levels that lack the same in one line."""
-    reasons: dict[str | None, list[str]] = {}
-    for name, tool in TOOLS.items():
-        reasons.setdefault(tool.missing(), []).append(name)
     found = []
+    reasons = grouped((tool.missing(), name) for name, tool in TOOLS.items())
     for reason, names in reasons.items():
         if reason is None:
             found.append(Finding(f"tool {', '.join(names)}", "ok", "ready"))
@@ -369,8 +373,3 @@ def known_machines(root: Path) -> list[str]:
     """Every machine with a file in `site/` or `configs/`; one of the two is enough."""
     configs = {path.stem for path in (root / "configs").glob("[a-z]*.py")}
     return sorted(configs | set(site_files.known_machines(root)))
-
-
-def _some(things: Sequence[object], most: int = 6) -> str:
-    shown = ", ".join(str(thing) for thing in things[:most])
-    return shown + (f" and {len(things) - most} more" if len(things) > most else "")

@@ -15,9 +15,8 @@ from nimc.base.errors import MachineError
 from nimc.base.files import user_name
 from nimc.base.kernel_text import number
 from nimc.base.programs import ask
-from nimc.cluster import node_job
-from nimc.cluster.in_job import in_common
-from nimc.cluster.node_job import JobLook, NodeRequest
+from nimc.cluster import in_job
+from nimc.cluster.in_job import JobLook, NodeRequest, in_common
 from nimc.machine import host
 from nimc.machine.site import Origins
 
@@ -298,14 +297,14 @@ def learn(wait_s: float | None, tell: Callable[[str], None]) -> ClusterFacts:
     target = access(facts.target, facts.accounts)
     if facts.target.nodes > 1:
         tell(f"asks Slurm for a heterogeneous job in {facts.target.name}")
-        reason = node_job.refusal(NodeRequest(target, facts.origins))
+        reason = in_job.refusal(NodeRequest(target, facts.origins))
         # What is refused to any job, such as the account, says nothing of heterogeneous ones.
-        if reason is None or node_job.refusal(NodeRequest(target)) is None:
+        if reason is None or in_job.refusal(NodeRequest(target)) is None:
             facts = replace(facts, hetjob_refused=reason, hetjob_asked=True)
     request = NodeRequest(target, facts.origins)
     tell(f"submits a job of {request.tasks} nodes to {facts.target.name}")
-    looked = node_job.look(request, ROOT, wait_s)
-    tell(node_job.outcome(looked, request))
+    looked = in_job.look(request, ROOT, wait_s)
+    tell(in_job.outcome(looked, request))
     return replace(facts, looked=looked)
 
 

@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from analysis.history.alarms import REPEATS, Alarm
-from analysis.history.series import NIGHT_S
 from analysis.history.store import add_run
+from analysis.history.tables import NIGHT_S
 from nimc.base.checkout import ROOT, python_path
 from nimc.base.errors import InputError, MachineError
+from nimc.base.groups import grouped
 from nimc.base.interrupts import Interrupts
 from nimc.base.programs import last_line
 from nimc.campaign.plan import Plan, Request
@@ -273,9 +274,7 @@ class NightSession:
 
         Alarms of cases that ran on the same nodes are repeated together.
         """
-        of_nodes: dict[str, list[Alarm]] = {}
-        for alarm in alarms:
-            of_nodes.setdefault(",".join(alarm.nodes), []).append(alarm)
+        of_nodes = grouped((",".join(alarm.nodes), alarm) for alarm in alarms)
         for nodes, those in of_nodes.items():
             if all(alarm.state != "suspected" for alarm in those):
                 continue

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 import yaml
 
 from analysis.history.alarms import SeriesWatch
+from nimc.base.groups import grouped
 from nimc.records.arms import BASELINE
 
 _KEY = "references"
@@ -23,10 +24,8 @@ def proposed(watches: Iterable[SeriesWatch]) -> dict[str, float]:
 
     A case that several campaigns measure is left out: a reference holds for all of them.
     """
-    levels: dict[str, list[float | None]] = {}
-    for each in watches:
-        if (each.arm, each.quantity) == (BASELINE, "fom"):
-            levels.setdefault(each.case, []).append(each.level)
+    baselines = (each for each in watches if (each.arm, each.quantity) == (BASELINE, "fom"))
+    levels = grouped((each.case, each.level) for each in baselines)
     return {
         case: float(f"{found[0]:.{_DIGITS}g}")
         for case, found in sorted(levels.items())

@@ -15,7 +15,7 @@ from datetime import date, datetime, tzinfo
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from analysis.effects.verdict import Verdict
 from analysis.history.tables import Outcome
@@ -119,9 +119,6 @@ class Summary:
         )
 
 
-_SUMMARY = TypeAdapter(Summary)
-
-
 def path_of(folder: Path, nightly: str, night: date) -> Path:
     """File of a night's summary."""
     return folder / f"{nightly}-{night.isoformat()}.json"
@@ -158,8 +155,7 @@ def load(path: Path) -> Summary:
             f"{path}: schema: {str(schema)[:20]} found; allowed: at most {SUMMARY_SCHEMA};"
             " written by a newer nimc, use that version"
         )
-    summary: Summary = validated(_SUMMARY, record, path)
-    return summary
+    return validated(Summary, record, path)
 
 
 def summaries(folder: Path, nightly: str) -> Iterator[tuple[date, Path]]:

@@ -34,10 +34,9 @@ from nimc.node.injectors.base import (
     Row,
     Writer,
 )
-from nimc.node.meter import Meter
 from nimc.node.replay.pacing import Follower, pace_period_s
 from nimc.node.short_writes.origin_side import ScheduleWriter, stand_by, start_end
-from nimc.node.watch import Watch
+from nimc.node.watch import Meter, Watch
 
 #: How often the byte counter of the origin's device is read if a writer prints no rows, seconds.
 COUNT_S = 1.0

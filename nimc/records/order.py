@@ -35,6 +35,8 @@ import random
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from nimc.base.groups import grouped
+
 
 def run_seed(digest: str, run: str) -> int:
     """Seed of a run from its header: the campaign's and machine's digest, and the run's own name.
@@ -53,9 +55,7 @@ def pair_order(
     `baselines` gives each treatment's baseline, in the plan's order; `pair` is the number of the
     pair in its case, from block `begun` on.
     """
-    groups: dict[str, list[str]] = {}
-    for name, baseline in baselines.items():
-        groups.setdefault(baseline or name, []).append(name)
+    groups = grouped((baseline or name, name) for name, baseline in baselines.items())
     text = f"{seed}/{case}/{begun}"
     order = _row(list(groups), pair, f"{text}/")
     return [name for group in order for name in _row(groups[group], pair, f"{text}/{group}")]

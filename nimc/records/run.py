@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, field_validator
+from pydantic import AfterValidator, BaseModel, Field, field_validator
 
 from nimc.base.errors import InputError, show
 from nimc.base.files import replace_text
@@ -223,10 +223,6 @@ class RunHeader:
         return asdict(self)
 
 
-_HEADER = TypeAdapter(RunHeader)
-_FACTS = TypeAdapter(HeaderFacts)
-
-
 def load_header(run: Path) -> RunHeader:
     """The header of the run in folder `run`. Raises InputError if missing, invalid or newer."""
     path = run / "run.json"
@@ -243,8 +239,8 @@ def load_header(run: Path) -> RunHeader:
             f"{path}: schema: {str(schema)[:20]} found; allowed: {_SCHEMAS[0]} to "
             f"{SCHEMA_VERSION}; for another, use the nimc that wrote it"
         )
-    header: RunHeader = validated(_HEADER, record, path)
-    validated(_FACTS, header.facts, path, "facts")
+    header = validated(RunHeader, record, path)
+    validated(HeaderFacts, header.facts, path, "facts")
     if header.pairs_cap < header.pairs_floor:
         allowed = f"from pairs_floor, {header.pairs_floor}"
         raise InputError(f"{path}: pairs_cap: {header.pairs_cap} found; allowed: {allowed}")

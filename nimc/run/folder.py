@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from nimc.base.checkout import commit
 from nimc.base.errors import InputError, MachineError
 from nimc.base.files import distrust, make_folder, private_lock, replace_text
@@ -210,9 +208,6 @@ def require_folder(run: Path) -> None:
         raise MachineError(f"{run}: this folder is gone: deleted, or not mounted any more")
 
 
-_FACTS = TypeAdapter(QualifiedFacts)
-
-
 def save_qualification(results: Path, machine: str, found: Mapping[str, Any]) -> Path:
     """Write what may be claimed of a machine; returns the file."""
     path = results / "qualified" / f"{machine}.json"
@@ -226,7 +221,7 @@ def _qualified(results: Path, machine: str) -> dict[str, Any]:
     path = results / "qualified" / f"{machine}.json"
     with suppress(InputError, OSError):
         if not any(distrust(each, team="owns") for each in (path.parent, path)):
-            found: QualifiedFacts = validated(_FACTS, read_json(path), path)
+            found = validated(QualifiedFacts, read_json(path), path)
             return {"qualified": found.model_dump()}
     return {}
 

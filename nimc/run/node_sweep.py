@@ -17,8 +17,6 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
 from nimc.base.checkout import ROOT
 from nimc.base.files import replace_text, require_own
 from nimc.base.interrupts import Interrupts
@@ -46,9 +44,6 @@ class NodeSweep:
     schema: int = 1
 
 
-_SWEEP = TypeAdapter(NodeSweep)
-
-
 def open_sweep(
     results: Path, requested: NodeSweep, among: Collection[str], *, fresh: bool
 ) -> tuple[Path, NodeSweep]:
@@ -62,7 +57,7 @@ def open_sweep(
     for path in found[-1:]:
         for own in (path.parent, path):
             require_own(own, "sweep", team="writes")
-        known: NodeSweep = validated(_SWEEP, read_json(path), path)
+        known = validated(NodeSweep, read_json(path), path)
         unfinished = known.digest == requested.digest and known.finished_s is None
         if unfinished and set(known.nodes) <= set(among):
             new = [node for node in requested.nodes if node not in known.nodes]

@@ -339,9 +339,6 @@ class Report(BaseModel):
     runs: list[SessionRun]
 
 
-_REPORT = TypeAdapter(Report)
-
-
 def judge_block_logs(
     run: Path, header: RunHeader, samples: Samples, records: Mapping[str, Any]
 ) -> Iterator[str]:
@@ -380,10 +377,9 @@ def judge_heads(run: Path, samples: Samples, ends: Mapping[tuple[str, int], str]
 
 def _report(path: Path) -> Report | None:
     try:
-        found: Report = validated(_REPORT, read_json(path), path)
+        return validated(Report, read_json(path), path)
     except (OSError, InputError):
         return None
-    return found
 
 
 def _of_report(

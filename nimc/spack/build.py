@@ -18,13 +18,15 @@ from nimc.base.errors import InputError, MachineError
 from nimc.base.files import replace, replace_text
 from nimc.spack.setup import (
     ENVIRONMENTS,
+    SpackLayout,
     SpackSettings,
     known_environments,
     load_pins,
+    locked,
     packages_in,
     recipes,
+    spack,
 )
-from nimc.spack.tool import SpackLayout, locked, spack
 
 #: MPI -> the variant that names its networks, and the values of which it needs at least one. Others
 #: have their network by themselves, or come with the machine.

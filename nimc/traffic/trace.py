@@ -13,7 +13,6 @@ from typing import Literal
 
 import numpy as np
 import polars as pl
-from pydantic import TypeAdapter
 
 from nimc.base.errors import InputError
 from nimc.base.files import replace
@@ -102,7 +101,7 @@ def load(path: Path) -> Trace:
     if header is None or dict(seconds.schema) != {n: kind() for n, kind in COLUMNS.items()}:
         raise InputError(f"{path}: not a trace; allowed: what 'nimc traffic import' writes")
     record = parsed(header.encode(), f"{path}: {_KEY}")
-    found: TraceHeader = validated(TypeAdapter(TraceHeader), record, path, _KEY)
+    found = validated(TraceHeader, record, path, _KEY)
     wrong = (
         pl.any_horizontal(pl.all().is_null()) | ~pl.col("bytes").is_finite() | (pl.col("bytes") < 0)
     )

@@ -11,8 +11,7 @@ from typing import get_args
 
 import pytest
 
-from analysis.history.retention import inventory
-from analysis.history.store import add_run, read_entries
+from analysis.history.store import add_run, inventory, read_entries
 from nimc.base import files
 from nimc.base.errors import InputError
 from nimc.base.files import (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nimc.spack import setup
 from nimc.spack.build import build, make_mirror
-from nimc.spack.tool import SpackLayout, layout
+from nimc.spack.setup import SpackLayout, layout
 from tests.bench import BenchRow, below, cost_of
 
 NO_OP_AIM_S = 2.0

@@ -13,8 +13,7 @@ import polars as pl
 
 from analysis.contention import evaluate, sweep
 from analysis.history import files
-from analysis.history.retention import alarmed_runs
-from analysis.history.store import load_nights, load_runs
+from analysis.history.store import alarmed_runs, load_nights, load_runs
 from analysis.history.tables import RUNS
 from analysis.pages.data import fact_changes
 from analysis.samples.counts import counters_of, medians, read_counts
@@ -24,8 +23,7 @@ from nimc.cli.model import load_model
 from nimc.machine import site
 from nimc.records.run import load_header
 from nimc.spack import build, setup
-from nimc.spack.tool import SpackLayout
-from nimc.traffic import counters as traffic_counters
+from nimc.spack.setup import SpackLayout
 from nimc.traffic import formats, trace
 from testbed import state, vm
 from testbed.spec import ClusterLayout, Spec
@@ -142,7 +140,7 @@ def _unit(parser: Callable[[str, str], float]) -> Target:
 
 
 def _traffic(text: bytes, folder: Path) -> None:
-    made = traffic_counters.trace([formats.read(in_file("monitoring", text, folder))])
+    made = formats.trace([formats.read(in_file("monitoring", text, folder))])
     made.save(folder / "t.parquet")
     assert trace.load(folder / "t.parquet").header == made.header
 

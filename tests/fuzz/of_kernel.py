@@ -9,7 +9,7 @@ from nimc.base import kernel_text, processes
 from nimc.machine import host, load, node_counters
 from nimc.machine.load import KernelThreads
 from nimc.machine.program import compilers_in, mpi_library
-from nimc.node import meter
+from nimc.node import watch
 from nimc.node.evidence import counters
 from testbed import containers, namespaces
 from tests.fuzz.target import Target, finite, lay_out, text_of, tree
@@ -139,7 +139,7 @@ def _cpus(text: bytes, _: Path) -> None:
 
 
 def _shared(text: bytes, _: Path) -> None:
-    meter.shared_buffers(text_of(text), ORIGIN, 65536, 4096)
+    watch.shared_buffers(text_of(text), ORIGIN, 65536, 4096)
 
 
 TARGETS = [
@@ -151,7 +151,7 @@ TARGETS = [
     Target("kernel.cpu list", _cpus, [b"0-3,8"], (ValueError,)),
     Target("kernel.numa_maps", lambda text, _: processes.read_maps(text_of(text).splitlines(), 1),
            [_NUMA_MAPS]),
-    Target("kernel.maps", _shared, [MAPS.encode()], (meter.LookError,)),
+    Target("kernel.maps", _shared, [MAPS.encode()], (watch.LookError,)),
     Target("kernel.status", lambda text, _: namespaces.inner_pid(text_of(text)), [_STATUS]),
     Target("kernel.mounts", lambda text, _: containers.kind_of(text_of(text)), [_MOUNTS]),
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 from analysis.report import data as blocks
 from nimc.base.errors import MachineError
-from nimc.cluster import learn, node_job, reservation
+from nimc.cluster import in_job, learn, reservation
 from nimc.machine import slurm
 from nimc.node import messages, wire
 from nimc.run import runner
@@ -105,7 +105,7 @@ TARGETS = [
            captures("slurm/mpi_list.txt")),
     Target("slurm.accounts", lambda text, _: learn.accounts(text_of(text), "bench"),
            [b"bench\nphysics\n"]),
-    Target("slurm.seen", lambda text, _: node_job.output_of_nodes(text_of(text)),
+    Target("slurm.seen", lambda text, _: in_job.output_of_nodes(text_of(text)),
            [b"seen n1 /a\nsrun: error: x\nseen n2 /a b\n"]),
     Target("modules.avail", _modules, captures("modules/*.txt")),
     Target("reframe.failure", _failure, [tree(_LOGS), tree(_LOGS | {"block.json": "{}"})]),

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -153,20 +153,36 @@ def test_the_shell_completes_commands_options_campaigns_machines_and_paths(
     assert {item.value for item in found if item.type == kind} == expected
 
 
-def test_options_are_spelt_in_one_way() -> None:
-    """Where to write is `--output`, how to print `--json` and `--csv`, how much `-q` and `-v`."""
-    short: dict[str, set[str]] = {}
+def parameters() -> Iterator[click.Parameter]:
     for name in main.COMMANDS:
         command = main.cli.get_command(click.Context(main.cli), name)
         for each in command.commands.values() if isinstance(command, click.Group) else [command]:
-            for parameter in each.params:
-                long = [text for text in parameter.opts if text.startswith("--")]
-                for text in parameter.opts:
-                    if text[:2] != "--" and long:
-                        short.setdefault(text, set()).update(long)
+            yield from each.params
+
+
+def test_options_are_spelt_in_one_way() -> None:
+    """Where to write is `--output`, how to print `--json` and `--csv`, how much `-q` and `-v`."""
+    short: dict[str, set[str]] = {}
+    for parameter in parameters():
+        long = [text for text in parameter.opts if text.startswith("--")]
+        for text in parameter.opts:
+            if text[:2] != "--" and long:
+                short.setdefault(text, set()).update(long)
     assert short == {
         "-j": {"--jobs"}, "-o": {"--output"}, "-q": {"--quiet"}, "-v": {"--verbose"},
     }  # fmt: skip
+
+
+def test_counts_begin_at_one_and_numbers_at_zero() -> None:
+    ranges = {(each.type.min, each.type.max, each.opts[0]) for each in parameters()
+              if isinstance(each.type, click.IntRange)}  # fmt: skip
+    counts = "cores groups jobs licences nodes numa-nodes numa-per-socket ranks-per-node repeats"
+    assert ranges == {
+        *((1, None, f"--{name}") for name in (*counts.split(), "steps")),
+        *((0, None, f"--{name}") for name in ("comm-node", "reduce-every", "seed")),
+        (0, 3, "--halo"),  # the dimensions of space
+        (2, None, "--folds"),  # what is left out, and what is fitted
+    }
 
 
 @pytest.mark.parametrize("given", ["quick.yaml", "./quick", "mine/quick", "/dev/stdin"])

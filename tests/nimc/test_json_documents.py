@@ -21,6 +21,7 @@ from nimc.run.node_sweep import NodeSweep
 from nimc.spack.setup import SpackSettings
 from studies.made_sweeps import sweep
 from testbed.cluster import Status
+from testbed.spec import ClusterLayout
 from tests.analysis.history.made import made_run
 from tests.nimc.conftest import ROOT, Command, widest
 from tests.nimc.documented import DOCUMENTED, assert_documented
@@ -164,6 +165,10 @@ def test_those_of_a_minicluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(minicluster.cluster, "up", lambda *_: (up, False))
     assert_documented("minicluster status", call("minicluster", "status", *at))
     assert_documented("minicluster up", call("minicluster", "up", *at))
+    running = replace(found, pids=dict.fromkeys(names) | {names[0]: 4242})
+    text = minicluster._described(ClusterLayout(at[1]), running)
+    ends = [line.split()[-1] for line in text.splitlines()[-len(names) :]]
+    assert ends == ["4242", *["off"] * (len(names) - 1)]
 
 
 def test_those_of_slurm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

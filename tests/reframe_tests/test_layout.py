@@ -7,7 +7,7 @@ import pytest
 
 from nimc.base.checkout import ROOT, commit
 from nimc.machine.host import detect
-from nimc.traffic import counters, formats
+from nimc.traffic import formats
 from tests.reframe_tests.command import plan_of, reframe, succeeded
 
 #: Check -> ranks of its launch line when laid out on 6 cores, with 3 threads a rank of XSBench.
@@ -81,7 +81,7 @@ def test_what_a_machine_or_an_injector_cannot_do_is_refused(tmp_path):
 def test_all_treatments_of_a_pair_have_its_window(tmp_path):
     rows = "".join(f"{1000 + second},n7,{second}\n" for second in range(300))
     (tmp_path / "t.csv").write_text(f"time_s,node,bytes\n{rows}")
-    counters.trace([formats.read(tmp_path / "t.csv")]).save(tmp_path / "t.parquet")
+    formats.trace([formats.read(tmp_path / "t.csv")]).save(tmp_path / "t.parquet")
     asked = {"injector": "ucx", "traffic": tmp_path / "t.parquet", "traffic_speed": 2, "seed": 9}
     succeeded(reframe(tmp_path, "localhost", "stream", *DRY, settings={**asked, "pairs": 3}))
     plan = plan_of(tmp_path, "stream")

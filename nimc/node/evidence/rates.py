@@ -44,7 +44,7 @@ class Seen:
 
 
 class Tally(NamedTuple):
-    """What had been counted by a time since some beginning, bytes (`nimc.node.meter`).
+    """What had been counted by a time since some beginning, bytes (`nimc.node.watch`).
 
     Of a control, which writes nothing, the processor time that it has used, seconds.
     """

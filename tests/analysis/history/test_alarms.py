@@ -27,7 +27,7 @@ from analysis.history.alarms import (
     survey,
     worst_node,
 )
-from analysis.history.retention import alarmed_runs
+from analysis.history.store import alarmed_runs
 from tests.analysis.history.nights_table import START, night_rows, nights_table, runs_table
 
 _NO_RUNS = runs_table({})

@@ -10,7 +10,7 @@ from scipy import special
 from analysis.history import monitor
 from analysis.history.expected import UNKNOWN, Expectation
 from analysis.history.monitor import Baseline, Followed, evidence, largest, new_nights
-from analysis.history.series import Series
+from analysis.history.tables import Series
 from tests.analysis.history.nights_table import START
 
 #: Log likelihood ratio of a score of 2 for a step of 2. The normal density is 0.398942 at 0 and

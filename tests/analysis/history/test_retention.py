@@ -5,8 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from analysis.history.retention import Stored, alarmed_runs, inventory, leftovers, to_prune
-from analysis.history.store import StoreEntry, add_run, read_entries
+from analysis.history.store import (
+    Stored,
+    StoreEntry,
+    add_run,
+    alarmed_runs,
+    inventory,
+    leftovers,
+    read_entries,
+    to_prune,
+)
 from nimc.base.errors import InputError
 from tests.analysis.history.made import grow, made_run
 

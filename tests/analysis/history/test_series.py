@@ -5,7 +5,7 @@ from datetime import date
 
 import pytest
 
-from analysis.history.series import nights_a_year, series_of
+from analysis.history.tables import nights_a_year, series_of
 from tests.analysis.history.nights_table import night_rows, nights_table
 
 

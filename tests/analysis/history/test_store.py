@@ -14,8 +14,14 @@ import pytest
 
 from analysis.history import files
 from analysis.history import store as store_module
-from analysis.history.retention import check_store
-from analysis.history.store import StoreEntry, add_run, load_nights, load_runs, scan_samples
+from analysis.history.store import (
+    StoreEntry,
+    add_run,
+    check_store,
+    load_nights,
+    load_runs,
+    scan_samples,
+)
 from analysis.history.tables import RUNS
 from nimc.base.errors import InputError
 from tests.analysis.history.made import grow, made_run

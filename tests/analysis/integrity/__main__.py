@@ -16,7 +16,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from analysis.remedies.advice import advice_document, advise
+from analysis.remedies.advice import advise
 from analysis.report.data import load_run
 from analysis.report.page import render
 from nimc.base.errors import InputError
@@ -61,7 +61,7 @@ def shown(run: Path) -> tuple[Any, ...]:
     found = load_run(run)
     page = render([found]).replace(str(run.parent), "")
     results = found.document() | {"head": None}
-    return results, advice_document(advise([found])), _SHA256.sub("", page)
+    return results, advise([found]).as_dict(), _SHA256.sub("", page)
 
 
 def outcome(base: Base, kind: Kind, seed: int, folder: Path) -> Outcome | None:

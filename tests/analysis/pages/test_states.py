@@ -10,9 +10,14 @@ import pytest
 
 from analysis.history.alarms import Acknowledgement, survey
 from analysis.history.tables import RUNS
-from analysis.pages.alarms import alarm_groups, shown_alarms
+from analysis.pages.alarms import (
+    alarm_groups,
+    calendar_nights,
+    missing_days,
+    shown_alarms,
+    usual_gap,
+)
 from analysis.pages.data import MachineHistory, PageNight
-from analysis.pages.nights import calendar_nights, missing_days, usual_gap
 from analysis.pages.render import index_page, machine_page, ordered, outcome_counts, state_of
 from tests.analysis.history.nights_table import START, night_rows, nights_table, started_s
 

@@ -10,9 +10,8 @@ import pytest
 
 from analysis.pages import across
 from analysis.pages.across import MachineSlowdown
-from analysis.pages.alarms import shown_alarms
+from analysis.pages.alarms import calendar_nights, shown_alarms
 from analysis.pages.data import FactChange, MachineHistory, PageNight, fact_changes
-from analysis.pages.nights import calendar_nights
 from analysis.pages.render import case_views, outcome_counts, years
 from tests.analysis.history.nights_table import night_rows, nights_table, runs_table, started_s
 from tests.analysis.made_nights import made_alarm, made_watch

@@ -14,7 +14,6 @@ from analysis.remedies.advice import (
     Advice,
     Assumed,
     Standing,
-    advice_document,
     advise,
     next_allocations,
     next_pairs,
@@ -136,7 +135,7 @@ def _keys(found: object) -> set[str]:
 
 def test_the_document_and_its_documented_keys(tmp_path: Path) -> None:
     run = load_run(write_run(tmp_path / "run", swept(sweep(noise=0.05), pairs=8)))
-    document = json.loads(json.dumps(advice_document(advise([run], Assumed(10, 0.5)))))
+    document = json.loads(json.dumps(advise([run], Assumed(10, 0.5)).as_dict()))
     assert document["schema"] == 1
     assert document["assumed"] == {"nodes": 10, "traffic_share": 0.5}
     assert len(document["sentences"]) == 3

@@ -5,7 +5,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from analysis.statistics.tails import hits, slowest_tenth
+from analysis.statistics.location import hits, slowest_tenth
 
 
 def test_two_runs_of_twenty_are_hit() -> None:

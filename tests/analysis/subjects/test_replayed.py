@@ -11,7 +11,7 @@ import pytest
 from analysis.effects.verdict import Verdict
 from analysis.report.data import load_run
 from analysis.report.page import render, write_data
-from analysis.subjects.replayed import ReplayedTraffic, replayed, sentence
+from analysis.subjects.traffic import ReplayedTraffic, replayed, sentence
 from nimc.records.sample import ReplayBin, ReplayRecord, Sample
 from tests.analysis.synthetic import LAMMPS, samples, write_run
 

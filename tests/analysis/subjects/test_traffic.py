@@ -8,7 +8,7 @@ import pytest
 from analysis.subjects.traffic import Traffic, render, traffic
 from analysis.subjects.writers import optimum_interval_s
 from nimc.base.units import SECONDS
-from nimc.traffic import counters, formats
+from nimc.traffic import formats
 from nimc.traffic.trace import Trace
 from tests.nimc.traffic.made import PLAIN
 
@@ -17,7 +17,7 @@ YEAR_S = SECONDS["y"]
 
 def made(folder: Path, text: str) -> Trace:
     (folder / "t.csv").write_text(text)
-    return counters.trace([formats.read(folder / "t.csv")])
+    return formats.trace([formats.read(folder / "t.csv")])
 
 
 @pytest.fixture

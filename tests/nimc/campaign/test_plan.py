@@ -99,6 +99,7 @@ SHARED = Machine(name="h", description="", origins=Origins(policy="same_host"), 
         (SHARED, 1, "on", {"message": ["dram"]}, 0.7),  # marks count it
         (SHARED, 1, "on", {"message": ["dram"], "direction": ["write", "read"]}, 2.1),
         (SHARED, 1, "spin", {}, 0.7),
+        (SHARED, 1, "daly", {}, 0.7),  # writers of a timetable are not held
         (MACHINE, 1, "on", {"direction": ["read"]}, 0.7),  # its device counts
         (MACHINE.model_copy(update={"device": None}), 1, "on", {}, 2.1),
         (MACHINE, 3, "on", {}, 2.1),  # two origins: one writes to two targets
@@ -176,6 +177,12 @@ def test_node_hours_of_a_case_as_they_are_shown(short: Path, command: Command) -
         lines = command("plan", short, "--machine", machine).splitlines()
         row = next(line for line in lines if line.strip().startswith("hpccg "))
         assert float(row.partition(" node-hours")[0].split()[-1]) == pytest.approx(hours, abs=0.1)
+    # Of 18 pairs in blocks of 6, one block is certain.
+    asked = "{floor: 6, cap: 18, block: 6, precision: 0.01}"
+    short.write_text(SHORT.format(hpccg="1h").replace("{floor: 6}", asked))
+    text = command("plan", short, "--machine", "localhost")
+    assert "# hpccg, block 0: 6 pairs" in text
+    assert text.count("up to 2 more") == 2
 
 
 def test_nodes_and_hours() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from nimc.campaign.plan import command
 from nimc.machine.site import Machine, Origins
-from nimc.traffic import counters, formats
+from nimc.traffic import formats
 from tests.nimc.campaign.made_request import made_request
 from tests.nimc.campaign.test_load import SMALL, faults, load
 from tests.nimc.traffic.made import PLAIN
@@ -18,7 +18,7 @@ MACHINE = Machine(name="m", description="", origins=ORIGINS, injector="ucx")
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "t.csv").write_text(PLAIN)
-    counters.trace([formats.read(tmp_path / "t.csv")]).save(tmp_path / "t.parquet")
+    formats.trace([formats.read(tmp_path / "t.csv")]).save(tmp_path / "t.parquet")
     return tmp_path
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from nimc.cluster import learn
+from nimc.cluster.in_job import JobLook
 from nimc.cluster.learn import ClusterFacts
-from nimc.cluster.node_job import JobLook
 from tests.fuzz.target import CAPTURES
 
 SLURM = CAPTURES / "slurm"

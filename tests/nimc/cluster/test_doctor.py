@@ -15,6 +15,7 @@ from nimc.cli import hosts
 from nimc.cli.hosts import doctor_command, text
 from nimc.cluster import doctor
 from nimc.cluster.doctor import Finding
+from nimc.machine.devices import Device, Port
 from nimc.machine.site import Machine
 from nimc.node.injectors import INJECTORS
 
@@ -303,6 +304,19 @@ def test_targets_that_others_may_share_are_reported():
     assert (found.state, found.needed) == ("limited", False)
     assert found.detail.startswith("a, c: access has no --exclusive")
     assert doctor.sharing(partitions[1::2]) == []
+
+
+def test_an_rdma_device_needs_a_port_that_is_active_where_it_shows_ports():
+    def found(*states):
+        ports = [Port(n, state, "InfiniBand", 25e9) for n, state in enumerate(states, 1)]
+        device = Device("mlx5_0", "InfiniBand", "1.2", None, ports)
+        (made,) = doctor.rdma(SimpleNamespace(rdma=[device]))
+        return made
+
+    states = [found(*each).state for each in (("ACTIVE",), ("DOWN", "ACTIVE"), ("DOWN",), ())]
+    assert states == ["ok", "ok", "limited", "ok"]
+    assert "port 2 ACTIVE 200 Gbit/s" in found("DOWN", "ACTIVE").detail
+    assert [each.state for each in doctor.rdma(SimpleNamespace(rdma=[]))] == ["limited"]
 
 
 def test_each_tool_says_in_one_line_what_it_lacks(monkeypatch):

@@ -17,9 +17,9 @@ import pytest
 from nimc.campaign.settings import matching
 from nimc.cli import hosts
 from nimc.cluster import learn
+from nimc.cluster.in_job import JobLook, NodeRequest
 from nimc.cluster.learn import ClusterFacts, NodeShape, SlurmPartition, access
 from nimc.cluster.new_machine import config_text, entries, host_pattern, pmi, site_text, unknown
-from nimc.cluster.node_job import JobLook, NodeRequest
 from nimc.machine import site as machine
 from tests.fuzz.target import CAPTURES
 from tests.nimc.cluster.made import FAST, SLURM, found, node, rdma
@@ -31,7 +31,7 @@ def site(tmp_path: Path, seen: ClusterFacts) -> machine.Machine:
 
 
 def loaded(tmp_path: Path, text: str) -> machine.Machine:
-    (tmp_path / "site").mkdir()
+    (tmp_path / "site").mkdir(parents=True)
     (tmp_path / "site" / "box.yaml").write_text(text)
     return machine.load("box", tmp_path)
 
@@ -66,8 +66,8 @@ def test_what_is_refused_to_any_job_says_nothing_of_heterogeneous_ones(
         return "Invalid account" if request.origins.policy == "hetjob" else alone
 
     monkeypatch.setattr(learn, "_slurm", lambda: found(hetjob_asked=False))
-    monkeypatch.setattr(learn.node_job, "refusal", refusal)
-    monkeypatch.setattr(learn.node_job, "look", lambda *_: JobLook(None, "refused"))
+    monkeypatch.setattr(learn.in_job, "refusal", refusal)
+    monkeypatch.setattr(learn.in_job, "look", lambda *_: JobLook(None, "refused"))
     learnt = learn.learn(1.0, lambda _: None)
     assert (learnt.origins.policy, learnt.hetjob_asked) == (policy, known)
     assert ("not known whether Slurm takes such a job" in site_text(learnt)) is not known
@@ -119,7 +119,16 @@ def test_cores_that_slurm_keeps_and_caches_that_a_node_does_not_report_do_not_co
     nodes = [node("n1", FAST), node("n2", FAST)]
     less = found(shapes=shapes, looked=JobLook("7", None, nodes))
     assert site(tmp_path, less).facts.cores == 60
-    nodes[0]["host"]["llc_total_b"] = 0
+    # Memory without processors is a NUMA node of its own kind; one with neither is none.
+    host = nodes[0]["host"]
+    host["numa_nodes"] += [
+        {"number": n, "cpus": [], "memory_b": b} for n, b in ((4, 2**35), (5, 0))
+    ]
+    facts = loaded(tmp_path / "memory", site_text(less)).facts
+    assert (facts.numa_nodes, facts.nodes_of_memory()) == (4, [0, 1, 2, 3, 4])
+    del host["numa_nodes"][1:]
+    assert loaded(tmp_path / "one", site_text(less)).facts.numa_nodes == 1
+    host["llc_total_b"] = 0
     assert unknown(entries(less)) == ["nic", "node_mtti", "facts"]
 
 
@@ -203,6 +212,8 @@ def test_an_account_is_given_only_if_none_is_taken_by_itself() -> None:
     batch = found().target
     assert access(batch, {"a": False}) == ["--partition=batch", "--account=a"]
     assert access(batch, {"a": False, "b": True}) == ["--partition=batch"]
+    text = config_text("box", found(accounts={"physics": False, "bench": True}))
+    assert "physics, bench, bench without" in text
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
-from nimc.cluster import in_job, node_job
-from nimc.cluster.node_job import JobLook, NodeRequest
+from nimc.cluster import in_job
+from nimc.cluster.in_job import JobLook, NodeRequest
 from nimc.machine.site import Machine, Origins
 from tests.nimc.cluster.made import FAST, node
 from tests.nimc.conftest import Command
@@ -42,7 +42,10 @@ def job(*nodes: dict[str, Any], seen: dict[str, list[str]] | None = None) -> Job
 def test_nodes_that_have_everything() -> None:
     what = ["job on nodes", "shared folders", "locks", "interface on nodes"]
     what += ["mlx5_0 on nodes", "perftest on nodes"]
-    assert states(job(node("n1", FAST), node("n2", FAST))) == dict.fromkeys(what, "ok")
+    looked = job(node("n1", FAST), node("n2", FAST))
+    assert states(looked) == dict.fromkeys(what, "ok")
+    first, *_ = in_job.findings(looked, REQUEST, machine_of())
+    assert first.detail == "job 7: target n1, origins n2"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +103,7 @@ def test_rails_are_looked_for_each() -> None:
 
 
 def test_the_script_has_both_components_of_a_heterogeneous_job() -> None:
-    lines = node_job.script(REQUEST, Path("/r x")).splitlines()
+    lines = in_job.script(REQUEST, Path("/r x")).splitlines()
     assert {"#SBATCH --chdir='/r x'", "#SBATCH --output='/r x/job.out'"} <= set(lines)
     first, second = lines[: lines.index("#SBATCH hetjob")], lines[lines.index("#SBATCH hetjob") :]
     assert "#SBATCH --partition=batch" in first
@@ -112,18 +115,18 @@ def test_the_script_has_both_components_of_a_heterogeneous_job() -> None:
 
 def test_the_script_of_one_job_asks_for_all_nodes() -> None:
     request = NodeRequest(origins=Origins(policy="same_job", nodes=2))
-    lines = node_job.script(request, Path("/r/x")).splitlines()
+    lines = in_job.script(request, Path("/r/x")).splitlines()
     assert "#SBATCH --nodes=3" in lines
     assert "#SBATCH hetjob" not in lines
     assert "--nodes=3" in lines[-1]
-    alone = node_job.script(NodeRequest(), Path("/r/x")).splitlines()
+    alone = in_job.script(NodeRequest(), Path("/r/x")).splitlines()
     assert "#SBATCH --nodes=1" in alone
     assert "het-group" not in alone[-1]
 
 
 def test_lines_of_nodes_may_come_mixed() -> None:
     text = "seen n1 /c\nslurmstepd: warning\nseen n2 /a b\nseen n1 /py\n\n"
-    assert node_job.output_of_nodes(text) == (
+    assert in_job.output_of_nodes(text) == (
         {"n1": ["/c", "/py"], "n2": ["/a b"]},
         "slurmstepd: warning",
     )
@@ -140,7 +143,7 @@ def test_tasks_see_the_lock_of_the_first(tmp_path: Path) -> None:
     assert [record["lock"] for record in records] == ["held", "seen"]
     assert records[0]["host"]["cores"] >= 1
     assert records[0]["injectors"]["spin"] is None
-    assert len(node_job.collected(tmp_path, "7", None).nodes) == 2
+    assert len(in_job.collected(tmp_path, "7", None).nodes) == 2
 
 
 def test_a_machine_without_slurm_is_refused(tmp_path: Path) -> None:

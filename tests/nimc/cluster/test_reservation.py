@@ -4,8 +4,15 @@ from datetime import datetime
 
 import pytest
 
-from nimc.base.errors import InputError
-from nimc.cluster.reservation import create_command, find, parse, shortcomings
+from nimc.base.errors import InputError, MachineError
+from nimc.cluster.reservation import (
+    check,
+    create_command,
+    find,
+    find_all,
+    parse,
+    shortcomings,
+)
 from nimc.machine.site import Machine
 
 LINE = (
@@ -62,10 +69,16 @@ def test_the_operators_line_and_what_the_site_file_lacks_for_it():
 
 def test_how_a_user_likes_times_does_not_matter(tmp_path, monkeypatch):
     (tmp_path / "scontrol").write_text(
-        f'#!/bin/sh\n[ "$SLURM_TIME_FORMAT" = standard ] && echo "{LINE}"'
+        '#!/bin/sh\n[ "$4" = none ] && echo "Reservation none not found" >&2 && exit 1\n'
+        f'[ "$SLURM_TIME_FORMAT" = standard ] && echo "{LINE}"'
         f' || echo "{LINE.replace("2026-11-21T", "Tomorr ")}"\n'
     )
     (tmp_path / "scontrol").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
     assert find("nimc") == parse(LINE)
+    assert find("none") is None
+    assert find_all() == [parse(LINE)]
+    with pytest.raises(MachineError, match="reservation nimc ends in"):
+        check(machine(), 1, needed_s=1e12)
+    assert check(machine(policy="same_host"), 1, needed_s=0) is None

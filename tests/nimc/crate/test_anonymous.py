@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from nimc.base.errors import InputError
-from nimc.crate.anonymous import renamed
-from nimc.crate.pack import run_files, written
+from nimc.crate.pack import renamed, run_files, written
 from nimc.run.verify import verify
 from tests.analysis.synthetic import HOST, STREAM, header, rechain, samples, write_run
 

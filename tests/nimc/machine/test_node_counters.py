@@ -40,8 +40,11 @@ ETHTOOL = """NIC statistics:
      tx_prio3_pause: 7
      tx_prio3_pause_duration: 250000
      rx_global_pause: 1
+     tx_pause_ctrl_phy: 8
+     tx_global_pause_duration: 3000
      outbound_pci_stalled_wr: 23
      outbound_pci_stalled_wr_events: 4
+     outbound_pci_buffer_overflow: 6
      rx0_cache_full: 5
 """
 
@@ -85,6 +88,9 @@ def test_ethtool_keeps_what_tells_of_stalls_loss_and_pauses():
         # Microseconds.
         "eth0:tx_prio3_pause_duration": NodeCounter(0.25, "s"),
         "eth0:rx_global_pause": NodeCounter(1, "count"),
+        "eth0:tx_pause_ctrl_phy": NodeCounter(8, "count"),
+        "eth0:tx_global_pause_duration": NodeCounter(pytest.approx(0.003), "s"),
+        "eth0:outbound_pci_buffer_overflow": NodeCounter(6, "count"),
         # A percentage of the last second.
         "eth0:outbound_pci_stalled_wr": NodeCounter(pytest.approx(0.23), "1", "gauge"),
         # Seconds in which that percentage was above 30.

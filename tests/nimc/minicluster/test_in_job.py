@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.cluster.node_job import PREFIX
+from nimc.cluster.in_job import PREFIX
 from tests.nimc.minicluster.real import Cluster
 
 

@@ -4,6 +4,7 @@ import asyncio
 import sys
 import time
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,11 @@ from nimc.node import messages, wire
 from nimc.node.agent import Agent
 from nimc.node.evidence.counters import Reading
 from nimc.node.evidence.rates import Tally
-from nimc.node.hub import AgentGoneError, Hub
+from nimc.node.hub import AgentGoneError, Hub, _counted_s
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Writer
 from nimc.node.short_writes.records import Done
+from nimc.records.treatment import Burst
 
 SECRET = wire.new_secret()
 
@@ -51,6 +53,28 @@ def test_an_agent_that_hangs_up_or_says_what_nobody_knows_is_gone(said):
     why = "(unknown|malformed)" if said else "the connection closed"
     with pytest.raises(AgentGoneError, match=rf"the agent on n7 is gone: {why}"):
         asyncio.run(talk())
+
+
+@pytest.mark.parametrize(
+    ("injector", "origins", "counted"),
+    [
+        ("perftest", ["o", "p"], [True, True]),
+        ("perftest", ["o", "o", "p"], [False, False, True]),  # a device counts for all of an origin
+        ("mpi_put", ["o", "o"], [True, True]),  # its target counts
+        ("ucx", ["t", "t", "o", "o"], [True, True, False, False]),  # the kernel counts on one host
+        ("spin", ["o", "o"], [True, True]),
+    ],
+)
+def test_a_writer_that_shares_its_counter_has_no_count(injector, origins, counted):
+    writers = [Writer(i, name, "t", "", 1, 64, device="d0") for i, name in enumerate(origins)]
+    found = _counted_s(INJECTORS[injector], writers)
+    assert [each is not None for each in found] == counted
+
+
+def test_a_count_is_a_rate_over_a_quarter_of_a_second_or_four_bursts():
+    one = Writer(0, "o", "t", "", 1, 64, device="d0")
+    burst = replace(one, origin="p", burst=Burst(0.05, 0.15))
+    assert _counted_s(INJECTORS["perftest"], [one, burst]) == pytest.approx([0.25, 0.8])
 
 
 def test_an_origin_tells_thousands_of_writes_at_once():

@@ -14,13 +14,13 @@ from types import SimpleNamespace
 import pytest
 
 from nimc.base import clock
-from nimc.node import messages, meter
+from nimc.node import messages, watch
 from nimc.node.agent import Agent, _End
 from nimc.node.evidence import counters
 from nimc.node.evidence.counters import Reading
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Row, Writer
-from nimc.node.meter import Meter, _Memory
+from nimc.node.watch import Meter, _Memory
 
 WRITER = Writer(0, "n1", "n2", "127.0.0.1", 20000, 65536, device="lo")
 SENT_B = 1 << 20
@@ -46,7 +46,7 @@ def counted(writer=WRITER, injector="perftest", pid=None, beside=lambda: None, *
         meter.start()
         for _ in range(3):
             if meter.looked().fault is None:
-                await asyncio.wait_for(looks.get(), 1.0)
+                await asyncio.wait_for(looks.get(), 2)
             beside()
         seen = meter.looked()
         await meter.stop()
@@ -79,6 +79,10 @@ def send_over_loopback():
             here.sendto(bytes(1 << 15), there.getsockname())
 
 
+def passed_loopback() -> int:
+    return int(Path("/sys/class/net/lo/statistics/tx_bytes").read_text())
+
+
 @on_loopback
 def test_a_device_is_counted_four_times_a_second():
     spans = []
@@ -87,7 +91,9 @@ def test_a_device_is_counted_four_times_a_second():
         spans.append(span_s)
         return True
 
+    before_b = passed_loopback()
     tallies, seen = counted(beside=send_over_loopback, asked=asked)
+    passed_b = passed_loopback() - before_b
     assert spans == [(one.at_s, other.at_s) for one, other in pairwise(tallies)]
     # Looks at a writer that is to pause do not count.
     _, pausing = counted(asked=lambda *_: False)
@@ -95,9 +101,9 @@ def test_a_device_is_counted_four_times_a_second():
     assert (seen.at, seen.memory, seen.fault) == ("sent by lo", False, None)
     assert (seen.looks, seen.seen) == (2, 2)
     first, second, third = tallies
-    assert second.at_s - first.at_s == pytest.approx(0.25, abs=0.2)
+    assert second.at_s - first.at_s > 0.2
     for earlier, later in [(first, second), (second, third)]:
-        assert SENT_B <= later.bytes_b - earlier.bytes_b < 100 * SENT_B
+        assert SENT_B <= later.bytes_b - earlier.bytes_b <= passed_b - SENT_B
 
 
 def test_a_control_is_counted_by_its_processor_time():
@@ -149,14 +155,14 @@ def test_marks_count_messages_of_which_none_is_missed(
 ):
     looks = iter(shares)
     marks = SimpleNamespace(look=lambda: next(looks))
-    monkeypatch.setattr("nimc.node.meter.Marks", lambda *_: marks)
+    monkeypatch.setattr("nimc.node.watch.Marks", lambda *_: marks)
     memory = _Memory((1, 2), 65536, message_s)
     assert [memory.total_b() for _ in shares][-1] == total_b
     assert memory.counts == counts
 
 
 def test_what_the_target_tells_is_counted_and_what_it_does_not_tell_has_not_arrived(monkeypatch):
-    monkeypatch.setattr("nimc.node.meter.LOOK_S", 0.05)
+    monkeypatch.setattr("nimc.node.watch.LOOK_S", 0.05)
 
     async def count():
         noted = asyncio.Event()
@@ -261,7 +267,7 @@ ORIGIN = """\
 
 
 def test_the_buffers_are_those_of_the_right_size_that_both_ends_share():
-    assert meter.shared_buffers(TARGET, ORIGIN, 65536, 4096) == [0x7FA351D67000, 0x7FA351D99000]
+    assert watch.shared_buffers(TARGET, ORIGIN, 65536, 4096) == [0x7FA351D67000, 0x7FA351D99000]
 
 
 @pytest.mark.parametrize(
@@ -273,8 +279,8 @@ def test_the_buffers_are_those_of_the_right_size_that_both_ends_share():
     ],
 )
 def test_other_memory_is_left_alone(message_b, more, text):
-    with pytest.raises(meter.LookError, match=text):
-        meter.shared_buffers(TARGET + more, ORIGIN + more, message_b, 4096)
+    with pytest.raises(watch.LookError, match=text):
+        watch.shared_buffers(TARGET + more, ORIGIN + more, message_b, 4096)
 
 
 #: Maps both files that it is given, says so, and waits.
@@ -299,7 +305,7 @@ def test_marks_show_which_part_of_the_buffer_was_written(tmp_path):
     try:
         for end in ends:
             assert end.stdout.readline() == b"mapped\n"
-        looks = meter.Marks(ends[0].pid, ends[1].pid, message_b)
+        looks = watch.Marks(ends[0].pid, ends[1].pid, message_b)
         assert looks.look() == 0
         with paths[0].open("r+b") as file, mmap.mmap(file.fileno(), 0) as buffer:
             assert any(buffer[message_b - 8 : message_b])  # the last mark is there
@@ -324,5 +330,5 @@ def test_marks_show_which_part_of_the_buffer_was_written(tmp_path):
 def test_a_process_that_is_gone_cannot_be_looked_at():
     end = subprocess.Popen(["true"])
     end.wait()
-    with pytest.raises(meter.LookError, match="the target's memory: No such file or directory"):
-        meter.Marks(end.pid, os.getpid(), 65536)
+    with pytest.raises(watch.LookError, match="the target's memory: No such file or directory"):
+        watch.Marks(end.pid, os.getpid(), 65536)

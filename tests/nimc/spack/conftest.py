@@ -3,7 +3,7 @@
 import pytest
 
 from nimc.spack import setup
-from nimc.spack.tool import layout
+from nimc.spack.setup import layout
 from tests.nimc.spack.fake import FAKE
 
 

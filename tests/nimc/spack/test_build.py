@@ -11,7 +11,7 @@ import yaml
 
 from nimc.base.errors import MachineError
 from nimc.base.files import private_lock
-from nimc.spack import setup, tool
+from nimc.spack import setup
 from nimc.spack.build import build, digest_of, lacking, placed
 from tests.nimc.spack.fake import calls
 
@@ -214,7 +214,7 @@ def test_a_committed_lock_that_cannot_serve_is_refused(ready, locked, text, faul
 
 def test_who_builds_keeps_others_out(tmp_path):
     path = tmp_path / "locks" / "x.lock"
-    with tool.locked(path), private_lock(path) as other:
+    with setup.locked(path), private_lock(path) as other:
         assert not other.take()
     with private_lock(path) as other:
         assert other.take()

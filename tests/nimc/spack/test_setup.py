@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from nimc.base.errors import InputError, MachineError
-from nimc.spack import setup, tool
-from nimc.spack.tool import layout
+from nimc.spack import setup
+from nimc.spack.setup import layout
 from tests.nimc.spack.fake import FAKE, calls
 
 
@@ -106,12 +106,12 @@ def test_builds_see_no_wheels_of_this_python_and_have_a_users_name(tmp_path, mon
     (tmp_path / "linked").symlink_to(sys.prefix)
     given = {"PATH": f"/usr/bin:{own}:/bin", "VIRTUAL_ENV": sys.prefix, "HOME": "/root"}
     place = layout("here", tmp_path)
-    seen = tool.isolated(place, given)
+    seen = setup.isolated(place, given)
     in_venv = sys.prefix != sys.base_prefix
     assert seen["PATH"] == ("/usr/bin:/bin" if in_venv else f"/usr/bin:{own}:/bin")
     assert ("VIRTUAL_ENV" in seen, seen["HOME"]) == (False, "/root")
     assert seen["LOGNAME"] == pwd.getpwuid(os.getuid()).pw_name
-    assert tool.isolated(place, {"PATH": "/bin", "LOGNAME": "other"})["LOGNAME"] == "other"
+    assert setup.isolated(place, {"PATH": "/bin", "LOGNAME": "other"})["LOGNAME"] == "other"
 
 
 def test_setup_refuses_an_old_spack_and_an_empty_root(spack_root, tmp_path, monkeypatch):
@@ -132,12 +132,12 @@ def test_clone_refuses_a_moved_tag(tmp_path):
         + ["commit", "-q", "--allow-empty", "-m", "one"],
         ["-C", str(source), "tag", "v1"],
     ):
-        tool._git(*words)
-    commit = tool._git("-C", str(source), "rev-parse", "HEAD").strip()
-    tool.clone(f"file://{source}", "v1", commit, tmp_path / "good")
+        setup._git(*words)
+    commit = setup._git("-C", str(source), "rev-parse", "HEAD").strip()
+    setup.clone(f"file://{source}", "v1", commit, tmp_path / "good")
     assert (tmp_path / "good" / ".git").is_dir()
     with pytest.raises(MachineError, match="not the pinned"):
-        tool.clone(f"file://{source}", "v1", "0" * 40, tmp_path / "bad")
+        setup.clone(f"file://{source}", "v1", "0" * 40, tmp_path / "bad")
     assert not (tmp_path / "bad").exists()
 
 

@@ -16,9 +16,9 @@ import pytest
 
 from nimc.base.errors import MachineError
 from nimc.node.readers import FomError
-from nimc.spack import setup, tool
+from nimc.spack import setup
 from nimc.spack.build import build, lacking, make_mirror, placed
-from nimc.spack.tool import layout
+from nimc.spack.setup import layout
 from reframe_tests.workload import load
 
 pytestmark = [
@@ -64,7 +64,7 @@ def concretized(place, settings, stack, folder):
     """The concrete specs of an environment that is not built."""
     folder.mkdir(parents=True)
     (folder / "spack.yaml").write_text(placed(place, settings, stack))
-    tool.spack(place, Path(settings.spack), "-e", str(folder), "concretize", log="concretize")
+    setup.spack(place, Path(settings.spack), "-e", str(folder), "concretize", log="concretize")
     lock = json.loads((folder / "spack.lock").read_text())
     assert lock["roots"]
     return list(lock["concrete_specs"].values())

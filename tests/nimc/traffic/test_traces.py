@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from nimc.base.errors import InputError
-from nimc.traffic import counters, formats, trace
+from nimc.traffic import formats, trace
 from nimc.traffic.trace import Break, Trace
 from tests.nimc.traffic.made import ETHERNET, IB, LDMS_HEADER, PLAIN, answer, labels, ldms
 
@@ -15,7 +15,7 @@ def read(folder: Path, *texts: str) -> Trace:
     files = [folder / f"{index}.txt" for index in range(len(texts))]
     for file, text in zip(files, texts, strict=True):
         file.write_text(text)
-    return counters.trace([formats.read(file) for file in files])
+    return formats.trace([formats.read(file) for file in files])
 
 
 def rates(made: Trace, node: str = "n1") -> dict[int, float]:

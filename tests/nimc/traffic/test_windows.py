@@ -6,7 +6,7 @@ import pytest
 
 from nimc.base.errors import InputError
 from nimc.records.treatment import Replay
-from nimc.traffic import counters, formats
+from nimc.traffic import formats
 from nimc.traffic.trace import Trace, draw_windows
 
 BEGIN_S = 1000
@@ -21,7 +21,7 @@ def trace(folder: Path, **nodes: list[int | None]) -> Trace:
         if count is not None
     ]
     (folder / "t.csv").write_text("\n".join(["time_s,node,bytes", *rows]))
-    return counters.trace([formats.read(folder / "t.csv")])
+    return formats.trace([formats.read(folder / "t.csv")])
 
 
 def test_rates_are_means_of_as_many_seconds_as_pass_in_one(tmp_path: Path) -> None:

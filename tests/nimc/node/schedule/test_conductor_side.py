@@ -25,6 +25,7 @@ class Hub:
     def __init__(self, writes=True):
         self.addresses = dict.fromkeys(("n1", "n2", "n3"), "10.0.0.1")
         self.writes, self.parts, self.listening, self.ended = writes, {}, [], 0
+        self.lasts_s = []
 
     async def clocks(self, nodes, timeout_s):
         return {node: Offset(AHEAD_S[node], 0.0, 0.0) for node in nodes}
@@ -35,6 +36,7 @@ class Hub:
     def send(self, node, order):
         assert isinstance(order, Perform)
         self.parts[node] = order.part
+        self.lasts_s += [due.start_s for due in order.part.due[-1:]]
 
     async def finish(self, nodes, timeout_s):
         return {node: self.written(self.parts[node]) for node in nodes}
@@ -70,9 +72,11 @@ def test_writes_are_found_sized_handed_out_and_judged_by_the_clocks_of_their_ori
         return schedule, begun, await schedule.end(begun, window_s, tmp_path / "writes.json")
 
     schedule, begun, (record, writers, reason) = asyncio.run(one())
+    assert max(hub.lasts_s) < 1  # three rounds of 0.1 s, and the run of 0.5 s
     # By hand: 0.1 s at 1 MB/s are 100 messages of 1 kB.
     assert (begun.write.messages, begun.write.lead_s) == (100, 0.01)
     assert schedule.alone_b_s == pytest.approx(2 * RATE_B_S)
+    assert schedule.start_up_s > 0.1  # the lead of the first rehearsal
     for origin, part in hub.parts.items():
         assert part.zero_s - begun.zero_s == pytest.approx(AHEAD_S[origin])
     assert len(set(hub.listening)) == len(hub.listening) >= 2 * 3  # two sides of each target

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import os
 import sys
 import time
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from nimc.node.injectors.base import Fault, Total, Writer
-from nimc.node.short_writes.origin_side import Part, ScheduleWriter, stand_by
+from nimc.node.short_writes.origin_side import Part, ScheduleWriter, stand_by, start_end
 from nimc.node.short_writes.records import Due
 from tests.nimc.node.ports import free_port
 
@@ -50,6 +51,25 @@ class Program:
         if word == "total":
             return Total(int(rest), 5000.0 * 100)
         return Fault(rest.strip()) if word == "fault:" else None
+
+
+class Affinity(Program):
+    def target_command(self, writer):
+        return [sys.executable, "-S", "-c", "import os; print(os.sched_getaffinity(0))"]
+
+    origin_command = target_command
+
+
+def test_each_end_runs_on_the_cpus_of_its_side():
+    first, *_, last = sorted(os.sched_getaffinity(0)) * 2
+    writer = Writer(0, "o", "t", "", 1, 100, origin_cpus=[first], target_cpus=[last])
+
+    async def printed(role):
+        process = await start_end(Affinity(), writer, role, asyncio.subprocess.PIPE)
+        return (await process.communicate())[0].decode().strip()
+
+    assert asyncio.run(printed("origin")) == f"{{{first}}}"
+    assert asyncio.run(printed("target")) == f"{{{last}}}"
 
 
 def part(port, starts, **changes):
