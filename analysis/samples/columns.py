@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, is_dataclass
 from functools import cache
-from itertools import accumulate, islice
+from itertools import islice
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -131,6 +131,8 @@ class Samples:
 class _Piece:
     path: Path
     first_line: int
+    #: Of all files.
+    first_row: int
     lines: int
     text: bytes
 
@@ -148,7 +150,7 @@ def read_samples(paths: Iterable[Path]) -> Samples:
     """The samples in the files `paths` (JSON lines), as `read_run`."""
     torn: list[str] = []
     pieces = _pieces(paths, torn)
-    parts = [_columns(_Piece(Path(), 1, 0, b""))]
+    parts = [_columns(_Piece(Path(), 1, 0, 0, b""))]
     files: dict[Path, int] = {}
     workers = os.cpu_count() or 1
     with ThreadPoolExecutor(workers) as pool:
@@ -156,24 +158,30 @@ def read_samples(paths: Iterable[Path]) -> Samples:
             parts += pool.map(_columns, batch)
             for piece in batch:
                 files[piece.path] = files.get(piece.path, 0) + piece.lines
-    frame = pl.concat(part for part, *_ in parts)
+    frame, writers, conditions = (_whole(tables) for tables in zip(*parts, strict=True))
     twice = frame.filter(pl.col("key").is_duplicated())
     if twice.height:
         key = twice["key"][0]
         raise InputError(f"duplicate sample key '{key}', {(twice['key'] == key).sum()} times")
-    firsts = list(accumulate((part.height for part, *_ in parts), initial=0))
-    writers, conditions = (
-        pl.concat(
-            part[nested].with_columns(pl.col("row") + first)
-            for part, first in zip(parts, firsts, strict=False)
-        )
-        for nested in (1, 2)
-    )
     return Samples(frame, torn, files, writers, conditions)
+
+
+def _whole(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The rows of `parts`, which are left empty: each column is moved on its own.
+
+    Columns of pieces lie between what was read for them, and would keep as much memory again.
+    """
+    columns = (pl.concat([part.drop_in_place(name) for part in parts]) for name in parts[0].columns)
+    return with_shared_nulls(
+        pl.DataFrame(
+            [each if each.null_count() == len(each) else each.rechunk() for each in columns]
+        )
+    )
 
 
 def _pieces(paths: Iterable[Path], torn: list[str]) -> Iterator[_Piece]:
     """Whole lines of all files in pieces; files whose last line is cut off are added to `torn`."""
+    row = 0
     for path in paths:
         line, rest = 1, b""
         with path.open("rb") as file:
@@ -184,10 +192,11 @@ def _pieces(paths: Iterable[Path], torn: list[str]) -> Iterator[_Piece]:
                 rest = text[end:] if end else rest + text
                 if whole:
                     lines = whole.count(b"\n")
-                    yield _Piece(path, line, lines, whole)
-                    line += lines
+                    yield _Piece(path, line, row, lines, whole)
+                    line, row = line + lines, row + lines
         if rest and _is_object(rest):
-            yield _Piece(path, line, 1, rest + b"\n")
+            yield _Piece(path, line, row, 1, rest + b"\n")
+            row += 1
         elif rest:
             torn.append(str(path))
 
@@ -199,7 +208,7 @@ def _is_object(text: bytes) -> bool:
         return False
 
 
-def _columns(piece: _Piece) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+def _columns(piece: _Piece) -> tuple[pl.DataFrame, ...]:
     """The rows of the piece's lines, those of their writers, and those of their conditions."""
     if may_have_deep_line(piece.text):
         for number, line in enumerate(piece.text.split(b"\n")[:-1], piece.first_line):
@@ -207,7 +216,7 @@ def _columns(piece: _Piece) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     schema = _AS_TEXT | _NESTED if b"\\" in piece.text else _AS_TEXT
     try:
         raw = pl.read_ndjson(io.BytesIO(piece.text), schema=schema)
-        frame, *nested = _flatten(raw)
+        frame, *nested = _flatten(raw, piece.first_row)
     except pl.exceptions.PolarsError as error:
         raise_first_fault(piece.text, piece.path, piece.first_line)
         first, *_ = str(error).splitlines()
@@ -219,13 +228,13 @@ def _columns(piece: _Piece) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     return with_shared_nulls(frame.drop("incomplete")), writers, conditions
 
 
-def _flatten(raw: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """One row per sample, with a column for each figure of what is nested in it; and the nested."""
     columns = raw.with_columns(
         pl.col(name).str.json_decode(type_)
         for name, type_ in _NESTED.items()
         if raw.schema[name] == _TEXT
-    ).with_row_index("row")
+    ).with_row_index("row", first_row)
     each, nodes = (_each(columns, name) for name in ("writers", "conditions"))
     # Of the worst node.
     of_nodes = nodes.group_by("row", maintain_order=True).agg(

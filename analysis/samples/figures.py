@@ -28,6 +28,12 @@ _FEWEST = 6
 _ALIKE = 0.5
 
 _FOM, _ELAPSED = pl.col("fom"), pl.col("elapsed_s")
+#: All columns that the rules read: rows are chosen several times, and those of all columns would
+#: be most of a report's memory.
+_USED = [
+    *("row", "case", "arm", "workload", "baseline", "warmup", "schema"),
+    *("fom", "fom_unit", "fom_better", "fom_extra", "elapsed_s"),
+]
 
 
 class Relation(NamedTuple):
@@ -119,7 +125,8 @@ WORKLOADS: dict[str, tuple[Figures, ...]] = {
 
 def judge_figures(rows: Rows) -> None:
     """Add the faults of the figures of accepted runs."""
-    kept = rows.frame.filter(pl.col("outcome") == "kept", pl.col("fom").is_not_null())
+    accepted = pl.col("outcome") == "kept", pl.col("fom").is_not_null()
+    kept = rows.frame.lazy().filter(*accepted).select(_USED).collect()
     for workload, found in WORKLOADS.items():
         of_workload = kept.filter(workload=workload)
         if not of_workload.height:

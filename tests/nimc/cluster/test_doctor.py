@@ -71,6 +71,10 @@ def test_a_machine_of_this_checkout(root):
     diagnosis = doctor.examine("box", root=root)
     assert state_of(diagnosis, "configs/box.py") == "ok"
     assert state_of(diagnosis, "site/box.yaml") == "ok"
+    needed = {each.what for each in diagnosis.findings if each.needed}
+    used = {"configs/box.py", "site/box.yaml", "cores", "injector ucx"}
+    assert used <= needed
+    assert not any(each.startswith(("tool ", "injector perftest", "RDMA ")) for each in needed)
     record = json.loads(json.dumps(diagnosis.as_dict()))
     assert sorted(record) == ["findings", "host", "machine", "matrix", "verdict", "why"]
     for verbose in (False, True):

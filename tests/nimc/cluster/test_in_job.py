@@ -44,8 +44,9 @@ def test_nodes_that_have_everything() -> None:
     what += ["mlx5_0 on nodes", "perftest on nodes"]
     looked = job(node("n1", FAST), node("n2", FAST))
     assert states(looked) == dict.fromkeys(what, "ok")
-    first, *_ = in_job.findings(looked, REQUEST, machine_of())
-    assert first.detail == "job 7: target n1, origins n2"
+    found = in_job.findings(looked, REQUEST, machine_of())
+    assert found[0].detail == "job 7: target n1, origins n2"
+    assert all(each.needed for each in found)
 
 
 @pytest.mark.parametrize(

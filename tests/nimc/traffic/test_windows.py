@@ -40,6 +40,11 @@ def test_the_busiest_nodes_come_first_at_the_same_time(tmp_path: Path) -> None:
         assert window.nodes == ["c", "b"]
         assert window.rates_b_s[1] == list(range(first, first + 120))
         assert window.rates_b_s[0] == list(range(first + 1, first + 121))
+    # Of nodes with as many bytes, the first by name.
+    (window,) = draw_windows(
+        trace(tmp_path, b=[1] * 120, a=[1] * 120), Replay("", 1, 1.0), 1, ["x"]
+    )
+    assert window.nodes == ["a"]
 
 
 def test_nodes_by_name_go_to_the_targets_in_their_order(tmp_path: Path) -> None:
