@@ -21,10 +21,11 @@ from analysis.history.tables import Series, nights_a_year
 
 # Evidence of a change: the CUSUM of Page (1954, Biometrika 41, 100-115), in log likelihood ratios.
 #
-# A night's score is its distance from what is expected of it, in spreads; above 0 is worse. An
-# extreme one, which is as unlikely with the step as without, is little evidence. The error of what
-# is expected is the same in n nights, and the evidence of their sum 1 + n x variance times less
-# (the likelihood ratio with the error integrated out).
+# A night's score is its distance from what is expected of it, in spreads; above 0 is worse. How
+# likely one is, is learnt from the nights of all series of the machine: often the longer tail is
+# the worse one. An extreme one, which is as unlikely with a step as without, is little evidence.
+# The error of what is expected is the same in n nights, and the evidence of their sum
+# 1 + n x variance times less (the likelihood ratio with the error integrated out).
 #
 # The limit comes from the machine's own nights, by a bootstrap of residuals (Efron and Tibshirani
 # 1986, Statistical Science 1, 54-75) with the errors that level, spread and correlation have.
@@ -36,20 +37,26 @@ Values = NDArray[np.float64]
 #: A detectable change is found within so many measured nights, with at least this probability.
 WITHIN_NIGHTS = 5
 POWER = 0.8
-#: The step that is found soonest, spreads.
-STEP = 2.0
+#: Steps that are looked for, equally likely, spreads.
+_STEPS = (1.0, 2.0, 3.0)
 #: Density of outliers, a spread: one night in fifty is one, anywhere within ten spreads.
 _OUTLIERS = 0.02 / 20
+#: Scores at which a density is given, so many a spread.
+_A_SPREAD = 50
+_GRID = np.arange(-15 * _A_SPREAD, 15 * _A_SPREAD + 1) / _A_SPREAD
+#: It is learnt as if as many nights more were known, all normal.
+_NORMAL_NIGHTS = 50
 #: A larger step is found by so many measured nights in a row beyond EXTREME spreads.
 EXTREME = 4.0
 IN_A_ROW = 3
-#: More evidence than one night alone can be.
+#: More evidence than one night alone can be, which is at most the latter.
 LEAST_LIMIT = 5.0
+_MOST_OF_A_NIGHT = 4.5
 #: A night counts up to so many spreads for what the next one owes to it.
 _CLIP = 3.0
 #: Histories that are drawn for all series together, and watched nights of each.
-_DRAWN = 3600
-_WATCHED = 60
+_DRAWN = 1440
+_WATCHED = 150
 #: Shifts that are tried for the detectable change, spreads.
 _SHIFTS = np.arange(0.5, 5.05, 0.1)
 #: One that `IN_A_ROW` finds so soon, whatever the limit.
@@ -57,13 +64,29 @@ _SURELY = 5.1
 _SHIFTED = 1200
 
 
-def evidence(score: Values, step: float | Values) -> Values:
-    """Log likelihood ratio of scores with a step against none; normal, with outliers."""
-    with_step, without = (
-        np.exp(-(np.square(score - shift)) / 2) / math.sqrt(2 * math.pi) + _OUTLIERS
-        for shift in (step, 0.0)
+def density(rest: Values) -> Values:
+    """That of nights without a change, at `_GRID`, learnt from such nights; with outliers.
+
+    By normal kernels as wide as Silverman proposes (1986, Density Estimation, 48).
+    """
+    normal = np.exp(-np.square(_GRID) / 2) / math.sqrt(2 * math.pi)
+    edges = np.append(_GRID, _GRID[-1] + 1 / _A_SPREAD) - 0.5 / _A_SPREAD
+    kernel = np.exp(-np.square(_GRID / (0.9 * max(1, len(rest)) ** -0.2)) / 2)
+    nights = np.convolve(np.histogram(rest, edges)[0], kernel / kernel.sum(), "same") * _A_SPREAD
+    return np.asarray((nights + _NORMAL_NIGHTS * normal) / (len(rest) + _NORMAL_NIGHTS) + _OUTLIERS)
+
+
+def evidence(score: Values, left: float | Values, usual: Values) -> Values:
+    """Log likelihood ratio of scores with a step against none.
+
+    `left` of each of `_STEPS` is in the scores, below 0 for the better; `usual` is the `density`.
+    """
+    at = [(score - step * left - _GRID[0]) * _A_SPREAD for step in (0.0, *_STEPS)]
+    without, *with_step = (
+        usual[np.clip(np.rint(each), 0, len(_GRID) - 1).astype(np.intp)] for each in at
     )
-    return np.asarray(np.log(with_step / without))
+    found = np.log(np.mean(with_step, axis=0) / without)
+    return np.asarray(np.minimum(found, _MOST_OF_A_NIGHT))
 
 
 #: Sum of evidence, its nights, and the nights in a row beyond `EXTREME`.
@@ -81,13 +104,16 @@ def nothing(*shape: int) -> State:
     return np.zeros(shape), np.zeros(shape), np.zeros(shape)
 
 
-def largest(rest: Values, memory: float | Values, variance: float | Values) -> Values:
+def largest(
+    rest: Values, memory: float | Values, variance: float | Values, usual: Values
+) -> Values:
     """The largest evidence over nights, (..., nights): `rest` without what they owe to another.
 
-    `memory` is the correlation of neighbouring nights, `variance` that of what is expected.
+    `memory` is the correlation of neighbouring nights, `variance` that of what is expected,
+    `usual` the `density`.
     """
     less = variance * (1 - memory) / (1 + memory)
-    found = evidence(rest, _step(memory)[..., None])
+    found = evidence(rest, _left(memory)[..., None], usual)
     state = nothing(*rest.shape[:-1])
     most = np.zeros(rest.shape[:-1])
     for night in range(rest.shape[-1]):
@@ -96,9 +122,9 @@ def largest(rest: Values, memory: float | Values, variance: float | Values) -> V
     return most
 
 
-def _step(memory: float | Values) -> Values:
-    """What is left of a step in a night without what it owes to the one before."""
-    return np.asarray(STEP * np.sqrt((1 - memory) / (1 + memory)))
+def _left(memory: float | Values) -> Values:
+    """The share of a step that is left in a night without what it owes to the one before."""
+    return np.asarray(np.sqrt((1 - memory) / (1 + memory)))
 
 
 def drawn(base: Expectation, nights: int, count: int, rng: np.random.Generator) -> Values:
@@ -123,7 +149,9 @@ def _variance(base: Expectation) -> float:
     return float(base.variance(np.array([base.day + RENEWED_DAYS / 2]), [usual])[0])
 
 
-def common_limit(bases: Sequence[Expectation], alarms_a_night: float, seed: int) -> float:
+def common_limit(
+    bases: Sequence[Expectation], usual: Values, alarms_a_night: float, seed: int
+) -> float:
     """The limit of all series, at which they raise so many alarms a night without a change.
 
     The largest evidence in histories drawn from every series is pooled: that of one series is too
@@ -133,19 +161,19 @@ def common_limit(bases: Sequence[Expectation], alarms_a_night: float, seed: int)
     each = max(10, _DRAWN // len(bases))
     rest = np.concatenate([drawn(base, _WATCHED, each, rng) for base in bases])
     memory = np.repeat([base.correlation for base in bases], each)
-    found = largest(rest, memory, np.repeat([_variance(base) for base in bases], each))
+    found = largest(rest, memory, np.repeat([_variance(base) for base in bases], each), usual)
     chance = alarms_a_night * _WATCHED / len(bases)
     return max(LEAST_LIMIT, float(np.quantile(found, 1 - min(1.0, chance))))
 
 
-def detectable_spreads(base: Expectation, limit: float, seed: int) -> float:
+def detectable_spreads(base: Expectation, usual: Values, limit: float, seed: int) -> float:
     """The shift that is found within `WITHIN_NIGHTS` with probability `POWER`, in spreads."""
     memory, variance = base.correlation, _variance(base)
     rest = drawn(base, WITHIN_NIGHTS, _SHIFTED, np.random.default_rng(seed))
     left = np.full(WITHIN_NIGHTS, 1 - memory) / math.sqrt(1 - memory**2)
     left[0] = 1 / math.sqrt(1 - memory**2)
     for shift in _SHIFTS:
-        found = largest(rest + shift * left, memory, variance) >= limit
+        found = largest(rest + shift * left, memory, variance, usual) >= limit
         if found.mean() >= POWER:
             return float(shift)
     return _SURELY
@@ -171,7 +199,7 @@ RENEWED_DAYS = 14
 #: A change is dated within so many last nights.
 _DATED_NIGHTS = 60
 #: False alarms in a year over all series of a machine.
-FALSE_ALARMS_A_YEAR = 0.6
+FALSE_ALARMS_A_YEAR = 0.55
 
 
 @dataclass(frozen=True)
@@ -179,6 +207,8 @@ class Baseline:
     """What nights are compared with. `first` and `end` are the range of its nights in a series."""
 
     expected: Expectation
+    #: The `density` of its machine's nights, and the limit.
+    usual: Values
     limit: float
     first: int
     end: int
@@ -210,7 +240,7 @@ class Baseline:
         return zip(
             scores.tolist(),
             (scores / np.sqrt(1 + variance))[:, None] * both,
-            evidence(rest[:, None] * both, _step(memory)[:, None]),
+            evidence(rest[:, None], _left(memory)[:, None] * both, self.usual),
             (variance * (1 - memory) / (1 + memory)).tolist(),
             strict=True,
         )
@@ -278,10 +308,10 @@ class Followed:
         end = self.next - min(int(self.state[1].max()), _LEFT_OUT)
         return slice(max(self.start, end - MOST_NIGHTS), max(self.start, end))
 
-    def renew(self, expected: Expectation, limit: float) -> None:
+    def renew(self, expected: Expectation, usual: Values, limit: float) -> None:
         """Take a new baseline."""
         nights = self.window()
-        self.baseline = Baseline(expected, limit, nights.start, nights.stop)
+        self.baseline = Baseline(expected, usual, limit, nights.start, nights.stop)
         self.first = self.first or self.baseline
         self.likelihood = expected.likelihood
 
@@ -345,12 +375,14 @@ def _renew(followed: Sequence[Followed], day: int) -> None:
     if not renewed:
         return
     a_year = nights_a_year([each.series for each in followed], date.fromordinal(day))
-    limit = common_limit([base for _, base in renewed], FALSE_ALARMS_A_YEAR / a_year, seed=day)
+    bases = [base for _, base in renewed]
+    usual = density(np.concatenate([base.rest for base in bases]))
+    limit = common_limit(bases, usual, FALSE_ALARMS_A_YEAR / a_year, seed=day)
     for each, base in renewed:
-        each.renew(base, limit)
+        each.renew(base, usual, limit)
 
 
 def detectable(base: Baseline) -> float:
     """The loss that is found soon with a baseline, as a share (`SeriesWatch`)."""
-    spreads = detectable_spreads(base.expected, base.limit, seed=base.end)
+    spreads = detectable_spreads(base.expected, base.usual, base.limit, seed=base.end)
     return float(np.expm1(spreads * base.expected.spread))

@@ -1,11 +1,12 @@
 """Evidence of a change, its limit, the detectable change, and when a level began, by hand."""
 
+import math
 from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
 from analysis.history import monitor
 from analysis.history.expected import UNKNOWN, Expectation
@@ -13,26 +14,55 @@ from analysis.history.monitor import Baseline, Followed, evidence, largest, new_
 from analysis.history.tables import Series
 from tests.analysis.history.nights_table import START
 
-#: Log likelihood ratio of a score of 2 for a step of 2. The normal density is 0.398942 at 0 and
-#: 0.053991 at 2, that of outliers 0.001: ln(0.399942 / 0.054991).
-OF_TWO = 1.98416
+#: Nothing is known: the normal density, and that of outliers, 0.001.
+NORMAL = monitor.density(np.zeros(0))
+#: Log likelihood ratio of a score of 2 for a step of 1, 2 or 3. The normal density is 0.398942 at
+#: 0, 0.241971 at 1 and 0.053991 at 2: ln((0.294295 + 0.001) / 0.054991).
+OF_TWO = 1.68081
+
+
+def ratio(score: float, left: float = 1.0) -> float:
+    """The same of any score, with the share `left` of the step; scores are seen to 0.02."""
+    density = [math.exp(-((score - step * left) ** 2) / 2) / 2.5066283 for step in range(4)]
+    return math.log((sum(density[1:]) / 3 + 0.001) / (density[0] + 0.001))
 
 
 def test_evidence_by_hand() -> None:
-    # At 5: ln((0.004432 + 0.001) / (0.0000015 + 0.001)); at 100 both are outliers.
-    found = evidence(np.array([2.0, 1.0, 0.0, 5.0, 100.0, -3.0]), 2.0)
-    assert found == pytest.approx([OF_TWO, 0.0, -OF_TWO, 1.69079, 0.0, -1.69079], abs=1e-4)
-    # One night is less than the least limit, however bad.
-    assert evidence(np.linspace(0, 50, 5001), 2.0).max() < monitor.LEAST_LIMIT
+    # At 5: ln(((0.000134 + 0.004432 + 0.053991) / 3 + 0.001) / 0.0010015); at 100 all are outliers.
+    found = evidence(np.array([2.0, 0.0, 5.0, 100.0]), 1.0, NORMAL)
+    assert found == pytest.approx([OF_TWO, -1.37490, 3.01988, 0.0], abs=1e-4)
+    assert evidence(np.array([-2.0]), -1.0, NORMAL) == pytest.approx(OF_TWO, abs=1e-4)
+    assert ratio(2.0) == pytest.approx(OF_TWO, abs=1e-4)
+
+
+def test_one_night_is_less_than_the_least_limit_however_bad() -> None:
+    # Nights that hardly differ have a density of more than 0.001 exp(5) beside their level.
+    for usual in (NORMAL, monitor.density(np.linspace(-0.1, 0.1, 4000))):
+        assert evidence(np.linspace(0, 50, 5001), 1.0, usual).max() < monitor.LEAST_LIMIT
+
+
+def test_the_density_of_nights_is_learnt() -> None:
+    drawn = stats.lognorm(0.6)
+    nights = (drawn.ppf((np.arange(4000) + 0.5) / 4000) - drawn.mean()) / drawn.std()
+    usual, at = monitor.density(nights), np.array([-2.0, -0.5, 0.0, 1.0, 2.0, 4.0])
+    known = drawn.pdf(at * drawn.std() + drawn.mean()) * drawn.std()
+    assert usual[np.searchsorted(monitor._GRID, at - 1e-9)] == pytest.approx(known, abs=0.03)
+    # Their longer tail is worse: a score of 2.5 is less evidence than of normal nights. One of -2.5
+    # is below all: as much as a night can be.
+    none, *steps = drawn.pdf((2.5 - np.arange(4)) * drawn.std() + drawn.mean()) * drawn.std()
+    by_hand = math.log((sum(steps) / 3 + 0.001) / (none + 0.001))
+    assert evidence(np.array(2.5), 1.0, usual) == pytest.approx(by_hand, abs=0.1)
+    assert by_hand < ratio(2.5) - 0.2
+    assert evidence(np.array(-2.5), -1.0, usual) == 4.5
 
 
 def test_evidence_of_n_nights_is_less_by_what_is_not_known_of_their_level() -> None:
     rest = np.array([2.0, 2.0])
-    assert largest(rest, 0.0, 0.0) == pytest.approx(2 * OF_TWO, abs=1e-4)
-    assert largest(rest, 0.0, 0.1) == pytest.approx(2 * OF_TWO / 1.2, abs=1e-4)
-    # A correlation of 0.6 leaves 2 sqrt(0.4 / 1.6) = 1 of the step, and a quarter of the variance:
-    # ln(0.399942 / 0.242971) a night.
-    assert largest(np.array([1.0, 1.0]), 0.6, 0.1) == pytest.approx(0.99676 / 1.05, abs=1e-4)
+    assert largest(rest, 0.0, 0.0, NORMAL) == pytest.approx(2 * OF_TWO, abs=1e-4)
+    assert largest(rest, 0.0, 0.1, NORMAL) == pytest.approx(2 * OF_TWO / 1.2, abs=1e-4)
+    # A correlation of 0.6 leaves sqrt(0.4 / 1.6) = 0.5 of the step, and a quarter of the variance.
+    found = largest(np.array([1.0, 1.0]), 0.6, 0.1, NORMAL)
+    assert found == pytest.approx(2 * ratio(1.0, 0.5) / 1.05, abs=1e-4)
 
 
 #: Two sets of nodes, 3 spreads of 0.01 apart, each known well.
@@ -67,7 +97,7 @@ def followed(
         runs=[f"run{each}" for each in range(len(scores))],
         nodes=[[each] for each in nodes or ["n1"] * len(scores)],
     )
-    found = Followed(series, baseline=Baseline(expected, limit, 0, 0))
+    found = Followed(series, baseline=Baseline(expected, NORMAL, limit, 0, 0))
     found.look(series.nights[-1].toordinal() + 1)
     return found
 
@@ -82,10 +112,10 @@ def test_a_change_is_found_at_the_limit_and_not_below_it() -> None:
 
 
 def test_the_sum_of_evidence_starts_anew_at_zero() -> None:
-    # Scores of 0 and -3 are evidence against a step, a score of 1 is none, but a night more.
+    # Scores of 0 and -3 are evidence against a step, a score of 1 is little, but a night more.
     for before in ([], [0.0], [2.0, -3.0, -3.0]):
         seen = followed([*before, 2.0, 1.0], limit=1e3)
-        assert seen.evidence[0] == pytest.approx(OF_TWO, abs=1e-4)
+        assert seen.evidence[0] == pytest.approx(OF_TWO + ratio(1.0), abs=1e-4)
         assert seen.state[1][0] == 2
 
 
@@ -102,7 +132,7 @@ def test_a_night_is_compared_with_the_level_of_its_nodes() -> None:
     seen = followed([5.0, 2.0], nodes=["n2", "n1"], limit=1e3)
     assert seen.evidence.tolist() == pytest.approx([2 * OF_TWO, 0.0], abs=1e-4)
     assert followed([0.0], nodes=["n2"], limit=1e3).evidence[1] == pytest.approx(
-        evidence(np.array(3.0), 2.0), abs=1e-4
+        ratio(3.0), abs=1e-4
     )
 
 
@@ -116,18 +146,19 @@ def test_nights_on_nodes_that_nothing_is_known_of_are_little_evidence() -> None:
 
 
 def test_what_a_night_owes_to_the_one_before_is_no_evidence() -> None:
-    # With a correlation of 0.5 the second night is (2 - 1) / sqrt(0.75) = 1.1547 and the step
-    # 2 sqrt(0.5 / 1.5) = 1.1547: ln(0.399942 / 0.205824) = 0.66430.
+    # With a correlation of 0.5 the second night is (2 - 1) / sqrt(0.75) = 1.1547, and
+    # sqrt(0.5 / 1.5) = 0.57735 of the step are left.
+    second = ratio(1.1547, 0.57735)
     correlated = replace(KNOWN, correlation=0.5)
     seen = followed([2.0, 2.0], limit=1e3, expected=correlated)
-    assert seen.evidence[0] == pytest.approx(OF_TWO + 0.66430, abs=1e-4)
+    assert seen.evidence[0] == pytest.approx(ratio(2.0, 1.0) + second, abs=0.02)
     # On nodes of unknown level its variance is 2.25 (1 - 0.5) / (1 + 0.5) = 0.75 for two nights.
     unknown = followed([2.0, 2.0], limit=1e3, expected=correlated, nodes=["n3", "n3"])
-    assert unknown.evidence[0] == pytest.approx((OF_TWO + 0.66430) / 2.5, abs=1e-4)
-    # Two days apart they correlate by 0.25: (2 - 0.5) / sqrt(0.9375) and 2 sqrt(0.75 / 1.25) are
-    # 1.5492, with a density of 0.120160: ln(0.399942 / 0.121160) = 1.19423.
+    assert unknown.evidence[0] == pytest.approx((OF_TWO + second) / 2.5, abs=0.02)
+    # Two days apart they correlate by 0.25: (2 - 0.5) / sqrt(0.9375) = 1.5492 and
+    # sqrt(0.75 / 1.25) = 0.7746 of the step.
     later = followed([2.0, 2.0], limit=1e3, expected=correlated, days=[0, 2])
-    assert later.evidence[0] == pytest.approx(OF_TWO + 1.19423, abs=1e-4)
+    assert later.evidence[0] == pytest.approx(OF_TWO + ratio(1.5492, 0.7746), abs=0.02)
 
 
 def test_nights_that_are_evidence_of_a_change_are_no_baseline() -> None:
@@ -160,7 +191,8 @@ def normal(nights: int) -> np.ndarray:
 def limit_of(rest: np.ndarray, *, series: int = 36) -> float:
     """For one false alarm a machine and year."""
     known = [replace(KNOWN, rest=rest)] * series
-    return float(np.mean([monitor.common_limit(known, 1 / 365, seed=seed) for seed in range(4)]))
+    limits = [monitor.common_limit(known, NORMAL, 1 / 365, seed=seed) for seed in range(4)]
+    return float(np.mean(limits))
 
 
 def test_the_limit_gives_the_false_alarms_that_were_asked_for() -> None:
@@ -169,8 +201,8 @@ def test_the_limit_gives_the_false_alarms_that_were_asked_for() -> None:
     limit = limit_of(normal(3000))
     sums, alarms = np.zeros(4000), 0
     for scores in nights:
-        likely = (np.exp(-((scores - step) ** 2) / 2) / 2.5066283 + 0.001 for step in (2, 0))
-        sums = np.maximum(0, sums + np.log(next(likely) / next(likely)))
+        none, *steps = (np.exp(-((scores - step) ** 2) / 2) / 2.5066283 for step in range(4))
+        sums = np.maximum(0, sums + np.log((sum(steps) / 3 + 0.001) / (none + 0.001)))
         alarms += int((sums >= limit).sum())
         sums[sums >= limit] = 0
     # One a year of 36 series is one in 13,140 nights.
@@ -190,12 +222,12 @@ def test_the_detectable_change_by_theory() -> None:
     # each has to reach 4, for 80 % with a shift d: 5 (d - 1) - 0.84 sqrt(5) = 4, d = 2.18; a little
     # less since the sum may reach it before.
     known = replace(KNOWN, rest=np.random.default_rng(7).standard_normal(4000))
-    assert 1.95 <= monitor.detectable_spreads(known, 8.0, seed=1) <= 2.45
-    assert monitor.detectable_spreads(known, 12.0, seed=1) > 2.6
+    assert 1.95 <= monitor.detectable_spreads(known, NORMAL, 8.0, seed=1) <= 2.45
+    assert monitor.detectable_spreads(known, NORMAL, 12.0, seed=1) > 2.6
 
 
 def test_what_no_evidence_finds_in_five_nights_is_found_by_three_extreme_ones() -> None:
     known = replace(KNOWN, rest=np.random.default_rng(8).standard_normal(400))
     # Of five nights with a step of 5.1 and normal noise, three in a row are beyond 4 in 83 %:
     # p = 0.8643, p^3 (1 + 2 (1 - p)) = 0.8208.
-    assert monitor.detectable_spreads(known, 1e3, seed=1) == pytest.approx(5.1)
+    assert monitor.detectable_spreads(known, NORMAL, 1e3, seed=1) == pytest.approx(5.1)
