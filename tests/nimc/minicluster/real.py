@@ -33,7 +33,7 @@ class Cluster:
     def command(self, *arguments: str) -> list[str]:
         return [*NIMC, *arguments, "--state", str(self.state)]
 
-    def nimc(self, *arguments: str, rc: int = 0, timeout_s: float = 140) -> str:
+    def nimc(self, *arguments: str, rc: int = 0, timeout_s: float = 400) -> str:
         done = subprocess.run(
             self.command(*arguments), env=ENV, capture_output=True, text=True, timeout=timeout_s
         )
