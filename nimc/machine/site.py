@@ -5,7 +5,7 @@ from __future__ import annotations
 import grp
 import os
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -187,8 +187,11 @@ class Machine(Record):
 
     def node_facts(self) -> Facts:
         """Hardware of a compute node: from the file, else detected here."""
-        if self.facts:
-            return self.facts
+        return self.facts or self.detected
+
+    @cached_property
+    def detected(self) -> Facts:
+        """Hardware of this host, which is read once: a campaign has thousands of cases."""
         here = host.detect()
         return Facts.model_validate(
             {
