@@ -218,10 +218,9 @@ class _Faults:
 
     def of_lengths(self, machine: Machine) -> Iterator[Fault]:
         """Entries that expect too short runs of a check that cannot be lengthened."""
-        least = least_s(self.campaign, machine)
+        least, rows = least_s(self.campaign, machine), _rows(self.campaign, machine)
         for place, entry in self._entries():
             if entry.expect < least and not self.checks[entry.check].lengthened_by:
-                rows = f"{LEAST_ROWS} rows of {_injector(self.campaign, machine)}"
                 yield self.at(
                     (*place, "expect"),
                     f"{entry.expect:g} s found; runs of '{entry.check}' cannot be lengthened, and"
@@ -297,17 +296,22 @@ def _injector(campaign: Campaign, machine: Machine) -> str:
     return max(levels or [own], key=lambda name: INJECTORS[name].row_s or 0.0)
 
 
+def _rows(campaign: Campaign, machine: Machine) -> str:
+    return f"{LEAST_ROWS} rows of {_injector(campaign, machine)}"
+
+
 def lengths(
     campaign: Campaign, checks: Mapping[str, CheckVariables], machine: Machine
 ) -> list[Length]:
     """The length of each case's runs; empty if any length will do."""
     least = least_s(campaign, machine)
+    rows = _rows(campaign, machine)
     return [
         Length(
             case=case.name,
             expected_s=case.expect,
             least_s=least,
-            rows=f"{LEAST_ROWS} rows of {_injector(campaign, machine)}",
+            rows=rows,
             lengthened_by=checks[case.check].lengthened_by,
             doublings=doublings(case.expect, least),
         )
