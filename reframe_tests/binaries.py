@@ -23,7 +23,6 @@ from nimc.base.errors import InputError, NimcError
 from nimc.machine.site import load as load_machine
 from nimc.spack import build, setup
 from nimc.spack.build import Built
-from nimc.spack.setup import layout
 from reframe_tests.factors import fault
 
 #: Search path for programs: the folder of this Python first, as in the settings of a host.
@@ -94,7 +93,7 @@ class BinariesMixin(rfm.RegressionTestPlugin):
     def _built(self) -> Built:
         """The check's stack, built once, under a lock. Raises NimcError."""
         assert self.stack
-        place = layout(self.current_system.name, None)
+        place = setup.layout(self.current_system.name, None)
         jobs = len(os.sched_getaffinity(0))
         return build.build(place, setup.load(place), self.stack, jobs, self.logger.debug)
 

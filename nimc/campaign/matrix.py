@@ -24,7 +24,6 @@ from nimc.campaign.settings import (
 from nimc.machine.program import ModuleLoad, load_modules
 from nimc.machine.slurm import SlurmNode, ask_nodes, partition_in
 from nimc.spack import setup
-from nimc.spack.setup import layout
 
 #: `unknown`: only a job will tell.
 Runs = Literal["yes", "no", "unknown"]
@@ -105,7 +104,7 @@ def matrix(
     environment = {**settings.environment, "PATH": here}
     spack_fault = ""
     try:
-        setup.load(layout(system))
+        setup.load(setup.layout(system))
     except NimcError as error:
         spack_fault = str(error)
     slurm = {str(part.get("name")): _slurm_nodes(part, settings) for part in parts}
