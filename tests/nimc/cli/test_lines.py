@@ -14,10 +14,13 @@ from analysis.history.alarms import Change, SeriesWatch
 from analysis.remedies.throttling import Throttling
 from analysis.simulate.licence import Queue
 from analysis.statistics.interval import Estimate, Interval
+from analysis.subjects.traffic import AtOnce, Pattern, Traffic
+from analysis.subjects.writers import concurrent_writers
 from nimc.base.errors import InputError
 from nimc.base.text import Line
 from nimc.campaign.expected import Scale
 from nimc.cli import history, plan, results, simulate
+from nimc.traffic.trace import Break, TraceHeader
 
 
 def about(value: float, low: float, high: float) -> Estimate:
@@ -224,6 +227,32 @@ def test_figures_of_simulated_scales() -> None:
     against = {"case": "c", "arm": "daly", **whole, **ends}
     text = simulate._against_text({"rows": [against], "single": "0", "arm": "daly"})
     assert figures(text) == [*whole.values(), *ends.values(), 0]
+
+
+def test_figures_of_traffic() -> None:
+    """Of 22 nodes the 20 busiest are shown, after the whole machine."""
+    node = Pattern("n0", 99, 9e9, 2e8, 4e9, 0.125, 7, 3.0, 5.0, 6.0, 20.0, 30.0, 1.6e9)
+    breaks = [Break(kind, "n0", "", 1.0, 3.0) for kind in ("gap", "gap", "wrap")]
+    found = Traffic(
+        *(TraceHeader(1, [], 2.5, breaks), 0, 99, 4e8, replace(node, node="all")),
+        *(AtOnce(99, 1.25, 1.0, 3.0, 4), None, [node] * 22),
+    )
+    first, second, third, _, header, *rows, foot = simulate._traffic_text(found).splitlines()
+    assert figures(first) == [400, 2.5]
+    assert figures(second) == [2, 0, 0, 1]
+    assert figures(third) == [1, 95, 3, 4, 1.25, 22]
+    assert header.split()[:4] == ["node", "duty", "mean", "peak"]
+    assert [row.split()[0] for row in rows] == ["all", *["n0"] * 20]
+    assert re.split("  +", rows[1]) == [
+        *("n0", "12.5 %", "200 MB/s", "4.00 GB/s", "7", "3.00 s", "20.0 s", "1.60 GB/s"),
+    ]
+    assert figures(foot) == [2]
+    daly = concurrent_writers(512, 157_788_000.0, 3.0)
+    few = replace(found, daly=daly, nodes=[node] * 20, at_once=AtOnce(0, None, None, None, None))
+    lines = simulate._traffic_text(few).splitlines()
+    assert figures(lines[2]) == []
+    assert figures(lines[3]) == [pytest.approx(daly.concurrent_writers_exact, rel=0.01), 3]
+    assert figures(lines[-1]) == []
 
 
 # `nimc plan`: scales, and commands that a shell reads.

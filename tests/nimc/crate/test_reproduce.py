@@ -52,6 +52,13 @@ def test_a_repetition_is_judged_and_says_why(
     assert why in found.reasons[0]
 
 
+def test_a_run_without_an_effect_shows_nothing(tmp_path: Path) -> None:
+    silent = samples(replace(SLOW, effects={"aa": 1.0}), pairs=6)
+    runs = [load_run(write_run(tmp_path / each, silent, header(run=each))) for each in "ab"]
+    found = judge(compare_sides(runs[:1], runs[1:]))
+    assert (found.outcome, len(found.reasons)) == (_NOT, 1)
+
+
 def test_one_effect_that_differs_decides_whatever_others_say(tmp_path: Path) -> None:
     """STREAM is slowed more than in the packed run, LAMMPS was not measured again."""
     more = replace(SLOW, effects={**SLOW.effects, "on": 1.8})

@@ -43,8 +43,11 @@ def test_a_share_of_nodes_and_repeats(run: Run) -> None:
     (row,) = found["rows"]
     assert row["writers"] == 2
     assert found["model"]["seeds"] == [1, 2, 3]
+    assert found["model"]["mean_rank_slowdown"] == 1.125  # one rank of 16 takes three times as long
     assert 1 < row["slowdown_least"] < row["slowdown_most"] < 3
     assert row["slowdown_least"] <= row["slowdown"] <= row["slowdown_most"]
+    (all_nodes,) = run("--ranks", "32", "--worst", "1", "--writers", "2", "--steps", "5")["rows"]
+    assert (all_nodes["writers"], all_nodes["slowdown"]) == (2, 1.0)
 
 
 @pytest.mark.parametrize(
