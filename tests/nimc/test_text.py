@@ -128,6 +128,8 @@ def test_intervals_are_drawn_on_a_logarithmic_axis() -> None:
         "a          |---+----",
         "b  ----+---|",
     ]
+    # With four columns for 0.25 it would touch the 1.
+    assert plot("r", drawn[:2], width=12)[0] == "r      1   4"
     assert plot("r", [Line(["none"])]) == []
     same = plot("r", [Line(["a"], (1.0, 1.0, 1.0))])
     assert same == ["r  1", "a  +"]

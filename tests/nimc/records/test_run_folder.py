@@ -17,7 +17,8 @@ from nimc.records.arms import (
     parts_of,
     standard_arms,
 )
-from nimc.records.run import load_header, most_pairs, workload_of
+from nimc.records.plan import LIMITS, Demand
+from nimc.records.run import MARGIN, load_header, most_pairs, workload_of
 from nimc.records.run_folder import run_folders, sha256_of, size_of, stem_of
 from nimc.records.sample import event_parts
 from nimc.records.treatment import Burst
@@ -98,6 +99,15 @@ def test_the_ends_of_what_a_header_may_have(tmp_path: Path) -> None:
         assert {name: found.as_dict()[name] for name in ends} == ends
     (tmp_path / "run.json").write_text(json.dumps({**record, "pairs_cap": 10**6, "seed": 0}))
     assert load_header(tmp_path).pairs_cap == 10**6
+
+
+def test_limits_are_those_of_the_documents() -> None:
+    """docs/method.md#what-counts and docs/campaigns.md."""
+    limits = {"foreign_cpus": 0.25, "steal_share": 0.02, "frequency_drop": 0.1}
+    limits |= {"foreign_share": 0.02, "retries": 2, "run_timeout_s": 3600}
+    assert {name: getattr(Demand(), name) for name in limits} == limits
+    assert set(LIMITS) < set(limits)
+    assert MARGIN == 0.02
 
 
 def test_pairs_after_which_a_case_ends_and_its_workload() -> None:
