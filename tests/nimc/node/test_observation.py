@@ -4,9 +4,13 @@ import asyncio
 import os
 import time
 from dataclasses import replace
+from itertools import count
+from types import SimpleNamespace
 
 import pytest
 
+from nimc.machine.load import HostLoad
+from nimc.machine.node_counters import NodeCounter
 from nimc.node import messages
 from nimc.node.agent import node_name
 from nimc.node.allocation import Allocation
@@ -14,8 +18,9 @@ from nimc.node.evidence.claims import Looked
 from nimc.node.evidence.counters import Reading
 from nimc.node.messages import Observed
 from nimc.node.observation import Heartbeat, Observation, Observer
+from nimc.node.watch import Watch
 from nimc.records.plan import BlockPlan, Demand
-from nimc.records.sample import DeviceBytes, NodeConditions
+from nimc.records.sample import WRITERS, DeviceBytes, NodeConditions
 from nimc.records.treatment import Start, Treatment, Writes
 from tests.nimc.node.test_timetable import PLAN
 
@@ -136,6 +141,62 @@ def test_targets_devices_and_this_process_are_watched(plan, devices, exempt):
     assert found.busiest == {"n1": "cc1"}
     assert {index: looked.writer for index, looked in found.looked.items()} == {0: 0, 1: 1}
     assert (found.ran, found.paused) == ([2, 4], None)
+
+
+def test_a_watch_sums_up_what_it_read_from_its_beginning_to_its_end(monkeypatch):
+    """A second passes from each reading to the next, in which cc1 takes 0.5 s and ld 0.25 s."""
+    times_s, used_s = count(100.0), dict.fromkeys((1, 2), count())
+    ran_s = {13: iter((1.0, 1.0)), 14: iter((2.0, 2.5)), 15: iter((3.0, None))}
+    passed = {"m0": iter((100, 10, 103, 11)), "m1": iter((200, 20, 204, 22))}
+    busy, asked = iter(({4}, *[set()] * 10_000)), []
+
+    def read(_, roots, exempt, earlier=None):
+        own = {1: 10} if earlier is None else {1: 10, 2: 20, 3: 30}
+        asked.append((roots, exempt))
+        return HostLoad(next(times_s), {}, own, frozenset(), 0, 0)
+
+    def busy_cpus(pids, over_s):
+        assert (pids, over_s) == ([2, 3], len(asked) - 1)
+        return next(busy)
+
+    for name, found in {
+        "load.read": read,
+        "load.foreign_s": lambda *_: {"cc1": 0.5, "ld": 0.25},
+        "load.frequency_hz": lambda cpus: 1e9 * cpus[0],
+        "load.busy_cpus": busy_cpus,
+        "load.left_free": lambda busy: f"free of {busy}",
+        "processes.ran_s": lambda pid: next(ran_s[pid]),
+        "processes.cpu_s": lambda pid: next(used_s[pid]),
+        "counters.read": lambda device, _: Reading(device, next(passed[device])),
+        "_FIRST_S": 0.0,
+        "_LOAD_S": 0.0,
+    }.items():
+        monkeypatch.setattr(f"nimc.node.watch.{name}", found)
+    irqs = count(7, 2)
+    node = SimpleNamespace(read=lambda: {"irq": NodeCounter(next(irqs), "1")})
+    meter = SimpleNamespace(begin=lambda: None, looked=lambda: "looked")
+
+    async def watch():
+        order = messages.BeginWatch(["m0", "m1"], [3], [41], [42])
+        one = Watch("n1", order, [meter], node, [1, 2], [(3, 13), (5, 14), (6, 15)])
+        while len(asked) < 5:
+            await asyncio.sleep(0)
+        return one.before, await one.end()
+
+    before, seen = asyncio.run(watch())
+    assert {roots[1] for roots, _ in asked} == {41}
+    assert asked[-1] == ([os.getpid(), 41], [42])
+    assert [each.bytes_b for each in before] == [300, 30]
+    assert (seen.received.bytes_b, seen.sent.bytes_b) == (307, 33)
+    assert seen.conditions.devices == [DeviceBytes("m0", 3, 1), DeviceBytes("m1", 4, 2)]
+    assert (seen.conditions.foreign_cpus, seen.busiest) == (0.75, "cc1")
+    assert (seen.conditions.frequency_hz, seen.conditions.free_cpus) == (3e9, "free of {4}")
+    assert seen.counters == {
+        "irq": NodeCounter(2, "1"),
+        WRITERS: NodeCounter(4, "s"),  # 0 + 1 at first, then 2 + 3
+        "frequency": NodeCounter(3e9, "Hz", "gauge"),
+    }
+    assert (seen.looked, seen.ran) == (["looked"], [5])  # one that has ended writes nothing
 
 
 def test_the_longest_time_that_the_loop_did_not_run_is_of_each_run(monkeypatch):

@@ -357,6 +357,32 @@ def test_the_next_block_on_the_same_nodes_takes_over_the_rate_alone(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("held", "ready_rows", "counted", "needed_s"),
+    [
+        # Of rows of a second: those of a new start but for its first, which was waited for; all
+        # after the first since it went on; or what was counted in a quarter of a second.
+        *[(False, 1, False, 0.0), (False, 3, False, 2.0), (False, 1, True, 0.0)],
+        *[(True, 1, False, 2.0), (True, 3, False, 4.0), (True, 1, True, 0.25), (True, 3, True, 4)],
+    ],
+)
+def test_what_writers_need_between_two_runs(tmp_path, held, ready_rows, counted, needed_s):
+    writes = replace(WRITES, held=held)
+    runner, rates = block(tmp_path, hub := Hub(), writes)
+    rates.plan = replace(rates.plan, demand=replace(rates.plan.demand, ready_rows=ready_rows))
+    start = hub.start
+
+    async def start_counted(*given):
+        states = await start(*given)
+        states[0].counted_s, states[0].tallies = 0.25, [Tally(0.0, 0.0)]
+        return states
+
+    if counted:
+        hub.start = start_counted
+    asyncio.run(rates.learn(writes))
+    assert 0 <= runner.lead_in.longest_s - 1.05 * needed_s < 0.2
+
+
+@pytest.mark.parametrize(
     ("rate_b_s", "ended", "outcome", "reason"),
     [
         (51.0, None, "kept", None),
