@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from nimc.base.clock import Offset
-from nimc.node.short_writes.records import Done
+from nimc.node.short_writes.records import Done, nothing
 from nimc.node.short_writes.records import audit as audited
 from nimc.records.plan import ShortWrites
 from nimc.records.timetable import Timetable, plan
@@ -34,13 +34,19 @@ def held(done: list[Done], offsets: dict[str, Offset] | None = None) -> SimpleNa
 
 
 def test_a_plan_carried_out_counts() -> None:
-    found = held(as_planned())
+    done = as_planned()
+    done[3] = done[3]._replace(end_s=done[3].end_s + 0.04, setup_s=0.3)
+    found = held(done)
     assert found.reason is None
     assert (found.planned, found.done, found.slow, found.unplanned) == (21, 21, 0, 0)
     assert found.missing_share == pytest.approx(0, abs=1e-12)
     assert found.excess_share == pytest.approx(0, abs=1e-12)
     assert found.bytes_b == 21 * 200
-    assert (found.setup_median_s, found.setup_worst_s) == (0.1, 0.1)
+    assert (found.setup_median_s, found.setup_worst_s) == (0.1, 0.3)
+    assert (found.end_median_s, found.end_worst_s) == pytest.approx((0, 0.04), abs=1e-9)
+    # Of a run from 2.6 to 7.5 s, those that start from 2.0 to 7.0 s.
+    found = audit(PLAN, done, ZERO_S, (ZERO_S + 2.6, ZERO_S + 7.5), {}, *ALLOWED)
+    assert (found.planned, found.done, found.missing_share) == (11, 11, pytest.approx(0, abs=1e-9))
 
 
 def moved(start_s: float, end_s: float) -> list[Done]:
@@ -67,6 +73,7 @@ def without(*numbers: int) -> list[Done]:
         (moved(0.2, 0.2), 0.2, 0.15, "is missing"),
         (moved(0.0, 0.3), 0.0, 0.25, "was written beyond the plan"),
         ([*as_planned(), as_planned()[4]], 0.0, 0.05, None),
+        ([*as_planned(), as_planned()[4]._replace(start_s=8.0, end_s=9.0)], 0.0, 0.0, None),
     ],
 )  # fmt: skip
 def test_shares_of_the_writing_that_are_missing_or_beyond_the_plan(
@@ -83,8 +90,10 @@ def test_shares_of_the_writing_that_are_missing_or_beyond_the_plan(
 
 def test_slow_empty_repeated_and_unknown_writes_do_not_count() -> None:
     done = as_planned()
-    assert held([*done, done[4]]).unplanned == 1
-    assert held([*done, Done(99, RUN[0], RUN[1], 1.0)]).reason == "1 writes are not in the plan"
+    found = held([*done, done[4], Done(99, RUN[0], RUN[1], 1.0)])
+    assert (found.unplanned, found.reason) == (2, "1 writes are not in the plan")
+    empty = [done[0]._replace(bytes_b=0.0), *done[1:]]
+    assert audit(PLAN, empty, ZERO_S, RUN, {}, ALLOWED[0], 0.0).slow == 1
     for number, bytes_b in ((4, 99.0), (5, 0.0), (6, 100.0)):  # at 100 B/s it counts
         done[number] = done[number]._replace(bytes_b=bytes_b)
     assert (held(done).slow, held(done).missing_share) == (2, pytest.approx(0.1))
@@ -123,3 +132,4 @@ def test_no_writers_asked_and_none_seen() -> None:
     empty = plan(["a"], [], 0, 1.0, 10.0, 4)
     found = audit(empty, [], ZERO_S, RUN, {}, *ALLOWED)
     assert (found.planned, found.missing_share, found.reason) == (0, 0.0, None)
+    assert vars(nothing(ALLOWED[0])).items() <= vars(found).items()

@@ -38,12 +38,12 @@ def judged(found: list[Seen]) -> str | None:
 
 
 def test_what_was_written_stands_next_to_what_was_wanted() -> None:
-    found = [Seen(999.5, 1000.5, 100.0), Seen(1000.5, 1009.5, 100.0), Seen(1009.5, 1019.5, 5.0)]
+    found = [Seen(999.5, 1000.5, 100.0), Seen(1000.5, 1009.5, 100.0), Seen(1009.5, 1019.5, 14.0)]
     bins, agreeing, reason = compare(found, RATES, (1000.0, 1020.0), (1000.2, 1020.0), 200.0)
     # The first begins before the traffic does. Within the others, 9 s of 100, and half a second.
     assert [(each.wanted_b, each.done_b) for each in bins] == [
         (pytest.approx(900), 900),
-        (pytest.approx(50), 50),
+        (pytest.approx(50), 140),  # a tenth of the rate alone would be 200
     ]
     assert [each.start_s for each in bins] == pytest.approx([0.3, 9.3])
     assert (agreeing, reason) == (1.0, None)
@@ -55,6 +55,8 @@ def test_within_the_tolerance_a_run_counts() -> None:
     # 20 in a pause is a tenth of the rate alone. Four seconds of twenty may be off.
     assert judged(rows(*[90.0] * 6, 60.0, 140.0, 60.0, 140.0, *[20.0] * 5, *[0.0] * 5)) is None
     # 2 of each second are a hundredth of it.
+    _, _, reason = compare(rows(8e6, 0.0), [1e7, 0.0], (0.0, 2e3), (1000.0, 1002.0), 1.0)
+    assert str(reason).startswith("wrote 8.0 MB of 10.0 MB ")
     for rate, fine in ((2.0, True), (2.1, False)):
         _, _, reason = compare(rows(*[rate] * 9), [0.0], (0.0, 2e3), (1000.0, 1009.0), 200.0)
         assert (reason is None) == fine
