@@ -27,6 +27,7 @@ from nimc.node.runs import (
     BlockRunner,
     LeadIn,
     Run,
+    _position,
     node_rows,
     unreserved,
     writer_record,
@@ -124,7 +125,8 @@ def test_later_blocks_begin_with_the_longest_of_the_earlier(tmp_path):
         (tmp_path / block).mkdir()
         length.keep(tmp_path / block, often)
     assert length.kept(tmp_path) == 3
-    for text in ("", "3", "{}", '{"doublings": "2"}', '{"doublings": 99}'):
+    assert length.TIMES == [2, 4, 8, 16, 32, 64]  # and six doublings at most
+    for text in ("", "3", "{}", '{"doublings": "2"}', '{"doublings": 7}'):
         (tmp_path / "0/length.json").write_text(text)
         with pytest.raises(MachineError, match=r"0/length\.json: not what a block wrote"):
             length.kept(tmp_path)
@@ -568,6 +570,11 @@ def test_a_record_says_what_limited_the_writer(name, asked_b_s, limiter, stored)
     assert (record.limited_by, record.asked_b_s, record.rate_b_s) == (stored, asked_b_s, 4e8)
     assert (record.rate_min_b_s, record.bytes_b, record.rate_alone_b_s) == (3e8, 8e8, 4.4e8)
     assert (record.cpu_share, record.message_b, record.burst) == (None, 65536, None)
+
+
+def test_writers_of_a_later_kind_are_numbered_from_its_first():
+    states = [WriterState(Writer(at, "o", "t", "", 1, 64), 1.0) for at in (4, 5)]
+    assert [_position(states, at) for at in (4, 5)] == [0, 1]
 
 
 def test_the_record_of_a_control_has_its_share_of_a_core_and_no_bytes():
