@@ -258,6 +258,14 @@ def test_the_time_zone_of_a_host(monkeypatch: Patch) -> None:
     assert nightly_cli._zone() == "CET"
 
 
+def test_the_calendar_begins_as_long_ago_as_asked(tmp_path: Path, command: Command) -> None:
+    """Of a nightly without a summary. On any eight days are five or six from Monday to Friday."""
+    status = ("nightly", "status", nightly(tmp_path).target, "--since")
+    nights = command.json(*status, "7d")["nights"]
+    assert 4 <= len(nights) <= 6  # the last one may have still to begin, or to end
+    assert len(command.json(*status, "5000y")["nights"]) > 20_000
+
+
 # `nimc minicluster`
 
 
