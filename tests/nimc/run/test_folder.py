@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nimc.base import marked_yaml
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, MachineError
 from nimc.campaign.cases import expand
@@ -177,7 +178,8 @@ SITE = {
 def expanded(folder: Path, text: str, machine: Machine) -> Campaign:
     (folder / "c.yaml").write_text(text)
     checks = checks_in(ROOT / "reframe_tests")
-    return expand(load_campaign(folder / "c.yaml", checks, machine), checks, machine)
+    loaded = load_campaign(marked_yaml.load(folder / "c.yaml"), checks, machine)
+    return expand(loaded, checks, machine)
 
 
 @pytest.mark.parametrize(
