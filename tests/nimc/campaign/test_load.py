@@ -11,7 +11,7 @@ from nimc.campaign.load import load_campaign
 from nimc.campaign.schema import Campaign
 
 #: Variables of every check, and the two that some tests rely on.
-COMMON = {"arms", "rate", "message", "direction", "reserved_cores", "tool"}
+COMMON = {"arms", "rate", "message", "injector", "direction", "reserved_cores", "tool"}
 CHECKS = {
     "stream": CheckVariables(
         frozenset({"iterations", "llc_multiple", *COMMON}), comparable_across_cores=True
