@@ -83,7 +83,8 @@ def _lost(effects: Sequence[Result]) -> str:
         ruled_out = f"; {below:.3g} % or more is ruled out for {cases}"
     if not shown:
         return f"Lost: no interval shows a loss of node-hours{ruled_out}."
-    return f"Lost: work of 100 node-hours takes {shown}{ruled_out}."
+    together = " (intervals for all effects together)" if slower and slower[0].family > 1 else ""
+    return f"Lost: work of 100 node-hours takes {shown}{together}{ruled_out}."
 
 
 def _loss(row: Result) -> str:

@@ -291,7 +291,10 @@ def _of_order(header: RunHeader) -> list[Rule]:
 
 
 def _judge_drawn(rows: Rows, header: RunHeader, of_case: Treatments) -> None:
-    """Add a fault for every first attempt that is not at the position which the seed gives it."""
+    """Add a fault for every first attempt that is not at the position which the seed gives it.
+
+    Until a case has had all its treatments, their baselines, and so their order, are not stored.
+    """
     if header.seed is None:
         return
     columns = ("row", "case", "block", "pair", "arm", "position", "baseline")
@@ -299,8 +302,9 @@ def _judge_drawn(rows: Rows, header: RunHeader, of_case: Treatments) -> None:
     kinds = found.select("case", "arm", "baseline").unique().iter_rows()
     baselines = {(case, arm): baseline for case, arm, baseline in kinds}
     planned = {
-        case: {arm: baselines[case, arm] for arm in names if (case, arm) in baselines}
+        case: {arm: baselines[case, arm] for arm in names}
         for case, names in of_case.items()
+        if all((case, arm) in baselines for arm in names)
     }
     # Of schema 2, every block began an order of its own (`nimc.records.order`).
     continued = header.schema > 2
@@ -310,8 +314,9 @@ def _judge_drawn(rows: Rows, header: RunHeader, of_case: Treatments) -> None:
             last = case, block, pair
             number, begun = (made[case], 0) if continued else (pair, block)
             made[case] += 1
-            order = pair_order(planned[case], header.seed, case, number, begun)
-        if arm not in order[position : position + 1]:
+            known = case in planned
+            order = pair_order(planned[case], header.seed, case, number, begun) if known else []
+        if known and arm not in order[position : position + 1]:
             at = order.index(arm) if arm in order else "none"
             allowed = f"{at}: the order that follows from the run's seed"
             rows.add(row, "position", str(position), allowed)

@@ -327,13 +327,13 @@ def _text(
             alarm = group.lead.alarm
             words = ["nimc", "alarms", "--acknowledge", alarm.name, "--reason", "TEXT"]
             yield _next(f"when you have seen {_series(alarm)}", words)
-    suspected = [
-        each.alarm
-        for group in groups
-        for each in group.alarms
-        if group.until is None and each.alarm.state == "suspected"
-    ]
-    yield from dict.fromkeys(map(_to_confirm, suspected))
+    confirmed_by: dict[tuple[str, ...], list[str]] = {}
+    for alarm in (each.alarm for group in groups if not group.until for each in group.alarms):
+        if alarm.state == "suspected":
+            confirmed_by.setdefault(_confirming(alarm), []).append(_series(alarm))
+    for command, series in confirmed_by.items():
+        what = ", ".join(dict.fromkeys(series))
+        yield _next(f"to confirm {what}, {REPEATS} times in one night", command)
 
 
 def _alarm(group: AlarmGroup, name: str) -> Line:
@@ -376,12 +376,11 @@ def _about(group: AlarmGroup) -> Iterator[str]:
         yield f"worst node: {node.node}, {ratio}"
 
 
-def _to_confirm(alarm: Alarm) -> str:
+def _confirming(alarm: Alarm) -> tuple[str, ...]:
     """The command that confirms an alarm or dismisses it."""
-    words = ["nimc", "run", alarm.campaign, "--machine", alarm.machine]
-    words += ["--case", alarm.case, "--fresh"]
-    words += ["--nodelist", ",".join(alarm.nodes)] if alarm.nodes else []
-    return _next(f"to confirm {_series(alarm)}, {REPEATS} times in one night", words)
+    nodes = ["--nodelist", ",".join(alarm.nodes)] if alarm.nodes else []
+    at = ("--machine", alarm.machine, "--case", alarm.case)
+    return "nimc", "run", alarm.campaign, *at, "--fresh", *nodes
 
 
 def _next(title: str, words: Iterable[str]) -> str:

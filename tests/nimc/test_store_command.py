@@ -325,6 +325,14 @@ def test_a_long_command_to_confirm_can_be_pasted(store: Store) -> None:
     assert pasted[-3:] == ["--fresh", "--nodelist", "n1"]
 
 
+def test_what_the_same_runs_confirm_is_one_command(store: Store) -> None:
+    store.nights = pl.concat([lost(82), lost(82).with_columns(arm=pl.lit("on"))])
+    text = store(code=1)
+    assert text.count("nimc run ") == 1
+    named = " ".join(text[text.index("Next: to confirm") :].split())
+    assert all(f"hpc stream {arm} fom" in named for arm in ("off", "on"))
+
+
 def test_the_document(store: Store) -> None:
     document = json.loads(store("--json", code=1))
     assert (document["within_nights"], document["power"]) == (5, 0.8)

@@ -325,6 +325,14 @@ def test_a_block_continues_the_order_of_the_one_before(run: Path) -> None:
     assert "the order that follows from the run's seed" in refused(run)
 
 
+@pytest.mark.parametrize("made", range(1, 7))
+def test_a_run_may_be_stopped_anywhere_in_its_first_pairs(run: Path, made: int) -> None:
+    """A warm-up, and pairs of four treatments."""
+    edit_header(run, lambda head: head.update(finished_s=None))
+    edit_samples(run, "stream", lambda records: records[:made])
+    assert load_run(run).integrity.faults == []
+
+
 def test_a_copied_folder_is_only_noted(run: Path, tmp_path: Path) -> None:
     found = load_run(run.rename(tmp_path / "copy"))
     assert found.integrity.count == 0

@@ -318,9 +318,11 @@ SLOWER = {
 
 
 def test_a_loss_is_in_node_hours_with_its_interval(run: RunData) -> None:
-    lost = _said(run, _effect(run, writer_rate_b_s=2.5e9, **SLOWER))[1]
+    lost = _said(run, _effect(run, writer_rate_b_s=2.5e9, family=1, **SLOWER))[1]
     assert lost.startswith("Lost: work of 100 node-hours takes 25.0 more (20.0 to 30.0) in lammps ")
     assert lost.endswith(" 2.50 GB/s.")
+    several = _said(run, _effect(run, writer_rate_b_s=2.5e9, family=2, **SLOWER))[1]
+    assert "all effects together" in several
     mean = {"mean": Estimate(1.054, 0.9, 1.2, 0.95), "mean_family": Interval(0.845, 1.307)}
     lost = _said(run, _effect(run, verdict=Verdict.EMULATED, pairs=5, **mean))[1]
     assert "takes 5.4 more (15.5 fewer to 30.7 more; 5 pairs do not show" in lost

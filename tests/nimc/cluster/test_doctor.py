@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from nimc.base import programs
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, MachineError
+from nimc.base.programs import ProgramAnswer
 from nimc.campaign import settings
 from nimc.campaign.matrix import Matrix, MatrixCell
 from nimc.cli import hosts
@@ -216,20 +216,6 @@ def test_a_compiler_without_openmp_is_missing(fake, monkeypatch):
     assert "apt install gcc" in found.remedy
 
 
-def test_the_last_line_is_what_went_wrong():
-    says = r"echo starting >&2; printf '\033[31mERROR: no such file\033[0m\n\n' >&2; exit 4"
-    answer = programs.ask(["sh", "-c", says])
-    assert (answer.first, answer.last) == ("starting", "ERROR: no such file")
-    with pytest.raises(MachineError, match=r"^sh: exit status 4: ERROR: no such file$"):
-        answer.ended().required()
-    missing = programs.ask(["no-such-program-at-all"])
-    assert missing.missing
-    with pytest.raises(MachineError, match=r"^no-such-program-at-all: not found on this host$"):
-        missing.ended()
-    with pytest.raises(MachineError, match=r"^sleep: has not answered for 0\.1 s$"):
-        programs.ask(["sleep", "60"], timeout_s=0.1).ended()
-
-
 def test_a_configuration_is_what_reframe_accepts(root, monkeypatch):
     def found():
         made = doctor.config_file("box", root / "configs/box.py", of)
@@ -237,7 +223,7 @@ def test_a_configuration_is_what_reframe_accepts(root, monkeypatch):
 
     of = settings.settings_of(root / "configs/box.py")
     answers = [(0, "", ""), (1, "", "ERROR: no such system\n")]
-    monkeypatch.setattr(doctor, "ask", lambda _: programs.ProgramAnswer("x", *answers.pop(0)))
+    monkeypatch.setattr(doctor, "ask", lambda _: ProgramAnswer("x", *answers.pop(0)))
     assert found() == ("ok", True, "ReFrame accepts it; partitions: p (local)")
     assert found() == ("missing", True, "ERROR: no such system")
     monkeypatch.setenv("NIMC_REFRAME", "/nowhere")

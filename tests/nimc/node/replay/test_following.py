@@ -88,6 +88,8 @@ def test_each_second_has_its_bytes_whatever_rate_was_told(
     assert [world.follower.asks(1000 + at, 1000.25 + at) for at in range(4)] == [
         *(True, False, True, True)
     ]
+    # Two messages of a byte, which take 0.02 s at the first rate.
+    assert [world.follower.asks(1000, 1000 + at) for at in (0.0199, 0.0201)] == [False, True]
     # In the first seconds it learns what rate the writer really has.
     assert written[8:] == pytest.approx(rates * 3, abs=10)
     assert sum(written) == pytest.approx(5 * sum(rates), rel=0.1)
