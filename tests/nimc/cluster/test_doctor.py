@@ -6,9 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from nimc.base import programs
 from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError, MachineError
+from nimc.base.errors import InputError
 from nimc.campaign import settings
 from nimc.campaign.matrix import Matrix, MatrixCell
 from nimc.cli import hosts
@@ -211,20 +210,6 @@ def test_a_compiler_without_openmp_is_missing(fake, monkeypatch):
     assert found.state == "missing"
     assert "unrecognized option" in found.detail
     assert "apt install gcc" in found.remedy
-
-
-def test_the_last_line_is_what_went_wrong():
-    says = r"echo starting >&2; printf '\033[31mERROR: no such file\033[0m\n\n' >&2; exit 4"
-    answer = programs.ask(["sh", "-c", says])
-    assert (answer.first, answer.last) == ("starting", "ERROR: no such file")
-    with pytest.raises(MachineError, match=r"^sh: exit status 4: ERROR: no such file$"):
-        answer.ended().required()
-    missing = programs.ask(["no-such-program-at-all"])
-    assert missing.missing
-    with pytest.raises(MachineError, match=r"^no-such-program-at-all: not found on this host$"):
-        missing.ended()
-    with pytest.raises(MachineError, match=r"^sleep: has not answered for 0\.1 s$"):
-        programs.ask(["sleep", "60"], timeout_s=0.1).ended()
 
 
 def machine_apart(policy="reservation", **changes) -> Machine:

@@ -1,4 +1,3 @@
-import subprocess
 from types import SimpleNamespace
 
 import pytest
@@ -157,19 +156,3 @@ def test_what_docs_say_of_proof_holds_for_a_machine_and_for_a_block():
     assert (proof.write_share, short.allowed_share) == (0.1, 0.1)
     (row,) = (line for line in DOC.read_text().splitlines() if line.startswith("| `proof` |"))
     assert row.endswith("| 0.5, 1.25, 0.2, 2, 0.5s, 1s, 0.2s, 0.1, 0.02 |")
-
-
-def test_the_commit_tells_whether_the_checkout_was_changed(tmp_path):
-    def git(*words):
-        who = ["-c", "user.name=x", "-c", "user.email=x@x"]
-        return subprocess.check_output(["git", "-C", str(tmp_path), *who, *words], text=True)
-
-    assert checkout.commit(tmp_path) is None
-    git("init", "-q")
-    (tmp_path / "file").write_text("1")
-    git("add", "file")
-    git("commit", "-q", "-m", "one")
-    head = git("log", "--format=%H").strip()
-    assert checkout.commit(tmp_path) == head
-    (tmp_path / "file").write_text("2")
-    assert checkout.commit(tmp_path) == f"{head}+"
