@@ -177,6 +177,10 @@ def test_reports_of_a_time_in_which_it_was_held_say_nothing(
     world = World(monkeypatch, 200.0)
     world.held = True
     assert sum(world.follow([50.0], 20, 200.0, counted)) == pytest.approx(20 * 50, abs=10)
+    if not counted and (follower := world.follower):  # and one in a pause adds nothing to that
+        ran_b = follower._reported_b + follower._ran_s * follower._full_b_s
+        follower.reported(None, 1.0)
+        assert follower._reported_b == pytest.approx(ran_b, abs=1e-6)
 
 
 @pytest.mark.slow
