@@ -216,10 +216,10 @@ def _percentile(logs: Values) -> Estimate | None:
     ordered = np.exp(np.sort(logs[~np.isnan(logs)]))
     runs = len(ordered)
     # P(B <= k) for the number B of runs below the percentile.
-    below = special.bdtr(np.arange(runs), runs, _PERCENTILE) if runs else np.empty(0)
+    below = special.bdtr(np.arange(runs), runs, _PERCENTILE)
     low = int(np.searchsorted(below, _TAIL, side="right")) - 1
     high = int(np.searchsorted(below, 1 - _TAIL))
-    if low < 0 or high >= runs:
+    if high >= runs:
         return None
     value = float(np.quantile(ordered, _PERCENTILE, method="median_unbiased"))
     return Estimate(value, float(ordered[low]), float(ordered[high]), CONFIDENCE)

@@ -171,7 +171,7 @@ def _errors(x: Sequence[float], y: Sequence[float], r: float) -> list[_Error]:
     squares = _squares(x, r), _squares(y, r)
     of_mean = _of_mean(m, r), _of_mean(n, r)
     errors = [(math.sqrt(sum(squares) / (m + n - 2) * sum(of_mean)), m + n - 2.0)]
-    if min(m, n) > 1 and all(squares):
+    if min(m, n) > 1 and any(squares):
         a, b = squares[0] / (m - 1) * of_mean[0], squares[1] / (n - 1) * of_mean[1]
         errors.append((math.sqrt(a + b), (a + b) ** 2 / (a**2 / (m - 1) + b**2 / (n - 1))))
     return errors

@@ -33,8 +33,6 @@ class InputError(NimcError):
 class MachineError(NimcError):
     """The machine or a tool on it failed."""
 
-    exit_code = 3
-
 
 # One style for what is wrong with a value: `FIELD: VALUE found; allowed: ...`.
 

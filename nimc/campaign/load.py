@@ -9,7 +9,6 @@ from pathlib import Path
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from nimc.base import marked_yaml
 from nimc.base.errors import InputError, near, show
 from nimc.base.marked_yaml import Marked, Place, field_at, model_around
 from nimc.base.text import one_line
@@ -339,14 +338,14 @@ def lines(found: Sequence[Length]) -> Iterator[str]:
 
 
 def load_campaign(
-    path: Path, checks: Mapping[str, CheckVariables], machine: Machine | None = None
+    marked: Marked, checks: Mapping[str, CheckVariables], machine: Machine | None = None
 ) -> Campaign:
     """The campaign in a file, checked against a machine if one is given.
 
     Its trace, which can be read, has its whole path. Raises InputError with one line an error:
     `FILE:LINE: field: found; allowed: what is`.
     """
-    marked = marked_yaml.load(path)
+    path = marked.path
     if not isinstance(marked.data, dict):
         keys = ", ".join(Campaign.model_fields)
         refuse(path, [(1, f"{show(marked.data)} found; a campaign is a mapping of {keys}")])

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nimc.base import marked_yaml
 from nimc.base.errors import InputError, MachineError
 from nimc.base.files import distrust, make_folder, replace_text
 from nimc.base.marked_yaml import Marked, Place
@@ -78,12 +77,11 @@ class Other:
         return f"^{self.name}{chosen}(%.*)?$"
 
 
-def others_in(file: Path, own: Collection[str], config: Path, system: str) -> dict[str, Other]:
+def others_in(marked: Marked, own: Collection[str], config: Path, system: str) -> dict[str, Other]:
     """The checks of others in a campaign file, by what it calls them; `own`: this project's.
 
     Asks ReFrame for each. Raises InputError with a line each for those that cannot be used.
     """
-    marked = marked_yaml.load(file)
     found: dict[str, Other] = {}
     faults = []
     for place, named in named_in(marked):
@@ -95,10 +93,10 @@ def others_in(file: Path, own: Collection[str], config: Path, system: str) -> di
             if name in own or same:
                 text = f"{same[0] if same else 'a workload of this project'} has the same name"
                 raise InputError(f"{text}; allowed: another class, such as a subclass")
-            found[named] = _other(file.parent / path, name, config, system)
+            found[named] = _other(marked.path.parent / path, name, config, system)
         except (InputError, MachineError) as error:
             faults.append((marked.line(place), f"{dotted(place)}: {named} found: {error}"))
-    refuse(file, faults)
+    refuse(marked.path, faults)
     return found
 
 

@@ -84,9 +84,10 @@ def prepare(
     folder = root / "reframe_tests"
     checks = checks_in(folder)
     require_known_programs(described, checks)
-    named = others_in(campaign_file, checks, config, described.system)
+    marked = marked_yaml.load(campaign_file)
+    named = others_in(marked, checks, config, described.system)
     known = {**checks, **{name: other.check for name, other in named.items()}}
-    loaded = renamed(load_campaign(campaign_file, known, described), named)
+    loaded = renamed(load_campaign(marked, known, described), named)
     checks = {**checks, **{other.name: other.check for other in named.values()}}
     campaign, absent = cases.leave_out(cases.expand(loaded, checks, described), described, only)
     used = {name: checks[name] for name in sorted({each.check for each in campaign.cases})}

@@ -483,9 +483,9 @@ def _given_or_measured(
 
 def _licence_text(licence: Licence, files: dict[Part, str]) -> str:
     found = licence.bound
-    bounded = f"{units.plural(found.writers, 'writer')} at once"
-    number = bounded if found.writers else "no number of writers fits"
-    lines = [f"{number}: {found.reason}", *(f"caveat: {each}" for each in found.caveats)]
+    at_once = f"{plural(found.writers, 'writer')} at once"
+    fits = at_once if found.writers else "no number of writers fits"
+    lines = [f"{fits}: {found.reason}", *(f"caveat: {each}" for each in found.caveats)]
     if found.measured:
         header = ["writers", "nodes", "case", "slowdown", "upper limit", "fits"]
         cells = [

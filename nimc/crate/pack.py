@@ -183,7 +183,6 @@ def commitment(salt: str, head: str) -> str:
 
 _HOME = re.compile(rb"/home/([A-Za-z0-9_][A-Za-z0-9_.-]*)")
 _DIGEST = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
-_MARK = b',"chain":'
 #: No host in particular: the target of a timetable, and what every host calls itself.
 _NOBODY = ("", "*", "localhost")
 
@@ -230,10 +229,10 @@ def _chained(files: dict[str, bytes]) -> dict[str, bytes]:
     for name in [name for name in files if name.startswith("samples/")]:
         case, lines = PurePath(name).stem, list[bytes]()
         for line in _lines(files[name]):
-            content, mark, _ = line.rpartition(_MARK)
+            content, mark, _ = line.rpartition(chain.MARK)
             if mark:
-                last[case] = chain.link(last.get(case) or chain.genesis(begun, case), content)
-                line = content + _MARK + b'"' + last[case].encode() + b'"}\n'
+                before = last.get(case) or chain.genesis(begun, case)
+                line, last[case] = chain.linked(content, before)
             lines.append(line)
         files[name] = b"".join(lines)
     if header.get("head"):

@@ -22,7 +22,8 @@ from typing import Any
 
 #: Fields of `run.json` that are set when a run ends: its first sample cannot cover them.
 _SET_AT_END = ("finished_s", "head")
-_MARK = b',"chain":'
+#: Before the value, the last field of a line.
+MARK = b',"chain":'
 _PIECE_B = 1 << 20
 _VALUE = re.compile(rb'"([0-9a-f]{64})"\}')
 
@@ -76,9 +77,14 @@ def chained(record: Mapping[str, Any], before: str) -> tuple[bytes, str]:
 
     Raises ValueError for a figure that is not finite.
     """
-    content = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()[:-1]
+    text = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
+    return linked(text[:-1], before)
+
+
+def linked(content: bytes, before: str) -> tuple[bytes, str]:
+    """As `chained`; `content`: the line before its value."""
     value = link(before, content)
-    return content + _MARK + b'"' + value.encode() + b'"}\n', value
+    return content + MARK + b'"' + value.encode() + b'"}\n', value
 
 
 @dataclass(frozen=True)
@@ -105,7 +111,7 @@ def walk(path: Path, first: str) -> Walked:
             if not line.endswith(b"\n") and not _is_whole(line):
                 break
             lines += 1
-            content, _, end = line.removesuffix(b"\n").rpartition(_MARK)
+            content, _, end = line.removesuffix(b"\n").rpartition(MARK)
             stated = _VALUE.fullmatch(end)
             value = stated[1].decode() if stated else None
             if value != link(last, content):

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from nimc.base.errors import InputError
 from nimc.base.files import Team, distrust, open_regular, replace
-from nimc.records import chain
-from nimc.records.chain import file_digest
+from nimc.records.chain import digest, file_digest
 
 _MISSING = (FileNotFoundError, NotADirectoryError)
 
@@ -106,11 +105,11 @@ class KeptLogs:
         """
         name = path.relative_to(self._run).as_posix()
         if path.stat().st_size > LOG_B:
-            sha256, text = chain.file_digest(path), None
+            sha256, text = file_digest(path), None
         else:
             content = path.read_bytes()
             # Without a time, so that equal outputs have equal files.
-            sha256, text = chain.digest(content), gzip.compress(content, mtime=0)
+            sha256, text = digest(content), gzip.compress(content, mtime=0)
         if text is not None and len(text) <= self._left_b:
             replace(path.with_name(path.name + ENDING), text)
             self._left_b -= len(text)

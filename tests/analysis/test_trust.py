@@ -65,6 +65,7 @@ def test_somebody_elses(
         os.chown(path, uid, uid)
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
     assert distrust(path) == f"belongs to {name}"
+    assert distrust(path, or_root=True) == (f"belongs to {name}" if uid else None)
     with pytest.raises(InputError, match=f"^--state: {path} belongs to {name}; allowed: no link"):
         require_own(path, "--state")
 

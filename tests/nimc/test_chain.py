@@ -52,6 +52,12 @@ def test_values_are_those_of_sha256sum() -> None:
     assert chain.head(OF_HEADER, {"stream": VALUES[1], "lammps": OF_LAMMPS}) == HEAD
 
 
+def test_a_figure_that_is_not_finite_is_no_sample() -> None:
+    for figure in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            chain.chained({"fom": figure}, GENESIS)
+
+
 def test_a_case_without_a_header_begins_with_its_name() -> None:
     of_name = "dca83e717b1f64eb141057a7415a330ad1361f51703efa2e4776f40047898a04"
     assert chain.genesis(chain.header_digest(None), "stream") == of_name

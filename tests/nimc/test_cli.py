@@ -55,6 +55,24 @@ def test_a_failure_is_one_line(ending, error: BaseException, code: int, line: st
     assert ending(error, code).lstrip() == f"nimc: {line}\n"
 
 
+def test_an_exit_keeps_its_status(ending) -> None:
+    ends = ((None, 0), (7, 7), ("x", 3))
+    assert [ending(SystemExit(end), code) for end, code in ends] == [""] * 3
+
+
+def test_nobody_else_can_write_to_what_a_command_makes(command: Command) -> None:
+    before = os.umask(0)
+    for given, becomes in ((0, 0o022), (0o002, 0o022), (0o077, 0o077)):
+        os.umask(given)
+        command("writers")
+        assert os.umask(before) == becomes
+
+
+def test_what_is_no_path_is_refused(command: Command) -> None:
+    command("model", "plot", "--platform", "henri", "-o", "", code=2)
+    assert command.err == "nimc: --output: '' found; allowed: a path\n"
+
+
 def test_debug_shows_where_it_failed(ending) -> None:
     text = ending(ZeroDivisionError("x"), 3, "--debug")
     assert text.startswith("Traceback")

@@ -32,6 +32,7 @@ def _nights(folder: Path, effect: float, seed: int) -> list[Path]:
 def test_two_nights_differ_and_never_more(tmp_path: Path, command: Command) -> None:
     old, new = _run(tmp_path / "monday"), _run(tmp_path / "tuesday", effect=1.7, seed=2)
     out = command("compare", old, new)
+    assert out.startswith("tuesday against monday\n")
     assert re.search(r"slowdown .* two nights differ by \+2\d\.\d %", out)  # 1.7 / 1.35 is 1.26
     details = command("compare", old, new, "-v").partition("stream slowdown ")[2]
     both = re.findall(r"(?:reference|this): ([\d.]+)", details)[:2]

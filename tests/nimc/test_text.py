@@ -12,9 +12,22 @@ from analysis.contention import evaluate
 from analysis.contention.evaluate import Errors
 from analysis.contention.page import errors_table
 from analysis.statistics.interval import Estimate
-from nimc.base.text import Line, aligned, broken, columns, duration, plot, sentences, wrapped
+from nimc.base.text import (
+    Gist,
+    Line,
+    aligned,
+    broken,
+    columns,
+    duration,
+    failure,
+    plot,
+    quoted,
+    sentences,
+    some,
+    wrapped,
+)
 from nimc.cli import run
-from nimc.cli.document import TABLES, csv_text
+from nimc.cli.document import TABLES, csv_text, listing
 from nimc.cli.main import COMMANDS, cli
 from tests.analysis.history.made import made_run
 from tests.nimc.conftest import Command, widest
@@ -115,19 +128,33 @@ def test_intervals_are_drawn_on_a_logarithmic_axis() -> None:
         "a          |---+----",
         "b  ----+---|",
     ]
+    # With four columns for 0.25 it would touch the 1.
+    assert plot("r", drawn[:2], width=12)[0] == "r      1   4"
     assert plot("r", [Line(["none"])]) == []
     same = plot("r", [Line(["a"], (1.0, 1.0, 1.0))])
     assert same == ["r  1", "a  +"]
 
 
 def test_an_interval_without_end_stays_on_the_plot() -> None:
-    for ratio in ((2.0, 0.0, float("inf")), (1e9, 1e8, 1e10)):
-        assert max(map(len, plot("r", [Line(["a" * 90], ratio)]))) <= 80
+    """The axis ends at a hundredth and a hundred, in the middle of 41 columns is 1.
+
+    2 is log(2) / log(100) of the 20 columns right of it: 3. A name has half of the width.
+    """
+    assert plot("r", [Line(["a"], (2.0, 0.0, float("inf")))], width=44) == [
+        "r  0.01" + " " * 16 + "1" + " " * 17 + "100",
+        "a  " + "-" * 20 + "|--+" + "-" * 17,
+    ]
+    assert plot("r", [Line(["a" * 90], (1e9, 1e8, 1e10))]) == [
+        f"{'r':40}  1{'100':>37}",
+        f"{'a' * 40}  |{'+':>37}",
+    ]
+    # In the widest terminal it has 72 columns.
+    assert len(plot("r", [Line(["a"], (2.0, 1.0, 4.0))], width=200)[1]) == 3 + 72
 
 
 def test_only_a_terminal_has_another_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
-    for terminal, expected in ((True, 120), (False, 80)):
+    for wide, terminal, expected in (("120", True, 120), ("120", False, 80), ("60", True, 80)):
+        monkeypatch.setenv("COLUMNS", wide)
         monkeypatch.setattr("sys.stdout.isatty", lambda of=terminal: of)
         assert columns() == expected
 
@@ -135,8 +162,11 @@ def test_only_a_terminal_has_another_width(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_duration_has_whole_seconds_or_from_an_hour_on_whole_minutes() -> None:
     shown = {
         42: "42 s",
+        59.4: "59 s",
         59.6: "1 min 00 s",
         250: "4 min 10 s",
+        3599.4: "59 min 59 s",
+        3599.6: "1 h 00 min",
         3660: "1 h 01 min",
         1e4: "2 h 47 min",
     }
@@ -147,6 +177,51 @@ def test_prose_and_commands_are_broken_between_words() -> None:
     assert wrapped("short\n" + "word " * 5, 12) == "short\nword word\n  word word\n  word"
     command = broken(["reframe", "-C", "/a/path/longer/than/a/line", "-r", "-n", "x"], 16)
     assert command == "reframe -C \\\n  /a/path/longer/than/a/line \\\n  -r -n x"
+
+
+@pytest.mark.parametrize(
+    ("printed", "gist"),
+    [
+        ("", ""),
+        ("----\n", ""),
+        ("\n  only   this\x07\n--\n", "only this\\x07"),
+        ("first\n\nlast", "first / last"),
+        ("first\nsecond\nlast", "first ... last"),
+        ("f" * 120 + "\n" + "l" * 200, "f" * 120 + " / " + "l" * 200),
+        ("f" * 121 + "\n" + "l" * 201, "f" * 117 + "... / " + "l" * 197 + "..."),
+        ("x" * 321, "x" * 317 + "..."),
+    ],
+)
+def test_the_first_and_the_last_line_with_words_say_what_went_wrong(
+    printed: str, gist: str
+) -> None:
+    assert quoted(printed) == gist
+
+
+def test_a_failure_is_told_in_the_programs_own_words() -> None:
+    gist = Gist()
+    assert failure(3, gist) == "exit status 3"
+    gist.add("x" * 181)
+    assert failure(3, gist) == f"exit status 3: {'x' * 177}..."
+
+
+def test_some_names_and_how_many_more() -> None:
+    assert [some("abac", most) for most in (2, 3, 4)] == ["a, b and 1 more", *["a, b, c"] * 2]
+
+
+def test_notes_come_once_and_v_is_named_unless_it_is_given() -> None:
+    case, said = (
+        Line(["a", "b", "c"], details=["deep"]),
+        ("legend", "-v adds: more", "note", "next"),
+    )
+
+    def text(lines: list[Line], **given: bool) -> list[str]:
+        notes = {"legend": "legend", "more": "more", "following": ["next"]}
+        return click.unstyle(listing("", lines, ["note", "note"], **notes, **given)).split("\n")
+
+    assert text([case]) == ["a  b  c", "", *said]
+    assert text([case], details=True) == ["a  b  c", "    deep", "", *said[::2], "next"]
+    assert text([]) == list(said[2:])
 
 
 def test_every_table_has_csv() -> None:

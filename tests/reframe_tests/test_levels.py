@@ -5,7 +5,6 @@ import pytest
 
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
-from reframe_tests.crossing import cross
 from reframe_tests.factors import burst_of, check_level
 from tests.reframe_tests.command import plan_of, reframe, succeeded
 
@@ -100,18 +99,6 @@ def test_numa_changes_load_places_and_buffers_from_run_to_run(dry, of):
     assert len(nodes) == 8
     known = plan_of(dry, "numa")["provenance"]["numa"]
     assert known == {"numa_nodes": 8, "nic_node": 3, "places": {"nic": 3, "other": 7}}
-
-
-def test_baselines_of_crossed_factors():
-    for nothing in ("0", "0%", "0.0%", "00%", "0MB/s", "0.00GB/s"):
-        named = {each.name for each in cross(["off", "on"], {"rate": [nothing, "full"]})}
-        assert named == {"off", "on"}
-    # A tool whose price is wanted and nothing else: one more run a pair instead of three.
-    factors = {"tool": ["none", "membench:mix:1"]}
-    cells = [{"tool": "none"}, {"arm": "off"}]
-    kept = [each.name for each in cross(["off", "on", "aa"], factors, only=cells)]
-    assert kept == ["off", "on", "aa", "off@tool=membench:mix:1"]
-    assert [each.name for each in cross(["off", "on"], factors, only=cells[:1])] == ["off", "on"]
 
 
 def test_limiters_and_injectors_are_those_of_the_writers_and_share_a_baseline(of):

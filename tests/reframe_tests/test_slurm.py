@@ -11,6 +11,7 @@ from nimc.machine.slurm import (
     job_options,
     on_targets,
     outcome,
+    sized,
 )
 from tests.reframe_tests.command import script
 
@@ -55,6 +56,20 @@ def test_cores_are_left_to_the_system_and_nodes_pinned_on_the_targets_only():
 )
 def test_tasks_of_srun_are_bound_unless_the_site_binds_them(launcher, line):
     assert bound(launcher) == line
+
+
+@pytest.mark.parametrize(
+    ("launcher", "per_node", "more"),
+    [
+        (["srun"], None, ["--ntasks=8"]),
+        (["srun", "--mpi=pmi2"], 4, ["--ntasks=8", "--ntasks-per-node=4"]),
+        (["srun", "--ntasks=16"], 4, []),
+        (["mpirun"], 4, []),
+        ([], None, []),
+    ],
+)
+def test_only_srun_without_a_number_of_tasks_is_sized(launcher, per_node, more):
+    assert sized(launcher, 8, per_node) == [*launcher, *more]
 
 
 def test_a_split_allocation_is_one_component_and_changes_the_launch_line():

@@ -218,7 +218,7 @@ def _as_planned_s(each: _Aligned, run: tuple[float, float]) -> float:
     plan, real, near_s = each
     start_s = plan.start_s if real.start_s <= plan.start_s + near_s else real.start_s
     end_s = plan.end_s if real.end_s >= plan.end_s - near_s else real.end_s
-    return _overlap_s(max(start_s, plan.start_s), min(end_s, plan.end_s), run)
+    return _overlap_s(start_s, end_s, run)
 
 
 def _beyond_s(each: _Aligned, run: tuple[float, float]) -> float:

@@ -128,6 +128,8 @@ def test_the_improved_model_with_less_demand():
     assert [received()[n] for n in (10, 12, 14, 18)] == pytest.approx([1, 0.8, 0.6, 0.6])
     half = 4455.4e6 / 2
     assert [received(per_core_b_s=half)[n] for n in (10, 18)] == pytest.approx([1, 1])
+    # With a 1.3th of it from 13 to 18.2.
+    assert received(per_core_b_s=4455.4e6 / 1.3)[18] == pytest.approx(1 - 0.4 * 5 / 5.2)
     less = received(traffic_b_s=0.8 * 11481.1e6)
     assert [less[n] for n in (10, 12, 13, 14)] == pytest.approx([0.8, 0.8, 0.7, 0.6])
     # Of 14 cores, that lose nothing, the network decides: 1 / 0.6, and with bands of 5 % and 8 %.

@@ -16,6 +16,7 @@ from analysis.contention.slowdown import (
     mixture,
     rows,
     shares_of,
+    table,
 )
 from analysis.report.data import load_run
 from analysis.statistics import aligned_ranks
@@ -72,6 +73,10 @@ def test_mixtures_by_hand() -> None:
     assert found.shares[0] is None
     assert found.shares[1].value == pytest.approx(0.5)
     assert found.slowdown.value == pytest.approx(1.25)
+    # Its interval is that of (0.2 x 0.1 + 0.6 b) / 0.4 over a loss b of 0.25 to 0.35.
+    own = [*estimates(1.1, 1e-6), *estimates(1.3, 0.05)]
+    share = mixture([*idle[:2], *estimates(BESIDE[1], 1e-6)], own, estimates(WRITERS)).shares[1]
+    assert (share.low, share.high) == pytest.approx((0.425, 0.575), abs=0.008)
     none = mixture(estimates([1.001] * 4, 0.01), estimates([1.1, 1.3]), estimates(WRITERS))
     assert none == "membench is not shown to be slower next to itself; use more cores"
 
@@ -165,6 +170,11 @@ def test_errors_are_those_of_the_loss_beside_the_null() -> None:
     of = errors([row(*estimates(1.1, 0.05), 1.2), row(*estimates(1.3, 0.06), 1.25), row(None, 1.5)])
     assert (of.mean, of.null, of.covered, of.cases) == pytest.approx((0.075, 0.225, 1, 2))
     assert errors([row(None, 1.5)]) is None
+    unknown = row(None, 1.5)
+    assert [cells[-1] for cells in table([unknown, replace(unknown, error=-0.1)])[1]] == [
+        "-",
+        "-0.100",
+    ]
 
 
 def test_the_command(run: Path) -> None:

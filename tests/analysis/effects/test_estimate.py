@@ -5,10 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.effects.estimate import Result, StoppingRule, results
-from analysis.effects.verdict import Verdict, selection
+from analysis.effects.estimate import (
+    Result,
+    StoppingRule,
+    by_level,
+    notes_of,
+    reported,
+    results,
+)
+from analysis.effects.verdict import Verdict, phrase, selection
 from analysis.samples.pairs import in_order, log_times, pair_table, pairless
-from analysis.statistics.interval import Estimate
+from analysis.statistics.interval import Estimate, Interval
 from nimc.base.errors import InputError
 from nimc.records.run import Requirements
 from nimc.records.sample import Outcome, Sample, TimetableRecord
@@ -110,6 +117,8 @@ def test_six_pairs_by_hand() -> None:
         pytest.approx(11.3 / 8.1),
     )
     assert spin.over_control is None
+    # off: mean 12.2667, squares about it 0.23333, five degrees of freedom.
+    assert on.off_spread == pytest.approx((0.23333 / 5) ** 0.5 / 12.26667, rel=1e-4)
     assert on.verdict == "slower under emulated writes"
     assert (spin.verdict, aa.verdict) == ("control", "baseline repeatability")
     assert (aa.slowdown.low, aa.slowdown.high) == (aa.noise_floor.low, aa.noise_floor.high)
@@ -408,6 +417,7 @@ def test_first_attempts_within_half_an_interval_are_not_told() -> None:
     used = Estimate(1.2, 1.1, 1.3, 0.95)
     firsts = [replace(used, value=value, high=1.4) for value in (1.29, 1.31)]
     assert [len(selection("on", {"x": (used, first)}, 0.1)) for first in firsts] == [0, 1]
+    assert len(selection("on", {"x": (used, None)}, 0.101)) == 1
 
 
 @pytest.mark.parametrize(("cap", "done"), [(100, True), (200, False), (None, True)])
@@ -417,6 +427,69 @@ def test_a_typical_run_ends_a_case_whose_cap_is_too_low_for_no_effect(
     """About 130 pairs rule out a mean that is 2 % higher."""
     row = result(verdict=Verdict.TYPICAL)
     assert StoppingRule(pairs_cap=cap).is_done(row) == done
+
+
+@pytest.mark.parametrize(
+    ("verdict", "half", "done"),
+    [
+        (Verdict.CONTENTION, 0.04, True),
+        (Verdict.NO_EFFECT, 0.0625, True),
+        (Verdict.CONTENTION, 0.07, False),
+        (Verdict.CONTENTION, None, False),
+        (Verdict.INCONCLUSIVE, 0.04, False),
+        (Verdict.NOT_ABOVE_CONTROL, 0.04, False),
+    ],
+)
+def test_a_case_is_done_if_it_is_decided_and_as_precise_as_requested(
+    verdict: Verdict, half: float | None, done: bool
+) -> None:
+    found = Estimate(1.0, 1 - half, 1 + half, 0.95) if half else None
+    row = result(verdict=verdict, slowdown=found)
+    assert StoppingRule(precision=0.0625).is_done(row) == done
+    assert StoppingRule().is_done(row) == (not verdict.needs_pairs)
+
+
+def test_what_a_row_says_of_itself() -> None:
+    mean, family = Estimate(1.2, 1.1, 1.3, 0.95), Interval(1.05, 1.4)
+    row = result(mean=mean, mean_family=family)
+    assert row.family_mean == Estimate(1.2, 1.05, 1.4, 0.95)
+    assert [result(mean=mean).family_mean, result(mean_family=family).family_mean] == [None] * 2
+    row = result(verdict=Verdict.NO_EFFECT, margin=0.03, emulated=True)
+    assert row.said == phrase(Verdict.NO_EFFECT, 0.03, emulated=True)
+    factors = [{}, {"rate": "full", "burst": "none"}, {"rate": "50%"}, {"burst": "1s"}]
+    assert [result(factors=each).at_full_rate for each in factors] == [True, True, False, False]
+
+
+def test_rows_that_differ_in_one_level_belong_together() -> None:
+    made = [
+        result(factors={"rate": "full", "cores": 0}),
+        result(arm="on@rate=50%", factors={"rate": "50%", "cores": 0}),
+        result(arm="on@cores=1", factors={"rate": "full", "cores": 1}),  # alone
+        result(case="melt", factors={"rate": "full", "cores": 0}),
+        result(arm="aa", role="floor", factors={"rate": "full", "cores": 0}),
+        result(arm="on@x=1", factors={"x": 1, "cores": 0}),
+    ]
+    assert by_level(made, "rate") == {("stream", "on", (("cores", 0),)): made[:2]}
+
+
+def test_a_note_that_not_all_rows_have_names_those_that_do() -> None:
+    made = [result(notes=["x", "y"]), result(arm="spin", notes=["y", "x"])]
+    made.append(result(arm="aa", notes=["x", "x"]))
+    assert notes_of(made) == ["x", "on, spin: y"]
+
+
+def test_figures_for_reframe() -> None:
+    row = result(
+        **{"off_median": 2.0, "on_median": 3.0, "rejected": 4, "writer_rate_b_s": 5e9},
+        slowdown=Estimate(1.5, 1.4, 1.7, 0.95),
+        mean=Estimate(1.6, 1.1, 1.9, 0.95),
+    )
+    assert reported(row) == {
+        **{"off_on": (2.0, "s"), "on": (3.0, "s"), "mean_on": (1.6, "x")},
+        **{"slowdown_on": (1.5, "x"), "slowdown_on_low": (1.4, "x")},
+        **{"slowdown_on_high": (1.7, "x"), "writers_rate_on": (5e9, "B/s")},
+        "rejected_on": (4, "runs"),
+    }
 
 
 def test_first_attempts_of_the_control_are_compared_as_well() -> None:

@@ -1,9 +1,23 @@
 from dataclasses import replace
 
+import polars as pl
 import pytest
 
-from analysis.effects.verdict import LEVELS, MEANING, Evidence, Shown, Verdict, judge, phrase, shown
+from analysis.effects.verdict import (
+    LEVELS,
+    MEANING,
+    Evidence,
+    Shown,
+    Verdict,
+    caveats,
+    emulated,
+    judge,
+    phrase,
+    shown,
+    within,
+)
 from analysis.statistics.interval import Estimate
+from nimc.records.notes import Note
 
 
 def _interval(low: float, high: float) -> Estimate:
@@ -57,7 +71,10 @@ def test_the_baseline_comes_first() -> None:
         (_interval(1.1, 1.16), {"mean_slower"}, SLOW, "inconclusive"),  # more than half of it
         (FAST, FASTER, FAST, "speed-up"),
         (FAST, FASTER, SAME, "inconclusive"),  # the mean is not shown to be lower
-        (_interval(0.97, 0.995), FASTER, FAST, "inconclusive"),  # estimate not below 0.98
+        (_interval(0.97, 0.99), FASTER, FAST, "inconclusive"),  # estimate not below 0.98
+        (_interval(0.92, 1.0), FASTER, FAST, "inconclusive"),  # it holds 1, or the mean does
+        (_interval(0.92, 1.02), FASTER, FAST, "inconclusive"),
+        (FAST, FASTER, _interval(0.9, 1.0), "inconclusive"),
         (SAME, NONE, SAME, "no effect"),
         (SAME, TYPICAL, SAME, "no effect on the typical run"),
         (SAME, NOTHING, SAME, "inconclusive"),
@@ -99,9 +116,41 @@ def test_what_slowed_it_down(
 
 def test_every_verdict_has_a_meaning_and_the_margin_stands_in_the_phrase() -> None:
     assert set(MEANING) == set(Verdict)
-    assert [verdict for verdict in Verdict if verdict.is_open] == ["too few pairs", "inconclusive"]
+    undecided, small = ["too few pairs", "inconclusive"], ["not above the control"]
+    assert [verdict for verdict in Verdict if verdict.is_open] == undecided
+    assert [verdict for verdict in Verdict if verdict.needs_pairs] == [*undecided, *small]
+    baseline = ["baseline not repeated", "baseline unstable"]
+    compared = ["too few pairs", "no writes", *baseline]
+    assert [verdict for verdict in Verdict if verdict.is_not_compared] == compared
     assert phrase(Verdict.NO_EFFECT, 0.005) == "no effect: less than 0.5 %"
     assert phrase(Verdict.CONTENTION, 0.005) == "memory contention"
+    says = [each for each in Verdict if phrase(each, 0.02, emulated=True) != phrase(each, 0.02)]
+    assert says == ["speed-up", "no effect", "no effect on the typical run", "sometimes slower"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "inside"),
+    [(1 / 1.25, 1.25, True), (0.79, 1.0, False), (1.0, 1.26, False), (0.79, 1.26, False)],
+)
+def test_a_ratio_and_its_inverse_have_the_same_margin(
+    low: float, high: float, inside: bool
+) -> None:
+    assert within(low, high, 0.25) is inside
+
+
+def test_caveats_are_those_of_the_samples_of_the_width_and_of_the_allocations() -> None:
+    transports = ["InfiniBand", "tcp+soft-RoCE", "tcp"]
+    own = pl.DataFrame({"notes": [[], ["b"], ["a", "b"]], "transport": transports})
+    assert emulated(own) == [Note.TCP(), Note.SOFT_ROCE()]
+    samples = ["b", "a", Note.TCP(), Note.SOFT_ROCE()]
+    three = [range(4)] * 3
+    assert caveats(own, three, SLOW, None, 40) == samples
+    for cap, most in ((None, ""), (40, " (at most 40)")):
+        # Half of 0.1, of 1.25.
+        width = Note.HALF_WIDTH(half_width=0.04, pairs=12, most=most, precision=0.03)
+        assert caveats(own, three, SLOW, 0.03, cap) == [*samples, width]
+    few = Note.NEXT_ALLOCATION(blocks=2, needed=3)
+    assert caveats(own, three[:2], SLOW, 0.05, None) == [*samples, few]
 
 
 def test_wrong_verdicts_of_all_kinds_add_up_to_five_percent() -> None:

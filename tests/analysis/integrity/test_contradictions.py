@@ -120,6 +120,11 @@ def campaign(rate: str, arms: str) -> Edit:
     )
 
 
+def text(more: str) -> Edit:
+    """More keys of the campaign."""
+    return lambda run: put(run.header, {"campaign_text": run.header["campaign_text"] + more})
+
+
 def copied(pairs: int) -> Edit:
     """So many figures of 'aa' are those of 'off', of the other pairs."""
 
@@ -154,6 +159,28 @@ def tripled(run: Run) -> None:
 def received(by: float) -> Edit:
     """Another rate that the device of the target passed in a run."""
     return lambda run: put(on(run, "on")["conditions"][0], {"received_b_s": By(by)})
+
+
+def second_writer(by: float) -> Edit:
+    """A writer like the first, whose count differs by that factor."""
+
+    def edit(run: Run) -> None:
+        (one,) = writers = on(run, "on")["writers"]
+        writers.append({**one, "counted_b": one["counted_b"] * by})
+
+    return edit
+
+
+def after_none(early_s: float) -> Edit:
+    """The application of the run before never started, so long after which the lead-in began."""
+
+    def edit(run: Run) -> None:
+        runs = run.samples["stream"]
+        at = runs.index(on(run, "on"))
+        runs[at - 1]["elapsed_s"] = 0.0
+        runs[at]["lead_in_s"] = runs[at]["start_s"] - runs[at - 1]["start_s"] + early_s
+
+    return edit
 
 
 def without_lammps(run: Run) -> None:
@@ -220,6 +247,11 @@ RULES: dict[str, tuple[Edit, str] | tuple[Edit, str, Edit]] = {
         "writers[0].bytes_b",
         writer(observed_share=1.0, unobserved_s=0.0, bytes_b=lambda w, s: w["rate_b_s"] * s * 1.1),
     ),
+    "bytes of a writer that was not observed": (
+        writer(observed_share=None, bytes_b=lambda w, s: w["rate_b_s"] * s * 1.001),
+        "at most 'rate_b_s' in 'elapsed_s'",
+        writer(observed_share=None, bytes_b=lambda w, s: w["rate_b_s"] * s * 0.999),
+    ),
     "the least rate is not above the mean": (
         writer(rate_min_b_s=lambda w, _: w["rate_b_s"] * 1.001),
         "at most 'rate_b_s'",
@@ -250,6 +282,11 @@ RULES: dict[str, tuple[Edit, str] | tuple[Edit, str, Edit]] = {
         "the mean of bursts and pauses",
         writer("on@rate=25%", burst=IN_BURSTS),
     ),
+    "bursts are those of the level": (
+        changed("on", factors={"rate": "full", "burst": "10ms/30ms"}),
+        "that of the level of 'burst'",
+        changed("on", factors={"rate": "full", "burst": "none"}),
+    ),
     "what limits is recorded": (writer("on@rate=25%", limited_by=None), "limited_by"),
     "a control does not write": (writer(injector="spin"), "one that writes"),
     "an injector that reads reads": (writer(direction="read"), "writers[0].direction"),
@@ -272,6 +309,16 @@ RULES: dict[str, tuple[Edit, str] | tuple[Edit, str, Edit]] = {
         writer(**UNCOUNTED, proof="memory", overwritten_share=0.89),
         "'memory' from an 'overwritten_share' of 0.9 on",
         writer(**UNCOUNTED, proof="unproven", overwritten_share=0.89),
+    ),
+    "marks that were overwritten are a proof": (
+        writer(**UNCOUNTED, proof="unproven", overwritten_share=0.9),
+        "'memory', by 'overwritten_share'",
+        writer(**UNCOUNTED, proof="unproven", overwritten_share=0.89),
+    ),
+    "writers of a target have one count": (
+        second_writer(1.001),
+        "the same of all writers of a target",
+        second_writer(1.0),
     ),
     "a writer has a proof": (writer(proof=None), "device, memory or unproven"),
     "a count has a time": (writer(counted_s=None), "given if 'counted_b' is"),
@@ -312,6 +359,11 @@ RULES: dict[str, tuple[Edit, str] | tuple[Edit, str, Edit]] = {
         "from the end of the run before",
         changed("on", lead_in_s=lambda s: s["lead_in_s"] + 0.05),
     ),
+    "a lead-in after a run that never started": (
+        after_none(0.2),
+        "after the start of the run before",
+        after_none(0.05),
+    ),
     "the first run has no lead-in": (
         lambda run: run.samples["stream"][0].update(lead_in_s=1.0),
         "null in the first run of a block",
@@ -333,6 +385,19 @@ RULES: dict[str, tuple[Edit, str] | tuple[Edit, str, Edit]] = {
     "origins are other hosts": (
         all_of("stream", origin_nodes=["n1"]),
         "other hosts than 'nodes'",
+    ),
+    "origins share the host": (
+        lambda run: run.header["facts"]["site"]["origins"].update(policy="same_host"),
+        "origin_nodes: n2 found; allowed: n1: origins share the host",
+        both(
+            lambda run: run.header["facts"]["site"]["origins"].update(policy="same_host"),
+            *(all_of(case, origin_nodes=["n1"]) for case in ("stream", "lammps")),
+        ),
+    ),
+    "facts of a host are those of run.json": (
+        lambda run: run.header["facts"].update(host={"hostname": "n1", "processor": "other"}),
+        "nodes.n1.processor: 'none' found; allowed: 'other', as in run.json",
+        lambda run: run.header["facts"].update(host={"hostname": "n1", "kernel": "other"}),
     ),
     "hosts are those of provenance": (
         record(lambda r: r["nodes"].pop("n2")),
@@ -387,6 +452,14 @@ RULES: dict[str, tuple[Edit, str] | tuple[Edit, str, Edit]] = {
         "before its 'finished_s'",
         recorded(finished_s=lambda _, end_s: end_s + 110.0),
     ),
+    "a block that is done ends with a whole pair": (
+        lambda run: run.samples["lammps"].pop(),
+        "runs of the last pair: 3 found; allowed: 4, since the block is done",
+        both(
+            lambda run: run.samples["lammps"].pop(),
+            lambda run: run.logs["logs/lammps/1/block.json"].update(state="stopped"),
+        ),
+    ),
     "counts are not negative": (
         first(value=-1.0),
         "-1.0 found; allowed: 0 or more",
@@ -410,6 +483,17 @@ RULES: dict[str, tuple[Edit, str] | tuple[Edit, str, Edit]] = {
         received(1.001),
         "its 'counted_b' in 'counted_s'",
         received(1 + 1e-12),
+    ),
+    "nodes sent what was read": (
+        writer(injector="perftest_read", direction="read"),
+        "its 'counted_b' in 'counted_s'",
+        both(
+            writer(injector="perftest_read", direction="read"),
+            lambda run: put(
+                on(run, "on")["conditions"][0],
+                {"sent_b_s": on(run, "on")["conditions"][0]["received_b_s"]},
+            ),
+        ),
     ),
     "rates alone are those that a block measured": (
         alone(rates_b_s=[1e9]),
@@ -463,7 +547,7 @@ RULES: dict[str, tuple[Edit, str] | tuple[Edit, str, Edit]] = {
         "workload of stream: ",
     ),
     "digest": (header(digest="0" * 64), "of 'resolved'"),
-    "seed of the text": (header(campaign_text=f"{TEXT}seed: 7\n"), "campaign_text: seed: 7 found"),
+    "seed of the text": (text("seed: 7\n"), "campaign_text: seed: 7 found"),
     "site": (
         lambda run: run.header["facts"]["site"].update(device="mlx5_1"),
         "facts.site.device: ",
@@ -474,6 +558,20 @@ RULES: dict[str, tuple[Edit, str] | tuple[Edit, str, Edit]] = {
         "asked.cases.stream: ",
         campaign("25%", "off, on, aa"),
     ),
+    "no arm of the campaign is missing": (
+        campaign("25%", "off, on, aa, spin"),
+        "asked.cases.stream: 'off, on, aa' found",
+        both(campaign("25%", "off, on, aa, spin"), text("exclude: [{}]\n")),
+    ),
+    "a variable of the campaign": (
+        header(campaign_text=TEXT.replace("stream}", "stream, set: {iterations: 3}}")),
+        "asked.cases.stream: iterations: 3 found; allowed: None, by 'resolved'",
+    ),
+    "a check of the campaign": (
+        header(campaign_text=TEXT.replace("stream}", "lulesh, case: stream}")),
+        "asked.cases.stream: check: 'lulesh' found; allowed: stream, by 'resolved'",
+    ),
+    "injector of the text": (text("injector: {rate: 50%}\n"), "campaign_text: injector: "),
     "a level of the campaign": (
         campaign("50%", "off, on, aa"),
         "asked.cases.stream: rate: '25%' found; allowed: 50%, full",

@@ -33,6 +33,11 @@ def writer(number: int, /, **fields: Any) -> Callable[[list[Json]], None]:
     return lambda records: of_arm(records, "on")["writers"][number].update(fields)
 
 
+def control(**fields: Any) -> Callable[[list[Json]], None]:
+    """Other values of fields of the control of the first pair."""
+    return lambda records: of_arm(records, "spin")["writers"][0].update(fields)
+
+
 def all_positions_0(records: list[Json]) -> None:
     for record in records:
         record["position"] = 0
@@ -143,6 +148,12 @@ SAMPLES: dict[str, tuple[Callable[[list[Json]], Any], str]] = {
         lambda records: of_arm(records, "spin").update(writers=of_arm(records, "on")["writers"]),
         "0 of a control",
     ),
+    "another control": (control(injector="ucx"), "the control that the arm is named after"),
+    "a control with a transport": (control(transport="InfiniBand"), "'none' of a control"),
+    "a control that was idle": (control(cpu_share=0.0), "above 0 of a control"),
+    "a control that a device counted": (control(proof="device"), "null of a control"),
+    "a control that wrote": (control(rate_b_s=1.0), "0 of a control"),
+    "processor time of a writer": (writer(0, cpu_share=0.5), "null of a writer"),
     "other nodes within a pair": (setting("on", nodes=["other"]), "the same in all runs"),
     "another seed": (setting("on", seed=7), "seed: '7' found"),
     "provenance that is not there": (setting("on", provenance="1" * 64), "allowed: a file of"),

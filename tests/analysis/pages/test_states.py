@@ -18,7 +18,14 @@ from analysis.pages.alarms import (
     usual_gap,
 )
 from analysis.pages.data import MachineHistory, PageNight
-from analysis.pages.render import index_page, machine_page, ordered, outcome_counts, state_of
+from analysis.pages.render import (
+    _look,
+    index_page,
+    machine_page,
+    ordered,
+    outcome_counts,
+    state_of,
+)
 from tests.analysis.history.nights_table import START, night_rows, nights_table, started_s
 
 NIGHTS, LOST, EVERY, LOSS = 60, 45, 9, 0.06
@@ -176,6 +183,34 @@ def test_the_page_says_when_it_was_made_and_from_when_it_is_old(
     assert "memory contention" in text
     assert 'class="verdict bad' not in text
     assert '<tr data-look="bad"' not in text
+
+
+@pytest.mark.parametrize(
+    ("outcome", "alarms", "seen", "expected", "missed", "look", "text"),
+    [
+        (None, 0, 0, 0, 0, "plain", "never measured"),
+        ("measured", 0, 0, 21, 1, "good", "last night: measured"),
+        ("recorded", 0, 0, 21, 0, "plain", "last night: recorded"),
+        ("measured", 2, 1, 9, 0, "bad", "2 open alarms, 1 acknowledged"),
+        ("measured", 1, 0, 9, 0, "bad", "1 open alarm"),
+        ("still slower", 1, 1, 9, 0, "warn", "1 open alarm, 1 acknowledged; last night: still"),
+        ("slower", 2, 1, 9, 0, "bad", "2 open alarms, 1 acknowledged; last night: slower"),
+        ("slower", 0, 0, 9, 0, "bad", "last night: slower"),
+        ("machine failed", 1, 1, 9, 0, "bad", "last night: machine failed"),
+        ("measured", 0, 0, 0, 0, "warn", "no night in 60 days"),
+        # From 5 % on, and from 25 % on.
+        ("measured", 0, 0, 20, 1, "warn", "1 of 20 nights not measured"),
+        ("measured", 0, 0, 20, 4, "warn", "4 of 20 nights not measured"),
+        ("measured", 0, 0, 20, 5, "bad", "5 of 20 nights not measured"),
+    ],
+)
+def test_a_machine_looks_as_the_worst_that_is_known_of_it(
+    outcome: str | None, alarms: int, seen: int, expected: int, missed: int, look: str, text: str
+) -> None:
+    last = PageNight(START, "nightly", outcome) if outcome else None
+    found = _look(last, alarms, seen, expected, missed)
+    assert found[0] == look
+    assert found[1].startswith(text)
 
 
 def _days(*numbers: int) -> list[date]:

@@ -10,22 +10,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from analysis.effects.verdict import Verdict
 from analysis.remedies.advice import (
     Advice,
     Assumed,
+    NextPairs,
+    RemedyAdvice,
     Standing,
+    TrafficLoss,
     advise,
     next_allocations,
     next_pairs,
     pair_node_hours,
+    per_byte,
     sentences,
+    stand,
     where,
 )
+from analysis.remedies.throttling import Throttling
 from analysis.report.data import load_run
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import Crossing, p_value
 from nimc.base.checkout import ROOT
 from tests.analysis.remedies.sweeps import sweep, swept
+from tests.analysis.remedies.test_standing import MACHINES, effects
 from tests.analysis.synthetic import LAMMPS, Case, crossed, samples, write_run
 
 #: A core that costs 5 % and takes the loss from 1.5 to 1.1 times: a net of 1.364 all the time.
@@ -160,6 +168,132 @@ def test_crossings_as_text() -> None:
     assert where(Crossing(0.18, 0.15, 0.2), "%") == "18 % [15 %, 20 %]"
     assert where(Crossing(None, 1.0, None), "%") == "never"
     assert where(Crossing(None, None, 0.0), "%") == "always"
+    assert where(Crossing(0.9, 0.85, 0.95), "%") == "90 % [85 %, 95 %]"
+
+
+def _loss(case: str, value: float, low: float, high: float, **changes: object) -> TrafficLoss:
+    verdict = changes.pop("verdict", Verdict.CONTENTION)
+    hours = Estimate(value * 1e4, low * 1e4, high * 1e4, 0.95)
+    lost = Estimate(value, low, high, 0.95)
+    return TrafficLoss("run", case, "w", "on", 2e9, verdict, lost, hours, [])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("losses", "nodes", "text"),
+    [
+        # The largest of them, of stable baselines.
+        (
+            [("a", 0.1, 0.05, 0.15), ("b", 0.9, 0.8, 0.95), ("c", 0.2, 0.1, 0.3)],
+            None,
+            "b 90.0 % [80.0, 95.0] of its node-hours, the most of 3 measured cases of traffic.",
+        ),
+        (
+            [("a", 0.1, 0.05, 0.15)],
+            1,
+            "a 10.0 % [5.0, 15.0] of its node-hours, 1,000 [500, 1,500] node-hours a month if"
+            " 1 node (assumed) run it.",
+        ),
+        *(
+            ([("a", *of)], None, f"a {shown} of its node-hours; {why}, so no loss is shown.")
+            for of, shown, why in (
+                ((0.1, 0.0, 0.15), "10.0 % [0.0, 15.0]", "the interval holds 0"),
+                ((-0.1, -0.15, 0.0), "-10.0 % [-15.0, 0.0]", "the interval holds 0"),
+                ((-0.1, -0.15, -0.05), "-10.0 % [-15.0, -5.0]", "it gains"),
+            )
+        ),
+    ],
+)
+def test_the_largest_loss_is_told(losses: list[tuple], nodes: int | None, text: str) -> None:
+    unstable = _loss("u", 0.99, 0.98, 1.0, verdict=Verdict.BASELINE_UNSTABLE)
+    found = [unstable, *(_loss(*each) for each in losses)]
+    said = sentences(Advice("m", [], Assumed(nodes), found, [], [], []))[0]
+    assert said == f"With traffic all the time, as in the runs, on (2.00 GB/s) costs {text}"
+    said = sentences(Advice("m", [], Assumed(), found[:1], [], [], []))[0]
+    assert said.startswith("No loss can be stated")
+
+
+def _row(standing: Standing, **changes: object) -> RemedyAdvice:
+    """A reserved core of the first made machine, with this standing."""
+    (core, _) = effects(MACHINES[0], 12, 1)
+    row = stand("run", core, 1.0, 0.02, False)
+    net = Estimate(0.9, 0.8, 0.95, 0.95)
+    return replace(row, standing=standing, net=net, **changes)  # type: ignore[arg-type]
+
+
+NONE = "No remedy is recommended."
+WORSE = "reserved_cores=1 for melt under on, -10.0 % [-20.0, -5.0] more work"
+COSTS = f"{NONE} Shown to cost more than it gains: {'; '.join([WORSE] * 3)}"
+NEXT = NextPairs(24, 12.0, None, 0.2, 2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "recommended", "undecided"),
+    [
+        (
+            [_row(Standing.WORSE)] * 3,
+            f"{COSTS}.",
+            "Nothing is open in 3 cases of a remedy under traffic.",
+        ),
+        (
+            [_row(Standing.WORSE)] * 5,
+            f"{COSTS}; and 2 more.",
+            "Nothing is open in 5 cases of a remedy under traffic.",
+        ),
+        (
+            [_row(Standing.SLOWER_WRITES), _row(Standing.HERE, next=NEXT)],
+            f"{NONE} Helps the application by delaying the writes: reserved_cores=1.",
+            "Not decided: 1 in 2 cases of a remedy under traffic; next 24 more pairs (12"
+            " node-hours) in 2 other allocations, to see whether reserved_cores=1 for melt under on"
+            " does the same there.",
+        ),
+        (
+            [
+                _row(Standing.UNSTABLE),
+                _row(Standing.OPEN, next=NextPairs(5, 10.0, 0.9, 0.1)),
+                _row(Standing.FEW, next=NextPairs(1, 1.0, None, None)),
+            ],
+            NONE,
+            "Not decided: 3 in 3 cases of a remedy under traffic; next 5 more pairs (10 node-hours)"
+            " would show a net difference of 90.0 % of reserved_cores=1 for melt under on.",
+        ),
+        (
+            [_row(Standing.FEW, next=NextPairs(1, 1.0, None, None))],
+            NONE,
+            "Not decided: 1 in 1 case of a remedy under traffic; next 1 more pair (1.0 node-hours)"
+            " for a first interval of reserved_cores=1 for melt under on.",
+        ),
+        (
+            [
+                _row(s, effect=replace(_row(s).effect, emulated=["soft-RoCE"]))
+                for s in (Standing.BETTER, Standing.BETTER, Standing.WORSE)
+            ],
+            "The traffic was emulated, so no remedy is recommended for RDMA hardware (2 of 3 were"
+            " better here).",
+            "Nothing is open in 3 cases of a remedy under traffic.",
+        ),
+    ],
+)
+def test_what_is_recommended_and_open(
+    rows: list[RemedyAdvice], recommended: str, undecided: str
+) -> None:
+    found = sentences(Advice("m", [], Assumed(), [], rows, [], []))
+    assert found[1:] == [recommended, undecided]
+
+
+def test_what_costs_nothing_and_what_is_worth_most() -> None:
+    row = _row(Standing.BETTER)
+    ends = (Crossing(None, None, 0.0), Crossing(None, 1.0, None), Crossing(0.2, 0.1, 1.0))
+    assert [replace(row, break_even=each).costs_nothing for each in ends] == [True, False, False]
+    assert NextPairs(1, 2.0, None, None).worth == NextPairs(1, 0.0, None, 0.5).worth == 0
+    assert NextPairs(1, 2.0, None, 0.5).worth == 0.25
+
+
+def test_a_relative_loss_is_in_percent_for_each_gb_s() -> None:
+    """0.9e-9 of the time for each byte per second are 90 % for each GB/s."""
+    of = Estimate(0.9e-9, 0.8e-9, 0.95e-9, 0.95)
+    sweep = Throttling("c", "on", {}, "s", False, 6, 1e9, of, None, None, [])
+    assert per_byte(sweep) == ("90.0", "80.0", "95.0", "% per GB/s")
+    assert per_byte(replace(sweep, slope=None))[0] == per_byte(replace(sweep, slope=None))[2]
 
 
 def test_pairs_by_hand() -> None:
@@ -184,6 +318,7 @@ def test_as_many_pairs_as_holm_needs() -> None:
     assert next_pairs(4, None, 1, 0.02, 1.0).pairs == 2
     assert next_pairs(4, None, 10, 0.02, 1.0).pairs == 5
     assert p_value(np.linspace(1, 1.5, 9)) <= 0.005 < p_value(np.linspace(1, 1.5, 8))
+    assert next_pairs(6, None, 1, 0.02, 1.0).pairs == 1
     narrow = Estimate(1.2, 1.19, 1.21, 0.95)
     assert next_pairs(6, narrow, 10, 0.02, 1.0).pairs == 3
 
@@ -199,15 +334,17 @@ def test_allocations_that_are_missing(allocations: int, more: int, pairs: int) -
     assert found.at_stake == pytest.approx(0.2)
 
 
-def test_node_hours_of_a_pair(tmp_path: Path) -> None:
-    """Two nodes, 20 runs of 18 s and 2 s of lead-in, in 5 pairs: 80 node-seconds x 2 each."""
+@pytest.mark.parametrize("pairs", [5, 1])
+def test_node_hours_of_a_pair(tmp_path: Path, pairs: int) -> None:
+    """Two nodes, four runs a pair of 18 s and 2 s of lead-in, but for the first of all."""
     case = replace(LAMMPS, effects={"on": 1.0, "aa": 1.0, "spin": 1.0}, origin="origin-0")
     made = [
         replace(each, elapsed_s=18.0, lead_in_s=2.0, origin_nodes=["origin-0"])
-        for each in samples(case, pairs=5)
+        for each in samples(case, pairs=pairs)
         if each.pair >= 0
     ]
     clock = made[0].start_s
     made = [replace(each, start_s=clock + 25 * place) for place, each in enumerate(made)]
+    made[0] = replace(made[0], lead_in_s=None)
     run = load_run(write_run(tmp_path / "run", made), force=True)
-    assert pair_node_hours(run.samples, "lammps") == pytest.approx(4 * 20 * 2 / 3600)
+    assert pair_node_hours(run.samples, "lammps") == pytest.approx((160 - 4 / pairs) / 3600)

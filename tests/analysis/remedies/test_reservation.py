@@ -64,6 +64,31 @@ def test_throttled_rates_have_no_price_and_delay_the_writes(tmp_path: Path) -> N
     assert half.emulated == []
 
 
+@pytest.mark.parametrize(
+    ("plain", "times", "reference", "found"),
+    [
+        # The level that names leave out, wherever it stands; 1.5 / 1.2 and 1.5 / 1.8.
+        (
+            {"writer_rail": "nic1"},
+            {"on@writer_rail=nic0": 1.2, "on": 1.5, "on@writer_rail=nic2": 1.8},
+            "nic1",
+            {"nic0": 1.25, "nic2": 5 / 6},
+        ),
+        # The highest rate, also if it is not the full one; 1.65 / 1.5.
+        ({}, {"on@rate=25%": 1.5, "on@rate=50%": 1.65}, "50%", {"25%": 1.1}),
+        # Another factor of the writers is no remedy.
+        ({"message": "4k"}, {"on": 1.5, "on@message=1M": 1.8}, None, {}),
+    ],
+)
+def test_what_a_level_of_the_writers_is_compared_with(
+    tmp_path: Path, plain: dict, times: dict, reference: str | None, found: dict
+) -> None:
+    case = Case("melt", "s", "lower", 10.0, times, noise=0.0, pair_noise=0.2)
+    rows = found_of(tmp_path, swept(crossed(case, {}, {"rate": "full", **plain}), pairs=6))
+    assert {row.reference for row in rows} == ({reference} if found else set())
+    assert {row.level: row.gain.value for row in rows} == pytest.approx(found)
+
+
 def test_levels_in_jobs_of_their_own_are_unpaired(tmp_path: Path) -> None:
     """Allocation by allocation; a level that Slurm sets aside costs 10 % and takes 2 to 1.21."""
     base = Case("stream@core_spec=0", "s", "lower", 10.0, {"on": 2.0, "aa": 1.0}, 0.001, 0.0, 0.0)

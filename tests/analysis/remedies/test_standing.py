@@ -210,6 +210,7 @@ def test_what_is_recommended(changes, pairs, allocations, unstable, standing) ->
     assert row.recommended == (standing is Standing.BETTER and not changes)
     assert (row.net is None) == (row.p_adjusted is None) == (pairs < 6)
     assert (row.next_allocation is not None) == (allocations == 3 and pairs > 5)
+    assert row.allocations == (allocations if pairs > 5 else 0)
 
 
 def test_allocations_that_differ_say_nothing_of_the_next_one() -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from analysis.remedies.throttling import Throttling, crossover, curvatures, slopes, throttling
@@ -86,6 +87,22 @@ def test_one_rate_is_no_sweep_and_five_pairs_no_slope(tmp_path: Path) -> None:
     (few, _) = found_of(tmp_path / "few", swept(sweep(), pairs=5))
     assert (few.pairs, few.slope, few.line_fits) == (5, None, None)
     assert few.crossover_b_s.low is None
+
+
+def test_a_sweep_has_its_own_case_and_writes_and_pairs_of_two_rates(tmp_path: Path) -> None:
+    own, other = (swept(replace(sweep(), name=name), pairs=8) for name in ("stream", "triad"))
+    run = load_run(write_run(tmp_path / "own", own))
+    alone = throttling(run.results, run.pairs)
+    assert found_of(tmp_path / "both", [*own, *other])[-2:] == alone
+    # The first pair has the full rate alone, the second has two.
+    number, arm = pl.col("pair"), pl.col("arm").cast(pl.String)
+    lost = (number == 0) & arm.str.contains("rate") | (number == 1) & arm.str.contains("25|50")
+    (few, _) = throttling(run.results, run.pairs.filter(~lost))
+    assert (alone[0].pairs, few.pairs, few.slope is None) == (8, 7, False)
+    reads = {"injector": "perftest_read", "direction": "read"}
+    for each in own:
+        each.writers[:] = [replace(writer, **reads) for writer in each.writers]
+    assert found_of(tmp_path / "reads", own) == []
 
 
 def made_sweeps(seeds: int, pairs: int, noise: float) -> tuple[np.ndarray, ...]:

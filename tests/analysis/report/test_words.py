@@ -1,14 +1,25 @@
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from analysis.effects.estimate import results
 from analysis.effects.verdict import Verdict
-from analysis.report.words import breakable, facts, ranges, sentence, utc
+from analysis.report.words import (
+    breakable,
+    conditions,
+    facts,
+    ranges,
+    ratio,
+    sentence,
+    utc,
+    with_remedy,
+)
 from analysis.samples.columns import read_run
 from analysis.statistics.interval import Estimate, Interval
-from tests.analysis.synthetic import LAMMPS, STREAM, samples, write_run
+from nimc.records.notes import Note
+from tests.analysis.synthetic import LAMMPS, STREAM, result, samples, write_run
 
 
 def test_a_sentence_holds_effect_interval_and_what_it_means(tmp_path: Path) -> None:
@@ -41,10 +52,88 @@ def test_no_effect_says_what_it_is_less_than_and_doubt_what_is_not_ruled_out(
     assert sentence(doubt).endswith(left)
 
 
+ENDS = Estimate(1.0, 0.998, 1.25, 0.95)
+TYPICAL = "The typical run took 0.0 % more time"
+NONE = Verdict.NO_EFFECT
+LIMIT = " The effect is less than 3 %."
+
+
+@pytest.mark.parametrize(
+    ("changes", "begins", "ends"),
+    [
+        ({}, f"{TYPICAL} (interval: 0.2 % less to 25.0 % more, 6 pairs).", LIMIT),
+        (
+            {"writer_rate_b_s": 2e9},
+            f"{TYPICAL} while 2.00 GB/s were written into its node (",
+            LIMIT,
+        ),
+        (
+            {"writer_rate_b_s": 2e9, "direction": "read"},
+            f"{TYPICAL} while 2.00 GB/s were read from its node (",
+            LIMIT,
+        ),
+        (
+            {"notes": [Note.TRAFFIC(speed=2, share=0.5)], "writer_rate_b_s": 2e9},
+            f"{TYPICAL} under this traffic while 2.00 GB/s were",
+            LIMIT,
+        ),
+        ({"notes": ["another"]}, f"{TYPICAL} (interval", LIMIT),
+        # A third of six pairs; of all at most 60 %.
+        (
+            {"mean": ENDS, "hit": Estimate(1 / 3, 0.1, 0.6, 0.95)},
+            f"{TYPICAL} (interval: 0.2 % less to 25.0 % more, 6 pairs). In the mean it took 0.0 %"
+            " more (0.2 % less to 25.0 % more). 2 of 6 runs took unusually long; of all runs at"
+            " most 60% do. ",
+            LIMIT,
+        ),
+        (
+            {"mean": ENDS, "hit": Estimate(0.0, 0.0, 0.4, 0.95), "slowest_tenth": ENDS},
+            f"{TYPICAL} (interval: 0.2 % less to 25.0 % more, 6 pairs). In the mean it took 0.0 %"
+            " more (0.2 % less to 25.0 % more). None of 6 runs took unusually long; of all runs at"
+            " most 40% do; the slowest tenth took 1.000 times as long (0.998 to 1.250). ",
+            LIMIT,
+        ),
+        ({"mean": ENDS}, f"{TYPICAL} (interval: 0.2 % less to 25.0 % more, 6 pairs). ", LIMIT),
+        ({"verdict": Verdict.CONTENTION}, TYPICAL, "."),
+    ],
+)
+def test_a_sentence_says_what_is_known(changes: dict, begins: str, ends: str) -> None:
+    row = result(**{"slowdown": ENDS, "verdict": NONE, "margin": 0.03, **changes})
+    text = sentence(row)
+    assert text.startswith(begins)
+    assert text.endswith(ends)
+    assert ("less than 3 %" in text) == (row.verdict is NONE)
+
+
+@pytest.mark.parametrize(
+    ("foreign", "steal", "text"),
+    [
+        ([None, None, 9.0], [None, None, 0.9], ""),
+        (
+            [0.25, 0.125, 9.0],
+            [None, None, 0.9],
+            "foreign processes kept 0.12 to 0.25 hardware threads busy.",
+        ),
+        (
+            [0.5, None, 9.0],
+            [0.01, 0.02, 0.9],
+            "foreign processes kept 0.50 to 0.50 hardware threads busy and the hypervisor took up"
+            " to 2.0% of the processor time.",
+        ),
+    ],
+)
+def test_what_else_went_on_in_runs_that_count(foreign: list, steal: list, text: str) -> None:
+    status = ["counts", "counts", "rejected"]
+    frame = pl.DataFrame({"status": status, "foreign_cpus": foreign, "steal_share": steal})
+    assert conditions(frame) == (f"During the runs that count, {text}" if text else "")
+
+
 @pytest.mark.parametrize(
     ("record", "label", "text"),
     [
         ({"memory_b": 24 << 30}, "memory", "24 GiB"),
+        ({"memory_b": 1024}, "memory", "1 KiB"),
+        ({"memory_b": 1023}, "memory", "1023 B"),
         ({"memory_b": 3 << 40}, "memory", "3 TiB"),
         ({"cache": {"size_b": 1536}}, "cache size", "1.5 KiB"),
         ({"link_rate_b_s": 12.5e9}, "link rate", "12.50 GB/s"),
@@ -57,6 +146,10 @@ def test_no_effect_says_what_it_is_less_than_and_doubt_what_is_not_ruled_out(
         ({"smt": False}, "SMT", "no"),
         ({"node_mtti_s": 5 * 365.25 * 86400}, "node mean time to interrupt", "5 y"),
         ({"pause_s": 86400}, "pause", "1 d"),
+        ({"pause_s": 86399}, "pause", "8.64e+04 s"),
+        ({"a_s": {"b": None}}, "not known", "a b"),
+        ({"of": [{"name": "x", "size_b": 1}]}, "of x size", "1 B"),
+        ({"of": [{"size_b": 1}]}, "of 0 size", "1 B"),
         ({"numa_nodes": [{"number": 3, "memory_b": 1 << 30}]}, "NUMA nodes 3 memory", "1 GiB"),
         ({"offset_s": "of text"}, "offset s", "of text"),
     ],
@@ -69,6 +162,12 @@ def test_facts_read_their_units_from_their_keys(
 
 def test_names_lists_and_times() -> None:
     assert breakable("on@rate=25%,tool=<b>") == "on<wbr>@rate=25%,<wbr>tool=&lt;b&gt;"
+    assert ratio(None) == {"value": "\u2013", "interval": ""}
+    assert ratio(ENDS) == {"value": "1.000", "interval": "0.998\u20131.250"}
+    note = Note.SAME_HOST()
+    assert with_remedy(note).startswith(f"{note}. ")
+    assert with_remedy(f"on, aa: {note}").startswith(f"on, aa: {note}. ")
+    assert with_remedy("another note") == "another note"
     assert ranges(["a", "b", 1, 2, True]) == "a, b, 1-2, True"
     assert utc(0) == "1970-01-01 00:00 UTC"
     assert utc(None) == "not finished"

@@ -1,7 +1,7 @@
 """E-values: fair bets by enumeration, and bounds worked out by hand."""
 
 from itertools import combinations, product
-from math import exp, log, nan
+from math import exp, log, nan, prod
 
 import numpy as np
 import pytest
@@ -31,6 +31,25 @@ def test_evidence_that_doubles_with_each_of_two_pairs() -> None:
     assert [pairs_until(32.0, found, 2) for found in (1.0, 0.2, nan)] == [None] * 3
 
 
+def test_a_difference_counts_in_typical_ones_of_so_far_at_most_one_and_a_half() -> None:
+    """Medians of so far 0.1, 0.2, 0.2, 0.25: typical 1, 1.5, 1, 2."""
+    bets = [(5.0, 0.8), (1.5, 0.07), (0.75, 0.07), (0.35, 0.06)]
+    by_hand = sum(
+        money * prod(2 / (1 + exp(-2 * b * typical)) for typical in (1, -1.5, 1, 1.5))
+        for b, money in bets
+    )
+    assert signs(np.array([0.1, -0.3, 0.2, 0.5]))[-1] == pytest.approx(by_hand)
+    assert longer(np.zeros((6, 1))) == 1.0  # no baseline
+
+
+def test_a_bet_on_the_mean_gains_its_share_where_a_pair_wins_what_the_worst_costs() -> None:
+    """On 1.25 of a baseline of 1, which lasts 1.5 at most; on 0.8, so 1.2 at most, the reverse."""
+    shares = [(0.9, 0.8), (0.3, 0.08), (0.1, 0.06), (0.03, 0.06)]
+    by_hand = sum(money * (1 + share) ** 6 for share, money in shares)
+    assert mean_longer(np.log([[1.25, 1.0]] * 6)) == pytest.approx(by_hand)
+    assert mean_shorter(np.log([[0.8, 1.0]] * 6)) == pytest.approx(by_hand)
+
+
 def test_bets_on_the_mean_are_fair() -> None:
     """`on` takes 1 or 1.5, the latter in one of ten runs: the true ratio is 1.05.
 
@@ -45,9 +64,11 @@ def test_bets_on_the_mean_are_fair() -> None:
 
 
 def test_six_pairs_of_six_that_are_much_slower_decide() -> None:
-    """Each gains 2 / (1 + exp(-10)) at the largest bet, which has 0.8 of the money."""
+    """Each gains 2 / (1 + exp(-2 b)) at the bet b, of money as listed."""
     times = np.log(np.array([[1.5, 1.0, 1.0]] * 6))
-    assert longer(times) == pytest.approx(0.8 * (2 / (1 + exp(-10))) ** 6, rel=0.2)
+    bets = [(5.0, 0.8), (1.5, 0.07), (0.75, 0.07), (0.35, 0.06)]
+    by_hand = sum(money * (2 / (1 + exp(-2 * b))) ** 6 for b, money in bets)
+    assert longer(times) == pytest.approx(by_hand)
     assert longer(times) >= 50
     assert longer(times[:5]) < 50
     assert shorter(times) < 0.01

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,10 +13,13 @@ from hypothesis import strategies as st
 from analysis.statistics.interval import (
     Estimate,
     Interval,
+    bracketed,
     effect,
     flat,
     holm,
+    mean,
     median_interval,
+    middle,
     of_r,
     order_rank,
     pearson,
@@ -55,6 +59,24 @@ def test_an_estimate_lies_within_its_interval_and_is_printed_with_it() -> None:
     assert Estimate(2.0, 1.5, 2.5, 0.95).half_width == 0.25  # relative to the value
     assert effect(Estimate(1.3512, 1.3212, 1.3821, 0.95)) == ("1.351", "1.321-1.382")
     assert effect(None) == ("-", "-")
+    # Three decimals up to a width of a twentieth.
+    assert bracketed(Estimate(1.3512, 1.3264, 1.3761, 0.95)) == "1.351 [1.326, 1.376]"
+    assert bracketed(Estimate(1.3512, 1.3212, 1.3821, 0.95)) == "1.35 [1.32, 1.38]"
+    assert bracketed(None) == "-"
+
+
+def test_an_estimate_is_mapped_with_its_ends() -> None:
+    found = Estimate(2.0, 1.6, 4.0, 0.96)
+    assert found.inverse == Estimate(0.5, 0.25, 0.625, 0.96)
+    assert found.mapped(lambda value: 3 * value + 1) == Estimate(7.0, 1 + 3 * 1.6, 13.0, 0.96)
+    assert (Interval.of(found), Interval.of(None)) == ((1.6, 4.0), None)
+
+
+def test_means_of_equal_work() -> None:
+    """Of rates of 2 and 6 the work over the time: 2 / (1/2 + 1/6)."""
+    assert (mean([2, 6], "higher"), mean([2, 6], "lower")) == (3.0, 4.0)
+    assert middle(pl.Series([1.0, None, 5.0, 2.0])) == 2.0
+    assert middle(pl.Series([], dtype=pl.Float64)) is None
 
 
 @dataclass(frozen=True)
@@ -103,6 +125,12 @@ def test_the_sign_and_the_scale():
     assert opposite.r == pytest.approx(-found.r)
     assert (opposite.low, opposite.high) == pytest.approx((-found.high, -found.low))
     assert pearson([1e-300 * each for each in x], y).r == pytest.approx(found.r)
+    # Points on a line, one of them at 0.
+    line = pearson([0.0, 1.0, 2.0, 3.0], [5.0, 3.0, 1.0, -1.0])
+    assert (line.r, line.low, line.high, line.p) == (-1.0, -1.0, -1.0, 0.0)
+    for r, points in ((0.5, 3), (1.1, 6)):
+        with pytest.raises(ValueError, match="at least 4"):
+            of_r(r, points)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ from scipy import stats
 
 from analysis.statistics.interval import Estimate
 from analysis.statistics.nights import (
+    _independent_rows,
+    _of_neighbours,
     correlation_of_nights,
     mean_of_nights,
     ratio_of_nights,
@@ -44,6 +46,23 @@ def test_the_more_cautious_of_student_and_welch_is_used() -> None:
         ]
         found = ratio_of_nights(list(x), list(y))
         assert found.p == pytest.approx(max(oracle))
+    # A side without spread: logs 5, 5, 5 and 0, 1, 2 have Welch's 2 degrees of freedom.
+    found = ratio_of_nights([math.exp(5)] * 3, [math.exp(v) for v in (0, 1, 2)])
+    assert math.log(found.ratio.high) == pytest.approx(4 + 4.302653 / math.sqrt(3), abs=1e-5)
+
+
+def test_correlated_nights_widen_the_interval_of_independent_ones() -> None:
+    """Logs -1, 1 against 3, 1 degree of freedom (t of 97.5 %: 12.7062).
+
+    Independent: squares 2, variance 2 (1 + 1/2) = 3. Correlated by r = 1/2: squares 2 / (1 - r), of
+    the mean (1 + r) / 2, variance 4 (1 + 3/4) = 7.
+    """
+    x, y = [math.exp(3)], [math.exp(v) for v in (-1, 1)]
+    for r, variance in ((0.0, 3), (0.5, 7)):
+        found = ratio_of_nights(x, y, r)
+        half = 12.7062 * math.sqrt(variance)
+        assert math.log(found.ratio.high) == pytest.approx(3 + half, rel=1e-5)
+        assert found.widened == pytest.approx(math.sqrt(variance / 3))
 
 
 def test_one_night_a_side_says_nothing_of_nights() -> None:
@@ -101,6 +120,26 @@ def test_few_nights_reject_no_correlation() -> None:
     for sides in ([([1.0, 1.1], [1.2, 1.1])], [([1.0, 1.0, 1.0], [2.0, 2.0])], []):
         found = correlation_of_nights(sides)
         assert (found.estimate, found.at_most, found.is_worst) == (None, 0.95, True)
+
+
+@pytest.mark.parametrize(("m", "n", "r"), [(3, 3, 0.6), (8, 5, 0.3), (10, 10, 0.6)])
+def test_products_of_neighbours_are_as_drawn(m: int, n: int, r: float) -> None:
+    rng = np.random.default_rng(12)
+    sides = [np.log(_correlated(rng, r, 20_000, nights)) for nights in (m, n) if nights]
+    sides = [side - side.mean(axis=1, keepdims=True) for side in sides]
+    products = sum((side[:, 1:] * side[:, :-1]).sum(axis=1) for side in sides)
+    ratios = products / sum((side**2).sum(axis=1) for side in sides)
+    assert _of_neighbours(m, n, r) == pytest.approx((ratios.mean(), ratios.std()), abs=0.025)
+
+
+@pytest.mark.parametrize(
+    ("cosine", "freedom", "rows"),
+    # Of 2 rows with 4 degrees chance alone gives 1/4: (2 + 2 c^2 - 4/4) / (3/4) of 4.
+    [(0.0, 4, 2.0), (0.625**0.5, 4, 4 / 3), (1.0, 4, 1.0), (1.0, 1, 2.0)],
+)
+def test_rows_that_are_alike_count_as_fewer(cosine: float, freedom: int, rows: float) -> None:
+    found = np.array([[1.0, 0.0], [cosine, math.sqrt(1 - cosine**2)]])
+    assert _independent_rows(found, freedom) == pytest.approx(rows)
 
 
 def test_rows_that_lack_a_night_do_not_count() -> None:

@@ -24,7 +24,7 @@ def test_two_runs_of_twenty_are_hit() -> None:
 def test_a_hit_is_beyond_the_margin_and_beyond_the_noise() -> None:
     spread = np.linspace(-0.1, 0.1, 11)
     # The median distance is 0.06 (0.02, 0.04, ... twice each), four deviations 0.356.
-    on = np.append(spread, [0.3, 0.4])
+    on = 1.0 + np.append(spread, [0.3, 0.4])  # hits are seen against the treatment's own runs
     found = hits(np.column_stack([on, np.zeros(13)]), 0.02)
     assert found.treated.value == pytest.approx(1 / 13)
     calm = np.array([0.0] * 8 + [0.015, 0.05])
@@ -43,6 +43,8 @@ def test_the_slowest_tenth_needs_thirty_six_pairs() -> None:
     assert found.value == pytest.approx(1.3)
     assert 1.28 < found.low < 1.3 < found.high < 1.32
     assert slowest_tenth(times[:36]) is not None
+    times[:7, 1] = np.nan
+    assert (slowest_tenth(times[:42]), slowest_tenth(times[:43]) is None) == (None, False)
 
 
 def test_limits_of_the_slowest_tenth_are_those_of_ordered_runs() -> None:

@@ -4,11 +4,20 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pytest
 
 from analysis.report.data import load_run
-from analysis.subjects.qualification import CLAIMS, Qualification, qualification
+from analysis.subjects.qualification import (
+    CLAIMS,
+    Evidence,
+    NodeFacts,
+    Qualification,
+    SiteClaims,
+    qualification,
+)
 from nimc.base.groups import grouped
 from nimc.records.notes import Note
 from nimc.records.sample import Sample, WriterRecord
@@ -149,6 +158,191 @@ def test_what_is_shown_in_part_limits_its_claim(
     found = states(judged(made_run(tmp_path / "run", fault)))
     assert {*limited} <= {*found["caveat"]}
     assert "refused" not in found
+
+
+# Claims at their limits, from few records by hand. The link has 10 GB/s.
+
+JUDGES = {claim.name: claim.judge for claim in CLAIMS}
+SITE = {"device": "mlx5_0", "nic": {"link_rate_b_s": 1e10}, "facts": {"nic_node": 0}}
+
+
+def evidence(**frames: list[dict[str, Any]]) -> Evidence:
+    made = {name: pl.DataFrame(frames.get(name)) for name in ("runs", "writers", "conditions")}
+    return Evidence(None, SiteClaims(**SITE), {}, {}, **made)  # type: ignore[arg-type]
+
+
+def wrote(share: float | None = None, **changes: object) -> dict[str, Any]:
+    """A writer that reaches so much of the link, or of 1 GB/s that was asked."""
+    common = {"row": 1, "direction": "write", "rate": "full", "limited_by": None}
+    if share is None:
+        return common | changes
+    return {**common, "asked_b_s": None, "rate_alone_b_s": share * 1e10, **changes}
+
+
+def limited(before: float | None, alone: float = 5.0, **changes: object) -> dict[str, Any]:
+    rates = {"rate_before_b_s": before and before * 1e9, "rate_alone_b_s": alone * 1e9}
+    asked = {"asked_b_s": 1e9, "limited_by": "hardware", "rate": "10%"}
+    return wrote(**rates, **(asked | changes))
+
+
+@pytest.mark.parametrize(
+    ("claim", "writers", "state"),
+    [
+        ("full rate", [wrote(0.8)], "allowed"),
+        ("full rate", [wrote(0.79)], "caveat"),
+        ("full rate", [wrote(1.019)], "allowed"),
+        ("full rate", [wrote(1.03)], "refused"),
+        ("full rate", [wrote(0.1), wrote(0.9), wrote(0.9)], "allowed"),  # the median
+        ("full rate", [wrote(0.9, asked_b_s=1e9), wrote(0.9, direction="read")], "not shown"),
+        ("throttled", [limited(1.049)], "allowed"),
+        ("throttled", [limited(1.049, limited_by="agent")], "caveat"),  # in bursts
+        ("throttled", [limited(0.94)], "caveat"),
+        ("throttled", [limited(0.84)], "refused"),
+        ("throttled", [limited(None, 1.0), limited(None, 1.0)], "allowed"),
+        ("throttled", [limited(1.0), limited(0.94, rate="5%")], "caveat"),  # the worst
+        ("throttled", [limited(1.0), limited(0.84, direction="read")], "refused"),
+        ("throttled", [limited(1.0, asked_b_s=0.0)], "not shown"),
+        ("memory", [wrote(overwritten_share=0.91), wrote(overwritten_share=1.0)], "allowed"),
+        ("memory", [wrote(overwritten_share=0.89), wrote(overwritten_share=1.0)], "caveat"),
+        ("memory", [wrote(overwritten_share=0.09), wrote(overwritten_share=1.0)], "refused"),
+    ],
+)
+def test_what_writers_reach_limits_claims(claim: str, writers: list[Any], state: str) -> None:
+    assert JUDGES[claim](evidence(writers=writers))[0] == state
+
+
+def received(*rates: float, role: str = "floor") -> list[dict[str, Any]]:
+    return [{"row": int(role == "effect"), "role": role, "received_b_s": rate} for rate in rates]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "reached", "state"),
+    # Writers have 1 GB/s alone, of which 2 % may be foreign.
+    [
+        (received(0.0, 2e7), 1e9, "allowed"),
+        (received(2.1e7, *[0.0] * 9), 1e9, "caveat"),
+        (received(2.1e7, *[0.0] * 8), 1e9, "refused"),
+        (received(0.0) + received(1e9, role="effect"), 1e9, "allowed"),
+        (received(0.0) + received(2e7, role="effect"), 1e9, "refused"),  # not seen
+        (received(0.0) + received(2e7, role="effect"), 4e7, "allowed"),  # too slow to be seen
+        ([], 1e9, "not shown"),
+    ],
+)
+def test_what_arrives_although_nothing_writes(
+    conditions: list[Any], reached: float, state: str
+) -> None:
+    seen = evidence(conditions=conditions, writers=[wrote(0.1, rate_b_s=reached)])
+    if not conditions:
+        seen = replace(seen, conditions=pl.DataFrame(schema={"received_b_s": pl.Float64}))
+    assert JUDGES["foreign writer"](seen)[0] == state
+
+
+@pytest.mark.parametrize(
+    ("lost", "of", "counted", "state"),
+    [
+        ([], 10, True, "allowed"),
+        ([], 10, False, "caveat"),
+        ([("rejected", "writer 12 stopped")], 10, True, "caveat"),
+        ([("rejected", "writer 12 stopped"), ("injector_died", None)], 19, True, "refused"),
+        ([("rejected", "the node was busy"), ("application_failed", None)], 10, True, "allowed"),
+        ([], 0, True, "not shown"),
+    ],
+)
+def test_runs_whose_writers_were_not_held(
+    lost: list[Any], of: int, counted: bool, state: str
+) -> None:
+    outcomes = [*lost, *[("kept", None)] * (of - len(lost))]
+    runs = [{"role": "effect", "outcome": each, "reason": why} for each, why in outcomes]
+    runs.append({"role": "floor", "outcome": "injector_died", "reason": "writer 1 stopped"})
+    seen = evidence(runs=runs, conditions=[{"received_b_s": 1.0 if counted else None}])
+    assert JUDGES["held"](seen)[0] == state
+
+
+@pytest.mark.parametrize(
+    ("claim", "name", "values", "state"),
+    [
+        ("steal", "steal_share", [0.02] * 10, "allowed"),
+        ("steal", "steal_share", [0.021, *[0.0] * 9], "caveat"),
+        ("steal", "steal_share", [0.021, *[0.0] * 8], "refused"),
+        ("foreign load", "foreign_cpus", [0.25] * 3, "allowed"),
+        ("frequency", "frequency_hz", [3e9, 3e9, 2.71e9], "allowed"),
+        ("frequency", "frequency_hz", [3e9, 3e9, 2.69e9], "refused"),
+        ("frequency", "frequency_hz", [None], "not shown"),
+    ],
+)
+def test_nodes_are_quiet_in_nine_of_ten_runs(
+    claim: str, name: str, values: list[float], state: str
+) -> None:
+    seen = evidence(conditions=[{"node": "a", name: each} for each in values])
+    assert JUDGES[claim](seen)[0] == state
+
+
+@pytest.mark.parametrize(
+    ("offsets_s", "state"),
+    [([0, 0.1], "allowed"), ([0, -0.11], "caveat"), ([-1, 0.05], "caveat"), ([0, 1.1], "refused"),
+     ([5.0], "not shown")],
+)  # fmt: skip
+def test_clocks_may_differ_by_a_second(offsets_s: list[float], state: str) -> None:
+    seen = replace(evidence(), offsets_s=dict(enumerate(offsets_s)))  # type: ignore[arg-type]
+    assert JUDGES["clocks"](seen)[0] == state
+
+
+def count(share: float, of: float = 1.0, seconds: float = 1.0, **changes: object) -> dict[str, Any]:
+    """A run of a second in which 1 GB was written, and counted over so many seconds."""
+    own = {"key": f"{share}/{of}", "target": "a", "injector": "mpi_put", "bytes_b": 1e9}
+    counted = {"counted_b": share * seconds * 1e9, "counted_s": seconds, "observed_share": of}
+    return wrote(**(own | counted | {"elapsed_s": 1.0} | changes))
+
+
+@pytest.mark.parametrize(
+    ("writers", "state"),
+    [
+        ([count(1.0, seconds=2.0)], "allowed"),
+        ([count(0.981)], "allowed"),
+        ([count(0.979)], "refused"),  # another unit
+        ([count(1.019)], "allowed"),
+        ([count(1.09)], "caveat"),  # headers
+        ([count(1.11)], "refused"),
+        # The rows cover 0.9 of the time: up to 1 / 0.9 may have been written.
+        ([count(1.11, 0.9)], "caveat"),
+        ([count(1.0), count(1.001), count(1.05)], "allowed"),
+        ([count(1.0), count(1.001), count(1.06)], "caveat"),  # unlike other runs
+        ([count(1.0), count(1.001), count(1.21)], "refused"),
+        ([count(1.0), count(1.0, counted_b=None, key="b")], "refused"),  # stopped
+        ([count(1.0, injector="fabtests_read")], "not shown"),  # rows made of the counter
+        ([count(1.0, limited_by="hardware")], "not shown"),
+        ([count(1.0, limited_by="agent")], "allowed"),
+        # Two writers of one target share its counter.
+        ([count(2.0, key="k"), count(2.0, key="k")], "allowed"),
+        ([count(2.0, key="k"), count(2.0, key="k", target="b")], "refused"),
+        ([count(1.0, direction="read")], "not shown"),
+    ],
+)
+def test_a_counter_shows_what_was_written(writers: list[Any], state: str) -> None:
+    assert JUDGES["counter of writes"](evidence(writers=writers))[0] == state
+
+
+@pytest.mark.parametrize(
+    ("ports", "interfaces", "state"),
+    [
+        ({"rate_b_s": 1.049e10}, [], "allowed"),
+        ({"rate_b_s": 0.94e10}, [], "refused"),
+        ({"rate_b_s": 1.06e10}, [], "refused"),
+        ({"rate_b_s": None}, [], "caveat"),
+        ({"rate_b_s": 1e10, "state": "unknown"}, [], "allowed"),
+        ({"rate_b_s": 1e10, "state": "INIT"}, [], "refused"),
+        (None, [{"name": "mlx5_0", "rate_b_s": 1e10, "mtu_b": 1500}], "allowed"),
+        (None, [{"name": "eth0", "rate_b_s": 1e10, "mtu_b": 1500}], "refused"),
+    ],
+)
+def test_devices_and_links_are_those_of_the_file(
+    ports: dict[str, Any] | None, interfaces: list[Any], state: str
+) -> None:
+    rdma = [] if ports is None else [device(**ports)]
+    facts = NodeFacts(rdma=rdma, interfaces=interfaces)
+    seen = replace(evidence(), nodes={"a": facts})
+    assert JUDGES["devices"](seen)[0] == state
+    assert JUDGES["devices"](evidence())[0] == "not shown"
 
 
 def only_ucx(change: Callable[[Sample, WriterRecord], WriterRecord]) -> Fault:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from nimc.campaign.cases import expand, treatments
+from nimc.base.errors import InputError
+from nimc.campaign.cases import Omitted, expand, omission_lines, short_writes, treatments
 from nimc.campaign.schema import Entry
 from nimc.machine.site import Machine, Origins
 from tests.nimc.campaign.test_load import CHECKS, SMALL, faults, load
@@ -118,11 +119,18 @@ def test_exclude_and_only(
         ("", "factors: {rate: [0]}", "3: workloads[0]: stream: exclude, only: no treatment that"),
         ("", "arms: [off, aa]\nexclude: [{arm: aa}]",
          "3: workloads[0]: stream: exclude, only: no treatment is left; allowed"),
+        ("", "arms: [off, aa]\nonly: [{arm: off}]",
+         "3: workloads[0]: stream: exclude, only: no treatment is left; allowed"),
         (", factors: {iterations: [1, 2]}, exclude: [{iterations: 1}]",
          "exclude: [{iterations: 2}]",
          "3: workloads[0]: exclude and only leave no case; allowed: at least one"),
         (", set: {warmups: many}", "arms: [off, on]", "3: workloads[0].set.warmups: unknown vari"),
         (", factors: {}", "", "1: arms: missing; allowed: a list with off"),
+        *(
+            ("", f"factors: {{{key}: [{level}]}}\ninjector: {{{own}: {level}}}",
+             f"4: factors.{key}: cannot be combined with injector.{own}; allowed: one of")
+            for key, own, level in (("message", "message", "64KiB"), ("injector", "name", "ucx"))
+        ),
         # A figure that depends on the number of cores.
         ("lammps", "factors: {reserved_cores: [0, 1]}", "4: factors.reserved_cores: the figure of"),
         # 80 characters, `@iterations=`, `,llc_multiple=` and both levels behind them.
@@ -157,3 +165,24 @@ def test_faults_are_reported_with_their_line(
 def test_levels_that_cannot_be(tmp_path: Path, levels: str, fault: str) -> None:
     (line,) = faults(tmp_path, text(more=f"factors: {{rate: {levels}}}\n"))
     assert line.startswith(f"c.yaml:4: factors: {fault}; allowed: a mapping of factors to lists")
+
+
+def test_settings_of_short_writes_are_numbers_or_text_as_the_request_has_them(
+    tmp_path: Path,
+) -> None:
+    campaign = load(tmp_path, SMALL + "injector: {rate: 1GB/s, message: 1MB}\n")
+    (entry,) = campaign.workloads
+    asked = short_writes(campaign, entry.but({"set": {"write": 1, "fill": 1, "other": "x"}}))
+    assert (asked.nodes, asked.write, asked.fill) == (1, "1", 1)
+    assert (asked.rate, asked.message) == ("1GB/s", "1MB")
+    for name, value, kind in (
+        *(("nodes", value, "a whole number") for value in (4.0, True, "4")),
+        *(("fill", value, "a number") for value in (True, "x")),
+    ):
+        with pytest.raises(InputError, match=f"^{name}: {value!r} found; allowed: {kind}$"):
+            short_writes(campaign, entry.but({"set": {name: value}}))
+
+
+def test_what_is_left_out_for_one_reason_is_in_one_line() -> None:
+    absent = [Omitted("a", "why"), Omitted("b", "other"), Omitted("c", "why", "rate", "25%")]
+    assert omission_lines(absent) == ["left out (why): a, c rate=25%", "left out (other): b"]

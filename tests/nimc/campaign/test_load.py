@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from nimc.base import marked_yaml
 from nimc.base.errors import InputError
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.load import load_campaign
 from nimc.campaign.schema import Campaign
 
 #: Variables of every check, and the two that some tests rely on.
-COMMON = {"arms", "rate", "message", "direction", "reserved_cores", "tool"}
+COMMON = {"arms", "rate", "message", "injector", "direction", "reserved_cores", "tool"}
 CHECKS = {
     "stream": CheckVariables(
         frozenset({"iterations", "llc_multiple", *COMMON}), comparable_across_cores=True
@@ -28,7 +29,7 @@ arms: [off, on]
 def load(tmp_path: Path, text: str | bytes) -> Campaign:
     path = tmp_path / "c.yaml"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return load_campaign(path, CHECKS)
+    return load_campaign(marked_yaml.load(path), CHECKS)
 
 
 def faults(tmp_path: Path, text: str) -> list[str]:
@@ -141,7 +142,7 @@ def test_every_fault_is_reported_at_once(tmp_path: Path, text: str, expected: li
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.yaml: No such file or directory"):
-        load_campaign(tmp_path / "none.yaml", CHECKS)
+        marked_yaml.load(tmp_path / "none.yaml")
 
 
 def test_many_faults_are_cut_short(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ def test_a_named_partition_is_asked_else_the_strictest() -> None:
     assert not use_slurm(target_partitions(PARTITIONS, "big"))
     assert use_slurm(target_partitions(PARTITIONS, None))
     assert time_limit_s([]) is None
+    assert use_slurm([{"scheduler": "squeue"}])
 
 
 def checkout(folder: Path, config: str = CONFIG, site: str = SITE) -> Path:

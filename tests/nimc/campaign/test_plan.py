@@ -13,7 +13,9 @@ from analysis.statistics.interval import Estimate
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
 from nimc.campaign.cases import treatments
+from nimc.campaign.checks import CheckVariables
 from nimc.campaign.expected import predicted_pairs
+from nimc.campaign.load import least_s, lengths
 from nimc.campaign.plan import block_s, block_sizes, command, next_block
 from nimc.campaign.prepare import prepare
 from nimc.campaign.schema import Campaign, Pairs
@@ -165,6 +167,47 @@ def test_the_plan_says_which_runs_are_made_longer(short: Path, command: Command)
         InputError, match=r"c\.yaml:6: workloads\[1\]\.expect: 1\.9 s found; .*hpcc"
     ):
         prepare(short, "localhost")
+
+
+@pytest.mark.parametrize(
+    ("arms", "injector", "factors", "own", "least"),
+    [
+        # Two rows: of a second, or with mpi_put of a quarter of one.
+        (["off", "on"], "auto", [], [], 2.0),
+        (["off", "on"], "mpi_put", [], [], 0.5),
+        (["off", "on"], "auto", ["mpi_put"], [], 0.5),
+        ([], "auto", ["mpi_put"], ["ucx", "mpi_put"], 2.0),
+        (["off", "spin", "aa"], "auto", [], [], 0.0),  # nothing is written
+    ],
+)
+def test_runs_last_for_two_rows_of_the_slowest_writers(
+    arms: list[str], injector: str, factors: list[str], own: list[str], least: float
+) -> None:
+    levels = [{"injector": each} if each else {} for each in (factors, own)]
+    asked = campaign().model_copy(update={"arms": arms, "factors": levels[0]})
+    entry = asked.workloads[0].but({"factors": levels[1], "expect": 0.6})
+    chosen = asked.injector.model_copy(update={"name": injector})
+    asked = asked.model_copy(update={"workloads": [entry], "injector": chosen})
+    assert least_s(asked, MACHINE) == least
+    checks = {"stream": CheckVariables(frozenset(), lengthened_by="iterations")}
+    found = [(each.least_s, each.doublings) for each in lengths(asked, checks, MACHINE)]
+    # 0.6 s must be doubled twice to reach 2 s, and not for 0.5 s.
+    assert found == ([(least, 2 if least == 2 else 0)] if least else [])
+
+
+def test_the_largest_case_of_a_check_says_how_many_nodes_it_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("nimc.campaign.plan.matrix", lambda *given: given[4])
+    entries = [campaign().workloads[0].but({"set": {"nodes": n}}) for n in (2, 4, 3)]
+    asked = campaign().model_copy(
+        update={"workloads": [*entries, entries[0].but({"check": "lammps", "set": {}})]}
+    )
+    for policy, nodes in (("hetjob", (4, 1)), ("same_job", (6, 3))):
+        origins = MACHINE.origins.model_copy(update={"policy": policy})
+        site = MACHINE.model_copy(update={"origins": origins})
+        found: object = made_request(asked, site).matrix()
+        assert found == dict(zip(("stream", "lammps"), nodes, strict=True))
 
 
 def test_node_hours_of_a_case_as_they_are_shown(short: Path, command: Command) -> None:

@@ -59,6 +59,7 @@ def test_what_each_scale_comes_to(tmp_path: Path) -> None:
     assert (daly.writers, daly.writes_per_s, daly.origin_nodes) == (42, 42.0, 42)
     assert (daly.write_b, daly.run_b, daly.link_share) == (4e9, 42 * 100 * 4e9, 1.0)
     assert (constant.writers, constant.origin_nodes) == (16, 42)
+    assert constant.link_share == 1.0  # an origin that writes at all has one of them
     # No rank is slowed more than the worst, and more writers slow more.
     assert 1 < one.slowdown_simulated < daly.slowdown_simulated <= 2.0
     assert daly.pairs_needed == 6  # a spread of 1 % hides nothing of an effect of 90 %

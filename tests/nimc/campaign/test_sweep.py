@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,11 @@ from analysis.contention.sweep import from_run
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
 from nimc.base.interrupts import Interrupts
-from nimc.campaign.cases import expand
+from nimc.campaign.cases import expand, next_case, siblings
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.prepare import prepare
 from nimc.campaign.schema import Campaign
-from nimc.machine.site import Machine
+from nimc.machine.site import Machine, Origins
 from nimc.records.run import save_header
 from nimc.run import runner
 from nimc.run.progress import display
@@ -65,6 +66,32 @@ def test_each_number_of_cores_on_both_calibrated_placements() -> None:
         (case.set["cores"], case.set["node"]) for case in expanded(asked, machine(cores=4)).cases
     ]
     assert found == [(1, 0), (2, 0), (3, 0), (4, 0)]
+
+
+def test_on_a_shared_host_the_origin_has_a_core_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of five usable cores four are the application's, two a socket."""
+    monkeypatch.setattr("nimc.machine.host.detect", lambda: SimpleNamespace(usable_cores=range(5)))
+    here = machine().model_copy(update={"origins": Origins(policy="same_host")})
+    cases = expanded(campaign(cores="all", placements="local"), here).cases
+    assert [case.set["cores"] for case in cases] == [1, 2]
+
+
+def test_the_next_case_is_the_one_that_the_models_of_its_placement_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases = expanded(campaign(placements="all"), machine()).cases
+    cases += [case.but({"case": case.name.replace("s@", "t@")}) for case in cases]
+    same = siblings(next(case for case in cases if case.name == "s@n3-c0-m1"), cases[::-1])
+    assert [case.name for case in same] == [f"s@n{n}-c0-m1" for n in range(1, 15)]
+    assert next_case(tmp_path, same, []) is same[0]
+    assert next_case(tmp_path, same, same[:1]) is None  # which has no sample
+    asked: list[Any] = []
+    found = SimpleNamespace(at=lambda comp, comm: (comp, comm))
+    monkeypatch.setattr("analysis.contention.sweep.from_run", lambda *_: found)
+    monkeypatch.setattr("analysis.contention.fit.next_n", lambda *of: asked.append(of) or 7)
+    assert next_case(tmp_path, same, same[:1]) is same[6]
+    assert next_case(tmp_path, same, [same[0], same[6]]) is None  # it failed
+    assert asked == [((0, 1), 14, 6)] * 2
 
 
 @pytest.mark.parametrize(
@@ -124,6 +151,10 @@ def test_a_plan_says_what_may_be_left_out() -> None:
         (
             "check: membench, sweep: {}, factors: {comm_node: [0, 1]}",
             "sweep: cannot be combined with the factor 'comm_node'",
+        ),
+        (
+            "check: membench, sweep: {}, factors: {warmups: [1, 2]}",
+            "sweep: cannot be combined with the factor 'warmups'",
         ),
         ("check: membench, sweep: {cores: some}", "cores: 'some' found; allowed: all; doubled:"),
     ],

@@ -2,19 +2,21 @@
 
 import json
 import os
+from datetime import datetime
 from types import SimpleNamespace
 
 import pytest
 
-from nimc.base import programs
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, MachineError
+from nimc.base.programs import ProgramAnswer
 from nimc.campaign import settings
 from nimc.campaign.matrix import Matrix, MatrixCell
 from nimc.cli import hosts
 from nimc.cli.hosts import doctor_command, text
 from nimc.cluster import doctor
 from nimc.cluster.doctor import Finding
+from nimc.machine import site
 from nimc.machine.devices import Device, Port
 from nimc.machine.site import Machine
 from nimc.node.injectors import INJECTORS
@@ -159,6 +161,7 @@ def test_a_file_that_is_wrong_or_missing_is_a_finding(root):
     (root / "configs" / "box.py").write_text("site_configuration = {\n")
     diagnosis = doctor.examine("box", root=root)
     assert diagnosis.why == "configs/box.py, site/box.yaml"  # what is not needed is not named
+    assert any(found.detail.startswith("line 1: ") for found in diagnosis.findings)
     assert any("injectr" in found.detail for found in diagnosis.findings)
     (root / "site" / "box.yaml").unlink()
     of_nodes = [doctor.lacking("locks", "none", needed=True), doctor.lacking("x", "none")]
@@ -213,18 +216,57 @@ def test_a_compiler_without_openmp_is_missing(fake, monkeypatch):
     assert "apt install gcc" in found.remedy
 
 
-def test_the_last_line_is_what_went_wrong():
-    says = r"echo starting >&2; printf '\033[31mERROR: no such file\033[0m\n\n' >&2; exit 4"
-    answer = programs.ask(["sh", "-c", says])
-    assert (answer.first, answer.last) == ("starting", "ERROR: no such file")
-    with pytest.raises(MachineError, match=r"^sh: exit status 4: ERROR: no such file$"):
-        answer.ended().required()
-    missing = programs.ask(["no-such-program-at-all"])
-    assert missing.missing
-    with pytest.raises(MachineError, match=r"^no-such-program-at-all: not found on this host$"):
-        missing.ended()
-    with pytest.raises(MachineError, match=r"^sleep: has not answered for 0\.1 s$"):
-        programs.ask(["sleep", "60"], timeout_s=0.1).ended()
+def test_a_configuration_is_what_reframe_accepts(root, monkeypatch):
+    def found():
+        made = doctor.config_file("box", root / "configs/box.py", of)
+        return made.state, made.needed, made.detail
+
+    of = settings.settings_of(root / "configs/box.py")
+    answers = [(0, "", ""), (1, "", "ERROR: no such system\n")]
+    monkeypatch.setattr(doctor, "ask", lambda _: ProgramAnswer("x", *answers.pop(0)))
+    assert found() == ("ok", True, "ReFrame accepts it; partitions: p (local)")
+    assert found() == ("missing", True, "ERROR: no such system")
+    monkeypatch.setenv("NIMC_REFRAME", "/nowhere")
+    assert found()[:2] == ("missing", True)
+    (root / "configs/box.py").unlink()
+    assert found() == ("missing", True, "no such file")
+
+
+def test_a_core_is_the_origins_where_it_shares_the_host(monkeypatch):
+    monkeypatch.setattr(site.host, "detect", lambda: SimpleNamespace(usable_cores=[0, 2, 4]))
+    shared = doctor.cores(machine_apart("same_host"))
+    assert (shared.state, shared.detail) == ("ok", "application on 0, 2, origin on 4")
+    assert doctor.cores(machine_apart("hetjob")).detail.startswith("origins are other nodes (hetj")
+    monkeypatch.setattr(site.host, "detect", lambda: SimpleNamespace(usable_cores=[0]))
+    alone = doctor.cores(machine_apart("same_host"))
+    assert (alone.state, alone.needed) == ("missing", True)
+
+
+def test_a_reservation_of_the_origins_must_be_usable_now(monkeypatch):
+    def found(answer):
+        def check(_, nodes, needed_s):
+            assert (nodes, needed_s) == (1, 0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        monkeypatch.setattr(doctor.reservation, "check", check)
+        return [(each.state, each.needed, each.detail) for each in doctor.origins(machine_apart())]
+
+    assert found(None) == []
+    held = SimpleNamespace(end=datetime(2026, 11, 21, 5, 25))
+    assert found(held) == [("ok", True, "reserved until 2026-11-21 05:25")]
+    assert found(MachineError("is INACTIVE")) == [("missing", True, "is INACTIVE")]
+
+
+def test_the_spack_at_hand_is_named_with_its_version(tmp_path, monkeypatch):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "spack").write_text("#!/bin/sh\necho 1.1.0\n")
+    (tmp_path / "bin" / "spack").chmod(0o755)
+    monkeypatch.setenv("SPACK_ROOT", str(tmp_path))
+    assert doctor.spack() == Finding("spack", "ok", f"1.1.0 at {tmp_path}")
+    monkeypatch.setenv("SPACK_ROOT", str(tmp_path / "none"))
+    assert (doctor.spack().state, doctor.spack().needed) == ("limited", False)
 
 
 def machine_apart(policy="reservation", **changes) -> Machine:
@@ -253,6 +295,7 @@ def test_half_of_the_memory_must_hold_three_arrays_of_four_times_the_caches(memo
     found = doctor.memory(machine_apart(facts=facts))
     assert (found.state, found.needed) == (state, False)
     assert "STREAM needs 12.00 GiB" in found.detail
+    assert f"{int(memory[:2]) / 2:.2f} of {memory[:2]}.00 GiB" in found.detail
 
 
 PARTITIONS = [
@@ -294,6 +337,7 @@ def test_an_injector_is_asked_of_the_host_only_where_writers_run_there(
     writes = found["injector perftest"]
     assert (writes.state, writes.needed) == expected
     assert writes.detail.startswith("no ib_write_bw")
+    assert ("compute nodes must have it" in writes.detail) == (policy == "hetjob")
     assert writes.remedy == "'apt install x'"
 
 

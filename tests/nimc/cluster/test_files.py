@@ -8,12 +8,15 @@ What Slurm and modules print is read; the captured outputs are of Slurm 22.05 an
 import re
 import runpy
 import socket
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nimc.base.errors import MachineError
+from nimc.base.programs import ProgramAnswer
 from nimc.campaign.settings import matching
 from nimc.cli import hosts
 from nimc.cluster import learn
@@ -109,6 +112,14 @@ def test_lines_to_fill_in_are_valid_once_they_are_no_comments(tmp_path: Path) ->
     made = loaded(tmp_path, text.replace("numa_nodes: N", "numa_nodes: 2"))
     assert (made.facts.cores, made.facts.memory_b) == (64, 6026 * 2**20)
     assert made.nic is not None
+    assert made.facts.threads_per_core == 1
+    # The partition of the targets may have no node that Slurm describes.
+    assert unknown(entries(replace(seen, shapes={})))[-1] == "facts"
+    (shape, count), *_ = seen.shapes["batch"]
+    small = replace(shape, memory_mib=1024)
+    mixed = site_text(replace(seen, shapes={"batch": [(shape, count), (small, 1), (shape, 2)]}))
+    assert "3 nodes of batch differ from 3" in " ".join(mixed.replace("#", "").split())
+    assert "differ" not in text
 
 
 def test_cores_that_slurm_keeps_and_caches_that_a_node_does_not_report_do_not_count(
@@ -138,6 +149,7 @@ def test_where_hetjobs_are_refused_origins_are_of_the_same_job(tmp_path: Path) -
     assert "\x1b" not in site_text(seen)
     alone = replace(seen, partitions=[replace(seen.partitions[0], nodes=1)])
     assert alone.origins.policy == "same_host"
+    assert site(tmp_path / "alone", alone).origins.policy == "same_host"
 
 
 DOWN = rdma("mlx5_0", 400, 0, "DOWN")
@@ -191,6 +203,18 @@ def test_the_config_has_all_partitions_that_run_jobs(tmp_path: Path) -> None:
     assert modules["env_vars"] == [["SLURM_MPI_TYPE", "pmix"]]
     made = config(tmp_path, found(mpi=["none"]))
     assert made["systems"][0]["partitions"][0]["launcher"] == "mpirun"
+    # Without a workload, the place of the modules is a comment; jobs may have any length.
+    said = "# Modules (module --terse --default avail):"
+    assert f"{said} gcc/12, openmpi/5.0.1, and no workload." in text
+    assert f"{said} no gcc and no MPI, and no workload." in config_text("box", found(modules=[]))
+    assert said not in config_text("box", found(modules=listed))
+    pmix = config_text("box", found(mpi=["pmix"]))
+    lacks = ["has no pmi2" in " ".join(each.replace("#", "").split()) for each in (pmix, text)]
+    assert lacks == [True, False]
+    endless = [replace(each, limit_s=None) for each in found().partitions]
+    (first, _) = config(tmp_path, found(partitions=endless))["systems"][0]["partitions"]
+    assert first["time_limit"] == "4h"
+    assert ("jobs of any length" in text, "longest job 30m" in text) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -273,6 +297,53 @@ def test_shapes_of_nodes_the_most_frequent_first() -> None:
     # Two threads a core, of which slurm.conf counts both or one.
     assert NodeShape(sockets=2, cores_per_socket=8, cpus=32, memory_mib=1).cpus_per_core == 2
     assert NodeShape(sockets=2, cores_per_socket=8, cpus=16, memory_mib=1).cpus_per_core == 1
+
+
+ANSWERS = {
+    "scontrol --oneliner show partition": read("partitions.txt"),
+    "scontrol --oneliner show node": read("nodes.txt"),
+    "scontrol show config": read("config.txt"),
+    "srun --mpi=list": read("mpi_list.txt"),
+    "sacctmgr --noheader --parsable2 show user me format=defaultaccount": "bench\n",
+    "sacctmgr --noheader --parsable2 show assoc user=me format=account": "physics\nbench\n",
+    "/lmod bash --terse --default avail": "",
+    "tclsh /modulecmd.tcl bash --terse --default avail": "gcc/12\n",
+}
+
+
+def test_slurm_and_modules_are_asked_without_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = dict(ANSWERS)
+
+    def ask(command: Sequence[str], *_: object) -> ProgramAnswer:
+        text = answers.get(" ".join(command))
+        known = text is not None
+        return ProgramAnswer(command[0], 1 - known, text or "", "" if known else "no answer")
+
+    monkeypatch.setattr(learn, "ask", ask)
+    monkeypatch.setattr(learn, "user_name", lambda _: "me")
+    monkeypatch.delenv("LMOD_CMD", raising=False)
+    monkeypatch.delenv("MODULES_CMD", raising=False)
+    facts = learn.learn(None, print)
+    assert [each.name for each in facts.partitions] == ["batch", "debug"]
+    assert facts.shapes["debug"][0][1] == 2
+    assert facts.settings["ClusterName"] == "minicluster"
+    assert facts.accounts == {"physics": False, "bench": True}
+    assert "pmi2" in facts.mpi
+    assert (facts.modules_system, facts.modules) == ("nomod", [])
+    monkeypatch.setenv("MODULES_CMD", "/modulecmd.tcl")
+    facts = learn.learn(None, print)
+    assert (facts.modules_system, facts.modules) == ("tmod4", ["gcc/12"])
+    monkeypatch.setenv("LMOD_CMD", "/lmod")
+    monkeypatch.setattr("os.access", lambda *_: True)
+    assert learn.learn(None, print).modules_system == "lmod"
+    del answers["sacctmgr --noheader --parsable2 show assoc user=me format=account"]
+    assert learn.learn(None, print).accounts == {}
+    answers["scontrol --oneliner show partition"] = "PartitionName=a State=DOWN TotalNodes=1\n"
+    with pytest.raises(MachineError, match="no partition that is up and has nodes"):
+        learn.learn(None, print)
+    del answers["scontrol --oneliner show partition"]
+    with pytest.raises(MachineError, match=r"no answer; without Slurm, copy configs/localhost\.py"):
+        learn.learn(None, print)
 
 
 def test_default_modules() -> None:

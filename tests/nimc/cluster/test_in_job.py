@@ -5,13 +5,16 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError
+from nimc.base.errors import InputError, MachineError
+from nimc.base.programs import ProgramAnswer
+from nimc.campaign.settings import ReframeSettings
 from nimc.cluster import in_job
 from nimc.cluster.in_job import JobLook, NodeRequest
 from nimc.machine.site import Machine, Origins
@@ -93,6 +96,133 @@ def test_a_folder_that_a_node_does_not_see_is_named() -> None:
 def test_a_job_that_did_not_run_is_one_line(looked: JobLook, said: str) -> None:
     (found,) = in_job.findings(looked, REQUEST, machine_of())
     assert (found.state, found.detail) == ("missing", said)
+    why = ("--wait" if looked.job else "access") if looked.why else "results folder"
+    assert why in found.remedy
+
+
+def test_one_node_alone_shows_no_lock_and_its_interfaces_are_named() -> None:
+    (locks, interface) = (
+        in_job.locks(job(node("n1", FAST))),
+        in_job.interface(job(node("n1", FAST)), machine_of(interface=None)),
+    )
+    assert (locks.state, locks.needed) == ("ok", False)
+    assert (interface.state, interface.needed) == ("limited", False)
+    assert interface.detail.endswith("interfaces of all nodes: docker0, eno1, hsn0")
+    # An interface in the place of a device, and a device without ports.
+    host = node("n1", [FAST[0] | {"ports": []}])["host"]
+    rates = [in_job.device_rate(host, name) for name in ("eno1", "mlx5_0", "mlx5_1")]
+    assert rates == ["(up 1 Gbit/s)", "(InfiniBand)", None]
+
+
+Ask = Callable[..., ProgramAnswer]
+
+
+@pytest.fixture
+def slurm(monkeypatch: pytest.MonkeyPatch) -> tuple[list[list[str]], dict[str, list[Any]]]:
+    """Commands that are run, and the answers of each program, in order: status, output, errors."""
+    asked: list[list[str]] = []
+    answers: dict[str, list[Any]] = {}
+
+    def ask(command: Sequence[str], *_: object, stdin: str = "") -> ProgramAnswer:
+        asked.append([*command])
+        status, out, err = answers[command[0]].pop(0)
+        if found := re.search("--chdir=(.*)", stdin):
+            Path(found[1], "job.out").write_text("seen n1 /c\n")
+            for rank in (10, 9):
+                Path(found[1], f"{rank}.json").write_text(json.dumps({"node": f"n{rank}"}))
+        return ProgramAnswer(command[0], status, out, err)
+
+    monkeypatch.setattr(in_job, "ask", ask)
+    monkeypatch.setattr(in_job.slurm, "cancel", lambda run: asked.append(["cancel", str(run)]))
+    return asked, answers
+
+
+def test_a_job_is_waited_for_and_cancelled_whatever_it_left(
+    tmp_path: Path, slurm: tuple[list[list[str]], dict[str, list[Any]]]
+) -> None:
+    asked, answers = slurm
+    pending = (0, "7 is none\nPENDING: Priority\nRUNNING: None\n", "")
+    answers |= {"sbatch": [(0, "7;cluster\n", "")], "squeue": [pending, (0, "", "")]}
+    looked = in_job.look(REQUEST, tmp_path, 60.0)
+    assert (looked.job, looked.why, looked.seen) == ("7", None, {"n1": ["/c"]})
+    assert [each["node"] for each in looked.nodes] == ["n9", "n10"]
+    assert [words[0] for words in asked] == ["sbatch", "squeue", "squeue", "cancel"]
+    assert (asked[1][1], list(tmp_path.iterdir())) == ("--job=7", [])
+    # It does not start, or is refused; one that Slurm has forgotten has ended.
+    gone = (1, "", "slurm_load_jobs error: Invalid job id specified\n")
+    answers |= {"sbatch": [(0, "8\n", ""), (1, "", "sbatch: error: no\nsbatch: error: way\n")]}
+    answers["squeue"] = [pending]
+    why = "job 8 has not ended after 0 s (PENDING: Priority); cancelled"
+    assert in_job.look(REQUEST, tmp_path, 0.0).why == why
+    refused = in_job.look(REQUEST, tmp_path, 60.0)
+    assert (refused.job, refused.why) == (None, "Slurm refuses the job: no; way")
+    answers |= {"sbatch": [(0, "9\n", ""), (0, "9\n", "")], "squeue": [gone, (1, "", "x\n")]}
+    assert in_job.look(REQUEST, tmp_path, 60.0).why is None
+    with pytest.raises(MachineError, match="squeue: exit status 1: x"):
+        in_job.look(REQUEST, tmp_path, 60.0)
+    assert asked[-1][0] == "cancel"
+
+
+@pytest.mark.parametrize(("policy", "held"), [("hetjob", True), ("same_job", False)])
+def test_only_a_heterogeneous_job_is_submitted_to_see_whether_slurm_takes_it(
+    slurm: tuple[list[list[str]], dict[str, list[Any]]], policy: Any, held: bool
+) -> None:
+    asked, answers = slurm
+    answers["sbatch"] = [(1, "", "sbatch: error: no hetjobs\n"), (0, "", "warning")]
+    request = NodeRequest(origins=Origins(policy=policy))
+    assert [in_job.refusal(request) for _ in range(2)] == ["no hetjobs", None]
+    assert ("--hold" in asked[0], "--test-only" in asked[0]) == (held, not held)
+    assert (["cancel"] in [words[:1] for words in asked]) == held
+
+
+@pytest.mark.parametrize(
+    ("policy", "refused", "states"),
+    [
+        ("same_host", [None, None], ["ok", "ok", "looked"]),
+        ("same_job", ["no", None], ["missing", "ok", "looked"]),
+        ("hetjob", [None, None, None], ["ok", "ok", "ok", "looked"]),
+        ("hetjob", [None, None, "no"], ["ok", "ok", "missing"]),
+        ("hetjob", MachineError("slurm is away"), ["missing"]),
+    ],
+)
+def test_partitions_then_origins_then_nodes_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, refused: Any, states: list[str]
+) -> None:
+    parts = [{"name": name, "scheduler": "slurm", "access": [f"-p {name}"]} for name in "ab"]
+    parts.append({"name": "c", "scheduler": "local"})
+    settings = ReframeSettings({"SLURM_CONF": "/x"}, parts)
+    site = machine_of(origins={"policy": policy}, partition="b")
+    requests: list[NodeRequest] = []
+
+    def refusal(request: NodeRequest) -> str | None:
+        requests.append(request)
+        if isinstance(refused, Exception):
+            raise refused
+        reason: str | None = refused.pop(0)
+        return reason
+
+    def look(request: NodeRequest, parent: Path, _: float) -> JobLook:
+        assert parent.is_dir()
+        requests.append(request)
+        return JobLook("7")
+
+    monkeypatch.setenv("SLURM_CONF", "")
+    monkeypatch.setenv("RFM_STAGE_DIR", "/stage")
+    monkeypatch.setattr(in_job, "load_machine", lambda *_: site)
+    monkeypatch.setattr(in_job, "settings_of", lambda _: settings)
+    monkeypatch.setattr(in_job, "refusal", refusal)
+    monkeypatch.setattr(in_job, "look", look)
+    monkeypatch.setattr(in_job, "findings", lambda *_: [in_job.Finding("job", "looked", "")])  # type: ignore[arg-type]
+    told: list[str] = []
+    found = in_job.examine("box", tmp_path / "new" / "results", 60.0, told.append)
+    assert [each.state for each in found] == states
+    assert all(each.needed for each in found if each.state == "missing")
+    assert os.environ["SLURM_CONF"] == "/x"
+    assert not list(tmp_path.iterdir())  # the folder was made for the job alone
+    assert (len(told), requests[0].access) == ("looked" in states, ["-p a"])
+    if "looked" in states:
+        assert requests[-1].access == ["-p b"]
+        assert {str(ROOT), str(tmp_path / "new/results"), "/stage"} <= set(requests[-1].paths)
 
 
 def test_rails_are_looked_for_each() -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from nimc.base.programs import ProgramAnswer
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.matrix import Offer, judge, matrix
 from nimc.campaign.settings import ReframePlace, ReframeSettings
 from nimc.machine import program
 from nimc.machine.program import ModuleLoad
-from nimc.machine.slurm import SlurmNode, nodes_in, partition_in
+from nimc.machine.slurm import SlurmNode, ask_nodes, nodes_in, partition_in
 
 #: The variable of a module system -> the program that it names.
 SYSTEMS = {
@@ -197,6 +198,31 @@ def test_a_node_of_several_partitions_is_listed_once_and_other_lines_are_no_node
 def test_which_nodes_take_jobs(state: str, usable: bool) -> None:
     (node,) = nodes_in(f"n1 {state}\n")
     assert node.usable is usable
+
+
+def test_nodes_of_the_partition_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    def ask(command: list[str], _: object) -> ProgramAnswer:
+        asked.append(command)
+        return ProgramAnswer("sinfo", 0, "n1 idle\nn2 down\n", "")
+
+    monkeypatch.setattr("nimc.machine.slurm.ask", ask)
+    assert ask_nodes("big", {}) == ask_nodes(None, {}) == [IDLE, DOWN]
+    assert [command[-1] for command in asked] == ["--partition=big", "--format=%N %T"]
+    # What a check's largest job takes is asked of the partition.
+    monkeypatch.setattr("shutil.which", lambda name, **_: f"/bin/{name}")
+    part = {"name": "p", "scheduler": "slurm", "access": ["-p big"], "environs": ["e"]}
+    settings = ReframeSettings({}, [part], [{"name": "e"}])
+    (cell,) = matrix({"copy": COMPILES}, settings, "m", None, {"copy": 2}).cells
+    reason = "2 nodes needed, 1 usable in partition big; not usable: n2 (down)"
+    assert (cell.runs, cell.reason) == ("no", reason)
+    (cell,) = matrix({"copy": COMPILES}, settings, "m", None, {"other": 2}).cells
+    assert cell.runs == "yes"
+    silent = ProgramAnswer("sinfo", 1, "", "no answer")
+    monkeypatch.setattr("nimc.machine.slurm.ask", lambda *_: silent)
+    (cell,) = matrix({"copy": COMPILES}, settings, "m", None).cells
+    assert cell.runs == "yes"  # nothing is known of its nodes
 
 
 def test_the_partition_of_job_options() -> None:

@@ -5,12 +5,15 @@ from datetime import datetime
 import pytest
 
 from nimc.base.errors import InputError, MachineError
+from nimc.base.programs import ProgramAnswer
 from nimc.cluster.reservation import (
     check,
+    create,
     create_command,
     find,
     find_all,
     parse,
+    remove,
     shortcomings,
 )
 from nimc.machine.site import Machine
@@ -42,6 +45,7 @@ def test_slurms_line_is_read():
 @pytest.mark.parametrize(
     ("line", "nodes", "needed_s", "user", "expected"),
     [
+        (LINE, 1, 5400, "root", "reservation nimc ends in 30 min; 90 min are needed"),
         (LINE, 1, 1801, "root", "ends in 30 min"),
         (LINE, 2, 60, "root", "holds 1 nodes; 2 are needed"),
         (LINE, 1, 60, "ada", "is for root, not for ada"),
@@ -82,3 +86,29 @@ def test_how_a_user_likes_times_does_not_matter(tmp_path, monkeypatch):
     with pytest.raises(MachineError, match="reservation nimc ends in"):
         check(machine(), 1, needed_s=1e12)
     assert check(machine(policy="same_host"), 1, needed_s=0) is None
+
+
+def test_what_slurm_refuses_an_operator_can_run(monkeypatch):
+    answers = [(0, "", ""), (0, LINE, ""), (0, "", ""), (1, "", "x not found")]
+    answers += [(1, "", "scontrol: error: denied"), (0, "", ""), (1, "", "denied")]
+    asked = []
+
+    def ask(command, _environment):
+        asked.append(command)
+        return ProgramAnswer("scontrol", *answers.pop(0))
+
+    monkeypatch.setattr("nimc.cluster.reservation.ask", ask)
+    assert create(machine(), 90, None) == parse(LINE)
+    assert asked[0][:3] == ["scontrol", "create", "reservation"]
+    with pytest.raises(MachineError, match="was created, but Slurm does not show it"):
+        create(machine(), 90, None)
+    with pytest.raises(MachineError, match="denied; an operator can run: scontrol create reserv"):
+        create(machine(), 90, None)
+    remove(machine())
+    assert asked[-1] == ["scontrol", "delete", "ReservationName=nimc"]
+    with pytest.raises(MachineError, match=r"run: scontrol delete ReservationName=nimc$"):
+        remove(machine())
+    # One that is held until then can be used.
+    monkeypatch.setattr("nimc.cluster.reservation.find", lambda _: parse(LINE))
+    monkeypatch.setattr("nimc.cluster.reservation.shortcomings", lambda *_: [])
+    assert check(machine(), 1, needed_s=0) == parse(LINE)

@@ -183,6 +183,7 @@ def test_a_part_alone_is_what_the_whole_page_and_the_document_hold(command: Comm
     unit = document["unit"].splitlines()
     assert "ExecStart=/etc/slurm/epilog.d/nimc-irq_affinity" in unit
     assert "Before=slurmd.service" in unit
+    assert "/etc/systemd/system/nimc-irq_affinity.service" in page
     # What a job requests, and what the prolog looks for.
     assert document["feature"] == "nimc_irq_affinity"
     assert "--constraint=nimc_irq_affinity " in page
@@ -211,4 +212,8 @@ def test_values_that_do_not_belong_into_a_script_of_root_are_refused(name, word,
 
 def test_masks_and_lists_are_written_as_the_kernel_prints_them():
     assert values(ROOT_REMEDIES["cat"], ["mask=0x0F0"]) == {"mask": "f0"}
+    for percent in ("1", "100"):
+        assert values(ROOT_REMEDIES["mba"], [f"percent={percent}"]) == {"percent": percent}
+    limits = "0,1000,1,2,3,4,5,6"
+    assert values(ROOT_REMEDIES["mlnx_qos"], [f"limits={limits}"])["limits"] == limits
     assert values(ROOT_REMEDIES["irq_affinity"], ["cpus=3,1,2,7"])["cpus"] == "1-3,7"

@@ -14,7 +14,7 @@ from nimc.base.errors import InputError
 from nimc.crate.metadata import METADATA
 from nimc.crate.pack import commitment, python_locks, run_files
 from nimc.crate.verify import opened, verify_crate
-from nimc.crate.zipped import unzipped, zipped
+from nimc.crate.zipped import SIGNATURE, unzipped, zipped
 from nimc.records import chain
 from tests.captures import RUN_QUICK
 from tests.nimc.conftest import Command
@@ -89,8 +89,11 @@ def test_a_changed_run_with_a_new_manifest_is_found(crate: Path) -> None:
     reseal(crate, sound | {METADATA: sound[METADATA].replace(head, b"0" * 64)})
     (fault,) = (each for each in verify_crate(crate).findings if each.kind != "unproven")
     assert "chain-head" in fault.text
-    reseal(crate, sound | {"campaign.yaml": b"name: other\n"})
-    assert "campaign.yaml: is not what run/run.json has" in verify_crate(crate).findings[0].text
+    for name, why in (("campaign.yaml", "is not what run/run.json has"), (SIGNATURE, "is not as")):
+        reseal(crate, sound | {name: b"name: other\n"})
+        found = verify_crate(crate)
+        assert found.findings[0].text.startswith(f"{crate}: {name}: {why}")
+        assert (found.manifest_sha256, found.head, found.samples) == (None, None, 0)
 
 
 def test_who_signed_is_said(run: Path, crate: Path, key: Path, command: Command) -> None:
@@ -127,6 +130,10 @@ def test_a_run_with_faults_or_links_is_not_packed(
     with pytest.raises(OSError, match="symbolic links"):
         run_files(run)
     (run / "counters" / "stream.jsonl").unlink()
+    run.chmod(0o777)
+    command("pack", run, code=2)
+    assert command.err.startswith(f"nimc: {run}: can be written by others (mode 777); allowed: ")
+    run.chmod(0o755)
     file = run / "samples" / "stream.jsonl"
     file.write_text(file.read_text().replace('"attempt": 0', '"attempt": 1', 1))
     command("pack", run, code=2)

@@ -9,7 +9,7 @@ import pytest
 
 from analysis.compare.sides import compare_sides
 from analysis.report.data import load_run
-from nimc.crate.reproduce import facts_of_both, judge
+from nimc.crate.reproduce import judge
 from nimc.crate.schemas import FOLDER
 from nimc.crate.zipped import unzipped
 from nimc.run.session import NIMC
@@ -52,6 +52,13 @@ def test_a_repetition_is_judged_and_says_why(
     assert why in found.reasons[0]
 
 
+def test_a_run_without_an_effect_shows_nothing(tmp_path: Path) -> None:
+    silent = samples(replace(SLOW, effects={"aa": 1.0}), pairs=6)
+    runs = [load_run(write_run(tmp_path / each, silent, header(run=each))) for each in "ab"]
+    found = judge(compare_sides(runs[:1], runs[1:]))
+    assert (found.outcome, len(found.reasons)) == (_NOT, 1)
+
+
 def test_one_effect_that_differs_decides_whatever_others_say(tmp_path: Path) -> None:
     """STREAM is slowed more than in the packed run, LAMMPS was not measured again."""
     more = replace(SLOW, effects={**SLOW.effects, "on": 1.8})
@@ -62,16 +69,6 @@ def test_one_effect_that_differs_decides_whatever_others_say(tmp_path: Path) -> 
     found = judge(compare_sides(runs[:1], runs[1:]))
     assert found.outcome == "differs"
     assert sorted(reason.rpartition(": ")[2] for reason in found.reasons) == [_NOT, "differs"]
-
-
-def test_facts_of_both_machines_are_listed_alike_or_not() -> None:
-    packed = header(facts={"host": {"cpu_model": "A", "cores": 64}}, versions={"nimc": "1"})
-    here = header(facts={"host": {"cpu_model": "B", "cores": 64}}, versions={"mpich": "5"})
-    found = {each.what: (each.reference, each.this) for each in facts_of_both(packed, here)}
-    assert found["CPU model"] == ("A", "B")
-    assert found["cores"] == ("64", "64")
-    assert found["version of nimc"] == ("1", "unknown")
-    assert found["version of mpich"] == ("unknown", "5")
 
 
 @pytest.mark.parametrize(

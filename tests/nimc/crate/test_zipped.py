@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.errors import InputError
+from nimc.base.errors import InputError, MachineError
 from nimc.crate.zipped import (
     MANIFEST,
     MOST_FILES,
@@ -103,6 +103,7 @@ def encrypted() -> bytes:
         (other("a\nb"), "plain names"),
         (other("a/"), "plain names"),
         (other("a" * 501), "plain names"),
+        (other("\u00e9" * 251), "plain names"),
         (other(mode=stat.S_IFLNK | 0o777), "a link"),
         (other(mode=stat.S_IFCHR | 0o666), "a device"),
         (other(method=zipfile.ZIP_DEFLATED), "is compressed"),
@@ -127,6 +128,13 @@ def test_a_size_that_the_directory_only_claims_is_not_reserved() -> None:
     raw[at + 20 : at + 28] = b"\xf0\xff\xff\xff" * 2  # 4 GB
     with pytest.raises(InputError):
         unzipped(bytes(raw))
+
+
+def test_a_crate_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nimc.crate.zipped.LARGEST_B", 2 << 20)
+    zipped({"a": bytes(2 << 20)})
+    with pytest.raises(InputError, match="larger than allowed: 2 MiB"):
+        zipped({"a": bytes(2 << 20), "b": b"1"})
 
 
 @pytest.mark.parametrize("names", [["a", "a/b"], ["."], ["x/"], map(str, range(MOST_FILES + 1))])
@@ -188,9 +196,12 @@ def test_a_change_of_any_byte_of_a_signature_is_found(key: Path) -> None:
         check_signature(TEXT + b"\n", made, None)
 
 
-def test_what_is_no_key_is_one_line(tmp_path: Path) -> None:
+def test_what_is_no_key_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "key"
     file.write_text("no key")
     file.chmod(0o600)
     with pytest.raises(InputError, match=f"--sign: {file}: exit status"):
+        sign(TEXT, file)
+    monkeypatch.setattr("nimc.crate.zipped.which", lambda _: None)
+    with pytest.raises(MachineError, match=r"^ssh-keygen: not found"):
         sign(TEXT, file)

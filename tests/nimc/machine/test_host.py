@@ -108,10 +108,12 @@ CGROUP = "sys/fs/cgroup"
         (
             {
                 "proc/self/cgroup": "0::/jobs/one",
-                f"{CGROUP}/jobs/one/cpu.max": "max 100000",
+                f"{CGROUP}/jobs/one/cpu.max": "300000 100000",
                 f"{CGROUP}/jobs/cpu.max": "150000 100000",  # the group above binds
+                f"{CGROUP}/cpu.max": "max 100000",
                 f"{CGROUP}/jobs/one/memory.max": "1073741824",
-                f"{CGROUP}/jobs/memory.max": "max",
+                f"{CGROUP}/jobs/memory.max": "2147483648",
+                f"{CGROUP}/memory.max": "max",
             },
             *(1.5, GIB),
         ),

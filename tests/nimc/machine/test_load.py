@@ -144,6 +144,11 @@ def test_steal_is_a_share_of_all_time(tmp_path):
     after = reading(tmp_path / "b", stat="cpu  300 10 40 180 8 6 12 42 270 0")
     assert load.steal_share(before, after) == pytest.approx(12 / 400)
     assert load.steal_share(before, before) is None
+    # An old kernel does not count it.
+    assert (before.stolen, before.total) == (30, 198)
+    assert [reading(tmp_path / "c", stat=text).total for text in ("cpu 1 2 3 4 5 6 7", "x y")] == [
+        0, 0
+    ]  # fmt: skip
 
 
 def test_frequency_of_the_applications_cores(tmp_path):
@@ -160,12 +165,16 @@ def test_frequency_of_the_applications_cores(tmp_path):
     assert load.frequency_hz([], root) == pytest.approx(2e9)
 
 
-@pytest.mark.parametrize(("flags", "expected"), [("fpu aperfmperf", 2.4e9), ("fpu sse2", None)])
+@pytest.mark.parametrize(
+    ("flags", "expected"), [("fpu aperfmperf", (2.4e9, 1.7e9)), ("fpu sse2", (None, None))]
+)
 def test_cpuinfo_counts_only_where_it_is_measured(tmp_path, flags, expected):
-    first = f"processor\t: 0\ncpu MHz\t\t: 2400.000\nflags\t\t: {flags}\n\n"
-    text = f"{first}processor\t: 1\ncpu MHz\t\t: 1000.0"
+    text = f"flags\t\t: {flags}\n\n" + "".join(
+        f"processor\t: {cpu}\ncpu MHz\t\t: {mhz}\n"
+        for cpu, mhz in enumerate(("2400.000", "1000.0", "0.0", "1e6"))
+    )
     root = sysfs.write(tmp_path, {"proc/cpuinfo": text})
-    assert load.frequency_hz([0], root) == expected
+    assert (load.frequency_hz([0], root), load.frequency_hz([], root)) == expected
 
 
 def thread(pid, name, user, system, start, flags=KERNEL):

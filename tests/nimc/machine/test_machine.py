@@ -1,4 +1,4 @@
-import subprocess
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -83,6 +83,14 @@ def test_an_included_file_takes_the_place_of_keys_unless_others_could_write_it(
         ),
         ("node_mtti: 10y", 'programs: {cns: "/x; id"}', ":6: programs.cns: '/x; id' found; allow"),
         (TEXT, "- a list", ":1: a list found; allowed: a mapping of keys"),
+        *(
+            ("node_mtti: 10y", f"rails: [{rails}]\ndevice: {device}", f":6: rails: {found}; allow")
+            for rails, device, found in (
+                ("{device: a}", "~", "a found, and device nothing"),
+                ("{device: a}, {device: b}", "c", "a, b found, and device 'c'"),
+                ("{device: a}, {device: a}", "a", "a, a found, and device 'a'"),
+            )
+        ),
     ],
 )
 def test_a_mistake_is_named_with_its_file(tmp_path, found, changed, named):
@@ -97,6 +105,52 @@ def test_a_mistake_is_named_with_its_file(tmp_path, found, changed, named):
 def test_an_unknown_machine_is_reported_with_the_known_ones_and_a_path_is_none(tmp_path, name):
     with pytest.raises(InputError, match=r"known machines: box"):
         site.load(name, _write(tmp_path, TEXT))
+
+
+def test_one_of_several_rails_is_the_device(tmp_path):
+    rails = "device: b\nrails: [{device: a}, {device: b, numa_node: 1}]\n"
+    box = site.load("box", _write(tmp_path, f"{TEXT}{rails}partition: fat\n"))
+    assert [(rail.device, rail.numa_node) for rail in box.rails] == [("a", None), ("b", 1)]
+    assert (box.system, box.with_origins(3).origins.nodes) == ("box:fat", 3)
+    assert site.load("box", _write(tmp_path, TEXT)).system == "box"
+
+
+@pytest.mark.parametrize(
+    ("policy", "llc", "requested", "message_b"),
+    [
+        # Twice the last-level caches, and at least 64 MiB.
+        ("same_host", "40MiB", "auto", 80 * 2**20),
+        ("hetjob", "40MiB", "dram", 80 * 2**20),
+        ("hetjob", "31MiB", "dram", 64 * 2**20),
+        ("hetjob", "40MiB", "auto", 65536),
+        ("same_host", "40MiB", "1MB", 10**6),
+    ],
+)
+def test_messages_that_reach_memory(tmp_path, policy, llc, requested, message_b):
+    text = TEXT.replace("{policy: hetjob, partition: origin}", f"{{policy: {policy}}}")
+    box = site.load("box", _write(tmp_path, text.replace("40MiB", llc)))
+    assert box.message_b(requested) == message_b
+
+
+def test_the_numa_node_of_the_network_interface(tmp_path, monkeypatch):
+    def box(of, **changes):
+        text = TEXT.replace("numa_nodes: 2", of)
+        return site.load("box", _write(tmp_path, text)).model_copy(update=changes)
+
+    assert box("numa_nodes: 2, nic_node: 1").nic_node() == 1
+    assert box("numa_nodes: 1").nic_node() == 0
+    with pytest.raises(InputError, match=r"site/box\.yaml: facts\.nic_node: .* one of 0, 1, 2$"):
+        box("numa_nodes: 3").nic_node()
+    # On a shared host that of the device (`big_host`), else of the origin, on the last core.
+    big = site.host.detect(big_host(tmp_path))
+    monkeypatch.setattr(site.host, "detect", lambda: replace(big, usable_cores=[0, 1, 4, 7]))
+    shared = {"facts": None, "origins": site.Origins(policy="same_host", cores=2)}
+    found = [box("numa_nodes: 2", **shared, device=name).nic_node() for name in ("mlx5_0", "x")]
+    assert found == [2, 2]  # cores 4 and 5 are of node 2
+    shared["origins"] = site.Origins(policy="same_host")
+    assert box("numa_nodes: 2", **shared, device="x").nic_node() == 3
+    with pytest.raises(InputError, match="is unknown"):
+        box("numa_nodes: 2", facts=None, device="x").nic_node()
 
 
 def test_hardware_threads_are_no_cores(tmp_path, monkeypatch):
@@ -132,10 +186,17 @@ def test_cores_are_split_disjoint_and_one_core_cannot_be(monkeypatch):
     local = site.load("localhost")
     monkeypatch.setattr(site.host, "detect", lambda: SimpleNamespace(usable_cores=[0, 2, 4]))
     assert local.split_cpus() == ([0, 2], [4])
+    assert local.split_cpus(0) == ([0, 2, 4], [4])
+    two = local.model_copy(update={"origins": site.Origins(policy="same_host", cores=2)})
+    assert (two.split_cpus(), two.split_cpus(1)) == (([0], [2, 4]), ([0, 2], [2, 4]))
+    apart = local.model_copy(update={"origins": site.Origins(policy="hetjob")})
+    assert (apart.split_cpus(), apart.usable_cpus()) == (([], []), [])
     monkeypatch.setattr(site.host, "detect", lambda: SimpleNamespace(usable_cores=[3]))
     for reserved, field in ((None, r"origins\.cores"), (1, "reserved_cores")):
         with pytest.raises(InputError, match=rf"yaml: {field}: 1 of 1 usable cores leave none"):
             local.split_cpus(reserved)
+    with pytest.raises(InputError, match="0 of 1 usable cores leave none"):
+        two.split_cpus(0)  # it lacks one of the origin's own
 
 
 def test_only_numa_nodes_of_the_machine_are_taken(tmp_path):
@@ -157,19 +218,3 @@ def test_what_docs_say_of_proof_holds_for_a_machine_and_for_a_block():
     assert (proof.write_share, short.allowed_share) == (0.1, 0.1)
     (row,) = (line for line in DOC.read_text().splitlines() if line.startswith("| `proof` |"))
     assert row.endswith("| 0.5, 1.25, 0.2, 2, 0.5s, 1s, 0.2s, 0.1, 0.02 |")
-
-
-def test_the_commit_tells_whether_the_checkout_was_changed(tmp_path):
-    def git(*words):
-        who = ["-c", "user.name=x", "-c", "user.email=x@x"]
-        return subprocess.check_output(["git", "-C", str(tmp_path), *who, *words], text=True)
-
-    assert checkout.commit(tmp_path) is None
-    git("init", "-q")
-    (tmp_path / "file").write_text("1")
-    git("add", "file")
-    git("commit", "-q", "-m", "one")
-    head = git("log", "--format=%H").strip()
-    assert checkout.commit(tmp_path) == head
-    (tmp_path / "file").write_text("2")
-    assert checkout.commit(tmp_path) == f"{head}+"

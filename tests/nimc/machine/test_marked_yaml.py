@@ -9,6 +9,11 @@ import pytest
 from nimc.base.errors import InputError
 from nimc.base.marked_yaml import load
 
+#: A list in a list, and so on: 63 of them, in a mapping as deep as allowed.
+NESTED: list[object] = []
+for _ in range(62):
+    NESTED = [NESTED]
+
 
 def read(tmp_path: Path, text: str) -> object:
     path = tmp_path / "f.yaml"
@@ -31,6 +36,15 @@ def read(tmp_path: Path, text: str) -> object:
         ("0x10", "0x10"),
         (".5", 0.5),
         ("1e3", 1000.0),
+        ("-1.5E-3", -0.0015),
+        ("+7", 7),
+        ("1.", 1.0),
+        ("9" * 18, 10**18 - 1),
+        ("9" * 19, "9" * 19),
+        ("false", False),
+        ("null", None),
+        ("yes", "yes"),
+        ("[" * 63 + "]" * 63, NESTED),
         ("1e", "1e"),
         (".inf", ".inf"),
         ("'3'", "3"),
@@ -60,6 +74,10 @@ def test_lines_of_values_and_keys(tmp_path: Path) -> None:
     [
         ("a: !!python/object:os.system x", "f.yaml:1: the tag"),
         ("a: !!int x", "f.yaml:1: 'x' is not of type int"),
+        ("a: !!set {b}", "f.yaml:1: the tag 'tag:yaml.org,2002:set' is not allowed"),
+        ("a: !!str [b]", "f.yaml:1: the tag"),
+        ("a: 1\nb:\n  c: 1\n  c: 2", "f.yaml:4: duplicate key 'c', first in line 3"),
+        ("a: [" + "[" * 63 + "]" * 64, "f.yaml:1: nested too deeply"),
         ("b: 1\n1: 2", "f.yaml:2: a key must be a word"),
         ("a: &x [*x]", "f.yaml:1: an alias"),
         ("a\n---\nb", "f.yaml:2: invalid YAML"),

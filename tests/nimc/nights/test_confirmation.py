@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from nimc.nights.measure import too_much
 from nimc.nights.summary import path_of, running, summary_text, write
 from tests.nimc.nights.conftest import Box
 
@@ -65,25 +64,6 @@ def test_a_loss_that_does_not_come_back_is_dismissed(box: Box, steady_history: P
     assert (ended.outcome, ended.alarms, measured_runs(box)) == ("measured", [], 6)
     assert states(box) == {"dismissed"}
     assert "nimc: alarm: stream off: fom" in err
-
-
-def test_without_leave_it_stays_suspected(box: Box, steady_history: Path) -> None:
-    status, err = night(box, steady_history, slow_runs=6, confirm="false")
-    assert status == 1, err
-    assert (box.night().outcome, measured_runs(box), states(box)) == ("slower", 1, {"suspected"})
-
-
-def test_repeats_must_fit_into_what_is_left(box: Box) -> None:
-    """By hand: a block of two nodes that took 360 s; five more are 1 node-hour and half an hour."""
-    run = box.folder / "run"
-    block = run / "logs" / "stream" / "0" / "block.json"
-    block.parent.mkdir(parents=True)
-    block.write_text('{"started_s": 1000, "finished_s": 1360}')
-    nodes = {"stream": 2}
-    assert too_much(run, 5, nodes, 1801.0, 1.01) is None
-    assert too_much(run, 5, nodes, 1801.0, 0.99) == "0.99 node-hours are left; 1 are needed"
-    assert too_much(run, 5, nodes, 1700.0, 1.01) == "28.3 minutes are left; 30 are needed"
-    assert too_much(run, 4, nodes, 1700.0, 0.99) is None
 
 
 Wait = Callable[[Callable[[], bool]], None]

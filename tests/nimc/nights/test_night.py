@@ -6,14 +6,13 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from nimc.nights.description import Night
-from nimc.nights.summary import UNFINISHED, load, summary_text
+from nimc.nights.summary import UNFINISHED, load
 from tests.literal_docs import FOLDERS
 from tests.nimc.conftest import CAMPAIGN, ROOT
 from tests.nimc.nights.conftest import Box
@@ -105,17 +104,6 @@ def holds_lock(box: Box) -> bool:
     return False
 
 
-def test_an_old_run_is_not_resumed(box: Box) -> None:
-    status, _ = box.run(fake="torn")
-    assert (status, box.night().outcome) == (3, "machine failed")
-    box.describe(fresh_after="1ms")
-    status, err = box.run()
-    assert status == 0, err
-    old, new = box.runs()
-    assert box.night().run == str(new)
-    assert json.loads((old / "run.json").read_text())["finished_s"] is None
-
-
 def test_a_failed_machine_is_tried_again_in_the_same_run(box: Box) -> None:
     status, err = box.run(fake="fail")
     assert status == 3, err
@@ -178,26 +166,6 @@ def test_a_campaign_beyond_the_budget_is_refused(box: Box) -> None:
     assert line in err
     assert (box.night().outcome, box.night().run) == ("not run", None)
     assert box.runs() == []
-
-
-def test_what_a_night_has_used_is_no_budget_of_a_new_run(box: Box) -> None:
-    """Its first start, which failed, continued a run that is too old for the second.
-
-    The plan needs 0.01647 node-hours.
-    """
-    box.describe(budget="0.01648", fresh_after="1h")
-    status, err = box.run()
-    assert status == 0, err
-    (run,) = box.runs()
-    header = json.loads((run / "run.json").read_text())
-    old = {"started_s": header["started_s"] - 7200, "finished_s": None}
-    (run / "run.json").write_text(json.dumps({**header, **old}))
-    failed = replace(box.night(), outcome="machine failed")
-    next((box.nimc.results / "nights").glob("*.json")).write_text(summary_text(failed))
-    status, err = box.run()
-    assert status == 0, err
-    assert (box.night().outcome, box.runs()) == ("not run", [run])
-    assert "node-hours are left; 0.0165 are needed" in box.night().reason
 
 
 def test_a_night_stops_when_its_budget_is_used_up(box: Box) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nimc.base.errors import InputError
+from nimc.base.errors import InputError, MachineError
+from nimc.base.programs import ProgramAnswer
 from nimc.nights import install
 from nimc.run import session
 from tests.nimc.nights.made import TEXT, nightly
@@ -42,6 +43,8 @@ def test_scrontab_gets_options_of_a_job_that_outlasts_the_window(tmp_path: Path)
     parent = yaml.safe_load(install.gitlab_parent(found, NIMC, "Europe/Berlin", jacamar=True))
     options = parent["plan box"]["variables"]["SCHEDULER_PARAMETERS"]
     assert options == "--time=15 --partition=cron --comment=$$USER"
+    (script,) = parent["plan box"]["script"]
+    assert script.endswith(" --gitlab --child --jacamar > nimc-box.yml")
 
 
 def test_every_day_is_a_star(tmp_path: Path) -> None:
@@ -93,6 +96,44 @@ def test_systemd_lets_a_night_stop_its_campaign_and_starts_it(tmp_path: Path) ->
     assert int(found["TimeoutStopSec"]) > signature(session.stop).parameters["within_s"].default
     assert found["KillMode"] == "mixed"  # a campaign that ends by itself is a failed one
     assert "OnCalendar=Mon,Tue,Wed,Thu,Fri *-*-* 22:00:00\n" in timer
+
+
+def test_units_are_written_and_the_timer_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+
+    def ask(command: list[str]) -> ProgramAnswer:
+        asked.append(command)
+        return ProgramAnswer("systemctl", 1 if command[-1] == "bad.timer" else 0, "", "no bus")
+
+    monkeypatch.setattr(install, "ask", ask)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    texts = install.systemd_units(nightly(tmp_path), RUN)
+    folder = tmp_path / "config/systemd/user"
+    for _ in range(2):
+        assert str(folder) in install.units(texts)
+    assert {path.name: path.read_text() for path in folder.iterdir()} == texts
+    timer = next(name for name in texts if name.endswith(".timer"))
+    systemctl = ["systemctl", "--user"]
+    assert asked[2:] == [[*systemctl, "daemon-reload"], [*systemctl, "enable", "--now", timer]]
+    with pytest.raises(
+        MachineError, match=r"enable --now bad.timer: exit status 1: no bus; the un"
+    ):
+        install.units({"bad.timer": ""})
+
+
+def test_a_table_that_cannot_be_read_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    def ask(command: list[str], **_: str) -> ProgramAnswer:
+        asked.append(command)
+        return ProgramAnswer("crontab", 1, "", "you are not allowed to use this program")
+
+    monkeypatch.setattr(install, "ask", ask)
+    with pytest.raises(MachineError, match="crontab: exit status 1: you are not allowed"):
+        install.table("crontab", "x")
+    assert asked == [["crontab", "-l"]]
 
 
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:

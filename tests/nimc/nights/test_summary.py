@@ -87,7 +87,12 @@ def test_a_night_is_running_only_under_its_own_name(tmp_path: Path) -> None:
         assert running(tmp_path, "m", "box")
         assert not running(tmp_path, "m", "bo")
         assert not running(tmp_path, "other", "box")
+        with machine_lock(tmp_path, "m", "bo") as (other, holder):
+            assert (other, holder.startswith(f"box, process {os.getpid()} on ")) == (None, True)
     assert not running(tmp_path, "m", "box")
+    tmp_path.chmod(0o777)
+    with pytest.raises(InputError, match="can be written by others"):
+        machine_lock(tmp_path, "m", "box").__enter__()
 
 
 def test_what_others_plant_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
@@ -123,7 +128,7 @@ def test_a_scheduled_night_without_a_summary_was_not_run() -> None:
 
 def test_nights_without_a_summary_were_not_run_once_their_window_ended() -> None:
     assert look({}, 12, at=18) == [(16, "not run"), (17, "not run")]
-    assert look({}, 23, first=20) == [(20, None)]
+    assert look({}, 22, first=20) == look({}, 23, first=20) == [(20, None)]
     assert look({}, 4, at=21, first=20) == [(20, None)]
     assert look({}, 5, at=21, first=20) == [(20, "not run")]
     assert look({}, 23, at=21, first=21) == []  # Saturday

@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 import pytest
 
 from nimc.nights import notify
-from nimc.nights.description import NightWindow
+from nimc.nights.description import DAYS, NightWindow
 from nimc.nights.summary import NightAlarm, NightFigure, summary_text
 from nimc.run.runner import Failure
 from tests.nimc.conftest import call
@@ -129,8 +129,9 @@ def test_mail_says_what_happened(sendmail: Path, tmp_path: Path) -> None:
     assert mail["To"] == "ops@example.org, root"
     assert mail["Subject"] == "nimc: m1, box, night 2026-11-20: slower"
     body = mail.get_body(("plain",)).get_content()  # type: ignore[union-attr]
-    for fact in ("two\\nlines\\x1b[2J\n", "0.25 of 2 node-hours", "slower than its reference",
-                 "snap: no such binary"):  # fmt: skip
+    assert "nights.png" not in notify.mail(ended, []).as_string()
+    facts = ["two\\nlines\\x1b[2J\n", "0.25 of 2 node-hours", "slower than its reference"]
+    for fact in (*facts, "run:      /r/small-m1-1\n", "snap: no such binary"):
         assert fact in body
     (sendmail / "mail").unlink()
     assert list(notify.everyone(ended, wish, [ended])) == []
@@ -338,12 +339,14 @@ def test_junit_shows_a_second_alarm_and_no_interval_with_one_end() -> None:
 
 
 def test_metrics_say_by_when_the_next_scheduled_night_has_reported() -> None:
-    """Fridays from 22:00 to 06:00: from Friday 5 June 2026 to Saturday 13 June, 06:15."""
-    window = NightWindow.model_validate({"start": "22:00", "end": "06:00", "days": ["fri"]})
+    """22:00 to 06:00, from Friday 5 June 2026 on: Fridays to Saturday 13 June, 06:15; every day."""
     ended = summary(night=date(2026, 6, 5))
-    (next_s,) = (
-        value
-        for (name, _), value in read_metrics(notify.prometheus_text(ended, window)).items()
-        if name == "nimc_night_next_end_timestamp_seconds"
-    )
-    assert datetime.fromtimestamp(next_s) == datetime(2026, 6, 13, 6, 15)
+    for days, end in ((["fri"], datetime(2026, 6, 13, 6, 15)), (DAYS, datetime(2026, 6, 7, 6, 15))):
+        of = {"start": "22:00", "end": "06:00", "days": list(days)}
+        text = notify.prometheus_text(ended, NightWindow.model_validate(of))
+        (next_s,) = (
+            value
+            for (name, _), value in read_metrics(text).items()
+            if name == "nimc_night_next_end_timestamp_seconds"
+        )
+        assert datetime.fromtimestamp(next_s) == end

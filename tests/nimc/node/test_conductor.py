@@ -102,11 +102,15 @@ def test_a_pair_of_all_arms(block):
 def test_a_block_continues_the_order_of_the_one_before(block):
     """Of two treatments, two pairs have both orders, wherever a block begins."""
     for number in range(2):
-        run = block(arms=["off", "aa"], command=["cat", str(MELT)], block=number).done()
+        given = {"command": ["cat", str(MELT)], "block": number, "warmups": 1}
+        run = block(arms=["off", "aa"], **given).done()
     samples = run.samples()
-    orders = [[each["arm"] for each in samples if each["block"] == at] for at in (0, 1)]
+    blocks = [[each for each in samples if each["block"] == at] for at in (0, 1)]
+    for each in blocks:
+        assert [one["pair"] for one in each if one["warmup"]] == [each[0]["pair"]] == [-1]
+    orders = [[each["arm"] for each in samples[1:]] for samples in blocks]
     assert sorted(orders) == [["aa", "off"], ["off", "aa"]]
-    for first, second in (samples[:2], samples[2:]):  # the lead-in is from end to start
+    for first, second, _ in blocks:  # the lead-in is from end to start
         assert first["lead_in_s"] is None
         gap_s = second["start_s"] - first["start_s"] - first["elapsed_s"]
         assert second["lead_in_s"] == pytest.approx(gap_s, abs=1e-6)

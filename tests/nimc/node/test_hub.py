@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from nimc.base.errors import MachineError
 from nimc.node import messages, wire
 from nimc.node.agent import Agent
+from nimc.node.evidence.claims import Placed
 from nimc.node.evidence.counters import Reading
 from nimc.node.evidence.rates import Tally
-from nimc.node.hub import AgentGoneError, Hub, _counted_s
+from nimc.node.hub import FIRST_SIDE, AgentGoneError, Hub, _counted_s
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Writer
 from nimc.node.short_writes.records import Done
@@ -153,6 +155,98 @@ def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time(tmp_path):
     assert row.end_s - row.start_s == pytest.approx(1.0)  # a row of ucx is of a second
     assert offset_s == pytest.approx(100.0, abs=5)
     assert clock.offset_s == pytest.approx(100.0, abs=5)
+
+
+PERFTEST = INJECTORS["perftest"]
+ONE = Writer(0, "o1", "n7", "127.0.0.1", 20000, 65536)
+
+
+@pytest.mark.parametrize(
+    ("said", "ended"),
+    [
+        ([lambda at: messages.Ended(at, "target", "no port")], "target side ended: no port"),
+        ([], "passive side did not listen within 0 s"),
+        ([messages.Listening], None),
+    ],
+)
+def test_origins_start_once_all_passive_sides_listen(said, ended, tmp_path):
+    starts = []
+
+    def answer(node, order):
+        if isinstance(order, messages.StartEnd):
+            starts.append((node, order.role))
+        elif not isinstance(order, messages.StandBy):
+            return []
+        return [each(order.writer.index) for each in said]
+
+    async def talk(hub):
+        (state,) = await hub.start(PERFTEST, [ONE], tmp_path, 0.3)
+        sides = [replace(ONE, index=FIRST_SIDE + at, target=("n7", "o1")[at]) for at in range(2)]
+        return state.ended, await hub.stand_by(PERFTEST, sides, tmp_path, 0.3)
+
+    found = with_agents(["o1", "n7"], answer, talk)
+    assert starts == [("n7", "target"), *([] if ended else [("o1", "origin")])]
+    for each in found:
+        assert each is None if ended is None else each.endswith(ended)
+
+
+def test_what_a_writer_reports_and_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(type(PERFTEST), "freezes_target", lambda *_: True)
+    orders, begun_s = [], 1000.0
+
+    def answer(node, order):
+        if not isinstance(order, messages.Ping):
+            orders.append((node, order))
+        match order:
+            case messages.StartEnd("target"):
+                return [messages.Listening(0)]
+            case messages.StartEnd():
+                return [
+                    *(messages.RateReport(1, begun_s, 9.0, None), messages.Transport(0, "RoCE")),
+                    messages.RateReport(0, begun_s, 5.0, None),
+                    messages.RateReport(
+                        0, begun_s + 2, 6.0, 3.0
+                    ),  # it began with the last one's end
+                    messages.RateReport(0, begun_s + 5, 7.0, 1.0),
+                    messages.Ended(0, "origin", "first"),
+                    messages.Ended(0, "target", "second"),
+                ]
+            case messages.Control(do) if do != "resume":
+                return [messages.WritersStopped([Placed(0, "target", node, {})])]
+        return []
+
+    async def talk(hub):
+        states = await hub.start(PERFTEST, [ONE], tmp_path, 10.0)
+        (state,) = states
+        assert await hub.wait_for(lambda: bool(state.ended), 10.0)
+        rows = list(state.rows)
+        placed = await hub.hold(states)
+        hub.resume(states)
+        assert (state.rows, state.tallies) == ([], [])
+        await hub.stop(states)
+        return state, rows, placed
+
+    state, rows, placed = with_agents(["o1", "n7"], answer, talk)
+    assert [row.end_s - row.start_s for row in rows] == pytest.approx([1, 2, 1])
+    assert [row.rate_b_s for row in rows] == [5.0, 6.0, 7.0]
+    assert (state.ended, state.transport) == ("origin side ended: first", "RoCE")
+    assert sorted(each.own_binding for each in placed) == ["n7", "o1"]
+    of_node = {name: [each for node, each in orders if node == name] for name in ("o1", "n7")}
+    controls = [messages.Control(do, [0]) for do in ("hold", "resume", "stop")]
+    assert of_node["o1"][1:] == controls
+    assert of_node["n7"][1:] == [messages.FreezeTarget(0), *controls]  # once
+
+
+def test_who_does_not_answer_is_named_with_what_it_did_not_do(monkeypatch):
+    monkeypatch.setattr("nimc.node.hub._WATCH_S", 0.1)
+
+    async def talk(hub):
+        with pytest.raises(MachineError, match="no agent from n8, n9 after 0 s"):
+            await hub.gather(["n8", "n7", "n9"], 0.1)
+        with pytest.raises(MachineError, match="did not read its node's load within 0 s"):
+            await hub.watch({"n7": messages.EndWatch()})
+
+    with_agents(["n7"], lambda *_: [], talk)
 
 
 def test_every_node_answers_its_own_watch():

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from dataclasses import replace
 
 import pytest
@@ -22,19 +21,19 @@ from nimc.node.hub import WriterState
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Writer
 from nimc.node.messages import Observed
-from nimc.node.observation import Heartbeat
-from nimc.node.readers import Fom, FomError, Readers
+from nimc.node.readers import Fom, FomError, Readers, ToolError
 from nimc.node.runs import (
     BlockError,
     BlockRunner,
     LeadIn,
     Run,
+    _position,
     node_rows,
     unreserved,
     writer_record,
 )
 from nimc.records.plan import Demand, ShortWrites
-from nimc.records.sample import NodeConditions
+from nimc.records.sample import CounterRow, NodeConditions
 from nimc.records.treatment import Start, Treatment, Writes
 from tests.nimc.node.test_timetable import PLAN
 from tests.undisturbed import UNJUDGED
@@ -126,29 +125,11 @@ def test_later_blocks_begin_with_the_longest_of_the_earlier(tmp_path):
         (tmp_path / block).mkdir()
         length.keep(tmp_path / block, often)
     assert length.kept(tmp_path) == 3
-    for text in ("", "3", "{}", '{"doublings": "2"}', '{"doublings": 99}'):
+    assert length.TIMES == [2, 4, 8, 16, 32, 64]  # and six doublings at most
+    for text in ("", "3", "{}", '{"doublings": "2"}', '{"doublings": 7}'):
         (tmp_path / "0/length.json").write_text(text)
         with pytest.raises(MachineError, match=r"0/length\.json: not what a block wrote"):
             length.kept(tmp_path)
-
-
-def test_the_longest_time_that_the_loop_did_not_run_is_of_each_run(monkeypatch):
-    now = {"s": 100.0, "wall_s": 5000.0}
-    monkeypatch.setattr(time, "monotonic", lambda: now["s"])
-    monkeypatch.setattr(time, "time", lambda: now["wall_s"])
-
-    async def twice():
-        heartbeat = Heartbeat()
-        heartbeat.begin()
-        now["s"] += 10.2  # its next beat was due after 0.2 s
-        now["wall_s"] += 14.2
-        first = heartbeat.end()
-        heartbeat.begin()
-        return first, heartbeat.end()
-
-    first, second = asyncio.run(twice())
-    assert first == pytest.approx((10.0, 4.0))
-    assert second == (0.0, 0.0)
 
 
 # The application.
@@ -203,6 +184,7 @@ def read(text):
 
 READERS = Readers("s", "lower", read, lambda *_: [])
 PRINTS = ["echo", "ranks 1"]
+LOST = ("rejected", "perf: no file")
 
 
 @pytest.mark.parametrize(
@@ -225,6 +207,25 @@ def test_how_an_application_ends(tmp_path, command, ranks, outcome, reason):
     application.read_fom(start, files, result, READERS)
     assert (result.outcome, result.fom is not None) == (outcome, outcome == "kept")
     assert reason is None if result.reason is None else reason in result.reason
+
+
+def test_an_application_ends_with_its_writers_unless_it_has_ended_before(tmp_path):
+    files = Files(tmp_path / "out", tmp_path / "err", tmp_path / "counters")
+    state = WriterState(Writer(7, "o", "t", "", 1, 64), 1.0, number=3, ended="exit status 1")
+    for command, reason in ((["sleep", "60"], "writer 3: exit status 1"), (["true"], None)):
+        result = RunResult()
+        states = [state] if reason else []
+        asyncio.run(application.run(Start(command), {}, files, result, Hub(), states, 30.0))
+        assert (result.outcome, result.reason) == ("injector_died" if reason else "kept", reason)
+
+
+@pytest.mark.parametrize(("until_s", "outcome"), [(12.0, "kept"), (11.9, "injector_died")])
+def test_a_writer_that_ended_must_have_rows_until_the_application_did(tmp_path, until_s, outcome):
+    runner, _ = block(tmp_path, Hub())
+    states = [WriterState(Writer(0, "n1", "n1", "", 1, 64), 1.0, ended="killed")]
+    states[0].rows = [Seen(9.0, until_s, 1.0)]
+    asyncio.run(runner._last_rows(states, result := RunResult(start_s=10.0, elapsed_s=2.0)))
+    assert (result.outcome, result.reason or "writer 0: killed") == (outcome, "writer 0: killed")
 
 
 #: Open MPI 4.1.4, started by root; lines between are left out.
@@ -272,6 +273,28 @@ def block(tmp_path, hub, writes=WRITES, number=0, **changes):
     plan = replace(PLAN, treatments=arms, demand=demand, nimc_dir=str(tmp_path), **changes)
     runner = BlockRunner(plan, HERE, hub, logs, "0" * 64, READERS)
     return runner, AloneRates(plan, HERE, hub, runner, logs)
+
+
+@pytest.mark.parametrize(
+    ("counted", "outcome", "reason"),
+    [([CounterRow(1, "cycles", 7.0, "count")], "kept", None), (ToolError("no file"), *LOST)],
+)
+def test_what_a_tool_counted_is_stored_with_the_key_of_its_run(tmp_path, counted, outcome, reason):
+    def read_counters(*asked):
+        assert asked == ("perf", tmp_path / "0/counters/4-off-0", 2)
+        if isinstance(counted, ToolError):
+            raise counted
+        return counted
+
+    runner, _ = block(tmp_path, Hub())
+    runner._readers = Readers("s", "lower", read if reason else None, read_counters)
+    start = Start(["sh", "-c", "test -d {counters} && echo ranks 2"], ranks=2, tool="perf")
+    made = asyncio.run(runner.measure(Run(Treatment("off", start), 4, 2, 0)))
+    assert (made.sample.outcome, made.sample.reason) == (outcome, reason)
+    stored = [(row["key"], row["tool"], row["event"]) for row in made.counters]
+    assert stored == ([(made.sample.key, "perf", "cycles")] if reason is None else [])
+    # What the check itself reads is kept once it has.
+    assert made.outputs == ([tmp_path / "0/4-off-0.out"] if reason else [])
 
 
 def measured(runner, *arms):
@@ -336,6 +359,32 @@ def test_the_next_block_on_the_same_nodes_takes_over_the_rate_alone(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("held", "ready_rows", "counted", "needed_s"),
+    [
+        # Of rows of a second: those of a new start but for its first, which was waited for; all
+        # after the first since it went on; or what was counted in a quarter of a second.
+        *[(False, 1, False, 0.0), (False, 3, False, 2.0), (False, 1, True, 0.0)],
+        *[(True, 1, False, 2.0), (True, 3, False, 4.0), (True, 1, True, 0.25), (True, 3, True, 4)],
+    ],
+)
+def test_what_writers_need_between_two_runs(tmp_path, held, ready_rows, counted, needed_s):
+    writes = replace(WRITES, held=held)
+    runner, rates = block(tmp_path, hub := Hub(), writes)
+    rates.plan = replace(rates.plan, demand=replace(rates.plan.demand, ready_rows=ready_rows))
+    start = hub.start
+
+    async def start_counted(*given):
+        states = await start(*given)
+        states[0].counted_s, states[0].tallies = 0.25, [Tally(0.0, 0.0)]
+        return states
+
+    if counted:
+        hub.start = start_counted
+    asyncio.run(rates.learn(writes))
+    assert 0 <= runner.lead_in.longest_s - 1.05 * needed_s < 0.2
+
+
+@pytest.mark.parametrize(
     ("rate_b_s", "ended", "outcome", "reason"),
     [
         (51.0, None, "kept", None),
@@ -395,13 +444,21 @@ def test_a_timetable_that_cannot_begin_leaves_no_passive_side(tmp_path, writers,
     runner, _ = block(tmp_path, hub := Hub(), scheduled, short=ShortWrites())
 
     class Schedule:
-        alone_b_s = 0.0
+        alone_b_s, runs_s = 0.0, []
 
-        async def begin(self, *_):
+        async def begin(self, run_s, *_):
+            self.runs_s.append(run_s)
             return "n1: no port"
 
     runner.schedules = {scheduled: Schedule()}
+    runner.lead_in.expect(WRITES, 0.02)
     (sample,) = measured(runner, "on")
+    for longest_s in (7.0, 1e9):
+        runner._longest_s = longest_s
+        measured(runner, "on")
+    # Ten times the longest run, if that is known, and at most the timeout; and the lead-in.
+    assert Schedule.runs_s == pytest.approx([3600.021, 70.021, 3600.021] if writers else [])
+    del hub.orders[1:]
     expected = ("injector_never_ready", "n1: no port") if writers else ("kept", None)
     assert ((sample.outcome, sample.reason), hub.orders) == (expected, orders)
     assert (sample.timetable is None) == bool(writers)
@@ -511,6 +568,23 @@ def test_a_record_says_what_limited_the_writer(name, asked_b_s, limiter, stored)
     state = WriterState(writer, 1.0)
     record = writer_record(INJECTORS[name], state, 4.4e8, seen, (1.0, 2.0))
     assert (record.limited_by, record.asked_b_s, record.rate_b_s) == (stored, asked_b_s, 4e8)
+    assert (record.rate_min_b_s, record.bytes_b, record.rate_alone_b_s) == (3e8, 8e8, 4.4e8)
+    assert (record.cpu_share, record.message_b, record.burst) == (None, 65536, None)
+
+
+def test_writers_of_a_later_kind_are_numbered_from_its_first():
+    states = [WriterState(Writer(at, "o", "t", "", 1, 64), 1.0) for at in (4, 5)]
+    assert [_position(states, at) for at in (4, 5)] == [0, 1]
+
+
+def test_the_record_of_a_control_has_its_share_of_a_core_and_no_bytes():
+    state = WriterState(Writer(0, "o", "t", "", 20001, 65536), 1.0, transport="none")
+    state.rows = [Seen(at_s, at_s + 1.0, 0.5) for at_s in (0.0, 1.0, 2.0)]
+    seen = Judgement(0.4, 0.3, 0.8, 0.9, 0.1, None)
+    record = writer_record(INJECTORS["spin"], state, 0.9, seen, (3.0, 4.0))
+    assert (record.cpu_share, record.observed_share, record.unobserved_s) == (0.4, 0.9, 0.1)
+    assert (record.message_b, record.bytes_b, record.rate_b_s, record.rate_min_b_s) == (0, 0, 0, 0)
+    assert (record.rate_alone_b_s, record.rate_before_b_s, record.transport) == (0, None, "none")
 
 
 def test_of_origins_only_the_time_that_writing_may_take_is_stored():

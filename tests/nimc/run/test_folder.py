@@ -7,9 +7,11 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from nimc.base import marked_yaml
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, MachineError
 from nimc.campaign.cases import expand
@@ -22,6 +24,7 @@ from nimc.machine.site import Machine
 from nimc.records import run as records
 from nimc.records.order import run_seed
 from nimc.records.run import Reproduced, RunHeader, load_header, plain_name, save_header
+from nimc.run import folder as folders
 from nimc.run.folder import (
     find_other,
     foreign_runs,
@@ -146,6 +149,56 @@ def test_latest_leads_to_the_run_that_was_opened_last(tmp_path: Path, header: Ru
     assert not (tmp_path / "latest").is_symlink()
 
 
+def test_the_latest_run_is_resumed_unless_it_is_finished_or_ordered_in_another_way(
+    tmp_path: Path, header: RunHeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancelled: list[Path] = []
+    monkeypatch.setattr(folders, "cancel_jobs", cancelled.append)
+
+    def opened(*, fresh: bool = False, slurm: bool = False, later_s: float = 0.0) -> Path:
+        asked = replace(header, started_s=header.started_s + later_s)
+        with open_run(tmp_path, asked, fresh=fresh, slurm=slurm) as found:
+            assert load_header(found.path).seed is not None
+            return found.path
+
+    first = opened(slurm=True)
+    second = opened(fresh=True, later_s=1.0)
+    assert [path.name for path in (first, second)] == [header.run, f"{header.run}-2"]
+    assert cancelled == []
+    assert opened(slurm=True) == second
+    assert cancelled == [second]
+    save_header(second, replace(load_header(second), schema=3))
+    third = opened(later_s=2.0)
+    assert third.name == f"{header.run}-3"
+    save_header(third, replace(load_header(third), finished_s=header.started_s + 9.0))
+    assert opened(later_s=3.0).name == f"{header.run}-4"
+    # Of another campaign, machine or request, or finished: those are not told of.
+    others: list[dict[str, Any]] = [{"campaign": "x"}, {"machine": "x"}, {"digest": header.digest}]
+    for changes in others:
+        other = replace(header, **{"digest": "0" * 64} | changes)
+        assert find_other(tmp_path, other) is None
+    assert find_other(tmp_path, replace(header, digest="0" * 64)) == tmp_path / f"{header.run}-4"
+
+
+def test_what_a_killed_session_left_is_waited_for_killed_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, killed = [[7, 8], [7], []], list[int]()
+    monkeypatch.setattr(folders, "users_of", lambda _: left.pop(0) if len(left) > 1 else left[0])
+    monkeypatch.setattr("os.kill", lambda pid, _: killed.append(pid))
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    folders._await_leftovers(tmp_path)
+    assert killed == []
+    monkeypatch.setattr(folders, "_LEFTOVERS_S", -1.0)
+    left[:] = [[7, 8], [7], []]
+    folders._await_leftovers(tmp_path)
+    assert killed == [7, 8, 7]
+    monkeypatch.setattr(folders, "_KILLED_S", 0.0)
+    left[:] = [[7, 8]]
+    with pytest.raises(MachineError, match=r"processes of an earlier run do not end: 7 8$"):
+        folders._await_leftovers(tmp_path)
+
+
 NIGHT = """\
 name: night
 title: Words for people
@@ -177,7 +230,8 @@ SITE = {
 def expanded(folder: Path, text: str, machine: Machine) -> Campaign:
     (folder / "c.yaml").write_text(text)
     checks = checks_in(ROOT / "reframe_tests")
-    return expand(load_campaign(folder / "c.yaml", checks, machine), checks, machine)
+    loaded = load_campaign(marked_yaml.load(folder / "c.yaml"), checks, machine)
+    return expand(loaded, checks, machine)
 
 
 @pytest.mark.parametrize(

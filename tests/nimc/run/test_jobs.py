@@ -50,6 +50,11 @@ def test_a_heterogeneous_job_that_is_just_ending_is_cancelled_as_a_whole(
     monkeypatch.setattr(jobs, "ask", answer)
     assert jobs.cancel(tmp_path) == ["2", "5"]
     assert asked == [["scancel", "2", "5"]]
+    # What does not end is named, with why Slurm refused.
+    monkeypatch.setattr(jobs, "_END_S", -1.0)
+    listed += [f"5{RUNS}{tmp_path}/b\n"] * 2
+    with pytest.raises(MachineError, match=r"end: \['5'\]: scancel: exit status 1: Operation not"):
+        jobs.cancel(tmp_path)
 
 
 def work_in(

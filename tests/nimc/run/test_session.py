@@ -93,6 +93,18 @@ def test_a_signal_whose_exception_was_dropped_is_raised_again_or_at_the_end(goes
     assert [signal.getsignal(each) for each in (signal.SIGHUP, signal.SIGALRM)] == handlers
 
 
+def test_signals_are_counted_and_the_first_is_obeyed() -> None:
+    with Interrupts() as interrupts:
+        subprocess.run(["true"], check=True)  # its end is no reason to stop
+        interrupts.check()
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            os.kill(os.getpid(), signum)
+        interrupts.wait(60)
+        assert (interrupts.signum, interrupts.count) == (signal.SIGTERM, 2)
+        with pytest.raises(Stopped, match="SIGTERM"):
+            interrupts.check()
+
+
 @pytest.mark.parametrize(("name", "status"), [("SIGHUP", 129), ("SIGINT", 130), ("SIGTERM", 143)])
 def test_a_command_that_is_stopped_exits_as_the_signal_would(name: str, status: int) -> None:
     with pytest.raises(SystemExit) as end, exit_when_stopped():

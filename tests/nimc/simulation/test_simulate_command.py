@@ -43,8 +43,11 @@ def test_a_share_of_nodes_and_repeats(run: Run) -> None:
     (row,) = found["rows"]
     assert row["writers"] == 2
     assert found["model"]["seeds"] == [1, 2, 3]
+    assert found["model"]["mean_rank_slowdown"] == 1.125  # one rank of 16 takes three times as long
     assert 1 < row["slowdown_least"] < row["slowdown_most"] < 3
     assert row["slowdown_least"] <= row["slowdown"] <= row["slowdown_most"]
+    (all_nodes,) = run("--ranks", "32", "--worst", "1", "--writers", "2", "--steps", "5")["rows"]
+    assert (all_nodes["writers"], all_nodes["slowdown"]) == (2, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +110,9 @@ def test_paper_labels_what_is_published_and_what_is_modelled(
     assert "Published: LAMMPS slowed 2.10 times on one node; on 8192 ranks" in text
     assert "up to 3 times, also printed as an increase of 330 %" in text
     assert "the mean of 10 runs, those at scale the minimum of 5 runs" in text
-    assert "not explained" in text
+    for reading in found["readings"]:
+        most = (reading[f"explained_share_{end}"] for end in ("of_excess", "least", "most"))
+        assert "{:.1f} % ({:.1f} to {:.1f} %)".format(*(100 * each for each in most)) in text
 
 
 #: Off runs of so many seconds; 100 steps of 50 ms.

@@ -12,7 +12,7 @@ import yaml
 from nimc.base.errors import MachineError
 from nimc.base.files import private_lock
 from nimc.spack import setup
-from nimc.spack.build import build, digest_of, lacking, placed
+from nimc.spack.build import build, digest_of, lacking, make_mirror, placed
 from tests.nimc.spack.fake import calls
 
 
@@ -26,6 +26,9 @@ def test_an_environment_is_built_again_only_where_inputs_or_prefixes_changed(
     assert built.specs[0]["prefix"] == str(spack_root)
     steps = [call.split()[4] for call in calls(spack_root)]
     assert steps == ["concretize", "install", "find"]
+    assert " install -j 3 --fail-fast" in calls(spack_root)[1]
+    assert all(0 <= each < 60 for each in (built.concretize_s, built.install_s))
+    assert (said[-1], built.mpi) == ("stream: built in 0 s", None)
     assert build(place, settings, "stream", 3, said.append) == built
     assert len(calls(spack_root)) == 3
     assert said[-1] == "stream: up to date"
@@ -63,6 +66,22 @@ def test_an_mpi_without_the_fast_network_is_not_built(spack_root, ready):
     chosen(spack_root, {**plain, "external": {"path": "/usr"}})
     (place.environment("stream") / "chosen").unlink()
     assert build(place, settings, "stream", 1, print).specs
+
+
+def test_a_mirror_has_sources_and_packages_of_environments_with_their_mpi(
+    spack_root, ready, tmp_path
+):
+    place, settings = ready
+    changed(spack_root, "'bbb\\tgmake", "'ccc\\tmpich\\t4.3\\t/mpi\\tmpich@4.3\\nbbb\\tgmake")
+    assert build(place, settings, "stream", 1, print).mpi == "/mpi"
+    (spack_root / "calls").unlink()
+    made = make_mirror(place, settings, tmp_path / "m", ["stream"])
+    assert made == {"mirror": f"file://{tmp_path}/m", "environments": ["stream"]}
+    here = f"--color never -e {place.environment('stream')}"
+    assert calls(spack_root) == [
+        f"{here} mirror create -d {tmp_path}/m --all",
+        f"{here} buildcache push --unsigned --update-index {tmp_path}/m",
+    ]
 
 
 def test_a_build_says_which_package_it_is_at(spack_root, ready):

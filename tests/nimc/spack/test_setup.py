@@ -59,6 +59,43 @@ def test_a_search_that_was_cut_off_or_used_other_recipes_is_made_again(spack_roo
     assert (said.count("compiler find"), said.count("external find")) == (2, 4)
 
 
+def test_without_a_spack_the_pinned_one_and_its_recipes_are_cloned_once(tmp_path, monkeypatch):
+    cloned = []
+
+    def clone(git, tag, commit, into):
+        cloned.append((git, tag, commit))
+        (into / "bin").mkdir(parents=True)
+        (into / "bin" / "spack").write_text(FAKE)
+        (into / "bin" / "spack").chmod(0o755)
+
+    monkeypatch.setattr(setup, "find_spack", lambda: None)
+    monkeypatch.setattr(setup, "clone", clone)
+    place, pins = layout("here", tmp_path / "state"), setup.load_pins()
+    for _ in range(2):
+        settings = setup.setup(place, None, None, None, print)
+    spack, recipes = (
+        place.clone(what, getattr(pins, what).commit) for what in ("spack", "packages")
+    )
+    assert (settings.spack, settings.packages, settings.mirror) == (str(spack), None, None)
+    assert cloned == [(each.git, each.tag, each.commit) for each in (pins.spack, pins.packages)]
+    repos = yaml.safe_load((place.config / "repos.yaml").read_text())
+    assert repos["repos"] == {"builtin": str(recipes / "repos/spack_repo/builtin")}
+    assert yaml.safe_load((place.config / "mirrors.yaml").read_text()) == {"mirrors": {}}
+    assert setup.load(place) == settings
+
+
+def test_a_machine_has_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.delenv("NIMC_SPACK_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert layout("here").root == tmp_path / "nimc/spack/here"
+    monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "own"))
+    assert layout("here").root == tmp_path / "own/here"
+    assert layout("here", tmp_path).root == tmp_path / "here"
+    for name in ("../x", "a/b", ""):
+        with pytest.raises(InputError, match="--machine: "):
+            layout(name)
+
+
 def test_a_search_that_fails_leaves_no_settings(spack_root, ready, tmp_path):
     """The configuration is that of other recipes already: nothing may be built with the old."""
     place, _ = ready

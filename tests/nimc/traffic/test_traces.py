@@ -1,5 +1,6 @@
 """Counters as monitoring has them become the bytes per second that they were made from."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -47,14 +48,26 @@ def test_devices_of_a_node_are_added_up_where_all_are_known(tmp_path: Path) -> N
     # Loopback is no traffic.
     each = [(labels(device=name, name=ETHERNET), [(1, "0"), (2, "8")]) for name in ("lo", "eth0")]
     assert rates(read(tmp_path, answer(each))) == {1: 8}
+    # A node has a port, or none; of two counters the slower one's steps are what is resolved.
+    each = [
+        ({**labels(), "instance": name}, [(0, "0"), (step, "8"), (2 * step, "16")])
+        for name, step in (("n1", 1), ("r:n2", 4), ("n3:x9", 1))
+    ]
+    made = read(tmp_path, answer(each))
+    assert rates(made, "r:n2") == dict.fromkeys(range(8), 2)
+    assert rates(made) == rates(made, "n3:x9") == {0: 8, 1: 8}
+    assert made.header.resolution_s == 4
 
 
 @pytest.mark.parametrize("bits", [32, 64])
-def test_a_counter_that_begins_again_has_lost_nothing(tmp_path: Path, bits: int) -> None:
+@pytest.mark.parametrize(("column", "unit_b"), [("port_rcv_data", 4), ("rx_bytes", 1)])
+def test_a_counter_that_begins_again_has_lost_nothing(
+    tmp_path: Path, bits: int, column: str, unit_b: int
+) -> None:
     end = 1 << bits
-    made = read(tmp_path, ldms([end - 250, end - 150, end - 50, 50, 150]))
-    # 100 counts of 4 bytes each second, also in the one in which it began again.
-    assert rates(made) == dict.fromkeys(range(1000, 1004), 400)
+    made = read(tmp_path, ldms([end - 250, end - 150, end - 50, 50, 150], column))
+    # 100 counts each second, also in the one in which it began again.
+    assert rates(made) == dict.fromkeys(range(1000, 1004), 100 * unit_b)
     assert made.header.breaks == [Break("wrap", "n1", "", 1002, 1003, bits)]
 
 
@@ -62,11 +75,17 @@ def test_counters_of_prometheus_are_four_times_those_of_the_device(tmp_path: Pat
     """The device counts units of four bytes; node_exporter multiplies. Scrapes are 10 s apart."""
     end = 4 << 32
 
-    def of(*counts: int) -> dict[int, float]:
+    def of(*counts: int, name: str = IB) -> dict[int, float]:
         values = [(10 * scrape, str(count)) for scrape, count in enumerate(counts)]
-        return rates(read(tmp_path, answer([(labels(), values)])))
+        return rates(read(tmp_path, answer([(labels(name=name), values)])))
 
     assert of(end - 400, end - 200, 0, 200) == pytest.approx(dict.fromkeys(range(30), 20))
+    # A fall is a wrap up to twice the fastest growth: of 200 in a scrape, 400.
+    slow = dict.fromkeys(range(10), 20.0)
+    assert of(end - 400, end - 200, 200) == pytest.approx(slow | dict.fromkeys(range(10, 20), 40))
+    assert of(end - 400, end - 200, 201) == pytest.approx(slow)
+    end_32 = 1 << 32
+    assert of(end_32 - 400, end_32 - 200, 0, name=ETHERNET) == dict.fromkeys(range(20), 20)
     # It stops at its largest value.
     assert of(end - 12, end - 8, end - 4, end - 4) == pytest.approx(dict.fromkeys(range(10), 0.4))
 
@@ -76,6 +95,11 @@ def test_a_counter_that_was_set_back_is_unknown_until_the_next_sample(tmp_path: 
     made = read(tmp_path, ldms([5000, 5100, 5200, 50, 150]))
     assert rates(made) == {1000: 400, 1001: 400, 1003: 400}
     assert made.header.breaks == [Break("reset", "n1", "", 1002, 1003)]
+    made = read(tmp_path, ldms([5000, 5100, 5200]), ldms([50, 150], start_s=1005))
+    assert made.header.breaks == [Break("gap", "n1", "", 1002, 1005)]
+    beyond = 1 << 32  # a counter that has more bits than 32, and was far from the end of 64
+    made = read(tmp_path, ldms([beyond, beyond + 100, 50]))
+    assert made.header.breaks == [Break("reset", "n1", "", 1001, 1002)]
 
 
 def test_a_counter_that_stopped_is_no_pause(tmp_path: Path) -> None:
@@ -86,11 +110,14 @@ def test_a_counter_that_stopped_is_no_pause(tmp_path: Path) -> None:
     assert made.header.breaks == [Break("stop", "n1", "", 1002, 1005)]
 
 
-def test_a_gap_is_not_filled(tmp_path: Path) -> None:
-    at = [0, 10, 20, 60, 70]
+@pytest.mark.parametrize("until_s", [35, 36])
+def test_a_gap_is_not_filled(tmp_path: Path, until_s: int) -> None:
+    """One begins beyond one and a half times the usual interval, of 10 s."""
+    at = [0, 10, 20, until_s, until_s + 10]
     made = read(tmp_path, answer([(labels(), [(each, str(each)) for each in at])]))
-    assert rates(made) == dict.fromkeys([*range(20), *range(60, 70)], 1)
-    assert made.header.breaks == [Break("gap", "n1", "mlx5_0.1", 20, 60)]
+    missing = range(20, until_s) if until_s > 35 else ()
+    assert rates(made) == dict.fromkeys(set(range(until_s + 10)) - set(missing), 1)
+    assert made.header.breaks == [Break("gap", "n1", "mlx5_0.1", 20, until_s) for _ in missing[:1]]
 
 
 def test_columns_of_ldms(tmp_path: Path) -> None:
@@ -130,12 +157,30 @@ def test_a_trace_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert again.seconds.equals(made.seconds)
     (tmp_path / "other.parquet").write_bytes(b"PAR1")
     pl.DataFrame({"node": ["n1"]}).write_parquet(tmp_path / "third.parquet")
-    for name in ("other", "third"):
+    made.seconds.write_parquet(tmp_path / "fourth.parquet")
+    for name in ("other", "third", "fourth"):
         with pytest.raises(InputError, match=f"{name}.parquet: not a trace"):
             trace.load(tmp_path / f"{name}.parquet")
+    seconds = [made.seconds.with_columns(bytes=pl.lit(x)) for x in (-1.0, None, float("inf"))]
+    for table in (*(each.cast(made.seconds.schema) for each in seconds), made.seconds.head(0)):
+        Trace(made.header, table).save(tmp_path / "t.parquet")
+        with pytest.raises(InputError, match=r"t\.parquet: a trace of another version, or damaged"):
+            trace.load(tmp_path / "t.parquet")
+    Trace(replace(made.header, schema=2), made.seconds).save(tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r"t\.parquet: a trace of another version"):
+        trace.load(tmp_path / "t.parquet")
 
 
-SCRAPED = [(i, str(i // 3 * 50)) for i in range(60)]
+MATRIX = answer([])
+SCRAPED = [(i, str(i // 2 * 50)) for i in range(21)]
+
+
+def test_a_few_steps_or_different_ones_are_those_of_the_traffic(tmp_path: Path) -> None:
+    even, other = ([(i, str(i // every * 50)) for i in range(21)] for every in (1, 3))
+    for values in (SCRAPED[:20], even):  # nine steps, and steps at each scrape
+        assert len(rates(read(tmp_path, answer([(labels(), values)])))) == len(values) - 1
+    each = [(labels(), SCRAPED), (labels(device="mlx5_1"), other)]
+    assert len(rates(read(tmp_path, answer(each)))) == 20
 
 
 @pytest.mark.parametrize(
@@ -145,20 +190,30 @@ SCRAPED = [(i, str(i // 3 * 50)) for i in range(60)]
         ("{", "0.txt: "),
         ('{"status": "error"}', "status: 'error' found"),
         ('{"status": "success", "data": {"resultType": "vector"}}', "'vector' found"),
-        (answer([]), "no sample"),
+        (MATRIX, "no sample"),
         (answer([({"__name__": "up"}, [])]), r"result\.0\.metric\.__name__: 'up' found"),
         (answer([({"instance": "n1:9100"}, [])]), "nothing found.*without rate"),
         (answer([({"__name__": IB}, [])]), r"instance: missing"),
         (answer([(labels(), [(1, "NaN")])]), "nan found"),
         (answer([(labels(), [(1, "x")])]), r"values: allowed: \[\["),
         (answer([(labels(), [(1, "1")])]), "no whole second"),
-        (answer([(labels(), [(1, "1"), (1e12, "2")])]), "allowed: Unix times"),
-        (answer([(labels(), SCRAPED)]), "at one of 3 samples"),
+        (answer([(labels(), [(1, "1"), (31_622_402, "2")])]), "allowed: Unix times"),
+        (answer([(labels(), [(-9, "1"), (-8, "2")])]), "from -9 to -8 s found"),
+        (answer([(labels(), [(1, "1"), (2, "2", 3)])]), "values: allowed"),  # type: ignore[list-item]
+        (answer([(labels(), SCRAPED), (labels("n2"), [(1, "1")])]), "at one of 2 samples"),
+        ('{"status": "success", "data": [1]}', "nothing found; allowed: 'matrix'"),
+        (MATRIX.replace("[]", "{}"), "'matrix' found"),
+        (MATRIX.replace("[]", "[7]"), r"result\.0\.metric"),
         (
             answer([(labels(name=n), [(1, "1"), (2, "2")]) for n in (IB, ETHERNET)]),
             "n1: metric: node_infi.* and node_netw.*; allowed: one",
         ),
         (f"{LDMS_HEADER},MemFree\n1,0,n1,0,0,0,5\n", "rx_bytes"),
+        ("#Time,rx_bytes#a\n1,5\n2,6\n", "allowed: ProducerName"),
+        *[
+            (f"{LDMS_HEADER},rx_bytes#a\n{time},0,n1,0,0,0,5\n", f"#Time: '{time}' found")
+            for time in ("nan", "x")
+        ],
         (
             f"{LDMS_HEADER},rx_bytes#a\n1,0,n1,0,0,0,5\n2,0,n1,0,0,0,-1\n",
             "rx_bytes#a: '-1' found",

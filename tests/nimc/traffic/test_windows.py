@@ -53,7 +53,7 @@ def test_nodes_by_name_go_to_the_targets_in_their_order(tmp_path: Path) -> None:
     assert (window.nodes, [rates[0] for rates in window.rates_b_s]) == (["a", "c"], [1, 3])
     with pytest.raises(InputError, match="n9 found; allowed: c, b, a"):
         draw_windows(made, Replay("", 1, 1.0, ("a", "n9")), 2, ["x"])
-    with pytest.raises(InputError, match="1 nodes named; allowed: 2"):
+    with pytest.raises(InputError, match=r"^traffic\.nodes: 1 nodes named; allowed: 2"):
         draw_windows(made, Replay("", 1, 1.0, ("a",)), 2, ["x"])
 
 
@@ -63,6 +63,10 @@ def test_a_window_depends_on_its_name_only_and_any_begin_is_drawn(tmp_path: Path
     windows = draw_windows(made, Replay("", 1, 1.0), 1, names)
     assert draw_windows(made, Replay("", 1, 1.0), 1, names[50:60]) == windows[50:60]
     assert {each.start_s for each in windows} == set(range(BEGIN_S, BEGIN_S + 5))  # 15 s fit
+    # 60 s begin at one of 61 s of 120, so that two need not overlap, but at one of 60 s of 119.
+    for seconds, length_s in ((120, 60), (119, 30)):
+        (window,) = draw_windows(trace(tmp_path, a=[1] * seconds), Replay("", 1, 1.0), 1, ["a"])
+        assert len(window.rates_b_s[0]) == length_s
 
 
 def test_no_window_has_a_gap(tmp_path: Path) -> None:
@@ -76,7 +80,7 @@ def test_no_window_has_a_gap(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("targets", "speed", "said"),
-    [(2, 1, "1 nodes in the trace"), (1, 10, "no 150 s without a gap")],
+    [(2, 1, "traffic: 1 nodes in the trace"), (1, 10, "no 150 s without a gap")],
 )
 def test_what_the_trace_cannot_give(tmp_path: Path, targets: int, speed: int, said: str) -> None:
     with pytest.raises(InputError, match=said):

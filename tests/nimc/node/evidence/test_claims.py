@@ -68,6 +68,9 @@ def test_the_rate_alone_is_what_was_counted_with_no_application():
     before = {"n1": Count("net:eth0", 300, 2.0)}
     (seen,) = attach([record()], {"n1": Count("net:eth0", 1040, 8.0)}, before)
     assert (seen.counted_b, seen.counted_s, seen.counted_alone_b_s) == (1040, 8.0, 150.0)
+    for unknown in ({}, {"n1": Count("net:eth0", 300, 0.0)}):
+        (seen,) = attach([record()], {"n1": Count("net:eth0", 1040, 8.0)}, unknown)
+        assert (seen.counted_b, seen.counted_alone_b_s) == (1040, None)
 
 
 #: Rows cover half of the window: 1000 B were written for certain, and up to 2000 B in all.
@@ -77,10 +80,11 @@ HALF = replace(record(), observed_share=0.5)
 @pytest.mark.parametrize(
     ("records", "counted_b", "share", "alone", "fine"),
     [
-        ([record()], 801, 0.2, True, True),
+        ([record()], 800, 0.2, True, True),
         ([record()], 799, 0.2, True, False),
-        ([record()], 1199, 0.2, True, True),
+        ([record()], 1200, 0.2, True, True),
         ([record()], 1201, 0.2, True, False),
+        ([record(0)], 999, 0.2, True, True),
         ([record()], 9999, 0.2, False, True),  # the application's own messages
         ([record()], 799, 0.2, False, False),
         ([record()], 0, 0.99, False, False),  # claimed but never arrived
@@ -94,15 +98,23 @@ HALF = replace(record(), observed_share=0.5)
 )
 def test_a_count_that_does_not_go_with_the_claim_rejects(records, counted_b, share, alone, fine):
     assert (disagreement(counted(counted_b, *records), share, alone) is None) == fine
+    assert (refuted(counted(counted_b, *records), {}, DEMAND, alone) is None) == fine
+
+
+def test_a_disagreement_says_what_was_claimed_at_least_and_at_most():
+    assert disagreement(counted(10**7, replace(HALF, bytes_b=1e6)), 0.2, alone=True) == (
+        "n1 counted 10.0 MB (net:eth0), but the writers claim 1.0 to 2.0 MB; allowed difference:"
+        " 20%"
+    )
 
 
 @pytest.mark.parametrize(("second_b", "fine"), [(700, True), (90_000, True), (0, False)])
 def test_writers_of_many_targets_are_compared_with_all_their_counts(second_b, fine):
     # Two writers claim 1000 B and 500 B; n1 counted 550 B.
-    counts = {"n1": Count("rdma:a/1", 550, 2.0), "n2": Count("rdma:a/1", second_b, 2.5)}
+    counts = {"n1": Count("rdma:a/1", 550, 2.5), "n2": Count("rdma:b/1", second_b, 2.0)}
     records = attach([record(1000, MANY), record(500, MANY)], with_total(counts, ["n1", "n2"]))
     for seen in records:
-        assert (seen.counter, seen.counted_b) == ("rdma:a/1", 550 + second_b)
+        assert (seen.counter, seen.counted_b) == ("rdma:a/1+rdma:b/1", 550 + second_b)
         assert seen.counted_s == 2.5
     found = disagreement(records, 0.2, alone=False)
     assert (found is None) == fine
@@ -137,6 +149,7 @@ def test_what_nothing_shows_is_reported_with_the_reason():
 
 def test_silence_of_a_writer_refutes_it():
     assert fault(marks(20, silent_s=0.5), message_b=4) is None
+    assert fault(marks(0, silent_s=9.0), message_b=0) is None  # a control
     assert fault(marks(18, silent_s=0.75), message_b=4) == (
         "writer 0 wrote nothing for 0.8 s (the target's memory); allowed: 0.5 s"
     )
@@ -148,10 +161,13 @@ def test_a_pause_of_three_long_messages_is_no_silence(memory):
     for silent_s, fine in ((0.65, False), (0.55, True)):
         sent = replace(marks(18, silent_s=silent_s), memory=memory)
         assert (fault(sent, message_b=20) is None) == fine
-
-
-def test_a_device_that_counted_less_than_claimed_refutes_too():
-    assert "n1 counted 0.0 MB" in str(refuted(counted(300), {}, DEMAND, alone=True))
+    # At half that rate, as asked for, it takes as long as two.
+    slow = replace(record(message_b=20), asked_b_s=50.0)
+    for silent_s, fine in ((1.15, True), (1.25, False)):
+        seen = replace(marks(18, silent_s=silent_s), memory=memory)
+        assert (refuted([slow], {0: seen}, DEMAND, alone=True) is None) == fine
+    still = replace(slow, rate_alone_b_s=0.0)
+    assert "allowed: 0.5 s" in str(refuted([still], {0: seen}, DEMAND, alone=True))
 
 
 @pytest.mark.parametrize(
@@ -186,7 +202,10 @@ def test_a_writer_that_soft_roce_showed_stopped_for_a_second_and_a_half():
     assert longest_silence_s(seen) == pytest.approx(0.78)
 
 
-@pytest.mark.parametrize(("seen", "fine"), [(20, True), (3, True), (1, False), (0, False)])
-def test_marks_that_nothing_overwrites_refute_the_writer(seen, fine):
-    assert (fault(marks(seen)) is None) == fine
-    assert fault(replace(marks(seen), memory=False)) is None
+@pytest.mark.parametrize(
+    ("seen", "of", "fine"),
+    [(20, 20, True), (2, 20, True), (1, 20, False), (0, 20, False), (0, 10, True), (0, 11, False)],
+)
+def test_marks_that_nothing_overwrites_refute_the_writer(seen, of, fine):
+    assert (fault(marks(seen, of)) is None) == fine
+    assert fault(replace(marks(seen, of), memory=False)) is None

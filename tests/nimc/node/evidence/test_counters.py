@@ -97,7 +97,7 @@ def only(*devices):
         ((1.5, 1), only("mlx5_0"), "mlx5_1 passed 2.50 of 100.50 MB of all rails"),
         ((50, 0), only("mlx5_0"), "allowed elsewhere: 2%"),
         ((50, 0), only("mlx5_0", "mlx5_1"), None),
-        ((1, 0), only("mlx5_0", "mlx5_1"), "mlx5_1 passed 1.00 of 99.00 MB of all rails"),
+        ((2, 0), only("mlx5_0", "mlx5_1"), "mlx5_1 passed 2.00 of 100.00 MB of all rails"),
         ((1, 0), only("mlx5_1"), "mlx5_0 passed 98.00 of 99.00 MB of all rails"),
         ((50, 0), Named(frozenset(["mlx5_0"]), frozenset(RAILS)), None),
         ((50, 0), only(), None),
@@ -159,4 +159,4 @@ def test_each_device_is_counted_and_so_is_their_sum():
     received, sent = total_of_both(after)
     assert (received.bytes_b, sent.bytes_b) == (168, 15)
     missing = [after[0], (None, None)]  # a device without a counter leaves none
-    assert (passed(RAILS, missing, missing), total_of_both(missing)) == ([], (None, None))
+    assert (passed(RAILS, before, missing), total_of_both(missing)) == ([], (None, None))

@@ -1,5 +1,6 @@
 """Windows and rows worked out by hand: 1 s rows, a writer that reaches 100 B/s alone."""
 
+import math
 from itertools import pairwise
 
 import pytest
@@ -137,7 +138,8 @@ def test_what_was_counted_stands_before_and_after_the_rows():
 def test_without_rows_there_is_what_was_counted():
     found = filled([], counted(0, 100, 100))
     assert [each.rate_b_s for each in found] == pytest.approx([0, 100, 100])
-    assert filled([], counted(100, every_s=0.2)) == []  # too short for a rate
+    assert filled([], counted(100)) == [Seen(0, 0.25, 100)]
+    assert filled([], counted(100, start_s=5.0, every_s=0.2)) == []  # too short for a rate
     assert filled(rows(5, 6), []) == rows(5, 6)
 
 
@@ -149,6 +151,9 @@ def test_the_rate_of_a_short_time_is_that_of_a_longer_one_around_it():
     # Nothing in the last 0.01 s, 0.24 s at 100 before.
     assert last.rate_b_s == pytest.approx(96)
     assert row.rate_b_s == 99
+    # Before the first row of all, a longer time is one after: of 0.25 s, 0.1 s at 80.
+    early, *_ = filled([Seen(0.1, 0.3, 5)], counted(80, 80, 0, 0, 0, 0, every_s=0.05))
+    assert (early.end_s, early.rate_b_s) == pytest.approx((0.1, 32))
 
 
 def test_what_was_not_counted_before_the_first_row_is_no_row():
@@ -167,6 +172,9 @@ def test_a_longer_least_time_takes_several_tallies_together():
 def test_a_row_within_the_window_counts_as_reported_whatever_the_device_passed():
     tallies = [Tally(0.0, 0.0), Tally(1.0, 90.0), Tally(2.0, 91.0), Tally(9.0, 900.0)]
     assert bytes_within(Seen(1, 2, 77.0), 0.5, 2.5, tallies, 100.0) == 77.0
+    for one, other, bytes_b in ((10.0, 40.0, 30.0), (40.0, 10.0, 0.0)):  # it was set back within
+        odd = [Tally(0.0, 0.0), Tally(1.0, one), Tally(2.0, other), Tally(3.0, 20.0)]
+        assert bytes_within(Seen(0, 3, 10.0), 1.0, 2.0, odd, 0.0) == bytes_b
 
 
 #: What was counted of a writer that goes on after its last row, and of one that stops.
@@ -247,7 +255,7 @@ _FIFTH = [*rows(5, 90, start_s=8.5), Seen(10.5, 11.5, 114), Seen(11.5, 12.5, 90)
     ("seen", "window", "alone_b_s", "asked_b_s", "beyond"),
     [
         (rows(155, 155, 155), (0.0, 3.0), 100.0, None, True),
-        (rows(124, 124, 124), (0.0, 3.0), 100.0, None, False),
+        ([Seen(0, 2, 125), Seen(2, 4, 125)], (0.0, 4.0), 100.0, None, False),
         (rows(60, 190, 80), (0.0, 3.0), 100.0, None, False),  # one row above it is scatter
         (_FIFTH, (10.9, 11.1), 100.0, None, False),
         # A limiter overshoots the request of 100, but not what it reached alone.
@@ -264,7 +272,7 @@ def test_a_writer_far_above_its_rate_alone_shows_that_this_was_disturbed(
         assert found.rate_b_s == pytest.approx((114 - 0.8 * 90) / 0.2)
 
 
-@pytest.mark.parametrize(("rate_b_s", "rejected"), [(151, False), (153, True)])
+@pytest.mark.parametrize(("rate_b_s", "rejected"), [(152, False), (153, True)])
 def test_a_limited_writer_far_above_its_limit_is_rejected(rate_b_s, rejected):
     """In 3 s at most 1.5 times 100 B/s, and two messages of 3 B."""
     most_b_s = most_of(100.0, 3, 3.0)
@@ -275,6 +283,7 @@ def test_a_limited_writer_far_above_its_limit_is_rejected(rate_b_s, rejected):
 def test_a_window_may_have_a_burst_more():
     """Bursts of 1 s at 400 B/s each 4 s: a window of 3 s may have 400 B more than its 450 B."""
     assert most_of(100.0, 0, 3.0, Burst(1.0, 3.0)) == pytest.approx(850 / 3)
+    assert most_of(None, 3, 3.0) == most_of(100.0, 3, 0.0) == math.inf
 
 
 def test_the_pattern_of_a_window_by_hand():
@@ -340,6 +349,7 @@ def test_what_lies_between_rows_is_unobserved_and_not_written():
     assert (found.unobserved_s, found.bytes_b) == pytest.approx((1.9, 200))
     assert (found.reason, found.rate_b_s) == (None, pytest.approx(100))
     assert judged(seen, 0.0, 5.8, late_rows=2.0).reason == "reported nothing for 2.9 s"
+    assert judge(seen, 0.0, 5.8, ALONE, 0.5, 1.5, 2.0).reason is None
     assert judged(_PERFTEST, 0.5, 5.9).unobserved_s == pytest.approx(0.38)
     between = judged([Seen(0.0, 1.0, 100.0), Seen(1.9, 2.9, 100.0)], 1.1, 1.8)
     assert (between.observed_share, between.bytes_b) == (0.0, 0.0)

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from nimc.base.clock import Offset
-from nimc.node.short_writes.records import Done
+from nimc.node.short_writes.records import Done, nothing
 from nimc.node.short_writes.records import audit as audited
 from nimc.records.plan import ShortWrites
 from nimc.records.timetable import Timetable, plan
@@ -34,13 +34,19 @@ def held(done: list[Done], offsets: dict[str, Offset] | None = None) -> SimpleNa
 
 
 def test_a_plan_carried_out_counts() -> None:
-    found = held(as_planned())
+    done = as_planned()
+    done[3] = done[3]._replace(end_s=done[3].end_s + 0.04, setup_s=0.3)
+    found = held(done)
     assert found.reason is None
     assert (found.planned, found.done, found.slow, found.unplanned) == (21, 21, 0, 0)
     assert found.missing_share == pytest.approx(0, abs=1e-12)
     assert found.excess_share == pytest.approx(0, abs=1e-12)
     assert found.bytes_b == 21 * 200
-    assert (found.setup_median_s, found.setup_worst_s) == (0.1, 0.1)
+    assert (found.setup_median_s, found.setup_worst_s) == (0.1, 0.3)
+    assert (found.end_median_s, found.end_worst_s) == pytest.approx((0, 0.04), abs=1e-9)
+    # Of a run from 2.6 to 7.5 s, those that start from 2.0 to 7.0 s.
+    found = audit(PLAN, done, ZERO_S, (ZERO_S + 2.6, ZERO_S + 7.5), {}, *ALLOWED)
+    assert (found.planned, found.done, found.missing_share) == (11, 11, pytest.approx(0, abs=1e-9))
 
 
 def moved(start_s: float, end_s: float) -> list[Done]:
@@ -62,11 +68,12 @@ def without(*numbers: int) -> list[Done]:
             without(4, 5), 0.1, 0.0,
             "10.0% of the planned writing is missing (allowed: 5.0%); 19 of 21 writes done, 0 of",
         ),
-        (moved(0.04, 0.04), 0.0, 0.0, None),  # late within the tolerance
+        (moved(0.04, 0.03), 0.0, 0.0, None),  # late within the tolerance
         # Every write 0.2 s late: a fifth is missing, and 0.15 s of each lies beyond the plan.
         (moved(0.2, 0.2), 0.2, 0.15, "is missing"),
         (moved(0.0, 0.3), 0.0, 0.25, "was written beyond the plan"),
         ([*as_planned(), as_planned()[4]], 0.0, 0.05, None),
+        ([*as_planned(), as_planned()[4]._replace(start_s=8.0, end_s=9.0)], 0.0, 0.0, None),
     ],
 )  # fmt: skip
 def test_shares_of_the_writing_that_are_missing_or_beyond_the_plan(
@@ -77,14 +84,18 @@ def test_shares_of_the_writing_that_are_missing_or_beyond_the_plan(
     assert found.excess_share == pytest.approx(excess, abs=0.02 if excess > 0.1 else 1e-9)
     assert found.reason is None if reason is None else reason in found.reason
     if reason is None and done[0].start_s > ZERO_S:  # how late they were
-        assert (found.start_median_s, found.end_worst_s) == pytest.approx((0.04, 0.04))
+        assert (found.start_median_s, found.start_worst_s) == pytest.approx((0.04, 0.04))
+        assert (found.end_median_s, found.end_worst_s) == pytest.approx((0.03, 0.03))
 
 
 def test_slow_empty_repeated_and_unknown_writes_do_not_count() -> None:
     done = as_planned()
-    assert held([*done, done[4]]).unplanned == 1
-    assert held([*done, Done(99, RUN[0], RUN[1], 1.0)]).reason == "1 writes are not in the plan"
-    done[4], done[5] = done[4]._replace(bytes_b=99.0), done[5]._replace(bytes_b=0.0)
+    found = held([*done, done[4], Done(99, RUN[0], RUN[1], 1.0)])
+    assert (found.unplanned, found.reason) == (2, "1 writes are not in the plan")
+    empty = [done[0]._replace(bytes_b=0.0), *done[1:]]
+    assert audit(PLAN, empty, ZERO_S, RUN, {}, ALLOWED[0], 0.0).slow == 1
+    for number, bytes_b in ((4, 99.0), (5, 0.0), (6, 100.0)):  # at 100 B/s it counts
+        done[number] = done[number]._replace(bytes_b=bytes_b)
     assert (held(done).slow, held(done).missing_share) == (2, pytest.approx(0.1))
 
 
@@ -96,7 +107,7 @@ def test_clocks_are_allowed_for() -> None:
         for d in as_planned()
     ]
     assert held(ahead).reason is not None
-    found = held(ahead, {"x": Offset(50.02, 0.03, ZERO_S)})
+    found = held(ahead, {"x": Offset(50.02, 0.03, ZERO_S), "y": Offset(0.0, 0.01, ZERO_S)})
     assert found.reason is None
     assert found.missing_share == pytest.approx(0, abs=1e-9)
     assert found.clock_error_s == 0.03
@@ -121,3 +132,4 @@ def test_no_writers_asked_and_none_seen() -> None:
     empty = plan(["a"], [], 0, 1.0, 10.0, 4)
     found = audit(empty, [], ZERO_S, RUN, {}, *ALLOWED)
     assert (found.planned, found.missing_share, found.reason) == (0, 0.0, None)
+    assert vars(nothing(ALLOWED[0])).items() <= vars(found).items()

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import time
 from dataclasses import replace
@@ -96,6 +97,34 @@ def paced(monkeypatch, seconds, step_b, first_s=0.0, **pace):
         began.append((now[0] - 100, begins))
         now[0] += first_s if len(began) == 1 else 0.0
     return began
+
+
+def test_an_origin_prints_rows_and_what_its_target_reports(monkeypatch, capsys):
+    """At full rate, a step of 100 B takes a tenth of a second: rows come after three."""
+    now = [100.0]
+    monkeypatch.setattr(pair.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(pair.time, "process_time", lambda: now[0] / 2)
+    near, far = socket.socketpair()
+    with near, far:
+        link, target = pair.Link(near), pair.Link(far)
+        for bytes_b in (0, 5, 7):  # the second follows too soon
+            target.report(bytes_b)
+            now[0] += 0.125
+
+        def put(before_b):
+            now[0] += 0.1
+            if before_b == 700:
+                raise StopIteration
+
+        ends = pair.Ends("", 0, 100, "", 0.0, Burst(0.0, 0.0))
+        with pytest.raises(StopIteration):
+            pair.write(ends, link, 100, put)
+    at, lines = "by unshared memory, target sleeps,", capsys.readouterr().out.splitlines()
+    assert sorted(lines) == [
+        f"arrived 0 B {at} 0.000000 s of its processor",
+        f"arrived 7 B {at} 0.125000 s of its processor",
+        *["row 0.300000 s 300 B"] * 2,
+    ]
 
 
 def test_steps_are_spaced_evenly(monkeypatch):

@@ -31,6 +31,26 @@ def test_a_direction_picks_the_counterpart_of_the_same_program(asked, found):
     assert injectors.get(*asked.split()).name == found
 
 
+@pytest.mark.parametrize(
+    ("names", "holds", "paced_by", "spaces_bursts", "writes_short", "row_s", "reports_arrivals"),
+    [
+        ("perftest perftest_read", "after a row", "program", False, True, 1.0, False),
+        ("ucx ucx_read fabtests", "anytime", "agent", False, True, 1.0, False),
+        ("mpi_put mpi_put_both", "never", "program", True, False, 0.25, True),
+        ("mpi_put_read", "never", "program", True, False, 0.25, False),
+        ("sst mooncake", "anytime", "program", True, False, 0.25, True),
+    ],
+)
+def test_what_the_page_says_of_each_injector(
+    names, holds, paced_by, spaces_bursts, writes_short, row_s, reports_arrivals
+):
+    """Held writers, pacing, bursts and reports in docs/injectors.md."""
+    for found in map(injectors.INJECTORS.__getitem__, names.split()):
+        assert (found.holds, found.paced_by, found.row_s) == (holds, paced_by, row_s)
+        assert (found.spaces_bursts, found.writes_short) == (spaces_bursts, writes_short)
+        assert found.reports_arrivals == reports_arrivals
+
+
 def test_a_rate_is_asked_of_injectors_that_can_hold_it():
     assert injectors.writing_rate_b_s(injectors.get("perftest"), "500MB/s") == 500e6
     for name in injectors.INJECTORS:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from nimc.base import clock
 from nimc.node.evidence.rates import Seen
 from nimc.node.messages import FollowRates
 from nimc.node.replay.conductor_side import Follows, compare
@@ -37,21 +38,28 @@ def judged(found: list[Seen]) -> str | None:
 
 
 def test_what_was_written_stands_next_to_what_was_wanted() -> None:
-    found = [Seen(999.5, 1000.5, 100.0), Seen(1000.5, 1009.5, 100.0), Seen(1009.5, 1019.5, 5.0)]
+    found = [Seen(999.5, 1000.5, 100.0), Seen(1000.5, 1009.5, 100.0), Seen(1009.5, 1019.5, 14.0)]
     bins, agreeing, reason = compare(found, RATES, (1000.0, 1020.0), (1000.2, 1020.0), 200.0)
     # The first begins before the traffic does. Within the others, 9 s of 100, and half a second.
     assert [(each.wanted_b, each.done_b) for each in bins] == [
         (pytest.approx(900), 900),
-        (pytest.approx(50), 50),
+        (pytest.approx(50), 140),  # a tenth of the rate alone would be 200
     ]
     assert [each.start_s for each in bins] == pytest.approx([0.3, 9.3])
     assert (agreeing, reason) == (1.0, None)
 
 
 def test_within_the_tolerance_a_run_counts() -> None:
-    assert judged(rows(*[109.0] * 10, *[0.0] * 10)) is None
-    # 19 in a pause is less than a tenth of the rate alone. Four seconds of twenty may be off.
-    assert judged(rows(*[90.0] * 6, 60.0, 140.0, 60.0, 140.0, *[19.0] * 5, *[0.0] * 5)) is None
+    assert judged(rows(*[110.0] * 10, *[0.0] * 10)) is None
+    assert judged(rows(*[100.0] * 10)) is None  # half of the run is enough
+    # 20 in a pause is a tenth of the rate alone. Four seconds of twenty may be off.
+    assert judged(rows(*[90.0] * 6, 60.0, 140.0, 60.0, 140.0, *[20.0] * 5, *[0.0] * 5)) is None
+    # 2 of each second are a hundredth of it.
+    _, _, reason = compare(rows(8e6, 0.0), [1e7, 0.0], (0.0, 2e3), (1000.0, 1002.0), 1.0)
+    assert str(reason).startswith("wrote 8.0 MB of 10.0 MB ")
+    for rate, fine in ((2.0, True), (2.1, False)):
+        _, _, reason = compare(rows(*[rate] * 9), [0.0], (0.0, 2e3), (1000.0, 1009.0), 200.0)
+        assert (reason is None) == fine
 
 
 @pytest.mark.parametrize(
@@ -62,6 +70,7 @@ def test_within_the_tolerance_a_run_counts() -> None:
         (rows(*[50.0] * 20), "followed the traffic in 0% of the time"),
         (rows(*[100.0] * 5, *[60.0] * 4, 260.0, *[0.0] * 10), "in 75% of the time"),
         (rows(*[100.0] * 9), "its rows cover 9.0 s of the run"),
+        (rows(*[95.0] * 10, *[21.0] * 5, *[0.0] * 5), "in 75% of the time"),
         ([], "its rows cover 0.0 s"),
     ],
 )
@@ -70,7 +79,9 @@ def test_else_it_is_rejected(found: list[Seen], said: str) -> None:
     assert said in reason
 
 
-def test_writers_of_a_target_share_its_rates_until_the_end() -> None:
+def test_writers_of_a_target_share_its_rates_until_the_end(monkeypatch: Any) -> None:
+    times_s = iter((1000.0, 1010.0, 1020.0))
+    monkeypatch.setattr(clock, "now_s", lambda: next(times_s))
     told: list[tuple[str, FollowRates]] = []
     hub: Any = SimpleNamespace(send=lambda node, order: told.append((node, order)))
     states: list[Any] = [
@@ -85,3 +96,12 @@ def test_writers_of_a_target_share_its_rates_until_the_end() -> None:
         assert told == [(f"o{i}", FollowRates(i, rates_b_s[i], alone_b_s[i])) for i in range(3)]
         told.clear()
         follows.end()
+    # From 1000 to 1020 s the second writer was to write 3, 2, 3, 2, ..., 50 in all.
+    states[1].rows = rows(*[2.5] * 20, 9.0)
+    record, fault = follows.of(states[1], 10.0, (1000.0, 1020.0))
+    assert (record.node, record.wanted_b, record.done_b) == ("x2", 50, 50)
+    assert (record.agreeing_share, fault) == (1.0, None)
+    states[1].rows = rows(*[9.0] * 20)
+    for alone, exceeds in ((3.0, False), (2.9, True)):
+        _, fault = follows.of(states[1], alone, (1000.0, 1020.0))
+        assert str(fault).endswith("lower traffic.rate") == exceeds

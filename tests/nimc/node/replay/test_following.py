@@ -88,6 +88,8 @@ def test_each_second_has_its_bytes_whatever_rate_was_told(
     assert [world.follower.asks(1000 + at, 1000.25 + at) for at in range(4)] == [
         *(True, False, True, True)
     ]
+    # Two messages of a byte, which take 0.02 s at the first rate.
+    assert [world.follower.asks(1000, 1000 + at) for at in (0.0199, 0.0201)] == [False, True]
     # In the first seconds it learns what rate the writer really has.
     assert written[8:] == pytest.approx(rates * 3, abs=10)
     assert sum(written) == pytest.approx(5 * sum(rates), rel=0.1)
@@ -175,6 +177,10 @@ def test_reports_of_a_time_in_which_it_was_held_say_nothing(
     world = World(monkeypatch, 200.0)
     world.held = True
     assert sum(world.follow([50.0], 20, 200.0, counted)) == pytest.approx(20 * 50, abs=10)
+    if not counted and (follower := world.follower):  # and one in a pause adds nothing to that
+        ran_b = follower._reported_b + follower._ran_s * follower._full_b_s
+        follower.reported(None, 1.0)
+        assert follower._reported_b == pytest.approx(ran_b, abs=1e-6)
 
 
 @pytest.mark.slow

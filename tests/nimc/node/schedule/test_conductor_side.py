@@ -80,7 +80,7 @@ def test_writes_are_found_sized_handed_out_and_judged_by_the_clocks_of_their_ori
     for origin, part in hub.parts.items():
         assert part.zero_s - begun.zero_s == pytest.approx(AHEAD_S[origin])
     assert len(set(hub.listening)) == len(hub.listening) >= 2 * 3  # two sides of each target
-    assert (reason, record.done, record.slow) == (None, record.planned, 0)
+    assert (reason, record.done, record.slow, record.messages) == (None, record.planned, 0, 100)
     assert (record.missing_share, record.excess_share) == pytest.approx((0, 0), abs=1e-6)
     assert [each.bytes_b for each in writers] == pytest.approx([0.5e6] * 2)
     assert [each.rate_b_s for each in writers] == pytest.approx([RATE_B_S] * 2)

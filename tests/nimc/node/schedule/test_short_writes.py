@@ -27,6 +27,7 @@ def test_messages_that_last_as_long_as_asked():
     ("writers", "rate_b_s", "share", "origins"),
     [
         (42, None, 1.0, 42),  # full rate: an origin each
+        (42, None, 0.5, 42),
         (42, 1e9, 1.0, 11),  # four of 1 GB/s fit into 4 GB/s
         (42, 1e9, 0.5, 21),
         (0, None, 1.0, 1),
@@ -98,7 +99,7 @@ def test_what_each_writer_did_within_the_window():
         Done(0, 10.0, 11.0, 100.0),  # slot 0, half of it before the window
         Done(2, 11.0, 12.0, 50.0),  # slot 0
         Done(1, 10.5, 11.5, 80.0),  # slot 1
-        Done(3, 20.0, 21.0, 80.0),  # slot 1, after the window
+        Done(3, 13.0, 14.0, 40.0),  # slot 1, after the window
     ]
     first, second = records.slot_records(table, done, (10.5, 13.0), 100.0, WRITER, INJECTORS["ucx"])
     assert (first.origin, first.target, first.transport) == ("o0", "*", "tcp")
@@ -106,3 +107,4 @@ def test_what_each_writer_did_within_the_window():
     assert first.rate_b_s == pytest.approx(100 / 1.5)
     assert first.rate_min_b_s == 50.0
     assert (second.origin, second.bytes_b, second.rate_alone_b_s) == ("o1", 80.0, 100.0)
+    assert second.rate_min_b_s == 80.0

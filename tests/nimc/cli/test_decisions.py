@@ -1,0 +1,400 @@
+"""What commands decide without a machine: exit codes, which nodes and cases, what is refused."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace as Made
+from typing import Any
+
+import click
+import pytest
+
+from analysis.compare.node_ranks import RankedNode
+from analysis.compare.sides import Difference
+from analysis.effects.verdict import Verdict
+from analysis.history.alarms import ChangedFact, NodeRatio
+from analysis.statistics.interval import Estimate
+from nimc.base.errors import InputError
+from nimc.cli import crate, history, hosts, minicluster, run, spack
+from nimc.cli import nightly as nightly_cli
+from nimc.cluster.remedies import ROOT_REMEDIES
+from nimc.crate.reproduce import Reproduction
+from nimc.machine.slurm import SlurmNode
+from nimc.nights.summary import NightAlarm, Summary, summary_text
+from nimc.run.node_sweep import NodeSweep
+from nimc.run.runner import Failure
+from nimc.spack.build import Built
+from testbed.cluster import Status
+from tests.analysis.synthetic import header, result
+from tests.nimc.conftest import Command
+from tests.nimc.minicluster.test_state import STATE
+from tests.nimc.nights.made import nightly, summary
+
+Patch = pytest.MonkeyPatch
+FAILED = [Failure("stream", "no binary")]
+
+
+# `nimc run`
+
+
+@pytest.mark.parametrize(
+    ("failures", "faults", "row", "code"),
+    [
+        ([], [], None, 0),
+        ([], [], {}, 0),
+        ([], [], {"verdict": Verdict.NO_EFFECT, "fail": True}, 0),
+        ([], [], {"fail": True}, 1),
+        ([], [], {"slower_than_reference": True}, 1),
+        ([], ["not to be trusted", "line 1"], {"slower_than_reference": True}, 2),
+        (FAILED, ["not to be trusted"], {}, 3),
+    ],
+)
+def test_a_campaign_ends_with_what_is_worst(
+    monkeypatch: Patch, capsys: pytest.CaptureFixture[str], failures: list[Failure],
+    faults: list[str], row: dict[str, Any] | None, code: int,
+) -> None:  # fmt: skip
+    """`row`: changes of an inconclusive effect; None: nothing was measured."""
+    changes = dict(row or {})
+    fail = changes.pop("fail", False)
+    of = Made(results=[result(**changes)], contrasts=[], integrity=Made(lines=lambda: faults))
+    report = None if row is None else Made(runs=[of], page="report.html")
+    monkeypatch.setattr(run, "_report", lambda _: report)
+    folder: Any = Made(path=Path("r"), head="h", header=header())
+    request: Any = Made(absent=[])
+    found = run._conclude_campaign(request, "json", "normal", fail, folder, failures)
+    printed = capsys.readouterr()
+    document = json.loads(printed.out)
+    assert (found, document["integrity_faults"]) == (code, faults[1:])
+    assert [each["case"] for each in document["failures"]] == [each.case for each in failures]
+    assert len(document["results"]) == (row is not None)
+    assert printed.err == "".join(f"nimc: {line}\n" for line in faults)
+    assert run._conclude_campaign(request, None, "normal", fail, folder, failures) == code
+    assert ("samples: r\n" in capsys.readouterr().out) == (row is not None)
+
+
+def test_how_to_go_on_after_a_signal(monkeypatch: Patch) -> None:
+    monkeypatch.setattr("sys.argv", ["nimc", "run", "a b", "--fresh"])
+    for finished_s, command in ((None, "nimc run 'a b'"), (2e9, "nimc report 'r 1'")):
+        folder: Any = Made(path=Path("r 1"), header=header(finished_s=finished_s))
+        assert run._how_to_go_on(folder).endswith(f": {command}")
+
+
+# `nimc sweep-nodes`
+
+
+LISTED = [SlurmNode("n1", "idle"), SlurmNode("n2", "down"), SlurmNode("n3", "mixed")]
+
+
+def swept_on(partition: str | None, nodes: int = 1, *, slurm: bool = True) -> Any:
+    """A request on a machine with two partitions, the second of which has no access options."""
+    partitions = [{"name": "a", "access": ["--partition=fat"]}, {"name": "b"}]
+    return Made(
+        slurm=slurm,
+        machine=Made(name="m", partition=partition),
+        settings=Made(partitions=partitions, environment={}),
+        campaign=Made(name="c", margin=0.02, cases=[Made(name="stream", nodes=nodes)]),
+    )
+
+
+def test_nodes_of_a_sweep_are_those_of_its_partition_or_those_named(monkeypatch: Patch) -> None:
+    asked: list[str | None] = []
+    monkeypatch.setattr(run, "ask_nodes", lambda partition, _: asked.append(partition) or LISTED)
+    assert run._nodes_listed(swept_on(None), None) == LISTED
+    assert run._nodes_listed(swept_on("b"), "n3,n1,n3") == [LISTED[2], LISTED[0]]
+    assert asked == ["fat", None]
+    for partition, name in (("a", "fat"), ("b", "default")):
+        fault = f"^--nodes: 'n9' is not in partition {name}; allowed: n1, n2, n3$"
+        with pytest.raises(InputError, match=fault):
+            run._nodes_listed(swept_on(partition), "n1,n9")
+
+
+def test_only_single_node_campaigns_of_slurm_are_swept() -> None:
+    run._check(swept_on(None))
+    with pytest.raises(InputError, match="'m': has no Slurm"):
+        run._check(swept_on(None, slurm=False))
+    with pytest.raises(InputError, match=r"^case 'stream': has 2 nodes; allowed: 1$"):
+        run._check(swept_on(None, nodes=2))
+
+
+@pytest.mark.parametrize("failed", [{}, {"n3": "no such node"}])
+def test_usable_nodes_are_swept_and_the_sweep_is_finished_if_none_failed(
+    tmp_path: Path, command: Command, monkeypatch: Patch, failed: dict[str, str]
+) -> None:
+    jobs: list[Any] = []
+
+    def sweeper(*given: Any, verbose: bool) -> Any:
+        jobs.append((given[1].nodes, given[3], verbose))
+        return Made(run_all=lambda: failed)
+
+    monkeypatch.setattr(run, "prepare", lambda *_: swept_on("a"))
+    monkeypatch.setattr(run, "new_header", lambda _: Made(digest="d"))
+    monkeypatch.setattr(run, "ask_nodes", lambda *_: LISTED)
+    monkeypatch.setattr(run, "NodeSweeper", sweeper)
+    words = ("sweep-nodes", "quick", "--machine", "m", "--results", tmp_path, "--jobs", 2)
+    command(*words, code=3 if failed else 0)
+    assert "nimc: not usable: n2 (down)\n" in command.err
+    assert jobs == [(["n1", "n3"], 2, False)]
+    (file,) = tmp_path.glob("c-m-nodes-*/sweep.json")
+    assert (json.loads(file.read_text())["finished_s"] is None) == bool(failed)
+    command(*words, "--nodes", "n2", code=2)
+    assert command.err == "nimc: machine 'm': no usable node: n2 (down)\n"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "failed", "code"), [(1.1, {}, 1), (0.9, {}, 0), (1.1, {"n2": "no such node"}, 3)]
+)
+def test_a_slower_node_is_status_one_and_one_that_was_not_measured_three(
+    capsys: pytest.CaptureFixture[str], monkeypatch: Patch, ratio: float,
+    failed: dict[str, str], code: int,
+) -> None:  # fmt: skip
+    found = Estimate(ratio, ratio - 0.01, ratio + 0.01, 0.95)
+    row = RankedNode("stream", "n1", 6, 1.5e11, "B/s", found, 0.01, 0.02)
+    monkeypatch.setattr(run, "finished_run", lambda _, node: None if node in failed else node)
+    monkeypatch.setattr(run, "load_run", lambda path: path)
+    monkeypatch.setattr(run, "figures", lambda node, _: [node])
+    monkeypatch.setattr(run, "ranked", lambda nodes, margin: [row] * len(nodes) * (margin == 0.02))
+    sweep = NodeSweep("nodes", "m", "abc", ["n1", "n2"], 1.75e9)
+    assert run._conclude_sweep(Path("s"), sweep, failed, 0.02, "json") == code
+    document = json.loads(capsys.readouterr().out)
+    assert (len(document["nodes"]), document["failed"]) == (2 - len(failed), failed)
+    assert run.table([replace(row, p_adjusted=None)]).splitlines()[1].split() == [
+        *("stream", "n1", "6", "150.0", "GB/s", f"{ratio:.3f}"),
+        *(f"{found.low:.3f}-{found.high:.3f}", "-"),
+    ]
+
+
+# `nimc origins` and `nimc remedy`
+
+
+def test_the_reservation_of_origins(command: Command, monkeypatch: Patch) -> None:
+    calls: list[Any] = []
+    of = Made(
+        name="nimc", nodes="n[1-2]", node_count=2, users=[], start="s", end="e", state="ACTIVE"
+    )
+    slurm = Made(
+        create=lambda machine, *given: calls.append((machine.name, *given)) or of,
+        name_of=lambda _: "nimc",
+        find=lambda _: of if calls else None,
+        remove=lambda machine: calls.append(machine.name),
+    )
+    monkeypatch.setattr(hosts, "reservation", slurm)
+    monkeypatch.setattr(hosts, "asdict", vars)
+    at = ("--machine", "example_slurm")
+    command("origins", "show", *at, code=3)
+    assert command.err == "nimc: reservation nimc does not exist\n"
+    for length in ("100s", "10s", "4h"):
+        command("origins", "create", *at, "--time", length, "--nodes", "n1,n2")
+    assert command.json("origins", "show", *at)["nodes"] == "n[1-2]"
+    assert "n[1-2] (2 nodes) for everyone, s to e, ACTIVE" in command("origins", "show", *at)
+    command("origins", "remove", *at)
+    created = [("example_slurm", minutes, "n1,n2") for minutes in (2, 1, 240)]
+    assert calls == [*created, "example_slurm"]
+
+
+def test_the_page_of_a_remedy_has_its_needs_and_values(command: Command) -> None:
+    remedy = ROOT_REMEDIES["cat"]
+    page = command("remedy", "show", "cat", "--set", "mask=f")
+    for text in (remedy.does, remedy.needs, remedy.price, remedy.trap, "value: mask=f "):
+        assert text in page
+    assert command("remedy", "list").count("\n") >= 1 + len(ROOT_REMEDIES)
+
+
+# `nimc nightly`
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        ([], "init: no scheduler given"),
+        (["--cron", "--jacamar"], "--jacamar, --child, --output: only with --gitlab"),
+        (["--systemd", "--child"], "--jacamar, --child, --output: only with --gitlab"),
+        (["--cron", "--output", "x"], "--jacamar, --child, --output: only with --gitlab"),
+        (["--gitlab", "--install"], "--gitlab: --install and --output PATH must be given together"),
+        (["--gitlab", "--output", "x"], "--gitlab: --install and --output"),
+    ],
+)
+def test_what_cannot_be_installed_is_refused(
+    tmp_path: Path, command: Command, words: list[str], fault: str
+) -> None:
+    command("nightly", "init", nightly(tmp_path).target, *words, code=2)
+    assert command.err.startswith(f"nimc: {fault}")
+
+
+ALARM = NightAlarm("stream", "off", "fom", "history", "slower")
+
+
+@pytest.mark.parametrize(
+    ("night", "words", "code"),
+    [
+        (summary(), [], 0),
+        (summary(alarms=[ALARM], outcome="measured"), ["--fail"], 1),
+        (summary(alarms=[], failures=[], outcome="measured"), ["--fail"], 0),
+        (summary(alarms=[], failures=[], outcome="machine failed"), ["--fail"], 3),
+        (summary(alarms=[], failures=[], outcome="slower"), ["--fail"], 1),
+        (summary(alarms=[], failures=[], outcome="slower"), ["--fail", "--case", "lammps"], 0),
+        (summary(alarms=[], outcome="machine failed"), ["--fail", "--case", "snap"], 3),
+        (summary(alarms=[], outcome="not run"), ["--fail"], 0),
+    ],
+)
+def test_an_export_ends_as_the_night_did_only_if_asked(
+    tmp_path: Path, command: Command, night: Summary, words: list[str], code: int
+) -> None:
+    (tmp_path / "night.json").write_text(summary_text(night))
+    assert "<testsuite" in command(
+        "nightly", "export", tmp_path / "night.json", "--junit", *words, code=code
+    )
+    assert "# TYPE" in command("nightly", "export", tmp_path / "night.json", "--prometheus")
+    command("nightly", "export", tmp_path / "night.json", *words, code=2)
+
+
+def test_the_time_zone_of_a_host(monkeypatch: Patch) -> None:
+    for zone in ("Europe/Berlin", ":/usr/share/zoneinfo/Europe/Berlin"):
+        monkeypatch.setenv("TZ", zone)
+        assert nightly_cli._zone() == "Europe/Berlin"
+    monkeypatch.delenv("TZ")
+    monkeypatch.setattr("os.path.realpath", lambda path: path)  # a copy, not a link
+    monkeypatch.setattr("time.tzname", ("CET", "CEST"))
+    assert nightly_cli._zone() == "CET"
+
+
+def test_the_calendar_begins_as_long_ago_as_asked(tmp_path: Path, command: Command) -> None:
+    """Of a nightly without a summary. On any eight days are five or six from Monday to Friday."""
+    status = ("nightly", "status", nightly(tmp_path).target, "--since")
+    nights = command.json(*status, "7d")["nights"]
+    assert 4 <= len(nights) <= 6  # the last one may have still to begin, or to end
+    assert len(command.json(*status, "5000y")["nights"]) > 20_000
+
+
+# `nimc minicluster`
+
+
+def test_a_cluster_is_healthy_if_all_of_it_is_up(command: Command, monkeypatch: Patch) -> None:
+    at = ("minicluster", "status", "--state", "/tmp/nimc-none")
+    assert command(*at, code=3) == "no minicluster in /tmp/nimc-none\n"
+    names = [node.name for node in STATE.spec.members()]
+    found = Status(STATE, True, True, dict.fromkeys(names, "idle"), dict.fromkeys(names, 7))
+    monkeypatch.setattr(minicluster.cluster, "status", lambda _: found)
+    assert "slurmctld answers, slurmdbd answers" in command(*at)
+    found = replace(found, accounting=False)
+    assert "slurmctld answers, slurmdbd does not answer" in command(*at, code=3)
+    for was_up, how in ((True, "is already up"), (False, "up in 3.2 s")):
+        up = replace(STATE, up_took_s=3.21), was_up
+        monkeypatch.setattr(minicluster.cluster, "up", lambda *_, up=up: up)
+        out = command("minicluster", "up", *at[2:])
+        assert out.startswith(
+            f"minicluster {how}: 3 nodes, fabric rxe (tcg), subnet 10.77.9.0/24\n"
+        )
+        assert "compute: node1, node2; origin: node3; all: node1, node2, node3\n" in out
+    for removed, said in ((["state"], "state"), ([], "nothing: none was up")):
+        monkeypatch.setattr(minicluster.cluster, "down", lambda _, removed=removed: removed)
+        assert command("minicluster", "down", *at[2:]) == f"minicluster down: removed {said}\n"
+
+
+# `nimc reproduce`
+
+
+def cases(*names: str) -> Any:
+    return Made(machine=Made(name="m"), campaign=Made(cases=[Made(name=each) for each in names]))
+
+
+def test_cases_that_this_machine_cannot_run_are_left_out(
+    monkeypatch: Patch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(crate, "prepare", lambda *given, only: (*given, only))
+    packed: Any = Made(run="r", asked=Made(cases={"stream": [], "gone": []}))
+    path, here = Path("c.yaml"), cases("stream", "lammps")
+    assert crate._asked(packed, here, path) == (path, "m", ["stream"])
+    assert capsys.readouterr().err == "nimc: gone: cannot be run on m\n"
+    assert crate._asked(packed, only := cases("stream"), path) is only
+    with pytest.raises(InputError, match=r"^m: cannot run any case of r$"):
+        crate._asked(packed, cases("lammps"), path)
+
+
+def test_facts_that_differ_are_a_table_under_those_that_do_not() -> None:
+    same, other = Difference("cores", "2", "2"), Difference("CPU", "A", "B")
+
+    def lines(*facts: Difference) -> list[str]:
+        return click.unstyle("\n".join(crate._facts(facts))).splitlines()
+
+    assert lines(same) == ["the same here: cores"]
+    assert [line.split() for line in lines(same, other)[1:]] == [
+        ["differs", "packed", "here"], ["CPU", "A", "B"],
+    ]  # fmt: skip
+    assert lines(other)[0] == "the same here: nothing"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "failures", "code"),
+    [("reproduced", [], 0), ("differs", [], 1), ("reproduced", FAILED, 3)],
+)
+def test_only_a_whole_reproduction_is_status_zero(
+    monkeypatch: Patch, capsys: pytest.CaptureFixture[str], outcome: Any,
+    failures: list[Failure], code: int,
+) -> None:  # fmt: skip
+    sides: list[Any] = []
+    monkeypatch.setattr(crate, "compare_sides", lambda *of: sides.extend(of) or Made(rows=[]))
+    monkeypatch.setattr(crate, "judge", lambda _: Reproduction(outcome, ["why"]))
+    monkeypatch.setattr(crate, "comparison_lines", lambda _: ["lines"])
+    old, new = (Made(header=header(run=name), path=Path(name)) for name in ("old", "new"))
+    compare: Callable[..., int] = crate._compared
+    assert compare(old, new, [Difference("a", "1", "2")], failures, "json") == code
+    assert sides == [[old], [new]]
+    document = json.loads(capsys.readouterr().out)
+    assert (document["packed"], document["run"], document["outcome"]) == ("old", "new", outcome)
+    assert (document["reasons"], len(document["failures"])) == (["why"], len(failures))
+    assert document["facts"] == [{"what": "a", "reference": "1", "this": "2"}]
+
+
+# `nimc alarms` and `nimc pages`
+
+
+def test_what_changed_at_the_same_time_and_the_worst_node() -> None:
+    changed = [ChangedFact("kernel", "5", "6"), ChangedFact("commit", None, "c0ffee")]
+    group: Any = Made(sentences=["slower"], changed=changed, nodes=[NodeRatio("n1", 1.0625, 1)])
+    first, *facts, node = history._about(group)
+    assert first == "slower"
+    assert [each.partition(": ")[2] for each in facts] == ["kernel: 5 -> 6", "commit: - -> c0ffee"]
+    assert node == "worst node: n1, ratio 1.062 to the others (1 night)"
+
+
+def test_a_machine_named_as_a_file_of_the_pages_is_left_out(
+    tmp_path: Path, monkeypatch: Patch
+) -> None:
+    """What is left out is named once. The folder of pages must be the user's own, or root's."""
+    found = [Made(machine="index.html"), Made(machine="m")]
+    monkeypatch.setattr(
+        history, "gather", lambda *given: given[-1]("odd") or given[-1]("odd") or found
+    )
+    monkeypatch.setattr(history, "write_pages", lambda output, of: output / of[0].machine)
+    named: list[str] = []
+    page, histories = history.make_pages(tmp_path / "store", tmp_path, None, named.append)
+    assert (page, histories) == (tmp_path / "pages" / "m", found[1:])
+    assert [line.partition(":")[0] for line in named] == ["odd", "machine index.html"]
+    found.pop()
+    with pytest.raises(InputError, match=r"no runs, and .*: no summaries of nights"):
+        history.make_pages(tmp_path / "store", tmp_path, tmp_path / "out", named.append)
+    (tmp_path / "nights").mkdir()
+    monkeypatch.setattr("os.geteuid", lambda: 4242)
+    assert history._outcomes(tmp_path / "nights", named.append) == {}
+    (tmp_path / "pages").mkdir()
+    with pytest.raises(InputError, match=r"^--output: "):
+        history.make_pages(tmp_path / "store", tmp_path, None, named.append)
+
+
+# `nimc spack`
+
+
+def test_built_packages_have_their_version_and_the_beginning_of_their_hash(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    spec = {"name": "lammps", "version": "git.c0ffee=20240829", "hash": "abcdefghij"}
+    specs = [spec, {**spec, "version": "1.2"}]
+    built = Built("apps", "/v", "lock", None, "d", 1.0, 2.0, specs)
+    spack._show_built("info", [built], None)
+    _, first, second, view = capsys.readouterr().out.splitlines()
+    assert first.split() == ["apps", "lammps", "20240829", "abcdefg"]
+    assert (second.split()[2], view) == ("1.2", "apps: /v/bin")
+    assert spack._demand(("apps",)) == ("apps",)
+    with pytest.raises(InputError, match=r"^STACK: name at least one of "):
+        spack._demand(())

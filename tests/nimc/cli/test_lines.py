@@ -1,0 +1,287 @@
+"""What commands print of their records: which figures, in which unit, and what is left out."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import click
+import pytest
+
+from analysis.effects.contrasts import Contrast
+from analysis.effects.estimate import Result
+from analysis.effects.verdict import Verdict
+from analysis.history.alarms import Change, SeriesWatch
+from analysis.remedies.throttling import Throttling
+from analysis.simulate.licence import Queue
+from analysis.statistics.interval import Estimate, Interval
+from analysis.subjects.traffic import AtOnce, Pattern, Traffic
+from analysis.subjects.writers import concurrent_writers
+from nimc.base.errors import InputError
+from nimc.base.text import Line
+from nimc.campaign.expected import Predicted, Scale
+from nimc.cli import history, plan, results, simulate
+from nimc.traffic.trace import Break, TraceHeader
+
+
+def about(value: float, low: float, high: float) -> Estimate:
+    return Estimate(value, low, high, 0.95)
+
+
+def figures(text: str) -> list[float]:
+    """All numbers in a text."""
+    return [float(each) for each in re.findall(r"\d+(?:\.\d+)?", text)]
+
+
+# `nimc report`: effects, prices, notes and rejections.
+
+EFFECT = Result(
+    *("stream", "stream", "on", 12, 0, 26.2e9, 16.4e9, "B/s", about(1.6, 1.5, 1.7)),
+    *(Interval(0.99, 1.01), Interval(1.0, 1.02), 3e9, 2e9, Verdict.EMULATED, [], []),
+    **{"role": "effect", "baseline": "off", "better": "higher", "emulated": True},
+    mean=about(1.62, 1.51, 1.73),
+)
+SAID = "slower under emulated writes"
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts", "colour"),
+    [
+        (
+            {},
+            ["stream", "1.60 [1.50, 1.70]", SAID, "26.2 -> 16.4 GB/s", "12 pairs"],
+            "yellow",
+        ),
+        (
+            {"arm": "daly", "rejected": 2, "pairs": 1, "slowdown": None},
+            ["stream daly", "-", SAID, "26.2 -> 16.4 GB/s", "1 pair, 2 rejected"],
+            "yellow",
+        ),
+        (
+            {"verdict": Verdict.NO_EFFECT, "off_median": None, "on_median": 3.1, "unit": "s"},
+            ["stream", "1.60 [1.50, 1.70]", "no effect, emulated", "- -> 3.10 s", "12 pairs"],
+            "green",
+        ),
+        (
+            {"verdict": Verdict.CONTENTION, "emulated": False, "on_median": None},
+            ["stream", "1.60 [1.50, 1.70]", "memory contention", "26.2 -> - GB/s", "12 pairs"],
+            "red",
+        ),
+    ],
+)
+def test_an_effect(changes: dict[str, Any], parts: list[str], colour: str) -> None:
+    found = results._effect(replace(EFFECT, **changes))
+    assert (list(found.parts), found.colour) == (parts, colour)
+    assert found.ratio == (None if "slowdown" in changes else (1.6, 1.5, 1.7))
+    assert list(found.details) == [
+        "baseline repeated: 0.990-1.010; control: 1.000-1.020",
+        "mean: 1.62 [1.51, 1.73]; writers: 2.00 GB/s, alone 3.00 GB/s",
+    ]
+
+
+def test_rows_of_controls_are_shown_only_without_an_effect() -> None:
+    control = replace(EFFECT, arm="spin", role="control", emulated=False, verdict=Verdict.CONTROL)
+    alone, bounded = replace(control, case="lammps"), replace(EFFECT, verdict=Verdict.NO_EFFECT)
+
+    def shown(*rows: Result, contrasts: tuple[Contrast, ...] = ()) -> str:
+        return click.unstyle(results.results_table(rows, contrasts))
+
+    text = shown(bounded, control, alone)
+    assert text.startswith("stream ")
+    assert "\nlammps spin " in text
+    assert "stream spin" not in text
+    assert "no effect: less than 2 %" in text
+    assert "less than" not in shown(EFFECT)
+    assert shown() == "no result: only the arm 'off' was run"
+    price = Contrast(
+        *("lammps", "cores", 1, 0, {}, "price", "off@cores=1", "off", 6),
+        *(about(1.02, 1.01, 1.03), Interval(0.99, 1.01), "s"),
+    )
+    effects, prices = shown(EFFECT, contrasts=(price,)).split("\n\nlammps ")
+    assert prices.startswith("off@cores=1  1.020 [1.010, 1.030]  price against off  6 pairs\n")
+    assert (effects.count("Next"), prices.count("Next")) == (0, shown(EFFECT).count("Next"))
+    assert list(results._price(price).details) == ["baseline repeated: 0.990-1.010"]
+
+
+def test_notes_and_rejections_come_once_and_name_their_cases() -> None:
+    def lost(number: int, reason: str) -> dict[str, str]:
+        return {"key": f"k{number}", "outcome": "rejected", "reason": reason}
+
+    first = replace(EFFECT, notes=["both", "one"], rejections=[lost(1, "stall"), lost(2, "stall")])
+    second = replace(first, case="lammps", notes=["both"], rejections=[])
+    assert results._notes([first, replace(first, arm="full"), second]) == ["both", "stream: one"]
+    rows = [first, replace(first, arm="full"), replace(second, rejections=[lost(1, "")])]
+    assert results._rejections(rows) == ["stream: 2 x rejected: stall", "lammps: 1 x rejected"]
+    for more, last in ((8, "stream: 1 x rejected: h"), (9, "and 1 more reasons; ")):
+        many = replace(first, rejections=[lost(n, "abcdefghi"[n]) for n in range(more)])
+        found = results._rejections([many])
+        assert (len(found), found[-1].startswith(last)) == (more, True)
+
+
+SWEEP = Throttling(
+    *("stream", "on", {"reserved_cores": 0}, "s", False, 8, 4e9, about(2e-11, 1e-11, 3e-11)),
+    *(None, True, []),
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"slope": None}, []),
+        # 2e-11 for each byte per second is 2 % for each GB/s.
+        ({}, ["stream, reserved cores 0: lost per byte written 2.00 [1.00, 3.00] % per GB/s"]),
+        ({"line_fits": False}, ["stream, reserved cores 0: the loss is curved, so no line gives a"
+                                " loss per byte"]),
+    ],
+)  # fmt: skip
+def test_the_loss_per_byte_of_a_sweep(changes: dict[str, Any], said: list[str]) -> None:
+    assert results._sweep(replace(SWEEP, **changes)) == said
+
+
+# `nimc alarms`: what is watched.
+
+WATCH = SeriesWatch(
+    *("hpc", "nightly", "stream", "off", "fom", "s", "2026-01-01", "2026-01-31", 31),
+    **{"level": 12.5, "spread": 0.0123, "detectable": 0.045},
+)
+CHANGE = Change("2026-01-07", "2026-01-09", 1.1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({}, ["n", "12.5 s", "31 nights", "spread 1.2%", "finds 4.5%", "nightly"]),
+        (
+            {"changes": [CHANGE, CHANGE], "nights": 1},
+            ["n", "12.5 s", "1 night, 2 changes", "spread 1.2%", "finds 4.5%", "nightly"],
+        ),
+        ({"spread": None}, ["n", "-", "unwatched", "", "31 nights", "nightly"]),
+        ({"detectable": None}, ["n", "-", "unwatched", "", "31 nights", "nightly"]),
+    ],
+)
+def test_a_watched_series(changes: dict[str, Any], parts: list[str]) -> None:
+    assert history._watch(replace(WATCH, **changes), "n") == Line(parts)
+
+
+@pytest.mark.parametrize(
+    ("month", "year", "said"),
+    [
+        (None, None, None),
+        (about(1.02, 1.0, 1.04), None, None),
+        (about(1.02, 1.01, 1.03), None, ""),
+        (about(1.02, 1.01, 1.03), about(1.0, 0.99, 1.01), ", as a year ago"),
+        (about(1.02, 1.01, 1.03), about(1.01, 1.0, 1.02), ", as a year ago"),
+        (about(1.02, 1.01, 1.03), about(0.99, 0.98, 1.0), ", as a year ago"),
+        (about(1.02, 1.01, 1.03), about(1.05, 1.01, 1.09), ", 5.0% worse than a year ago"),
+        (about(1.02, 1.01, 1.03), about(0.9, 0.85, 0.95), ", 10.0% better than a year ago"),
+    ],
+)
+def test_a_slow_swing(month: Estimate | None, year: Estimate | None, said: str | None) -> None:
+    found = history._swing(replace(WATCH, month=month, year=year))
+    worse = "hpc stream off fom (nightly): 2.0% worse than a month ago"
+    assert found == (None if said is None else worse + said)
+
+
+# `nimc simulate` and `nimc licence`: writers, and what waiting costs.
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes", "writers"),
+    [
+        ("5", 10, 5),
+        ("0%", 10, 0),
+        ("20%", 10, 2),
+        ("0.2%", 8192, 16),  # 16.384
+        ("100%", 7, 7),
+        ("daly", 512, 1),  # Table V
+        ("-1%", 10, None),
+        ("101%", 10, None),
+        ("nan%", 10, None),
+    ],
+)
+def test_writers_in_progress(text: str, nodes: int, writers: int | None) -> None:
+    if writers is None:
+        with pytest.raises(InputError, match=f"^--writers: '{text}' is not a share"):
+            simulate._writers(text, nodes, 157_788_000.0, 1.0)
+    else:
+        assert simulate._writers(text, nodes, 157_788_000.0, 1.0) == writers
+
+
+WAITING = Queue(512, 157_788_000.0, 1.5, 0.2, 0.652, 0.978, 1, 0.7823, 2.16, 7.5)
+
+
+def test_figures_of_a_queue() -> None:
+    arrive = [512, 0.652, 1.5, 0.978, 78.2]
+    assert figures(simulate._waiting(WAITING)) == [*arrive, 2.16, 95, 7.5]
+    for lacking in ({"wait_mean_s": None}, {"wait_95_s": None}):
+        assert figures(simulate._waiting(replace(WAITING, **lacking))) == arrive
+
+
+def test_figures_of_simulated_scales() -> None:
+    names = ("slowdown", "slowdown_least", "slowdown_most", "slowdown_mean_rank")
+    values = (64, 4, 1, 1.5, 1.25, 2, 1.75)
+    row = dict(zip(("ranks", "nodes", "writers", *names), values, strict=True))
+    assert figures(simulate._text([row])) == list(values)
+    ends = {"measured": 1.3, "measured_low": 1.2, "measured_high": 1.4}
+    ends |= {"simulated": 2.3, "simulated_low": 2.2, "simulated_high": 2.4}
+    whole = {"nodes": 4, "ranks": 64, "writers": 1, "pairs": 6}
+    against = {"case": "c", "arm": "daly", **whole, **ends}
+    text = simulate._against_text({"rows": [against], "single": "0", "arm": "daly"})
+    assert figures(text) == [*whole.values(), *ends.values(), 0]
+
+
+def test_figures_of_traffic() -> None:
+    """Of 22 nodes the 20 busiest are shown, after the whole machine."""
+    node = Pattern("n0", 99, 9e9, 2e8, 4e9, 0.125, 7, 3.0, 5.0, 6.0, 20.0, 30.0, 1.6e9)
+    breaks = [Break(kind, "n0", "", 1.0, 3.0) for kind in ("gap", "gap", "wrap")]
+    found = Traffic(
+        *(TraceHeader(1, [], 2.5, breaks), 0, 99, 4e8, replace(node, node="all")),
+        *(AtOnce(99, 1.25, 1.0, 3.0, 4), None, [node] * 22),
+    )
+    first, second, third, _, header, *rows, foot = simulate._traffic_text(found).splitlines()
+    assert figures(first) == [400, 2.5]
+    assert figures(second) == [2, 0, 0, 1]
+    assert figures(third) == [1, 95, 3, 4, 1.25, 22]
+    assert header.split()[:4] == ["node", "duty", "mean", "peak"]
+    assert [row.split()[0] for row in rows] == ["all", *["n0"] * 20]
+    assert re.split("  +", rows[1]) == [
+        *("n0", "12.5 %", "200 MB/s", "4.00 GB/s", "7", "3.00 s", "20.0 s", "1.60 GB/s"),
+    ]
+    assert figures(foot) == [2]
+    daly = concurrent_writers(512, 157_788_000.0, 3.0)
+    few = replace(found, daly=daly, nodes=[node] * 20, at_once=AtOnce(0, None, None, None, None))
+    lines = simulate._traffic_text(few).splitlines()
+    assert figures(lines[2]) == []
+    assert figures(lines[3]) == [pytest.approx(daly.concurrent_writers_exact, rel=0.01), 3]
+    assert figures(lines[-1]) == []
+
+
+# `nimc plan`: scales, and commands that a shell reads.
+
+SCALE = Scale("melt@4", "daly", 4, 1, 42, 1.0, 41.96, 4e9, 16.8e12, 0.25, 1.966, 6)
+
+
+def test_a_scale() -> None:
+    assert plan._scale(SCALE) == [
+        *("melt@4", "daly", "42", "42", "4.00 GB", "16.8 TB", "25%", "1.97", "6"),
+    ]
+    unknown = replace(
+        *(SCALE,), write_b=None, run_b=None, link_share=None, slowdown_simulated=None,
+        pairs_needed=None,
+    )  # fmt: skip
+    assert plan._scale(unknown) == ["melt@4", "daly", "42", "42", *["-"] * 5]
+
+
+def test_predicted_pairs() -> None:
+    row = Predicted("lammps", about(1.04, 1.03, 1.05), 0.0314, 1)
+    assert plan._prediction(row) == Line(
+        ["lammps", "1.040 [1.030, 1.050]", "1 pair", "spread 0.031"], (1.04, 1.03, 1.05)
+    )
+    assert plan._prediction(replace(row, pairs_needed=None)).parts[2] == "no pair shows it"
+
+
+def test_a_command_keeps_options_with_their_values_and_its_variable() -> None:
+    words = ["reframe", "-C", "a b", "--prefix=$RUN/logs", "-S", "x" * 60, "-r"]
+    assert plan._shell(words).replace(" \\\n  ", "|") == (
+        f"reframe -C 'a b' \"--prefix=$RUN/logs\"|-S {'x' * 60} -r"
+    )
+    assert [plan._range("1", most) for most in ("1", "2")] == ["1", "1 to 2"]

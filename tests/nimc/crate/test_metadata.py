@@ -1,0 +1,120 @@
+"""What a crate says of itself, and whether a repeated analysis gave the same."""
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from nimc.base.checkout import ROOT, commit, git
+from nimc.base.errors import InputError
+from nimc.crate.metadata import METADATA, About, descriptions, stated_in
+from nimc.crate.pack import python_locks
+from nimc.crate.reproduce import compared_files, facts_of_both
+from tests.analysis.synthetic import header
+
+#: 2026-01-01 00:00:00 UTC by date(1), and two days and an hour later.
+BEGAN_S, ENDED_S = 1_767_225_600.0, 1_767_225_600.0 + 49 * 3600
+BEGAN, ENDED = "2026-01-01T00:00:00+00:00", "2026-01-03T01:00:00+00:00"
+FILES = {"run/a b.jsonl": b"{}\n", "report/report.html": b"", "locks/x.txt": b"12"}
+
+
+def described(about: About, **changes: Any) -> tuple[dict[str, bytes], dict[str, dict[str, Any]]]:
+    """The files that describe a crate, and its entities."""
+    made = header(**{"started_s": BEGAN_S, "finished_s": ENDED_S, **changes})
+    files = descriptions(made, about, FILES)
+    return files, {each["@id"]: each for each in json.loads(files[METADATA])["@graph"]}
+
+
+def test_a_finished_run_of_one_author() -> None:
+    about = About("CC0-1.0", ["Muster, Eva"], "f" * 64, 3)
+    files, found = described(about, commit="c0ffee")
+    root, run = found["./"], found["#run"]
+    assert (root["datePublished"], run["startTime"], run["endTime"]) == (ENDED, BEGAN, ENDED)
+    assert run["actionStatus"] == "http://schema.org/CompletedActionStatus"
+    assert root["author"] == run["agent"] == {"@id": "#author-0"}
+    assert found["#author-0"] == {"@id": "#author-0", "@type": "Person", "name": "Muster, Eva"}
+    assert root["license"]["@id"] == "https://creativecommons.org/publicdomain/zero/1.0/"
+    assert root["identifier"] == {"@id": "#chain-head"}
+    assert run["result"] == [{"@id": "run/a%20b.jsonl"}]
+    assert found["#nimc"]["softwareVersion"] == "0, c0ffee"
+    assert found["run/a%20b.jsonl"] == {
+        **{"@id": "run/a%20b.jsonl", "@type": "File", "name": "a b.jsonl"},
+        **{"encodingFormat": "application/jsonl", "contentSize": "3"},
+    }
+    kinds = {name: found[name]["encodingFormat"] for name in ("locks/x.txt", "LICENSE")}
+    assert set(kinds.values()) == {"text/plain"}
+    assert "commit c0ffee" in root["description"]
+    assert root["description"].endswith("when it was packed: 3.")
+    cited = yaml.safe_load(files["CITATION.cff"])
+    assert str(cited["date-released"]) == "2026-01-03"
+    assert b"CC0-1.0, https://creativecommons.org/publicdomain/zero/1.0/" in files["LICENSE"]
+    assert stated_in(files[METADATA]) == {"chain-head": "f" * 64}
+
+
+def test_an_unfinished_run_with_pseudonyms() -> None:
+    about = About("CC-BY-4.0", ["A", "B"], None, 0, anonymous=True, original="0" * 64)
+    files, found = described(about, finished_s=None)
+    root, run = found["./"], found["#run"]
+    assert (root["datePublished"], run["endTime"]) == (BEGAN, BEGAN)
+    assert "actionStatus" not in run
+    assert root["author"] == [{"@id": "#author-0"}, {"@id": "#author-1"}]
+    assert found["#author-1"]["@type"] == "Organization"
+    assert "pseudonyms" in root["description"]
+    assert found["#nimc"]["softwareVersion"] == "0, commit unknown"
+    assert str(yaml.safe_load(files["CITATION.cff"])["date-released"]) == "2026-01-01"
+    stated = {"original-commitment": "0" * 64, "names": "pseudonyms"}
+    assert stated_in(files[METADATA]) == stated
+
+
+@pytest.mark.parametrize("text", [b"[]", b"{}", b'{"@graph": 3}', b'{"@graph": [3]}', b""])
+def test_what_is_no_metadata_is_refused(text: bytes) -> None:
+    with pytest.raises(InputError, match=f"^{METADATA}: "):
+        stated_in(text)
+
+
+def test_locks_are_those_of_the_commit() -> None:
+    """As git has them, whether files were changed since or not."""
+    (name, *_) = names = git("ls-files", "requirements").stdout.split()
+    found = python_locks(f"{(commit() or '').removesuffix('+')}+")
+    assert sorted(f"requirements/{each}" for each in found) == sorted(names)
+    assert git("hash-object", name).stdout.strip()
+    assert found[name.rpartition("/")[2]] == (ROOT / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "state"),
+    [
+        ("a.html", b"x", b"x", "the same"),
+        ("a.html", b"1.0", b"1.00", "differs"),
+        ("a.json", b'{"x": 1.0}', b'{"x": 1.0000000001}', "the same to nine digits"),
+        ("a.json", b'{"x": 1.0}', b'{"x": 1.00000001}', "differs"),
+        ("a.json", b'{"x": 1.0', b'{"x": 1.0}', "differs"),
+        ("a.json", None, b"1", "differs"),
+    ],
+)
+def test_the_last_digits_of_figures_may_differ(
+    name: str, old: bytes | None, new: bytes, state: str
+) -> None:
+    packed = {} if old is None else {name: old, "other": b""}
+    assert compared_files(packed, {name: new}) == {name: state}
+
+
+def test_facts_of_two_machines() -> None:
+    host = {"cpu_model": "A", "cores": 64, "sockets": 2, "memory_b": 8}
+    rdma = [{"name": "mlx5_0", "transport": "RoCE"}, {"name": "mlx5_1", "transport": None}, "odd"]
+    packed = header(facts={"host": {**host, "rdma": rdma}}, versions={"nimc": "1"}, commit="c")
+    here = header(facts={"host": {}}, versions={"mpich": "5"}, machine="other")
+    found = {each.what: (each.reference, each.this) for each in facts_of_both(packed, here)}
+    expected = {
+        "machine": ("synthetic machine", "other"),
+        "CPU model": ("A", "unknown"),
+        "cores": ("64", "unknown"),
+        "sockets": ("2", "unknown"),
+        "memory, bytes": ("8", "unknown"),
+        "RDMA devices": ("mlx5_0 (RoCE), mlx5_1 (None)", "none"),
+        "version of nimc": ("1", "unknown"),
+        "version of mpich": ("unknown", "5"),
+        "commit": ("c", "unknown"),
+    }
+    assert {name: found[name] for name in expected} == expected

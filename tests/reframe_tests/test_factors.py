@@ -1,0 +1,145 @@
+"""Factors, their levels and their combinations, by hand."""
+
+import pytest
+
+from nimc.base.errors import InputError
+from nimc.machine.site import Machine
+from reframe_tests import factors
+from reframe_tests.crossing import cross, read_cells, read_factors
+from tests.reframe_tests.test_rails import machine
+
+HERE, ALLOWED = machine(), machine(core_spec=True)
+ONE = machine(numa_nodes=1, sockets=1, at=(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("here", "name", "level", "reason"),
+    [
+        (HERE, "reserved_cores", 63, None),
+        (HERE, "reserved_cores", 64, "leaves no core of 64 on m for the application"),
+        (HERE, "core_spec", 0, None),
+        (HERE, "core_spec", 1, "core_spec of site/m.yaml does not allow it"),
+        (ALLOWED, "core_spec", 63, None),
+        (ALLOWED, "core_spec", 64, "leaves no core of 64 on m for the application"),
+        (HERE, "load_threads", 31, None),
+        (HERE, "load_threads", 32, "a socket of m has 32 cores, of which one is measured"),
+        (HERE, "comm_node", 7, None),
+        (HERE, "comm_node", 8, "m has 8 NUMA nodes"),
+        (HERE, "buffer", "other", None),
+        (ONE, "buffer", "other", "m has 1 NUMA node"),
+        (ONE, "buffer", "nic", None),
+        (ONE, "workers", "free", None),
+        # Only other hosts know.
+        (HERE, "injector", "mooncake", None),
+        (HERE, "tool", "likwid:dram", None),
+        (HERE, "rate", "50%", None),
+        (HERE, "a variable of the check", 1, None),
+    ],
+)
+def test_levels_that_a_machine_lacks(
+    here: Machine, name: str, level: int | str, reason: str | None
+) -> None:
+    assert factors.lacking(here, name, level) == reason
+
+
+@pytest.mark.parametrize(
+    ("numa_nodes", "sockets", "other"), [(8, 2, 7), (4, 2, 1), (8, 1, 4), (4, 1, 0)]
+)
+def test_the_other_place_is_on_another_socket(numa_nodes: int, sockets: int, other: int) -> None:
+    """The network interface is on node 3; of one socket, the next node."""
+    here = machine(numa_nodes=numa_nodes, sockets=sockets, at=(0, 1))
+    assert factors.node_of_places(here) == {"nic": 3, "other": other}
+
+
+def test_levels_as_values() -> None:
+    shares = {"25%": 0.25, "0%": 0.0, "full": None, 0: None}
+    assert {level: factors.share_of(level) for level in shares} == shares
+    variables = {"none": {}, "A_1:b%2Cc%3D": {"A_1": "b,c="}, "A:": {"A": ""}}
+    assert {level: factors.environment_of(level) for level in variables} == variables
+    for level in ("A", "1A:b", "A b:c", "A:%ff"):
+        with pytest.raises(InputError, match=r"^environment: .*; allowed: none, or NAME:VALUE"):
+            factors.check_level("environment", level)
+    within = [factors.changes_within_jobs(name) for name in ("rate", "core_spec", "edge")]
+    assert within == [True, False, False]
+
+
+WRITES = ["on@rate=25%", "on"]
+TAU = ["off@tool=tau", "on@tool=tau,rate=25%", "on@tool=tau", "aa@tool=tau"]
+
+
+@pytest.mark.parametrize(
+    ("exclude", "only", "names"),
+    [
+        ([], [], ["off", *WRITES, "aa", *TAU]),
+        ([{"tool": "tau", "arm": "on"}], [], ["off", *WRITES, "aa", TAU[0], TAU[3]]),
+        # A baseline that nothing is paired with is left out, unless a cell keeps it.
+        ([{"tool": "tau"}], [], ["off", *WRITES, "aa"]),
+        ([], [{"tool": "none"}, {"arm": "off"}], ["off", *WRITES, "aa", TAU[0]]),
+        ([], [{"tool": "none"}, {"arm": "aa"}], ["off", *WRITES, "aa", TAU[0], TAU[3]]),
+        # What does not write has no rate: none is excluded by one, and any is kept.
+        ([{"rate": 0}], [], ["off", *WRITES, "aa", *TAU]),
+        ([], [{"rate": "25%"}], ["off", WRITES[0], "aa", *TAU[:2], TAU[3]]),
+        ([{"rate": "25%"}], [{"tool": "none"}], ["off", "on", "aa"]),
+    ],
+)
+def test_treatments_of_crossed_factors(
+    exclude: list[dict], only: list[dict], names: list[str]
+) -> None:
+    crossed = {"tool": ["none", "tau"], "rate": [0, "25%", "full"]}
+    found = cross(["off", "on", "aa"], crossed, exclude, only)
+    assert [each.name for each in found] == names
+    for each in found:
+        tau = "tau" in each.name
+        assert each.baseline == (None if each.arm == "off" else "off@tool=tau" if tau else "off")
+        rate = "25%" if "25%" in each.name else "full" if each.arm == "on" else 0
+        assert each.factors == {"tool": "tau" if tau else "none", "rate": rate}
+
+
+def test_a_control_has_no_rate_and_something_must_write() -> None:
+    assert cross(["off", "on", "spin"], {"rate": [0, "full"]})[2].factors == {}
+    assert [each.name for each in cross(["off"], {"x": [0, 1]})] == ["off", "off@x=1"]
+    for nothing in ("0", "0%", "0.0%", "00%", "0MB/s", "0.00GB/s"):
+        named = [each.name for each in cross(["off", "on"], {"rate": [nothing, "full"]})]
+        assert named == ["off", "on"]
+    with pytest.raises(InputError, match="no treatment that writes is left"):
+        cross(["off", "on", "aa"], {}, [{"arm": "on"}])
+    with pytest.raises(InputError, match="duplicate treatment off@x=1;"):
+        cross(["off", "on"], {"x": [0, 1, "1"]})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{x: [0, 1.5, true, word, a/b, 0x]}", None),
+        (f"{{x: [{'w' * 40}]}}", None),
+        (f"{{x: [{'w' * 41}]}}", "is an invalid level"),
+        *((f"{{x: [{level}]}}", "is an invalid level") for level in ("''", "'a b'", "'a,b'")),
+        *((f"{{x: [{level}]}}", "is an invalid word") for level in ("'1'", "'1e3'", "'true'")),
+        ("{x: [1.0e+999]}", "inf is not a finite number"),
+        ("{x: [[1]]}", "is not a number, a word, true or false"),
+        ("{x: [1, 2, 1]}", "x: duplicate level 1"),
+        ("{x: []}", "x: no list of levels found"),
+        ("{x: 1}", "x: no list of levels found"),
+        ("{a b: [1]}", "'a b' is an invalid name of a factor"),
+        ("[1]", "found; allowed: a mapping of factors"),
+    ],
+)
+def test_factors_as_a_campaign_gives_them(text: str, said: str | None) -> None:
+    if said:
+        with pytest.raises(InputError, match=f"^factors: .*{said}"):
+            read_factors(text)
+    else:
+        assert list(read_factors(text)) == ["x"]
+
+
+def test_cells_as_a_campaign_gives_them() -> None:
+    assert read_cells("[{arm: aa, x.y: 1}]", "only") == [{"arm": "aa", "x.y": 1}]
+    for text, said in (
+        ("[{}]", "{} is not a mapping"),
+        ("[1]", "1 is not a mapping"),
+        ("[{a: [1]}]", "is not a number"),
+        ("[{a b: 1}]", "is an invalid name"),
+        ("{a: 1}", "found; allowed: a list"),
+    ):
+        with pytest.raises(InputError, match=f"^only: .*{said}"):
+            read_cells(text, "only")
