@@ -336,6 +336,16 @@ def test_a_block_continues_the_order_of_the_one_before(run: Path) -> None:
     assert "the order that follows from the run's seed" in refused(run)
 
 
+@pytest.mark.parametrize(("early_s", "faults"), [(61.0, True), (59.0, False)])
+def test_no_run_ends_after_its_campaign(run: Path, early_s: float, faults: bool) -> None:
+    """Clocks may differ by a minute."""
+    samples = [json.loads(line) for file in run.glob("samples/*.jsonl") for line in file.open()]
+    ended_s = max(each["start_s"] + each["elapsed_s"] for each in samples)
+    edit_header(run, lambda head: head.update(finished_s=ended_s - early_s))
+    found = load_run(run, force=True).integrity.faults
+    assert any("before the run's end" in str(each) for each in found) == faults
+
+
 @pytest.mark.parametrize("made", range(1, 7))
 def test_a_run_may_be_stopped_anywhere_in_its_first_pairs(run: Path, made: int) -> None:
     """A warm-up, and pairs of four treatments."""

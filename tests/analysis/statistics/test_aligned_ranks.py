@@ -7,8 +7,10 @@ from numpy.typing import NDArray
 
 from analysis.statistics.aligned_ranks import (
     MOST_PAIRS,
+    against_zero,
     next_allocation,
     pairs_needed,
+    score,
     shifts,
     slowdown,
 )
@@ -34,6 +36,23 @@ def test_six_pairs_with_one_baseline_give_the_extremes() -> None:
     """As Wilcoxon's signed-rank test: one of 64 orders of signs on each side."""
     found = slowdown(np.log([[r, 1.0] for r in (1.31, 1.12, 1.63, 1.24, 1.55, 1.46)]))
     assert (found.low, found.high) == (pytest.approx(1.12), pytest.approx(1.63))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1, 2, 3], 4 / math.sqrt(8.75)),
+        ([-1, -2, -3], -4 / math.sqrt(8.75)),
+        ([-1, 2, -3, 2.5], 0.0),
+    ],
+)
+def test_the_score_is_continuous(values: list[float], expected: float) -> None:
+    """Of six runs that differ by 1, 2 and 3 in pairs, ranks of the larger ones are 4, 5 and 6.
+
+    The statistic is their distance from 3.5, the variance the sum of its squares, and half of the
+    smallest step is taken off.
+    """
+    assert score(against_zero(np.array(values, dtype=float))) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("runs", [2, 3, 4])
