@@ -4,7 +4,7 @@ import errno
 import os
 import signal
 import subprocess
-import time
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,14 +33,16 @@ def test_a_process_that_runs_is_stopped_ends_and_is_gone() -> None:
 
 
 def test_processor_time_is_that_of_the_process() -> None:
-    before_s, own = (
-        time.process_time(),
-        (processes.ran_s(os.getpid()), processes.cpu_s(os.getpid())),
+    busy = (
+        "import time\nwhile time.process_time() < 0.3: pass\nprint(time.process_time(), flush=True)"
     )
-    after_s = time.process_time()
-    for found_s in own:  # /proc counts in ticks of 10 ms
-        assert found_s is not None
-        assert before_s - 0.05 <= found_s <= after_s + 0.05
+    command = [sys.executable, "-c", f"{busy}\ninput()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        used_s = float(child.stdout.readline())
+        for found_s in (processes.ran_s(child.pid), processes.cpu_s(child.pid)):
+            assert found_s == pytest.approx(used_s, abs=0.05)  # /proc counts in ticks of 10 ms
+        child.kill()
 
 
 @pytest.mark.parametrize(
