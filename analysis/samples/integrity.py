@@ -310,13 +310,14 @@ def _judge_drawn(rows: Rows, header: RunHeader, of_case: Treatments) -> None:
     continued = header.schema > 2
     last, order, made = None, list[str](), Counter[str]()
     for row, case, block, pair, arm, position, _ in found.iter_rows():
+        if case not in planned:
+            continue
         if (case, block, pair) != last:
             last = case, block, pair
             number, begun = (made[case], 0) if continued else (pair, block)
             made[case] += 1
-            known = case in planned
-            order = pair_order(planned[case], header.seed, case, number, begun) if known else []
-        if known and arm not in order[position : position + 1]:
+            order = pair_order(planned[case], header.seed, case, number, begun)
+        if arm not in order[position : position + 1]:
             at = order.index(arm) if arm in order else "none"
             allowed = f"{at}: the order that follows from the run's seed"
             rows.add(row, "position", str(position), allowed)

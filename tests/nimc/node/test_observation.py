@@ -88,7 +88,7 @@ def test_rails_are_judged_unless_writes_stay_on_one_host():
 
 
 class Hub:
-    """Two agents: what they are told, and what they answer at the beginning and the end."""
+    """Two agents: the orders that they get, and their answers before and after a run."""
 
     def __init__(self):
         self.orders = []
