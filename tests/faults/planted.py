@@ -47,6 +47,8 @@ verify: {min_share: 0.02, retries: 0, foreign_cpus: null, steal_share: null, fre
 run_timeout: 1min
 """
 TARGET, ORIGIN = "node1", "node2"
+#: Carries less than the writer writes.
+SLOW_LINK = {"model": "soft-RoCE", "processing": "onload", "link_rate": "20Mbit/s"}
 _RUN_S = 600
 #: How long such a program may take to begin on an emulated processor, and what it says.
 _BEGINS_S = 60
@@ -216,9 +218,7 @@ def scaled(factor: float) -> str:
 
 PLANTED: dict[str, Planted] = {
     "device absent": Planted("devices", lambda on: on.site(device="rxe7")),
-    "link of the file": Planted(
-        "full rate", lambda on: on.site(nic={"processing": "onload", "link_rate": "20Mbit/s"})
-    ),
+    "link of the file": Planted("full rate", lambda on: on.site(nic=SLOW_LINK)),
     "counter of bytes": _counter("counter of writes", "rx", "tx // 4"),
     "counter dead": _counter("counter of writes", "123456", "123456"),
     "counter stops": _counter("counter of writes", "2**32 - 1", "2**32 - 1"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis.subjects.qualification import CLAIMS
+from nimc.machine.site import Nic
 from tests.captures import CAPTURES
 from tests.faults import planted
 
@@ -27,6 +28,10 @@ def run(folder: Path, body: str, real: str, *words: str) -> subprocess.Completed
 def test_every_fault_is_of_a_claim_that_is_judged() -> None:
     assert {each.claim for each in planted.PLANTED.values()} <= {each.name for each in CLAIMS}
     assert len(planted.PLANTED) >= 20
+
+
+def test_a_wrong_link_is_a_valid_entry_of_the_file() -> None:
+    assert Nic.model_validate(planted.SLOW_LINK).link_rate_b_s == 2.5e6
 
 
 def test_a_limit_is_taken_from_the_words(tmp_path: Path) -> None:
