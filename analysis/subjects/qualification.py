@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from analysis.effects.facts import QUALIFY, holds_for
 from analysis.effects.verdict import emulated, emulations
-from analysis.report.data import RunData
+from analysis.report.data import RunData, UnfinishedBlock
 from analysis.report.sections import Section
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged, level
@@ -151,13 +151,21 @@ class Evidence:
     runs: pl.DataFrame
     writers: pl.DataFrame
     conditions: pl.DataFrame
+    #: Blocks that ended early.
+    unfinished: Sequence[UnfinishedBlock] = ()
 
     def of(self, injector: str) -> Evidence:
         """The case of one injector; without a name all other cases."""
         case = pl.col("case")
         own = case == injector if injector else ~case.is_in(_INJECTORS)
         frames = {name: getattr(self, name) for name in ("runs", "writers", "conditions")}
-        return replace(self, **{name: frame.filter(own) for name, frame in frames.items()})
+        kept = {name: frame.filter(own) for name, frame in frames.items()}
+        unfinished = [
+            each
+            for each in self.unfinished
+            if (each.case == injector if injector else each.case not in _INJECTORS)
+        ]
+        return replace(self, **kept, unfinished=unfinished)
 
     @property
     def emulated(self) -> list[str]:
@@ -188,6 +196,7 @@ def evidence_of(run: RunData) -> Evidence:
         runs=runs,
         writers=read.writers.filter(pl.col("message_b") > 0).join(own, on="row"),
         conditions=read.conditions.join(own, on="row"),
+        unfinished=run.unfinished_blocks,
     )
 
 
@@ -240,25 +249,34 @@ def _counter(seen: Evidence, direction: Direction) -> Judged:
         return REFUSED, f"no count in {of}: no counter, or it stopped, wrapped or was set back"
     own = pl.col("limited_by").is_null() | (pl.col("limited_by") == "agent")
     least_b, most_b = pl.col("bytes_b"), pl.col("bytes_b") / pl.col("observed_share")
-    counted_b = (pl.col("counted_b") * pl.col("elapsed_s") / pl.col("counted_s")).first()
+    counted_b, counted_s = pl.col("counted_b").first(), pl.col("counted_s").first()
+    elapsed_s = pl.col("elapsed_s").first()
+    # Just before and after the run, which is counted too, writers write at any of these rates.
+    rates = ("rate_b_s", "rate_min_b_s", "rate_before_b_s", "rate_alone_b_s")
+    slowest_b_s, fastest_b_s = pl.min_horizontal(rates).sum(), pl.max_horizontal(rates).sum()
     runs = (
         writers.filter(own, ~pl.col("injector").str.starts_with("fabtests"), least_b > 0)
         .group_by("key", "target", maintain_order=True)
-        .agg(share=counted_b / least_b.sum(), covered=least_b.sum() / most_b.sum())
+        .agg(
+            share=counted_b * elapsed_s / counted_s / least_b.sum(),
+            covered=least_b.sum() / most_b.sum(),
+            least=(counted_b - fastest_b_s * (counted_s - elapsed_s)) / most_b.sum(),
+            most=(counted_b - slowest_b_s * (counted_s - elapsed_s)) / least_b.sum(),
+        )
         .drop_nulls()
     )
     if runs.is_empty():
         return NOT_SHOWN, "no device counted what writers' own rows report"
     each = runs.select("share", "covered").iter_rows()
     shares = [share if share < 1 else max(share * covered, 1.0) for share, covered in each]
-    share = median(shares)
+    share, least, most = (median(each) for each in (shares, runs["least"], runs["most"]))
     found = f"{share:.4g} of what was written, median of {plural(len(shares), 'run')}"
     if share < _SOME:
         return REFUSED, f"{found}: the counter is dead, or of another port"
-    if share < 1 - _MARGIN or share > 1 + _HEADERS:
+    if most < 1 - _MARGIN or least > 1 + _HEADERS:
         return REFUSED, f"{found}: it is in another unit, or of another port"
-    if share > 1 + _MARGIN:
-        return CAVEAT, f"{found}: with headers, or other traffic"
+    if abs(share - 1) > _MARGIN:
+        return CAVEAT, f"{found}: with headers, other traffic, or what passed outside the runs"
     covered = min(runs["covered"])
     away, key = max(zip((abs(each / share - 1) for each in shares), runs["key"], strict=True))
     if away <= _EVEN[0] and covered < 1 - _MARGIN:
@@ -298,7 +316,8 @@ def _limited(seen: Evidence) -> Judged:
 def _held(seen: Evidence) -> Judged:
     asked = seen.runs.filter(role="effect").select("outcome", pl.col("reason").fill_null(""))
     if asked.is_empty():
-        return NOT_SHOWN, "no run with writers"
+        failed = [each for each in seen.unfinished if each.outcome.startswith("injector_")]
+        return (REFUSED, failed[0].reason) if failed else (NOT_SHOWN, "no run with writers")
     lost = Counter(
         reason or outcome
         for outcome, reason in asked.iter_rows()
@@ -423,15 +442,22 @@ def _offload(seen: Evidence) -> Judged:
 
 def _records(seen: Evidence) -> Judged:
     faults = seen.run.integrity.lines()
-    return (REFUSED, " ".join(faults[:2])) if faults else (ALLOWED, plural(seen.runs.height, "run"))
+    none = seen.runs.is_empty()
+    if none:
+        faults += [f"{each.outcome}: {each.reason}" for each in seen.unfinished]
+    if faults:
+        return REFUSED, " ".join(faults[:2])
+    return (NOT_SHOWN, "no run") if none else (ALLOWED, plural(seen.runs.height, "run"))
 
 
 def _injector(seen: Evidence) -> Judged:
     """What is judged of the machine's own injector, of another one; the worst counts."""
     proofs = {"counter": _counter(seen, "write"), "memory": _memory(seen)}
     if all(state == NOT_SHOWN for state, _ in proofs.values()):
-        none = seen.writers.is_empty()
-        return NOT_SHOWN, "no run: not installed, or it failed" if none else "no count, no mark"
+        if not seen.writers.is_empty():
+            return NOT_SHOWN, "no count, no mark"
+        failed, reason = _held(seen)
+        return (failed, reason) if failed == REFUSED else (NOT_SHOWN, "no run: not installed")
     own = {"rate": _reached(seen), "throttled": _limited(seen), "held": _held(seen)}
     parts = {name: part for name, part in {**proofs, **own}.items() if part[0] != NOT_SHOWN}
     worst = max((state for state, _ in parts.values()), key=(ALLOWED, CAVEAT, REFUSED).index)

@@ -113,9 +113,9 @@ def first_line(text: str) -> str:
     return next(iter(_lines(text)), "no output")
 
 
-def last_line(text: str) -> str:
-    """The last line that is not empty, without colours."""
-    return next(reversed(_lines(text)), "no output")
+def last_line(text: str, most: int = 1) -> str:
+    """The last line that is not empty, or up to so many of them, without colours."""
+    return "; ".join(_lines(text)[-most:]) or "no output"
 
 
 def _lines(text: str) -> list[str]:

@@ -249,7 +249,7 @@ async def _start_agents(
 async def _gather(
     hub: Hub, nodes: Allocation, agents: list[asyncio.subprocess.Process], log: Path
 ) -> None:
-    """Wait for the agents. Raises MachineError, with their launcher's last line, without them."""
+    """Wait for the agents. Raises MachineError, with their launcher's last lines, without them."""
     calls = asyncio.ensure_future(hub.gather(nodes.nodes, _AGENTS_TIMEOUT_S))
     ends = [asyncio.ensure_future(agent.wait()) for agent in agents]
     try:
@@ -258,8 +258,9 @@ async def _gather(
             raise MachineError("the agents' launcher ended before all agents had connected")
         await calls
     except MachineError as error:
-        last = last_line(log.read_text(errors="replace"))
-        raise type(error)(f"{error}; last line of {log}: {last}") from None
+        # srun's reason stands before its "Job step aborted".
+        last = last_line(log.read_text(errors="replace"), 2)
+        raise type(error)(f"{error}; end of {log}: {last}") from None
     finally:
         for task in (calls, *ends):
             task.cancel()

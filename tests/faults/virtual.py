@@ -16,7 +16,8 @@ from tests.faults.cluster import NODES, REVIVE, Minicluster
 from tests.faults.place import wait_until
 from tests.faults.roles import Process
 
-#: Argument: the folder. The shell leaves the step's control group, which ends with the step.
+#: Argument: the folder. The shell leaves the step's control group, which ends with the step; it
+#: seldom looks, since an emulated processor takes 40 ms to start a program.
 _SERVE = """
 echo $$ > /sys/fs/cgroup/init/cgroup.procs
 cd "$1"
@@ -28,7 +29,7 @@ setsid sh -c '
             rm "$script"
             mv "$script.part" "${script%.sh}.out"
         done
-        sleep 0.2
+        sleep 1
     done' < /dev/null > /dev/null 2>&1 &
 """
 #: All processes but those of the kernel.

@@ -9,13 +9,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from analysis.report.data import load_run
+from analysis.report.data import UnfinishedBlock, load_run
 from analysis.subjects.qualification import (
     CLAIMS,
     Evidence,
     NodeFacts,
     Qualification,
     SiteClaims,
+    evidence_of,
     qualification,
 )
 from nimc.base.groups import grouped
@@ -259,6 +260,27 @@ def test_runs_whose_writers_were_not_held(
 
 
 @pytest.mark.parametrize(
+    ("case", "outcome", "states"),
+    [
+        ("membench", "injector_never_ready", ("refused", "refused", "not shown")),
+        ("membench", "machine_failed", ("not shown", "refused", "not shown")),
+        ("ucx", "injector_never_ready", ("not shown", "not shown", "refused")),
+    ],
+)
+def test_a_block_that_ended_before_its_first_run(
+    tmp_path: Path, case: str, outcome: str, states: tuple[str, ...]
+) -> None:
+    seen = evidence_of(load_run(made_run(tmp_path / "run"), force=True))
+    none = {name: getattr(seen, name).clear() for name in ("runs", "writers", "conditions")}
+    ended = UnfinishedBlock(case, "0", outcome, "status 1")
+    seen = replace(seen, unfinished=[ended], **none)
+    named = {claim.name: claim.judge(seen.of(claim.injector)) for claim in CLAIMS}
+    found = [named[each] for each in ("held", "records", "ucx")]
+    assert tuple(state for state, _ in found) == states
+    assert all("status 1" in why for state, why in found if state == "refused")
+
+
+@pytest.mark.parametrize(
     ("claim", "name", "values", "state"),
     [
         ("steal", "steal_share", [0.02] * 10, "allowed"),
@@ -291,7 +313,8 @@ def count(share: float, of: float = 1.0, seconds: float = 1.0, **changes: object
     """A run of a second in which 1 GB was written, and counted over so many seconds."""
     own = {"key": f"{share}/{of}", "target": "a", "injector": "mpi_put", "bytes_b": 1e9}
     counted = {"counted_b": share * seconds * 1e9, "counted_s": seconds, "observed_share": of}
-    return wrote(**(own | counted | {"elapsed_s": 1.0} | changes))
+    rates = ("rate_b_s", "rate_min_b_s", "rate_before_b_s", "rate_alone_b_s")
+    return wrote(**(own | counted | {"elapsed_s": 1.0} | dict.fromkeys(rates, 1e9) | changes))
 
 
 @pytest.mark.parametrize(
@@ -303,6 +326,11 @@ def count(share: float, of: float = 1.0, seconds: float = 1.0, **changes: object
         ([count(1.019)], "allowed"),
         ([count(1.09)], "caveat"),  # headers
         ([count(1.11)], "refused"),
+        # A quarter of a second more, at half or twice the rate: 1 GB was counted within the run.
+        ([count(1.2, seconds=1.25, rate_before_b_s=2e9)], "caveat"),
+        ([count(1.2, seconds=1.25, rate_before_b_s=None)], "refused"),
+        ([count(0.9, seconds=1.25, rate_min_b_s=5e8)], "caveat"),
+        ([count(0.9, seconds=1.25)], "refused"),
         # The rows cover 0.9 of the time: up to 1 / 0.9 may have been written.
         ([count(1.11, 0.9)], "caveat"),
         ([count(1.0), count(1.001), count(1.05)], "allowed"),
