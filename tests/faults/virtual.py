@@ -17,7 +17,7 @@ from tests.faults.place import wait_until
 from tests.faults.roles import Process
 
 #: Argument: the folder. The shell leaves the step's control group, which ends with the step; it
-#: seldom looks, since an emulated processor takes 40 ms to start a program.
+#: looks once a second, since programs that it starts load an emulated processor.
 _SERVE = """
 echo $$ > /sys/fs/cgroup/init/cgroup.procs
 cd "$1"
