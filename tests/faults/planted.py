@@ -234,7 +234,8 @@ PLANTED: dict[str, Planted] = {
     "claims a quarter": _program("counter of writes", scaled(0.25)),
     "does not start": _program("held", "if not asks: sys.exit(1)"),
     "dies": _program("held", "words = ['2', real, *words]; real = '/usr/bin/timeout'"),
-    "clock ahead": Planted("clocks", lambda on: on.clock(ORIGIN, 60)),
+    # A block ends at once if clocks are more than a minute apart.
+    "clock ahead": Planted("records", lambda on: on.clock(ORIGIN, 90)),
     "clock behind": Planted("clocks", lambda on: on.clock(ORIGIN, -2)),
     # By more than two minutes, Slurm's credentials are refused there, and nothing runs.
     "clock far ahead": Planted("records", lambda on: on.clock(ORIGIN, 240)),
