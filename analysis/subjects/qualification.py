@@ -168,6 +168,12 @@ class Evidence:
         return replace(self, **kept, unfinished=unfinished)
 
     @property
+    def why_none(self) -> str:
+        """Why there is no run, as far as is known."""
+        ended = (f"no run: {each.outcome}: {each.reason}" for each in self.unfinished)
+        return next(ended, "no run: not installed, or it failed")
+
+    @property
     def emulated(self) -> list[str]:
         """Caveats of the transports of its writers and of the devices; empty for hardware."""
         there = (each for node in self.nodes.values() for each in node.rdma)
@@ -442,12 +448,11 @@ def _offload(seen: Evidence) -> Judged:
 
 def _records(seen: Evidence) -> Judged:
     faults = seen.run.integrity.lines()
-    none = seen.runs.is_empty()
-    if none:
-        faults += [f"{each.outcome}: {each.reason}" for each in seen.unfinished]
     if faults:
         return REFUSED, " ".join(faults[:2])
-    return (NOT_SHOWN, "no run") if none else (ALLOWED, plural(seen.runs.height, "run"))
+    if seen.runs.is_empty():
+        return NOT_SHOWN, seen.why_none
+    return ALLOWED, plural(seen.runs.height, "run")
 
 
 def _injector(seen: Evidence) -> Judged:
@@ -456,8 +461,8 @@ def _injector(seen: Evidence) -> Judged:
     if all(state == NOT_SHOWN for state, _ in proofs.values()):
         if not seen.writers.is_empty():
             return NOT_SHOWN, "no count, no mark"
-        failed, reason = _held(seen)
-        return (failed, reason) if failed == REFUSED else (NOT_SHOWN, "no run: not installed")
+        held = _held(seen)
+        return held if held[0] == REFUSED else (NOT_SHOWN, seen.why_none)
     own = {"rate": _reached(seen), "throttled": _limited(seen), "held": _held(seen)}
     parts = {name: part for name, part in {**proofs, **own}.items() if part[0] != NOT_SHOWN}
     worst = max((state for state, _ in parts.values()), key=(ALLOWED, CAVEAT, REFUSED).index)
