@@ -49,6 +49,7 @@ from analysis.statistics.interval import (
 )
 from analysis.statistics.location import hits, slowest_tenth
 from nimc.base.groups import grouped
+from nimc.base.units import plural
 from nimc.records.arms import Role, arm_of, parts_of
 from nimc.records.notes import Note
 from nimc.records.run import MARGIN, RunHeader
@@ -241,7 +242,7 @@ def _with_evidence(row: Result) -> Result:
     needed = row.family / LEVELS[kind]
     more = e_values.pairs_until(needed, getattr(row.evidence, kind), row.pairs)
     if more is not None:
-        notes.append(Note.EVIDENCE(family=row.family, pairs=more))
+        notes.append(Note.EVIDENCE(family=row.family, pairs=plural(more, "pair")))
     return replace(row, notes=notes)
 
 

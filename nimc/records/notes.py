@@ -103,7 +103,7 @@ class Note(Enum):
     )
     EVIDENCE = (
         "the interval of this row alone excludes 1; the evidence over all {family} effects is short"
-        " of a verdict by about {pairs} pairs",
+        " of a verdict by about {pairs}",
         "raise `pairs.cap`, or ask for fewer effects in one campaign",
     )
     WITHIN_FLOOR = (
