@@ -125,12 +125,6 @@ def test_a_torn_last_line_is_ignored_and_reported(
     assert found.torn == ([] if "b" in keys else [str(path)])
 
 
-def test_no_samples_is_an_empty_frame_with_columns(tmp_path: Path) -> None:
-    frame = read_run(tmp_path).frame
-    assert frame.height == 0
-    assert frame.schema["fom"] == pl.Float64
-
-
 @pytest.mark.parametrize(
     ("bad", "words"),
     [

@@ -136,12 +136,13 @@ class Nights:
         self.raised = list[list[Alarm]]()
         asked = prepare(folder / "small.yaml", "localhost")
         patch.setattr(night, "prepare", lambda *_: replace(asked, slurm=self.slurm))
-        patch.setattr(NightSession, "measure", self.measure)
+        patch.setattr(NightSession, "measure", lambda *of: self.measure(*of))
         patch.setattr(NightSession, "repeat", self.repeat)
         patch.setattr(night, "raised", lambda *_: self.raised.pop(0))
         patch.setattr(night, "add_run", lambda *_, **__: None)
 
-    def measure(self, _: NightRuns, *options: str) -> EndedRun:
+    def measure(self, session: NightSession, _: NightRuns, *options: str) -> EndedRun:
+        assert session.end_s == self.until_s
         self.options.append(options)
         return self.ended
 
@@ -151,6 +152,7 @@ class Nights:
 
     def run(self, at: Night | None = None, **described: str) -> Summary:
         when = at or Night(date(2026, 11, 20), 900.0, 9000.0)
+        self.until_s = when.end_s
         text = TEXT.format(campaign=self.folder / "small.yaml", results=self.folder / "results")
         text = text.replace("budget: 2", f"budget: {described.pop('budget', '2')}")
         of = nightly(self.folder, text, **described)

@@ -336,6 +336,7 @@ def test_the_job_of_a_case_fails_if_a_part_of_it_was_slower_or_not_measured(
     (tmp_path / "night.json").write_text(summary_text(night))
     words = ["nightly", "export", "night.json", "--junit", "--fail", "--case", case]
     assert call(words, tmp_path)[0] == status
+    assert call(words[:4], tmp_path)[0] == 0
 
 
 def test_junit_shows_a_second_alarm_and_no_interval_with_one_end() -> None:
