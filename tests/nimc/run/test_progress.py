@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.text import duration
 from nimc.run.progress import NewSamples, PlainDisplay, RunCounter, TerminalDisplay, run_line
 from nimc.run.progress import display as make_display
 
@@ -64,17 +63,6 @@ def test_plain_lines_come_at_a_block_and_twice_a_minute(capsys: pytest.CaptureFi
     assert len(lines) == 4
     assert lines[0] == "nimc: stream, block 0: 0 of 10 runs, about 2 min 30 s left"
     assert lines[-1].startswith("nimc: stream, block 1: ")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        *((0.4, "0 s"), (59.4, "59 s"), (59.6, "1 min 00 s"), (250, "4 min 10 s")),
-        *((3599.6, "1 h 00 min"), (11100, "3 h 05 min")),
-    ],
-)
-def test_durations_in_words(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
 
 
 def test_quiet_shows_errors_only_and_verbose_every_run(
