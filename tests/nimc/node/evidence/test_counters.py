@@ -2,7 +2,7 @@ import pytest
 
 from nimc.machine import devices
 from nimc.node.evidence import counters
-from nimc.node.evidence.counters import Named, Reading, misrouted, named, passed, total_of_both
+from nimc.node.evidence.counters import Named, Reading, misrouted, named
 from nimc.records.sample import DeviceBytes, NodeConditions
 from nimc.records.treatment import Start, Treatment, Writes
 from tests.nimc.node.sysfs import big_host, write
@@ -122,20 +122,3 @@ def treatment(writers=None, ranks=None, devices=(), scheduled=None):
 )
 def test_devices_that_a_treatment_names(one, targets, writers, required, allowed):
     assert named(one, RAILS, targets, writers) == (required, allowed)
-
-
-def reading(name, received_b, sent_b):
-    return tuple(Reading(f"rdma:{name}/1", each_b, at_s=1.0) for each_b in (received_b, sent_b))
-
-
-def test_each_device_is_counted_and_so_is_their_sum():
-    before = [reading("mlx5_0", 100, 10), reading("mlx5_1", 7, 0)]
-    after = [reading("mlx5_0", 160, 15), reading("mlx5_1", 8, 0)]
-    assert passed(RAILS, before, after) == [
-        DeviceBytes("mlx5_0", 60, 5),
-        DeviceBytes("mlx5_1", 1, 0),
-    ]
-    received, sent = total_of_both(after)
-    assert (received.bytes_b, sent.bytes_b) == (168, 15)
-    missing = [after[0], (None, None)]  # a device without a counter leaves none
-    assert (passed(RAILS, before, missing), total_of_both(missing)) == ([], (None, None))

@@ -398,7 +398,7 @@ def test_a_target_that_stands_still_rejects_the_run(block):
     """The origin goes on writing, and its rows say so."""
     running = run_under(block, seconds=4)
     running.started("0-on-0")
-    stop_for(filter(is_target, running.processes("mpi_put")), 1.5)
+    stop_for([pid for pid in running.processes("mpi_put") if is_target(pid)], 1.5)
     sample = running.done().sample()
     assert sample["outcome"] == "rejected"
     assert "wrote nothing for 1." in sample["reason"]
