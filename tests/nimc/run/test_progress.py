@@ -27,6 +27,8 @@ def counter() -> RunCounter:
         ([(KEPT, 1008.0), (KEPT, 1016.0)], 1019.0, 2, 161.0),
         # Repetitions cost time and do not count as done: 20 s for what counts.
         ([(REJECTED, 1010.0), (KEPT, 1020.0)], 1020.0, 1, 280.0),
+        # Two warm-ups more than planned.
+        ([(KEPT, 1003.0 + 3 * run) for run in range(12)], 1036.0, 12, 100.0),
     ],
 )
 def test_the_time_left(
@@ -37,6 +39,7 @@ def test_the_time_left(
         at_work.add(*run)
     assert (at_work.done, at_work.rejected) == (done, len(runs) - done)
     assert at_work.left_s(now_s) == left_s
+    assert at_work.block_runs == max(10, done)
 
 
 def test_only_whole_new_samples_are_read(tmp_path: Path) -> None:
