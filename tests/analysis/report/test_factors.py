@@ -133,7 +133,7 @@ def test_a_figure_each_for_further_factors_six_at_most(tmp_path: Path) -> None:
     run = load_run(write_run(tmp_path / "run", samples(case, pairs=6)))
     view = view_of(run)
     assert [(figure.axis, figure.at) for figure in view.figures] == [
-        ("node", f"load {load}") for load in ("add", "copy", "nt write", "read", "scale", "triad")
+        ("node", f"load {load}") for load in ("add", "copy", "nt_write", "read", "scale", "triad")
     ]
     assert view.combinations == 7
     assert view.figures[0].lines == ["place nic", "place other"]

@@ -324,7 +324,7 @@ def test_a_loss_is_in_node_hours_with_its_interval(run: RunData) -> None:
         if "slower" not in verdict and "memory" not in verdict:
             lost = _said(run, _effect(run, verdict=verdict, margin=0.03))[1]
             ruled_out = "; 3 % or more is ruled out for lammps" if verdict == "no effect" else ""
-            assert lost == f"Lost: no interval shows a loss of node-hours{ruled_out}."
+            assert lost == f"Lost: no verdict shows a loss of node-hours{ruled_out}."
 
 
 def test_what_the_figures_need_comes_before_what_they_show(run: RunData) -> None:
