@@ -67,6 +67,7 @@ UNCLEAR = Estimate(1.01, 0.988, 1.034, 0.95)
             {"verdict": Verdict.INCONCLUSIVE, "slowdown": UNCLEAR},
             ["Between 1.2 % less and 3.4 % more time"],
         ),
+        ({"verdict": Verdict.CONTENTION}, ["took 0.0 % more time"]),
         ({"slowdown": None, "pairs": 5}, ["No estimate: 5 pairs, at least 6 needed."]),
     ],
 )
@@ -78,6 +79,7 @@ def test_a_sentence_says_what_is_known_and_no_more(changes: dict, said: list[str
     is_none = row.verdict is Verdict.NO_EFFECT and row.slowdown is not None
     for words, holds in (
         ("less than 3 %", is_none),
+        ("cannot be ruled out", row.verdict is Verdict.INCONCLUSIVE),
         ("under this traffic", "notes" in changes),
         ("next allocation", "next" in changes),
         ("In the mean", "hit" in changes),
