@@ -1,8 +1,4 @@
-"""membench against official STREAM and likwid-bench: ratios of one interleaved run, same cores.
-
-python -m tests.bench.membench             the ratios
-python -m tests.bench.membench --json      with every rate behind them
-"""
+"""membench against official STREAM and likwid-bench: ratios of one interleaved run, same cores."""
 
 import json
 import random
@@ -131,11 +127,3 @@ def _call(*words: str, check: bool = True) -> str:
     if check and done.returncode != 0:
         raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}")
     return done.stdout
-
-
-if __name__ == "__main__":
-    if sys.argv[1:] == ["--json"]:
-        print(json.dumps({f"{name}_b_s": values for name, values in measure().items()}, indent=1))
-    else:
-        for row in run():
-            print(f"{row.name}: {row.value:.3f} ({row.aim})")
