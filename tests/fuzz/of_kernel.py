@@ -14,6 +14,7 @@ from nimc.node.evidence import counters
 from testbed import containers, namespaces
 from tests.fuzz.target import Target, finite, lay_out, text_of, tree
 from tests.nimc.machine.test_load import BLOCK, process
+from tests.nimc.machine.test_node_counters import FILES
 from tests.nimc.node import sysfs
 from tests.nimc.node.test_meter import ORIGIN
 from tests.nimc.node.test_meter import TARGET as MAPS
@@ -76,19 +77,7 @@ _HOST = {
     "proc/self/cgroup": "1:cpu:/a\n0::/",
     "proc/cmdline": "ro iommu=pt",
 }  # fmt: skip
-_COUNTERS = {
-    "proc/stat": "cpu  9 0 9 9 0 1 2 3 0 0\nintr 12345 1 2\nctxt 678",
-    "proc/softirqs": "          CPU0 CPU1\n  NET_TX: 1 2\n  NET_RX: 3 4",
-    "proc/pressure/memory": "some avg10=0.00 avg60=0.00 avg300=0.00 total=123\nfull total=4",
-    "proc/vmstat": "numa_hit 5\nnuma_miss 6\npgfault 7\nother 8",
-    f"{_CPU}/cpu0/cpufreq/scaling_cur_freq": "2400000",
-    "sys/fs/resctrl/mon_data/mon_L3_00/mbm_total_bytes": "99",
-    f"{_IB}/ports/1/counters/port_rcv_data": "2500",
-    f"{_IB}/ports/1/counters/port_xmit_wait": "3",
-    f"{_IB}/ports/1/hw_counters/np_cnp_sent": "4",
-    "sys/class/net/eth1/statistics/rx_dropped": "5",
-    "proc/net/dev": sysfs.PROC_NET_DEV,
-}
+_COUNTERS = {**FILES, "proc/net/dev": sysfs.PROC_NET_DEV}
 _LOAD = {
     **process(1, 0, "init"),
     **process(77, 1, "work (x)", used=250, block=BLOCK),
