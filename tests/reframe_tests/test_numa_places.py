@@ -28,8 +28,10 @@ def of(**facts):
         # Two sockets of two nodes each, 0 1 | 2 3: the other socket's node in the same place.
         ({"numa_nodes": 4, "nic_node": 1}, 1, 3),
         ({"numa_nodes": 4, "nic_node": 2}, 2, 0),
-        # One socket of two nodes.
+        ({"numa_nodes": 8, "nic_node": 3}, 3, 7),
+        # One socket: the next node.
         ({"sockets": 1, "nic_node": 0}, 0, 1),
+        ({"sockets": 1, "numa_nodes": 4, "nic_node": 3}, 3, 0),
     ],
 )
 def test_another_node_is_one_of_another_socket_where_there_is_one(facts, nic, other):

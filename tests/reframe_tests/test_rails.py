@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.errors import InputError
 from nimc.machine.site import Machine
-from reframe_tests import factors, rails
+from reframe_tests import rails
 from tests.nimc.node.sysfs import write
 
 SCRIPT = Path(rails.__file__).parent / "src/local_rail/local_rail.sh"
@@ -113,33 +112,3 @@ def test_the_script_finds_the_node_of_a_rank(tmp_path, cpus, status, said):
     )
     assert done.returncode == status
     assert said in (done.stderr if status else done.stdout)
-
-
-def test_levels_and_the_rails_of_a_device():
-    for level in ("default", "local", "nic0", "nic9"):
-        factors.check_level("writer_rail", level)
-    for level in ("nic", "nic-1", "nic10", "both", 0, True):
-        with pytest.raises(InputError, match=r"mpi_rail: .* found; allowed: default, local, nic0"):
-            factors.check_level("mpi_rail", level)
-    for changed in ({"device": None}, {"device": "mlx5_9"}, {"rails": [{"device": "mlx5_0"}] * 2}):
-        with pytest.raises(ValueError, match="allowed: each rail once, and a device that is one"):
-            machine(**changed)
-
-
-@pytest.mark.parametrize(
-    ("here", "level", "reason"),
-    [
-        (machine(), "nic1", None),
-        (machine(), "nic2", "m has 2 rails"),
-        (ONE, "nic0", "m has 0 rails"),
-        (ONE, "local", "m has 0 rails"),
-        (ONE, "default", None),
-        (machine(at=(None, 1)), "local", "a rail of m has no numa_node"),
-    ],
-)
-def test_policies_that_a_machine_lacks(here, level, reason):
-    found = factors.lacking(here, "mpi_rail", level)
-    assert found is None if reason is None else reason in found
-    if reason:
-        with pytest.raises(InputError, match=r"writer_rail: .*; allowed: default"):
-            rails.of_writers(here, level, None)
