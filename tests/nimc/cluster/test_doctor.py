@@ -78,10 +78,8 @@ def test_a_machine_of_this_checkout(root):
     assert used <= needed
     assert not any(each.startswith(("tool ", "injector perftest", "RDMA ")) for each in needed)
     record = json.loads(json.dumps(diagnosis.as_dict()))
-    assert sorted(record) == ["findings", "host", "machine", "matrix", "verdict", "why"]
     for verbose in (False, True):
         assert max(map(len, text(diagnosis, verbose=verbose).splitlines())) <= 80
-    assert sorted(record["findings"][0]) == ["detail", "needed", "remedy", "state", "what"]
     assert record["host"]["threads"] == os.cpu_count()
     assert (record["verdict"] == "ready") == (record["why"] == "")
     assert record["why"] in " ".join(text(diagnosis, verbose=False).split())
