@@ -13,6 +13,8 @@ from nimc.node import watch
 from nimc.node.evidence import counters
 from testbed import containers, namespaces
 from tests.fuzz.target import Target, finite, lay_out, text_of, tree
+from tests.nimc.machine.test_host import FILES as INTERRUPTS
+from tests.nimc.machine.test_host import SERVER
 from tests.nimc.machine.test_load import BLOCK, process
 from tests.nimc.machine.test_node_counters import FILES
 from tests.nimc.node import sysfs
@@ -42,6 +44,8 @@ def _elf() -> bytes:
 
 _ELF = _elf()
 _HOST = {
+    **INTERRUPTS,
+    **SERVER,
     f"{_CPU}/online": "0",
     f"{_CPU}/cpu0/topology/physical_package_id": "0",
     f"{_CPU}/cpu0/topology/core_id": "0",
@@ -55,18 +59,12 @@ _HOST = {
     f"{_NODE}/node0/meminfo": "Node 0 MemTotal:       16777216 kB",
     f"{_IB}/fw_ver": "20.31.1014",
     f"{_IB}/device/numa_node": "2",
-    f"{_IB}/device/msi_irqs/90": "msix",
-    "proc/irq/90/effective_affinity_list": "3",
     f"{_IB}/ports/1/state": "4: ACTIVE",
     f"{_IB}/ports/1/link_layer": "InfiniBand",
     f"{_IB}/ports/1/rate": "100 Gb/sec (4X EDR)",
     "sys/class/net/eth1/operstate": "up",
     "sys/class/net/eth1/speed": "10000",
     "sys/class/net/eth1/mtu": "9000",
-    "sys/class/iommu/dmar0": "",
-    "sys/kernel/iommu_groups/0/type": "DMA-FQ",
-    "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never",
-    "sys/class/dmi/id/bios_vendor": "Example",
     "sys/fs/cgroup/cpu.max": "150000 100000",
     "sys/fs/cgroup/memory.max": "1073741824",
     "proc/meminfo": "MemTotal:       67108864 kB\nMemFree:        1 kB",
@@ -75,7 +73,6 @@ _HOST = {
     "proc/cpuinfo": "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 85\nstepping\t: 4\n"
     "processor\t: 0\nmicrocode\t: 0x1\nflags\t\t: fpu hypervisor",
     "proc/self/cgroup": "1:cpu:/a\n0::/",
-    "proc/cmdline": "ro iommu=pt",
 }  # fmt: skip
 _COUNTERS = {**FILES, "proc/net/dev": sysfs.PROC_NET_DEV}
 _LOAD = {

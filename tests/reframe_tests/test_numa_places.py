@@ -5,19 +5,16 @@ from pathlib import Path
 import pytest
 
 from nimc.base.errors import InputError
-from nimc.machine import site
 from nimc.node.readers import FomError
 from reframe_tests.factors import node_of_places
 from reframe_tests.numa import node_of
 from reframe_tests.workload import load
+from tests.nimc.machine.made import machine
 
 
 def of(**facts):
     known = {"cores": 16, "sockets": 2, "numa_nodes": 2, "llc": "40MiB", "memory": "64GiB"}
-    fixed = {"name": "box", "description": "", "origins": {"policy": "hetjob"}}
-    return site.Machine.model_validate(
-        {**fixed, "injector": "perftest", "facts": {**known, **facts}}
-    )
+    return machine(facts={**known, **facts})
 
 
 @pytest.mark.parametrize(

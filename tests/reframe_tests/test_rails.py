@@ -7,6 +7,7 @@ import pytest
 
 from nimc.machine.site import Machine
 from reframe_tests import rails
+from tests.nimc.machine import made
 from tests.nimc.node.sysfs import write
 
 SCRIPT = Path(rails.__file__).parent / "src/local_rail/local_rail.sh"
@@ -14,21 +15,10 @@ SCRIPT = Path(rails.__file__).parent / "src/local_rail/local_rail.sh"
 
 def machine(numa_nodes=8, sockets=2, at=(3, 7), **changed) -> Machine:
     listed = [{"device": f"mlx5_{i}", "numa_node": node} for i, node in enumerate(at)]
-    return Machine.model_validate(
-        {
-            "name": "m",
-            "description": "made",
-            "origins": {"policy": "same_job"},
-            "injector": "perftest",
-            "device": "mlx5_0",
-            "rails": listed,
-            "facts": {
-                **{"cores": 64, "sockets": sockets, "numa_nodes": numa_nodes, "nic_node": 3},
-                **{"llc": "1MiB", "memory": "1GiB"},
-            },
-            **changed,
-        }
-    )
+    facts = {"cores": 64, "sockets": sockets, "numa_nodes": numa_nodes, "nic_node": 3}
+    facts |= {"llc": "1MiB", "memory": "1GiB"}
+    known = {"name": "m", "device": "mlx5_0", "rails": listed, "facts": facts}
+    return made.machine("same_job", **{**known, **changed})
 
 
 ONE = machine(rails=[])

@@ -28,7 +28,7 @@ OF_A_SCRIPT = """\
 """
 #: Tool, its file and what that holds, number of ranks, what is said.
 BROKEN = [
-    ("likwid:MEM", "rank-4.csv", text("likwid/memory/rank-4.csv", "COUNT_WR") + "COUNT_", 8,
+    ("likwid:MEM", "rank-4.csv", text("likwid/memory/rank-4.csv", "MBOX0C1"), 8,
      r"rank-4\.csv: not a CSV file of likwid-perfctr"),
     ("likwid:MEM", "rank-0.csv", text("likwid/unsupported/stderr.txt"), 1,
      r"rank-0\.csv: no table of group 1"),
