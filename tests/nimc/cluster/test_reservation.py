@@ -73,6 +73,7 @@ def test_the_operators_line_and_what_the_site_file_lacks_for_it():
 def test_how_a_user_likes_times_does_not_matter(tmp_path, monkeypatch):
     (tmp_path / "scontrol").write_text(
         '#!/bin/sh\n[ "$4" = none ] && echo "Reservation none not found" >&2 && exit 1\n'
+        '[ "$*" = "-o show reservation" ] && echo "No reservations in the system"\n'
         f'[ "$SLURM_TIME_FORMAT" = standard ] && echo "{LINE}"'
         f' || echo "{LINE.replace("2026-11-21T", "Tomorr ")}"\n'
     )
