@@ -116,18 +116,13 @@ def test_a_check_that_was_changed_is_another_plan_and_not_run(folder: Path, tmp_
     assert "Found 0 check(s)" in said
 
 
-#: What names a check, and why it is refused.
+#: What names a check, and why it is refused; more in `tests/reframe_tests/foreign/test_refused.py`.
 REFUSED = [
     ("none.py:melt", "none.py: no such file or directory; allowed: a file"),
     ("open.py:melt", "open.py: can be written by others (mode 666)"),
     ("link.py:melt", "link.py: is a symbolic link"),
-    (
-        "theirs.py:molt",
-        "class molt found; allowed: fetched, melt, plain, stream, builds, open_ended",
-    ),
-    ("theirs.py:builds", "builds: runs nothing"),
+    ("theirs.py:molt", "class molt found; allowed: fetched, melt, plain, stream, open_ended"),
     ("theirs.py:open_ended", "parameters without values: atoms"),
-    ("theirs.py:has_our_variable", "cannot inherit variable 'message'"),
     ("broken.py:melt", "SyntaxError"),
     ("theirs.py:stream", "a workload of this project has the same name; allowed: another class"),
     ("theirs.py:plain", ""),
