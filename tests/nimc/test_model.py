@@ -46,14 +46,6 @@ def test_predict_json(command):
     assert placement["points"][13]["comm_mb_s"] == pytest.approx(11047.4)
 
 
-def test_predict_every_placement_of_a_model_file(command, model_file):
-    of_file = ("model", "predict", "--model")
-    path = model_file(**evaluate.load_published("henri-subnuma").as_dict())
-    assert len(command.json(*of_file, path)["placements"]) == 16
-    table = command(*of_file, path, "--comp-node", 2, "--comm-node", 2)
-    assert "11310.7" in table  # n = 12: 14391.4 - 3080.7
-
-
 @pytest.mark.parametrize(
     ("words", "text"),
     [

@@ -51,14 +51,11 @@ def entities(crate: Path) -> dict[str, dict[str, Any]]:
 
 
 def test_its_metadata_are_those_of_a_process_run_crate(crate: Path, run: Path) -> None:
-    """What RO-Crate 1.1 and the profile require; `test_validator.py` asks their own validator."""
+    """As far as their own validator (`test_validator.py`) does not look."""
     found = entities(crate)
-    root, action = found["./"], found["#run"]
-    assert found["ro-crate-metadata.json"]["about"] == {"@id": "./"}
-    assert {"name", "description", "datePublished", "license"} <= root.keys()
+    root = found["./"]
     assert root["conformsTo"] == {"@id": "https://w3id.org/ro/wfrun/process/0.5"}
     assert root["mentions"] == {"@id": "#run"}
-    assert (action["@type"], action["instrument"]) == ("CreateAction", {"@id": "#nimc"})
     parts = {part["@id"] for part in root["hasPart"]}
     described = {"manifest-sha256.txt", "ro-crate-metadata.json"}
     assert len(parts) == len(files_in(crate).keys() - described)
