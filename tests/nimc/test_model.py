@@ -55,8 +55,6 @@ def test_predict_json(command):
         (("predict", *ON_HENRI, "--order", "spread"), "--order spread: henri has one capacity"),
         (("predict", "--model", "faulty.json"), "faulty.json: numa_nodes: 0 found; allowed: "),
         (("predict", "--model", "none.json"), "none.json: does not exist\n"),
-        (("fit", "none.json"), "none.json: does not exist\n"),
-        (("evaluate", "none.json"), "none.json: does not exist\n"),
         (("fit", "sweep.json", "--comm-node", 0), "--comm-node: "),
         (("recommend", *ON_HENRI, "--traffic", "fast"), "--traffic"),
     ],

@@ -7,11 +7,9 @@ from pathlib import Path
 import click
 import pytest
 
-from analysis.compare.node_ranks import RankedNode
 from analysis.contention import evaluate
 from analysis.contention.evaluate import Errors
 from analysis.contention.page import errors_table
-from analysis.statistics.interval import Estimate
 from nimc.base.text import (
     Gist,
     Line,
@@ -26,7 +24,6 @@ from nimc.base.text import (
     some,
     wrapped,
 )
-from nimc.cli import run
 from nimc.cli.document import TABLES, csv_text, listing
 from tests.analysis.history.made import made_run
 from tests.nimc.conftest import Command, widest, with_option
@@ -54,14 +51,6 @@ def test_rows_of_runs_are_those_of_the_document(command: Command, tmp_path: Path
     assert {row["machine"] for row in figures} == {document["machine"]}
     shown = [(row["case"], float(row["off_median"])) for row in figures]
     assert shown == [(row["case"], row["off_median"]) for row in document["results"]]
-
-
-def test_ranked_nodes_in_eighty_columns() -> None:
-    row = RankedNode(
-        *("stream-in-memory", "node-with-a-long-name-0001", 40, 1.5e11, "B/s"),
-        *(Estimate(1.234, 1.2, 1.3, 0.95), 0.0001, 0.02),
-    )
-    assert widest(run.table([row, row])) <= 80
 
 
 def test_what_does_not_fit_goes_on_in_another_line() -> None:

@@ -42,7 +42,6 @@ def test_checks_get_the_trace_next_to_the_campaign(
         ("u.parquet", "traffic: u.parquet does not exist"),
         ("t.csv", "t.csv: not a trace"),
         ("{trace: t.parquet, rate: 0%}", "traffic.rate: '0%' is not a share above 0"),
-        ("{trace: t.parquet, rate: 1GB/s}", "traffic.rate: '1GB/s' is not a share"),
         ("{trace: t.parquet, speed: 0}", "traffic.speed: 0 found"),
         ("{trace: t.parquet, nodes: ['a b']}", "traffic.nodes[0]: 'a b' found"),
         ("{speed: 2}", "traffic.trace: missing"),
