@@ -93,6 +93,7 @@ def test_a_changed_run_with_a_new_manifest_is_found(crate: Path) -> None:
         assert (found.manifest_sha256, found.head, found.samples) == (None, None, 0)
 
 
+@pytest.mark.usefixtures("_without_figures")
 def test_who_signed_is_said(run: Path, crate: Path, key: Path, command: Command) -> None:
     allowed = key.with_name("allowed")
     command("verify", crate, "--allowed-signers", allowed, code=2)
@@ -105,6 +106,7 @@ def test_who_signed_is_said(run: Path, crate: Path, key: Path, command: Command)
     command("verify", crate, "--allowed-signers", allowed, code=2)
 
 
+@pytest.mark.usefixtures("_without_figures")
 def test_with_pseudonyms_it_is_bound_to_the_original(run: Path, command: Command) -> None:
     packed = command.json("pack", run, "--anonymous")
     crate = run.with_name(f"{run.name}.zip")
@@ -138,6 +140,7 @@ def test_a_run_with_faults_or_links_is_not_packed(
     assert not run.with_name(f"{run.name}.zip").exists()
 
 
+@pytest.mark.usefixtures("_without_figures")
 def test_the_recorded_run_is_packed(tmp_path: Path, command: Command) -> None:
     """It is older than the chain."""
     document = command.json("pack", RUN_QUICK, "-o", tmp_path / "quick.zip")
