@@ -125,6 +125,29 @@ def test_the_picture_has_every_case_and_the_published_value_of_its_workload(tmp_
     assert picture(short, "s") is None
 
 
+@pytest.mark.parametrize(
+    ("more", "labels"),
+    [
+        (11, {"stream", "stream on", *(f"message size=a_{n}" for n in range(11))}),
+        (12, {"stream"}),
+    ],
+)
+def test_the_picture_has_at_most_twelve_effects(
+    tmp_path: Path, more: int, labels: set[str]
+) -> None:
+    plain = runs("stream", OFF_B_S, ON_B_S, "B/s")
+    levels = [
+        replace(each, arm=f"on@message_size=a_{n}", key=f"{each.key}{n}")
+        for each in plain
+        if each.arm == "on"
+        for n in range(more)
+    ]
+    view = picture(load(tmp_path, [*plain, *levels]), "s")
+    assert view is not None
+    found = re.findall(r"<text[^>]*>([^<]*(?:stream|=)[^<]*)</text>", view.svg)
+    assert set(found) == labels
+
+
 def test_several_cases_of_a_workload_have_a_line_each(tmp_path: Path) -> None:
     view = view_of(
         tmp_path,
