@@ -15,7 +15,7 @@ import numpy as np
 
 from nimc.records.arms import name_of
 from nimc.records.sample import NodeConditions, Sample, WriterRecord
-from tests.analysis.made_counters import write_rows
+from tests.analysis.made_counters import counter_row, write_rows
 from tests.analysis.synthetic import HOST, Case, crossed, header, reject, samples, write_run
 
 ORIGIN = "origin-0"
@@ -169,16 +169,16 @@ def made_run(folder: Path, fault: Fault = Fault(), *, seed: int = 1) -> Path:
     return run
 
 
-def _spent(sample: Sample, s_gb: float, rng: np.random.Generator) -> list[dict[str, Any]]:
+def _spent(sample: Sample, s_gb: float, rng: np.random.Generator) -> list[dict[str, object]]:
     """Processor time of the target."""
     gb = sum(writer.rate_b_s for writer in sample.writers) * sample.elapsed_s / 1e9
     spent = {"softirq-time": s_gb * gb, "irq-time": 0.0, "writers-time": 0.0}
     return [
-        {
-            **{"key": sample.key, "tool": "node", "rank": 0, "event": event, "unit": "s"},
-            **{"value": value + 0.01 * sample.elapsed_s * float(rng.uniform(0.9, 1.1))},
-            **{"state": "counted", "running_share": None},
-        }
+        counter_row(
+            *(sample.key, event, value + 0.01 * sample.elapsed_s * float(rng.uniform(0.9, 1.1))),
+            tool="node",
+            unit="s",
+        )
         for event, value in {**spent, "kernel-threads-time": 0.0}.items()
     ]
 

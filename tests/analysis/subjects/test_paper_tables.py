@@ -14,6 +14,7 @@ from analysis.report.plots import View
 from analysis.subjects.paper_tables import paper_estimates, paper_tables, picture
 from analysis.subjects.published import NAMES, normalised, triad
 from nimc.records.sample import Sample
+from tests.analysis.drawn import rows_of
 from tests.analysis.synthetic import Case, samples, write_run
 
 #: Ten runs of mean 11 (six of them 1 away), and of mean 22 (squares of the distances: 18); then
@@ -48,14 +49,6 @@ def view_of(tmp_path: Path, *found: list[Sample]) -> View:
     view = paper_tables(load(tmp_path, *found), "s")
     assert view is not None
     return view
-
-
-def rows_of(page: str, place: str) -> list[list[str]]:
-    """Texts of the cells of the first table after some HTML."""
-    body = page[page.index(place) :].split("<tbody>")[1].split("</tbody>")[0]
-    rows = re.findall(r"<tr.*?</tr>", body, re.DOTALL)
-    cells = [re.findall(r"<t[dh].*?</t[dh]>", row, re.DOTALL) for row in rows]
-    return [[" ".join(re.sub(r"<[^>]+>", " ", each).split()) for each in row] for row in cells]
 
 
 def test_times_are_means_of_the_first_ten(tmp_path: Path) -> None:
@@ -123,18 +116,6 @@ def test_the_picture_has_every_case_and_the_published_value_of_its_workload(tmp_
     # Without an interval there is none.
     short = load(tmp_path / "short", runs("lammps", OFF_S[:5], ON_S[:5]))
     assert picture(short, "s") is None
-
-
-def test_several_cases_of_a_workload_have_a_line_each(tmp_path: Path) -> None:
-    view = view_of(
-        tmp_path,
-        runs("stream", OFF_B_S, ON_B_S, "B/s"),
-        runs("stream@reserved", OFF_B_S, OFF_B_S, "B/s"),
-    )
-    assert [(line.case, line.slowdown) for line in view.stream.measured] == [
-        ("", pytest.approx(2.0)),
-        ("stream@reserved", pytest.approx(1.0)),
-    ]
 
 
 def test_what_the_paper_did_not_do_on_one_node_is_not_compared(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Faults that were planted in made runs are named by the claims they break, and no others."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -46,7 +45,7 @@ def states(of: Qualification) -> dict[str, list[str]]:
     return grouped((each.state, each.name) for each in of.claims if each.name not in OTHERS)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_clean_run_allows_all_that_it_measured(tmp_path: Path, seed: int) -> None:
     found = judged(made_run(tmp_path / "run", seed=seed))
     assert states(found).get("refused", []) == []
@@ -64,13 +63,9 @@ def test_a_clean_run_allows_all_that_it_measured(tmp_path: Path, seed: int) -> N
     }
 
 
-def condition(**values: float) -> Callable[[Sample], Sample]:
-    def change(sample: Sample) -> Sample:
-        hit = sample.pair % 3 == 0
-        each = sample.conditions[0]
-        return replace(sample, conditions=[replace(each, **values) if hit else each])
-
-    return change
+def busy(sample: Sample) -> Sample:
+    foreign_cpus = 1.1 if sample.pair % 3 == 0 else 0.0
+    return replace(sample, conditions=[replace(sample.conditions[0], foreign_cpus=foreign_cpus)])
 
 
 def unlimited(sample: Sample, writer: WriterRecord) -> WriterRecord:
@@ -86,23 +81,13 @@ def unwritten(_: Sample, writer: WriterRecord) -> WriterRecord:
 
 PLANTED: dict[str, tuple[Fault, list[str]]] = {
     "unit twice as large": (Fault(counts=lambda _: 2.0, sample=_REFUTED), COUNTS),
-    "3 % too few": (Fault(counts=lambda _: 0.97), COUNTS),
-    "12 % too many": (Fault(counts=lambda _: 1.12), COUNTS),
-    "dead": (Fault(counts=lambda _: 0.0, sample=_REFUTED), [*COUNTS, "foreign writer"]),
-    "a quarter, or of another port": (Fault(counts=lambda _: 0.25, sample=_REFUTED), COUNTS),
     "set back in some runs": (Fault(counts=lambda of: 1.005 if of.pair % 3 else None), COUNTS),
-    "stops in some runs": (
-        Fault(counts=lambda of: 0.5 if of.pair == 2 else 1.005, sample=_REFUTED),
-        COUNTS,
-    ),
     "claims and does not write": (
         Fault(writer=unwritten, counts=lambda _: 0.0, sample=_REFUTED),
         [*COUNTS, "memory", "foreign writer"],
     ),
     "rate limit does nothing": (Fault(writer=unlimited, sample=_REFUTED), ["throttled"]),
     "device absent": (Fault(origin=node(device(name="mlx5_1"))), ["devices"]),
-    "port down": (Fault(target=node(device(state="DOWN"))), ["devices"]),
-    "half the link": (Fault(target=node(device(rate_b_s=6.25e9))), ["devices"]),
     "more than the link": (
         Fault(
             site={"nic": {"link_rate_b_s": 6.25e9, "processing": "offload"}},
@@ -126,9 +111,7 @@ PLANTED: dict[str, tuple[Fault, list[str]]] = {
         Fault(sample=rejected("writer 0 wrote nothing for 1.5 s (rdma:mlx5_0/1)", every=3)),
         ["held"],
     ),
-    "busy node": (Fault(sample=condition(foreign_cpus=1.1)), ["foreign load"]),
-    "steal": (Fault(sample=condition(steal_share=0.1)), ["steal"]),
-    "throttled cores": (Fault(sample=condition(frequency_hz=2e9)), ["frequency"]),
+    "busy node": (Fault(sample=busy), ["foreign load"]),
     "drift": (Fault(aa=1.06), ["repeats"]),
     "shared switch": (Fault(spin=1.1), ["control"]),
     "onload": (Fault(s_gb=0.12), ["offload"]),
@@ -423,14 +406,6 @@ def test_a_soft_device_is_no_hardware_even_if_nothing_was_written(tmp_path: Path
     assert found.emulated == [Note.SOFT_ROCE()]
 
 
-def test_rows_of_a_device_counter_show_nothing_of_counters(tmp_path: Path) -> None:
-    def of_device(_: Sample, writer: WriterRecord) -> WriterRecord:
-        return replace(writer, injector="fabtests")
-
-    found = judged(made_run(tmp_path / "run", Fault(writer=of_device)))
-    assert set(COUNTS) <= {*states(found)["not shown"]}
-
-
 def test_without_devices_in_the_file_and_on_one_numa_node_little_is_shown(tmp_path: Path) -> None:
     one = node(numa_nodes=[{"number": 0}])
     site = {"device": None, "nic": None, "facts": None}
@@ -438,28 +413,3 @@ def test_without_devices_in_the_file_and_on_one_numa_node_little_is_shown(tmp_pa
     found = states(judged(made_run(tmp_path / "run", fault)))
     unknown = {"devices", "full rate", "NUMA of device", "NUMA of cores", "clocks"}
     assert unknown <= {*found["not shown"]}
-
-
-def noted(run: Path, **changes: object) -> list[str]:
-    """Notes of a run of another campaign, with these changes of its header's facts."""
-    record = json.loads((run / "run.json").read_text())
-    record["campaign"] = "night"
-    record["campaign_text"] = record["campaign_text"].replace("qualify", "night")
-    record["facts"] |= changes
-    (run / "run.json").write_text(json.dumps(record))
-    (row, *_) = load_run(rechain(run), force=True).results
-    return [note for note in row.notes if "qualified" in note]
-
-
-def test_reports_of_hardware_name_a_machine_that_is_not_qualified_or_changed(
-    tmp_path: Path,
-) -> None:
-    assert noted(made_run(tmp_path / "a")) == [Note.NOT_QUALIFIED()]
-    holds_for = {"kernel": ["6.1"], "NIC firmware": ["mlx5_0 20.31"], "MPI": []}
-    known = {"run": "q", "verdict": "qualified", "holds_for": holds_for}
-    changed = [Note.CHANGED(names="MPI")]
-    assert noted(made_run(tmp_path / "b"), qualified=known) == changed
-    holds_for["MPI"] = ["mpirun: mpirun (Open MPI) 4.1.4"]
-    assert noted(made_run(tmp_path / "c"), qualified=known) == []
-    holds_for["NIC firmware"] = ["mlx5_0 20.30"]
-    assert noted(made_run(tmp_path / "d"), qualified=known) == [Note.CHANGED(names="NIC firmware")]
