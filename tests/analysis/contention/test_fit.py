@@ -243,7 +243,7 @@ def spoilt(clean: Sweep, which: slice) -> Iterator[tuple[str, Sweep]]:
 @pytest.mark.parametrize(
     ("name", "spoil"),
     [
-        ("dahu", [slice(-2, None)]),
+        ("dahu", [slice(-1, None)]),
         # At every sixth number of cores and the last ones.
         *(
             pytest.param(name, [slice(0, None, 6), slice(-2, None)], marks=pytest.mark.slow)

@@ -55,7 +55,7 @@ def test_wins_where_the_stated_limits_show_and_costs_little_elsewhere():
     assert predict(fit(machine), 0, 3).comm_par_b_s == pytest.approx([5e9] * 4)
     assert predict(improved.fit(machine), 0, 3).comm_par_b_s == pytest.approx([8e9] * 4)
     machine = rounded_machine(0)
-    old, new = (errors(without_cores(each, machine, 4)) for each in (fit, improved.fit))
+    old, new = (errors(without_cores(each, machine, 2)) for each in (fit, improved.fit))
     assert new.comm_all < old.comm_all
     assert new.comp_all < old.comp_all
     measured = sweep(published.load_published("henri"), 5, 0.01)

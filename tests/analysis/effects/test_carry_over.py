@@ -1,4 +1,4 @@
-"""Effects of the order of runs: made into data, found again, and kept out of the slowdown."""
+"""Effects of the order of runs: made into data, and found again."""
 
 from dataclasses import replace
 from math import exp, log
