@@ -289,8 +289,7 @@ def _sorted(rows: Sequence[Result], levels: Mapping[str, Sequence[Level]]) -> li
 
 
 def _at(row: Result, factors: Sequence[str]) -> str:
-    parts = (f"{factor} {_text(row, factor)}" for factor in factors)
-    return ", ".join(parts).replace("_", " ")
+    return ", ".join(f"{factor.replace('_', ' ')} {_text(row, factor)}" for factor in factors)
 
 
 def _figure(

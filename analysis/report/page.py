@@ -82,7 +82,7 @@ def _lost(effects: Sequence[Result]) -> str:
         cases = some([words.named(row) for row in none], _NAMED)
         ruled_out = f"; {below:.3g} % or more is ruled out for {cases}"
     if not shown:
-        return f"Lost: no interval shows a loss of node-hours{ruled_out}."
+        return f"Lost: no verdict shows a loss of node-hours{ruled_out}."
     together = " (intervals for all effects together)" if slower and slower[0].family > 1 else ""
     return f"Lost: work of 100 node-hours takes {shown}{together}{ruled_out}."
 

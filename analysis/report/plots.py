@@ -147,7 +147,7 @@ def label(treatment: str) -> str:
     (arm, levels), text = parts_of(treatment), arm_of(treatment).label
     if not levels:
         return f"{arm}\n{text}".rstrip()
-    named = ", ".join(map("=".join, levels.items())).replace("_", " ")
+    named = ", ".join(f"{name.replace('_', ' ')}={level}" for name, level in levels.items())
     return f"{arm} {text}".rstrip() + f"\n{named}"
 
 

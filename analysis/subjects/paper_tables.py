@@ -105,14 +105,19 @@ def _both_arms(run: RunData, row: Result) -> list[pl.DataFrame]:
     return [runs.filter(arm=arm) for arm in (row.baseline, row.arm)]
 
 
+#: Most effects of the first picture that has all of them.
+_MOST_ROWS = 12
+
+
 def picture(run: RunData, name: str) -> View | None:
     """Every case's slowdown next to the published ones; None without an interval.
 
-    Of a case with several effects, levels of factors are left to the figures by factor.
+    If there are many, levels of factors are left to the figures by factor.
     """
-    effects = [row for row in run.results if row.role == "effect" and row.slowdown]
-    of_case = Counter(row.case for row in effects)
-    rows = [row for row in effects if of_case[row.case] == 1 or not parts_of(row.arm)[1]]
+    rows = [row for row in run.results if row.role == "effect" and row.slowdown]
+    if len(rows) > _MOST_ROWS:
+        of_case = Counter(row.case for row in rows)
+        rows = [row for row in rows if of_case[row.case] == 1 or not parts_of(row.arm)[1]]
     if not rows:
         return None
     on_one_node = _on_one_node(run)

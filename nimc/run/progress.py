@@ -66,6 +66,8 @@ class RunCounter:
         """Count one sample; rejected runs are repeated."""
         if sample["outcome"] == "kept":
             self.done += 1
+            # A warm-up that was too short is repeated, and not in the plan.
+            self.block_runs = max(self.block_runs, self.done)
         else:
             self.rejected += 1
         self.last_s = now_s

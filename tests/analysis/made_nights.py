@@ -1,30 +1,32 @@
 """Made histories of machines for pages: 365 nights of 12 workloads on five machines.
 
 Nights swing, have outliers, gaps and autocorrelation (`studies.alarms`); one machine loses
-`LOSS` of STREAM from night `SHIFTED` on. Nothing was measured.
+`LOSS` of STREAM in its last nights. Nothing was measured.
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import timedelta
 
 import numpy as np
 import polars as pl
 
 from analysis.history.alarms import Alarm, SeriesWatch
-from analysis.history.tables import NIGHTS as NIGHT_COLUMNS
-from analysis.history.tables import RUNS as RUN_COLUMNS
 from analysis.pages.data import MachineHistory, PageNight
 from studies.alarms import NOISES, SPREAD
+from tests.analysis.history.nights_table import (
+    START,
+    night_rows,
+    nights_table,
+    runs_table,
+    started_s,
+)
 
-START = date(2025, 1, 1)
 NIGHTS = 365
-QUANTITIES = ("fom", "slowdown", "writer_rate")
 #: Noise of each machine: independent, with gaps, with outliers, swinging, correlated.
 _NOISES = [NOISES[each] for each in (0, 3, 8, 9, 5)]
-#: The machine with a planted loss, its first night, and the loss as a share.
-SHIFTED_MACHINE, SHIFTED, LOSS = "machine0", 340, 0.05
+#: How many of its last nights the first machine has lost this share.
+_SHIFTED, LOSS = 25, 0.05
 WORKLOADS = ("stream", *(f"workload{index}" for index in range(1, 12)))
 #: Quantity -> arm, unit, better direction, and value without noise.
 _KINDS = {
@@ -39,43 +41,58 @@ FACTS = {
 
 
 def made_histories(nights: int = NIGHTS, workloads: int = 12) -> list[MachineHistory]:
-    """The machines, without alarms and watches."""
-    return [
-        made_history(index, nights=nights, workloads=workloads) for index in range(len(_NOISES))
-    ]
+    """The machines with their last nights, without alarms and watches."""
+    return [_made_history(index, nights, workloads) for index in range(len(_NOISES))]
 
 
-def made_history(index: int, *, nights: int = NIGHTS, workloads: int = 12) -> MachineHistory:
-    """One machine with its last nights; its noise is that of `_NOISES[index]`."""
+def _made_history(index: int, nights: int, workloads: int) -> MachineHistory:
     machine = f"machine{index}"
-    shape = (len(WORKLOADS) * len(QUANTITIES), NIGHTS)
-    values = _NOISES[index].draw(np.random.default_rng(index), shape)[:, -nights:]
-    first = START + timedelta(NIGHTS - nights)
-    measured = np.flatnonzero(~np.isnan(values[0]))
-    days = [first + timedelta(int(each)) for each in measured]
-    shifted = np.array([machine == SHIFTED_MACHINE and (d - START).days >= SHIFTED for d in days])
-    frames = [
-        _series(machine, WORKLOADS[line // 3], QUANTITIES[line % 3], days, values[line, measured])
-        for line in range(3 * workloads)
+    shape = (len(WORKLOADS) * len(_KINDS), NIGHTS)
+    drawn = _NOISES[index].draw(np.random.default_rng(index), shape)[:, -nights:]
+    ran = ~np.isnan(drawn[0])
+    rows: list[dict[str, object]] = []
+    for line, spreads in enumerate(drawn[: workloads * len(_KINDS)]):
+        case, quantity = WORKLOADS[line // 3], list(_KINDS)[line % 3]
+        arm, unit, better, base = _KINDS[quantity]
+        values = base * np.exp((-1 if better == "higher" else 1) * SPREAD * spreads)
+        if line == 0 and index == 0:
+            values[-_SHIFTED:] /= 1 + LOSS
+        own = {"machine": machine, "case": case, "quantity": quantity, "unit": unit}
+        own |= {"better": better, "count": 10, "nodes": "n1,n2"}
+        own |= {"verdict": "memory contention" if quantity == "slowdown" else None}
+        # STREAM was also measured with writes, as Table II needs it.
+        for treatment, by in ((arm, 1.0), *([("on", 1.2)] if line == 0 else [])):
+            measured = zip((values / by).tolist(), ran, strict=True)
+            rows += night_rows(
+                [v if there else None for v, there in measured], **own, arm=treatment
+            )
+    has_interval = pl.col("quantity") != "writer_rate"
+    ends = {"low": pl.col("value") * 0.99, "high": pl.col("value") * 1.01}
+    table = nights_table(*rows).with_columns(
+        pl.when(has_interval).then(value).alias(name) for name, value in ends.items()
+    )
+    made = {
+        f"run{night:03}": json.dumps({"kernel": f"5.14.{night // 120}", "governor": "none"})
+        for night in range(nights)
+    }
+    runs = runs_table(made, nodes="n1,n2").with_columns(
+        machine=pl.lit(machine),
+        finished_s=pl.col("started_s") + 7200,
+        samples=pl.lit(480, pl.Int64),
+        rejected=pl.lit(3, pl.Int64),
+    )
+    outcomes = [
+        PageNight(START + timedelta(night), "nightly", "measured", "480 samples", run)
+        if ran[night]
+        else PageNight(START + timedelta(night), "nightly", "not run", "no node was free")
+        for night, run in enumerate(made)
     ]
-    hit = pl.Series(np.tile(shifted, 3 * workloads))
-    table = pl.concat(frames).with_columns(
-        pl.when(hit & (pl.col("case") == "stream") & (pl.col("quantity") == "fom"))
-        .then(pl.col("value", "low", "high") / (1 + LOSS))
-        .otherwise(pl.col("value", "low", "high"))
-        .name.keep()
-    )
-    # STREAM was also measured with writes, as Table II needs it.
-    stream = table.filter(pl.col("case") == "stream", pl.col("quantity") == "fom")
-    on = stream.with_columns(
-        arm=pl.lit("on"), **{name: pl.col(name) / 1.2 for name in ("value", "low", "high")}
-    )
     return MachineHistory(
         machine=machine,
-        runs=_runs(machine, days),
-        nights=pl.concat([table, on]).select(list(NIGHT_COLUMNS)),
-        known_s=((first - date(1970, 1, 1)).days + nights) * 86400.0,
-        outcomes=list(_outcomes(first, nights, days)),
+        runs=runs.filter(pl.Series(ran)),
+        nights=table,
+        known_s=started_s(nights) - 7200,
+        outcomes=outcomes,
         facts=FACTS,
     )
 
@@ -83,59 +100,6 @@ def made_history(index: int, *, nights: int = NIGHTS, workloads: int = 12) -> Ma
 def emulated(history: MachineHistory) -> MachineHistory:
     """The machine as one host that emulates RDMA."""
     return replace(history, emulated=["writers went through shared memory on one host"])
-
-
-def _series(
-    machine: str, case: str, quantity: str, days: list[date], spreads: np.ndarray
-) -> pl.DataFrame:
-    arm, unit, better, base = _KINDS[quantity]
-    sign = -1 if better == "higher" else 1
-    value = base * np.exp(sign * SPREAD * spreads)
-    none = pl.lit(None, pl.Float64)
-    verdict = pl.lit("memory contention" if quantity == "slowdown" else None, pl.String)
-    own = {"machine": machine, "campaign": "nightly", "case": case, "arm": arm}
-    frame = pl.DataFrame({"night": days, "value": value}).with_columns(
-        *(pl.lit(text).alias(name) for name, text in own.items()),
-        run=pl.format("nightly-{}", pl.col("night")),
-        started_s=pl.col("night").cast(pl.Datetime).dt.epoch("s").cast(pl.Float64) + 7200,
-        quantity=pl.lit(quantity),
-        unit=pl.lit(unit),
-        better=pl.lit(better),
-        low=none if quantity == "writer_rate" else pl.col("value") * 0.99,
-        high=none if quantity == "writer_rate" else pl.col("value") * 1.01,
-        count=pl.lit(10, pl.Int64),
-        verdict=verdict,
-        nodes=pl.lit("n1,n2"),
-    )
-    return frame.select(list(NIGHT_COLUMNS))
-
-
-def _runs(machine: str, days: list[date]) -> pl.DataFrame:
-    rows = [
-        dict.fromkeys(RUN_COLUMNS)
-        | {
-            "machine": machine,
-            "campaign": "nightly",
-            "run": f"nightly-{day}",
-            "started_s": (day - date(1970, 1, 1)).days * 86400.0 + 7200,
-            "finished_s": (day - date(1970, 1, 1)).days * 86400.0 + 14400,
-            "samples": 480,
-            "rejected": 3,
-            "made": json.dumps({"kernel": f"5.14.{(day - START).days // 120}", "governor": "none"}),
-            "nodes": "n1,n2",
-        }
-        for day in days
-    ]
-    return pl.DataFrame(rows, schema=RUN_COLUMNS)
-
-
-def _outcomes(first: date, nights: int, days: list[date]) -> Iterator[PageNight]:
-    for index in range(nights):
-        day = first + timedelta(index)
-        if day in days:
-            yield PageNight(day, "nightly", "measured", "480 samples", f"nightly-{day}")
-        else:
-            yield PageNight(day, "nightly", "not run", "no node was free")
 
 
 def made_alarm(night: str, **changes: object) -> Alarm:

@@ -3,8 +3,8 @@
 What it does wrong is asked for in FAKE, words with commas between: `slow` takes its time, `held`
 waits after its warm-up until it is ended, `fail` ends with status 1 and a report, `die` says a line
 and ends, `reject` keeps no run of the arm `on`, `torn` leaves half a line and is gone, `child`
-leaves a process behind, `deaf` ignores SIGTERM, `none` runs nothing, `wide` varies the figures of
-runs at half the rate, `loss=N` halves all figures while the results folder has at most N runs.
+leaves a process behind, `none` runs nothing, `wide` varies the figures of runs at half the rate,
+`loss=N` halves all figures while the results folder has at most N runs.
 """
 
 import json
@@ -34,8 +34,6 @@ def main() -> int:
     settings["check"] = named[0][0]
     logs = Path(settings["nimc_dir"]) / "logs" / settings["case"] / settings["block"]
     print(*words, flush=True)
-    if "deaf" in FAULTS:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "child" in FAULTS:
         subprocess.Popen(["sleep", "300"], start_new_session=True, env={})
     if "die" in FAULTS:

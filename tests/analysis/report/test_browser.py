@@ -1,7 +1,8 @@
-"""The page in a real browser: nothing loaded, no errors, nothing wider than the window."""
+"""Pages in a real browser: nothing loaded, no errors, nothing wider than the window."""
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,15 @@ from analysis.compare import page as compare_page
 from analysis.compare.sides import compare_sides
 from analysis.contention import evaluate
 from analysis.contention.page import render as model_page
+from analysis.history.alarms import survey
+from analysis.pages.data import MachineHistory
+from analysis.pages.render import index_page, machine_page
 from analysis.report import page
 from analysis.report.data import load_run
 from tests.analysis.compare.nights import night
 from tests.analysis.made_counters import CASES
+from tests.analysis.made_nights import emulated, made_histories
+from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.report.browser import (
     DARK,
     LIGHT,
@@ -24,7 +30,6 @@ from tests.analysis.report.browser import (
     sheets,
     violations,
 )
-from tests.analysis.report.test_factors import sweep, throttled
 from tests.analysis.subjects.test_causes import made_run, with_nodes
 from tests.analysis.subjects.test_latency import made as latencies
 from tests.analysis.subjects.test_numa import TWO_NODES, run_of
@@ -50,8 +55,7 @@ def test_fits_the_window_and_loads_nothing(tmp_path: Path, text: str) -> None:
 
 
 def _by_factor(folder: Path) -> str:
-    found = throttled(samples(sweep(noise=0.01), pairs=6))
-    return page.render([load_run(write_run(folder / "run", found))])
+    return page.render([load_run(write_run(folder / "run", swept(sweep(), pairs=6)))])
 
 
 def _numa(folder: Path) -> str:
@@ -95,6 +99,35 @@ def test_every_section_fits_the_window(tmp_path: Path, of: Callable[[Path], str]
     fitting(tmp_path, of(tmp_path), 390, 900)
 
 
+@cache
+def _machines() -> list[MachineHistory]:
+    """A year of twelve workloads, with alarms; the second machine emulates and has gaps."""
+    first, second = (
+        replace(each, alarms=found.alarms, watches=found.watches)
+        for each in made_histories()[:2]
+        for found in [survey(each.nights, each.runs)]
+    )
+    return [first, emulated(second)]
+
+
+def _index(_: Path) -> str:
+    return index_page(_machines())
+
+
+def _of_machine(_: Path) -> str:
+    return machine_page(_machines()[0])
+
+
+def _of_emulated(_: Path) -> str:
+    return machine_page(_machines()[1])
+
+
+@pytest.mark.parametrize("of", [_index, _of_machine, _of_emulated])
+def test_no_texts_of_figures_of_machines_cross(tmp_path: Path, of: Callable[[Path], str]) -> None:
+    for found in fitting(tmp_path, of(tmp_path), 420, 1280):
+        assert found["crossing"] == []
+
+
 def test_ink_follows_the_colour_scheme(tmp_path: Path, text: str) -> None:
     (light,) = look(tmp_path, text, 390, scheme=LIGHT)
     (dark,) = look(tmp_path, text, 390, scheme=DARK)
@@ -102,29 +135,19 @@ def test_ink_follows_the_colour_scheme(tmp_path: Path, text: str) -> None:
     assert dark["ink"] == "rgb(230, 233, 238)"  # #e6e9ee
 
 
-def test_the_look_sees_what_it_looks_for(tmp_path: Path) -> None:
-    bad = '<meta name="viewport" content="width=device-width"><body style="margin:0">'
-    bad += '<div style="width:900px">x</div><img src="http://127.0.0.1:9/x.png"><script>oops()</script>'
-    (found,) = look(tmp_path, bad, 390)
-    assert found["scroll"] == 900
-    assert "DIV.x" in found["wide"]
-    assert found["loaded"] == ["http://127.0.0.1:9/x.png"]
-    assert any("oops" in line for line in found["console"])
+def _quick(_: Path) -> str:
+    return page.render([load_run(RUN_QUICK)])
 
 
-def test_a_quick_campaign_is_printed_on_six_sheets(tmp_path: Path) -> None:
-    assert sheets(tmp_path, page.render([load_run(RUN_QUICK)])) <= 6
-    bad = '<p>1<p style="break-before:page">2<p style="break-before:page">3'
-    assert sheets(tmp_path, bad) == 3
+@pytest.mark.parametrize(("of", "most"), [(_quick, 6), (_of_machine, 8), (_index, 4)])
+def test_a_campaign_or_a_year_is_printed_on_few_sheets(
+    tmp_path: Path, of: Callable[[Path], str], most: int
+) -> None:
+    assert sheets(tmp_path, of(tmp_path)) <= most
 
 
 @needs_axe
 @pytest.mark.parametrize("scheme", [LIGHT, DARK])
 def test_axe_finds_nothing(tmp_path: Path, text: str, scheme: str) -> None:
-    assert violations(tmp_path, text, scheme) == []
-
-
-@needs_axe
-def test_axe_sees_a_fault(tmp_path: Path) -> None:
-    bad = '<body><main><p style="color:#bbb;background:#fff">hardly legible</p></main></body>'
-    assert "color-contrast" in {each["id"] for each in violations(tmp_path, bad)}
+    for shown in (text, _index(tmp_path), _of_emulated(tmp_path)):
+        assert violations(tmp_path, shown, scheme) == []

@@ -59,14 +59,6 @@ def test_several_runs_go_to_a_folder_and_each_machine_has_a_page(tmp_path: Path)
     assert pl.read_parquet(tmp_path / "both" / "samples.parquet").height == 50
 
 
-def test_a_broken_provenance_file_is_named(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", samples(STREAM, pairs=6))
-    for text in ("{", "null", "[1]"):
-        (run / "provenance" / "abc.json").write_text(text)
-        with pytest.raises(InputError, match=r"abc\.json"):
-            make_reports([run])
-
-
 def test_blocks_that_ended_early_are_listed_with_who_failed(tmp_path):
     for block, outcome, reason in (("0", "node_failed", "Slurm: NODE_FAIL"), ("1", "done", None)):
         folder = tmp_path / "logs" / "stream" / block

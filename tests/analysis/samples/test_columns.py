@@ -6,8 +6,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from analysis.samples import columns
 from analysis.samples.columns import read_run, read_samples, with_shared_nulls
@@ -104,16 +102,14 @@ def test_wide_seeds_and_every_digit_survive(tmp_path: Path) -> None:
     assert (row["seed"], row["fom"]) == (str(2**90), 0.1 + 0.2)
 
 
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30
-)
-@given(st.lists(st.text(), max_size=3), st.text(), st.booleans())
-def test_any_text_survives(tmp_path: Path, notes: list[str], reason: str, ascii_: bool) -> None:
-    record = json.loads(_record(notes=notes, reason=reason))
+@pytest.mark.parametrize("ascii_", [True, False])
+def test_any_text_survives(tmp_path: Path, ascii_: bool) -> None:
+    nasty = 'a "b" \\n \n\t\0 \u2028 ü \U0001f600 {"x": [1]}'
+    record = json.loads(_record(notes=[nasty, ""], reason=nasty))
     text = json.dumps(record, ensure_ascii=ascii_) + "\n"
     row = read_samples([_lines(tmp_path, _record(), text.replace("aa/0", "x"))]).frame
-    assert row["notes"].to_list()[1] == notes
-    assert row["reason"][1] == reason
+    assert row["notes"].to_list()[1] == [nasty, ""]
+    assert row["reason"][1] == nasty
 
 
 @pytest.mark.parametrize(
@@ -127,12 +123,6 @@ def test_a_torn_last_line_is_ignored_and_reported(
     found = read_samples([path])
     assert found.frame["key"].to_list() == keys
     assert found.torn == ([] if "b" in keys else [str(path)])
-
-
-def test_no_samples_is_an_empty_frame_with_columns(tmp_path: Path) -> None:
-    frame = read_run(tmp_path).frame
-    assert frame.height == 0
-    assert frame.schema["fom"] == pl.Float64
 
 
 @pytest.mark.parametrize(

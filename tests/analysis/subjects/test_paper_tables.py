@@ -118,6 +118,41 @@ def test_the_picture_has_every_case_and_the_published_value_of_its_workload(tmp_
     assert picture(short, "s") is None
 
 
+@pytest.mark.parametrize(
+    ("more", "labels"),
+    [
+        (11, {"stream", "stream on", *(f"message size=a_{n}" for n in range(11))}),
+        (12, {"stream"}),
+    ],
+)
+def test_the_picture_has_at_most_twelve_effects(
+    tmp_path: Path, more: int, labels: set[str]
+) -> None:
+    plain = runs("stream", OFF_B_S, ON_B_S, "B/s")
+    levels = [
+        replace(each, arm=f"on@message_size=a_{n}", key=f"{each.key}{n}")
+        for each in plain
+        if each.arm == "on"
+        for n in range(more)
+    ]
+    view = picture(load(tmp_path, [*plain, *levels]), "s")
+    assert view is not None
+    found = re.findall(r"<text[^>]*>([^<]*(?:stream|=)[^<]*)</text>", view.svg)
+    assert set(found) == labels
+
+
+def test_several_cases_of_a_workload_have_a_line_each(tmp_path: Path) -> None:
+    view = view_of(
+        tmp_path,
+        runs("stream", OFF_B_S, ON_B_S, "B/s"),
+        runs("stream@reserved", OFF_B_S, OFF_B_S, "B/s"),
+    )
+    assert [(line.case, line.slowdown) for line in view.stream.measured] == [
+        ("", pytest.approx(2.0)),
+        ("stream@reserved", pytest.approx(1.0)),
+    ]
+
+
 def test_what_the_paper_did_not_do_on_one_node_is_not_compared(tmp_path: Path) -> None:
     several = [replace(s, nodes=["a", "b"]) for s in runs("lammps", OFF_S, ON_S)]
     other = runs("minife", OFF_S, ON_S)

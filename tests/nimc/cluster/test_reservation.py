@@ -17,6 +17,7 @@ from nimc.cluster.reservation import (
     shortcomings,
 )
 from nimc.machine.site import Machine
+from tests.nimc.machine import made
 
 LINE = (
     "ReservationName=nimc StartTime=2026-11-21T04:25:28 EndTime=2026-11-21T05:25:28 "
@@ -29,9 +30,7 @@ NOON = datetime(2026, 11, 21, 4, 55, 28)  # half an hour before the end
 
 def machine(**origins: object) -> Machine:
     given = {"policy": "reservation", "reservation": "nimc", "partition": "origin", **origins}
-    return Machine.model_validate(
-        {"name": "box", "description": "", "injector": "ucx", "origins": given}
-    )
+    return made.machine(origins=given)
 
 
 def test_slurms_line_is_read():
@@ -74,6 +73,7 @@ def test_the_operators_line_and_what_the_site_file_lacks_for_it():
 def test_how_a_user_likes_times_does_not_matter(tmp_path, monkeypatch):
     (tmp_path / "scontrol").write_text(
         '#!/bin/sh\n[ "$4" = none ] && echo "Reservation none not found" >&2 && exit 1\n'
+        '[ "$*" = "-o show reservation" ] && echo "No reservations in the system"\n'
         f'[ "$SLURM_TIME_FORMAT" = standard ] && echo "{LINE}"'
         f' || echo "{LINE.replace("2026-11-21T", "Tomorr ")}"\n'
     )

@@ -143,8 +143,3 @@ def test_a_window_within_a_day_and_one_of_a_whole_day() -> None:
     whole = NightWindow(start=time(6), end=time(6))
     assert whole.length_s == 86400
     assert whole.night_at(utc(2026, 11, 22, 4, 59), BERLIN).date == date(2026, 11, 21)  # type: ignore[union-attr]
-
-
-def test_a_night_made_up_for_has_its_length_and_its_date() -> None:
-    night = WINDOW.night_on(date(2026, 11, 20), BERLIN).moved_to(1000.0)
-    assert (night.date, night.start_s, night.end_s) == (date(2026, 11, 20), 1000.0, 26200.0)

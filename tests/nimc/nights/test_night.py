@@ -1,19 +1,14 @@
 """`nimc nightly run` from outside: each way in which a night ends, and what it leaves."""
 
 import json
-import os
 import shutil
 import signal
-import sys
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
-from pathlib import Path
+from datetime import datetime, timedelta
 
 import pytest
 
-from nimc.nights.description import Night
-from nimc.nights.summary import UNFINISHED, load
-from tests.literal_docs import FOLDERS
+from nimc.nights.summary import UNFINISHED, load, running
 from tests.nimc.conftest import CAMPAIGN, ROOT
 from tests.nimc.nights.conftest import Box
 
@@ -62,7 +57,7 @@ def test_a_killed_night_is_known_and_the_next_one_resumes(box: Box, wait_until: 
     assert (killed.night, killed.outcome) == (yesterday, "machine failed")
     assert (killed.reason, killed.finished_s) == (UNFINISHED, None)
 
-    wait_until(lambda: not holds_lock(box))
+    wait_until(lambda: not running(box.nimc.results / "nights", "localhost", "box"))
     status, err = box.run("--night", str(today))
     assert status == 0, err
     first, second = box.nights()
@@ -92,87 +87,39 @@ def test_the_next_night_concludes_a_run_whose_last_block_outlived_its_night(box:
     assert figures["off", "fom"] == pytest.approx(1e10)
 
 
-def holds_lock(box: Box) -> bool:
-    """Whether any process has the lock's file open: `nimc run` keeps it until it has ended."""
-    lock = box.nimc.results / "nights" / "localhost.lock"
-    for handle in Path("/proc").glob("[0-9]*/fd/*"):
-        try:
-            if os.path.samefile(handle, lock):
-                return True
-        except OSError:
-            continue
-    return False
-
-
-def test_a_failed_machine_is_tried_again_in_the_same_run(box: Box) -> None:
-    status, err = box.run(fake="fail")
-    assert status == 3, err
-    night = box.night()
-    assert night.outcome == "machine failed"
-    assert night.reason.startswith("stream: application_failed: exit status 3: out of paper")
-    assert [each.case for each in night.failures] == ["stream"]
-    assert box.run()[0] == 0
-    assert len(box.runs()) == 1
-    assert box.night().outcome == "measured"
-
-
 def test_a_second_night_on_the_machine_ends_with_one_line(box: Box, wait_until: Wait) -> None:
     box.nimc.write(LONG)
     box.describe(budget="10")
     first = box.start("run", str(box.file), fake="slow")
-    wait_until(lambda: samples(box) >= 8)
+    wait_until(lambda: samples(box) >= 20)
     other = box.folder / "other.yaml"
     other.write_text(box.file.read_text() + f"pages: {box.folder}/pages\n")
     (box.nimc.results / "store").mkdir()
     status, _, err = box.call("run", str(other))
     assert status == 0
     assert f"another night is running on this machine: box, process {first.pid} on" in err
-    mine, others = box.nights()
+    _, others = box.nights()
     assert (others.nightly, others.outcome) == ("other", "not run")
     assert not (box.folder / "pages").exists()  # making them would disturb the first
-    status, err = box.run()  # the same nightly: nothing is written over
-    assert status == 0
-    assert "another night is running" in err
-    assert box.nights()[0] == mine
     first.terminate()
     _, err = first.communicate(timeout=120)
     assert first.returncode == 0, err
     assert box.nights()[0].outcome == "inconclusive"
     assert "signal" in box.nights()[0].reason
+    assert box.nights()[0].figures
 
 
-def test_a_night_stops_at_the_end_of_its_window(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shortest window that can be described is a minute: here it ends in eight seconds."""
-    box.nimc.write(LONG)
-    box.describe(budget="10")
-    monkeypatch.setattr(Night, "moved_to", lambda night, now_s: Night(night.date, now_s, now_s + 8))
-    status, err = box.run("--night", "2026-11-20", fake="slow")
-    assert status == 0, err
-    night = box.night()
-    assert night.night == date(2026, 11, 20)
-    assert night.outcome == "inconclusive"
-    assert "window" in night.reason
-    assert night.figures
-    assert night.finished_s - night.started_s >= 8  # type: ignore[operator]
-
-
-def test_a_campaign_beyond_the_budget_is_refused(box: Box) -> None:
-    box.describe(budget="0.001")
-    status, err = box.run()
-    assert status == 2
-    # Runs of 1 s are doubled for two rows of the writers: 2 s, and 0.7 s between runs. 8 s
-    # of a block, a warm-up and 6 pairs of 3 runs of 2.7 s: 59.3 s of one node.
-    line = f"{box.file}:4: budget: 0.001 node-hours found; allowed: from 0.0165, which the plan"
-    assert line in err
-    assert (box.night().outcome, box.night().run) == ("not run", None)
-    assert box.runs() == []
-
-
-def test_a_night_stops_when_its_budget_is_used_up(box: Box) -> None:
+def test_a_failed_machine_is_tried_again_in_the_same_run_until_its_budget_is_used_up(
+    box: Box,
+) -> None:
     box.nimc.write(LONG)
     box.describe(budget="10")
     yesterday = box.tonight - timedelta(days=1)
-    assert box.run("--night", str(yesterday), fake="torn")[0] == 3
+    assert box.run("--night", str(yesterday), fake="none,fail")[0] == 3
+    failed = box.night()
+    assert failed.outcome == "machine failed"
+    assert failed.reason.startswith("stream: application_failed: exit status 3: out of paper")
+    assert [each.case for each in failed.failures] == ["stream"]
     box.describe(budget="0.0005")  # 1.8 s of one node; a run that is resumed was planned before
     status, err = box.run(fake="slow")
     assert status == 0, err
@@ -194,9 +141,8 @@ def test_outside_of_its_window_nothing_is_run_and_nothing_is_written(box: Box) -
     status, err = box.run()
     assert (status, err.strip().count("\n")) == (0, 0)
     assert err.startswith("nimc: not run: ")
-    for night in ("0001-01-01", "1970-12-31", "9999-01-01"):  # no clock shows them
-        fault = f"nimc: --night: {night} found; allowed: years from 1971 to 9998\n"
-        assert box.run("--night", night) == (2, fault)
+    fault = "nimc: --night: 0001-01-01 found; allowed: years from 1971 to 9998\n"
+    assert box.run("--night", "0001-01-01") == (2, fault)  # no clock shows it
     assert not box.nimc.results.exists()
 
 
@@ -230,29 +176,6 @@ def test_a_summary_is_written_whatever_happens(
     assert load(copy).finished_s is not None
     exit_of_case = box.call("export", str(copy), "--junit", "--fail", "--case", "stream")[0]
     assert exit_of_case == {"not run": 0, "machine failed": 3}[outcome]
-
-
-def test_slower_than_the_sites_reference(box: Box, tmp_path: Path) -> None:
-    """In a copy of the checkout, whose site file expects twice what the stand-in reports."""
-    checkout = tmp_path / "checkout"
-    for name in FOLDERS:
-        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
-    with (checkout / "site" / "localhost.yaml").open("a") as file:
-        file.write("references: {stream: 2.0e10}\n")
-    own = [sys.executable, "-c", "from nimc.cli.main import main; main()"]
-    process = box.start("run", str(box.file), root=checkout, command=own)
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 1, err
-    night = box.night()
-    assert night.outcome == "slower"
-    (alarm,) = night.alarms
-    assert (alarm.case, alarm.arm, alarm.source) == ("stream", "off", "reference")
-    assert "1e+10 B/s without writers; 2e+10 B/s within 10% was expected" in night.reason
-    path = next((box.nimc.results / "nights").glob("*.json"))
-    for words, expected in (((), 0), (("--fail",), 1), (("--fail", "--case", "stream"), 1)):
-        status, out, _ = box.call("export", str(path), "--junit", *words)
-        assert status == expected
-        assert 'failures="1"' in out
 
 
 def test_a_night_of_a_check_of_others(box: Box) -> None:

@@ -16,6 +16,7 @@ from nimc.nights import measure
 from nimc.nights.measure import EndedRun, NightRuns, NightSession
 from nimc.records.run import save_header
 from nimc.run.folder import new_header
+from tests.analysis.made_nights import made_alarm
 from tests.nimc.conftest import CAMPAIGN, SECOND
 from tests.nimc.nights.made import nightly
 
@@ -23,12 +24,7 @@ MACHINE = "example_slurm"  # its origins are a second component of the job
 
 
 def alarm(case: str, node: str) -> Alarm:
-    return Alarm(
-        **{"machine": MACHINE, "campaign": "small", "case": case, "arm": "off", "quantity": "fom"},
-        **{"unit": "B/s", "night": "2026-11-20", "since": "2026-11-19", "run": "first"},
-        **{"runs": ["first"], "nodes": [node], "ratio": 1.5, "ratio_low": None},
-        **{"ratio_high": None, "reference": 1e10, "detectable": None},
-    )
+    return made_alarm("2026-11-20", case=case, nodes=[node])
 
 
 @pytest.fixture

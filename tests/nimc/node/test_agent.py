@@ -13,18 +13,9 @@ from nimc.node.agent import Agent, _End
 from nimc.node.evidence.claims import Placed
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Arrived, Writer
+from tests.nimc.node.conftest import Sent
 
 WRITER = Writer(1, "o", "t", "127.0.0.1", 20000, 65536)
-
-
-class Wire:
-    """Keeps what is sent."""
-
-    def __init__(self):
-        self.sent = []
-
-    def send(self, data):
-        self.sent.append(messages.report(data))
 
 
 def end(role="origin", injector="ucx", ended=None, **changes):
@@ -61,7 +52,7 @@ def test_perftest_is_held_shortly_after_a_row(monkeypatch, one, came_s, asked):
     ],
 )
 def test_a_device_shows_what_its_only_writer_has_written(other, passed_b):
-    agent, one = Agent(Wire()), end()
+    agent, one = Agent(Sent()), end()
     one.meter = SimpleNamespace(passed_b=lambda: 7.0)
     agent._ends = [one, *([other] if other else [])]
     assert agent._passed_b(one) == passed_b
@@ -78,7 +69,7 @@ def test_a_device_shows_what_its_only_writer_has_written(other, passed_b):
 )
 def test_a_paced_writer_begins_with_the_rate_that_is_known(known_b_s, reported_b_s, full_b_s):
     one = end(rate_b_s=100.0, full_b_s=known_b_s)
-    assert Agent(Wire())._even(one, reported_b_s)._full_b_s == full_b_s
+    assert Agent(Sent())._even(one, reported_b_s)._full_b_s == full_b_s
     assert one.paced
     assert not end(role="target", rate_b_s=100.0).paced
     assert not end().paced
@@ -86,7 +77,7 @@ def test_a_paced_writer_begins_with_the_rate_that_is_known(known_b_s, reported_b
 
 
 def test_origins_are_held_before_their_targets_and_continue_after_them(monkeypatch):
-    done, wire = [], Wire()
+    done, wire = [], Sent()
 
     def fake(role, index=1):
         async def hold():
@@ -122,7 +113,7 @@ def test_a_suspended_target_stays_so_and_a_transport_is_reported_once(monkeypatc
     signals = []
     monkeypatch.setattr("nimc.base.processes.suspend", lambda _: signals.append("suspend"))
     monkeypatch.setattr("nimc.base.processes.resume", lambda _: signals.append("resume"))
-    agent = Agent(wire := Wire())
+    agent = Agent(wire := Sent())
     agent._ends = [origin, target, other] = [end(), end(role="target"), end("target", index=2)]
     asyncio.run(agent._execute(messages.FreezeTarget(1)))
     assert [each.frozen for each in agent._ends] == [False, True, False]

@@ -13,43 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from nimc.node.injectors import INJECTORS
-from nimc.records.plan import Demand, ShortWrites
-from tests.nimc.node.conftest import MELT
+from nimc.records.plan import ShortWrites
+from tests.nimc.node.conftest import MELT, lasting, needs, state_of, stop_for
 from tests.nimc.node.treatments import treatments
-from tests.undisturbed import UNJUDGED
 
-needs_ucx = pytest.mark.skipif(
-    INJECTORS["ucx"].missing() is not None, reason=f"ucx: {INJECTORS['ucx'].missing()}"
-)
 ORIGIN = "ucp_put_bw"
 
 
-def lasting(seconds, before=":"):
-    """An application of so many seconds that prints what LAMMPS printed."""
-    return ["sh", "-c", f"{before}; sleep {seconds}; {before}; cat '{MELT}'"]
-
-
-def demand(**changes):
-    usual = {"min_share": 0.01, "retries": 0, "ready_timeout_s": 30, "run_timeout_s": 30}
-    return Demand(**{**usual, **UNJUDGED, **changes})
-
-
-def state_of(pid):
-    """The state of a process: T is stopped."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
-def stop_for(pids, length_s):
-    """Stop processes for a while, as somebody else would."""
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    time.sleep(length_s)  # the subject of the test, not a wait for a condition
-    for pid in pids:
-        os.kill(pid, signal.SIGCONT)
-
-
-@needs_ucx
+@needs("ucx")
 @pytest.mark.slow
 def test_a_pair_of_all_arms(block):
     arms = ["off", "on", "spin", "aa"]
@@ -58,7 +29,7 @@ def test_a_pair_of_all_arms(block):
         arms=arms,
         warmups=1,
         writes={"buffer_node": 0},
-        demand=demand(ready_rows=3),
+        demand={"ready_rows": 3},
     )
     origins = {}
     for arm in [each.name for each in run.plan.order(0)]:
@@ -116,7 +87,7 @@ def test_a_block_continues_the_order_of_the_one_before(block):
         assert second["lead_in_s"] == pytest.approx(gap_s, abs=1e-6)
 
 
-@needs_ucx
+@needs("ucx")
 def test_buffers_on_a_node_that_is_not_there(block):
     run = block(arms=["off", "on"], writes={"buffer_node": 1023})
     assert run.finish() == 1
@@ -124,10 +95,10 @@ def test_buffers_on_a_node_that_is_not_there(block):
     assert "NUMA node 1023: this host has 0" in run.state()["reason"]
 
 
-@needs_ucx
+@needs("ucx")
 @pytest.mark.slow
 def test_writers_that_somebody_kills_or_continues(block):
-    run = block(arms=["off", "on"], demand=demand(retries=2), command=lasting(2))
+    run = block(arms=["off", "on"], demand={"retries": 2}, command=lasting(2))
     victims = {"off": signal.SIGCONT, "on": signal.SIGKILL}
     for arm in (each.name for each in run.plan.order(0)):
         run.started(f"0-{arm}-0")
@@ -143,13 +114,13 @@ def test_writers_that_somebody_kills_or_continues(block):
     assert off == [("rejected", "1 held writer ran within the run"), ("kept", None)]
 
 
-@needs_ucx
+@needs("ucx")
 @pytest.mark.slow
 def test_a_writer_that_is_stopped_within_its_window_is_seen_in_the_targets_memory(block):
     """Its rows come as before, one of them a little late: by `late_rows` it would be accepted."""
     run = block(
         arms=["off", "on"],
-        demand=demand(late_rows=10),
+        demand={"late_rows": 10},
         writes={"message_b": 1 << 20},
         command=lasting(4),
     )
@@ -163,7 +134,7 @@ def test_a_writer_that_is_stopped_within_its_window_is_seen_in_the_targets_memor
     assert 0.5 < sample["writers"][0]["overwritten_share"] < 0.95
 
 
-@needs_ucx
+@needs("ucx")
 def test_reads_and_the_counters_of_the_node_in_runs_of_all_arms(block, tmp_path):
     """The kernel's context switches, read by the application itself at its start and end."""
     seen = tmp_path / "seen"
@@ -235,7 +206,7 @@ def test_a_clock_that_is_set_back_between_two_runs_moves_no_run(block, tmp_path)
     modules, file = tmp_path / "modules", tmp_path / "set_back"
     modules.mkdir()
     (modules / "sitecustomize.py").write_text(_SET_BACK.format(file=str(file)))
-    run = block(python_path=str(modules), pairs=3, demand=demand(retries=1))
+    run = block(python_path=str(modules), pairs=3, demand={"retries": 1})
     run.wait_until(lambda: len(run.samples()) == 1, 60)
     file.touch()
     samples = run.done().samples()
@@ -249,7 +220,7 @@ def test_a_clock_that_is_set_back_between_two_runs_moves_no_run(block, tmp_path)
 
 
 def test_an_application_that_fails_is_repeated_as_often_as_allowed(block):
-    run = block(command=["sh", "-c", "echo lost atoms >&2; exit 3"], demand=demand(retries=1))
+    run = block(command=["sh", "-c", "echo lost atoms >&2; exit 3"], demand={"retries": 1})
     assert run.finish() == 1
     found = [(each["attempt"], each["outcome"]) for each in run.samples()]
     assert found == [(0, "application_failed"), (1, "application_failed")]
@@ -361,7 +332,7 @@ def test_a_killed_agent_is_not_told_as_a_failed_node(block, whose):
 AGENT = "nimc.node.agent"
 
 
-@needs_ucx
+@needs("ucx")
 @pytest.mark.slow
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL, "agent killed"])
 def test_nothing_outlives_a_conductor_that_is_stopped_or_is_left_stopped(block, signum):
@@ -381,34 +352,6 @@ def test_nothing_outlives_a_conductor_that_is_stopped_or_is_left_stopped(block, 
         assert run.state()["state"] == "cancelled"
 
 
-@pytest.mark.slow
-def test_a_control_is_accepted_whatever_the_application_leaves_to_it(block):
-    cpu = min(os.sched_getaffinity(0))
-    busy = "python3 -S -c 'while True: pass'"
-    hog = f"for _ in 1 2 3 4; do timeout 4 taskset -c {cpu} {busy} & done; wait; cat '{MELT}'"
-    run = block(
-        arms=["off", "spin"],
-        command=["sh", "-c", hog],
-        demand=demand(min_share=0.9),
-        origin_cpus=[cpu],
-    )
-    sample = run.done().sample("spin")
-    assert (sample["outcome"], sample["reason"]) == ("kept", None)
-    (control,) = sample["writers"]
-    # By hand: a fifth of the processor, or half of it if the kernel shares it out by session.
-    assert 0.02 < control["cpu_share"] < 0.7
-
-
-def test_a_control_that_is_stopped_is_rejected(block):
-    running = block(arms=["off", "spin"], command=lasting(2), demand=demand(min_share=0.05))
-    running.started("0-spin-0")
-    (busy,) = running.processes("while True: pass")
-    os.kill(busy, signal.SIGSTOP)
-    sample = running.done().sample("spin")
-    said = r"control 0 computed nothing from second \d\.\d of the window"
-    assert re.fullmatch(said, sample["reason"])
-
-
 def test_a_block_does_not_go_on_without_its_owner(block):
     owner = os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "60")
     run = block(command=["sleep", "30"], owner_pid=owner)
@@ -418,7 +361,7 @@ def test_a_block_does_not_go_on_without_its_owner(block):
     assert run.finish() == 143
 
 
-@needs_ucx
+@needs("ucx")
 @pytest.mark.slow
 def test_short_writes_under_a_timetable_on_one_host(block):
     short = ShortWrites(length_s=0.4, messages=4, tolerance_s=1.0, allowed_share=0.9)

@@ -20,6 +20,7 @@ from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Writer
 from nimc.node.short_writes.records import Done
 from nimc.records.treatment import Burst
+from tests.nimc.node.conftest import Sent
 
 SECRET = wire.new_secret()
 
@@ -273,14 +274,7 @@ def test_every_node_answers_its_own_watch():
 
 
 def test_an_agent_that_is_given_no_order_ends_with_the_reason():
-    class Conductor:
-        """In place of the wire."""
-
-        sent = ()
-
-        def send(self, data):
-            self.sent = (*self.sent, messages.report(data))
-
+    class Conductor(Sent):
         async def receive(self):
             return ["Dance", {}]
 

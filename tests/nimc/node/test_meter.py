@@ -21,6 +21,7 @@ from nimc.node.evidence.counters import Reading
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Row, Writer
 from nimc.node.watch import Meter, _Memory
+from tests.nimc.node.conftest import Sent
 
 WRITER = Writer(0, "n1", "n2", "127.0.0.1", 20000, 65536, device="lo")
 SENT_B = 1 << 20
@@ -190,20 +191,10 @@ def test_what_the_target_tells_is_counted_and_what_it_does_not_tell_has_not_arri
     assert silent.silent_s >= 0.1
 
 
-class Reports:
-    """In place of the wire."""
-
-    def __init__(self):
-        self.sent = []
-
-    def send(self, data):
-        self.sent.append(messages.report(data))
-
-
 def test_a_row_begins_when_the_one_before_it_is_printed(monkeypatch):
     """`ib_write_bw` begins to count after it has printed (its `print_bw_infinite_mode`). Stamps of
     `inf_stamped.client`: it measured the clock for 0.4 s, not 0.2, on an emulated processor."""
-    parser, wire = INJECTORS["perftest"].parser(WRITER), Reports()
+    parser, wire = INJECTORS["perftest"].parser(WRITER), Sent()
     agent = Agent(wire)
     end = _End(WRITER, "origin", SimpleNamespace(pid=0), INJECTORS["perftest"])
     for line in (CAPTURES / "perftest" / "inf_stamped.client.txt").read_text().splitlines():
@@ -219,7 +210,7 @@ def test_a_count_is_reported_with_a_row_and_before_the_first_row_after_a_pause()
     process = SimpleNamespace(pid=0, returncode=1)  # no signal reaches it
 
     async def some():
-        wire = Reports()
+        wire = Sent()
         agent = Agent(wire)
         end = _End(WRITER, "origin", process, INJECTORS["perftest"], None)
         end.meter = agent._meter(end)

@@ -8,7 +8,6 @@ import pytest
 
 from nimc.base import clock
 from nimc.base.errors import MachineError
-from nimc.base.text import quoted
 from nimc.machine.node_counters import NodeCounter
 from nimc.node import application, length
 from nimc.node.allocation import Allocation
@@ -228,38 +227,6 @@ def test_a_writer_that_ended_must_have_rows_until_the_application_did(tmp_path, 
     assert (result.outcome, result.reason or "writer 0: killed") == (outcome, "writer 0: killed")
 
 
-#: Open MPI 4.1.4, started by root; lines between are left out.
-REFUSED = """\
---------------------------------------------------------------------------
-mpiexec has detected an attempt to run as root.
-
-Running as root is *strongly* discouraged as any mistake (e.g., in
-We reiterate our advice against doing so - please proceed at your own risk.
---------------------------------------------------------------------------
-"""
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        # The first line says what the last one hides.
-        (
-            REFUSED,
-            "mpiexec has detected an attempt to run as root. ... We reiterate our advice against"
-            " doing so - please proceed at your own risk.",
-        ),
-        ("\n---\n\n", ""),
-        ("ERROR: lost atoms\n", "ERROR: lost atoms"),
-        ("one\n\ttwo  words\n", "one / two words"),
-        (f"{'x' * 500}\nb\n{'y' * 500}", f"{'x' * 117}... ... {'y' * 197}..."),
-        ("z" * 1000, f"{'z' * 317}..."),
-        ("\x1b]0;owned\x07", "\\x1b]0;owned\\x07"),
-    ],
-)
-def test_the_first_and_the_last_line_that_have_words_are_quoted(text, expected):
-    assert quoted(text) == expected
-
-
 # Whole runs.
 
 
@@ -407,6 +374,18 @@ def test_a_run_needs_writers_at_speed(tmp_path, rate_b_s, ended, outcome, reason
     (sample,) = measured(runner, "on")
     assert (sample.outcome, sample.reason) == (outcome, reason)
     assert hub.orders == ["start", "stop" if ended else "hold"]
+
+
+def test_a_control_is_accepted_if_the_application_leaves_anything_to_it(tmp_path):
+    runner, rates = block(tmp_path, Hub(0.02), control := Writes("spin", 0))
+    asyncio.run(rates.learn(control))
+    (sample,) = measured(runner, "on")
+    assert (sample.outcome, sample.reason) == ("kept", None)
+    assert sample.writers[0].cpu_share == pytest.approx(0.02)
+    state = WriterState(Writer(0, "n1", "n1", "127.0.0.1", 20000, 0), 0.5)
+    state.rows = [Seen(9, 11, 0.9), Seen(11, 12, 0.0)]
+    runner._judge(control, [state], result := RunResult(start_s=10.5, elapsed_s=1.0))
+    assert result.reason == "control 0 computed nothing from second 0.5 of the window"
 
 
 def test_rows_at_the_edges_of_a_run_are_divided_as_the_meter_counted(tmp_path):

@@ -206,20 +206,8 @@ def test_what_was_saved_is_loaded(tmp_path, plan):
     assert plan.baseline.name == "off"
 
 
-def names(plan: BlockPlan, pair: int) -> list[str]:
-    return [each.name for each in plan.order(pair)]
-
-
-def test_every_pair_has_every_arm_once_and_none_has_a_place_of_its_own():
-    orders = [names(PLAN, pair) for pair in range(200)]
-    assert all(sorted(order) == ["aa", "off", "on", "spin"] for order in orders)
-    assert orders == [names(PLAN, pair) for pair in range(200)]
-    places = Counter((name, place) for order in orders for place, name in enumerate(order))
-    assert places == {(arm, place): 50 for arm in orders[0] for place in range(4)}
-
-
 def test_what_shares_a_baseline_is_adjacent_in_time_and_groups_come_in_balanced_order():
-    orders = [names(CROSSED, pair) for pair in range(200)]
+    orders = [[each.name for each in CROSSED.order(pair)] for pair in range(200)]
     groups = [[name.partition("@")[2] for name in order] for order in orders]
     assert {tuple(each) for each in groups} == {("", "", *["n=1"] * 3), (*["n=1"] * 3, "", "")}
     assert Counter(each[0] for each in groups) == {"": 100, "n=1": 100}

@@ -17,6 +17,19 @@ async def _served(accepting, talk):
         server.close()
 
 
+def _refusing(refusals, end=wire.accept, *more):
+    """Answers a call with a secret of its own, and keeps why it refused the caller."""
+
+    async def serve(reader, writer):
+        try:
+            await end(reader, writer, wire.new_secret(), *more)
+        except wire.WireError as error:
+            refusals.append(str(error))
+        writer.close()
+
+    return serve
+
+
 def _meet(talk):
     """What `talk(client, server)` returns, both ends of a connection."""
     secret = wire.new_secret()
@@ -59,15 +72,8 @@ def test_another_secret_is_refused(monkeypatch, server_signs):
     """Neither end accepts one that lacks the secret, whichever it is."""
     monkeypatch.setattr(wire, "_CALLS", 1)
     refusals = []
-
-    async def serve(reader, writer):
-        end = wire.accept if server_signs else wire._exchange
-        more = () if server_signs else (False,)  # it signs, unasked, as a client would
-        try:
-            await end(reader, writer, wire.new_secret(), *more)
-        except wire.WireError as error:
-            refusals.append(str(error))
-        writer.close()
+    # One that does not sign first signs unasked, as a client would.
+    serve = _refusing(refusals, *(() if server_signs else (wire._exchange, False)))
 
     async def talk(port):
         with pytest.raises(wire.WireError) as error:
@@ -105,20 +111,13 @@ def test_a_caller_who_does_not_sign_is_given_little_room_and_time(monkeypatch, s
     monkeypatch.setattr(wire, "UNSIGNED_S", 0.2)
     refusals = []
 
-    async def serve(reader, writer):
-        try:
-            await wire.accept(reader, writer, wire.new_secret())
-        except wire.WireError as error:
-            refusals.append(str(error))
-        writer.close()
-
     async def talk(port):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(said)
         await asyncio.wait_for(reader.read(), 10.0)
         writer.close()
 
-    asyncio.run(_served(serve, talk))
+    asyncio.run(_served(_refusing(refusals), talk))
     assert refusals == [why]
 
 

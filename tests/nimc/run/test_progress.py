@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.text import duration
 from nimc.run.progress import NewSamples, PlainDisplay, RunCounter, TerminalDisplay, run_line
 from nimc.run.progress import display as make_display
 
@@ -28,6 +27,8 @@ def counter() -> RunCounter:
         ([(KEPT, 1008.0), (KEPT, 1016.0)], 1019.0, 2, 161.0),
         # Repetitions cost time and do not count as done: 20 s for what counts.
         ([(REJECTED, 1010.0), (KEPT, 1020.0)], 1020.0, 1, 280.0),
+        # Two warm-ups more than planned.
+        ([(KEPT, 1003.0 + 3 * run) for run in range(12)], 1036.0, 12, 100.0),
     ],
 )
 def test_the_time_left(
@@ -38,6 +39,7 @@ def test_the_time_left(
         at_work.add(*run)
     assert (at_work.done, at_work.rejected) == (done, len(runs) - done)
     assert at_work.left_s(now_s) == left_s
+    assert at_work.block_runs == max(10, done)
 
 
 def test_only_whole_new_samples_are_read(tmp_path: Path) -> None:
@@ -64,17 +66,6 @@ def test_plain_lines_come_at_a_block_and_twice_a_minute(capsys: pytest.CaptureFi
     assert len(lines) == 4
     assert lines[0] == "nimc: stream, block 0: 0 of 10 runs, about 2 min 30 s left"
     assert lines[-1].startswith("nimc: stream, block 1: ")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        *((0.4, "0 s"), (59.4, "59 s"), (59.6, "1 min 00 s"), (250, "4 min 10 s")),
-        *((3599.6, "1 h 00 min"), (11100, "3 h 05 min")),
-    ],
-)
-def test_durations_in_words(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
 
 
 def test_quiet_shows_errors_only_and_verbose_every_run(

@@ -349,13 +349,6 @@ def test_a_run_whose_folder_is_gone_is_named(nimc: Nimc, wait_until: Wait) -> No
     )
 
 
-def test_a_second_signal_ends_even_what_does_not_listen(nimc: Nimc, wait_until: Wait) -> None:
-    process = nimc.start(fake="held,deaf")
-    wait_until(nimc.has_samples)
-    assert stopped(process, signal.SIGHUP, signal.SIGTERM)[0] == 129  # the first one's
-    assert users_of(nimc.the_run()) == []
-
-
 def test_when_nimc_itself_is_killed_its_session_ends_too(nimc: Nimc, wait_until: Wait) -> None:
     process = nimc.start(fake="held")
     wait_until(nimc.has_samples)

@@ -1,10 +1,8 @@
-import socket
-
 import pytest
 
 from nimc.machine import devices
 from nimc.node.evidence import counters
-from nimc.node.evidence.counters import Named, Reading, misrouted, named, passed, total_of_both
+from nimc.node.evidence.counters import Named, Reading, misrouted, named
 from nimc.records.sample import DeviceBytes, NodeConditions
 from nimc.records.treatment import Start, Treatment, Writes
 from tests.nimc.node.sysfs import big_host, write
@@ -22,29 +20,13 @@ def test_soft_roce_counts_packets_only_so_its_interface_is_read(root):
         assert counters.read(absent, "received", root) is None
 
 
-def test_this_hosts_loopback_counts_what_is_sent_over_it():
-    before = counters.read("lo", "received")
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-        for _ in range(100):
-            sender.sendto(bytes(1000), ("127.0.0.1", 9))
-    assert counters.difference(before, counters.read("lo", "received")) >= 100 * 1000
-
-
 def test_a_counter_at_its_greatest_value_tells_nothing_more(root):
     write(root, {"sys/class/infiniband/mlx5_0/ports/1/counters/port_rcv_data": str(2**32 - 1)})
     now = counters.read("mlx5_0", "received", root)
     assert now.stuck
     assert counters.difference(Reading("rdma:mlx5_0/1", 10000), now) is None
-
-
-@pytest.mark.parametrize(
-    ("earlier", "later", "gone"),
-    [(1000, 5000, 4000), (7, 7, 0), (4294967000, 704, None)],  # wrapped, or reset: not known
-)
-def test_bytes_between_two_readings(earlier, later, gone):
-    assert counters.difference(Reading("net:a", earlier), Reading("net:a", later)) == gone
-    with pytest.raises(ValueError, match="net:a and net:b are different counters"):
-        counters.difference(Reading("net:a", earlier), Reading("net:b", later))
+    with pytest.raises(ValueError, match="net:a and rdma:mlx5_0/1 are different counters"):
+        counters.difference(Reading("net:a", 10000), now)
 
 
 def test_devices_are_counted_together_if_each_of_them_counts():
@@ -65,10 +47,7 @@ def test_devices_are_identified_by_what_their_bytes_go_over(root, tmp_path):
     assert infiniband.ports == [devices.Port(1, "ACTIVE", "InfiniBand", 12.5e9)]
     assert soft.numa_node is None
     assert devices.transport(None, root / "sys") == "InfiniBand"  # the first one
-    assert devices.transport("rxe0", root / "sys") == "soft-RoCE"
     assert devices.transport("mlx5_0", tmp_path / "empty") == "RDMA"
-    write(root, {"sys/class/infiniband/mlx5_0/ports/1/link_layer": "Ethernet"})
-    assert devices.transport("mlx5_0", root / "sys") == "RoCE"
 
 
 # Bytes of each rail against the policies: sums worked out by hand, in MB.
@@ -143,20 +122,3 @@ def treatment(writers=None, ranks=None, devices=(), scheduled=None):
 )
 def test_devices_that_a_treatment_names(one, targets, writers, required, allowed):
     assert named(one, RAILS, targets, writers) == (required, allowed)
-
-
-def reading(name, received_b, sent_b):
-    return tuple(Reading(f"rdma:{name}/1", each_b, at_s=1.0) for each_b in (received_b, sent_b))
-
-
-def test_each_device_is_counted_and_so_is_their_sum():
-    before = [reading("mlx5_0", 100, 10), reading("mlx5_1", 7, 0)]
-    after = [reading("mlx5_0", 160, 15), reading("mlx5_1", 8, 0)]
-    assert passed(RAILS, before, after) == [
-        DeviceBytes("mlx5_0", 60, 5),
-        DeviceBytes("mlx5_1", 1, 0),
-    ]
-    received, sent = total_of_both(after)
-    assert (received.bytes_b, sent.bytes_b) == (168, 15)
-    missing = [after[0], (None, None)]  # a device without a counter leaves none
-    assert (passed(RAILS, before, missing), total_of_both(missing)) == ([], (None, None))

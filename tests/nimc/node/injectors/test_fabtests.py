@@ -7,10 +7,8 @@ import pytest
 from nimc.machine import devices
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Fault, Total
-from nimc.records.plan import Demand
-from tests.nimc.node.conftest import MELT
+from tests.nimc.node.conftest import lasting, needs
 from tests.nimc.node.injectors.test_perftest import writer
-from tests.undisturbed import UNJUDGED
 
 CAPTURES = Path(__file__).parents[3] / "captures" / "fabtests"
 FABTESTS = INJECTORS["fabtests"]
@@ -104,14 +102,12 @@ def test_outstanding_writes_and_their_number(asked, window, messages):
     assert (option(command, "-W"), option(command, "-I")) == (window, messages)
 
 
-@pytest.mark.skipif(FABTESTS.missing() is not None, reason=f"fabtests: {FABTESTS.missing()}")
+@needs("fabtests")
 @pytest.mark.slow
 def test_rows_are_those_of_its_device_and_it_is_held_between_runs(block):
     """Over the loopback interface, which counts what the writer sends."""
     writes = {"injector": "fabtests", "message_b": 65536, "devices": ["lo"]}
-    demand = Demand(min_share=0.01, retries=0, ready_timeout_s=30, **UNJUDGED)
-    slowly = ["sh", "-c", f"sleep 3; cat '{MELT}'"]
-    run = block(command=slowly, arms=["off", "on"], pairs=2, writes=writes, demand=demand).done()
+    run = block(command=lasting(3), arms=["off", "on"], pairs=2, writes=writes).done()
     written = [sample for sample in run.samples() if sample["arm"] == "on"]
     assert [sample["outcome"] for sample in written] == ["kept", "kept"]
     for sample in written:

@@ -10,6 +10,7 @@ import pytest
 from nimc.node.injectors import perftest
 from nimc.node.injectors.base import Fault, Total, Writer
 from nimc.records.treatment import Burst
+from tests.nimc.node.conftest import needs
 
 CAPTURES = Path(__file__).parents[3] / "captures" / "perftest"
 MIB = 1048576
@@ -175,7 +176,7 @@ def test_perftest_may_not_bind_itself_where_it_would(monkeypatch):
     assert "--disable_numa" in PERFTEST.target_command(writer())
 
 
-@pytest.mark.skipif(PERFTEST.missing() is not None, reason=f"perftest: {PERFTEST.missing()}")
+@needs("perftest")
 @pytest.mark.parametrize("rate_b_s", [None, 20e6])
 def test_the_installed_version_takes_our_options(rate_b_s):
     """It looks at its options before it looks for a device, and this one does not exist."""

@@ -14,8 +14,8 @@ from nimc.machine import devices
 from nimc.machine.site import dram_message_b
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Fault, Row
+from tests.nimc.node.conftest import free_port, needs
 from tests.nimc.node.injectors.test_perftest import writer
-from tests.nimc.node.ports import free_port
 
 CAPTURES = Path(__file__).parents[3] / "captures" / "ucx"
 MIB = 1048576
@@ -137,7 +137,7 @@ def test_an_rdma_device_means_verbs_and_an_interface_tcp(monkeypatch, tmp_path):
     assert len(emulations(over[2:])) == 1
 
 
-@pytest.mark.skipif(UCX.missing() is not None, reason=f"ucx: {UCX.missing()}")
+@needs("ucx")
 @pytest.mark.parametrize("name", ["ucx", "ucx_read"])
 def test_a_suspended_target_uses_no_cpu_and_the_rows_go_on(name):
     """So both directions are one-sided: the target's process has no part in them."""

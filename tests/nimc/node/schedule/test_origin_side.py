@@ -1,7 +1,6 @@
 """An agent's part of a timetable, with a stand-in for the program that writes."""
 
 import asyncio
-import io
 import os
 import sys
 import time
@@ -12,7 +11,7 @@ import pytest
 from nimc.node.injectors.base import Fault, Total, Writer
 from nimc.node.short_writes.origin_side import Part, ScheduleWriter, stand_by, start_end
 from nimc.node.short_writes.records import Due
-from tests.nimc.node.ports import free_port
+from tests.nimc.node.conftest import free_port
 
 LISTENER = (
     "import socket, sys; s = socket.create_server(('127.0.0.1', int(sys.argv[1])));"
@@ -124,13 +123,6 @@ def test_a_write_that_finds_nobody_is_given_up_in_time_and_reported(tmp_path):
     assert seen.done == []
     assert seen.faults["nobody there"] == 1
     assert "nobody there" in (tmp_path / "writes.log").read_text()
-
-
-def test_a_passive_side_that_cannot_listen_is_reported():
-    writer = Writer(0, "o", "t", "", free_port(), 100, messages=1)
-    program = Program(passive="raise SystemExit(3)")
-    fault = asyncio.run(stand_by(program, writer, io.FileIO("/dev/null", "wb"), lambda: None))
-    assert fault == "passive side ended: exit status 3"
 
 
 def test_a_passive_side_that_cannot_listen_says_why(tmp_path):

@@ -46,8 +46,6 @@ def test_origins_that_the_link_share_asks_for(writers, rate_b_s, share, origins)
 def test_targets_rest_as_long_as_there_are_others(targets, writers, rest_s):
     """With writes of 0.4 s: each of 3 targets is written to for 0.4 s of every 0.6 s."""
     assert records.rest_s(targets, writers, 0.4) == pytest.approx(rest_s)
-    names = [f"t{i}" for i in range(targets)]
-    plan(names, ["o"], writers, 0.4, 5.0, 1, setup_s=rest_s)
 
 
 @given(
