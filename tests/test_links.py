@@ -5,8 +5,6 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from nimc.base.checkout import ROOT
 
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -78,27 +76,3 @@ def test_readme_leads_to_every_page() -> None:
     pages = {page.resolve() for page in tracked("docs/*.md")}
     assert len(pages) > 30
     assert pages - reached(ROOT / "README.md") == set()
-
-
-@pytest.mark.parametrize(
-    ("link", "known"),
-    [
-        ("other.md", True),
-        ("other.md#a-b-c_d", True),
-        ("other.md#twice-1", True),
-        ("#own", True),
-        ("https://example.org/none.md#x", True),
-        ("none.md", False),
-        ("other.md#twice-2", False),
-        ("other.md#in-a-block", False),
-        ("#other", False),
-    ],
-)
-def test_a_link_that_leads_nowhere_is_seen(tmp_path: Path, link: str, known: bool) -> None:
-    """GitHub's rule: lower case, blanks as hyphens, of other signs only - and _."""
-    headings = "## A `b`: [c_d](x.md)\n# Twice\n# Twice\n```sh\n# in a block\n```\n"
-    (tmp_path / "other.md").write_text(headings)
-    page = tmp_path / "page.md"
-    page.write_text(f"# Own\nSee [this]({link}).\n")
-    found = missing(page, tmp_path, links(page))
-    assert found == ([] if known else [f"page.md: {link}"])

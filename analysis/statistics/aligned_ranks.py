@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy import special
 
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate, Interval
-from nimc.base.errors import InputError
 
 #: Of more pairs, this many evenly spaced ones are used, which widens the interval.
 MOST_PAIRS = 500
@@ -118,13 +117,8 @@ def pairs_needed(sd_log_ratio: float, half_width: float, most: int = 10_000) -> 
 
     `sd_log_ratio` is the standard deviation of the logarithm of an A/A pair's ratio, taken as
     normal; `half_width` is relative (0.01 for 1 %). The interval is that of `shifts` with the
-    baseline repeated in each pair. None if `most` pairs are too few. Raises InputError for invalid
-    values.
+    baseline repeated in each pair. None if `most` pairs are too few.
     """
-    if not (0 <= sd_log_ratio < math.inf and half_width > 0):
-        raise InputError(
-            "pairs: allowed are a standard deviation of 0 or more and a half-width above 0"
-        )
     requested = math.log1p(half_width)
     sd = sd_log_ratio * _POOLED
     # Student's t instead of the normal quantile stands for the discreteness of few ranks.

@@ -198,8 +198,6 @@ def pearson(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
 
 def of_r(r: float, points: int) -> Correlation:
     """Interval and p value that belong to an r, such as a published one."""
-    if points < FEWEST_POINTS or not -1 <= r <= 1:
-        raise ValueError(f"r = {r} of {points} points: at least {FEWEST_POINTS}, r within -1 and 1")
     if abs(r) == 1:
         return Correlation(r, r, r, 0.0, points)
     t = r * math.sqrt((points - 2) / (1 - r * r))

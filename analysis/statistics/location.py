@@ -38,10 +38,6 @@ class Crossing:
     low: float | None
     high: float | None
 
-    def __post_init__(self) -> None:
-        if (self.value is None) != (self.low is None or self.high is None):
-            raise ValueError("a crossing has a value if it has both ends")
-
 
 def location(values: Values) -> Estimate | None:
     """The centre of `values` with its interval; None below six."""

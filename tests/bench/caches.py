@@ -6,18 +6,18 @@ Sizes are those of the kernel (sysfs). Each is measured in every round, in rando
 least of the fastest iterations counts: what else runs can only make a load slower.
 """
 
-import random
 import shutil
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 from nimc.base.units import size_b
 from reframe_tests import latency
 from tests.bench import BenchRow, at_least
-from tests.bench.membench import MEMBENCH
+from tests.bench.membench import MEMBENCH, in_rounds
 
 ROUNDS = 9
 SECONDS = 0.3
@@ -34,7 +34,9 @@ def run() -> list[BenchRow]:
     sizes["4 x last-level cache"] = 4 * last_b
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["make", "-s", "-C", str(MEMBENCH), f"OUT={folder}"], check=True)
-        found = least(Path(folder) / "membench", {k: ["-s", f"{v}B"] for k, v in sizes.items()})
+        program = Path(folder) / "membench"
+        each = {name: partial(_fastest_s, program, of_b) for name, of_b in sizes.items()}
+        found = {name: min(seconds) for name, seconds in in_rounds(each, ROUNDS).items()}
     rows = [BenchRow(f"latency at {name}", 1e9 * found[name], "ns") for name in sizes]
     for (one, other), aim in zip(pairwise(sizes), (2.0, 2.0, 1.05), strict=False):
         name = f"latency at {other} / at {one}"
@@ -52,15 +54,8 @@ def caches() -> dict[int, int]:
     return dict(sorted(found.items()))
 
 
-def least(program: Path, options: dict[str, list[str]]) -> dict[str, float]:
-    """Name -> least latency of all rounds, seconds."""
-    found: dict[str, list[float]] = {name: [] for name in options}
-    order = random.Random(1)
-    for _ in range(ROUNDS):
-        for name in order.sample(sorted(options), len(options)):
-            words = [str(program), "latency", "--pages", "transparent", "-d", str(SECONDS)]
-            done = subprocess.run(
-                [*words, *options[name]], capture_output=True, text=True, check=True
-            )
-            found[name].append(latency.parse(done.stdout).extra["least_s"])
-    return {name: min(values) for name, values in found.items()}
+def _fastest_s(program: Path, array_b: int) -> float:
+    """Latency of the fastest iteration at a size."""
+    words = [program, "latency", "--pages", "transparent", "-d", str(SECONDS), "-s", f"{array_b}B"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return latency.parse(done.stdout).extra["least_s"]

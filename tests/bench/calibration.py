@@ -1,7 +1,4 @@
-"""The shortened calibration against full sweeps: runs spent, and error of the predictions.
-
-python -m tests.bench.calibration      one line for each published set
-"""
+"""The shortened calibration against full sweeps: runs spent, and error of the predictions."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -70,9 +67,3 @@ def _error(truth: Model, measured: Sweep) -> float:
             np.abs(got.comm_par_b_s / true.comm_par_b_s - 1),
         ]
     return 100 * float(np.mean(differences))
-
-
-if __name__ == "__main__":
-    for noise in NOISES:
-        for name in evaluate.published_names():
-            print(f"{100 * noise:g} % {name:14} {outcome(name, noise)}")

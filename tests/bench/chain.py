@@ -33,16 +33,12 @@ def run() -> list[BenchRow]:
     with tempfile.TemporaryDirectory() as folder:
         with_s, without_s = _storing(Path(folder))
         make(Path(folder) / "run")
-        opened = cost_of(lambda: Store(Path(folder) / "run", STREAM.name))
         verified = in_own_process("chain", folder)
     most_s = _MOST_SHARE * _SIZE * _SHORTEST_S
     name = f"what chain, digests and kept outputs add to {_SIZE:,} samples"
     return [
         below(name, (with_s - without_s) * _SIZE, "s", most_s),
-        BenchRow("storing a sample with them", with_s * 1e3, "ms"),
-        BenchRow(f"opening a case of {_SIZE:,} samples", opened.wall_s, "s"),
         below(f"nimc verify, {_SIZE:,} samples", verified.wall_s, "s", _MOST_S),
-        BenchRow("its processor time", verified.cpu_s, "s"),
         BenchRow("its peak memory", verified.memory_b / 2**20, "MiB"),
     ]
 

@@ -51,7 +51,7 @@ def _timetable(size: int, _folder: Path) -> Callable[[], object]:
 
 
 def _simulate(size: int, _folder: Path) -> Callable[[], object]:
-    return lambda: scale.simulation(size, "none")
+    return lambda: scale.simulation(size)
 
 
 def _store(size: int, folder: Path) -> Callable[[], object]:

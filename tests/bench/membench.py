@@ -1,8 +1,4 @@
-"""membench against official STREAM and likwid-bench: ratios of one interleaved run, same cores.
-
-python -m tests.bench.membench             the ratios
-python -m tests.bench.membench --json      with every rate behind them
-"""
+"""membench against official STREAM and likwid-bench: ratios of one interleaved run, same cores."""
 
 import json
 import random
@@ -46,15 +42,19 @@ def run() -> list[BenchRow]:
 
 
 def measure() -> dict[str, list[float]]:
-    """Contender -> its rate in each round, all contenders in random order within a round."""
+    """Contender -> its rate in each round."""
     with tempfile.TemporaryDirectory() as folder:
-        contenders = _contenders(Path(folder))
-        rates: dict[str, list[float]] = {name: [] for name in contenders}
-        order = random.Random(1)
-        for _ in range(ROUNDS):
-            for name in order.sample(sorted(contenders), len(contenders)):
-                rates[name].append(contenders[name]())
-        return rates
+        return in_rounds(_contenders(Path(folder)), ROUNDS)
+
+
+def in_rounds(contenders: dict[str, Contender], rounds: int) -> dict[str, list[float]]:
+    """Contender -> what it returns in each round, in which all of them run in random order."""
+    found: dict[str, list[float]] = {name: [] for name in contenders}
+    order = random.Random(1)
+    for _ in range(rounds):
+        for name in order.sample(sorted(contenders), len(contenders)):
+            found[name].append(contenders[name]())
+    return found
 
 
 def _ratio(
@@ -131,11 +131,3 @@ def _call(*words: str, check: bool = True) -> str:
     if check and done.returncode != 0:
         raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}")
     return done.stdout
-
-
-if __name__ == "__main__":
-    if sys.argv[1:] == ["--json"]:
-        print(json.dumps({f"{name}_b_s": values for name, values in measure().items()}, indent=1))
-    else:
-        for row in run():
-            print(f"{row.name}: {row.value:.3f} ({row.aim})")

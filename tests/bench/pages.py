@@ -1,4 +1,4 @@
-"""Pages from a store of made nights, each size in a process of its own."""
+"""The page of one machine from a store of made nights, in a process of its own."""
 
 import sys
 import tempfile
@@ -15,50 +15,38 @@ from nimc.cli.history import make_pages
 from nimc.records.run import save_header
 from tests.analysis.made_nights import made_histories
 from tests.analysis.synthetic import header
-from tests.bench import BenchRow, Cost, below, in_own_process, print_cost
+from tests.bench import BenchRow, below, in_own_process, print_cost
 from tests.captures import RUN_QUICK
 
 #: Samples of one machine with a year of nights, and most seconds and bytes for its page.
 _SAMPLES = 10_000_000
 _MOST_S, _MOST_B = 10.0, 1 << 30
-#: Nights of twelve workloads on five machines, and most seconds for all pages.
 _NIGHTS = 365
-_MOST_ALL_S = 30.0
 
 
 def run() -> list[BenchRow]:
-    """Time and memory of one machine's page, and time of all pages."""
-    one, every = _in_own_process(_SAMPLES), _in_own_process(0)
+    """Time and memory of one machine's page."""
+    with tempfile.TemporaryDirectory() as folder:
+        history, *_ = made_histories(nights=_NIGHTS)
+        write_store(Path(folder) / "store", history, _SAMPLES)
+        _write_header(Path(folder), history)
+        cost = in_own_process("pages", folder)
     name = f"page of a machine, store of {_SAMPLES:,} samples"
     return [
-        below(name, one.wall_s, "s", _MOST_S),
-        below("its memory", one.memory_b / 2**20, "MiB", _MOST_B / 2**20),
-        below(
-            f"pages of {_NIGHTS} nights, 12 workloads, 5 machines", every.wall_s, "s", _MOST_ALL_S
-        ),
+        below(name, cost.wall_s, "s", _MOST_S),
+        below("its memory", cost.memory_b / 2**20, "MiB", _MOST_B / 2**20),
     ]
-
-
-def _in_own_process(samples: int) -> Cost:
-    """The pages of a store: of one machine with so many samples, or of all without any."""
-    with tempfile.TemporaryDirectory() as folder:
-        for history in made_histories(nights=_NIGHTS)[: 1 if samples else None]:
-            write_store(Path(folder) / "store", history, samples)
-            _write_header(Path(folder), history)
-        return in_own_process("pages", folder)
 
 
 def write_store(store: Path, history: MachineHistory, samples: int) -> None:
     """A store with the nights of a machine, and as many samples in all."""
-    each = _samples(samples // history.runs.height) if samples else pl.DataFrame()
+    each = _samples(samples // history.runs.height)
     for row in history.runs.iter_rows(named=True):
         place = files.partition(history.machine, row["campaign"], row["started_s"])
         nights = history.nights.filter(run=row["run"]).select(list(NIGHTS))
         written = files.write(store / "nights" / place, row["run"], nights, {})
-        stored = None
-        if samples:
-            frame = each.with_columns(run=pl.lit(row["run"]))
-            stored = files.write(store / "samples" / place, row["run"], frame, {}).name
+        frame = each.with_columns(run=pl.lit(row["run"]))
+        stored = files.write(store / "samples" / place, row["run"], frame, {}).name
         whole = {**row, "digest": "0", "size_b": 1, "sha256": "0"}
         write_entry(store, whole, written.name, stored)
 

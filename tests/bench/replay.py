@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from nimc.base import clock, processes
 from nimc.node.evidence import counters
-from nimc.node.evidence.rates import Seen
 from nimc.node.injectors.base import Row, Writer
 from nimc.node.injectors.ucx import Ucx
 from nimc.node.replay.pacing import Follower
@@ -69,12 +68,12 @@ def _measured(
     one = [0.0] * pause_s + [mb_s * 1e6] * burst_s
     rates = (one * -(-seconds // len(one)))[:seconds]
     with _link() if over == "veth" else contextlib.nullcontext(("lo", "127.0.0.1", [])) as link:
-        read, reports = asyncio.run(_follow(rates, loop == "counted", *link))
+        read = asyncio.run(_follow(rates, loop == "counted", *link))
     name = f"{over}, {seconds} s, duty {duty:.0%}, bursts of {burst_s} s"
-    return _figures(name, rates, read, reports)
+    return _figures(name, rates, read)
 
 
-def _figures(name: str, rates: list[float], read: Readings, reports: list[Seen]) -> list[BenchRow]:
+def _figures(name: str, rates: list[float], read: Readings) -> list[BenchRow]:
     """Of readings: seconds since the traffic's begin, and the counter's bytes."""
     at_s, bytes_b = read
     wanted = np.array(rates)
@@ -88,17 +87,12 @@ def _figures(name: str, rates: list[float], read: Readings, reports: list[Seen])
         quiet = np.interp(begin - 0.2, at_s, bytes_b)
         late.append(at_s[np.searchsorted(bytes_b, quiet + _BEGUN_B)] - begin)
     late_s = np.array(late)
-    first_s, last_s = reports[0].start_s, reports[-1].end_s
-    between_b = np.diff(np.interp([first_s, last_s], at_s, bytes_b))[0]
-    reported_b = sum(each.bytes_b for each in reports)
     half = max(len(late_s) // 2, 1)
     drift_s = float(np.median(late_s[-half:]) - np.median(late_s[:half]))
     return [
         at_least(f"{name}: bins of 1 s within 5 %", float(np.mean(abs(error) <= 0.05)), "", 0.95),
-        BenchRow(f"{name}: difference of a bin, median", float(np.median(abs(error)))),
         BenchRow(f"{name}: difference of a bin, 95 %", float(np.quantile(abs(error), 0.95))),
         BenchRow(f"{name}: all bytes, of the wanted", float(done.sum() / wanted.sum())),
-        BenchRow(f"{name}: bytes reported, of those counted", float(reported_b / between_b)),
         BenchRow(f"{name}: start of a burst, late by, median", float(np.median(late_s)), "s"),
         BenchRow(f"{name}: start of a burst, late by, most", float(np.max(abs(late_s))), "s"),
         below(f"{name}: drift of starts, second half to first", abs(drift_s), "s", 0.02),
@@ -107,17 +101,17 @@ def _figures(name: str, rates: list[float], read: Readings, reports: list[Seen])
 
 async def _follow(
     rates: list[float], counted: bool, device: str, address: str, ns: list[str]
-) -> tuple[Readings, list[Seen]]:
-    """Readings of the counter during the traffic, and the writer's reports, from its begin on."""
+) -> Readings:
+    """Readings of the counter during the traffic, from its begin on."""
     injector = Ucx()
     writer = Writer(0, "origin", "target", address, _PORT, _MESSAGE_B, device=device)
     async with _writing(injector, writer, ns) as origin:
-        reports: list[Seen] = []
+        rates_b_s: list[float] = []
         followers: list[Follower] = []
-        rows = asyncio.create_task(_rows(injector, writer, origin, reports, followers))
-        while len(reports) < _ROWS:
+        rows = asyncio.create_task(_rows(injector, writer, origin, rates_b_s, followers))
+        while len(rates_b_s) < _ROWS:
             await asyncio.sleep(0.1)
-        full_b_s = float(np.median([each.rate_b_s for each in reports]))
+        full_b_s = float(np.median(rates_b_s))
         print(f"  {device}: alone at {full_b_s / 1e6:.0f} MB/s", file=sys.stderr, flush=True)
         passed = (lambda: _sent_b(device)) if counted else (lambda: None)
         followers.append(Follower(origin, _MESSAGE_B, rates, full_b_s, passed))
@@ -130,14 +124,11 @@ async def _follow(
             each.cancel()
         await asyncio.gather(task, rows, return_exceptions=True)
     at_s, bytes_b = np.array(readings).T
-    own = [each for each in reports if each.start_s >= from_s]
-    return (at_s - from_s, bytes_b), [
-        Seen(each.start_s - from_s, each.end_s - from_s, each.rate_b_s) for each in own
-    ]
+    return at_s - from_s, bytes_b
 
 
 async def _rows(
-    injector: Ucx, writer: Writer, origin: Process, into: list[Seen], followers: list[Follower]
+    injector: Ucx, writer: Writer, origin: Process, into: list[float], followers: list[Follower]
 ) -> None:
     """What the writer reports, as the agent takes it."""
     assert origin.stdout
@@ -147,7 +138,7 @@ async def _rows(
         if isinstance(row, Row):
             for each in followers:
                 each.reported(row.rate_b_s * (now_s - last_s), now_s - last_s)
-            into.append(Seen(last_s, now_s, row.rate_b_s))
+            into.append(row.rate_b_s)
             last_s = now_s
 
 

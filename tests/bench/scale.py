@@ -10,7 +10,6 @@ from tests.bench import BenchRow, below, in_own_process, print_cost
 
 _RANKS = 1_000_000
 _STEPS = 1_000
-_NOISE = "exponential:2%"
 
 
 def timetable(count: int, writers: int) -> int:
@@ -21,23 +20,22 @@ def timetable(count: int, writers: int) -> int:
     return len(json.loads(json.dumps(table.as_dict()))["hits"])
 
 
-def simulation(ranks: int, noise: str) -> None:
+def simulation(ranks: int) -> None:
     """A periodic 3D halo; 0.8 % of the nodes of 8 ranks written to at a time, for 1 s each."""
-    application = Application(ranks, 8, _STEPS, step_s=0.025, noise=parse_noise(noise, "noise"))
+    application = Application(ranks, 8, _STEPS, step_s=0.025, noise=parse_noise("none", "noise"))
     outcome = simulate(application, rank_slowdowns(8, 1.2, 2.1), ranks // 1000, 1.0, seed=1)
     assert 1.2 < outcome.slowdown < 2.1
 
 
 def run() -> list[BenchRow]:
-    """Time and memory of one timetable, and of the simulation with and without noise."""
+    """Time and memory of one timetable and of one simulation."""
     table = in_own_process("scale", "timetable")
-    quiet, noisy = (in_own_process("scale", "simulate", each) for each in ("none", _NOISE))
+    simulated = in_own_process("scale", "simulate")
     return [
         below("timetable, 8,192 targets, 47 writers, 1 h", table.wall_s, "s", 1.0),
         below("its memory", table.memory_b / 1e6, "MB", 200.0),
-        below(f"simulate {_RANKS:,} ranks x {_STEPS:,} steps", quiet.wall_s, "s", 60.0),
-        below("its memory", quiet.memory_b / 2**30, "GiB", 2.0),
-        below(f"the same with noise {_NOISE}", noisy.wall_s, "s", 60.0),
+        below(f"simulate {_RANKS:,} ranks x {_STEPS:,} steps", simulated.wall_s, "s", 60.0),
+        below("its memory", simulated.memory_b / 2**30, "GiB", 2.0),
     ]
 
 
@@ -46,7 +44,7 @@ def _piece() -> None:
     if sys.argv[1] == "timetable":
         assert timetable(8192, 47) == 169_246
     else:
-        simulation(_RANKS, sys.argv[2])
+        simulation(_RANKS)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 Both on a minicluster, with an application that sleeps. Needs root and Slurm.
 """
 
-import json
 import os
 import statistics
 import subprocess
@@ -13,16 +12,12 @@ from typing import Any
 
 from analysis.statistics.interval import median_interval
 from nimc.base.errors import MachineError
-from nimc.machine import slurm
-from nimc.machine.site import Origins
-from nimc.records.plan import BlockPlan, Demand
+from nimc.records.plan import Demand
 from testbed.spec import Fabric
 from tests.bench import BenchRow, at_least, below
 from tests.bench import _minicluster as mini
-from tests.nimc.node.treatments import treatments
 from tests.undisturbed import UNJUDGED
 
-_ORIGINS = Origins(policy="hetjob", partition="origin")
 #: Two blocks at a time: about 12 minutes for 20.
 _BLOCKS = int(os.environ.get("NIMC_BENCH_BLOCKS", "20"))
 _PAIRS = 2
@@ -51,37 +46,8 @@ def run() -> list[BenchRow]:
     return rows
 
 
-def _plan(
-    folder: Path,
-    block: int,
-    arms: list[str],
-    duration_s: float,
-    writes: dict[str, Any],
-    **more: Any,
-) -> Path:
-    """Write the plan of one block; one of one pair unless `more` says so."""
-    plan = BlockPlan(
-        case="bench",
-        workload="lammps",
-        block=block,
-        seed=1,
-        treatments=treatments(arms, mini.sleeper(duration_s), writes),
-        warmups=0,
-        nimc_dir=str(folder / "run"),
-        origin_policy="hetjob",
-        interface="eth0",
-        agent_launcher=slurm.agent_launcher(_ORIGINS),
-        **{"pairs": 1, **more},
-    )
-    path = folder / f"plan-{block}.json"
-    plan.save(path)
-    return path
-
-
-def _samples(folder: Path) -> list[dict[str, Any]]:
-    path = folder / "run" / "samples" / "bench.jsonl"
-    lines = path.read_text().splitlines() if path.exists() else []
-    kept = [s for s in map(json.loads, lines) if s["outcome"] == "kept"]
+def _accepted(folder: Path) -> list[dict[str, Any]]:
+    kept = [each for each in mini.samples(folder) if each["outcome"] == "kept"]
     if not kept:
         said = " ".join(" ".join(p.read_text() for p in folder.glob("*.out")).split())
         raise MachineError(f"no run was accepted: {said[-300:]}")
@@ -92,16 +58,9 @@ def _cost() -> list[BenchRow]:
     """Two blocks at a time on 4 nodes, each with one target and one origin."""
     with mini.minicluster("--nodes", "4", "--origins", "2") as folder:
         demand = Demand(min_share=0.001, retries=0, **UNJUDGED)
+        writes, more = {"devices": ("eth0",)}, {"pairs": _PAIRS, "demand": demand}
         plans = [
-            _plan(
-                folder,
-                block,
-                ["off", "on"],
-                _RUN_S,
-                {"devices": ("eth0",)},
-                pairs=_PAIRS,
-                demand=demand,
-            )
+            mini.plan(folder, ["off", "on"], _RUN_S, writes, block=block, **more)
             for block in range(_BLOCKS)
         ]
         jobs = [
@@ -115,20 +74,15 @@ def _cost() -> list[BenchRow]:
             ["sacct", "-XnP", "-o", "elapsedraw,nnodes"],
             check=True, capture_output=True, text=True, env=mini.environment(folder),
         ).stdout.split()  # fmt: skip
-        samples = _samples(folder)
+        samples = _accepted(folder)
     components = [tuple(map(int, line.split("|"))) for line in booked]
     used = sum(elapsed_s * nodes for elapsed_s, nodes in components)
-    targets = sum(s["elapsed_s"] * len(s["nodes"]) for s in samples)
     everywhere = sum(s["elapsed_s"] * len(s["nodes"] + s["origin_nodes"]) for s in samples)
-    runs_each = 2 * _PAIRS
-    runs = f"{_BLOCKS} blocks of {runs_each * _RUN_S:g} s of application"
+    runs = f"{_BLOCKS} blocks of {2 * _PAIRS * _RUN_S:g} s of application"
     own_s = (used - everywhere) / len(components)
-    share = len(samples) / (runs_each * _BLOCKS)
     return [
         below(f"node-seconds used / of application, {runs}", used / everywhere, "", 1.25),
-        BenchRow("the same, application on target nodes alone", used / targets),
         BenchRow("a block's time without its application", own_s, "s"),
-        BenchRow("runs accepted, of those planned", share),
     ]
 
 
@@ -169,7 +123,7 @@ def _rate() -> list[BenchRow]:
     with mini.minicluster("--fabric", "rxe", "--nodes", "2", "--origins", "1") as folder:
         lines = []
         for block in range(_ROUNDS):
-            plan = _plan(folder, block, ["on"], run_s, writes, demand=_EMULATED)
+            plan = mini.plan(folder, ["on"], run_s, writes, block=block, demand=_EMULATED)
             script = folder / f"by-turns-{block}.sh"
             script.write_text(
                 _BY_TURNS.format(

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from tests.faults.checks import Ended, Observed, violations
-from tests.faults.roles import role
-from tests.faults.table import FAULTS, at
+from tests.faults.table import FAULTS
 
 HEADER = {"digest": "d", "seed": 1, "asked": {"cases": {}}, "finished_s": 900.0}
 WRITER = {"rate_alone_b_s": 10e9, "rate_min_b_s": 9e9, "proof": "memory", "observed_share": 1.0}
@@ -110,50 +109,3 @@ ENDED = GOOD.resumed[0]
 def test_each_violation_is_found_and_named(name: str, changes: dict[str, Any]) -> None:
     found = {line.partition(":")[0] for line in violations(replace(GOOD, **changes))}
     assert found == {name}
-
-
-def test_a_stop_that_covers_no_whole_run_silences_none() -> None:
-    stopped = replace(GOOD, fault=FAULTS["stop writer_origin"], struck_s=(140.5, 150.5))
-    assert violations(replace(stopped, disturbed=replace(GOOD.disturbed, status=0))) == []
-
-
-def test_a_campaign_that_had_all_its_pairs_may_end_with_0() -> None:
-    off = replace(GOOD, fault=FAULTS["node off"], disturbed=replace(GOOD.disturbed, status=0))
-    assert violations(off) == ["documented exit: exit 0, documented: 3"]
-    assert violations(replace(off, reported=off.samples)) == []
-    ended = {"disturbed": replace(GOOD.disturbed, status=0), "reported": GOOD.samples}
-    assert violations(replace(GOOD, fault=FAULTS["interrupt nimc"], **ended)) != []  # type: ignore[arg-type]
-
-
-def test_times_of_another_clock_judge_no_run() -> None:
-    assert violations(replace(GOOD, struck_s=(140.5, 140.6))) != []
-    assert violations(replace(GOOD, struck_s=None)) == []
-
-
-def test_only_virtual_machines_have_a_clock_of_their_own() -> None:
-    stepped = {each.name for each in FAULTS.values() if each.action.startswith("clock")}
-    assert stepped == {"clock set forward", "clock set back"}
-    assert not stepped & {each.name for each in [*at("localhost"), *at("veth")]}
-    assert {each.name for each in at("rxe")} - {each.name for each in at("veth")} == stepped
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("/v/bin/python3 /v/bin/reframe -C c.py --system=localhost -r -n ^stream$", "reframe"),
-        ("/v/bin/python3 -m reframe_tests.conduct /s/plan.json", "conductor"),
-        ("/v/bin/python3 -m nimc.node.agent", "agent"),
-        ("srun --overlap --ntasks=2 /v/bin/python3 -m nimc.node.agent", "srun"),
-        ("srun /stage/stream", "srun"),
-        ("/v/ucx_perftest -p 13000", "writer_target"),
-        ("/v/ucx_perftest 10.77.1.1 -p 13000 -t ucp_put_bw -O 32", "writer_origin"),
-        ("ib_write_bw -F -p 13000 -s 65536 -d rxe0 --run_infinitely -D 1", "writer_target"),
-        ("ib_write_bw -F -p 13000 -s 65536 -d rxe0 -D 1 10.77.80.1", "writer_origin"),
-        ("/stage/localhost/stream", "application"),
-        ("slurmstepd: [4.0]", "slurmstepd"),
-        ("/usr/sbin/slurmctld -f /s/slurm.conf", "slurmctld"),
-        ("/bin/bash ./rfm_job.sh", None),
-    ],
-)
-def test_roles(line: str, expected: str | None) -> None:
-    assert role(tuple(line.split())) == expected

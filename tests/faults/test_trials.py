@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from testbed import needs
-from testbed.spec import CHECKOUT
+from testbed.spec import CHECKOUT, Fabric
 
 pytestmark = pytest.mark.long
 
@@ -35,15 +35,11 @@ def test_three_faults_on_this_host() -> None:
 
 
 @pytest.mark.minicluster
-def test_a_fault_on_a_minicluster() -> None:
-    if lacking := needs.missing("veth"):
-        pytest.skip(f"missing for --fabric veth: {', '.join(each.thing for each in lacking)}")
-    make("--place", "veth", "--seed", "16", "--count", "1", "--only", "kill agent", timeout_s=900)
-
-
-@pytest.mark.minicluster
-def test_a_clock_that_is_set_in_a_virtual_machine() -> None:
-    if lacking := needs.missing("rxe"):
-        pytest.skip(f"missing for --fabric rxe: {', '.join(each.thing for each in lacking)}")
-    words = ("--place", "rxe", "--seed", "18", "--count", "1", "--only", "clock set back")
+@pytest.mark.parametrize(
+    ("fabric", "seed", "fault"), [("veth", "16", "kill agent"), ("rxe", "18", "clock set back")]
+)
+def test_a_fault_on_a_minicluster(fabric: Fabric, seed: str, fault: str) -> None:
+    if lacking := needs.missing(fabric):
+        pytest.skip(f"missing for --fabric {fabric}: {', '.join(each.thing for each in lacking)}")
+    words = ("--place", fabric, "--seed", seed, "--count", "1", "--only", fault)
     make(*words, timeout_s=1500)

@@ -13,7 +13,10 @@ from nimc.node import watch
 from nimc.node.evidence import counters
 from testbed import containers, namespaces
 from tests.fuzz.target import Target, finite, lay_out, text_of, tree
+from tests.nimc.machine.test_host import FILES as INTERRUPTS
+from tests.nimc.machine.test_host import SERVER
 from tests.nimc.machine.test_load import BLOCK, process
+from tests.nimc.machine.test_node_counters import FILES
 from tests.nimc.node import sysfs
 from tests.nimc.node.test_meter import ORIGIN
 from tests.nimc.node.test_meter import TARGET as MAPS
@@ -41,6 +44,8 @@ def _elf() -> bytes:
 
 _ELF = _elf()
 _HOST = {
+    **INTERRUPTS,
+    **SERVER,
     f"{_CPU}/online": "0",
     f"{_CPU}/cpu0/topology/physical_package_id": "0",
     f"{_CPU}/cpu0/topology/core_id": "0",
@@ -54,18 +59,12 @@ _HOST = {
     f"{_NODE}/node0/meminfo": "Node 0 MemTotal:       16777216 kB",
     f"{_IB}/fw_ver": "20.31.1014",
     f"{_IB}/device/numa_node": "2",
-    f"{_IB}/device/msi_irqs/90": "msix",
-    "proc/irq/90/effective_affinity_list": "3",
     f"{_IB}/ports/1/state": "4: ACTIVE",
     f"{_IB}/ports/1/link_layer": "InfiniBand",
     f"{_IB}/ports/1/rate": "100 Gb/sec (4X EDR)",
     "sys/class/net/eth1/operstate": "up",
     "sys/class/net/eth1/speed": "10000",
     "sys/class/net/eth1/mtu": "9000",
-    "sys/class/iommu/dmar0": "",
-    "sys/kernel/iommu_groups/0/type": "DMA-FQ",
-    "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never",
-    "sys/class/dmi/id/bios_vendor": "Example",
     "sys/fs/cgroup/cpu.max": "150000 100000",
     "sys/fs/cgroup/memory.max": "1073741824",
     "proc/meminfo": "MemTotal:       67108864 kB\nMemFree:        1 kB",
@@ -74,21 +73,8 @@ _HOST = {
     "proc/cpuinfo": "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 85\nstepping\t: 4\n"
     "processor\t: 0\nmicrocode\t: 0x1\nflags\t\t: fpu hypervisor",
     "proc/self/cgroup": "1:cpu:/a\n0::/",
-    "proc/cmdline": "ro iommu=pt",
 }  # fmt: skip
-_COUNTERS = {
-    "proc/stat": "cpu  9 0 9 9 0 1 2 3 0 0\nintr 12345 1 2\nctxt 678",
-    "proc/softirqs": "          CPU0 CPU1\n  NET_TX: 1 2\n  NET_RX: 3 4",
-    "proc/pressure/memory": "some avg10=0.00 avg60=0.00 avg300=0.00 total=123\nfull total=4",
-    "proc/vmstat": "numa_hit 5\nnuma_miss 6\npgfault 7\nother 8",
-    f"{_CPU}/cpu0/cpufreq/scaling_cur_freq": "2400000",
-    "sys/fs/resctrl/mon_data/mon_L3_00/mbm_total_bytes": "99",
-    f"{_IB}/ports/1/counters/port_rcv_data": "2500",
-    f"{_IB}/ports/1/counters/port_xmit_wait": "3",
-    f"{_IB}/ports/1/hw_counters/np_cnp_sent": "4",
-    "sys/class/net/eth1/statistics/rx_dropped": "5",
-    "proc/net/dev": sysfs.PROC_NET_DEV,
-}
+_COUNTERS = {**FILES, "proc/net/dev": sysfs.PROC_NET_DEV}
 _LOAD = {
     **process(1, 0, "init"),
     **process(77, 1, "work (x)", used=250, block=BLOCK),

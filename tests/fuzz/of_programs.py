@@ -16,6 +16,8 @@ from reframe_tests.tools.base import Tool, ToolError
 from reframe_tests.tools.openspeedshop import read_view
 from reframe_tests.workload import load, names
 from tests.fuzz.target import Target, captures, finite, in_file, text_of
+from tests.nimc.machine.test_node_counters import ETHTOOL
+from tests.nimc.machine.test_processors import XEON
 
 _WRITER = Writer(0, "o", "t", "10.0.0.1", 20000, 65536)
 _SHORT = Writer(0, "o", "t", "10.0.0.1", 20000, 65536, messages=1000)
@@ -91,23 +93,10 @@ def _oss_calls(text: bytes, folder: Path) -> None:
         finite(row.value)
 
 
-_ETHTOOL = b"""NIC statistics:
-     rx_prio0_pause: 12
-     rx_prio0_pause_duration: 345
-     outbound_pci_stalled_wr: 7
-     outbound_pci_stalled_wr_events: 4
-     rx_discards_phy: 0
-"""
-
-
 def _ethtool(text: bytes, _: Path) -> None:
     found = node_counters.parse_ethtool("eth0", text_of(text))
     finite(*(each.value for each in found.values()))
 
-
-_CPUINFO = (
-    b"processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 85\nstepping\t: 7\n"
-)
 
 TARGETS = [
     *map(_workload, names()),
@@ -130,6 +119,6 @@ TARGETS = [
     _tool("papi:stalls", "rank-0/papi_hl_output/rank_000000.json", "papi/*/*/*/*.json"),
     Target("tool.openspeedshop views", _oss, _VIEWS, (ToolError,)),
     Target("tool.openspeedshop:mpi", _oss_calls, _VIEWS, (ToolError,)),
-    Target("ethtool", _ethtool, [_ETHTOOL]),
-    Target("cpuinfo", _family, [_CPUINFO]),
+    Target("ethtool", _ethtool, [ETHTOOL.encode()]),
+    Target("cpuinfo", _family, [XEON.encode()]),
 ]  # fmt: skip

@@ -13,13 +13,9 @@ from nimc.machine import slurm
 from nimc.node import messages, wire
 from nimc.run import runner
 from tests.fuzz.target import Target, captures, lay_out, text_of, tree
+from tests.nimc.cluster.test_reservation import LINE
 from tests.nimc.node.test_messages import ORDERS, REPORTS
 
-_RESERVATION = (
-    b"ReservationName=nimc StartTime=2026-11-21T04:25:28 EndTime=2026-11-21T05:25:28 "
-    b"Duration=01:00:00 Nodes=node4 NodeCnt=1 CoreCnt=2 Features=(null) PartitionName=origin "
-    b"TRES=cpu=2 Users=root,ada Groups=(null) State=ACTIVE BurstBuffer=(null)\n"
-)
 _SQUEUE = b"12|R|2026-11-23T20:00:00|None|/a/b\n13|PD|N/A|Priority|/c\n"
 _SINFO = b"node1 idle\nnode2 mixed-\nnode2 mixed-\nnode3 down*\nnode4 idle~\n"
 _LOGS = {
@@ -92,8 +88,8 @@ _MESSAGES = [json.dumps(messages.encode(each)).encode() for each in (*ORDERS, *R
 
 TARGETS = [
     Target("slurm.squeue", lambda text, at: slurm.working_in(at, text_of(text)), [_SQUEUE]),
-    Target("slurm.reservation", lambda text, _: reservation.parse(text_of(text)), [_RESERVATION],
-           (MachineError,)),
+    Target("slurm.reservation", lambda text, _: reservation.parse(text_of(text)),
+           [LINE.replace("Users=root", "Users=root,ada").encode()], (MachineError,)),
     Target("slurm.sinfo", lambda text, _: slurm.nodes_in(text_of(text)), [_SINFO]),
     Target("slurm.partitions",
            lambda text, _: learn.chosen(learn.partitions(text_of(text))),

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
-from nimc.cli.main import main
+from nimc.cli.main import COMMANDS, cli, main
 from tests.nimc import nimc_without_figures
+from tests.nimc.documented import assert_documented
 
 ROOT = Path(__file__).resolve().parents[2]
 CAMPAIGN = """\
@@ -203,13 +205,34 @@ class Command:
         return self.out
 
     def json(self, *words: object, code: int = 0) -> dict[str, Any]:
+        """Its document, whose keys are those of docs/json.md."""
         document: dict[str, Any] = json.loads(self(*words, "--json", code=code))
+        assert_documented(" ".join(map(str, words)), document)
         return document
 
 
 @pytest.fixture
 def command() -> Command:
     return Command()
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """All commands, those of groups too, with their names."""
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {sub}", each) for sub, each in command.commands.items())
+        else:
+            yield name, command
+
+
+def with_option(option: str) -> set[str]:
+    """Names of the commands that have it."""
+    return {
+        name
+        for name, command in commands()
+        if any(option in parameter.opts for parameter in command.params)
+    }
 
 
 def widest(text: str) -> int:

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from tests.nimc.conftest import ROOT
+from nimc.base.checkout import ROOT
 
 _ROW = re.compile(r"\| `(?P<name>[^|]+?) \| (?P<schema>\d+) \| (?P<keys>[^|;]+)[^|]*\|")
 
@@ -14,8 +14,16 @@ DOCUMENTED: dict[str, tuple[int, list[str]]] = {
 }
 
 
-def assert_documented(name: str, document: dict[str, Any]) -> None:
-    """The schema comes first, and the keys are those of the table."""
-    schema, keys = DOCUMENTED[name]
+def assert_documented(line: str, document: dict[str, Any]) -> None:
+    """Of a command line: the schema comes first, and the keys are those of its row of the table."""
+    words = line.split()
+    rows = [name for name in DOCUMENTED if is_of(words, *name.split())]
+    schema, keys = DOCUMENTED[max(rows, key=len)]
     assert next(iter(document.items())) == ("schema", schema)
     assert sorted(document) == sorted(["schema", *keys])
+
+
+def is_of(words: list[str], *row: str) -> bool:
+    """Whether a command line begins with the words of a row, and has its options."""
+    command = [each for each in row if not each.startswith("--")]
+    return words[: len(command)] == command and set(row) <= set(words)

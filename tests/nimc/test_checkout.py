@@ -57,8 +57,10 @@ def test_another_users_checkout_is_known_and_runs_nothing(repository: Path) -> N
 FLOORS = ["configs", "studies", "nimc", "reframe_tests", "testbed", "analysis"]
 #: Without `import`, nothing of the current folder can run.
 BUSY = "while True: pass"
-#: What a planted module does.
-MODULE = "open('IMPORTED', 'a').write('{} ')\nraise ImportError\n"
+#: Plants modules that say when they are imported.
+PLANT = """for name; do
+    printf "open('IMPORTED', 'a').write('%s ')\\nraise ImportError\\n" "$name" > "$name.py"
+done"""
 
 
 @pytest.fixture
@@ -70,11 +72,10 @@ def planted() -> Iterator[Path]:
         folder = Path(made)
         folder.chmod(0o1777)
         # Not by Python: it may be in a home that others cannot read.
-        script = 'for name; do printf "%s" "$MODULE" | sed "s/{}/$name/" > "$name.py"; done'
-        command = ["sh", "-c", script, "sh", *sorted(set(names))]
+        command = ["sh", "-c", PLANT, "sh", *sorted(set(names))]
         if os.geteuid() == 0:
             command = ["setpriv", "--reuid=65534", "--clear-groups", *command]
-        subprocess.run(command, cwd=folder, env={**os.environ, "MODULE": MODULE}, check=True)
+        subprocess.run(command, cwd=folder, check=True)
         yield folder
 
 

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -14,7 +14,7 @@ from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
 from nimc.cli import main
 from nimc.cli.options import CampaignPath
-from tests.nimc.conftest import Command, call
+from tests.nimc.conftest import Command, call, commands
 
 NIMC = [sys.executable, "-c", "from nimc.cli.main import main; main()"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -171,11 +171,8 @@ def test_the_shell_completes_commands_options_campaigns_machines_and_paths(
     assert {item.value for item in found if item.type == kind} == expected
 
 
-def parameters() -> Iterator[click.Parameter]:
-    for name in main.COMMANDS:
-        command = main.cli.get_command(click.Context(main.cli), name)
-        for each in command.commands.values() if isinstance(command, click.Group) else [command]:
-            yield from each.params
+def parameters() -> list[click.Parameter]:
+    return [parameter for _, command in commands() for parameter in command.params]
 
 
 def test_options_are_spelt_in_one_way() -> None:

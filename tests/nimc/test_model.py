@@ -46,14 +46,6 @@ def test_predict_json(command):
     assert placement["points"][13]["comm_mb_s"] == pytest.approx(11047.4)
 
 
-def test_predict_every_placement_of_a_model_file(command, model_file):
-    of_file = ("model", "predict", "--model")
-    path = model_file(**evaluate.load_published("henri-subnuma").as_dict())
-    assert len(command.json(*of_file, path)["placements"]) == 16
-    table = command(*of_file, path, "--comp-node", 2, "--comm-node", 2)
-    assert "11310.7" in table  # n = 12: 14391.4 - 3080.7
-
-
 @pytest.mark.parametrize(
     ("words", "text"),
     [
@@ -63,8 +55,6 @@ def test_predict_every_placement_of_a_model_file(command, model_file):
         (("predict", *ON_HENRI, "--order", "spread"), "--order spread: henri has one capacity"),
         (("predict", "--model", "faulty.json"), "faulty.json: numa_nodes: 0 found; allowed: "),
         (("predict", "--model", "none.json"), "none.json: does not exist\n"),
-        (("fit", "none.json"), "none.json: does not exist\n"),
-        (("evaluate", "none.json"), "none.json: does not exist\n"),
         (("fit", "sweep.json", "--comm-node", 0), "--comm-node: "),
         (("recommend", *ON_HENRI, "--traffic", "fast"), "--traffic"),
     ],

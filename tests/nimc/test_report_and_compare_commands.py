@@ -17,14 +17,6 @@ def _run(folder: Path, effect: float = 1.35, seed: int = 1, pairs: int = 12) -> 
     return write_run(folder, found, header(run=folder.name))
 
 
-def test_report_of_no_run_is_one_line_and_code_two(tmp_path: Path, command: Command) -> None:
-    file = tmp_path / "report.html"
-    file.touch()
-    for path in (tmp_path, file):
-        command("report", path, code=2)
-        assert command.err == f"nimc: {path}: not a run folder (no run.json)\n"
-
-
 def _nights(folder: Path, effect: float, seed: int) -> list[Path]:
     return [_run(folder / f"{effect}-{n}", effect, seed + n, pairs=6) for n in range(7)]
 
@@ -63,7 +55,6 @@ def test_several_nights_fail_only_if_asked_and_worse(tmp_path: Path, command: Co
     assert "worse" in out
     compare(new, old, "--fail")
     assert "nights correlate by" in " ".join(out.split())
-    compare(old, new[:1], "--fail", code=2)  # one new night
 
 
 @pytest.fixture(scope="module")
@@ -154,12 +145,7 @@ def test_each_machine_has_its_advice(run: Path, tmp_path: Path, command: Command
     assert second["remedies"] == []
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("nodes", "0"), ("traffic-share", "0"), ("traffic-share", "1.1"), ("traffic-share", "nan")],
-)
-def test_wrong_options_are_one_message_and_code_two(
-    run: Path, option: str, value: str, command: Command
-) -> None:
-    command("advise", run, f"--{option}", value, code=2)
-    assert f"--{option}" in command.err
+@pytest.mark.parametrize("share", ["0", "1.1", "nan"])
+def test_a_share_of_time_is_above_0_and_at_most_1(run: Path, share: str, command: Command) -> None:
+    command("advise", run, "--traffic-share", share, code=2)
+    assert "--traffic-share" in command.err

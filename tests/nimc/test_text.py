@@ -7,11 +7,9 @@ from pathlib import Path
 import click
 import pytest
 
-from analysis.compare.node_ranks import RankedNode
 from analysis.contention import evaluate
 from analysis.contention.evaluate import Errors
 from analysis.contention.page import errors_table
-from analysis.statistics.interval import Estimate
 from nimc.base.text import (
     Gist,
     Line,
@@ -26,11 +24,9 @@ from nimc.base.text import (
     some,
     wrapped,
 )
-from nimc.cli import run
 from nimc.cli.document import TABLES, csv_text, listing
-from nimc.cli.main import COMMANDS, cli
 from tests.analysis.history.made import made_run
-from tests.nimc.conftest import Command, widest
+from tests.nimc.conftest import Command, widest, with_option
 
 
 def rows(command: Command, *words: object) -> list[dict[str, str]]:
@@ -55,14 +51,6 @@ def test_rows_of_runs_are_those_of_the_document(command: Command, tmp_path: Path
     assert {row["machine"] for row in figures} == {document["machine"]}
     shown = [(row["case"], float(row["off_median"])) for row in figures]
     assert shown == [(row["case"], row["off_median"]) for row in document["results"]]
-
-
-def test_ranked_nodes_in_eighty_columns() -> None:
-    row = RankedNode(
-        *("stream-in-memory", "node-with-a-long-name-0001", 40, 1.5e11, "B/s"),
-        *(Estimate(1.234, 1.2, 1.3, 0.95), 0.0001, 0.02),
-    )
-    assert widest(run.table([row, row])) <= 80
 
 
 def test_what_does_not_fit_goes_on_in_another_line() -> None:
@@ -225,14 +213,7 @@ def test_notes_come_once_and_v_is_named_unless_it_is_given() -> None:
 
 
 def test_every_table_has_csv() -> None:
-    found = set()
-    for name in COMMANDS:
-        command = cli.get_command(click.Context(cli), name)
-        subs = command.commands if isinstance(command, click.Group) else {"": command}
-        for sub, each in subs.items():
-            if any("--csv" in parameter.opts for parameter in each.params):
-                found.add(f"{name} {sub}".strip())
-    assert found == {name.partition(" --")[0] for name in TABLES}
+    assert with_option("--csv") == {name.partition(" --")[0] for name in TABLES}
 
 
 def test_csv_of_each_kind(command: Command) -> None:

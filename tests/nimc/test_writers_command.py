@@ -33,16 +33,7 @@ def test_paper_takes_no_other_inputs(command: Command) -> None:
     assert "--nodes: cannot be combined with --paper" in command.err
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("--nodes", "64,"),
-        ("--nodes", "0"),
-        ("--mtti", "5 years"),
-        ("--mtti", "0s"),
-        ("--write", ""),
-    ],
-)
+@pytest.mark.parametrize(("option", "value"), [("--nodes", "0"), ("--mtti", "0s"), ("--write", "")])
 def test_wrong_input_names_the_option(command: Command, option: str, value: str) -> None:
     command("writers", option, value, code=2)
     assert option in command.err

@@ -16,7 +16,7 @@ import yaml
 
 from nimc.base.checkout import ROOT
 from reframe_tests.describe import PAGE, page
-from reframe_tests.workload import load, names
+from reframe_tests.workload import names
 from tests.reframe_tests.command import reframe, succeeded
 
 READERS = """
@@ -106,11 +106,6 @@ def test_nodes_and_tasks(tmp_path, short_folder, origins, lines):
 
 def test_rows_are_made_from_the_records():
     assert len(names()) == 15
-    assert PAGE.read_text() == page(PAGE.read_text()), "stale: python -m reframe_tests.describe"
-    lines = PAGE.read_text().splitlines()
-    bare = "\n".join(line for line in lines if not line.startswith("| `"))
-    made = page(f"{bare}\n")
-    for name in names():
-        row = load(name)
-        cells = (row.fom, row.unit, row.better, row.sanity)
-        assert f"| `{name}`: {row.title} | {' | '.join(cells)} |" in made
+    lines = PAGE.read_text().splitlines(keepends=True)
+    bare = "".join(line for line in lines if not line.startswith("| `"))
+    assert page(bare) == PAGE.read_text(), "stale: python -m reframe_tests.describe"

@@ -4,12 +4,13 @@ import pytest
 
 from nimc.base.errors import InputError
 from nimc.machine.site import Machine
-from reframe_tests import factors
+from reframe_tests import factors, rails
 from reframe_tests.crossing import cross, read_cells, read_factors
 from tests.reframe_tests.test_rails import machine
 
 HERE, ALLOWED = machine(), machine(core_spec=True)
 ONE = machine(numa_nodes=1, sockets=1, at=(0, 0))
+WITHOUT_RAILS = machine(rails=[])
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,15 @@ ONE = machine(numa_nodes=1, sockets=1, at=(0, 0))
         (ONE, "buffer", "other", "m has 1 NUMA node"),
         (ONE, "buffer", "nic", None),
         (ONE, "workers", "free", None),
+        (HERE, "mpi_rail", "nic1", None),
+        (HERE, "mpi_rail", "nic2", "m has 2 rails (rails in its site file)"),
+        (WITHOUT_RAILS, "mpi_rail", "nic0", "m has 0 rails (rails in its site file)"),
+        (WITHOUT_RAILS, "mpi_rail", "local", "m has 0 rails (rails in its site file)"),
+        (WITHOUT_RAILS, "mpi_rail", "default", None),
+        (
+            *(machine(at=(None, 1)), "mpi_rail", "local"),
+            "a rail of m has no numa_node in its site file",
+        ),
         # Only other hosts know.
         (HERE, "injector", "mooncake", None),
         (HERE, "tool", "likwid:dram", None),
@@ -40,27 +50,9 @@ def test_levels_that_a_machine_lacks(
     here: Machine, name: str, level: int | str, reason: str | None
 ) -> None:
     assert factors.lacking(here, name, level) == reason
-
-
-@pytest.mark.parametrize(
-    ("numa_nodes", "sockets", "other"), [(8, 2, 7), (4, 2, 1), (8, 1, 4), (4, 1, 0)]
-)
-def test_the_other_place_is_on_another_socket(numa_nodes: int, sockets: int, other: int) -> None:
-    """The network interface is on node 3; of one socket, the next node."""
-    here = machine(numa_nodes=numa_nodes, sockets=sockets, at=(0, 1))
-    assert factors.node_of_places(here) == {"nic": 3, "other": other}
-
-
-def test_levels_as_values() -> None:
-    shares = {"25%": 0.25, "0%": 0.0, "full": None, 0: None}
-    assert {level: factors.share_of(level) for level in shares} == shares
-    variables = {"none": {}, "A_1:b%2Cc%3D": {"A_1": "b,c="}, "A:": {"A": ""}}
-    assert {level: factors.environment_of(level) for level in variables} == variables
-    for level in ("A", "1A:b", "A b:c", "A:%ff"):
-        with pytest.raises(InputError, match=r"^environment: .*; allowed: none, or NAME:VALUE"):
-            factors.check_level("environment", level)
-    within = [factors.changes_within_jobs(name) for name in ("rate", "core_spec", "edge")]
-    assert within == [True, False, False]
+    if reason and name == "mpi_rail":
+        with pytest.raises(InputError, match=r"writer_rail: .*; allowed: default"):
+            rails.of_writers(here, str(level), None)
 
 
 WRITES = ["on@rate=25%", "on"]

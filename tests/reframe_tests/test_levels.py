@@ -211,6 +211,11 @@ def test_cores_of_all_sockets_compute_and_no_model_hides_it(of):
         ("buffer", ["nic", "other"], ["free"]),
         ("workers", ["nic", "other", "free"], ["any"]),
         ("load", ["idle", "read", "write", "nt_write"], ["copy"]),
+        ("environment", ["none", "A_1:b%2Cc%3D", "A:"], ["A", "1A:b", "A b:c", "A:%ff"]),
+        (
+            *("writer_rail", ["default", "local", "nic0", "nic9"]),
+            ["nic", "nic-1", "nic10", "both", 0, True],
+        ),
     ],
 )
 def test_levels_that_a_factor_allows_and_others(name, allowed, others):

@@ -5,19 +5,16 @@ from pathlib import Path
 import pytest
 
 from nimc.base.errors import InputError
-from nimc.machine import site
 from nimc.node.readers import FomError
 from reframe_tests.factors import node_of_places
 from reframe_tests.numa import node_of
 from reframe_tests.workload import load
+from tests.nimc.machine.made import machine
 
 
 def of(**facts):
     known = {"cores": 16, "sockets": 2, "numa_nodes": 2, "llc": "40MiB", "memory": "64GiB"}
-    fixed = {"name": "box", "description": "", "origins": {"policy": "hetjob"}}
-    return site.Machine.model_validate(
-        {**fixed, "injector": "perftest", "facts": {**known, **facts}}
-    )
+    return machine(facts={**known, **facts})
 
 
 @pytest.mark.parametrize(
@@ -28,8 +25,10 @@ def of(**facts):
         # Two sockets of two nodes each, 0 1 | 2 3: the other socket's node in the same place.
         ({"numa_nodes": 4, "nic_node": 1}, 1, 3),
         ({"numa_nodes": 4, "nic_node": 2}, 2, 0),
-        # One socket of two nodes.
+        ({"numa_nodes": 8, "nic_node": 3}, 3, 7),
+        # One socket: the next node.
         ({"sockets": 1, "nic_node": 0}, 0, 1),
+        ({"sockets": 1, "numa_nodes": 4, "nic_node": 3}, 3, 0),
     ],
 )
 def test_another_node_is_one_of_another_socket_where_there_is_one(facts, nic, other):

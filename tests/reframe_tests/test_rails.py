@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.errors import InputError
 from nimc.machine.site import Machine
-from reframe_tests import factors, rails
+from reframe_tests import rails
+from tests.nimc.machine import made
 from tests.nimc.node.sysfs import write
 
 SCRIPT = Path(rails.__file__).parent / "src/local_rail/local_rail.sh"
@@ -15,21 +15,10 @@ SCRIPT = Path(rails.__file__).parent / "src/local_rail/local_rail.sh"
 
 def machine(numa_nodes=8, sockets=2, at=(3, 7), **changed) -> Machine:
     listed = [{"device": f"mlx5_{i}", "numa_node": node} for i, node in enumerate(at)]
-    return Machine.model_validate(
-        {
-            "name": "m",
-            "description": "made",
-            "origins": {"policy": "same_job"},
-            "injector": "perftest",
-            "device": "mlx5_0",
-            "rails": listed,
-            "facts": {
-                **{"cores": 64, "sockets": sockets, "numa_nodes": numa_nodes, "nic_node": 3},
-                **{"llc": "1MiB", "memory": "1GiB"},
-            },
-            **changed,
-        }
-    )
+    facts = {"cores": 64, "sockets": sockets, "numa_nodes": numa_nodes, "nic_node": 3}
+    facts |= {"llc": "1MiB", "memory": "1GiB"}
+    known = {"name": "m", "device": "mlx5_0", "rails": listed, "facts": facts}
+    return made.machine("same_job", **{**known, **changed})
 
 
 ONE = machine(rails=[])
@@ -113,33 +102,3 @@ def test_the_script_finds_the_node_of_a_rank(tmp_path, cpus, status, said):
     )
     assert done.returncode == status
     assert said in (done.stderr if status else done.stdout)
-
-
-def test_levels_and_the_rails_of_a_device():
-    for level in ("default", "local", "nic0", "nic9"):
-        factors.check_level("writer_rail", level)
-    for level in ("nic", "nic-1", "nic10", "both", 0, True):
-        with pytest.raises(InputError, match=r"mpi_rail: .* found; allowed: default, local, nic0"):
-            factors.check_level("mpi_rail", level)
-    for changed in ({"device": None}, {"device": "mlx5_9"}, {"rails": [{"device": "mlx5_0"}] * 2}):
-        with pytest.raises(ValueError, match="allowed: each rail once, and a device that is one"):
-            machine(**changed)
-
-
-@pytest.mark.parametrize(
-    ("here", "level", "reason"),
-    [
-        (machine(), "nic1", None),
-        (machine(), "nic2", "m has 2 rails"),
-        (ONE, "nic0", "m has 0 rails"),
-        (ONE, "local", "m has 0 rails"),
-        (ONE, "default", None),
-        (machine(at=(None, 1)), "local", "a rail of m has no numa_node"),
-    ],
-)
-def test_policies_that_a_machine_lacks(here, level, reason):
-    found = factors.lacking(here, "mpi_rail", level)
-    assert found is None if reason is None else reason in found
-    if reason:
-        with pytest.raises(InputError, match=r"writer_rail: .*; allowed: default"):
-            rails.of_writers(here, level, None)

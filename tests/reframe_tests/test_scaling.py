@@ -4,20 +4,14 @@ import pytest
 
 from analysis.subjects.published import paper
 from nimc.base.errors import InputError
-from nimc.machine.site import Machine
 from reframe_tests.scaling import ScaleRequest, load, ranks_per_node
+from tests.nimc.machine import made
 
-FACTS = {
-    "name": "box",
-    "description": "a cluster",
-    "origins": {"policy": "hetjob", "nodes": 3},
-    "injector": "perftest",
-}
 NIC = {"model": "QDR", "processing": "onload", "link_rate": "32Gbit/s"}  # 4 GB/s
 
 
 def machine(**changes):
-    return Machine.model_validate({**FACTS, **changes})
+    return made.machine(**{"origins": {"policy": "hetjob", "nodes": 3}, **changes})
 
 
 @pytest.mark.parametrize(("ranks", "counted"), [(1, 1), (16, 16)])

@@ -14,7 +14,6 @@ from analysis.statistics.aligned_ranks import (
     shifts,
     slowdown,
 )
-from nimc.base.errors import InputError
 
 
 def _crossings(log_times: NDArray[np.float64]) -> list[float]:
@@ -168,9 +167,3 @@ def test_many_pairs_follow_the_normal_limit() -> None:
 def test_never_fewer_than_six_and_none_where_the_cap_is_too_low() -> None:
     assert (pairs_needed(0.0, 0.01), pairs_needed(1e-6, 0.5)) == (6, 6)
     assert pairs_needed(0.1, 0.01, most=100) is None
-
-
-@pytest.mark.parametrize(("sd", "half_width"), [(-1, 0.1), (0.1, 0), (math.nan, 0.1)])
-def test_refuses_what_cannot_be(sd: float, half_width: float) -> None:
-    with pytest.raises(InputError, match=r"^pairs: "):
-        pairs_needed(sd, half_width)

@@ -1,4 +1,4 @@
-"""Centres and crossings against computations of their own: Walsh means, Fieller, scipy."""
+"""Centres and crossings against computations of their own (Walsh means, Fieller, scipy); tails."""
 
 import math
 from itertools import combinations_with_replacement
@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.statistics.location import Crossing, crossing, location, p_value, ratio_between
+from analysis.statistics.location import (
+    Crossing,
+    crossing,
+    hits,
+    location,
+    p_value,
+    ratio_between,
+    slowest_tenth,
+)
 
 #: Ten values without ties, of both signs.
 VALUES = np.array([1.3, -0.4, 2.2, 0.9, 3.1, 1.7, -1.1, 2.6, 0.2, 1.9])
@@ -98,8 +106,6 @@ def test_a_crossing_that_noise_hides_is_not_decided() -> None:
     # From above zero to below is no crossing of this kind.
     falling = np.random.default_rng(1).normal(-0.3, 0.01, 10)
     assert crossing(lambda x: x * falling + 1, 0.0, 8.0) == Crossing(None, None, None)
-    with pytest.raises(ValueError, match="both ends"):
-        Crossing(1.0, 0.5, None)
 
 
 def test_values_without_scatter_cross_between_two_points() -> None:
@@ -136,3 +142,61 @@ def test_large_sets_agree_with_the_truth() -> None:
     found = ratio_between(1.5 * rng.lognormal(0, 0.1, 30_000), rng.lognormal(0, 0.1, 50_000))
     assert found.low < 1.5 < found.high
     assert found.half_width < 0.02
+
+
+# Shares of runs hit, and the slowest tenth.
+
+
+def test_two_runs_of_twenty_are_hit() -> None:
+    """Clopper and Pearson for 2 of 20: 1.23 % to 31.70 %, as tables of it have it."""
+    on = np.ones(20)
+    on[[3, 11]] = 1.5
+    found = hits(np.log(np.column_stack([on, np.ones(20), np.ones(20)])), 0.02)
+    assert found.treated.value == 0.1
+    assert (found.treated.low, found.treated.high) == (
+        pytest.approx(0.0123, abs=1e-4),
+        pytest.approx(0.3170, abs=1e-4),
+    )
+    assert found.baseline == 0.0
+
+
+def test_a_hit_is_beyond_the_margin_and_beyond_the_noise() -> None:
+    spread = np.linspace(-0.1, 0.1, 11)
+    # The median distance is 0.06 (0.02, 0.04, ... twice each), four deviations 0.356.
+    on = 1.0 + np.append(spread, [0.3, 0.4])  # hits are seen against the treatment's own runs
+    found = hits(np.column_stack([on, np.zeros(13)]), 0.02)
+    assert found.treated.value == pytest.approx(1 / 13)
+    calm = np.array([0.0] * 8 + [0.015, 0.05])
+    found = hits(np.column_stack([np.zeros(10), calm]), 0.02)
+    assert (found.treated.value, found.baseline) == (0.0, 0.1)
+    assert hits(np.zeros((5, 2)), 0.02) is None
+
+
+def test_the_slowest_tenth_needs_thirty_six_pairs() -> None:
+    """0.9^n is at most 2.5 % from 36 on; on takes 1.3 times as long throughout."""
+    rng = np.random.default_rng(1)
+    off = rng.normal(0, 0.01, (200, 1))
+    times = np.hstack([off + np.log(1.3), off])
+    assert slowest_tenth(times[:35]) is None
+    found = slowest_tenth(times)
+    assert found.value == pytest.approx(1.3)
+    assert 1.28 < found.low < 1.3 < found.high < 1.32
+    assert slowest_tenth(times[:36]) is not None
+    times[:7, 1] = np.nan
+    assert (slowest_tenth(times[:42]), slowest_tenth(times[:43]) is None) == (None, False)
+
+
+def test_limits_of_the_slowest_tenth_are_those_of_ordered_runs() -> None:
+    """Of 36 runs that take 1 to 36 s against 1 s, the limits are the 29th and the last.
+
+    Each may be beyond the percentile in 2.5 % of cases.
+    """
+
+    def fewer(than: int) -> float:
+        return sum(math.comb(36, k) * 0.9**k * 0.1 ** (36 - k) for k in range(than))
+
+    assert fewer(29) < 0.025 < fewer(30)
+    assert 1 - fewer(36) < 0.025 < 1 - fewer(35)
+    on = np.random.default_rng(1).permutation(np.arange(1.0, 37.0))
+    found = slowest_tenth(np.log(np.column_stack([on, np.ones(36)])))
+    assert (found.low, found.high) == pytest.approx((29, 36))

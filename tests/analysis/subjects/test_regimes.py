@@ -12,7 +12,7 @@ from analysis.report.page import render, write_data
 from analysis.statistics.interval import Estimate
 from analysis.subjects.regimes import LOOKS, Regime, RegimePoint, classify, loses, regimes
 from nimc.records.sample import Sample
-from tests.analysis.subjects.made_regimes import CURVES, Curve, found
+from studies.regimes import CURVES, Curve, found
 from tests.analysis.synthetic import Case, at_rate, samples, write_run
 
 PAIRS = 8

@@ -47,6 +47,7 @@ def test_one_holds_a_lock_or_several_share_it(
 ) -> None:
     """Who waits tries again after each nap, in which the holder may let go."""
     path, naps = tmp_path / "lock", list[float]()
+    path.touch(0o644)
     with private_lock(path) as one, private_lock(path, create=False) as other:
         assert path.stat().st_mode & 0o777 == 0o600
         assert one.take()

@@ -1,6 +1,7 @@
-"""A campaign asked for on a machine, without its files."""
+"""A campaign asked for on a machine, without their files."""
 
 from pathlib import Path
+from typing import Any
 
 from nimc.campaign.plan import Request
 from nimc.campaign.schema import Campaign
@@ -11,3 +12,10 @@ from nimc.machine.site import Machine
 def made_request(campaign: Campaign, machine: Machine, *, slurm: bool = False) -> Request:
     config, folder = Path(f"/p/configs/{machine.name}.py"), Path("/p/reframe_tests")
     return Request(campaign, machine, config, folder, ReframeSettings({}), {}, slurm=slurm)
+
+
+def made_machine(policy: str = "hetjob", *, origins: int = 1, **more: Any) -> Machine:
+    """A machine with so many origin nodes; on a shared host there are none."""
+    where = {"policy": policy} | ({} if policy == "same_host" else {"nodes": origins})
+    fixed = {"name": "m", "description": "", "origins": where, "injector": "perftest"}
+    return Machine.model_validate(fixed | more)

@@ -233,12 +233,3 @@ def test_loaded_latency_leaves_a_core_to_the_one_that_measures() -> None:
     assert asked.campaign.cases[0].factors["load_threads"] == [0, 1, 2, 4, 8, 16]
     reason = "a socket of example_slurm has 32 cores, of which one is measured"
     assert asked.absent == [Omitted("latency", reason, "load_threads", 32)]
-
-
-def test_plan_tells_what_is_left_out(tmp_path: Path, command: Command) -> None:
-    path = tmp_path / "c.yaml"
-    path.write_text("name: c\nworkloads: [{check: stream}]\nfactors: {comm_node: [0, 99]}\n")
-    words = ("plan", path, "--machine", "localhost")
-    assert "): stream comm_node=99" in command(*words)
-    (absent,) = command.json(*words)["absent"]
-    assert (absent["case"], absent["factor"], absent["level"]) == ("stream", "comm_node", 99)

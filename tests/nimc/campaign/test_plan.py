@@ -19,18 +19,12 @@ from nimc.campaign.load import least_s, lengths
 from nimc.campaign.plan import block_s, block_sizes, command, next_block
 from nimc.campaign.prepare import prepare
 from nimc.campaign.schema import Campaign, Pairs
-from nimc.machine.site import Machine, Origins
+from nimc.machine.site import Machine
 from tests.analysis.contention.test_slowdown import slowdown_run
-from tests.nimc.campaign.made_request import made_request
+from tests.nimc.campaign.made_request import made_machine, made_request
 from tests.nimc.conftest import Command
 
-MACHINE = Machine(
-    name="m",
-    description="",
-    origins=Origins(policy="hetjob", nodes=2),
-    injector="perftest",
-    device="mlx5_0",
-)
+MACHINE = made_machine(origins=2, device="mlx5_0")
 
 
 def campaign(**pairs: float) -> Campaign:
@@ -89,7 +83,7 @@ def test_expected_length_is_worked_out_from_its_parts() -> None:
     assert block_s(request, entry, crossed, 6) == pytest.approx(8 + 4 + 10.7 + 6 * 4 * 10.7)
 
 
-SHARED = Machine(name="h", description="", origins=Origins(policy="same_host"), injector="ucx")
+SHARED = made_machine("same_host", injector="ucx")
 
 
 @pytest.mark.parametrize(
@@ -204,9 +198,7 @@ def test_the_largest_case_of_a_check_says_how_many_nodes_it_takes(
         update={"workloads": [*entries, entries[0].but({"check": "lammps", "set": {}})]}
     )
     for policy, nodes in (("hetjob", (4, 1)), ("same_job", (6, 3))):
-        origins = MACHINE.origins.model_copy(update={"policy": policy})
-        site = MACHINE.model_copy(update={"origins": origins})
-        found: object = made_request(asked, site).matrix()
+        found: object = made_request(asked, made_machine(policy, origins=2)).matrix()
         assert found == dict(zip(("stream", "lammps"), nodes, strict=True))
 
 

@@ -21,27 +21,21 @@ from nimc.campaign.cases import expand, next_case, siblings
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.prepare import prepare
 from nimc.campaign.schema import Campaign
-from nimc.machine.site import Machine, Origins
+from nimc.machine.site import Machine
 from nimc.records.run import save_header
 from nimc.run import runner
 from nimc.run.progress import display
 from nimc.run.runner import CampaignRunner
 from tests.analysis.contention.test_sweep import made_header, made_sample
-from tests.nimc.campaign.made_request import made_request
+from tests.nimc.campaign.made_request import made_machine, made_request
 
 TRUTH = evaluate.load_published("occigen")
 #: Two sockets of 14 cores and one NUMA node each, as the published occigen has them.
-SITE = {
-    "name": "occigen",
-    "description": "a cluster",
-    "origins": {"policy": "hetjob", "nodes": 1},
-    "injector": "perftest",
-    "facts": {"cores": 28, "sockets": 2, "numa_nodes": 2, "llc": "70MiB", "memory": "64GiB"},
-}
+FACTS = {"cores": 28, "sockets": 2, "numa_nodes": 2, "llc": "70MiB", "memory": "64GiB"}
 
 
-def machine(**facts: Any) -> Machine:
-    return Machine.model_validate({**SITE, "facts": {**SITE["facts"], **facts}})  # type: ignore[dict-item]
+def machine(policy: str = "hetjob", **facts: Any) -> Machine:
+    return made_machine(policy, facts=FACTS | facts)
 
 
 def expanded(campaign: Campaign, machine: Machine) -> Campaign:
@@ -71,8 +65,7 @@ def test_each_number_of_cores_on_both_calibrated_placements() -> None:
 def test_on_a_shared_host_the_origin_has_a_core_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of five usable cores four are the application's, two a socket."""
     monkeypatch.setattr("nimc.machine.host.detect", lambda: SimpleNamespace(usable_cores=range(5)))
-    here = machine().model_copy(update={"origins": Origins(policy="same_host")})
-    cases = expanded(campaign(cores="all", placements="local"), here).cases
+    cases = expanded(campaign(cores="all", placements="local"), machine("same_host")).cases
     assert [case.set["cores"] for case in cases] == [1, 2]
 
 

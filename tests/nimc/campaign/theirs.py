@@ -56,13 +56,5 @@ class stream(plain):
     """Named like a workload of the project."""
 
 
-class builds(rfm.CompileOnlyRegressionTest):
-    """Runs nothing."""
-
-
 class open_ended(melt):
     atoms = parameter()
-
-
-class has_our_variable(melt):
-    message = variable(str, value="")

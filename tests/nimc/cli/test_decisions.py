@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace as Made
 from typing import Any
@@ -19,6 +20,7 @@ from nimc.base.errors import InputError
 from nimc.cli import crate, history, hosts, minicluster, run, spack
 from nimc.cli import nightly as nightly_cli
 from nimc.cluster.remedies import ROOT_REMEDIES
+from nimc.cluster.reservation import Reservation
 from nimc.crate.reproduce import Reproduction
 from nimc.machine.slurm import SlurmNode
 from nimc.nights.summary import NightAlarm, Summary, summary_text
@@ -28,6 +30,7 @@ from nimc.spack.build import Built
 from testbed.cluster import Status
 from tests.analysis.synthetic import header, result
 from tests.nimc.conftest import Command
+from tests.nimc.documented import assert_documented
 from tests.nimc.minicluster.test_state import STATE
 from tests.nimc.nights.made import nightly, summary
 
@@ -71,13 +74,6 @@ def test_a_campaign_ends_with_what_is_worst(
     assert printed.err == "".join(f"nimc: {line}\n" for line in faults)
     assert run._conclude_campaign(request, None, "normal", fail, folder, failures) == code
     assert ("samples: r\n" in capsys.readouterr().out) == (row is not None)
-
-
-def test_how_to_go_on_after_a_signal(monkeypatch: Patch) -> None:
-    monkeypatch.setattr("sys.argv", ["nimc", "run", "a b", "--fresh"])
-    for finished_s, command in ((None, "nimc run 'a b'"), (2e9, "nimc report 'r 1'")):
-        folder: Any = Made(path=Path("r 1"), header=header(finished_s=finished_s))
-        assert run._how_to_go_on(folder).endswith(f": {command}")
 
 
 # `nimc sweep-nodes`
@@ -157,6 +153,7 @@ def test_a_slower_node_is_status_one_and_one_that_was_not_measured_three(
     sweep = NodeSweep("nodes", "m", "abc", ["n1", "n2"], 1.75e9)
     assert run._conclude_sweep(Path("s"), sweep, failed, 0.02, "json") == code
     document = json.loads(capsys.readouterr().out)
+    assert_documented("sweep-nodes", document)
     assert (len(document["nodes"]), document["failed"]) == (2 - len(failed), failed)
     assert run.table([replace(row, p_adjusted=None)]).splitlines()[1].split() == [
         *("stream", "n1", "6", "150.0", "GB/s", f"{ratio:.3f}"),
@@ -169,9 +166,8 @@ def test_a_slower_node_is_status_one_and_one_that_was_not_measured_three(
 
 def test_the_reservation_of_origins(command: Command, monkeypatch: Patch) -> None:
     calls: list[Any] = []
-    of = Made(
-        name="nimc", nodes="n[1-2]", node_count=2, users=[], start="s", end="e", state="ACTIVE"
-    )
+    day = datetime(2026, 11, 20)
+    of = Reservation("nimc", day, day, "n[1-2]", 2, [], "ACTIVE", [])
     slurm = Made(
         create=lambda machine, *given: calls.append((machine.name, *given)) or of,
         name_of=lambda _: "nimc",
@@ -179,14 +175,15 @@ def test_the_reservation_of_origins(command: Command, monkeypatch: Patch) -> Non
         remove=lambda machine: calls.append(machine.name),
     )
     monkeypatch.setattr(hosts, "reservation", slurm)
-    monkeypatch.setattr(hosts, "asdict", vars)
     at = ("--machine", "example_slurm")
     command("origins", "show", *at, code=3)
     assert command.err == "nimc: reservation nimc does not exist\n"
     for length in ("100s", "10s", "4h"):
-        command("origins", "create", *at, "--time", length, "--nodes", "n1,n2")
+        command.json("origins", "create", *at, "--time", length, "--nodes", "n1,n2")
     assert command.json("origins", "show", *at)["nodes"] == "n[1-2]"
-    assert "n[1-2] (2 nodes) for everyone, s to e, ACTIVE" in command("origins", "show", *at)
+    assert f"n[1-2] (2 nodes) for everyone, {day} to {day}, ACTIVE" in command(
+        "origins", "show", *at
+    )
     command("origins", "remove", *at)
     created = [("example_slurm", minutes, "n1,n2") for minutes in (2, 1, 240)]
     assert calls == [*created, "example_slurm"]
@@ -272,12 +269,17 @@ def test_the_calendar_begins_as_long_ago_as_asked(tmp_path: Path, command: Comma
 def test_a_cluster_is_healthy_if_all_of_it_is_up(command: Command, monkeypatch: Patch) -> None:
     at = ("minicluster", "status", "--state", "/tmp/nimc-none")
     assert command(*at, code=3) == "no minicluster in /tmp/nimc-none\n"
+    absent = json.loads(command(*at, "--json", code=3))
+    assert_documented("minicluster status without a cluster", absent)
     names = [node.name for node in STATE.spec.members()]
     found = Status(STATE, True, True, dict.fromkeys(names, "idle"), dict.fromkeys(names, 7))
     monkeypatch.setattr(minicluster.cluster, "status", lambda _: found)
     assert "slurmctld answers, slurmdbd answers" in command(*at)
-    found = replace(found, accounting=False)
+    assert command.json(*at)["healthy"]
+    found = replace(found, accounting=False, pids={**found.pids, names[0]: None})
     assert "slurmctld answers, slurmdbd does not answer" in command(*at, code=3)
+    ends = [line.split()[-1] for line in command.out.splitlines()[-len(names) :]]
+    assert ends == ["off", "7", "7"]
     for was_up, how in ((True, "is already up"), (False, "up in 3.2 s")):
         up = replace(STATE, up_took_s=3.21), was_up
         monkeypatch.setattr(minicluster.cluster, "up", lambda *_, up=up: up)
@@ -286,9 +288,11 @@ def test_a_cluster_is_healthy_if_all_of_it_is_up(command: Command, monkeypatch: 
             f"minicluster {how}: 3 nodes, fabric rxe (tcg), subnet 10.77.9.0/24\n"
         )
         assert "compute: node1, node2; origin: node3; all: node1, node2, node3\n" in out
+    command.json("minicluster", "up", *at[2:])
     for removed, said in ((["state"], "state"), ([], "nothing: none was up")):
         monkeypatch.setattr(minicluster.cluster, "down", lambda _, removed=removed: removed)
         assert command("minicluster", "down", *at[2:]) == f"minicluster down: removed {said}\n"
+    command.json("minicluster", "down", *at[2:])
 
 
 # `nimc reproduce`

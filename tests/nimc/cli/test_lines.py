@@ -44,33 +44,26 @@ SAID = "slower under emulated writes"
 
 
 @pytest.mark.parametrize(
-    ("changes", "parts", "colour"),
+    ("changes", "line"),
     [
-        (
-            {},
-            ["stream", "1.60 [1.50, 1.70]", SAID, "26.2 -> 16.4 GB/s", "12 pairs"],
-            "yellow",
-        ),
+        ({}, f"stream | 1.60 [1.50, 1.70] | {SAID} | 26.2 -> 16.4 GB/s | 12 pairs"),
         (
             {"arm": "daly", "rejected": 2, "pairs": 1, "slowdown": None},
-            ["stream daly", "-", SAID, "26.2 -> 16.4 GB/s", "1 pair, 2 rejected"],
-            "yellow",
+            f"stream daly | - | {SAID} | 26.2 -> 16.4 GB/s | 1 pair, 2 rejected",
         ),
         (
             {"verdict": Verdict.NO_EFFECT, "off_median": None, "on_median": 3.1, "unit": "s"},
-            ["stream", "1.60 [1.50, 1.70]", "no effect, emulated", "- -> 3.10 s", "12 pairs"],
-            "green",
+            "stream | 1.60 [1.50, 1.70] | no effect, emulated | - -> 3.10 s | 12 pairs",
         ),
         (
             {"verdict": Verdict.CONTENTION, "emulated": False, "on_median": None},
-            ["stream", "1.60 [1.50, 1.70]", "memory contention", "26.2 -> - GB/s", "12 pairs"],
-            "red",
+            "stream | 1.60 [1.50, 1.70] | memory contention | 26.2 -> - GB/s | 12 pairs",
         ),
     ],
 )
-def test_an_effect(changes: dict[str, Any], parts: list[str], colour: str) -> None:
+def test_an_effect(changes: dict[str, Any], line: str) -> None:
     found = results._effect(replace(EFFECT, **changes))
-    assert (list(found.parts), found.colour) == (parts, colour)
+    assert " | ".join(found.parts) == line
     assert found.ratio == (None if "slowdown" in changes else (1.6, 1.5, 1.7))
     assert list(found.details) == [
         "baseline repeated: 0.990-1.010; control: 1.000-1.020",

@@ -20,6 +20,7 @@ from nimc.machine import site
 from nimc.machine.devices import Device, Port
 from nimc.machine.site import Machine
 from nimc.node.injectors import INJECTORS
+from tests.nimc.machine.made import machine
 
 CONFIG = """
 site_configuration = {
@@ -78,10 +79,8 @@ def test_a_machine_of_this_checkout(root):
     assert used <= needed
     assert not any(each.startswith(("tool ", "injector perftest", "RDMA ")) for each in needed)
     record = json.loads(json.dumps(diagnosis.as_dict()))
-    assert sorted(record) == ["findings", "host", "machine", "matrix", "verdict", "why"]
     for verbose in (False, True):
         assert max(map(len, text(diagnosis, verbose=verbose).splitlines())) <= 80
-    assert sorted(record["findings"][0]) == ["detail", "needed", "remedy", "state", "what"]
     assert record["host"]["threads"] == os.cpu_count()
     assert (record["verdict"] == "ready") == (record["why"] == "")
     assert record["why"] in " ".join(text(diagnosis, verbose=False).split())
@@ -271,8 +270,7 @@ def test_the_spack_at_hand_is_named_with_its_version(tmp_path, monkeypatch):
 
 def machine_apart(policy="reservation", **changes) -> Machine:
     origins = {"policy": policy, "reservation": "nimc" if policy == "reservation" else None}
-    given = {"name": "box", "description": "", "injector": "perftest", "origins": origins}
-    return Machine.model_validate(given | changes)
+    return machine(origins=origins, **changes)
 
 
 def test_what_the_site_file_leaves_open_is_reported_with_its_cost():

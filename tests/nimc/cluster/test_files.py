@@ -22,7 +22,7 @@ from nimc.cli import hosts
 from nimc.cluster import learn
 from nimc.cluster.in_job import JobLook, NodeRequest
 from nimc.cluster.learn import ClusterFacts, NodeShape, SlurmPartition, access
-from nimc.cluster.new_machine import config_text, entries, host_pattern, pmi, site_text, unknown
+from nimc.cluster.new_machine import config_text, entries, host_pattern, site_text, unknown
 from nimc.machine import site as machine
 from tests.fuzz.target import CAPTURES
 from tests.nimc.cluster.made import FAST, SLURM, found, node, rdma
@@ -198,38 +198,22 @@ def test_the_config_has_all_partitions_that_run_jobs(tmp_path: Path) -> None:
     listed = ["gcc/12", "openmpi/5.0.1", "lammps/20240829"]
     made = config(tmp_path, found(modules=listed))
     assert made["systems"][0]["partitions"][0]["environs"] == ["spack", "modules", "wheels"]
-    (modules,) = (each for each in made["environments"] if each["name"] == "modules")
+    modules, wheels = made["environments"][1:]
     assert modules["modules"] == listed
     assert modules["env_vars"] == [["SLURM_MPI_TYPE", "pmix"]]
+    assert wheels["env_vars"] == [["SLURM_MPI_TYPE", "pmi2"]]  # MPICH
+    made = config(tmp_path, found(modules=listed, mpi=["pmi2"]))
+    assert made["environments"][1]["env_vars"] == []
     made = config(tmp_path, found(mpi=["none"]))
     assert made["systems"][0]["partitions"][0]["launcher"] == "mpirun"
     # Without a workload, the place of the modules is a comment; jobs may have any length.
     said = "# Modules (module --terse --default avail):"
     assert f"{said} gcc/12, openmpi/5.0.1, and no workload." in text
-    assert f"{said} no gcc and no MPI, and no workload." in config_text("box", found(modules=[]))
     assert said not in config_text("box", found(modules=listed))
-    pmix = config_text("box", found(mpi=["pmix"]))
-    lacks = ["has no pmi2" in " ".join(each.replace("#", "").split()) for each in (pmix, text)]
-    assert lacks == [True, False]
     endless = [replace(each, limit_s=None) for each in found().partitions]
     (first, _) = config(tmp_path, found(partitions=endless))["systems"][0]["partitions"]
     assert first["time_limit"] == "4h"
     assert ("jobs of any length" in text, "longest job 30m" in text) == (False, True)
-
-
-@pytest.mark.parametrize(
-    ("module", "offered", "expected"),
-    [
-        ("openmpi/5", ["pmix", "pmi2"], "pmix"),
-        ("MPICH/4", ["pmix", "pmi2"], "pmi2"),
-        ("openmpi/5", ["pmi2"], ""),
-        ("", ["pmi2"], ""),
-    ],
-)
-def test_srun_and_mpi_must_have_an_interface_in_common(
-    module: str, offered: list[str], expected: str
-) -> None:
-    assert pmi(module, offered) == expected
 
 
 def test_an_account_is_given_only_if_none_is_taken_by_itself() -> None:

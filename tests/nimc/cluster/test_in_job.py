@@ -20,6 +20,7 @@ from nimc.cluster.in_job import JobLook, NodeRequest
 from nimc.machine.site import Machine, Origins
 from tests.nimc.cluster.made import FAST, node
 from tests.nimc.conftest import Command
+from tests.nimc.machine.made import machine
 
 REQUEST = NodeRequest(
     ["--partition=batch"], Origins(policy="hetjob", partition="io"), ["/c", "/py"], [("A", "1")]
@@ -28,9 +29,7 @@ SEEN = {"n1": ["/c", "/py"], "n2": ["/c", "/py"]}
 
 
 def machine_of(**changes: Any) -> Machine:
-    record = {"name": "box", "description": "a box", "origins": {"policy": "hetjob"}}
-    record |= {"injector": "perftest", "device": "mlx5_0", "interface": "hsn0"}
-    return Machine.model_validate(record | changes)
+    return machine(**{"device": "mlx5_0", "interface": "hsn0", **changes})
 
 
 def states(looked: JobLook, **changes: Any) -> dict[str, str]:

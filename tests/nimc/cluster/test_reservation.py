@@ -17,6 +17,7 @@ from nimc.cluster.reservation import (
     shortcomings,
 )
 from nimc.machine.site import Machine
+from tests.nimc.machine import made
 
 LINE = (
     "ReservationName=nimc StartTime=2026-11-21T04:25:28 EndTime=2026-11-21T05:25:28 "
@@ -29,9 +30,7 @@ NOON = datetime(2026, 11, 21, 4, 55, 28)  # half an hour before the end
 
 def machine(**origins: object) -> Machine:
     given = {"policy": "reservation", "reservation": "nimc", "partition": "origin", **origins}
-    return Machine.model_validate(
-        {"name": "box", "description": "", "injector": "ucx", "origins": given}
-    )
+    return made.machine(origins=given)
 
 
 def test_slurms_line_is_read():

@@ -10,6 +10,7 @@ import pytest
 from nimc.crate.zipped import MANIFEST, manifest, zipped
 from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
 from tests.nimc.conftest import call
+from tests.nimc.nimc_without_figures import render
 
 AUTHORS = ("--author", "Muster, Eva", "--author", "A centre")
 
@@ -39,6 +40,12 @@ def crate(packed: Path, run: Path) -> Path:
 def reseal(crate: Path, files: dict[str, bytes]) -> None:
     """Write a crate of these files, with a manifest that fits."""
     crate.write_bytes(zipped({**files, MANIFEST: manifest(files)}))
+
+
+@pytest.fixture
+def _without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For packing: most of its time is that of the report's figures."""
+    monkeypatch.setattr("analysis.report.page.render", render)
 
 
 @pytest.fixture

@@ -51,14 +51,11 @@ def entities(crate: Path) -> dict[str, dict[str, Any]]:
 
 
 def test_its_metadata_are_those_of_a_process_run_crate(crate: Path, run: Path) -> None:
-    """What RO-Crate 1.1 and the profile require; `test_validator.py` asks their own validator."""
+    """As far as their own validator (`test_validator.py`) does not look."""
     found = entities(crate)
-    root, action = found["./"], found["#run"]
-    assert found["ro-crate-metadata.json"]["about"] == {"@id": "./"}
-    assert {"name", "description", "datePublished", "license"} <= root.keys()
+    root = found["./"]
     assert root["conformsTo"] == {"@id": "https://w3id.org/ro/wfrun/process/0.5"}
     assert root["mentions"] == {"@id": "#run"}
-    assert (action["@type"], action["instrument"]) == ("CreateAction", {"@id": "#nimc"})
     parts = {part["@id"] for part in root["hasPart"]}
     described = {"manifest-sha256.txt", "ro-crate-metadata.json"}
     assert len(parts) == len(files_in(crate).keys() - described)
@@ -96,6 +93,7 @@ def test_a_changed_run_with_a_new_manifest_is_found(crate: Path) -> None:
         assert (found.manifest_sha256, found.head, found.samples) == (None, None, 0)
 
 
+@pytest.mark.usefixtures("_without_figures")
 def test_who_signed_is_said(run: Path, crate: Path, key: Path, command: Command) -> None:
     allowed = key.with_name("allowed")
     command("verify", crate, "--allowed-signers", allowed, code=2)
@@ -108,6 +106,7 @@ def test_who_signed_is_said(run: Path, crate: Path, key: Path, command: Command)
     command("verify", crate, "--allowed-signers", allowed, code=2)
 
 
+@pytest.mark.usefixtures("_without_figures")
 def test_with_pseudonyms_it_is_bound_to_the_original(run: Path, command: Command) -> None:
     packed = command.json("pack", run, "--anonymous")
     crate = run.with_name(f"{run.name}.zip")
@@ -141,6 +140,7 @@ def test_a_run_with_faults_or_links_is_not_packed(
     assert not run.with_name(f"{run.name}.zip").exists()
 
 
+@pytest.mark.usefixtures("_without_figures")
 def test_the_recorded_run_is_packed(tmp_path: Path, command: Command) -> None:
     """It is older than the chain."""
     document = command.json("pack", RUN_QUICK, "-o", tmp_path / "quick.zip")

@@ -12,9 +12,7 @@ from analysis.report.data import load_run
 from nimc.crate.reproduce import judge
 from nimc.crate.schemas import FOLDER
 from nimc.crate.zipped import unzipped
-from nimc.run.session import NIMC
 from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, samples, write_run
-from tests.nimc import nimc_without_figures
 from tests.nimc.conftest import Command, Nimc, call
 from tests.nimc.crate.conftest import reseal
 from tests.nimc.documented import assert_documented
@@ -99,8 +97,7 @@ def test_the_plan_is_repeated_in_its_order(nimc: Nimc) -> None:
     assert call(["pack", packed, "-o", "x.zip"], nimc.folder)[0] == 0
     place = ("--machine", "localhost", "--results", "again")
     words = ["reproduce", "x.zip", *place, "--json"]
-    process = nimc_without_figures.start(words, nimc.folder, nimc.environment(), NIMC)
-    out, err = process.communicate(timeout=300)
+    status, out, err = call(words, nimc.folder, nimc.environment())
     document = json.loads(out)
     assert_documented("reproduce", document)
     schema = json.loads((FOLDER / "comparison.json").read_text())
@@ -108,7 +105,7 @@ def test_the_plan_is_repeated_in_its_order(nimc: Nimc) -> None:
     for row in document["comparisons"]:
         jsonschema.validate(row, schema)
     new = nimc.folder / "again" / Path(document["run"]).name
-    assert process.returncode == (0 if document["outcome"] == "reproduced" else 1), err
+    assert status == (0 if document["outcome"] == "reproduced" else 1), err
     assert order(new) == order(packed)
     was, now = (json.loads((run / "run.json").read_text()) for run in (packed, new))
     assert now["reproduces"] == {"run": was["run"], "digest": was["digest"]}
@@ -119,7 +116,6 @@ def test_the_plan_is_repeated_in_its_order(nimc: Nimc) -> None:
     # A repetition of the repetition is one of the first run.
     assert call(["pack", new, "-o", "y.zip"], nimc.folder)[0] == 0
     words = ["reproduce", "y.zip", *place[:2], "--results", "third", "--json"]
-    process = nimc_without_figures.start(words, nimc.folder, nimc.environment(), NIMC)
-    document = json.loads(process.communicate(timeout=300)[0])
+    document = json.loads(call(words, nimc.folder, nimc.environment())[1])
     third = nimc.folder / "third" / Path(document["run"]).name / "run.json"
     assert json.loads(third.read_text())["reproduces"] == now["reproduces"]

@@ -1,9 +1,12 @@
 """Hosts made of files; times worked out by hand, in ticks of 10 ms.
 
-Processor time of kernel threads, from a made /proc and from this host's.
+Processor time of kernel threads, and what an application leaves free, also of this host.
 """
 
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -220,3 +223,58 @@ def test_the_threads_of_this_host_are_those_without_a_command_line():
 
     there = any(is_thread(path) for path in Path("/proc").glob("[0-9]*"))
     assert KernelThreads().shown == there
+
+
+def busy_thread(pid, tid, seconds, allowed):
+    ticks = int(seconds * TICKS / 2)  # half in user, half in system mode
+    return {
+        f"proc/{pid}/task/{tid}/stat": stat(tid, 1, "x (1) y", "R", used=ticks, system=ticks),
+        f"proc/{pid}/task/{tid}/status": f"Cpus_allowed:\tff\nCpus_allowed_list:\t{allowed}",
+    }
+
+
+def test_the_busy_threads_of_all_processes_count(tmp_path):
+    root = write(
+        tmp_path,
+        {
+            "sys/devices/system/cpu/online": "0-7",
+            **busy_thread(10, 10, 9.0, "0"),
+            **busy_thread(10, 11, 8.0, "1,2"),
+            **busy_thread(20, 20, 9.5, "4"),
+            # A launcher, which sleeps and may run anywhere.
+            **busy_thread(30, 30, 0.4, "0-7"),
+            # Another's.
+            **busy_thread(99, 99, 9.0, "7"),
+        },
+    )
+    busy = load.busy_cpus([10, 20, 30, 31], 10.0, root)
+    assert busy == {0, 1, 2, 4}
+    assert load.left_free(busy, root) == "3,5-7"
+
+
+@pytest.mark.parametrize(
+    ("allowed", "free"), [("0-127", ""), ("", None), ("3-1", None), ("x", None)]
+)
+def test_what_may_run_anywhere_leaves_nothing_and_what_is_unreadable_is_unknown(
+    tmp_path, allowed, free
+):
+    root = write(
+        tmp_path, {"sys/devices/system/cpu/online": "0-3", **busy_thread(10, 10, 9.0, allowed)}
+    )
+    assert load.left_free(load.busy_cpus([10], 10.0, root), root) == free
+
+
+def test_a_busy_process_of_this_host_takes_the_core_that_it_is_bound_to():
+    last = max(os.sched_getaffinity(0))
+    process = subprocess.Popen(
+        [sys.executable, "-S", "-c", "while True: pass"],
+        preexec_fn=lambda: os.sched_setaffinity(0, {last}),
+    )
+    try:
+        began_s = time.monotonic()
+        while not (busy := load.busy_cpus([process.pid], 0.5)) and time.monotonic() - began_s < 60:
+            time.sleep(0.02)
+        assert busy == {last}
+    finally:
+        process.kill()
+        process.wait()

@@ -71,7 +71,6 @@ def test_an_included_file_takes_the_place_of_keys_unless_others_could_write_it(
         ("node_mtti: 10y", "rails: [{device: a, socket: 1}]", ":6: rails.0.socket: unknown key; "),
         ("cores: 16", "cores: 010", ":8: facts.cores: '010' found; allowed: a whole number"),
         ("cores: 16", "cores: true", ":8: facts.cores: true found; allowed: a whole number"),
-        ("cores: 16", "cores: 1.0", ":8: facts.cores: 1.0 found; allowed: a whole number"),
         ("cores: 16", "cores: 0", ":8: facts.cores: 0 found; allowed: greater than or equal to 1"),
         ("cores: 16", "cores: 16, cores: 17", ":8: duplicate key 'cores', first in line 8"),
         ("node_mtti: 10y", "memory_share: 1e999", ":6: memory_share: inf found; allowed: "),
@@ -153,27 +152,19 @@ def test_the_numa_node_of_the_network_interface(tmp_path, monkeypatch):
         box("numa_nodes: 2", facts=None, device="x").nic_node()
 
 
-def test_hardware_threads_are_no_cores(tmp_path, monkeypatch):
-    monkeypatch.setattr(site.host.os, "sched_getaffinity", lambda _: set(range(16)))
-    big = site.host.detect(big_host(tmp_path))
-    monkeypatch.setattr(site.host, "detect", lambda: big)
-    facts = site.load("localhost").node_facts()
-    assert (facts.cores, facts.threads_per_core) == (8, 2)
-    # Second threads 8 to 15 stay idle: on core 7 one of them would take from the origin.
-    assert site.load("localhost").split_cpus() == ([0, 1, 2, 3, 4, 5, 6], [7])
-
-
 def test_numa_nodes_of_memory_alone_do_not_count(tmp_path, monkeypatch):
     # As of a GPU or of CXL: node 4 has 16 GiB and no core.
     node = "sys/devices/system/node/node4"
     memory = "Node 4 MemTotal:       16777216 kB"
     here = write(big_host(tmp_path), {f"{node}/cpulist": "", f"{node}/meminfo": memory})
+    monkeypatch.setattr(site.host.os, "sched_getaffinity", lambda _: set(range(16)))
     big = site.host.detect(here)
     assert [each.number for each in big.numa_nodes] == [0, 1, 2, 3, 4]
     empty = site.host.detect(write(here, {f"{node}/meminfo": "Node 4 MemTotal:       0 kB"}))
     monkeypatch.setattr(site.host, "detect", lambda: big)
     box = site.load("localhost")
-    assert box.node_facts().numa_nodes == 4
+    facts = box.node_facts()
+    assert (facts.cores, facts.threads_per_core, facts.numa_nodes) == (8, 2, 4)
     # But memory can be bound to it.
     assert box.numa_node(4, "x") == 4
     with pytest.raises(InputError, match=r"x: 5 found; .*: 0, 1, 2, 3, 4$"):

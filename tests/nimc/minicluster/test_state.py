@@ -80,12 +80,6 @@ def test_needs_are_complete_rows() -> None:
     ]
 
 
-def test_only_the_owner_can_open_it(tmp_path: Path) -> None:
-    (tmp_path / "lock").touch(mode=0o644)
-    with state.locked(tmp_path / "lock"):
-        assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
-
-
 def test_a_long_wait_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

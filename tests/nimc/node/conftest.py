@@ -50,6 +50,14 @@ def stop_for(pids, length_s):
         os.kill(pid, signal.SIGCONT)
 
 
+def wait_until(what, timeout_s: float = 30):
+    deadline = time.monotonic() + timeout_s
+    while not (answer := what()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+    return answer
+
+
 def free_port():
     """One of the loopback interface that nothing uses: a fixed one may be another user's."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
@@ -127,7 +135,7 @@ class Block:
     def started(self, run: str) -> None:
         """Wait until an application has started: its pair, arm and attempt."""
         out = self.run_dir / "logs" / self.plan.case / str(self.plan.block) / f"{run}.out"
-        self.wait_until(out.exists, 60)
+        wait_until(out.exists, 60)
 
     def sample(self, arm: str = "on") -> dict:
         """The one sample of an arm."""
@@ -155,13 +163,6 @@ class Block:
                     continue
         return found
 
-    def wait_until(self, what, timeout_s: float = 30):
-        deadline = time.monotonic() + timeout_s
-        while not (answer := what()):
-            assert time.monotonic() < deadline, "waited in vain"
-            time.sleep(0.02)
-        return answer
-
 
 @pytest.fixture
 def block(tmp_path):
@@ -177,4 +178,4 @@ def block(tmp_path):
         if each.process.poll() is None:
             each.process.kill()
         each.process.wait()
-        each.wait_until(lambda each=each: not each.processes(), 10)
+        wait_until(lambda each=each: not each.processes(), 10)

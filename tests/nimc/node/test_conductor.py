@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from nimc.records.plan import ShortWrites
-from tests.nimc.node.conftest import MELT, lasting, needs, state_of, stop_for
+from tests.nimc.node.conftest import MELT, lasting, needs, state_of, stop_for, wait_until
 from tests.nimc.node.treatments import treatments
 
 ORIGIN = "ucp_put_bw"
@@ -207,7 +207,7 @@ def test_a_clock_that_is_set_back_between_two_runs_moves_no_run(block, tmp_path)
     modules.mkdir()
     (modules / "sitecustomize.py").write_text(_SET_BACK.format(file=str(file)))
     run = block(python_path=str(modules), pairs=3, demand={"retries": 1})
-    run.wait_until(lambda: len(run.samples()) == 1, 60)
+    wait_until(lambda: len(run.samples()) == 1, 60)
     file.touch()
     samples = run.done().samples()
     assert [each["pair"] for each in samples if each["outcome"] == "kept"] == [0, 1, 2]
@@ -315,7 +315,7 @@ def test_a_killed_agent_is_not_told_as_a_failed_node(block, whose):
     """The launcher is a shell here."""
     launcher = ["sh", "-c", '"$@"; exit $?', "sh"]
     running = block(pairs=5, agent_launcher=launcher)
-    running.wait_until(running.samples)
+    wait_until(running.samples)
     agents = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in running.processes(AGENT)}
     (shell,) = (pid for pid, text in agents.items() if text.startswith("sh"))
     (agent,) = agents.keys() - {shell}
@@ -345,7 +345,7 @@ def test_nothing_outlives_a_conductor_that_is_stopped_or_is_left_stopped(block, 
     else:
         run.process.send_signal(signum)
     code = run.finish()
-    run.wait_until(lambda: not run.processes(), 10)
+    wait_until(lambda: not run.processes(), 10)
     assert [each["reason"] for each in run.samples() if each["outcome"] != "kept"] == []
     assert code == {"agent killed": 3, signal.SIGKILL: -9}.get(signum, 143)
     if code == 143:
@@ -355,7 +355,7 @@ def test_nothing_outlives_a_conductor_that_is_stopped_or_is_left_stopped(block, 
 def test_a_block_does_not_go_on_without_its_owner(block):
     owner = os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "60")
     run = block(command=["sleep", "30"], owner_pid=owner)
-    run.wait_until(lambda: run.processes("sleep"))
+    wait_until(lambda: run.processes("sleep"))
     os.kill(owner, signal.SIGKILL)
     os.waitpid(owner, 0)
     assert run.finish() == 143

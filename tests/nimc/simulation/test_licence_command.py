@@ -1,9 +1,7 @@
 """A bound from runs with known intervals, and waits against queueing theory."""
 
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,43 +9,23 @@ import numpy as np
 import pytest
 
 from analysis.simulate.licence import queue, waits_s
-from nimc.records.sample import Sample, TimetableRecord, WriterRecord
-from tests.analysis.synthetic import sample
 from tests.nimc.conftest import Command
-from tests.nimc.documented import assert_documented
+from tests.nimc.simulation.made import made_run
 
-OFF_S = 5.0
 #: Of six pairs the upper limit is between the two largest ratios.
 SPREAD = (-0.01, -0.005, 0.0, 0.0, 0.005, 0.01)
 
 
-def of(writers: int, pair: int, arm: str, ratio: float, transport: str) -> Sample:
-    start_s = 1e9 + 1000 * writers + 10 * pair
-    made = sample(
-        **{"case": f"lammps@8,writers={writers}", "workload": "lammps_scaling", "arm": arm},
-        **{"pair": pair, "start_s": start_s, "elapsed_s": OFF_S * ratio, "fom": OFF_S * ratio},
-        **{"nodes": [f"n{i}" for i in range(8)], "origin_nodes": ["o"]},
-        fom_extra={"ranks": 8.0, "steps": 100.0},
-    )
-    if arm != "daly":
-        return made
-    writer = WriterRecord("ucx", "o", "*", transport, 65536, None, 1e9, 1e9, 1e9, 5e9)
-    table = TimetableRecord(writers, 1.0, 0.2, 0.1)
-    return replace(made, writers=[writer], timetable=table)
-
-
 def make_run(folder: Path, slowdowns: dict[int, float], transport: str = "tcp") -> Path:
     """A run with six pairs for each number of writers at once."""
-    (folder / "samples").mkdir(parents=True)
-    for writers, slowdown in slowdowns.items():
-        lines = [
-            json.dumps(of(writers, pair, arm, ratio, transport).as_dict())
-            for pair, more in enumerate(SPREAD)
-            for arm, ratio in (("off", 1.0), ("daly", slowdown + more), ("aa", 1 + more / 100))
-        ]
-        path = folder / "samples" / f"lammps@8,writers={writers}.jsonl"
-        path.write_text("\n".join(lines) + "\n")
-    return folder
+    scales = {
+        f"lammps@8,writers={writers}": (
+            *(8, writers),
+            [{"off": 1.0, "daly": slowdown + more, "aa": 1 + more / 100} for more in SPREAD],
+        )
+        for writers, slowdown in slowdowns.items()
+    }
+    return made_run(folder, scales, transport)
 
 
 def without(run: Path, text: str) -> None:
@@ -72,7 +50,6 @@ def test_the_largest_number_up_to_which_all_upper_limits_fit(
 ) -> None:
     words = ["licence", make_run(tmp_path / "run", slowdowns), "--slowdown", "5%"]
     found = command.json(*words, code=0 if writers else 1)
-    assert_documented("licence", found)
     assert found["bound"]["writers"] == writers
     measured = {row["writers"]: row for row in found["bound"]["measured"]}
     for number, slowdown in slowdowns.items():

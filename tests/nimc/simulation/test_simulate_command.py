@@ -1,7 +1,6 @@
 """A run at several scales beside its simulation, on samples made by hand."""
 
 import functools
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,10 +8,8 @@ from typing import Any
 import pytest
 
 from analysis.simulate import campaign
-from nimc.records.sample import Sample, TimetableRecord, WriterRecord
-from tests.analysis.synthetic import sample
 from tests.nimc.conftest import Command
-from tests.nimc.documented import assert_documented
+from tests.nimc.simulation.made import made_run
 
 Run = Callable[..., dict[str, Any]]
 
@@ -85,7 +82,6 @@ def test_paper_labels_what_is_published_and_what_is_modelled(
 ) -> None:
     monkeypatch.setattr(campaign, "SIMULATED_S", 2.0)
     found = run("--paper")
-    assert_documented("simulate --paper", found)
     assert found["single_node_slowdown_published"] == pytest.approx(2.0994, abs=1e-4)
     # As printed: abstract ('up to 3X') and section VII-B ('330% increase').
     assert found["slowdown_published_up_to"] == 3
@@ -107,48 +103,26 @@ def test_paper_labels_what_is_published_and_what_is_modelled(
         for row in found["rows"]
     )
     text = " ".join(command("simulate", "--paper").split())
-    assert "Published: LAMMPS slowed 2.10 times on one node; on 8192 ranks" in text
-    assert "up to 3 times, also printed as an increase of 330 %" in text
-    assert "the mean of 10 runs, those at scale the minimum of 5 runs" in text
     for reading in found["readings"]:
         most = (reading[f"explained_share_{end}"] for end in ("of_excess", "least", "most"))
         assert "{:.1f} % ({:.1f} to {:.1f} %)".format(*(100 * each for each in most)) in text
 
 
-#: Off runs of so many seconds; 100 steps of 50 ms.
-OFF_S = 5.0
-
-
-def scaled(nodes: int, pair: int, arm: str, fom: float) -> Sample:
-    writer = WriterRecord("ucx", "o", "*", "tcp", 65536, None, 1e9, 1e9, 1e9, 5e9)
-    written = {"writers": [writer], "timetable": TimetableRecord(1, 1.0, 0.2, 0.1)}
-    return sample(
-        **{"case": f"lammps@{nodes}", "workload": "lammps_scaling", "arm": arm, "pair": pair},
-        **{"start_s": 1e9 + 100 * nodes + pair, "elapsed_s": fom, "fom": fom},
-        **{"nodes": [f"n{i}" for i in range(nodes)], "origin_nodes": ["o"]},
-        fom_extra={"ranks": float(nodes), "steps": 100.0},
-        **(written if arm != "off" else {}),
-    )
-
-
 def make_run(folder: Path, slowdowns: dict[int, list[float]]) -> Path:
     """A run with a pair for each slowdown of each node count."""
-    (folder / "samples").mkdir(parents=True)
-    for nodes, ratios in slowdowns.items():
-        lines = [
-            json.dumps(scaled(nodes, pair, arm, fom).as_dict())
-            for pair, ratio in enumerate(ratios)
-            for arm, fom in (("off", OFF_S), ("daly", OFF_S * ratio))
-        ]
-        (folder / "samples" / f"lammps@{nodes}.jsonl").write_text("\n".join(lines) + "\n")
-    return folder
+    return made_run(
+        folder,
+        {
+            f"lammps@{nodes}": (nodes, 1, [{"off": 1.0, "daly": ratio} for ratio in ratios])
+            for nodes, ratios in slowdowns.items()
+        },
+    )
 
 
 def test_scales_follow_from_the_single_node(tmp_path: Path, run: Run, command: Command) -> None:
     ratios = [2.0 / 1.2, 2.0 / 1.1, 2.0, 2.0, 2.0 * 1.1, 2.0 * 1.2]  # as far below as above
     made = make_run(tmp_path / "run", {1: ratios, 2: [1.5] * 6})
     found = run("--against", made)
-    assert_documented("simulate --against", found)
     assert (found["single"], found["arm"]) == ("lammps@1", "daly")
     one, two = found["rows"]
     # A rank that is always written to is slowed by its slowdown, whatever the steps.

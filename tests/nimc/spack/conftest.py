@@ -4,16 +4,14 @@ import pytest
 
 from nimc.spack import setup
 from nimc.spack.setup import layout
-from tests.nimc.spack.fake import FAKE
+from tests.nimc.spack.fake import install
 
 
 @pytest.fixture
 def spack_root(tmp_path, monkeypatch):
     root = tmp_path / "spack"
     (tmp_path / "repo.yaml").write_text("repo: {}\n")
-    (root / "bin").mkdir(parents=True)
-    (root / "bin" / "spack").write_text(FAKE)
-    (root / "bin" / "spack").chmod(0o755)
+    install(root)
     monkeypatch.setenv("SPACK_ROOT", str(root))
     return root
 

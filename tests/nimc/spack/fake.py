@@ -23,6 +23,14 @@ esac
 """
 
 
+def install(root, text=FAKE):
+    """Put a Spack in a folder, or another one in its place."""
+    path = root / "bin" / "spack"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
 def calls(root):
     path = root / "calls"
     return path.read_text().splitlines() if path.exists() else []

@@ -12,8 +12,8 @@ import yaml
 from nimc.base.errors import MachineError
 from nimc.base.files import private_lock
 from nimc.spack import setup
-from nimc.spack.build import build, digest_of, lacking, make_mirror, placed
-from tests.nimc.spack.fake import calls
+from nimc.spack.build import build, lacking, make_mirror, placed
+from tests.nimc.spack.fake import calls, install
 
 
 def test_an_environment_is_built_again_only_where_inputs_or_prefixes_changed(
@@ -40,12 +40,14 @@ def test_an_environment_is_built_again_only_where_inputs_or_prefixes_changed(
     place.stamp("stream").write_text(json.dumps(stamp))
     build(place, settings, "stream", 1, print)
     assert len(calls(spack_root)) == 8  # the versions were chosen already
+    (tmp_path / "m.yaml").write_text("packages: {}\n")
+    build(place, replace(settings, machine_file=str(tmp_path / "m.yaml")), "stream", 1, print)
+    assert len(calls(spack_root)) == 11
 
 
 def changed(root, old, new):
     """Have the script in Spack's place do something else."""
-    script = root / "bin" / "spack"
-    script.write_text(script.read_text().replace(old, new))
+    install(root, (root / "bin" / "spack").read_text().replace(old, new))
 
 
 def chosen(root, *specs):
@@ -85,11 +87,10 @@ def test_a_mirror_has_sources_and_packages_of_environments_with_their_mpi(
 
 
 def test_a_build_says_which_package_it_is_at(spack_root, ready):
-    place, settings = ready
     line = f"==> Installing umt-5.3.0-{'a' * 32} [2/7]"
     changed(spack_root, "==> Installing stream", line)
     said = []
-    build(place, settings, "stream", 1, said.append)
+    build(*ready, "stream", 1, said.append)
     assert said[1:3] == ["stream: building", "stream: umt-5.3.0 [2/7]"]
 
 
@@ -130,7 +131,6 @@ def test_a_failure_is_one_line_with_the_log(spack_root, ready):
 
 
 def test_a_failed_build_names_its_package(spack_root, ready):
-    place, settings = ready
     changed(
         spack_root,
         'echo "==> Installing stream"',
@@ -143,12 +143,11 @@ def test_a_failed_build_names_its_package(spack_root, ready):
     )
     said = "at stream: umt-5.3.0: ProcessError: Command exited with status 2: 'make' '-j2' (log: "
     with pytest.raises(MachineError, match=re.escape(said)):
-        build(place, settings, "stream", 1, print)
+        build(*ready, "stream", 1, print)
 
 
 def test_placed_environment_stands_anywhere(ready, tmp_path):
-    place, settings = ready
-    content = yaml.safe_load(placed(place, settings, "proxyapps"))["spack"]
+    content = yaml.safe_load(placed(*ready, "proxyapps"))["spack"]
     assert content["repos"] == {"builtin": str(tmp_path)}
     assert content["include"][0]["path"] == str(setup.ENVIRONMENTS / "machines/here.yaml")
     assert "$" not in json.dumps(content)
@@ -184,16 +183,6 @@ def test_commands(tmp_path, monkeypatch, command):
     assert "not built" in command.err
 
 
-def test_digest_follows_every_input(ready):
-    place, settings = ready
-    text = placed(place, settings, "stream")
-    first = digest_of(place, settings, "stream", text)
-    assert digest_of(place, settings, "stream", text) == first
-    assert digest_of(place, settings, "stream", text + " ") != first
-    (place.config / "packages.yaml").write_text("packages: {gcc: {}}\n")
-    assert digest_of(place, settings, "stream", text) != first
-
-
 @pytest.fixture
 def locked(tmp_path, monkeypatch):
     """A lock that the site committed for the machine `here`; the environments are a copy."""
@@ -207,14 +196,13 @@ def locked(tmp_path, monkeypatch):
 
 
 def test_a_committed_lock_is_taken_and_decides_what_is_built(spack_root, ready, locked):
-    place, settings = ready
     # Spack leaves a lock alone that has all that the environment asks for.
     changed(spack_root, "*concretize*)", "*--force*)")
-    built = build(place, settings, "stream", 1, print)
+    built = build(*ready, "stream", 1, print)
     assert json.loads(Path(built.lock).read_text())["note"] == "committed"
     assert [call for call in calls(spack_root) if "--force" in call] == []
     locked.write_text(locked.read_text().replace("committed", "moved on"))
-    build(place, settings, "stream", 1, print)
+    build(*ready, "stream", 1, print)
     assert json.loads(Path(built.lock).read_text())["note"] == "moved on"
 
 

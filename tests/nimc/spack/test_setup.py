@@ -14,7 +14,7 @@ import yaml
 from nimc.base.errors import InputError, MachineError
 from nimc.spack import setup
 from nimc.spack.setup import layout
-from tests.nimc.spack.fake import FAKE, calls
+from tests.nimc.spack.fake import FAKE, calls, install
 
 
 def test_setup_takes_the_spack_at_hand_and_isolates_it(spack_root, tmp_path, monkeypatch):
@@ -46,10 +46,17 @@ def test_setup_takes_the_spack_at_hand_and_isolates_it(spack_root, tmp_path, mon
     assert mirrors["mirrors"]["nimc"]["url"] == f"file://{tmp_path}"
 
 
-def test_a_search_that_was_cut_off_or_used_other_recipes_is_made_again(spack_root, tmp_path):
-    place, other = layout("here", tmp_path / "state"), tmp_path / "other"
-    other.mkdir()
-    (other / "repo.yaml").touch()
+@pytest.fixture
+def other(tmp_path):
+    """Other recipes."""
+    folder = tmp_path / "other"
+    folder.mkdir()
+    (folder / "repo.yaml").touch()
+    return folder
+
+
+def test_a_search_that_was_cut_off_or_used_other_recipes_is_made_again(spack_root, tmp_path, other):
+    place = layout("here", tmp_path / "state")
     place.config.mkdir(parents=True)
     (place.config / "packages.yaml").write_text("packages: {}\n")
     for packages in (tmp_path, tmp_path, other):
@@ -64,9 +71,7 @@ def test_without_a_spack_the_pinned_one_and_its_recipes_are_cloned_once(tmp_path
 
     def clone(git, tag, commit, into):
         cloned.append((git, tag, commit))
-        (into / "bin").mkdir(parents=True)
-        (into / "bin" / "spack").write_text(FAKE)
-        (into / "bin" / "spack").chmod(0o755)
+        install(into)
 
     monkeypatch.setattr(setup, "find_spack", lambda: None)
     monkeypatch.setattr(setup, "clone", clone)
@@ -96,15 +101,10 @@ def test_a_machine_has_a_folder_of_its_own(tmp_path, monkeypatch):
             layout(name)
 
 
-def test_a_search_that_fails_leaves_no_settings(spack_root, ready, tmp_path):
+def test_a_search_that_fails_leaves_no_settings(spack_root, ready, other):
     """The configuration is that of other recipes already: nothing may be built with the old."""
     place, _ = ready
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "repo.yaml").touch()
-    fails = FAKE.replace('case "$*" in', 'case "$*" in\n  *compiler*) exit 1 ;;')
-    assert fails != FAKE
-    (spack_root / "bin" / "spack").write_text(fails)
+    install(spack_root, FAKE.replace('case "$*" in', 'case "$*" in\n  *compiler*) exit 1 ;;'))
     with pytest.raises(MachineError):
         setup.setup(place, other, None, None, print)
     with pytest.raises(InputError, match="Spack is not set up for here"):
@@ -152,8 +152,7 @@ def test_builds_see_no_wheels_of_this_python_and_have_a_users_name(tmp_path, mon
 
 
 def test_setup_refuses_an_old_spack_and_an_empty_root(spack_root, tmp_path, monkeypatch):
-    text = FAKE.replace("1.1.0", "0.23.1")
-    (spack_root / "bin" / "spack").write_text(text)
+    install(spack_root, FAKE.replace("1.1.0", "0.23.1"))
     with pytest.raises(MachineError, match=r"0\.23\.1 is too old"):
         setup.setup(layout("here", tmp_path / "state"), tmp_path, None, None, print)
     monkeypatch.setenv("SPACK_ROOT", str(tmp_path / "nothing"))

@@ -1,19 +1,13 @@
 """Real `ib_write_bw` over soft-RoCE: foreign writes and a stopped writer are seen."""
 
-import json
 import re
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from nimc.machine import slurm
-from nimc.machine.site import Origins
-from nimc.records.plan import BlockPlan, Demand
+from nimc.records.plan import Demand
 from tests.bench import _minicluster as mini
 from tests.nimc.minicluster.real import Cluster, cluster_or_skip
-from tests.nimc.node.treatments import treatments
 from tests.undisturbed import UNJUDGED
 
 _STEP = "srun --overlap --mpi=none --ntasks=1"
@@ -35,7 +29,7 @@ started() {{ until ls {logs}/0-$1-0.out* > /dev/null 2>&1; do sleep 0.1; done; }
     {step} --het-group=1 bash -c \\
         'writer=$(pgrep -x ib_write_bw); kill -STOP $writer; sleep 1.5; kill -CONT $writer'
 ) &
-{python} -m reframe_tests.conduct {folder}/plan.json
+{conductor}
 """
 
 
@@ -53,32 +47,18 @@ def test_foreign_writes_and_a_stopped_writer_are_seen(cluster: Cluster) -> None:
     # bytes that a busy host's soft-RoCE sends again: they are not what this test is about.
     emulated = {"min_share": 0.02, "counter_share": 20, "late_rows": 10, "pause_s": 5}
     limits = {**UNJUDGED, "foreign_share": Demand.foreign_share}
-    plan = BlockPlan(
-        case="melt",
-        workload="lammps",
-        block=0,
-        seed=1,
-        treatments=treatments(
-            ["off", "on"], mini.sleeper(15), {"injector": "perftest", "devices": ("rxe0",)}
-        ),
-        pairs=1,
-        warmups=0,
-        nimc_dir=str(folder / "measured"),
-        origin_policy="hetjob",
-        interface="eth0",
-        agent_launcher=slurm.agent_launcher(Origins(policy="hetjob", partition="origin")),
-        demand=Demand(**emulated, **limits, retries=0, ready_timeout_s=60),
-    )
-    plan.save(folder / "plan.json")
-    logs = folder / "measured" / "logs" / "melt" / "0"
+    demand = Demand(**emulated, **limits, retries=0, ready_timeout_s=60)
+    writes = {"injector": "perftest", "devices": ("rxe0",)}
+    conductor = mini.conductor(mini.plan(folder, ["off", "on"], 15, writes, demand=demand))
+    logs = folder / "run" / "logs" / "bench" / "0"
     job = folder / "job.sh"
     job.write_text(
-        _JOB.format(logs=logs, folder=folder, step=_STEP, foreign=_FOREIGN, python=sys.executable)
+        _JOB.format(logs=logs, folder=folder, step=_STEP, foreign=_FOREIGN, conductor=conductor)
     )
     output = folder / "job.out"
     cluster.slurm("sh", "-c", f"sbatch --wait --output={output} {job} || true", timeout_s=240)
     told = "".join(path.read_text() for path in (output, folder / "foreign.txt") if path.exists())
-    samples = _samples(folder / "measured" / "samples" / "melt.jsonl")
+    samples = {each["arm"]: each for each in mini.samples(folder)}
     assert sorted(samples) == ["off", "on"], told
 
     off = samples["off"]
@@ -95,8 +75,3 @@ def test_foreign_writes_and_a_stopped_writer_are_seen(cluster: Cluster) -> None:
     nothing, row = r"nothing for .* \(sent by rxe0\); allowed: 0.5 s", "at 0% of its rate alone .*"
     assert re.fullmatch(f"writer 0 wrote ({nothing}|{row})", on["reason"]), on["reason"]
     assert on["fom"] is not None
-
-
-def _samples(path: Path) -> dict[str, dict]:
-    lines = path.read_text().splitlines() if path.exists() else []
-    return {sample["arm"]: sample for sample in map(json.loads, lines)}

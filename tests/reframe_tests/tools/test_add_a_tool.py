@@ -66,22 +66,3 @@ def test_it_is_a_level_of_the_factor(checkout):
     file, *names = check(checkout, "-c", script).split()
     assert Path(file).is_relative_to(checkout)
     assert {*names} == {*NAMES, "rusage"}
-
-
-def test_wrap_and_parse_agree_in_two_ranks(checkout, tmp_path):
-    mpiexec = Path(sys.executable).parent / "mpiexec"
-    if not mpiexec.exists():
-        pytest.skip("no mpiexec of the wheel mpich")
-    script = """
-import subprocess, sys
-from pathlib import Path
-from reframe_tests.tools import TOOLS
-tool, (folder, mpiexec) = TOOLS["rusage"], sys.argv[1:]
-command = tool.wrap([mpiexec, "-n", "2"], ["sh", "-c", "exit 3"])
-command = [part.replace("{counters}", folder) for part in command]
-print(subprocess.run(command, stdin=subprocess.DEVNULL, timeout=60).returncode)
-rows = tool.parse(Path(folder), 2)
-print(*sorted({row.rank for row in rows}), len(rows))
-"""
-    said = check(checkout, "-c", script, str(tmp_path), str(mpiexec))
-    assert said.split() == ["3", "0", "1", "12"]

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from reframe_tests.tools import TOOLS
-from reframe_tests.tools.base import ToolError
 from tests.reframe_tests.command import script
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "likwid"
@@ -29,22 +28,6 @@ def test_what_likwid_could_not_count_has_no_value():
     missing = found["CYCLE_ACTIVITY_STALLS_LDM_PENDING"]
     assert (missing.value, missing.state) == (None, "not counted")
     assert found["CYCLE_ACTIVITY_STALLS_L2_PENDING"].value == 900_000_000
-
-
-@pytest.mark.parametrize(
-    ("capture", "end", "said"),
-    [
-        ("memory/rank-4.csv", "WR", r"rank-0\.csv: not a CSV file of likwid-perfctr"),
-        ("unsupported/stderr.txt", "", r"rank-0\.csv: no table of group 1"),
-    ],
-)
-def test_a_file_that_is_cut_off_or_has_no_table_is_named(tmp_path, capture, end, said):
-    text = (CAPTURES / capture).read_text()
-    if end:
-        text = text[: text.index(f"CAS_COUNT_{end}") + 16]
-    (tmp_path / "rank-0.csv").write_text(text)
-    with pytest.raises(ToolError, match=said):
-        STALLS.parse(tmp_path, 1)
 
 
 def test_a_processor_that_likwid_does_not_know_or_has_no_group_for(tmp_path, monkeypatch):

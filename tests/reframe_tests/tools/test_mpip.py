@@ -1,14 +1,12 @@
 """mpiP: a report of LAMMPS (two ranks, 32,000 atoms, 100 steps, MPICH), and real runs."""
 
 import re
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
 from reframe_tests.tools import TOOLS, mpip
-from reframe_tests.tools.base import ToolError
 from tests.reframe_tests.command import run_tool
 
 TOOL = TOOLS["mpip"]
@@ -48,25 +46,6 @@ def test_calls_and_messages_of_a_rank_are_those_of_its_call_sites():
     assert found[0, "point-to-point-calls"] == 428 + 410 + 410
     assert found[0, "point-to-point-sent"] == 38_465_602
     assert found[0, "collective-calls"] - found[0, "collective-messages"] == 5
-
-
-@pytest.mark.parametrize("end", ["@--- End of Report", "@--- Callsite Message Sent", "Task "])
-def test_a_report_that_is_cut_off_is_named(tmp_path, end):
-    text = (CAPTURE / "lmp.mpiP").read_text()
-    (tmp_path / "lmp.mpiP").write_text(text[: text.index(end)])
-    with pytest.raises(ToolError, match=r"lmp\.mpiP: not a report of mpiP 3\.5, or truncated"):
-        TOOL.parse(tmp_path, 2)
-
-
-def test_another_number_of_ranks_or_reports_is_an_error(tmp_path):
-    with pytest.raises(ToolError, match=r"lmp\.mpiP: 2 tasks; the application has 4 ranks"):
-        TOOL.parse(CAPTURE, 4)
-    with pytest.raises(ToolError, match=r"0 reports of mpiP, must be one; it needs libmpiP\.so"):
-        TOOL.parse(tmp_path, 2)
-    for name in ("a.mpiP", "b.mpiP"):
-        shutil.copy(CAPTURE / "lmp.mpiP", tmp_path / name)
-    with pytest.raises(ToolError, match="2 reports"):
-        TOOL.parse(tmp_path, 2)
 
 
 def test_a_host_without_it_says_how_to_get_it(monkeypatch):

@@ -45,12 +45,6 @@ def rows(folder: Path, name: str, ranks: int = 2) -> dict:
     return {(row.rank, row.event): row for row in TOOLS[name].parse(folder, ranks)}
 
 
-def test_each_experiment_is_a_level_of_the_factor():
-    others = ("hwc", "hwctime", "pcsamp", "usertime", "mpi", "mpit")
-    expected = ["openspeedshop", *(f"openspeedshop:{name}" for name in others)]
-    assert [name for name in TOOLS if name.startswith("openspeedshop")] == expected
-
-
 def test_hwcsamp_gives_the_sums_that_its_report_has(tmp_path):
     # `Report Summary` of the ranks: 850123568 and 1484294954 ns, 796 and 795 faults.
     found = rows(left(tmp_path, "hwcsamp"), "openspeedshop")
@@ -117,20 +111,20 @@ def test_several_events_are_refused_where_the_clock_cannot_be_counted(tmp_path, 
 
 
 @pytest.mark.parametrize(
-    ("collector", "seconds"), [("hwc", [0.80, 0.98]), ("hwctime", [1.03, 1.18])]
+    ("collector", "event", "seconds"),
+    [
+        # Each overflow is 10 ms of the task clock; the sums over objects are those of awk.
+        ("hwc", "perf::TASK-CLOCK", [0.80, 0.98]),
+        ("hwctime", "perf::TASK-CLOCK", [1.03, 1.18]),
+        ("pcsamp", "CPU time", [1.6, 1.24]),
+        ("usertime", "CPU time", [1.542857, 1.342856]),
+    ],
 )
-def test_overflows_are_summed_over_objects(tmp_path, collector, seconds):
-    # Each overflow is 10 ms of the task clock; the sums are those of awk.
+def test_overflows_and_samples_are_seconds(tmp_path, collector, event, seconds):
     tried = TRIED.replace("Successfully added: perf::PAGE-FAULTS\n", "")
     found = rows(left(tmp_path, collector, tried), f"openspeedshop:{collector}")
-    assert [row.value for row in found.values()] == pytest.approx(seconds)
-    assert {event for _, event in found} == {"perf::TASK-CLOCK"}
-
-
-@pytest.mark.parametrize(("collector", "seconds"), [("pcsamp", 1.6), ("usertime", 1.542857)])
-def test_samples_are_seconds(tmp_path, collector, seconds):
-    row = rows(left(tmp_path, collector), f"openspeedshop:{collector}")[0, "CPU time"]
-    assert (row.value, row.unit) == (pytest.approx(seconds), "s")
+    assert [found[rank, event].value for rank in (0, 1)] == pytest.approx(seconds)
+    assert {row.unit for row in found.values()} == {"s"}
 
 
 def test_mpi_calls_of_each_rank(tmp_path):

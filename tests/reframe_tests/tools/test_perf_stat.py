@@ -4,7 +4,6 @@ Captures: `hardware` (two ranks of an MPI program, nine events), `two_ranks` and
 events of the tool; the latter as a user under kernel.perf_event_paranoid=2).
 """
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -100,29 +99,6 @@ def test_what_a_line_says(tmp_path, event, value, running, rest, count, state, s
     assert (row.value, row.state, row.running_share) == (count, state, share)
     assert found[0, "cpu_core/cycles/"].value == 6326
     assert {named for _, named in found} <= {event, "cpu_core/cycles/", *EVENTS}
-
-
-@pytest.mark.parametrize(
-    ("kept", "ranks", "said"),
-    [(1, 2, r"rank-1\.json: no such file; 1 of 2 ranks"), (2, 1, r"rank-1\.json: unexpected file")],
-)
-def test_a_rank_that_is_missing_or_too_many_is_named(tmp_path, kept, ranks, said):
-    for rank in range(kept):
-        shutil.copy(CAPTURES / "hardware" / f"rank-{rank}.json", tmp_path)
-    with pytest.raises(ToolError, match=said):
-        TOOL.parse(tmp_path, ranks)
-
-
-@pytest.mark.parametrize("keep", [0.0, 0.1, 0.5, 0.98])
-def test_a_file_that_is_cut_off_is_named(tmp_path, keep):
-    text = (CAPTURES / "two_ranks" / "rank-1.json").read_text()
-    (tmp_path / "rank-0.json").write_text(text[: int(len(text) * keep)])
-    with pytest.raises(ToolError, match=r"rank-0\.json"):
-        TOOL.parse(tmp_path, 1)
-    # Between two lines.
-    (tmp_path / "rank-0.json").write_text("".join(text.splitlines(keepends=True)[:-1]))
-    with pytest.raises(ToolError, match=r"rank-0\.json: 7 of 8 events"):
-        TOOL.parse(tmp_path, 1)
 
 
 @pytest.mark.parametrize(

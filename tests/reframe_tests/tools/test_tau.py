@@ -1,6 +1,5 @@
 """TAU: profiles of two ranks that exchange 1000 doubles and reduce one, 50 times; and real runs."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from reframe_tests.tools import TOOLS
-from reframe_tests.tools.base import ToolError
 from tests.reframe_tests.command import run_tool
 
 TOOL = TOOLS["tau"]
@@ -51,33 +49,6 @@ def test_times_and_messages_are_those_of_the_profile():
         assert found[rank, "point-to-point-sent"] == 50 * 1000 * 8
         assert found[rank, "collective-calls"] == 50
         assert found[rank, "collective-sent"] == 50 * 8
-
-
-def test_a_rank_that_is_missing_or_too_many_is_named(tmp_path):
-    shutil.copy(CAPTURE / "profile.0.0.0", tmp_path)
-    with pytest.raises(ToolError, match=r"profile\.1\.0\.0: no such file"):
-        TOOL.parse(tmp_path, 2)
-    with pytest.raises(ToolError, match=r"profile\.1\.0\.0: unexpected file"):
-        TOOL.parse(CAPTURE, 1)
-
-
-@pytest.mark.parametrize("keep", [0.0, 0.8, 0.93, 0.96])
-def test_a_profile_that_is_cut_off_is_named(tmp_path, keep):
-    text = (CAPTURE / "profile.0.0.0").read_text()
-    (tmp_path / "profile.0.0.0").write_text(text[: int(len(text) * keep)])
-    with pytest.raises(ToolError, match=r"profile\.0\.0\.0: not a profile of TAU, or truncated"):
-        TOOL.parse(tmp_path, 1)
-
-
-def test_the_profile_of_a_script_that_started_the_application_is_not_taken_for_it(tmp_path):
-    # As TAU leaves it of an interpreter that started LAMMPS and ended after it.
-    (tmp_path / "profile.0.0.0").write_text(
-        "2 templated_functions_MULTI_TIME\n# Name Calls Subrs Excl Incl ProfileCalls #\n"
-        '".TAU application" 1 1 225 2759622 0 GROUP="TAU_UTILITY" \n'
-        '"taupreload_main" 1 0 2759397 2759397 0 GROUP="TAU_DEFAULT" \n0 aggregates\n'
-    )
-    with pytest.raises(ToolError, match=r"no MPI_Finalize; TAU times programs with MPI"):
-        TOOL.parse(tmp_path, 1)
 
 
 @pytest.mark.skipif(WHY is not None, reason=str(WHY))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from reframe_tests import conduct
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import FOLDER
 from tests.reframe_tests.command import run_tool, script
@@ -147,7 +148,7 @@ def test_membench_runs_on_the_last_core_while_the_application_runs(run):
     pid, _, seen = run.note.read_text().partition(" ")
     assert seen.startswith(f"['mix', '--cpus', '{CPUS[-1]}', '-d',")
     assert not Path(f"/proc/{pid}").exists()
-    (row,) = TOOLS["membench:mix:1"].parse(run.folder, 1)
+    (row,) = conduct._counters("membench:mix:1", run.folder, 1)
     assert (row.event, row.unit) == ("membench-cores", "1")
     assert 0 < row.value <= 1.2
     # A core of the application is refused.

@@ -3,7 +3,6 @@
 import os
 import socket
 import subprocess
-import time
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -15,7 +14,7 @@ from nimc.node.injectors import INJECTORS, pair
 from nimc.node.injectors.base import Arrived, Fault, Row, Writer
 from nimc.node.shared_memory import FOLDER_VARIABLE
 from nimc.records.treatment import Burst
-from tests.nimc.node.conftest import free_port, lasting, stop_for
+from tests.nimc.node.conftest import free_port, lasting, stop_for, wait_until
 
 CAPTURES = Path(__file__).parents[3] / "captures"
 MIB = 1 << 20
@@ -176,13 +175,6 @@ def start(command, folder):
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
-
-
-def wait_until(what):
-    until_s = time.monotonic() + 30
-    while not what():
-        assert time.monotonic() < until_s
-        time.sleep(0.02)
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from nimc.machine import devices
 from nimc.machine.site import dram_message_b
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Fault, Row
-from tests.nimc.node.conftest import free_port, needs
+from tests.nimc.node.conftest import free_port, needs, wait_until
 from tests.nimc.node.injectors.test_perftest import writer
 
 CAPTURES = Path(__file__).parents[3] / "captures" / "ucx"
@@ -153,10 +152,7 @@ def test_a_suspended_target_uses_no_cpu_and_the_rows_go_on(name):
 
     try:
         target = start(injector.target_command(asked))
-        until = time.monotonic() + 20
-        while processes.listener(asked.port, target.pid) != "own":
-            assert time.monotonic() < until, "the passive side does not listen"
-            time.sleep(0.02)
+        wait_until(lambda: processes.listener(asked.port, target.pid) == "own")
         parser = injector.parser(asked)
         meant = map(parser.parse, start(injector.origin_command(asked)).stdout)
         rows = (meaning for meaning in meant if meaning is not None)

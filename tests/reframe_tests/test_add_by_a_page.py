@@ -1,7 +1,8 @@
-"""docs/add-a-factor.md, followed literally, gives a factor that campaigns and checks know."""
+"""docs/add-a-factor.md and docs/add-a-workload.md, followed literally."""
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from tests.literal_docs import copy_of_checkout, follow
 from tests.reframe_tests.command import reframe, samples_of, succeeded
 from tests.undisturbed import VARIABLES
 
-PAGE = ROOT / "docs" / "add-a-factor.md"
+FACTOR, WORKLOAD = (ROOT / "docs" / f"add-a-{what}.md" for what in ("factor", "workload"))
 #: Tells by its figure of merit what it found in its environment.
 CHECK = '''
 import shlex
@@ -56,12 +57,16 @@ factors: {nice: [0, 7]}
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the checkout to which the page was applied."""
-    copy = copy_of_checkout(tmp_path_factory.mktemp("factor") / "checkout")
+    """A copy of the checkout to which both pages were applied."""
+    copy = copy_of_checkout(tmp_path_factory.mktemp("pages") / "checkout")
     shutil.copytree(ROOT / "docs", copy / "docs")
-    added = follow(PAGE, copy)
+    added = follow(FACTOR, copy)
     assert len(added) <= 3
-    assert f"{sum(added.values())} lines in all" in PAGE.read_text()
+    assert f"{sum(added.values())} lines in all" in FACTOR.read_text()
+    added = follow(WORKLOAD, copy)
+    compiled = {"reframe_tests/src/sort/sort.c", "reframe_tests/sort_compiled.py"}
+    assert added.keys() - compiled == {"reframe_tests/sort.py"}
+    assert f"in {added['reframe_tests/sort.py']} lines" in WORKLOAD.read_text()
     (copy / "reframe_tests" / "shows.py").write_text(CHECK)
     return copy
 
@@ -112,3 +117,24 @@ def test_the_application_gets_it_and_the_other_factors(checkout: Path) -> None:
         both = f"{arm}@nice=7,environment=MARK:here"
         assert found[both] == ({"nice": 7, "environment": "MARK:here"}, usual + 107)
     assert len(found) == 8
+
+
+@pytest.mark.parametrize("check", ["sort", "sort_compiled"])
+def test_a_workload_is_one_file_and_runs(checkout: Path, tmp_path: Path, check: str) -> None:
+    settings = {"arms": "off,aa", "pairs": 1, "warmups": 0, "numbers": 1000, **VARIABLES}
+    settings["nimc_dir"] = tmp_path / "run"
+    succeeded(reframe(tmp_path, "localhost", check, "-r", settings=settings, root=checkout))
+    samples = samples_of(tmp_path / "run", check)
+    assert sorted(sample["arm"] for sample in samples) == ["aa", "off"]
+    for sample in samples:
+        assert sample["fom_extra"] == {"numbers": 1000.0}
+        assert 0 < sample["fom"] < sample["elapsed_s"]
+        assert (sample["fom_unit"], sample["fom_better"]) == ("s", "lower")
+
+
+def test_the_page_names_what_the_mixin_has() -> None:
+    from reframe_tests.mixin import NimcMixin
+
+    named = re.findall(r"^\| `(\w+)\(.*?\)` \|", WORKLOAD.read_text(), re.MULTILINE)
+    assert len(named) == 4
+    assert all(callable(getattr(NimcMixin, name)) for name in named)

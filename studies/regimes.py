@@ -1,7 +1,8 @@
-"""Made curves of the loss of both sides over cores, and how often the classifier is right.
+"""Made curves of the loss of both sides over cores: how often their regime is named.
 
-Nothing here was measured. `python -m tests.analysis.subjects.made_regimes` prints the table of
-docs/evidence.md.
+    python -m studies.regimes
+
+Prints the figures of docs/evidence.md: shares of points that are right, unknown, and wrong.
 """
 
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from analysis.statistics.aligned_ranks import shifts
 from analysis.statistics.interval import CONFIDENCE, Estimate
 from analysis.subjects.regimes import Regime, classify, loses
+from studies import row
 
 SEEDS = 200
 MARGIN = 0.02
@@ -77,5 +79,4 @@ def shares(curve: Curve, noise: float = NOISE) -> tuple[float, float, float]:
 if __name__ == "__main__":
     for each in CURVES:
         for sd in (NOISE, 2 * NOISE):
-            cells = " | ".join(f"{share:.1%}" for share in shares(each, sd))
-            print(f"| {each.name} | {sd:.1%} | {cells} |")
+            print(row([each.name, f"{sd:.1%}", *(f"{share:.1%}" for share in shares(each, sd))]))

@@ -1,0 +1,82 @@
+"""A file of a run that is cut off, invalid or missing, or one too many, is named."""
+
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.tools import TOOLS
+from reframe_tests.tools.base import ToolError
+from tests.captures import CAPTURES
+
+
+def text(capture: str, end: str | float = 1.0) -> str:
+    """A captured file up to a word, or a share of it."""
+    found = (CAPTURES / capture).read_text()
+    return found[: found.index(end) if isinstance(end, str) else int(len(found) * end)]
+
+
+MPIP, TAU, PERF = "mpip/lammps/lmp.mpiP", "tau/mpiwork/profile.0.0.0", "perf_stat/two_ranks"
+NO_REPORT = r"lmp\.mpiP: not a report of mpiP 3\.5, or truncated"
+NO_PROFILE = r"profile\.0\.0\.0: not a profile of TAU, or truncated"
+#: As TAU leaves it of an interpreter that started LAMMPS and ended after it.
+OF_A_SCRIPT = """\
+2 templated_functions_MULTI_TIME
+# Name Calls Subrs Excl Incl ProfileCalls #
+".TAU application" 1 1 225 2759622 0 GROUP="TAU_UTILITY"\x20
+"taupreload_main" 1 0 2759397 2759397 0 GROUP="TAU_DEFAULT"\x20
+0 aggregates
+"""
+#: Tool, its file and what that holds, number of ranks, what is said.
+BROKEN = [
+    ("likwid:MEM", "rank-4.csv", text("likwid/memory/rank-4.csv", "MBOX0C1"), 8,
+     r"rank-4\.csv: not a CSV file of likwid-perfctr"),
+    ("likwid:MEM", "rank-0.csv", text("likwid/unsupported/stderr.txt"), 1,
+     r"rank-0\.csv: no table of group 1"),
+    ("membench:mix:1", "other", "", 1, "no file of any node"),
+    *(
+        ("membench:mix:1", "rank-0.json", found, 1, r"rank-0\.json: not a file of membench")
+        for found in ("", "[]", "{}", '{"busy_s": 1, "elapsed_s": 0}', '{"busy_s": 1')
+    ),
+    *(
+        ("mpip", "lmp.mpiP", text(MPIP, end), 2, NO_REPORT)
+        for end in ("@--- End of Report", "@--- Callsite Message Sent", "Task ")
+    ),
+    ("mpip", "lmp.mpiP", text(MPIP), 4, r"lmp\.mpiP: 2 tasks; the application has 4 ranks"),
+    ("mpip", "other", "", 2, r"0 reports of mpiP, must be one; it needs libmpiP\.so"),
+    *(
+        ("tau", "profile.0.0.0", text(TAU, share), 1, NO_PROFILE)
+        for share in (0.0, 0.8, 0.93, 0.96)
+    ),
+    ("tau", "profile.0.0.0", OF_A_SCRIPT, 1, "no MPI_Finalize; TAU times programs with MPI"),
+    ("tau", "profile.0.0.0", text(TAU), 2, r"profile\.1\.0\.0: no such file"),
+    *(
+        ("perf_stat", "rank-0.json", text(f"{PERF}/rank-1.json", share), 1, r"rank-0\.json")
+        for share in (0.0, 0.1, 0.5, 0.98)
+    ),
+    # Between two lines.
+    ("perf_stat", "rank-0.json", text(f"{PERF}/rank-1.json").rpartition("{")[0], 1,
+     r"rank-0\.json: 7 of 8 events"),
+    ("perf_stat", "rank-0.json", text(f"{PERF}/rank-0.json"), 2,
+     r"rank-1\.json: no such file; 1 of 2 ranks"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("tool", "file", "content", "ranks", "said"), BROKEN)
+def test_a_file_that_is_cut_off_invalid_or_missing(
+    tmp_path: Path, tool: str, file: str, content: str, ranks: int, said: str
+) -> None:
+    (tmp_path / file).write_text(content)
+    with pytest.raises(ToolError, match=said):
+        TOOLS[tool].parse(tmp_path, ranks)
+
+
+@pytest.mark.parametrize(
+    ("tool", "folder", "ranks", "said"),
+    [
+        ("perf_stat", PERF, 1, r"rank-1\.json: unexpected file"),
+        ("tau", "tau/mpiwork", 1, r"profile\.1\.0\.0: unexpected file"),
+    ],
+)
+def test_a_rank_too_many(tool: str, folder: str, ranks: int, said: str) -> None:
+    with pytest.raises(ToolError, match=said):
+        TOOLS[tool].parse(CAPTURES / folder, ranks)
