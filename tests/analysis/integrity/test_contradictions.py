@@ -195,6 +195,11 @@ def both(*edits: Edit) -> Edit:
 UNJUDGED = header(campaign_text=TEXT.replace("0.5}", "0.5, foreign_cpus: null}"))
 #: Rule -> what breaks it, words of the fault, and what nearly does if that is not the run as it is.
 RULES: dict[str, tuple[Edit, str] | tuple[Edit, str, Edit]] = {
+    "a time within its run": (
+        changed("on", "lammps", fom=lambda s: 1.002 * s["elapsed_s"]),
+        "fom: ",
+        changed("on", "lammps", fom=lambda s: s["elapsed_s"]),
+    ),
     "STREAM's figure is that of its average": (
         changed("on", fom=By(1 + 1e-6)),
         "three arrays ('array_b') in 'average_s'",
@@ -217,11 +222,19 @@ RULES: dict[str, tuple[Edit, str] | tuple[Edit, str, Edit]] = {
         changed("on", "lammps", fom_extra={}),
     ),
     "a size is that of other runs": (extra("on", "lammps", atoms=16e3), "atoms as in other runs"),
+    "STREAM is in B/s": (all_of("stream", fom_unit="1/s"), "fom_unit: '1/s' found; allowed: B/s"),
     "less time is better": (all_of("lammps", fom_better="higher"), "fom_better: 'higher' found"),
     "more than half of the figures are another arm's": (
         copied(7),
         "figures of 'aa' equal those of 'off'",
         copied(6),
+    ),
+    "figures vary": (
+        all_of("lammps", "off", fom=4.0),
+        "fom: the same in all runs of 'off'",
+        all_of("lammps", "off", fom=lambda s: 4.0 + s["pair"] / 1e5),
+        # A check of others may show a constant.
+        both(all_of("lammps", workload="theirs"), all_of("lammps", "off", fom=4.0)),
     ),
     "bytes are those of the rate and the time": (
         writer(bytes_b=By(0.9999)),

@@ -1,8 +1,10 @@
 """Edits of a sound run, each of which was once taken for a measurement or ended in a traceback."""
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,11 @@ import pytest
 
 from analysis.report.data import load_run
 from analysis.report.page import make_reports, render
+from analysis.samples.faults import UNPROVEN
 from nimc.base.errors import InputError
 from tests.analysis.integrity.sound import Json, checked, edit_header, edit_samples, sound_run
 from tests.analysis.synthetic import PROVENANCE
+from tests.captures import RUN_QUICK
 
 
 def of_arm(records: list[Json], arm: str, pair: int = 0) -> Json:
@@ -34,6 +38,11 @@ def control(**fields: Any) -> Callable[[list[Json]], None]:
     return lambda records: of_arm(records, "spin")["writers"][0].update(fields)
 
 
+def all_positions_0(records: list[Json]) -> None:
+    for record in records:
+        record["position"] = 0
+
+
 def exchange(records: list[Json]) -> None:
     """The positions and the place of the first two runs of a pair, with all that belongs to it."""
     first, second = records[1], records[2]
@@ -52,6 +61,29 @@ def accept_both(records: list[Json]) -> None:
     for record in records:
         if record["outcome"] == "rejected":
             record.update(outcome="kept", reason=None)
+
+
+def second_first(records: list[Json]) -> None:
+    """An accepted run again, as an earlier attempt of itself."""
+    at = records.index(of_arm(records, "on"))
+    records[at].update(attempt=1, key=records[at]["key"][:-1] + "1")
+    again = {**deepcopy(records[at]), "attempt": 0, "fom": records[at]["fom"] * 2}
+    records.insert(at, {**again, "key": again["key"][:-1] + "0"})
+
+
+def five_times(records: list[Json]) -> list[Json]:
+    """All pairs of the block five times, with times and keys of their own."""
+    last = records[-1]
+    length_s = last["start_s"] + last["elapsed_s"] + 1 - records[0]["start_s"]
+    copies = list(records)
+    for copy in range(1, 5):
+        for record in records[1:]:
+            pair = record["pair"] + 6 * copy
+            case, block, _, arm, attempt = record["key"].split("/")
+            key = f"{case}/{block}/{pair}/{arm}/{attempt}"
+            start_s = record["start_s"] + copy * length_s
+            copies.append({**record, "pair": pair, "key": key, "start_s": start_s})
+    return copies
 
 
 def five_blocks(records: list[Json]) -> list[Json]:
@@ -80,9 +112,13 @@ SAMPLES: dict[str, tuple[Callable[[list[Json]], Any], str]] = {
     "a key that is not its fields": (setting("on", key="stream/0/9/on/0"), "key: "),
     "a pair that is not the key's": (setting("on", pair=7), "pair: 7 found"),
     "an arm that was not asked": (setting("on", arm="full"), "arm: 'full' found"),
+    "positions all 0": (all_positions_0, "position: 0 found"),
     "positions that were not drawn": (exchange, "follows from the run's seed"),
     "overlapping times": (overlap, "start_s: "),
     "a rejected run accepted": (accept_both, "absent: the run was accepted before"),
+    "a second accepted attempt": (second_first, "absent: the run was accepted before"),
+    "all pairs five times": (five_times, "allowed: before the run's end"),
+    "all blocks five times": (five_blocks, "allowed: before the run's end"),
     "no writers": (setting("on", writers=[]), "at least 1 in an accepted run"),
     "a timetable of 0": (
         setting(
@@ -126,6 +162,7 @@ SAMPLES: dict[str, tuple[Callable[[list[Json]], Any], str]] = {
         without(lambda r: (r["pair"], r["arm"]) == (1, "off")),
         "position: ",
     ),
+    "the last pair deleted": (without(lambda r: r["pair"] == 5), "in a finished run"),
     "a reason of an accepted run": (setting("on", reason="none"), "reason: "),
     "no reason of a rejected run": (setting("on", outcome="rejected"), "reason: None found"),
     "a run before the campaign": (setting("off", start_s=1.0), "after the run's start"),
@@ -195,15 +232,22 @@ def test_a_page_with_faults_is_marked(run: Path) -> None:
         (lambda head: head.update(machine="../../x"), "machine: '"),
         (lambda head: head.update(campaign="a\nb"), "campaign: "),
         (lambda head: head["asked"]["cases"].update({"../x": ["off"]}), "allowed: plain names"),
+        (lambda head: head["facts"].update(site={"references": 3}), "facts.site.references"),
         (
             lambda head: head["facts"].update(site={"references": {"stream": "fast"}}),
             "facts.site.references.stream",
         ),
+        (
+            lambda head: head["facts"].update(site={"reference_tolerance": {}}),
+            "facts.site.reference_tolerance",
+        ),
+        (lambda head: head.update(facts={"site": 3}), "facts.site"),
         (lambda head: head.update(finished_s=1.0), "finished_s: 1.0 found; allowed: after"),
         (lambda head: head.update(pairs_cap=1), "pairs_cap: 1 found; allowed: from pairs_floor, 6"),
         (lambda head: head.update(pairs_cap=10**400), "pairs_cap: "),
         (lambda head: head.update(seed=7), "seed: does not follow"),
         (lambda head: head.update(asked=None), "asked: "),
+        (lambda head: head["asked"]["cases"].update(snap=["off", "on"]), "snap.jsonl: is missing"),
         (lambda head: head["asked"].update(retries=0), "the campaign's 'retries'"),
     ],
 )
@@ -222,6 +266,22 @@ def test_a_case_that_was_deleted_is_missing(run: Path) -> None:
     edit_header(run, lambda head: head.update(finished_s=2e9))
     edit_header(run, lambda head: head["asked"].update(optional=["lammps"]))
     assert load_run(run).integrity.count == 0
+
+
+def test_provenance_is_named_by_its_content(run: Path) -> None:
+    path = run / "provenance" / f"{PROVENANCE}.json"
+    path.write_text('{"synthetic": false}')
+    assert f"{path}: SHA-256 of its content:" in refused(run)
+    path.unlink()
+    assert "provenance: " in refused(run)
+
+
+@pytest.mark.parametrize("numa", [3, None, [], {"load": "write"}, {"numa_nodes": "two"}])
+def test_provenance_of_another_type_is_one_line(run: Path, numa: object) -> None:
+    text = json.dumps({"numa": numa})
+    name = hashlib.sha256(text.encode()).hexdigest()
+    (run / "provenance" / f"{name}.json").write_text(text)
+    assert f"{name}.json: numa" in refused(run)
 
 
 def test_more_pairs_than_the_campaign_allows(run: Path) -> None:
@@ -312,28 +372,33 @@ def test_only_the_first_twenty_faults_are_listed(run: Path) -> None:
     assert (len(lines), more) == (20, "and 6 more")
 
 
+def test_an_edit_of_a_recorded_run(tmp_path: Path) -> None:
+    run = tmp_path / RUN_QUICK.name
+    shutil.copytree(RUN_QUICK, run)
+    found = load_run(run).integrity
+    assert (found.count, found.notes) == (0, [UNPROVEN])
+    edit_samples(run, "stream", overlap)
+    assert "start_s: " in refused(run)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
         ("run.json", "[" * 5000, "run.json: is nested deeper than allowed: 64 levels"),
+        ("samples/stream.jsonl", "[" * 5000 + "\n", "stream.jsonl:1: is nested deeper"),
         ("samples/stream.jsonl", '{"a":' * 65 + "1" + "}" * 65 + "\n", "jsonl:1: is nested deeper"),
         # Brackets in strings close nothing.
         ("samples/stream.jsonl", '["]",' * 5000 + "1\n", "jsonl:1: is nested deeper"),
         ("samples/stream.jsonl", f'{{"a":"{"]" * 9999}"}}\n{"[" * 5000}\n', "jsonl:2: is nested"),
+        ("run.json", '["]",\n' * 5000 + "1", "run.json: is nested deeper"),
         (f"provenance/{PROVENANCE}.json", "[" * 100_000, "is nested deeper than allowed"),
         ("counters/stream.jsonl", "[" * 100_000 + "\n", "is nested deeper than allowed"),
-        *(("provenance/abc.json", text, "abc.json: ") for text in ("{", "null", "[1]")),
-        *(
-            ("provenance/abc.json", json.dumps({"numa": facts}), "abc.json: numa")
-            for facts in (3, None, [], {"load": "write"}, {"numa_nodes": "two"})
-        ),
+        ("run.json", '"' + "a" * (16 << 20) + '"', "is longer than allowed: 16 MiB"),
         ("samples/stream.jsonl", '"' + "a" * (17 << 20) + '"', "jsonl:1: is longer than allowed"),
         ("counters/stream.jsonl", '"' + "a" * (17 << 20) + '"\n', "jsonl:1: is longer than"),
     ],
 )
-def test_a_document_that_cannot_be_used_is_one_line(
-    run: Path, name: str, text: str, words: str
-) -> None:
+def test_deep_and_long_documents_are_one_line(run: Path, name: str, text: str, words: str) -> None:
     path = run / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(text)
