@@ -42,6 +42,7 @@ RATE = "comp_par_b_s: '.*' found; allowed: "
     [
         (f"{HEADER}\n", "points: a list found; allowed: at least 1"),
         (f"{HEADER}\n0,0,0\n", r"points\.0\.n: '0' found; allowed: greater than or equal to 1"),
+        ("n,comp_node\n1,0\n", r"points\.0\.comm_node: missing"),
         (f"{HEADER},speed\n1,0,0,3\n", r"points\.0\.speed: unknown key"),
         ("n,comp\tnode\n1,0\n", r"points\.0\.comp_node: missing"),
         (f"{HEADER}\n1,0,0,3e9\n", "cells beyond the header"),
@@ -49,13 +50,16 @@ RATE = "comp_par_b_s: '.*' found; allowed: "
         (b"\xff\xfe\x00", r"bad\.csv: "),
         ([], "not a sweep"),
         ({"points": [1]}, r"points\.0: 1 found; allowed: a mapping"),
+        ({"points": [{}], "notes": 3}, "notes: 3 found; allowed: a list"),
         ({"cores": 1, "points": POINT}, r"points\.0\.n: 2 found; allowed: at most 1"),
         (
             {"numa_nodes": 1, "points": [{"n": 2, "comp_node": 1, "comm_node": 0}]},
             "nodes 1 and 0 found; allowed: below 1",
         ),
+        ({"cores": "x", "points": POINT}, "cores"),
         ({"groups": 0, "points": POINT}, "groups: 0 found; allowed: greater than or equal to 1"),
         ({"cores": 6, "groups": 4, "points": POINT}, "groups: 4 cores must divide the socket's 6"),
+        ({"order": "random", "points": POINT}, "order: 'random' found; allowed: 'compact' or"),
     ],
 )
 def test_mistakes(tmp_path, content, message):
@@ -66,6 +70,14 @@ def test_mistakes(tmp_path, content, message):
     text = json.dumps(content) if path.suffix == ".json" else content
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(InputError, match=message):
+        load(path)
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff\xfe\x00"])
+def test_what_is_no_json(tmp_path, content):
+    path = tmp_path / "bad.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"bad\.json: "):
         load(path)
 
 

@@ -123,3 +123,26 @@ def test_places_of_buffers_workers_and_writes_have_price_and_gain() -> None:
     }
     rail = found["gain", "on@writer_rail=nic1", "on"]
     assert (rail.factor, rail.level, rail.reference) == ("writer_rail", "nic1", "nic0")
+
+
+def test_every_treatment_is_held_against_its_own_baseline() -> None:
+    marked = frame(samples(remedies(), pairs=6))
+    found = {row.arm: row for row in rows(marked)}
+    assert list(found) == [
+        *("on", "on@cores=1", "on@cores=1,tool=p", "on@rate=25%", "on@rate=25%,cores=1"),
+        *("on@tool=p", "aa", "aa@cores=1"),
+    ]
+    assert found["on"].slowdown.value == pytest.approx(2.0)
+    assert found["on@cores=1"].slowdown.value == pytest.approx(1.1)
+    assert found["on@rate=25%,cores=1"].slowdown.value == pytest.approx(1.2 / 1.1)
+    assert found["on@cores=1,tool=p"].slowdown.value == pytest.approx(1.32 / 1.155)
+    assert found["on@cores=1"].baseline == "off@cores=1"
+    assert found["on@rate=25%"].factors == {"cores": 0, "tool": "none", "rate": "25%"}
+    # The floor of a row is the one with its baseline.
+    assert found["on@cores=1"].noise_floor.low == pytest.approx(1.0)
+    assert found["on@tool=p"].noise_floor is None
+    assert found["aa@cores=1"].verdict == "baseline repeatability"
+    table = pair_table(marked)
+    assert set(table.select("arm", "baseline").iter_rows()) == {
+        (name, remedies().baselines[name]) for name in REMEDIES if not name.startswith("off")
+    }

@@ -18,8 +18,7 @@ def _drawn(noise: RunNoise, pairs: int, scale: float = 0.01, effect: float = 1.0
     return nights(noise, np.random.default_rng(pairs), NIGHTS, pairs, scale, effect)
 
 
-# Skewed, outliers, bounded, dependent and unlike; normal noise is in the other tests.
-@pytest.mark.parametrize("noise", NOISES[1::2], ids=lambda noise: noise.name)
+@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: noise.name)
 def test_covers_and_names_no_effect_where_there_is_none(noise: RunNoise) -> None:
     for found in (fixed(_drawn(noise, 10), 1.0), stopped(_drawn(noise, 16), 1.0)):
         assert min(found.covers, found.covers_mean) >= COVERED
@@ -37,8 +36,8 @@ def test_an_effect_is_found_with_few_pairs() -> None:
     assert found.pairs_most <= 10
 
 
-def test_runs_that_are_hit_now_and_then_are_not_called_no_effect() -> None:
-    share, by = 0.06, 0.5
+@pytest.mark.parametrize(("share", "by"), [(0.06, 0.5), (0.2, 0.5)])
+def test_runs_that_are_hit_now_and_then_are_not_called_no_effect(share: float, by: float) -> None:
     for pairs in (20, 150):
         found = fixed(hit(share, by, NIGHTS, pairs), 1.0, 1 + share * by)
         assert found.verdicts.get(Verdict.NO_EFFECT, 0.0) <= 0.025

@@ -10,13 +10,20 @@ from analysis.remedies.effect import RemedyEffect, net, remedy_effects
 from analysis.report.data import load_run
 from nimc.records.sample import Better, Sample
 from tests.analysis.remedies.sweeps import sweep, swept
-from tests.analysis.synthetic import REMEDIES, Case, crossed, samples, write_run
+from tests.analysis.synthetic import Case, crossed, samples, write_run
 
-#: As `REMEDIES`, at the full rate; a tool is no remedy.
+#: Time / time of `off`: a reserved core costs 10 %, and takes the loss from 2 to 1.21 times; each
+#: with a tool as well, which is none.
 TIMES = {
-    name.replace("cores", "reserved_cores"): time
-    for name, time in REMEDIES.items()
-    if "rate" not in name
+    "on": 2.0,
+    "aa": 1.0,
+    "off@reserved_cores=1": 1.1,
+    "on@reserved_cores=1": 1.21,
+    "aa@reserved_cores=1": 1.1,
+    "off@tool=p": 1.05,
+    "on@tool=p": 2.1,
+    "off@reserved_cores=1,tool=p": 1.155,
+    "on@reserved_cores=1,tool=p": 1.32,
 }
 
 

@@ -7,8 +7,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from analysis.remedies.throttling import Throttling, curvatures, slopes, throttling
+from analysis.remedies.throttling import Throttling, crossover, curvatures, slopes, throttling
 from analysis.report.data import RunData, load_run
+from analysis.statistics.location import location
 from nimc.records.sample import Sample
 from studies.noises import NOISES
 from studies.remedies import coverage
@@ -102,6 +103,43 @@ def test_a_sweep_has_its_own_case_and_writes_and_pairs_of_two_rates(tmp_path: Pa
     for each in own:
         each.writers[:] = [replace(writer, **reads) for writer in each.writers]
     assert found_of(tmp_path / "reads", own) == []
+
+
+def made_sweeps(seeds: int, pairs: int, noise: float) -> tuple[np.ndarray, ...]:
+    """Rates, losses, prices and losses with the core, shapes (seeds, pairs[, rates]), GB/s."""
+    rng = np.random.default_rng(5)
+    shared = np.exp(rng.normal(0, 3 * noise, (seeds, pairs)))
+    rate = 7.2 * np.array([0.25, 0.5, 0.75, 1.0]) * rng.uniform(0.97, 1.03, (seeds, pairs, 4))
+
+    def run(rate_b_s: np.ndarray) -> np.ndarray:
+        return rate_b_s * np.exp(rng.normal(0, noise, rate_b_s.shape))
+
+    off = run(14.0 * shared)
+    off_with = run(12.8 * shared)
+    loss = off[..., None] - run((14.0 - SLOPE * rate) * shared[..., None])
+    return rate, loss, off - off_with
+
+
+@pytest.mark.parametrize("pairs", [8, 16])
+def test_slope_and_crossover_are_recovered_as_often_as_said(pairs: int) -> None:
+    rate, loss, price = made_sweeps(100, pairs, 0.01)
+    slope = slopes(rate, loss)
+    enclosed = {"slope": 0, "crossover": 0}
+    for seed in range(100):
+        found = location(slope[seed])
+        enclosed["slope"] += found.low <= SLOPE <= found.high
+        where = crossover(slope[seed], price[seed], 7.5)
+        low, high = where.low, where.high
+        enclosed["crossover"] += (low is None or low <= 4.0) and (high is None or high >= 4.0)
+        assert low is not None or high is not None
+    assert min(enclosed.values()) >= 90, enclosed  # P(fewer of 100 | 95 %) is 1.2 %
+
+
+def test_a_line_is_doubted_in_one_straight_sweep_of_twenty() -> None:
+    rate, loss, _ = made_sweeps(200, 12, 0.01)
+    bent = [location(each) for each in curvatures(rate, loss, 7.2)]
+    doubted = sum(not (each.low <= 0 <= each.high) for each in bent if each)
+    assert doubted <= 0.08 * 200
 
 
 def test_the_study_shows_that_the_interval_covers() -> None:

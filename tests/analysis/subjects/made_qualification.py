@@ -15,7 +15,7 @@ import numpy as np
 
 from nimc.records.arms import name_of
 from nimc.records.sample import NodeConditions, Sample, WriterRecord
-from tests.analysis.made_counters import counter_row, write_rows
+from tests.analysis.made_counters import write_rows
 from tests.analysis.synthetic import HOST, Case, crossed, header, reject, samples, write_run
 
 ORIGIN = "origin-0"
@@ -52,8 +52,8 @@ class Fault:
     sample: Callable[[Sample], Sample] = lambda sample: sample
     writer: Callable[[Sample, WriterRecord], WriterRecord] = lambda _, writer: writer
     #: What the device counts / what is written, and what arrives though nothing is written, bytes
-    #: per second.
-    counts: float = 1.005
+    #: per second; None: no counter.
+    counts: Callable[[Sample], float | None] = lambda _: 1.005
     foreign_b_s: float = 1e5
     #: True time of the repeated baseline and of the control / that of the baseline; processor time.
     aa: float = 1.0
@@ -114,12 +114,20 @@ def _written(sample: Sample, fault: Fault, rng: np.random.Generator) -> Sample:
     writers = [fault.writer(sample, each) if each.message_b else each for each in writers]
     rate = sum(each.rate_b_s for each in writers)
     over_s = sample.elapsed_s + 0.05
-    passed = {"write": 1e5, "read": 1e5}
+    passed: dict[str, float | None] = {"write": 1e5, "read": 1e5}
+    counted = fault.counts(sample)
     if sample.role == "effect":
-        passed[direction] = rate * fault.counts * float(rng.uniform(0.998, 1.002))
-        counted_b = passed[direction] * over_s
-        counts = {"counted_b": counted_b, "counted_s": over_s, "counter": COUNTER}
-        writers = [replace(each, proof="device", **counts) for each in writers]
+        if counted is None:
+            passed = {"write": None, "read": None}
+            proofs = ["memory" if each.overwritten_share else each.proof for each in writers]
+            writers = [
+                replace(each, proof=proof) for each, proof in zip(writers, proofs, strict=True)
+            ]
+        else:
+            counted_b = rate * counted * float(rng.uniform(0.998, 1.002)) * over_s
+            passed[direction] = counted_b / over_s
+            counts = {"counted_b": counted_b, "counted_s": over_s, "counter": COUNTER}
+            writers = [replace(each, proof="device", **counts) for each in writers]
     else:
         passed["write"] = fault.foreign_b_s
     conditions = NodeConditions(
@@ -161,25 +169,25 @@ def made_run(folder: Path, fault: Fault = Fault(), *, seed: int = 1) -> Path:
     return run
 
 
-def _spent(sample: Sample, s_gb: float, rng: np.random.Generator) -> list[dict[str, object]]:
+def _spent(sample: Sample, s_gb: float, rng: np.random.Generator) -> list[dict[str, Any]]:
     """Processor time of the target."""
     gb = sum(writer.rate_b_s for writer in sample.writers) * sample.elapsed_s / 1e9
     spent = {"softirq-time": s_gb * gb, "irq-time": 0.0, "writers-time": 0.0}
     return [
-        counter_row(
-            *(sample.key, event, value + 0.01 * sample.elapsed_s * float(rng.uniform(0.9, 1.1))),
-            tool="node",
-            unit="s",
-        )
+        {
+            **{"key": sample.key, "tool": "node", "rank": 0, "event": event, "unit": "s"},
+            **{"value": value + 0.01 * sample.elapsed_s * float(rng.uniform(0.9, 1.1))},
+            **{"state": "counted", "running_share": None},
+        }
         for event, value in {**spent, "kernel-threads-time": 0.0}.items()
     ]
 
 
-def rejected(reason: str, role: str = "effect") -> Callable[[Sample], Sample]:
-    """Runs of that role, rejected as the conductor would."""
+def rejected(reason: str, role: str = "effect", every: int = 1) -> Callable[[Sample], Sample]:
+    """Runs of that role, or one pair of so many, rejected as the conductor would."""
 
     def change(sample: Sample) -> Sample:
-        hit = sample.role == role and not sample.warmup
+        hit = sample.role == role and not sample.warmup and sample.pair % every == 0
         return reject(sample, "rejected", reason) if hit else sample
 
     return change

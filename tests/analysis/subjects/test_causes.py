@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from analysis.effects.estimate import results
@@ -102,6 +103,16 @@ def test_links_across_workloads_are_those_of_numpy(tmp_path):
     assert l3.correlation.p <= l3.p <= 18 * l3.correlation.p
 
 
+def test_links_within_a_workload_have_its_runs_as_points(tmp_path):
+    found = made(tmp_path)
+    within = {(each.treatment, each.of, each.to): each for each in found.links if each.case}
+    cycles = within["on", TIME, "cycles"]
+    assert (cycles.case, cycles.points) == ("lammps", 8)
+    # Without traffic the made counts do not depend on the time of a run.
+    assert within["off", TIME, "cycles"].p > 0.05
+    assert cycles.p >= cycles.correlation.p
+
+
 @pytest.mark.parametrize("stalls", [0.8, 0.2])
 def test_the_extra_cycles_are_told_apart(tmp_path, stalls):
     (loss,) = made(tmp_path, stall_share=stalls).losses
@@ -178,6 +189,22 @@ def test_a_share_is_averaged_over_ranks(tmp_path):
     assert change.ratio.value == pytest.approx(2)
 
 
+def test_counts_that_took_turns_are_named_and_not_used(tmp_path):
+    runs = with_tool(samples(LAMMPS, pairs=6))
+    run = write_run(tmp_path / "run", runs)
+    write_counts(run, LAMMPS, runs)
+    file = run / "counters" / "lammps.jsonl"
+    frame = pl.read_ndjson(file.read_bytes())
+    shared = pl.col("event") == "l1d.replacement"
+    frame.with_columns(
+        state=pl.when(shared).then(pl.lit("multiplexed")).otherwise("state")
+    ).write_ndjson(file)
+    found = causes_of(run)
+    assert found.without == {"multiplexed": ["L1 misses"]}
+    assert not [each for each in found.changes if each.role == "L1 misses"]
+    assert not [each for each in found.links if each.to == "L1 misses"]
+
+
 # On the page.
 
 
@@ -249,11 +276,9 @@ def test_a_role_that_was_not_counted_is_named_with_the_reason(tmp_path):
         if row["event"] == "l1d.replacement" and row["rank"] == 1:
             row |= {"state": "multiplexed", "running_share": 0.5}
     write_rows(run, "lammps", rows)
-    found = view(run)
-    assert found.notes[0].endswith(": cycles: not supported")
-    # Counts that took turns are not used either.
-    assert "L1 misses: the events took turns" in found.notes[1]
-    assert not {"cycles", "L1 misses"} & {each.role for each in found.changes}
+    notes = view(run).notes
+    assert notes[0].endswith(": cycles: not supported")
+    assert "L1 misses: the events took turns" in notes[1]
 
 
 def priced(folder: Path, price: float) -> Path:
@@ -311,6 +336,12 @@ def test_the_page_has_the_section_and_its_figures_and_says_that_it_is_emulated(t
     assert document["schema"] == 1
     (found,) = document["runs"].values()
     assert set(found) == {"changes", "links", "losses", "without"}
+    (stalls,) = (
+        row
+        for row in found["changes"]
+        if (row["case"], row["role"], row["treatment"]) == ("lammps", "memory stalls", "on")
+    )
+    assert stalls["ratio"]["low"] > 1
 
 
 def test_sums_over_ranks_and_what_limits_them(tmp_path):

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +11,9 @@ from analysis.report.data import load_run
 from analysis.report.page import render
 from analysis.report.plots import View
 from analysis.subjects.numa import Cell, Key, cells, key_of, numa_view, questions
-from nimc.records.sample import Level, Sample
+from nimc.records.sample import Level
 from tests.analysis.drawn import bars
-from tests.analysis.synthetic import Case, at_rate, crossed, header, reject, samples, write_run
+from tests.analysis.synthetic import Case, crossed, header, samples, write_run
 
 GB = 1e9
 #: What communications do in each cell, GB/s, one a run; six runs of the same rate where it is one.
@@ -30,20 +29,12 @@ TWO_NODES = {
     Key("read", "other", "write", "free"): [1, 2, 3, 4, 5, 6],
 }
 
-BOTH_WAYS: dict[Key, object] = {Key(way, "nic", "idle", ""): 8 for way in ("write", "read")}
 
-
-def run_of(
-    folder: Path,
-    grid: dict[Key, object],
-    nodes: int = 2,
-    change: Callable[[Sample], list[Sample]] = lambda sample: [sample],
-    **writer: object,
-) -> Path:
+def run_of(folder: Path, grid: dict[Key, object], nodes: int = 2, **writer: object) -> Path:
     """A run whose cells are the treatments of one case; nothing of it was measured.
 
     Workers do 10 GB/s alone, and 5 GB/s beside communications. Without workers their place says
-    nothing. Instead of each run there are those that `change` gives.
+    nothing.
     """
     placed = {"buffer_node": 0, "target_on_node_share": 1.0, "own_binding": "none", **writer}
     effects: dict[str, float] = {}
@@ -64,7 +55,7 @@ def run_of(
             (record,) = sample.writers
             written = {"rate_b_s": each * GB, "direction": sample.factors["direction"], **placed}
             sample = replace(sample, writers=[replace(record, **written)])
-        found += change(sample)
+        found.append(sample)
     run = write_run(folder / "run", found, header(campaign="numa"))
     (run / "provenance").mkdir(exist_ok=True)
     facts = {"numa_nodes": nodes, "nic_node": 0, "places": {"nic": 0, "other": 1}}
@@ -116,27 +107,29 @@ def test_both_sides_of_every_cell(run: Path) -> None:
 
 def test_a_cell_is_of_the_first_levels_of_other_factors(tmp_path: Path) -> None:
     """Half the rate is another question: it is no run of the cell."""
-
-    def with_half(sample: Sample) -> list[Sample]:
-        if sample.role != "effect":
-            return [sample]
-        names = {name: getattr(sample, name) + ",rate=50%" for name in ("arm", "key")}
-        half = replace(sample, **names, factors={**sample.factors, "rate": "50%"})
-        return [at_rate(half, 4 * GB), sample]
-
-    (cell,) = cells_of(run_of(tmp_path, {Key("write", "nic", "idle", ""): 8}, change=with_half))
+    run = run_of(tmp_path, {Key("write", "nic", "idle", ""): 8})
+    path = run / "samples" / "numa.jsonl"
+    slow = []
+    for record in map(json.loads, path.read_text().splitlines()):
+        if record["role"] == "effect":
+            record |= {name: record[name] + ",rate=50%" for name in ("arm", "key")}
+            record["factors"]["rate"] = "50%"
+            record["writers"][0]["rate_b_s"] = 4 * GB
+            slow.append(json.dumps(record))
+    assert len(slow) == 6
+    path.write_text("\n".join([*slow, path.read_text()]))
+    (cell,) = cells_of(run)
     assert cell.rates_b_s == [8 * GB] * 6
 
 
 def test_a_direction_that_is_no_factor_is_what_the_writers_did(tmp_path: Path) -> None:
-    key = Key("read", "nic", "write", "nic")
-
-    def without(sample: Sample) -> list[Sample]:
-        others = {name: at for name, at in sample.factors.items() if name != "direction"}
-        return [replace(sample, factors=others)]
-
-    (cell,) = cells_of(run_of(tmp_path, {key: 8}, change=without))
-    assert cell.key == key
+    run = run_of(tmp_path, {Key("read", "nic", "write", "nic"): 8})
+    path = run / "samples" / "numa.jsonl"
+    text = path.read_text()
+    assert text.count(', "direction": "read"}') == 6
+    path.write_text(text.replace(', "direction": "read"}', "}"))
+    (cell,) = cells_of(run)
+    assert cell.key == Key("read", "nic", "write", "nic")
     assert cell.rates_b_s == [8 * GB] * 6
 
 
@@ -226,28 +219,34 @@ def test_pages_are_locked_where_a_message_of_64_kib_is_pinned(
 
 
 def test_fewer_than_six_runs_answer_nothing(tmp_path: Path) -> None:
-    run = run_of(
-        tmp_path,
-        BOTH_WAYS,
-        change=lambda each: [] if each.pair == 5 and "direction=read" in each.arm else [each],
-    )
+    grid = {Key(direction, "nic", "idle", ""): 8 for direction in ("write", "read")}
+    run = run_of(tmp_path, grid)
+    path = run / "samples" / "numa.jsonl"
+    lines = path.read_text().splitlines()
+    last = ('"pair": 5', "direction=read/")
+    cut = [line for line in lines if not all(words in line for words in last)]
+    assert len(cut) == len(lines) - 1
+    path.write_text("\n".join(cut) + "\n")
     answer = questions(cells_of(run), 2)[0].answers[1]
     assert (answer.finding, answer.reason) == ("inconclusive", "fewer than 6 runs per side")
     assert answer.ratio is None
 
 
 def test_soft_roce_on_one_host_is_not_a_copy_between_processes(tmp_path: Path) -> None:
-    view = view_of(run_of(tmp_path, BOTH_WAYS, transport="soft-RoCE"))
+    grid: dict[Key, object] = {Key(way, "nic", "idle", ""): 8 for way in ("write", "read")}
+    view = view_of(run_of(tmp_path, grid, transport="soft-RoCE"))
     assert not any("no network interface" in note or "copying" in note for note in view.notes)
     (emulated,) = view.emulated
     assert "soft-RoCE" in emulated
 
 
 def test_a_cell_without_a_run_that_counts_is_no_answer(tmp_path: Path) -> None:
-    def without_reads(sample: Sample) -> list[Sample]:
-        return [reject(sample, "rejected", "made") if "=read" in sample.arm else sample]
-
-    run = run_of(tmp_path, BOTH_WAYS, change=without_reads)
+    grid: dict[Key, object] = {Key(way, "nic", "idle", ""): 8 for way in ("write", "read")}
+    run = run_of(tmp_path, grid)
+    path = run / "samples" / "numa.jsonl"
+    lines = path.read_text().splitlines()
+    reads = [line.replace('"kept"', '"rejected"') for line in lines if "direction=read/" in line]
+    path.write_text("\n".join([*(each for each in lines if "direction=read/" not in each), *reads]))
     found = cells_of(run)
     assert [len(cell.rates_b_s) for cell in found] == [6, 0]
     assert questions(found, 2)[0].answers[1].reason == "no run counts"

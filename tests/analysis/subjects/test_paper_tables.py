@@ -14,7 +14,6 @@ from analysis.report.plots import View
 from analysis.subjects.paper_tables import paper_estimates, paper_tables, picture
 from analysis.subjects.published import NAMES, normalised, triad
 from nimc.records.sample import Sample
-from tests.analysis.drawn import rows_of
 from tests.analysis.synthetic import Case, samples, write_run
 
 #: Ten runs of mean 11 (six of them 1 away), and of mean 22 (squares of the distances: 18); then
@@ -49,6 +48,14 @@ def view_of(tmp_path: Path, *found: list[Sample]) -> View:
     view = paper_tables(load(tmp_path, *found), "s")
     assert view is not None
     return view
+
+
+def rows_of(page: str, place: str) -> list[list[str]]:
+    """Texts of the cells of the first table after some HTML."""
+    body = page[page.index(place) :].split("<tbody>")[1].split("</tbody>")[0]
+    rows = re.findall(r"<tr.*?</tr>", body, re.DOTALL)
+    cells = [re.findall(r"<t[dh].*?</t[dh]>", row, re.DOTALL) for row in rows]
+    return [[" ".join(re.sub(r"<[^>]+>", " ", each).split()) for each in row] for row in cells]
 
 
 def test_times_are_means_of_the_first_ten(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Faults that were planted in made runs are named by the claims they break, and no others."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -45,7 +46,7 @@ def states(of: Qualification) -> dict[str, list[str]]:
     return grouped((each.state, each.name) for each in of.claims if each.name not in OTHERS)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_clean_run_allows_all_that_it_measured(tmp_path: Path, seed: int) -> None:
     found = judged(made_run(tmp_path / "run", seed=seed))
     assert states(found).get("refused", []) == []
@@ -63,6 +64,15 @@ def test_a_clean_run_allows_all_that_it_measured(tmp_path: Path, seed: int) -> N
     }
 
 
+def condition(**values: float) -> Callable[[Sample], Sample]:
+    def change(sample: Sample) -> Sample:
+        hit = sample.pair % 3 == 0
+        each = sample.conditions[0]
+        return replace(sample, conditions=[replace(each, **values) if hit else each])
+
+    return change
+
+
 def unlimited(sample: Sample, writer: WriterRecord) -> WriterRecord:
     """At full rate, whatever was asked."""
     rates = ("rate_alone_b_s", "rate_before_b_s", "rate_b_s", "rate_min_b_s")
@@ -75,12 +85,32 @@ def unwritten(_: Sample, writer: WriterRecord) -> WriterRecord:
 
 
 PLANTED: dict[str, tuple[Fault, list[str]]] = {
-    "unit twice as large": (Fault(counts=2.0, sample=_REFUTED), COUNTS),
+    "unit twice as large": (Fault(counts=lambda _: 2.0, sample=_REFUTED), COUNTS),
+    "3 % too few": (Fault(counts=lambda _: 0.97), COUNTS),
+    "12 % too many": (Fault(counts=lambda _: 1.12), COUNTS),
+    "dead": (Fault(counts=lambda _: 0.0, sample=_REFUTED), [*COUNTS, "foreign writer"]),
+    "a quarter, or of another port": (Fault(counts=lambda _: 0.25, sample=_REFUTED), COUNTS),
+    "set back in some runs": (Fault(counts=lambda of: 1.005 if of.pair % 3 else None), COUNTS),
+    "stops in some runs": (
+        Fault(counts=lambda of: 0.5 if of.pair == 2 else 1.005, sample=_REFUTED),
+        COUNTS,
+    ),
     "claims and does not write": (
-        Fault(writer=unwritten, counts=0.0, sample=_REFUTED),
+        Fault(writer=unwritten, counts=lambda _: 0.0, sample=_REFUTED),
         [*COUNTS, "memory", "foreign writer"],
     ),
+    "rate limit does nothing": (Fault(writer=unlimited, sample=_REFUTED), ["throttled"]),
     "device absent": (Fault(origin=node(device(name="mlx5_1"))), ["devices"]),
+    "port down": (Fault(target=node(device(state="DOWN"))), ["devices"]),
+    "half the link": (Fault(target=node(device(rate_b_s=6.25e9))), ["devices"]),
+    "more than the link": (
+        Fault(
+            site={"nic": {"link_rate_b_s": 6.25e9, "processing": "offload"}},
+            target=node(device(rate_b_s=6.25e9)),
+            origin=node(device(rate_b_s=6.25e9)),
+        ),
+        ["full rate"],
+    ),
     "NUMA node of another": (Fault(site={"facts": {"nic_node": 1}}), ["NUMA of device"]),
     "NUMA nodes exchanged": (
         Fault(far=1.1, target=node(device(numa_node=None)), origin=node(device(numa_node=None))),
@@ -92,6 +122,13 @@ PLANTED: dict[str, tuple[Fault, list[str]]] = {
         Fault(foreign_b_s=1e9, sample=rejected("although nothing wrote", "floor")),
         ["foreign writer"],
     ),
+    "writer stops": (
+        Fault(sample=rejected("writer 0 wrote nothing for 1.5 s (rdma:mlx5_0/1)", every=3)),
+        ["held"],
+    ),
+    "busy node": (Fault(sample=condition(foreign_cpus=1.1)), ["foreign load"]),
+    "steal": (Fault(sample=condition(steal_share=0.1)), ["steal"]),
+    "throttled cores": (Fault(sample=condition(frequency_hz=2e9)), ["frequency"]),
     "drift": (Fault(aa=1.06), ["repeats"]),
     "shared switch": (Fault(spin=1.1), ["control"]),
     "onload": (Fault(s_gb=0.12), ["offload"]),
@@ -107,6 +144,21 @@ def test_a_planted_fault_is_named_by_its_claim(
     assert [each for each in states(found)["refused"] if each != "records"] == broken
     assert found.verdict == "not qualified"
     assert all(each.reason and each.remedy for each in found.claims if each.state == "refused")
+
+
+@pytest.mark.parametrize(
+    ("fault", "limited"),
+    [
+        (Fault(counts=lambda _: 1.05), COUNTS),  # headers, or other traffic
+        (Fault(site={"nic": None}), ["devices"]),  # a link of an unknown rate
+    ],
+)
+def test_what_is_shown_in_part_limits_its_claim(
+    tmp_path: Path, fault: Fault, limited: list[str]
+) -> None:
+    found = states(judged(made_run(tmp_path / "run", fault)))
+    assert {*limited} <= {*found["caveat"]}
+    assert "refused" not in found
 
 
 # Claims at their limits, from few records by hand. The link has 10 GB/s.
@@ -329,6 +381,7 @@ def only_ucx(change: Callable[[Sample, WriterRecord], WriterRecord]) -> Fault:
     ("fault", "state", "part"),
     [
         (only_ucx(unlimited), "refused", "throttled"),
+        (only_ucx(unwritten), "refused", "memory"),
         (only_ucx(lambda _, each: replace(each, transport="tcp")), "refused", "emulated"),
         (only_ucx(lambda _, each: replace(each, rate_alone_b_s=5e9)), "caveat", "rate"),
     ],
@@ -370,6 +423,14 @@ def test_a_soft_device_is_no_hardware_even_if_nothing_was_written(tmp_path: Path
     assert found.emulated == [Note.SOFT_ROCE()]
 
 
+def test_rows_of_a_device_counter_show_nothing_of_counters(tmp_path: Path) -> None:
+    def of_device(_: Sample, writer: WriterRecord) -> WriterRecord:
+        return replace(writer, injector="fabtests")
+
+    found = judged(made_run(tmp_path / "run", Fault(writer=of_device)))
+    assert set(COUNTS) <= {*states(found)["not shown"]}
+
+
 def test_without_devices_in_the_file_and_on_one_numa_node_little_is_shown(tmp_path: Path) -> None:
     one = node(numa_nodes=[{"number": 0}])
     site = {"device": None, "nic": None, "facts": None}
@@ -377,3 +438,28 @@ def test_without_devices_in_the_file_and_on_one_numa_node_little_is_shown(tmp_pa
     found = states(judged(made_run(tmp_path / "run", fault)))
     unknown = {"devices", "full rate", "NUMA of device", "NUMA of cores", "clocks"}
     assert unknown <= {*found["not shown"]}
+
+
+def noted(run: Path, **changes: object) -> list[str]:
+    """Notes of a run of another campaign, with these changes of its header's facts."""
+    record = json.loads((run / "run.json").read_text())
+    record["campaign"] = "night"
+    record["campaign_text"] = record["campaign_text"].replace("qualify", "night")
+    record["facts"] |= changes
+    (run / "run.json").write_text(json.dumps(record))
+    (row, *_) = load_run(rechain(run), force=True).results
+    return [note for note in row.notes if "qualified" in note]
+
+
+def test_reports_of_hardware_name_a_machine_that_is_not_qualified_or_changed(
+    tmp_path: Path,
+) -> None:
+    assert noted(made_run(tmp_path / "a")) == [Note.NOT_QUALIFIED()]
+    holds_for = {"kernel": ["6.1"], "NIC firmware": ["mlx5_0 20.31"], "MPI": []}
+    known = {"run": "q", "verdict": "qualified", "holds_for": holds_for}
+    changed = [Note.CHANGED(names="MPI")]
+    assert noted(made_run(tmp_path / "b"), qualified=known) == changed
+    holds_for["MPI"] = ["mpirun: mpirun (Open MPI) 4.1.4"]
+    assert noted(made_run(tmp_path / "c"), qualified=known) == []
+    holds_for["NIC firmware"] = ["mlx5_0 20.30"]
+    assert noted(made_run(tmp_path / "d"), qualified=known) == [Note.CHANGED(names="NIC firmware")]

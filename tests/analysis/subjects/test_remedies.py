@@ -10,10 +10,9 @@ import pytest
 from analysis.report.data import RunData, load_run
 from analysis.report.page import render, write_data
 from analysis.subjects.remedies import remedies_view
-from nimc.records.notes import Note
-from tests.analysis.drawn import rows_of
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.remedies.test_advice import CORE
+from tests.analysis.subjects.test_paper_tables import rows_of
 from tests.analysis.synthetic import STREAM, samples, write_run
 
 PAIRS = 8
@@ -40,10 +39,6 @@ def test_advice_comes_before_the_runs(text: str) -> None:
     assert float(core[3].split()[0]) == pytest.approx(12.08 / 11.84, abs=0.01)
     assert core[3].split()[0] == core[5].split()[0]  # traffic all the time: the net is the gain
     assert [row[7].split()[0] for row in rows if "rate" in row[1]] == ["slower"] * 3
-
-
-def test_results_of_hardware_that_was_not_qualified_say_so(run: RunData) -> None:
-    assert {row.notes[-1] for row in run.results} == {Note.NOT_QUALIFIED()}
 
 
 def test_the_sweep_has_a_figure_with_every_run_and_its_slope(run: RunData, text: str) -> None:
