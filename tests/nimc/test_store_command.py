@@ -364,3 +364,21 @@ def test_references_are_a_patch_and_nothing_is_written(store: Store) -> None:
 def test_references_need_a_known_machine(store: Store, words: list[str]) -> None:
     store(*words, code=2)
     assert "machine" in store.command.err
+
+
+def test_prune_never_removes_what_an_alarm_rests_on(command: Command, results: Path) -> None:
+    (results / "store/alarms").mkdir()
+    alarm = {"machine": "m", "runs": ["monday", "wednesday"]}
+    (results / "store/alarms/1.json").write_text(json.dumps(alarm))
+    for limit in (("--older-than", "1s"), ("--larger-than", "1B")):
+        out = command("store", "prune", *limit, "--yes")
+        assert "monday: stays: an alarm rests on it" in out
+    assert (results / "monday/run.json").exists()
+    assert not (results / "tuesday").exists()
+    left = scan_samples(results / "store").collect()["run"].unique(maintain_order=True)
+    assert left.to_list() == ["monday", "wednesday"]
+    (results / "store/alarms/2.json").write_text("{")
+    command("store", "prune", "--older-than", "1s", "--yes", code=2)
+    assert (results / "monday/run.json").exists()
+    command("store", "prune", "--yes", code=2)
+    assert command.err.startswith("nimc: --older-than, --larger-than: ")

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from nimc.run.verify import verify
 from tests.analysis.integrity.sound import edit_header, edit_samples
-from tests.analysis.synthetic import PROVENANCE
+from tests.analysis.synthetic import PROVENANCE, rechain
 from tests.captures import RUN_QUICK
 from tests.nimc.conftest import Command
 from tests.nimc.stored import stored_run
@@ -83,6 +84,13 @@ def pipe_of_output(run: Path) -> None:
     os.mkfifo(path)
 
 
+def test_every_byte_of_the_samples_counts(run: Path) -> None:
+    text = (run / SAMPLES).read_bytes()
+    for at in random.Random(30).sample(range(len(text)), 10):
+        (run / SAMPLES).write_bytes(text[:at] + bytes([text[at] ^ 1]) + text[at + 1 :])
+        assert not verify(run).is_sound
+
+
 # Edits by somebody who recomputes the chain: other records deny them.
 
 
@@ -114,9 +122,10 @@ def not_read(records: list[dict[str, Any]]) -> None:
 #: What was done -> the file, or field, that is named.
 BROKEN: dict[str, tuple[Edit, str]] = {
     "a digit of a figure": (text_edit(SAMPLES, '"elapsed_s":', '"elapsed_s":1'), SAMPLES),
+    "a note": (text_edit(SAMPLES, '"synthetic"', '"synthetik"'), SAMPLES),
     "a sample removed": (without_line(SAMPLES, 7), SAMPLES),
     "the last sample removed": (without_line(SAMPLES, -1), "run.json: head"),
-    "counts that no sample names": (figure(counters_sha256=None), "counters_sha256: none found"),
+    "the warm-up removed": (without_line(SAMPLES, 0), SAMPLES),
     "a count": (text_edit(COUNTERS, "0.25", "0.35"), "counters_sha256"),
     "a count removed": (without_line(COUNTERS, 3), "counters_sha256"),
     "all counts removed": (lambda run: (run / COUNTERS).unlink(), "counters_sha256"),
@@ -147,6 +156,7 @@ CONTRADICTED: dict[str, tuple[Edit, str]] = {
         lambda run: edit_samples(run, "stream", not_read),
         ": fom: none found",
     ),
+    "positions": (every("position", lambda _: 0), ": position: 0 found"),
 }
 
 
@@ -159,6 +169,13 @@ def test_what_was_changed_is_found(run: Path, edit: str) -> None:
     assert not of.is_sound
     assert any(each.kind == kind and named in each.text for each in of.findings), of.findings
     assert kind == "broken" or all(each.kind != "broken" for each in of.findings)
+
+
+@pytest.mark.parametrize("edit", [figure(counters_sha256=None), figure(counters_sha256="0" * 64)])
+def test_counters_are_those_that_their_sample_names(run: Path, edit: Edit) -> None:
+    edit(run)
+    ((kind, text),) = found(run)
+    assert (kind, "counters_sha256" in text) == ("broken", True)
 
 
 # What nothing tells.
@@ -209,6 +226,14 @@ def test_only_a_head_kept_elsewhere_tells_of_a_forged_folder(
     edit(run)
     command("verify", run)
     assert "broken: " in command("verify", run, "--head", kept, code=2)
+
+
+def test_another_header_with_the_same_chain_is_broken(run: Path) -> None:
+    (run / "run.json").write_text(
+        (run / "run.json").read_text().replace('"commit": null', '"commit": "0"')
+    )
+    assert not verify(run).is_sound
+    assert verify(rechain(run)).is_sound
 
 
 def test_what_is_no_run_is_one_line(tmp_path: Path, run: Path, command: Command) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nimc.node.readers import FomError
-from reframe_tests import cns, hpccg, lulesh
+from reframe_tests import cns, hpccg, lulesh, snap
 from reframe_tests.workload import load, names
 
 CAPTURES = Path(__file__).parents[1] / "captures"
@@ -290,3 +290,19 @@ def test_what_is_no_number_is_quoted():
     text = output("hpccg/n1").replace("Number of iterations: 149", "Number of iterations: 1.4.9")
     with pytest.raises(FomError, match=r"the output cannot be read: .*1\.4\.9"):
         parse("hpccg/n1", text)
+
+
+def test_hpccg_initial_residual_by_hand():
+    # 3 x 3 x 3: 8 corners see 8 points, 12 edges 12, 6 faces 18, the middle 27.
+    assert hpccg.initial_residual(3, 3, 3) == pytest.approx(
+        sqrt(8 * 20**2 + 12 * 16**2 + 6 * 10**2 + 1)
+    )
+    # A line of three: the ends see 2 points, the middle 3.
+    assert hpccg.initial_residual(1, 1, 3) == pytest.approx(sqrt(2 * 26**2 + 25**2))
+    assert hpccg.initial_residual(1, 1, 1) == 27
+
+
+def test_snap_planes_are_complete():
+    planes = snap.flux_planes(output("snap/n1"))
+    assert [(len(plane), len(plane[0])) for plane in planes] == [(8, 8)] * 6
+    assert planes[0][0][6:] == [0.27560, 0.21713]

@@ -151,3 +151,19 @@ def test_a_campaign_or_a_year_is_printed_on_few_sheets(
 def test_axe_finds_nothing(tmp_path: Path, text: str, scheme: str) -> None:
     for shown in (text, _index(tmp_path), _of_emulated(tmp_path)):
         assert violations(tmp_path, shown, scheme) == []
+
+
+def test_the_look_sees_what_it_looks_for(tmp_path: Path) -> None:
+    bad = '<meta name="viewport" content="width=device-width"><body style="margin:0">'
+    bad += '<div style="width:900px">x</div><img src="http://127.0.0.1:9/x.png"><script>oops()</script>'
+    (found,) = look(tmp_path, bad, 390)
+    assert found["scroll"] == 900
+    assert "DIV.x" in found["wide"]
+    assert found["loaded"] == ["http://127.0.0.1:9/x.png"]
+    assert any("oops" in line for line in found["console"])
+
+
+@needs_axe
+def test_axe_sees_a_fault(tmp_path: Path) -> None:
+    bad = '<body><main><p style="color:#bbb;background:#fff">hardly legible</p></main></body>'
+    assert "color-contrast" in {each["id"] for each in violations(tmp_path, bad)}

@@ -24,6 +24,7 @@ from analysis.statistics.interval import (
     order_rank,
     pearson,
 )
+from analysis.subjects.published import paper
 
 
 def test_six_values_give_the_extremes() -> None:
@@ -144,3 +145,15 @@ def test_holm_by_hand():
 @pytest.mark.parametrize(("p", "adjusted"), [([], []), ([0.2], [0.2]), ([0.6, 0.7], [1.0, 1.0])])
 def test_edges_of_holm(p, adjusted):
     assert holm(p) == adjusted
+
+
+def test_what_groves_grant_and_arnold_say_of_significance_follows_from_six_points():
+    # "not correlated" without traffic, "95% certainty" with it; Table IV, six applications.
+    table = paper()["table_4_pearson_r"]
+    assert of_r(table["off"]["time"]["stalled_cycles"], 6).p > 0.9
+    assert all(of_r(r, 6).p > 0.8 for r in table["off"]["stalled_cycles"].values())
+    assert of_r(table["on"]["time"]["stalled_cycles"], 6).p < 0.05
+    assert all(of_r(r, 6).p < 0.05 for r in table["on"]["stalled_cycles"].values())
+    for arm in ("off", "on"):
+        misses = [r for name, r in table[arm]["time"].items() if name != "stalled_cycles"]
+        assert all(of_r(r, 6).p < 0.05 for r in misses)

@@ -377,3 +377,13 @@ def test_short_writes_under_a_timetable_on_one_host(block):
     (writer,) = sample["writers"]
     assert writer["transport"] == "shared memory"
     assert writer["bytes_b"] > 0
+
+
+def test_a_control_that_is_stopped_is_rejected(block):
+    running = block(arms=["off", "spin"], command=lasting(2), demand={"min_share": 0.05})
+    running.started("0-spin-0")
+    (busy,) = running.processes("while True: pass")
+    os.kill(busy, signal.SIGSTOP)
+    sample = running.done().sample("spin")
+    said = r"control 0 computed nothing from second \d\.\d of the window"
+    assert re.fullmatch(said, sample["reason"])

@@ -1,12 +1,15 @@
 """Groups of perf stat: which events are asked for on which processor, and what is read back."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from analysis.samples.roles import RoleCount
+from nimc.machine.host import FAMILIES, processor_family, processor_identity
 from reframe_tests.tools import TOOLS, perf_stat
-from reframe_tests.tools.base import ToolError
+from reframe_tests.tools.base import ToolError, try_out
 from tests.reframe_tests.command import run_tool, script
 
 MEMORY, DRAM, TOPDOWN = (TOOLS[f"perf_stat:{name}"] for name in ("memory", "dram", "topdown"))
@@ -160,3 +163,30 @@ def test_what_is_missing_is_advised(tmp_path, monkeypatch, tool, unknown, counte
     monkeypatch.setenv("COUNTED", counted)
     found = tool.missing()
     assert (why in found) if why else (found is None)
+
+
+def test_a_real_node_is_counted_system_wide(tmp_path, monkeypatch):
+    # Context switches in place of uncore events, which no virtual machine has. The sleeper is no
+    # child of perf, and is counted all the same.
+    row = RoleCount("DRAM read", "perf_stat", "dram", tuple(FAMILIES), ("context-switches",), "")
+    monkeypatch.setattr(perf_stat, "counts", lambda *_: [row])
+    if processor_family(processor_identity(Path("/proc/cpuinfo").read_text())) is None:
+        pytest.skip("a processor that is not in the table")
+    try:
+        try_out(DRAM)
+    except ToolError as error:
+        pytest.skip(str(error))
+    go, done = tmp_path / "go", tmp_path / "done"
+    waits = "import pathlib, sys, time\ndef wait(path):\n"
+    waits += "  while not path.exists(): time.sleep(0.05)\n"
+    waits += "go, done = map(pathlib.Path, sys.argv[1:])\n"
+    sleeper = waits + "wait(go)\nfor _ in range(200): time.sleep(0.001)\ndone.touch()"
+    application = ["python3", "-c", waits + "go.touch(); wait(done)", str(go), str(done)]
+    with subprocess.Popen(["python3", "-c", sleeper, str(go), str(done)]) as process:
+        try:
+            run_tool(DRAM, tmp_path, *application, check=True)
+        finally:
+            process.kill()
+    found = {each.event: each for each in DRAM.parse(tmp_path, 1)}
+    assert found["context-switches"].state == "counted"
+    assert found["context-switches"].value >= 200

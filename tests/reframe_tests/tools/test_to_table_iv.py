@@ -1,0 +1,81 @@
+"""From the tools' own files to Table IV: made counts, in the formats of `perf stat -j` and LIKWID.
+
+No machine with counters was at hand: counts are made, formats and parsers are real.
+"""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.effects.estimate import results
+from analysis.samples.columns import read_run
+from analysis.samples.pairs import judged
+from analysis.subjects.causes import MISSES, STALLS, TIME, causes
+from reframe_tests import conduct
+from tests.analysis.made_counters import CASES, RANKS, counts, read_counters, with_tool
+from tests.analysis.synthetic import samples, write_run
+
+TOOL = "perf_stat:memory"
+LIKWID = Path(__file__).parents[2] / "captures" / "likwid" / "memory"
+
+
+def perf_files(folder: Path, rows: list[dict]) -> Path:
+    """What `perf stat -j` and the wrapper leave of one run."""
+    folder.mkdir(parents=True)
+    for rank in range(RANKS):
+        own = [row for row in rows if row["rank"] == rank]
+        events = ["task-clock", *(row["event"] for row in own)]
+        values = [1.0, *(row["value"] for row in own)]
+        lines = [
+            f'{{"counter-value" : "{value:f}", "unit" : "", "event" : "{event}",'
+            ' "event-runtime" : 1000, "pcnt-running" : 100.00, }'
+            for event, value in zip(events, values, strict=True)
+        ]
+        (folder / f"rank-{rank}.json").write_text("# started\n\n" + "\n".join(lines) + "\n")
+        (folder / f"rank-{rank}.events").write_text(",".join(events[1:]) + " \n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """The whole way: files of six workloads, the tool's parser, the run's folder, the analysis."""
+    root = tmp_path_factory.mktemp("table_iv")
+    runs = {case.name: with_tool(samples(case, pairs=6)) for case in CASES}
+    run = write_run(root / "run", [each for own in runs.values() for each in own])
+    (run / "counters").mkdir()
+    for case in CASES:
+        lines = []
+        for number, each in enumerate(runs[case.name]):
+            folder = perf_files(root / case.name / str(number), list(counts(each, case.base)))
+            rows = conduct._counters(TOOL, folder, RANKS)
+            lines += [{"key": each.key, "tool": TOOL, **asdict(row)} for row in rows]
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (run / "counters" / f"{case.name}.jsonl").write_text(text)
+    frame = judged(read_run(run).frame)
+    return causes(read_counters(run, frame), frame, results(frame))
+
+
+def test_every_cell_of_table_iv_has_a_value_of_six_points_and_r_is_that_of_the_counts(found):
+    across = {(each.treatment, each.of, each.to): each for each in found.links if not each.case}
+    roles = [(TIME, role) for role in (STALLS, *MISSES)] + [(STALLS, role) for role in MISSES]
+    for cell in [(arm, *pair) for arm in ("off", "on") for pair in roles]:
+        assert across[cell].points == 6
+        assert None not in (across[cell].correlation, across[cell].p)
+    changes = {(each.case, each.role) for each in found.changes if each.treatment == "on"}
+    assert len(changes) == 6 * 6  # of figure 4
+    # Medians over the runs of a workload, from the generator and without any tool's file.
+    points = []
+    for case in CASES:
+        own = [each for each in with_tool(samples(case, pairs=6)) if not each.warmup]
+        runs = [
+            (each.fom, sum(r["value"] for r in counts(each, case.base) if r["event"] == event))
+            for event in ["cycle_activity.stalls_l3_miss"]
+            for each in own
+            if each.arm == "on"
+        ]
+        points.append(np.median(np.array(runs), axis=0))
+    expected = np.corrcoef(np.array(points).T)[0, 1]
+    assert across["on", TIME, STALLS].correlation.r == pytest.approx(expected, abs=1e-9)
