@@ -190,6 +190,11 @@ class Result:
         return Estimate(self.mean.value, *self.mean_family, CONFIDENCE)
 
     @property
+    def above_control_alone(self) -> bool:
+        """Whether the interval of this row alone is above the control, which decides nothing."""
+        return self.over_control is not None and self.over_control.low > 1
+
+    @property
     def at_full_rate(self) -> bool:
         """Whether its factors neither limit the writers' rate nor have them pause."""
         level = self.factors.get
@@ -229,21 +234,31 @@ def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRul
 
 
 def _with_evidence(row: Result) -> Result:
-    """The row with notes on why it is inconclusive although its own interval excludes 1."""
-    if row.verdict is not Verdict.INCONCLUSIVE or row.evidence is None or row.slowdown is None:
+    """The row with notes on why it is not decided although an interval of its own says more."""
+    kind = _alone(row)
+    if kind is None or row.slowdown is None:
         return row
-    kind = "slower" if row.slowdown.low > 1 else "faster" if row.slowdown.high < 1 else None
-    if kind is None:
-        return row
-    notes = list(row.notes)
-    floor = row.noise_floor
+    notes, floor = list(row.notes), row.noise_floor
     if floor and floor.low <= row.slowdown.value <= floor.high:
         notes.append(Note.WITHIN_FLOOR(floor=ends(floor)))
     needed = row.family / LEVELS[kind]
     more = e_values.pairs_until(needed, getattr(row.evidence, kind), row.pairs)
     if more is not None:
-        notes.append(Note.EVIDENCE(family=row.family, pairs=plural(more, "pair")))
+        says = "is above the control" if kind == "above_control" else "excludes 1"
+        effects, pairs = plural(row.family, "effect"), plural(more, "pair")
+        notes.append(Note.EVIDENCE(says=says, effects=effects, pairs=pairs))
     return replace(row, notes=notes)
+
+
+def _alone(row: Result) -> str | None:
+    """The field of `Evidence` that is short, of what an interval of an undecided row says alone."""
+    if row.evidence is None or row.slowdown is None:
+        return None
+    if row.verdict is Verdict.NOT_ABOVE_CONTROL:
+        return "above_control" if row.above_control_alone else None
+    if row.verdict is not Verdict.INCONCLUSIVE:
+        return None
+    return "slower" if row.slowdown.low > 1 else "faster" if row.slowdown.high < 1 else None
 
 
 @dataclass(frozen=True)

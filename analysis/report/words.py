@@ -159,8 +159,10 @@ def next_step(effects: Sequence[Result]) -> str:
     """What the first open verdict needs."""
     of = {row.verdict: row for row in reversed(effects)}
     for verdict, advice in NEXT.items():
-        if verdict in of:
-            return f"Next: {advice} ({named(of[verdict])}: {verdict})."
+        if row := of.get(verdict):
+            if verdict is Verdict.NOT_ABOVE_CONTROL and row.above_control_alone:
+                advice = NEXT[Verdict.INCONCLUSIVE]
+            return f"Next: {advice} ({named(row)}: {verdict})."
     return "Next: measure an arm with writers; this run has none."
 
 

@@ -102,7 +102,7 @@ class Note(Enum):
         "measure more pairs",
     )
     EVIDENCE = (
-        "the interval of this row alone excludes 1; the evidence over all {family} effects is short"
+        "the interval of this row alone {says}; the evidence over {effects} is short"
         " of a verdict by about {pairs}",
         "raise `pairs.cap`, or ask for fewer effects in one campaign",
     )
