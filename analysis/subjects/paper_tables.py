@@ -15,7 +15,7 @@ import polars as pl
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import emulations
 from analysis.report.data import RunData
-from analysis.report.plots import View, overview_plot
+from analysis.report.plots import View, label, overview_plot
 from analysis.report.sections import Section
 from analysis.samples.pairs import in_order
 from analysis.statistics.interval import FEWEST, mean
@@ -105,31 +105,32 @@ def _both_arms(run: RunData, row: Result) -> list[pl.DataFrame]:
     return [runs.filter(arm=arm) for arm in (row.baseline, row.arm)]
 
 
-#: Most effects of the first picture that has all of them.
-_MOST_ROWS = 12
+#: Most effects of the first picture that has all of them, and characters of a line of their labels.
+_MOST_ROWS, _LONGEST = 12, 36
 
 
 def picture(run: RunData, name: str) -> View | None:
     """Every case's slowdown next to the published ones; None without an interval.
 
-    If there are many, levels of factors are left to the figures by factor.
+    If there are many, or their names are long, levels of factors are left to the figures by factor.
     """
     rows = [row for row in run.results if row.role == "effect" and row.slowdown]
-    if len(rows) > _MOST_ROWS:
+    lines = [line for row in rows for line in label(row.arm).split("\n")]
+    if len(rows) > _MOST_ROWS or max(map(len, lines), default=0) > _LONGEST:
         of_case = Counter(row.case for row in rows)
         rows = [row for row in rows if of_case[row.case] == 1 or not parts_of(row.arm)[1]]
     if not rows:
         return None
     on_one_node = _on_one_node(run)
-    lines = [
+    known = [
         normalised().get(row.workload)
         if row.case in on_one_node and writes_as_the_paper(row)
         else None
         for row in rows
     ]
-    published = {line.workload: line for line in lines if line}
+    published = {line.workload: line for line in known if line}
     return View(
-        svg=overview_plot(rows, [line.slowdown if line else None for line in lines], name),
+        svg=overview_plot(rows, [line.slowdown if line else None for line in known], name),
         arms=in_order({parts_of(row.arm)[0] for row in rows}),
         published=[
             f"{NAMES[workload]} {line.slowdown:.2f} ({line.table})"

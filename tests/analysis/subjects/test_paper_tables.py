@@ -126,18 +126,21 @@ def test_the_picture_has_every_case_and_the_published_value_of_its_workload(tmp_
 
 
 @pytest.mark.parametrize(
-    ("more", "labels"),
+    ("more", "level", "labels"),
     [
-        (11, {"stream", "stream on", *(f"message size=a_{n}" for n in range(11))}),
-        (12, {"stream"}),
+        (11, "a_", {"stream", "stream on", *(f"message size=a_{n}" for n in range(11))}),
+        (12, "a_", {"stream"}),
+        # 36 and 37 characters.
+        (1, "x" * 22, {"stream", "stream on", f"message size={'x' * 22}0"}),
+        (1, "x" * 23, {"stream"}),
     ],
 )
-def test_the_picture_has_at_most_twelve_effects(
-    tmp_path: Path, more: int, labels: set[str]
+def test_the_picture_has_at_most_twelve_effects_of_names_that_fit(
+    tmp_path: Path, more: int, level: str, labels: set[str]
 ) -> None:
     plain = runs("stream", OFF_B_S, ON_B_S, "B/s")
     levels = [
-        replace(each, arm=f"on@message_size=a_{n}", key=f"{each.key}{n}")
+        replace(each, arm=f"on@message_size={level}{n}", key=f"{each.key}{n}")
         for each in plain
         if each.arm == "on"
         for n in range(more)

@@ -74,6 +74,8 @@ class Sent:
         self.sent.append(messages.report(data))
 
 
+#: For tests that ask whether writes are proven: on a busy host writers are late.
+PACE = dict.fromkeys(["late_rows", "silent_s", "pause_s"], 60.0)
 #: What is asked of runs, unless a test is about it.
 LENIENT = {"min_share": 0.01, "retries": 0, "ready_timeout_s": 30, "run_timeout_s": 30, **UNJUDGED}
 

@@ -44,7 +44,7 @@ def test_a_paced_process_runs_for_its_share_and_is_never_left_suspended():
         process = await processes.spawn(BUSY, {}, [], -3, -3)
         task = asyncio.create_task(follower(process, 20.0).run())
         began_s = time.monotonic()
-        while processes.cpu_s(process.pid) < 0.2:
+        while processes.cpu_s(process.pid) < 0.5:
             await asyncio.sleep(0.005)
         took_s = time.monotonic() - began_s
         while state_of(process.pid) != "T":
@@ -52,15 +52,17 @@ def test_a_paced_process_runs_for_its_share_and_is_never_left_suspended():
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         until_s = time.monotonic() + 20
-        while processes.cpu_s(process.pid) < 0.4 and time.monotonic() < until_s:
+        while processes.cpu_s(process.pid) < 0.7 and time.monotonic() < until_s:
             await asyncio.sleep(0.01)
         used_s = processes.cpu_s(process.pid)
         await processes.stop(process)
         return took_s, used_s
 
     took_s, used_s = asyncio.run(run())
-    assert took_s > 0.6  # at a fifth of a core 0.2 s of it take 1 s, on a busy host longer
-    assert used_s >= 0.4  # it goes on when it is no longer paced
+    # At a fifth of a core 0.5 s of it take 2.5 s; a host that wakes the pacer 0.3 s late lets the
+    # process have them after 1 s.
+    assert took_s > 1.0
+    assert used_s >= 0.7  # it goes on when it is no longer paced
 
 
 def test_a_suspended_process_hears_sigterm():

@@ -4,12 +4,10 @@ import pytest
 
 from nimc.base.checkout import ROOT
 from tests.literal_docs import copy_of_checkout, follow
-from tests.nimc.node.conftest import lasting
+from tests.nimc.node.conftest import PACE, lasting
 from tests.nimc.node.treatments import treatments
 
 PAGE = ROOT / "docs" / "add-an-injector.md"
-#: On a busy host the writer is slower or late; this test asks whether its writes are proven.
-PACE = dict.fromkeys(["late_rows", "silent_s", "pause_s"], 60.0)
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from nimc.node.evidence.rates import Bursts
 from nimc.node.injectors import INJECTORS, mpi_put
 from nimc.node.injectors.base import Arrived, Fault, Row, Writer
 from nimc.records.treatment import Burst, Start, Treatment, Writes
-from tests.nimc.node.conftest import lasting, stop_for
+from tests.nimc.node.conftest import LENIENT, PACE, lasting, stop_for
 
 CAPTURES = Path(__file__).parents[3] / "captures" / "mpi_put"
 SOURCE = Path(mpi_put.__file__).parents[1] / "mpi_put"
@@ -330,17 +330,17 @@ def on_path(made, mpi, monkeypatch):
         monkeypatch.setenv(name, value)
 
 
-def run_under(block, seconds=2, **writes):
+def run_under(block, seconds=2, demand=LENIENT, **writes):
     """A block under such writes."""
     writes = {"injector": "mpi_put", "message_b": MIB, **writes}
-    return block(arms=["off", "on"], command=lasting(seconds), writes=writes)
+    return block(arms=["off", "on"], command=lasting(seconds), demand=demand, writes=writes)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("on_path")
 def test_its_writes_are_proven_by_the_targets_memory(block):
     before = set(NAMED.iterdir())
-    done = run_under(block, buffer_node=0).done()
+    done = run_under(block, demand=PACE, buffer_node=0).done()
     sample = done.sample()
     assert (done.sample("off")["outcome"], sample["outcome"]) == ("kept", "kept")
     (writer,) = sample["writers"]
