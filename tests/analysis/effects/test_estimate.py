@@ -71,16 +71,21 @@ def test_an_effect_that_needs_more_pairs_for_its_family_says_how_many() -> None:
 def test_an_effect_that_is_above_the_control_by_its_own_interval_says_what_would_show_it() -> None:
     """10 % slower than `off` in all eight pairs, than `spin` 3 % in seven, 0.6 % faster in one."""
     case = Case("x", "s", "lower", 1.0, {"on": 1.1, "spin": 1.07, "aa": 1.0}, noise=0.001)
-    found = [
-        replace(s, fom=s.fom * 1.034) if s.arm == "spin" and s.pair == 2 and s.fom else s
-        for s in samples(replace(case, origin="far"), pairs=8)
-    ]
+
+    def measured(pairs: int) -> list[Sample]:
+        return [
+            replace(s, fom=s.fom * 1.034) if s.arm == "spin" and s.pair == 2 and s.fom else s
+            for s in samples(replace(case, origin="far"), pairs=pairs)
+        ]
+
+    found = measured(8)
     row = _by_arm(found)["on"]
     assert row.verdict == "not above the control"
     assert row.over_control.low > 1
     (note,) = (each for each in row.notes if "is above the control" in each)
     more = int(note.rpartition("about ")[2].split()[0])
     assert 1 <= more <= 4
+    assert _by_arm(measured(8 + more))["on"].verdict == "slower under emulated writes"
     assert next_step([row]).startswith("Next: measure more pairs (x: not above the control)")
     same = [replace(s, fom=s.fom / 1.03) if s.arm == "on" and s.fom else s for s in found]
     row = _by_arm(same)["on"]
