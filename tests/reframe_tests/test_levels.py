@@ -206,7 +206,6 @@ def test_cores_of_all_sockets_compute_and_no_model_hides_it(of):
     [
         ("rate", [0, "full", "0%", "25%", "500MB/s"], ["100%", "-5%", "5", "fast"]),
         ("message", ["auto", "dram", "64KiB"], ["64", "any"]),
-        ("held", [True, False], [1, "true"]),
         ("comm_node", [0, 7], [-1, 1.0, True, "0"]),
         ("buffer", ["nic", "other"], ["free"]),
         ("workers", ["nic", "other", "free"], ["any"]),
