@@ -32,10 +32,9 @@ from analysis.contention.parameters import (
 from analysis.contention.recommend import Need, recommend
 from analysis.contention.sweep import Sweep
 from analysis.samples.integrity import require_sound
-from analysis.statistics.interval import flat
 from nimc.base.errors import InputError
 from nimc.base.files import replace_text
-from nimc.base.text import aligned, visible, wrapped
+from nimc.base.text import visible, wrapped
 from nimc.base.units import rate_b_s
 from nimc.cli.document import Form, show
 from nimc.cli.options import RunPath, form_options, json_option, output_option
@@ -207,31 +206,6 @@ def recommend_command(
     advice = recommend(model, need, comp_node)
     document = page.recommendation_document(model, advice)
     _say("recommend", document, page.recommendation_table(model, advice), form)
-
-
-@model_command.command("slowdown")
-@click.option(
-    "--run", "runs", type=file, multiple=True, required=True, help="A run of the applications."
-)
-@form_options
-def slowdown_command(runs: tuple[Path, ...], form: Form | None) -> None:
-    """Print the slowdown predicted from runs next to membench, next to the measured one."""
-    from analysis.contention import slowdown  # reads runs, which takes a second to load
-    from analysis.report.data import load_run
-
-    loaded = [load_run(run) for run in runs]
-    found = slowdown.rows(loaded)
-    notes = list(dict.fromkeys(note for run in loaded for note in run.emulated()))
-    errors = slowdown.errors(found)
-    document = {
-        "notes": notes,
-        "errors": asdict(errors) if errors else None,
-        "workloads": list(map(flat, found)),
-    }
-    said = [] if errors is None else [slowdown.sentence(errors)]
-    reasons = [f"{row.case}: {row.reason}" for row in found if row.reason]
-    text = "\n".join([*notes, aligned(*slowdown.table(found)), *said, *reasons])
-    _say("slowdown", document, text, form)
 
 
 @model_command.command("plot")

@@ -220,7 +220,7 @@ KINDS = [
         Kind(f"run folder, {words}", _TREE, _run(*words.split()))
         for words in (
             *("report", "report --force", "compare --json", "advise", "advise --force --json"),
-            *("model slowdown --platform henri --run", "verify --json", "store add"),
+            *("verify --json", "store add"),
         )
     ),
     Kind("run folder in a crate, verify", _TREE, _crate),

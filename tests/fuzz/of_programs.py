@@ -108,7 +108,6 @@ TARGETS = [
         more=b'{"metric-value": "12.5", "metric-unit": "%  TopdownL1"}\n',
         **{"rank-0__events": "cycles,instructions TopdownL1\n"},
     ),
-    _tool("membench:mix:1", "rank-0.json", "beside/rank-0.json"),
     _tool("likwid:CYCLE_STALLS", "rank-0.csv", "likwid/*/*.csv"),
     _tool("mpip", "lmp.mpiP", "mpip/lammps/lmp.mpiP", 2),
     _tool("tau", "profile.0.0.0", "tau/mpiwork/profile.0.0.0"),

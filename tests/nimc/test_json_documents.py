@@ -78,7 +78,6 @@ def test_those_of_runs(command: Command, tmp_path: Path, monkeypatch: pytest.Mon
         ["advise", monday, tuesday],
         ["compare", monday, tuesday],
         ["report", monday],
-        ["model", "slowdown", "--run", monday],
     ):
         assert_printed(command, *words)
 

@@ -1,14 +1,15 @@
 """`nimc model` as a user calls it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from analysis.contention import evaluate
 from nimc.cli import model
 from studies.made_sweeps import sweep
-from tests.analysis.contention.test_slowdown import slowdown_run
 from tests.analysis.contention.test_sweep import made_sample, write
+from tests.analysis.synthetic import Case, samples, write_run
 
 HENRI = evaluate.load_published("henri").as_dict()
 ON_HENRI = ("--platform", "henri")
@@ -120,8 +121,14 @@ def test_models_of_both_kinds_are_used_alike(command, improved_file):
     assert "nothing can be predicted" in command.err
 
 
+def membench_run(folder):
+    made = samples(Case("membench", "B/s", "higher", 1e9, {"on": 1.3}, noise=0.001), pairs=6)
+    extra = {"cores": 18.0, "node": 0.0, "window_s": 1.0}
+    return write_run(folder / "run", [replace(each, fom_extra=extra) for each in made])
+
+
 def test_a_run_with_integrity_faults_is_refused(command, folder):
-    run = slowdown_run(folder)
+    run = membench_run(folder)
     command("model", "fit", run)
     path = run / "samples/membench.jsonl"
     path.write_text(path.read_text().replace('"pair": 3', '"pair": 4'))
