@@ -71,7 +71,6 @@ TABLES: dict[str, tuple[str, ...]] = {
     "doctor": ("findings",),
     "model evaluate": ("placements",),
     "model predict": ("placements", "points"),
-    "model recommend": ("placements",),
     "nightly status": ("nights",),
     "plan": ("cases",),
     "qualify": ("claims",),

@@ -51,7 +51,6 @@ def assert_printed(command: Command, *words: object) -> None:
         "plan scaling --machine example_slurm",
         "remedy list",
         "model predict --platform henri",
-        "model recommend --platform henri",
     ],
 )
 def test_those_that_need_nothing(command: Command, words: str) -> None:

@@ -57,7 +57,6 @@ def test_predict_json(command):
         (("predict", "--model", "faulty.json"), "faulty.json: numa_nodes: 0 found; allowed: "),
         (("predict", "--model", "none.json"), "none.json: does not exist\n"),
         (("fit", "sweep.json", "--comm-node", 0), "--comm-node: "),
-        (("recommend", *ON_HENRI, "--traffic", "fast"), "--traffic"),
     ],
 )
 def test_mistakes(command, folder, model_file, words, text):
@@ -116,9 +115,6 @@ def test_models_of_both_kinds_are_used_alike(command, improved_file):
     command("model", "plot", "--model", improved_file, "--sweep", measured, "-o", page)
     assert "improved model" in page.read_text()
     assert "Error bands, local: " in page.read_text()
-    # Nothing was measured together, so there is nothing to recommend.
-    command("model", "recommend", "--model", improved_file, code=2)
-    assert "nothing can be predicted" in command.err
 
 
 def membench_run(folder):
@@ -166,16 +162,9 @@ def test_evaluate_a_given_model(command):
     assert [line.split()[-1] for line in lines] == figures
 
 
-def test_recommend(command):
-    words = ("model", "recommend", *ON_HENRI, "--cores", 18)
-    assert "compute with 17 cores, put communication buffers on NUMA node 1" in command(*words)
-    assert command.json(*words, "--per-core", "2GB/s")["best"]["n"] == 18
-
-
-@pytest.mark.parametrize("subcommand", ["predict", "recommend"])
-def test_a_name_in_a_model_file_does_not_command_the_terminal(command, model_file, subcommand):
+def test_a_name_in_a_model_file_does_not_command_the_terminal(command, model_file):
     path = model_file(name="\x1b[31mred", notes=["\x1b[2Jgone"])
-    assert "\\x1b[2Jgone" in command("model", subcommand, "--model", path)
+    assert "\\x1b[2Jgone" in command("model", "predict", "--model", path)
     assert "\x1b" not in command.out
 
 
