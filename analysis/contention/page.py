@@ -22,12 +22,10 @@ from analysis.contention.parameters import (
     placements,
     predict,
 )
-from analysis.contention.recommend import EQUAL, Choice, Recommendation
 from analysis.contention.sweep import Point, Sweep, curves
 from analysis.report.plots import drawing, light, render_page, themed_svg
 from nimc.base.groups import grouped
 from nimc.base.text import aligned
-from nimc.base.units import plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -314,43 +312,6 @@ def placement_errors_table(rows: list[PlacementErrors]) -> str:
 
 def _percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
-
-
-def recommendation_document(model: Model, r: Recommendation) -> dict[str, Any]:
-    """`nimc model recommend --json`; rates in bytes per second."""
-    own = {"platform": model.name, "kind": model.kind, "notes": [*model.notes, *r.notes]}
-    return asdict(r) | own
-
-
-def recommendation_table(model: Model, r: Recommendation) -> str:
-    """The recommendation in a sentence, and the cost of other choices."""
-    best = r.best
-    ends = f" ({best.slowdown_low:.2f} to {best.slowdown_high:.2f} in the error bands)"
-    lines = [
-        *model.notes,
-        *r.notes,
-        f"{model.name}: compute with {plural(best.n, 'core')}, put communication buffers on NUMA"
-        f" node {best.comm_node} (computations' data on node {best.comp_node})",
-        f"a step takes {best.slowdown:.2f} times as long as without memory limits"
-        + (ends if best.slowdown_low < best.slowdown_high else ""),
-        "",
-        "a step with buffers elsewhere, each with its best number of cores:",
-        *(_choice_line(c) for c in r.placements),
-        "",
-        "a step with other numbers of cores, buffers where recommended:",
-        *(_choice_line(c) for c in r.cores),
-    ]
-    return "\n".join(lines)
-
-
-def _choice_line(c: Choice) -> str:
-    rates = f"{c.comp_b_s / 1e9:7.2f} GB/s computing, {c.comm_b_s / 1e9:6.2f} GB/s received"
-    longer = f"{100 * c.cost:.1f} % longer"
-    if c.cost <= EQUAL:
-        longer = f"no longer (within {EQUAL:.0%})"
-    elif c.tied:
-        longer += ", tied (error bands overlap)"
-    return f"  {plural(c.n, 'core'):>8}, buffers on node {c.comm_node}: {rates}, {longer}"
 
 
 def _mb_s(rate_b_s: float) -> float | None:

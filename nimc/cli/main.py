@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "writers": ("simulate", "concurrent writers from Daly's checkpoint interval"),
     "licence": ("simulate", "a bound on writers at once that Slurm keeps, and what waiting costs"),
     "traffic": ("simulate", "a site's own traffic from its monitoring: import, show"),
-    "model": ("model", "the contention model: fit, predict, evaluate, recommend"),
+    "model": ("model", "the contention model: fit, predict, evaluate"),
     "simulate": ("simulate", "slowdown at scales beyond the machines at hand"),
     "origins": ("hosts", "reservation of origin nodes: create, show, remove"),
     "minicluster": ("minicluster", "a Slurm cluster on this machine: up, status, down"),

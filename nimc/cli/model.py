@@ -29,14 +29,11 @@ from analysis.contention.parameters import (
     placements,
     predict,
 )
-from analysis.contention.recommend import Need, recommend
 from analysis.contention.sweep import Sweep
 from analysis.samples.integrity import require_sound
-from analysis.statistics.interval import flat
 from nimc.base.errors import InputError
 from nimc.base.files import replace_text
-from nimc.base.text import aligned, visible, wrapped
-from nimc.base.units import rate_b_s
+from nimc.base.text import visible, wrapped
 from nimc.cli.document import Form, show
 from nimc.cli.options import RunPath, form_options, json_option, output_option
 
@@ -177,61 +174,6 @@ def evaluate_command(
         text + page.placement_errors_table(placed),
         form,
     )
-
-
-@model_command.command("recommend")
-@platform_option
-@model_option
-@click.option("--cores", type=int, help="Cores the application could use [default: all].")
-@click.option("--per-core", help="Memory bandwidth used by a core, such as 3GB/s.")
-@click.option("--traffic", help="Incoming traffic, such as 10GB/s.")
-@click.option("--comp-node", type=int, default=0)
-@form_options
-def recommend_command(
-    platform: str | None,
-    model_path: Path | None,
-    cores: int | None,
-    per_core: str | None,
-    traffic: str | None,
-    comp_node: int,
-    form: Form | None,
-) -> None:
-    """Recommend a number of cores and a NUMA node for buffers, and show what others would cost."""
-    model = load_model(platform, model_path)
-    check_node(model, comp_node, "--comp-node")
-    need = Need(
-        cores=model.cores if cores is None else cores,
-        per_core_b_s=None if per_core is None else rate_b_s(per_core, "--per-core"),
-        traffic_b_s=None if traffic is None else rate_b_s(traffic, "--traffic"),
-    )
-    advice = recommend(model, need, comp_node)
-    document = page.recommendation_document(model, advice)
-    _say("recommend", document, page.recommendation_table(model, advice), form)
-
-
-@model_command.command("slowdown")
-@click.option(
-    "--run", "runs", type=file, multiple=True, required=True, help="A run of the applications."
-)
-@form_options
-def slowdown_command(runs: tuple[Path, ...], form: Form | None) -> None:
-    """Print the slowdown predicted from runs next to membench, next to the measured one."""
-    from analysis.contention import slowdown  # reads runs, which takes a second to load
-    from analysis.report.data import load_run
-
-    loaded = [load_run(run) for run in runs]
-    found = slowdown.rows(loaded)
-    notes = list(dict.fromkeys(note for run in loaded for note in run.emulated()))
-    errors = slowdown.errors(found)
-    document = {
-        "notes": notes,
-        "errors": asdict(errors) if errors else None,
-        "workloads": list(map(flat, found)),
-    }
-    said = [] if errors is None else [slowdown.sentence(errors)]
-    reasons = [f"{row.case}: {row.reason}" for row in found if row.reason]
-    text = "\n".join([*notes, aligned(*slowdown.table(found)), *said, *reasons])
-    _say("slowdown", document, text, form)
 
 
 @model_command.command("plot")

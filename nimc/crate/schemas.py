@@ -17,7 +17,6 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from analysis.compare.sides import Comparison
-from analysis.effects.carry_over import OrderEffect
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.simulate.licence import Licence
@@ -81,12 +80,11 @@ _RUN_RESULTS = _typed(
         "head": str | None,
         "results": _rows(Result),
         "contrasts": _rows(Contrast),
-        "order_effects": _rows(OrderEffect),
         "integrity_faults": list[str],
     },
 )
 #: Records that are flat in JSON.
-_FLAT = (Result, Contrast, OrderEffect, Comparison)
+_FLAT = (Result, Contrast, Comparison)
 #: The document results.json of a report.
 _RESULTS = _typed(
     "Results", {"schema": int, "machine": str, "runs": GenericAlias(list, (_RUN_RESULTS,))}

@@ -1,14 +1,15 @@
 """`nimc model` as a user calls it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from analysis.contention import evaluate
 from nimc.cli import model
 from studies.made_sweeps import sweep
-from tests.analysis.contention.test_slowdown import slowdown_run
 from tests.analysis.contention.test_sweep import made_sample, write
+from tests.analysis.synthetic import Case, samples, write_run
 
 HENRI = evaluate.load_published("henri").as_dict()
 ON_HENRI = ("--platform", "henri")
@@ -56,7 +57,6 @@ def test_predict_json(command):
         (("predict", "--model", "faulty.json"), "faulty.json: numa_nodes: 0 found; allowed: "),
         (("predict", "--model", "none.json"), "none.json: does not exist\n"),
         (("fit", "sweep.json", "--comm-node", 0), "--comm-node: "),
-        (("recommend", *ON_HENRI, "--traffic", "fast"), "--traffic"),
     ],
 )
 def test_mistakes(command, folder, model_file, words, text):
@@ -115,13 +115,16 @@ def test_models_of_both_kinds_are_used_alike(command, improved_file):
     command("model", "plot", "--model", improved_file, "--sweep", measured, "-o", page)
     assert "improved model" in page.read_text()
     assert "Error bands, local: " in page.read_text()
-    # Nothing was measured together, so there is nothing to recommend.
-    command("model", "recommend", "--model", improved_file, code=2)
-    assert "nothing can be predicted" in command.err
+
+
+def membench_run(folder):
+    made = samples(Case("membench", "B/s", "higher", 1e9, {"on": 1.3}, noise=0.001), pairs=6)
+    extra = {"cores": 18.0, "node": 0.0, "window_s": 1.0}
+    return write_run(folder / "run", [replace(each, fom_extra=extra) for each in made])
 
 
 def test_a_run_with_integrity_faults_is_refused(command, folder):
-    run = slowdown_run(folder)
+    run = membench_run(folder)
     command("model", "fit", run)
     path = run / "samples/membench.jsonl"
     path.write_text(path.read_text().replace('"pair": 3', '"pair": 4'))
@@ -159,16 +162,9 @@ def test_evaluate_a_given_model(command):
     assert [line.split()[-1] for line in lines] == figures
 
 
-def test_recommend(command):
-    words = ("model", "recommend", *ON_HENRI, "--cores", 18)
-    assert "compute with 17 cores, put communication buffers on NUMA node 1" in command(*words)
-    assert command.json(*words, "--per-core", "2GB/s")["best"]["n"] == 18
-
-
-@pytest.mark.parametrize("subcommand", ["predict", "recommend"])
-def test_a_name_in_a_model_file_does_not_command_the_terminal(command, model_file, subcommand):
+def test_a_name_in_a_model_file_does_not_command_the_terminal(command, model_file):
     path = model_file(name="\x1b[31mred", notes=["\x1b[2Jgone"])
-    assert "\\x1b[2Jgone" in command("model", subcommand, "--model", path)
+    assert "\\x1b[2Jgone" in command("model", "predict", "--model", path)
     assert "\x1b" not in command.out
 
 

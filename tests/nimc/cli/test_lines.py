@@ -18,7 +18,7 @@ from analysis.subjects.traffic import AtOnce, Pattern, Traffic
 from analysis.subjects.writers import concurrent_writers
 from nimc.base.errors import InputError
 from nimc.base.text import Line
-from nimc.campaign.expected import Predicted, Scale
+from nimc.campaign.expected import Scale
 from nimc.cli import history, plan, results, simulate
 from nimc.traffic.trace import Break, TraceHeader
 
@@ -262,14 +262,6 @@ def test_a_scale() -> None:
         pairs_needed=None,
     )  # fmt: skip
     assert plan._scale(unknown) == ["melt@4", "daly", "42", "42", *["-"] * 5]
-
-
-def test_predicted_pairs() -> None:
-    row = Predicted("lammps", about(1.04, 1.03, 1.05), 0.0314, 1)
-    assert plan._prediction(row) == Line(
-        ["lammps", "1.040 [1.030, 1.050]", "1 pair", "spread 0.031"], (1.04, 1.03, 1.05)
-    )
-    assert plan._prediction(replace(row, pairs_needed=None)).parts[2] == "no pair shows it"
 
 
 def test_a_command_keeps_options_with_their_values_and_its_variable() -> None:
