@@ -17,10 +17,11 @@ from analysis.simulate.licence import Bound, Licence, Queue, bound, measure, que
 from analysis.simulate.progress import Application, rank_slowdowns
 from analysis.subjects.traffic import BUSIEST, Pattern, Traffic, render, traffic
 from analysis.subjects.writers import (
-    PAPER_NODE_MTTI_S,
+    PAPER_MTTI_S,
     PAPER_SHARE,
     concurrent_writers,
-    constant_writers,
+    rule,
+    share_of,
     table_5,
     write_length_s,
 )
@@ -47,9 +48,9 @@ from nimc.traffic.trace import Break, load
 @click.option(
     "--writers",
     default="daly",
-    help="Writes in progress: a number, a share of the nodes such as 0.2%, or daly.",
+    help="Writes in progress: a number, a share of the ranks such as 0.2%, or daly.",
 )
-@click.option("--mtti", default="5y", help="Mean time to interrupt of a node, for daly.")
+@click.option("--mtti", default="5y", help="Mean time to interrupt of a rank, for daly.")
 @click.option("--write", default="1s", help="Length of one write.")
 @click.option("--step", default="25ms", help="Time of one step of a rank.")
 @click.option("--steps", type=click.IntRange(1), default=1000)
@@ -92,7 +93,7 @@ def simulate_command(
         text = _against_text(document)
     else:
         document = _simulated(given)
-        text = _text(document["rows"])
+        text = _text(document)
     show("simulate", document, form, wrapped(text))
 
 
@@ -105,11 +106,13 @@ def _simulated(given: dict[str, Any]) -> dict[str, Any]:
     per_node = given["ranks_per_node"]
     mean = 1 + (worst - 1) / per_node if given["mean"] is None else given["mean"]
     write_s = write_length_s(given["write"], "--write")
-    node_mtti_s = units.duration_s(given["mtti"], "--mtti")
+    mtti_s = units.duration_s(given["mtti"], "--mtti")
     model = {
         "worst_rank_slowdown": worst,
         "mean_rank_slowdown": mean,
         "ranks_per_node": per_node,
+        "writers": given["writers"],
+        "mtti_s": mtti_s,
         "write_s": write_s,
         "step_s": units.duration_s(given["step"], "--step"),
         **{name: given[name] for name in ("steps", "halo", "periodic", "reduce_every")},
@@ -132,7 +135,7 @@ def _simulated(given: dict[str, Any]) -> dict[str, Any]:
     slowdowns = rank_slowdowns(per_node, mean, worst)
     rows = []
     for application in applications:
-        writers = _writers(given["writers"], application.nodes, node_mtti_s, write_s)
+        writers = _writers(given["writers"], application.ranks, mtti_s, write_s)
         if writers > application.nodes:
             nodes = application.nodes
             raise InputError(f"--writers: {writers} on {nodes} nodes; allowed: one a node at most")
@@ -156,9 +159,9 @@ def _simulated(given: dict[str, Any]) -> dict[str, Any]:
     return {"model": model, "rows": rows}
 
 
-def _writers(text: str, nodes: int, node_mtti_s: float, write_s: float) -> int:
+def _writers(text: str, ranks: int, mtti_s: float, write_s: float) -> int:
     if text == "daly":
-        return concurrent_writers(nodes, node_mtti_s, write_s).concurrent_writers
+        return concurrent_writers(ranks, mtti_s, write_s).concurrent_writers
     if text.endswith("%"):
         try:
             share = float(text[:-1]) / 100
@@ -166,18 +169,21 @@ def _writers(text: str, nodes: int, node_mtti_s: float, write_s: float) -> int:
             share = -1.0
         if not 0 <= share <= 1:
             raise InputError(f"--writers: {text!r} is not a share; write such as 0.2%")
-        return round(nodes * share)
+        return share_of(ranks, share)
     return units.count(text, "--writers")
 
 
-def _text(rows: list[dict[str, Any]]) -> str:
+def _text(found: dict[str, Any]) -> str:
+    rows, model = found["rows"], found["model"]
     header = ["ranks", "nodes", "writers", "slowdown", "least", "most", "of mean rank"]
     whole, ratios = header[:3], ("", "_least", "_most", "_mean_rank")
     cells = [
         [*(str(row[name]) for name in whole), *(f"{row[f'slowdown{of}']:.3f}" for of in ratios)]
         for row in rows
     ]
-    return aligned(header, cells)
+    table = aligned(header, cells)
+    computed = not model["writers"].isdecimal()
+    return f"{table}\n{rule(model['mtti_s'], model['write_s'])}" if computed else table
 
 
 def _against_text(found: dict[str, Any]) -> str:
@@ -245,71 +251,64 @@ This compares unlike figures: published ones on one node are the \
 
 
 @click.command()
-@click.option("--nodes", default="64,512,1024,2048,4096,8192", metavar="N,N")
-@click.option("--mtti", default="5y", help="Mean time to interrupt of a node.")
+@click.option("--ranks", default="64,512,1024,2048,4096,8192", metavar="N,N")
+@click.option("--mtti", default="5y", help="Mean time to interrupt of a rank.")
 @click.option(
-    "--write", default="1s", help="Length of one write: 1s, or '46k messages of 64KiB at 3.2GB/s'."
+    "--write", default="1s", help="Length of one write: 1s, or '46k messages of 64KiB at 3GB/s'."
 )
 @click.option("--paper", "published", is_flag=True, help="Table V, published and computed.")
 @options.form_options
-def writers_command(nodes: str, mtti: str, write: str, published: bool, form: Form | None) -> None:
-    """Compute concurrent writers of nodes that checkpoint uncoordinated at Daly's interval."""
+def writers_command(ranks: str, mtti: str, write: str, published: bool, form: Form | None) -> None:
+    """Compute concurrent writers of ranks that checkpoint uncoordinated at Daly's interval."""
     if published:
         options.only_with("--paper", "--json", "--csv")
         document, text = _table_5()
     else:
-        document, text = _rows(nodes, mtti, write)
+        document, text = _rows(ranks, mtti, write)
     show("writers --paper" if published else "writers", document, form, wrapped(text))
 
 
-def _rows(nodes: str, mtti: str, write: str) -> tuple[dict[str, Any], str]:
-    counts = [units.count(part, "--nodes") for part in nodes.split(",")]
-    node_mtti_s = units.duration_s(mtti, "--mtti")
+def _rows(ranks: str, mtti: str, write: str) -> tuple[dict[str, Any], str]:
+    counts = [units.count(part, "--ranks") for part in ranks.split(",")]
+    mtti_s = units.duration_s(mtti, "--mtti")
     write_s = write_length_s(write, "--write")
-    for field, value in (("--mtti", node_mtti_s), ("--write", write_s), ("--nodes", min(counts))):
+    for field, value in (("--mtti", mtti_s), ("--write", write_s), ("--ranks", min(counts))):
         if not value > 0:
             raise InputError(f"{field}: {value:g} found; allowed: above 0")
-    computed = [concurrent_writers(count, node_mtti_s, write_s) for count in counts]
-    document = {
-        "node_mtti_s": node_mtti_s,
-        "write_s": write_s,
-        "rows": [
-            asdict(row) | {"constant_share_writers": constant_writers(row.nodes)}
-            for row in computed
-        ],
-    }
+    computed = [concurrent_writers(count, mtti_s, write_s) for count in counts]
+    document = {"mtti_s": mtti_s, "write_s": write_s, "rows": [asdict(row) for row in computed]}
     cells = [
         [
-            f"{row.nodes}",
+            f"{row.counted}",
             f"{row.interval_s:.5g}",
             f"{row.concurrent_writers}",
             f"{row.concurrent_writers_exact:.2f}",
             f"{row.writes_per_s:.2f}",
-            f"{constant_writers(row.nodes)}",
+            f"{row.constant_share_writers}",
         ]
         for row in computed
     ]
-    header = ["nodes", "interval (s)", "writers", "exact", "writes/s"]
-    text = aligned([*header, f"constant {PAPER_SHARE:.1%}"], cells)
-    if beyond := [f"{row.nodes}" for row in computed if not row.in_range]:
+    header = ["ranks", "interval (s)", "daly", "exact", "writes/s", f"constant {PAPER_SHARE:.1%}"]
+    text = f"{aligned(header, cells)}\n{rule(mtti_s, write_s)}"
+    if beyond := [f"{row.counted}" for row in computed if not row.in_range]:
         text += (
             "\nOut of range of Daly's series (a write takes twice the system's mean time to"
-            " interrupt or more);\nthe interval is set to that time: nodes " + ", ".join(beyond)
+            " interrupt or more);\nthe interval is set to that time: ranks " + ", ".join(beyond)
         )
     return document, text
 
 
 def _table_5() -> tuple[dict[str, Any], str]:
-    nodes, columns = table_5()
+    ranks, columns = table_5()
     document = {
         "source": "Groves, Grant and Arnold 2016, Table V",
-        "node_mtti_s": PAPER_NODE_MTTI_S,
-        "nodes": nodes,
+        "mtti_s": PAPER_MTTI_S,
+        "ranks": ranks,
         "columns": [asdict(column) | {"agrees": column.agrees} for column in columns],
     }
-    parts = ["Table V of the paper, mean time to interrupt of a node 5 years."]
+    parts = ["Table V of the paper, mean time to interrupt of a rank 5 years."]
     for column in columns:
-        header = [column.name, *map(str, nodes)]
+        header = [column.name, *map(str, ranks)]
         rows = [
             ["published", *map(str, column.published)],
             ["computed", *map(str, column.computed)],

@@ -131,7 +131,7 @@ def test_a_user_without_a_home_can_look_at_a_machine(arguments: list[str]) -> No
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["writers", "--nodes", "1" + "0" * 400],
+        ["writers", "--ranks", "1" + "0" * 400],
         ["simulate", "--worst", "2", "--ranks", "1" + "0" * 400],
         ["spack", "info", "--machine", "../.."],
         ["doctor", "--machine", "../site/localhost"],

@@ -44,7 +44,7 @@ def assert_printed(command: Command, *words: object) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "writers --nodes 64",
+        "writers --ranks 64",
         "writers --paper",
         "simulate --ranks 16 --worst 2 --steps 5",
         "plan quick --machine localhost",

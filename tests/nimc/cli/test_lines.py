@@ -213,7 +213,8 @@ def test_figures_of_simulated_scales() -> None:
     names = ("slowdown", "slowdown_least", "slowdown_most", "slowdown_mean_rank")
     values = (64, 4, 1, 1.5, 1.25, 2, 1.75)
     row = dict(zip(("ranks", "nodes", "writers", *names), values, strict=True))
-    assert figures(simulate._text([row])) == list(values)
+    model = {"writers": "1", "mtti_s": 157_788_000.0, "write_s": 1.0}
+    assert figures(simulate._text({"model": model, "rows": [row]})) == list(values)
     ends = {"measured": 1.3, "measured_low": 1.2, "measured_high": 1.4}
     ends |= {"simulated": 2.3, "simulated_low": 2.2, "simulated_high": 2.4}
     whole = {"nodes": 4, "ranks": 64, "writers": 1, "pairs": 6}
@@ -250,16 +251,18 @@ def test_figures_of_traffic() -> None:
 
 # `nimc plan`: scales, and commands that a shell reads.
 
-SCALE = Scale("melt@4", "daly", 4, 1, 42, 1.0, 41.96, 4e9, 16.8e12, 0.25, 1.966, 6)
+SCALE = Scale(
+    "melt@4", "daly", 4, 1, 8192, 157_788_000.0, 42, 1.0, 41.96, 4e9, 16.8e12, 0.25, 1.966, 6
+)
 
 
 def test_a_scale() -> None:
     assert plan._scale(SCALE) == [
-        *("melt@4", "daly", "42", "42", "4.00 GB", "16.8 TB", "25%", "1.97", "6"),
+        *("melt@4", "daly", "42 of 8192", "42", "4.00 GB", "16.8 TB", "25%", "1.97", "6"),
     ]
     unknown = replace(
-        *(SCALE,), write_b=None, run_b=None, link_share=None, slowdown_simulated=None,
-        pairs_needed=None,
+        *(SCALE,), counted=None, write_b=None, run_b=None, link_share=None,
+        slowdown_simulated=None, pairs_needed=None,
     )  # fmt: skip
     assert plan._scale(unknown) == ["melt@4", "daly", "42", "42", *["-"] * 5]
 
