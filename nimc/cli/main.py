@@ -39,7 +39,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "nightly": ("nightly", "a campaign every night: init, run, status, export"),
     "sweep-nodes": ("run", "runs a single-node campaign on every node, and ranks the nodes"),
     "writers": ("simulate", "concurrent writers from Daly's checkpoint interval"),
-    "licence": ("simulate", "a bound on writers at once that Slurm keeps, and what waiting costs"),
     "traffic": ("simulate", "a site's own traffic from its monitoring: import, show"),
     "model": ("model", "the contention model: fit, predict, evaluate"),
     "simulate": ("simulate", "slowdown at scales beyond the machines at hand"),
