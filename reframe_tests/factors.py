@@ -164,10 +164,12 @@ def node_of_places(machine: Machine) -> dict[str, int]:
     """Place -> NUMA node; without `other` if the machine has one node. Raises InputError."""
     facts = machine.node_facts()
     nic = machine.nic_node()
-    if facts.numa_nodes == 1:
+    numbers = facts.numa_nodes
+    if len(numbers) == 1:
         return {"nic": nic}
-    apart = facts.numa_nodes // facts.sockets if facts.sockets > 1 else 1
-    return {"nic": nic, "other": (nic + apart) % facts.numa_nodes}
+    apart = len(numbers) // facts.sockets if facts.sockets > 1 else 1
+    at = numbers.index(nic) if nic in numbers else 0
+    return {"nic": nic, "other": numbers[(at + apart) % len(numbers)]}
 
 
 def _no_such_place(machine: Machine, level: Level) -> str | None:

@@ -72,7 +72,7 @@ def wrapper(machine: Machine, policy: str) -> list[str]:
         return []
     _require(machine, "mpi_rail", policy)
     choices = []
-    for node in range(machine.node_facts().numa_nodes):
+    for node in machine.node_facts().numa_nodes:
         values = _variables(local_to(machine, node))
         choices.append(" ".join([str(node), *(f"{name}={text}" for name, text in values.items())]))
     return ["sh", str(_LOCAL_RAIL), *choices, "--"]
@@ -81,10 +81,9 @@ def wrapper(machine: Machine, policy: str) -> list[str]:
 def local_to(machine: Machine, node: int) -> list[Rail]:
     """The rails of a NUMA node; without one, those of its socket; without one there, all."""
     facts = machine.node_facts()
-    a_socket = max(1, facts.numa_nodes // facts.sockets)
     known = [(rail, rail.numa_node) for rail in machine.rails if rail.numa_node is not None]
     here = [rail for rail, at in known if at == node]
-    near = [rail for rail, at in known if at // a_socket == node // a_socket]
+    near = [rail for rail, at in known if facts.socket_of(at) == facts.socket_of(node)]
     return here or near or machine.rails
 
 

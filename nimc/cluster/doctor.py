@@ -127,12 +127,18 @@ def cores(site: Machine) -> Finding:
 
 def memory(site: Machine) -> Finding:
     """Whether STREAM's arrays can be as large as its rule requires."""
-    facts = site.node_facts()
-    wanted_b = _STREAM_ARRAYS * _STREAM_MULTIPLE * facts.llc_b
-    share_b = site.memory_share * facts.memory_b
+    try:
+        wanted_b = _STREAM_ARRAYS * _STREAM_MULTIPLE * site.llc_b()
+        memory_b = site.memory_b()
+    except InputError as error:
+        lack, _, remedy = str(error).partition("; allowed: ")
+        # On a shared host all writes are larger than the caches.
+        needed = site.origins.policy == "same_host"
+        return lacking("memory", lack, f"set {remedy}", needed=needed)
+    share_b = site.memory_share * memory_b
     detail = (
         f"STREAM needs {wanted_b / 2**30:.2f} GiB (arrays of {_STREAM_MULTIPLE} times the"
-        f" last-level caches); allowed: {share_b / 2**30:.2f} of {facts.memory_b / 2**30:.2f} GiB"
+        f" last-level caches); allowed: {share_b / 2**30:.2f} of {memory_b / 2**30:.2f} GiB"
     )
     if wanted_b <= share_b:
         return Finding("memory", "ok", detail)

@@ -15,6 +15,7 @@ from string import Template
 
 from nimc.base.text import one_line
 from nimc.cluster.learn import ClusterFacts, SlurmPartition, access, devices, interfaces, suggested
+from nimc.machine.host import NumaNode, memory_nodes, nodes_with_cores
 
 _WIDTH = 98
 #: Longest job that is requested, seconds, where a partition allows more.
@@ -310,11 +311,12 @@ def _facts(found: ClusterFacts) -> SiteEntry:
         "cores": min(host["cores"], shape.cores),
         "threads_per_core": shape.cpus_per_core,
         "sockets": host["sockets"],
-        "numa_nodes": max(1, sum(bool(each["cpus"]) for each in host["numa_nodes"])),
     }
-    bare = [each for each in host["numa_nodes"] if not each["cpus"] and each["memory_b"]]
-    if bare:
-        facts["memory_nodes"] = [each["number"] for each in bare]
+    there = [NumaNode(**each) for each in host["numa_nodes"]]
+    numbers = nodes_with_cores(there) or [0]
+    facts["numa_nodes"] = len(numbers) if numbers == list(range(len(numbers))) else numbers
+    if bare := memory_nodes(there):
+        facts["memory_nodes"] = bare
     rdma = devices(found.nodes)
     if rdma and rdma[0].numa_node is not None:
         facts["nic_node"] = rdma[0].numa_node
