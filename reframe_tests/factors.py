@@ -202,7 +202,7 @@ _TABLE = (
     Factor("held", "writes", "true, false", _truth),
     Factor("comm_node", "writes", "numbers of NUMA nodes", _whole, _no_such_node),
     Factor("writer_rail", "writes", rails.ALLOWED, rails.check, rails.lacking),
-    Factor("mpi_rail", "application", rails.ALLOWED, rails.check, rails.lacking),
+    Factor("mpi_rail", "application", rails.ALLOWED, rails.check, rails.lacking_of_mpi),
     Factor("reserved_cores", "application", "whole numbers from 0", _whole, _too_few_cores),
     Factor(
         "core_spec", "application", "whole numbers from 0", _whole, _no_core_spec, between_jobs=True

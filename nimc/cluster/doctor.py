@@ -20,8 +20,9 @@ from nimc.campaign.checks import checks_in, require_known_programs
 from nimc.campaign.matrix import Matrix, matrix
 from nimc.campaign.settings import ReframeSettings, settings_of
 from nimc.cluster import reservation
-from nimc.machine import host
+from nimc.machine import devices, host
 from nimc.machine import site as site_files
+from nimc.machine.devices import Device, Port
 from nimc.machine.host import Host
 from nimc.machine.program import version_of
 from nimc.machine.site import Machine
@@ -233,31 +234,47 @@ def slurm(environment: Mapping[str, str], needed: bool) -> list[Finding]:
     return [Finding("slurm", "ok", f"{version}; controller and accounting answer", needed=True)]
 
 
-def rdma(here: Host) -> list[Finding]:
+def rdma(here: Host, site: Machine | None = None) -> list[Finding]:
     """RDMA devices of this host; those of compute nodes may differ."""
     if not here.rdma:
         remedy = "load the device's driver; without hardware: nimc minicluster up --fabric rxe"
         return [lacking("RDMA devices", "none on this host", remedy)]
     found = []
     for device in here.rdma:
-        ports = [port_words(asdict(port)) for port in device.ports]
+        ports = [port_words(port) for port in device.ports]
         firmware = f"firmware {device.firmware or 'unknown'}"
         detail = ", ".join([device.transport, firmware, *ports])
         made = Finding(f"RDMA device {device.name}", "ok", detail)
         if device.ports and all(port.state != "ACTIVE" for port in device.ports):
             made = lacking(made.what, detail, "connect a port, or start the subnet manager")
+        elif site and site.device and (reason := inactive(site.device, [device])):
+            remedy, needed = f"device in site/{site.name}.yaml", site.origins.policy == "same_host"
+            made = lacking(made.what, f"{detail}: {reason}", remedy, needed=needed)
         found.append(made)
     return found
 
 
-def port_words(port: Mapping[str, Any]) -> str:
+def inactive(wanted: str, found: Sequence[Device]) -> str:
+    """Why the writers' port of a device passes nothing, and which would; empty if it is active."""
+    device, number = devices.named(wanted, found), devices.split(wanted).port
+    if device is None or not device.ports:
+        return ""
+    port = device.port(number)
+    if port and port.state in ("ACTIVE", "unknown"):
+        return ""
+    active = [each.number for each in device.ports if each.state == "ACTIVE"]
+    names = ", ".join(str(devices.split(wanted)._replace(port=number)) for number in active)
+    state = f"port {number} is {port.state}" if port else f"no port {number}"
+    return f"{state}; active: {names or 'none'}"
+
+
+def port_words(port: Port) -> str:
     """Number, state and rate of a device's port."""
-    return f"port {port['number']} {port['state']}{gbit_s(port)}"
+    return f"port {port.number} {port.state}{gbit_s(port.rate_b_s)}"
 
 
-def gbit_s(record: Mapping[str, Any]) -> str:
+def gbit_s(rate_b_s: float | None) -> str:
     """Rate of a port or an interface, with what separates it from the words before."""
-    rate_b_s = record["rate_b_s"]
     return f" {rate_b_s * 8 / 1e9:g} Gbit/s" if rate_b_s else ", rate unknown"
 
 
@@ -369,7 +386,7 @@ def examine(name: str, of_nodes: Sequence[Finding] = (), root: Path = checkout.R
     with_slurm = any(part["scheduler"] in _SLURM for part in partitions)
     findings += slurm(settings.environment, needed=with_slurm)
     findings += [program(*each) for each in _PROGRAMS]
-    findings += [*rdma(here), *injectors(site), *tools(), spack()]
+    findings += [*rdma(here, site), *injectors(site), *tools(), spack()]
     findings += of_nodes
     why = ", ".join(each.what for each in findings if each.needed and each.state == "missing")
     return Diagnosis(name, why, findings, here.as_dict(), cells)

@@ -18,6 +18,7 @@ from nimc.base.programs import ask
 from nimc.cluster import in_job
 from nimc.cluster.in_job import JobLook, NodeRequest, in_common
 from nimc.machine import host
+from nimc.machine.devices import Device, Port, of_record
 from nimc.machine.site import Origins
 
 # What Slurm's programs print about partitions, nodes, settings and accounts. Pure functions.
@@ -223,29 +224,48 @@ def interfaces(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
 class ActiveDevice:
     """An RDMA device that every node has, with an active port."""
 
+    #: As a site file names it: by name, or by PCI address if nodes name it differently.
     name: str
     numa_node: int | None
     rate_b_s: float
+    #: Node -> the kernel's name there.
+    names: Mapping[str, str]
 
 
 def devices(nodes: Sequence[Mapping[str, Any]]) -> list[ActiveDevice]:
-    """RDMA devices with an active port on every node, the fastest first."""
-    active = [
-        {each["name"]: each for each in node["host"]["rdma"] if _rate_b_s(each) is not None}
-        for node in nodes
-    ]
-    found = [
-        ActiveDevice(name, each["numa_node"], _rate_b_s(each) or 0.0)
-        for name, each in (active[0] if active else {}).items()
-        if all(name in other for other in active)
-    ]
-    return sorted(found, key=lambda each: -each.rate_b_s)
+    """RDMA devices with the same active port on every node, the fastest first."""
+    there = {node["node"]: active_devices(node["host"]) for node in nodes}
+    found: dict[str, ActiveDevice] = {}
+    for device, port in next(iter(there.values()), []):
+        if active := _on_all(device, port, there):
+            found.setdefault(device.name, active)
+    return sorted(found.values(), key=lambda each: -each.rate_b_s)
 
 
-def _rate_b_s(device: Mapping[str, Any]) -> float | None:
-    """Rate of the first active port; 0 if unknown, None without such a port."""
-    rates = [port["rate_b_s"] or 0.0 for port in device["ports"] if port["state"] == "ACTIVE"]
-    return rates[0] if rates else None
+def active_devices(host: Mapping[str, Any]) -> list[tuple[Device, Port]]:
+    """The RDMA devices of a node with their active ports."""
+    listed = map(of_record, host["rdma"])
+    return [(each, port) for each in listed for port in each.ports if port.state == "ACTIVE"]
+
+
+def _on_all(
+    device: Device, port: Port, there: Mapping[str, Sequence[tuple[Device, Port]]]
+) -> ActiveDevice | None:
+    """A device of the first node as all others have it too; None if they do not."""
+    for name in filter(None, (device.name, device.pci)):
+        same = {
+            node: other
+            for node, others in there.items()
+            for other, its_port in others
+            if name in (other.name, other.pci) and its_port.number == port.number
+        }
+        # One name may be another device on another node.
+        alike = len({other.pci for other in same.values()}) == 1
+        if len(same) == len(there) and alike:
+            names = {node: other.name for node, other in same.items()}
+            wanted = name if port.number == 1 else f"{name}:{port.number}"
+            return ActiveDevice(wanted, device.numa_node, port.rate_b_s or 0.0, names)
+    return None
 
 
 # What `module avail` prints, and the modules that an environment of ReFrame may load.

@@ -80,7 +80,7 @@ class Rail(Record):
     device: _Word
     #: NUMA node that it is attached to; None if unknown.
     numa_node: Annotated[int, Field(ge=0)] | None = None
-    #: What UCX calls it, for the application's MPI; None: `DEVICE:1`.
+    #: What UCX calls it, for the application's MPI; None: `DEVICE:PORT`.
     mpi_device: _Word | None = None
 
 
@@ -175,7 +175,7 @@ class Machine(Record):
     origins: Origins
     #: Injector of the `on` arm unless a campaign names one.
     injector: InjectorName
-    #: RDMA device or network interface of the writers.
+    #: RDMA device (`nimc.machine.devices`) or network interface of the writers.
     device: _Word | None = None
     #: The RDMA devices of a node in order, `nic0` first; if there are several, `device` is one.
     rails: list[Rail] = []

@@ -5,15 +5,26 @@ Files of `../shared/cases` say how each looks; siblings of the same kind stand h
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from nimc.base.errors import InputError
-from nimc.cluster import doctor
-from nimc.machine import host
+from nimc.cluster import doctor, in_job
+from nimc.cluster.in_job import JobLook
+from nimc.cluster.new_machine import site_text
+from nimc.machine import devices, host
+from nimc.machine import site as site_files
+from nimc.machine.devices import of_record
 from nimc.machine.host import Host
 from nimc.machine.site import Facts, Machine
+from nimc.node.evidence import counters
+from nimc.node.injectors import INJECTORS
+from nimc.node.injectors.base import Writer
+from reframe_tests import rails
 from reframe_tests.factors import node_of_places
+from tests.nimc.cluster import made
 from tests.nimc.conftest import ROOT
 from tests.nimc.machine.made import machine
 from tests.nimc.node.sysfs import write
@@ -241,3 +252,206 @@ def test_a_limit_of_processor_time_is_read_in_any_order_of_controllers(
     files: str | Mapping[str, str], tmp_path: Path
 ) -> None:
     assert host_of(files, tmp_path).cpu_quota == 1.5
+
+
+# Devices: other ports, other names.
+
+
+def rdma(name: str, ports: Mapping[int, str], pci: str | None = None, gbit_s: float = 100) -> Any:
+    """A device as a node has recorded it."""
+    listed = [
+        {"number": n, "state": state, "link_layer": "InfiniBand", "rate_b_s": gbit_s / 8 * 1e9}
+        for n, state in ports.items()
+    ]
+    made = {"name": name, "transport": "InfiniBand", "firmware": None, "numa_node": 0}
+    return made | {"ports": listed, "pci": pci}
+
+
+def looked_at(**of_nodes: list[Any]) -> JobLook:
+    return JobLook("7", None, [made.node(name, of) for name, of in of_nodes.items()])
+
+
+def ports_of_case() -> list[Any]:
+    rows = [line.split() for line in case("init_second_port_active").splitlines()]
+    return [rdma(rows[0][0], {int(number): state for _, number, state in rows})]
+
+
+def names_of_case(addresses: Mapping[str, str | None]) -> dict[str, list[Any]]:
+    rows = [line.split() for line in case("init_device_names_differ").splitlines()]
+    return {node: [rdma(name, {1: "ACTIVE"}, addresses[node])] for node, name in rows}
+
+
+UP, DOWN = {1: "ACTIVE"}, {1: "DOWN"}
+AT, OTHER = "0000:0c:00.0", "0000:8c:00.0"
+
+
+def init_says(looked: JobLook, folder: Path) -> tuple[str, Machine]:
+    """The site file that init writes, without line breaks, and how it is read."""
+    text = site_text(made.found(looked=looked))
+    (folder / "site").mkdir()
+    (folder / "site/box.yaml").write_text(text)
+    return " ".join(text.replace("\n# ", " ").split()), site_files.load("box", folder)
+
+
+@pytest.mark.parametrize(
+    ("devices", "expected"),
+    [
+        (ports_of_case, "mlx4_0:2"),
+        # Both are active: the first. None of the first two: the third.
+        (lambda: [rdma("mlx4_0", {1: "ACTIVE", 2: "ACTIVE"})], "mlx4_0"),
+        (lambda: [rdma("qib0", {1: "DOWN", 2: "INIT", 3: "ACTIVE"})], "qib0:3"),
+    ],
+    ids=["case", "both", "third"],
+)
+def test_init_names_the_port_that_is_active(devices: Any, expected: str, tmp_path: Path) -> None:
+    _, box = init_says(looked_at(a=devices(), b=devices()), tmp_path)
+    assert (box.device, box.injector) == (expected, "perftest")
+
+
+@pytest.mark.parametrize(
+    ("device", "state", "said"),
+    [
+        ("mlx4_0", "missing", "port 1 is DOWN; active: mlx4_0:2"),
+        ("mlx4_0:2", "ok", "port 2 ACTIVE"),
+        ("mlx4_0:3", "missing", "no port 3; active: mlx4_0:2"),
+    ],
+)
+def test_doctor_looks_at_the_port_that_writers_use(device: str, state: str, said: str) -> None:
+    devices = ports_of_case()
+    (found,) = in_job.device(looked_at(a=devices, b=devices), machine(device=device))
+    assert (found.state, said in found.detail) == (state, True), found
+    here = SimpleNamespace(rdma=[of_record(each) for each in devices])
+    (own,) = doctor.rdma(here, machine("same_host", device=device))
+    assert (own.state, said in own.detail) == (state, True), own
+
+
+def test_every_program_takes_the_port_of_the_site_file(tmp_path: Path, monkeypatch) -> None:
+    ports = "sys/class/infiniband/mlx4_0/ports"
+    files = {f"{ports}/{port}/counters/port_rcv_data": str(port * 250) for port in (1, 2)}
+    root = write(tmp_path, files)
+    (root / "pci0/0000:0c:00.0").mkdir(parents=True)
+    (root / "sys/class/infiniband/mlx4_0/device").symlink_to(root / "pci0/0000:0c:00.0")
+    for asks in (devices.chosen, devices.is_rdma, devices.transport):
+        monkeypatch.setattr(asks, "__defaults__", (root / "sys",))
+    monkeypatch.setattr(devices.mpi_over, "__defaults__", (None, root / "sys"))
+    for device, port, words in (
+        ("mlx4_0", 1, ["-d", "mlx4_0"]),
+        ("mlx4_0:2", 2, ["-d", "mlx4_0", "-i", "2"]),
+        (AT, 1, ["-d", "mlx4_0"]),
+        (f"{AT}:2", 2, ["-d", "mlx4_0", "-i", "2"]),
+    ):
+        reading = counters.read(device, "received", root)
+        assert reading is not None
+        assert (reading.name, reading.bytes_b) == (f"rdma:mlx4_0/{port}", port * 1000)
+        writer = Writer(0, "o", "t", "10.1.0.2", 20001, 65536, device=device)
+        command = INJECTORS["perftest"].target_command(writer)
+        assert command[command.index("-d") :][: len(words)] == words
+        assert ("-i" in command) == (port != 1)
+        assert INJECTORS["ucx"].environment(writer)["UCX_NET_DEVICES"] == f"mlx4_0:{port}"
+        assert "mlx4_0" in INJECTORS["fabtests"].target_command(writer)
+        over = devices.mpi_over(device)
+        assert over["OMPI_MCA_btl_openib_if_include"] == f"mlx4_0:{port}"
+        assert (over["MV2_IBA_HCA"], over["MV2_DEFAULT_PORT"]) == ("mlx4_0", str(port))
+    # An alias of a network interface is no port.
+    assert devices.chosen("eth0:1", root / "sys").name == "eth0:1"
+
+
+@pytest.mark.parametrize(
+    ("of_nodes", "device", "said"),
+    [
+        # No address is known, or they differ: said.
+        (lambda: names_of_case({"a": None, "b": None}), None, "a: mlx5_0:1; b: ibp12s0:1"),
+        (
+            lambda: names_of_case({"a": AT, "b": OTHER}),
+            None,
+            f"a: mlx5_0:1 at {AT}; b: ibp12s0:1 at {OTHER}",
+        ),
+        # One address: it stays.
+        (lambda: names_of_case({"a": AT, "b": AT}), AT, "PCI address of a: mlx5_0; b: ibp12s0"),
+        # Two devices whose names are exchanged on the other node; the first is down there.
+        (
+            lambda: {
+                "a": [rdma("mlx5_0", UP, AT), rdma("mlx5_1", DOWN, OTHER)],
+                "b": [rdma("mlx5_0", DOWN, OTHER), rdma("mlx5_1", UP, AT)],
+            },
+            AT,
+            "PCI address of a: mlx5_0; b: mlx5_1",
+        ),
+        # One name, two devices, both active: the name would choose another one on each node.
+        (
+            lambda: {
+                "a": [rdma("mlx5_0", UP, AT)],
+                "b": [rdma("mlx5_0", UP, OTHER), rdma("mlx5_1", {2: "ACTIVE"}, AT)],
+            },
+            None,
+            "No active port has the same device",
+        ),
+        (
+            lambda: {"a": [rdma("ib0", {2: "ACTIVE"}, AT)], "b": [rdma("ib9", {2: "ACTIVE"}, AT)]},
+            f"{AT}:2",
+            "ib0",
+        ),
+    ],
+    ids=["case", "case, other slots", "case, one slot", "exchanged", "one name", "second port"],
+)
+def test_init_says_that_names_differ_and_chooses_what_does_not(
+    of_nodes: Any, device: str | None, said: str, tmp_path: Path
+) -> None:
+    text, box = init_says(looked_at(**of_nodes()), tmp_path)
+    assert (box.device, box.injector) == (device, "perftest")
+    assert said in text
+    assert "no active RDMA device" not in text
+
+
+def test_a_node_without_any_device_is_the_one_that_is_named(tmp_path: Path) -> None:
+    text, box = init_says(looked_at(a=[rdma("mlx5_0", UP)], b=[rdma("mlx5_0", DOWN)]), tmp_path)
+    assert (box.device, box.injector) == ("hsn0", "ucx")
+    assert "no active RDMA device on b:" in text
+
+
+def test_interfaces_of_different_names_are_said(tmp_path: Path) -> None:
+    looked = looked_at(a=made.FAST, b=made.FAST)
+    looked.nodes[0]["addresses"] = {"ens1": "10.0.0.1"}
+    looked.nodes[1]["addresses"] = {"eth0": "10.0.0.2", "eth1": None}
+    text, box = init_says(looked, tmp_path)
+    assert box.interface is None
+    assert "which have none in common: a: ens1; b: eth0." in text
+    found = in_job.interface(looked, machine(interface="ens1"))
+    assert (found.state, found.detail) == (
+        "missing",
+        "b: no ens1 with an IPv4 address; interfaces of all nodes: none (a: ens1; b: eth0)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("addresses", "device", "state", "said", "remedy"),
+    [
+        ((AT, AT), "mlx5_0", "missing", f"b: no mlx5_0, but ibp12s0 at {AT}", f".yaml: {AT}"),
+        ((AT, AT), AT, "ok", "a (port 1 ACTIVE 100 Gbit/s), b (port 1 ACTIVE", ""),
+        ((None, None), "mlx5_0", "missing", "b: no mlx5_0, but ibp12s0, docker0", "box.yaml"),
+        ((AT, OTHER), AT, "missing", f"b: no {AT}, but ibp12s0 at {OTHER}", "box.yaml"),
+    ],
+)
+def test_doctor_says_how_a_node_calls_its_device(
+    addresses: tuple[str | None, str | None], device: str, state: str, said: str, remedy: str
+) -> None:
+    looked = looked_at(**names_of_case(dict(zip("ab", addresses, strict=True))))
+    (found,) = in_job.device(looked, machine(device=device))
+    assert (found.state, found.remedy.endswith(remedy)) == (state, True), found
+    assert said in found.detail
+
+
+def test_one_name_for_two_devices_is_no_choice() -> None:
+    looked = looked_at(a=[rdma("mlx5_0", UP, AT)], b=[rdma("mlx5_0", UP, OTHER)])
+    (found,) = in_job.device(looked, machine(device="mlx5_0"))
+    assert found.state == "limited"
+    assert found.detail.endswith(f"not the same device: at {AT}, {OTHER}")
+
+
+def test_mpi_over_one_rail_needs_a_name() -> None:
+    listed = [{"device": AT, "numa_node": 0}, {"device": "mlx5_1:2", "numa_node": 0}]
+    box = machine(device=AT, rails=listed)
+    assert rails.of_writers(box, "nic0", None) == (AT,)
+    with pytest.raises(InputError, match=f"mpi_rail: nic0: rail {AT} of box has a PCI address"):
+        rails.environment(box, "nic0")
+    assert rails.environment(box, "nic1")["UCX_NET_DEVICES"] == "mlx5_1:2"
