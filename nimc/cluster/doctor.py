@@ -26,6 +26,7 @@ from nimc.machine.devices import Device, Port
 from nimc.machine.host import Host
 from nimc.machine.program import version_of
 from nimc.machine.site import Machine
+from nimc.machine.slurm import option_values
 from nimc.node.injectors import INJECTORS
 from nimc.run.session import find_reframe
 from nimc.spack.setup import find_spack
@@ -168,11 +169,13 @@ def targets(site: Machine, partitions: Sequence[Mapping[str, Any]]) -> list[Find
     if partitions and site.partition and site.partition not in names:
         detail = f"partition {site.partition} of site/{site.name}.yaml is not in configs/"
         return [lacking("targets", detail, f"one of {', '.join(names)}", needed=True)]
-    reserved = f"--reservation={site.origins.reservation}"
-    wrong = [part["name"] for part in partitions if reserved in part.get("access", [])]
-    if not (site.origins.reservation and wrong):
+    reserved = site.origins.reservation
+    taken = {part["name"]: option_values(part.get("access", []), "reservation")
+             for part in partitions}  # fmt: skip
+    wrong = [name for name, values in taken.items() if reserved in values]
+    if not (reserved and wrong):
         return []
-    detail = f"{', '.join(wrong)}: access has {reserved}, which is for the origins"
+    detail = f"{', '.join(wrong)}: access has --reservation={reserved}, which is for the origins"
     return [lacking("targets", detail, "remove it from access", needed=True)]
 
 
@@ -191,7 +194,9 @@ def environments(cells: Matrix, config: Path) -> list[Finding]:
 def sharing(partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
     """Slurm partitions that do not request whole nodes: other jobs may load a target's memory."""
     slurm = [part for part in partitions if part["scheduler"] in _SLURM]
-    wrong = [part["name"] for part in slurm if "--exclusive" not in part.get("access", [])]
+    taken = {part["name"]: option_values(part.get("access", []), "exclusive") for part in slurm}
+    # Of one's own jobs, or of a group's, others may share the node.
+    wrong = [name for name, values in taken.items() if not set(values) - {"user", "mcs"}]
     if not wrong:
         return []
     detail = f"{', '.join(wrong)}: access has no --exclusive, so other jobs may share a target"

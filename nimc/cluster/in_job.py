@@ -268,8 +268,6 @@ _SEEN = 'for each in {paths}; do [ -e "$each" ] && echo "seen $SLURMD_NODENAME $
 #: How long the job may run, minutes, and how often Slurm is asked, seconds.
 _LIMIT_MIN = 2
 _POLL_S = 0.5
-#: States of a job that has not ended.
-_LIVE = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT")
 #: One node, and no origins.
 _ALONE = Origins(policy="same_host")
 
@@ -373,7 +371,7 @@ def look(request: NodeRequest, parent: Path, wait_s: float) -> JobLook:
             interrupts.check()
             if not answer.ended().ok:
                 return JobLook(None, f"Slurm refuses the job: {_error(answer.stderr)}")
-            job = answer.stdout.strip().partition(";")[0]  # `ID` or `ID;CLUSTER`
+            job = slurm.job_id(answer.stdout)
             reason = _await(job, interrupts, wait_s)
         finally:
             slurm.cancel(folder)
@@ -432,8 +430,7 @@ def _state(job: str) -> str:
     answer = ask(["squeue", f"--job={job}", "--noheader", "--format=%T: %r"])
     if "nvalid job id" not in answer.stderr:
         answer.required()
-    live = [line.strip() for line in answer.stdout.splitlines() if line.startswith(_LIVE)]
-    return live[0] if live else ""
+    return slurm.not_ended(answer.stdout)
 
 
 def _error(text: str) -> str:

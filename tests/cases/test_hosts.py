@@ -3,22 +3,25 @@
 Files of `../shared/cases` say how each looks; siblings of the same kind stand here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from nimc.base.errors import InputError
-from nimc.cluster import doctor, in_job
+from nimc.base.errors import InputError, MachineError
+from nimc.base.programs import ProgramAnswer
+from nimc.cluster import doctor, in_job, learn, reservation
 from nimc.cluster.in_job import JobLook
+from nimc.cluster.learn import NodeShape
 from nimc.cluster.new_machine import site_text
-from nimc.machine import devices, host
+from nimc.machine import devices, host, slurm
 from nimc.machine import site as site_files
 from nimc.machine.devices import of_record
 from nimc.machine.host import Host
 from nimc.machine.site import Facts, Machine
+from nimc.node import allocation
 from nimc.node.evidence import counters
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Writer
@@ -455,3 +458,206 @@ def test_mpi_over_one_rail_needs_a_name() -> None:
     with pytest.raises(InputError, match=f"mpi_rail: nic0: rail {AT} of box has a PCI address"):
         rails.environment(box, "nic0")
     assert rails.environment(box, "nic1")["UCX_NET_DEVICES"] == "mlx5_1:2"
+
+
+# What Slurm's programs print.
+
+
+BANNER = "\n-------\n   Welcome to the Example Supercomputer\n-------\n\nQuota: 12 of 20 TB\n"
+
+
+def shape_of(line: str, partition: str = "") -> NodeShape:
+    """The shape of the one node, as jobs of the partition `batch` get it."""
+    nodes = case("slurm_core_spec") if line == "case" else line
+    text = f"PartitionName=batch State=UP Default=YES TotalNodes=1 {partition}"
+    ((found, _),) = learn.shapes_of(nodes, learn.partitions(text)[0])
+    return found
+
+
+OLD = "NodeName=n Sockets=2 CoresPerSocket=16 ThreadsPerCore=2 CPUTot=64 Partitions=batch"
+
+
+@pytest.mark.parametrize(
+    ("line", "partition", "cores", "cpus_per_core", "memory_mib"),
+    [
+        ("case", "", 56, 2, 512000),
+        # Before 21.08 there is no CPUEfctv; memory of the system is no job's.
+        (f"{OLD} RealMemory=256000 CoreSpecCount=4 MemSpecLimit=16000", "", 28, 2, 240000),
+        # Only CPUs are named: of three cores both threads, and one of a fourth.
+        (f"{OLD} RealMemory=256000 CPUSpecList=0-2,32-34,3", "", 28, 2, 256000),
+        (f"{OLD} RealMemory=256000 CPUEfctv=62", "", 31, 2, 256000),
+        # Slurm counts cores, not threads.
+        (f"{OLD} RealMemory=1 CPUEfctv=30 CoreSpecCount=2".replace("=64", "=32"), "", 30, 1, None),
+        # What a partition gives of its nodes.
+        (f"{OLD} RealMemory=256000", "MaxCPUsPerNode=48 MaxMemPerNode=100000", 24, 2, 100000),
+        (f"{OLD} RealMemory=256000 CoreSpecCount=4", "MaxCPUsPerSocket=16", 16, 2, 256000),
+        (f"{OLD} RealMemory=256000", "MaxCPUsPerNode=UNLIMITED MaxMemPerNode=UNLIMITED",
+         32, 2, 256000),
+    ],
+)  # fmt: skip
+def test_cores_and_memory_are_those_that_jobs_get(
+    line: str,
+    partition: str,
+    cores: int,
+    cpus_per_core: int,
+    memory_mib: int | None,
+    tmp_path: Path,
+) -> None:
+    shape = shape_of(line, partition)
+    assert (shape.cores, shape.cpus_per_core) == (cores, cpus_per_core)
+    assert shape.memory_mib == memory_mib
+    # A node shows all of its cores to those who look at it.
+    host_of_node = made.node("n1", made.FAST)
+    host_of_node["host"]["cores"] = 64
+    host_of_node["host"]["memory_b"] = 2**40
+    seen = made.found(shapes={"batch": [(shape, 1)]}, looked=JobLook("7", None, [host_of_node]))
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site/box.yaml").write_text(site_text(seen))
+    facts = site_files.load("box", tmp_path).facts
+    assert facts is not None
+    assert (facts.cores, facts.threads_per_core) == (cores, cpus_per_core)
+    assert facts.memory_b == (memory_mib * MIB if memory_mib else 2**40)
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "case",
+        BANNER + "Submitted batch job 519605\n",
+        "519605;alps\n",
+        "Submitted batch job 519605 on cluster alps\n\n",
+        "519605\nYour project has used 80 % of its hours.\n",
+        BANNER.replace("\n", "\r\n") + "519605\r\n",
+    ],
+    ids=["case", "in words", "cluster", "cluster in words", "a remark after", "CRLF"],
+)
+def test_the_id_of_a_job_stands_anywhere_in_the_output(printed: str, tmp_path, monkeypatch) -> None:
+    printed = case("sbatch_banner") if printed == "case" else printed
+    assert slurm.job_id(printed) == "519605"
+    asked = []
+
+    def ask(command: Sequence[str], **_: object) -> ProgramAnswer:
+        asked.append(" ".join(command))
+        return ProgramAnswer(command[0], 0, printed if command[0] == "sbatch" else BANNER, "")
+
+    monkeypatch.setattr(in_job, "ask", ask)
+    monkeypatch.setattr(in_job.slurm, "cancel", lambda _: [])
+    looked = in_job.look(in_job.NodeRequest(), tmp_path, 60.0)
+    assert (looked.job, looked.why) == ("519605", None)
+    assert asked[1].startswith("squeue --job=519605 ")
+
+
+def test_without_an_id_one_line_says_so() -> None:
+    with pytest.raises(MachineError) as error:
+        slurm.job_id(BANNER)
+    assert str(error.value) == (
+        "sbatch: no line of its output is the id of a job: Quota: 12 of 20 TB"
+    )
+
+
+def test_other_answers_may_begin_with_a_banner(monkeypatch) -> None:
+    printed = "MPI plugin types are...\n\tnone\n\tpmi2\nspecific pmix plugin versions: pmix_v4\n"
+    old = "srun: MPI types are...\nsrun: none\nsrun: pmi2\n"
+    assert [learn.mpi_types(BANNER + text) for text in (printed, old)] == [["none", "pmi2"]] * 2
+    assert learn.mpi_types(printed + BANNER) == ["none", "pmi2"]
+    assert learn.mpi_types(BANNER) == []
+    assert learn.accounts(f"{BANNER}physics\nbench\n", f"{BANNER}bench\n") == {
+        "physics": False,
+        "bench": True,
+    }
+    nodes = slurm.nodes_in(f"{BANNER}nid001 idle\n")
+    assert [(each.name, each.state) for each in nodes] == [("nid001", "idle")]
+    shown = ProgramAnswer("scontrol", 0, f"{BANNER}nid001\nnid-2.x\n", "")
+    monkeypatch.setattr(allocation, "ask", lambda _: shown)
+    assert allocation.expand("nid[001-002]") == ["nid001", "nid-2.x"]
+    record = "ReservationName=r StartTime=2026-01-01T00:00:00 EndTime=2026-01-02T00:00:00"
+    record += " Nodes=n NodeCnt=1 Users=me State=ACTIVE"
+    there = ProgramAnswer("scontrol", 0, f"StartTime=never\n{BANNER}{record}\n", "")
+    monkeypatch.setattr(reservation, "ask", lambda *_: there)
+    found = reservation.find("r")
+    assert found is not None
+    assert (found.name, found.node_count) == ("r", 1)
+    assert [each.name for each in learn.partitions(f"{BANNER}PartitionName=a State=UP")] == ["a"]
+
+
+# States of nodes and of jobs.
+
+
+@pytest.mark.parametrize(
+    ("states", "usable"),
+    [
+        ("case", ["nid001", "nid003", "nid004", "nid005", "nid006"]),
+        ("a idle~\nb idle#\nc mixed-\nd idle@\ne mixed@\nf completing\ng allocated+", "abcdefg"),
+        ("a powering_up#\nb powering_down%\nc powered_down~\nd power_down!\ne down^", "abcde"),
+        ("a down\nb drained@\nc draining\nd idle*\ne fail\nf inval\ng maint\nh future", ""),
+        ("a reboot_issued\nb reboot@\nc reboot*\nd planned\ne unknown\nf down~", "abd"),
+    ],
+)
+def test_nodes_that_take_jobs_now_or_later_are_usable(states: str, usable: Sequence[str]) -> None:
+    found = slurm.nodes_in(case("sinfo_planned") if states == "case" else states)
+    assert [each.name for each in found if each.usable] == list(usable)
+    assert len(found) == len((case("sinfo_planned") if states == "case" else states).splitlines())
+
+
+@pytest.mark.parametrize(
+    ("line", "live"),
+    [
+        ("REQUEUED: None", True),
+        ("SIGNALING: None", True),
+        ("STOPPED: None", True),
+        ("COMPLETED: None", False),
+        ("LAUNCH_FAILED: x", False),
+        ("NOTE: maintenance on Monday", False),
+    ],
+)
+def test_jobs_that_have_not_ended_are_waited_for(line: str, live: bool) -> None:
+    assert slurm.not_ended(f"{BANNER}{line}\n") == (line if live else "")
+    assert slurm.outcome("LAUNCH_FAILED", 1, None).name == "node_failed"
+
+
+# Options of jobs, as sbatch reads them.
+
+
+@pytest.mark.parametrize(
+    ("access", "partition"),
+    [
+        ("case", "cpu"),
+        (["-p cpu"], "cpu"),
+        (["-pcpu"], "cpu"),
+        (["--partition=cpu"], "cpu"),
+        (["-A P1 -p cpu"], "cpu"),
+        (["-A P1", "-C 8xT4", "--partition   cpu"], "cpu"),
+        (['--partition="cpu"'], "cpu"),
+        (["--part=cpu"], "cpu"),
+        (["--partition=a", "-p cpu,gpu"], "cpu,gpu"),
+        (["--account=p", "-Cp", "--exclusive"], None),
+        (["--comment='partition of ours"], None),
+    ],
+)
+def test_the_partition_of_a_job(access: Any, partition: str | None) -> None:
+    options = [case("partition_option_with_blank").strip()] if access == "case" else access
+    assert slurm.partition_in(options) == partition
+
+
+@pytest.mark.parametrize(
+    ("access", "whole"),
+    [
+        (["--exclusive"], True),
+        (["-p cpu --exclusive"], True),
+        (["--exclusive=user"], False),
+        (["-p", "--oversubscribe"], False),
+    ],
+)
+def test_whole_nodes_are_requested_in_any_form(access: list[str], whole: bool) -> None:
+    part = {"name": "cpu", "scheduler": "slurm", "access": access}
+    assert (doctor.sharing([part]) == []) == whole
+
+
+@pytest.mark.parametrize("option", ["--reservation=r", "--reservation r", "-A P1 --reservation=r"])
+def test_a_reservation_of_the_origins_is_not_for_targets(option: str) -> None:
+    box = machine("reservation")
+    box = box.model_copy(update={"origins": box.origins.model_copy(update={"reservation": "r"})})
+    (found,) = doctor.targets(box, [{"name": "cpu", "access": [option]}])
+    assert (found.state, found.needed) == ("missing", True)
+    given = {"policy": "hetjob", "access": ["--constraint hdr", "-C hdr", "--gres=gpu:1"]}
+    assert machine(origins=given).origins.access == given["access"]
