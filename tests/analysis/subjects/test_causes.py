@@ -416,7 +416,7 @@ def test_the_page_has_the_section_and_its_figures_and_says_that_it_is_emulated(t
     assert "Emulated RDMA, not RDMA hardware." in section[: section.index("</section>")]
     (file,) = (path for path in report.data if path.name == "why.json")
     document = json.loads(file.read_text())
-    assert document["schema"] == 1
+    assert document["schema"] == 2
     (found,) = document["runs"].values()
     assert set(found) == {"changes", "links", "losses", "without"}
     (stalls,) = (

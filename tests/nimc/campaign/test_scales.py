@@ -172,7 +172,6 @@ CASES = {
         ["stream", "lammps", "hpccg", "lulesh", "snap", "xsbench", "cns"],
     ),
     "scaling": ("localhost", [f"lammps@{n}" for n in (4, 32, 64, 128, 256, 512)]),
-    "licence": ("localhost", [f"lammps@8,writers=daly_{n}" for n in (1, 2, 3, 4, 6, 8)]),
     # NUMA's 28 cells are treatments of one case.
     "numa": ("localhost", ["numa"]),
     # On one host: no rails, and only one node.
