@@ -108,7 +108,6 @@ WORKLOADS: dict[str, tuple[Figures, ...]] = {
     "amg": (Figures("1/s", (_within_run("setup_s", "solve_s"),)),),
     "cns": (Figures("s", (_within_run(),), ("cells",)),),
     "hpccg": (Figures("s", (_within_run(), _part_of_figure("sparsemv_s", "ddot_s"))),),
-    "intensity": (_MEMBENCH,),
     "lammps": (Figures("s", (_within_run(),), ("atoms",)),),
     "lammps_scaling": (Figures("s", (_within_run(),), ("atoms",)),),
     "latency": (Figures("s", (_part_of_figure("least_s"), _within_run("window_s"))),),

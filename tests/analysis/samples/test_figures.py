@@ -42,7 +42,6 @@ ZONES = {"elements": 1000.0, "iterations": 8.0, "fom": 5.0}
         ("lammps", "s", {"fom": 10.005}, {"fom": 10.015}, "at most 'elapsed_s'"),
         ("hpccg", "s", {"sparsemv_s": 6.0, "ddot_s": 4.005}, {"ddot_s": 4.015}, "its parts"),
         ("snap", "s", {"sweeps_s": 10.005}, {"sweeps_s": 10.015}, "at least sweeps_s, its parts"),
-        ("intensity", "B/s", {"window_s": 10.005}, {"window_s": 10.015}, "window_s of at most"),
         # 1000 x 8 / 5 s
         ("lulesh", "s", {**ZONES, "zones_1_s": 1600.0}, {"zones_1_s": 1600.1}, "zones"),
         # 5 % above 10/s x 10 s
