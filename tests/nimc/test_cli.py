@@ -195,7 +195,6 @@ def test_counts_begin_at_one_and_numbers_at_zero() -> None:
     assert ranges == {
         *((1, None, f"--{name}") for name in (*counts.split(), "steps")),
         *((0, None, f"--{name}") for name in ("comm-node", "reduce-every", "seed")),
-        (0, 3, "--halo"),  # the dimensions of space
         (2, None, "--folds"),  # what is left out, and what is fitted
     }
 
