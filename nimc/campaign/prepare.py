@@ -144,11 +144,6 @@ def _targets(
     if settings.fault:
         line = f":{settings.fault_line}" if settings.fault_line else ""
         raise InputError(f"{config}{line}: {settings.fault}")
-    if settings.system != described.name:  # ReFrame would not find it
-        raise InputError(
-            f"{config}:{line_of(config, settings.system)}: systems: name: {settings.system!r}"
-            f" found; allowed: the name of the file, {described.name!r}"
-        )
     targets = target_partitions(settings.partitions, described.partition)
     if not targets:
         file = root / "site" / f"{described.name}.yaml"

@@ -31,7 +31,7 @@ _WIDTH = 98
 #: Longest job that is requested, seconds, where a partition allows more.
 _LONGEST_S = 4 * 3600
 #: Interfaces of `srun` to the application's MPI, by what begins the name of its module.
-_PMI = {"openmpi": "pmix", "mpich": "pmi2", "mvapich": "pmi2"}
+_PMI = {"openmpi": "pmix", "mpich": "pmi2", "mvapich": "pmi2", "cray-mpich": "cray_shasta"}
 
 _TEMPLATES = Path(__file__).with_name("templates")
 

@@ -12,10 +12,12 @@ import pytest
 
 from nimc.base.errors import InputError, MachineError
 from nimc.base.programs import ProgramAnswer
+from nimc.campaign.prepare import prepare
+from nimc.campaign.settings import settings_of
 from nimc.cluster import doctor, in_job, learn, reservation
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.learn import NodeShape
-from nimc.cluster.new_machine import site_text
+from nimc.cluster.new_machine import pmi, site_text
 from nimc.machine import devices, host, slurm
 from nimc.machine import site as site_files
 from nimc.machine.devices import of_record
@@ -28,7 +30,7 @@ from nimc.node.injectors.base import Writer
 from reframe_tests import rails
 from reframe_tests.factors import node_of_places
 from tests.nimc.cluster import made
-from tests.nimc.conftest import ROOT
+from tests.nimc.conftest import CAMPAIGN, ROOT
 from tests.nimc.machine.made import machine
 from tests.nimc.node.sysfs import write
 
@@ -661,3 +663,111 @@ def test_a_reservation_of_the_origins_is_not_for_targets(option: str) -> None:
     assert (found.state, found.needed) == ("missing", True)
     given = {"policy": "hetjob", "access": ["--constraint hdr", "-C hdr", "--gres=gpu:1"]}
     assert machine(origins=given).origins.access == given["access"]
+
+
+# Modules.
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [
+        ("case", {"compiler": "gnu13/13.2.0", "mpi": "openmpi4/4.1.6"}),
+        # OpenHPC with MPICH alone, whose version has a word, and a workload.
+        (
+            "/opt/ohpc/pub/modulefiles:\ngnu9/9.4.0\ngnu12/12.2.0(default)\nmpich/3.4.3-ofi\n"
+            "mpich/4.1-ucx\nlammps/2Aug2023\n",
+            {"compiler": "gnu12/12.2.0", "mpi": "mpich/4.1-ucx", "workload": "lammps/2Aug2023"},
+        ),
+        # EasyBuild, and a Cray; names that only begin alike are others.
+        (
+            "GCC/12.3.0\nGCCcore/13.2.0\nOpenMPI/4.1.5-GCC-12.3.0(L,D)\ngcc-libs/14\n",
+            {"compiler": "GCC/12.3.0", "mpi": "OpenMPI/4.1.5-GCC-12.3.0"},
+        ),
+        (
+            "PrgEnv-gnu/8.5.0\ngcc-native/13.2\ncray-mpich/8.1.29\ncray-mpich-abi/8.1.29\n",
+            {"compiler": "gcc-native/13.2", "mpi": "cray-mpich/8.1.29"},
+        ),
+    ],
+    ids=["case", "OpenHPC with MPICH", "EasyBuild", "Cray"],
+)
+def test_modules_are_suggested_whatever_their_site_calls_them(
+    printed: str, expected: dict[str, str]
+) -> None:
+    listed = learn.modules_in(case("modules_openhpc") if printed == "case" else printed)
+    assert learn.suggested(listed) == expected
+
+
+def test_a_module_of_mpi_has_its_interface_of_srun() -> None:
+    offered = ["none", "pmi2", "pmix", "cray_shasta"]
+    named = {"openmpi4/4.1.6": "pmix", "mvapich2/2.3.7": "pmi2", "cray-mpich/8": "cray_shasta"}
+    assert {module: pmi(module, offered) for module in named} == named
+
+
+# Configurations of ReFrame with several systems.
+
+
+def configured(root: Path, name: str, text: str, partition: str | None = None) -> Path:
+    """A checkout with a machine of that configuration."""
+    for folder in ("configs", "site"):
+        (root / folder).mkdir()
+    named = f"partition: {partition}\n" if partition else ""
+    site = f"description: x\norigins: {{policy: same_host}}\ninjector: ucx\n{named}"
+    (root / "site" / f"{name}.yaml").write_text(site)
+    (root / "reframe_tests").symlink_to(ROOT / "reframe_tests")
+    config = root / "configs" / f"{name}.py"
+    config.write_text(text)
+    return config
+
+
+SYSTEM = "{{'name': {0!r}, 'hostnames': ['{0}'], 'partitions': [{{'name': '{0}-part', "
+SYSTEM += "'scheduler': 'local', 'launcher': 'local', 'environs': ['gnu']}}]}}"
+
+
+def systems(*names: str) -> str:
+    listed = ", ".join(SYSTEM.format(name) for name in names)
+    environs = "[{'name': 'gnu', 'cc': 'cc'}]"
+    return f"site_configuration = {{'systems': [{listed}], 'environments': {environs}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "hostnames", "partitions"),
+    [
+        ("skalman", "case", ["skalman"], {"default": []}),
+        ("alvis", "case", ["alvis"], {"cpu": ["-A P1", "-C 8xT4", "--partition cpu"]}),
+        ("c", systems("a", "b", "c"), ["c"], {"c-part": []}),
+        ("a", systems("a"), ["a"], {"a-part": []}),
+    ],
+)
+def test_a_machine_has_its_own_system_of_a_configuration(
+    name: str, text: str, hostnames: list[str], partitions: dict[str, list[str]], tmp_path: Path
+) -> None:
+    text = case("reframe_several_systems") if text == "case" else text
+    config = configured(tmp_path, name, text)
+    found = settings_of(config)
+    assert (found.fault, found.system, found.hostnames) == (None, name, hostnames)
+    assert {part["name"]: part.get("access", []) for part in found.partitions} == partitions
+    made_of = doctor.config_file(name, config, found)
+    assert made_of.state == "ok", made_of
+    assert all(part in made_of.detail for part in partitions)
+    campaign = tmp_path / "small.yaml"
+    campaign.write_text(CAMPAIGN)
+    assert [part["name"] for part in prepare(campaign, name, tmp_path).settings.partitions] == [
+        *partitions
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "line"),
+    [("case", "'skalman', 'alvis'", 3), (systems("bix"), "'bix'", 1), (systems(), "none", 1)],
+)
+def test_doctor_and_plan_name_the_systems_of_which_none_is_the_machine(
+    text: str, found: str, line: int, tmp_path: Path
+) -> None:
+    text = case("reframe_several_systems") if text == "case" else text
+    config = configured(tmp_path, "box", text)
+    said = f"systems: name: {found} found; allowed: one with the name of the file, 'box'"
+    finding = doctor.config_file("box", config, settings_of(config))
+    assert (finding.state, finding.detail) == ("missing", f"line {line}: {said}")
+    with pytest.raises(InputError) as error:
+        prepare(ROOT / "campaigns/quick.yaml", "box", tmp_path)
+    assert str(error.value) == f"{config}:{line}: {said}"
