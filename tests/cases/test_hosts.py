@@ -3,6 +3,9 @@
 Files of `../shared/cases` say how each looks; siblings of the same kind stand here.
 """
 
+import json
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,10 +17,11 @@ from nimc.base.errors import InputError, MachineError
 from nimc.base.programs import ProgramAnswer
 from nimc.campaign.prepare import prepare
 from nimc.campaign.settings import settings_of
+from nimc.cli import hosts
 from nimc.cluster import doctor, in_job, learn, reservation
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.learn import NodeShape
-from nimc.cluster.new_machine import pmi, site_text
+from nimc.cluster.new_machine import entries, pmi, site_text
 from nimc.machine import devices, host, slurm
 from nimc.machine import site as site_files
 from nimc.machine.devices import of_record
@@ -30,7 +34,7 @@ from nimc.node.injectors.base import Writer
 from reframe_tests import rails
 from reframe_tests.factors import node_of_places
 from tests.nimc.cluster import made
-from tests.nimc.conftest import CAMPAIGN, ROOT
+from tests.nimc.conftest import CAMPAIGN, ROOT, Command
 from tests.nimc.machine.made import machine
 from tests.nimc.node.sysfs import write
 
@@ -135,6 +139,31 @@ def test_a_host_without_memory_or_processors_in_its_files_is_still_one(
     assert facts.cores >= 1
     with pytest.raises(InputError, match="the memory of a node is unknown"):
         box.memory_b()
+
+
+@pytest.mark.parametrize(
+    ("change", "memory_mib", "flow"),
+    [
+        ({"llc_total_b": None}, 1024, "nic_node: 1, llc: SIZE, memory: 1GiB}"),
+        ({"memory_b": 0}, None, "nic_node: 1, llc: 512MiB, memory: SIZE}"),
+        ({"memory_b": 0}, 1024, None),
+    ],
+)
+def test_init_leaves_only_the_size_that_a_node_does_not_report(
+    change: dict[str, Any], memory_mib: int | None, flow: str | None
+) -> None:
+    record = made.node("n1", made.FAST)
+    record["host"] |= change
+    shape = NodeShape(2, 32, 64, memory_mib)
+    seen = made.found(shapes={"batch": [(shape, 1)]}, looked=JobLook("7", None, [record]))
+    (entry,) = (each for each in entries(seen) if each.key == "facts")
+    assert (entry.value is None) == (flow is not None)
+    if flow:
+        assert (
+            entry.allowed == f"{{cores: 64, threads_per_core: 1, sockets: 2, numa_nodes: 4, {flow}"
+        )
+    else:
+        assert "memory: 1GiB" in str(entry.value)
 
 
 # NUMA nodes by the kernel's numbers.
@@ -771,3 +800,90 @@ def test_doctor_and_plan_name_the_systems_of_which_none_is_the_machine(
     with pytest.raises(InputError) as error:
         prepare(ROOT / "campaigns/quick.yaml", "box", tmp_path)
     assert str(error.value) == f"{config}:{line}: {said}"
+
+
+# All of it, as a user meets it: init, doctor and plan on a cluster of stand-ins for Slurm.
+
+
+#: Prints a banner and the program's answer. `sbatch` runs a job at once: nodes leave their records.
+_PROGRAM = """#!{python}
+import pathlib, re, shutil, sys
+here, name = pathlib.Path(__file__).parent, pathlib.Path(__file__).name
+print({banner!r})
+words = "_".join([name, *(word.strip("-") for word in sys.argv[1:])])
+files = [each for each in here.glob(name + "*.txt") if words.startswith(each.stem)]
+print(max(files, key=lambda each: len(each.stem)).read_text() if files else "")
+script = sys.stdin.read() if name == "sbatch" else ""
+if folder := re.search("#SBATCH --chdir=(.*)", script):
+    paths = re.search("for each in (.*?); do", script)[1].replace("\\\"", "").split()
+    for at, node in enumerate(sorted(here.glob("*.json"))):
+        shutil.copy(node, pathlib.Path(folder[1], f"{{at}}.json"))
+        with open(f"{{folder[1]}}/job.out", "a") as out:
+            out.writelines(f"seen {{node.stem}} {{path}}\\n" for path in paths)
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The checkout of a user of the cluster of the given cases, whose programs are on PATH."""
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    for name in ("scontrol", "sinfo", "srun", "sbatch", "squeue", "sacct", "sacctmgr", "scancel"):
+        program = bin_ / name
+        program.write_text(_PROGRAM.format(python=sys.executable, banner=BANNER))
+        program.chmod(0o755)
+    answers = {
+        "scontrol_oneliner_show_partition": "PartitionName=batch State=UP Default=YES"
+        " TotalNodes=6 MaxTime=1-00:00:00 OverSubscribe=EXCLUSIVE",
+        "scontrol_oneliner_show_node": case("slurm_core_spec"),
+        "scontrol_show_config": "ClusterName = example",
+        "scontrol_ping": "Slurmctld(primary) at n is UP",
+        "sinfo": case("sinfo_planned"),
+        "srun_mpi=list": "MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix",
+        "sbatch": case("sbatch_banner"),
+    }
+    for name, text in answers.items():
+        (bin_ / f"{name}.txt").write_text(text)
+    for name, of in names_of_case({"a": AT, "b": AT}).items():
+        record = made.node(name, of, lock="held" if name == "a" else "seen")
+        record["host"]["cores"] = 64
+        (bin_ / f"{name}.json").write_text(json.dumps(record))
+    monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
+    for folder in ("site", "configs"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "reframe_tests").symlink_to(ROOT / "reframe_tests")
+    for module in (hosts, learn):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
+    return tmp_path
+
+
+def test_a_user_s_first_day_on_such_a_cluster(cluster: Path) -> None:
+    said = Command()("init", "box")
+    assert "job 519605: target a, origins b" in said
+    box = site_files.load("box", cluster)
+    assert (box.device, box.injector, box.interface) == (AT, "perftest", "hsn0")
+    facts = box.node_facts()
+    assert (facts.cores, facts.threads_per_core) == (56, 2)
+    of_nodes = in_job.examine("box", cluster / "results", 60.0, print, cluster)
+    assert {each.what: each.state for each in of_nodes} == {
+        "partition batch": "ok",
+        "heterogeneous job": "ok",
+        "job on nodes": "ok",
+        "shared folders": "ok",
+        "locks": "ok",
+        "interface on nodes": "ok",
+        f"{AT} on nodes": "ok",
+        "perftest on nodes": "ok",
+    }
+    diagnosis = doctor.examine("box", of_nodes, cluster)
+    slurm_, targets = (
+        [each.state for each in diagnosis.findings if each.what == what]
+        for what in ("slurm", "configs/box.py")
+    )
+    assert (slurm_, targets) == (["ok"], ["ok"])
+    # Five of six nodes are usable, so STREAM with an origin can run.
+    assert "nodes needed" not in str(diagnosis.matrix)
+    campaign = cluster / "small.yaml"
+    campaign.write_text(CAMPAIGN)
+    request = prepare(campaign, "box", cluster)
+    assert (request.slurm, request.machine.device) == (True, AT)
