@@ -646,6 +646,29 @@ def test_jobs_that_have_not_ended_are_waited_for(line: str, live: bool) -> None:
     assert slurm.outcome("LAUNCH_FAILED", 1, None).name == "node_failed"
 
 
+@pytest.mark.parametrize(
+    ("state", "carrier", "up"),
+    [("up", "1", True), ("unknown", "1", True), ("unknown", "0", False), ("down", "1", False)],
+)
+def test_an_interface_whose_driver_does_not_tell_is_up_with_a_carrier(
+    state: str, carrier: str, up: bool, tmp_path: Path
+) -> None:
+    at = "sys/class/net/hsn0"
+    here = host_of({f"{at}/operstate": state, f"{at}/carrier": carrier}, tmp_path)
+    assert [each.name for each in here.interfaces] == (["hsn0"] if up else [])
+
+
+@pytest.mark.parametrize("scheduler", ["slurm", "squeue"])
+def test_both_of_reframe_s_schedulers_that_are_slurm_look_at_nodes(
+    scheduler: str, cluster: Path
+) -> None:
+    Command()("init", "box", "--no-job")
+    config = cluster / "configs/box.py"
+    config.write_text(config.read_text().replace('"slurm"', f'"{scheduler}"'))
+    found = in_job.examine("box", cluster / "results", 60.0, print, cluster)
+    assert [each.state for each in found if each.what == "job on nodes"] == ["ok"]
+
+
 # Options of jobs, as sbatch reads them.
 
 
