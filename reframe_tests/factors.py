@@ -98,11 +98,6 @@ def _one_of(*words: Level) -> Callable[[Level], object]:
     return check
 
 
-def _truth(level: Level) -> None:
-    if type(level) is not bool:
-        raise ValueError
-
-
 def _whole(level: Level) -> None:
     if type(level) is not int or level < 0:
         raise ValueError
@@ -199,7 +194,6 @@ _TABLE = (
     ),
     Factor("injector", "writes", ", ".join(_INJECTORS), _one_of(*_INJECTORS), _no_such_injector),
     Factor("direction", "writes", ", ".join(_DIRECTIONS), _one_of(*_DIRECTIONS)),
-    Factor("held", "writes", "true, false", _truth),
     Factor("comm_node", "writes", "numbers of NUMA nodes", _whole, _no_such_node),
     Factor("writer_rail", "writes", rails.ALLOWED, rails.check, rails.lacking),
     Factor("mpi_rail", "application", rails.ALLOWED, rails.check, rails.lacking_of_mpi),

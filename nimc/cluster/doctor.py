@@ -73,7 +73,7 @@ def c_compiler() -> Finding:
         source = Path(folder, "openmp.c")
         source.write_text(_OPENMP)
         program = str(Path(folder, "openmp"))
-        built = ask([name, "-fopenmp", str(source), "-o", program])
+        built = ask([name, "-fopenmp", str(source), "-o", program], folder=Path(folder))
         works = built.ok and ask([program]).ok
     if works:
         return Finding("C compiler with OpenMP", "ok", version_of(name) or name)
