@@ -21,7 +21,7 @@ from typing import NoReturn
 from nimc.base.checkout import python_code, python_main
 from nimc.base.programs import ask
 from nimc.node.evidence.rates import Bursts
-from nimc.node.injectors.base import Arrived, Fault, Injector, Row, Writer
+from nimc.node.injectors.base import Arrived, Fault, Faults, Injector, Row, Writer
 from nimc.records.treatment import Burst
 
 _ROW = re.compile(
@@ -46,6 +46,7 @@ class ReportParser:
         """What it goes over unless ends share memory, and if the target's processor receives."""
         self._transport, self._received = transport, received
         self._claimed_b = self._claimed_s = 0.0
+        self._faults = Faults(_FAULT)
 
     def parse(self, line: str) -> Row | Arrived | Fault | None:
         """What a line means; None for any other line."""
@@ -53,6 +54,7 @@ class ReportParser:
         if (row := _ROW.match(line)) and (over_s := float(row[1])):
             self._claimed_b += int(row[2])
             self._claimed_s += over_s
+            self._faults.forget()
             bursts = None
             if row[3] is not None:
                 bursts = Bursts(int(row[3]), float(row[4]), max(over_s - float(row[4]), 0.0))
@@ -64,8 +66,7 @@ class ReportParser:
                 return Arrived(int(seen[1]), self._received)
             over = "shared memory" if seen[2] == "shared" else self._transport
             return Arrived(int(seen[1]), over)
-        fault = _FAULT.match(line)
-        return Fault(fault[1] or fault[2]) if fault else None
+        return self._faults.find(line)
 
 
 #: Time between two rows, and between two reports of arrivals; the most that a limited writer
