@@ -40,6 +40,10 @@ _FAULT_WIDTH = 300
 _WARNING = re.compile(r"\bwarn(ing)?s?\b|falling back to|, changing to ", re.IGNORECASE)
 
 
+#: Words of a line with an error, before which a program may have printed what it always prints.
+_ERROR = re.compile(r"\b(error|fatal|abort(ed|ing)?)\b", re.IGNORECASE)
+
+
 def warns(line: str) -> bool:
     """Whether a line of a program is a warning."""
     return bool(_WARNING.search(line))
@@ -93,13 +97,15 @@ def some(names: Iterable[object], most: int) -> str:
 
 
 def quoted(*texts: str) -> str:
-    """The gist of the first text that has more than warnings; of the first at all if none has."""
-    for lines in (
-        *([line for line in text.split("\n") if not warns(line)] for text in texts),
-        *(text.split("\n") for text in texts),
-    ):
+    """The gist, from the first error on, of the first text that has more than warnings.
+
+    Of the first at all if none has.
+    """
+    lines = [text.split("\n") for text in texts]
+    for of_text in [[line for line in each if not warns(line)] for each in lines] + lines:
         gist = Gist()
-        for line in lines:
+        first = next((at for at, line in enumerate(of_text) if _ERROR.search(line)), 0)
+        for line in of_text[first:]:
             gist.add(line)
         if said := gist.quoted():
             return said

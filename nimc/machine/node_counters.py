@@ -89,7 +89,7 @@ def _softirqs(root: Path) -> dict[str, NodeCounter]:
         name, _, counts = line.partition(":")
         values = [_count(text) for text in counts.split()]
         known = [value for value in values if value is not None]
-        if name.strip() in ("NET_RX", "NET_TX") and len(known) == len(values):
+        if name.strip() in ("NET_RX", "NET_TX") and known and len(known) == len(values):
             found[f"softirqs:{name.strip()}"] = NodeCounter(sum(known), "count")
     return found
 

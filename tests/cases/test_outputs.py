@@ -241,6 +241,13 @@ CASES_OF_OUTPUTS = [
         f"{LIBFABRIC}\n\fERROR on proc 0: Unknown pair style\n",
     ),
     Case(
+        "an error of LAMMPS, after what it always prints, with the command in the next line",
+        lambda text, _: quoted(*text.split("\f")),
+        "ERROR: Unknown pair style (src/force.cpp:275) / Last command: pair_style none_such",
+        f"{LIBFABRIC}\n\fLAMMPS (2 Aug 2023)\nOMP_NUM_THREADS environment is not set.\n"
+        "ERROR: Unknown pair style (src/force.cpp:275)\nLast command: pair_style none_such\n",
+    ),
+    Case(
         "a compiler that warns before its error",
         lambda text, _: (first_line(text), last_line(text)),
         (
