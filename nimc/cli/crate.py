@@ -46,7 +46,6 @@ from nimc.run.verify import Kind, Verified, verify
     metavar="KEY",
     help="Sign the manifest with this SSH key (ssh-keygen -Y sign).",
 )
-@click.option("--anonymous", is_flag=True, help="Pseudonyms for the names of hosts and users.")
 @click.option(
     "--license",
     "license_",
@@ -67,7 +66,6 @@ def pack_command(
     run: Path,
     output: Path | None,
     key: Path | None,
-    anonymous: bool,
     license_: str,
     authors: tuple[str, ...],
     form: Form | None,
@@ -76,15 +74,12 @@ def pack_command(
     run = run.resolve()
     crate = output or run.with_name(f"{run.name}.zip")
     require_output(crate)
-    made = pack(run, crate, license=license_, authors=authors, key=key, anonymous=anonymous)
+    made = pack(run, crate, license=license_, authors=authors, key=key)
     lines = [
         f"crate:    {made.crate} ({quantity(made.size_b, 'B', 3)}, {made.files} files)",
         f"manifest: {made.manifest_sha256}",
         f"head:     {made.head or 'none: the samples of this run are in no chain'}",
     ]
-    if made.salt:
-        lines.append(f"salt:     {made.salt}")
-        lines.append("keep the salt: with the original run it shows what this crate was made of")
     show("pack", asdict(made), form, "\n".join(lines))
 
 

@@ -8,7 +8,7 @@ import yaml
 
 from nimc.base.checkout import ROOT, commit, git
 from nimc.base.errors import InputError
-from nimc.crate.metadata import METADATA, About, descriptions, stated_in
+from nimc.crate.metadata import METADATA, About, descriptions, head_in
 from nimc.crate.pack import python_locks
 from nimc.crate.reproduce import compared_files, facts_of_both
 from tests.analysis.synthetic import header
@@ -49,28 +49,26 @@ def test_a_finished_run_of_one_author() -> None:
     cited = yaml.safe_load(files["CITATION.cff"])
     assert str(cited["date-released"]) == "2026-01-03"
     assert b"CC0-1.0, https://creativecommons.org/publicdomain/zero/1.0/" in files["LICENSE"]
-    assert stated_in(files[METADATA]) == {"chain-head": "f" * 64}
+    assert head_in(files[METADATA]) == "f" * 64
 
 
-def test_an_unfinished_run_with_pseudonyms() -> None:
-    about = About("CC-BY-4.0", ["A", "B"], None, 0, anonymous=True, original="0" * 64)
+def test_an_unfinished_run_without_a_chain() -> None:
+    about = About("CC-BY-4.0", ["A", "B"], None, 0)
     files, found = described(about, finished_s=None)
     root, run = found["./"], found["#run"]
     assert (root["datePublished"], run["endTime"]) == (BEGAN, BEGAN)
     assert "actionStatus" not in run
     assert root["author"] == [{"@id": "#author-0"}, {"@id": "#author-1"}]
     assert found["#author-1"]["@type"] == "Organization"
-    assert "pseudonyms" in root["description"]
     assert found["#nimc"]["softwareVersion"] == "0, commit unknown"
     assert str(yaml.safe_load(files["CITATION.cff"])["date-released"]) == "2026-01-01"
-    stated = {"original-commitment": "0" * 64, "names": "pseudonyms"}
-    assert stated_in(files[METADATA]) == stated
+    assert head_in(files[METADATA]) is None
 
 
 @pytest.mark.parametrize("text", [b"[]", b"{}", b'{"@graph": 3}', b'{"@graph": [3]}', b""])
 def test_what_is_no_metadata_is_refused(text: bytes) -> None:
     with pytest.raises(InputError, match=f"^{METADATA}: "):
-        stated_in(text)
+        head_in(text)
 
 
 def test_locks_are_those_of_the_commit() -> None:
