@@ -27,6 +27,7 @@ from analysis.statistics.interval import bracketed, median_interval
 from analysis.subjects.processing import of_run
 from nimc.base.json_limits import validated
 from nimc.base.units import plural, quantity
+from nimc.machine import devices
 from nimc.machine.devices import Device
 from nimc.machine.host import Interface
 from nimc.machine.site import InjectorName
@@ -176,8 +177,9 @@ class Evidence:
     @property
     def emulated(self) -> list[str]:
         """Caveats of the transports of its writers and of the devices; empty for hardware."""
-        there = (each for node in self.nodes.values() for each in node.rdma)
-        kinds = emulations([each.transport for each in there if each.name in self.site.nodes_of])
+        of_nodes = [devices.named(name, node.rdma) for name in self.site.nodes_of
+                    for node in self.nodes.values()]  # fmt: skip
+        kinds = emulations([each.transport for each in of_nodes if each])
         return list(dict.fromkeys([*emulated(self.runs), *kinds]))
 
 
@@ -223,12 +225,13 @@ def _devices(seen: Evidence) -> Judged:
         return NOT_SHOWN, "no facts of nodes" if wanted else "the machine's file names no device"
     unknown = False
     for host, node in seen.nodes.items():
-        ports = {each.name: each.ports[:1] for each in node.rdma}
         rates = {each.name: each.rate_b_s for each in node.interfaces}
         for name in wanted:
-            if name not in ports and name not in rates:
-                return REFUSED, f"{host} has no {name}: {', '.join([*ports, *rates]) or 'none'}"
-            for port in ports.get(name, []):
+            device = devices.named(name, node.rdma)
+            if device is None and name not in rates:
+                names = [*(each.name for each in node.rdma), *rates]
+                return REFUSED, f"{host} has no {name}: {', '.join(names) or 'none'}"
+            if port := device and device.port(devices.split(name).port):
                 rates[name] = port.rate_b_s
                 if port.state not in ("ACTIVE", "unknown"):
                     return REFUSED, f"{name} of {host} is {port.state}"
@@ -389,10 +392,11 @@ def _near(seen: Evidence, load: str, role: str, figure: str) -> Judged:
 def _near_device(seen: Evidence) -> Judged:
     """As the kernel says, and by the writers' rate into the memory of both nodes."""
     for host, node in seen.nodes.items():
-        for device in node.rdma:
-            said, found = seen.site.nodes_of.get(device.name), device.numa_node
+        for name, said in seen.site.nodes_of.items():
+            device = devices.named(name, node.rdma)
+            found = device.numa_node if device else None
             if None not in (said, found) and said != found:
-                return REFUSED, f"{device.name} of {host} is on {found} by its kernel, not {said}"
+                return REFUSED, f"{name} of {host} is on {found} by its kernel, not {said}"
     return _near(seen, "idle", "effect", "writer_rate_b_s")
 
 
