@@ -10,7 +10,7 @@ from nimc.base.checkout import ROOT, commit, git
 from nimc.base.errors import InputError
 from nimc.crate.metadata import METADATA, About, descriptions, head_in
 from nimc.crate.pack import python_locks
-from nimc.crate.reproduce import compared_files, facts_of_both
+from nimc.crate.reproduce import compared_files
 from tests.analysis.synthetic import header
 
 #: 2026-01-01 00:00:00 UTC by date(1), and two days and an hour later.
@@ -96,23 +96,3 @@ def test_the_last_digits_of_figures_may_differ(
 ) -> None:
     packed = {} if old is None else {name: old, "other": b""}
     assert compared_files(packed, {name: new}) == {name: state}
-
-
-def test_facts_of_two_machines() -> None:
-    host = {"cpu_model": "A", "cores": 64, "sockets": 2, "memory_b": 8}
-    rdma = [{"name": "mlx5_0", "transport": "RoCE"}, {"name": "mlx5_1", "transport": None}, "odd"]
-    packed = header(facts={"host": {**host, "rdma": rdma}}, versions={"nimc": "1"}, commit="c")
-    here = header(facts={"host": {}}, versions={"mpich": "5"}, machine="other")
-    found = {each.what: (each.reference, each.this) for each in facts_of_both(packed, here)}
-    expected = {
-        "machine": ("synthetic machine", "other"),
-        "CPU model": ("A", "unknown"),
-        "cores": ("64", "unknown"),
-        "sockets": ("2", "unknown"),
-        "memory, bytes": ("8", "unknown"),
-        "RDMA devices": ("mlx5_0 (RoCE), mlx5_1 (None)", "none"),
-        "version of nimc": ("1", "unknown"),
-        "version of mpich": ("unknown", "5"),
-        "commit": ("c", "unknown"),
-    }
-    assert {name: found[name] for name in expected} == expected
