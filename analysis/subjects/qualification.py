@@ -344,8 +344,8 @@ def _held(seen: Evidence) -> Judged:
 def _memory(seen: Evidence) -> Judged:
     shares = seen.writers["overwritten_share"].drop_nulls().to_list()
     if not shares:
-        return NOT_SHOWN, "no mark in the target's memory was looked at"
-    found = f"in each run at least {min(shares):.0%} of the looks found a mark overwritten"
+        return NOT_SHOWN, "nothing looked at the target's memory"
+    found = f"in each run at least {min(shares):.0%} of the looks found the memory written"
     return _graded(1 - min(shares), (1 - PROVEN_SHARE, 1 - _SOME)), found
 
 
