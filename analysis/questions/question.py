@@ -81,7 +81,8 @@ class Question:
     #: Column -> its heading, where its name does not read by itself.
     headings: Mapping[str, str] = field(default_factory=dict)
     plot: Plot | None = "forest"
-    #: Key for the colours; of `lines` also the key for the x axis, before it.
+    #: forest: the key that colours stand for, if any. lines: the column of the x axis, then the
+    #: keys of a line.
     axes: tuple[str, ...] = ()
 
     @property

@@ -31,8 +31,8 @@ from nimc.base.units import number, scale
 _UNITS = {"_b_s": "B/s", "_s_b": "s/GB", "_s": "s", "_b": "B"}
 _S_PER_GB, _PER_GB = "s/GB", 1e9
 _ENDS = ("low", "high")
-#: Most decimals of a figure with an interval.
-_MOST_PLACES = 6
+#: Most digits of a figure with an interval.
+_MOST_DIGITS = 4
 #: Most rows of an answer that are drawn; the table has all.
 _DRAWN = 48
 Row = Mapping[str, Any]
@@ -113,7 +113,8 @@ def _heading(question: Question, name: str) -> str:
 def figure(name: str, value: Any, *ends: float | None) -> tuple[str, str]:
     """A value of a column as text in the unit of its name, and its interval in the same unit.
 
-    With an interval, both have the decimals that its width carries, two significant digits.
+    With an interval, both have the decimals that its width carries: two significant digits, and at
+    most four of the figure.
     """
     if value is None:
         return DASH, ""
@@ -126,9 +127,11 @@ def figure(name: str, value: Any, *ends: float | None) -> tuple[str, str]:
     if len(known) < len(_ENDS) or known[0] == known[1]:
         return f"{number(value / divisor)}{suffix}", ""
     low, high = known
-    places = min(max(1 - floor(log10(high - low)), 0), _MOST_PLACES)
+    figures = (value / divisor, low, high)
+    size = max(map(abs, figures))
+    places = max(min(1 - floor(log10(high - low)), _MOST_DIGITS - 1 - floor(log10(size))), 0)
     # Adding 0 to a rounded -0 gives 0.
-    text = [f"{round(each, places) + 0:.{places}f}" for each in (value / divisor, low, high)]
+    text = [f"{round(each, places) + 0:.{places}f}" for each in figures]
     return f"{text[0]}{suffix}", f"{text[1]} to {text[2]}"
 
 
@@ -164,13 +167,12 @@ def _said(question: Question, rows: Sequence[Row]) -> str:
     parts = []
     for row in rows:
         value, ends = figure(name, row[name], row[f"{name}_low"], row[f"{name}_high"])
-        parts.append(f"{_label(question, row)} {value} ({ends})")
+        parts.append(f"{_label(question.by, row)} {value}" + (f" ({ends})" if ends else ""))
     return f"{question.title}: {'; '.join(parts)}"
 
 
-def _label(question: Question, row: Row, without: Sequence[str] = ()) -> str:
-    keys = [name for name in question.by if name not in without and row[name] not in (None, "")]
-    return " ".join(str(row[name]) for name in keys)
+def _label(names: Sequence[str], row: Row) -> str:
+    return " ".join(str(row[name]) for name in names if row[name] not in (None, ""))
 
 
 def _scaled(question: Question, rows: Sequence[Row], name: str) -> tuple[float, str]:
@@ -189,7 +191,7 @@ def _forest(question: Question, rows: Sequence[Row], anchor: str) -> Markup:
     colour = question.axes[0] if question.axes else ""
     levels = list(dict.fromkeys(row[colour] for row in rows)) if colour else []
     with drawing(0.9 + 0.34 * len(rows)) as drawn:
-        labels = [_label(question, row) for row in rows]
+        labels = [_label(question.by, row) for row in rows]
         axes = rows_axes(drawn, labels, axis, line=None if _unit(name) else 1.0)
         for line, row in enumerate(rows):
             index = levels.index(row[colour]) if colour else 1
@@ -199,11 +201,11 @@ def _forest(question: Question, rows: Sequence[Row], anchor: str) -> Markup:
 
 
 def _lines(question: Question, rows: Sequence[Row], anchor: str) -> Markup:
-    """A line for each level of the second of `axes` and of the other keys, over the first."""
+    """A line for each combination of the later `axes`, over the first."""
     name, across = question.main, question.axes[0]
     divisor, axis = _scaled(question, rows, name)
     x_divisor, x_axis = _scaled(question, rows, across)
-    labels = [_label(question, row, without=(across,)) for row in rows]
+    labels = [_label(question.axes[1:], row) for row in rows]
     with drawing(3.6) as drawn:
         axes = drawn.subplots()
         for index, label in enumerate(dict.fromkeys(labels)):
