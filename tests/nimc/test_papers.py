@@ -20,13 +20,12 @@ from analysis.report.data import load_run
 from analysis.report.page import render
 from nimc.base.checkout import ROOT
 from nimc.cli.main import cli
-from studies.made_sweeps import sweep as rates
 from tests.analysis.compare.nights import night
+from tests.analysis.contention.made_sweeps import sweep as rates
 from tests.analysis.made_counters import CASES
 from tests.analysis.remedies import test_offload, test_rails
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.subjects import test_causes, test_numa, test_paper_tables, test_scaling
-from tests.analysis.subjects.test_regimes import membench
 from tests.analysis.synthetic import STREAM, Case, samples, write_run
 from tests.nimc.conftest import Command
 
@@ -123,10 +122,6 @@ def _rails(folder: Path) -> str:
     return render([load_run(test_rails.made(folder, test_rails.case()))])
 
 
-def _regimes(folder: Path) -> str:
-    return render([load_run(write_run(folder / "run", membench(1.4, 1.0)))])
-
-
 def _comparison(folder: Path) -> str:
     sides = [night(folder / name, STREAM, node={"bios": name}) for name in ("before", "after")]
     return comparison.render(compare_sides(sides[:1], sides[1:]))
@@ -163,7 +158,6 @@ MADE: dict[str, Maker] = {
     **dict.fromkeys(("Remedies", "Advice on remedies"), _remedies),
     **dict.fromkeys(("RDMA and NUMA", "All cells"), _numa),
     **dict.fromkeys(("Rails and MPI calls", "Figure 1", "Figure 2", "Figure 3"), _rails),
-    "Regimes": _regimes,
     **dict.fromkeys(("What differs", "Both sides"), _comparison),
     **dict.fromkeys(("Parameters", "Errors", "Bandwidth", "All placements"), _model),
 }
