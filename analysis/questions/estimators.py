@@ -56,9 +56,15 @@ def median(value: str) -> Estimator:
 
 
 def ratio_of_sets(value: str, against: str) -> Estimator:
-    """The typical ratio between two sets of runs that are not paired."""
+    """The typical ratio between two sets of runs that are not paired.
+
+    `value` is of a run, `against` the list of the other set, the same in all rows; null without it.
+    """
 
     def estimate(rows: pl.DataFrame) -> Estimate | None:
-        return ratio_between(*(rows[name].drop_nulls().to_list() for name in (value, against)))
+        others = rows[against][0]
+        if others is None:
+            return None
+        return ratio_between(rows[value].drop_nulls().to_list(), others.to_list())
 
     return estimate

@@ -4,7 +4,7 @@
 rows with equal keys are one group, which makes one row of the answer:
 
 - the keys;
-- `n`, the number of rows of the group;
+- `n`, the number of rows of the group unless a fact of that name counts something else;
 - each estimate as NAME, NAME_low and NAME_high; the first one is the main one;
 - the `facts`;
 - with `limits`, the `word` of the first limit that holds, and `why`.
@@ -97,17 +97,17 @@ def answer(question: Question, run: Any) -> pl.DataFrame:
     if rows.is_empty():
         return pl.DataFrame()
     by = list(question.by)
+    groups = rows.group_by(by, maintain_order=True)
     found = [
-        {**dict(zip(by, keys, strict=True)), "n": group.height, **_estimates(question, group)}
-        for keys, group in rows.group_by(by, maintain_order=True)
+        {**dict(zip(by, keys, strict=True)), **_estimates(question, group)}
+        for keys, group in groups
     ]
     figures = [f"{name}{end}" for name in question.estimates for end in ("", "_low", "_high")]
-    types = {name: rows.schema[name] for name in by}
-    types |= {"n": pl.Int64()} | dict.fromkeys(figures, pl.Float64())
+    types = {name: rows.schema[name] for name in by} | dict.fromkeys(figures, pl.Float64())
+    facts = groups.agg(**{"n": pl.len().cast(pl.Int64), **question.facts})
     table = pl.DataFrame(found, schema=types)
-    if question.facts:
-        facts = rows.group_by(by, maintain_order=True).agg(**question.facts)
-        table = table.join(facts, on=by, nulls_equal=True, maintain_order="left")
+    table = table.join(facts, on=by, nulls_equal=True, maintain_order="left")
+    table = table.select(*by, "n", pl.exclude(*by, "n"))
     if question.then:
         table = question.then(table)
     return _worded(question, table) if question.limits else table

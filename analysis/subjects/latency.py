@@ -14,14 +14,12 @@ from __future__ import annotations
 
 import polars as pl
 
-from analysis.questions.estimators import median, ratio
+from analysis.questions.estimators import median, ratio, ratio_of_sets
 from analysis.questions.question import Limit, Question
 from analysis.questions.rows import paired, runs_that_count
 from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.samples.pairs import extra, level
-from analysis.statistics.interval import Estimate
-from analysis.statistics.location import ratio_between
 
 WORKLOAD = "latency"
 LINE_B = 64
@@ -79,14 +77,6 @@ def _arm() -> pl.Expr:
     return pl.col("arm").str.split("@").list.first()
 
 
-def _of_bound(rows: pl.DataFrame) -> Estimate | None:
-    """Measured / modelled rate: the lines in flight here over the credits."""
-    lines, credits_ = rows["lines"].drop_nulls(), rows["credits"][0]
-    if lines.is_empty() or credits_ is None:
-        return None
-    return ratio_between(lines.to_list(), credits_.to_list())
-
-
 def _modelled(table: pl.DataFrame) -> pl.DataFrame:
     """With the rate that the latency leaves the loading cores, and all traffic."""
     threads, credits_ = pl.col("load_threads"), pl.col("credits")
@@ -110,7 +100,8 @@ LATENCY = Question(
     estimates={
         "latency_s": median("fom"),
         "slowdown": ratio("value", "against"),
-        "of_modelled": _of_bound,
+        # Of rates: the lines in flight here over the credits.
+        "of_modelled": ratio_of_sets("lines", "credits"),
     },
     facts={
         "arm": pl.col("arm").first(),

@@ -47,6 +47,13 @@ def test_a_group_is_a_row_with_its_number_in_the_order_of_the_rows():
     assert table.columns == ["case", "n", "value", "value_low", "value_high", "most"]
 
 
+def test_a_fact_may_say_what_is_counted():
+    table = answer(
+        asked(ROWS, facts={"n": pl.col("value").filter(pl.col("value") > 4).len()}), None
+    )
+    assert table["n"].to_list() == [1, 0, 0]
+
+
 def test_the_first_limit_that_holds_gives_the_word_and_none_holds_without_an_interval():
     table = answer(asked(ROWS, limits=LIMITS), None)
     assert dict(table.select("case", "word").iter_rows()) == {
@@ -119,9 +126,19 @@ def test_the_difference_within_pairs(shift):
     assert difference("value", "against")(pairs(8, 1.0, shift)).value == pytest.approx(shift)
 
 
-@pytest.mark.parametrize("estimator", [ratio, difference, ratio_of_sets])
+@pytest.mark.parametrize("estimator", [ratio, difference])
 def test_five_pairs_give_no_estimate(estimator):
     assert estimator("value", "against")(pairs(5, 1.25)) is None
+
+
+@pytest.mark.parametrize(
+    ("others", "ratio"), [([2.0] * 6, 3.0), ([2.0] * 7, 3.0), ([2.0] * 5, None), (None, None)]
+)
+def test_sets_of_runs_need_six_each_of_any_number(others, ratio):
+    rows = pl.DataFrame({"value": [6.0] * 6, "against": [others] * 6})
+    found = ratio_of_sets("value", "against")(rows)
+    assert (found and found.value) == ratio
+    assert ratio_of_sets("value", "against")(rows.head(5)) is None
 
 
 def test_pairs_of_which_a_run_does_not_count_are_left_out():

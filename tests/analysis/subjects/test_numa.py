@@ -1,21 +1,34 @@
-"""Cells and answers of RDMA and NUMA, on rates chosen so that every figure follows by hand."""
+"""Cells and findings of RDMA and NUMA, on rates chosen so that every figure follows by hand."""
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
+from analysis.questions.question import answer
 from analysis.report.data import load_run
-from analysis.report.page import render
-from analysis.report.plots import View
-from analysis.subjects.numa import Cell, Key, cells, key_of, numa_view, questions
-from nimc.records.sample import Level
+from analysis.report.page import render, write_data
+from analysis.subjects.numa import CELLS, FINDINGS
 from tests.analysis.drawn import bars
 from tests.analysis.synthetic import Case, crossed, header, samples, write_run
 
 GB = 1e9
+Rows = list[dict[str, Any]]
+
+
+class Key(NamedTuple):
+    """A cell."""
+
+    direction: str
+    buffer: str
+    load: str
+    workers: str
+
+
 #: What communications do in each cell, GB/s, one a run; six runs of the same rate where it is one.
 TWO_NODES = {
     Key("write", "nic", "idle", ""): 8,
@@ -30,7 +43,13 @@ TWO_NODES = {
 }
 
 
-def run_of(folder: Path, grid: dict[Key, object], nodes: int = 2, **writer: object) -> Path:
+def run_of(
+    folder: Path,
+    grid: Mapping[Key, object],
+    nodes: int = 2,
+    of_cell: Mapping[Key, dict[str, object]] = {},
+    **writer: object,
+) -> Path:
     """A run whose cells are the treatments of one case; nothing of it was measured.
 
     Workers do 10 GB/s alone, and 5 GB/s beside communications. Without workers their place says
@@ -39,12 +58,14 @@ def run_of(folder: Path, grid: dict[Key, object], nodes: int = 2, **writer: obje
     placed = {"buffer_node": 0, "target_on_node_share": 1.0, "own_binding": "none", **writer}
     effects: dict[str, float] = {}
     rates: dict[str, object] = {}
+    placed_as = {}
     for key, rate in grid.items():
         workers = key.workers or "nic"
         at = f"buffer={key.buffer},load={key.load},workers={workers}"
         off, spin, on = f"off@{at}", f"spin@{at}", f"on@{at},direction={key.direction}"
         effects |= {off: 1.0, spin: 1.25 if key.buffer == "other" else 1.6, on: 2.0}
         rates[on] = rate
+        placed_as[on] = {**placed, **of_cell.get(key, {})}
     case = Case("numa", "B/s", "higher", 10 * GB, effects, noise=0, pair_noise=0)
     case = crossed(case, dict.fromkeys(("buffer", "load", "workers"), "none"))
     found = []
@@ -53,7 +74,8 @@ def run_of(folder: Path, grid: dict[Key, object], nodes: int = 2, **writer: obje
             rate = rates[sample.arm]
             each = rate[sample.pair] if isinstance(rate, list) else rate
             (record,) = sample.writers
-            written = {"rate_b_s": each * GB, "direction": sample.factors["direction"], **placed}
+            written = {"rate_b_s": each * GB, "direction": sample.factors["direction"]}
+            written |= placed_as[sample.arm]
             sample = replace(sample, writers=[replace(record, **written)])
         found.append(sample)
     run = write_run(folder / "run", found, header(campaign="numa"))
@@ -63,17 +85,28 @@ def run_of(folder: Path, grid: dict[Key, object], nodes: int = 2, **writer: obje
     return run
 
 
-def cells_of(run: Path) -> list[Cell]:
-    data = load_run(run, force=True)
-    return cells(data.samples, data.results, data.provenance)
+def cells_of(run: Path) -> dict[tuple[Key, str], dict[str, Any]]:
+    """Cell and side -> row."""
+    rows = answer(CELLS, load_run(run, force=True)).to_dicts()
+    return {(Key(*(row[name] for name in Key._fields)), row["side"]): row for row in rows}
 
 
-def view_of(run: Path) -> View:
-    return numa_view(load_run(run, force=True), "u")
+def findings_of(run: Path) -> list[Rows]:
+    """The rows of each finding of numa.json."""
+    rows = answer(FINDINGS, load_run(run, force=True)).to_dicts()
+    names = list(dict.fromkeys(row["finding"] for row in rows))
+    return [[row for row in rows if row["finding"] == name] for name in names]
 
 
-def answers(found: list[View]) -> list[list[str]]:
-    return [[answer.finding for answer in question.answers] for question in found]
+def words(rows: Iterable[dict[str, Any]]) -> list[str]:
+    return [row["word"] for row in rows]
+
+
+def edit(run: Path, change: Any) -> None:
+    """Change the lines of its samples."""
+    path = run / "samples" / "numa.jsonl"
+    lines = [change(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(f"{line}\n" for line in lines if line))
 
 
 @pytest.fixture(scope="module")
@@ -81,28 +114,48 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run_of(tmp_path_factory.mktemp("numa"), TWO_NODES)
 
 
+COMMUNICATIONS, WORKERS, CONTROL = SIDES = ("communications", "workers", "workers, control")
+
+
 def test_both_sides_of_every_cell(run: Path) -> None:
-    found = {cell.key: cell for cell in cells_of(run)}
-    assert list(found) == list(TWO_NODES)  # idle first, then by where workers run
-    loaded = found[Key("write", "nic", "write", "nic")]
-    assert loaded.communications.value == 6 * GB
-    assert (loaded.of_idle.low, loaded.of_idle.value, loaded.of_idle.high) == (0.75, 0.75, 0.75)
-    assert (loaded.workers_alone_b_s, loaded.workers_b_s) == pytest.approx((10 * GB, 5 * GB))
-    assert loaded.kept.value == pytest.approx(0.5)
-    varied = found[Key("write", "other", "write", "free")]
+    found = cells_of(run)
+    # Idle first, then by where workers run.
+    assert list(found) == [
+        (key, side) for key in TWO_NODES for side in (SIDES[:1] if key.load == "idle" else SIDES)
+    ]
+    key = Key("write", "nic", "write", "nic")
+    loaded = found[key, COMMUNICATIONS]
+    assert loaded["rate_b_s"] == 6 * GB
+    assert [loaded[f"share{end}"] for end in ("_low", "", "_high")] == [0.75, 0.75, 0.75]
+    assert (loaded["alone_b_s"], loaded["n"]) == (8 * GB, 6)
+    workers = found[key, WORKERS]
+    assert (workers["alone_b_s"], workers["rate_b_s"]) == pytest.approx((10 * GB, 5 * GB))
+    assert workers["share"] == pytest.approx(0.5)
+    varied = found[Key("write", "other", "write", "free"), COMMUNICATIONS]
     # Median of 1 to 6 GB/s; six runs give the extremes as interval.
-    of = varied.communications
-    assert (of.low, varied.median_b_s, of.high) == (1 * GB, 3.5 * GB, 6 * GB)
+    ends = [varied[f"rate_b_s{end}"] for end in ("_low", "", "_high")]
+    assert ends == [1 * GB, 3.5 * GB, 6 * GB]
     # The control of a cell is that with its baseline.
-    assert loaded.kept_control.value == pytest.approx(1 / 1.6)
-    remote = found[Key("read", "other", "write", "other")]
-    assert remote.kept_control.value == pytest.approx(1 / 1.25)
-    assert found[Key("read", "other", "idle", "")].kept_control is None
-    view = view_of(run)
-    assert view.notes[0] == "nic is NUMA node 0, other is 1, of 2"
-    assert view.interleaved
-    # Of each cell with workers: its communications, its workers, and these beside the control.
-    assert bars(view.svg) == {"on": 6, "off": 6, "spin": 6}
+    assert found[key, CONTROL]["share"] == pytest.approx(1 / 1.6)
+    remote = found[Key("read", "other", "write", "other"), CONTROL]
+    assert remote["share"] == pytest.approx(1 / 1.25)
+
+
+def test_the_sections(run: Path, tmp_path: Path) -> None:
+    data = load_run(run, force=True)
+    page = render([data])
+    cells = page[page.index('id="r0numa"') :].partition("</section>")[0]
+    # Each cell with workers has three bars.
+    assert bars(cells).total() == 6 * len(SIDES)
+    assert "write nic write nic communications 0.750" in cells  # read out for the picture
+    files = {
+        path.name: json.loads(path.read_text())
+        for path in write_data(tmp_path, [data])[1:]
+        if path.name.startswith("numa")
+    }
+    assert len(files["numa.json"]["numa"]) == 3 + 6 * len(SIDES)
+    (pages,) = (row for row in files["numa_findings.json"]["numa_findings"] if row["about_pages"])
+    assert (pages["word"], pages["why"]) == ("not measured", "not reported by the kernel")
 
 
 def test_a_cell_is_of_the_first_levels_of_other_factors(tmp_path: Path) -> None:
@@ -118,78 +171,89 @@ def test_a_cell_is_of_the_first_levels_of_other_factors(tmp_path: Path) -> None:
             slow.append(json.dumps(record))
     assert len(slow) == 6
     path.write_text("\n".join([*slow, path.read_text()]))
-    (cell,) = cells_of(run)
-    assert cell.rates_b_s == [8 * GB] * 6
+    (cell,) = cells_of(run).values()
+    assert (cell["rate_b_s"], cell["n"]) == (8 * GB, 6)
+    # Nor does it take the place of the cell if no run of that counts.
+    reject = ('direction=write"', '"kept"', '"rejected"')
+    edit(run, lambda line: line.replace(*reject[1:]) if reject[0] in line else line)
+    (cell,) = cells_of(run).values()
+    assert (cell["rate_b_s"], cell["n"]) == (None, 0)
 
 
 def test_a_direction_that_is_no_factor_is_what_the_writers_did(tmp_path: Path) -> None:
     run = run_of(tmp_path, {Key("read", "nic", "write", "nic"): 8})
     path = run / "samples" / "numa.jsonl"
-    text = path.read_text()
-    assert text.count(', "direction": "read"}') == 6
-    path.write_text(text.replace(', "direction": "read"}', "}"))
-    (cell,) = cells_of(run)
-    assert cell.key == Key("read", "nic", "write", "nic")
-    assert cell.rates_b_s == [8 * GB] * 6
+    assert path.read_text().count(', "direction": "read"}') == 6
+    edit(run, lambda line: line.replace(', "direction": "read"}', "}"))
+    cell = cells_of(run)[Key("read", "nic", "write", "nic"), COMMUNICATIONS]
+    assert (cell["rate_b_s"], cell["n"]) == (8 * GB, 6)
 
 
-def test_cells_need_all_their_levels() -> None:
-    levels: dict[str, Level] = {"direction": "read", "buffer": "other", "load": "nt_write"}
-    assert key_of({**levels, "workers": "free"}) == Key("read", "other", "nt_write", "free")
-    assert key_of(levels) is None
-    assert key_of({**levels, "load": "idle", "workers": "nic"}) == Key("read", "other", "idle", "")
-    assert key_of({"rate": "25%"}) is None
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [('"buffer": "nic"', '"buffer": "elsewhere"'), (', "load": "write"', ""), ("workers", "else")],
+)
+def test_cells_need_all_their_levels(tmp_path: Path, old: str, new: str) -> None:
+    run = run_of(tmp_path, {Key("read", "nic", "write", "nic"): 8})
+    assert old in (run / "samples" / "numa.jsonl").read_text()
+    edit(run, lambda line: line.replace(old, new))
+    assert cells_of(run) == {}
 
 
 def test_rates_are_the_targets_where_its_device_counted_every_run(tmp_path: Path) -> None:
     key = Key("read", "nic", "idle", "")
-    claimed = cells_of(run_of(tmp_path / "a", {key: 8}))[0]
-    assert (claimed.reported_by, claimed.median_b_s) == ("origin", 8 * GB)
-    # Without workers there is no rate of workers.
-    assert (claimed.workers_alone_b_s, claimed.kept, claimed.of_idle) == (None, None, None)
+    # Without workers, there is no row of workers, and no share.
+    (claimed,) = cells_of(run_of(tmp_path / "a", {key: 8})).values()
+    assert (claimed["counted_by"], claimed["rate_b_s"]) == ("origin", 8 * GB)
+    assert (claimed["share"], claimed["alone_b_s"]) == (None, None)
     # 14 GB within 2 s.
-    counted = cells_of(run_of(tmp_path / "b", {key: 8}, counted_b=14 * GB, counted_s=2.0))[0]
-    assert (counted.reported_by, counted.median_b_s) == ("target", 7 * GB)
+    counted = run_of(tmp_path / "b", {key: 8}, counted_b=14 * GB, counted_s=2.0)
+    (cell,) = cells_of(counted).values()
+    assert (cell["counted_by"], cell["rate_b_s"]) == ("target", 7 * GB)
 
 
 def test_published_findings_as_questions(run: Path) -> None:
-    found = questions(cells_of(run), numa_nodes=2)
-    idle, remote, placed, locked = found
+    idle, remote, placed, locked = findings_of(run)
     # Into another node: writes 4, reads 5. Into the interface's: reads are not in this run.
-    first, second = idle.answers
-    assert (first.finding, first.reason) == ("no", "the opposite holds")
-    assert first.ratio.value == pytest.approx(0.8)
-    assert (second.finding, second.reason) == ("not measured", "not part of this run")
+    assert [(row["word"], row["why"]) for row in idle] == [
+        ("no", ""),
+        ("not measured", "not part of this run"),
+    ]
+    assert idle[0]["ratio"] == pytest.approx(0.8)
     # Reads against writes: no cell; 3.7 / 1; the same six rates on both sides.
-    assert answers([remote]) == [["not measured", "yes", "inconclusive"]]
-    assert remote.answers[1].ratio.value == pytest.approx(3.7)
-    assert remote.answers[2].reason == "the interval contains 1"
+    assert words(remote) == ["not measured", "yes", "inconclusive"]
+    assert remote[1]["ratio"] == pytest.approx(3.7)
+    assert remote[2]["why"] == "the interval contains 1"
     # Reading workers are not in this run; writing ones: 6 / 1.5.
-    assert [answer.finding for answer in placed.answers] == ["not measured", "yes"]
-    assert placed.answers[1].ratio.value == pytest.approx(4.0)
-    assert (placed.answers[1].first_b_s, placed.answers[1].second_b_s) == (6 * GB, 1.5 * GB)
-    assert answers([locked]) == [["not measured"]]
+    assert words(placed) == ["not measured", "yes"]
+    assert placed[1]["ratio"] == pytest.approx(4.0)
+    assert (placed[1]["first_b_s"], placed[1]["second_b_s"]) == (6 * GB, 1.5 * GB)
+    assert words(locked) == ["not measured"]
+
+
+def test_equal_rates_are_neither_yes_nor_no(tmp_path: Path) -> None:
+    grid = {Key(way, "nic", "idle", ""): 8 for way in ("write", "read")}
+    row = findings_of(run_of(tmp_path, grid))[0][1]
+    assert [row[f"ratio{end}"] for end in ("_low", "", "_high")] == [1, 1, 1]
+    assert row["word"] == "inconclusive"
 
 
 def test_one_numa_node_answers_nothing_about_another(tmp_path: Path) -> None:
     grid = {key: rates for key, rates in TWO_NODES.items() if "other" not in key}
     run = run_of(tmp_path, grid, nodes=1, target_on_node_share=None)
-    found = questions(cells_of(run), numa_nodes=1)
-    assert answers(found) == [
+    found = findings_of(run)
+    assert [words(rows) for rows in found] == [
         ["not measured", "not measured"],
         ["not measured"] * 3,
         ["not measured", "not measured"],
         ["not measured"],
     ]
-    assert {each.reason for each in found[1].answers} == {"this machine has only one NUMA node"}
-    assert found[0].answers[1].reason == "not part of this run"
-    pinned = found[2].answers[1]
-    assert pinned.reason == "this machine has only one NUMA node: the cells differ in pinning only"
-    assert pinned.ratio.value == pytest.approx(4.0)  # shown, though it is no answer
-    notes = " ".join(view_of(run).notes)
-    for words in ("only one NUMA node", "not verified", "NUMA node of the origin's cores"):
-        assert words in notes
-    assert "ways of copying" not in notes  # this run has no reads
+    assert {row["why"] for row in found[1]} == {"this machine has only one NUMA node"}
+    assert found[0][1]["why"] == "not part of this run"
+    pinned = found[2][1]
+    assert pinned["why"] == "this machine has only one NUMA node: the cells differ in pinning only"
+    assert pinned["ratio"] == pytest.approx(4.0)  # shown, though it is no answer
+    assert {row["on_node_share"] for row in cells_of(run).values()} == {None}
     reads = run_of(tmp_path / "reads", {Key("read", "nic", "read", "nic"): 8})
     for each, way in ((run, "were written into its node"), (reads, "8.00 GB/s were read from its")):
         page = render([load_run(each, force=True)])
@@ -199,60 +263,48 @@ def test_one_numa_node_answers_nothing_about_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pinned_b", "answer", "reason"),
+    ("pinned_b", "word", "why"),
     [
-        ((4 << 20, 65536), "yes", "in all cells, at least 64 KiB"),
-        ((4 << 20, None), "yes", "in all cells, at least 4 MiB"),
+        ((4 << 20, 65536), "yes", ""),
+        ((4 << 20, None), "yes", ""),
         ((65535, 65536), "inconclusive", "pinned in some cells only"),
         ((0, 0), "no", ""),
         ((None, None), "not measured", "not reported by the kernel"),
     ],
 )
 def test_pages_are_locked_where_a_message_of_64_kib_is_pinned(
-    tmp_path: Path, pinned_b: tuple[int | None, ...], answer: str, reason: str
+    tmp_path: Path, pinned_b: tuple[int | None, ...], word: str, why: str
 ) -> None:
-    (cell,) = cells_of(run_of(tmp_path, {Key("write", "nic", "idle", ""): 8}, target_pinned_b=7))
-    assert (cell.pinned_b, cell.message_b) == (7, 65536)
-    (found,) = questions([replace(cell, pinned_b=each) for each in pinned_b], 2)[3].answers
-    assert found.finding == answer
-    assert found.reason.endswith(reason)
+    keys = [Key(way, "nic", "idle", "") for way in ("write", "read")]
+    of_cell = {key: {"target_pinned_b": each} for key, each in zip(keys, pinned_b, strict=True)}
+    run = run_of(tmp_path, dict.fromkeys(keys, 8), of_cell=of_cell)
+    assert [row["pinned_b"] for row in cells_of(run).values()] == list(pinned_b)
+    (row,) = findings_of(run)[3]
+    assert (row["word"], row["why"]) == (word, why)
 
 
 def test_fewer_than_six_runs_answer_nothing(tmp_path: Path) -> None:
     grid = {Key(direction, "nic", "idle", ""): 8 for direction in ("write", "read")}
     run = run_of(tmp_path, grid)
-    path = run / "samples" / "numa.jsonl"
-    lines = path.read_text().splitlines()
     last = ('"pair": 5', "direction=read/")
-    cut = [line for line in lines if not all(words in line for words in last)]
-    assert len(cut) == len(lines) - 1
-    path.write_text("\n".join(cut) + "\n")
-    answer = questions(cells_of(run), 2)[0].answers[1]
-    assert (answer.finding, answer.reason) == ("inconclusive", "fewer than 6 runs per side")
-    assert answer.ratio is None
-
-
-def test_soft_roce_on_one_host_is_not_a_copy_between_processes(tmp_path: Path) -> None:
-    grid: dict[Key, object] = {Key(way, "nic", "idle", ""): 8 for way in ("write", "read")}
-    view = view_of(run_of(tmp_path, grid, transport="soft-RoCE"))
-    assert not any("no network interface" in note or "copying" in note for note in view.notes)
-    (emulated,) = view.emulated
-    assert "soft-RoCE" in emulated
+    edit(run, lambda line: "" if all(text in line for text in last) else line)
+    row = findings_of(run)[0][1]
+    assert (row["word"], row["why"]) == ("inconclusive", "fewer than 6 runs per side")
+    assert (row["ratio"], row["n"]) == (None, 5)
 
 
 def test_a_cell_without_a_run_that_counts_is_no_answer(tmp_path: Path) -> None:
     grid: dict[Key, object] = {Key(way, "nic", "idle", ""): 8 for way in ("write", "read")}
     run = run_of(tmp_path, grid)
-    path = run / "samples" / "numa.jsonl"
-    lines = path.read_text().splitlines()
-    reads = [line.replace('"kept"', '"rejected"') for line in lines if "direction=read/" in line]
-    path.write_text("\n".join([*(each for each in lines if "direction=read/" not in each), *reads]))
-    found = cells_of(run)
-    assert [len(cell.rates_b_s) for cell in found] == [6, 0]
-    assert questions(found, 2)[0].answers[1].reason == "no run counts"
-    assert "not verified" not in " ".join(view_of(run).notes)
+    read = "direction=read/"
+    edit(run, lambda line: line.replace('"kept"', '"rejected"') if read in line else line)
+    assert [row["n"] for row in cells_of(run).values()] == [6, 0]
+    row = findings_of(run)[0][1]
+    assert (row["word"], row["why"], row["n"]) == ("not measured", "no run counts", 0)
 
 
-def test_other_runs_have_no_such_section(tmp_path: Path) -> None:
+def test_other_runs_have_no_such_sections(tmp_path: Path) -> None:
     made = samples(Case("stream", "B/s", "higher", 1e9, {"on": 1.2}), pairs=6)
-    assert numa_view(load_run(write_run(tmp_path / "run", made)), "u") is None
+    run = write_run(tmp_path / "run", made)
+    assert cells_of(run) == {}
+    assert findings_of(run) == []
