@@ -50,6 +50,16 @@ def difference(value: str, against: str) -> Estimator:
     return estimate
 
 
+def stated(name: str) -> Estimator:
+    """The estimate of a run's records: NAME, NAME_low and NAME_high of the only row."""
+
+    def estimate(rows: pl.DataFrame) -> Estimate | None:
+        value, low, high = rows.select(name, f"{name}_low", f"{name}_high").row(0)
+        return None if value is None else Estimate(value, low, high, CONFIDENCE)
+
+    return estimate
+
+
 def median(value: str) -> Estimator:
     """The median of all rows, with the interval of order statistics."""
     return lambda rows: median_interval(rows[value].drop_nulls().to_list())

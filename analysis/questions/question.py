@@ -66,7 +66,7 @@ class Question:
     title: str
     #: What is asked and how it is answered, in a few sentences for readers of the page.
     text: str
-    #: One row per pair or run, from a run (`analysis.report.data.RunData`).
+    #: One row per pair or run, or per estimate that a run (`analysis.report.data.RunData`) has.
     rows: Callable[[Any], pl.DataFrame]
     by: tuple[str, ...]
     #: Name -> estimator.
@@ -82,8 +82,10 @@ class Question:
     headings: Mapping[str, str] = field(default_factory=dict)
     plot: Plot | None = "forest"
     #: forest: the key that colours stand for, if any. lines: the column of the x axis, then the
-    #: keys of a line.
+    #: keys of a line; places that are texts are spaced evenly.
     axes: tuple[str, ...] = ()
+    #: Keys whose values have a picture each.
+    apart: tuple[str, ...] = ()
 
     @property
     def main(self) -> str:

@@ -19,12 +19,14 @@ from analysis.report.plots import (
     interval,
     legend,
     level_line,
+    light,
     rows_axes,
     themed_svg,
 )
 from analysis.report.sections import Files, Part, Section
 from analysis.report.words import DASH
 from analysis.statistics.interval import CONFIDENCE, Estimate
+from nimc.base.groups import grouped
 from nimc.base.units import number, scale
 
 #: Ending of a column -> its unit, longer endings first. Seconds per byte are shown per gigabyte.
@@ -81,7 +83,7 @@ def _view(question: Question, table: pl.DataFrame, run: RunData, anchor: str) ->
         rows=[[_cell(question, row, name) for name in columns] for row in rows],
         # A section that can say nothing is folded, with the reasons.
         silent="; ".join(dict.fromkeys(row["why"] for row in rows)) if _silent(rows) else "",
-        svg=_picture(question, rows, anchor),
+        svgs=_pictures(question, rows, anchor),
         drawn=min(len(rows), _DRAWN),
         emulated=emulated,
     )
@@ -146,15 +148,17 @@ def _cell(question: Question, row: Row, name: str) -> tuple[str, str]:
 # Pictures.
 
 
-def _picture(question: Question, rows: Sequence[Row], anchor: str) -> Markup | None:
+def _pictures(question: Question, rows: Sequence[Row], anchor: str) -> list[tuple[str, Markup]]:
+    """The values of `apart`, and the picture of their rows."""
     shown = [row for row in rows if row[question.main] is not None][:_DRAWN]
-    if not shown or question.plot is None:
-        return None
-    return (
-        _forest(question, shown, anchor)
-        if question.plot == "forest"
-        else _lines(question, shown, anchor)
-    )
+    if question.plot is None:
+        return []
+    draw = _forest if question.plot == "forest" else _lines
+    groups = grouped((_label(question.apart, row), row) for row in shown)
+    return [
+        (text, draw(question, of, f"{anchor}{index}"))
+        for index, (text, of) in enumerate(groups.items())
+    ]
 
 
 def _estimate(row: Row, name: str) -> Estimate:
@@ -200,26 +204,44 @@ def _forest(question: Question, rows: Sequence[Row], anchor: str) -> Markup:
         return themed_svg(drawn, anchor, _said(question, rows))
 
 
+def _across(
+    question: Question, rows: Sequence[Row], name: str
+) -> tuple[list[float], str, list[str]]:
+    """Places on the x axis, its label, and the texts that stand there instead of numbers."""
+    if isinstance(rows[0][name], str):
+        names = list(dict.fromkeys(row[name] for row in rows))
+        label = question.headings.get(name, name.replace("_", " "))
+        return [float(names.index(row[name])) for row in rows], label, names
+    divisor, label = _scaled(question, rows, name)
+    return [row[name] / divisor for row in rows], label, []
+
+
 def _lines(question: Question, rows: Sequence[Row], anchor: str) -> Markup:
     """A line for each combination of the later `axes`, over the first."""
     name, across = question.main, question.axes[0]
     divisor, axis = _scaled(question, rows, name)
-    x_divisor, x_axis = _scaled(question, rows, across)
+    places, x_axis, names = _across(question, rows, across)
     labels = [_label(question.axes[1:], row) for row in rows]
     with drawing(3.6) as drawn:
         axes = drawn.subplots()
         for index, label in enumerate(dict.fromkeys(labels)):
             points = [
                 (
-                    row[across] / x_divisor,
+                    place,
                     row[name] / divisor,
                     nan if row[f"{name}_low"] is None else row[f"{name}_low"] / divisor,
                     nan if row[f"{name}_high"] is None else row[f"{name}_high"] / divisor,
                 )
-                for row, own in zip(rows, labels, strict=True)
+                for place, row, own in zip(places, rows, labels, strict=True)
                 if own == label
             ]
             level_line(axes, index, label, points)
-        finish(axes, x_axis, axis, xlim=(0, None), ylim=(0, None))
+        if names:
+            axes.set_xticks(range(len(names)), names)
+        if _unit(name):
+            finish(axes, x_axis, axis, xlim=None if names else (0, None), ylim=(0, None))
+        else:
+            axes.axhline(1.0, color=light("muted"), lw=1)
+            finish(axes, x_axis, axis, xlim=None if names else (0, None))
         legend(drawn, 3)
         return themed_svg(drawn, anchor, _said(question, rows))

@@ -16,7 +16,6 @@ from analysis.effects.estimate import Result, notes_of
 from analysis.effects.verdict import MEANING, Verdict, emulated
 from analysis.report import words
 from analysis.report.data import RunData, all_rows, load_run
-from analysis.report.factors import factors_view
 from analysis.report.plots import View, ratios_plot, render_page, samples_plot, variable
 from analysis.report.sections import SUBJECTS, Files, Part, data_files, shown
 from analysis.report.words import DASH, utc
@@ -176,7 +175,6 @@ def _case_view(run: RunData, name: str, anchor: str) -> View:
     rejected = samples.filter(status="rejected")
     why = rejected.select("key", "start_s", "outcome", pl.col("reason").fill_null(""))
     pairs = run.pairs.filter(pl.col("case") == name)
-    contrasts = [each for each in run.contrasts if each.case == name]
     parts: tuple[Part, ...] = ("estimates", "case_end")
     return View(
         name=name,
@@ -198,7 +196,6 @@ def _case_view(run: RunData, name: str, anchor: str) -> View:
             for i, unit in enumerate(dict.fromkeys(row.unit for row in rows))
         ],
         ratios_svg=ratios_plot(pairs, rows, f"{anchor}p"),
-        factors=factors_view(rows, pairs, contrasts, f"{anchor}x"),
         sections={part: shown(part, run, anchor, name) for part in parts},
         samples=samples.height,
         warmups=samples.filter(status="warm-up").height,

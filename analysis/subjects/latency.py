@@ -140,6 +140,7 @@ LATENCY = Question(
         "word": "loading cores are",
     },
     plot="lines",
-    axes=("traffic_b_s", "case", "writers"),
+    axes=("traffic_b_s", "writers"),
+    apart=("case",),
 )
 SECTIONS = [section(LATENCY, "run", 50)]

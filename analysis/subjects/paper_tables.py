@@ -120,7 +120,7 @@ _MOST_ROWS, _LONGEST = 12, 36
 def picture(run: RunData, name: str) -> View | None:
     """Every case's slowdown next to the published ones; None without an interval.
 
-    If there are many, or their names are long, levels of factors are left to the figures by factor.
+    If there are many, or their names are long, levels of factors are left to those by factor.
     """
     rows = [row for row in run.results if row.role == "effect" and row.slowdown]
     lines = [line for row in rows for line in label(row.arm).split("\n")]

@@ -1,0 +1,186 @@
+"""By factor: slowdowns against rates and levels, and what each level costs and gains.
+
+Estimates are those of the results and contrasts of a run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from operator import itemgetter
+from typing import Any
+
+import polars as pl
+
+from analysis.effects.contrasts import Contrast
+from analysis.effects.estimate import Result
+from analysis.questions.estimators import stated
+from analysis.questions.question import Question
+from analysis.questions.shown import section
+from analysis.report.data import RunData
+from analysis.statistics.interval import flat
+from nimc.base import units
+from nimc.base.errors import InputError
+from nimc.base.groups import grouped
+from nimc.records.arms import level_text, name_of, parts_of
+
+_ENDS = ("", "_low", "_high")
+_FLOATS = [f"{name}{end}" for name in ("slowdown", "ratio", "noise_floor") for end in _ENDS]
+_FLOATS += ["writer_rate_b_s"]
+_FIGURES = {*_FLOATS, "case", "arm", "baseline", "pairs", "kind", "treatment", "against", "factor"}
+#: The factor whose levels are requested rates.
+RATE = "rate"
+
+
+def _rows(run: RunData) -> pl.DataFrame:
+    """A row per effect of the cases whose effects differ in a factor, in order of levels.
+
+    `factor` is the rate if that varies, else the factor with most levels; `line` the arm with its
+    level of the next factor that varies, `at` the levels of the others.
+    """
+    effects = grouped((row.case, row) for row in run.results if row.role == "effect")
+    return _table([each for of in effects.values() for each in _of_case(of)])
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema_overrides=dict.fromkeys(_FLOATS, pl.Float64))
+
+
+def _of_case(effects: Sequence[Result]) -> list[dict[str, Any]]:
+    levels = grouped((name, _level(row, name)) for row in effects for name in row.factors)
+    varied = {name: len({*of}) for name, of in levels.items() if len({*of}) > 1}
+    if not varied:
+        return []
+    factor = max(varied, key=lambda name: (name == RATE, varied[name]))
+    others = [name for name in varied if name != factor]
+    own = sorted(
+        (row for row in effects if factor in row.factors), key=lambda row: _place(row, factor)
+    )
+    rows = [
+        {
+            **_figures(row),
+            "factor": factor,
+            "at": ", ".join(f"{name} {_level(row, name)}" for name in others[1:]),
+            "line": name_of(parts_of(row.arm)[0], {name: _level(row, name) for name in others[:1]}),
+            "level": _level(row, factor),
+            "verdict": row.said,
+        }
+        for row in own
+    ]
+    return sorted(rows, key=itemgetter("at", "line"))
+
+
+def _figures(record: Result | Contrast) -> dict[str, Any]:
+    return {name: value for name, value in flat(record).items() if name in _FIGURES}
+
+
+def _level(row: Result, factor: str) -> str:
+    return level_text(row.factors[factor]) if factor in row.factors else ""
+
+
+def _place(row: Result, factor: str) -> tuple[float, bool, str]:
+    """Place of a row's level: by its quantity; words after the first level, which names omit."""
+    level = _level(row, factor)
+    return _quantity(level), factor in parts_of(row.arm)[1], level
+
+
+def _quantity(level: str) -> float:
+    """The number, share, rate or size that a level is; words and the full rate come last."""
+    with suppress(ValueError):
+        return float(level)
+    for read in (units.share, units.rate_b_s, units.size_b):
+        with suppress(InputError):
+            return read(level, "level")
+    return math.inf
+
+
+def _rows_of(run: RunData, *, rates: bool) -> pl.DataFrame:
+    rows = _rows(run)
+    return rows if rows.is_empty() else rows.filter((pl.col("factor") == RATE) == rates)
+
+
+_FACTS = {
+    "n": pl.col("pairs").first(),
+    "reached_b_s": pl.col("writer_rate_b_s").first(),
+    "verdict": pl.col("verdict").first(),
+    **{
+        name: pl.col(name).first()
+        for name in ("arm", "baseline", "noise_floor_low", "noise_floor_high")
+    },
+}
+_COLUMNS = ("reached_b_s", "noise_floor_low", "noise_floor_high", "n", "verdict")
+_HEADINGS = {
+    "line": "treatment",
+    "reached_b_s": "writers' rate",
+    "noise_floor_low": "baseline repeated, from",
+    "noise_floor_high": "to",
+}
+RATES = Question(
+    name="by_rate",
+    title="By factor: the writers' rate",
+    text="Slowdown against the rate that the writers reached, not the one requested; a line for"
+    " each level of another factor, a picture for each combination of the others.",
+    rows=lambda run: _rows_of(run, rates=True),
+    by=("case", "at", "line", "level"),
+    estimates={"slowdown": stated("slowdown")},
+    facts=_FACTS,
+    columns=_COLUMNS,
+    headings={**_HEADINGS, "level": "rate requested"},
+    plot="lines",
+    axes=("reached_b_s", "line"),
+    apart=("case", "at"),
+)
+LEVELS = Question(
+    name="by_level",
+    title="By factor",
+    text="Slowdown against the factor of each case that has most levels, numbers in their order,"
+    " else the first level first; a line for each level of another factor, a picture for each"
+    " combination of the others.",
+    rows=lambda run: _rows_of(run, rates=False),
+    by=("case", "factor", "at", "line", "level"),
+    estimates={"slowdown": stated("slowdown")},
+    facts=_FACTS,
+    columns=_COLUMNS,
+    headings=_HEADINGS,
+    plot="lines",
+    axes=("level", "line"),
+    apart=("case", "factor", "at"),
+)
+
+
+def _contrasts(run: RunData) -> pl.DataFrame:
+    """A row per contrast of the run; levels as text."""
+    return _table(
+        [
+            {
+                **_figures(each),
+                "level": level_text(each.level),
+                "reference": level_text(each.reference),
+            }
+            for each in run.contrasts
+        ]
+    )
+
+
+PRICES = Question(
+    name="prices",
+    title="Price and gain of each level",
+    text="Compared with the first level of the factor, within pairs. Price: time at this level /"
+    " time at the first level, both without writes; above 1 it costs. Gain: time at the first level"
+    " / time at this level, both under the same writes; above 1 it helps.",
+    rows=_contrasts,
+    by=("case", "kind", "treatment", "against"),
+    estimates={"ratio": stated("ratio")},
+    facts={
+        "n": pl.col("pairs").first(),
+        **{
+            name: pl.col(name).first()
+            for name in ("factor", "level", "reference", "noise_floor_low", "noise_floor_high")
+        },
+    },
+    columns=("noise_floor_low", "noise_floor_high", "n"),
+    headings=_HEADINGS,
+    plot=None,
+)
+SECTIONS = [section(RATES, "run", 20), section(LEVELS, "run", 21), section(PRICES, "run", 22)]

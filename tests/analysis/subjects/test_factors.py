@@ -1,0 +1,156 @@
+"""Slowdowns by factor, and prices and gains, of runs whose effects are known."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.questions.question import answer
+from analysis.report.data import RunData, load_run
+from analysis.report.page import render, write_data
+from analysis.subjects.factors import LEVELS, PRICES, RATES
+from nimc.records.arms import named_level
+from nimc.records.sample import Level
+from tests.analysis.remedies.sweeps import sweep, swept
+from tests.analysis.synthetic import STREAM, Case, remedies, samples, write_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
+    found = swept(sweep(noise=0.0, transport="tcp"), pairs=6)
+    return load_run(write_run(tmp_path_factory.mktemp("sweep") / "run", found))
+
+
+@pytest.fixture(scope="module")
+def page(run: RunData) -> str:
+    return render([run])
+
+
+def loaded(folder: Path, case: Case) -> RunData:
+    return load_run(write_run(folder / "run", samples(case, pairs=6)))
+
+
+def of_levels(factors: dict[str, list[Level]]) -> Case:
+    """A case with an effect for each combination of levels; names leave out the first ones."""
+    combined: list[dict[str, Level]] = [{}]
+    for name, levels in factors.items():
+        combined = [{**each, name: level} for each in combined for level in levels]
+    own = {}
+    for each in combined:
+        later = [f"{k}={named_level(v)}" for k, v in each.items() if v != factors[k][0]]
+        own["on" + ("@" if later else "") + ",".join(later)] = each
+    return replace(STREAM, effects={**dict.fromkeys(own, 1.2), "aa": 1.0}, factors=own)
+
+
+def section(page: str, name: str) -> str:
+    return page[page.index(f'id="r0{name}"') :].partition("</section>")[0]
+
+
+def test_rates_stand_where_the_writers_reached_them(run: RunData) -> None:
+    rows = answer(RATES, run).to_dicts()
+    assert [(row["line"], row["level"]) for row in rows] == [
+        (f"on@reserved_cores={cores}", rate)
+        for cores in "01"
+        for rate in ("25%", "50%", "75%", "full")
+    ]
+    # 12.8 GB/s without writes, less a tenth of 0.5 x 0.9 x 8 GB/s.
+    half = rows[5]
+    assert half["slowdown"] == pytest.approx(12.8 / (12.8 - 0.36))
+    assert half["slowdown_low"] <= half["slowdown"] <= half["slowdown_high"]
+    assert half["reached_b_s"] == pytest.approx(0.5 * 0.9 * 8e9, rel=0.02)
+    assert (half["n"], half["baseline"]) == (6, "off@reserved_cores=1")
+    assert answer(LEVELS, run).is_empty()
+
+
+def test_the_picture_has_the_rate_reached_and_a_line_a_level(page: str) -> None:
+    of_rates = section(page, "by_rate")
+    (svg,) = re.findall(r"<svg.*?</svg>", of_rates, re.DOTALL)
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    assert {"on@reserved_cores=0", "on@reserved_cores=1"} <= {*texts}
+    # 8 GB/s times 0.9: beyond 7 on the axis, where 8 or 100 are not.
+    assert "7" in texts
+    assert not {"8", "100"} & {*texts}
+    (caption,) = re.findall(r"<figcaption>.*?</figcaption>", of_rates, re.DOTALL)
+    assert "Emulated RDMA, not RDMA hardware." in caption
+
+
+def test_names_with_signs_make_no_invalid_ids(page: str) -> None:
+    assert "on@reserved_cores=1,rate=25%" in page.replace("<wbr>", "")
+    names = re.findall(r'\b(?:id|href)="#?([^"]*)"', page) + re.findall(r"var\(--([^)]*)\)", page)
+    assert not [name for name in names if not re.fullmatch(r"[\w.-]*|data:,", name)]
+    declared = re.findall(r"--([^:;{}]+):", page.split("</style>")[0])
+    assert {*re.findall(r"var\(--([^)]*)\)", page)} - {"columns"} <= {*declared}
+
+
+@pytest.mark.parametrize(
+    ("factors", "factor", "lines", "at"),
+    [
+        # The factor with most levels; of several, the first.
+        (
+            {"place": ["nic", "other"], "load": ["read", "write", "copy"]},
+            *("load", ["on@place=nic", "on@place=other"], [""]),
+        ),
+        ({"tool": ["none", "perf_stat"]}, "tool", ["on"], [""]),
+        (
+            {"one": ["x", "y"], "two": ["x", "y"], "three": ["x", "y"]},
+            *("one", ["on@two=x", "on@two=y"], ["three x", "three y"]),
+        ),
+        # What all effects have says nothing.
+        ({"fixed": ["x"], "tool": ["none", "perf_stat"]}, "tool", ["on"], [""]),
+    ],
+)
+def test_which_factor_lies_on_the_axis(
+    tmp_path: Path, factors: dict[str, list[Level]], factor: str, lines: list[str], at: list[str]
+) -> None:
+    run = loaded(tmp_path, of_levels(factors))
+    rows = answer(LEVELS, run).to_dicts()
+    assert {row["factor"] for row in rows} == {factor}
+    assert [*dict.fromkeys(row["line"] for row in rows)] == lines
+    assert [*dict.fromkeys(row["at"] for row in rows)] == at
+    assert section(render([run]), "by_level").count("<svg") == len(at)
+    assert {row["arm"] for row in rows} == {row.arm for row in run.results if row.role == "effect"}
+
+
+@pytest.mark.parametrize(
+    ("levels", "order"),
+    [
+        (["none", "perf_stat", "gprof"], ["none", "gprof", "perf_stat"]),
+        ([False, True], ["false", "true"]),
+        (["4KiB", "1MiB", "64KiB"], ["4KiB", "64KiB", "1MiB"]),
+        ([1, 128, 2], ["1", "2", "128"]),
+        (["10%", "5%", "full"], ["5%", "10%", "full"]),
+        (["2GB/s", "500MB/s"], ["500MB/s", "2GB/s"]),
+    ],
+)
+def test_levels_are_in_their_order(tmp_path: Path, levels: list[Level], order: list[str]) -> None:
+    run = loaded(tmp_path, of_levels({"amount": levels}))
+    assert answer(LEVELS, run)["level"].to_list() == order
+    (svg,) = re.findall(r"<svg.*?</svg>", section(render([run]), "by_level"), re.DOTALL)
+    assert re.findall(r"<text[^>]*>([^<]*)</text>", svg)[: len(order)] == order
+
+
+def test_one_level_of_everything_makes_no_section(tmp_path: Path) -> None:
+    levels: dict[str, dict[str, Level]] = {"on": {"rate": "full"}, "aa": {"rate": 0}}
+    for name, case in (("a", STREAM), ("b", replace(STREAM, factors=levels))):
+        run = loaded(tmp_path / name, case)
+        assert [answer(each, run).is_empty() for each in (RATES, LEVELS, PRICES)] == [True] * 3
+
+
+def test_prices_and_gains_are_those_of_the_results(tmp_path: Path) -> None:
+    run = loaded(tmp_path, remedies())
+    names = ("kind", "treatment", "against")
+    found: dict[tuple[str, ...], dict[str, Any]] = {
+        tuple(row[name] for name in names): row for row in answer(PRICES, run).to_dicts()
+    }
+    price = found["price", "off@cores=1", "off"]
+    assert (price["ratio"], price["n"]) == (pytest.approx(1.1), 6)
+    assert (price["factor"], price["level"], price["reference"]) == ("cores", "1", "0")
+    assert found["gain", "on@cores=1", "on"]["ratio"] == pytest.approx(2.0 / 1.21)
+    assert len(found) == len(run.contrasts) == 9
+    files = {path.name: path for path in write_data(tmp_path, [run])}
+    document = json.loads(files["prices.json"].read_text())
+    assert [row["treatment"] for row in document["prices"]] == [row[1] for row in found]
+    assert "off@cores=1,tool=p" in section(render([run]), "prices").replace("<wbr>", "")
