@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from analysis.statistics.interval import bracketed, flat
 from nimc.base.checkout import ROOT
 from nimc.base.text import Line, aligned, broken, duration, wrapped
 from nimc.base.units import NONE, number, plural, quantity
 from nimc.campaign import load
-from nimc.campaign.cases import omission_lines
-from nimc.campaign.expected import Predicted, Scale, predicted_pairs, scales
-from nimc.campaign.matrix import Matrix, matrix_table
-from nimc.campaign.others import Other
+from nimc.campaign.cases import Scale, omission_lines, scales
+from nimc.campaign.matrix import Matrix
 from nimc.campaign.plan import RUN, Case, Plan
 from nimc.campaign.prepare import prepare, too_long
-from nimc.campaign.schema import Campaign
-from nimc.cli.document import Form, listing, ratio_of, show
-from nimc.cli.options import RunPath, campaign_argument, form_options, machine_option
+from nimc.cli.document import Form, listing, show
+from nimc.cli.options import campaign_argument, form_options, machine_option
 from nimc.records.arms import level_text
 
-_SCALE_HEADER = [
-    *("scale", "arm", "writers", "writes/s", "a write", "a run", "of a link", "simulated", "pairs")
-]
-_SCALE_FOOT = (
-    "writers: concurrent. simulated: slowdown (docs/simulate.md). pairs: needed to detect it."
-)
-_PREDICTED = "predicted slowdown with its interval, pairs that show it, spread of a pair"
+_SCALE_HEADER = [*("scale", "arm", "writers", "writes/s", "a write", "a run", "of a link")]
 #: ReFrame's options that stay in one line with their value.
 _WITH_VALUE = ("-C", "-c", "-n", "-S")
 _NO_WRITERS = (
@@ -44,48 +33,28 @@ _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was no
 @click.command()
 @campaign_argument
 @machine_option
-@click.option("--run", type=RunPath(), help="A run of its workloads, for their demand.")
 @form_options
-def plan_command(campaign: Path, machine: str, run: Path | None, form: Form | None) -> None:
+def plan_command(campaign: Path, machine: str, form: Form | None) -> None:
     """Show the cases of CAMPAIGN, their nodes and hours, and the ReFrame command of each block."""
     request = prepare(campaign, machine)
-    predicted = _predicted(request.campaign, run)
-    known = scales(request.campaign, request.machine)
+    known = list(scales(request.campaign, request.machine))
     planned = request.plan()
     long_enough = load.lengths(request.campaign, request.checks, request.machine)
     nodes = request.machine.nodes
     where = request.matrix()
-    others = request.others.values()
     document = planned.as_dict() | {
         "machine_nodes": nodes,
         "absent": [asdict(each) for each in request.absent],
         "scales": [asdict(row) for row in known],
-        "predicted": list(map(flat, predicted)),
         "lengths": [asdict(each) for each in long_enough],
         "warnings": [*(long := too_long(planned, request.time_limit_s)), *where.lines()],
         "matrix": [asdict(cell) for cell in where.cells],
     }
     remarks = [*omission_lines(request.absent), *long, *load.lines(long_enough)]
-    text = _text(planned, known, nodes, where, remarks, list(map(_prediction, predicted)), others)
+    text = _text(planned, known, nodes, where, remarks)
     named = campaign.stem if campaign == ROOT / "campaigns" / campaign.name else str(campaign)
     following = broken(["Next:", "nimc", "run", shlex.quote(named), "--machine", machine])
     show("plan", document, form, f"{text}\n\n{following}")
-
-
-def _predicted(campaign: Campaign, run: Path | None) -> list[Predicted]:
-    """Pairs needed for predicted slowdowns; nothing without a run."""
-    if run is None:
-        return []
-    from analysis.contention import slowdown  # reads runs, which takes a second to load
-    from analysis.report.data import load_run
-
-    return predicted_pairs(campaign, slowdown.rows([load_run(run)]))
-
-
-def _prediction(row: Predicted) -> Line:
-    needed = "no pair shows it" if row.pairs_needed is None else plural(row.pairs_needed, "pair")
-    parts = [row.case, bracketed(row.slowdown), needed, f"spread {number(row.spread, 2)}"]
-    return Line(parts, ratio_of(row.slowdown))
 
 
 def _text(
@@ -94,25 +63,19 @@ def _text(
     nodes: int | None,
     where: Matrix,
     remarks: list[str],
-    predicted: list[Line],
-    others: Iterable[Other],
 ) -> str:
     parts = [_cases(planned, remarks), ""]
-    if predicted:
-        parts += [listing("slowdown", predicted, legend=_PREDICTED), ""]
-    parts += ["What runs where:", "", matrix_table(where)]
+    parts += ["What runs where:", "", where.text]
     if where.nowhere:
         parts.append(wrapped(f"cannot run here: {', '.join(where.nowhere)}"))
     parts.append("")
     if known:
-        parts += [aligned(_SCALE_HEADER, list(map(_scale, known))), wrapped(_SCALE_FOOT)]
+        parts.append(aligned(_SCALE_HEADER, list(map(_scale, known))))
         if any(row.writers == 0 for row in known):
             parts.append(wrapped(_NO_WRITERS))
         if nodes is None:
             parts.append(wrapped(_NODES_UNKNOWN.format(planned.machine)))
         parts.append("")
-    for other in others:
-        parts += [f"{RUN}/{other.made}, for a check of others:\n", other.text]
     parts.append(f"ReFrame's commands ({RUN} is the folder of the run):")
     for case in planned.cases:
         always = [block for block in case.blocks if block.needed == "always"]
@@ -192,8 +155,6 @@ def _scale(row: Scale) -> list[str]:
         quantity(row.write_b, "B", 3),
         quantity(row.run_b, "B", 3),
         NONE if row.link_share is None else f"{100 * row.link_share:.3g}%",
-        number(row.slowdown_simulated, 3),
-        NONE if row.pairs_needed is None else f"{row.pairs_needed}",
     ]
 
 

@@ -7,20 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.contention.slowdown import SlowdownRow
-from analysis.statistics.aligned_ranks import pairs_needed
-from analysis.statistics.interval import Estimate
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
 from nimc.campaign.cases import treatments
 from nimc.campaign.checks import CheckVariables
-from nimc.campaign.expected import predicted_pairs
 from nimc.campaign.load import least_s, lengths
 from nimc.campaign.plan import block_s, block_sizes, command, next_block
 from nimc.campaign.prepare import prepare
 from nimc.campaign.schema import Campaign, Pairs
 from nimc.machine.site import Machine
-from tests.analysis.contention.test_slowdown import slowdown_run
 from tests.nimc.campaign.made_request import made_machine, made_request
 from tests.nimc.conftest import Command
 
@@ -287,31 +282,3 @@ def test_the_first_campaigns_keep_their_promises() -> None:
     single = prepare(ROOT / "campaigns/single_node.yaml", "localhost").campaign
     assert single.workloads[0].set["iterations"] == 300
     assert single.pairs.floor >= 10
-
-
-def row(slowdown: float, spread: float | None) -> SlowdownRow:
-    predicted = Estimate(slowdown, slowdown - 0.01, slowdown + 0.01, 0.95)
-    return SlowdownRow("r", "s", "stream", None, None, predicted, None, None, spread, "")
-
-
-@pytest.mark.parametrize(
-    ("pairs", "half_width"), [({}, 0.04), ({"precision": 0.01}, 0.01), ({"precision": 0.2}, 0.04)]
-)
-def test_the_interval_is_as_narrow_as_requested_or_as_the_effect_is_large(
-    pairs: dict[str, float], half_width: float
-) -> None:
-    (found,) = predicted_pairs(campaign(**pairs), [row(1.04, 0.03)])
-    assert (found.case, found.slowdown.value, found.spread) == ("stream", 1.04, 0.03)
-    assert found.pairs_needed == pairs_needed(0.03, half_width)
-    # Nothing is needed for no slowdown, and nothing known without a spread.
-    (found,) = predicted_pairs(campaign(), [row(0.995, 0.03)])
-    assert found.pairs_needed is None
-    assert predicted_pairs(campaign(), [row(1.04, None)]) == []
-
-
-def test_a_plan_shows_them(short: Path, command: Command) -> None:
-    short.write_text("name: c\nworkloads: [{check: lammps}]\narms: [off, on]\n")
-    run = slowdown_run(short.parent, "lammps")
-    (found,) = command.json("plan", short, "--machine", "localhost", "--run", run)["predicted"]
-    # A spread of a tenth of a percent hides nothing of a loss of a quarter.
-    assert (found["case"], found["pairs_needed"]) == ("lammps", 6)
