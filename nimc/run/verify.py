@@ -31,7 +31,7 @@ from analysis.samples.faults import CHAINED, ROUNDING, UNPROVEN
 from analysis.samples.integrity import check_run
 from analysis.samples.provenance import read_provenance
 from nimc.base.errors import InputError, first_fault, show
-from nimc.base.json_limits import may_have_deep_line, read_json, refuse_deep, refuse_long, validated
+from nimc.base.json_limits import read_json, refuse_long, validated
 from nimc.base.units import plural
 from nimc.node.readers import FomError
 from nimc.records import chain, run_folder
@@ -212,13 +212,10 @@ def _counters(path: Path, found: _Found) -> dict[str, str]:
         return {}
     text = path.read_bytes()
     whole = text[: text.rfind(b"\n") + 1]
-    deep = may_have_deep_line(whole)
     of_key: dict[str, hashlib._Hash] = {}
     for number, line in enumerate(io.BytesIO(whole), 1):
         at = f"{path}:{number}"
         refuse_long(line, at)
-        if deep:
-            refuse_deep(line, at)
         key = None
         with suppress(ValueError, TypeError, KeyError):
             key = from_json(line)["key"]
