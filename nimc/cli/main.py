@@ -32,7 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("plan", "the cases, nodes, node-hours and ReFrame commands; runs nothing"),
     "run": ("run", "runs or resumes a campaign, prints the table and the report's path"),
     "runs": ("run", "the runs of a results folder"),
-    "qualify": ("run", "what may be claimed of a machine, from short runs on two nodes"),
+    "qualify": ("run", "what a run of the campaign `qualify` lets be claimed of its machine"),
     "alarms": ("history", "what became worse, and the loss that would be found soon"),
     "store": ("history", "all runs of all machines, for history: add, check, prune"),
     "pages": ("history", "static pages of every machine's nights, and one over all machines"),
