@@ -11,7 +11,6 @@ import click
 from nimc.base.checkout import ROOT
 from nimc.base.text import Line, aligned, broken, duration, wrapped
 from nimc.base.units import NONE, number, plural, quantity
-from nimc.campaign import load
 from nimc.campaign.cases import Scale, omission_lines, scales
 from nimc.campaign.matrix import Matrix
 from nimc.campaign.plan import RUN, Case, Plan
@@ -39,18 +38,16 @@ def plan_command(campaign: Path, machine: str, form: Form | None) -> None:
     request = prepare(campaign, machine)
     known = list(scales(request.campaign, request.machine))
     planned = request.plan()
-    long_enough = load.lengths(request.campaign, request.checks, request.machine)
     nodes = request.machine.nodes
     where = request.matrix()
     document = planned.as_dict() | {
         "machine_nodes": nodes,
         "absent": [asdict(each) for each in request.absent],
         "scales": [asdict(row) for row in known],
-        "lengths": [asdict(each) for each in long_enough],
         "warnings": [*(long := too_long(planned, request.time_limit_s)), *where.lines()],
         "matrix": [asdict(cell) for cell in where.cells],
     }
-    remarks = [*omission_lines(request.absent), *long, *load.lines(long_enough)]
+    remarks = [*omission_lines(request.absent), *long]
     text = _text(planned, known, nodes, where, remarks)
     named = campaign.stem if campaign == ROOT / "campaigns" / campaign.name else str(campaign)
     following = broken(["Next:", "nimc", "run", shlex.quote(named), "--machine", machine])

@@ -122,7 +122,10 @@ def test_what_cannot_be_measured_is_refused_with_its_line(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("keys", "fault"),
     [
-        ("set: {atoms: 1000}", "set: parameter 'source.version' missing; allowed, here or in"),
+        (
+            "set: {atoms: 1000}",
+            "set: parameter 'source.version' missing; allowed: 1.0, 2.0, here or",
+        ),
         ("set: {atoms: 9, source.version: 1.0}", "set.atoms: 9 found; allowed: 1000, 32000"),
         (
             "set: {source.version: 1.0}, factors: {atoms: [1000, 5]}",
