@@ -1,9 +1,8 @@
 """Sweeps: measured rates over the number of computing cores, from files and from runs.
 
-JSON: `schema` 1, `name`, `cores`, `numa_per_socket`, `numa_nodes`, `groups`, `order`, `notes`, and
-`points`, each with the fields of `Point`. CSV: a header of those fields and one line per point; the
-machine's facts are then given as options. An empty cell, null or a missing field is a rate that was
-not measured.
+JSON: `schema` 1, `name`, `cores`, `numa_per_socket`, `numa_nodes`, `notes`, and `points`, each with
+the fields of `Point`. CSV: a header of those fields and one line per point; the machine's facts are
+then given as options. An empty cell, null or a missing field is a rate that was not measured.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from analysis.contention.parameters import Order, Parameters, Rate, alone, shared
+from analysis.contention.parameters import Parameters, Rate, alone, shared
 from analysis.effects.estimate import StoppingRule, results_of
 from analysis.effects.verdict import emulated
 from analysis.report.words import kind
@@ -72,11 +71,6 @@ class Sweep:
     points: list[Point]
     #: Caveats to show with every figure made from the sweep (`NUMA nodes are emulated ...`).
     notes: list[str] = field(default_factory=list)
-    #: Cores of a group with a capacity of its own (CCD, SNC domain), a divisor of `cores`; None if
-    #: not stated.
-    groups: int | None = None
-    #: How the computing cores fill the groups.
-    order: Order = "compact"
 
     def as_dict(self) -> dict[str, Any]:
         """The sweep as written to its JSON file."""
@@ -102,8 +96,6 @@ class _File(BaseModel):
     cores: _Whole | None = None
     numa_per_socket: _Whole | None = None
     numa_nodes: _Whole | None = None
-    groups: _Whole | None = None
-    order: Order = "compact"
     notes: list[str] = []
     points: Annotated[list[Point], Field(min_length=1)]
 
@@ -111,9 +103,9 @@ class _File(BaseModel):
 def load(path: Path, facts: dict[str, Any] | None = None) -> Sweep:
     """The sweep in a JSON or CSV file.
 
-    `facts` (`cores`, `numa_per_socket`, `numa_nodes`, `groups`, `order`) override those of the
-    file. By default the socket has as many cores as the largest n and one NUMA node, and the
-    machine as many nodes as the points name. Raises InputError with file and field.
+    `facts` (`cores`, `numa_per_socket`, `numa_nodes`) override those of the file. By default the
+    socket has as many cores as the largest n and one NUMA node, and the machine as many nodes as
+    the points name. Raises InputError with file and field.
     """
     try:
         text = read_text(path)
@@ -143,10 +135,6 @@ def overruled(sweep: Sweep, facts: dict[str, Any], path: Path) -> Sweep:
     exceed them."""
     given = {name: value for name, value in facts.items() if value is not None}
     sweep = replace(sweep, **given)
-    if sweep.groups is not None and sweep.cores % sweep.groups:
-        raise InputError(
-            f"{path}: groups: {sweep.groups} cores must divide the socket's {sweep.cores}"
-        )
     for i, p in enumerate(sweep.points):
         if p.n > sweep.cores:
             raise InputError(

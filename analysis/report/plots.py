@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,8 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from importlib.resources import files
-from types import SimpleNamespace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 import jinja2
@@ -22,6 +24,7 @@ from numpy.typing import NDArray
 from analysis.effects.estimate import Result
 from analysis.samples.pairs import in_order
 from analysis.statistics.interval import Estimate, Interval, middle
+from nimc.base.programs import START_FOLDER
 from nimc.base.units import number, scale
 from nimc.records.arms import ARMS, arm_of, parts_of
 
@@ -106,14 +109,29 @@ def css_variables(scheme: int) -> str:
     return "".join(f"--{name}:{pair[scheme]};" for name, pair in _VARIABLES.items())
 
 
+@cache
+def _matplotlib() -> ModuleType:
+    """Matplotlib, with its own settings alone; takes half a second to load.
+
+    It looks for others in the current folder, where another user may have put some, and then where
+    MATPLOTLIBRC says, else in the user's own.
+    """
+    os.environ["MATPLOTLIBRC"] = os.devnull
+    current = Path.cwd()
+    os.chdir(START_FOLDER)
+    try:
+        import matplotlib.figure
+    finally:
+        os.chdir(current)
+    return matplotlib
+
+
 @contextmanager
 def drawing(height_in: float, width_in: float = 5.0, *, font_size: float = 10) -> Iterator[Figure]:
     """An empty figure in the report's style."""
-    import matplotlib as mpl  # takes half a second to load
-    from matplotlib.figure import Figure
-
+    mpl = _matplotlib()
     with mpl.rc_context(_STYLE | {"font.size": font_size}):
-        yield Figure(figsize=(width_in, height_in), layout="constrained")
+        yield mpl.figure.Figure(figsize=(width_in, height_in), layout="constrained")
 
 
 def themed_svg(figure: Figure, name: str, title: str) -> Markup:

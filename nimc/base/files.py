@@ -71,8 +71,8 @@ def replace(path: Path, content: bytes, mode: int | None = None) -> None:
     partial = f".{secrets.token_hex(8)}{PARTIAL}"
     try:
         _require_regular(path, folder)
-        handle = os.open(partial, _NEW_FILE, 0o666 if mode is None else 0o600, dir_fd=folder)
         try:
+            handle = os.open(partial, _NEW_FILE, 0o666 if mode is None else 0o600, dir_fd=folder)
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
                 if mode is not None:

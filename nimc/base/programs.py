@@ -1,7 +1,12 @@
-"""Short runs of other programs. Standard library only: nodes use it too."""
+"""Short runs of other programs. Standard library only: nodes use it too.
+
+None starts in the current folder unless its caller says so: programs look there for settings and
+libraries, and another user may have put some there.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -15,6 +20,8 @@ from nimc.base.errors import MachineError
 
 #: How long a program may take unless its caller says otherwise, seconds.
 TIMEOUT_S = 60.0
+#: Where programs start: only root can add files to it.
+START_FOLDER = Path("/")
 _MISSING = "not found on this host"
 
 
@@ -77,18 +84,20 @@ def ask(
     *,
     timeout_s: float = TIMEOUT_S,
     stdin: str | IO[str] | None = None,
-    folder: Path | None = None,
+    folder: Path = START_FOLDER,
     errors: str = "replace",
 ) -> ProgramAnswer:
     """Run a short command; that it is missing or too slow is an answer too.
 
     `environment`: all of it; None is this process's. `stdin`: text, or an open file. `errors`: what
-    becomes of bytes that are not UTF-8, as for `bytes.decode`.
+    becomes of bytes that are not UTF-8, as for `bytes.decode`. `folder`: where it starts; a program
+    that is a relative path is one of the current folder.
     """
-    name = Path(command[0]).name
+    program, *words = command
+    name = Path(program).name
     try:
         done = subprocess.run(
-            command,
+            [os.path.abspath(program) if "/" in program else program, *words],
             check=False,
             input=stdin if isinstance(stdin, str) else None,
             stdin=None if isinstance(stdin, str) else stdin or subprocess.DEVNULL,

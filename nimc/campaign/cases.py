@@ -126,8 +126,8 @@ def placements(machine: Machine, requested: str) -> list[tuple[int, int]]:
     Those two always come first, so that a run that is stopped can still be fitted.
     """
     facts = machine.node_facts()
-    per_socket = max(1, facts.numa_nodes // facts.sockets)
-    first = [(node, node) for node in (0, per_socket) if node < facts.numa_nodes]
+    of_sockets = facts.numa_nodes[:: facts.nodes_a_socket][:2]
+    first = [(node, node) for node in of_sockets]
     if requested == "local":
         return first[:1]
     if requested == "calibration":
@@ -201,6 +201,10 @@ class Scale:
     arm: str
     target_nodes: int
     origin_nodes: int
+    #: Ranks for which the writers are computed, None if they are given; mean time to interrupt of
+    #: each.
+    counted: int | None
+    mtti_s: float
     #: Concurrent writers, length of a write, and writes that begin in a second.
     writers: int
     write_s: float
@@ -215,7 +219,8 @@ class Scale:
 def scales(campaign: Campaign, machine: Machine) -> Iterator[Scale]:
     """Every scale and arm of short writes. Raises InputError for what cannot be planned."""
     for entry, arm in product(campaign.cases, scheduled(campaign.arms)):
-        load = scaling.load(short_writes(campaign, entry), machine)
+        requested = short_writes(campaign, entry)
+        load = scaling.load(requested, machine)
         write_b, per_s = load.write_b, load.writes_per_s[arm]
         link_b_s = machine.nic.link_rate_b_s if machine.nic else None
         busiest = -(-load.writers[arm] // max(load.origins, 1))
@@ -224,6 +229,8 @@ def scales(campaign: Campaign, machine: Machine) -> Iterator[Scale]:
             arm=arm,
             target_nodes=entry.nodes,
             origin_nodes=load.origins,
+            counted=None if f"{arm}:" in requested.writers else load.counted,
+            mtti_s=load.mtti_s,
             writers=load.writers[arm],
             write_s=load.length_s,
             writes_per_s=per_s,

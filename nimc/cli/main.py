@@ -17,6 +17,7 @@ import click
 
 from nimc.base import files
 from nimc.base.errors import MachineError, NimcError
+from nimc.base.interrupts import Stopped, stopped_after_clean_up
 from nimc.base.text import one_line, visible
 
 #: Subcommand -> the module of this package that has it, loaded when called; and a line of help.
@@ -39,9 +40,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "nightly": ("nightly", "a campaign every night: init, run, status, export"),
     "sweep-nodes": ("run", "runs a single-node campaign on every node, and ranks the nodes"),
     "writers": ("simulate", "concurrent writers from Daly's checkpoint interval"),
-    "licence": ("simulate", "a bound on writers at once that Slurm keeps, and what waiting costs"),
     "traffic": ("simulate", "a site's own traffic from its monitoring: import, show"),
-    "model": ("model", "the contention model: fit, predict, evaluate, recommend"),
+    "model": ("model", "the contention model: fit, predict, evaluate"),
     "simulate": ("simulate", "slowdown at scales beyond the machines at hand"),
     "origins": ("hosts", "reservation of origin nodes: create, show, remove"),
     "minicluster": ("minicluster", "a Slurm cluster on this machine: up, status, down"),
@@ -130,7 +130,8 @@ def _trusted_groups() -> frozenset[int]:
 def main() -> None:
     """Entry point. Exit codes: 0 done, 1 negative result, 2 invalid input, 3 failure.
 
-    130 after Ctrl-C, and 141 if the reader of the output is gone.
+    128 + its number after a signal, as 130 after Ctrl-C, and 141 if the reader of the output is
+    gone.
     """
     os.environ["MPLBACKEND"] = "Agg"  # Matplotlib does not start with that of a notebook
     try:
@@ -148,8 +149,12 @@ def main() -> None:
 
 def _run() -> int:
     try:
-        result = cli.main(standalone_mode=False)
+        with stopped_after_clean_up():
+            result = cli.main(standalone_mode=False)
         return result if isinstance(result, int) else 0
+    except Stopped as stop:
+        click.echo(f"nimc: stopped by {stop}", err=True)
+        return 128 + stop.signum
     except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("nimc: stopped by SIGINT", err=True)
         return 130

@@ -157,7 +157,7 @@ class Signed:
 
 def sign(manifest: bytes, key: Path) -> bytes:
     """The signature of a manifest by a private key, or by a public one whose agent is running."""
-    answer = _ssh_keygen("sign", "-f", str(key), text=manifest.decode())
+    answer = _ssh_keygen("sign", "-f", str(key.absolute()), text=manifest.decode())
     if not answer.ok:
         raise InputError(f"--sign: {key}: {answer.reason}")
     return answer.stdout.encode()
@@ -181,7 +181,7 @@ def check_signature(manifest: bytes, signature: bytes, allowed: Path | None) -> 
 
 def _signer(text: str, signature: str, allowed: Path) -> str | None:
     """The first of the allowed signers whose signature it is."""
-    named = ("-s", signature, "-f", str(allowed))
+    named = ("-s", signature, "-f", str(allowed.absolute()))
     for line in _ssh_keygen("find-principals", *named).stdout.splitlines():
         name = line.split(",")[0]
         if _ssh_keygen("verify", *named, "-I", name, text=text).ok:

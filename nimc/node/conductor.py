@@ -27,6 +27,7 @@ from nimc.base import clock, processes
 from nimc.base.checkout import python_main
 from nimc.base.errors import MachineError
 from nimc.base.files import replace_text
+from nimc.base.interrupts import STOPPING
 from nimc.base.programs import last_line
 from nimc.machine import program
 from nimc.machine.load import BLOCK_VARIABLE
@@ -336,7 +337,7 @@ async def _supervise(plan: BlockPlan, logs: Path, readers: Readers) -> tuple[int
 
     if plan.limit_s is not None:
         loop.call_later(plan.limit_s, end_late)
-    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for signum in STOPPING:
         loop.add_signal_handler(signum, work.cancel)
     if plan.owner_pid:
         owner = asyncio.ensure_future(_watch_owner(plan.owner_pid))

@@ -114,7 +114,7 @@ class ReplayRecord:
 class WriterRecord:
     """What one writer did during one run."""
 
-    #: Name of the injector: `perftest`, `ucx`, `mpi_put`, `fabtests`, `sst`, `mooncake`, `spin`;
+    #: Name of the injector: `perftest`, `ucx`, `mpi_put`, `fabtests`, `spin`;
     #: names of those that read end in `_read`.
     injector: str
     #: Host names of both ends; the target is `MANY` if a timetable has many.

@@ -23,7 +23,7 @@ from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, MachineError, first_fault
 from nimc.base.files import private_lock, replace_text
 from nimc.base.marked_yaml import Record
-from nimc.base.programs import ask
+from nimc.base.programs import START_FOLDER, ask
 
 ENVIRONMENTS = ROOT / "spack_envs"
 
@@ -102,7 +102,7 @@ def load(layout: SpackLayout) -> SpackSettings:
 def find_spack() -> Path | None:
     """The installed Spack: `SPACK_ROOT`, else the one on PATH."""
     if os.environ.get("SPACK_ROOT"):
-        root = Path(os.environ["SPACK_ROOT"])
+        root = Path(os.environ["SPACK_ROOT"]).absolute()
         if not (root / "bin" / "spack").is_file():
             raise InputError(f"SPACK_ROOT: {root} has no bin/spack")
         return root
@@ -358,7 +358,12 @@ def spack(
         begin_b = file.tell()
         environ = isolated(layout, dict(os.environ))
         with subprocess.Popen(
-            command, env=environ, stdout=subprocess.PIPE, stderr=file, errors="replace"
+            command,
+            cwd=START_FOLDER,
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            errors="replace",
         ) as process:
             assert process.stdout
             for line in process.stdout:

@@ -113,7 +113,8 @@ def shim() -> Path:
         raise InputError(f"papi: no C compiler {compiler} for its shim (apt install gcc)")
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         made = Path(folder, path.name)
-        answer = ask([compiler, *_FLAGS, str(_SOURCE), "-o", str(made), "-lpapi"])
+        command = [compiler, *_FLAGS, str(_SOURCE), "-o", str(made), "-lpapi"]
+        answer = ask(command, folder=Path(folder))
         if not answer.ok:
             hint = "apt install libpapi-dev; dnf install papi-devel"
             raise InputError(f"papi: its shim does not compile: {answer.first} ({hint})")

@@ -62,7 +62,8 @@ class Fabtests(Injector):
         command = [self.program, "-p", _PROVIDERS.get(transport, _VERBS)]
         if writer.device:
             # This provider names a domain after the device and what it offers.
-            command += ["-d", f"{writer.device}-rdm" if transport == "EFA" else writer.device]
+            name = devices.chosen(writer.device).name
+            command += ["-d", f"{name}-rdm" if transport == "EFA" else name]
         command += [f"-E={writer.port}", "-o", "writedata", "-S", str(writer.message_b)]
         command += ["-W", str(_window(writer)), "-w", "0"]
         return [*command, "-I", str(min(writer.messages or _MOST, _MOST)), "-m"]

@@ -90,7 +90,8 @@ class Perftest(Injector):
         """Waits for one client, sleeping; must be given the same length as the client."""
         command = [self.program, "-F", "-p", str(writer.port), "-s", str(writer.message_b)]
         if writer.device:
-            command += ["-d", writer.device]
+            name, port = devices.chosen(writer.device)
+            command += ["-d", name, *(["-i", str(port)] if port != 1 else [])]
         if self._binds_itself():
             command.append("--disable_numa")
         if writer.messages:

@@ -94,7 +94,8 @@ class Ucx(Injector):
         elif transport == "tcp":
             chosen = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": writer.device or "all"}
         else:
-            chosen = {"UCX_TLS": "rc,self", "UCX_NET_DEVICES": f"{writer.device}:1"}
+            over = str(devices.chosen(writer.device or ""))
+            chosen = {"UCX_TLS": "rc,self", "UCX_NET_DEVICES": over}
         if self._program(writer).startswith(str(_WHEEL)):
             chosen["LD_LIBRARY_PATH"] = str(_WHEEL / "lib")
         if writer.messages:

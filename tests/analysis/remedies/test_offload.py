@@ -128,7 +128,7 @@ def test_the_report_shows_it_and_has_the_data(tmp_path):
     assert "onload" in row
     (file,) = (each for each in write_data(tmp_path, [run]) if each.name == "processing.json")
     document = json.loads(file.read_text())
-    assert document["schema"] == 1
+    assert document["schema"] == 2
     assert [(each["end"], each["word"]) for each in document["processing"]] == [
         ("target", "onload"),
         ("origin", None),

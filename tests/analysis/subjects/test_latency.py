@@ -122,7 +122,7 @@ def test_the_section(run, tmp_path: Path) -> None:
     assert "Emulated RDMA, not RDMA hardware." in section[: section.index("</figure>")]
     (file,) = (path for path in write_data(tmp_path, [run]) if path.name == "latency.json")
     document = json.loads(file.read_text())
-    assert document["schema"] == 1
+    assert document["schema"] == 2
     assert len(document["points"]) == len(MADE)
     assert all("shared memory" in text for row in document["points"] for text in row["emulated"])
     assert document["points"][0]["emulated"]

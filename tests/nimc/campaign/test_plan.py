@@ -1,4 +1,4 @@
-"""The planner: cases, blocks, durations, commands, and pairs needed for predicted slowdowns."""
+"""The planner: cases, blocks, durations and commands."""
 
 import json
 from pathlib import Path

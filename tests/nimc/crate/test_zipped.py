@@ -162,7 +162,9 @@ def test_the_manifest_lists_all_files_and_no_others() -> None:
 TEXT = b"00  a\n"
 
 
-def test_a_signature_names_its_key_and_the_signer_who_is_allowed(key: Path) -> None:
+def test_a_signature_names_its_key_and_the_signer_who_is_allowed(
+    key: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = sign(TEXT, key)
     shown = subprocess.run(
         ["ssh-keygen", "-l", "-f", f"{key}.pub"], capture_output=True, text=True, check=True
@@ -171,6 +173,9 @@ def test_a_signature_names_its_key_and_the_signer_who_is_allowed(key: Path) -> N
     assert check_signature(TEXT, made, None).key == f"ED25519 {fingerprint}"
     assert check_signature(TEXT, made, None).signer is None
     assert check_signature(TEXT, made, key.with_name("allowed")).signer == "ann@site"
+    monkeypatch.chdir(key.parent)
+    assert sign(TEXT, Path(key.name)) == made
+    assert check_signature(TEXT, made, Path("allowed")).signer == "ann@site"
     nobody = key.with_name("nobody")
     nobody.write_text("")
     assert check_signature(TEXT, made, nobody).signer is None

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from analysis.simulate import campaign
+from reframe_tests.scaling import ScaleRequest, load
 from tests.nimc.conftest import Command
+from tests.nimc.machine import made
 from tests.nimc.simulation.made import made_run
 
 Run = Callable[..., dict[str, Any]]
+FACTS = {"cores": 16, "sockets": 2, "numa_nodes": 2, "llc": "40MiB", "memory": "64GiB"}
 
 
 @pytest.fixture
@@ -29,12 +32,32 @@ def test_one_writer_and_a_reduction_every_step_is_the_worst_ranks_slowdown(run: 
     assert found["rows"][0]["off_s"] == pytest.approx(200 * 0.025)
 
 
-def test_a_share_of_nodes_and_repeats(run: Run) -> None:
-    # Daly: 4 nodes with 5 years each make 0.0005 writers.
+def test_writers_are_those_of_table_5_as_for_nimc_writers_and_lammps_scaling(
+    run: Run, command: Command
+) -> None:
+    """Of ranks, however many a node has: 42 and 16 of 8,192 that have five years each."""
+    for per_node in (16, 64):
+        words = ("--worst", "1", "--steps", "2", "--ranks", "8192", "--ranks-per-node", per_node)
+        for writers, number in (("daly", 42), ("0.2%", 16), ("7", 7)):
+            (row,) = run(*words, "--writers", writers)["rows"]
+            assert row["writers"] == number
+            said = "each counted rank writes for 1 s" in command(
+                "simulate", *words, "--writers", writers
+            )
+            assert said == (writers != "7")
+        machine = made.machine(facts={**FACTS, "cores": per_node})
+        asked = ScaleRequest(8192 // per_node, write="1s", node_mtti="5y")
+        assert load(asked, machine).writers == {"daly": 42, "constant": 16}
+    (row,) = command.json("writers", "--ranks", "8192", "--mtti", "5y", "--write", "1s")["rows"]
+    assert (row["concurrent_writers"], row["constant_share_writers"]) == (42, 16)
+
+
+def test_a_share_of_ranks_and_repeats(run: Run) -> None:
+    # Daly: 64 ranks with 5 years each make 0.03 writers.
     (none,) = run("--ranks", "64", "--worst", "2.5", "--noise", "normal:1%")["rows"]
     assert (none["writers"], none["slowdown"]) == (0, 1.0)
     found = run(
-        *("--ranks", "160", "--worst", "3", "--writers", "20%", "--halo", "1", "--open"),
+        *("--ranks", "160", "--worst", "3", "--writers", "1.25%", "--halo", "1", "--open"),
         *("--repeats", "3", "--steps", "100"),
     )
     (row,) = found["rows"]
@@ -121,8 +144,8 @@ def make_run(folder: Path, slowdowns: dict[int, list[float]]) -> Path:
 
 def test_scales_follow_from_the_single_node(tmp_path: Path, run: Run, command: Command) -> None:
     ratios = [2.0 / 1.2, 2.0 / 1.1, 2.0, 2.0, 2.0 * 1.1, 2.0 * 1.2]  # as far below as above
-    made = make_run(tmp_path / "run", {1: ratios, 2: [1.5] * 6})
-    found = run("--against", made)
+    folder = make_run(tmp_path / "run", {1: ratios, 2: [1.5] * 6})
+    found = run("--against", folder)
     assert (found["single"], found["arm"]) == ("lammps@1", "daly")
     one, two = found["rows"]
     # A rank that is always written to is slowed by its slowdown, whatever the steps.
@@ -133,14 +156,14 @@ def test_scales_follow_from_the_single_node(tmp_path: Path, run: Run, command: C
     # One of two is always written to, and the other waits: they lose only what each works ahead
     # while the writer changes over, at most a step of 50 ms in every write of a second.
     assert 2.0 - 0.1 < two["simulated"] <= 2.0 + 1e-6
-    assert "1.500 (1.500 to 1.500)" in command("simulate", "--against", made)
+    assert "1.500 (1.500 to 1.500)" in command("simulate", "--against", folder)
 
 
 def test_a_line_that_a_crash_cut_off_is_left_out(tmp_path: Path, run: Run) -> None:
-    made = make_run(tmp_path / "run", {1: [2.0] * 6})
-    file = made / "samples" / "lammps@1.jsonl"
+    folder = make_run(tmp_path / "run", {1: [2.0] * 6})
+    file = folder / "samples" / "lammps@1.jsonl"
     file.write_text(file.read_text() + '{"key": "lammps@1/0/7/da')
-    (row,) = run("--against", made)["rows"]
+    (row,) = run("--against", folder)["rows"]
     assert row["pairs"] == 6
 
 
