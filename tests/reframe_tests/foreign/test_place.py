@@ -24,11 +24,6 @@ class their_check(rfm.RegressionTest):
     build_system = "SingleSource"
     sourcepath = "ring.c"
 
-    @run_after("init")
-    def choose(self):
-        if not self.valid_systems:
-            self.valid_systems = ["lumi:small +cpu"]
-
     @sanity_function
     def ended(self):
         return sn.assert_found("took", self.stdout)
@@ -36,6 +31,26 @@ class their_check(rfm.RegressionTest):
     @performance_function("s")
     def time(self):
         return sn.extractsingle(r"took (\\S+)", self.stdout, 1, float)
+
+
+class by_hook(their_check):
+    @run_after("init")
+    def choose(self):
+        self.valid_systems = ["lumi:small +cpu"]
+        self.valid_prog_environs = ["+cray"]
+"""
+#: Its own places are set after those of the check.
+HOOK = """
+from reframe.core.builtins import run_after
+from theirs import by_hook
+
+
+@rfm.simple_test
+class contended_hook(by_hook, NimcMixin):
+    @run_after("init")
+    def choose_here(self):
+        self.valid_systems = ["*"]
+        self.valid_prog_environs = ["wheels"]
 """
 
 
@@ -62,6 +77,13 @@ def test_the_two_forms_by_hand(folder: Path) -> None:
     assert "Ran 2/2 test case(s)" in succeeded(done)
     (script,) = folder.glob("stage/**/contended_mpi/rfm_build.sh")
     assert "mpicc ring.c" in script.read_text()
+
+
+def test_a_hook_of_the_check_is_overruled_by_one_of_the_class(folder: Path) -> None:
+    with (folder / "mine.py").open("a") as file:
+        file.write(HOOK)
+    done = reframe(folder, "localhost", folder / "mine.py", "-l", name="contended_hook")
+    assert re.findall(r"^- (\w+)", succeeded(done), re.MULTILINE) == ["contended_hook"]
 
 
 def test_the_campaign(folder: Path) -> None:
