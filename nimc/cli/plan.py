@@ -21,7 +21,7 @@ from nimc.cli.options import campaign_argument, form_options, machine_option
 from nimc.records.arms import level_text
 
 _SCALE_HEADER = [*("scale", "arm", "writers", "writes/s", "a write", "a run", "of a link")]
-_SCALE_FOOT = "writers: concurrent, of the ranks counted."
+_SCALE_FOOT = "writers: concurrent, and the ranks that they are computed for."
 #: ReFrame's options that stay in one line with their value.
 _WITH_VALUE = ("-C", "-c", "-n", "-S")
 _NO_WRITERS = (
