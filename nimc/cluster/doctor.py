@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -26,10 +27,10 @@ from nimc.machine.devices import Device, Port
 from nimc.machine.host import Host
 from nimc.machine.program import version_of
 from nimc.machine.site import Machine
-from nimc.machine.slurm import option_values
+from nimc.machine.slurm import SCHEDULERS, option_values
 from nimc.node.injectors import INJECTORS
 from nimc.run.session import find_reframe
-from nimc.spack.setup import find_spack
+from nimc.spack.setup import compilers, find_spack, layout, load, without_compiler
 from reframe_tests.tools import TOOLS
 
 _OPENMP = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n"
@@ -38,8 +39,6 @@ _STREAM_MULTIPLE = 4
 _STREAM_ARRAYS = 3
 #: Most cores, or workloads, that a finding names.
 _NAMED = 6
-#: ReFrame's schedulers that are Slurm.
-_SLURM = ("slurm", "squeue")
 #: What only some workloads need: name, program, and its packages in Debian and RHEL.
 _PROGRAMS = (
     ("mpiexec", "mpiexec", "mpich", "mpich"),
@@ -76,11 +75,12 @@ def c_compiler() -> Finding:
         source.write_text(_OPENMP)
         program = str(Path(folder, "openmp"))
         built = ask([name, "-fopenmp", str(source), "-o", program], folder=Path(folder))
-        works = built.ok and ask([program]).ok
-    if works:
+        ran = ask([program]) if built.ok else None
+    if ran and ran.ok:
         return Finding("C compiler with OpenMP", "ok", version_of(name) or name)
     remedy = "apt install gcc libc6-dev; dnf install gcc glibc-devel"
-    return Finding("C compiler with OpenMP", "missing", built.text or f"{name} fails", remedy)
+    detail = f"its program fails: {ran.reason}" if ran else f"{name}: {built.first}"
+    return Finding("C compiler with OpenMP", "missing", detail, remedy)
 
 
 def config_file(name: str, path: Path, settings: ReframeSettings) -> Finding:
@@ -193,7 +193,7 @@ def environments(cells: Matrix, config: Path) -> list[Finding]:
 
 def sharing(partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
     """Slurm partitions that do not request whole nodes: other jobs may load a target's memory."""
-    slurm = [part for part in partitions if part["scheduler"] in _SLURM]
+    slurm = [part for part in partitions if part["scheduler"] in SCHEDULERS]
     taken = {part["name"]: option_values(part.get("access", []), "exclusive") for part in slurm}
     # Of one's own jobs, or of a group's, others may share the node.
     wrong = [name for name, values in taken.items() if not set(values) - {"user", "mcs"}]
@@ -301,16 +301,27 @@ def injectors(site: Machine | None) -> list[Finding]:
     return found
 
 
-def spack() -> Finding:
-    """Used by the workloads that `nimc spack` builds."""
+def spack(machine: str) -> Finding:
+    """Used by the workloads that `nimc spack` builds, with the compilers that it knows."""
+    place, settings = layout(machine), None
+    with suppress(InputError):
+        settings = load(place)
     try:
-        root = find_spack()
+        root = find_spack() or (Path(settings.spack) if settings else None)
     except NimcError as error:
         return lacking("spack", str(error), "unset SPACK_ROOT, or correct it")
     if root is None:
         return lacking("spack", "no Spack found", "nimc spack setup clones one")
-    version = ask([str(root / "bin" / "spack"), "--version"]).last
-    return Finding("spack", "ok", f"{version} at {root}")
+    detail = f"{ask([str(root / 'bin' / 'spack'), '--version']).last} at {root}"
+    if settings is None:
+        return Finding("spack", "ok", f"{detail}, not set up for {machine}")
+    try:
+        lack = without_compiler(compilers(place, settings), machine)
+    except InputError as error:
+        return lacking("spack", str(error), "correct the file")
+    if lack:
+        return lacking("spack", f"{detail}; {lack[0]}", lack[1])
+    return Finding("spack", "ok", detail)
 
 
 def program(what: str, name: str, debian: str, rhel: str) -> Finding:
@@ -388,10 +399,10 @@ def examine(name: str, of_nodes: Sequence[Finding] = (), root: Path = checkout.R
     of_targets = [c for c in cells.cells if not site or site.partition in (None, c.partition)]
     findings += environments(Matrix(of_targets), path)
     findings += sharing(partitions)
-    with_slurm = any(part["scheduler"] in _SLURM for part in partitions)
+    with_slurm = any(part["scheduler"] in SCHEDULERS for part in partitions)
     findings += slurm(settings.environment, needed=with_slurm)
     findings += [program(*each) for each in _PROGRAMS]
-    findings += [*rdma(here, site), *injectors(site), *tools(), spack()]
+    findings += [*rdma(here, site), *injectors(site), *tools(), spack(name)]
     findings += of_nodes
     why = ", ".join(each.what for each in findings if each.needed and each.state == "missing")
     return Diagnosis(name, why, findings, here.as_dict(), cells)

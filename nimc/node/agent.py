@@ -326,7 +326,7 @@ class Agent:
     async def _watch(self, end: _End, parser: LineParser, log: IO[bytes]) -> None:
         """Read what one end prints until it ends."""
         assert end.process.stdout is not None
-        fault, gist = None, Gist()
+        gist = Gist()
         with contextlib.closing(log):
             async for raw in processes.lines(end.process.stdout):
                 try:
@@ -343,11 +343,11 @@ class Agent:
                 elif isinstance(meaning, Arrived):
                     self._arrived(end, meaning)
                 elif isinstance(meaning, Fault):
-                    fault = fault or meaning.text  # what follows the first is its consequence
+                    gist.fault(meaning.text)
                 else:
                     gist.add(line)
         code = await end.process.wait()
-        self._send(messages.Ended(end.index, end.role, fault or failure(code, gist)))
+        self._send(messages.Ended(end.index, end.role, failure(code, gist)))
 
     async def _listen(self, end: _End, port: int) -> None:
         """Report when the passive side listens: its output may stay buffered for a long time."""
