@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -29,7 +30,7 @@ from nimc.machine.site import Machine
 from nimc.machine.slurm import SCHEDULERS, option_values
 from nimc.node.injectors import INJECTORS
 from nimc.run.session import find_reframe
-from nimc.spack.setup import find_spack
+from nimc.spack.setup import compilers, find_spack, layout, load, without_compiler
 from reframe_tests.tools import TOOLS
 
 _OPENMP = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n"
@@ -74,11 +75,12 @@ def c_compiler() -> Finding:
         source.write_text(_OPENMP)
         program = str(Path(folder, "openmp"))
         built = ask([name, "-fopenmp", str(source), "-o", program], folder=Path(folder))
-        works = built.ok and ask([program]).ok
-    if works:
+        ran = ask([program]) if built.ok else None
+    if ran and ran.ok:
         return Finding("C compiler with OpenMP", "ok", version_of(name) or name)
     remedy = "apt install gcc libc6-dev; dnf install gcc glibc-devel"
-    return Finding("C compiler with OpenMP", "missing", built.text or f"{name} fails", remedy)
+    detail = f"its program fails: {ran.reason}" if ran else f"{name}: {built.first}"
+    return Finding("C compiler with OpenMP", "missing", detail, remedy)
 
 
 def config_file(name: str, path: Path, settings: ReframeSettings) -> Finding:
@@ -299,16 +301,27 @@ def injectors(site: Machine | None) -> list[Finding]:
     return found
 
 
-def spack() -> Finding:
-    """Used by the workloads that `nimc spack` builds."""
+def spack(machine: str) -> Finding:
+    """Used by the workloads that `nimc spack` builds, with the compilers that it knows."""
+    place, settings = layout(machine), None
+    with suppress(InputError):
+        settings = load(place)
     try:
-        root = find_spack()
+        root = find_spack() or (Path(settings.spack) if settings else None)
     except NimcError as error:
         return lacking("spack", str(error), "unset SPACK_ROOT, or correct it")
     if root is None:
         return lacking("spack", "no Spack found", "nimc spack setup clones one")
-    version = ask([str(root / "bin" / "spack"), "--version"]).last
-    return Finding("spack", "ok", f"{version} at {root}")
+    detail = f"{ask([str(root / 'bin' / 'spack'), '--version']).last} at {root}"
+    if settings is None:
+        return Finding("spack", "ok", f"{detail}, not set up for {machine}")
+    try:
+        lack = without_compiler(compilers(place, settings), machine)
+    except InputError as error:
+        return lacking("spack", str(error), "correct the file")
+    if lack:
+        return lacking("spack", f"{detail}; {lack[0]}", lack[1])
+    return Finding("spack", "ok", detail)
 
 
 def program(what: str, name: str, debian: str, rhel: str) -> Finding:
@@ -389,7 +402,7 @@ def examine(name: str, of_nodes: Sequence[Finding] = (), root: Path = checkout.R
     with_slurm = any(part["scheduler"] in SCHEDULERS for part in partitions)
     findings += slurm(settings.environment, needed=with_slurm)
     findings += [program(*each) for each in _PROGRAMS]
-    findings += [*rdma(here, site), *injectors(site), *tools(), spack()]
+    findings += [*rdma(here, site), *injectors(site), *tools(), spack(name)]
     findings += of_nodes
     why = ", ".join(each.what for each in findings if each.needed and each.state == "missing")
     return Diagnosis(name, why, findings, here.as_dict(), cells)

@@ -118,10 +118,13 @@ def _number(root: Path, where: str, interface: str) -> int | None:
 
 
 def total(readings: Sequence[Reading | None]) -> Reading | None:
-    """The sum over several devices; None if there are none, or one has no counter."""
-    known = [reading for reading in readings if reading is not None]
-    if not known or len(known) < len(readings):
+    """The sum over several devices; None if there are none, or one has no counter.
+
+    Devices that share a counter, as soft-RoCE and the interface below, are counted once.
+    """
+    if not readings or None in readings:
         return None
+    known = {reading.name: reading for reading in readings if reading is not None}.values()
     return Reading(
         name="+".join(reading.name for reading in known),
         bytes_b=sum(reading.bytes_b for reading in known),
