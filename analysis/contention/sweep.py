@@ -19,16 +19,12 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from analysis.contention.parameters import Parameters, Rate, alone, shared
-from analysis.effects.estimate import StoppingRule, results_of
 from analysis.effects.verdict import emulated
-from analysis.report.words import kind
 from analysis.samples.columns import read_run
-from analysis.samples.pairs import extra, judged, level, levels, pair_table
+from analysis.samples.pairs import extra, judged, level, levels
 from analysis.samples.provenance import hosts_of, mapping
 from analysis.statistics.interval import middle
-from analysis.subjects.regimes import WORKLOAD, Regime, regimes
 from nimc.base.errors import InputError
-from nimc.base.groups import grouped
 from nimc.base.json_limits import parsed, read_json, read_text, validated
 from nimc.records.arms import parts_of
 from nimc.records.run import RunHeader, load_header
@@ -227,6 +223,8 @@ def bounded(residual: Array, scale: float) -> Array:
 # The rate of communications is taken at the receiver if its device counts (section 4.1.1 of the
 # paper).
 
+#: The workload whose cores and kernel are known.
+WORKLOAD = "membench"
 _LEFT_OUT = "placements on NUMA nodes without cores are left out: the model has no such nodes"
 #: Factors that a point has, and the rate, of which the full one is taken.
 _OF_POINTS = {"", "rate", "comm_node", "cores", "node", "share"}
@@ -287,7 +285,7 @@ def from_run(run: Path, comm_node: int | None, kernel: str | None = None) -> Swe
         numa_per_socket=max(1, nodes // sockets),
         numa_nodes=nodes,
         points=points,
-        notes=[*_contradictions(samples, header), *_notes(with_cores), *left_out],
+        notes=[*_notes(with_cores), *left_out],
     )
 
 
@@ -304,23 +302,6 @@ def _of_kernel(samples: pl.DataFrame, kernel: str | None, run: Path) -> pl.DataF
         return not others if kernel is None else known[arm] == kernel and others <= {"kernel"}
 
     return samples.filter(pl.col("arm").cast(pl.String).is_in([*filter(wanted, known)]))
-
-
-def _contradictions(samples: pl.DataFrame, header: RunHeader) -> list[str]:
-    """Where the model's rule does not hold that computations lose only after communications."""
-    marked = judged(samples)
-    found = regimes(marked, results_of(marked, pair_table(marked), StoppingRule.of(header)))
-    blue = grouped(
-        ((point.kernel, point.direction), str(point.cores))
-        for point in found
-        if point.regime is Regime.BLUE
-    )
-    return [
-        f"blue regime: with {kernel} on {', '.join(dict.fromkeys(cores))} cores the application"
-        f" loses and {kind(direction)[0]} of the device do not; the equations let communications"
-        " lose first and do not describe this"
-        for (kernel, direction), cores in blue.items()
-    ]
 
 
 def _rows(samples: pl.DataFrame) -> pl.DataFrame:

@@ -25,6 +25,7 @@ from analysis.effects.estimate import Result
 from analysis.samples.pairs import in_order
 from analysis.statistics.interval import Estimate, Interval, middle
 from nimc.base.programs import START_FOLDER
+from nimc.base.text import one_line
 from nimc.base.units import number, scale
 from nimc.records.arms import ARMS, arm_of, parts_of
 
@@ -229,10 +230,14 @@ def _strip(
         axes.vlines(np.median(counted), strip - 0.42, strip + 0.42, color=light("ink"))
 
 
-def rows_axes(figure: Figure, labels: Sequence[str], axis: str) -> Axes:
-    """Axes with a row for each of `labels`, the first on top, and a line at 1."""
+def rows_axes(figure: Figure, labels: Sequence[str], axis: str, line: float | None = 1.0) -> Axes:
+    """Axes with a row for each of `labels`, the first on top, and a line where there is no effect.
+
+    That is at 1 for ratios; None draws no line.
+    """
     axes: Axes = figure.subplots()
-    axes.axvline(1, color=light("muted"), lw=1)
+    if line is not None:
+        axes.axvline(line, color=light("muted"), lw=1)
     _rows(axes, labels, len(labels) - 0.4, -0.6)
     axes.spines["left"].set_visible(False)
     axes.set_xlabel(axis)
@@ -400,6 +405,10 @@ def nights_png(panels: Sequence[NightsPanel]) -> bytes:
 
 # The common frame of all pages: one self-contained file, style, and both colour schemes.
 
+#: Control characters but tabs and line breaks, and marks of the direction of text.
+_CONTROLS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 #: What a template shows, by name.
 View = SimpleNamespace
 
@@ -412,13 +421,17 @@ def render_page(
     template: str = "page.html",
     **values: Any,
 ) -> str:
-    """Renders a template of `package`, which extends `shell.html`, with `values`."""
+    """Renders a template of `package`, which extends `shell.html`, with `values`.
+
+    Characters that command a terminal, or turn what follows, are shown instead of obeyed.
+    """
     environment = _environment(package)
     environment.filters |= filters
     css = files("analysis.report").joinpath("page.css").read_text(encoding="utf-8")
-    return environment.get_template(template).render(
+    page = environment.get_template(template).render(
         title=title, css=Markup(css), light=css_variables(0), dark=css_variables(1), **values
     )
+    return _CONTROLS.sub(lambda found: one_line(found[0]), page)
 
 
 @cache

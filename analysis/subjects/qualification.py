@@ -19,12 +19,13 @@ from pydantic import BaseModel
 
 from analysis.effects.facts import QUALIFY, holds_for
 from analysis.effects.verdict import emulated, emulations
+from analysis.questions.question import INCONCLUSIVE, answer
 from analysis.report.data import RunData, UnfinishedBlock
 from analysis.report.sections import Section
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged, level
 from analysis.statistics.interval import bracketed, median_interval
-from analysis.subjects.processing import of_run
+from analysis.subjects.processing import PROCESSOR_TIME
 from nimc.base.json_limits import validated
 from nimc.base.units import plural, quantity
 from nimc.machine import devices
@@ -344,8 +345,8 @@ def _held(seen: Evidence) -> Judged:
 def _memory(seen: Evidence) -> Judged:
     shares = seen.writers["overwritten_share"].drop_nulls().to_list()
     if not shares:
-        return NOT_SHOWN, "no mark in the target's memory was looked at"
-    found = f"in each run at least {min(shares):.0%} of the looks found a mark overwritten"
+        return NOT_SHOWN, "nothing looked at the target's memory"
+    found = f"in each run at least {min(shares):.0%} of the looks found the memory written"
     return _graded(1 - min(shares), (1 - PROVEN_SHARE, 1 - _SOME)), found
 
 
@@ -439,15 +440,20 @@ def _clocks(seen: Evidence) -> Judged:
 
 
 def _offload(seen: Evidence) -> Judged:
-    found = [each for each in of_run(seen.run) if each.word and each.case not in _INJECTORS]
-    known = [each for each in found if each.word != "inconclusive"]
-    if not known:
-        return NOT_SHOWN, next((each.reason for each in found if each.reason), "not counted")
-    words = ", ".join(sorted({str(each.word) for each in known}))
-    if not known[0].claim:
+    rows = [
+        row
+        for row in answer(PROCESSOR_TIME, seen.run).to_dicts()
+        if row["end"] == "target" and row["case"] not in _INJECTORS
+    ]
+    decided = [row for row in rows if row["word"] != INCONCLUSIVE]
+    if not decided:
+        return NOT_SHOWN, next((row["why"] for row in rows), "not counted")
+    words = ", ".join(sorted({row["word"] for row in decided}))
+    claim = decided[0]["claim"]
+    if not claim:
         return CAVEAT, f"{words}; the machine's file does not say"
-    wrong = any(not each.agrees for each in known)
-    return (REFUSED if wrong else ALLOWED), f"{words}; by the machine's file {known[0].claim}"
+    wrong = any(row["word"] != claim for row in decided)
+    return (REFUSED if wrong else ALLOWED), f"{words}; by the machine's file {claim}"
 
 
 def _records(seen: Evidence) -> Judged:

@@ -63,7 +63,7 @@ Form = Literal["json", "csv"]
 #: Command -> number of its document's schema, where it is not 1; it rises if a key goes or changes
 #: its meaning.
 _SCHEMAS = {
-    **dict.fromkeys(("doctor", "model predict", "plan", "traffic show"), 2),
+    **dict.fromkeys(("doctor", "model predict", "plan", "simulate", "traffic show"), 2),
     **dict.fromkeys(("writers", "writers --paper"), 2),
     **dict.fromkeys(("model evaluate", "model fit"), 3),
 }

@@ -56,6 +56,8 @@ _EXIT_CODES = (
 _BROKEN_PIPE = 141
 #: The longest line of an error, characters.
 _LONGEST = 1000
+#: What libraries say where they get no memory.
+_NO_MEMORY = ("failed to map segment", "cannot allocate memory", "can't start new thread")
 #: What no state of the machine explains: the path that was given is wrong.
 _WRONG_PATH = (errno.ELOOP, errno.ENAMETOOLONG)
 
@@ -165,20 +167,35 @@ def _run() -> int:
         return 2
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 3 if stop.code else 0
-    except Exception as error:
+    except BaseException as error:  # a panic of Polars is no Exception
         click.echo(f"nimc: {_shown(_line(error))}", err=True)
         wrong = isinstance(error, OSError) and error.errno in _WRONG_PATH
         return error.exit_code if isinstance(error, NimcError) else 2 if wrong else 3
 
 
-def _line(error: Exception) -> str:
+def _line(error: BaseException) -> str:
     """What a user reads of a failure."""
     if isinstance(error, NimcError):
         return str(error)
+    if _lacks_memory(error):
+        return "not enough memory; allowed: more (ulimit -v, --mem of a job), or fewer runs at once"
     if isinstance(error, OSError) and error.filename is not None:
         return one_line(f"{os.fsdecode(error.filename)}: {error.strerror}")
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return f"failed unexpectedly: {what} ('nimc --debug ...' shows where)"
+
+
+def _lacks_memory(error: BaseException | None) -> bool:
+    """Whether memory was used up, by the error or what led to it."""
+    if error is None:
+        return False
+    lacks = isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM
+    said = str(error).lower()
+    return (
+        lacks
+        or any(sign in said for sign in _NO_MEMORY)
+        or _lacks_memory(error.__cause__ or error.__context__)
+    )
 
 
 def _shown(text: str) -> str:

@@ -28,8 +28,8 @@ _SCALE_HEADER = [
     *("scale", "arm", "writers", "writes/s", "a write", "a run", "of a link", "simulated", "pairs")
 ]
 _SCALE_FOOT = (
-    "writers: concurrent, of the ranks counted. simulated: slowdown (docs/simulate.md). pairs:"
-    " needed to detect it."
+    "writers: concurrent, and the ranks that they are computed for. simulated: slowdown"
+    " (docs/simulate.md). pairs: needed to detect it."
 )
 #: ReFrame's options that stay in one line with their value.
 _WITH_VALUE = ("-C", "-c", "-n", "-S")

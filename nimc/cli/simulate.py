@@ -10,8 +10,7 @@ from typing import Any
 
 import click
 
-from analysis.simulate import progress
-from analysis.simulate.campaign import compare_scales, explain, run
+from analysis.simulate.campaign import explain, run
 from analysis.simulate.progress import Application, rank_slowdowns
 from analysis.subjects.traffic import BUSIEST, Pattern, Traffic, render, traffic
 from analysis.subjects.writers import (
@@ -30,7 +29,6 @@ from nimc.base.text import aligned, wrapped
 from nimc.base.units import number, plural, quantity
 from nimc.cli import options
 from nimc.cli.document import Form, show
-from nimc.records.timetable import POLICIES
 from nimc.traffic import formats
 from nimc.traffic.trace import Break, load
 
@@ -51,43 +49,22 @@ from nimc.traffic.trace import Break, load
 @click.option("--write", default="1s", help="Length of one write.")
 @click.option("--step", default="25ms", help="Time of one step of a rank.")
 @click.option("--steps", type=click.IntRange(1), default=1000)
-@click.option("--halo", type=click.IntRange(0, 3), default=3, help="Dimensions; 0: none.")
-@click.option("--periodic/--open", default=True)
 @click.option(
     "--reduce-every",
     type=click.IntRange(0),
     default=0,
     help="Steps between reductions over all ranks; 0: never.",
 )
-@click.option("--noise", "noise_text", default="none", metavar="KIND:SHARE")
-@click.option(
-    "--draw",
-    type=click.Choice(POLICIES),
-    default=POLICIES[0],
-    help="Order of target nodes: each once before any is repeated, or any free one.",
-)
 @click.option("--seed", type=click.IntRange(0), default=1)
 @click.option("--repeats", type=click.IntRange(1), default=1, help="Runs, each with the next seed.")
-@click.option(
-    "--against",
-    type=options.RunPath(),
-    metavar="RUN",
-    help="Compare a run's scales with a simulation from its single node.",
-)
 @click.option("--paper", "published", is_flag=True, help="What the published figures explain.")
 @options.form_options
-def simulate_command(
-    published: bool, form: Form | None, against: Path | None, **given: Any
-) -> None:
+def simulate_command(published: bool, form: Form | None, **given: Any) -> None:
     """Simulate the slowdown of a synchronised application from that of a single node."""
     if published:
         options.only_with("--paper", "--seed", "--json", "--csv")
         document = explain(given["seed"])
         text = _published_text(document)
-    elif against:
-        options.only_with("--against", "--halo", "--periodic", "--json", "--csv")
-        document = compare_scales(against, given["halo"], given["periodic"])
-        text = _against_text(document)
     else:
         document = _simulated(given)
         text = _text(document)
@@ -112,19 +89,13 @@ def _simulated(given: dict[str, Any]) -> dict[str, Any]:
         "mtti_s": mtti_s,
         "write_s": write_s,
         "step_s": units.duration_s(given["step"], "--step"),
-        **{name: given[name] for name in ("steps", "halo", "periodic", "reduce_every")},
-        "noise": given["noise_text"],
-        "draw": given["draw"],
+        "steps": given["steps"],
+        "reduce_every": given["reduce_every"],
         "seeds": [given["seed"] + i for i in range(given["repeats"])],
     }
-    shared = ("ranks_per_node", "step_s", "steps", "halo", "periodic", "reduce_every")
-    noise = progress.parse_noise(given["noise_text"], "--noise")
+    shared = ("ranks_per_node", "step_s", "steps", "reduce_every")
     applications = [
-        Application(
-            ranks=units.count(part, "--ranks"),
-            noise=noise,
-            **{name: model[name] for name in shared},
-        )
+        Application(units.count(part, "--ranks"), **{name: model[name] for name in shared})
         for part in given["ranks"].split(",")
     ]
     for application in applications:
@@ -136,10 +107,7 @@ def _simulated(given: dict[str, Any]) -> dict[str, Any]:
         if writers > application.nodes:
             nodes = application.nodes
             raise InputError(f"--writers: {writers} on {nodes} nodes; allowed: one a node at most")
-        runs = [
-            run(application, slowdowns, writers, write_s, seed, model["draw"])
-            for seed in model["seeds"]
-        ]
+        runs = [run(application, slowdowns, writers, write_s, seed) for seed in model["seeds"]]
         rows.append(
             {
                 "ranks": application.ranks,
@@ -183,65 +151,33 @@ def _text(found: dict[str, Any]) -> str:
     return f"{table}\n{rule(model['mtti_s'], model['write_s'])}" if computed else table
 
 
-def _against_text(found: dict[str, Any]) -> str:
-    header = ["case", "arm", "nodes", "ranks", "writers", "pairs", "measured", "simulated"]
-    texts, ratios = header[:6], header[6:]
-    cells = [
-        [
-            *(str(row[name]) for name in texts),
-            *(
-                f"{row[name]:.3f} ({row[f'{name}_low']:.3f} to {row[f'{name}_high']:.3f})"
-                for name in ratios
-            ),
-        ]
-        for row in found["rows"]
-    ]
-    foot = f"simulated: from the slowdown of {found['single']}, {found['arm']}, and its interval"
-    return "\n".join([aligned(header, cells), foot])
-
-
 def _published_text(found: dict[str, Any]) -> str:
     header = ["writers of", "ranks", "nodes", "writers", "one rank slowed", "all ranks slowed"]
     cells = [
         [
-            row["column"],
-            *(str(row[name]) for name in ("ranks", "nodes", "writers_published")),
+            *(str(row[name]) for name in ("column", "ranks", "nodes", "writers_published")),
             f"{row['slowdown_modelled_worst_rank']:.2f}",
             f"{row['slowdown_modelled_all_ranks']:.2f}",
         ]
         for row in found["rows"]
     ]
-    steps = ", ".join(
-        f"{each['slowdown_modelled']:.2f} at {1000 * each['step_s']:g} ms"
-        for each in found["slowdown_modelled_by_step_s"]
-    )
-    readings = "\n".join(
-        f"- read as {each['slowdown']:.1f} ({each['meaning']}): the model explains"
-        f" {100 * each['explained_share_of_excess']:.1f} %"
-        f" ({100 * each['explained_share_least']:.1f} to"
-        f" {100 * each['explained_share_most']:.1f} %) of the excess over 1, a factor of"
-        f" {each['unexplained_factor']:.2f} is not explained; it would take a rank slowed"
-        f" {each['worst_rank_slowdown_needed']:.1f} times"
+    readings = (
+        f"- read as {each['slowdown']:.1f} ({each['meaning']}):"
+        f" {100 * each['explained_share_of_excess']:.1f} % of the excess over 1"
         for each in found["readings"]
     )
-    return f"""\
-Published: LAMMPS slowed {found["single_node_slowdown_published"]:.2f} times on one node; \
-on {found["ranks"]} ranks with {found["writers_published"]} writers up to \
-{found["slowdown_published_up_to"]:g} times, also printed as an increase of \
-{found["increase_published_percent"]} %.
-Modelled, with the published writers in progress all the time and steps of \
-{1000 * found["step_s_assumed"]:g} ms (assumed):
-
-{aligned(header, cells)}
-
-Published for the constant share: {found["published_constant_share"]!r}.
-On {found["ranks"]} ranks the model gives {found["slowdown_modelled"]:.3f} \
-({found["slowdown_modelled_least"]:.3f} to {found["slowdown_modelled_most"]:.3f} over \
-{len(found["seeds"])} seeds; {steps}). The published slowdown there,
-{readings}
-The model never exceeds the slowdown of the slowest rank, {found["slowdown_modelled_at_most"]:.2f}.
-This compares unlike figures: published ones on one node are the \
-{found["estimator_single_node"]}, those at scale the {found["estimator_at_scale"]}."""
+    return "\n".join(
+        [
+            f"Published: LAMMPS slowed {found['single_node_slowdown_published']:.2f} times on one"
+            f" node ({found['estimator_single_node']}). Modelled, with the published writers all"
+            f" the time and steps of {1000 * found['step_s_assumed']:g} ms (assumed):\n",
+            aligned(header, cells),
+            f"\nPublished at scale ({found['estimator_at_scale']}), for the constant share:"
+            f" {found['published_constant_share']!r}. Of the slowdown with Daly's writers the"
+            " model explains, if one rank is slowed,",
+            *readings,
+        ]
+    )
 
 
 # `nimc writers`: how many nodes receive a checkpoint at the same time.

@@ -27,7 +27,7 @@ from nimc.machine.devices import Device, Port
 from nimc.machine.host import Host
 from nimc.machine.program import version_of
 from nimc.machine.site import Machine
-from nimc.machine.slurm import option_values
+from nimc.machine.slurm import SCHEDULERS, option_values
 from nimc.node.injectors import INJECTORS
 from nimc.run.session import find_reframe
 from nimc.spack.setup import compilers, find_spack, layout, load, without_compiler
@@ -39,8 +39,6 @@ _STREAM_MULTIPLE = 4
 _STREAM_ARRAYS = 3
 #: Most cores, or workloads, that a finding names.
 _NAMED = 6
-#: ReFrame's schedulers that are Slurm.
-_SLURM = ("slurm", "squeue")
 #: What only some workloads need: name, program, and its packages in Debian and RHEL.
 _PROGRAMS = (
     ("mpiexec", "mpiexec", "mpich", "mpich"),
@@ -195,7 +193,7 @@ def environments(cells: Matrix, config: Path) -> list[Finding]:
 
 def sharing(partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
     """Slurm partitions that do not request whole nodes: other jobs may load a target's memory."""
-    slurm = [part for part in partitions if part["scheduler"] in _SLURM]
+    slurm = [part for part in partitions if part["scheduler"] in SCHEDULERS]
     taken = {part["name"]: option_values(part.get("access", []), "exclusive") for part in slurm}
     # Of one's own jobs, or of a group's, others may share the node.
     wrong = [name for name, values in taken.items() if not set(values) - {"user", "mcs"}]
@@ -401,7 +399,7 @@ def examine(name: str, of_nodes: Sequence[Finding] = (), root: Path = checkout.R
     of_targets = [c for c in cells.cells if not site or site.partition in (None, c.partition)]
     findings += environments(Matrix(of_targets), path)
     findings += sharing(partitions)
-    with_slurm = any(part["scheduler"] in _SLURM for part in partitions)
+    with_slurm = any(part["scheduler"] in SCHEDULERS for part in partitions)
     findings += slurm(settings.environment, needed=with_slurm)
     findings += [program(*each) for each in _PROGRAMS]
     findings += [*rdma(here, site), *injectors(site), *tools(), spack(name)]

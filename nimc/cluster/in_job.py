@@ -44,7 +44,7 @@ def examine(
     settings = settings_of(root / "configs" / f"{name}.py")
     if settings.fault:
         raise InputError(f"configs/{name}.py: cannot be read: {settings.fault}")
-    parts = [part for part in settings.partitions if part.get("scheduler") == "slurm"]
+    parts = [part for part in settings.partitions if part.get("scheduler") in slurm.SCHEDULERS]
     targets = target_partitions(parts, site.partition)
     if not targets:
         raise InputError(

@@ -309,12 +309,13 @@ def _on_all(
 # What `module avail` prints, and the modules that an environment of ReFrame may load.
 
 
-_MODULE = re.compile(r"([A-Za-z][\w.+-]*(?:/[\w.+-]+)*/[\w.+-]+)(?:\(([\w:]+)\))?", re.ASCII)
-#: Kind of module -> names, the usual choice first.
+_MODULE = re.compile(r"([A-Za-z][\w.+-]*(?:/[\w.+-]+)*/[\w.+-]+)(?:\(([\w:,]+)\))?", re.ASCII)
+#: Kind of module -> names in lower case, the usual choice first. OpenHPC adds the major version to
+#: some (`gnu13/13.2.0`).
 _KINDS = {
-    "compiler": ("gcc", "GCC", "gnu"),
-    "mpi": ("openmpi", "OpenMPI", "mpich", "MPICH", "mvapich2"),
-    "workload": ("lammps", "LAMMPS"),
+    "compiler": ("gcc", "gnu", "gcc-native", "gcc-toolset"),
+    "mpi": ("openmpi", "mpich", "mvapich2", "mvapich", "cray-mpich"),
+    "workload": ("lammps",),
 }
 
 
@@ -329,7 +330,8 @@ def suggested(modules: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for kind, names in _KINDS.items():
         for name in names:
-            if matching := [each for each in modules if each.rpartition("/")[0] == name]:
+            named = re.compile(rf"{name}[0-9]*", re.IGNORECASE)
+            if matching := [each for each in modules if named.fullmatch(each, 0, each.rfind("/"))]:
                 found[kind] = max(matching, key=version)
                 break
     return found

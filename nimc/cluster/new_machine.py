@@ -17,6 +17,7 @@ from nimc.base.text import one_line
 from nimc.cluster.in_job import in_common
 from nimc.cluster.learn import (
     ClusterFacts,
+    NodeShape,
     SlurmPartition,
     access,
     active_devices,
@@ -31,7 +32,7 @@ _WIDTH = 98
 #: Longest job that is requested, seconds, where a partition allows more.
 _LONGEST_S = 4 * 3600
 #: Interfaces of `srun` to the application's MPI, by what begins the name of its module.
-_PMI = {"openmpi": "pmix", "mpich": "pmi2", "mvapich": "pmi2"}
+_PMI = {"openmpi": "pmix", "mpich": "pmi2", "mvapich": "pmi2", "cray-mpich": "cray_shasta"}
 
 _TEMPLATES = Path(__file__).with_name("templates")
 
@@ -332,14 +333,26 @@ def _facts(found: ClusterFacts) -> SiteEntry:
     others = sum(number for _, number in more)
     mixed = f"; {others} nodes of {found.target.name} differ from {count}" if others else ""
     slurm = f"scontrol show node{mixed}"
-    memory = "SIZE" if shape.memory_mib is None else _size(shape.memory_mib * 2**20)
-    if not found.nodes or not found.nodes[0]["host"]["llc_total_b"]:
+    if not found.nodes:
+        memory = "SIZE" if shape.memory_mib is None else _size(shape.memory_mib * 2**20)
         flow = (
             f"{{cores: {shape.cores}, threads_per_core: {shape.cpus_per_core},"
             f" sockets: {shape.sockets}, numa_nodes: N, llc: 512MiB, memory: {memory}}}"
         )
         source = f"{slurm}; for NUMA nodes and the last-level caches of all sockets: lscpu there"
         return SiteEntry("facts", None, source, flow)
+    facts, where = _facts_of(found, shape), found.nodes[0]["node"]
+    if "SIZE" in facts.values():
+        source = f"{slurm}; the kernel of {where} does not report every size: SIZE is unknown"
+        flow = ", ".join(f"{key}: {each}" for key, each in facts.items())
+        return SiteEntry("facts", None, source, f"{{{flow}}}")
+    source = f"/sys, /proc of {where}; threads_per_core, and the most of cores and memory: {slurm}"
+    value = "".join(f"\n  {key}: {each}" for key, each in facts.items())
+    return SiteEntry("facts", value, source)
+
+
+def _facts_of(found: ClusterFacts, shape: NodeShape) -> dict[str, object]:
+    """Facts of the first node as jobs get it; `SIZE` for what is unknown."""
     host = found.nodes[0]["host"]
     facts: dict[str, object] = {
         # Slurm may keep cores from jobs.
@@ -355,13 +368,11 @@ def _facts(found: ClusterFacts) -> SiteEntry:
     rdma = devices(found.nodes)
     if rdma and rdma[0].numa_node is not None:
         facts["nic_node"] = rdma[0].numa_node
-    facts["llc"] = _size(host["llc_total_b"])
-    configured_b = shape.memory_mib * 2**20 if shape.memory_mib else host["memory_b"]
-    facts["memory"] = _size(min(host["memory_b"], configured_b))
-    where = found.nodes[0]["node"]
-    source = f"/sys, /proc of {where}; threads_per_core, and the most of cores and memory: {slurm}"
-    value = "".join(f"\n  {key}: {each}" for key, each in facts.items())
-    return SiteEntry("facts", value, source)
+    configured_b = shape.memory_mib and shape.memory_mib * 2**20
+    known_b = [size_b for size_b in (host["memory_b"], configured_b) if size_b]
+    facts["llc"] = _size(host["llc_total_b"]) if host["llc_total_b"] else "SIZE"
+    facts["memory"] = _size(min(known_b)) if known_b else "SIZE"
+    return facts
 
 
 def _size(size_b: int) -> str:

@@ -405,8 +405,14 @@ def _interfaces(folder: Path) -> list[Interface]:
             mtu_b=number(_read(path / "mtu")) or 0,
         )
         for path in sorted(folder.glob("*"))
-        if path.name != "lo" and _read(path / "operstate") == "up"
+        if path.name != "lo" and _is_up(path)
     ]
+
+
+def _is_up(interface: Path) -> bool:
+    """Many drivers do not say whether a link is up; it is then if it has a carrier."""
+    state = _read(interface / "operstate")
+    return state == "up" or (state == "unknown" and _read(interface / "carrier") == "1")
 
 
 def _memory_b(path: Path) -> int:

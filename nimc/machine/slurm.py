@@ -28,6 +28,8 @@ _STATES = {
     "CANCELLED": "cancelled",
 }
 
+#: ReFrame's schedulers that are Slurm.
+SCHEDULERS = ("slurm", "squeue")
 #: Variables that give a step the CPUs per task of the application: `srun` before 22.05 reads the
 #: first, later ones the second, and from 23.11 on the third. They would confine the agents.
 _TASK_CPUS = ("SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_TRES_PER_TASK")

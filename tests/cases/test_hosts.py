@@ -3,6 +3,9 @@
 Files of `../shared/cases` say how each looks; siblings of the same kind stand here.
 """
 
+import json
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,10 +15,13 @@ import pytest
 
 from nimc.base.errors import InputError, MachineError
 from nimc.base.programs import ProgramAnswer
+from nimc.campaign.prepare import prepare
+from nimc.campaign.settings import settings_of
+from nimc.cli import hosts
 from nimc.cluster import doctor, in_job, learn, reservation
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.learn import NodeShape
-from nimc.cluster.new_machine import site_text
+from nimc.cluster.new_machine import entries, pmi, site_text
 from nimc.machine import devices, host, slurm
 from nimc.machine import site as site_files
 from nimc.machine.devices import of_record
@@ -28,7 +34,7 @@ from nimc.node.injectors.base import Writer
 from reframe_tests import rails
 from reframe_tests.factors import node_of_places
 from tests.nimc.cluster import made
-from tests.nimc.conftest import ROOT
+from tests.nimc.conftest import CAMPAIGN, ROOT, Command
 from tests.nimc.machine.made import machine
 from tests.nimc.node.sysfs import write
 
@@ -133,6 +139,31 @@ def test_a_host_without_memory_or_processors_in_its_files_is_still_one(
     assert facts.cores >= 1
     with pytest.raises(InputError, match="the memory of a node is unknown"):
         box.memory_b()
+
+
+@pytest.mark.parametrize(
+    ("change", "memory_mib", "flow"),
+    [
+        ({"llc_total_b": None}, 1024, "nic_node: 1, llc: SIZE, memory: 1GiB}"),
+        ({"memory_b": 0}, None, "nic_node: 1, llc: 512MiB, memory: SIZE}"),
+        ({"memory_b": 0}, 1024, None),
+    ],
+)
+def test_init_leaves_only_the_size_that_a_node_does_not_report(
+    change: dict[str, Any], memory_mib: int | None, flow: str | None
+) -> None:
+    record = made.node("n1", made.FAST)
+    record["host"] |= change
+    shape = NodeShape(2, 32, 64, memory_mib)
+    seen = made.found(shapes={"batch": [(shape, 1)]}, looked=JobLook("7", None, [record]))
+    (entry,) = (each for each in entries(seen) if each.key == "facts")
+    assert (entry.value is None) == (flow is not None)
+    if flow:
+        assert (
+            entry.allowed == f"{{cores: 64, threads_per_core: 1, sockets: 2, numa_nodes: 4, {flow}"
+        )
+    else:
+        assert "memory: 1GiB" in str(entry.value)
 
 
 # NUMA nodes by the kernel's numbers.
@@ -615,6 +646,29 @@ def test_jobs_that_have_not_ended_are_waited_for(line: str, live: bool) -> None:
     assert slurm.outcome("LAUNCH_FAILED", 1, None).name == "node_failed"
 
 
+@pytest.mark.parametrize(
+    ("state", "carrier", "up"),
+    [("up", "1", True), ("unknown", "1", True), ("unknown", "0", False), ("down", "1", False)],
+)
+def test_an_interface_whose_driver_does_not_tell_is_up_with_a_carrier(
+    state: str, carrier: str, up: bool, tmp_path: Path
+) -> None:
+    at = "sys/class/net/hsn0"
+    here = host_of({f"{at}/operstate": state, f"{at}/carrier": carrier}, tmp_path)
+    assert [each.name for each in here.interfaces] == (["hsn0"] if up else [])
+
+
+@pytest.mark.parametrize("scheduler", ["slurm", "squeue"])
+def test_both_of_reframe_s_schedulers_that_are_slurm_look_at_nodes(
+    scheduler: str, cluster: Path
+) -> None:
+    Command()("init", "box", "--no-job")
+    config = cluster / "configs/box.py"
+    config.write_text(config.read_text().replace('"slurm"', f'"{scheduler}"'))
+    found = in_job.examine("box", cluster / "results", 60.0, print, cluster)
+    assert [each.state for each in found if each.what == "job on nodes"] == ["ok"]
+
+
 # Options of jobs, as sbatch reads them.
 
 
@@ -661,3 +715,198 @@ def test_a_reservation_of_the_origins_is_not_for_targets(option: str) -> None:
     assert (found.state, found.needed) == ("missing", True)
     given = {"policy": "hetjob", "access": ["--constraint hdr", "-C hdr", "--gres=gpu:1"]}
     assert machine(origins=given).origins.access == given["access"]
+
+
+# Modules.
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [
+        ("case", {"compiler": "gnu13/13.2.0", "mpi": "openmpi4/4.1.6"}),
+        # OpenHPC with MPICH alone, whose version has a word, and a workload.
+        (
+            "/opt/ohpc/pub/modulefiles:\ngnu9/9.4.0\ngnu12/12.2.0(default)\nmpich/3.4.3-ofi\n"
+            "mpich/4.1-ucx\nlammps/2Aug2023\n",
+            {"compiler": "gnu12/12.2.0", "mpi": "mpich/4.1-ucx", "workload": "lammps/2Aug2023"},
+        ),
+        # EasyBuild, and a Cray; names that only begin alike are others.
+        (
+            "GCC/12.3.0\nGCCcore/13.2.0\nOpenMPI/4.1.5-GCC-12.3.0(L,D)\ngcc-libs/14\n",
+            {"compiler": "GCC/12.3.0", "mpi": "OpenMPI/4.1.5-GCC-12.3.0"},
+        ),
+        (
+            "PrgEnv-gnu/8.5.0\ngcc-native/13.2\ncray-mpich/8.1.29\ncray-mpich-abi/8.1.29\n",
+            {"compiler": "gcc-native/13.2", "mpi": "cray-mpich/8.1.29"},
+        ),
+    ],
+    ids=["case", "OpenHPC with MPICH", "EasyBuild", "Cray"],
+)
+def test_modules_are_suggested_whatever_their_site_calls_them(
+    printed: str, expected: dict[str, str]
+) -> None:
+    listed = learn.modules_in(case("modules_openhpc") if printed == "case" else printed)
+    assert learn.suggested(listed) == expected
+
+
+def test_a_module_of_mpi_has_its_interface_of_srun() -> None:
+    offered = ["none", "pmi2", "pmix", "cray_shasta"]
+    named = {"openmpi4/4.1.6": "pmix", "mvapich2/2.3.7": "pmi2", "cray-mpich/8": "cray_shasta"}
+    assert {module: pmi(module, offered) for module in named} == named
+
+
+# Configurations of ReFrame with several systems.
+
+
+def configured(root: Path, name: str, text: str, partition: str | None = None) -> Path:
+    """A checkout with a machine of that configuration."""
+    for folder in ("configs", "site"):
+        (root / folder).mkdir()
+    named = f"partition: {partition}\n" if partition else ""
+    site = f"description: x\norigins: {{policy: same_host}}\ninjector: ucx\n{named}"
+    (root / "site" / f"{name}.yaml").write_text(site)
+    (root / "reframe_tests").symlink_to(ROOT / "reframe_tests")
+    config = root / "configs" / f"{name}.py"
+    config.write_text(text)
+    return config
+
+
+SYSTEM = "{{'name': {0!r}, 'hostnames': ['{0}'], 'partitions': [{{'name': '{0}-part', "
+SYSTEM += "'scheduler': 'local', 'launcher': 'local', 'environs': ['gnu']}}]}}"
+
+
+def systems(*names: str) -> str:
+    listed = ", ".join(SYSTEM.format(name) for name in names)
+    environs = "[{'name': 'gnu', 'cc': 'cc'}]"
+    return f"site_configuration = {{'systems': [{listed}], 'environments': {environs}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "hostnames", "partitions"),
+    [
+        ("skalman", "case", ["skalman"], {"default": []}),
+        ("alvis", "case", ["alvis"], {"cpu": ["-A P1", "-C 8xT4", "--partition cpu"]}),
+        ("c", systems("a", "b", "c"), ["c"], {"c-part": []}),
+        ("a", systems("a"), ["a"], {"a-part": []}),
+    ],
+)
+def test_a_machine_has_its_own_system_of_a_configuration(
+    name: str, text: str, hostnames: list[str], partitions: dict[str, list[str]], tmp_path: Path
+) -> None:
+    text = case("reframe_several_systems") if text == "case" else text
+    config = configured(tmp_path, name, text)
+    found = settings_of(config)
+    assert (found.fault, found.system, found.hostnames) == (None, name, hostnames)
+    assert {part["name"]: part.get("access", []) for part in found.partitions} == partitions
+    made_of = doctor.config_file(name, config, found)
+    assert made_of.state == "ok", made_of
+    assert all(part in made_of.detail for part in partitions)
+    campaign = tmp_path / "small.yaml"
+    campaign.write_text(CAMPAIGN)
+    assert [part["name"] for part in prepare(campaign, name, tmp_path).settings.partitions] == [
+        *partitions
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "line"),
+    [("case", "'skalman', 'alvis'", 3), (systems("bix"), "'bix'", 1), (systems(), "none", 1)],
+)
+def test_doctor_and_plan_name_the_systems_of_which_none_is_the_machine(
+    text: str, found: str, line: int, tmp_path: Path
+) -> None:
+    text = case("reframe_several_systems") if text == "case" else text
+    config = configured(tmp_path, "box", text)
+    said = f"systems: name: {found} found; allowed: one with the name of the file, 'box'"
+    finding = doctor.config_file("box", config, settings_of(config))
+    assert (finding.state, finding.detail) == ("missing", f"line {line}: {said}")
+    with pytest.raises(InputError) as error:
+        prepare(ROOT / "campaigns/quick.yaml", "box", tmp_path)
+    assert str(error.value) == f"{config}:{line}: {said}"
+
+
+# All of it, as a user meets it: init, doctor and plan on a cluster of stand-ins for Slurm.
+
+
+#: Prints a banner and the program's answer. `sbatch` runs a job at once: nodes leave their records.
+_PROGRAM = """#!{python}
+import pathlib, re, shutil, sys
+here, name = pathlib.Path(__file__).parent, pathlib.Path(__file__).name
+print({banner!r})
+words = "_".join([name, *(word.strip("-") for word in sys.argv[1:])])
+files = [each for each in here.glob(name + "*.txt") if words.startswith(each.stem)]
+print(max(files, key=lambda each: len(each.stem)).read_text() if files else "")
+script = sys.stdin.read() if name == "sbatch" else ""
+if folder := re.search("#SBATCH --chdir=(.*)", script):
+    paths = re.search("for each in (.*?); do", script)[1].replace("\\\"", "").split()
+    for at, node in enumerate(sorted(here.glob("*.json"))):
+        shutil.copy(node, pathlib.Path(folder[1], f"{{at}}.json"))
+        with open(f"{{folder[1]}}/job.out", "a") as out:
+            out.writelines(f"seen {{node.stem}} {{path}}\\n" for path in paths)
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The checkout of a user of the cluster of the given cases, whose programs are on PATH."""
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    for name in ("scontrol", "sinfo", "srun", "sbatch", "squeue", "sacct", "sacctmgr", "scancel"):
+        program = bin_ / name
+        program.write_text(_PROGRAM.format(python=sys.executable, banner=BANNER))
+        program.chmod(0o755)
+    answers = {
+        "scontrol_oneliner_show_partition": "PartitionName=batch State=UP Default=YES"
+        " TotalNodes=6 MaxTime=1-00:00:00 OverSubscribe=EXCLUSIVE",
+        "scontrol_oneliner_show_node": case("slurm_core_spec"),
+        "scontrol_show_config": "ClusterName = example",
+        "scontrol_ping": "Slurmctld(primary) at n is UP",
+        "sinfo": case("sinfo_planned"),
+        "srun_mpi=list": "MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix",
+        "sbatch": case("sbatch_banner"),
+    }
+    for name, text in answers.items():
+        (bin_ / f"{name}.txt").write_text(text)
+    for name, of in names_of_case({"a": AT, "b": AT}).items():
+        record = made.node(name, of, lock="held" if name == "a" else "seen")
+        record["host"]["cores"] = 64
+        (bin_ / f"{name}.json").write_text(json.dumps(record))
+    monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
+    for folder in ("site", "configs"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "reframe_tests").symlink_to(ROOT / "reframe_tests")
+    for module in (hosts, learn):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
+    return tmp_path
+
+
+def test_a_user_s_first_day_on_such_a_cluster(cluster: Path) -> None:
+    said = Command()("init", "box")
+    assert "job 519605: target a, origins b" in said
+    box = site_files.load("box", cluster)
+    assert (box.device, box.injector, box.interface) == (AT, "perftest", "hsn0")
+    facts = box.node_facts()
+    assert (facts.cores, facts.threads_per_core) == (56, 2)
+    of_nodes = in_job.examine("box", cluster / "results", 60.0, print, cluster)
+    assert {each.what: each.state for each in of_nodes} == {
+        "partition batch": "ok",
+        "heterogeneous job": "ok",
+        "job on nodes": "ok",
+        "shared folders": "ok",
+        "locks": "ok",
+        "interface on nodes": "ok",
+        f"{AT} on nodes": "ok",
+        "perftest on nodes": "ok",
+    }
+    diagnosis = doctor.examine("box", of_nodes, cluster)
+    slurm_, targets = (
+        [each.state for each in diagnosis.findings if each.what == what]
+        for what in ("slurm", "configs/box.py")
+    )
+    assert (slurm_, targets) == (["ok"], ["ok"])
+    # Five of six nodes are usable, so STREAM with an origin can run.
+    assert "nodes needed" not in str(diagnosis.matrix)
+    campaign = cluster / "small.yaml"
+    campaign.write_text(CAMPAIGN)
+    request = prepare(campaign, "box", cluster)
+    assert (request.slurm, request.machine.device) == (True, AT)

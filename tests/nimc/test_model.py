@@ -7,7 +7,7 @@ import pytest
 
 from analysis.contention import evaluate
 from nimc.cli import model
-from studies.made_sweeps import sweep
+from tests.analysis.contention.made_sweeps import sweep
 from tests.analysis.contention.test_sweep import made_sample, write
 from tests.analysis.synthetic import Case, samples, write_run
 

@@ -21,7 +21,7 @@ from analysis.contention.fit import fit
 from analysis.contention.page import bands_line
 from analysis.contention.parameters import placements, predict
 from analysis.contention.sweep import Point, Sweep
-from studies.made_sweeps import sweep
+from tests.analysis.contention.made_sweeps import sweep
 
 TWO_NODES = Sweep("two", 18, 1, 2, [])
 

@@ -16,7 +16,7 @@ from analysis.report.page import make_reports, render
 from analysis.samples.faults import UNPROVEN
 from nimc.base.errors import InputError
 from tests.analysis.integrity.sound import Json, checked, edit_header, edit_samples, sound_run
-from tests.analysis.synthetic import PROVENANCE
+from tests.analysis.synthetic import PROVENANCE, Case, samples, write_run
 from tests.captures import RUN_QUICK
 
 
@@ -89,6 +89,7 @@ FAULTS: dict[str, tuple[Callable[[list[Json]], Any], str]] = {
     "other nodes within a pair": (setting("on", nodes=["other"]), "the same in all runs"),
     "another role": (setting("aa", role="baseline", baseline=None), "role: "),
     "another baseline": (setting("aa", baseline=None), "absent of a baseline, and given of others"),
+    "a pair that is a warm-up": (setting("off", warmup=True), "true if 'pair' is below 0"),
     "other factors": (setting("on", factors={"rate": "25%"}), "factors: "),
 }
 #: The same of what is odd -> words of a note.
@@ -139,6 +140,32 @@ def test_what_makes_a_result_wrong_is_refused(run: Path, edit: str) -> None:
     change, words = FAULTS[edit]
     edit_samples(run, "stream", change)
     assert words in refused(run)
+    assert any(words in line for line in checked(run).faults)
+
+
+#: What was done to the first accepted run of 'daly' -> words of the fault.
+OFF_TIMETABLE: dict[str, tuple[dict[str, Any], str]] = {
+    "no timetable": ({"timetable": None}, "present: the arm follows one"),
+    "no writers": ({"writers": []}, "as many as the timetable has at a time"),
+    "writing is missing": ({"missing_share": 0.11}, "missing_share: 0.11 found; allowed: at most"),
+    "too much writing": ({"excess_share": 0.11}, "excess_share: 0.11 found; allowed: at most"),
+}
+
+
+@pytest.mark.parametrize("edit", OFF_TIMETABLE)
+def test_short_writes_must_meet_their_timetable(tmp_path: Path, edit: str) -> None:
+    """A tenth of the writing may be missing, or in excess."""
+    changes, words = OFF_TIMETABLE[edit]
+    run = write_run(tmp_path / "run", samples(Case("melt", "s", "lower", 1.0, {"daly": 1.1})))
+    assert checked(run).faults == []
+
+    def change(records: list[Json]) -> None:
+        record = of_arm(records, "daly")
+        shares = {name: value for name, value in changes.items() if name.endswith("_share")}
+        record["timetable"].update(shares)
+        record.update({name: value for name, value in changes.items() if name not in shares})
+
+    edit_samples(run, "melt", change)
     assert any(words in line for line in checked(run).faults)
 
 

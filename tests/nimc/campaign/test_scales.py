@@ -184,7 +184,6 @@ CASES = {
         "example_slurm",
         [f"sweep@n{n}-c{i}-m{i}" for i in (0, 4) for n in range(1, 33)],
     ),
-    "regimes": ("example_slurm", [f"regimes@n{n}-c0-m0" for n in (1, 2, 4, 8, 16, 32)]),
 }
 
 

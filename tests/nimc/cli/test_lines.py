@@ -204,12 +204,6 @@ def test_figures_of_simulated_scales() -> None:
     row = dict(zip(("ranks", "nodes", "writers", *names), values, strict=True))
     model = {"writers": "1", "mtti_s": 157_788_000.0, "write_s": 1.0}
     assert figures(simulate._text({"model": model, "rows": [row]})) == list(values)
-    ends = {"measured": 1.3, "measured_low": 1.2, "measured_high": 1.4}
-    ends |= {"simulated": 2.3, "simulated_low": 2.2, "simulated_high": 2.4}
-    whole = {"nodes": 4, "ranks": 64, "writers": 1, "pairs": 6}
-    against = {"case": "c", "arm": "daly", **whole, **ends}
-    text = simulate._against_text({"rows": [against], "single": "0", "arm": "daly"})
-    assert figures(text) == [*whole.values(), *ends.values(), 0]
 
 
 def test_figures_of_traffic() -> None:
