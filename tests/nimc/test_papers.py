@@ -10,6 +10,8 @@ from tempfile import TemporaryDirectory
 
 import click
 import pytest
+from studies.made_sweeps import sweep as rates
+from tests.analysis.subjects.test_regimes import membench
 
 from analysis.compare import page as comparison
 from analysis.compare.sides import compare_sides
@@ -20,13 +22,11 @@ from analysis.report.data import load_run
 from analysis.report.page import render
 from nimc.base.checkout import ROOT
 from nimc.cli.main import cli
-from studies.made_sweeps import sweep as rates
 from tests.analysis.compare.nights import night
 from tests.analysis.made_counters import CASES
 from tests.analysis.remedies import test_offload, test_rails
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.subjects import test_causes, test_numa, test_paper_tables, test_scaling
-from tests.analysis.subjects.test_regimes import membench
 from tests.analysis.synthetic import STREAM, Case, samples, write_run
 from tests.nimc.conftest import Command
 
