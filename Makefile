@@ -64,7 +64,7 @@ $(READY): $(LOCKS) pyproject.toml scripts/setup.sh
 
 # What tests, checks and benchmarks need.
 $(DEV): $(READY)
-	@PYTHON="$(PYTHON)" sh scripts/setup.sh wheels ucx adios2 spack dev
+	@PYTHON="$(PYTHON)" sh scripts/setup.sh wheels ucx spack dev
 	@touch $(DEV)
 
 clean:

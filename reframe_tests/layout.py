@@ -108,9 +108,6 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     traffic_rate = variable(str, value="100%")
     traffic_nodes = variable(typ.List[str], value=[])
 
-    #: Whether writers are started once a block and held between runs, or started before each run.
-    held = variable(bool, value=True)
-
     #: NUMA node that the writers' buffers are bound to, on both ends; -1 does not bind them.
     comm_node = variable(int, value=-1)
 
@@ -382,7 +379,6 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             burst=burst,
             devices=rails.of_writers(site, self.writer_rail, buffer_node),
             buffer_node=buffer_node,
-            held=self.held,
             scheduled=self.scheduled.get(arm) if row.writing == "scheduled" else None,
             replay=self._replay(injector, arm) if self.traffic else None,
         )

@@ -13,9 +13,7 @@ compile() { # compile NAME OPTION...
 
 compile base --extra editable
 in_base=$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' requirements/base.lock)
-for extra in wheels ucx adios2 mooncake spack dev; do
-    alone=
-    [ "$extra" != mooncake ] || alone=--no-deps # its engine imports none of them
+for extra in wheels ucx spack dev; do
     # shellcheck disable=SC2086  # one word for each option
-    compile "$extra" --extra "$extra" --constraint requirements/base.lock $alone $in_base
+    compile "$extra" --extra "$extra" --constraint requirements/base.lock $in_base
 done

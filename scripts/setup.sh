@@ -11,7 +11,7 @@ need() { # need WHAT DEBIAN RHEL
 
 for name in "$@"; do
     [ -f "requirements/$name.lock" ] || {
-        echo "setup: no extra '$name': allowed are wheels, ucx, adios2, mooncake, spack, dev" >&2
+        echo "setup: no extra '$name': allowed are wheels, ucx, spack, dev" >&2
         exit 2
     }
 done

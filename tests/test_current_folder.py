@@ -28,7 +28,7 @@ SETTINGS = (
 )
 PROGRAMS = ("cc", "as", "ld", "collect2", "git", "ldd", "lscpu", "ucx_info", "fc-list", "reframe")
 #: Programs that are started in a folder of the job: beside the application, or by the conductor.
-IN_THE_JOB = {"reframe_tests/tools/membench_start.py": 2, "nimc/base/processes.py": 1}
+IN_THE_JOB = {"nimc/base/processes.py": 1}
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from nimc.base.checkout import ROOT
 
 PROJECT = (ROOT / "pyproject.toml").read_text()
-EXTRAS = ("wheels", "ucx", "adios2", "mooncake", "spack", "dev")
+EXTRAS = ("wheels", "ucx", "spack", "dev")
 LOCKS = {path.stem: path.read_text() for path in (ROOT / "requirements").glob("*.lock")}
 
 

@@ -18,16 +18,13 @@ from analysis.contention.parameters import (
     Parameters,
     Prediction,
     Rates,
-    Shape,
     placements,
     predict,
 )
-from analysis.contention.recommend import EQUAL, Choice, Recommendation
 from analysis.contention.sweep import Point, Sweep, curves
 from analysis.report.plots import drawing, light, render_page, themed_svg
 from nimc.base.groups import grouped
 from nimc.base.text import aligned
-from nimc.base.units import plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -160,9 +157,9 @@ def render(model: Model, sweep: Sweep | None) -> str:
 _COLUMNS = 3
 #: Parameter -> its unit; all others are rates.
 _UNITS = {
-    **dict.fromkeys(("n_par_max", "n_seq_max", "loss_from", "loss_to"), "cores"),
-    **dict.fromkeys(("delta_l_b_s", "delta_r_b_s", "group_loss_b_s"), "MB/s per core"),
-    **dict.fromkeys(("alpha", "softness"), ""),
+    **dict.fromkeys(("n_par_max", "n_seq_max"), "cores"),
+    **dict.fromkeys(("delta_l_b_s", "delta_r_b_s"), "MB/s per core"),
+    "alpha": "",
 }
 
 
@@ -170,7 +167,6 @@ def predictions_document(model: Model, predictions: list[Prediction]) -> dict[st
     """`nimc model predict --json`: rates in MB/s (10^6 bytes per second), as published."""
     return {
         "platform": model.name,
-        "kind": model.kind,
         "published": model.published,
         "notes": model.notes,
         "cores": model.cores,
@@ -198,7 +194,7 @@ def predictions_document(model: Model, predictions: list[Prediction]) -> dict[st
 
 def prediction_table(model: Model, p: Prediction) -> str:
     """One placement, one line per number of cores; rates with their bands, if it has some."""
-    origin = "published" if model.published else f"{model.kind} model, fitted"
+    origin = "published" if model.published else "fitted"
     lines = [
         *model.notes,
         f"{model.name} ({origin}), computations on node {p.comp_node}, "
@@ -244,7 +240,7 @@ def fit_table(model: Model) -> str:
     rows = [[name, local, remote] for name, local, remote, _ in parameter_rows(model)]
     lines = [
         *model.notes,
-        f"{model.name}, {model.kind} model, rates in MB/s (10^6 bytes per second)",
+        f"{model.name}, rates in MB/s (10^6 bytes per second)",
         aligned(["", "local", "remote"], rows, left=(0,)),
         *(f"{placement}: {bands_line(bands)}" for placement, bands in model.bands.items()),
     ]
@@ -254,28 +250,22 @@ def fit_table(model: Model) -> str:
 
 
 def parameter_rows(model: Model) -> list[tuple[str, str, str, str]]:
-    """Each parameter, and what the improved model adds: name, local and remote value, unit."""
-    shapes = (model.shapes.get("local"), model.shapes.get("remote"))
-    kinds: list[tuple[Any, tuple[Any, Any], str]] = [
-        (Parameters, (model.local, model.remote), "unknown"),
-        *([(Shape, shapes, "none")] if model.shapes else []),
-    ]
+    """Each parameter: name, local and remote value, unit."""
     return [
         (
             each.name.removesuffix("_b_s"),
-            _cell(getattr(local, each.name, None), each.name, absent),
-            _cell(getattr(remote, each.name, None), each.name, absent),
+            _cell(getattr(model.local, each.name), each.name),
+            _cell(getattr(model.remote, each.name, None), each.name),
             _UNITS.get(each.name, "MB/s"),
         )
-        for kind, (local, remote), absent in kinds
-        for each in fields(kind)
+        for each in fields(Parameters)
     ]
 
 
-def _cell(value: float | None, name: str, absent: str) -> str:
-    """A parameter as text: rates in MB/s, numbers of cores of the paper's model whole."""
+def _cell(value: float | None, name: str) -> str:
+    """A parameter as text: rates in MB/s, numbers of cores whole."""
     if value is None:
-        return absent
+        return "unknown"
     if name.endswith("_b_s"):
         return f"{value / 1e6:.1f}"
     return str(value) if name.startswith("n_") else f"{value:.3f}"
@@ -314,43 +304,6 @@ def placement_errors_table(rows: list[PlacementErrors]) -> str:
 
 def _percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
-
-
-def recommendation_document(model: Model, r: Recommendation) -> dict[str, Any]:
-    """`nimc model recommend --json`; rates in bytes per second."""
-    own = {"platform": model.name, "kind": model.kind, "notes": [*model.notes, *r.notes]}
-    return asdict(r) | own
-
-
-def recommendation_table(model: Model, r: Recommendation) -> str:
-    """The recommendation in a sentence, and the cost of other choices."""
-    best = r.best
-    ends = f" ({best.slowdown_low:.2f} to {best.slowdown_high:.2f} in the error bands)"
-    lines = [
-        *model.notes,
-        *r.notes,
-        f"{model.name}: compute with {plural(best.n, 'core')}, put communication buffers on NUMA"
-        f" node {best.comm_node} (computations' data on node {best.comp_node})",
-        f"a step takes {best.slowdown:.2f} times as long as without memory limits"
-        + (ends if best.slowdown_low < best.slowdown_high else ""),
-        "",
-        "a step with buffers elsewhere, each with its best number of cores:",
-        *(_choice_line(c) for c in r.placements),
-        "",
-        "a step with other numbers of cores, buffers where recommended:",
-        *(_choice_line(c) for c in r.cores),
-    ]
-    return "\n".join(lines)
-
-
-def _choice_line(c: Choice) -> str:
-    rates = f"{c.comp_b_s / 1e9:7.2f} GB/s computing, {c.comm_b_s / 1e9:6.2f} GB/s received"
-    longer = f"{100 * c.cost:.1f} % longer"
-    if c.cost <= EQUAL:
-        longer = f"no longer (within {EQUAL:.0%})"
-    elif c.tied:
-        longer += ", tied (error bands overlap)"
-    return f"  {plural(c.n, 'core'):>8}, buffers on node {c.comm_node}: {rates}, {longer}"
 
 
 def _mb_s(rate_b_s: float) -> float | None:

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import polars as pl
 
-from analysis.effects.carry_over import OrderEffect, order_effects, with_notes
 from analysis.effects.contrasts import Contrast, contrasts
 from analysis.effects.estimate import Result, StoppingRule, results_of
 from analysis.effects.facts import (
@@ -68,8 +67,6 @@ class RunData:
     results: list[Result]
     #: Price and gain of levels of the application's factors.
     contrasts: list[Contrast]
-    #: Effects of the place in the pair and of the run before.
-    order: list[OrderEffect]
     #: What tools and nodes counted in each run (`analysis.samples.counts.counters_of`).
     counters: pl.DataFrame
     #: Blocks that ended early.
@@ -108,9 +105,8 @@ class RunData:
     def document(self) -> dict[str, Any]:
         """The run's results as every command prints them with `--json`.
 
-        Keys: machine, campaign, run, head (of its chain), results, contrasts and order_effects
-        (lists of `Result`, of `Contrast` and of `OrderEffect`), and integrity_faults (a list of
-        lines).
+        Keys: machine, campaign, run, head (of its chain), results and contrasts (lists of `Result`
+        and of `Contrast`), and integrity_faults (a list of lines).
         """
         return {
             "machine": self.header.machine,
@@ -120,7 +116,6 @@ class RunData:
             "results": list(map(flat, self.results)),
             "contrasts": list(map(flat, self.contrasts)),
             "integrity_faults": self.integrity.faults,
-            "order_effects": list(map(flat, self.order)),
         }
 
 
@@ -143,21 +138,19 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
     read = read_run(path)
     counts = read_counts(path)
     provenance = read_provenance(path)
-    integrity = check_run(path, header, read, provenance, counts)
+    integrity = check_run(path, header, read, provenance)
     if not force:
         refuse_faults(integrity)
     samples = judged(read.frame)
     pairs = pair_table(samples)
     rows = compare_with_references(results_of(samples, pairs, StoppingRule.of(header)), header)
     rows = note_qualification(rows, header, samples, provenance.records)
-    order = order_effects(samples, header.margin)
     return RunData(
         path=path,
         header=header,
         samples=samples,
         pairs=pairs,
-        results=with_notes(note_provenance_changes(rows, samples, provenance.records), order),
-        order=order,
+        results=note_provenance_changes(rows, samples, provenance.records),
         contrasts=contrasts(samples, rows),
         counters=counters_of(counts, samples),
         unfinished_blocks=unfinished_blocks(path),

@@ -199,7 +199,6 @@ def _case_view(run: RunData, name: str, anchor: str) -> View:
         ],
         ratios_svg=ratios_plot(pairs, rows, f"{anchor}p"),
         factors=factors_view(rows, pairs, contrasts, f"{anchor}x"),
-        order=[each for each in run.order if each.case == name],
         sections={part: shown(part, run, anchor, name) for part in parts},
         samples=samples.height,
         warmups=samples.filter(status="warm-up").height,
@@ -249,7 +248,7 @@ def _fom(value: float | None, row: Result) -> str:
 # Reports: runs are read, one page per machine and its data are written.
 
 #: Of the JSON files next to a report, raised if a key goes or changes its meaning.
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True)

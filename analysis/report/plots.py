@@ -230,10 +230,14 @@ def _strip(
         axes.vlines(np.median(counted), strip - 0.42, strip + 0.42, color=light("ink"))
 
 
-def rows_axes(figure: Figure, labels: Sequence[str], axis: str) -> Axes:
-    """Axes with a row for each of `labels`, the first on top, and a line at 1."""
+def rows_axes(figure: Figure, labels: Sequence[str], axis: str, line: float | None = 1.0) -> Axes:
+    """Axes with a row for each of `labels`, the first on top, and a line where there is no effect.
+
+    That is at 1 for ratios; None draws no line.
+    """
     axes: Axes = figure.subplots()
-    axes.axvline(1, color=light("muted"), lw=1)
+    if line is not None:
+        axes.axvline(line, color=light("muted"), lw=1)
     _rows(axes, labels, len(labels) - 0.4, -0.6)
     axes.spines["left"].set_visible(False)
     axes.set_xlabel(axis)

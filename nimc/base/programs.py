@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from nimc.base.errors import MachineError
+from nimc.base.text import warns
 
 #: How long a program may take unless its caller says otherwise, seconds.
 TIMEOUT_S = 60.0
@@ -52,12 +53,12 @@ class ProgramAnswer:
 
     @property
     def last(self) -> str:
-        """Its last line: usually the error."""
+        """Its last line that is no warning: usually the error."""
         return last_line(self.text)
 
     @property
     def first(self) -> str:
-        """Its first line: the error, for compilers and tools that then explain themselves."""
+        """Its first line that is no warning: the error, for tools that then explain themselves."""
         return first_line(f"{self.stderr}\n{self.stdout}")
 
     @property
@@ -118,18 +119,23 @@ def ask(
 
 
 def first_line(text: str) -> str:
-    """The first line that is not empty, without colours."""
-    return next(iter(_lines(text)), "no output")
+    """The first line that is not empty, without colours; a warning only if there is no other.
+
+    With the next line if it ends with a colon.
+    """
+    first, *rest = _lines(text) or ["no output"]
+    return f"{first} {rest[0]}" if first.endswith(":") and rest else first
 
 
 def last_line(text: str, most: int = 1) -> str:
-    """The last line that is not empty, or up to so many of them, without colours."""
+    """The last line that is not empty, or up to so many, without colours; warnings as above."""
     return "; ".join(_lines(text)[-most:]) or "no output"
 
 
 def _lines(text: str) -> list[str]:
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    return [line.strip() for line in plain.splitlines() if line.strip()]
+    found = [line.strip() for line in plain.splitlines() if line.strip()]
+    return [line for line in found if not warns(line)] or found
 
 
 def which(name: str) -> str | None:

@@ -1,23 +1,16 @@
-"""What a plan expects: load and slowdown of each scale, pairs for predicted slowdowns. Pure."""
+"""What a plan expects: load and slowdown of each scale. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from analysis.simulate.campaign import run
 from analysis.simulate.progress import Application, rank_slowdowns
 from analysis.statistics.aligned_ranks import pairs_needed
-from analysis.statistics.interval import Estimate
 from nimc.campaign.cases import scheduled, short_writes
 from nimc.campaign.schema import Campaign, Entry
 from nimc.machine.site import Machine
 from reframe_tests import scaling
-
-if TYPE_CHECKING:
-    from analysis.contention.slowdown import SlowdownRow
-
 
 #: Work of the simulated application, seconds; its slowdown has settled by then.
 _SIMULATED_S = 25.0
@@ -31,6 +24,10 @@ class Scale:
     arm: str
     target_nodes: int
     origin_nodes: int
+    #: Ranks for which the writers are computed, None if they are given; mean time to interrupt of
+    #: each.
+    counted: int | None
+    mtti_s: float
     #: Concurrent writers, length of a write, and writes that begin in a second.
     writers: int
     write_s: float
@@ -64,6 +61,8 @@ def _scale(campaign: Campaign, entry: Entry, arm: str, machine: Machine) -> Scal
         arm=arm,
         target_nodes=entry.nodes,
         origin_nodes=load.origins,
+        counted=None if f"{arm}:" in requested.writers else load.counted,
+        mtti_s=load.mtti_s,
         writers=writers,
         write_s=load.length_s,
         writes_per_s=load.writes_per_s[arm],
@@ -96,32 +95,3 @@ def _pairs(campaign: Campaign, spread: float, loss: float) -> int | None:
     """Pairs whose interval is as narrow as the campaign requests, or as the loss is large."""
     narrow = min(campaign.pairs.precision or loss, loss)
     return pairs_needed(spread, narrow) if narrow > 0 else None
-
-
-@dataclass(frozen=True)
-class Predicted:
-    """The predicted slowdown of one case of a campaign."""
-
-    case: str
-    slowdown: Estimate
-    #: Standard deviation of the logarithm of the ratio of two baseline runs, as measured.
-    spread: float
-    #: Pairs whose interval is as narrow as the campaign requests, or as the effect is large; None
-    #: if no slowdown is predicted, or 10,000 are too few.
-    pairs_needed: int | None
-
-
-def predicted_pairs(campaign: Campaign, rows: Sequence[SlowdownRow]) -> list[Predicted]:
-    """One row for each case whose workload has a prediction and a spread in `rows`."""
-    known = {
-        row.workload: (row.predicted, row.spread)
-        for row in rows
-        if row.predicted and row.spread is not None
-    }
-    found = []
-    for entry in campaign.cases:
-        if entry.check in known:
-            predicted, spread = known[entry.check]
-            needed = _pairs(campaign, spread, predicted.value - 1)
-            found.append(Predicted(entry.name, predicted, spread, needed))
-    return found

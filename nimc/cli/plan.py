@@ -9,34 +9,33 @@ from pathlib import Path
 
 import click
 
-from analysis.statistics.interval import bracketed, flat
+from analysis.subjects.writers import rule
 from nimc.base.checkout import ROOT
 from nimc.base.text import Line, aligned, broken, duration, wrapped
 from nimc.base.units import NONE, number, plural, quantity
 from nimc.campaign import load
 from nimc.campaign.cases import omission_lines
-from nimc.campaign.expected import Predicted, Scale, predicted_pairs, scales
+from nimc.campaign.expected import Scale, scales
 from nimc.campaign.matrix import Matrix, matrix_table
 from nimc.campaign.others import Other
 from nimc.campaign.plan import RUN, Case, Plan
 from nimc.campaign.prepare import prepare, too_long
-from nimc.campaign.schema import Campaign
-from nimc.cli.document import Form, listing, ratio_of, show
-from nimc.cli.options import RunPath, campaign_argument, form_options, machine_option
+from nimc.cli.document import Form, listing, show
+from nimc.cli.options import campaign_argument, form_options, machine_option
 from nimc.records.arms import level_text
 
 _SCALE_HEADER = [
     *("scale", "arm", "writers", "writes/s", "a write", "a run", "of a link", "simulated", "pairs")
 ]
 _SCALE_FOOT = (
-    "writers: concurrent. simulated: slowdown (docs/simulate.md). pairs: needed to detect it."
+    "writers: concurrent, and the ranks that they are computed for. simulated: slowdown"
+    " (docs/simulate.md). pairs: needed to detect it."
 )
-_PREDICTED = "predicted slowdown with its interval, pairs that show it, spread of a pair"
 #: ReFrame's options that stay in one line with their value.
 _WITH_VALUE = ("-C", "-c", "-n", "-S")
 _NO_WRITERS = (
     "0 writers: nothing is written, and the arm measures the same as 'aa'; docs/scale.md says from"
-    " how many nodes on there are writers, and how to get more."
+    " how many ranks on there are writers, and how to get more."
 )
 _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was not checked."
 
@@ -44,12 +43,10 @@ _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was no
 @click.command()
 @campaign_argument
 @machine_option
-@click.option("--run", type=RunPath(), help="A run of its workloads, for their demand.")
 @form_options
-def plan_command(campaign: Path, machine: str, run: Path | None, form: Form | None) -> None:
+def plan_command(campaign: Path, machine: str, form: Form | None) -> None:
     """Show the cases of CAMPAIGN, their nodes and hours, and the ReFrame command of each block."""
     request = prepare(campaign, machine)
-    predicted = _predicted(request.campaign, run)
     known = scales(request.campaign, request.machine)
     planned = request.plan()
     long_enough = load.lengths(request.campaign, request.checks, request.machine)
@@ -60,32 +57,15 @@ def plan_command(campaign: Path, machine: str, run: Path | None, form: Form | No
         "machine_nodes": nodes,
         "absent": [asdict(each) for each in request.absent],
         "scales": [asdict(row) for row in known],
-        "predicted": list(map(flat, predicted)),
         "lengths": [asdict(each) for each in long_enough],
         "warnings": [*(long := too_long(planned, request.time_limit_s)), *where.lines()],
         "matrix": [asdict(cell) for cell in where.cells],
     }
     remarks = [*omission_lines(request.absent), *long, *load.lines(long_enough)]
-    text = _text(planned, known, nodes, where, remarks, list(map(_prediction, predicted)), others)
+    text = _text(planned, known, nodes, where, remarks, others)
     named = campaign.stem if campaign == ROOT / "campaigns" / campaign.name else str(campaign)
     following = broken(["Next:", "nimc", "run", shlex.quote(named), "--machine", machine])
     show("plan", document, form, f"{text}\n\n{following}")
-
-
-def _predicted(campaign: Campaign, run: Path | None) -> list[Predicted]:
-    """Pairs needed for predicted slowdowns; nothing without a run."""
-    if run is None:
-        return []
-    from analysis.contention import slowdown  # reads runs, which takes a second to load
-    from analysis.report.data import load_run
-
-    return predicted_pairs(campaign, slowdown.rows([load_run(run)]))
-
-
-def _prediction(row: Predicted) -> Line:
-    needed = "no pair shows it" if row.pairs_needed is None else plural(row.pairs_needed, "pair")
-    parts = [row.case, bracketed(row.slowdown), needed, f"spread {number(row.spread, 2)}"]
-    return Line(parts, ratio_of(row.slowdown))
 
 
 def _text(
@@ -94,18 +74,17 @@ def _text(
     nodes: int | None,
     where: Matrix,
     remarks: list[str],
-    predicted: list[Line],
     others: Iterable[Other],
 ) -> str:
     parts = [_cases(planned, remarks), ""]
-    if predicted:
-        parts += [listing("slowdown", predicted, legend=_PREDICTED), ""]
     parts += ["What runs where:", "", matrix_table(where)]
     if where.nowhere:
         parts.append(wrapped(f"cannot run here: {', '.join(where.nowhere)}"))
     parts.append("")
     if known:
         parts += [aligned(_SCALE_HEADER, list(map(_scale, known))), wrapped(_SCALE_FOOT)]
+        rules = [rule(row.mtti_s, row.write_s) for row in known if row.counted is not None]
+        parts += map(wrapped, dict.fromkeys(rules))
         if any(row.writers == 0 for row in known):
             parts.append(wrapped(_NO_WRITERS))
         if nodes is None:
@@ -187,7 +166,7 @@ def _scale(row: Scale) -> list[str]:
     return [
         row.case,
         row.arm,
-        f"{row.writers}",
+        f"{row.writers}" if row.counted is None else f"{row.writers} of {row.counted}",
         f"{row.writes_per_s:.3g}",
         quantity(row.write_b, "B", 3),
         quantity(row.run_b, "B", 3),

@@ -17,10 +17,8 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from analysis.compare.sides import Comparison
-from analysis.effects.carry_over import OrderEffect
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
-from analysis.simulate.licence import Licence
 from analysis.statistics.interval import keys
 from analysis.subjects.qualification import Qualification
 from analysis.subjects.traffic import Traffic
@@ -81,12 +79,11 @@ _RUN_RESULTS = _typed(
         "head": str | None,
         "results": _rows(Result),
         "contrasts": _rows(Contrast),
-        "order_effects": _rows(OrderEffect),
         "integrity_faults": list[str],
     },
 )
 #: Records that are flat in JSON.
-_FLAT = (Result, Contrast, OrderEffect, Comparison)
+_FLAT = (Result, Contrast, Comparison)
 #: The document results.json of a report.
 _RESULTS = _typed(
     "Results", {"schema": int, "machine": str, "runs": GenericAlias(list, (_RUN_RESULTS,))}
@@ -131,7 +128,6 @@ SCHEMAS: dict[str, tuple[str, Any, dict[str, Any]]] = {
         _NUMBERED,
     ),
     "traffic": ("nimc traffic show --json", Traffic, _NUMBERED),
-    "licence": ("nimc licence --json", Licence, _NUMBERED),
     "results": ("report/results.json", _RESULTS, {}),
     "comparison": ("a row of 'comparisons' of nimc compare --json", _flat(Comparison), {}),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from nimc.base.errors import InputError, NimcError
 from nimc.base.files import read_regular
-from nimc.crate.metadata import METADATA, stated_in
+from nimc.crate.metadata import HEAD, METADATA, head_in
 from nimc.crate.pack import RUN, header_files, inside, written
 from nimc.crate.zipped import (
     LARGEST_B,
@@ -37,8 +37,8 @@ class Opened:
     manifest_sha256: str
     #: None: it is not signed.
     signed: Signed | None
-    #: `metadata.stated_in`.
-    stated: Mapping[str, str]
+    #: The head of the chain that its metadata state.
+    stated_head: str | None
 
 
 def opened(crate: Path, folder: Path, allowed: Path | None = None) -> Opened:
@@ -65,8 +65,8 @@ def opened(crate: Path, folder: Path, allowed: Path | None = None) -> Opened:
     for name, content in header_files(header).items():
         if files.get(name) != content:
             raise InputError(f"{crate}: {name}: is not what run/run.json has")
-    sha256, stated = chain.digest(files[MANIFEST]), stated_in(files.get(METADATA, b""))
-    return Opened(files, run, sha256, signed, stated)
+    sha256, head = chain.digest(files[MANIFEST]), head_in(files.get(METADATA, b""))
+    return Opened(files, run, sha256, signed, head)
 
 
 @contextmanager
@@ -88,18 +88,12 @@ class VerifiedCrate(Verified):
     #: None if it could not be unpacked; and of its signature, None if it has none.
     manifest_sha256: str | None
     signed: Signed | None
-    #: `metadata.stated_in`.
-    stated: Mapping[str, str]
 
     def remarks(self) -> list[str]:
         """Remarks that are not findings."""
         lines = [f"manifest {self.manifest_sha256}"] if self.manifest_sha256 else []
         if self.signed and self.signed.signer:
             lines.append(f"signed by {self.signed.signer} ({self.signed.key})")
-        if self.stated.get("names") == "pseudonyms":
-            lines.append(
-                "names of hosts and users are pseudonyms; the chain was recomputed over them"
-            )
         return lines
 
 
@@ -112,20 +106,18 @@ def verify_crate(
             found = opened(crate, Path(folder), allowed)
         except InputError as error:
             broken = [Finding("broken", line) for line in str(error).splitlines()]
-            return VerifiedCrate(crate, 0, 0, None, broken, None, None, {})
+            return VerifiedCrate(crate, 0, 0, None, broken, None, None)
         of = verify(found.run, head)
         findings = [
             Finding(each.kind, each.text.replace(f"{found.run}", f"{crate}:run"))
             for each in of.findings
         ]
-    if (stated := found.stated.get("chain-head")) != of.head:
-        text = f"{crate}: {METADATA}: chain-head: {stated} found; allowed: {of.head}"
+    if (stated := found.stated_head) != of.head:
+        text = f"{crate}: {METADATA}: {HEAD}: {stated} found; allowed: {of.head}"
         findings.append(Finding("contradicted", text))
     findings += _of_signature(crate, found.signed, allowed)
-    return VerifiedCrate(
-        crate, of.samples, of.reread, of.head, findings,
-        found.manifest_sha256, found.signed, found.stated,
-    )  # fmt: skip
+    counts = of.samples, of.reread, of.head
+    return VerifiedCrate(crate, *counts, findings, found.manifest_sha256, found.signed)
 
 
 def _of_signature(crate: Path, signed: Signed | None, allowed: Path | None) -> list[Finding]:

@@ -273,10 +273,10 @@ class BlockRunner:
     def holds(self, writes: Writes) -> bool:
         """Whether the writers of one kind of writes are held between runs."""
         planned = [each.writes for each in self._plan.treatments]
-        return writes.held and writes in planned and self._why_not_held(writes) is None
+        return writes in planned and self._why_not_held(writes) is None
 
     def _why_not_held(self, writes: Writes) -> str | None:
-        """Why writers that were to be held cannot be, in a few words; None if they can."""
+        """Why writers cannot be held between runs, in a few words; None if they can."""
         if INJECTORS[writes.injector].holds == "never":
             return f"{writes.injector} cannot be held between runs"
         kinds = [*self._held, writes]
@@ -369,7 +369,7 @@ class BlockRunner:
         # What was counted since a held writer went on stands for one row, but not for several.
         counted = demand.ready_rows == 1 or not INJECTORS[writes.injector].writes
         states = await self.start_writers(writes)
-        if self._restarted and writes.held and (why := self._why_not_held(writes)):
+        if self._restarted and (why := self._why_not_held(writes)):
             result.notes = [*result.notes, f"writers were started for this run: {why}"]
 
         def is_ready(state: WriterState, alone_b_s: float) -> bool:

@@ -65,9 +65,6 @@ class Writes:
     devices: tuple[str, ...] = ()
     #: NUMA node that the buffers of both ends are bound to; None does not bind them.
     buffer_node: int | None = None
-    #: Whether writers are started once a block and held between runs; else they start before each
-    #: run and stop after it.
-    held: bool = True
     #: Number of writers at a time under the block's timetable; None writes from before a run until
     #: after its end.
     scheduled: int | None = None

@@ -76,6 +76,8 @@ class Papi(Tool):
         try:
             threads = json.loads(files[0].read_text(errors="replace"))["threads"].values()
             regions = [region for thread in threads for region in thread["regions"].values()]
+            if not regions:
+                raise ValueError
             time_s = sum(figure(region["real_time_nsec"]) for region in regions) * 1e-9
             found = {
                 event: [figure(region[event]) for region in regions if event in region]

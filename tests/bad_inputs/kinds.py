@@ -41,12 +41,11 @@ _SWEEP = (
 _NIGHTLY = (CHECKOUT / "site" / "nightly" / "example.yaml").read_bytes()
 #: Command lines, a word each line. Those that simulate are small: their size is what is damaged.
 _LINES = [
-    b"writers\n--nodes\n64,512\n--mtti\n5y\n--write\n1s\n--json",
-    b"writers\n--nodes\n8\n--write\n46k messages of 64KiB at 3.2GB/s",
-    b"simulate\n--ranks\n64\n--worst\n2\n--steps\n20\n--noise\nnone\n--seed\n3\n--json",
-    b"simulate\n--ranks\n16,32\n--worst\n1.5\n--mean\n1.2\n--writers\n0.2%\n--step\n25ms\n--open",
+    b"writers\n--ranks\n64,512\n--mtti\n5y\n--write\n1s\n--json",
+    b"writers\n--ranks\n8\n--write\n46k messages of 64KiB at 3.2GB/s",
+    b"simulate\n--ranks\n64\n--worst\n2\n--steps\n20\n--seed\n3\n--json",
+    b"simulate\n--ranks\n16,32\n--worst\n1.5\n--mean\n1.2\n--writers\n0.2%\n--step\n25ms",
     b"model\npredict\n--platform\nhenri\n--comp-node\n0\n--comm-node\n1\n--json",
-    b"model\nrecommend\n--platform\nhenri\n--per-core\n3GB/s\n--traffic\n10GB/s\n--cores\n8",
     b"plan\nquick.yaml\n--machine\nlocalhost\n--json",
     b"doctor\n--machine\nnowhere\n--json",
     b"report\nnothing\n--output\nout\n--force",
@@ -220,7 +219,7 @@ KINDS = [
         Kind(f"run folder, {words}", _TREE, _run(*words.split()))
         for words in (
             *("report", "report --force", "compare --json", "advise", "advise --force --json"),
-            *("model slowdown --platform henri --run", "verify --json", "store add"),
+            *("verify --json", "store add"),
         )
     ),
     Kind("run folder in a crate, verify", _TREE, _crate),

@@ -28,7 +28,7 @@ from nimc.traffic import formats, trace
 from testbed import state, vm
 from testbed.spec import ClusterLayout, Spec
 from testbed.state import State
-from tests.analysis.contention.test_parameters import IMPROVED
+from tests.analysis.contention.test_parameters import FITTED
 from tests.fuzz.target import Target, captures, finite, in_file, text_of
 from tests.nimc.traffic.made import PLAIN, answer, labels, ldms
 
@@ -81,7 +81,7 @@ def _in_folder(name: str, read: Callable[[Path], object]) -> Callable[[bytes, Pa
 
 
 _MODEL = json.dumps(evaluate.load_published(evaluate.published_names()[0]).as_dict()).encode()
-_IMPROVED = json.dumps(IMPROVED.as_dict()).encode()
+_FITTED = json.dumps(FITTED.as_dict()).encode()
 _SWEEP = json.dumps(
     {"schema": 1, "name": "a", "cores": 16,
      "points": [{"n": 1, "comp_node": 0, "comm_node": 0, "comp_alone_b_s": 5e9,
@@ -176,7 +176,7 @@ TARGETS = [
     Target("file.sweep.json", _in("sweep.json", sweep.load), [_SWEEP], _INPUT),
     Target("file.sweep.csv", _in("sweep.csv", sweep.load), [_CSV], _INPUT),
     Target("file.model", _in("model.json", lambda file: load_model(None, file)),
-           [_MODEL, _IMPROVED], _INPUT),
+           [_MODEL, _FITTED], _INPUT),
     Target("file.traffic", _traffic, _MONITORED, _INPUT),
     Target("file.minicluster", _in_folder("state.json", lambda at: state.read(ClusterLayout(at))),
            [_STATE]),

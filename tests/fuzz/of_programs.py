@@ -5,10 +5,8 @@ from pathlib import Path
 from nimc.machine import node_counters
 from nimc.machine.host import processor_family, processor_identity
 from nimc.node.injectors.base import Injector, Row, Total, Writer
-from nimc.node.injectors.mooncake import Mooncake
 from nimc.node.injectors.mpi_put import MpiPut
 from nimc.node.injectors.perftest import Perftest
-from nimc.node.injectors.sst import Sst
 from nimc.node.injectors.ucx import Ucx
 from nimc.node.readers import FomError
 from reframe_tests.tools import TOOLS
@@ -104,15 +102,12 @@ TARGETS = [
     _writer("perftest of short writes", Perftest(), _SHORT, "perftest/*.txt"),
     _writer("ucx", Ucx(), _WRITER, "ucx/*.txt"),
     _writer("mpi_put", MpiPut(), _WRITER, "mpi_put/*.txt"),
-    _writer("sst", Sst(), _WRITER, "sst/*.txt"),
-    _writer("mooncake", Mooncake(), _WRITER, "mooncake/*.txt"),
     _tool("perf_stat", "rank-0.json", "perf_stat/*/rank-0.json"),
     _tool(
         "perf_stat:topdown", "rank-0.json", "perf_stat/*/rank-0.json",
         more=b'{"metric-value": "12.5", "metric-unit": "%  TopdownL1"}\n',
         **{"rank-0__events": "cycles,instructions TopdownL1\n"},
     ),
-    _tool("membench:mix:1", "rank-0.json", "beside/rank-0.json"),
     _tool("likwid:CYCLE_STALLS", "rank-0.csv", "likwid/*/*.csv"),
     _tool("mpip", "lmp.mpiP", "mpip/lammps/lmp.mpiP", 2),
     _tool("tau", "profile.0.0.0", "tau/mpiwork/profile.0.0.0"),

@@ -147,7 +147,7 @@ def test_a_user_without_a_home_can_look_at_a_machine(arguments: list[str]) -> No
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["writers", "--nodes", "1" + "0" * 400],
+        ["writers", "--ranks", "1" + "0" * 400],
         ["simulate", "--worst", "2", "--ranks", "1" + "0" * 400],
         ["spack", "info", "--machine", "../.."],
         ["doctor", "--machine", "../site/localhost"],
@@ -207,11 +207,10 @@ def test_options_are_spelt_in_one_way() -> None:
 def test_counts_begin_at_one_and_numbers_at_zero() -> None:
     ranges = {(each.type.min, each.type.max, each.opts[0]) for each in parameters()
               if isinstance(each.type, click.IntRange)}  # fmt: skip
-    counts = "cores groups jobs licences nodes numa-nodes numa-per-socket ranks-per-node repeats"
+    counts = "cores jobs nodes numa-nodes numa-per-socket ranks-per-node repeats"
     assert ranges == {
         *((1, None, f"--{name}") for name in (*counts.split(), "steps")),
         *((0, None, f"--{name}") for name in ("comm-node", "reduce-every", "seed")),
-        (0, 3, "--halo"),  # the dimensions of space
         (2, None, "--folds"),  # what is left out, and what is fitted
     }
 

@@ -40,7 +40,7 @@ WITHOUT_RAILS = machine(rails=[])
             "a rail of m has no numa_node in its site file",
         ),
         # Only other hosts know.
-        (HERE, "injector", "mooncake", None),
+        (HERE, "injector", "mpi_put", None),
         (HERE, "tool", "likwid:dram", None),
         (HERE, "rate", "50%", None),
         (HERE, "a variable of the check", 1, None),

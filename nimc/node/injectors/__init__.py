@@ -8,11 +8,9 @@ from nimc.base import units
 from nimc.base.errors import InputError
 from nimc.node.injectors.base import Injector
 from nimc.node.injectors.fabtests import Fabtests
-from nimc.node.injectors.mooncake import Mooncake
 from nimc.node.injectors.mpi_put import MpiPut
 from nimc.node.injectors.perftest import Perftest
 from nimc.node.injectors.spin import Spin
-from nimc.node.injectors.sst import Sst
 from nimc.node.injectors.ucx import Ucx
 from nimc.records.sample import Direction
 
@@ -24,8 +22,6 @@ INJECTORS: dict[str, Injector] = {
         Ucx(),
         MpiPut(),
         Fabtests(),
-        Sst(),
-        Mooncake(),
         Spin(),
         Perftest("perftest_read", "read"),
         Ucx("ucx_read", "read"),

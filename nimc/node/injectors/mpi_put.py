@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shlex
 import shutil
 from pathlib import Path
 
 from nimc.base.programs import ask
 from nimc.machine import devices
-from nimc.node.injectors.base import Injector, Writer
-from nimc.node.injectors.pair import TWO_SIDED, ReportParser
+from nimc.node.evidence.rates import Bursts
+from nimc.node.injectors.base import Arrived, Fault, Faults, Injector, Row, Writer
 from nimc.records.sample import Direction
 
 _FOLDER = Path(__file__).parents[1] / "mpi_put"
@@ -36,6 +37,50 @@ _ON_TWO = {
 }
 _A_TASK = "--overlap --cpu-bind=none --nodes=1 --ntasks=1 --het-group"
 _ON_COMPONENTS = f"{_A_TASK}=0 --nodelist={{target}} : {_A_TASK}=1 --nodelist={{origin}}"
+
+_ROW = re.compile(
+    r"^row (\d{1,9}\.\d{6}) s (\d{1,18}) B(?:, (\d{1,9}) bursts, (\d{1,9}\.\d{6}) s of writing)?$"
+)
+_ARRIVED = re.compile(
+    r"^arrived (\d{1,18}) B by (shared|unshared) memory, target (sleeps|polls),"
+    r" (\d{1,9}\.\d{6}) s of its processor$"
+)
+_FAULT = re.compile(r"^mpi_put: (.+)|^(Fatal error in .+|Abort\(.+)")
+#: From so much of its processor's time on the target takes part in receiving: seconds per byte, the
+#: report's limit of onload, and as a share of a core, since it sleeps and looks at its memory.
+_TAKES_PART_S_B = 0.05e-9
+_TAKES_PART_SHARE = 0.01
+_TWO_SIDED = "two-sided"
+
+
+class ReportParser:
+    """Lines of both ranks, mixed."""
+
+    def __init__(self, transport: str, received: str) -> None:
+        """What it goes over unless ends share memory, and if the target's processor receives."""
+        self._transport, self._received = transport, received
+        self._claimed_b = self._claimed_s = 0.0
+        self._faults = Faults(_FAULT)
+
+    def parse(self, line: str) -> Row | Arrived | Fault | None:
+        """What a line means; None for any other line."""
+        line = line.rstrip("\n")
+        if (row := _ROW.match(line)) and (over_s := float(row[1])):
+            self._claimed_b += int(row[2])
+            self._claimed_s += over_s
+            self._faults.forget()
+            bursts = None
+            if row[3] is not None:
+                bursts = Bursts(int(row[3]), float(row[4]), max(over_s - float(row[4]), 0.0))
+            return Row(int(row[2]) / over_s, over_s, bursts=bursts)
+        if seen := _ARRIVED.match(line):
+            least_s = max(_TAKES_PART_S_B * self._claimed_b, _TAKES_PART_SHARE * self._claimed_s)
+            is_costly = self._claimed_s > 0 and float(seen[4]) > least_s
+            if seen[3] == "polls" or is_costly:
+                return Arrived(int(seen[1]), self._received)
+            over = "shared memory" if seen[2] == "shared" else self._transport
+            return Arrived(int(seen[1]), over)
+        return self._faults.find(line)
 
 
 class MpiPut(Injector):
@@ -88,7 +133,7 @@ class MpiPut(Injector):
     def parser(self, writer: Writer) -> ReportParser:
         """Parses the lines of both ranks, which the launcher mixes."""
         kind = [devices.transport(writer.device)] if devices.is_rdma(writer.device) else []
-        return ReportParser(self.transport(writer), "+".join([*kind, TWO_SIDED]))
+        return ReportParser(self.transport(writer), "+".join([*kind, _TWO_SIDED]))
 
     def missing(self) -> str | None:
         """Looks for the program on PATH and where it is made, and for its launcher."""

@@ -31,10 +31,10 @@ def test_data_beside_the_page_in_the_runs_folder_holds_every_sample_and_result(
     assert set(table["status"]) == {"counts", "warm-up"}
     assert pl.read_parquet(folder / "pairs.parquet").height == 2 * 6 * 3
     document = json.loads((folder / "results.json").read_text())
-    assert (document["schema"], document["machine"]) == (1, "synthetic machine")
+    assert (document["schema"], document["machine"]) == (2, "synthetic machine")
     assert document["runs"] == [load_run(run).document()]
     keys = ["machine", "campaign", "run", "head", "results", "contrasts"]
-    keys += ["integrity_faults", "order_effects"]
+    keys += ["integrity_faults"]
     assert list(document["runs"][0]) == keys
     # Nothing is written into a folder in which others may have put links.
     run.chmod(0o777)
@@ -110,5 +110,5 @@ def test_a_section_is_a_module_and_a_template(tmp_path: Path) -> None:
     assert '<li><a href="#r0numbers">Numbers of runs</a></li>' in page
     # A warm-up, and six pairs of four runs.
     assert re.search(r'<h3 id="r0numbers">25 runs of [^<]+</h3>', page)
-    assert json.loads((run / "report/numbers.json").read_text()) == {"schema": 1, "runs": [25]}
+    assert json.loads((run / "report/numbers.json").read_text()) == {"schema": 2, "runs": [25]}
     assert page.index("All 25 runs") > page.index('id="r0numbers"')

@@ -292,7 +292,6 @@ def test_writers_are_started_once_and_held_between_their_runs(tmp_path):
 @pytest.mark.parametrize(
     ("writes", "memory_b", "noted"),
     [
-        (replace(WRITES, held=False), 1 << 30, None),
         (WRITES, 16 << 20, None),  # by hand: two ends, each with two buffers of 1 MiB
         (WRITES, (16 << 20) - 1, "exceed a quarter of a node's memory"),
         (Writes("mpi_put", 1 << 20), 1 << 30, "mpi_put cannot be held between runs"),
@@ -302,7 +301,7 @@ def test_writers_that_cannot_be_held_start_for_their_run(tmp_path, writes, memor
     runner, rates = block(tmp_path, hub := Hub(memory_b=memory_b), writes)
     asyncio.run(rates.learn(writes))
     (sample,) = measured(runner, "on")
-    is_held = writes.held and noted is None
+    is_held = noted is None
     assert hub.orders == (
         ["start", "hold", "resume", "hold"] if is_held else ["start", "stop", "start", "stop"]
     )
@@ -335,8 +334,8 @@ def test_the_next_block_on_the_same_nodes_takes_over_the_rate_alone(tmp_path):
     ],
 )
 def test_what_writers_need_between_two_runs(tmp_path, held, ready_rows, counted, needed_s):
-    writes = replace(WRITES, held=held)
-    runner, rates = block(tmp_path, hub := Hub(), writes)
+    hub = Hub(memory_b=16 << 20 if held else (16 << 20) - 1)
+    runner, rates = block(tmp_path, hub)
     rates.plan = replace(rates.plan, demand=replace(rates.plan.demand, ready_rows=ready_rows))
     start = hub.start
 
@@ -347,7 +346,7 @@ def test_what_writers_need_between_two_runs(tmp_path, held, ready_rows, counted,
 
     if counted:
         hub.start = start_counted
-    asyncio.run(rates.learn(writes))
+    asyncio.run(rates.learn(WRITES))
     assert 0 <= runner.lead_in.longest_s - 1.05 * needed_s < 0.2
 
 

@@ -91,7 +91,7 @@ def test_a_build_says_which_package_it_is_at(spack_root, ready):
     changed(spack_root, "==> Installing stream", line)
     said = []
     build(*ready, "stream", 1, said.append)
-    assert said[1:3] == ["stream: building", "stream: umt-5.3.0 [2/7]"]
+    assert said[2:4] == ["stream: building", "stream: umt-5.3.0 [2/7]"]
 
 
 @pytest.mark.parametrize("cut", ['{"roots": [{"ha', "[]"])

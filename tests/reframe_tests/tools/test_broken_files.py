@@ -32,11 +32,6 @@ BROKEN = [
      r"rank-4\.csv: not a CSV file of likwid-perfctr"),
     ("likwid:MEM", "rank-0.csv", text("likwid/unsupported/stderr.txt"), 1,
      r"rank-0\.csv: no table of group 1"),
-    ("membench:mix:1", "other", "", 1, "no file of any node"),
-    *(
-        ("membench:mix:1", "rank-0.json", found, 1, r"rank-0\.json: not a file of membench")
-        for found in ("", "[]", "{}", '{"busy_s": 1, "elapsed_s": 0}', '{"busy_s": 1')
-    ),
     *(
         ("mpip", "lmp.mpiP", text(MPIP, end), 2, NO_REPORT)
         for end in ("@--- End of Report", "@--- Callsite Message Sent", "Task ")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests import conduct
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import FOLDER
 from tests.reframe_tests.command import run_tool, script
@@ -18,16 +17,7 @@ PROGRAMS = {
     "likwid-perfctr": 'shift 6; "$@"',
     "tau_exec": 'shift 2; "$@"',
 }
-#: Says its arrays as membench does, takes that much memory, and computes on until it is killed.
-MEMBENCH = f"""#!{sys.executable}
-import os, sys
-print("1 arrays of 4194304 bytes a core, normal pages", flush=True)
-held = bytearray(b"x" * 4194304)
-open(os.environ["NOTE"], "w").write(f"{{os.getpid()}} {{sys.argv[1:]}} {{os.sched_getaffinity(0)}}")
-while True:
-    pass
-"""
-WRAPPED = ("perf_stat", "likwid:CYCLE_STALLS", "mpip", "tau", "membench:mix:1")
+WRAPPED = ("perf_stat", "likwid:CYCLE_STALLS", "mpip", "tau")
 AWKWARD = ("two words", "it's", '"quoted"', "$HOME `id` \\n *", "", "--", "-e")
 CPUS = sorted(os.sched_getaffinity(0))
 
@@ -39,14 +29,10 @@ def run(tmp_path, monkeypatch):
     folder.mkdir()
     for name, text in PROGRAMS.items():
         script(tmp_path / "bin" / name, f'echo "$LC_ALL $*" >> "$NOTE"; {text}')
-    script(tmp_path / "bin/membench", MEMBENCH)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     monkeypatch.setenv("NOTE", str(tmp_path / "note"))
 
     def started(name, *application, cpus=CPUS[:1], **options):
-        if "membench" in name and len(CPUS) < 2:
-            pytest.skip("needs a core next to the application's")
-        # The application's; membench takes the last.
         options["preexec_fn"] = lambda: os.sched_setaffinity(0, cpus)
         return run_tool(TOOLS[name], folder, *application, **options)
 
@@ -138,32 +124,12 @@ def test_only_the_application_has_mpips_library_and_launchers_keep_their_files(r
     assert (run.folder / "report").read_text() == "seen\n"
 
 
-def test_membench_runs_on_the_last_core_while_the_application_runs(run):
-    own = f"import os; print(os.path.exists({str(run.note)!r}), os.sched_getaffinity(0))"
-    busy = own + "; import time; [time.sleep(0.1) for _ in range(5)]"
-    done = run("membench:mix:1", sys.executable, "-c", busy)
-    assert done.returncode == 0
-    # The application keeps its core, and begins when the arrays are there.
-    assert done.stdout.strip() == f"True {{{CPUS[0]}}}"
-    pid, _, seen = run.note.read_text().partition(" ")
-    assert seen.startswith(f"['mix', '--cpus', '{CPUS[-1]}', '-d',")
-    assert not Path(f"/proc/{pid}").exists()
-    (row,) = conduct._counters("membench:mix:1", run.folder, 1)
-    assert (row.event, row.unit) == ("membench-cores", "1")
-    assert 0 < row.value <= 1.2
-    # A core of the application is refused.
-    done = run("membench:mix:1", "true", cpus=CPUS)
-    assert done.returncode == 1
-    assert f"CPUs {CPUS[-1]} are the application's; leave them free" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("likwid:MEM", "no likwid-perfctr on PATH"),
         ("tau", "no tau_exec on PATH"),
         ("perf_stat", "perf is not installed"),
-        ("membench:mix:1", "no membench on PATH (make -C reframe_tests/src/membench)"),
         ("openspeedshop", "ossrun is not on PATH"),
     ],
 )

@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -219,6 +220,19 @@ def test_without_a_launcher_of_its_mpi_it_is_alone_and_says_so(made):
 
 
 # What it printed.
+
+
+@pytest.mark.parametrize("name", ["mpich", "openmpi"])
+def test_rows_are_quarters_of_a_second_and_the_target_finds_as_much(name):
+    found = captured(name)
+    rows = [each for each in found if isinstance(each, Row)]
+    assert len(rows) >= 3
+    assert min(row.over_s for row in rows) >= 0.25
+    assert median(row.over_s for row in rows) < 0.5
+    assert last_arrival(found).transport == "shared memory"
+    claimed_b = sum(row.rate_b_s * row.over_s for row in rows)
+    late_b = 2 * max(row.rate_b_s * row.over_s for row in rows)
+    assert last_arrival(found).bytes_b == pytest.approx(claimed_b, abs=late_b)
 
 
 @pytest.mark.parametrize("name", ["mpich_tcp", "openmpi_tcp"])

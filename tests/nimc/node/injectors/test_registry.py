@@ -9,7 +9,7 @@ from nimc.node import injectors
 @pytest.mark.parametrize(
     ("asked", "fault"),
     [
-        (("ibwrite", "write"), "'ibwrite': allowed are perftest, ucx, mpi_put, fabtests, sst,"),
+        (("ibwrite", "write"), "'ibwrite': allowed are perftest, ucx, mpi_put, fabtests, spin,"),
         (("fabtests", "read"), r"'fabtests': .* read; allowed: perftest, ucx, mpi_put$"),
         (("ucx", "both"), r"'ucx': .* both; allowed: mpi_put$"),
         (("ucx", "up"), "direction 'up': allowed are write, read, both"),
@@ -38,7 +38,6 @@ def test_a_direction_picks_the_counterpart_of_the_same_program(asked, found):
         ("ucx ucx_read fabtests", "anytime", "agent", False, True, 1.0, False),
         ("mpi_put mpi_put_both", "never", "program", True, False, 0.25, True),
         ("mpi_put_read", "never", "program", True, False, 0.25, False),
-        ("sst mooncake", "anytime", "program", True, False, 0.25, True),
     ],
 )
 def test_what_the_page_says_of_each_injector(

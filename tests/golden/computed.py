@@ -1,0 +1,150 @@
+"""What the golden set holds: results of runs, and exit codes of commands that read runs.
+
+Only what stays is used: a folder of a run in, the frame of its results and an exit code out.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import nimc
+from tests.analysis.synthetic import STARTED_S, Case, header, rechain, samples, write_run
+from tests.captures import RUN_QUICK
+from tests.golden.made import made_run
+from tests.nimc.conftest import call
+
+GOLDEN = Path(__file__).with_name("golden.json")
+#: Columns of the results that are stored, in this order.
+COLUMNS = [
+    *("case", "arm", "role", "pairs", "rejected", "off_median", "on_median"),
+    *("slowdown", "slowdown_low", "slowdown_high", "mean", "mean_low", "mean_high"),
+    *("noise_floor_low", "noise_floor_high", "control_low", "control_high"),
+    *("writer_rate_b_s", "verdict", "slower_than_reference"),
+]
+RECORDED = [RUN_QUICK]
+#: The made run whose exit codes are stored, sound and damaged.
+SHORT = 1
+#: Digits of floats that are stored: more than are compared.
+_DIGITS = 12
+
+Row = list[Any]
+
+
+def rows_of(run: Path) -> list[Row]:
+    """The results of a run, one row for each effect, control and repeated baseline."""
+    return [list(row) for row in nimc.load(run).results.select(COLUMNS).iter_rows()]
+
+
+# Exit codes.
+
+Edit = Callable[[str], str]
+
+
+def _edited(folder: Path, edit: Edit, *, chained: bool = False) -> Path:
+    """A made run whose samples were edited; `chained`: with the chain of such samples."""
+    run = made_run(folder, SHORT)
+    path = run / "samples" / "a.jsonl"
+    path.write_text(edit(path.read_text()))
+    return rechain(run) if chained else run
+
+
+def _on_first_accepted(edit: Callable[[dict[str, Any]], Any]) -> Edit:
+    """Edits the first run of the arm `on` that was accepted."""
+
+    def edited(text: str) -> str:
+        lines = text.splitlines(keepends=True)
+        for number, line in enumerate(lines):
+            sample = json.loads(line)
+            if sample["arm"] == "on" and sample["outcome"] == "kept":
+                edit(sample)
+                lines[number] = json.dumps(sample) + "\n"
+                break
+        return "".join(lines)
+
+    return edited
+
+
+def _without_third_line(text: str) -> str:
+    lines = text.splitlines(keepends=True)
+    return "".join(lines[:2] + lines[3:])
+
+
+def _with_third_line_twice(text: str) -> str:
+    lines = text.splitlines(keepends=True)
+    return "".join(lines[:3] + lines[2:])
+
+
+def _slow_writer(sample: dict[str, Any]) -> None:
+    for writer in sample["writers"]:
+        writer["rate_b_s"] *= 0.1
+        writer["rate_min_b_s"] *= 0.1
+        writer["bytes_b"] *= 0.1
+
+
+#: What is done to a run of which no results may be shown -> the edit, and whether it is chained.
+DAMAGES: dict[str, tuple[Edit, bool]] = {
+    "a figure changed": (
+        _on_first_accepted(lambda each: each.update(fom=1.5 * each["fom"])),
+        False,
+    ),
+    "a line deleted": (_without_third_line, False),
+    "a line twice": (_with_third_line_twice, True),
+    "a line of no JSON": (lambda text: "{" + text, False),
+    "a negative figure": (_on_first_accepted(lambda each: each.update(fom=-1.0)), True),
+    "a later schema": (_on_first_accepted(lambda each: each.update(schema=1000)), True),
+    "a field missing": (_on_first_accepted(lambda each: each.pop("fom_unit")), True),
+    "an accepted writer too slow": (_on_first_accepted(_slow_writer), True),
+    "accepted without a writer": (_on_first_accepted(lambda each: each.update(writers=[])), True),
+}
+
+
+def _nights(folder: Path, side: str, slowdown: float) -> list[Path]:
+    """Seven nights of one case."""
+    case = Case("a", "s", "lower", 8.4, {"on": slowdown, "aa": 1.0}, noise=0.003)
+    found = []
+    for night in range(7):
+        started_s = STARTED_S + 86400.0 * night
+        head = replace(header(run=f"{side}-{night}", started_s=started_s), finished_s=started_s)
+        found.append(write_run(folder / head.run, samples(case, pairs=8, seed=night), head))
+    return found
+
+
+def exit_codes(folder: Path) -> Iterator[tuple[str, int]]:
+    """Names of what was done, with exit codes."""
+    yield "a recorded run", call(["advise", RUN_QUICK])[0]
+    yield "a made run", call(["advise", made_run(folder / "sound", SHORT)])[0]
+    for name, (edit, chained) in DAMAGES.items():
+        run = _edited(folder / name, edit, chained=chained)
+        yield name, call(["advise", run])[0]
+    headless = made_run(folder / "headless", SHORT)
+    (headless / "run.json").unlink()
+    yield "no header", call(["advise", headless])[0]
+    before, same, worse = (
+        _nights(folder, side, slowdown)
+        for side, slowdown in (("before", 1.1), ("same", 1.1), ("worse", 1.4))
+    )
+    reference = [word for night in before for word in ("--reference", night)]
+    yield "nights compared, the same", call(["compare", *same, *reference, "--fail"])[0]
+    yield "nights compared, worse", call(["compare", *worse, *reference, "--fail"])[0]
+    yield "one night compared", call(["compare", before[0], worse[0], "--fail"])[0]
+
+
+# The file: one line a row, so that a difference is one line of `git diff`.
+
+
+def rounded(row: Row) -> Row:
+    """The row with as many digits as are stored."""
+    return [float(f"{each:.{_DIGITS}g}") if isinstance(each, float) else each for each in row]
+
+
+def text_of(runs: dict[str, list[Row]], codes: dict[str, int]) -> str:
+    """The golden set as JSON."""
+    lines = ["{", '"columns": ' + json.dumps(COLUMNS) + ",", '"exit_codes": {']
+    lines += [",\n".join(f"{json.dumps(name)}: {code}" for name, code in codes.items()), "},"]
+    of_run = [
+        f'"{name}": [\n' + ",\n".join(json.dumps(rounded(row)) for row in rows) + "\n]"
+        for name, rows in runs.items()
+    ]
+    return "\n".join([*lines, '"runs": {', ",\n".join(of_run), "}", "}", ""])

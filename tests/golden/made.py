@@ -1,0 +1,180 @@
+"""200 made runs of all kinds, each drawn from its own number. Nothing here was measured.
+
+Figures of merit and rates are drawn by Python's own generator from the key of their sample, so that
+they do not depend on the order in which samples are made, nor on how a run is written.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import exp
+from pathlib import Path
+from random import Random
+from typing import Any, get_args
+
+from nimc.records.sample import Better, Outcome, Sample, WriterRecord
+from tests.analysis import synthetic
+from tests.analysis.synthetic import HOST, STARTED_S, Case
+
+RUNS = 200
+#: Shares of samples that were rejected once, and rejected in all attempts; and of slow runs.
+_REPEATED, _GIVEN_UP, _SPIKES = 0.04, 0.02, [0.05, 0.3]
+_ATTEMPTS = 3
+#: Every so many runs, one is long enough to say something of the mean.
+_LONG_EVERY = 50
+_FAILURES: list[Outcome] = [word for word in get_args(Outcome) if word != "kept"]
+#: Arms of a case, and their levels of factors.
+_ARMS = (
+    ["on", "aa"],
+    ["on", "spin", "aa"],
+    ["on", "spin", "aa"],
+    ["on"],
+    ["daly", "aa"],
+    ["on", "constant", "daly", "aa"],
+    ["on", "on@rate=50%", "on@rate=25%", "aa"],
+    ["on", "aa", "off@cores=1", "on@cores=1", "aa@cores=1"],
+    ["on", "spin", "aa", "off@cores=1", "on@cores=1", "spin@cores=1"],
+    ["on", "on@rate=25%", "off@cores=1", "on@cores=1", "on@rate=25%,cores=1", "aa"],
+)
+_UNITS: list[tuple[str, Better, float]] = [
+    ("s", "lower", 8.4),
+    ("B/s", "higher", 14.2e9),
+    ("1/s", "higher", 3.1e6),
+]
+#: Where writes come from: transport, origin.
+_WAYS = [("shared memory", HOST), ("InfiniBand", "synthetic-1"), ("soft-RoCE", "synthetic-1")]
+_TRUE = (0.9, 1.0, 1.0, 1.004, 1.03, 1.1, 1.3, 2.2)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A case, and how its runs vary."""
+
+    case: Case
+    blocks: int
+    pairs: int
+    spikes: float
+    repeated: float
+    given_up: float
+
+
+def made_run(folder: Path, number: int) -> Path:
+    """Write the run of that number; returns its folder."""
+    random = Random(f"golden run {number}")
+    cases = [_case(random, name) for name in "ab"[: random.choice([1] * 9 + [2])]]
+    if number % _LONG_EVERY == 0:
+        cases = [_long_case(spikes=0.2 * (number // _LONG_EVERY % 2))]
+    samples: list[Sample] = []
+    for drawn in cases:
+        begin_s = samples[-1].start_s + samples[-1].elapsed_s + 60 if samples else STARTED_S
+        samples += _samples(drawn, number, begin_s)
+    head = synthetic.header(
+        run=f"golden-{number}",
+        margin=random.choice([0.02, 0.05, 0.1, 0.25]),
+        precision=random.choice([None, None, 0.01]),
+        facts={"synthetic": True, "site": _site(random, cases)},
+    )
+    return synthetic.write_run(folder / f"golden-{number}", samples, head)
+
+
+def _site(random: Random, cases: list[Drawn]) -> dict[str, Any]:
+    """The machine; in every fourth run it has references, around what the baselines take."""
+    if random.random() < 0.75:
+        return {"name": "synthetic machine"}
+    of = {drawn.case.name: drawn.case.base * random.choice([0.9, 1.0, 1.1]) for drawn in cases}
+    return {"name": "synthetic machine", "references": of, "reference_tolerance": 0.05}
+
+
+def _case(random: Random, name: str) -> Drawn:
+    unit, better, base = random.choice(_UNITS)
+    transport, origin = random.choice(_WAYS)
+    arms = random.choice(_ARMS)
+    if origin != HOST:
+        arms = [arm for arm in arms if not arm.startswith("spin")]
+    true = {arm: _true(random, arm) for arm in arms}
+    case = Case(
+        name, unit, better, base, true, transport=transport, origin=origin,
+        noise=random.choice([0.001, 0.01, 0.03]), block_noise=random.choice([0.0, 0.02]),
+        pair_noise=random.choice([0.0, 0.05]),
+    )  # fmt: skip
+    levels = {part.partition("=")[0] for arm in arms for part in arm.partition("@")[2].split(",")}
+    if levels != {""}:
+        application = {"cores": 0} if "cores" in levels else {}
+        case = synthetic.crossed(case, application, {"rate": "full"} if "rate" in levels else {})
+    troubled = random.random() < 0.4
+    return Drawn(
+        case,
+        blocks=random.choice([1, 1, 1, 2, 3]),
+        pairs=random.choice([4, 6, 6, 8, 10, 40 if len(arms) < 3 else 6]),
+        spikes=random.choice([0.0, 0.0, *_SPIKES]),
+        repeated=_REPEATED if troubled else 0.0,
+        given_up=_GIVEN_UP if troubled else 0.0,
+    )
+
+
+def _long_case(spikes: float) -> Drawn:
+    """A case without an effect on the typical run; `spikes`: share of runs that are slow."""
+    case = Case("a", "s", "lower", 8.4, {"on": 1.0, "aa": 1.0}, noise=0.001)
+    return Drawn(case, blocks=1, pairs=150, spikes=spikes, repeated=0.0, given_up=0.0)
+
+
+def _true(random: Random, arm: str) -> float:
+    """True time of an arm at its levels / of the plain baseline."""
+    price = 1.06 if "cores" in arm else 1.0
+    if arm.startswith(("off", "aa")):
+        return price * random.choice([1.0] * 9 + [1.03])
+    return price * random.choice(_TRUE)
+
+
+def _samples(drawn: Drawn, number: int, begin_s: float) -> Iterator[Sample]:
+    """The samples of a case, one after another from `begin_s`."""
+    case, clock_s = drawn.case, begin_s
+    for planned in synthetic.samples(case, blocks=drawn.blocks, pairs=drawn.pairs):
+        random = Random(f"golden {number} {planned.key}")
+        outcomes = _outcomes(random, drawn) if not planned.warmup else ["kept"]
+        for attempt, outcome in enumerate(outcomes):
+            time = _time(drawn, planned, number, random)
+            elapsed_s = 6.0 * time
+            fom = case.base * time if case.better == "lower" else case.base / time
+            found = replace(
+                planned,
+                key=f"{planned.key.rpartition('/')[0]}/{attempt}",
+                attempt=attempt,
+                start_s=clock_s,
+                elapsed_s=elapsed_s,
+                fom=fom,
+                writers=[_writer(each, elapsed_s, random) for each in planned.writers],
+            )
+            if outcome != "kept":
+                found = synthetic.reject(found, outcome, f"made: {outcome}")
+            yield found
+            clock_s += elapsed_s + 1.0
+
+
+def _outcomes(random: Random, drawn: Drawn) -> list[Outcome]:
+    """Of the attempts of a run."""
+    luck = random.random()
+    if luck < drawn.given_up:
+        return [random.choice(_FAILURES) for _ in range(_ATTEMPTS)]
+    return ["rejected", "kept"] if luck < drawn.given_up + drawn.repeated else ["kept"]
+
+
+def _time(drawn: Drawn, planned: Sample, number: int, random: Random) -> float:
+    """Time of a run / the case's base: of its block, its pair, its arm, and its own."""
+    case = drawn.case
+    block = Random(f"golden {number} {case.name} {planned.block}").gauss(0, case.block_noise)
+    pair = Random(f"golden {number} {case.name} {planned.block} {planned.pair}")
+    time = case.effects.get(planned.arm, 1.0) * exp(pair.gauss(0, case.pair_noise))
+    time *= exp(random.gauss(0, case.noise)) * (exp(block) if planned.role == "effect" else 1)
+    hit = planned.role == "effect" and random.random() < drawn.spikes
+    return time * (random.uniform(1.3, 3.0) if hit else 1.0)
+
+
+def _writer(writer: WriterRecord, elapsed_s: float, random: Random) -> WriterRecord:
+    """The same writer at a rate of its own; a control writes nothing."""
+    rate_b_s = writer.rate_alone_b_s * random.uniform(0.93, 0.99)
+    return replace(
+        writer,
+        rate_b_s=rate_b_s,
+        rate_min_b_s=0.97 * rate_b_s,
+        bytes_b=rate_b_s * elapsed_s,
+    )
