@@ -63,7 +63,7 @@ class Origins(Record):
     partition: _Word | None = None
     reservation: _Word | None = None
     #: More sbatch options for the component of the origins, such as `--constraint=hdr`.
-    access: list[Annotated[str, Field(pattern=r"^-\S+( +\S+)*$")]] = []
+    access: list[Annotated[str, Field(pattern=r"^-\S+$")]] = []
 
 
 class Nic(Record):

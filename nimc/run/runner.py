@@ -323,6 +323,7 @@ class CampaignRunner:
 
     def _run_block(self, entry: Entry, block: int, pairs: int, later_s: float) -> str | None:
         """Run one ReFrame session. Returns why it failed, None if it did not."""
+        require_folder(self.run)  # one that was renamed is not made again
         logs = self._logs(entry, block)
         logs.mkdir(parents=True, exist_ok=True)
         run = str(self.run)
@@ -344,6 +345,7 @@ class CampaignRunner:
         )
 
         def tick() -> None:
+            require_folder(self.run)
             now_s = time.monotonic()
             for sample in samples.new():
                 counter.add(sample, now_s)
