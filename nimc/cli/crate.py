@@ -28,7 +28,7 @@ from nimc.cli.run import measured
 from nimc.crate.metadata import LICENSES
 from nimc.crate.pack import REPORT, inside, pack, report_files
 from nimc.crate.reproduce import Reproduction, compared_files, judge
-from nimc.crate.verify import Opened, VerifiedCrate, opened, verify_crate
+from nimc.crate.verify import Opened, VerifiedCrate, named_within, opened, verify_crate
 from nimc.records.run import Reproduced, RunHeader
 from nimc.run.folder import RunFolder, new_header
 from nimc.run.progress import Progress
@@ -108,13 +108,14 @@ def reproduce_command(
     """
     with TemporaryDirectory() as folder:
         found = opened(crate, Path(folder))
-        if analysis_only:
-            options.only_with("--analysis-only", "--json")
-            files = compared_files(inside(found.files, REPORT), report_files(found.run))
-            lines = [f"{name}: {state}" for name, state in files.items()]
-            show("reproduce --analysis-only", {"files": files}, form, "\n".join(lines))
-            return int("differs" in files.values())
-        return _repeated(found, Path(folder), machine, results, form, progress)
+        with named_within(crate, Path(folder), found.run):
+            if analysis_only:
+                options.only_with("--analysis-only", "--json")
+                files = compared_files(inside(found.files, REPORT), report_files(found.run))
+                lines = [f"{name}: {state}" for name, state in files.items()]
+                show("reproduce --analysis-only", {"files": files}, form, "\n".join(lines))
+                return int("differs" in files.values())
+            return _repeated(found, Path(folder), machine, results, form, progress)
 
 
 def _repeated(

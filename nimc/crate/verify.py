@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from nimc.base.errors import InputError
+from nimc.base.errors import InputError, NimcError
 from nimc.base.files import read_regular
 from nimc.crate.metadata import HEAD, METADATA, head_in
 from nimc.crate.pack import RUN, header_files, inside, written
@@ -57,12 +59,26 @@ def opened(crate: Path, folder: Path, allowed: Path | None = None) -> Opened:
             signed = check_signature(files[MANIFEST], files[SIGNATURE], allowed)
         except InputError as error:
             raise InputError(f"{crate}: {SIGNATURE}: {error}") from None
-    run = written(inside(files, RUN), folder)
-    for name, content in header_files(load_header(run)).items():
+    with named_within(crate, folder, folder / RUN):
+        run = written(inside(files, RUN), folder)
+        header = load_header(run)
+    for name, content in header_files(header).items():
         if files.get(name) != content:
             raise InputError(f"{crate}: {name}: is not what run/run.json has")
     sha256, head = chain.digest(files[MANIFEST]), head_in(files.get(METADATA, b""))
     return Opened(files, run, sha256, signed, head)
+
+
+@contextmanager
+def named_within(crate: Path, folder: Path, run: Path) -> Iterator[None]:
+    """Errors name what is in the crate by its place there, not where it was unpacked."""
+    try:
+        yield
+    except NimcError as error:
+        places = {f"{run}": f"{crate}:{RUN}", f"{folder}/": f"{crate}:"}
+        for unpacked, place in places.items():
+            error.args = tuple(str(line).replace(unpacked, place) for line in error.args)
+        raise
 
 
 @dataclass(frozen=True)

@@ -57,8 +57,8 @@ class Store:
         self._samples = samples or self._case
         self._counters = nimc_dir / "counters" / f"{case}.jsonl"
         self._provenance = nimc_dir / "provenance"
-        self._samples.parent.mkdir(parents=True, exist_ok=True)
-        self._provenance.mkdir(parents=True, exist_ok=True)
+        self._samples.parent.mkdir(exist_ok=True)
+        self._provenance.mkdir(exist_ok=True)
         _cut_torn_line(self._samples)
         _cut_torn_line(self._counters)
         self._logs = KeptLogs(nimc_dir)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from nimc.base import processes
 from nimc.base.errors import InputError, MachineError
 from nimc.base.interrupts import Interrupts
-from nimc.campaign import others
 from nimc.campaign.cases import is_optional, next_case, siblings, treatments
 from nimc.campaign.plan import Request, block_s, command, next_block
 from nimc.campaign.schema import Campaign, Entry, Pairs
@@ -270,7 +269,6 @@ class CampaignRunner:
     def run_all(self) -> list[Failure]:
         """Measure every case, also after one that failed. Raises Stopped on a signal."""
         processes.become_subreaper()
-        others.write(self.run, self.request.others.values())
         failures: dict[str, Failure] = {}
         left = {entry.name: entry for entry in self.campaign.cases}
         for entry in self._order(failures):
@@ -325,6 +323,7 @@ class CampaignRunner:
 
     def _run_block(self, entry: Entry, block: int, pairs: int, later_s: float) -> str | None:
         """Run one ReFrame session. Returns why it failed, None if it did not."""
+        require_folder(self.run)  # one that was renamed is not made again
         logs = self._logs(entry, block)
         logs.mkdir(parents=True, exist_ok=True)
         run = str(self.run)
@@ -346,6 +345,7 @@ class CampaignRunner:
         )
 
         def tick() -> None:
+            require_folder(self.run)
             now_s = time.monotonic()
             for sample in samples.new():
                 counter.add(sample, now_s)

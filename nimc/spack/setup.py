@@ -155,8 +155,8 @@ def _search(layout: SpackLayout, root: Path, say: Callable[[str], None]) -> None
     They are searched again each time, since the host changes.
     """
     path = layout.packages
+    before = packages_in(path, "packages") if path.is_file() else {}
     text = path.read_text() if path.is_file() else None
-    before = {} if text is None else packages_in(path, "packages")
     say(f"searching for compilers and build tools (log: {layout.log('setup')})")
     find = ("external", "find", "--scope", "user")
     spack(layout, root, "compiler", "find", "--scope", "user", log="setup")
@@ -176,7 +176,7 @@ def _joined(before: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
     for name, rules in found.items():
         earlier = before.get(name, {})
         both[name] = {**rules, **earlier}
-        if externals := [*earlier.get("externals", []), *rules.get("externals", [])]:
+        if externals := [*_externals(earlier), *_externals(rules)]:
             both[name]["externals"] = [
                 each for at, each in enumerate(externals) if each not in externals[:at]
             ]
@@ -201,16 +201,25 @@ def compilers(layout: SpackLayout, settings: SpackSettings) -> dict[str, list[st
     found: dict[str, list[str]] = {}
     for path in (layout.packages, own):
         for rules in packages_in(path, "packages").values() if path.is_file() else ():
-            for external in rules.get("externals") or []:
-                programs = (external.get("extra_attributes") or {}).get("compilers") or {}
-                has = [_LANGUAGES[key][0] for key in _LANGUAGES if _runs(programs.get(key))]
+            for external in _externals(rules):
+                has = [_LANGUAGES[key][0] for key in _LANGUAGES if _runs(external, key)]
                 if has:
-                    name = str(external.get("spec")).split()[0]
+                    name = str(external.get("spec")).partition(" ")[0]
                     found[name] = list(dict.fromkeys([*found.get(name, []), *has]))
     return found
 
 
-def _runs(program: object) -> bool:
+def _externals(rules: dict[str, Any]) -> list[dict[str, Any]]:
+    """The packages of the host in a rule; what is none is Spack's to reject."""
+    found = rules.get("externals")
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _runs(external: dict[str, Any], language: str) -> bool:
+    """Whether a compiler has a program for a language, and it is on this host."""
+    program: Any = external
+    for key in ("extra_attributes", "compilers", language):
+        program = program.get(key) if isinstance(program, dict) else None
     return isinstance(program, str) and shutil.which(program) is not None
 
 

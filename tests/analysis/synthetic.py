@@ -336,7 +336,7 @@ def write_run(
     save_header(run, asked_for(head, moved))
     for sample in moved:
         with (run / "samples" / f"{sample.case}.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(sample.as_dict()) + "\n")
+            file.write(json.dumps(sample, default=vars) + "\n")
     if any(sample.provenance == sha for sample in found):
         (run / "provenance").mkdir()
         (run / "provenance" / f"{sha}.json").write_text(text)

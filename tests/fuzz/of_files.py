@@ -154,11 +154,25 @@ def _spack(text: bytes, folder: Path) -> None:
     setup.load(layout)
 
 
+def _compilers(text: bytes, folder: Path) -> None:
+    layout = SpackLayout(folder, "m")
+    in_file(str(layout.packages.relative_to(folder)), text, folder)
+    setup.compilers(layout, setup.SpackSettings("/", "1.1.0", True, None, None, None))
+
+
 _STATE = json.dumps(
     State(Spec("rxe", 3, 1), "up", "10.77.9", 1, 900, "tcg").as_dict(ClusterLayout(Path("/s")))
 ).encode()
 _SETTINGS = json.dumps({each.name: None for each in dataclasses.fields(setup.SpackSettings)})
 _BUILT = json.dumps({each.name: None for each in dataclasses.fields(build.Built)})
+_COMPILERS = (
+    b"packages:\n  gcc::\n    externals:\n    - spec: gcc@14 languages='c'\n      prefix: /usr\n"
+    b"      extra_attributes: {compilers: {c: /bin/sh, cxx: g++}}\n"
+)
+_LOG = (
+    b"==> Installing a-1-%s [1/2]\n==> Error: failed for the following reasons:\n\n   1. no b\n"
+    b"  >> 56    error: c\n" % (b"a" * 32)
+)
 _IMAGE = bytes(0x202) + b"HdrS" + bytes(0x100) + lzma.compress(b"\x7fELF")
 _MODULE = b"license=GPL\0depends=a,b\0name=c\0"
 _LENGTHS = [b"2min", b"1.5h", b"64KiB", b"1GiB", b"1Gb/s", b"500MB/s", b"30", b"1e3s"]
@@ -180,6 +194,8 @@ TARGETS = [
     Target("file.traffic", _traffic, _MONITORED, _INPUT),
     Target("file.minicluster", _in_folder("state.json", lambda at: state.read(ClusterLayout(at))),
            [_STATE]),
+    Target("file.compilers", _compilers, [_COMPILERS], _INPUT),
+    Target("spack's log", lambda text, _: setup.reason_in(text_of(text)), [_LOG]),
     Target("file.spack", _spack, [_SETTINGS.encode(), _BUILT.encode()], _INPUT),
     Target("file.boot image", lambda image, _: vm.payload(image), [_IMAGE], (MachineError,)),
     Target("file.module", lambda module, _: vm.dependencies(module), [_MODULE]),

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,21 @@ def test_the_recorded_run_is_packed(tmp_path: Path, command: Command) -> None:
 @pytest.mark.parametrize("commit", [None, "0" * 40, "--help", "HEAD:x"])
 def test_locks_of_an_unknown_commit_are_left_out(commit: str | None) -> None:
     assert python_locks(commit) == {}
+
+
+@pytest.mark.parametrize("name", ["run/run.json", "samples"])
+def test_errors_name_a_file_by_its_place_in_the_crate(
+    crate: Path, command: Command, name: str
+) -> None:
+    files = files_in(crate)
+    place = next(each for each in files if each.startswith("run/") and name in each)
+    reseal(crate, {**files, place: b"garbage\n"})
+    command("reproduce", crate, "--analysis-only", code=2)
+    assert f"{crate}:{place}" in command.err
+    assert tempfile.gettempdir() not in command.err.replace(str(crate), "")
+    command("verify", crate, code=2)
+    assert f"{crate}:{place}" in command.out
+    assert tempfile.gettempdir() not in command.out.replace(str(crate), "")
 
 
 def test_what_is_no_crate_is_one_line(tmp_path: Path, command: Command) -> None:

@@ -198,17 +198,17 @@ def test_a_run_that_is_not_too_old_is_resumed(nights: Nights) -> None:
 def test_a_night_is_not_run_beyond_its_budget_or_into_maintenance(
     nights: Nights, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Runs of 1 s are doubled for two rows of the writers: 2 s, and 0.7 s between runs. 8 s
-    # of a block, a warm-up and 6 pairs of 3 runs of 2.7 s: 59.3 s of one node.
-    line = r"box\.yaml:4: budget: 0\.01 node-hours found; allowed: from 0\.0165, which the plan"
+    # Runs of 1 s are doubled for two rows of the writers: 2 s, and 2.1 s between runs. 8 s
+    # of a block, a warm-up and 6 pairs of 3 runs of 4.1 s: 86 s of one node.
+    line = r"box\.yaml:4: budget: 0\.01 node-hours found; allowed: from 0\.0239, which the plan"
     with pytest.raises(InputError, match=line):
         nights.run(budget="0.01")
     (path,) = (nights.folder / "results/nights").glob("*.json")
     assert (load(path).outcome, load(path).finished_s) == ("not run", 1000.0)
     monkeypatch.setattr(NightRuns, "used_node_h", lambda _: 0.01)
-    refused = nights.run(budget="0.02")
+    refused = nights.run(budget="0.03")
     assert (refused.outcome, refused.reason) == (
-        "not run", "0.01 node-hours are left; 0.0165 are needed"
+        "not run", "0.02 node-hours are left; 0.0239 are needed"
     )  # fmt: skip
     assert nights.options == []
     nights.slurm, nights.now_s = True, at(2)
