@@ -91,7 +91,8 @@ def _view(question: Question, table: pl.DataFrame, run: RunData, anchor: str) ->
 
 def _others(question: Question, table: pl.DataFrame) -> list[str]:
     """Columns of the page's table after keys and main estimate; `why` stands below the word."""
-    rest = [*list(question.estimates)[1:], *question.facts, "n", "word"]
+    facts = [name for name in question.facts if name != "n"]
+    rest = [*list(question.estimates)[1:], *facts, "n", "word"]
     return [name for name in question.columns or rest if name in table.columns]
 
 
@@ -195,7 +196,8 @@ def _forest(question: Question, rows: Sequence[Row], anchor: str) -> Markup:
     colour = question.axes[0] if question.axes else ""
     levels = list(dict.fromkeys(row[colour] for row in rows)) if colour else []
     with drawing(0.9 + 0.34 * len(rows)) as drawn:
-        labels = [_label(question.by, row) for row in rows]
+        names = [key for key in question.by if key not in question.apart]
+        labels = [_label(names, row) for row in rows]
         axes = rows_axes(drawn, labels, axis, line=None if _unit(name) else 1.0)
         for line, row in enumerate(rows):
             index = levels.index(row[colour]) if colour else 1

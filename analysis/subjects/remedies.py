@@ -1,4 +1,4 @@
-"""Remedies of a run on the page: figures 6b and 6c of Groves, Grant and Arnold (2016) for it."""
+"""Remedies on the page: figures 6b and 6c of Groves, Grant and Arnold (2016) for a run."""
 
 from __future__ import annotations
 
@@ -6,38 +6,31 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import polars as pl
 from markupsafe import Markup
 
+from analysis.questions.estimators import stated
+from analysis.questions.question import Question
+from analysis.questions.shown import section
 from analysis.remedies.advice import Standing, advise, per_byte, sentences, where
-from analysis.remedies.effect import RemedyEffect, exponential, remedy_effects
+from analysis.remedies.effect import exponential, remedy_effects
 from analysis.remedies.throttling import RATE, RESERVED, Throttling, throttling
 from analysis.report.data import RunData
 from analysis.report.plots import (
     View,
     drawing,
     finish,
-    interval,
     legend,
     level_look,
     light,
-    rows_axes,
-    said,
     themed_svg,
 )
 from analysis.report.sections import Files, Section
 from analysis.samples.pairs import of_treatment
-from analysis.statistics.interval import Estimate
 from analysis.statistics.location import location
 from analysis.subjects.published import paper
 from nimc.base.groups import grouped
 from nimc.base.units import NONE, scale
-
-#: Each time of a remedy: what it is, its colour, its marker, and its place within the row.
-_TIMES = (
-    ("with traffic", "on", "^", -0.22),
-    ("with the remedy", "off", "o", 0.0),
-    ("with both", "level2", "s", 0.22),
-)
 
 
 def sweep_plot(lines: Sequence[View], unit: str, name: str) -> Markup:
@@ -63,42 +56,18 @@ def sweep_plot(lines: Sequence[View], unit: str, name: str) -> Markup:
         return themed_svg(figure, name, "Figure of merit against the rate written")
 
 
-def bars_plot(rows: Sequence[View], name: str) -> Markup:
-    """One row per remedy: its `times` (as `_TIMES`) relative to off without it."""
-    with drawing(0.9 + 0.52 * len(rows)) as figure:
-        axes = rows_axes(figure, [row.label for row in rows], "time / time off without the remedy")
-        for place, row in enumerate(rows):
-            for of, (_, colour, marker, aside) in zip(row.times, _TIMES, strict=True):
-                interval(axes, of, place + aside, colour, marker)
-        times = said(
-            (f"{row.label} {words}", of)
-            for row in rows
-            for of, (words, *_) in zip(row.times, _TIMES, strict=True)
-        )
-        return themed_svg(figure, name, f"Times relative to off without the remedy. {times}")
-
-
-#: Most rows of the figure of prices and gains; the table of the advice has all.
-MOST_ROWS = 16
-
-
 def remedies_view(run: RunData, name: str) -> View | None:
-    """The section of a run; None if it has neither a sweep of rates nor a remedy with a price."""
+    """The section of a run; None if it has no sweep of rates."""
     sweeps = throttling(run.results, run.pairs)
-    priced = [each for each in remedy_effects(run) if each.price]
-    if not sweeps and not priced:
+    if not sweeps:
         return None
     published = paper()["figure_6b_regression"]
-    bars = [_bars(each) for each in priced if each.paired][:MOST_ROWS]
     return View(
         sweeps_svgs=[
             (case, sweep_plot(lines, unit, f"{name}s{index}"))
             for index, (case, unit, lines) in enumerate(_figures(run, sweeps))
         ],
         sweeps=[_row(sweep) for sweep in sweeps],
-        bars_svg=bars_plot(bars, f"{name}b") if bars else None,
-        bars=len(bars),
-        rows=len(priced),
         dram=-published["dram_bps_per_rdma_bps"],
         llc=-published["llc_bps_per_rdma_bps"],
         crossover_mb_s=published["core_reservation_crossover_mb_s"],
@@ -172,18 +141,39 @@ def _row(sweep: Throttling) -> View:
     )
 
 
-def _bars(effect: RemedyEffect) -> View:
-    """Times relative to the plain baseline, as `_TIMES`."""
-    without, with_remedy, _ = effect.speeds
-    off = without[:, 0]
+# Figure 6c: times with traffic, with a remedy, and with both.
 
-    def time(speed: np.ndarray) -> Estimate | None:
-        return exponential(location(np.log(off / speed)))
 
-    label = f"{effect.case}: {effect.remedy}"
-    if effect.traffic != "on":
-        label += f"\n{effect.traffic}"
-    return View(label=label, times=[time(without[:, 1]), effect.price, time(with_remedy[:, 1])])
+def _times(run: RunData) -> pl.DataFrame:
+    """A row per time of each remedy that has a price, relative to off without the remedy."""
+    rows = []
+    for each in remedy_effects(run):
+        if each.price is None or not each.paired:
+            continue
+        off = each.speeds.without[:, 0]
+        speeds = {"traffic": each.speeds.without[:, 1], "both": each.speeds.with_remedy[:, 1]}
+        times = {what: exponential(location(np.log(off / of))) for what, of in speeds.items()}
+        for what in ("traffic", "remedy", "both"):
+            of = times.get(what, each.price)
+            names = {"case": each.case, "remedy": each.remedy, "traffic": each.traffic}
+            ends = {"time": of.value, "time_low": of.low, "time_high": of.high} if of else {}
+            rows.append({**names, "with": what, "pairs": each.pairs, **ends})
+    return pl.DataFrame(rows)
+
+
+TIMES = Question(
+    name="remedy_times",
+    title="Times with each remedy",
+    text="As figure 6c of Groves, Grant and Arnold (2016): times relative to off without the"
+    " remedy, with traffic, with the remedy (its price) and with both.",
+    rows=_times,
+    by=("case", "remedy", "traffic", "with"),
+    estimates={"time": stated("time")},
+    facts={"n": pl.col("pairs").first()},
+    headings={"time": "time / time off"},
+    axes=("with",),
+    apart=("case",),
+)
 
 
 #: Standing -> class of its label.
@@ -222,4 +212,5 @@ def advice_view(runs: Sequence[RunData], _: str) -> View | None:
 SECTIONS = [
     Section("machine", 10, "advice", advice_view, "Advice on remedies", advice_files),
     Section("run", 10, "remedies", remedies_view, "Remedies"),
+    section(TIMES, "run", 11),
 ]

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from analysis.questions.question import answer
 from analysis.report.data import RunData, load_run
 from analysis.report.page import render, write_data
-from analysis.subjects.remedies import remedies_view
+from analysis.subjects.remedies import TIMES, remedies_view
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.remedies.test_advice import CORE
 from tests.analysis.subjects.test_paper_tables import rows_of
@@ -56,7 +57,20 @@ def test_the_sweep_has_a_figure_with_every_run_and_its_slope(run: RunData, text:
     drawn = [len(re.findall("<use ", part)) for part in str(svg).split('id="ms0-runs-')[1:]]
     assert drawn[0] == PAIRS * 5
     assert drawn[1] >= PAIRS * 5
-    assert view.bars == view.rows == 4
+
+
+def test_times_are_relative_to_off_without_the_remedy(run: RunData, tmp_path: Path) -> None:
+    found = {(row["traffic"], row["with"]): row for row in answer(TIMES, run).to_dicts()}
+    assert len(found) == 4 * 3  # a core under four rates
+    # 14 GB/s without writes; 0.3 of 7.2 GB/s are lost, with a core 0.1 of that and 1.2 GB/s.
+    expected = {"traffic": 14 / 11.84, "remedy": 14 / 12.8, "both": 14 / 12.08}
+    for what, time in expected.items():
+        row = found["on", what]
+        assert row["time"] == pytest.approx(time, abs=0.01)
+        assert row["time_low"] <= row["time"] <= row["time_high"]
+        assert (row["remedy"], row["n"]) == ("reserved_cores=1", PAIRS)
+    (file,) = [each for each in write_data(tmp_path, [run]) if each.name == "remedy_times.json"]
+    assert len(json.loads(file.read_text())["remedy_times"]) == len(found)
 
 
 def test_a_curved_loss_names_no_crossover(tmp_path: Path) -> None:
@@ -69,7 +83,7 @@ def test_a_run_without_remedies_has_neither_section(tmp_path: Path) -> None:
     plain = load_run(write_run(tmp_path / "run", samples(STREAM, pairs=8)))
     text = render([plain])
     assert 'id="advice"' not in text
-    assert 'id="r0remedies"' not in text
+    assert 'id="r0remed' not in text
     assert "advice.json" not in [path.name for path in write_data(tmp_path, [plain])]
 
 
