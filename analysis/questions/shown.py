@@ -37,6 +37,8 @@ _ENDS = ("low", "high")
 _MOST_DIGITS = 4
 #: Most rows of an answer that are drawn; the table has all.
 _DRAWN = 48
+#: Most rows of a table that is open.
+_OPEN = 24
 Row = Mapping[str, Any]
 
 
@@ -85,6 +87,8 @@ def _view(question: Question, table: pl.DataFrame, run: RunData, anchor: str) ->
         silent="; ".join(dict.fromkeys(row["why"] for row in rows)) if _silent(rows) else "",
         svgs=_pictures(question, rows, anchor),
         drawn=min(len(rows), _DRAWN),
+        # A long table is folded below its pictures.
+        long=len(rows) > _OPEN and question.plot is not None,
         emulated=emulated,
     )
 

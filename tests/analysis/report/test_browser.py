@@ -31,6 +31,7 @@ from tests.analysis.report.browser import (
     violations,
 )
 from tests.analysis.subjects.test_causes import made_run, with_nodes
+from tests.analysis.subjects.test_factors import of_levels
 from tests.analysis.subjects.test_latency import made as latencies
 from tests.analysis.subjects.test_numa import TWO_NODES, run_of
 from tests.analysis.subjects.test_scaling import run_of as scales
@@ -57,6 +58,11 @@ def test_fits_the_window_and_loads_nothing(tmp_path: Path, text: str) -> None:
 
 def _by_factor(folder: Path) -> str:
     return page.render([load_run(write_run(folder / "run", swept(sweep(), pairs=6)))])
+
+
+def _by_level(folder: Path) -> str:
+    case = of_levels({"load": ["read", "write", "copy"], "place": ["nic", "other"], "node": [0, 1]})
+    return page.render([load_run(write_run(folder / "run", samples(case, pairs=6)))])
 
 
 def _numa(folder: Path) -> str:
@@ -100,10 +106,10 @@ def _model(_: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "of", [_by_factor, _numa, _latency, _comparison, _why, _counters, _scaling, _model]
+    "of", [_by_factor, _by_level, _numa, _latency, _comparison, _why, _counters, _scaling, _model]
 )
 def test_every_section_fits_the_window(tmp_path: Path, of: Callable[[Path], str]) -> None:
-    fitting(tmp_path, of(tmp_path), 390, 900)
+    fitting(tmp_path, of(tmp_path), 390, 900, 1200)
 
 
 @cache

@@ -114,6 +114,14 @@ def test_which_factor_lies_on_the_axis(
     assert {row["arm"] for row in rows} == {row.arm for row in run.results if row.role == "effect"}
 
 
+@pytest.mark.parametrize(("amounts", "folded"), [(12, False), (13, True)])
+def test_a_table_of_more_than_24_rows_is_folded(tmp_path: Path, amounts: int, folded: bool) -> None:
+    factors: dict[str, list[Level]] = {"amount": [*range(amounts)], "place": ["nic", "other"]}
+    text = section(render([loaded(tmp_path, of_levels(factors))]), "by_level")
+    assert ("<details><summary>All 26 rows</summary>" in text) == folded
+    assert text.count("<tr>") == 1 + 2 * amounts
+
+
 @pytest.mark.parametrize(
     ("levels", "order"),
     [
