@@ -19,6 +19,7 @@ from analysis.report.data import RunData, all_rows, load_run
 from analysis.report.factors import factors_view
 from analysis.report.plots import View, ratios_plot, render_page, samples_plot, variable
 from analysis.report.sections import SUBJECTS, Files, Part, data_files, shown
+from analysis.report.table import results_table
 from analysis.report.words import DASH, utc
 from analysis.samples.columns import write_table
 from analysis.samples.pairs import kinds
@@ -305,7 +306,7 @@ def _write(folder: Path, machine: str, runs: list[RunData]) -> Report:
 
 
 def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
-    """Writes results.json, samples.parquet and pairs.parquet of `runs` into `folder`.
+    """Writes results.json and results.parquet, samples.parquet and pairs.parquet of `runs`.
 
     And the files that sections declare (`analysis.report.sections`), if they have rows.
     """
@@ -316,6 +317,7 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
         },
         "samples.parquet": all_rows(runs, "samples"),
         "pairs.parquet": all_rows(runs, "pairs"),
+        "results.parquet": results_table(runs),
         **data_files(runs),
     }
     for name, data in files.items():
