@@ -62,16 +62,16 @@ Form = Literal["json", "csv"]
 
 #: Command -> number of its document's schema, where it is not 1; it rises if a key goes or changes
 #: its meaning.
-_SCHEMAS = {"doctor": 2, "model evaluate": 2, "model fit": 2, "plan": 2}
+_SCHEMAS = {"doctor": 2, "model evaluate": 2, "model fit": 2, "plan": 2, "nights run": 2}
 #: Command -> where its document has the rows of its table: names of keys, the outer one first.
 TABLES: dict[str, tuple[str, ...]] = {
     "advise": ("advice", "remedies"),
-    "alarms": ("watched",),
     "compare": ("comparisons",),
     "doctor": ("findings",),
     "model evaluate": ("placements",),
     "model predict": ("placements", "points"),
-    "nightly status": ("nights",),
+    "nights alarms": ("watched",),
+    "nights list": ("nights",),
     "plan": ("cases",),
     "qualify": ("claims",),
     "remedy list": ("remedies",),

@@ -193,17 +193,6 @@ def output_option(
     return click.option("-o", "--output", type=kind, required=required, help=text)
 
 
-def history_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--results` and `--store`: arguments `results` and `store`."""
-    at = click.option(
-        "--store",
-        type=click.Path(path_type=Path),
-        callback=lambda ctx, _param, value: value or ctx.params["results"] / "store",
-        help="Folder of the store [default: RESULTS/store].",
-    )
-    return results_option(at(function))
-
-
 def only_with(mode: str, *allowed: str) -> None:
     """Raise InputError for an option that is given together with `mode` but not in `allowed`."""
     for name in _given():

@@ -5,13 +5,11 @@ What is written replaces a file in its folder, and nothing else, whatever stands
 
 import os
 import pwd
-import stat
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from analysis.history.store import add_run, inventory, read_entries
 from nimc.base import files
 from nimc.base.errors import InputError
 from nimc.base.files import (
@@ -114,23 +112,11 @@ def test_a_colleagues_run_is_read_and_not_removed_or_resumed(tmp_path: Path) -> 
     tmp_path.chmod(0o2775)
     os.chown(tmp_path, -1, TEAM)
     run = made_run(tmp_path / "monday")
-    store = tmp_path / "store"
-    assert add_run(store, run).state == "new"
-    folders = {path for path in store.rglob("*") if path.is_dir()}
-    assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o2775}
-    assert {path.stat().st_gid for path in folders} == {TEAM}
     assert [path for path, _ in own_runs(tmp_path)] == [run]
-    for path in (run, *run.rglob("*"), *store.rglob("*.parquet")):
+    for path in (run, *run.rglob("*")):
         os.chown(path, MEMBER, TEAM)
     assert distrust_run(run) is None
-    assert add_run(store, run).state == "known"
     assert list(own_runs(tmp_path)) == []
-    left_out: list[str] = []
-    entries = read_entries(store, None, None, left_out.append)
-    (stored,) = inventory(store, entries, tmp_path)
-    assert (stored.held, left_out) == ("belongs to nobody", [])
-    (alone,) = inventory(store, entries, store)
-    assert alone.held == f"{alone.entry.path.name} belongs to nobody"
     os.chown(run / "samples" / os.listdir(run / "samples")[0], OUTSIDER, TEAM)
     assert "belongs to 65001" in str(distrust_run(run))
 

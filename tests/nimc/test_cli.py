@@ -153,7 +153,7 @@ def test_absurd_input_is_one_line_and_code_two(arguments: list[str], command: Co
     ("typed", "kind", "expected"),
     [
         ("sweep", "plain", {"sweep-nodes"}),
-        ("nightly sta", "plain", {"status"}),
+        ("nights al", "plain", {"alarms"}),
         ("plan throt", "plain", {"throttling", "throttling_quick"}),
         ("plan quick --machine examp", "plain", {"example_slurm"}),
         ("run quick --qui", "plain", {"--quiet"}),
