@@ -64,9 +64,10 @@ def parse(stdout: str) -> Fom:
     solve = last_number("FOM_Solve: nnz_AP * Iterations / Solve Phase Time:", stdout)
     # AMG's weights: one part set-up, three parts solve.
     require_close("FOM_1", figure, (setup + 3 * solve) / 4, _SEVEN_DIGITS)
-    wall = r":\s+wall clock time ="
+    # The first of the lines that follow a phase's title, other programs' lines left out.
+    wall = rf"\n(?:(?!PCG ).*\n)*?\s+wall clock time = {FLOAT} seconds"
     setup_s, solve_s = (
-        float(last_match(rf"^PCG {phase}{wall} {FLOAT} seconds", stdout, f"time of {phase}")[1])
+        float(last_match(rf"^PCG {phase}:{wall}", stdout, f"time of {phase}")[1])
         for phase in ("Setup", "Solve")
     )
     # Both phases count the same non-zeros, so the two rates and times must agree.

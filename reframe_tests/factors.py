@@ -159,10 +159,12 @@ def node_of_places(machine: Machine) -> dict[str, int]:
     """Place -> NUMA node; without `other` if the machine has one node. Raises InputError."""
     facts = machine.node_facts()
     nic = machine.nic_node()
-    if facts.numa_nodes == 1:
+    numbers = facts.numa_nodes
+    if len(numbers) == 1:
         return {"nic": nic}
-    apart = facts.numa_nodes // facts.sockets if facts.sockets > 1 else 1
-    return {"nic": nic, "other": (nic + apart) % facts.numa_nodes}
+    apart = len(numbers) // facts.sockets if facts.sockets > 1 else 1
+    at = numbers.index(nic) if nic in numbers else 0
+    return {"nic": nic, "other": numbers[(at + apart) % len(numbers)]}
 
 
 def _no_such_place(machine: Machine, level: Level) -> str | None:
@@ -194,7 +196,7 @@ _TABLE = (
     Factor("direction", "writes", ", ".join(_DIRECTIONS), _one_of(*_DIRECTIONS)),
     Factor("comm_node", "writes", "numbers of NUMA nodes", _whole, _no_such_node),
     Factor("writer_rail", "writes", rails.ALLOWED, rails.check, rails.lacking),
-    Factor("mpi_rail", "application", rails.ALLOWED, rails.check, rails.lacking),
+    Factor("mpi_rail", "application", rails.ALLOWED, rails.check, rails.lacking_of_mpi),
     Factor("reserved_cores", "application", "whole numbers from 0", _whole, _too_few_cores),
     Factor(
         "core_spec", "application", "whole numbers from 0", _whole, _no_core_spec, between_jobs=True

@@ -46,7 +46,7 @@ class hpccg(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
                 name, wanted = self.machine.name, self.memory_share
                 note = Note.HPCCG_SMALL(share=share, machine=name, wanted=wanted)
                 self.notes = [*self.notes, note]
-            rank_b = share * self.node_facts.memory_b / self.app_cores
+            rank_b = share * self.machine.memory_b() / self.app_cores
             edge = int((rank_b / _POINT_B) ** (1 / 3))
         self.executable_opts = [str(edge)] * 3
 

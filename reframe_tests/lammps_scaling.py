@@ -33,12 +33,12 @@ class lammps_scaling(lammps.lammps):
     ranks_per_node = variable(int, value=_DEFAULT.ranks_per_node)
     spare_cores = variable(int, value=_DEFAULT.spare_cores)
 
-    #: Units per target node that Daly's estimate and the constant share count, each with the mean
-    #: time to interrupt `node_mtti`: 1, the node; 16, the ranks of a node, as in Groves, Grant and
-    #: Arnold (2016).
+    #: What Daly's estimate and the constant share count on each target node, with the mean time to
+    #: interrupt `node_mtti` each. The default, 0, takes its ranks, as Groves, Grant and Arnold
+    #: (2016) did, whose nodes had 16; 1 counts nodes.
     counted_per_node = variable(int, value=_DEFAULT.counted_per_node)
 
-    #: Length of a write: a time such as `1s`, or `46k messages of 64KiB at 3.2GB/s`.
+    #: Length of a write: a time such as `1s`, or `46k messages of 64KiB at 3GB/s`.
     write = variable(str, value=_DEFAULT.write)
 
     #: Messages of a write; 0 takes as many as last `fill` times its length without an application.

@@ -97,7 +97,7 @@ def facts(stdout: str) -> dict[str, float]:
 
     `node` is the NUMA node that the arrays are bound to, if any; `streaming` is 1 if stores went
     past the caches, 0 if through them; `huge_b` of `memory_b` lie in huge pages, if the kernel says
-    so; `flops_per_element` is that of `intensity`.
+    so.
     """
     if "results are right" not in stdout:
         raise FomError("membench's own check of the results did not pass")
@@ -115,7 +115,6 @@ def facts(stdout: str) -> dict[str, float]:
     for pattern, names in (
         (r"bound to NUMA node (\d+)$", ["node"]),
         (r"^in huge pages: (\d+) of (\d+) bytes$", ["huge_b", "memory_b"]),
-        (r"^(\d+) flops per element$", ["flops_per_element"]),
     ):
         if match := re.search(pattern, stdout, re.MULTILINE):
             found |= dict(zip(names, map(float, match.groups()), strict=True))

@@ -57,7 +57,7 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
         """As many workers as a NUMA node has cores, wherever they run."""
         check_level("load", self.load)
         self.buffer_node = node_of(self.machine, "buffer", self.buffer)
-        facts = {"numa_nodes": self.node_facts.numa_nodes, "nic_node": self.machine.nic_node()}
+        facts = {"numa_nodes": len(self.node_facts.numa_nodes), "nic_node": self.machine.nic_node()}
         facts["places"] = node_of_places(self.machine)
         self.provenance = {**self.provenance, "numa": facts}
         self.num_cpus_per_task = self.app_cores
@@ -65,7 +65,7 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
             self.executable, *self.executable_opts = python_code(_SLEEP, str(self.duration_s))
             return
         node = node_of(self.machine, "workers", self.workers)
-        count = max(1, self.app_cores // self.node_facts.numa_nodes)
+        count = max(1, self.app_cores // len(self.node_facts.numa_nodes))
         self.executable = "./membench"
         self.executable_opts = [self.load, "-n", str(count), "-d", str(self.duration_s)]
         self.executable_opts += ["-m", str(self.buffer_node)]

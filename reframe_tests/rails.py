@@ -41,6 +41,16 @@ def lacking(machine: Machine, level: Level) -> str | None:
     return None
 
 
+def lacking_of_mpi(machine: Machine, level: Level) -> str | None:
+    """The same for the application's MPI, which takes names only, before its nodes are known."""
+    if level != DEFAULT and not lacking(machine, level):
+        for rail in _of_level(machine, str(level)):
+            if devices.has_address(rail.device):
+                named = f"rail {rail.device} of {machine.name} has a PCI address for its device"
+                return f"{named}, where MPI needs a name"
+    return lacking(machine, level)
+
+
 def of_writers(machine: Machine, policy: str, buffer_node: int | None) -> tuple[str, ...]:
     """Devices of the writers, which take them in turn. Raises InputError."""
     if not machine.rails:
@@ -72,7 +82,7 @@ def wrapper(machine: Machine, policy: str) -> list[str]:
         return []
     _require(machine, "mpi_rail", policy)
     choices = []
-    for node in range(machine.node_facts().numa_nodes):
+    for node in machine.node_facts().numa_nodes:
         values = _variables(local_to(machine, node))
         choices.append(" ".join([str(node), *(f"{name}={text}" for name, text in values.items())]))
     return ["sh", str(_LOCAL_RAIL), *choices, "--"]
@@ -81,15 +91,18 @@ def wrapper(machine: Machine, policy: str) -> list[str]:
 def local_to(machine: Machine, node: int) -> list[Rail]:
     """The rails of a NUMA node; without one, those of its socket; without one there, all."""
     facts = machine.node_facts()
-    a_socket = max(1, facts.numa_nodes // facts.sockets)
     known = [(rail, rail.numa_node) for rail in machine.rails if rail.numa_node is not None]
     here = [rail for rail, at in known if at == node]
-    near = [rail for rail, at in known if at // a_socket == node // a_socket]
+    near = [rail for rail, at in known if facts.socket_of(at) == facts.socket_of(node)]
     return here or near or machine.rails
 
 
 def _chosen(machine: Machine, field: str, policy: str) -> list[Rail]:
     _require(machine, field, policy)
+    return _of_level(machine, policy)
+
+
+def _of_level(machine: Machine, policy: str) -> list[Rail]:
     one = _ONE.fullmatch(policy)
     return [machine.rails[int(one[1])]] if one else machine.rails
 
@@ -97,13 +110,14 @@ def _chosen(machine: Machine, field: str, policy: str) -> list[Rail]:
 def _require(machine: Machine, field: str, policy: str) -> None:
     if not _ONE.fullmatch(policy) and policy not in (DEFAULT, LOCAL):
         raise InputError(f"{field}: {policy!r} found; allowed: {ALLOWED}")
-    if reason := lacking(machine, policy):
+    of_field = lacking_of_mpi if field == "mpi_rail" else lacking
+    if reason := of_field(machine, policy):
         raise InputError(f"{field}: {policy}: {reason}; allowed: {DEFAULT}")
 
 
 def _variables(chosen: Sequence[Rail]) -> dict[str, str]:
     """For one rail those of all libraries; of several, only UCX takes a list."""
-    names = [rail.mpi_device or f"{rail.device}:1" for rail in chosen]
+    names = [rail.mpi_device or str(devices.split(rail.device)) for rail in chosen]
     if len(chosen) > 1:
         return {"UCX_NET_DEVICES": ",".join(names)}
     return devices.mpi_over(chosen[0].device, names[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from analysis.subjects.writers import concurrent_writers, constant_writers, write_length_s
+from analysis.subjects.writers import concurrent_writers, write_length_s
 from nimc.base import units
 from nimc.base.errors import InputError
 from nimc.machine.site import Machine
@@ -26,7 +26,7 @@ class ScaleRequest:
     nodes: int
     ranks_per_node: int = 0
     spare_cores: int = 0
-    counted_per_node: int = 1
+    counted_per_node: int = 0
     write: str = "1s"
     node_mtti: str = ""
     writers: str = ""
@@ -45,6 +45,9 @@ class Load:
     """The short writes of one scale."""
 
     length_s: float
+    #: Ranks for which the writers are computed, and the mean time to interrupt of each.
+    counted: int
+    mtti_s: float
     #: Arm -> writers at a time, and writes that start per second.
     writers: dict[str, int]
     writes_per_s: dict[str, float]
@@ -67,7 +70,7 @@ def load(request: ScaleRequest, machine: Machine) -> Load:
     if request.draw not in POLICIES:
         raise InputError(f"draw: {request.draw!r}; allowed: {', '.join(POLICIES)}")
     for field, fits, rule in (
-        ("counted_per_node", request.counted_per_node >= 1, "whole numbers from 1"),
+        ("counted_per_node", request.counted_per_node >= 0, "whole numbers from 0"),
         ("messages", request.messages >= 0, "whole numbers from 0"),
         ("fill", request.fill > 0, "numbers above 0"),
         ("tolerance_s", request.tolerance_s >= 0, "numbers from 0, seconds"),
@@ -75,9 +78,9 @@ def load(request: ScaleRequest, machine: Machine) -> Load:
     ):
         if not fits:
             raise InputError(f"{field}: {getattr(request, field)} found; allowed: {rule}")
-    counted = request.nodes * request.counted_per_node
-    daly = concurrent_writers(counted, mtti_s, length_s)
-    counts = {"daly": daly.concurrent_writers, "constant": constant_writers(counted)}
+    per_node = request.counted_per_node or ranks_per_node(request, machine.node_facts().cores)
+    computed = concurrent_writers(request.nodes * per_node, mtti_s, length_s)
+    counts = {"daly": computed.concurrent_writers, "constant": computed.constant_share_writers}
     for part in filter(None, request.writers.split(",")):  # such as daly:2,constant:1
         arm, _, number = part.partition(":")
         if arm not in SCHEDULED or not number.isdecimal():
@@ -85,7 +88,8 @@ def load(request: ScaleRequest, machine: Machine) -> Load:
         counts[arm] = int(number)
     if max(counts.values()) > request.nodes:
         raise InputError(
-            f"writers: {max(counts.values())} on {request.nodes} nodes; allowed: fewer"
+            f"writers: {max(counts.values())} on {request.nodes} nodes; allowed: fewer, as with"
+            " counted_per_node: 1, which counts nodes"
         )
     rate_b_s = None if request.rate == "full" else units.rate_b_s(request.rate, "rate")
     if rate_b_s is None and request.link_share < 1:
@@ -107,6 +111,8 @@ def load(request: ScaleRequest, machine: Machine) -> Load:
         write_b = float(request.messages * machine.message_b(request.message))
     return Load(
         length_s=length_s,
+        counted=computed.counted,
+        mtti_s=mtti_s,
         writers=counts,
         writes_per_s={arm: count / length_s for arm, count in counts.items()},
         origins=needed,

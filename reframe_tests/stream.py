@@ -65,16 +65,16 @@ class stream(rfm.RegressionTest, CompiledMixin, NimcMixin):
         If the nodes have another processor than the host that compiles, set `-march=` in the
         environment's `cflags`.
         """
-        facts = self.node_facts
-        wanted_b = self.llc_multiple * facts.llc_b
-        array_b = min(wanted_b, self.machine.memory_share * facts.memory_b / _ARRAYS)
+        llc_b = self.machine.llc_b()
+        wanted_b = self.llc_multiple * llc_b
+        array_b = min(wanted_b, self.machine.memory_share * self.machine.memory_b() / _ARRAYS)
         if self.array_most:
             array_b = min(array_b, size_b(self.array_most, "array_most"))
         elements = int(array_b / _DOUBLE_B)
-        sizes = {"array_mib": array_b / 2**20, "llc_mib": facts.llc_b / 2**20}
+        sizes = {"array_mib": array_b / 2**20, "llc_mib": llc_b / 2**20}
         if self.llc_multiple * _ARRAYS <= 1:
             self.notes = [*self.notes, Note.STREAM_IN_CACHE(arrays=_ARRAYS, **sizes)]
-        elif array_b < 4 * facts.llc_b:
+        elif array_b < 4 * llc_b:
             self.notes = [*self.notes, Note.STREAM_SMALL(**sizes)]
         named = [flag for flag in self.current_environ.cflags if flag.startswith("-march=")]
         self.build_system.cflags = [

@@ -21,6 +21,8 @@ __all__ = ["FLOAT", "Fom", "FomError"]
 
 #: A number as C, C++ and Fortran print it.
 FLOAT = r"([-+]?(?:[0-9.]+(?:[eEdD][-+]?\d+)?|nan|NaN|inf|Infinity))"
+#: A line of UCX's log. It goes to standard output, where it may stand amid a line of another rank.
+_UCX_LOG = re.compile(r"\[\d+\.\d{6}\] \[\S+?:\d+:\d+\][^\n]*? UCX {1,2}[A-Z]+[^\n]*\n?")
 _RECORD = re.compile(r"^WORKLOAD = ", re.MULTILINE)
 
 
@@ -42,7 +44,7 @@ class Workload:
     def parse(self, stdout: str) -> Fom:
         """The figure of merit, a positive number; raises only `FomError`, for any output."""
         try:
-            fom = self.parser(stdout)
+            fom = self.parser(_UCX_LOG.sub("", stdout))
         except (ValueError, ArithmeticError) as error:
             raise FomError(f"the output cannot be read: {error}") from None
         require_positive(f"the {self.fom}", fom.value)

@@ -41,7 +41,7 @@ class xsbench(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     def lay_out(self):
         """Every rank holds the whole grid, so memory limits its size."""
         self.ranks(max(1, self.app_cores // self.threads), self.threads)
-        allowed_b = self.machine.memory_share * self.node_facts.memory_b
+        allowed_b = self.machine.memory_share * self.machine.memory_b()
         fits = max(1, self.sized_cores // self.threads) * _LARGE_B <= allowed_b
         size = ("large" if fits else "small") if self.size == "auto" else self.size
         self.executable_opts = ["-m", self.method, "-s", size, "-t", str(self.threads)]

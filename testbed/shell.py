@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nimc.base.errors import MachineError
 from nimc.base.kernel_text import read
-from nimc.base.programs import ask, last_line
+from nimc.base.programs import START_FOLDER, ask, last_line
 
 #: Daemons live in sbin, which is not on every user's PATH.
 PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
@@ -49,6 +49,7 @@ def start(
         with log.open("ab") as output:
             process = subprocess.Popen(
                 command,
+                cwd=START_FOLDER,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

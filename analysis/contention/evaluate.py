@@ -11,19 +11,17 @@ import json
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
 
-from analysis.contention import fit, improved
+from analysis.contention.fit import fit
 from analysis.contention.parameters import (
     LARGEST,
     Band,
     Bands,
-    Groups,
     HeldOut,
     Model,
     Parameters,
@@ -272,13 +270,11 @@ def _widths(found: list[Deviation], rate: str) -> list[float]:
     ]
 
 
-# A model of either kind, with the error bands of what was held out of the fit.
+# A model with the error bands of what was held out of the fit.
 
 
 #: Groups into which numbers of cores are split, to be held out in turn.
 FOLDS = 8
-#: The simplest of the improved models is taken whose error is at most this times the least.
-ENOUGH = 1.05
 
 
 @dataclass(frozen=True)
@@ -289,49 +285,12 @@ class Calibration:
     without_cores: list[Deviation]
     without_placements: list[Deviation]
 
-    @property
-    def error(self) -> float:
-        """Mean relative deviation of all rates that were held out; infinite without any."""
-        found = self.without_cores + self.without_placements
-        off = [width for rate in RATES for width in _widths(found, rate)]
-        return float(np.mean(off)) if off else math.inf
 
-
-def calibrated(kind: str, sweep: Sweep, folds: int = FOLDS) -> Calibration:
-    """The model of a kind (one of KINDS) of a sweep. Raises InputError as `fit.fit`.
-
-    If the sweep states groups of cores, the improved model has one capacity, or also one for each
-    group, whose cores are independent or in step: whichever predicts best what was held out.
-    """
-    if kind == "paper":
-        return _calibrated(fit.fit, sweep, folds)
-    if sweep.groups is None or sweep.groups >= sweep.cores:
-        return _calibrated(improved.fit, sweep, folds)
-    independent = Groups(sweep.groups, sweep.cores // sweep.groups, sweep.order)
-    tried = {
-        "with one capacity": None,
-        "with one for each group": independent,
-        "with one for each group and cores in step": replace(independent, in_step=True),
-    }
-    found = {
-        words: _calibrated(partial(improved.fit, groups=groups), sweep, folds)
-        for words, groups in tried.items()
-    }
-    most = ENOUGH * min(each.error for each in found.values())
-    best = next(words for words, each in found.items() if each.error <= most)
-    chosen = found[best]
-    others = ", ".join(f"{100 * each.error:.2f} % {words}" for words, each in found.items())
-    note = (
-        f"groups of {sweep.groups} cores, {sweep.order}: predicted {best}; on what was held out"
-        f" off by {others}"
-    )
-    return replace(chosen, model=replace(chosen.model, notes=[*chosen.model.notes, note]))
-
-
-def _calibrated(fitter: Fitter, sweep: Sweep, folds: int) -> Calibration:
-    model = fitter(sweep)
-    cores = without_cores(fitter, sweep, folds)
-    placements = without_placements(fitter, sweep)
+def calibrated(sweep: Sweep, folds: int = FOLDS) -> Calibration:
+    """The model of a sweep. Raises InputError as `fit.fit`."""
+    model = fit(sweep)
+    cores = without_cores(fit, sweep, folds)
+    placements = without_placements(fit, sweep)
     notes = [*model.notes, *misfits(cores, placements, sweep)]
     model = replace(model, bands=bands(cores, placements, sweep), notes=notes)
     return Calibration(model, cores, placements)

@@ -18,7 +18,6 @@ from analysis.contention.parameters import (
     Parameters,
     Prediction,
     Rates,
-    Shape,
     placements,
     predict,
 )
@@ -158,9 +157,9 @@ def render(model: Model, sweep: Sweep | None) -> str:
 _COLUMNS = 3
 #: Parameter -> its unit; all others are rates.
 _UNITS = {
-    **dict.fromkeys(("n_par_max", "n_seq_max", "loss_from", "loss_to"), "cores"),
-    **dict.fromkeys(("delta_l_b_s", "delta_r_b_s", "group_loss_b_s"), "MB/s per core"),
-    **dict.fromkeys(("alpha", "softness"), ""),
+    **dict.fromkeys(("n_par_max", "n_seq_max"), "cores"),
+    **dict.fromkeys(("delta_l_b_s", "delta_r_b_s"), "MB/s per core"),
+    "alpha": "",
 }
 
 
@@ -168,7 +167,6 @@ def predictions_document(model: Model, predictions: list[Prediction]) -> dict[st
     """`nimc model predict --json`: rates in MB/s (10^6 bytes per second), as published."""
     return {
         "platform": model.name,
-        "kind": model.kind,
         "published": model.published,
         "notes": model.notes,
         "cores": model.cores,
@@ -196,7 +194,7 @@ def predictions_document(model: Model, predictions: list[Prediction]) -> dict[st
 
 def prediction_table(model: Model, p: Prediction) -> str:
     """One placement, one line per number of cores; rates with their bands, if it has some."""
-    origin = "published" if model.published else f"{model.kind} model, fitted"
+    origin = "published" if model.published else "fitted"
     lines = [
         *model.notes,
         f"{model.name} ({origin}), computations on node {p.comp_node}, "
@@ -242,7 +240,7 @@ def fit_table(model: Model) -> str:
     rows = [[name, local, remote] for name, local, remote, _ in parameter_rows(model)]
     lines = [
         *model.notes,
-        f"{model.name}, {model.kind} model, rates in MB/s (10^6 bytes per second)",
+        f"{model.name}, rates in MB/s (10^6 bytes per second)",
         aligned(["", "local", "remote"], rows, left=(0,)),
         *(f"{placement}: {bands_line(bands)}" for placement, bands in model.bands.items()),
     ]
@@ -252,28 +250,22 @@ def fit_table(model: Model) -> str:
 
 
 def parameter_rows(model: Model) -> list[tuple[str, str, str, str]]:
-    """Each parameter, and what the improved model adds: name, local and remote value, unit."""
-    shapes = (model.shapes.get("local"), model.shapes.get("remote"))
-    kinds: list[tuple[Any, tuple[Any, Any], str]] = [
-        (Parameters, (model.local, model.remote), "unknown"),
-        *([(Shape, shapes, "none")] if model.shapes else []),
-    ]
+    """Each parameter: name, local and remote value, unit."""
     return [
         (
             each.name.removesuffix("_b_s"),
-            _cell(getattr(local, each.name, None), each.name, absent),
-            _cell(getattr(remote, each.name, None), each.name, absent),
+            _cell(getattr(model.local, each.name), each.name),
+            _cell(getattr(model.remote, each.name, None), each.name),
             _UNITS.get(each.name, "MB/s"),
         )
-        for kind, (local, remote), absent in kinds
-        for each in fields(kind)
+        for each in fields(Parameters)
     ]
 
 
-def _cell(value: float | None, name: str, absent: str) -> str:
-    """A parameter as text: rates in MB/s, numbers of cores of the paper's model whole."""
+def _cell(value: float | None, name: str) -> str:
+    """A parameter as text: rates in MB/s, numbers of cores whole."""
     if value is None:
-        return absent
+        return "unknown"
     if name.endswith("_b_s"):
         return f"{value / 1e6:.1f}"
     return str(value) if name.startswith("n_") else f"{value:.3f}"

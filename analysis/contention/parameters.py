@@ -2,15 +2,13 @@
 
 Names of the ten follow section 3.1 of the paper, with the unit appended; all rates are bytes per
 second. A parameter that a sweep does not determine is None; `predict` documents the consequences.
-Every kind of model is this one record, so that all are saved, predicted with, drawn, recommended
-from and compared in one way.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,28 +17,20 @@ from pydantic import Field
 from nimc.base.errors import InputError
 from nimc.base.json_limits import read_json, validated
 
-#: Kinds of models: the paper's equations, and those that remove limits stated there.
-Kind = Literal["paper", "improved"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-#: How cores fill groups: one group after the other, or each group in turn.
-Order = Literal["compact", "spread"]
-ORDERS: tuple[Order, ...] = get_args(Order)
 #: What a fit had not seen.
 HeldOut = Literal["placements", "numbers of cores"]
 #: Limits of a model's file: cores per socket, NUMA nodes (each pair of them is predicted), bytes
 #: per second, and the relative error of a band.
 MOST, MOST_NODES, MOST_B_S, LARGEST = 4096, 256, 1e30, 10.0
 #: Number of the model file's schema.
-SCHEMA = 2
+SCHEMA = 3
 
 _Cores = Annotated[int, Field(ge=1, le=MOST)]
 #: Bytes per second.
 Rate = Annotated[float, Field(ge=0, le=MOST_B_S)]
 _Change = Annotated[float, Field(ge=-MOST_B_S, le=MOST_B_S)]
 _Error = Annotated[float, Field(ge=0, le=LARGEST)]
-_Side = Annotated[str, Field(pattern="^(local|remote)$")]
 _Placement = Annotated[str, Field(pattern="^(local|remote|others)$")]
-_Node = Annotated[int, Field(ge=0, lt=MOST)]
 
 
 @dataclass(frozen=True)
@@ -67,34 +57,6 @@ class Parameters:
 
 #: Nothing was measured.
 UNKNOWN = Parameters(*[None] * 10)
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What the improved model adds to the ten parameters of a placement."""
-
-    #: How round the knee is where demand meets the capacity; 0 is sharp.
-    softness: Annotated[float, Field(ge=0, le=1)]
-    #: Numbers of cores at which the loss of communications begins and ends.
-    loss_from: Annotated[float, Field(ge=0, le=2 * MOST)]
-    loss_to: Annotated[float, Field(ge=0, le=4 * MOST)]
-    #: Capacity of a group of cores, one of them computing, and how much of it each further one
-    #: costs, bytes per second; None if groups have no capacity of their own.
-    group_b_s: Rate | None = None
-    group_loss_b_s: _Change = 0.0
-
-
-@dataclass(frozen=True)
-class Groups:
-    """Groups of cores with a capacity of their own (CCD, SNC domain), and how cores fill them."""
-
-    #: Cores of a group, and groups of the socket.
-    size: _Cores
-    count: _Cores
-    order: Order
-    #: Whether cores with as much work each wait for one another, as in a parallel loop or an MPI
-    #: application, so that the fullest group paces all.
-    in_step: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,8 +95,6 @@ class Model:
     local: Parameters
     #: None if no node on another socket exists or was measured.
     remote: Parameters | None
-    #: Which equations the parameters are for.
-    kind: Kind = "paper"
     #: True for a set from the literature.
     published: bool = False
     #: Placement -> largest number of cores measured there, if below `cores`; nothing is predicted
@@ -144,13 +104,6 @@ class Model:
     unidentified: dict[str, dict[str, str]] = field(default_factory=dict)
     #: Caveats of the sweep, to show with every figure made from the model.
     notes: list[str] = field(default_factory=list)
-    #: `local` and `remote` -> what the improved model adds; None: the paper's equations only.
-    shapes: dict[_Side, Shape | None] = field(default_factory=dict)
-    #: Improved model: NUMA node -> rate of communications alone with their data there, bytes per
-    #: second.
-    comm_alone_b_s: dict[_Node, Rate] = field(default_factory=dict)
-    #: Improved model: None if the cores share one capacity only.
-    groups: Groups | None = None
     #: `local`, `remote` and `others` (placements) -> error bands; empty if nothing was held out.
     bands: dict[_Placement, Bands] = field(default_factory=dict)
 
@@ -180,38 +133,18 @@ def from_dict(document: Any, path: Path) -> Model:
     """Inverse of `Model.as_dict`; `path` is named in errors."""
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise InputError(f"{path}: not a model file; allowed: a mapping with schema {SCHEMA}")
-    model = validated(Model, document, path)
-    if (groups := model.groups) and not model.cores <= groups.size * groups.count <= MOST:
-        raise InputError(
-            f"{path}: groups: {groups.size} x {groups.count} cores found; allowed: {model.cores} to"
-            f" {MOST} together"
-        )
-    return model
+    return validated(Model, document, path)
 
 
 # Rates of computations and communications on one placement, bytes per second: equations 1 to 6 of
-# the paper, and what the improved model changes of them.
+# the paper.
 #
 # NaN if a parameter that the equation needs is unknown. A capacity that no sweep reached
 # (`t_par_max_b_s` or `t_seq_max_b_s` is None) is no limit.
-#
-# The improved model removes limits of the paper's equations (section 4.3.1 there):
-#
-# - Communications lose bandwidth before the capacity is reached: their loss runs from a first to a
-#   last number of cores, which are fitted instead of following from the capacity.
-# - Cores scale imperfectly near the capacity: demand and capacity meet in a rounded knee,
-#   (a^-k + b^-k)^(-1/k), instead of at min(a, b).
-# - A group of cores (CCD, SNC domain) may have a capacity of its own, below the shared one. Its
-#   cores are independent of those of other groups, or in step with them.
-#
-# With a sharp knee, no groups, and the loss placed by the paper's equations, it is the paper's
-# model.
 
 
 Rates = NDArray[np.float64]
 Cores = NDArray[np.int64]
-#: The shape of the paper's equations.
-SHARP = Shape(softness=0.0, loss_from=0.0, loss_to=0.0)
 
 
 def known(value: float | None) -> float:
@@ -232,19 +165,19 @@ def total(p: Parameters, n: Cores) -> Rates:
     return np.where(n <= p.n_par_max, p.t_par_max_b_s, np.where(n <= n_seq, left, right))
 
 
-def alone(p: Parameters, n: Cores, shape: Shape = SHARP, groups: Groups | None = None) -> Rates:
+def alone(p: Parameters, n: Cores) -> Rates:
     """Rate of `n` computing cores without communications: equation 6."""
     limit = np.inf if p.t_seq_max_b_s is None else p.t_seq_max_b_s
     capacity = np.clip(total(p, n), 0.0, limit)
-    return soft_minimum(demand(p, shape, groups, n), capacity, shape.softness)
+    rates: Rates = np.minimum(n * known(p.b_comp_seq_b_s), capacity)
+    return rates
 
 
-def together(
-    p: Parameters, n: Cores, comm: Rates, shape: Shape = SHARP, groups: Groups | None = None
-) -> Rates:
+def together(p: Parameters, n: Cores, comm: Rates) -> Rates:
     """Rate of `n` computing cores while communications take `comm`."""
     left = np.maximum(total(p, n) - comm, 0.0)
-    return soft_minimum(demand(p, shape, groups, n), left, shape.softness)
+    rates: Rates = np.minimum(n * known(p.b_comp_seq_b_s), left)
+    return rates
 
 
 def shared(p: Parameters, n: Cores) -> tuple[Rates, Rates]:
@@ -279,56 +212,7 @@ def _alpha(p: Parameters, n: Cores, fits: NDArray[np.bool_], comm_fitting: Rates
     return np.where(between, share - step * (n - last), alpha)
 
 
-def soft_minimum(a: Rates, b: Rates, softness: float) -> Rates:
-    """(a^-k + b^-k)^(-1/k) with k = 1 / softness; the minimum for a softness of 0.
-
-    Written relative to the smaller one, so that nothing overflows.
-    """
-    low, high = np.minimum(a, b), np.maximum(a, b)
-    if softness < 1e-3:
-        return low
-    ratio = np.where(np.isinf(high), 0.0, low / np.where(high > 0, high, 1.0))
-    rounded: Rates = low * (1 + ratio ** (1 / softness)) ** (-softness)
-    return rounded
-
-
-def share(shape: Shape, alpha: float | None, n: Cores) -> Rates:
-    """Share of their own rate that communications keep with `n` computing cores.
-
-    All of it if `alpha`, what they keep in the worst case, is None.
-    """
-    lost = (n - shape.loss_from) / max(shape.loss_to - shape.loss_from, 1e-6)
-    kept: Rates = 1 - (1 - (1.0 if alpha is None else alpha)) * np.clip(lost, 0.0, 1.0)
-    return kept
-
-
-def in_groups(groups: Groups, n: Cores) -> Cores:
-    """Computing cores in each group; shape (len(n), groups.count)."""
-    group = np.arange(groups.count)
-    if groups.order == "spread":
-        filled = (n[:, None] - group + groups.count - 1) // groups.count
-    else:
-        filled = n[:, None] - group * groups.size
-    busy: Cores = np.clip(filled, 0, groups.size)
-    return busy
-
-
-def demand(p: Parameters, shape: Shape, groups: Groups | None, n: Cores) -> Rates:
-    """Rate of `n` cores on a memory that limits nothing, with the limits of their groups."""
-    per_core = known(p.b_comp_seq_b_s)
-    if groups is None or shape.group_b_s is None:
-        return n.astype(np.float64) * per_core
-    busy = in_groups(groups, n)
-    capacity: Rates = np.maximum(shape.group_b_s - shape.group_loss_b_s * (busy - 1), 0.0)
-    rates = soft_minimum(busy.astype(np.float64) * per_core, capacity, shape.softness)
-    if groups.in_step:
-        paced: Rates = n * np.where(busy > 0, rates / np.maximum(busy, 1), np.inf).min(axis=1)
-        return paced
-    summed: Rates = rates.sum(axis=1)
-    return summed
-
-
-# Both rates on any placement, by any model.
+# Both rates on any placement.
 
 
 @dataclass(frozen=True)
@@ -354,9 +238,8 @@ class Prediction:
 def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
     """Rates with the data of computations and of communications on the given NUMA nodes.
 
-    Equations 7 and 8 (algorithms 3 and 4) choose the placement's parameters. The improved model
-    changes what it has a shape or a node's own rate for. Raises InputError for a node that the
-    machine or its model does not have.
+    Equations 7 and 8 (algorithms 3 and 4) choose the placement's parameters. Raises InputError for
+    a node that the machine or its model does not have.
     """
     for option, node in (("--comp-node", comp_node), ("--comm-node", comm_node)):
         check_node(model, node, option)
@@ -366,23 +249,14 @@ def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
     of_socket = side(model, comm_node).b_comm_seq_b_s
     comm_side = comp_side if same else replace(model.local, b_comm_seq_b_s=of_socket)
     comm_at = comp_at if same else "local"
-    comp_shape, comm_shape = model.shapes.get(comp_at), model.shapes.get(comm_at)
-    nominal = model.comm_alone_b_s.get(comm_node, known(of_socket))
 
     def measured(rates: Rates, at: str) -> Rates:
         """NaN beyond the numbers of cores measured for these parameters."""
         return np.where(n <= model.reach.get(at, model.cores), rates, np.nan)
 
     calibrated = same and comp_node in model.calibrated_nodes()
-    comp, by_paper = shared(comm_side, n)
-    if comm_shape is None:
-        comm = by_paper * (nominal / of_socket if of_socket else 1.0)
-    else:
-        kept = share(comm_shape, comm_side.alpha, n)
-        comm = np.where(np.isnan(by_paper), np.nan, nominal * kept)
-    comp_alone = alone(comp_side, n, comp_shape or SHARP, model.groups)
-    if comp_shape:
-        comp = together(comp_side, n, comm, comp_shape, model.groups)
+    comp, comm = shared(comm_side, n)
+    comp_alone = alone(comp_side, n)
     return Prediction(
         comp_node=comp_node,
         comm_node=comm_node,
@@ -390,7 +264,7 @@ def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
         comp_par_b_s=measured(comp if same else comp_alone, comp_at),
         comm_par_b_s=measured(comm, comm_at),
         comp_alone_b_s=measured(comp_alone, comp_at),
-        comm_alone_b_s=np.full(n.shape, nominal),
+        comm_alone_b_s=np.full(n.shape, known(of_socket)),
         bands=model.bands.get(comp_at if calibrated else "others"),
     )
 

@@ -1,9 +1,8 @@
 """Sweeps: measured rates over the number of computing cores, from files and from runs.
 
-JSON: `schema` 1, `name`, `cores`, `numa_per_socket`, `numa_nodes`, `groups`, `order`, `notes`, and
-`points`, each with the fields of `Point`. CSV: a header of those fields and one line per point; the
-machine's facts are then given as options. An empty cell, null or a missing field is a rate that was
-not measured.
+JSON: `schema` 1, `name`, `cores`, `numa_per_socket`, `numa_nodes`, `notes`, and `points`, each with
+the fields of `Point`. CSV: a header of those fields and one line per point; the machine's facts are
+then given as options. An empty cell, null or a missing field is a rate that was not measured.
 """
 
 from __future__ import annotations
@@ -19,17 +18,13 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from analysis.contention.parameters import Order, Parameters, Rate, alone, shared
-from analysis.effects.estimate import StoppingRule, results_of
+from analysis.contention.parameters import Parameters, Rate, alone, shared
 from analysis.effects.verdict import emulated
-from analysis.report.words import kind
 from analysis.samples.columns import read_run
-from analysis.samples.pairs import extra, judged, level, levels, pair_table
+from analysis.samples.pairs import extra, judged, level, levels
 from analysis.samples.provenance import hosts_of, mapping
 from analysis.statistics.interval import middle
-from analysis.subjects.regimes import WORKLOAD, Regime, regimes
 from nimc.base.errors import InputError
-from nimc.base.groups import grouped
 from nimc.base.json_limits import parsed, read_json, read_text, validated
 from nimc.records.arms import parts_of
 from nimc.records.run import RunHeader, load_header
@@ -72,11 +67,6 @@ class Sweep:
     points: list[Point]
     #: Caveats to show with every figure made from the sweep (`NUMA nodes are emulated ...`).
     notes: list[str] = field(default_factory=list)
-    #: Cores of a group with a capacity of its own (CCD, SNC domain), a divisor of `cores`; None if
-    #: not stated.
-    groups: int | None = None
-    #: How the computing cores fill the groups.
-    order: Order = "compact"
 
     def as_dict(self) -> dict[str, Any]:
         """The sweep as written to its JSON file."""
@@ -102,8 +92,6 @@ class _File(BaseModel):
     cores: _Whole | None = None
     numa_per_socket: _Whole | None = None
     numa_nodes: _Whole | None = None
-    groups: _Whole | None = None
-    order: Order = "compact"
     notes: list[str] = []
     points: Annotated[list[Point], Field(min_length=1)]
 
@@ -111,9 +99,9 @@ class _File(BaseModel):
 def load(path: Path, facts: dict[str, Any] | None = None) -> Sweep:
     """The sweep in a JSON or CSV file.
 
-    `facts` (`cores`, `numa_per_socket`, `numa_nodes`, `groups`, `order`) override those of the
-    file. By default the socket has as many cores as the largest n and one NUMA node, and the
-    machine as many nodes as the points name. Raises InputError with file and field.
+    `facts` (`cores`, `numa_per_socket`, `numa_nodes`) override those of the file. By default the
+    socket has as many cores as the largest n and one NUMA node, and the machine as many nodes as
+    the points name. Raises InputError with file and field.
     """
     try:
         text = read_text(path)
@@ -143,10 +131,6 @@ def overruled(sweep: Sweep, facts: dict[str, Any], path: Path) -> Sweep:
     exceed them."""
     given = {name: value for name, value in facts.items() if value is not None}
     sweep = replace(sweep, **given)
-    if sweep.groups is not None and sweep.cores % sweep.groups:
-        raise InputError(
-            f"{path}: groups: {sweep.groups} cores must divide the socket's {sweep.cores}"
-        )
     for i, p in enumerate(sweep.points):
         if p.n > sweep.cores:
             raise InputError(
@@ -239,6 +223,8 @@ def bounded(residual: Array, scale: float) -> Array:
 # The rate of communications is taken at the receiver if its device counts (section 4.1.1 of the
 # paper).
 
+#: The workload whose cores and kernel are known.
+WORKLOAD = "membench"
 _LEFT_OUT = "placements on NUMA nodes without cores are left out: the model has no such nodes"
 #: Factors that a point has, and the rate, of which the full one is taken.
 _OF_POINTS = {"", "rate", "comm_node", "cores", "node", "share"}
@@ -299,7 +285,7 @@ def from_run(run: Path, comm_node: int | None, kernel: str | None = None) -> Swe
         numa_per_socket=max(1, nodes // sockets),
         numa_nodes=nodes,
         points=points,
-        notes=[*_contradictions(samples, header), *_notes(with_cores), *left_out],
+        notes=[*_notes(with_cores), *left_out],
     )
 
 
@@ -316,23 +302,6 @@ def _of_kernel(samples: pl.DataFrame, kernel: str | None, run: Path) -> pl.DataF
         return not others if kernel is None else known[arm] == kernel and others <= {"kernel"}
 
     return samples.filter(pl.col("arm").cast(pl.String).is_in([*filter(wanted, known)]))
-
-
-def _contradictions(samples: pl.DataFrame, header: RunHeader) -> list[str]:
-    """Where the model's rule does not hold that computations lose only after communications."""
-    marked = judged(samples)
-    found = regimes(marked, results_of(marked, pair_table(marked), StoppingRule.of(header)))
-    blue = grouped(
-        ((point.kernel, point.direction), str(point.cores))
-        for point in found
-        if point.regime is Regime.BLUE
-    )
-    return [
-        f"blue regime: with {kernel} on {', '.join(dict.fromkeys(cores))} cores the application"
-        f" loses and {kind(direction)[0]} of the device do not; the equations let communications"
-        " lose first and do not describe this"
-        for (kernel, direction), cores in blue.items()
-    ]
 
 
 def _rows(samples: pl.DataFrame) -> pl.DataFrame:

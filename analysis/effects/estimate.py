@@ -74,18 +74,30 @@ class StoppingRule:
     margin: float = MARGIN
     #: Effects that were requested, over which verdicts hold; at least those that were measured.
     family: int = 0
+    #: Repeated baselines that were requested, a family of their own.
+    baselines: int = 0
 
     @classmethod
     def of(cls, header: RunHeader) -> StoppingRule:
         """The rule of the run's campaign."""
         asked = [arm_of(name) for names in header.asked.cases.values() for name in names]
-        family = sum(not arm.silent for arm in asked)
-        return cls(header.pairs_floor, header.pairs_cap, header.precision, header.margin, family)
+        return cls(
+            header.pairs_floor,
+            header.pairs_cap,
+            header.precision,
+            header.margin,
+            family=sum(not arm.silent for arm in asked),
+            baselines=sum(arm.role == "floor" for arm in asked),
+        )
 
     def is_precise(self, effect: Estimate | None) -> bool:
         """Whether the interval is as narrow as requested."""
         most = self.precision
         return most is None or (effect is not None and effect.half_width <= most)
+
+    def asks_of(self, pairs: int) -> bool:
+        """Whether verdicts decide if a case of so many pairs goes on: between floor and cap."""
+        return self.pairs_floor <= pairs and (self.pairs_cap is None or pairs < self.pairs_cap)
 
     def is_done(self, row: Result) -> bool:
         """Whether no further pair is needed for `row`, between floor and cap.
@@ -219,7 +231,8 @@ def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRul
     rows = [(case, each, case.evidence(each, requested.margin)) for case, each in treated]
     family = max(1, requested.family, sum(each.role == "effect" for _, each, _ in rows))
     known = [(e, f"{case.name} {each.baseline}") for case, each, e in rows if e]
-    seen = iter(shown([e for e, _ in known], [baseline for _, baseline in known], family))
+    effects, baselines = [e for e, _ in known], [baseline for _, baseline in known]
+    seen = iter(shown(effects, baselines, family, requested.baselines))
     return [
         _with_evidence(
             replace(

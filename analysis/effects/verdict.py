@@ -128,10 +128,13 @@ UNSTABLE_LEVEL = 0.05
 Shown = Collection[str]
 
 
-def shown(family: Sequence[Evidence], baselines: Sequence[str], asked: int) -> list[Shown]:
+def shown(
+    family: Sequence[Evidence], baselines: Sequence[str], asked: int, asked_baselines: int = 0
+) -> list[Shown]:
     """What each of the `family` shows, of which `asked` were to be measured.
 
-    `baselines`: of each effect, a name; effects of the same name share their baseline.
+    `baselines`: of each effect, a name; effects of the same name share their baseline. Of these
+    `asked_baselines` were to be repeated.
     """
     found = {
         name: [
@@ -141,7 +144,7 @@ def shown(family: Sequence[Evidence], baselines: Sequence[str], asked: int) -> l
         for name, level in LEVELS.items()
     }
     of = {name: each.unstable for name, each in zip(baselines, family, strict=True)}
-    held = dict(zip(of, over_family(list(of.values()), len(of)), strict=True))
+    held = dict(zip(of, over_family(list(of.values()), asked_baselines), strict=True))
     found["unstable"] = [held[name] >= 1 / UNSTABLE_LEVEL for name in baselines]
     return [{name for name, each in found.items() if each[i]} for i in range(len(family))]
 

@@ -2,8 +2,7 @@
 
 Rates are those that the writers reached, never those requested. Every pair gives one slope, through
 the origin: no writes, no loss. Its runs share a baseline, so their errors are not independent;
-those of different pairs are, and the slope is the centre of the pairs' slopes (`python -m
-studies.remedies` simulates its coverage).
+those of different pairs are, and the slope is the centre of the pairs' slopes.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
     read = read_run(path)
     counts = read_counts(path)
     provenance = read_provenance(path)
-    integrity = check_run(path, header, read, provenance, counts)
+    integrity = check_run(path, header, read, provenance)
     if not force:
         refuse_faults(integrity)
     samples = judged(read.frame)

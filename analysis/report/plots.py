@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
-from types import SimpleNamespace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 import jinja2
@@ -20,6 +22,8 @@ from numpy.typing import NDArray
 from analysis.effects.estimate import Result
 from analysis.samples.pairs import in_order
 from analysis.statistics.interval import Estimate, Interval, middle
+from nimc.base.programs import START_FOLDER
+from nimc.base.text import one_line
 from nimc.base.units import number, scale
 from nimc.records.arms import ARMS, arm_of, parts_of
 
@@ -104,14 +108,29 @@ def css_variables(scheme: int) -> str:
     return "".join(f"--{name}:{pair[scheme]};" for name, pair in _VARIABLES.items())
 
 
+@cache
+def _matplotlib() -> ModuleType:
+    """Matplotlib, with its own settings alone; takes half a second to load.
+
+    It looks for others in the current folder, where another user may have put some, and then where
+    MATPLOTLIBRC says, else in the user's own.
+    """
+    os.environ["MATPLOTLIBRC"] = os.devnull
+    current = Path.cwd()
+    os.chdir(START_FOLDER)
+    try:
+        import matplotlib.figure
+    finally:
+        os.chdir(current)
+    return matplotlib
+
+
 @contextmanager
 def drawing(height_in: float, width_in: float = 5.0, *, font_size: float = 10) -> Iterator[Figure]:
     """An empty figure in the report's style."""
-    import matplotlib as mpl  # takes half a second to load
-    from matplotlib.figure import Figure
-
+    mpl = _matplotlib()
     with mpl.rc_context(_STYLE | {"font.size": font_size}):
-        yield Figure(figsize=(width_in, height_in), layout="constrained")
+        yield mpl.figure.Figure(figsize=(width_in, height_in), layout="constrained")
 
 
 def themed_svg(figure: Figure, name: str, title: str) -> Markup:
@@ -209,10 +228,14 @@ def _strip(
         axes.vlines(np.median(counted), strip - 0.42, strip + 0.42, color=light("ink"))
 
 
-def rows_axes(figure: Figure, labels: Sequence[str], axis: str) -> Axes:
-    """Axes with a row for each of `labels`, the first on top, and a line at 1."""
+def rows_axes(figure: Figure, labels: Sequence[str], axis: str, line: float | None = 1.0) -> Axes:
+    """Axes with a row for each of `labels`, the first on top, and a line where there is no effect.
+
+    That is at 1 for ratios; None draws no line.
+    """
     axes: Axes = figure.subplots()
-    axes.axvline(1, color=light("muted"), lw=1)
+    if line is not None:
+        axes.axvline(line, color=light("muted"), lw=1)
     _rows(axes, labels, len(labels) - 0.4, -0.6)
     axes.spines["left"].set_visible(False)
     axes.set_xlabel(axis)
@@ -348,6 +371,10 @@ def logarithmic(axes: Axes, *which: Literal["x", "y"]) -> None:
 
 # The common frame of all pages: one self-contained file, style, and both colour schemes.
 
+#: Control characters but tabs and line breaks, and marks of the direction of text.
+_CONTROLS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 #: What a template shows, by name.
 View = SimpleNamespace
 
@@ -360,13 +387,17 @@ def render_page(
     template: str = "page.html",
     **values: Any,
 ) -> str:
-    """Renders a template of `package`, which extends `shell.html`, with `values`."""
+    """Renders a template of `package`, which extends `shell.html`, with `values`.
+
+    Characters that command a terminal, or turn what follows, are shown instead of obeyed.
+    """
     environment = _environment(package)
     environment.filters |= filters
     css = files("analysis.report").joinpath("page.css").read_text(encoding="utf-8")
-    return environment.get_template(template).render(
+    page = environment.get_template(template).render(
         title=title, css=Markup(css), light=css_variables(0), dark=css_variables(1), **values
     )
+    return _CONTROLS.sub(lambda found: one_line(found[0]), page)
 
 
 @cache

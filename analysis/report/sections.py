@@ -33,7 +33,7 @@ class Section:
 
     part: Part
     place: int
-    #: Its template is NAME.html, and NAME its id on the page, after that of the run.
+    #: Its template is NAME.html unless `template` says, and NAME its id, after that of the run.
     name: str
     #: What the template shows, as `view`; None if the section does not apply. It is given the run
     #: and a prefix for the ids of figures. For a case, it is given the run and the case's name; for
@@ -45,6 +45,13 @@ class Section:
     files: Callable[[Sequence[RunData]], Files] | None = None
     #: Text of a link below the table of effects; empty for none.
     link: str = ""
+    #: Name of a template that several sections share; empty: its own.
+    template: str = ""
+
+    @property
+    def html(self) -> str:
+        """File of its template."""
+        return f"{self.template or self.name}.html"
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
-from itertools import accumulate, pairwise
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,9 +28,9 @@ class Faults:
         self.broken: list[str] = []
         self.count = 0
 
-    def add(self, line: str, count: int = 1, *, broken: bool = False) -> None:
-        """Add a fault, or one that stands for `count`; `broken`: the file was changed."""
-        self.count += count
+    def add(self, line: str, *, broken: bool = False) -> None:
+        """Add a fault; `broken`: the file was changed."""
+        self.count += 1
         if len(self.lines) < LISTED:
             self.lines.append(line)
             self.broken += [line] if broken else []
@@ -50,13 +50,11 @@ class Rule(NamedTuple):
 
 
 class Rows:
-    """The samples of a run, numbered by `row`, with the places that they were read from."""
+    """The samples of a run, with the places that they were read from."""
 
-    def __init__(self, frame: pl.DataFrame, files: Mapping[Path, int], faults: Faults) -> None:
+    def __init__(self, frame: pl.DataFrame, files: Mapping[Path, int]) -> None:
         """`files`: each file with the number of its rows, in their order (`columns.Samples`)."""
-        self.frame = frame.with_row_index("row")
-        #: Those of its rows are added to these.
-        self.faults = faults
+        self.frame = frame
         self._paths = list(files)
         self._firsts = list(accumulate(files.values(), initial=0))
 
@@ -65,60 +63,14 @@ class Rows:
         file = bisect_right(self._firsts, row, hi=len(self._paths)) - 1
         return f"{self._paths[file]}:{row - self._firsts[file] + 1}"
 
-    def add(self, row: int, name: str, value: str, allowed: str) -> None:
-        """Add the fault of a row: the value found of a field, and what is allowed."""
-        self.faults.add(f"{self.at(row)}: {name}: {value} found; allowed: {allowed}")
-
-    def refuse(self, broken: pl.DataFrame, name: str, allowed: str, column: str = "") -> None:
-        """Add a fault for each of `broken` samples, which have `row` and the field's `column`."""
-        for row, value in broken.select("row", found=column or name).iter_rows():
-            self.add(row, name, repr(value), allowed)
-
-    def kinds(self, *fields: str, where: pl.Expr | bool = True) -> list[tuple[Any, ...]]:
-        """Row and `fields` of the first sample of each kind, of those `where` holds."""
-        chosen = self.frame.lazy().filter(where).select("row", *fields)
-        return chosen.unique(fields, keep="first", maintain_order=True).collect().rows()
-
-    def parts(self) -> list[tuple[Path, pl.DataFrame]]:
-        """Each file with its rows."""
-        ends = zip(self._paths, pairwise(self._firsts), strict=True)
-        return [(path, self.frame[first:end]) for path, (first, end) in ends]
-
-    def judge(self, rules: list[Rule]) -> None:
+    def judge(self, rules: Sequence[Rule], faults: Faults) -> None:
         """Add a fault for every row that breaks a rule; unknown (null) breaks none."""
         broken = self.frame.lazy().select(
             rule.broken.fill_null(value=False).arg_true().implode().alias(str(number))
             for number, rule in enumerate(rules)
         )
-        for rule, found in zip(rules, broken.collect().row(0), strict=True):
-            for row in found[:LISTED]:
-                self.add(row, rule.field, repr(self.frame[rule.field][row]), rule.required)
-            if len(found) > LISTED:
-                self.faults.add("", len(found) - LISTED)
-
-
-def mapped(
-    frame: pl.DataFrame, name: str, of: Callable[[str], Any], type_: type[pl.DataType] = pl.String
-) -> pl.Expr:
-    """What a function gives of the texts in a column, called once for each of them."""
-    table = {text: of(text) for text in frame[name].cast(pl.String).unique()}
-    return pl.col(name).cast(pl.String).replace_strict(table, default=None, return_dtype=type_)
-
-
-def differing(
-    found: Mapping[str, Any], expected: Mapping[str, Any], within: str = "", *, whole: bool = False
-) -> Iterator[tuple[str, Any, Any]]:
-    """Field, value and expected value of all that both have and that is not the same.
-
-    If both are `whole`, also what only one of them has.
-    """
-    for name in expected.keys() | found.keys() if whole else expected.keys() & found.keys():
-        value, allowed = found.get(name), expected.get(name)
-        if isinstance(value, list) and isinstance(allowed, list) and len(value) == len(allowed):
-            value, allowed = (
-                {str(at): part for at, part in enumerate(each)} for each in (value, allowed)
-            )
-        if isinstance(value, dict) and isinstance(allowed, dict):
-            yield from differing(value, allowed, f"{within}{name}.", whole=whole)
-        elif value != allowed:
-            yield f"{within}{name}", value, allowed
+        for rule, rows in zip(rules, broken.collect().row(0), strict=True):
+            for row in rows:
+                value: Any = self.frame[rule.field][row] if faults.count < LISTED else None
+                line = f"{rule.field}: {value!r} found; allowed: {rule.required}"
+                faults.add(f"{self.at(row)}: {line}")

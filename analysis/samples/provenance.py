@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.samples.faults import Rows
 from nimc.base.errors import InputError
 from nimc.base.json_limits import parsed, read_text, validated
 from nimc.records.run import NumaFacts
@@ -55,13 +54,3 @@ def hosts_of(record: Any) -> dict[str, dict[str, Any]]:
 def all_hosts(records: Iterable[Any]) -> list[dict[str, Any]]:
     """The facts of the hosts of all blocks, one after the other."""
     return [facts for record in records for facts in hosts_of(record).values()]
-
-
-def judge_provenance(run: Path, rows: Rows, found: Provenance) -> None:
-    """Add a fault for each record that is not what its name says, and for each that is missing."""
-    for path, digest in found.misnamed.items():
-        line = f"{path}: SHA-256 of its content: {digest} found; allowed: the file's name"
-        rows.faults.add(line, broken=True)
-    for row, sha in rows.kinds("provenance"):
-        if sha not in found.records:
-            rows.add(row, "provenance", repr(sha), f"a file of {run / 'provenance'}")

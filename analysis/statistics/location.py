@@ -2,8 +2,8 @@
 
 The estimate of a centre is that of Hodges and Lehmann (1963). Its interval holds what Wilcoxon's
 signed ranks or Student's t do not reject: ranks alone are too narrow for many values from a skewed
-distribution, t alone for few; the wider holds for both (`python -m studies.remedies`). Values may
-have any sign and unit, other than the ratios of `analysis.statistics.aligned_ranks`.
+distribution, t alone for few; the wider holds for both. Values may have any sign and unit, other
+than the ratios of `analysis.statistics.aligned_ranks`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""One module for each question: NUMA, latency, intensity, regimes, writers."""
+"""One module for each question: NUMA, latency, writers."""

@@ -1,4 +1,4 @@
-"""Why runs are slower: how each role changes, and how it goes with the time.
+"""Why runs are slower: how each role changes, on which rank, and how it goes with the time.
 
 From runs that a tool wrapped, which are paired with each other and never with unwrapped ones. Roles
 of nodes that need no tool are from unwrapped runs. On the page as in Table IV and figure 4 of
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from operator import itemgetter
 from statistics import median
 
 import polars as pl
 from markupsafe import Markup
+from scipy import special
 
 from analysis.effects.estimate import Result
 from analysis.report.data import RunData, all_rows
@@ -112,9 +114,51 @@ def _links(points: pl.DataFrame, point: str, case: str = "") -> list[RoleLink]:
     return [replace(link, p=next(known)) if link.correlation else link for link in found]
 
 
-# How each role changes.
+# How each role changes, and on which rank.
 
 _PAIR = ["case", "tool", "block", "pair"]
+#: Largest p value at which a rank is said to be hit more than the others.
+_LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class WorstRank:
+    """The rank whose count grew most (on / off) in most pairs."""
+
+    rank: int
+    #: Medians over pairs of its growth, and of the median rank's.
+    growth: float
+    median_growth: float
+    #: Pairs in which it grew most, of those in which one rank grew most.
+    times: int
+    pairs: int
+    #: At most the chance that any rank does so in so many pairs if all are hit alike; in a
+    #: `RoleChange` after Holm over all changes.
+    p: float
+
+
+def worst_rank(group: pl.DataFrame) -> WorstRank | None:
+    """The worst rank of a role's `block`, `pair`, `rank`, `off` and `on`; None if none leads.
+
+    If all ranks are hit alike, each is as likely to grow most in a pair: the pairs in which a given
+    one of R does are binomial with probability 1/R, and the worst was chosen from R. No
+    distribution of the counts is assumed; pairs must be independent.
+    """
+    pair, ranks = ["block", "pair"], group["rank"].n_unique()
+    known = (pl.col("off") > 0) & pl.col("on").is_not_null()
+    whole = known.sum().over(pair) == ranks
+    grown = group.filter(whole).with_columns(growth=pl.col("on") / pl.col("off"))
+    most = pl.col("growth") == pl.col("growth").max().over(pair)
+    leads = grown.filter(most).filter(pl.len().over(pair) == 1)["rank"].value_counts()
+    if ranks < 2 or leads.is_empty():
+        return None
+    rank, times = leads.sort("count", "rank", descending=[True, False]).row(0)
+    pairs = int(leads["count"].sum())
+    medians = grown.group_by(pair).agg(pl.col("growth").median())["growth"]
+    return WorstRank(
+        *(rank, median(grown.filter(rank=rank)["growth"]), median(medians), times, pairs),
+        p=min(1.0, ranks * float(special.bdtrc(times - 1, pairs, 1 / ranks))),
+    )
 
 
 @dataclass(frozen=True)
@@ -133,6 +177,8 @@ class RoleChange:
     on: float
     #: on / off within pairs; None below six.
     ratio: Estimate | None
+    #: None for counts of nodes, and of one rank.
+    worst: WorstRank | None
 
 
 @dataclass(frozen=True)
@@ -167,11 +213,7 @@ def causes(counters: pl.DataFrame, samples: pl.DataFrame, results: Sequence[Resu
     kind = ["case", "treatment", "tool"]
     slower = _slower(results, counters)
     return Causes(
-        changes=[
-            change
-            for group in paired.partition_by(*kind, "role", maintain_order=True)
-            if (change := _change(group))
-        ],
+        changes=_changes(paired.partition_by(*kind, "role", maintain_order=True)),
         links=role_links(values, samples),
         losses=[
             loss
@@ -202,6 +244,15 @@ def _paired(values: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _changes(groups: Sequence[pl.DataFrame]) -> list[RoleChange]:
+    found = [change for group in groups if (change := _change(group))]
+    adjusted = iter(holm([each.worst.p for each in found if each.worst]))
+    return [
+        replace(each, worst=replace(each.worst, p=next(adjusted))) if each.worst else each
+        for each in found
+    ]
+
+
 def _change(group: pl.DataFrame) -> RoleChange | None:
     """A change, from the pairs in which every rank has both values."""
     sums = _sums(group)
@@ -219,6 +270,7 @@ def _change(group: pl.DataFrame) -> RoleChange | None:
         off=median(sums["off"]),
         on=median(sums["on"]),
         ratio=median_interval(ratios),
+        worst=worst_rank(group) if ROLES[first["role"]].scope == "rank" else None,
     )
 
 
@@ -335,7 +387,10 @@ def causes_view(run: RunData, name: str) -> View | None:
     cases = [str(case) for case in run.counters["case"].unique(maintain_order=True)]
     nodes = {case: table for case in cases if (table := _node_view(run, case))}
     return View(
-        sentences=[sentence(loss) for loss in found.losses],
+        sentences=[
+            *(sentence(loss) for loss in found.losses),
+            *hit_more(found.changes),
+        ],
         columns=TABLE,
         # Across workloads, with the published rows; None if no role was counted.
         table=link_table("", across, published_links()) if across else None,
@@ -368,6 +423,39 @@ def sentence(loss: Loss) -> str:
     if loss.share.high < 0.5:
         return f"{what}; most of the loss is something else."
     return f"{what}: the loss is stalls on memory."
+
+
+def hit_more(changes: Sequence[RoleChange]) -> list[str]:
+    """Of each treatment, the cases in which one rank is hit more than the others.
+
+    By stalls and misses: of cycles and instructions, ranks that wait for that one have most.
+    """
+    texts = []
+    ranked = [each for each in changes if each.worst and each.role in TABLE]
+    for treatment, own in grouped((each.treatment, each) for each in ranked).items():
+        of_case = grouped((each.case, each) for each in own)
+        hits = {case: _hit(found) for case, found in of_case.items()}
+        shown = ", ".join(f"{case} ({hit})" for case, hit in hits.items() if hit)
+        others = ", ".join(case for case, hit in hits.items() if not hit)
+        if shown:
+            texts.append(f"{treatment}: one rank is hit more than the others in {shown}.")
+        if others:
+            texts.append(f"{treatment}: no rank is shown to be hit more than others in {others}.")
+    return texts
+
+
+def _hit(changes: Sequence[RoleChange]) -> str:
+    """The rank and the role that are most beyond the median rank's; empty if none is clear."""
+    clear = [
+        (worst.growth - worst.median_growth, worst, each.role)
+        for each in changes
+        if (worst := each.worst) and worst.p < _LEVEL
+    ]
+    if not clear:
+        return ""
+    _, worst, role = max(clear, key=itemgetter(0))
+    growths = f"{worst.growth:.2f} times, the median rank's {worst.median_growth:.2f} times"
+    return f"rank {worst.rank}, whose {role} grew {growths}"
 
 
 def _prices(run: RunData, counters: pl.DataFrame) -> list[View]:

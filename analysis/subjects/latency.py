@@ -12,241 +12,143 @@ from the latency there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import groupby
-from math import nan
-from statistics import median
-from typing import Any, Literal
-
 import polars as pl
-from markupsafe import Markup
 
-from analysis.effects.estimate import Result
+from analysis.questions.estimators import median, ratio
+from analysis.questions.question import Limit, Question
+from analysis.questions.rows import paired, runs_that_count
+from analysis.questions.shown import section
 from analysis.report.data import RunData
-from analysis.report.plots import View, drawing, finish, legend, level_line, themed_svg
-from analysis.report.sections import Section, json_rows
-from analysis.samples.pairs import counted, extra, level, levels
-from analysis.statistics.interval import Estimate, median_interval
+from analysis.samples.pairs import extra, level
+from analysis.statistics.interval import Estimate
 from analysis.statistics.location import ratio_between
-from nimc.base.groups import grouped
-from nimc.base.units import plural
-from nimc.records.arms import Role, parts_of
-from nimc.records.sample import Level
 
 WORKLOAD = "latency"
-THREADS, RATE = "load_threads", "rate"
-_NAMES = ("case", "arm", "role", "factors")
 LINE_B = 64
 #: No node has more cores.
 MOST_THREADS = 4096
 #: At the bound: the whole interval of measured / modelled is this close to 1.
 CLOSE = 0.1
 
-#: How the measured rate of the loading cores compares with the bound, by the whole interval.
-Against = Literal["at the bound", "below the bound", "above the bound", "inconclusive"]
 
+def _rows(run: RunData) -> pl.DataFrame:
+    """A row per run with all figures, in order of writers, their rate and loading cores.
 
-@dataclass(frozen=True)
-class LatencyBound:
-    """What the latency of a point leaves its loading cores."""
-
-    #: credits x 64 B / latency x cores, with the credits of the reference; median, in B/s.
-    modelled_b_s: float
-    #: Measured rate / modelled; None below six runs of either.
-    ratio: Estimate | None
-    against: Against
-
-
-@dataclass(frozen=True)
-class LatencyPoint:
-    """All runs that count of one treatment; estimates are None below six runs."""
-
-    case: str
-    arm: str
-    role: Role
-    #: Cores that load memory, their median rate in bytes per second, and their number of lines in
-    #: flight (each core's), by Little's law; None without such cores.
-    load_threads: int
-    load_b_s: float | None
-    lines: Estimate | None
-    median_lines: float | None
-    #: Requested rate of the writers (0: none), and the median rate that they reached.
-    rate: Level
-    writer_b_s: float
-    latency: Estimate | None
-    median_s: float
-    #: Latency in the fastest iteration of all runs.
-    least_s: float
-    runs: int
-    #: Time of a load relative to the baseline at the same number of cores, from pairs.
-    slowdown: Estimate | None
-    #: None without loading cores, and for the reference itself.
-    bound: LatencyBound | None = None
-    reference: bool = False
-
-    @property
-    def traffic_b_s(self) -> float:
-        """Bytes per second that loading cores and writers move together."""
-        return (self.load_b_s or 0.0) + self.writer_b_s
-
-    @property
-    def writers(self) -> str:
-        """What the writers do, in words."""
-        if self.role == "baseline":
-            return "no writers"
-        arm = parts_of(self.arm)[0]
-        return "control" if self.role == "control" else f"{arm}, {self.rate}"
-
-    def as_dict(self) -> dict[str, Any]:
-        """The point as JSON holds it."""
-        return asdict(self) | {"traffic_b_s": self.traffic_b_s}
-
-
-def points(samples: pl.DataFrame, results: Sequence[Result]) -> list[LatencyPoint]:
-    """The points of a run by case, writers and loading cores, from its judged samples."""
-    slowdowns = {(row.case, row.arm): row.slowdown for row in results}
-    found = [
-        (_point(runs, slowdowns.get((str(case), str(arm)))), runs["lines"].to_list())
-        for (case, arm, *_), runs in _runs(samples).group_by(_NAMES, maintain_order=True)
-    ]
-    rates_b_s = grouped(((point.role, point.rate), point.writer_b_s) for point, _ in found)
-
-    def place(each: tuple[LatencyPoint, list[float]]) -> tuple[str, int, str, float, int]:
-        """By case; without writers, the control, writers by rate; then by loading cores."""
-        point = each[0]
-        order = {"baseline": 0, "control": 1}.get(point.role, 2)
-        slowest = min(rates_b_s[point.role, point.rate])
-        return point.case, order, parts_of(point.arm)[0], slowest, point.load_threads
-
-    by_case = groupby(sorted(found, key=place), key=lambda pair: pair[0].case)
-    return [point for _, case in by_case for point in _bounded(list(case))]
-
-
-def _runs(samples: pl.DataFrame) -> pl.DataFrame:
-    """The runs that count and have all figures, without repeated baselines.
-
-    Columns: `_NAMES`, `threads`, `latency_s`, `least_s`, `load_b_s`, `writer_b_s`, `lines`: those
-    in flight of one loading core.
+    `lines` are those in flight of one loading core; `credits` those of all runs of the reference of
+    its case, null without one.
     """
-    own = samples.lazy().filter(pl.col("workload") == WORKLOAD, pl.col("role") != "floor")
-    runs = counted(own, "role", "factors", "fom", "fom_extra", "writer_rate_b_s").select(
-        pl.col(_NAMES).cast(pl.String),
-        threads=level(THREADS).fill_null("0").cast(pl.Int64, strict=False),
-        latency_s="fom",
+    columns = ("workload", "factors", "fom", "fom_better", "fom_extra", "writer_rate_b_s")
+    runs = runs_that_count(run.samples.filter(pl.col("workload") == WORKLOAD), *columns)
+    threads = level("load_threads").fill_null("0").cast(pl.Int64, strict=False)
+    load_b_s = extra("load_b_s")
+    rows = runs.with_columns(
+        load_threads=threads,
         least_s=extra("least_s"),
-        load_b_s=extra("load_b_s"),
+        load_b_s=pl.when(threads > 0).then(load_b_s),
+        lines=pl.when(threads > 0).then(load_b_s * pl.col("fom") / LINE_B / threads),
+        writers=pl.when(pl.col("role") == "baseline")
+        .then(pl.lit("none"))
+        .when(pl.col("role") == "control")
+        .then(pl.lit("control"))
+        .otherwise(pl.format("{}, {}", _arm(), level("rate").fill_null("full"))),
         writer_b_s=pl.col("writer_rate_b_s").fill_null(0.0),
+    ).filter(
+        pl.col("role") != "floor",
+        threads.is_between(0, MOST_THREADS),
+        extra("least_s") > 0,
+        pl.when(threads > 0).then(load_b_s > 0).otherwise(load_b_s == 0),
     )
-    loads = pl.col("threads") > 0
-    return runs.filter(
-        pl.col("threads").is_between(0, MOST_THREADS),
-        pl.col("least_s") > 0,
-        pl.when(loads).then(pl.col("load_b_s") > 0).otherwise(pl.col("load_b_s") == 0),
-    ).with_columns(lines=pl.col("load_b_s") * pl.col("latency_s") / LINE_B / pl.col("threads"))
-
-
-def _point(runs: pl.DataFrame, slowdown: Estimate | None) -> LatencyPoint:
-    first = runs.row(0, named=True)
-    loads = first["threads"] > 0
-    lines = runs["lines"].to_list() if loads else []
-    latency_s = runs["latency_s"].to_list()
-    return LatencyPoint(
-        case=first["case"],
-        arm=first["arm"],
-        role=first["role"],
-        load_threads=first["threads"],
-        load_b_s=median(runs["load_b_s"]) if loads else None,
-        lines=median_interval(lines),
-        median_lines=median(lines) if lines else None,
-        rate=levels(first["factors"]).get(RATE, "full") if first["role"] == "effect" else 0,
-        writer_b_s=median(runs["writer_b_s"]),
-        latency=median_interval(latency_s),
-        median_s=median(latency_s),
-        least_s=min(runs["least_s"]),
-        runs=runs.height,
-        slowdown=slowdown,
+    compared = paired(rows).select("key", "value", "against")
+    alone = rows.filter(role="baseline").filter(pl.col("load_threads") > 0)
+    reference = alone.filter(pl.col("load_threads") == pl.col("load_threads").min().over("case"))
+    credits_of = reference.group_by("case").agg(
+        credits="lines", reference_threads=pl.col("load_threads").first()
     )
-
-
-def _bounded(found: Sequence[tuple[LatencyPoint, list[float]]]) -> list[LatencyPoint]:
-    """The points of a case, each with the lines of its runs, with their bounds.
-
-    Credits are those of the reference.
-    """
-    alone = [each for each in found if each[0].role == "baseline" and each[0].load_threads]
-    if not alone:
-        return [point for point, _ in found]
-    base, credits_ = min(alone, key=lambda each: each[0].load_threads)
-
-    def bounded(point: LatencyPoint, lines: list[float]) -> LatencyPoint:
-        if point is base or not point.load_threads:
-            return replace(point, reference=point is base)
-        modelled_b_s = point.load_threads * median(credits_) * LINE_B / point.median_s
-        # The ratio of rate to bound is that of the lines in flight here to the credits.
-        ratio = ratio_between(lines, credits_)
-        return replace(point, bound=LatencyBound(modelled_b_s, ratio, _against(ratio)))
-
-    return [bounded(*each) for each in found]
-
-
-def _against(ratio: Estimate | None) -> Against:
-    if ratio is None:
-        return "inconclusive"
-    if ratio.low >= 1 - CLOSE and ratio.high <= 1 + CLOSE:
-        return "at the bound"
-    if ratio.high < 1:
-        return "below the bound"
-    return "above the bound" if ratio.low > 1 else "inconclusive"
-
-
-def latency_view(run: RunData, name: str) -> View | None:
-    """The latencies of a run; None if it has none."""
-    found = points(run.samples, run.results)
-    if not found:
-        return None
-    cases = grouped((point.case, point) for point in found)
-    return View(
-        cases=[
-            View(
-                name=case,
-                svg=_plot(of_case, f"{name}{i}"),
-                points=of_case,
-                # Where the credits are measured; None if no core loaded memory without writers.
-                reference=next((point for point in of_case if point.reference), None),
-            )
-            for i, (case, of_case) in enumerate(cases.items())
-        ],
-        emulated=run.emulated(cases),
-        line_b=LINE_B,
-        close=CLOSE,
-    )
-
-
-def _plot(found: Sequence[LatencyPoint], name: str) -> Markup:
-    """One line per writers' rate, from no loading core to the most."""
-    with drawing(3.6) as figure:
-        axes = figure.subplots()
-        for index, line in enumerate(dict.fromkeys(point.writers for point in found)):
-            level_line(axes, index, line, [_place(each) for each in found if each.writers == line])
-        traffic = "traffic of loading cores and writers, GB/s"
-        finish(axes, traffic, "latency, ns", xlim=(0, None), ylim=(0, None))
-        legend(figure, 3)
-        values = "; ".join(
-            f"{each.writers}, {plural(each.load_threads, 'core')}: {1e9 * each.median_s:.0f} ns"
-            f" at {each.traffic_b_s / 1e9:.2f} GB/s"
-            for each in found
+    return (
+        rows.join(compared, on="key", how="left", maintain_order="left")
+        .join(credits_of, on="case", how="left", maintain_order="left")
+        .with_columns(slowest_b_s=pl.col("writer_b_s").min().over("case", "writers"))
+        .sort(
+            *("case", pl.col("role") != "baseline", "slowest_b_s", "writers", "load_threads"),
+            maintain_order=True,
         )
-        return themed_svg(figure, name, f"Latency against traffic. {values}")
+    )
 
 
-def _place(point: LatencyPoint) -> tuple[float, float, float, float]:
-    """Traffic in GB/s; latency in ns with both ends."""
-    low, high = (point.latency.low, point.latency.high) if point.latency else (nan, nan)
-    return point.traffic_b_s / 1e9, 1e9 * point.median_s, 1e9 * low, 1e9 * high
+def _arm() -> pl.Expr:
+    return pl.col("arm").str.split("@").list.first()
 
 
-_FILES = json_rows(
-    "latency.json", "points", lambda run: points(run.samples, run.results), LatencyPoint.as_dict
+def _of_bound(rows: pl.DataFrame) -> Estimate | None:
+    """Measured / modelled rate: the lines in flight here over the credits."""
+    lines, credits_ = rows["lines"].drop_nulls(), rows["credits"][0]
+    if lines.is_empty() or credits_ is None:
+        return None
+    return ratio_between(lines.to_list(), credits_.to_list())
+
+
+def _modelled(table: pl.DataFrame) -> pl.DataFrame:
+    """With the rate that the latency leaves the loading cores, and all traffic."""
+    threads, credits_ = pl.col("load_threads"), pl.col("credits")
+    return table.with_columns(
+        modelled_b_s=pl.when(threads > 0).then(credits_ * LINE_B / pl.col("median_s") * threads),
+        traffic_b_s=pl.col("load_b_s").fill_null(0.0) + pl.col("writer_b_s"),
+    )
+
+
+LATENCY = Question(
+    name="latency",
+    title="Latency against traffic",
+    text="Median time of a dependent load, next to cores that load memory and to writers. Credits"
+    " are the lines in flight of a loading core, rate x latency / 64 B, where the fewest cores load"
+    " and nothing is written. They assume that the loading cores' lines take as long as those of"
+    " the core that measures, and include prefetched lines. Modelled: credits x 64 B / latency,"
+    " times the number of cores. A measured rate below it means fewer lines in flight, for instance"
+    " since processor time was lost; one above it that the reference did not use all credits.",
+    rows=_rows,
+    by=("case", "writers", "load_threads"),
+    estimates={
+        "latency_s": median("fom"),
+        "slowdown": ratio("value", "against"),
+        "of_modelled": _of_bound,
+    },
+    facts={
+        "arm": pl.col("arm").first(),
+        "median_s": pl.col("fom").median(),
+        "least_s": pl.col("least_s").min(),
+        "load_b_s": pl.col("load_b_s").median(),
+        "writer_b_s": pl.col("writer_b_s").median(),
+        "lines": pl.col("lines").median(),
+        "credits": pl.col("credits").first().list.median(),
+        "reference_threads": pl.col("reference_threads").first(),
+    },
+    then=_modelled,
+    limits=(
+        Limit("-", when=pl.col("load_threads") == 0, why="no core loads memory"),
+        Limit("-", when=pl.col("credits").is_null(), why="credits were not measured"),
+        Limit(
+            "reference",
+            when=(pl.col("writers") == "none")
+            & (pl.col("load_threads") == pl.col("reference_threads")),
+        ),
+        Limit("at the bound", 1 - CLOSE, 1 + CLOSE, of="of_modelled"),
+        Limit("below the bound", high=1, of="of_modelled"),
+        Limit("above the bound", low=1, of="of_modelled"),
+    ),
+    columns=(*("slowdown", "load_b_s", "modelled_b_s", "of_modelled", "writer_b_s", "n", "word"),),
+    headings={
+        "load_threads": "loading cores",
+        "latency_s": "latency",
+        "slowdown": "time of a load / no writers",
+        "load_b_s": "loading cores measured",
+        "modelled_b_s": "modelled",
+        "of_modelled": "measured / modelled",
+        "writer_b_s": "written",
+        "traffic_b_s": "traffic of loading cores and writers",
+        "n": "runs",
+        "word": "loading cores are",
+    },
+    plot="lines",
+    axes=("traffic_b_s", "case", "writers"),
 )
-SECTIONS = [Section("run", 50, "latency", latency_view, "Latency against traffic", _FILES)]
+SECTIONS = [section(LATENCY, "run", 50)]

@@ -38,6 +38,9 @@ class PaperEstimates:
     off_sd: float | None
     on_mean: float | None
     on_sd: float | None
+    #: Best of the first 5 runs of each arm.
+    off_best: float | None
+    on_best: float | None
     #: Slowdowns: of the means (Tables II, III); of the best of the first 5 (section VI); of the
     #: best of 5 off against the median of 5 on (section VII).
     of_means: float | None
@@ -66,12 +69,13 @@ def paper_estimates(off: Sequence[float], on: Sequence[float], better: Better) -
     off_mean, off_sd = mean_sd(off, better) if len(off) >= RUNS_MEAN else (None, None)
     on_mean, on_sd = mean_sd(on, better) if len(on) >= RUNS_MEAN else (None, None)
     of_means = slowdown(off_mean, on_mean) if off_mean and on_mean else None
-    of_best = against_median = None
+    off_best = on_best = of_best = against_median = None
     if min(len(off), len(on)) >= RUNS_BEST:
-        best_off, first_on = best(off[:RUNS_BEST]), on[:RUNS_BEST]
-        of_best = slowdown(best_off, best(first_on))
-        against_median = slowdown(best_off, float(np.median(first_on)))
-    return PaperEstimates(off_mean, off_sd, on_mean, on_sd, of_means, of_best, against_median)
+        off_best, on_best = best(off[:RUNS_BEST]), best(on[:RUNS_BEST])
+        of_best = slowdown(off_best, on_best)
+        against_median = slowdown(off_best, float(np.median(on[:RUNS_BEST])))
+    means = (off_mean, off_sd, on_mean, on_sd)
+    return PaperEstimates(*means, off_best, on_best, of_means, of_best, against_median)
 
 
 def writes_as_the_paper(row: Result) -> bool:
@@ -79,22 +83,26 @@ def writes_as_the_paper(row: Result) -> bool:
 
     That is, it writes and never reads, at full rate without pauses, from before a run until after.
     """
-    return (
-        row.role == "effect"
-        and arm_of(row.arm).writing == "continuous"
-        and row.at_full_rate
-        and row.direction in (None, "write")
-    )
+    return arm_of(row.arm).writing == "continuous" and _writes_fully(row)
+
+
+def _writes_fully(row: Result) -> bool:
+    """Whether nothing limits its writes, or only their timetable, as in the paper at scale."""
+    return row.role == "effect" and row.at_full_rate and row.direction in (None, "write")
 
 
 def case_estimates(run: RunData, case: str) -> View | None:
-    """None without such a treatment, or if too few runs count."""
-    row = next((row for row in run.results if row.case == case and writes_as_the_paper(row)), None)
-    if row is None:
-        return None
-    off, on = _both_arms(run, row)
-    found = paper_estimates(off["fom"].to_list(), on["fom"].to_list(), row.better)
-    return None if found.of_best is None else View(row=row, paper=found)
+    """A row for each such treatment; None if too few of its runs count."""
+    rows = [row for row in run.results if row.case == case and _writes_fully(row)]
+    found = [View(result=row, paper=estimates_of(run, row)) for row in rows]
+    shown = [each for each in found if each.paper.of_best is not None]
+    return View(rows=shown) if shown else None
+
+
+def estimates_of(run: RunData, row: Result) -> PaperEstimates:
+    """The paper's estimators of a treatment."""
+    off, on = (side["fom"].to_list() for side in _both_arms(run, row))
+    return paper_estimates(off, on, row.better)
 
 
 def _both_arms(run: RunData, row: Result) -> list[pl.DataFrame]:

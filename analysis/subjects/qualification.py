@@ -19,14 +19,16 @@ from pydantic import BaseModel
 
 from analysis.effects.facts import QUALIFY, holds_for
 from analysis.effects.verdict import emulated, emulations
+from analysis.questions.question import INCONCLUSIVE, answer
 from analysis.report.data import RunData, UnfinishedBlock
 from analysis.report.sections import Section
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged, level
 from analysis.statistics.interval import bracketed, median_interval
-from analysis.subjects.processing import of_run
+from analysis.subjects.processing import PROCESSOR_TIME
 from nimc.base.json_limits import validated
 from nimc.base.units import plural, quantity
+from nimc.machine import devices
 from nimc.machine.devices import Device
 from nimc.machine.host import Interface
 from nimc.machine.site import InjectorName
@@ -176,8 +178,9 @@ class Evidence:
     @property
     def emulated(self) -> list[str]:
         """Caveats of the transports of its writers and of the devices; empty for hardware."""
-        there = (each for node in self.nodes.values() for each in node.rdma)
-        kinds = emulations([each.transport for each in there if each.name in self.site.nodes_of])
+        of_nodes = [devices.named(name, node.rdma) for name in self.site.nodes_of
+                    for node in self.nodes.values()]  # fmt: skip
+        kinds = emulations([each.transport for each in of_nodes if each])
         return list(dict.fromkeys([*emulated(self.runs), *kinds]))
 
 
@@ -223,12 +226,13 @@ def _devices(seen: Evidence) -> Judged:
         return NOT_SHOWN, "no facts of nodes" if wanted else "the machine's file names no device"
     unknown = False
     for host, node in seen.nodes.items():
-        ports = {each.name: each.ports[:1] for each in node.rdma}
         rates = {each.name: each.rate_b_s for each in node.interfaces}
         for name in wanted:
-            if name not in ports and name not in rates:
-                return REFUSED, f"{host} has no {name}: {', '.join([*ports, *rates]) or 'none'}"
-            for port in ports.get(name, []):
+            device = devices.named(name, node.rdma)
+            if device is None and name not in rates:
+                names = [*(each.name for each in node.rdma), *rates]
+                return REFUSED, f"{host} has no {name}: {', '.join(names) or 'none'}"
+            if port := device and device.port(devices.split(name).port):
                 rates[name] = port.rate_b_s
                 if port.state not in ("ACTIVE", "unknown"):
                     return REFUSED, f"{name} of {host} is {port.state}"
@@ -341,8 +345,8 @@ def _held(seen: Evidence) -> Judged:
 def _memory(seen: Evidence) -> Judged:
     shares = seen.writers["overwritten_share"].drop_nulls().to_list()
     if not shares:
-        return NOT_SHOWN, "no mark in the target's memory was looked at"
-    found = f"in each run at least {min(shares):.0%} of the looks found a mark overwritten"
+        return NOT_SHOWN, "nothing looked at the target's memory"
+    found = f"in each run at least {min(shares):.0%} of the looks found the memory written"
     return _graded(1 - min(shares), (1 - PROVEN_SHARE, 1 - _SOME)), found
 
 
@@ -389,10 +393,11 @@ def _near(seen: Evidence, load: str, role: str, figure: str) -> Judged:
 def _near_device(seen: Evidence) -> Judged:
     """As the kernel says, and by the writers' rate into the memory of both nodes."""
     for host, node in seen.nodes.items():
-        for device in node.rdma:
-            said, found = seen.site.nodes_of.get(device.name), device.numa_node
+        for name, said in seen.site.nodes_of.items():
+            device = devices.named(name, node.rdma)
+            found = device.numa_node if device else None
             if None not in (said, found) and said != found:
-                return REFUSED, f"{device.name} of {host} is on {found} by its kernel, not {said}"
+                return REFUSED, f"{name} of {host} is on {found} by its kernel, not {said}"
     return _near(seen, "idle", "effect", "writer_rate_b_s")
 
 
@@ -435,15 +440,20 @@ def _clocks(seen: Evidence) -> Judged:
 
 
 def _offload(seen: Evidence) -> Judged:
-    found = [each for each in of_run(seen.run) if each.word and each.case not in _INJECTORS]
-    known = [each for each in found if each.word != "inconclusive"]
-    if not known:
-        return NOT_SHOWN, next((each.reason for each in found if each.reason), "not counted")
-    words = ", ".join(sorted({str(each.word) for each in known}))
-    if not known[0].claim:
+    rows = [
+        row
+        for row in answer(PROCESSOR_TIME, seen.run).to_dicts()
+        if row["end"] == "target" and row["case"] not in _INJECTORS
+    ]
+    decided = [row for row in rows if row["word"] != INCONCLUSIVE]
+    if not decided:
+        return NOT_SHOWN, next((row["why"] for row in rows), "not counted")
+    words = ", ".join(sorted({row["word"] for row in decided}))
+    claim = decided[0]["claim"]
+    if not claim:
         return CAVEAT, f"{words}; the machine's file does not say"
-    wrong = any(not each.agrees for each in known)
-    return (REFUSED if wrong else ALLOWED), f"{words}; by the machine's file {known[0].claim}"
+    wrong = any(row["word"] != claim for row in decided)
+    return (REFUSED if wrong else ALLOWED), f"{words}; by the machine's file {claim}"
 
 
 def _records(seen: Evidence) -> Judged:

@@ -1,7 +1,7 @@
-"""How many nodes receive a checkpoint at once, when each node checkpoints on its own.
+"""How many nodes receive a checkpoint at once, when each rank checkpoints on its own.
 
-Groves, Grant and Arnold (2016), section VI: nodes write checkpoints without coordination, at Daly's
-interval for the whole system. At any time the share write / (interval + write) of the nodes is
+Groves, Grant and Arnold (2016), section VI: ranks write checkpoints without coordination, at Daly's
+interval for the whole system. At any time the share write / (interval + write) of the ranks is
 writing; if those writes go to the memory of other nodes, as many nodes receive one.
 """
 
@@ -45,8 +45,8 @@ def optimum_interval_s(write_s: float, mtti_s: float) -> float:
     return math.sqrt(2 * write_s * mtti_s) * series - write_s
 
 
-#: Mean time to interrupt of a node (section VI), and the constant share of Table V.
-PAPER_NODE_MTTI_S = 5 * units.SECONDS["y"]
+#: Mean time to interrupt of a rank (section VI), and the constant share of Table V.
+PAPER_MTTI_S = 5 * units.SECONDS["y"]
 PAPER_SHARE = 0.002
 
 #: Lengths of a write, in seconds, with which the FDR column of Table V follows if it counts writes
@@ -58,50 +58,64 @@ _MESSAGES = re.compile(r"(\S+) messages of (\S+) at (\S+)")
 
 @dataclass(frozen=True)
 class Writers:
-    """Writers of a system of `nodes` nodes."""
+    """Writers of a system."""
 
-    nodes: int
+    #: Ranks, as in the paper, or whatever else checkpoints by itself.
+    counted: int
     #: Mean time to interrupt of the system, and the work between two checkpoints, seconds.
     mtti_s: float
     interval_s: float
     #: Writes in progress at a time, rounded and as computed.
     concurrent_writers: int
     concurrent_writers_exact: float
-    #: Writes started per second.
+    #: The paper's constant share of what is counted.
+    constant_share_writers: int
+    #: Writes started per second at Daly's interval.
     writes_per_s: float
     #: Whether Daly's series is valid; else the interval is the mean time to interrupt.
     in_range: bool
 
 
-def concurrent_writers(nodes: int, node_mtti_s: float, write_s: float) -> Writers:
-    """Writers of `nodes` nodes that checkpoint at Daly's interval.
+def concurrent_writers(counted: int, one_mtti_s: float, write_s: float) -> Writers:
+    """Writers of a system, at Daly's interval and as a constant share; the only rule for both.
 
-    `node_mtti_s` is the mean time to interrupt of one node; nodes fail independently, so that of
-    the system is `node_mtti_s / nodes`. `write_s` is the duration of one write. Raises InputError
-    for values not above 0.
+    `one_mtti_s` is the mean time to interrupt of one of the `counted`; they fail independently, so
+    that of the system is `one_mtti_s / counted`. `write_s` is the duration of one write. Raises
+    InputError for values not above 0.
     """
-    if nodes < 1:
-        raise InputError(f"nodes: {nodes} found; allowed: 1 or more")
-    mtti_s = node_mtti_s / nodes
+    if counted < 1:
+        raise InputError(f"ranks: {counted} found; allowed: 1 or more")
+    mtti_s = one_mtti_s / counted
     interval_s = optimum_interval_s(write_s, mtti_s)
-    per_s = nodes / (interval_s + write_s)
-    exact = per_s * write_s
-    return Writers(nodes, mtti_s, interval_s, round(exact), exact, per_s, write_s < 2 * mtti_s)
+    per_s = counted / (interval_s + write_s)
+    exact, share = per_s * write_s, share_of(counted, PAPER_SHARE)
+    in_range = write_s < 2 * mtti_s
+    return Writers(counted, mtti_s, interval_s, round(exact), exact, share, per_s, in_range)
 
 
-def constant_writers(nodes: int) -> int:
-    """The paper's constant share of the nodes, as a whole number of writers."""
-    return round(nodes * PAPER_SHARE)
+def share_of(counted: int, share: float) -> int:
+    """A constant share of what is counted, as a whole number of writers."""
+    return round(counted * share)
+
+
+def rule(one_mtti_s: float, write_s: float) -> str:
+    """What `concurrent_writers` counts, in words; printed with its results."""
+    years = f"{one_mtti_s / units.SECONDS['y']:.3g} years"
+    return (
+        f"daly: each counted rank writes for {write_s:.3g} s at Daly's interval, with a mean time"
+        f" to interrupt of {years} each; constant: {PAPER_SHARE:.1%} of them write. Table V of"
+        " Groves, Grant and Arnold (2016) counts ranks."
+    )
 
 
 def write_length_s(text: str, field: str) -> float:
-    """`1s` or `46k messages of 64KiB at 3.2GB/s` as seconds. Raises InputError."""
+    """`1s` or `46k messages of 64KiB at 3GB/s` as seconds. Raises InputError."""
     phrase = _MESSAGES.fullmatch(text)
     if phrase is None:
         if " " in text:
             raise InputError(
                 f"{field}: {text!r} is not the duration of a write; "
-                "write 1s, or 46k messages of 64KiB at 3.2GB/s"
+                "write 1s, or 46k messages of 64KiB at 3GB/s"
             )
         return units.duration_s(text, field)
     number = units.count(phrase[1], field)
@@ -114,7 +128,7 @@ def write_length_s(text: str, field: str) -> float:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of Table V, published and computed; one entry per node count."""
+    """A column of Table V, published and computed; one entry per number of ranks."""
 
     name: str
     how: str
@@ -129,18 +143,18 @@ class Column:
 
 
 def table_5() -> tuple[list[int], list[Column]]:
-    """Table V of Groves, Grant and Arnold (2016): node counts, and columns published and computed.
+    """Table V of Groves, Grant and Arnold (2016): ranks, and columns published and computed.
 
     The FDR column appears twice: with the write of 0.5 s stated in the paper, which does not give
     it, and with the effective length that does, as writes per second.
     """
     table = paper()["table_5_concurrent_writers"]
-    nodes: list[int] = table["node_count"]
+    ranks: list[int] = table["node_count"]
     shortest_s, longest_s = FDR_WRITES_S
     effective_s = round((shortest_s + longest_s) / 2, 3)
 
     def daly(write_s: float) -> list[Writers]:
-        return [concurrent_writers(count, PAPER_NODE_MTTI_S, write_s) for count in nodes]
+        return [concurrent_writers(count, PAPER_MTTI_S, write_s) for count in ranks]
 
     effective = (
         f"writes per second, effective write of {effective_s:g} s"
@@ -150,13 +164,14 @@ def table_5() -> tuple[list[int], list[Column]]:
         [row.concurrent_writers for row in daly(write_s)] for write_s in (1.0, 0.5)
     )
     writes_per_s = [round(row.writes_per_s) for row in daly(effective_s)]
+    constant = [row.constant_share_writers for row in daly(1.0)]
     columns: list[tuple[str, str, float | None, list[int]]] = [
         ("daly_qdr_onload", "writers at a time, write of 1 s as stated", 1.0, writers_1_s),
         ("daly_fdr_offload", "writers at a time, write of 0.5 s as stated", 0.5, writers_05_s),
         ("daly_fdr_offload", effective, effective_s, writes_per_s),
-        ("constant_0.2_percent", "0.2 % of the nodes", None, list(map(constant_writers, nodes))),
+        ("constant_0.2_percent", "0.2 % of the ranks", None, constant),
     ]
-    return nodes, [
+    return ranks, [
         Column(name, how, write_s, table[name], computed)
         for name, how, write_s, computed in columns
     ]

@@ -49,6 +49,6 @@ def python_main(module: str, *words: str) -> list[str]:
 
 
 def python_path(*first: Path) -> str:
-    """PYTHONPATH of a child: folders, then this process's without its empty entries."""
+    """PYTHONPATH of a child: folders, then this process's without those relative to a folder."""
     entries = [*map(str, first), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    return os.pathsep.join(filter(None, entries))
+    return os.pathsep.join(filter(os.path.isabs, entries))

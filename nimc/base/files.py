@@ -71,8 +71,8 @@ def replace(path: Path, content: bytes, mode: int | None = None) -> None:
     partial = f".{secrets.token_hex(8)}{PARTIAL}"
     try:
         _require_regular(path, folder)
-        handle = os.open(partial, _NEW_FILE, 0o666 if mode is None else 0o600, dir_fd=folder)
         try:
+            handle = os.open(partial, _NEW_FILE, 0o666 if mode is None else 0o600, dir_fd=folder)
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
                 if mode is not None:
@@ -126,8 +126,9 @@ def open_regular(path: Path, *, follow: bool = False) -> IO[bytes]:
 def read_regular(path: Path, most_b: int, *, follow: bool = False) -> bytes:
     """The content of a file (`open_regular`). Raises InputError if it has more than `most_b`."""
     with open_regular(path, follow=follow) as file:
-        content = file.read(most_b + 1)
-    if len(content) > most_b:
+        size_b = os.fstat(file.fileno()).st_size  # a sparse file may claim more than there is
+        content = file.read(most_b + 1) if size_b <= most_b else b""
+    if max(size_b, len(content)) > most_b:
         raise InputError(f"{path}: is longer than allowed: {most_b >> 20} MiB")
     return content
 

@@ -1,6 +1,7 @@
-"""Signals while a block runs: recorded, and noticed at once without polling.
+"""Signals that ask to stop: obeyed after a clean-up, and noticed at once without polling.
 
-One that is ignored when this process starts, as SIGHUP under `nohup`, stays ignored.
+Slurm sends what `--signal` names before a job's time is over, often SIGUSR1. One that is ignored
+when this process starts, as SIGHUP under `nohup`, stays ignored.
 """
 
 from __future__ import annotations
@@ -14,7 +15,16 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: All of them; without a handler they end a process without a word.
+STOPPING = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGXCPU,
+)
 _AGAIN_S = 1.0
 
 
@@ -28,7 +38,7 @@ class Stopped(BaseException):
 
 def _heeded() -> list[signal.Signals]:
     """The signals that stop, without those that were ignored before, as under `nohup`."""
-    return [each for each in _STOPPING if signal.getsignal(each) is not signal.SIG_IGN]
+    return [each for each in STOPPING if signal.getsignal(each) is not signal.SIG_IGN]
 
 
 @contextmanager
@@ -42,8 +52,24 @@ def exit_when_stopped() -> Iterator[None]:
 
 
 @contextmanager
+def stopped_after_clean_up() -> Iterator[None]:
+    """Within this context each signal raises Stopped, as SIGINT does KeyboardInterrupt."""
+
+    def stop(signum: int, _frame: FrameType | None) -> None:
+        raise Stopped(signum)
+
+    signums = [each for each in _heeded() if each != signal.SIGINT]
+    before = {signum: signal.signal(signum, stop) for signum in signums}
+    try:
+        yield
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+
+
+@contextmanager
 def stopped_at_once() -> Iterator[None]:
-    """Within this context SIGINT, SIGTERM and SIGHUP raise Stopped where they arrive.
+    """Within this context signals that stop raise Stopped where they arrive.
 
     Python drops an exception that arrives in some places, such as a callback of an import. So it is
     raised again every second, and when the context ends.
@@ -67,7 +93,7 @@ def stopped_at_once() -> Iterator[None]:
 
 
 class Interrupts:
-    """Within this context SIGINT, SIGTERM and SIGHUP are counted instead of ending the process."""
+    """Within this context signals that stop are counted instead of ending the process."""
 
     def __init__(self) -> None:
         #: The first that arrived, and how many did.
@@ -90,7 +116,7 @@ class Interrupts:
         os.close(self._write)
 
     def _note(self, signum: int, _frame: FrameType | None) -> None:
-        if signum in _STOPPING:
+        if signum in STOPPING:
             self.signum = self.signum or signum
             self.count += 1
 

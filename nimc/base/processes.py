@@ -45,6 +45,13 @@ def end_with(parent: int, signum: signal.Signals = signal.SIGTERM) -> Callable[[
     return prepare
 
 
+#: Variables of srun and Open MPI's mpirun that change what is read of a program.
+_OUTPUT_VARIABLES = (
+    *("SLURM_LABELIO", "SLURM_STDOUTMODE", "SLURM_STDERRMODE"),
+    *("OMPI_MCA_orte_tag_output", "OMPI_MCA_orte_timestamp_output"),
+)
+
+
 async def spawn(
     command: Sequence[str],
     environment: Mapping[str, str],
@@ -70,13 +77,18 @@ async def spawn(
 
     return await asyncio.create_subprocess_exec(
         *command,
-        env={**os.environ, **environment},
+        env={**_plain(os.environ), **environment},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=stdout,
         stderr=stderr,
         start_new_session=True,
         preexec_fn=prepare,
     )
+
+
+def _plain(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without what makes launchers label the lines of a program, or send them elsewhere."""
+    return {name: value for name, value in environment.items() if name not in _OUTPUT_VARIABLES}
 
 
 async def lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:

@@ -1,7 +1,12 @@
-"""Short runs of other programs. Standard library only: nodes use it too."""
+"""Short runs of other programs. Standard library only: nodes use it too.
+
+None starts in the current folder unless its caller says so: programs look there for settings and
+libraries, and another user may have put some there.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -12,9 +17,12 @@ from pathlib import Path
 from typing import IO
 
 from nimc.base.errors import MachineError
+from nimc.base.text import warns
 
 #: How long a program may take unless its caller says otherwise, seconds.
 TIMEOUT_S = 60.0
+#: Where programs start: only root can add files to it.
+START_FOLDER = Path("/")
 _MISSING = "not found on this host"
 
 
@@ -45,12 +53,12 @@ class ProgramAnswer:
 
     @property
     def last(self) -> str:
-        """Its last line: usually the error."""
+        """Its last line that is no warning: usually the error."""
         return last_line(self.text)
 
     @property
     def first(self) -> str:
-        """Its first line: the error, for compilers and tools that then explain themselves."""
+        """Its first line that is no warning: the error, for tools that then explain themselves."""
         return first_line(f"{self.stderr}\n{self.stdout}")
 
     @property
@@ -77,18 +85,20 @@ def ask(
     *,
     timeout_s: float = TIMEOUT_S,
     stdin: str | IO[str] | None = None,
-    folder: Path | None = None,
+    folder: Path = START_FOLDER,
     errors: str = "replace",
 ) -> ProgramAnswer:
     """Run a short command; that it is missing or too slow is an answer too.
 
     `environment`: all of it; None is this process's. `stdin`: text, or an open file. `errors`: what
-    becomes of bytes that are not UTF-8, as for `bytes.decode`.
+    becomes of bytes that are not UTF-8, as for `bytes.decode`. `folder`: where it starts; a program
+    that is a relative path is one of the current folder.
     """
-    name = Path(command[0]).name
+    program, *words = command
+    name = Path(program).name
     try:
         done = subprocess.run(
-            command,
+            [os.path.abspath(program) if "/" in program else program, *words],
             check=False,
             input=stdin if isinstance(stdin, str) else None,
             stdin=None if isinstance(stdin, str) else stdin or subprocess.DEVNULL,
@@ -109,18 +119,23 @@ def ask(
 
 
 def first_line(text: str) -> str:
-    """The first line that is not empty, without colours."""
-    return next(iter(_lines(text)), "no output")
+    """The first line that is not empty, without colours; a warning only if there is no other.
+
+    With the next line if it ends with a colon.
+    """
+    first, *rest = _lines(text) or ["no output"]
+    return f"{first} {rest[0]}" if first.endswith(":") and rest else first
 
 
 def last_line(text: str, most: int = 1) -> str:
-    """The last line that is not empty, or up to so many of them, without colours."""
+    """The last line that is not empty, or up to so many, without colours; warnings as above."""
     return "; ".join(_lines(text)[-most:]) or "no output"
 
 
 def _lines(text: str) -> list[str]:
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    return [line.strip() for line in plain.splitlines() if line.strip()]
+    found = [line.strip() for line in plain.splitlines() if line.strip()]
+    return [line for line in found if not warns(line)] or found
 
 
 def which(name: str) -> str | None:

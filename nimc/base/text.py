@@ -8,6 +8,7 @@ module the cells of tables.
 from __future__ import annotations
 
 import math
+import re
 import shutil
 import sys
 import textwrap
@@ -33,12 +34,28 @@ def cell(text: str) -> str:
     return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown
 
 
+#: Most characters of a fault that are shown.
+_FAULT_WIDTH = 300
+#: Words of a line that only warns. A program goes on after it, so it is no fault by itself.
+_WARNING = re.compile(r"\bwarn(ing)?s?\b|falling back to|, changing to ", re.IGNORECASE)
+
+
+#: Words of a line with an error, before which a program may have printed what it always prints.
+_ERROR = re.compile(r"\b(error|fatal|abort(ed|ing)?)\b", re.IGNORECASE)
+
+
+def warns(line: str) -> bool:
+    """Whether a line of a program is a warning."""
+    return bool(_WARNING.search(line))
+
+
 class Gist:
-    """The first and the last line with words of what a program prints: one says what went wrong."""
+    """What a program says that fails: its faults, else its first and last line with words."""
 
     def __init__(self) -> None:
         self._first = self._last = ""
         self._number = 0
+        self._faults: list[str] = []
 
     def add(self, line: str) -> None:
         """The next line."""
@@ -47,8 +64,25 @@ class Gist:
             self._first = self._first or self._last
             self._number += 1
 
+    def fault(self, text: str) -> None:
+        """The next line, which says why the program fails."""
+        self.add(text)
+        self._faults.append(self._last)
+
+    def reason(self) -> str:
+        """The first fault with the line that says more of it; empty without a fault.
+
+        That is the next fault, or the last line if the first fault ends with a colon. Later ones
+        are consequences.
+        """
+        if not self._faults:
+            return ""
+        first, *later = self._faults
+        more = [self._last] if first.endswith(":") else later[:1]
+        return "; ".join(_cut(line, _FAULT_WIDTH) for line in dict.fromkeys([first, *more]))
+
     def quoted(self, first: int = 120, last: int = 200) -> str:
-        """Both, escaped and cut to so many characters; empty if nothing had words."""
+        """First and last line, escaped and cut to so many characters; empty without words."""
         if self._number < 2:
             return _cut(self._last, first + last)
         between = " ... " if self._number > 2 else " / "
@@ -62,18 +96,26 @@ def some(names: Iterable[object], most: int) -> str:
     return ", ".join(distinct[:most]) + (f" and {more} more" if more > 0 else "")
 
 
-def quoted(text: str) -> str:
-    """The gist of all that a program has printed."""
-    gist = Gist()
-    for line in text.split("\n"):
-        gist.add(line)
-    return gist.quoted()
+def quoted(*texts: str) -> str:
+    """The gist, from the first error on, of the first text that has more than warnings.
+
+    Of the first at all if none has.
+    """
+    lines = [text.split("\n") for text in texts]
+    for of_text in [[line for line in each if not warns(line)] for each in lines] + lines:
+        gist = Gist()
+        first = next((at for at, line in enumerate(of_text) if _ERROR.search(line)), 0)
+        for line in of_text[first:]:
+            gist.add(line)
+        if said := gist.quoted():
+            return said
+    return ""
 
 
 def failure(code: int, gist: Gist) -> str:
-    """How a program ended, and why by its own words."""
+    """Why a program failed by its own words; how it ended if it says no fault."""
     said = gist.quoted(80, 100)
-    return f"exit status {code}{said and ': '}{said}"
+    return gist.reason() or f"exit status {code}{said and ': '}{said}"
 
 
 def _cut(line: str, most: int) -> str:

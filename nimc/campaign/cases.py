@@ -126,8 +126,8 @@ def placements(machine: Machine, requested: str) -> list[tuple[int, int]]:
     Those two always come first, so that a run that is stopped can still be fitted.
     """
     facts = machine.node_facts()
-    per_socket = max(1, facts.numa_nodes // facts.sockets)
-    first = [(node, node) for node in (0, per_socket) if node < facts.numa_nodes]
+    of_sockets = facts.numa_nodes[:: facts.nodes_a_socket][:2]
+    first = [(node, node) for node in of_sockets]
     if requested == "local":
         return first[:1]
     if requested == "calibration":

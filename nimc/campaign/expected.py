@@ -24,6 +24,10 @@ class Scale:
     arm: str
     target_nodes: int
     origin_nodes: int
+    #: Ranks for which the writers are computed, None if they are given; mean time to interrupt of
+    #: each.
+    counted: int | None
+    mtti_s: float
     #: Concurrent writers, length of a write, and writes that begin in a second.
     writers: int
     write_s: float
@@ -57,6 +61,8 @@ def _scale(campaign: Campaign, entry: Entry, arm: str, machine: Machine) -> Scal
         arm=arm,
         target_nodes=entry.nodes,
         origin_nodes=load.origins,
+        counted=None if f"{arm}:" in requested.writers else load.counted,
+        mtti_s=load.mtti_s,
         writers=writers,
         write_s=load.length_s,
         writes_per_s=load.writes_per_s[arm],

@@ -22,7 +22,7 @@ from nimc.campaign.settings import (
     target_partitions,
 )
 from nimc.machine.program import ModuleLoad, load_modules
-from nimc.machine.slurm import SlurmNode, ask_nodes, partition_in
+from nimc.machine.slurm import SCHEDULERS, SlurmNode, ask_nodes, partition_in
 from nimc.spack import setup
 
 #: `unknown`: only a job will tell.
@@ -170,7 +170,7 @@ def _nodes(offer: Offer, needed: int) -> str:
 def _slurm_nodes(
     part: Mapping[str, Any], settings: ReframeSettings
 ) -> tuple[list[SlurmNode] | None, str | None]:
-    if part.get("scheduler") not in ("slurm", "squeue") or not shutil.which("sinfo"):
+    if part.get("scheduler") not in SCHEDULERS or not shutil.which("sinfo"):
         return None, None
     name = partition_in(part.get("access") or [])
     try:

@@ -21,7 +21,7 @@ from nimc.campaign.matrix import Matrix, matrix
 from nimc.campaign.others import Other
 from nimc.campaign.schema import Campaign, Entry, Pairs
 from nimc.campaign.settings import ReframeSettings
-from nimc.machine.site import LEAST_DRAM_B, Machine
+from nimc.machine.site import Machine
 from nimc.node.injectors import INJECTORS
 from nimc.node.length import doublings
 from nimc.records.arms import ARMS, level_text
@@ -242,11 +242,8 @@ def _lead_in_s(request: Request, entry: Entry, treatment: Crossed) -> float:
     rows = check.ready_rows if check else 1
     if injector.holds == "never":
         return _MARGIN * (_START_S + (rows - 1) * row_s)
-    if machine.origins.policy == "same_host":
-        message_b = machine.message_b(str(levels.get("message", asked.message)))
-        counted = direction == "write" and message_b >= LEAST_DRAM_B
-    else:
-        counted = bool(machine.device) and entry.nodes <= machine.origins.nodes
+    apart = machine.origins.policy != "same_host"
+    counted = apart and bool(machine.device) and entry.nodes <= machine.origins.nodes
     if rows == 1 and (counted or injector.reports_arrivals):
         return _LEAD_IN_S
     return _MARGIN * (1 + rows) * row_s  # the first has a part in which it was held

@@ -27,13 +27,14 @@ from nimc.campaign.settings import (
 )
 from nimc.machine.site import Machine
 from nimc.machine.site import load as load_machine
+from nimc.machine.slurm import SCHEDULERS
 
 _LIMIT = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 
 def use_slurm(partitions: Partitions) -> bool:
     """Whether Slurm runs the jobs of any of them."""
-    return any(part.get("scheduler") in ("slurm", "squeue") for part in partitions)
+    return any(part.get("scheduler") in SCHEDULERS for part in partitions)
 
 
 def time_limit_s(partitions: Partitions) -> float | None:
@@ -144,11 +145,6 @@ def _targets(
     if settings.fault:
         line = f":{settings.fault_line}" if settings.fault_line else ""
         raise InputError(f"{config}{line}: {settings.fault}")
-    if settings.system != described.name:  # ReFrame would not find it
-        raise InputError(
-            f"{config}:{line_of(config, settings.system)}: systems: name: {settings.system!r}"
-            f" found; allowed: the name of the file, {described.name!r}"
-        )
     targets = target_partitions(settings.partitions, described.partition)
     if not targets:
         file = root / "site" / f"{described.name}.yaml"

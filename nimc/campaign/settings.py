@@ -46,6 +46,16 @@ def key_fault(config: Path, made: Mapping[str, Any]) -> tuple[int, str] | None:
     return None
 
 
+def _name_fault(config: Path, made: Mapping[str, Any]) -> tuple[int, str] | None:
+    """The same if no system has the name of the file, by which ReFrame looks for it."""
+    names = [str(each["name"]) for each in made["systems"]]
+    if config.stem in names:
+        return None
+    found = ", ".join(map(repr, names)) or "none"
+    text = f"{found} found; allowed: one with the name of the file, {config.stem!r}"
+    return line_of(config, next(iter(names), "")), f"systems: name: {text}"
+
+
 def line_of(file: Path, word: str) -> int:
     """The first line of a file that has the word in quotes; 1 if none has."""
     quoted = re.compile(rf"""["']{re.escape(word)}["']""")
@@ -72,13 +82,13 @@ class ReframeSettings:
 
     #: This process's environment with the configuration's changes (`SLURM_CONF`).
     environment: dict[str, str]
-    #: Partitions of its first system, as in the file; empty if it cannot be read.
+    #: Partitions of the machine's system, as in the file; empty if it cannot be read.
     partitions: list[dict[str, Any]] = field(default_factory=list)
     #: Its environments, as in the file.
     environs: list[dict[str, Any]] = field(default_factory=list)
-    #: Names of its hosts, as regular expressions.
+    #: Names of the system's hosts, as regular expressions.
     hostnames: list[str] = field(default_factory=list)
-    #: Name of its first system.
+    #: Name of the system: that of the file, which may define others.
     system: str = ""
     #: The line of the file with what is wrong, if it is known, and what that is, in one line.
     fault_line: int | None = None
@@ -89,9 +99,10 @@ def settings_of(config: Path) -> ReframeSettings:
     """Run a ReFrame configuration in a separate process and return its settings."""
     code = (
         "import json, os, runpy; made = runpy.run_path(sys.argv[1])['site_configuration'];"
-        "first = made['systems'][0]; parts = first['partitions'];"
+        "systems = made['systems'];"
+        "parts = [part for each in systems for part in each['partitions']];"
         "environs = made.setdefault('environments', []);"
-        "[each['name'] for each in [first, *parts, *environs]];"
+        "[each['name'] for each in [*systems, *parts, *environs]];"
         f"print('\\n{_MARK}' + json.dumps([{{**os.environ}}, made], default=str))"
     )
     environment = {**os.environ, "PYTHONPATH": python_path()}
@@ -100,11 +111,12 @@ def settings_of(config: Path) -> ReframeSettings:
         if answer.ok:
             _, _, rest = answer.text.partition(f"\n{_MARK}")
             environment, made = json.loads(rest.partition("\n")[0])
-            first = made["systems"][0]
-            hosts, environs = first.get("hostnames", []), made["environments"]
-            fault = key_fault(config, made) or (None, None)
+            own = [each for each in made["systems"] if each["name"] == config.stem]
+            of = own[0] if own else {}
+            parts, hosts = of.get("partitions", []), of.get("hostnames", [])
+            fault = key_fault(config, made) or _name_fault(config, made) or (None, None)
             return ReframeSettings(
-                environment, first["partitions"], environs, hosts, first["name"], *fault
+                environment, parts, made["environments"], hosts, config.stem, *fault
             )
     lines = re.findall(rf'File "{re.escape(str(config))}", line (\d+)', answer.text)
     return ReframeSettings(

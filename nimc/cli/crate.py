@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from dataclasses import replace as changed
 from pathlib import Path
@@ -10,25 +10,25 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from analysis.compare.sides import Difference, compare_sides
+from analysis.compare.sides import compare_sides
 from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import flat
 from nimc.base import marked_yaml
 from nimc.base.errors import InputError
 from nimc.base.files import replace, require_output
-from nimc.base.text import aligned, visible
+from nimc.base.text import visible
 from nimc.base.units import plural, quantity
 from nimc.campaign.others import named_in
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
 from nimc.cli import options
-from nimc.cli.document import Form, log, prose, show, silent
+from nimc.cli.document import Form, log, prose, show
 from nimc.cli.results import comparison_lines
 from nimc.cli.run import measured
 from nimc.crate.metadata import LICENSES
 from nimc.crate.pack import REPORT, inside, pack, report_files
-from nimc.crate.reproduce import Reproduction, compared_files, facts_of_both, judge
-from nimc.crate.verify import Opened, VerifiedCrate, opened, verify_crate
+from nimc.crate.reproduce import Reproduction, compared_files, judge
+from nimc.crate.verify import Opened, VerifiedCrate, named_within, opened, verify_crate
 from nimc.records.run import Reproduced, RunHeader
 from nimc.run.folder import RunFolder, new_header
 from nimc.run.progress import Progress
@@ -46,7 +46,6 @@ from nimc.run.verify import Kind, Verified, verify
     metavar="KEY",
     help="Sign the manifest with this SSH key (ssh-keygen -Y sign).",
 )
-@click.option("--anonymous", is_flag=True, help="Pseudonyms for the names of hosts and users.")
 @click.option(
     "--license",
     "license_",
@@ -67,7 +66,6 @@ def pack_command(
     run: Path,
     output: Path | None,
     key: Path | None,
-    anonymous: bool,
     license_: str,
     authors: tuple[str, ...],
     form: Form | None,
@@ -76,15 +74,12 @@ def pack_command(
     run = run.resolve()
     crate = output or run.with_name(f"{run.name}.zip")
     require_output(crate)
-    made = pack(run, crate, license=license_, authors=authors, key=key, anonymous=anonymous)
+    made = pack(run, crate, license=license_, authors=authors, key=key)
     lines = [
         f"crate:    {made.crate} ({quantity(made.size_b, 'B', 3)}, {made.files} files)",
         f"manifest: {made.manifest_sha256}",
         f"head:     {made.head or 'none: the samples of this run are in no chain'}",
     ]
-    if made.salt:
-        lines.append(f"salt:     {made.salt}")
-        lines.append("keep the salt: with the original run it shows what this crate was made of")
     show("pack", asdict(made), form, "\n".join(lines))
 
 
@@ -108,18 +103,19 @@ def reproduce_command(
 ) -> int:
     """Repeat the run in a crate: the same plan in the same order, or only its analysis.
 
-    Prints what differs between the packer's machine and this one, and ends with a verdict:
-    reproduced (exit code 0), differs, or cannot be compared, with the reasons (1).
+    Ends with a comparison of both runs and their machines, and a verdict: reproduced (exit code 0),
+    differs, or cannot be compared, with the reasons (1).
     """
     with TemporaryDirectory() as folder:
         found = opened(crate, Path(folder))
-        if analysis_only:
-            options.only_with("--analysis-only", "--json")
-            files = compared_files(inside(found.files, REPORT), report_files(found.run))
-            lines = [f"{name}: {state}" for name, state in files.items()]
-            show("reproduce --analysis-only", {"files": files}, form, "\n".join(lines))
-            return int("differs" in files.values())
-        return _repeated(found, Path(folder), machine, results, form, progress)
+        with named_within(crate, Path(folder), found.run):
+            if analysis_only:
+                options.only_with("--analysis-only", "--json")
+                files = compared_files(inside(found.files, REPORT), report_files(found.run))
+                lines = [f"{name}: {state}" for name, state in files.items()]
+                show("reproduce --analysis-only", {"files": files}, form, "\n".join(lines))
+                return int("differs" in files.values())
+            return _repeated(found, Path(folder), machine, results, form, progress)
 
 
 def _repeated(
@@ -143,15 +139,11 @@ def _repeated(
         raise InputError(f"{packed.header.run}: has no seed: the order of its runs is not known")
     origin = packed.header.reproduces or Reproduced(packed.header.run, packed.header.digest)
     header = changed(new_header(request), reproduces=origin)
-    facts = facts_of_both(packed.header, header)
-    remark = silent if progress == "quiet" or form else click.echo
-    for line in _facts(facts):
-        remark(line)
 
     def conclude(run: RunFolder, failures: list[Failure]) -> int:
         if not any((run.path / "samples").glob("*.jsonl")):
             return 3
-        return _compared(packed, load_run(run.path), facts, failures, form)
+        return _compared(packed, load_run(run.path), failures, form)
 
     return measured(request, header, results, progress, conclude)
 
@@ -167,19 +159,9 @@ def _asked(packed: RunHeader, request: Request, campaign: Path) -> Request:
     return prepare(campaign, request.machine.name, only=wanted) if wanted != here else request
 
 
-def _facts(facts: Sequence[Difference]) -> Iterator[str]:
-    differing = [each for each in facts if each.reference != each.this]
-    same = [each.what for each in facts if each.reference == each.this]
-    yield prose(f"the same here: {', '.join(same) or 'nothing'}")
-    rows = [[each.what, each.reference, each.this] for each in differing]
-    if rows:
-        yield aligned(["differs", "packed", "here"], rows)
-
-
 def _compared(
     packed: RunData,
     new: RunData,
-    facts: Sequence[Difference],
     failures: Sequence[Failure],
     form: Form | None,
 ) -> int:
@@ -188,7 +170,6 @@ def _compared(
     document = {
         "packed": packed.header.run,
         "run": str(new.path),
-        "facts": [asdict(each) for each in facts],
         "outcome": found.outcome,
         "reasons": found.reasons,
         "failures": [asdict(each) for each in failures],

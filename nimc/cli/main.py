@@ -17,6 +17,7 @@ import click
 
 from nimc.base import files
 from nimc.base.errors import MachineError, NimcError
+from nimc.base.interrupts import Stopped, stopped_after_clean_up
 from nimc.base.text import one_line, visible
 
 #: Subcommand -> the module of this package that has it, loaded when called; and a line of help.
@@ -36,7 +37,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "nights": ("nights", "a campaign every night: run, list, alarms, pages"),
     "sweep-nodes": ("run", "runs a single-node campaign on every node, and ranks the nodes"),
     "writers": ("simulate", "concurrent writers from Daly's checkpoint interval"),
-    "licence": ("simulate", "a bound on writers at once that Slurm keeps, and what waiting costs"),
     "traffic": ("simulate", "a site's own traffic from its monitoring: import, show"),
     "model": ("model", "the contention model: fit, predict, evaluate"),
     "simulate": ("simulate", "slowdown at scales beyond the machines at hand"),
@@ -53,6 +53,8 @@ _EXIT_CODES = (
 _BROKEN_PIPE = 141
 #: The longest line of an error, characters.
 _LONGEST = 1000
+#: What libraries say where they get no memory.
+_NO_MEMORY = ("failed to map segment", "cannot allocate memory", "can't start new thread")
 #: What no state of the machine explains: the path that was given is wrong.
 _WRONG_PATH = (errno.ELOOP, errno.ENAMETOOLONG)
 
@@ -127,7 +129,8 @@ def _trusted_groups() -> frozenset[int]:
 def main() -> None:
     """Entry point. Exit codes: 0 done, 1 negative result, 2 invalid input, 3 failure.
 
-    130 after Ctrl-C, and 141 if the reader of the output is gone.
+    128 + its number after a signal, as 130 after Ctrl-C, and 141 if the reader of the output is
+    gone.
     """
     os.environ["MPLBACKEND"] = "Agg"  # Matplotlib does not start with that of a notebook
     try:
@@ -145,8 +148,12 @@ def main() -> None:
 
 def _run() -> int:
     try:
-        result = cli.main(standalone_mode=False)
+        with stopped_after_clean_up():
+            result = cli.main(standalone_mode=False)
         return result if isinstance(result, int) else 0
+    except Stopped as stop:
+        click.echo(f"nimc: stopped by {stop}", err=True)
+        return 128 + stop.signum
     except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("nimc: stopped by SIGINT", err=True)
         return 130
@@ -157,20 +164,35 @@ def _run() -> int:
         return 2
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 3 if stop.code else 0
-    except Exception as error:
+    except BaseException as error:  # a panic of Polars is no Exception
         click.echo(f"nimc: {_shown(_line(error))}", err=True)
         wrong = isinstance(error, OSError) and error.errno in _WRONG_PATH
         return error.exit_code if isinstance(error, NimcError) else 2 if wrong else 3
 
 
-def _line(error: Exception) -> str:
+def _line(error: BaseException) -> str:
     """What a user reads of a failure."""
     if isinstance(error, NimcError):
         return str(error)
+    if _lacks_memory(error):
+        return "not enough memory; allowed: more (ulimit -v, --mem of a job), or fewer runs at once"
     if isinstance(error, OSError) and error.filename is not None:
         return one_line(f"{os.fsdecode(error.filename)}: {error.strerror}")
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return f"failed unexpectedly: {what} ('nimc --debug ...' shows where)"
+
+
+def _lacks_memory(error: BaseException | None) -> bool:
+    """Whether memory was used up, by the error or what led to it."""
+    if error is None:
+        return False
+    lacks = isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM
+    said = str(error).lower()
+    return (
+        lacks
+        or any(sign in said for sign in _NO_MEMORY)
+        or _lacks_memory(error.__cause__ or error.__context__)
+    )
 
 
 def _shown(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -59,8 +58,6 @@ def minicluster_command() -> None:
 @json_option
 def up(layout: ClusterLayout, form: Form | None, **spec: Any) -> None:
     """Start a cluster and print how to use it. Keeps a running one with the same options."""
-    # A cancelled CI job sends SIGTERM: exit through the clean-up.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     current, was_up = cluster.up(Spec(**spec), layout)
     document = current.as_dict(layout) | {"was_up": was_up}
     show("minicluster up", document, form, _started(layout, current, was_up))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,7 @@ from analysis.contention.evaluate import (
     load_published,
 )
 from analysis.contention.parameters import (
-    KINDS,
-    ORDERS,
     Model,
-    Order,
     check_node,
     placements,
     predict,
@@ -58,20 +55,16 @@ def model_command() -> None:
 @model_option
 @click.option("--comp-node", type=int, help="NUMA node of the computation's data.")
 @click.option("--comm-node", type=int, help="NUMA node of the communication's data.")
-@click.option("--order", type=click.Choice(ORDERS), help="Fill groups of cores in this order.")
 @form_options
 def predict_command(
     platform: str | None,
     model_path: Path | None,
     comp_node: int | None,
     comm_node: int | None,
-    order: Order | None,
     form: Form | None,
 ) -> None:
     """Print rates for every number of computing cores, for one placement or all; JSON in MB/s."""
     model = load_model(platform, model_path)
-    if order is not None:
-        model = _in_order(model, order)
     for option, node in (("--comp-node", comp_node), ("--comm-node", comm_node)):
         if node is not None:
             check_node(model, node, option)
@@ -86,7 +79,6 @@ def predict_command(
 
 def _facts_options(function: Any) -> Any:
     """Add options for facts that a sweep lacks or has wrong; `_load_sweep` takes all of them."""
-    order = "How the computing cores fill groups: one after the other, or each in turn."
     options = [
         *(
             (name, click.IntRange(min=1), text)
@@ -94,10 +86,8 @@ def _facts_options(function: Any) -> Any:
                 ("--cores", "Cores of a socket."),
                 ("--numa-per-socket", "NUMA nodes of a socket."),
                 ("--numa-nodes", "NUMA nodes of the machine."),
-                ("--groups", "Cores of a group that may have a capacity of its own (CCD, SNC)."),
             )
         ),
-        ("--order", click.Choice(ORDERS), order),
         ("--kernel", str, "Kernel of a run that varies it [default: the first]."),
         ("--comm-node", click.IntRange(min=0), "NUMA node of the writers' buffers in a run."),
     ]
@@ -109,20 +99,14 @@ def _facts_options(function: Any) -> Any:
 @model_command.command("fit")
 @click.argument("sweep_file", type=file)
 @_facts_options
-@click.option(
-    "--kind",
-    type=click.Choice(KINDS),
-    default=KINDS[0],
-    help="The paper's equations, or those that remove limits stated there.",
-)
 @folds_option
 @output_option("File for the model.")
 @json_option
 def fit_command(
-    sweep_file: Path, kind: str, folds: int, output: Path | None, form: Form | None, **facts: Any
+    sweep_file: Path, folds: int, output: Path | None, form: Form | None, **facts: Any
 ) -> None:
     """Fit a model with its error bands to a sweep (JSON, CSV, or a run)."""
-    model = calibrated(kind, _load_sweep(sweep_file, **facts), folds).model
+    model = calibrated(_load_sweep(sweep_file, **facts), folds).model
     if output is not None:
         replace_text(output, json.dumps(model.as_dict(), indent=1) + "\n")
     _say("fit", model.as_dict(), page.fit_table(model), form)
@@ -143,7 +127,7 @@ def evaluate_command(
     form: Form | None,
     **facts: Any,
 ) -> None:
-    """Print errors on a sweep: of a given model, or of both models fitted and cross-validated."""
+    """Print errors on a sweep: of a given model, or of one fitted to it and cross-validated."""
     measured = _load_sweep(sweep_file, **facts)
     notes = measured.notes
     if platform is not None or model_path is not None:
@@ -152,18 +136,12 @@ def evaluate_command(
         if platform is not None:
             rows["published, Table 2"] = Errors(**errors_percent(platform))
     else:
-        found = {kind: calibrated(kind, measured, folds) for kind in KINDS}
-        judged = found[KINDS[0]].model
-        rows = {}
-        for kind, each in found.items():
-            rows[kind] = evaluate(each.model, measured)
-            rows[f"{kind}, cores held out"] = errors(each.without_cores)
-            if each.without_placements:
-                rows[f"{kind}, placements held out"] = errors(each.without_placements)
-            notes = [
-                *notes,
-                *(f"{kind}: {n}" for n in each.model.notes if n not in measured.notes),
-            ]
+        found = calibrated(measured, folds)
+        judged, notes = found.model, found.model.notes
+        rows = {"fitted": evaluate(judged, measured)}
+        rows["cores held out"] = errors(found.without_cores)
+        if found.without_placements:
+            rows["placements held out"] = errors(found.without_placements)
     placed = by_placement(judged, measured)
     text = f"{page.errors_table(rows, notes)}\n\n{next(iter(rows))}, by placement:\n"
     _say(
@@ -194,20 +172,6 @@ def plot_command(
     measured = None if sweep_file is None else _load_sweep(sweep_file, **facts)
     replace_text(output, page.render(model, measured))
     click.echo(str(output))
-
-
-def _in_order(model: Model, order: Order) -> Model:
-    """The model with its groups of cores filled in another order than measured."""
-    if model.groups is None:
-        raise InputError(
-            f"--order {order}: {model.name} has one capacity; allowed with a model that has one"
-            " for each group of cores"
-        )
-    if order == model.groups.order:
-        return model
-    note = f"measured {model.groups.order}, predicted {order}: the error bands are of the measured"
-    groups = replace(model.groups, order=order)
-    return replace(model, groups=groups, notes=[*model.notes, note])
 
 
 def load_model(platform: str | None, model_path: Path | None) -> Model:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from analysis.subjects.writers import rule
 from nimc.base.checkout import ROOT
 from nimc.base.text import Line, aligned, broken, duration, wrapped
 from nimc.base.units import NONE, number, plural, quantity
@@ -27,13 +28,14 @@ _SCALE_HEADER = [
     *("scale", "arm", "writers", "writes/s", "a write", "a run", "of a link", "simulated", "pairs")
 ]
 _SCALE_FOOT = (
-    "writers: concurrent. simulated: slowdown (docs/simulate.md). pairs: needed to detect it."
+    "writers: concurrent, and the ranks that they are computed for. simulated: slowdown"
+    " (docs/simulate.md). pairs: needed to detect it."
 )
 #: ReFrame's options that stay in one line with their value.
 _WITH_VALUE = ("-C", "-c", "-n", "-S")
 _NO_WRITERS = (
     "0 writers: nothing is written, and the arm measures the same as 'aa'; docs/scale.md says from"
-    " how many nodes on there are writers, and how to get more."
+    " how many ranks on there are writers, and how to get more."
 )
 _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was not checked."
 
@@ -81,6 +83,8 @@ def _text(
     parts.append("")
     if known:
         parts += [aligned(_SCALE_HEADER, list(map(_scale, known))), wrapped(_SCALE_FOOT)]
+        rules = [rule(row.mtti_s, row.write_s) for row in known if row.counted is not None]
+        parts += map(wrapped, dict.fromkeys(rules))
         if any(row.writers == 0 for row in known):
             parts.append(wrapped(_NO_WRITERS))
         if nodes is None:
@@ -162,7 +166,7 @@ def _scale(row: Scale) -> list[str]:
     return [
         row.case,
         row.arm,
-        f"{row.writers}",
+        f"{row.writers}" if row.counted is None else f"{row.writers} of {row.counted}",
         f"{row.writes_per_s:.3g}",
         quantity(row.write_b, "B", 3),
         quantity(row.run_b, "B", 3),

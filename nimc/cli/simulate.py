@@ -1,26 +1,24 @@
-"""`nimc simulate`, `writers`, `traffic`, `licence`: scales beyond this one, and who writes."""
+"""`nimc simulate`, `writers`, `traffic`: scales beyond this one, and who writes."""
 
 from __future__ import annotations
 
 import math
 import statistics
-import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import click
 
-from analysis.simulate import progress
-from analysis.simulate.campaign import compare_scales, explain, run
-from analysis.simulate.licence import Bound, Licence, Queue, bound, measure, queue
+from analysis.simulate.campaign import explain, run
 from analysis.simulate.progress import Application, rank_slowdowns
 from analysis.subjects.traffic import BUSIEST, Pattern, Traffic, render, traffic
 from analysis.subjects.writers import (
-    PAPER_NODE_MTTI_S,
+    PAPER_MTTI_S,
     PAPER_SHARE,
     concurrent_writers,
-    constant_writers,
+    rule,
+    share_of,
     table_5,
     write_length_s,
 )
@@ -31,8 +29,6 @@ from nimc.base.text import aligned, wrapped
 from nimc.base.units import number, plural, quantity
 from nimc.cli import options
 from nimc.cli.document import Form, show
-from nimc.cluster.remedies import job_submit_lua, slurm_conf
-from nimc.records.timetable import POLICIES
 from nimc.traffic import formats
 from nimc.traffic.trace import Break, load
 
@@ -47,52 +43,31 @@ from nimc.traffic.trace import Break, load
 @click.option(
     "--writers",
     default="daly",
-    help="Writes in progress: a number, a share of the nodes such as 0.2%, or daly.",
+    help="Writes in progress: a number, a share of the ranks such as 0.2%, or daly.",
 )
-@click.option("--mtti", default="5y", help="Mean time to interrupt of a node, for daly.")
+@click.option("--mtti", default="5y", help="Mean time to interrupt of a rank, for daly.")
 @click.option("--write", default="1s", help="Length of one write.")
 @click.option("--step", default="25ms", help="Time of one step of a rank.")
 @click.option("--steps", type=click.IntRange(1), default=1000)
-@click.option("--halo", type=click.IntRange(0, 3), default=3, help="Dimensions; 0: none.")
-@click.option("--periodic/--open", default=True)
 @click.option(
     "--reduce-every",
     type=click.IntRange(0),
     default=0,
     help="Steps between reductions over all ranks; 0: never.",
 )
-@click.option("--noise", "noise_text", default="none", metavar="KIND:SHARE")
-@click.option(
-    "--draw",
-    type=click.Choice(POLICIES),
-    default=POLICIES[0],
-    help="Order of target nodes: each once before any is repeated, or any free one.",
-)
 @click.option("--seed", type=click.IntRange(0), default=1)
 @click.option("--repeats", type=click.IntRange(1), default=1, help="Runs, each with the next seed.")
-@click.option(
-    "--against",
-    type=options.RunPath(),
-    metavar="RUN",
-    help="Compare a run's scales with a simulation from its single node.",
-)
 @click.option("--paper", "published", is_flag=True, help="What the published figures explain.")
 @options.form_options
-def simulate_command(
-    published: bool, form: Form | None, against: Path | None, **given: Any
-) -> None:
+def simulate_command(published: bool, form: Form | None, **given: Any) -> None:
     """Simulate the slowdown of a synchronised application from that of a single node."""
     if published:
         options.only_with("--paper", "--seed", "--json", "--csv")
         document = explain(given["seed"])
         text = _published_text(document)
-    elif against:
-        options.only_with("--against", "--halo", "--periodic", "--json", "--csv")
-        document = compare_scales(against, given["halo"], given["periodic"])
-        text = _against_text(document)
     else:
         document = _simulated(given)
-        text = _text(document["rows"])
+        text = _text(document)
     show("simulate", document, form, wrapped(text))
 
 
@@ -105,26 +80,22 @@ def _simulated(given: dict[str, Any]) -> dict[str, Any]:
     per_node = given["ranks_per_node"]
     mean = 1 + (worst - 1) / per_node if given["mean"] is None else given["mean"]
     write_s = write_length_s(given["write"], "--write")
-    node_mtti_s = units.duration_s(given["mtti"], "--mtti")
+    mtti_s = units.duration_s(given["mtti"], "--mtti")
     model = {
         "worst_rank_slowdown": worst,
         "mean_rank_slowdown": mean,
         "ranks_per_node": per_node,
+        "writers": given["writers"],
+        "mtti_s": mtti_s,
         "write_s": write_s,
         "step_s": units.duration_s(given["step"], "--step"),
-        **{name: given[name] for name in ("steps", "halo", "periodic", "reduce_every")},
-        "noise": given["noise_text"],
-        "draw": given["draw"],
+        "steps": given["steps"],
+        "reduce_every": given["reduce_every"],
         "seeds": [given["seed"] + i for i in range(given["repeats"])],
     }
-    shared = ("ranks_per_node", "step_s", "steps", "halo", "periodic", "reduce_every")
-    noise = progress.parse_noise(given["noise_text"], "--noise")
+    shared = ("ranks_per_node", "step_s", "steps", "reduce_every")
     applications = [
-        Application(
-            ranks=units.count(part, "--ranks"),
-            noise=noise,
-            **{name: model[name] for name in shared},
-        )
+        Application(units.count(part, "--ranks"), **{name: model[name] for name in shared})
         for part in given["ranks"].split(",")
     ]
     for application in applications:
@@ -132,14 +103,11 @@ def _simulated(given: dict[str, Any]) -> dict[str, Any]:
     slowdowns = rank_slowdowns(per_node, mean, worst)
     rows = []
     for application in applications:
-        writers = _writers(given["writers"], application.nodes, node_mtti_s, write_s)
+        writers = _writers(given["writers"], application.ranks, mtti_s, write_s)
         if writers > application.nodes:
             nodes = application.nodes
             raise InputError(f"--writers: {writers} on {nodes} nodes; allowed: one a node at most")
-        runs = [
-            run(application, slowdowns, writers, write_s, seed, model["draw"])
-            for seed in model["seeds"]
-        ]
+        runs = [run(application, slowdowns, writers, write_s, seed) for seed in model["seeds"]]
         rows.append(
             {
                 "ranks": application.ranks,
@@ -156,9 +124,9 @@ def _simulated(given: dict[str, Any]) -> dict[str, Any]:
     return {"model": model, "rows": rows}
 
 
-def _writers(text: str, nodes: int, node_mtti_s: float, write_s: float) -> int:
+def _writers(text: str, ranks: int, mtti_s: float, write_s: float) -> int:
     if text == "daly":
-        return concurrent_writers(nodes, node_mtti_s, write_s).concurrent_writers
+        return concurrent_writers(ranks, mtti_s, write_s).concurrent_writers
     if text.endswith("%"):
         try:
             share = float(text[:-1]) / 100
@@ -166,150 +134,114 @@ def _writers(text: str, nodes: int, node_mtti_s: float, write_s: float) -> int:
             share = -1.0
         if not 0 <= share <= 1:
             raise InputError(f"--writers: {text!r} is not a share; write such as 0.2%")
-        return round(nodes * share)
+        return share_of(ranks, share)
     return units.count(text, "--writers")
 
 
-def _text(rows: list[dict[str, Any]]) -> str:
+def _text(found: dict[str, Any]) -> str:
+    rows, model = found["rows"], found["model"]
     header = ["ranks", "nodes", "writers", "slowdown", "least", "most", "of mean rank"]
     whole, ratios = header[:3], ("", "_least", "_most", "_mean_rank")
     cells = [
         [*(str(row[name]) for name in whole), *(f"{row[f'slowdown{of}']:.3f}" for of in ratios)]
         for row in rows
     ]
-    return aligned(header, cells)
-
-
-def _against_text(found: dict[str, Any]) -> str:
-    header = ["case", "arm", "nodes", "ranks", "writers", "pairs", "measured", "simulated"]
-    texts, ratios = header[:6], header[6:]
-    cells = [
-        [
-            *(str(row[name]) for name in texts),
-            *(
-                f"{row[name]:.3f} ({row[f'{name}_low']:.3f} to {row[f'{name}_high']:.3f})"
-                for name in ratios
-            ),
-        ]
-        for row in found["rows"]
-    ]
-    foot = f"simulated: from the slowdown of {found['single']}, {found['arm']}, and its interval"
-    return "\n".join([aligned(header, cells), foot])
+    table = aligned(header, cells)
+    computed = not model["writers"].isdecimal()
+    return f"{table}\n{rule(model['mtti_s'], model['write_s'])}" if computed else table
 
 
 def _published_text(found: dict[str, Any]) -> str:
     header = ["writers of", "ranks", "nodes", "writers", "one rank slowed", "all ranks slowed"]
     cells = [
         [
-            row["column"],
-            *(str(row[name]) for name in ("ranks", "nodes", "writers_published")),
+            *(str(row[name]) for name in ("column", "ranks", "nodes", "writers_published")),
             f"{row['slowdown_modelled_worst_rank']:.2f}",
             f"{row['slowdown_modelled_all_ranks']:.2f}",
         ]
         for row in found["rows"]
     ]
-    steps = ", ".join(
-        f"{each['slowdown_modelled']:.2f} at {1000 * each['step_s']:g} ms"
-        for each in found["slowdown_modelled_by_step_s"]
-    )
-    readings = "\n".join(
-        f"- read as {each['slowdown']:.1f} ({each['meaning']}): the model explains"
-        f" {100 * each['explained_share_of_excess']:.1f} %"
-        f" ({100 * each['explained_share_least']:.1f} to"
-        f" {100 * each['explained_share_most']:.1f} %) of the excess over 1, a factor of"
-        f" {each['unexplained_factor']:.2f} is not explained; it would take a rank slowed"
-        f" {each['worst_rank_slowdown_needed']:.1f} times"
+    readings = (
+        f"- read as {each['slowdown']:.1f} ({each['meaning']}):"
+        f" {100 * each['explained_share_of_excess']:.1f} % of the excess over 1"
         for each in found["readings"]
     )
-    return f"""\
-Published: LAMMPS slowed {found["single_node_slowdown_published"]:.2f} times on one node; \
-on {found["ranks"]} ranks with {found["writers_published"]} writers up to \
-{found["slowdown_published_up_to"]:g} times, also printed as an increase of \
-{found["increase_published_percent"]} %.
-Modelled, with the published writers in progress all the time and steps of \
-{1000 * found["step_s_assumed"]:g} ms (assumed):
-
-{aligned(header, cells)}
-
-Published for the constant share: {found["published_constant_share"]!r}.
-On {found["ranks"]} ranks the model gives {found["slowdown_modelled"]:.3f} \
-({found["slowdown_modelled_least"]:.3f} to {found["slowdown_modelled_most"]:.3f} over \
-{len(found["seeds"])} seeds; {steps}). The published slowdown there,
-{readings}
-The model never exceeds the slowdown of the slowest rank, {found["slowdown_modelled_at_most"]:.2f}.
-This compares unlike figures: published ones on one node are the \
-{found["estimator_single_node"]}, those at scale the {found["estimator_at_scale"]}."""
+    return "\n".join(
+        [
+            f"Published: LAMMPS slowed {found['single_node_slowdown_published']:.2f} times on one"
+            f" node ({found['estimator_single_node']}). Modelled, with the published writers all"
+            f" the time and steps of {1000 * found['step_s_assumed']:g} ms (assumed):\n",
+            aligned(header, cells),
+            f"\nPublished at scale ({found['estimator_at_scale']}), for the constant share:"
+            f" {found['published_constant_share']!r}. Of the slowdown with Daly's writers the"
+            " model explains, if one rank is slowed,",
+            *readings,
+        ]
+    )
 
 
 # `nimc writers`: how many nodes receive a checkpoint at the same time.
 
 
 @click.command()
-@click.option("--nodes", default="64,512,1024,2048,4096,8192", metavar="N,N")
-@click.option("--mtti", default="5y", help="Mean time to interrupt of a node.")
+@click.option("--ranks", default="64,512,1024,2048,4096,8192", metavar="N,N")
+@click.option("--mtti", default="5y", help="Mean time to interrupt of a rank.")
 @click.option(
-    "--write", default="1s", help="Length of one write: 1s, or '46k messages of 64KiB at 3.2GB/s'."
+    "--write", default="1s", help="Length of one write: 1s, or '46k messages of 64KiB at 3GB/s'."
 )
 @click.option("--paper", "published", is_flag=True, help="Table V, published and computed.")
 @options.form_options
-def writers_command(nodes: str, mtti: str, write: str, published: bool, form: Form | None) -> None:
-    """Compute concurrent writers of nodes that checkpoint uncoordinated at Daly's interval."""
+def writers_command(ranks: str, mtti: str, write: str, published: bool, form: Form | None) -> None:
+    """Compute concurrent writers of ranks that checkpoint uncoordinated at Daly's interval."""
     if published:
         options.only_with("--paper", "--json", "--csv")
         document, text = _table_5()
     else:
-        document, text = _rows(nodes, mtti, write)
+        document, text = _rows(ranks, mtti, write)
     show("writers --paper" if published else "writers", document, form, wrapped(text))
 
 
-def _rows(nodes: str, mtti: str, write: str) -> tuple[dict[str, Any], str]:
-    counts = [units.count(part, "--nodes") for part in nodes.split(",")]
-    node_mtti_s = units.duration_s(mtti, "--mtti")
+def _rows(ranks: str, mtti: str, write: str) -> tuple[dict[str, Any], str]:
+    counts = [units.count(part, "--ranks") for part in ranks.split(",")]
+    mtti_s = units.duration_s(mtti, "--mtti")
     write_s = write_length_s(write, "--write")
-    for field, value in (("--mtti", node_mtti_s), ("--write", write_s), ("--nodes", min(counts))):
+    for field, value in (("--mtti", mtti_s), ("--write", write_s), ("--ranks", min(counts))):
         if not value > 0:
             raise InputError(f"{field}: {value:g} found; allowed: above 0")
-    computed = [concurrent_writers(count, node_mtti_s, write_s) for count in counts]
-    document = {
-        "node_mtti_s": node_mtti_s,
-        "write_s": write_s,
-        "rows": [
-            asdict(row) | {"constant_share_writers": constant_writers(row.nodes)}
-            for row in computed
-        ],
-    }
+    computed = [concurrent_writers(count, mtti_s, write_s) for count in counts]
+    document = {"mtti_s": mtti_s, "write_s": write_s, "rows": [asdict(row) for row in computed]}
     cells = [
         [
-            f"{row.nodes}",
+            f"{row.counted}",
             f"{row.interval_s:.5g}",
             f"{row.concurrent_writers}",
             f"{row.concurrent_writers_exact:.2f}",
             f"{row.writes_per_s:.2f}",
-            f"{constant_writers(row.nodes)}",
+            f"{row.constant_share_writers}",
         ]
         for row in computed
     ]
-    header = ["nodes", "interval (s)", "writers", "exact", "writes/s"]
-    text = aligned([*header, f"constant {PAPER_SHARE:.1%}"], cells)
-    if beyond := [f"{row.nodes}" for row in computed if not row.in_range]:
+    header = ["ranks", "interval (s)", "daly", "exact", "writes/s", f"constant {PAPER_SHARE:.1%}"]
+    text = f"{aligned(header, cells)}\n{rule(mtti_s, write_s)}"
+    if beyond := [f"{row.counted}" for row in computed if not row.in_range]:
         text += (
             "\nOut of range of Daly's series (a write takes twice the system's mean time to"
-            " interrupt or more);\nthe interval is set to that time: nodes " + ", ".join(beyond)
+            " interrupt or more);\nthe interval is set to that time: ranks " + ", ".join(beyond)
         )
     return document, text
 
 
 def _table_5() -> tuple[dict[str, Any], str]:
-    nodes, columns = table_5()
+    ranks, columns = table_5()
     document = {
         "source": "Groves, Grant and Arnold 2016, Table V",
-        "node_mtti_s": PAPER_NODE_MTTI_S,
-        "nodes": nodes,
+        "mtti_s": PAPER_MTTI_S,
+        "ranks": ranks,
         "columns": [asdict(column) | {"agrees": column.agrees} for column in columns],
     }
-    parts = ["Table V of the paper, mean time to interrupt of a node 5 years."]
+    parts = ["Table V of the paper, mean time to interrupt of a rank 5 years."]
     for column in columns:
-        header = [column.name, *map(str, nodes)]
+        header = [column.name, *map(str, ranks)]
         rows = [
             ["published", *map(str, column.published)],
             ["computed", *map(str, column.computed)],
@@ -405,115 +337,3 @@ def _cells(of: Pattern) -> list[str]:
     length, pause = (quantity(each, "s", 3) for each in (of.burst_median_s, of.pause_median_s))
     duty = f"{number(100 * of.duty, 3)} %"
     return [of.node, duty, mean, peak, str(of.bursts), length, pause, within]
-
-
-# `nimc licence`: a number of writers at once that Slurm keeps, and what waiting for it costs.
-
-
-Part = Literal["slurm.conf", "job_submit.lua"]
-
-_INSTALL = """\
-install: nimc licence ... --part slurm.conf >> /etc/slurm/slurm.conf
-         nimc licence ... --part job_submit.lua > /etc/slurm/job_submit.lua
-         scontrol reconfigure
-revert:  docs/licence.md"""
-
-
-@click.command()
-@click.argument("runs", nargs=-1, type=options.RunPath(), metavar="[RUN]...")
-@click.option("--slowdown", metavar="SHARE", help="Largest slowdown that is wanted, such as 5%.")
-@click.option("--licences", type=click.IntRange(1), help="This number, in place of runs.")
-@click.option("--nodes", type=click.IntRange(1), help="Nodes that write: shows how long they wait.")
-@click.option("--mtti", default="5y", help="Mean time to interrupt of a node.")
-@click.option("--write", default="1s", help="Length of one write.")
-@click.option(
-    "--handover", default="0s", help="From the end of a stage-out to the start of the next one."
-)
-@click.option("--seed", type=click.IntRange(0), default=1)
-@click.option("--part", type=click.Choice(get_args(Part)), help="Print only this file.")
-@options.json_option
-def licence_command(
-    runs: tuple[Path, ...],
-    slowdown: str | None,
-    licences: int | None,
-    nodes: int | None,
-    mtti: str,
-    write: str,
-    handover: str,
-    seed: int,
-    part: Part | None,
-    form: Form | None,
-) -> None:
-    """Bound the writers at once by licences of Slurm, from measured slowdowns.
-
-    Exits with 1 if not even the smallest measured number is within the wanted slowdown.
-    """
-    if nodes is None:
-        options.useless_without("--nodes", "--mtti", "--write", "--handover", "--seed")
-    wanted, found = _given_or_measured(runs, slowdown, licences)
-    waiting = None
-    if nodes is not None and found.writers:
-        handover_s = units.duration_s(handover, "--handover")
-        node_mtti_s, write_s = units.duration_s(mtti, "--mtti"), write_length_s(write, "--write")
-        waiting = queue(nodes, node_mtti_s, write_s, handover_s, found.writers, seed)
-    files: dict[Part, str] = {}
-    if found.writers:
-        files = {"slurm.conf": slurm_conf(found.writers), "job_submit.lua": job_submit_lua()}
-    licence = Licence(wanted, found, waiting, files.get("slurm.conf"), files.get("job_submit.lua"))
-    if form or not (part and files):
-        show("licence", asdict(licence), form, _licence_text(licence, files))
-    else:
-        click.echo(files[part], nl=False)
-    if not found.writers:
-        sys.exit(1)
-
-
-def _given_or_measured(
-    runs: tuple[Path, ...], slowdown: str | None, licences: int | None
-) -> tuple[float | None, Bound]:
-    if licences is not None:
-        if runs or slowdown:
-            raise InputError("--licences: cannot be combined with RUN and --slowdown")
-        return None, Bound(licences, "given, not measured", [], [])
-    if not runs or slowdown is None:
-        raise InputError("RUN and --slowdown: missing; allowed: both, or --licences")
-    wanted = 1 + units.share(slowdown, "--slowdown")
-    return wanted, bound(measure(runs, wanted), wanted)
-
-
-def _licence_text(licence: Licence, files: dict[Part, str]) -> str:
-    found = licence.bound
-    at_once = f"{plural(found.writers, 'writer')} at once"
-    fits = at_once if found.writers else "no number of writers fits"
-    lines = [f"{fits}: {found.reason}", *(f"caveat: {each}" for each in found.caveats)]
-    if found.measured:
-        header = ["writers", "nodes", "case", "slowdown", "upper limit", "fits"]
-        cells = [
-            [
-                *(str(each.writers), str(each.nodes), each.case),
-                *(f"{each.slowdown:.3f}", f"{each.slowdown_high:.3f}"),
-                "yes" if each.fits else "no",
-            ]
-            for each in found.measured
-        ]
-        lines += ["", aligned(header, cells, left=(2,)), ""]
-    if licence.queue:
-        lines.append(_waiting(licence.queue))
-    text = wrapped("\n".join(lines))
-    if files:
-        parts = [f"---- {name} ----\n{content}" for name, content in files.items()]
-        text = "\n".join([text, _INSTALL, "", *parts])
-    return text
-
-
-def _waiting(of: Queue) -> str:
-    arrive = (
-        f"simulated: {of.nodes} nodes start {of.arrivals_per_s:.3g} writes of {of.write_s:g} s per"
-        f" second, {of.writers_unbounded:.3g} at once on average without a bound;"
-        f" licences are taken {100 * of.utilisation:.1f} % of the time"
-    )
-    if of.wait_mean_s is None or of.wait_95_s is None:
-        return f"{arrive}: more arrive than the licences let pass, and the queue grows without end"
-    return (
-        f"{arrive}; they wait {of.wait_mean_s:.3g} s on average, 95 % at most {of.wait_95_s:.3g} s"
-    )

@@ -15,7 +15,7 @@ from nimc.cli.document import Form, show
 from nimc.cli.options import FILE, form_options, json_option, machine_option
 from nimc.spack.build import Built, make_mirror, read
 from nimc.spack.build import build as build_environment
-from nimc.spack.setup import known_environments, layout, load
+from nimc.spack.setup import compilers, known_environments, layout, load, without_compiler
 from nimc.spack.setup import setup as set_up
 
 _jobs = click.option(
@@ -68,8 +68,14 @@ def setup(
     place = layout(machine)
     settings = set_up(place, packages, machine_file, mirror, _say)
     note = "" if settings.pinned else " (not the pinned version)"
-    text = f"Spack {settings.version}{note} in {settings.spack}\nfiles in {place.root}"
-    _show("setup", {"root": str(place.root), **asdict(settings)}, form, text)
+    found = compilers(place, settings)
+    made = ", ".join(f"{name} ({', '.join(languages)})" for name, languages in found.items())
+    lines = [f"Spack {settings.version}{note} in {settings.spack}", f"files in {place.root}"]
+    lines.append(f"compilers: {made or 'none'}")
+    if lack := without_compiler(found, machine):
+        lines.append(": ".join(lack))
+    document = {"root": str(place.root), **asdict(settings), "compilers": found}
+    _show("setup", document, form, "\n".join(lines))
 
 
 @spack_command.command()

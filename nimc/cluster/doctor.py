@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,14 +21,16 @@ from nimc.campaign.checks import checks_in, require_known_programs
 from nimc.campaign.matrix import Matrix, matrix
 from nimc.campaign.settings import ReframeSettings, settings_of
 from nimc.cluster import reservation
-from nimc.machine import host
+from nimc.machine import devices, host
 from nimc.machine import site as site_files
+from nimc.machine.devices import Device, Port
 from nimc.machine.host import Host
 from nimc.machine.program import version_of
 from nimc.machine.site import Machine
+from nimc.machine.slurm import SCHEDULERS, option_values
 from nimc.node.injectors import INJECTORS
 from nimc.run.session import find_reframe
-from nimc.spack.setup import find_spack
+from nimc.spack.setup import compilers, find_spack, layout, load, without_compiler
 from reframe_tests.tools import TOOLS
 
 _OPENMP = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n"
@@ -36,8 +39,6 @@ _STREAM_MULTIPLE = 4
 _STREAM_ARRAYS = 3
 #: Most cores, or workloads, that a finding names.
 _NAMED = 6
-#: ReFrame's schedulers that are Slurm.
-_SLURM = ("slurm", "squeue")
 #: What only some workloads need: name, program, and its packages in Debian and RHEL.
 _PROGRAMS = (
     ("mpiexec", "mpiexec", "mpich", "mpich"),
@@ -73,12 +74,13 @@ def c_compiler() -> Finding:
         source = Path(folder, "openmp.c")
         source.write_text(_OPENMP)
         program = str(Path(folder, "openmp"))
-        built = ask([name, "-fopenmp", str(source), "-o", program])
-        works = built.ok and ask([program]).ok
-    if works:
+        built = ask([name, "-fopenmp", str(source), "-o", program], folder=Path(folder))
+        ran = ask([program]) if built.ok else None
+    if ran and ran.ok:
         return Finding("C compiler with OpenMP", "ok", version_of(name) or name)
     remedy = "apt install gcc libc6-dev; dnf install gcc glibc-devel"
-    return Finding("C compiler with OpenMP", "missing", built.text or f"{name} fails", remedy)
+    detail = f"its program fails: {ran.reason}" if ran else f"{name}: {built.first}"
+    return Finding("C compiler with OpenMP", "missing", detail, remedy)
 
 
 def config_file(name: str, path: Path, settings: ReframeSettings) -> Finding:
@@ -127,12 +129,18 @@ def cores(site: Machine) -> Finding:
 
 def memory(site: Machine) -> Finding:
     """Whether STREAM's arrays can be as large as its rule requires."""
-    facts = site.node_facts()
-    wanted_b = _STREAM_ARRAYS * _STREAM_MULTIPLE * facts.llc_b
-    share_b = site.memory_share * facts.memory_b
+    try:
+        wanted_b = _STREAM_ARRAYS * _STREAM_MULTIPLE * site.llc_b()
+        memory_b = site.memory_b()
+    except InputError as error:
+        lack, _, remedy = str(error).partition("; allowed: ")
+        # On a shared host all writes are larger than the caches.
+        needed = site.origins.policy == "same_host"
+        return lacking("memory", lack, f"set {remedy}", needed=needed)
+    share_b = site.memory_share * memory_b
     detail = (
         f"STREAM needs {wanted_b / 2**30:.2f} GiB (arrays of {_STREAM_MULTIPLE} times the"
-        f" last-level caches); allowed: {share_b / 2**30:.2f} of {facts.memory_b / 2**30:.2f} GiB"
+        f" last-level caches); allowed: {share_b / 2**30:.2f} of {memory_b / 2**30:.2f} GiB"
     )
     if wanted_b <= share_b:
         return Finding("memory", "ok", detail)
@@ -161,11 +169,13 @@ def targets(site: Machine, partitions: Sequence[Mapping[str, Any]]) -> list[Find
     if partitions and site.partition and site.partition not in names:
         detail = f"partition {site.partition} of site/{site.name}.yaml is not in configs/"
         return [lacking("targets", detail, f"one of {', '.join(names)}", needed=True)]
-    reserved = f"--reservation={site.origins.reservation}"
-    wrong = [part["name"] for part in partitions if reserved in part.get("access", [])]
-    if not (site.origins.reservation and wrong):
+    reserved = site.origins.reservation
+    taken = {part["name"]: option_values(part.get("access", []), "reservation")
+             for part in partitions}  # fmt: skip
+    wrong = [name for name, values in taken.items() if reserved in values]
+    if not (reserved and wrong):
         return []
-    detail = f"{', '.join(wrong)}: access has {reserved}, which is for the origins"
+    detail = f"{', '.join(wrong)}: access has --reservation={reserved}, which is for the origins"
     return [lacking("targets", detail, "remove it from access", needed=True)]
 
 
@@ -183,8 +193,10 @@ def environments(cells: Matrix, config: Path) -> list[Finding]:
 
 def sharing(partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
     """Slurm partitions that do not request whole nodes: other jobs may load a target's memory."""
-    slurm = [part for part in partitions if part["scheduler"] in _SLURM]
-    wrong = [part["name"] for part in slurm if "--exclusive" not in part.get("access", [])]
+    slurm = [part for part in partitions if part["scheduler"] in SCHEDULERS]
+    taken = {part["name"]: option_values(part.get("access", []), "exclusive") for part in slurm}
+    # Of one's own jobs, or of a group's, others may share the node.
+    wrong = [name for name, values in taken.items() if not set(values) - {"user", "mcs"}]
     if not wrong:
         return []
     detail = f"{', '.join(wrong)}: access has no --exclusive, so other jobs may share a target"
@@ -227,31 +239,47 @@ def slurm(environment: Mapping[str, str], needed: bool) -> list[Finding]:
     return [Finding("slurm", "ok", f"{version}; controller and accounting answer", needed=True)]
 
 
-def rdma(here: Host) -> list[Finding]:
+def rdma(here: Host, site: Machine | None = None) -> list[Finding]:
     """RDMA devices of this host; those of compute nodes may differ."""
     if not here.rdma:
         remedy = "load the device's driver; without hardware: nimc minicluster up --fabric rxe"
         return [lacking("RDMA devices", "none on this host", remedy)]
     found = []
     for device in here.rdma:
-        ports = [port_words(asdict(port)) for port in device.ports]
+        ports = [port_words(port) for port in device.ports]
         firmware = f"firmware {device.firmware or 'unknown'}"
         detail = ", ".join([device.transport, firmware, *ports])
         made = Finding(f"RDMA device {device.name}", "ok", detail)
         if device.ports and all(port.state != "ACTIVE" for port in device.ports):
             made = lacking(made.what, detail, "connect a port, or start the subnet manager")
+        elif site and site.device and (reason := inactive(site.device, [device])):
+            remedy, needed = f"device in site/{site.name}.yaml", site.origins.policy == "same_host"
+            made = lacking(made.what, f"{detail}: {reason}", remedy, needed=needed)
         found.append(made)
     return found
 
 
-def port_words(port: Mapping[str, Any]) -> str:
+def inactive(wanted: str, found: Sequence[Device]) -> str:
+    """Why the writers' port of a device passes nothing, and which would; empty if it is active."""
+    device, number = devices.named(wanted, found), devices.split(wanted).port
+    if device is None or not device.ports:
+        return ""
+    port = device.port(number)
+    if port and port.state in ("ACTIVE", "unknown"):
+        return ""
+    active = [each.number for each in device.ports if each.state == "ACTIVE"]
+    names = ", ".join(str(devices.split(wanted)._replace(port=number)) for number in active)
+    state = f"port {number} is {port.state}" if port else f"no port {number}"
+    return f"{state}; active: {names or 'none'}"
+
+
+def port_words(port: Port) -> str:
     """Number, state and rate of a device's port."""
-    return f"port {port['number']} {port['state']}{gbit_s(port)}"
+    return f"port {port.number} {port.state}{gbit_s(port.rate_b_s)}"
 
 
-def gbit_s(record: Mapping[str, Any]) -> str:
+def gbit_s(rate_b_s: float | None) -> str:
     """Rate of a port or an interface, with what separates it from the words before."""
-    rate_b_s = record["rate_b_s"]
     return f" {rate_b_s * 8 / 1e9:g} Gbit/s" if rate_b_s else ", rate unknown"
 
 
@@ -273,16 +301,27 @@ def injectors(site: Machine | None) -> list[Finding]:
     return found
 
 
-def spack() -> Finding:
-    """Used by the workloads that `nimc spack` builds."""
+def spack(machine: str) -> Finding:
+    """Used by the workloads that `nimc spack` builds, with the compilers that it knows."""
+    place, settings = layout(machine), None
+    with suppress(InputError):
+        settings = load(place)
     try:
-        root = find_spack()
+        root = find_spack() or (Path(settings.spack) if settings else None)
     except NimcError as error:
         return lacking("spack", str(error), "unset SPACK_ROOT, or correct it")
     if root is None:
         return lacking("spack", "no Spack found", "nimc spack setup clones one")
-    version = ask([str(root / "bin" / "spack"), "--version"]).last
-    return Finding("spack", "ok", f"{version} at {root}")
+    detail = f"{ask([str(root / 'bin' / 'spack'), '--version']).last} at {root}"
+    if settings is None:
+        return Finding("spack", "ok", f"{detail}, not set up for {machine}")
+    try:
+        lack = without_compiler(compilers(place, settings), machine)
+    except InputError as error:
+        return lacking("spack", str(error), "correct the file")
+    if lack:
+        return lacking("spack", f"{detail}; {lack[0]}", lack[1])
+    return Finding("spack", "ok", detail)
 
 
 def program(what: str, name: str, debian: str, rhel: str) -> Finding:
@@ -360,10 +399,10 @@ def examine(name: str, of_nodes: Sequence[Finding] = (), root: Path = checkout.R
     of_targets = [c for c in cells.cells if not site or site.partition in (None, c.partition)]
     findings += environments(Matrix(of_targets), path)
     findings += sharing(partitions)
-    with_slurm = any(part["scheduler"] in _SLURM for part in partitions)
+    with_slurm = any(part["scheduler"] in SCHEDULERS for part in partitions)
     findings += slurm(settings.environment, needed=with_slurm)
     findings += [program(*each) for each in _PROGRAMS]
-    findings += [*rdma(here), *injectors(site), *tools(), spack()]
+    findings += [*rdma(here, site), *injectors(site), *tools(), spack(name)]
     findings += of_nodes
     why = ", ".join(each.what for each in findings if each.needed and each.state == "missing")
     return Diagnosis(name, why, findings, here.as_dict(), cells)

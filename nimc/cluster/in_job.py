@@ -24,8 +24,8 @@ from nimc.base.interrupts import Interrupts
 from nimc.base.programs import ask
 from nimc.base.text import duration
 from nimc.campaign.settings import settings_of, target_partitions
-from nimc.cluster.doctor import Finding, gbit_s, lacking, port_words
-from nimc.machine import slurm
+from nimc.cluster.doctor import Finding, gbit_s, inactive, lacking, port_words
+from nimc.machine import devices, slurm
 from nimc.machine.site import Machine, Origins
 from nimc.machine.site import load as load_machine
 
@@ -44,7 +44,7 @@ def examine(
     settings = settings_of(root / "configs" / f"{name}.py")
     if settings.fault:
         raise InputError(f"configs/{name}.py: cannot be read: {settings.fault}")
-    parts = [part for part in settings.partitions if part.get("scheduler") == "slurm"]
+    parts = [part for part in settings.partitions if part.get("scheduler") in slurm.SCHEDULERS]
     targets = target_partitions(parts, site.partition)
     if not targets:
         raise InputError(
@@ -177,7 +177,7 @@ def interface(looked: JobLook, site: Machine) -> Finding:
     """Whether every node has the interface of the site file, with an address."""
     what = "interface on nodes"
     shared = in_common([node["addresses"] for node in looked.nodes])
-    others = f"interfaces of all nodes: {', '.join(shared) or 'none'}"
+    others = f"interfaces of all nodes: {', '.join(shared) or _of_each(looked)}"
     if site.interface is None:
         return lacking(what, f"none in site/{site.name}.yaml; {others}", "set interface")
     if site.interface in shared:
@@ -188,6 +188,12 @@ def interface(looked: JobLook, site: Machine) -> Finding:
     return lacking(what, detail, f"interface in site/{site.name}.yaml", needed=True)
 
 
+def _of_each(looked: JobLook) -> str:
+    """What nodes without an interface in common have."""
+    names = {each["node"]: in_common([each["addresses"]]) for each in looked.nodes}
+    return "none (" + "; ".join(f"{node}: {', '.join(of)}" for node, of in names.items()) + ")"
+
+
 def in_common(addresses: Sequence[Mapping[str, str | None]]) -> list[str]:
     """Interfaces with an address on every node."""
     names = addresses[0] if addresses else {}
@@ -195,31 +201,49 @@ def in_common(addresses: Sequence[Mapping[str, str | None]]) -> list[str]:
 
 
 def device(looked: JobLook, site: Machine) -> list[Finding]:
-    """Whether every node has the writers' device and all rails."""
+    """Whether every node has the writers' device and all rails, with an active port."""
     wanted = [rail.device for rail in site.rails] or ([site.device] if site.device else [])
-    hosts = [node["host"] for node in looked.nodes]
-    there = sorted({d["name"] for h in hosts for d in (*h["rdma"], *h["interfaces"])})
-    found = []
-    for name in wanted:
-        rates = {node["node"]: device_rate(node["host"], name) for node in looked.nodes}
-        detail = ", ".join(f"{node} {rate}" for node, rate in rates.items())
-        made = Finding(f"{name} on nodes", "ok", detail, needed=True)
-        if lost := [node for node, rate in rates.items() if rate is None]:
-            detail = f"{', '.join(lost)}: no {name}; found: {', '.join(there) or 'none'}"
-            remedy = f"device and rails in site/{site.name}.yaml"
-            made = lacking(made.what, detail, remedy, needed=True)
-        found.append(made)
-    return found
+    return [_device(name, looked, site) for name in wanted]
+
+
+def _device(name: str, looked: JobLook, site: Machine) -> Finding:
+    what, file = f"{name} on nodes", f"device and rails in site/{site.name}.yaml"
+    hosts = {node["node"]: node["host"] for node in looked.nodes}
+    rates = {node: device_rate(host, name) for node, host in hosts.items()}
+    if lost := [node for node, rate in rates.items() if rate is None]:
+        detail = "; ".join(f"{node}: no {name}, but {_there(hosts[node])}" for node in lost)
+        here = [devices.named(name, _rdma(host)) for host in hosts.values()]
+        address = next((each.pci for each in here if each and each.pci), None)
+        same = address and all(devices.named(address, _rdma(host)) for host in hosts.values())
+        return lacking(what, detail, f"{file}: {address}" if same else file, needed=True)
+    detail = ", ".join(f"{node} {rate}" for node, rate in rates.items())
+    for host in hosts.values():
+        if reason := inactive(name, _rdma(host)):
+            return lacking(what, f"{detail}: {reason}", file, needed=True)
+    at = [found.pci for host in hosts.values() if (found := devices.named(name, _rdma(host)))]
+    if len(set(at)) > 1:
+        other = f"{detail}; not the same device: at {', '.join(map(str, at))}"
+        return lacking(what, other, f"{file}: its PCI address")
+    return Finding(what, "ok", detail, needed=True)
+
+
+def _rdma(host: Mapping[str, Any]) -> list[devices.Device]:
+    return [devices.of_record(each) for each in host["rdma"]]
+
+
+def _there(host: Mapping[str, Any]) -> str:
+    """RDMA devices with their addresses, and interfaces."""
+    rdma = [f"{each.name} at {each.pci}" if each.pci else each.name for each in _rdma(host)]
+    return ", ".join([*rdma, *(each["name"] for each in host["interfaces"])]) or "nothing else"
 
 
 def device_rate(host: Mapping[str, Any], name: str) -> str | None:
     """State and rate of an RDMA device or interface in words; None if the node has none."""
-    for each in host["rdma"]:
-        if each["name"] == name:
-            return f"({', '.join(map(port_words, each['ports'])) or each['transport']})"
+    if device := devices.named(name, _rdma(host)):
+        return f"({', '.join(map(port_words, device.ports)) or device.transport})"
     for each in host["interfaces"]:
         if each["name"] == name:
-            return f"(up{gbit_s(each)})"
+            return f"(up{gbit_s(each['rate_b_s'])})"
     return None
 
 
@@ -244,8 +268,6 @@ _SEEN = 'for each in {paths}; do [ -e "$each" ] && echo "seen $SLURMD_NODENAME $
 #: How long the job may run, minutes, and how often Slurm is asked, seconds.
 _LIMIT_MIN = 2
 _POLL_S = 0.5
-#: States of a job that has not ended.
-_LIVE = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT")
 #: One node, and no origins.
 _ALONE = Origins(policy="same_host")
 
@@ -349,7 +371,7 @@ def look(request: NodeRequest, parent: Path, wait_s: float) -> JobLook:
             interrupts.check()
             if not answer.ended().ok:
                 return JobLook(None, f"Slurm refuses the job: {_error(answer.stderr)}")
-            job = answer.stdout.strip().partition(";")[0]  # `ID` or `ID;CLUSTER`
+            job = slurm.job_id(answer.stdout)
             reason = _await(job, interrupts, wait_s)
         finally:
             slurm.cancel(folder)
@@ -408,8 +430,7 @@ def _state(job: str) -> str:
     answer = ask(["squeue", f"--job={job}", "--noheader", "--format=%T: %r"])
     if "nvalid job id" not in answer.stderr:
         answer.required()
-    live = [line.strip() for line in answer.stdout.splitlines() if line.startswith(_LIVE)]
-    return live[0] if live else ""
+    return slurm.not_ended(answer.stdout)
 
 
 def _error(text: str) -> str:

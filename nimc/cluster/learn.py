@@ -7,17 +7,20 @@ import re
 import socket
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any
 
 from nimc.base.checkout import ROOT
 from nimc.base.errors import MachineError
 from nimc.base.files import user_name
-from nimc.base.kernel_text import number
+from nimc.base.kernel_text import cpu_list, number
 from nimc.base.programs import ask
 from nimc.cluster import in_job
 from nimc.cluster.in_job import JobLook, NodeRequest, in_common
 from nimc.machine import host
+from nimc.machine.devices import Device, Port, of_record
 from nimc.machine.site import Origins
 
 # What Slurm's programs print about partitions, nodes, settings and accounts. Pure functions.
@@ -43,6 +46,10 @@ class SlurmPartition:
     #: Whether jobs get whole nodes only.
     whole_nodes: bool
     nodes: int
+    #: Most CPUs and memory that jobs get of a node; None: all.
+    cpus_a_node: int | None = None
+    cpus_a_socket: int | None = None
+    memory_a_node_mib: int | None = None
 
 
 @dataclass(frozen=True)
@@ -53,18 +60,29 @@ class NodeShape:
     cores_per_socket: int
     #: What Slurm counts: hardware threads or cores.
     cpus: int
-    #: None if it is not configured: Slurm shows 1 then.
+    #: Without what is kept from jobs; None if it is not configured: Slurm shows 1 then.
     memory_mib: int | None
+    #: Cores that are kept from jobs.
+    reserved_cores: int = 0
 
     @property
     def cores(self) -> int:
-        """Cores of the node."""
-        return self.sockets * self.cores_per_socket
+        """Cores that jobs get."""
+        return self.sockets * self.cores_per_socket - self.reserved_cores
 
     @property
     def cpus_per_core(self) -> int:
         """Hardware threads that Slurm counts as CPUs of a core."""
-        return max(1, self.cpus // self.cores)
+        return max(1, self.cpus // (self.sockets * self.cores_per_socket))
+
+    def within(self, partition: SlurmPartition) -> NodeShape:
+        """The same node as jobs of a partition get it."""
+        limits = [partition.cpus_a_node]
+        limits.append(partition.cpus_a_socket and self.sockets * partition.cpus_a_socket)
+        cores = min([self.cores, *(max(1, cpus // self.cpus_per_core) for cpus in limits if cpus)])
+        memory = [mib for mib in (self.memory_mib, partition.memory_a_node_mib) if mib]
+        reserved = self.reserved_cores + self.cores - cores
+        return replace(self, memory_mib=min(memory, default=None), reserved_cores=reserved)
 
 
 def partitions(text: str) -> list[SlurmPartition]:
@@ -81,6 +99,9 @@ def partitions(text: str) -> list[SlurmPartition]:
                     limit_s=limit_s(fields.get("MaxTime", "")),
                     whole_nodes=fields.get("OverSubscribe") == "EXCLUSIVE",
                     nodes=number(fields.get("TotalNodes", "")) or 0,
+                    cpus_a_node=number(fields.get("MaxCPUsPerNode", "")),
+                    cpus_a_socket=number(fields.get("MaxCPUsPerSocket", "")),
+                    memory_a_node_mib=number(fields.get("MaxMemPerNode", "")),
                 )
             )
     return found
@@ -108,9 +129,25 @@ def shapes(text: str, partition: str) -> list[tuple[NodeShape, int]]:
             known = [each for each in numbers if each and each > 0]
             if len(known) == len(names):
                 sockets, cores, cpus, memory_mib = known
-                known_mib = memory_mib if memory_mib > 1 else None
-                counts[NodeShape(sockets, cores, cpus, known_mib)] += 1
+                shape = NodeShape(sockets, cores, cpus, memory_mib if memory_mib > 1 else None)
+                counts[_without_reserved(shape, fields)] += 1
     return counts.most_common()
+
+
+def _without_reserved(shape: NodeShape, fields: Mapping[str, str]) -> NodeShape:
+    """A node without the cores and memory of its system (core specialization).
+
+    `CPUEfctv` counts what is left since Slurm 21.08, also where only CPUs are named.
+    """
+    threads, cpus = shape.cpus_per_core, [0]
+    if left := number(fields.get("CPUEfctv", "")):
+        cpus.append(shape.cpus - left)
+    with suppress(ValueError):
+        cpus.append(len(cpu_list(fields.get("CPUSpecList", ""))))
+    cores = max(number(fields.get("CoreSpecCount", "")) or 0, -(-max(cpus) // threads))
+    system_mib = number(fields.get("MemSpecLimit", "")) or 0
+    memory_mib = shape.memory_mib and max(1, shape.memory_mib - system_mib)
+    return replace(shape, reserved_cores=min(cores, shape.cores - 1), memory_mib=memory_mib)
 
 
 def settings(text: str) -> dict[str, str]:
@@ -121,11 +158,12 @@ def settings(text: str) -> dict[str, str]:
 
 def mpi_types(text: str) -> list[str]:
     """From `srun --mpi=list`: one type a line; older versions put `srun:` before it."""
-    words = []
-    for line in text.splitlines():
-        if line.startswith(("\t", " ", "srun: ")) and "types are" not in line:
-            words += line.removeprefix("srun:").split()
-    return [word for word in dict.fromkeys(words) if _NAME.fullmatch(word)]
+    lines = iter(text.splitlines())
+    for line in lines:
+        if "types are" in line:  # a site may print something before
+            break
+    words = (line.removeprefix("srun:").strip() for line in lines)
+    return list(dict.fromkeys(takewhile(_NAME.fullmatch, words)))
 
 
 def accounts(text: str, default: str) -> dict[str, bool]:
@@ -133,8 +171,9 @@ def accounts(text: str, default: str) -> dict[str, bool]:
 
     From `sacctmgr -nP show assoc format=account`, and `default`, which is a line of its own.
     """
+    of_user = [line.strip() for line in default.splitlines() if _NAME.fullmatch(line.strip())]
     names = (line.strip() for line in text.splitlines())
-    return {name: name == default.strip() for name in names if _NAME.fullmatch(name)}
+    return {name: name in of_user[-1:] for name in names if _NAME.fullmatch(name)}
 
 
 def chosen(found: Sequence[SlurmPartition]) -> list[SlurmPartition]:
@@ -223,40 +262,60 @@ def interfaces(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
 class ActiveDevice:
     """An RDMA device that every node has, with an active port."""
 
+    #: As a site file names it: by name, or by PCI address if nodes name it differently.
     name: str
     numa_node: int | None
     rate_b_s: float
+    #: Node -> the kernel's name there.
+    names: Mapping[str, str]
 
 
 def devices(nodes: Sequence[Mapping[str, Any]]) -> list[ActiveDevice]:
-    """RDMA devices with an active port on every node, the fastest first."""
-    active = [
-        {each["name"]: each for each in node["host"]["rdma"] if _rate_b_s(each) is not None}
-        for node in nodes
-    ]
-    found = [
-        ActiveDevice(name, each["numa_node"], _rate_b_s(each) or 0.0)
-        for name, each in (active[0] if active else {}).items()
-        if all(name in other for other in active)
-    ]
-    return sorted(found, key=lambda each: -each.rate_b_s)
+    """RDMA devices with the same active port on every node, the fastest first."""
+    there = {node["node"]: active_devices(node["host"]) for node in nodes}
+    found: dict[str, ActiveDevice] = {}
+    for device, port in next(iter(there.values()), []):
+        if active := _on_all(device, port, there):
+            found.setdefault(device.name, active)
+    return sorted(found.values(), key=lambda each: -each.rate_b_s)
 
 
-def _rate_b_s(device: Mapping[str, Any]) -> float | None:
-    """Rate of the first active port; 0 if unknown, None without such a port."""
-    rates = [port["rate_b_s"] or 0.0 for port in device["ports"] if port["state"] == "ACTIVE"]
-    return rates[0] if rates else None
+def active_devices(host: Mapping[str, Any]) -> list[tuple[Device, Port]]:
+    """The RDMA devices of a node with their active ports."""
+    listed = map(of_record, host["rdma"])
+    return [(each, port) for each in listed for port in each.ports if port.state == "ACTIVE"]
+
+
+def _on_all(
+    device: Device, port: Port, there: Mapping[str, Sequence[tuple[Device, Port]]]
+) -> ActiveDevice | None:
+    """A device of the first node as all others have it too; None if they do not."""
+    for name in filter(None, (device.name, device.pci)):
+        same = {
+            node: other
+            for node, others in there.items()
+            for other, its_port in others
+            if name in (other.name, other.pci) and its_port.number == port.number
+        }
+        # One name may be another device on another node.
+        alike = len({other.pci for other in same.values()}) == 1
+        if len(same) == len(there) and alike:
+            names = {node: other.name for node, other in same.items()}
+            wanted = name if port.number == 1 else f"{name}:{port.number}"
+            return ActiveDevice(wanted, device.numa_node, port.rate_b_s or 0.0, names)
+    return None
 
 
 # What `module avail` prints, and the modules that an environment of ReFrame may load.
 
 
-_MODULE = re.compile(r"([A-Za-z][\w.+-]*(?:/[\w.+-]+)*/[\w.+-]+)(?:\(([\w:]+)\))?", re.ASCII)
-#: Kind of module -> names, the usual choice first.
+_MODULE = re.compile(r"([A-Za-z][\w.+-]*(?:/[\w.+-]+)*/[\w.+-]+)(?:\(([\w:,]+)\))?", re.ASCII)
+#: Kind of module -> names in lower case, the usual choice first. OpenHPC adds the major version to
+#: some (`gnu13/13.2.0`).
 _KINDS = {
-    "compiler": ("gcc", "GCC", "gnu"),
-    "mpi": ("openmpi", "OpenMPI", "mpich", "MPICH", "mvapich2"),
-    "workload": ("lammps", "LAMMPS"),
+    "compiler": ("gcc", "gnu", "gcc-native", "gcc-toolset"),
+    "mpi": ("openmpi", "mpich", "mvapich2", "mvapich", "cray-mpich"),
+    "workload": ("lammps",),
 }
 
 
@@ -271,7 +330,8 @@ def suggested(modules: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for kind, names in _KINDS.items():
         for name in names:
-            if matching := [each for each in modules if each.rpartition("/")[0] == name]:
+            named = re.compile(rf"{name}[0-9]*", re.IGNORECASE)
+            if matching := [each for each in modules if named.fullmatch(each, 0, each.rfind("/"))]:
                 found[kind] = max(matching, key=version)
                 break
     return found
@@ -323,13 +383,18 @@ def _slurm() -> ClusterFacts:
         host=socket.gethostname(),
         processor=host.detect().processor,
         partitions=usable,
-        shapes={each.name: shapes(nodes, each.name) for each in usable},
+        shapes={each.name: shapes_of(nodes, each) for each in usable},
         settings=settings(_required(["scontrol", "show", "config"])),
         mpi=mpi_types(ask(["srun", "--mpi=list"]).text),
         accounts=accounts(of_user.text, default.text) if of_user.ok else {},
         modules_system=system,
         modules=modules,
     )
+
+
+def shapes_of(nodes: str, partition: SlurmPartition) -> list[tuple[NodeShape, int]]:
+    """Shapes of a partition's nodes, as its jobs get them."""
+    return [(shape.within(partition), count) for shape, count in shapes(nodes, partition.name)]
 
 
 def _modules(environment: Mapping[str, str]) -> tuple[str, Sequence[str]]:

@@ -8,19 +8,31 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
 from nimc.base.text import one_line
-from nimc.cluster.learn import ClusterFacts, SlurmPartition, access, devices, interfaces, suggested
+from nimc.cluster.in_job import in_common
+from nimc.cluster.learn import (
+    ClusterFacts,
+    NodeShape,
+    SlurmPartition,
+    access,
+    active_devices,
+    devices,
+    interfaces,
+    suggested,
+)
+from nimc.machine.devices import Device, Port
+from nimc.machine.host import NumaNode, memory_nodes, nodes_with_cores
 
 _WIDTH = 98
 #: Longest job that is requested, seconds, where a partition allows more.
 _LONGEST_S = 4 * 3600
 #: Interfaces of `srun` to the application's MPI, by what begins the name of its module.
-_PMI = {"openmpi": "pmix", "mpich": "pmi2", "mvapich": "pmi2"}
+_PMI = {"openmpi": "pmix", "mpich": "pmi2", "mvapich": "pmi2", "cray-mpich": "cray_shasta"}
 
 _TEMPLATES = Path(__file__).with_name("templates")
 
@@ -238,9 +250,15 @@ def _writers(found: ClusterFacts) -> list[SiteEntry]:
     """Injector, device, rails and interface."""
     names = ", ".join(node["node"] for node in found.nodes)
     rdma, over = devices(found.nodes), interfaces(found.nodes)
-    made = [_injector(found, bool(rdma))]
+    active = {node["node"]: _words(active_devices(node["host"])) for node in found.nodes}
+    without = [node for node, words in active.items() if not words]
+    everywhere = bool(active) and not without
+    made = [_injector(found, everywhere)]
     if rdma:
-        made.append(SiteEntry("device", _scalar(rdma[0].name), f"/sys/class/infiniband of {names}"))
+        source = f"/sys/class/infiniband of {names}"
+        if len(set(rdma[0].names.values())) > 1:
+            source += f": the PCI address of {_by_node(rdma[0].names)}"
+        made.append(SiteEntry("device", _scalar(rdma[0].name), source))
         alike = [each for each in rdma if each.rate_b_s == rdma[0].rate_b_s]
         if len(alike) > 1:
             rails = "".join(
@@ -249,8 +267,11 @@ def _writers(found: ClusterFacts) -> list[SiteEntry]:
                 for each in sorted(alike, key=lambda each: each.name)
             )
             made.append(SiteEntry("rails", rails, f"active devices of the same rate on {names}"))
+    elif everywhere:
+        source = "No active port has the same device, by name or PCI address, on all nodes: "
+        made.append(SiteEntry("device", None, source + _by_node(active), "NAME, or PCI-ADDRESS"))
     elif over:
-        source = f"no active RDMA device on {names}: the interface counts what arrives"
+        source = f"no active RDMA device on {', '.join(without)}: the interface counts what arrives"
         made.append(SiteEntry("device", _scalar(over[0]), source))
     else:
         source = f"Unknown: {found.looked.why or 'nodes have no device and no interface in common'}"
@@ -260,9 +281,25 @@ def _writers(found: ClusterFacts) -> list[SiteEntry]:
         source = f"/sys/class/net of {names}, the fastest with an address on all{more}"
         made.append(SiteEntry("interface", _scalar(over[0]), source))
     else:
-        source = "The network interface of conductor and agents, on all nodes."
-        made.append(SiteEntry("interface", None, source, "NAME in /sys/class/net"))
+        source = "The network interface of conductor and agents, on all nodes"
+        if found.nodes:
+            source += f", which have none in common: {_by_node(_with_address(found))}"
+        made.append(SiteEntry("interface", None, f"{source}.", "NAME in /sys/class/net"))
     return made
+
+
+def _words(active: Sequence[tuple[Device, Port]]) -> str:
+    """`mlx5_0:1 at 0000:0c:00.0` of each active port."""
+    at = {f"{each.name}:{port.number}": each.pci for each, port in active}
+    return ", ".join(f"{name} at {pci}" if pci else name for name, pci in at.items())
+
+
+def _by_node(words: Mapping[str, str]) -> str:
+    return "; ".join(f"{node}: {text or 'none'}" for node, text in words.items())
+
+
+def _with_address(found: ClusterFacts) -> dict[str, str]:
+    return {node["node"]: ", ".join(in_common([node["addresses"]])) for node in found.nodes}
 
 
 def _injector(found: ClusterFacts, rdma: bool) -> SiteEntry:
@@ -296,35 +333,46 @@ def _facts(found: ClusterFacts) -> SiteEntry:
     others = sum(number for _, number in more)
     mixed = f"; {others} nodes of {found.target.name} differ from {count}" if others else ""
     slurm = f"scontrol show node{mixed}"
-    memory = "SIZE" if shape.memory_mib is None else _size(shape.memory_mib * 2**20)
-    if not found.nodes or not found.nodes[0]["host"]["llc_total_b"]:
+    if not found.nodes:
+        memory = "SIZE" if shape.memory_mib is None else _size(shape.memory_mib * 2**20)
         flow = (
             f"{{cores: {shape.cores}, threads_per_core: {shape.cpus_per_core},"
             f" sockets: {shape.sockets}, numa_nodes: N, llc: 512MiB, memory: {memory}}}"
         )
         source = f"{slurm}; for NUMA nodes and the last-level caches of all sockets: lscpu there"
         return SiteEntry("facts", None, source, flow)
+    facts, where = _facts_of(found, shape), found.nodes[0]["node"]
+    if "SIZE" in facts.values():
+        source = f"{slurm}; the kernel of {where} does not report every size: SIZE is unknown"
+        flow = ", ".join(f"{key}: {each}" for key, each in facts.items())
+        return SiteEntry("facts", None, source, f"{{{flow}}}")
+    source = f"/sys, /proc of {where}; threads_per_core, and the most of cores and memory: {slurm}"
+    value = "".join(f"\n  {key}: {each}" for key, each in facts.items())
+    return SiteEntry("facts", value, source)
+
+
+def _facts_of(found: ClusterFacts, shape: NodeShape) -> dict[str, object]:
+    """Facts of the first node as jobs get it; `SIZE` for what is unknown."""
     host = found.nodes[0]["host"]
     facts: dict[str, object] = {
         # Slurm may keep cores from jobs.
         "cores": min(host["cores"], shape.cores),
         "threads_per_core": shape.cpus_per_core,
         "sockets": host["sockets"],
-        "numa_nodes": max(1, sum(bool(each["cpus"]) for each in host["numa_nodes"])),
     }
-    bare = [each for each in host["numa_nodes"] if not each["cpus"] and each["memory_b"]]
-    if bare:
-        facts["memory_nodes"] = [each["number"] for each in bare]
+    there = [NumaNode(**each) for each in host["numa_nodes"]]
+    numbers = nodes_with_cores(there) or [0]
+    facts["numa_nodes"] = len(numbers) if numbers == list(range(len(numbers))) else numbers
+    if bare := memory_nodes(there):
+        facts["memory_nodes"] = bare
     rdma = devices(found.nodes)
     if rdma and rdma[0].numa_node is not None:
         facts["nic_node"] = rdma[0].numa_node
-    facts["llc"] = _size(host["llc_total_b"])
-    configured_b = shape.memory_mib * 2**20 if shape.memory_mib else host["memory_b"]
-    facts["memory"] = _size(min(host["memory_b"], configured_b))
-    where = found.nodes[0]["node"]
-    source = f"/sys, /proc of {where}; threads_per_core, and the most of cores and memory: {slurm}"
-    value = "".join(f"\n  {key}: {each}" for key, each in facts.items())
-    return SiteEntry("facts", value, source)
+    configured_b = shape.memory_mib and shape.memory_mib * 2**20
+    known_b = [size_b for size_b in (host["memory_b"], configured_b) if size_b]
+    facts["llc"] = _size(host["llc_total_b"]) if host["llc_total_b"] else "SIZE"
+    facts["memory"] = _size(min(known_b)) if known_b else "SIZE"
+    return facts
 
 
 def _size(size_b: int) -> str:

@@ -125,20 +125,6 @@ PARTS: tuple[Part, ...] = get_args(Part)
 _SHARED = {"cat": ["schemata"], "mba": ["schemata"]}
 
 
-#: Name of the licence that bounds the writers, as in the script.
-_LICENCE = "nimc_writers"
-
-
-def slurm_conf(writers: int) -> str:
-    """Lines of slurm.conf that bound the writers; a site that has such lines extends them."""
-    return f"Licenses={_LICENCE}:{writers}\nJobSubmitPlugins=lua\n"
-
-
-def job_submit_lua() -> str:
-    """The script that asks for one licence for each stage-out."""
-    return (_SHELL / "job_submit.lua").read_text()
-
-
 def values(remedy: RootRemedy, given: Sequence[str]) -> dict[str, str]:
     """Parameter -> value, from words such as `cpus=0-3`. Raises InputError."""
     known = {parameter.name: parameter for parameter in remedy.parameters}

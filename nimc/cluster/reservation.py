@@ -103,7 +103,10 @@ def shortcomings(
 def find(name: str) -> Reservation | None:
     """The reservation as Slurm shows it; None if there is none of that name."""
     answer = _scontrol(["scontrol", "-o", "show", "reservation", name])
-    return None if "not found" in answer.text else parse(answer.required())
+    if "not found" in answer.text:
+        return None
+    lines = answer.required().splitlines()
+    return parse(next((line for line in lines if line.startswith(_RECORD)), ""))
 
 
 def find_all() -> list[Reservation]:

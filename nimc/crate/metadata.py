@@ -20,6 +20,8 @@ from nimc.crate.zipped import Files
 from nimc.records.run import RunHeader
 
 METADATA = "ro-crate-metadata.json"
+#: Name of the one value that they state.
+HEAD = "chain-head"
 _CONTEXT = "https://w3id.org/ro/crate/1.1"
 _PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 #: Licence of data, by its SPDX name -> its text.
@@ -62,9 +64,6 @@ class About:
     head: str | None
     #: Runs of the same campaign on the same machine in its folder that started before.
     earlier: int
-    #: Whether hosts and users have pseudonyms; and SHA-256 of a salt and the original's head.
-    anonymous: bool = False
-    original: str | None = None
 
 
 def descriptions(header: RunHeader, about: About, files: Files) -> dict[str, bytes]:
@@ -114,7 +113,7 @@ def _described(header: RunHeader, about: About) -> str:
         f"One run of the campaign {header.campaign} by nimc {header.versions.get('nimc', '')} at"
         f" commit {header.commit or 'unknown'}: slowdown of applications by one-sided writes into"
         " their nodes' memory. Earlier runs of the same campaign in its folder when it was packed:"
-        f" {about.earlier}." + " Names of hosts and users are pseudonyms." * about.anonymous
+        f" {about.earlier}."
     )
 
 
@@ -124,9 +123,7 @@ def _graph(header: RunHeader, about: About, files: Files) -> list[dict[str, Any]
         _named(f"#author-{i}", "Person" if ", " in name else "Organization", name)
         for i, name in enumerate(about.authors)
     ]
-    names = "pseudonyms" if about.anonymous else None
-    stated = {"chain-head": about.head, "original-commitment": about.original, "names": names}
-    values = [_value(name, text) for name, text in stated.items() if text]
+    values = [_value(HEAD, about.head)] if about.head else []
     root = _named("./", "Dataset", _title(header)) | {
         "description": _described(header, about),
         "datePublished": _moment(header.finished_s or header.started_s),
@@ -186,8 +183,8 @@ def _file(name: str, size_b: int) -> dict[str, Any]:
     return found | {"encodingFormat": kind, "contentSize": str(size_b)}
 
 
-def stated_in(metadata: bytes) -> dict[str, str]:
-    """The values that the metadata of a crate states: `chain-head`, `original-commitment`, `names`.
+def head_in(metadata: bytes) -> str | None:
+    """The head of the chain that the metadata of a crate states, if any.
 
     Raises InputError if they are no metadata.
     """
@@ -196,6 +193,4 @@ def stated_in(metadata: bytes) -> dict[str, str]:
     graph = document.get("@graph") if isinstance(document, dict) else None
     if not isinstance(graph, list) or not all(isinstance(each, dict) for each in graph):
         raise InputError(f"{METADATA}: has no @graph of entities")
-    return {
-        str(each["propertyID"]): str(each.get("value")) for each in graph if "propertyID" in each
-    }
+    return next((str(each["value"]) for each in graph if each.get("propertyID") == HEAD), None)

@@ -1,4 +1,4 @@
-"""A packed run and its repetition: what differs between the machines, and the verdict. Pure."""
+"""The verdict on a packed run and its repetition. Pure."""
 
 from __future__ import annotations
 
@@ -7,37 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from analysis.compare.sides import Compared, Comparison, Difference
+from analysis.compare.sides import Compared, Comparison
 from analysis.effects.estimate import Result
-from analysis.effects.facts import UNKNOWN, known
 from analysis.statistics.interval import ends
 from nimc.base.units import signed
 from nimc.crate.zipped import Files
-from nimc.records.run import RunHeader
 
 Outcome = Literal["reproduced", "differs", "cannot be compared"]
-
-
-def facts_of_both(packed: RunHeader, here: RunHeader) -> list[Difference]:
-    """What changes a run's figures, of the packer's machine and of this one, alike or not."""
-    old, new = _facts(packed), _facts(here)
-    names = dict.fromkeys([*old, *new])
-    return [Difference(name, old.get(name, UNKNOWN), new.get(name, UNKNOWN)) for name in names]
-
-
-def _facts(header: RunHeader) -> dict[str, str]:
-    host: dict[str, Any] = header.facts.get("host") or {}
-    devices = [each for each in host.get("rdma") or [] if isinstance(each, dict)]
-    rdma = ", ".join(f"{each.get('name')} ({each.get('transport')})" for each in devices)
-    sizes = {"cores": "cores", "sockets": "sockets", "memory, bytes": "memory_b"}
-    return {
-        "machine": header.machine,
-        **{name: " | ".join(texts) or UNKNOWN for name, texts in known([host]).items()},
-        **{label: str(host.get(key, UNKNOWN)) for label, key in sizes.items()},
-        "RDMA devices": rdma or "none",
-        **{f"version of {name}": version for name, version in header.versions.items()},
-        "commit": header.commit or UNKNOWN,
-    }
 
 
 @dataclass(frozen=True)

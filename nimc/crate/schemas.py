@@ -19,7 +19,6 @@ from typing_extensions import TypedDict
 from analysis.compare.sides import Comparison
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
-from analysis.simulate.licence import Licence
 from analysis.statistics.interval import keys
 from analysis.subjects.qualification import Qualification
 from analysis.subjects.traffic import Traffic
@@ -129,7 +128,6 @@ SCHEMAS: dict[str, tuple[str, Any, dict[str, Any]]] = {
         _NUMBERED,
     ),
     "traffic": ("nimc traffic show --json", Traffic, _NUMBERED),
-    "licence": ("nimc licence --json", Licence, _NUMBERED),
     "results": ("report/results.json", _RESULTS, {}),
     "comparison": ("a row of 'comparisons' of nimc compare --json", _flat(Comparison), {}),
 }

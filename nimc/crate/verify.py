@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from nimc.base.errors import InputError
+from nimc.base.errors import InputError, NimcError
 from nimc.base.files import read_regular
-from nimc.crate.metadata import METADATA, stated_in
+from nimc.crate.metadata import HEAD, METADATA, head_in
 from nimc.crate.pack import RUN, header_files, inside, written
 from nimc.crate.zipped import (
     LARGEST_B,
@@ -36,8 +37,8 @@ class Opened:
     manifest_sha256: str
     #: None: it is not signed.
     signed: Signed | None
-    #: `metadata.stated_in`.
-    stated: Mapping[str, str]
+    #: The head of the chain that its metadata state.
+    stated_head: str | None
 
 
 def opened(crate: Path, folder: Path, allowed: Path | None = None) -> Opened:
@@ -58,12 +59,26 @@ def opened(crate: Path, folder: Path, allowed: Path | None = None) -> Opened:
             signed = check_signature(files[MANIFEST], files[SIGNATURE], allowed)
         except InputError as error:
             raise InputError(f"{crate}: {SIGNATURE}: {error}") from None
-    run = written(inside(files, RUN), folder)
-    for name, content in header_files(load_header(run)).items():
+    with named_within(crate, folder, folder / RUN):
+        run = written(inside(files, RUN), folder)
+        header = load_header(run)
+    for name, content in header_files(header).items():
         if files.get(name) != content:
             raise InputError(f"{crate}: {name}: is not what run/run.json has")
-    sha256, stated = chain.digest(files[MANIFEST]), stated_in(files.get(METADATA, b""))
-    return Opened(files, run, sha256, signed, stated)
+    sha256, head = chain.digest(files[MANIFEST]), head_in(files.get(METADATA, b""))
+    return Opened(files, run, sha256, signed, head)
+
+
+@contextmanager
+def named_within(crate: Path, folder: Path, run: Path) -> Iterator[None]:
+    """Errors name what is in the crate by its place there, not where it was unpacked."""
+    try:
+        yield
+    except NimcError as error:
+        places = {f"{run}": f"{crate}:{RUN}", f"{folder}/": f"{crate}:"}
+        for unpacked, place in places.items():
+            error.args = tuple(str(line).replace(unpacked, place) for line in error.args)
+        raise
 
 
 @dataclass(frozen=True)
@@ -73,18 +88,12 @@ class VerifiedCrate(Verified):
     #: None if it could not be unpacked; and of its signature, None if it has none.
     manifest_sha256: str | None
     signed: Signed | None
-    #: `metadata.stated_in`.
-    stated: Mapping[str, str]
 
     def remarks(self) -> list[str]:
         """Remarks that are not findings."""
         lines = [f"manifest {self.manifest_sha256}"] if self.manifest_sha256 else []
         if self.signed and self.signed.signer:
             lines.append(f"signed by {self.signed.signer} ({self.signed.key})")
-        if self.stated.get("names") == "pseudonyms":
-            lines.append(
-                "names of hosts and users are pseudonyms; the chain was recomputed over them"
-            )
         return lines
 
 
@@ -97,20 +106,18 @@ def verify_crate(
             found = opened(crate, Path(folder), allowed)
         except InputError as error:
             broken = [Finding("broken", line) for line in str(error).splitlines()]
-            return VerifiedCrate(crate, 0, 0, None, broken, None, None, {})
+            return VerifiedCrate(crate, 0, 0, None, broken, None, None)
         of = verify(found.run, head)
         findings = [
             Finding(each.kind, each.text.replace(f"{found.run}", f"{crate}:run"))
             for each in of.findings
         ]
-    if (stated := found.stated.get("chain-head")) != of.head:
-        text = f"{crate}: {METADATA}: chain-head: {stated} found; allowed: {of.head}"
+    if (stated := found.stated_head) != of.head:
+        text = f"{crate}: {METADATA}: {HEAD}: {stated} found; allowed: {of.head}"
         findings.append(Finding("contradicted", text))
     findings += _of_signature(crate, found.signed, allowed)
-    return VerifiedCrate(
-        crate, of.samples, of.reread, of.head, findings,
-        found.manifest_sha256, found.signed, found.stated,
-    )  # fmt: skip
+    counts = of.samples, of.reread, of.head
+    return VerifiedCrate(crate, *counts, findings, found.manifest_sha256, found.signed)
 
 
 def _of_signature(crate: Path, signed: Signed | None, allowed: Path | None) -> list[Finding]:

@@ -9,15 +9,13 @@ that packing its files gives. Nothing in it can be larger than the zip itself.
 
 from __future__ import annotations
 
-import base64
 import io
 import re
 import stat
 import struct
 import tempfile
 import zipfile
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,18 +34,17 @@ LONGEST_NAME = 500
 MANIFEST, SIGNATURE = "manifest-sha256.txt", "manifest-sha256.txt.sig"
 _REGULAR = stat.S_IFREG | 0o644
 _UNIX = 3
-_ENCRYPTED = 0x41
 
 
 def zipped(files: Files) -> bytes:
     """The zip. Raises InputError for names or sizes that a crate cannot have."""
-    for fault in _faults_of_names(files):
-        raise InputError(fault)
-    if sum(map(len, files.values())) > LARGEST_B:
-        raise InputError(f"the crate is larger than allowed: {LARGEST_B >> 20} MiB")
+    if len(files) > MOST_FILES or sum(map(len, files.values())) > LARGEST_B:
+        most = f"{MOST_FILES} files, {LARGEST_B >> 20} MiB"
+        raise InputError(f"the crate is larger than allowed: {most}")
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED, allowZip64=False) as archive:
         for name, content in sorted(files.items()):
+            _require_plain(name)
             entry = zipfile.ZipInfo(name)
             entry.create_system = _UNIX
             entry.external_attr = _REGULAR << 16
@@ -59,9 +56,12 @@ def unzipped(raw: bytes) -> dict[str, bytes]:
     """The files of a crate. Raises InputError for all but what `zipped` makes."""
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-            for fault in _faults(archive.infolist(), len(raw)):
-                raise InputError(fault)
-            files = {entry.filename: archive.read(entry) for entry in archive.infolist()}
+            entries = archive.infolist()
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+                raise InputError("is compressed; allowed: what 'nimc pack' writes")
+            if sum(entry.file_size for entry in entries) > len(raw):
+                raise InputError("its files are larger than the zip itself")
+            files = {entry.filename: archive.read(entry) for entry in entries}
     except (zipfile.BadZipFile, ValueError, EOFError, OSError, RuntimeError, struct.error) as error:
         raise InputError(f"is damaged, or no zip: {error}") from None
     if zipped(files) != raw:
@@ -69,45 +69,11 @@ def unzipped(raw: bytes) -> dict[str, bytes]:
     return files
 
 
-def _faults(entries: list[zipfile.ZipInfo], size_b: int) -> Iterator[str]:
-    """Why a zip is not unpacked, from its directory alone."""
-    yield from _faults_of_names([entry.filename for entry in entries])
-    for entry in entries:
-        kind = stat.S_IFMT(entry.external_attr >> 16)
-        for broken, fault in (
-            (entry.flag_bits & _ENCRYPTED, "is encrypted"),
-            (entry.compress_type != zipfile.ZIP_STORED, "is compressed"),
-            (entry.compress_size != entry.file_size, "states two sizes"),
-            (kind != stat.S_IFREG, "is a link, a folder or a device"),
-        ):
-            if broken:
-                yield f"{show(entry.filename)}: {fault}; allowed: files, not compressed"
-    if sum(entry.file_size for entry in entries) > size_b:
-        yield "its files are larger than the zip itself"
-
-
-def _faults_of_names(names: Iterable[str]) -> Iterator[str]:
-    counts = Counter(list(names))
-    if sum(counts.values()) > MOST_FILES:
-        yield f"has more files than allowed: {MOST_FILES}"
-    for name, count in counts.items():
-        if not _is_plain(name):
-            yield f"{show(name)} found; allowed: plain names of files within the crate"
-        if count > 1:
-            yield f"{show(name)}: is there twice"
-        folders = name.split("/")[:-1]
-        if any("/".join(folders[: i + 1]) in counts for i in range(len(folders))):
-            yield f"{show(name)}: lies in what is a file"
-
-
-def _is_plain(name: str) -> bool:
-    parts = name.split("/")
-    return (
-        name.isprintable()
-        and "\\" not in name
-        and len(name.encode()) <= LONGEST_NAME
-        and not any(part in ("", ".", "..") for part in parts)
-    )
+def _require_plain(name: str) -> None:
+    """Raises InputError for a name that could be a file outside the crate."""
+    outside = any(part in ("", ".", "..") for part in name.split("/"))
+    if outside or "\\" in name or not name.isprintable() or len(name.encode()) > LONGEST_NAME:
+        raise InputError(f"{show(name)} found; allowed: plain names of files within the crate")
 
 
 # The manifest: the SHA-256 of every file, which sha256sum(1) checks, and which is what is signed.
@@ -124,14 +90,12 @@ def manifest_faults(files: Files) -> list[str]:
     """What is not as the manifest of the crate lists it."""
     if MANIFEST not in files:
         return [f"{MANIFEST}: is missing"]
-    stated, found = files[MANIFEST], manifest(files)
-    if stated == found:
+    texts = (files[MANIFEST], manifest(files))
+    if texts[0] == texts[1]:
         return []
-    listed, there = (set(text.decode(errors="replace").splitlines()) for text in (stated, found))
+    listed, there = (set(text.decode(errors="replace").split("\n")) for text in texts)
     names = sorted({line[66:] for line in listed ^ there})
-    return [f"{name}: is not what {MANIFEST} lists" for name in names] or [
-        f"{MANIFEST}: is not in the order of the names"
-    ]
+    return [f"{name or MANIFEST}: is not what {MANIFEST} lists" for name in names or [MANIFEST]]
 
 
 # The signature of the manifest, made and checked by OpenSSH (`ssh-keygen -Y`).
@@ -139,8 +103,6 @@ def manifest_faults(files: Files) -> list[str]:
 
 #: What a signature is for: one of the same key made for other purposes is not valid here.
 NAMESPACE = "nimc"
-_BEGIN, _END = "-----BEGIN SSH SIGNATURE-----", "-----END SSH SIGNATURE-----"
-_LINE = 70
 #: How long the owner of a key may take to type its passphrase, seconds.
 _TYPING_S = 300.0
 
@@ -157,7 +119,7 @@ class Signed:
 
 def sign(manifest: bytes, key: Path) -> bytes:
     """The signature of a manifest by a private key, or by a public one whose agent is running."""
-    answer = _ssh_keygen("sign", "-f", str(key), text=manifest.decode())
+    answer = _ssh_keygen("sign", "-f", str(key.absolute()), text=manifest.decode())
     if not answer.ok:
         raise InputError(f"--sign: {key}: {answer.reason}")
     return answer.stdout.encode()
@@ -165,8 +127,6 @@ def sign(manifest: bytes, key: Path) -> bytes:
 
 def check_signature(manifest: bytes, signature: bytes, allowed: Path | None) -> Signed:
     """Who signed the manifest. Raises InputError if the signature is not valid for it."""
-    if not _is_canonical(signature):
-        raise InputError("is not as ssh-keygen writes it")
     text = manifest.decode(errors="replace")
     with tempfile.NamedTemporaryFile(suffix=".sig") as file:
         file.write(signature)
@@ -181,7 +141,7 @@ def check_signature(manifest: bytes, signature: bytes, allowed: Path | None) -> 
 
 def _signer(text: str, signature: str, allowed: Path) -> str | None:
     """The first of the allowed signers whose signature it is."""
-    named = ("-s", signature, "-f", str(allowed))
+    named = ("-s", signature, "-f", str(allowed.absolute()))
     for line in _ssh_keygen("find-principals", *named).stdout.splitlines():
         name = line.split(",")[0]
         if _ssh_keygen("verify", *named, "-I", name, text=text).ok:
@@ -195,15 +155,3 @@ def _ssh_keygen(what: str, *options: str, text: str = "") -> ProgramAnswer:
         raise MachineError("ssh-keygen: not found on this host; it is part of OpenSSH")
     command = [program, "-Y", what, *(() if what == "find-principals" else ("-n", NAMESPACE))]
     return ask([*command, *options], stdin=text, timeout_s=_TYPING_S)
-
-
-def _is_canonical(signature: bytes) -> bool:
-    """Whether it has no byte that could be another one without a change of what it says."""
-    lines = signature.decode(errors="replace").split("\n")
-    try:
-        blob = base64.b64decode("".join(lines[1:-2]), validate=True)
-    except ValueError:
-        return False
-    body = base64.b64encode(blob).decode()
-    wrapped = [body[start : start + _LINE] for start in range(0, len(body), _LINE)]
-    return lines == [_BEGIN, *wrapped, _END, ""]

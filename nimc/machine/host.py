@@ -42,16 +42,19 @@ def _folders(root: Path, controller: str) -> Iterator[Path]:
     """Folders of the groups that limit this process, from its own up to the root.
 
     Lines of /proc/self/cgroup are `number:controllers:path`; version 2's has no controllers.
+    Version 1 has a folder for each set of controllers, named in any order (`cpu,cpuacct` for
+    `cpuacct,cpu`), or by one of them.
     """
     top = root / "sys/fs/cgroup"
     for line in _read(root / "proc/self/cgroup").splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
         if controllers and controller not in controllers.split(","):
             continue
-        base = top / controllers if controllers else top
-        group = base / path.strip("/")
-        yield group
-        yield from (above for above in group.parents if above.is_relative_to(base))
+        named = (folder for folder in top.glob("*") if controller in folder.name.split(","))
+        for base in sorted(named) if controllers else [top]:
+            group = base / path.strip("/")
+            yield group
+            yield from (above for above in group.parents if above.is_relative_to(base))
 
 
 def _quota(folder: Path) -> float | None:
@@ -232,9 +235,10 @@ class Host:
     cpu_quota: float | None
     #: NUMA nodes; a host that reports none has one.
     numa_nodes: list[NumaNode]
-    #: Last-level caches, each once, and the sum of their sizes, bytes.
+    #: Last-level caches whose size is known, each once, and the sum of the sizes, bytes; None if
+    #: that of any is unknown.
     last_level_caches: list[Cache]
-    llc_total_b: int
+    llc_total_b: int | None
     #: Memory that may be used: the host's, or less if a control group limits it, bytes.
     memory_b: int
     #: Frequency governor; several names if CPUs differ.
@@ -270,10 +274,10 @@ def detect(root: Path = Path("/")) -> Host:
     """Read the facts from /proc and /sys below `root`; name, kernel and affinity from this host."""
     system = root / "sys/devices/system"
     every = sorted(int(path.name[3:]) for path in (system / "cpu").glob("cpu[0-9]*"))
-    cpus = _cpus(system / "cpu/online") or every
     usable = sorted(os.sched_getaffinity(0))
+    cpus = _cpus(system / "cpu/online") or every or usable
     memory_b = _memory_b(root / "proc/meminfo")
-    caches = _last_level_caches(system / "cpu", cpus)
+    caches, llc_total_b = _last_level_caches(system / "cpu", cpus)
     governors = {_read(system / f"cpu/cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus}
     cpuinfo = _read(root / "proc/cpuinfo")
     flags = re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.MULTILINE)
@@ -291,7 +295,7 @@ def detect(root: Path = Path("/")) -> Host:
         cpu_quota=cpu_quota(root),
         numa_nodes=_numa_nodes(system / "node") or [NumaNode(0, cpus, memory_b)],
         last_level_caches=caches,
-        llc_total_b=sum(cache.size_b for cache in caches),
+        llc_total_b=llc_total_b,
         memory_b=min(memory_b, memory_limit_b(root) or memory_b),
         governor=", ".join(sorted(governors - {""})) or None,
         hypervisor=product if flags else None,
@@ -309,8 +313,12 @@ def detect(root: Path = Path("/")) -> Host:
 
 
 def _cpus(path: Path) -> list[int]:
+    return _listed(_read(path))
+
+
+def _listed(text: str) -> list[int]:
     with suppress(ValueError):
-        return cpu_list(_read(path))
+        return cpu_list(text)
     return []
 
 
@@ -322,10 +330,21 @@ def _one_a_core(folder: Path, cpus: list[int]) -> list[int]:
     """The first CPU of each core; a CPU whose core is unknown counts as a core."""
     first: dict[tuple[str, ...], int] = {}
     for cpu in cpus:
-        topology = folder / f"cpu{cpu}/topology"
-        core = _read(topology / "core_id") or f"cpu{cpu}"
-        first.setdefault((_socket(folder, cpu), _read(topology / "die_id"), core), cpu)
+        first.setdefault(_core(folder, cpu), cpu)
     return list(first.values())
+
+
+def _core(folder: Path, cpu: int) -> tuple[str, ...]:
+    """What the threads of one core have in common: the kernel's list of them.
+
+    Numbers of cores begin again in each socket, die and, on ARM, cluster.
+    """
+    topology = folder / f"cpu{cpu}/topology"
+    for name in ("core_cpus_list", "thread_siblings_list"):  # the second before Linux 5.3
+        if threads := _read(topology / name):
+            return (threads,)
+    die, cluster, core = (_read(topology / f"{part}_id") for part in ("die", "cluster", "core"))
+    return (_socket(folder, cpu), die, cluster, core or f"cpu{cpu}")
 
 
 def _numa_nodes(folder: Path) -> list[NumaNode]:
@@ -336,24 +355,36 @@ def _numa_nodes(folder: Path) -> list[NumaNode]:
     ]
 
 
+def nodes_with_cores(nodes: list[NumaNode]) -> list[int]:
+    """Numbers of the nodes that have CPUs and memory, of which at least one does."""
+    having = [node for node in nodes if node.cpus]
+    # Without any figure of memory, which of them have some is unknown.
+    return [node.number for node in having if node.memory_b] or [each.number for each in having]
+
+
 def memory_nodes(nodes: list[NumaNode]) -> list[int]:
     """Numbers of the nodes that have memory and no CPUs."""
     return [node.number for node in nodes if node.memory_b and not node.cpus]
 
 
-def _last_level_caches(folder: Path, cpus: list[int]) -> list[Cache]:
-    """Each cache of the highest level once, identified by the CPUs that share it."""
-    found: dict[tuple[int, str], Cache] = {}
+def _last_level_caches(folder: Path, cpus: list[int]) -> tuple[list[Cache], int | None]:
+    """Each cache of the highest level once, identified by the CPUs that share it; all their sizes.
+
+    Many kernels on ARM and in virtual machines know levels, but no sizes.
+    """
+    found: dict[tuple[int, str], int | None] = {}
     for cpu in cpus:
         for path in (folder / f"cpu{cpu}/cache").glob("index[0-9]*"):
-            # The kernel writes sizes as `32768K`.
-            level, size_kib = number(_read(path / "level")), number(_read(path / "size")[:-1])
-            if _read(path / "type") != "Instruction" and level and size_kib:
-                shared = _read(path / "shared_cpu_list")
-                cpus_of = _cpus(path / "shared_cpu_list")
-                found[level, shared] = Cache(level, size_kib * _KIB, cpus_of)
+            level = number(_read(path / "level"))
+            if _read(path / "type") != "Instruction" and level:
+                shared = _read(path / "shared_cpu_list") or str(cpu)
+                # The kernel writes sizes as `32768K`.
+                found[level, shared] = number(_read(path / "size")[:-1])
     last = max((level for level, _ in found), default=0)
-    return [cache for (level, _), cache in found.items() if level == last]
+    sizes = {shared: kib for (level, shared), kib in found.items() if level == last}
+    caches = [Cache(last, kib * _KIB, _listed(shared)) for shared, kib in sizes.items() if kib]
+    known = caches and len(caches) == len(sizes)
+    return caches, sum(cache.size_b for cache in caches) if known else None
 
 
 def _cpu_model(root: Path) -> str:
@@ -374,8 +405,14 @@ def _interfaces(folder: Path) -> list[Interface]:
             mtu_b=number(_read(path / "mtu")) or 0,
         )
         for path in sorted(folder.glob("*"))
-        if path.name != "lo" and _read(path / "operstate") == "up"
+        if path.name != "lo" and _is_up(path)
     ]
+
+
+def _is_up(interface: Path) -> bool:
+    """Many drivers do not say whether a link is up; it is then if it has a carrier."""
+    state = _read(interface / "operstate")
+    return state == "up" or (state == "unknown" and _read(interface / "carrier") == "1")
 
 
 def _memory_b(path: Path) -> int:

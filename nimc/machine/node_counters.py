@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -89,7 +89,7 @@ def _softirqs(root: Path) -> dict[str, NodeCounter]:
         name, _, counts = line.partition(":")
         values = [_count(text) for text in counts.split()]
         known = [value for value in values if value is not None]
-        if name.strip() in ("NET_RX", "NET_TX") and len(known) == len(values):
+        if name.strip() in ("NET_RX", "NET_TX") and known and len(known) == len(values):
             found[f"softirqs:{name.strip()}"] = NodeCounter(sum(known), "count")
     return found
 
@@ -136,14 +136,35 @@ _RDMA = (
 )
 
 
+#: Those that the InfiniBand specification has stop at their largest value, of 16 or 32 bits, until
+#: they are cleared: what passes then is unknown (Linux: `infiniband/core/sysfs.c`).
+_STOPS_AT = {
+    "port_xmit_wait": (1 << 32) - 1,
+    "port_xmit_discards": (1 << 16) - 1,
+    "port_rcv_errors": (1 << 16) - 1,
+}
+
+
 def _rdma(root: Path) -> dict[str, NodeCounter]:
-    files = (
-        (f"{port.parents[1].name}/{port.name}:{name}", port / folder / name)
-        for port in sorted((root / "sys/class/infiniband").glob("*/ports/[0-9]*"))
-        for folder in ("counters", "hw_counters")
-        for name in _RDMA
-    )
-    return _of_files(files, "count")
+    found = _of_files(_rdma_files(root), "count")
+    stopped = _stopped(found)
+    return {name: counter for name, counter in found.items() if name not in stopped}
+
+
+def _rdma_files(root: Path) -> Iterator[tuple[str, Path]]:
+    for port in sorted((root / "sys/class/infiniband").glob("*/ports/[0-9]*")):
+        for folder in ("counters", "hw_counters"):
+            for name in _RDMA:
+                yield f"{port.parents[1].name}/{port.name}:{name}", port / folder / name
+
+
+def _stopped(found: Mapping[str, NodeCounter]) -> list[str]:
+    """Names of the counters that have stopped at their largest value."""
+    return [
+        name
+        for name, counter in found.items()
+        if counter.value == _STOPS_AT.get(name.rpartition(":")[2])
+    ]
 
 
 _NET = ("rx_dropped", "tx_dropped", "rx_missed_errors", "rx_fifo_errors", "rx_over_errors")
@@ -227,6 +248,8 @@ class NodeReader:
         self.absent = {
             name: needs for name, (read_source, needs) in sources if not read_source(root)
         }
+        for name in _stopped(_of_files(_rdma_files(root), "count")):
+            self.absent[name] = "a counter that has not stopped at its largest value (perfquery -R)"
         if not self._threads.shown:
             self.absent["kernel threads"] = "a /proc that shows them, unlike a container's"
         if not self._asked:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from nimc.base.programs import ask
+from nimc.base.text import warns
 from nimc.records.chain import file_digest
 
 _MPI = re.compile(r"lib(?:p?mpi|mpich|mpi_\w+|mpifort)(?:-\w+)?\.so")
@@ -117,7 +118,8 @@ def version_of(program: str, option: str = "--version") -> str | None:
     None if there is none. The exit status is ignored: perftest's is 1.
     """
     lines = ask([program, option], timeout_s=_VERSION_TIMEOUT_S).text.splitlines()
-    return next((" ".join(line.split()) for line in lines if _VERSION.search(line)), None)
+    found = (" ".join(line.split()) for line in lines if _VERSION.search(line))
+    return next((line for line in found if not warns(line)), None)
 
 
 def package_versions(names: Iterable[str]) -> dict[str, str]:

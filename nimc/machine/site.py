@@ -9,7 +9,14 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from nimc.base import marked_yaml, units
 from nimc.base.checkout import ROOT
@@ -73,7 +80,7 @@ class Rail(Record):
     device: _Word
     #: NUMA node that it is attached to; None if unknown.
     numa_node: Annotated[int, Field(ge=0)] | None = None
-    #: What UCX calls it, for the application's MPI; None: `DEVICE:1`.
+    #: What UCX calls it, for the application's MPI; None: `DEVICE:PORT`.
     mpi_device: _Word | None = None
 
 
@@ -104,6 +111,20 @@ class Proof(Record):
     write_share: Annotated[float, Field(gt=0, le=1)] = ShortWrites.allowed_share
 
 
+def _numbers(given: object) -> object:
+    """`4` as the numbers from 0 to 3."""
+    if type(given) is not int:
+        return given
+    if not 1 <= given <= _MOST_NODES:
+        raise ValueError(f"{given} found; allowed: 1 to {_MOST_NODES}, or a list of numbers")
+    return list(range(given))
+
+
+#: As many NUMA nodes as Linux is built for.
+_MOST_NODES = 1024
+_Node = Annotated[int, Field(ge=0, lt=_MOST_NODES)]
+
+
 class Facts(Record):
     """Hardware of a compute node. Given for machines whose nodes differ from the login node."""
 
@@ -111,18 +132,39 @@ class Facts(Record):
     #: Hardware threads of a core, which Slurm counts as CPUs.
     threads_per_core: Annotated[int, Field(ge=1)] = 1
     sockets: Annotated[int, Field(ge=1)]
-    numa_nodes: Annotated[int, Field(ge=1)]
-    #: Numbers of the NUMA nodes that have memory and no cores (CXL), after the others.
-    memory_nodes: list[Annotated[int, Field(ge=1)]] = []
+    #: Numbers of the NUMA nodes that have cores and memory, as the kernel numbers them; their count
+    #: if these are 0, 1, and so on.
+    numa_nodes: Annotated[list[_Node], Field(min_length=1), BeforeValidator(_numbers)]
+    #: Numbers of the NUMA nodes that have memory and no cores (CXL).
+    memory_nodes: list[_Node] = []
     #: NUMA node that the writers' network interface is attached to; None if unknown.
     nic_node: Annotated[int, Field(ge=0)] | None = None
-    #: Sum of a node's last-level caches, and its memory, bytes.
-    llc_b: Size = Field(alias="llc")
-    memory_b: Size = Field(alias="memory")
+    #: Sum of a node's last-level caches, and its memory, bytes; None if the kernel does not say.
+    llc_b: Size | None = Field(alias="llc")
+    memory_b: Size | None = Field(alias="memory")
+
+    @field_validator("memory_nodes")
+    @classmethod
+    def _once(cls, nodes: list[int], given: ValidationInfo) -> list[int]:
+        both = [*given.data.get("numa_nodes", []), *nodes]
+        if len(set(both)) < len(both):
+            raise ValueError(f"{show(nodes)} found; allowed: nodes that numa_nodes does not name")
+        return nodes
 
     def nodes_of_memory(self) -> list[int]:
         """Numbers of the NUMA nodes that memory can be bound to."""
-        return [*range(self.numa_nodes), *self.memory_nodes]
+        return sorted([*self.numa_nodes, *self.memory_nodes])
+
+    @property
+    def nodes_a_socket(self) -> int:
+        """NUMA nodes of one socket, of which all have as many."""
+        return max(1, len(self.numa_nodes) // self.sockets)
+
+    def socket_of(self, node: int) -> int | None:
+        """Which socket a NUMA node is of, counted from 0; None for a node without cores."""
+        if node not in self.numa_nodes:
+            return None
+        return self.numa_nodes.index(node) // self.nodes_a_socket
 
 
 class Machine(Record):
@@ -133,7 +175,7 @@ class Machine(Record):
     origins: Origins
     #: Injector of the `on` arm unless a campaign names one.
     injector: InjectorName
-    #: RDMA device or network interface of the writers.
+    #: RDMA device (`nimc.machine.devices`) or network interface of the writers.
     device: _Word | None = None
     #: The RDMA devices of a node in order, `nic0` first; if there are several, `device` is one.
     rails: list[Rail] = []
@@ -198,12 +240,11 @@ class Machine(Record):
                 "cores": len(here.usable_cores),
                 "threads_per_core": max(1, here.threads // here.cores),
                 "sockets": here.sockets,
-                # Memory-only nodes come after those with cores.
-                "numa_nodes": max(1, sum(bool(node.cpus) for node in here.numa_nodes)),
+                "numa_nodes": host.nodes_with_cores(here.numa_nodes) or 1,
                 "memory_nodes": host.memory_nodes(here.numa_nodes),
                 "nic_node": devices.numa_node(self.device, here.rdma),
-                "llc": f"{here.llc_total_b}B",
-                "memory": f"{here.memory_b}B",
+                "llc": here.llc_total_b and f"{here.llc_total_b}B",
+                "memory": f"{here.memory_b}B" if here.memory_b else None,
             }
         )
 
@@ -226,8 +267,8 @@ class Machine(Record):
         is unknown.
         """
         facts = self.node_facts()
-        if facts.numa_nodes == 1:
-            return 0
+        if len(facts.numa_nodes) == 1:
+            return facts.numa_nodes[0]
         if facts.nic_node is not None:
             return facts.nic_node
         if self.origins.policy == "same_host" and self.facts is None:
@@ -235,7 +276,7 @@ class Machine(Record):
             for node in host.detect().numa_nodes:
                 if set(origin_cpus) & set(node.cpus):
                     return node.number
-        there = ", ".join(map(str, range(facts.numa_nodes)))
+        there = ", ".join(map(str, facts.numa_nodes))
         unknown = "the NUMA node of the network interface is unknown"
         at = f"site/{self.name}.yaml: facts.nic_node"
         raise InputError(f"{at}: {unknown}; allowed: one of {there}")
@@ -244,13 +285,29 @@ class Machine(Record):
         """Size of one message of the writers, bytes, from `64KiB`, `dram`, or `auto`.
 
         `dram` is larger than the last-level caches. `auto` is `dram` on a shared host, where writes
-        would otherwise stay in the caches, and 64 KiB elsewhere. Raises InputError.
+        would otherwise stay in the caches, and 64 KiB elsewhere. Raises InputError, also if caches
+        are of unknown size.
         """
         if requested == "auto":
             requested = "dram" if self.origins.policy == "same_host" else "64KiB"
         if requested == "dram":
-            return dram_message_b(self.node_facts().llc_b)
+            return dram_message_b(self.llc_b())
         return units.size_b(requested, "message")
+
+    def llc_b(self) -> int:
+        """Sum of a node's last-level caches, bytes. Raises InputError if it is unknown."""
+        return self._known(self.node_facts().llc_b, "the size of the last-level caches")
+
+    def memory_b(self) -> int:
+        """Memory of a node, bytes. Raises InputError if it is unknown."""
+        return self._known(self.node_facts().memory_b, "the memory of a node")
+
+    def _known(self, size_b: int | None, what: str) -> int:
+        if size_b is None:
+            unknown = f"{what} is unknown, since this host's kernel does not report it"
+            allowed = f"facts: {_facts_line(self.node_facts())}"
+            raise InputError(f"site/{self.name}.yaml: facts: {unknown}; allowed: {allowed}")
+        return size_b
 
     def usable_cpus(self) -> list[int]:
         """Cores for application and origin if both are on one host; else none.
@@ -275,6 +332,14 @@ class Machine(Record):
             few = f"{left} of {len(cpus)} usable cores leave none for the application"
             raise InputError(f"site/{self.name}.yaml: {field}: {few}")
         return cpus[: len(cpus) - left], cpus[-self.origins.cores :]
+
+
+def _facts_line(facts: Facts) -> str:
+    """The facts as a line of the file, with `SIZE` for what is to be filled in."""
+    shown = facts.model_dump(exclude_defaults=True, exclude={"llc_b", "memory_b"})
+    sizes = {"llc": facts.llc_b, "memory": facts.memory_b}
+    shown |= {name: f"{size_b}B" if size_b else "SIZE" for name, size_b in sizes.items()}
+    return f"{{{', '.join(f'{name}: {value}' for name, value in shown.items())}}}"
 
 
 def dram_message_b(llc_b: int) -> int:

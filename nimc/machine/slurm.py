@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from nimc.base.errors import MachineError
-from nimc.base.programs import ask
+from nimc.base.programs import ask, last_line
 from nimc.machine.site import Origins
 
 #: Slurm's job states that say more than the conductor could, worst first.
 _STATES = {
     "NODE_FAIL": "node_failed",
     "BOOT_FAIL": "node_failed",
+    "LAUNCH_FAILED": "node_failed",
+    "RECONFIG_FAIL": "node_failed",
     "OUT_OF_MEMORY": "out_of_memory",
     "TIMEOUT": "time_limit",
     "DEADLINE": "time_limit",
@@ -25,6 +28,8 @@ _STATES = {
     "CANCELLED": "cancelled",
 }
 
+#: ReFrame's schedulers that are Slurm.
+SCHEDULERS = ("slurm", "squeue")
 #: Variables that give a step the CPUs per task of the application: `srun` before 22.05 reads the
 #: first, later ones the second, and from 23.11 on the third. They would confine the agents.
 _TASK_CPUS = ("SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_TRES_PER_TASK")
@@ -139,13 +144,36 @@ def outcome(
     return JobOutcome("done")
 
 
+# What Slurm's programs print, after what a site may print before it.
+
+
+_JOB = re.compile(r"(?:Submitted batch job )?([0-9]{1,10})(?:;\S+| on cluster \S+)?")
+
+
+def job_id(output: str) -> str:
+    """The id in what `sbatch` printed, with or without `--parsable`. Raises MachineError."""
+    found = (_JOB.fullmatch(line.strip()) for line in reversed(output.splitlines()))
+    if last := next(filter(None, found), None):
+        return last[1]
+    raise MachineError(f"sbatch: no line of its output is the id of a job: {last_line(output)}")
+
+
 # Nodes of a Slurm partition, as `sinfo` lists them.
 
 
-#: States in which a node takes jobs now or later; `sinfo` adds signs such as `*` and `~`.
-_USABLE = ("allocated", "idle", "mixed", "completing", "reserved")
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
-_PARTITION = re.compile(r"(?:--partition=|-p\s*)(\S+)")
+#: States in which a node takes jobs now or later; `sinfo` adds signs such as `*` and `~`. Others
+#: wait for an operator: `down`, `drained`, `draining`, `fail`, `failing`, `future`, `inval`,
+#: `maint`, `perfctrs`, `unknown`.
+_USABLE = (
+    *("allocated", "idle", "mixed", "completing", "reserved", "planned", "blocked"),
+    *("power_down", "powering_down", "powered_down", "power_up", "powering_up"),
+    *("reboot", "reboot_requested", "reboot_issued"),
+)
+#: The sign of a node that is about to restart, even if it is `down` until then.
+_RESTARTS = "^"
+#: The length from which options that are asked for here differ from all others: `--part`.
+_SHORTEST = 6
+_NODE = re.compile(r"([A-Za-z0-9][\w.-]*)\s+([a-z_]+)([^\sa-z]*)", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -163,24 +191,66 @@ class SlurmNode:
 
 def partition_in(access: Sequence[str]) -> str | None:
     """The partition that job options name (`access` of ReFrame's configuration)."""
-    found = [match[1] for option in access if (match := _PARTITION.match(option))]
+    found = option_values(access, "partition", "p")
     return found[-1] if found else None
+
+
+def option_values(access: Sequence[str], name: str, letter: str = "") -> list[str]:
+    """The values of an option of `sbatch`, in order; empty ones for an option without.
+
+    As `sbatch` reads a line: `--name=VALUE`, `--name VALUE`, `-l VALUE`, `-lVALUE`, a name that is
+    cut short, and several options in one line.
+    """
+    found = []
+    for line in access:
+        words = _words(line)
+        for word, following in zip(words, [*words[1:], ""], strict=True):
+            option, equals, value = word.partition("=")
+            if f"--{name}".startswith(option) and len(option) >= _SHORTEST:
+                alone = not equals and not following.startswith("-")
+                found.append(following if alone else value)
+            elif letter and word.startswith(f"-{letter}"):
+                found.append(word[2:] or following)
+    return found
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError:  # a quote without its end
+        return line.split()
 
 
 def nodes_in(sinfo_output: str) -> list[SlurmNode]:
     """Nodes from sinfo's lines `NODE STATE`, each once, in order.
 
     A state is cut off at the first sign: `idle~` is a node that is switched off to save power. A
-    node that does not answer, `idle*`, is `unknown`.
+    node that does not answer, `idle*`, is `unknown`; one that restarts, `down^`, is `reboot`.
     """
     found: dict[str, SlurmNode] = {}
     for line in sinfo_output.splitlines():
-        name, _, state = line.strip().partition(" ")
-        word = re.match(r"[a-z]+", state.strip())
-        if _NAME.fullmatch(name) and word:
-            known = "unknown" if "*" in state else word[0]
-            found[name] = SlurmNode(name, known)
+        if match := _NODE.fullmatch(line.strip()):
+            name, state, signs = match.groups()
+            if _RESTARTS in signs:
+                state = "reboot"
+            elif "*" in signs:
+                state = "unknown"
+            found[name] = SlurmNode(name, state)
     return list(found.values())
+
+
+#: States of jobs that have not ended.
+_LIVE = (
+    *("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "STOPPED"),
+    *("REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT", "EXPEDITING"),
+    *("RESIZING", "SIGNALING", "POWER_UP_NODE", "UPDATE_DB"),
+)
+
+
+def not_ended(squeue_output: str) -> str:
+    """The line `STATE: REASON` of a job that has not ended, of those of squeue; else empty."""
+    lines = (line.strip() for line in squeue_output.splitlines())
+    return next((line for line in lines if line.partition(":")[0] in _LIVE), "")
 
 
 def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[SlurmNode]:

@@ -230,8 +230,7 @@ class Agent:
         self._ends.append(end)
 
     def _meter(self, end: _End) -> Meter:
-        """The meter of an origin; its passive side, if that is here, has been started before."""
-        target = next((it.process.pid for it in self._ends if it.index == end.index), None)
+        """The meter of an origin."""
 
         def noted() -> None:
             if not end.reported:  # until then there is nothing else to go by
@@ -240,8 +239,7 @@ class Agent:
         def asked(start_s: float, end_s: float) -> bool:
             return end.follower is None or end.paced or end.follower.asks(start_s, end_s)
 
-        pids = (target, end.process.pid)
-        return Meter(end.writer, end.injector, pids, noted, asked)
+        return Meter(end.writer, end.injector, end.process.pid, noted, asked)
 
     def _report_count(self, end: _End) -> None:
         if end.meter and (tallies := end.meter.taken()):
@@ -269,7 +267,7 @@ class Agent:
             return  # the interval has a part in which it was held
         end.reported = True
         if end.meter:
-            end.meter.start(row.rate_b_s)
+            end.meter.start()
             self._report_count(end)
         bursts = end.follower.bursts() if end.follower and end.writer.burst else row.bursts
         self._send(messages.RateReport(end.index, ended_s, row.rate_b_s, over_s, bursts))
@@ -328,7 +326,7 @@ class Agent:
     async def _watch(self, end: _End, parser: LineParser, log: IO[bytes]) -> None:
         """Read what one end prints until it ends."""
         assert end.process.stdout is not None
-        fault, gist = None, Gist()
+        gist = Gist()
         with contextlib.closing(log):
             async for raw in processes.lines(end.process.stdout):
                 try:
@@ -345,11 +343,11 @@ class Agent:
                 elif isinstance(meaning, Arrived):
                     self._arrived(end, meaning)
                 elif isinstance(meaning, Fault):
-                    fault = fault or meaning.text  # what follows the first is its consequence
+                    gist.fault(meaning.text)
                 else:
                     gist.add(line)
         code = await end.process.wait()
-        self._send(messages.Ended(end.index, end.role, fault or failure(code, gist)))
+        self._send(messages.Ended(end.index, end.role, failure(code, gist)))
 
     async def _listen(self, end: _End, port: int) -> None:
         """Report when the passive side listens: its output may stay buffered for a long time."""

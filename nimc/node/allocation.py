@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import secrets
 import socket
 from collections import Counter
@@ -20,6 +21,7 @@ from nimc.node.short_writes import records
 from nimc.records.plan import BlockPlan
 from nimc.records.treatment import Writes
 
+_NODE = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 _LOOPBACK = "127.0.0.1"
 _FIRST_PORT = 20000
 _PORTS = 12000
@@ -44,7 +46,9 @@ def expand(nodelist: str) -> list[str]:
     """Node names from Slurm's compact list, expanded by `scontrol`. Raises MachineError."""
     if not nodelist:
         return []
-    return ask(["scontrol", "show", "hostnames", nodelist]).required().split()
+    shown = ask(["scontrol", "show", "hostnames", nodelist]).required()
+    # A site may print something before the names, of which each has a line.
+    return [line.strip() for line in shown.splitlines() if _NODE.fullmatch(line.strip())]
 
 
 def resolve(plan: BlockPlan, environment: Mapping[str, str] = os.environ) -> Allocation:

@@ -91,8 +91,7 @@ async def run(
         result.elapsed_s = time.monotonic() - began_s
         code = await processes.stop(process)
     if result.outcome == "kept" and code != 0:
-        said = quoted(files.err.read_text(errors="replace"))
-        said = said or quoted(files.out.read_text(errors="replace"))
+        said = quoted(*(path.read_text(errors="replace") for path in (files.err, files.out)))
         result.fail("application_failed", f"exit status {code}: {said or 'it printed nothing'}")
 
 

@@ -27,6 +27,7 @@ from nimc.base import clock, processes
 from nimc.base.checkout import python_main
 from nimc.base.errors import MachineError
 from nimc.base.files import replace_text
+from nimc.base.interrupts import STOPPING
 from nimc.base.programs import last_line
 from nimc.machine import program
 from nimc.machine.load import BLOCK_VARIABLE
@@ -56,8 +57,8 @@ class Store:
         self._samples = samples or self._case
         self._counters = nimc_dir / "counters" / f"{case}.jsonl"
         self._provenance = nimc_dir / "provenance"
-        self._samples.parent.mkdir(parents=True, exist_ok=True)
-        self._provenance.mkdir(parents=True, exist_ok=True)
+        self._samples.parent.mkdir(exist_ok=True)
+        self._provenance.mkdir(exist_ok=True)
         _cut_torn_line(self._samples)
         _cut_torn_line(self._counters)
         self._logs = KeptLogs(nimc_dir)
@@ -336,7 +337,7 @@ async def _supervise(plan: BlockPlan, logs: Path, readers: Readers) -> tuple[int
 
     if plan.limit_s is not None:
         loop.call_later(plan.limit_s, end_late)
-    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for signum in STOPPING:
         loop.add_signal_handler(signum, work.cancel)
     if plan.owner_pid:
         owner = asyncio.ensure_future(_watch_owner(plan.owner_pid))

@@ -416,9 +416,7 @@ def _counted_s(injector: Injector, writers: Sequence[Writer]) -> list[float | No
 
     return [
         max(COUNTED_S, _PERIODS * paced_s(writer))
-        if sharing[writer.origin, writer.device] == 1
-        or injector.reports_arrivals
-        or injector.transport(writer) == "shared memory"
+        if sharing[writer.origin, writer.device] == 1 or injector.reports_arrivals
         else None
         for writer in writers
     ]

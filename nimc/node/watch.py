@@ -3,24 +3,20 @@
 Load, frequency and counters of the host, byte counters of devices, and the meters of its writers.
 
 A meter counts at its origin what one writer writes, while it writes, by other means than its rows:
-by the bytes that the origin's device has passed on, or, on a shared host, by marks in the target's
-buffer, which both ends map there. The agent writes 8 random bytes at the end of each part of it
-through /proc/PID/mem of the target's process, which it started. A mark that is gone at the next
-look proves that its part has arrived since. The programs do not check the data.
+by the bytes that the origin's device has passed on, or by what the target's end of the writer, if
+it is a program of ours, reports to have found in its memory. Nothing else counts what passes over
+shared memory.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import re
-import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from nimc.base import clock, processes
 from nimc.machine import load, node_counters
@@ -33,114 +29,17 @@ from nimc.node.injectors.base import PASSES, Injector, Writer
 from nimc.node.messages import BeginWatch, Observed
 from nimc.records.sample import WRITERS
 
-_MARK_B = 8
-#: Parts of a buffer, each with a mark.
-_PARTS = 32
-#: Smaller messages are not looked for: UCX shares control memory of up to some 40 KiB, in which a
-#: mark would do harm.
-_LEAST_B = 65536
-#: The two ends share two buffers of that size: each end's own for what it receives.
-_SHARED = 2
-#: Address range, flags (`s`: shared), device and inode of a line in /proc/PID/maps.
-_LINE = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw-s [0-9a-f]+ (\S+) ([1-9]\d*) ")
-
 
 class LookError(Exception):
-    """The buffer cannot be looked at. The message is one line."""
-
-
-def shared_buffers(target: str, origin: str, message_b: int, page_b: int) -> list[int]:
-    """Addresses in the target's process of the buffers that it shares with the origin's.
-
-    Both texts are of /proc/PID/maps. A buffer has a message, rounded up to pages, and at most one
-    page more. Raises LookError if it is not clear which mappings they are.
-    """
-    if message_b < _LEAST_B:
-        raise LookError(f"messages of {message_b} B are too small to look for")
-    there = {inode for inode, _, _ in _mappings(origin)}
-    most_b = -(-message_b // page_b) * page_b + page_b
-    found = [
-        start
-        for inode, start, size_b in _mappings(target)
-        if inode in there and message_b <= size_b <= most_b
-    ]
-    if len(found) != _SHARED:
-        raise LookError(f"{len(found)} shared buffers of {message_b} B found, {_SHARED} expected")
-    return found
-
-
-def _mappings(text: str) -> Iterable[tuple[tuple[str, str], int, int]]:
-    """Device and inode, address, and size of the shared mappings."""
-    for line in text.splitlines():
-        if found := _LINE.match(line):
-            start, end = int(found[1], 16), int(found[2], 16)
-            yield (found[3], found[4]), start, end - start
-
-
-class Marks:
-    """Marks in the buffers of one running writer."""
-
-    def __init__(self, target: int, origin: int, message_b: int) -> None:
-        """`target` and `origin` are the PIDs of the two ends. Raises LookError."""
-        self._memory = -1
-        try:
-            there, here = (Path(f"/proc/{pid}/maps").read_text() for pid in (target, origin))
-            starts = shared_buffers(there, here, message_b, os.sysconf("SC_PAGESIZE"))
-            self._memory = os.open(f"/proc/{target}/mem", os.O_RDWR | os.O_CLOEXEC)
-            ends = [message_b * part // _PARTS for part in range(1, _PARTS + 1)]
-            places = [[start + end - _MARK_B for end in ends] for start in starts]
-            self._buffers = [{place: self._renew(place) for place in of} for of in places]
-        except OSError as error:
-            self.close()
-            raise LookError(f"the target's memory: {error.strerror or error}") from None
-
-    def look(self) -> float:
-        """Share of the message that was written since the last look; renews its marks.
-
-        More than a whole message counts as one. Raises LookError.
-        """
-        try:
-            gone = [self._renew_gone(buffer) for buffer in self._buffers]
-        except OSError as error:
-            raise LookError(f"the target's memory: {error.strerror or error}") from None
-        if max(gone):  # the other one is never written
-            self._buffers = [self._buffers[gone.index(max(gone))]]
-        return max(gone) / _PARTS
-
-    def _renew_gone(self, buffer: dict[int, bytes]) -> int:
-        """Renew the marks of a buffer that are gone; returns their number."""
-        gone = [at for at, mark in buffer.items() if os.pread(self._memory, _MARK_B, at) != mark]
-        for at in gone:
-            buffer[at] = self._renew(at)
-        return len(gone)
-
-    def close(self) -> None:
-        """Look no more."""
-        if self._memory >= 0:
-            with suppress(OSError):
-                os.close(self._memory)
-            self._memory = -1
-
-    def _renew(self, place: int) -> bytes:
-        mark = secrets.token_bytes(_MARK_B)
-        os.pwrite(self._memory, mark, place)
-        return mark
+    """A writer cannot be looked at. The message is one line."""
 
 
 #: Time between two looks at a writer, seconds: what is counted in it is of use as a rate.
 LOOK_S = COUNTED_S
-#: Messages that take at least so long, seconds, are counted by marks, which are read so many times
-#: for each of them. Of others marks show that some arrived, not how many.
-_COUNTABLE_S = 0.03
-_READINGS = 3
 
 
 class _Source:
     """What a writer is counted by: a total since some beginning, bytes (of a control, seconds)."""
-
-    #: Whether the total is good for rates; and how often to read it, seconds.
-    counts = True
-    every_s = LOOK_S
 
     def __init__(self, at: str, total_b: Callable[[], float]) -> None:
         """`at`: what is looked at, for people. `total_b` raises LookError if that is not known."""
@@ -152,14 +51,9 @@ class _Source:
 
     async def after(self, then: Tally) -> Tally:
         """The total when it is time for another look. Raises LookError."""
-        now = then
-        while (left_s := then.at_s + LOOK_S - now.at_s) > 0:
-            await asyncio.sleep(min(left_s, self.every_s))
-            now = self.now()
-        return now
-
-    def close(self) -> None:
-        """Nothing is open, but of marks."""
+        while (left_s := then.at_s + LOOK_S - clock.now_s()) > 0:
+            await asyncio.sleep(left_s)
+        return self.now()
 
 
 class _Device(_Source):
@@ -181,29 +75,6 @@ class _Device(_Source):
             return now.bytes_b
 
         super().__init__(f"sent by {device}", total_b)
-
-
-class _Memory(_Source):
-    """Marks in the target's memory."""
-
-    def __init__(self, ends: tuple[int, int], message_b: int, message_s: float) -> None:
-        super().__init__("the target's memory", self._arrived_b)
-        self._marks = Marks(*ends, message_b)
-        self._message_b = message_b
-        self._total_b = 0.0
-        self.counts = message_s >= _COUNTABLE_S
-        self.every_s = min(message_s / _READINGS, LOOK_S) if self.counts else LOOK_S
-
-    def _arrived_b(self) -> float:
-        share = self._marks.look()
-        self._total_b += share * self._message_b
-        if share == 1:  # or more: the reading came late
-            self.counts = False
-        return self._total_b
-
-    def close(self) -> None:
-        """Leave the memory alone."""
-        self._marks.close()
 
 
 class _Arrivals(_Source):
@@ -247,19 +118,17 @@ class Meter:
         self,
         writer: Writer,
         injector: Injector,
-        pids: tuple[int | None, int],
+        pid: int,
         noted: Callable[[], None],
         asked: Callable[[float, float], bool] = lambda _start_s, _end_s: True,
     ) -> None:
-        """`pids`: of target, if that is here, and origin; `noted` is called after each look.
+        """`pid`: of its process; `noted` is called after each look.
 
         `asked`: whether it was to write between two times; other looks do not count.
         """
         self._writer = writer
         self._injector = injector
-        self._pids = pids
-        #: The highest rate that is known of it, bytes per second; 0 if none.
-        self._fastest_b_s = writer.full_b_s or 0.0
+        self._pid = pid
         self._noted = noted
         self._asked = asked
         self._tallies: list[Tally] = []
@@ -270,9 +139,8 @@ class Meter:
         self._fault: str | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def start(self, rate_b_s: float = 0.0) -> None:
-        """Count from now on, unless it does; `rate_b_s` is what the writer has just reported."""
-        self._fastest_b_s = max(self._fastest_b_s, rate_b_s)
+    def start(self) -> None:
+        """Count from now on, unless it does."""
         if self._task is None:
             self._tallies, self._fault = [], None
             self._task = asyncio.create_task(self._run())
@@ -290,48 +158,40 @@ class Meter:
 
     def tally(self) -> None:
         """Count now, in addition to the looks."""
-        if self._task and self._source and self._source.counts and not self._fault:
+        if self._task and self._source and not self._fault:
             with suppress(LookError):  # the next look tells
                 self._tallies.append(self._source.now())
 
     async def _run(self) -> None:
         try:
-            source = self._source = self._open()
-            try:
-                await self._look(source)
-            finally:
-                source.close()
+            self._source = self._open()
+            await self._look(self._source)
         except LookError as error:
             self._fault = str(error)
 
     def _open(self) -> _Source:
         """What this writer can be counted by. Raises LookError if there is nothing."""
-        writer, (target, origin) = self._writer, self._pids
+        writer = self._writer
         if not self._injector.writes:
-            return _Source("a processor", partial(_used_s, origin))
+            return _Source("a processor", partial(_used_s, self._pid))
         if self._injector.reports_arrivals:
             return self._arrivals
         if self._injector.transport(writer) != "shared memory":
             return _Device(writer.device, PASSES[self._injector.direction][0])
-        if self._injector.direction == "read":
-            raise LookError("reads leave no mark")
-        assert target is not None, "over shared memory both ends are here"
-        message_s = writer.message_b / self._fastest_b_s if self._fastest_b_s else 0.0
-        return _Memory((target, origin), writer.message_b, message_s)
+        raise LookError("nothing counts what passes over shared memory")
 
     async def _look(self, source: _Source) -> None:
         then = source.now() if source is not self._arrivals else await source.after(source.now())
         while True:
-            if source.counts:
-                self._tallies.append(then)
-                self._noted()
+            self._tallies.append(then)
+            self._noted()
             now = await source.after(then)
             if self._asked(then.at_s, now.at_s):
                 self._looks.append(Look(then.at_s, now.at_s, now.bytes_b - then.bytes_b))
             then = now
 
     def taken(self) -> list[Tally]:
-        """What was counted, and when, since the last call, if it is good for rates."""
+        """What was counted, and when, since the last call."""
         taken, self._tallies = self._tallies, []
         return taken
 
@@ -354,7 +214,7 @@ class Meter:
             looks=len(self._looks),
             seen=sum(look.amount > 0 for look in self._looks),
             silent_s=longest_silence_s(self._looks),
-            memory=isinstance(self._source, _Memory | _Arrivals),
+            memory=isinstance(self._source, _Arrivals),
             fault=self._fault,
         )
 

@@ -59,27 +59,8 @@ class HostFacts(BaseModel):
     numa_nodes: list[dict[str, Any]] = []
 
 
-class ProofFacts(BaseModel):
-    """How well writes must be proven there (`nimc.machine.site.Proof`)."""
-
-    min_share: Annotated[float, Field(gt=0, le=1)] | None = None
-    max_share: Annotated[float, Field(gt=1, lt=1e30)] | None = None
-    counter_share: Annotated[float, Field(gt=0, lt=1e30)] | None = None
-
-
-class OriginFacts(BaseModel):
-    """Where origins come from there."""
-
-    policy: str | None = None
-
-
 class SiteFacts(BaseModel):
     """A site file (`nimc.machine.site`)."""
-
-    name: str | None = None
-    origins: OriginFacts = OriginFacts()
-    proof: ProofFacts = ProofFacts()
-    caveats: list[str] = []
 
     #: Case -> figure of merit without writers, in SI units.
     references: dict[str, Annotated[float, Field(gt=1e-30, lt=1e30)]] | None = None

@@ -46,12 +46,12 @@ Outcome = Literal[
 
 
 #: What shows, independently of the writer's own report, that bytes arrived: the target's device
-#: counted them, marks in the target's buffer were overwritten, or nothing.
+#: counted them, the target found the writer's own marks in its memory, or nothing.
 Proof = Literal["device", "memory", "unproven"]
 
 
-#: A writer's marks prove its writes if at least this share of the looks found them overwritten. A
-#: look or two may come before the next message of a writer that the application slows down.
+#: A writer's marks prove its writes if at least this share of the looks found new ones. A look or
+#: two may come before the next message of a writer that the application slows down.
 PROVEN_SHARE = 0.9
 
 #: Largest mean rate of a limited writer, as a multiple of what was requested, and the messages that
@@ -170,9 +170,9 @@ class WriterRecord:
     observed_share: float | None = None
     unobserved_s: float | None = None
     #: What proves the writes, besides the writer's report: bytes counted by the target's `device`,
-    #: marks in its `memory`, or nothing; None for a control, and in samples of schema 2.
+    #: marks of the writer in its `memory`, or nothing; None for a control, and in schema 2.
     proof: Proof | None = None
-    #: Share of the looks at the target's buffer that found its mark overwritten; None: not looked.
+    #: Share of the looks at the target's memory that found it written; None: not looked.
     overwritten_share: float | None = None
     #: Share of a core that a control used within the window (none is required, since the
     #: application may take it); None for a writer.

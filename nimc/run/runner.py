@@ -6,7 +6,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -32,6 +32,8 @@ from nimc.run.session import LostJobError, SilentError, SlurmWatch, run_session
 from reframe_tests.crossing import Crossed
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from analysis.effects.estimate import StoppingRule
 
 
@@ -51,6 +53,7 @@ class CaseState:
     #: Why the last rejected run was rejected; None if there is none.
     last_reason: str | None = None
     #: Every effect is decided, or not to be decided by more pairs, and as precise as requested.
+    #: Not judged below the floor, nor at the cap.
     done: bool = False
 
     @property
@@ -87,33 +90,48 @@ def case_state(run: Path, case: str, treated: Sequence[str], rule: StoppingRule)
 
     import polars as pl
 
-    from analysis.effects.estimate import results_of
-    from analysis.samples.columns import read_samples
-    from analysis.samples.pairs import judged, pair_table
+    from analysis.samples.pairs import pair_table
 
-    try:
-        frame = judged(read_samples([file]).frame)
-    except InputError as error:
-        raise InputError(
-            f"{error}; to continue this run, remove that line from the file; to start a new one,"
-            " give --fresh"
-        ) from error
+    frame = _samples([file])
     pairs = pair_table(frame)
+    pairs_of = {name: pairs.filter(pl.col("arm") == name).height for name in treated}
     runs = frame.filter(pl.col("pair") >= 0).group_by("block", "pair", "arm")
     lost = runs.agg(
         counts=(pl.col("status") == "counts").any(),
         rejected=(pl.col("outcome") == "rejected").any(),
     ).filter(~pl.col("counts") & pl.col("rejected"))
     reasons = frame.filter(status="rejected")["reason"].drop_nulls()
-    rows = results_of(frame, pairs, rule)
-    effects = [row for row in rows if row.role == "effect"]
     return CaseState(
-        pairs_of={name: pairs.filter(pl.col("arm") == name).height for name in treated},
+        pairs_of=pairs_of,
         next_block=max([-1, *started, *frame["block"].unique().to_list()]) + 1,
         rejected=lost.n_unique(["block", "pair"]),
         last_reason=str(reasons[-1]) if len(reasons) else None,
-        done=all(map(rule.is_done, effects or rows)),
+        done=rule.asks_of(min(pairs_of.values())) and _is_done(run, case, rule),
     )
+
+
+def _is_done(run: Path, case: str, rule: StoppingRule) -> bool:
+    """Whether a case needs no more pairs, judged as in the report: with all that is measured."""
+    from analysis.effects.estimate import results_of
+    from analysis.samples.pairs import pair_table
+
+    frame = _samples(sorted((run / "samples").glob("*.jsonl")))
+    rows = [row for row in results_of(frame, pair_table(frame), rule) if row.case == case]
+    effects = [row for row in rows if row.role == "effect"]
+    return all(map(rule.is_done, effects or rows))
+
+
+def _samples(files: Sequence[Path]) -> pl.DataFrame:
+    from analysis.samples.columns import read_samples
+    from analysis.samples.pairs import judged
+
+    try:
+        return judged(read_samples(files).frame)
+    except InputError as error:
+        raise InputError(
+            f"{error}; to continue this run, remove that line from the file; to start a new one,"
+            " give --fresh"
+        ) from error
 
 
 # Why a block failed, in one line: from the conductor, ReFrame and the disk.
@@ -236,6 +254,8 @@ class CampaignRunner:
     display: PlainDisplay
     #: How long each block took, seconds, without its time in the queue.
     blocks_s: list[float] = field(default_factory=list)
+    #: Case -> pairs that were rejected before this session.
+    rejected_before: dict[str, int] = field(default_factory=dict)
 
     @property
     def campaign(self) -> Campaign:
@@ -251,17 +271,20 @@ class CampaignRunner:
         """Measure every case, also after one that failed. Raises Stopped on a signal."""
         processes.become_subreaper()
         others.write(self.run, self.request.others.values())
-        failures = []
+        failures: dict[str, Failure] = {}
         left = {entry.name: entry for entry in self.campaign.cases}
-        for entry in self._order():
-            left.pop(entry.name)
+        for entry in self._order(failures):
+            left.pop(entry.name, None)
             later_s = sum(map(self._case_least_s, left.values()))
             if reason := self._run_case(entry, later_s):
-                failures.append(Failure(entry.name, reason))
-        return failures
+                failures[entry.name] = Failure(entry.name, reason)
+        return list(failures.values())
 
-    def _order(self) -> Iterator[Entry]:
-        """The cases in order; a sweep of few cores chooses the next one after each."""
+    def _order(self, failed: Collection[str]) -> Iterator[Entry]:
+        """The cases in order; a sweep of few cores chooses the next one after each.
+
+        They are judged together, so a later one may open an earlier one again: these come last.
+        """
         cases = self.campaign.cases
         for entry in cases:
             same = siblings(entry, cases) if entry.adaptive else []
@@ -273,11 +296,20 @@ class CampaignRunner:
                 while chosen := next_case(self.run, same, begun):
                     begun.append(chosen)
                     yield chosen
+        while again := [each for each in cases if each.name not in failed and self._missing(each)]:
+            yield from again
+
+    def _missing(self, entry: Entry) -> int:
+        """Pairs that a case of this session still needs in its next block."""
+        before = self.rejected_before.get(entry.name)
+        if before is None:
+            return 0
+        return self._state(entry).missing(self.campaign.pairs, before)
 
     def _run_case(self, entry: Entry, later_s: float) -> str | None:
         """Run blocks of a case until it is decided. Returns why it failed, None if it did not."""
         now = self._state(entry)
-        rejected_before = now.rejected
+        rejected_before = self.rejected_before.setdefault(entry.name, now.rejected)
         while pairs := now.missing(self.campaign.pairs, rejected_before):
             reason = self._run_block(entry, now.next_block, pairs, later_s)
             before, now = now, self._state(entry)
@@ -293,6 +325,7 @@ class CampaignRunner:
 
     def _run_block(self, entry: Entry, block: int, pairs: int, later_s: float) -> str | None:
         """Run one ReFrame session. Returns why it failed, None if it did not."""
+        require_folder(self.run)  # one that was renamed is not made again
         logs = self._logs(entry, block)
         logs.mkdir(parents=True, exist_ok=True)
         run = str(self.run)
@@ -314,6 +347,7 @@ class CampaignRunner:
         )
 
         def tick() -> None:
+            require_folder(self.run)
             now_s = time.monotonic()
             for sample in samples.new():
                 counter.add(sample, now_s)
@@ -375,9 +409,14 @@ class CampaignRunner:
 
         pairs = self.campaign.pairs
         crossed = [each for case in self.campaign.cases for each in self._treatments(case)]
-        family = sum(each.role == "effect" for each in crossed)
-        margin = self.campaign.margin
-        return StoppingRule(pairs.floor, pairs.most, pairs.precision, margin, family)
+        return StoppingRule(
+            pairs.floor,
+            pairs.most,
+            pairs.precision,
+            self.campaign.margin,
+            family=sum(each.role == "effect" for each in crossed),
+            baselines=sum(each.role == "floor" for each in crossed),
+        )
 
     def _treatments(self, entry: Entry) -> list[Crossed]:
         return treatments(self.campaign.arms, entry)

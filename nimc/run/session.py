@@ -18,7 +18,7 @@ from nimc.base import kernel_text, processes
 from nimc.base.checkout import ROOT, python_main, python_path
 from nimc.base.errors import MachineError
 from nimc.base.interrupts import Interrupts
-from nimc.base.programs import which
+from nimc.base.programs import START_FOLDER, which
 from nimc.machine import slurm
 
 #: Environment variable with the path of another ReFrame.
@@ -183,6 +183,7 @@ class _Probe:
                 with suppress(OSError):  # no such program
                     self.running = subprocess.Popen(
                         self.command,
+                        cwd=START_FOLDER,
                         stdin=subprocess.DEVNULL,
                         stdout=self.output,
                         stderr=subprocess.DEVNULL,

@@ -20,12 +20,15 @@ from nimc.spack.setup import (
     ENVIRONMENTS,
     SpackLayout,
     SpackSettings,
+    compilers,
     known_environments,
     load_pins,
     locked,
     packages_in,
     recipes,
+    section_name,
     spack,
+    without_compiler,
 )
 
 #: MPI -> the variant that names its networks, and the values of which it needs at least one. Others
@@ -128,6 +131,8 @@ def build(
         folder.mkdir(parents=True, exist_ok=True)
         replace_text(folder / "spack.yaml", text)
         machine_path = _machine_file(layout, settings)
+        if lack := without_compiler(compilers(layout, settings), layout.machine):
+            say(f"{name}: {': '.join(lack)}")
         say(f"{name}: concretizing, which takes a minute or two (log: {layout.log(name)})")
         root, here = Path(settings.spack), ("-e", str(folder))
         started = time.monotonic()
@@ -192,7 +197,7 @@ def placed(layout: SpackLayout, settings: SpackSettings, name: str) -> str:
         machine_path = str(ENVIRONMENTS / "machines" / "$NIMC_MACHINE.yaml")
         text = text.replace(machine_path, settings.machine_file)
     document = yaml.safe_load(text.replace("$NIMC_MACHINE", layout.machine))
-    packages = document["spack"].setdefault("packages", {})
+    packages = document["spack"].setdefault(section_name(document["spack"], "packages"), {})
     own_file = _machine_file(layout, settings)
     own = packages_in(own_file, "machine file") if own_file.is_file() else {}
     for package, rule in packages_in(ENVIRONMENTS / "network.yaml", "network").items():
@@ -208,7 +213,7 @@ def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, text: str
     files = [
         ENVIRONMENTS / "common.yaml",
         ENVIRONMENTS / "pins.yaml",
-        layout.config / "packages.yaml",
+        layout.packages,
         _committed_lock(layout, name),
         _machine_file(layout, settings),
     ]

@@ -23,7 +23,7 @@ from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, MachineError, first_fault
 from nimc.base.files import private_lock, replace_text
 from nimc.base.marked_yaml import Record
-from nimc.base.programs import ask
+from nimc.base.programs import START_FOLDER, ask, last_line
 
 ENVIRONMENTS = ROOT / "spack_envs"
 
@@ -102,7 +102,7 @@ def load(layout: SpackLayout) -> SpackSettings:
 def find_spack() -> Path | None:
     """The installed Spack: `SPACK_ROOT`, else the one on PATH."""
     if os.environ.get("SPACK_ROOT"):
-        root = Path(os.environ["SPACK_ROOT"])
+        root = Path(os.environ["SPACK_ROOT"]).absolute()
         if not (root / "bin" / "spack").is_file():
             raise InputError(f"SPACK_ROOT: {root} has no bin/spack")
         return root
@@ -139,19 +139,102 @@ def setup(
         )
         before = None
         with suppress(InputError):
-            before = load(layout) if (layout.config / "packages.yaml").is_file() else None
-        # Compilers and build tools are searched once with each Spack and recipes.
+            before = load(layout) if layout.packages.is_file() else None
         used = settings.spack, settings.version, settings.packages
         if before is None or (before.spack, before.version, before.packages) != used:
             layout.settings.unlink(missing_ok=True)
-            say(f"searching for compilers and build tools (log: {layout.log('setup')})")
-            find = ("external", "find", "--scope", "user")
-            spack(layout, root, "compiler", "find", "--scope", "user", log="setup")
-            spack(layout, root, *find, "--not-buildable", *BUILD_TOOLS, log="setup")
-            spack(layout, root, *find, *FOUND, log="setup")
+        _search(layout, root, say)
         # Written last: without settings, an earlier search may be incomplete.
         replace_text(layout.settings, json.dumps(asdict(settings), indent=1) + "\n")
     return settings
+
+
+def _search(layout: SpackLayout, root: Path, say: Callable[[str], None]) -> None:
+    """Add the host's compilers and build tools to the user scope; what is there stays.
+
+    They are searched again each time, since the host changes.
+    """
+    path = layout.packages
+    before = packages_in(path, "packages") if path.is_file() else {}
+    text = path.read_text() if path.is_file() else None
+    say(f"searching for compilers and build tools (log: {layout.log('setup')})")
+    find = ("external", "find", "--scope", "user")
+    spack(layout, root, "compiler", "find", "--scope", "user", log="setup")
+    spack(layout, root, *find, "--not-buildable", *BUILD_TOOLS, log="setup")
+    spack(layout, root, *find, *FOUND, log="setup")
+    found = packages_in(path, "packages") if path.is_file() else {}
+    both = _joined(before, found)
+    if text is not None and both == before:
+        replace_text(path, text)  # not even its form changes, so what is built stays up to date
+    elif both != found:
+        replace_text(path, yaml.safe_dump({"packages": both}, sort_keys=False))
+
+
+def _joined(before: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """The rules of packages with what was found; where both say something, it stays as before."""
+    both = dict(before)
+    for name, rules in found.items():
+        earlier = before.get(name, {})
+        both[name] = {**rules, **earlier}
+        if externals := [*_externals(earlier), *_externals(rules)]:
+            both[name]["externals"] = [
+                each for at, each in enumerate(externals) if each not in externals[:at]
+            ]
+    return both
+
+
+#: Language, as Spack calls it -> its name, and packages of Debian and RHEL with a compiler for it.
+_LANGUAGES = {
+    "c": ("C", "gcc", "gcc"),
+    "cxx": ("C++", "g++", "gcc-c++"),
+    "fortran": ("Fortran", "gfortran", "gcc-gfortran"),
+}
+
+
+def compilers(layout: SpackLayout, settings: SpackSettings) -> dict[str, list[str]]:
+    """Compiler (spec without variants) -> languages that it compiles here, such as `Fortran`.
+
+    Those that Spack has for the machine and whose programs exist. Raises InputError for a file
+    that cannot be read.
+    """
+    own = Path(settings.machine_file or ENVIRONMENTS / "machines" / f"{layout.machine}.yaml")
+    found: dict[str, list[str]] = {}
+    for path in (layout.packages, own):
+        for rules in packages_in(path, "packages").values() if path.is_file() else ():
+            for external in _externals(rules):
+                has = [_LANGUAGES[key][0] for key in _LANGUAGES if _runs(external, key)]
+                if has:
+                    name = str(external.get("spec")).partition(" ")[0]
+                    found[name] = list(dict.fromkeys([*found.get(name, []), *has]))
+    return found
+
+
+def _externals(rules: dict[str, Any]) -> list[dict[str, Any]]:
+    """The packages of the host in a rule; what is none is Spack's to reject."""
+    found = rules.get("externals")
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _runs(external: dict[str, Any], language: str) -> bool:
+    """Whether a compiler has a program for a language, and it is on this host."""
+    program: Any = external
+    for key in ("extra_attributes", "compilers", language):
+        program = program.get(key) if isinstance(program, dict) else None
+    return isinstance(program, str) and shutil.which(program) is not None
+
+
+def without_compiler(found: dict[str, list[str]], machine: str) -> tuple[str, str] | None:
+    """The languages for which Spack has no compiler, and what to do; None if it has all."""
+    known = {language for languages in found.values() for language in languages}
+    absent = [each for each in _LANGUAGES.values() if each[0] not in known]
+    if not absent:
+        return None
+    names, debian, rhel = zip(*absent, strict=True)
+    return (
+        f"Spack has no {' and no '.join(names)} compiler",
+        f"apt install {' '.join(debian)}, or dnf install {' '.join(rhel)};"
+        f" then nimc spack setup --machine {machine}",
+    )
 
 
 def _cloned(layout: SpackLayout, what: str, source: Source, say: Callable[[str], None]) -> Path:
@@ -185,14 +268,24 @@ def packages_in(path: Path, field: str) -> dict[str, Any]:
         content = yaml.safe_load(path.read_text())
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise InputError(f"{field}: {path}: {' '.join(str(error).split())}") from None
-    packages = content.get("packages") if isinstance(content, dict) else None
+    packages = content.get(section_name(content, "packages")) if isinstance(content, dict) else None
     rules = packages.values() if isinstance(packages, dict) else [None]
     if not all(isinstance(each, dict) for each in rules):
         raise InputError(
             f"{field}: {path} has no section 'packages'; allowed: 'packages:' with a mapping for"
             " each package (docs/spack.md)"
         )
-    return dict(packages or {})
+    return {_MARK.sub("", str(name)): rules for name, rules in (packages or {}).items()}
+
+
+#: What Spack takes off the end of a name: it overrides what has less precedence, or comes before or
+#: after that (`packages::`, `openmpi+:`, `all-:`).
+_MARK = re.compile(r"[+-]?:?$")
+
+
+def section_name(content: dict[str, Any], name: str) -> str:
+    """The key of a section in Spack's configuration, which may have a mark."""
+    return next((key for key in content if _MARK.sub("", str(key)) == name), name)
 
 
 def recipes(layout: SpackLayout, pins: Pins) -> Path:
@@ -247,6 +340,11 @@ class SpackLayout:
     def config(self) -> Path:
         """Spack's user scope: install tree, caches, mirrors, compilers, externals."""
         return self.root / "config"
+
+    @property
+    def packages(self) -> Path:
+        """What Spack found on this host, and what the user added."""
+        return self.config / "packages.yaml"
 
     @property
     def store(self) -> Path:
@@ -358,7 +456,12 @@ def spack(
         begin_b = file.tell()
         environ = isolated(layout, dict(os.environ))
         with subprocess.Popen(
-            command, env=environ, stdout=subprocess.PIPE, stderr=file, errors="replace"
+            command,
+            cwd=START_FOLDER,
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            errors="replace",
         ) as process:
             assert process.stdout
             for line in process.stdout:
@@ -372,19 +475,42 @@ def spack(
     return "".join(printed)
 
 
+#: An error of Spack's; the package that it has begun; a line of a build's log that it quotes.
+_ERROR = re.compile(r"^==> (?:\[.*?\] )?Error: *")
+_BEGUN = re.compile(r"^==> (?:\[.*?\] )?Installing (\S+)-\w{32}\b")
+_OF_BUILD = re.compile(r"^\s+>> \d+ +")
+#: So many lines below an error are shown.
+_REASONS = 3
+
+
 def _reason(path: Path, begin_b: int) -> str:
     """The first error in the log after a position, with the package being installed."""
     with path.open("rb") as file:
         file.seek(begin_b)
-        lines = file.read().decode(errors="replace").splitlines() or ["no message"]
-    errors = [n for n, line in enumerate(lines) if line.startswith("==> Error: ")]
-    if not errors:
-        return lines[-1].strip()
-    first = errors[0]
-    said = lines[first].removeprefix("==> Error: ").strip()
-    if said.endswith(":") and first + 1 < len(lines):
-        said += f" {lines[first + 1].strip()}"
-    begun = re.findall(r"^==> Installing (\S+)-\w{32}\b", "\n".join(lines[:first]), re.MULTILINE)
+        text = file.read().decode(errors="replace")
+    return reason_in(text)
+
+
+def reason_in(text: str) -> str:
+    """The first error in what Spack printed, the lines that it goes on in, and its package."""
+    lines = text.splitlines()
+    first = next((at for at, line in enumerate(lines) if _ERROR.match(line)), None)
+    if first is None:
+        return last_line(text)
+    said, below = _ERROR.sub("", lines[first]).strip(), []
+    for line in lines[first + 1 :]:
+        if line.strip() and not line.startswith((" ", "\t")):
+            break
+        if line.strip():
+            below.append(line.strip())
+        elif below:
+            break
+    quoted = next((each for each in lines[first + 1 :] if _OF_BUILD.match(each)), None)
+    if quoted:
+        below = [*below[:1], _OF_BUILD.sub("", quoted)]
+    begun = [match[1] for line in lines[:first] if (match := _BEGUN.match(line))]
+    more = "; ".join(below[:_REASONS])
+    said = f"{said}{' ' if said.endswith(':') else '; '}{more}" if more else said
     return f"{begun[-1]}: {said}" if begun else said
 
 

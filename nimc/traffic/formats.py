@@ -12,8 +12,10 @@ The format is found out from the content:
 
 from __future__ import annotations
 
+import codecs
 import hashlib
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,6 +45,18 @@ _PROMETHEUS = {
 }
 _LDMS = {"port_rcv_data": Counter(4, 1 << 32, (1 << 32) - 1), "rx_bytes": Counter(1, 1 << 32)}
 COUNTERS = _PROMETHEUS | _LDMS
+#: Counters of network interfaces, of which Linux stacks some on others.
+_OF_INTERFACES = ("node_network_receive_bytes_total", "rx_bytes")
+#: Names of interfaces that count again what others count: bonds, bridges, VLANs, tunnels, and what
+#: containers and virtual machines are connected with.
+_STACKED = re.compile(
+    r"(bond|team|lag|br|virbr|vmbr|lxdbr|docker|podman|cni|nerdctl|veth|vnet|vif|fwbr|fwpr|fwln|lxc"
+    r"|cali|cilium|flannel|weave|kube|nodelocal|ovs|genev|vlan|macv|ipvl|vxlan|tun|tap|wg|gre|sit"
+    r"|ip6tnl|ip_vti|ifb|dummy)[\w.:@-]*|.+[.@:].+",
+    re.IGNORECASE,
+)
+#: An interface that always grows by the sum of all others, to this share of it, is stacked on them.
+_SUM_SHARE = 0.01
 #: The metric of plain CSV, which is no counter.
 BYTES = "bytes"
 _PLAIN = f"time_s,node,{BYTES}"
@@ -57,14 +71,16 @@ def read(path: Path) -> tuple[Source, pl.DataFrame]:
 
     Raises InputError for one of no known format.
     """
-    text = read_text(path, MOST_B)
+    content = read_text(path, MOST_B)
+    text = content.removeprefix(codecs.BOM_UTF8)
     begin = text[:4096].lstrip().split(b"\n")[0].strip()
+    header = begin.replace(b'"', b"")
     if begin.startswith(b"{"):
         name, parts = "Prometheus", list(_prometheus(parsed(text, str(path)), path))
         _require_step_of_scrapes(parts, path)
-    elif begin.startswith(b"#Time,"):
+    elif header.startswith(b"#Time,"):
         name, parts = "LDMS", list(_ldms(_table(text, path), path))
-    elif begin == _PLAIN.encode():
+    elif header == _PLAIN.encode():
         name, parts = "CSV", [_plain(_table(text, path), path)]
     else:
         raise InputError(
@@ -75,7 +91,7 @@ def read(path: Path) -> tuple[Source, pl.DataFrame]:
         raise InputError(f"{path}: no sample of a counter found; allowed: at least one")
     samples = pl.concat(parts)
     metrics = samples["metric"].unique().sort().to_list()
-    return Source(path.name, hashlib.sha256(text).hexdigest(), name, metrics), samples
+    return Source(path.name, hashlib.sha256(content).hexdigest(), name, metrics), samples
 
 
 def _samples(
@@ -221,8 +237,8 @@ class Intervals(NamedTuple):
 def trace(read: Sequence[tuple[Source, pl.DataFrame]]) -> Trace:
     """The trace of all files together.
 
-    Raises InputError if files disagree, if a node has two metrics, which may count the same bytes,
-    or if no second is known.
+    Raises InputError if files disagree, if metrics or devices of a node count the same bytes, or if
+    no second is known.
     """
     samples = pl.concat(each for _, each in read).unique().sort("node", "device", "time_s")
     for name, group in (("metric", ["node"]), ("count", ["node", "device", "time_s"])):
@@ -234,6 +250,11 @@ def trace(read: Sequence[tuple[Source, pl.DataFrame]]) -> Trace:
         (str(node), str(device)): intervals(str(node), str(device), part)
         for (node, device), part in samples.group_by("node", "device", maintain_order=True)
     }
+    interfaces = samples.filter(pl.col("metric").is_in(_OF_INTERFACES))
+    for node in interfaces["node"].unique().sort():
+        _refuse_stacked(
+            node, {device: each for (of, device), each in counted.items() if of == node}
+        )
     per_second = [
         _seconds(each).select(pl.lit(node).alias("node"), "time_s", "bytes")
         for (node, _), each in counted.items()
@@ -258,6 +279,28 @@ def trace(read: Sequence[tuple[Source, pl.DataFrame]]) -> Trace:
         breaks=[each for one in counted.values() for each in one.breaks],
     )
     return Trace(header, seconds)
+
+
+def _refuse_stacked(node: str, counted: Mapping[str, Intervals]) -> None:
+    """Raise InputError if an interface of a node counts again what the node's others count."""
+    grown = {name: each for name, each in counted.items() if each.bytes_b.any()}
+    stacked = [name for name in grown if _STACKED.fullmatch(name) or _is_sum(name, grown)]
+    if stacked and len(grown) > 1:
+        raise InputError(
+            f"{node}: devices {', '.join(grown)} found; what others count is counted again by"
+            f" {', '.join(stacked)}; allowed: files without them (Prometheus:"
+            f' device!~"{"|".join(stacked)}")'
+        )
+
+
+def _is_sum(name: str, grown: Mapping[str, Intervals]) -> bool:
+    """Whether an interface grows by the sum of two or more others in every interval."""
+    whole = grown[name]
+    parts = [each for other, each in grown.items() if other != name]
+    if len(parts) < 2 or any(not np.array_equal(each.ends_s, whole.ends_s) for each in parts):
+        return False
+    rest = whole.bytes_b - np.sum([each.bytes_b for each in parts], axis=0)
+    return bool(np.all(np.abs(rest) <= _SUM_SHARE * whole.bytes_b))
 
 
 def intervals(node: str, device: str, samples: pl.DataFrame) -> Intervals:

@@ -105,7 +105,7 @@ def try_out(tool: Tool, *, parse: bool = True) -> list[CounterRow]:
     """
     with tempfile.TemporaryDirectory() as folder:
         command = [word.replace(FOLDER, folder) for word in tool.wrap([], ["true"])]
-        answer = ask(command, os.environ | tool.environment())
+        answer = ask(command, os.environ | tool.environment(), folder=Path(folder))
         if answer.status is None:
             raise ToolError(f"{tool.name} does not run: {answer.reason}")
         if not answer.ok:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -72,6 +72,9 @@ def _parse(text: str, ranks: int) -> list[CounterRow]:
     if len(times) != ranks or set(times) != set(range(ranks)):
         raise ToolError(f"{len(times)} tasks; the application has {ranks} ranks")
     calls = _calls(sections)
+    for rank, (_, _, mpi_s, *_) in times.items():
+        if figure(mpi_s) > 0 and not calls[rank]:
+            raise ToolError(f"no call of rank {rank}, which was {mpi_s} s in MPI")
     return [
         row
         for rank, (_, application_s, mpi_s, *_) in sorted(times.items())
@@ -101,10 +104,23 @@ def _calls(sections: dict[str, list[list[str]]]) -> dict[int, list[CallCount]]:
 
 
 def _sites(lines: Sequence[Sequence[str]]) -> Iterator[tuple[int, str, Sequence[str]]]:
-    """Rank, call and figures of the lines of single ranks; `*` is the line of all."""
-    for words in lines:
-        if len(words) > 3 and words[2].isdigit():
-            yield int(words[2]), words[0], words[3:]
+    """Rank, call and figures of the lines of single ranks; `*` is the line of all.
+
+    Raises ToolError unless the ranks of each call site have as many calls together as all.
+    """
+    of_ranks, of_all = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
+    for name, site, rank, *words in (line for line in lines if len(line) > 3):
+        if rank.isdigit():
+            of_ranks[name, site] += int(figure(words[0]))
+            yield int(rank), name, words
+        elif rank == "*":
+            of_all[name, site] += int(figure(words[0]))
+    for (name, site), all_calls in of_all.items():
+        if (calls := of_ranks[name, site]) != all_calls:
+            raise ToolError(
+                f"{name} at call site {site}: its ranks have {calls} of {all_calls} calls (a report"
+                " of totals alone, as of mpiP's option -c, is not enough)"
+            )
 
 
 TOOL: Tool = Mpip()

@@ -277,7 +277,7 @@ class OpenSpeedShop(Tool):
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
             words = [word.replace(FOLDER, place) for word in self.wrap([], ["true"])]
-            answer = ask(words, {**os.environ, "OMP_NUM_THREADS": "1"})
+            answer = ask(words, {**os.environ, "OMP_NUM_THREADS": "1"}, folder=folder)
             if not answer.ok:
                 return f"Open|SpeedShop does not run: {first_line(answer.stderr)}"
             if not any((folder / RAW).iterdir()):

@@ -76,6 +76,8 @@ class Papi(Tool):
         try:
             threads = json.loads(files[0].read_text(errors="replace"))["threads"].values()
             regions = [region for thread in threads for region in thread["regions"].values()]
+            if not regions:
+                raise ValueError
             time_s = sum(figure(region["real_time_nsec"]) for region in regions) * 1e-9
             found = {
                 event: [figure(region[event]) for region in regions if event in region]
@@ -113,7 +115,8 @@ def shim() -> Path:
         raise InputError(f"papi: no C compiler {compiler} for its shim (apt install gcc)")
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         made = Path(folder, path.name)
-        answer = ask([compiler, *_FLAGS, str(_SOURCE), "-o", str(made), "-lpapi"])
+        command = [compiler, *_FLAGS, str(_SOURCE), "-o", str(made), "-lpapi"]
+        answer = ask(command, folder=Path(folder))
         if not answer.ok:
             hint = "apt install libpapi-dev; dnf install papi-devel"
             raise InputError(f"papi: its shim does not compile: {answer.first} ({hint})")

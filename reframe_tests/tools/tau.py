@@ -67,7 +67,7 @@ def _rank(folder: Path, rank: int) -> list[CounterRow]:
     if first not in files:
         raise ToolError(f"{first}: no such file; was TAU's library preloaded in this rank?")
     calls: list[CallCount] = []
-    application_s = 0.0
+    application_s: float | None = None
     for path in files:
         try:
             text = path.read_text(errors="replace")
@@ -91,6 +91,8 @@ def _rank(folder: Path, rank: int) -> list[CounterRow]:
             f"{first}: no MPI_Finalize; TAU times programs with MPI, and not the script that"
             " starts one"
         )
+    if application_s is None:
+        raise ToolError(f"{first}: no line of {_WHOLE}, the time of the whole application")
     return rows(rank, application_s, sum(call.time_s for call in calls), calls)
 
 

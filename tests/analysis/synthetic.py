@@ -20,7 +20,6 @@ import polars as pl
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
 from analysis.samples.columns import read_run
-from analysis.samples.figures import WORKLOADS
 from nimc.records import chain
 from nimc.records.arms import BASELINE, arm_of, name_of, parts_of
 from nimc.records.run import Requirements, RunHeader, save_header
@@ -34,6 +33,14 @@ TEXT = "# synthetic data, nothing was measured\n"
 #: The record of how synthetic runs are made, and its name.
 RECORD = '{"synthetic": true}'
 PROVENANCE = hashlib.sha256(RECORD.encode()).hexdigest()
+#: Units of the workloads of `reframe_tests/`.
+_UNITS = {
+    **dict.fromkeys(("cns", "hpccg", "lammps", "lammps_scaling"), "s"),
+    **dict.fromkeys(("latency", "lulesh", "minife", "snap"), "s"),
+    **dict.fromkeys(("amg", "umt", "xsbench"), "1/s"),
+    **dict.fromkeys(("intensity", "membench", "stream"), "B/s"),
+    "numa": "B/s s",
+}
 _CHAIN = re.compile(rb', ?"chain": ?"[0-9a-f]{64}"\}$')
 
 
@@ -135,7 +142,7 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
                 slow *= 1.2
             fom = case.base / slow if case.better == "higher" else case.base * slow
             # What a workload times lies within its run.
-            timed = case.unit == "s" and _workload(case) in WORKLOADS
+            timed = case.unit == "s" and _workload(case) in _UNITS
             elapsed_s = 1.1 * fom if timed else 6.0 * slow
             writers = _writers(case, arm, elapsed_s, rng)
             found.append(
@@ -169,8 +176,7 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
 def _workload(case: Case) -> str:
     """The one that the case is named after, if it has such a unit."""
     name = case.name.partition("@")[0]
-    units = [each.unit for each in WORKLOADS.get(name, ())]
-    return "made" if units and case.unit not in units else name
+    return name if case.unit in _UNITS.get(name, case.unit).split() else "made"
 
 
 def _extra(workload: str, fom: float) -> dict[str, float]:
@@ -330,7 +336,7 @@ def write_run(
     save_header(run, asked_for(head, moved))
     for sample in moved:
         with (run / "samples" / f"{sample.case}.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(sample.as_dict()) + "\n")
+            file.write(json.dumps(sample, default=vars) + "\n")
     if any(sample.provenance == sha for sample in found):
         (run / "provenance").mkdir()
         (run / "provenance" / f"{sha}.json").write_text(text)

@@ -15,9 +15,9 @@ from nimc.cli import document
 from nimc.cli import results as shown
 from tests.analysis.synthetic import STREAM, frame_of, reject, samples, write_run
 
-#: Clears the screen and sets the terminal's title; a tag; a formula that is none;
-#: a script.
-NASTY = '\x1b[2J\x1b]0;x\x07[/b] $\\frac{$ :boom: "><script>alert(1)</script>&'
+#: Clears the screen and sets the terminal's title; turns the text that follows; a tag; a formula
+#: that is none; a script.
+NASTY = '\x1b[2J\x1b]0;x\x07\u202e[/b] $\\frac{$ :boom: "><script>alert(1)</script>&'
 
 #: Of a check of others, whose units are its own.
 THEIRS: dict[str, Any] = {"workload": "theirs", "fom_unit": NASTY, "notes": [NASTY]}
@@ -60,6 +60,8 @@ def test_results_and_a_page_of_such_a_run_have_no_script_of_its_author(tmp_path:
     assert "\x1b" not in text
     (report,) = make_reports([write_run(tmp_path / "run", found)])
     page = report.page.read_text()
+    assert "\\x1b[2J\\x1b]0;x\\x07\\u202e[/b]" in page
+    assert all(each.isprintable() or each == "\n" for each in page)
     assert "alert(1)" in page
     assert "<script>alert(1)" not in page
     assert '"><script' not in page

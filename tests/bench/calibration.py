@@ -9,7 +9,7 @@ from analysis.contention import evaluate
 from analysis.contention.fit import fit, points_allowed
 from analysis.contention.parameters import Model, placements, predict
 from analysis.contention.sweep import Point, Sweep
-from studies.made_sweeps import calibrate, runs, sweep
+from tests.analysis.contention.made_sweeps import calibrate, runs, sweep
 from tests.bench import BenchRow, below
 
 #: The paper found very little variability from run to run; the fit is also tested with 2 %.

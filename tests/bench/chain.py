@@ -46,8 +46,9 @@ def run() -> list[BenchRow]:
 def _storing(folder: Path) -> tuple[float, float]:
     """Seconds a sample: as a conductor stores it, and the same lines appended without a chain."""
     found = [with_figures(each) for each in samples(STREAM, pairs=_STORED // 4)]
-    store, logs = Store(folder / "with", STREAM.name), folder / "with/logs/stream/0"
+    logs = folder / "with/logs/stream/0"
     logs.mkdir(parents=True)
+    store = Store(folder / "with", STREAM.name)
     with_s = without_s = 0.0
     for number, each in enumerate(found):
         output = logs / f"{number}.out"

@@ -25,7 +25,7 @@ from nimc.traffic import formats, trace
 from testbed import state, vm
 from testbed.spec import ClusterLayout, Spec
 from testbed.state import State
-from tests.analysis.contention.test_parameters import IMPROVED
+from tests.analysis.contention.test_parameters import FITTED
 from tests.fuzz.target import Target, captures, finite, in_file, text_of
 from tests.nimc.traffic.made import PLAIN, answer, labels, ldms
 
@@ -77,7 +77,7 @@ def _in_folder(name: str, read: Callable[[Path], object]) -> Callable[[bytes, Pa
 
 
 _MODEL = json.dumps(evaluate.load_published(evaluate.published_names()[0]).as_dict()).encode()
-_IMPROVED = json.dumps(IMPROVED.as_dict()).encode()
+_FITTED = json.dumps(FITTED.as_dict()).encode()
 _SWEEP = json.dumps(
     {"schema": 1, "name": "a", "cores": 16,
      "points": [{"n": 1, "comp_node": 0, "comm_node": 0, "comp_alone_b_s": 5e9,
@@ -123,11 +123,25 @@ def _spack(text: bytes, folder: Path) -> None:
     setup.load(layout)
 
 
+def _compilers(text: bytes, folder: Path) -> None:
+    layout = SpackLayout(folder, "m")
+    in_file(str(layout.packages.relative_to(folder)), text, folder)
+    setup.compilers(layout, setup.SpackSettings("/", "1.1.0", True, None, None, None))
+
+
 _STATE = json.dumps(
     State(Spec("rxe", 3, 1), "up", "10.77.9", 1, 900, "tcg").as_dict(ClusterLayout(Path("/s")))
 ).encode()
 _SETTINGS = json.dumps({each.name: None for each in dataclasses.fields(setup.SpackSettings)})
 _BUILT = json.dumps({each.name: None for each in dataclasses.fields(build.Built)})
+_COMPILERS = (
+    b"packages:\n  gcc::\n    externals:\n    - spec: gcc@14 languages='c'\n      prefix: /usr\n"
+    b"      extra_attributes: {compilers: {c: /bin/sh, cxx: g++}}\n"
+)
+_LOG = (
+    b"==> Installing a-1-%s [1/2]\n==> Error: failed for the following reasons:\n\n   1. no b\n"
+    b"  >> 56    error: c\n" % (b"a" * 32)
+)
 _IMAGE = bytes(0x202) + b"HdrS" + bytes(0x100) + lzma.compress(b"\x7fELF")
 _MODULE = b"license=GPL\0depends=a,b\0name=c\0"
 _LENGTHS = [b"2min", b"1.5h", b"64KiB", b"1GiB", b"1Gb/s", b"500MB/s", b"30", b"1e3s"]
@@ -143,10 +157,12 @@ TARGETS = [
     Target("file.sweep.json", _in("sweep.json", sweep.load), [_SWEEP], _INPUT),
     Target("file.sweep.csv", _in("sweep.csv", sweep.load), [_CSV], _INPUT),
     Target("file.model", _in("model.json", lambda file: load_model(None, file)),
-           [_MODEL, _IMPROVED], _INPUT),
+           [_MODEL, _FITTED], _INPUT),
     Target("file.traffic", _traffic, _MONITORED, _INPUT),
     Target("file.minicluster", _in_folder("state.json", lambda at: state.read(ClusterLayout(at))),
            [_STATE]),
+    Target("file.compilers", _compilers, [_COMPILERS], _INPUT),
+    Target("spack's log", lambda text, _: setup.reason_in(text_of(text)), [_LOG]),
     Target("file.spack", _spack, [_SETTINGS.encode(), _BUILT.encode()], _INPUT),
     Target("file.boot image", lambda image, _: vm.payload(image), [_IMAGE], (MachineError,)),
     Target("file.module", lambda module, _: vm.dependencies(module), [_MODULE]),

@@ -9,7 +9,6 @@ from nimc.base import kernel_text, processes
 from nimc.machine import host, load, node_counters
 from nimc.machine.load import KernelThreads
 from nimc.machine.program import compilers_in, mpi_library
-from nimc.node import watch
 from nimc.node.evidence import counters
 from testbed import containers, namespaces
 from tests.fuzz.target import Target, finite, lay_out, text_of, tree
@@ -18,8 +17,6 @@ from tests.nimc.machine.test_host import SERVER
 from tests.nimc.machine.test_load import BLOCK, process
 from tests.nimc.machine.test_node_counters import FILES
 from tests.nimc.node import sysfs
-from tests.nimc.node.test_meter import ORIGIN
-from tests.nimc.node.test_meter import TARGET as MAPS
 
 _CPU, _NODE, _IB = (
     "sys/devices/system/cpu",
@@ -124,10 +121,6 @@ def _cpus(text: bytes, _: Path) -> None:
     assert len(kernel_text.cpu_list(text_of(text))) < 1 << 20
 
 
-def _shared(text: bytes, _: Path) -> None:
-    watch.shared_buffers(text_of(text), ORIGIN, 65536, 4096)
-
-
 TARGETS = [
     Target("kernel.host", _host, [tree(_HOST)]),
     Target("kernel.counters", _node, [tree(_COUNTERS)]),
@@ -137,7 +130,6 @@ TARGETS = [
     Target("kernel.cpu list", _cpus, [b"0-3,8"], (ValueError,)),
     Target("kernel.numa_maps", lambda text, _: processes.read_maps(text_of(text).splitlines(), 1),
            [_NUMA_MAPS]),
-    Target("kernel.maps", _shared, [MAPS.encode()], (watch.LookError,)),
     Target("kernel.status", lambda text, _: namespaces.inner_pid(text_of(text)), [_STATUS]),
     Target("kernel.mounts", lambda text, _: containers.kind_of(text_of(text)), [_MOUNTS]),
 ]  # fmt: skip

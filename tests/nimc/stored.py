@@ -52,6 +52,7 @@ def store_run(run: Path, samples: Iterable[Sample], head: RunHeader) -> Path:
         output = logs / f"{each.pair}-{each.arm}-{each.attempt}.out"
         output.write_text(output_of(each.as_dict()))
         store.append(each, rows_of(each), [output])
+        (logs / "reframe.json").write_text("{}")
     (run / "provenance" / f"{each.provenance}.json").write_text(RECORD)
     save_header(run, replace(head, head=walk_run(run).head))
     return run

@@ -100,8 +100,8 @@ def test_code_and_modules_are_started_without_the_current_folder(planted: Path) 
     assert not (planted / "IMPORTED").exists()
 
 
-def test_empty_entries_of_pythonpath_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", ":/a::/b:")
+def test_only_whole_paths_of_pythonpath_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", ":/a::.:lib:/b:")
     assert python_path() == "/a:/b"
     assert python_path(Path("/c")) == "/c:/a:/b"
     monkeypatch.delenv("PYTHONPATH")

@@ -1,6 +1,7 @@
 """Every way in which a command may end: one line at most, and the documented exit code."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,15 +10,24 @@ from pathlib import Path
 import click
 import pytest
 from click.shell_completion import BashComplete
+from polars.exceptions import PanicException
 
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
+from nimc.base.interrupts import Stopped
 from nimc.cli import main
 from nimc.cli.options import CampaignPath
 from tests.nimc.conftest import Command, call, commands
 
 NIMC = [sys.executable, "-c", "from nimc.cli.main import main; main()"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+SHOWS = "('nimc --debug ...' shows where)"
+LITTLE_MEMORY = (
+    "not enough memory; allowed: more (ulimit -v, --mem of a job), or fewer runs at once"
+)
+#: As NumPy ends where its libraries find no room.
+UNMAPPED = ImportError("Importing the numpy C-extensions failed.")
+UNMAPPED.__cause__ = ImportError("x.so: failed to map segment from shared object")
 
 
 @pytest.fixture
@@ -44,10 +54,16 @@ def ending(
         (
             ZeroDivisionError("x\ny"),
             3,
-            "failed unexpectedly: ZeroDivisionError: x y ('nimc --debug ...' shows where)",
+            f"failed unexpectedly: ZeroDivisionError: x y {SHOWS}",
         ),
         (PermissionError(13, "Permission denied", b"/a/\xff"), 3, "/a/\\udcff: Permission denied"),
         (KeyboardInterrupt(), 130, "stopped by SIGINT"),
+        (Stopped(signal.SIGUSR1), 138, "stopped by SIGUSR1"),
+        (MemoryError(), 3, LITTLE_MEMORY),
+        (OSError(12, "Cannot allocate memory"), 3, LITTLE_MEMORY),
+        (RuntimeError("can't start new thread"), 3, LITTLE_MEMORY),
+        (UNMAPPED, 3, LITTLE_MEMORY),
+        (PanicException("x"), 3, f"failed unexpectedly: PanicException: x {SHOWS}"),
         (InputError(f"c: {'9' * 5000};"), 2, f"c: {'9' * 497} ... {'9' * 499};"),
     ],
 )
@@ -131,7 +147,7 @@ def test_a_user_without_a_home_can_look_at_a_machine(arguments: list[str]) -> No
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["writers", "--nodes", "1" + "0" * 400],
+        ["writers", "--ranks", "1" + "0" * 400],
         ["simulate", "--worst", "2", "--ranks", "1" + "0" * 400],
         ["spack", "info", "--machine", "../.."],
         ["doctor", "--machine", "../site/localhost"],
@@ -191,11 +207,10 @@ def test_options_are_spelt_in_one_way() -> None:
 def test_counts_begin_at_one_and_numbers_at_zero() -> None:
     ranges = {(each.type.min, each.type.max, each.opts[0]) for each in parameters()
               if isinstance(each.type, click.IntRange)}  # fmt: skip
-    counts = "cores groups jobs licences nodes numa-nodes numa-per-socket ranks-per-node repeats"
+    counts = "cores jobs nodes numa-nodes numa-per-socket ranks-per-node repeats"
     assert ranges == {
         *((1, None, f"--{name}") for name in (*counts.split(), "steps")),
         *((0, None, f"--{name}") for name in ("comm-node", "reduce-every", "seed")),
-        (0, 3, "--halo"),  # the dimensions of space
         (2, None, "--folds"),  # what is left out, and what is fitted
     }
 

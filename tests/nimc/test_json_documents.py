@@ -44,7 +44,7 @@ def assert_printed(command: Command, *words: object) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "writers --nodes 64",
+        "writers --ranks 64",
         "writers --paper",
         "simulate --ranks 16 --worst 2 --steps 5",
         "plan quick --machine localhost",
@@ -58,7 +58,7 @@ def test_those_that_need_nothing(command: Command, words: str) -> None:
 
 
 def test_those_with_scripts_and_paths(command: Command) -> None:
-    for words in ("doctor --machine localhost", "licence --licences 2", "remedy show cat"):
+    for words in ("doctor --machine localhost", "remedy show cat"):
         command.json(*words.split())
 
 

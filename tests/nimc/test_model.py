@@ -7,7 +7,7 @@ import pytest
 
 from analysis.contention import evaluate
 from nimc.cli import model
-from studies.made_sweeps import sweep
+from tests.analysis.contention.made_sweeps import sweep
 from tests.analysis.contention.test_sweep import made_sample, write
 from tests.analysis.synthetic import Case, samples, write_run
 
@@ -53,7 +53,6 @@ def test_predict_json(command):
         (("predict",), "give --platform NAME or --model FILE"),
         (("predict", *ON_HENRI, "--comp-node", 7), "--comp-node 7: henri has NUMA nodes 0 to 1"),
         (("predict", "--platform", "nowhere"), "--platform: nowhere found; allowed: billy"),
-        (("predict", *ON_HENRI, "--order", "spread"), "--order spread: henri has one capacity"),
         (("predict", "--model", "faulty.json"), "faulty.json: numa_nodes: 0 found; allowed: "),
         (("predict", "--model", "none.json"), "none.json: does not exist\n"),
         (("fit", "sweep.json", "--comm-node", 0), "--comm-node: "),
@@ -76,44 +75,33 @@ def test_fit_writes_a_model_that_predict_reads(command, folder):
     fitted = folder / "fitted.json"
     document = command.json("model", "fit", "sweep.json", "--folds", 2, "-o", fitted)
     assert document == json.loads(fitted.read_text())
-    assert (document["kind"], document["published"]) == ("paper", False)
+    assert document["published"] is False
     assert document["remote"]["b_comp_seq_b_s"] == pytest.approx(4455.2e6, rel=0.01)
     assert len(command.json("model", "predict", "--model", fitted)["placements"]) == 4
 
 
 @pytest.fixture
-def improved_file(command, folder):
-    """An improved model of computations in two groups of four cores, 4, 8, 8, 7 GB/s each."""
-    rates = [4, 8, 8, 7, 11, 15, 15, 14]
-    path, fitted = folder / "groups.csv", folder / "groups.json"
-    lines = [f"{n},0,0,{rate}e9" for n, rate in enumerate(rates, 1)]
+def fitted_file(command, folder):
+    """A model of computations alone, at 4 GB/s a core up to 15 GB/s."""
+    path, fitted = folder / "alone.csv", folder / "alone.json"
+    lines = [f"{n},0,0,{rate}e9" for n, rate in enumerate([4, 8, 12, 15, 15, 15, 15, 15], 1)]
     path.write_text("\n".join(["n,comp_node,comm_node,comp_alone_b_s", *lines, ""]))
-    words = ("--kind", "improved", "--groups", 4, "--order", "compact", "--folds", 3)
-    table = command("model", "fit", path, *words, "-o", fitted)
-    assert "improved model" in table
-    assert "one for each group" in " ".join(table.split())
+    command("model", "fit", path, "--folds", 3, "-o", fitted)
     return fitted
 
 
-def test_models_of_both_kinds_are_used_alike(command, improved_file):
-    predict = ("model", "predict", "--model", improved_file)
-    document = command.json(*predict)
-    assert document["kind"] == "improved"
-    (placement,) = document["placements"]
-    alone = [point["comp_alone_mb_s"] for point in placement["points"]]
-    assert alone == pytest.approx([4e3, 8e3, 8e3, 7e3, 11e3, 15e3, 15e3, 14e3], rel=0.05)
-    # Two cores of each of two groups: 8 + 8.
-    (placement,) = command.json(*predict, "--order", "spread")["placements"]
-    assert placement["points"][3]["comp_alone_mb_s"] == pytest.approx(16e3, rel=0.05)
+def test_a_model_with_bands_is_predicted_with_and_drawn(command, fitted_file):
+    predict = ("model", "predict", "--model", fitted_file)
+    (placement,) = command.json(*predict)["placements"]
+    found = [point["comp_alone_mb_s"] for point in placement["points"]]
+    assert found == pytest.approx([4e3, 8e3, 12e3, 15e3, 15e3, 15e3, 15e3, 15e3], rel=0.01)
     bands = placement["bands"]
     assert bands["held_out"] == "numbers of cores"
     assert bands["comp_alone"]["points"] == 6
-    table = command(*predict, "--order", "spread")
-    assert "predicted spread: " in table
-    assert " +-" in table
-    page, measured = improved_file.with_suffix(".html"), improved_file.with_suffix(".csv")
-    command("model", "plot", "--model", improved_file, "--sweep", measured, "-o", page)
-    assert "improved model" in page.read_text()
+    assert " +-" in command(*predict)
+    page, measured = fitted_file.with_suffix(".html"), fitted_file.with_suffix(".csv")
+    command("model", "plot", "--model", fitted_file, "--sweep", measured, "-o", page)
+    assert "equations, fitted to measurements" in page.read_text()
     assert "Error bands, local: " in page.read_text()
 
 
@@ -142,12 +130,10 @@ def test_facts_that_are_given_overrule_a_run_as_well(command, folder, monkeypatc
     assert "allowed: below 2, the machine's NUMA nodes" in command.err
 
 
-def test_evaluate_both_models(command):
+def test_evaluate_what_is_fitted(command):
     document = command.json("model", "evaluate", "sweep.json", "--folds", 2)
-    held_out = ("", ", cores held out", ", placements held out")
-    kinds = ("paper", "improved")
-    assert list(document["errors"]) == [f"{kind}{each}" for kind in kinds for each in held_out]
-    assert document["errors"]["paper"]["comm_all_percent"] < 2
+    assert list(document["errors"]) == ["fitted", "cores held out", "placements held out"]
+    assert document["errors"]["fitted"]["comm_all_percent"] < 2
     placed = {(row["comp_node"], row["comm_node"]): row for row in document["placements"]}
     assert set(placed) == {(0, 0), (0, 1), (1, 0), (1, 1)}
     assert [at for at, row in placed.items() if row["sample"]] == [(0, 0), (1, 1)]

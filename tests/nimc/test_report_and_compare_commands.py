@@ -90,14 +90,15 @@ def test_a_run_with_faults_is_refused_and_shown_marked_with_force(
 ) -> None:
     sound, edited = _run(tmp_path / "monday"), _run(tmp_path / "tuesday")
     file = edited / "samples" / "stream.jsonl"
-    file.write_text(file.read_text().replace('"position": 1,', '"position": 0,'))
+    file.write_text(file.read_text().replace('"attempt": 0,', '"attempt": 1,'))
     rechain(edited)
     for words in (["report", edited], ["compare", sound, edited], ["advise", edited]):
         command(*words, code=2)
         lines = command.err.splitlines()
-        assert lines[0] == f"nimc: {edited}: 24 integrity faults: not to be trusted"
+        # A warm-up, and 12 pairs of four treatments.
+        assert lines[0] == f"nimc: {edited}: 49 integrity faults: not to be trusted"
         assert lines[1].startswith(f"{file}:")
-        assert lines[-1] == "and 4 more"
+        assert lines[-1] == "and 29 more"
         assert len(lines) == 1 + 20 + 1
         command(*words, "--force")
         assert "not to be trusted" in " ".join(command.out.split())

@@ -217,9 +217,9 @@ def test_every_table_has_csv() -> None:
 
 
 def test_csv_of_each_kind(command: Command) -> None:
-    nodes = rows(command, "writers", "--nodes", "64,512")
-    assert [row["nodes"] for row in nodes] == ["64", "512"]
-    assert [row["concurrent_writers"] for row in nodes] == ["0", "1"]  # Table V
+    ranks = rows(command, "writers", "--ranks", "64,512")
+    assert [row["counted"] for row in ranks] == ["64", "512"]
+    assert [row["concurrent_writers"] for row in ranks] == ["0", "1"]  # Table V
     assert {row["name"] for row in rows(command, "writers", "--paper")} >= {"daly_qdr_onload"}
     cases = rows(command, "plan", "quick", "--machine", "localhost")
     assert [row["case"] for row in cases] == ["stream", "lammps"]

@@ -4,12 +4,12 @@ from tests.nimc.conftest import Command
 
 
 def test_rows_of_table_5(command: Command) -> None:
-    words = ("--nodes", "64,512,1024,2048,4096,8192", "--mtti", "5y", "--write", "1s")
+    words = ("--ranks", "64,512,1024,2048,4096,8192", "--mtti", "5y", "--write", "1s")
     rows = command.json("writers", *words)["rows"]
-    assert [row["nodes"] for row in rows] == [64, 512, 1024, 2048, 4096, 8192]
+    assert [row["counted"] for row in rows] == [64, 512, 1024, 2048, 4096, 8192]
     assert [row["concurrent_writers"] for row in rows] == [0, 1, 2, 5, 15, 42]
     for row in rows:
-        assert row["writes_per_s"] == pytest.approx(row["nodes"] / (row["interval_s"] + 1))
+        assert row["writes_per_s"] == pytest.approx(row["counted"] / (row["interval_s"] + 1))
         assert row["concurrent_writers_exact"] == pytest.approx(row["writes_per_s"] * 1.0)
 
 
@@ -20,20 +20,20 @@ def test_paper_says_that_the_fdr_column_does_not_follow_from_its_inputs(command:
 
 
 def test_systems_beyond_the_range_of_the_series_are_named(command: Command) -> None:
-    # Nodes of 100 s: 50 of them fail every 2 s, so that a write of 4 s is twice that, and no less.
-    asked = ("--nodes", "49,50", "--mtti", "100s", "--write", "4s")
+    # Ranks of 100 s: 50 of them fail every 2 s, so that a write of 4 s is twice that, and no less.
+    asked = ("--ranks", "49,50", "--mtti", "100s", "--write", "4s")
     inside, beyond = command.json("writers", *asked)["rows"]
     assert (inside["in_range"], beyond["in_range"]) == (True, False)
     assert beyond["interval_s"] == 2.0
-    assert command("writers", *asked).endswith("is set to that time: nodes 50\n")
+    assert command("writers", *asked).endswith("is set to that time: ranks 50\n")
 
 
 def test_paper_takes_no_other_inputs(command: Command) -> None:
-    command("writers", "--paper", "--nodes", "64", code=2)
-    assert "--nodes: cannot be combined with --paper" in command.err
+    command("writers", "--paper", "--ranks", "64", code=2)
+    assert "--ranks: cannot be combined with --paper" in command.err
 
 
-@pytest.mark.parametrize(("option", "value"), [("--nodes", "0"), ("--mtti", "0s"), ("--write", "")])
+@pytest.mark.parametrize(("option", "value"), [("--ranks", "0"), ("--mtti", "0s"), ("--write", "")])
 def test_wrong_input_names_the_option(command: Command, option: str, value: str) -> None:
     command("writers", option, value, code=2)
     assert option in command.err

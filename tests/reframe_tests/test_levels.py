@@ -23,7 +23,6 @@ CHECKS = {
     ),
     "membench": ("{reserved_cores: [0, 2], order: [compact, spread], socket: [first, all]}", {}),
     "latency": ("{load_threads: [0, 31], load_kernel: [read, mix]}", {"node": 1}),
-    "intensity": ("{flops_per_element: [2, 64]}", {}),
     "lammps_scaling": ("{reserved_cores: [0, 1]}", {"nodes": 2, "spare_cores": 4}),
     "minife": ("{reserved_cores: [0, 1], injector: [ucx, mpi_put]}", {}),
     "cns": ("{reserved_cores: [0, 1]}", {}),
@@ -173,9 +172,6 @@ def test_membench_and_its_kin_change_from_run_to_run(of):
     assert " ".join(words(of["latency"]["off"])) == alone
     loaded = of["latency"]["off@load_threads=31,load_kernel=mix"]
     assert " ".join(words(loaded)) == alone.replace(" -m", " --load mix -n 31 -m")
-    command = "./membench intensity -n 32 -d 3.0 --order compact --flops-per-element"
-    assert " ".join(words(of["intensity"]["off"])) == f"{command} 2"
-    assert " ".join(words(of["intensity"]["on@flops_per_element=64"])) == f"{command} 64"
 
 
 def test_ranks_are_bound_and_the_environment_is_that_of_the_level(of):

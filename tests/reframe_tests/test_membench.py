@@ -110,14 +110,13 @@ def test_what_is_broken_is_found(membench_changed, what):
 
 def test_the_check_refuses_what_the_machine_lacks(tmp_path):
     words = ["--dry-run"]
-    for setting in ("membench.cores=9999", "latency.load_threads=9999", "intensity.node=99"):
+    for setting in ("membench.cores=9999", "latency.load_threads=9999"):
         words += ["-c", f"{ROOT}/reframe_tests/{setting.partition('.')[0]}.py", "-S", setting]
-    names = "(membench|latency|intensity)"
+    names = "(membench|latency)"
     done = reframe(tmp_path, "localhost", "membench", *words, name=names)
     assert done.returncode == 1
     assert "membench.cores: 9999 found; allowed: 1 to" in done.stdout
     assert "latency.load_threads: 9999 found; allowed: 0 to" in done.stdout
-    assert "intensity.node: 99 found; allowed are -1" in done.stdout
 
 
 def test_figure_is_the_sum_of_all_cores(membench):

@@ -52,6 +52,7 @@ def test_mpi_over_one_rail_for_each_library():
         "OMPI_MCA_btl_openib_if_include": "mlx5_1:1",
         "FI_VERBS_DEVICE_NAME": "mlx5_1",
         "MV2_IBA_HCA": "mlx5_1",
+        "MV2_DEFAULT_PORT": "1",
     }
     assert rails.named(machine(), "nic1") == ["mlx5_1"]
     assert rails.wrapper(machine(), "nic1") == []

@@ -10,19 +10,29 @@ from tests.nimc.machine import made
 NIC = {"model": "QDR", "processing": "onload", "link_rate": "32Gbit/s"}  # 4 GB/s
 
 
+#: Of one core, so that the ranks that are counted are as many as the nodes.
+FACTS = {"cores": 1, "sockets": 1, "numa_nodes": 1, "llc": "40MiB", "memory": "64GiB"}
+
+
 def machine(**changes):
-    return made.machine(**{"origins": {"policy": "hetjob", "nodes": 3}, **changes})
+    given = {"origins": {"policy": "hetjob", "nodes": 3}, "facts": FACTS}
+    return made.machine(**{**given, **changes})
 
 
-@pytest.mark.parametrize(("ranks", "counted"), [(1, 1), (16, 16)])
-def test_the_writers_are_those_of_table_5(ranks, counted):
-    """Of nodes, or of nodes of 16 ranks that are counted each."""
+@pytest.mark.parametrize(
+    ("cores", "spare", "counted"), [(1, 0, 0), (16, 0, 0), (17, 1, 0), (64, 0, 16), (64, 0, 1)]
+)
+def test_the_writers_are_those_of_table_5(cores, spare, counted):
+    """Of the ranks of each node, or of as many as are counted there."""
+    per_node = counted or cores - spare
     table = paper()["table_5_concurrent_writers"]
     for nodes, daly, constant in zip(
         table["node_count"], table["daly_qdr_onload"], table["constant_0.2_percent"], strict=True
     ):
-        asked = ScaleRequest(nodes // ranks, write="1s", node_mtti="5y", counted_per_node=counted)
-        found = load(asked, machine())
+        given = {"spare_cores": spare, "counted_per_node": counted}
+        asked = ScaleRequest(nodes // per_node, write="1s", node_mtti="5y", **given)
+        found = load(asked, machine(facts={**FACTS, "cores": cores}))
+        assert (found.counted, found.mtti_s) == (nodes, 5 * 365.25 * 86400)
         assert found.writers == {"daly": daly, "constant": constant}
         assert found.writes_per_s == {"daly": daly, "constant": constant}  # of one second each
     often = load(ScaleRequest(8192), machine(node_mtti="1y")).writers["daly"]
@@ -60,7 +70,11 @@ def test_origin_nodes(asked, changes, origins, writer_b_s):
         (ScaleRequest(4, node_mtti="5"), "node_mtti"),
         (ScaleRequest(8192, link_share=0.5, rate="3GB/s"), "rate: one writer takes more than 50%"),
         (ScaleRequest(4, link_share=0.5), "link_share: 0.5 found; .* allowed: 1, or a rate"),
-        (ScaleRequest(4, counted_per_node=0), "counted_per_node: 0 found; allowed: whole numbers"),
+        (
+            ScaleRequest(4, counted_per_node=-1),
+            "counted_per_node: -1 found; allowed: whole numbers",
+        ),
+        (ScaleRequest(8, counted_per_node=65536), "allowed: fewer, as with counted_per_node: 1"),
         (ScaleRequest(4, draw="random"), "draw: 'random'; allowed: sweep, uniform"),
         (ScaleRequest(4, fill=0.0), "fill: 0.0 found; allowed: numbers above 0"),
         (ScaleRequest(4, messages=-1), "messages: -1"),

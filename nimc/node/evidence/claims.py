@@ -2,7 +2,8 @@
 
 The targets' devices counted, which is compared with what the writers claim. And the agents look at
 each writer several times a second during a run: at the bytes that its origin's device has sent, or
-at marks in the target's buffer. A look shows how much has passed since the last one.
+at what the target's end reads of the marks that the writer puts into its memory. A look shows how
+much has passed since the last one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from nimc.records.sample import MANY, PROVEN_SHARE, Proof, WriterRecord
 #: A look that shows less than this share of the mean rate of all looks shows nothing: devices carry
 #: a little other traffic too.
 _NOTHING = 0.05
-#: Below this share of overwritten marks a writer's own report is refuted.
+#: A writer's own report is refuted if fewer looks at the target's memory showed something.
 _REFUTED = 0.1
 #: A pause is no silence if it is shorter than this many messages.
 _MESSAGES = 3
@@ -29,7 +30,7 @@ Readings = Mapping[str, Reading | None]
 
 
 class Look(NamedTuple):
-    """What passed between two times: bytes, or 1 if a mark was overwritten and 0 if not."""
+    """What passed between two times, bytes."""
 
     from_s: float
     to_s: float
@@ -44,11 +45,11 @@ class Looked:
     #: What was looked at: a counter's name, or `the target's memory`.
     at: str
     looks: int
-    #: Looks that showed something; only marks in memory count as proof.
+    #: Looks that showed something; only those at memory count as proof.
     seen: int
     #: Longest time without anything, seconds.
     silent_s: float
-    #: Whether the looks were at marks in the target's memory.
+    #: Whether the target looked at its memory.
     memory: bool
     #: Why there are no looks, or no more of them; None if all were made.
     fault: str | None = None

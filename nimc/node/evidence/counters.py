@@ -40,26 +40,26 @@ class _Counter(NamedTuple):
     stops_at: int | None = None
 
 
-_PORT = "sys/class/infiniband/{device}/ports/1"
+_PORT = "sys/class/infiniband/{device}/ports/{port}"
 _CXI = "sys/class/cxi/{device}/device/telemetry"
 #: The first row whose file has a number counts. Sources of units and widths: docs/injectors.md.
 _TABLE = (
     _Counter("cxi:{device}", f"{_CXI}/hni_sts_rx_ok_octets", f"{_CXI}/hni_sts_tx_ok_octets"),
     _Counter(
-        "efa:{device}/1",
+        "efa:{device}/{port}",
         f"{_PORT}/hw_counters/rx_bytes",
         f"{_PORT}/hw_counters/tx_bytes",
         driver="efa",
     ),
     _Counter(
-        "opa:{device}/1",
+        "opa:{device}/{port}",
         f"{_PORT}/counters/port_rcv_data",
         f"{_PORT}/counters/port_xmit_data",
         unit_b=8,  # flits, although the file is InfiniBand's
         driver="hfi1",
     ),
     _Counter(
-        "rdma:{device}/1",
+        "rdma:{device}/{port}",
         f"{_PORT}/counters/port_rcv_data",
         f"{_PORT}/counters/port_xmit_data",
         unit_b=4,
@@ -92,9 +92,10 @@ def read(device: str | None, passed: Passed, root: Path = Path("/")) -> Reading 
     """
     if device is None:
         return None
-    driver = devices.driver(device, root / "sys")
+    here = devices.chosen(device, root / "sys")
+    driver = devices.driver(here.name, root / "sys")
     interface = devices.interface_of(device, root / "sys")
-    names = {"device": device, "interface": interface}
+    names = {"device": here.name, "port": here.port, "interface": interface}
     for row in _TABLE:
         if row.driver in (None, driver):
             where = row.received if passed == "received" else row.sent
@@ -117,10 +118,13 @@ def _number(root: Path, where: str, interface: str) -> int | None:
 
 
 def total(readings: Sequence[Reading | None]) -> Reading | None:
-    """The sum over several devices; None if there are none, or one has no counter."""
-    known = [reading for reading in readings if reading is not None]
-    if not known or len(known) < len(readings):
+    """The sum over several devices; None if there are none, or one has no counter.
+
+    Devices that share a counter, as soft-RoCE and the interface below, are counted once.
+    """
+    if not readings or None in readings:
         return None
+    known = {reading.name: reading for reading in readings if reading is not None}.values()
     return Reading(
         name="+".join(reading.name for reading in known),
         bytes_b=sum(reading.bytes_b for reading in known),

@@ -9,15 +9,20 @@ the lines that they print. The agent starts, pins and stops the processes.
 
 from __future__ import annotations
 
+import re
 import shutil
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from nimc.base.text import warns
 from nimc.node.evidence.counters import Passed
 from nimc.node.evidence.rates import Bursts
 from nimc.records.sample import Direction, Limiter
 from nimc.records.treatment import Burst
+
+#: Lines before a fault that are shown with it.
+_CAUSES = 2
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,41 @@ class Fault:
     """A line that says why the writer cannot write."""
 
     text: str
+
+
+class Faults:
+    """Finds a program's faults among its lines, each with what was said before it.
+
+    A warning is no fault, but may give the cause of one that follows.
+    """
+
+    def __init__(self, fault: re.Pattern[str], cause: re.Pattern[str] | None = None) -> None:
+        """Patterns of faults, and of lines besides warnings that may give their cause.
+
+        The groups of a pattern, if it has some, are what is shown.
+        """
+        self._fault, self._cause = fault, cause
+        self._before: list[str] = []
+
+    def find(self, line: str) -> Fault | None:
+        """The fault that a line is."""
+        said = line.strip()
+        cause = self._cause.search(said) if self._cause else None
+        if warns(said) or not (fault := self._fault.search(said)):
+            if warns(said) or cause:
+                self._before = [*self._before, _shown(cause, said)][-_CAUSES:]
+            return None
+        text, before = _shown(fault, said), "; ".join(self._before)
+        self._before = []
+        return Fault(f"{text} (before it: {before})" if before else text)
+
+    def forget(self) -> None:
+        """The program works: what it said until now is no cause of a later fault."""
+        self._before = []
+
+
+def _shown(match: re.Match[str] | None, line: str) -> str:
+    return next(filter(None, match.groups()), line) if match else line
 
 
 class LineParser(Protocol):

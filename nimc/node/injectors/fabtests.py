@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from nimc.machine import devices
-from nimc.node.injectors.base import Fault, Injector, RowSource, Total, Writer
+from nimc.node.injectors.base import Fault, Faults, Injector, RowSource, Total, Writer
 
 _MIB = 2**20
 #: Transport -> provider of libfabric.
@@ -35,10 +35,13 @@ _FAULT = re.compile(r"ret=-\d|^\[error\]|^\w+: [A-Z]|^Invalid|timeout expired")
 
 
 class _Parser:
+    def __init__(self) -> None:
+        self._faults = Faults(_FAULT)
+
     def parse(self, line: str) -> Total | Fault | None:
         if last := _LAST.match(line):
             return Total(int(last[1]), float(last[2]) * 1e6)  # bytes per microsecond
-        return Fault(line.strip()) if _FAULT.search(line) else None
+        return self._faults.find(line)
 
 
 class Fabtests(Injector):
@@ -62,7 +65,8 @@ class Fabtests(Injector):
         command = [self.program, "-p", _PROVIDERS.get(transport, _VERBS)]
         if writer.device:
             # This provider names a domain after the device and what it offers.
-            command += ["-d", f"{writer.device}-rdm" if transport == "EFA" else writer.device]
+            name = devices.chosen(writer.device).name
+            command += ["-d", f"{name}-rdm" if transport == "EFA" else name]
         command += [f"-E={writer.port}", "-o", "writedata", "-S", str(writer.message_b)]
         command += ["-W", str(_window(writer)), "-w", "0"]
         return [*command, "-I", str(min(writer.messages or _MOST, _MOST)), "-m"]

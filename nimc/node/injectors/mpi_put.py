@@ -17,7 +17,7 @@ from pathlib import Path
 from nimc.base.programs import ask
 from nimc.machine import devices
 from nimc.node.evidence.rates import Bursts
-from nimc.node.injectors.base import Arrived, Fault, Injector, Row, Writer
+from nimc.node.injectors.base import Arrived, Fault, Faults, Injector, Row, Writer
 from nimc.records.sample import Direction
 
 _FOLDER = Path(__file__).parents[1] / "mpi_put"
@@ -60,6 +60,7 @@ class ReportParser:
         """What it goes over unless ends share memory, and if the target's processor receives."""
         self._transport, self._received = transport, received
         self._claimed_b = self._claimed_s = 0.0
+        self._faults = Faults(_FAULT)
 
     def parse(self, line: str) -> Row | Arrived | Fault | None:
         """What a line means; None for any other line."""
@@ -67,6 +68,7 @@ class ReportParser:
         if (row := _ROW.match(line)) and (over_s := float(row[1])):
             self._claimed_b += int(row[2])
             self._claimed_s += over_s
+            self._faults.forget()
             bursts = None
             if row[3] is not None:
                 bursts = Bursts(int(row[3]), float(row[4]), max(over_s - float(row[4]), 0.0))
@@ -78,8 +80,7 @@ class ReportParser:
                 return Arrived(int(seen[1]), self._received)
             over = "shared memory" if seen[2] == "shared" else self._transport
             return Arrived(int(seen[1]), over)
-        fault = _FAULT.match(line)
-        return Fault(fault[1] or fault[2]) if fault else None
+        return self._faults.find(line)
 
 
 class MpiPut(Injector):

@@ -11,7 +11,7 @@ import re
 
 from nimc.base.programs import ask
 from nimc.machine import devices
-from nimc.node.injectors.base import Fault, Injector, Row, RowSource, Total, Writer
+from nimc.node.injectors.base import Fault, Faults, Injector, Row, RowSource, Total, Writer
 from nimc.records.sample import Direction
 
 #: Unit in the table's header -> bytes per second. What older versions call MB is MiB.
@@ -24,8 +24,13 @@ _MORE = re.compile(r"^(?:\s+\d+\.\d+)*")
 #: A log's time stamp before the line.
 _STAMP = re.compile(r"^\[\s*\d+\.\d+\] ?")
 _FAULT = re.compile(
-    r"Couldn't |Unable to |Failed |Failed:|not found|not support|[Cc]ompletion with [Ee]rror"
-    r"|Unexpected CM event|Problems with "
+    r"Couldn't |Unable to |Failed |Failed:|\bfailed\b|not found|not support"
+    r"|[Cc]ompletion with [Ee]rror|Bad WQE status|Unexpected CM event|Problems with "
+)
+#: A line before a fault may give its cause unless both ends print it in any run.
+_CAUSE = re.compile(
+    r"^(?!$|[-*#\d]|.*\S\s+: |.*: (?:ON|OFF)$|(?:local|remote) address:|GID:|.* BW Test$"
+    r"|.*BW peak won't be measured)"
 )
 #: The program refuses to write fewer messages.
 _LEAST_MESSAGES = 5
@@ -48,23 +53,27 @@ class _Parser:
     def __init__(self, short: bool) -> None:
         self._short = short
         self._unit_b_s: float | None = None
+        self._faults = Faults(_FAULT, _CAUSE)
 
     def parse(self, line: str) -> Row | Total | Fault | None:
         line = _STAMP.sub("", line.rstrip("\n"))
         if header := _HEADER.match(line):
             self._unit_b_s = _UNITS.get(header[1])
             return None if self._unit_b_s else Fault(f"rates in unknown unit {header[1]!r}")
+        if line.lstrip().startswith("#bytes"):
+            return Fault(f"a table of another version of the program: {' '.join(line.split())}")
         row = _ROW.match(line)
         if row and self._unit_b_s:
             iterations, average = int(row[2]), float(row[4])
             if _TEXT.search(row[6]):  # appended to the row of a client without its server
                 return Fault(_MORE.sub("", row[6]).strip())
+            self._faults.forget()
             rate_b_s = average * self._unit_b_s
             if self._short:
                 return Total(iterations, rate_b_s, _FREQUENCY_S)
             over_s = int(row[1]) * iterations / rate_b_s if rate_b_s else None
             return Row(rate_b_s, over_s, _FREQUENCY_S)
-        return Fault(line.strip()) if _FAULT.search(line) else None
+        return self._faults.find(line)
 
 
 class Perftest(Injector):
@@ -90,7 +99,8 @@ class Perftest(Injector):
         """Waits for one client, sleeping; must be given the same length as the client."""
         command = [self.program, "-F", "-p", str(writer.port), "-s", str(writer.message_b)]
         if writer.device:
-            command += ["-d", writer.device]
+            name, port = devices.chosen(writer.device)
+            command += ["-d", name, *(["-i", str(port)] if port != 1 else [])]
         if self._binds_itself():
             command.append("--disable_numa")
         if writer.messages:

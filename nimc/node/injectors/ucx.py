@@ -15,7 +15,7 @@ import sysconfig
 from pathlib import Path
 
 from nimc.machine import devices
-from nimc.node.injectors.base import Fault, Injector, Row, Total, Writer
+from nimc.node.injectors.base import Fault, Faults, Injector, Row, Total, Writer
 from nimc.node.shared_memory import FOLDER_VARIABLE
 from nimc.records.sample import Direction
 
@@ -37,24 +37,45 @@ _PACED_B = 2 * _MIB
 #: UCX has no one-sided gets over POSIX shared memory: the target's CPU would send. With cma the
 #: kernel copies between the processes without it.
 _SHARED_MEMORY: dict[Direction, str] = {"write": "posix,self", "read": "posix,cma,self"}
-#: `[thread 0]  iterations  percentile  average  overall  MiB/s  MiB/s  msg/s  msg/s`.
-_ROW = re.compile(r"^\[thread \d+\]\s+\d+\s+\S+\s+(\d{1,18}\.\d+)\s+\S+\s+\d+\.\d+\s")
-#: Iterations; typical, average and overall microseconds of one; average and overall MiB/s.
-_FINAL = re.compile(r"^Final:\s+(\d{1,18})\s+\S+\s+\S+\s+\S+\s+\S+\s+(\d{1,18}\.\d+)\s")
+#: Columns of the table. Before UCX 1.9 rows have no stage; the third is a percentile or 'typical'.
+_HEADER = re.compile(r"^\|.*# iterations \|(.*)\|$")
+_COLUMNS = ["average", "overall"] * 3
+#: Stage, of versions that print it; iterations; some, average and overall microseconds of one;
+#: average and overall MiB/s, and messages per second.
+_ROW = re.compile(
+    r"^(\[thread \d+\]|Final:)?\s+(\d{1,18})\s+\S+\s+(\d{1,18}\.\d+)\s+\S+"
+    r"\s+\S+\s+(\d{1,18}\.\d+)\s+\S+\s+\S+\s*$"
+)
+_FAULT = re.compile(r"ERROR\s*(.*)|(.*(?:invalid|unrecognized) option.*)")
+_CAUSE = re.compile(r"\bUCX\s+(?:WARN|DIAG)\s+(.*)")
 
 
 class _Parser:
-    """Rows of about one second."""
+    """Rows of about one second, and the row of the whole test at its end."""
 
-    def __init__(self, message_b: int) -> None:
-        self._message_b = message_b
+    def __init__(self, message_b: int, messages: int | None) -> None:
+        self._message_b, self._messages = message_b, messages
+        self._faults = Faults(_FAULT, _CAUSE)
 
     def parse(self, line: str) -> Row | Total | Fault | None:
-        if final := _FINAL.match(line):
-            return Total(int(final[1]), float(final[2]) * _MIB)
-        if (row := _ROW.match(line)) and (each_us := float(row[1])):
-            return Row(self._message_b / (each_us * 1e-6))
-        return Fault(line.partition("ERROR")[2].strip()) if "ERROR" in line else None
+        line = line.rstrip()
+        if (header := _HEADER.match(line)) and not _is_known(header[1]):
+            return Fault(f"a table of another version of the program: {' '.join(line.split())}")
+        row = _ROW.match(line)
+        if row is None:
+            return self._faults.find(line)
+        self._faults.forget()
+        # Before UCX 1.9, and in some builds later, only its count tells the last row.
+        done = int(row[2])
+        if row[1] == "Final:" or (row[1] is None and done == self._messages):
+            return Total(done, float(row[4]) * _MIB)
+        each_us = float(row[3])
+        return Row(self._message_b / (each_us * 1e-6)) if each_us else None
+
+
+def _is_known(columns: str) -> bool:
+    """Whether the table's columns after the iterations are those that rows are read by."""
+    return [column.strip() for column in columns.split("|")][1:] == _COLUMNS
 
 
 class Ucx(Injector):
@@ -94,7 +115,8 @@ class Ucx(Injector):
         elif transport == "tcp":
             chosen = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": writer.device or "all"}
         else:
-            chosen = {"UCX_TLS": "rc,self", "UCX_NET_DEVICES": f"{writer.device}:1"}
+            over = str(devices.chosen(writer.device or ""))
+            chosen = {"UCX_TLS": "rc,self", "UCX_NET_DEVICES": over}
         if self._program(writer).startswith(str(_WHEEL)):
             chosen["LD_LIBRARY_PATH"] = str(_WHEEL / "lib")
         if writer.messages:
@@ -108,7 +130,7 @@ class Ucx(Injector):
 
     def parser(self, writer: Writer) -> _Parser:
         """Parses one end's lines."""
-        return _Parser(writer.message_b)
+        return _Parser(writer.message_b, writer.messages)
 
     def missing(self) -> str | None:
         """Looks for the program in the wheel and on PATH."""

@@ -20,7 +20,7 @@ from typing import IO
 from nimc.base import clock, processes
 from nimc.base.text import Gist, failure
 from nimc.node.evidence.claims import EndRole
-from nimc.node.injectors.base import Fault, Injector, Total, Writer
+from nimc.node.injectors.base import Fault, Injector, LineParser, Total, Writer
 from nimc.node.short_writes.records import Done, Due
 
 #: Time between two attempts at a write whose target was not ready, and between two polls, seconds.
@@ -92,18 +92,23 @@ async def stand_by(
         finally:
             await processes.stop(process)
         if not waited:
-            return f"passive side ended: {failure(code, _printed(log, began_b))}"
+            gist = _printed(log, began_b, injector.parser(writer))
+            return f"passive side ended: {failure(code, gist)}"
         if time.monotonic() - began_s < _SHORT_LIFE_S:
             await asyncio.sleep(_SHORT_LIFE_S)
 
 
-def _printed(log: IO[bytes], from_b: int) -> Gist:
+def _printed(log: IO[bytes], from_b: int, parser: LineParser) -> Gist:
     """The gist of what was printed to a log from a place on."""
     gist = Gist()
     with suppress(OSError), open(log.name, "rb") as file:
         file.seek(from_b)
         for line in file:
-            gist.add(line.decode(errors="replace"))
+            text = line.decode(errors="replace")
+            if isinstance(meaning := parser.parse(text), Fault):
+                gist.fault(meaning.text)
+            else:
+                gist.add(text)
     return gist
 
 
@@ -167,7 +172,7 @@ class ScheduleWriter:
     async def _client(self, writer: Writer) -> tuple[Total | None, float, str]:
         """Run the writing side once: its last row, the time of that row, and the fault."""
         parser = self._injector.parser(writer)
-        total, end_s, fault = None, 0.0, ""
+        total, end_s, gist = None, 0.0, Gist()
         process = await start_end(self._injector, writer, "origin", asyncio.subprocess.PIPE)
         if isinstance(process, str):
             return None, 0.0, process
@@ -178,9 +183,9 @@ class ScheduleWriter:
                 if isinstance(meaning, Total) and meaning.rate_b_s > 0:
                     total, end_s = meaning, clock.now_s() - meaning.after_s
                 elif isinstance(meaning, Fault):
-                    fault = meaning.text
+                    gist.fault(meaning.text)
                     self._log.write(raw)
             code = await process.wait()
         finally:
             await processes.stop(process)
-        return total, end_s, fault or f"exit status {code} without a last row"
+        return total, end_s, gist.reason() or f"exit status {code} without a last row"

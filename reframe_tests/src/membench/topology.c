@@ -68,7 +68,7 @@ int topology_cores(int socket, int node, enum order order, int cpus[CPUS_MAX], i
 {
     static bool near[CPUS_MAX];
     static struct place places[CPUS_MAX];
-    static long core_ids[CPUS_MAX], dies[CPUS_MAX];
+    static long first_threads[CPUS_MAX];
     cpu_set_t *allowed = CPU_ALLOC(CPUS_MAX);
     const size_t size = CPU_ALLOC_SIZE(CPUS_MAX);
     int count = 0;
@@ -92,12 +92,10 @@ int topology_cores(int socket, int node, enum order order, int cpus[CPUS_MAX], i
         if (package != socket && node < 0 && socket != SOCKET_ALL)
             continue;
         places[count] = place_of(cpu, package);
-        core_ids[count] = cpu_number(cpu, "topology/core_id", cpu);
-        // Numbers of cores may start again in each die.
-        dies[count] = cpu_number(cpu, "topology/die_id", 0);
+        // Numbers of cores start again in each socket, die and, on ARM, cluster.
+        first_threads[count] = cpu_number(cpu, "topology/thread_siblings_list", cpu);
         for (int i = 0; i < count; i++)
-            places[count].sibling += places[i].package == package && dies[i] == dies[count] &&
-                                     core_ids[i] == core_ids[count];
+            places[count].sibling += first_threads[i] == first_threads[count];
         count++;
     }
     CPU_FREE(allowed);

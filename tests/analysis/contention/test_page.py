@@ -9,7 +9,7 @@ from analysis.contention.fit import fit
 from analysis.contention.page import render
 from analysis.contention.parameters import UNKNOWN
 from analysis.report.plots import COLOURS
-from studies.made_sweeps import sweep
+from tests.analysis.contention.made_sweeps import sweep
 
 
 def svgs(page):

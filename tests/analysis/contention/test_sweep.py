@@ -57,9 +57,6 @@ RATE = "comp_par_b_s: '.*' found; allowed: "
             "nodes 1 and 0 found; allowed: below 1",
         ),
         ({"cores": "x", "points": POINT}, "cores"),
-        ({"groups": 0, "points": POINT}, "groups: 0 found; allowed: greater than or equal to 1"),
-        ({"cores": 6, "groups": 4, "points": POINT}, "groups: 4 cores must divide the socket's 6"),
-        ({"order": "random", "points": POINT}, "order: 'random' found; allowed: 'compact' or"),
     ],
 )
 def test_mistakes(tmp_path, content, message):

@@ -177,9 +177,12 @@ def test_baselines_are_a_family_of_their_own() -> None:
     """20 shows one unstable baseline of one, 40 of two; effects may share one."""
     sound, unstable = (Evidence(0, 0, 0, 0, 0, None, e) for e in (0.5, 20.0))
 
-    def seen(family: list[Evidence], baselines: list[str]) -> list[bool]:
-        return ["unstable" in each for each in shown(family, baselines, 10)]
+    def seen(family: list[Evidence], baselines: list[str], asked: int = 0) -> list[bool]:
+        return ["unstable" in each for each in shown(family, baselines, 10, asked)]
 
     assert seen([unstable, unstable], ["a", "a"]) == [True, True]
     assert seen([unstable, sound], ["a", "b"]) == [False, False]
     assert seen([replace(unstable, unstable=40.0), sound], ["a", "b"]) == [True, False]
+    # Those that are not measured yet count.
+    assert seen([unstable], ["a"], 2) == [False]
+    assert seen([replace(unstable, unstable=40.0)], ["a"], 2) == [True]

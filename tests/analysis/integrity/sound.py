@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from analysis.samples.columns import read_run
-from analysis.samples.counts import read_counts
 from analysis.samples.integrity import Integrity, check_run
 from analysis.samples.provenance import read_provenance
 from nimc.records.order import pair_order, run_seed
@@ -71,7 +70,7 @@ def sound_run(folder: Path) -> Path:
 
 def checked(run: Path) -> Integrity:
     """What the checks of a run find."""
-    return check_run(run, load_header(run), read_run(run), read_provenance(run), read_counts(run))
+    return check_run(run, load_header(run), read_run(run), read_provenance(run))
 
 
 def edit_samples(run: Path, case: str, edit: Callable[[list[Json]], Any]) -> None:

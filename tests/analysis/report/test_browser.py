@@ -32,6 +32,7 @@ from tests.analysis.report.browser import (
 from tests.analysis.subjects.test_causes import made_run, with_nodes
 from tests.analysis.subjects.test_latency import made as latencies
 from tests.analysis.subjects.test_numa import TWO_NODES, run_of
+from tests.analysis.subjects.test_scaling import run_of as scales
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, remedies, samples, write_run
 from tests.captures import RUN_QUICK
 
@@ -89,11 +90,17 @@ def _counters(folder: Path) -> str:
     return page.render([load_run(run)])
 
 
+def _scaling(folder: Path) -> str:
+    return page.render([scales(folder, 16, 64)])
+
+
 def _model(_: Path) -> str:
     return model_page(evaluate.load_published("henri-subnuma"), None)
 
 
-@pytest.mark.parametrize("of", [_by_factor, _numa, _latency, _comparison, _why, _counters, _model])
+@pytest.mark.parametrize(
+    "of", [_by_factor, _numa, _latency, _comparison, _why, _counters, _scaling, _model]
+)
 def test_every_section_fits_the_window(tmp_path: Path, of: Callable[[Path], str]) -> None:
     fitting(tmp_path, of(tmp_path), 390, 900)
 

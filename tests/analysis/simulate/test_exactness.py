@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 
 from analysis.simulate.progress import (
     Application,
-    Noise,
     Windows,
     finishing_times,
-    parse_noise,
     rank_slowdowns,
     shape,
     simulate,
@@ -45,19 +43,15 @@ def work_until(
     raise AssertionError
 
 
-def neighbours(lengths: tuple[int, ...], periodic: bool) -> list[list[int]]:
+def neighbours(lengths: tuple[int, ...]) -> list[list[int]]:
     cells = list(itertools.product(*map(range, lengths)))
     number = {cell: i for i, cell in enumerate(cells)}
     found = []
     for cell in cells:
         near = [number[cell]]
         for axis, step in itertools.product(range(len(lengths)), (-1, 1)):
-            place = cell[axis] + step
-            if periodic:
-                place %= lengths[axis]
-            other = (*cell[:axis], place, *cell[axis + 1 :])
-            if other in number:
-                near.append(number[other])
+            place = (cell[axis] + step) % lengths[axis]
+            near.append(number[(*cell[:axis], place, *cell[axis + 1 :])])
         found.append(near)
     return found
 
@@ -71,8 +65,6 @@ def cases(draw: st.DrawFn) -> tuple[Application, list[tuple[int, float, float]],
         ranks_per_node=per_node,
         steps=draw(st.integers(1, 6)),
         step_s=draw(st.floats(0.1, 3.0)),
-        halo=draw(st.integers(0, 3)),
-        periodic=draw(st.booleans()),
         reduce_every=draw(st.integers(0, 3)),
     )
     length_s = draw(st.floats(0.05, 4.0))
@@ -92,12 +84,9 @@ def cases(draw: st.DrawFn) -> tuple[Application, list[tuple[int, float, float]],
 def test_every_rank_finishes_when_it_does_by_itself(case) -> None:
     application, hits, slow = case
     windows = writes(*hits)
-    (found,) = finishing_times(application, [windows], np.array(slow), seed=1)
+    found = finishing_times(application, windows, np.array(slow))
 
-    lengths = shape(application.ranks, application.halo) if application.halo else ()
-    near = [[rank] for rank in range(application.ranks)]
-    if application.halo:
-        near = neighbours(lengths, application.periodic)
+    near = neighbours(shape(application.ranks))
     finish_s = [0.0] * application.ranks
     for step in range(application.steps):
         ready_s = [max(finish_s[other] for other in near[i]) for i in range(application.ranks)]
@@ -116,50 +105,26 @@ def test_every_rank_finishes_when_it_does_by_itself(case) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ranks", "dimensions", "lengths"),
+    ("ranks", "lengths"),
     [
-        (8192, 3, (32, 16, 16)),
-        (1_000_000, 3, (100, 100, 100)),
-        (64, 2, (8, 8)),
-        (18, 3, (3, 3, 2)),
-        (13, 3, (13, 1, 1)),
-        (480, 1, (480,)),
+        (8192, (32, 16, 16)),
+        (1_000_000, (100, 100, 100)),
+        (18, (3, 3, 2)),
+        (13, (13, 1, 1)),
     ],
 )
-def test_grids_are_as_cubic_as_can_be(
-    ranks: int, dimensions: int, lengths: tuple[int, ...]
-) -> None:
-    assert shape(ranks, dimensions) == lengths
-
-
-@pytest.mark.parametrize(
-    ("kind", "mean", "deviation"),
-    [("exponential", 1.2, 0.2), ("uniform", 1.1, 0.2 / math.sqrt(12)), ("normal", 1.0, 0.2)],
-)
-def test_noise_has_its_distribution(kind, mean: float, deviation: float) -> None:
-    noise, work_s = Noise(kind, 0.2), np.empty(200_000)
-    noise.fill(np.random.default_rng(1), 3.0, work_s)
-    assert work_s.mean() / 3 == pytest.approx(mean, abs=5 * deviation / math.sqrt(200_000))
-    assert work_s.std() / 3 == pytest.approx(deviation, rel=0.02)
-    assert work_s.max() / 3 <= noise.longest(200_000)
-
-
-def test_noise_is_read_strictly() -> None:
-    assert parse_noise("exponential:2%", "x") == Noise("exponential", 0.02)
-    assert parse_noise("none", "x") == Noise()
-    for text in ("exponential", "exponential:2", "none:1%", "gauss:1%", "normal:-1%", "normal:x%"):
-        with pytest.raises(InputError, match="--noise"):
-            parse_noise(text, "--noise")
+def test_grids_are_as_cubic_as_can_be(ranks: int, lengths: tuple[int, ...]) -> None:
+    assert shape(ranks) == lengths
 
 
 def test_writes_must_be_known_to_the_end() -> None:
     windows = Windows(np.array([0]), np.array([0.0]), np.array([1.0]), until_s=5.0)
     with pytest.raises(InputError, match="writes are known only up to 5 s"):
-        simulate(Application(4, 1, 10, 1.0), windows, np.array([2.0]), seed=1)
+        simulate(Application(4, 1, 10, 1.0), windows, np.array([2.0]))
 
 
 @pytest.mark.parametrize(
-    "change", [{"ranks": 10}, {"steps": 0}, {"step_s": 0.0}, {"halo": 4}, {"reduce_every": -1}]
+    "change", [{"ranks": 10}, {"steps": 0}, {"step_s": 0.0}, {"reduce_every": -1}]
 )
 def test_applications_that_cannot_be_run(change: dict) -> None:
     arguments = {"ranks": 16, "ranks_per_node": 4, "steps": 1, "step_s": 1.0} | change
@@ -167,31 +132,20 @@ def test_applications_that_cannot_be_run(change: dict) -> None:
         Application(**arguments).check()
 
 
-ONE = np.array([2.5])
+def test_a_delay_spreads_by_one_neighbour_a_step() -> None:
+    """64 nodes of a rank on a grid of 4 x 4 x 4; rank 0 is hit for 2 s at a third of its speed.
 
-
-def test_without_synchronisation_each_rank_is_its_own() -> None:
-    # Two nodes of two ranks; node 1 is hit for 3 of its seconds, slowdowns 3 and 1.5.
-    application = Application(4, 2, 10, 1.0, halo=0)
-    (times,) = finishing_times(application, [writes((1, 2.0, 5.0))], np.array([3.0, 1.5]), seed=1)
-    # 3 s at a third do 1 s of work, 2 s late; at 2/3 they do 2 s, 1 s late.
-    assert times == pytest.approx([10.0, 10.0, 12.0, 11.0])
-    outcome = simulate(application, writes((1, 2.0, 5.0)), np.array([3.0, 1.5]), seed=1)
-    assert outcome.slowdown == pytest.approx(1.2)
-    assert outcome.slowdown_mean == pytest.approx(1.075)
-
-
-def test_a_barrier_every_step_waits_for_the_largest_of_all_noise() -> None:
-    # The largest of n exponentials has mean H_n and variance sum of 1 / i^2.
-    ranks, steps, share = 256, 4000, 0.1
-    application = Application(
-        ranks, 1, steps, 1.0, halo=0, reduce_every=1, noise=Noise("exponential", share)
-    )
-    harmonic = sum(1 / i for i in range(1, ranks + 1))
-    deviation = share * math.sqrt(sum(1 / i**2 for i in range(1, ranks + 1)) / steps)
-    (times,) = finishing_times(application, [None], ONE, seed=3)
-    a_step_s = times.max() / steps
-    assert a_step_s == pytest.approx(1 + share * harmonic, abs=5 * deviation)
+    In these it does 2/3 s of work, so that it ends its first step 4/3 s late; its six neighbours
+    wait from the second step on, and all within the grid's width, six steps.
+    """
+    hit, slow = writes((0, 0.0, 2.0)), np.array([3.0])
+    late = [
+        finishing_times(Application(64, 1, steps, 1.0), hit, slow) - steps for steps in (1, 2, 9)
+    ]
+    assert [int((each > 0.1).sum()) for each in late] == [1, 7, 64]
+    assert late[-1] == pytest.approx([4 / 3] * 64)
+    outcome = simulate(Application(64, 1, 9, 1.0), hit, slow)
+    assert outcome.slowdown == outcome.slowdown_mean == pytest.approx((9 + 4 / 3) / 9)
 
 
 def test_slowdowns_of_a_hit_node() -> None:

@@ -1,3 +1,4 @@
+import html
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -7,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 
 from analysis.effects.estimate import results
 from analysis.report.data import RunData, load_run
@@ -22,8 +24,10 @@ from analysis.subjects.causes import (
     causes,
     causes_view,
     counters_view,
+    hit_more,
     p_text,
     sentence,
+    worst_rank,
 )
 from nimc.records.sample import Sample
 from tests.analysis.made_counters import (
@@ -76,6 +80,85 @@ def test_a_change_is_that_of_the_sums_over_ranks(tmp_path):
     # Made: 4 ranks of 4e7 per second for 177 s, and 1.1 times as many under traffic.
     assert found.off == pytest.approx(RANKS * 4e7 * 177, rel=0.05)
     assert found.ratio.low <= 1.1 <= found.ratio.high
+
+
+def grown(*pairs: Mapping[int, float]) -> pl.DataFrame:
+    """Pairs of counts that grow by these factors, rank by rank; from 10."""
+    rows = [
+        {"block": 0, "pair": pair, "rank": rank, "off": 10.0, "on": 10 * growth}
+        for pair, growths in enumerate(pairs)
+        for rank, growth in growths.items()
+    ]
+    schema = {"block": pl.Int64, "pair": pl.Int64, "rank": pl.Int64, "off": pl.Float64}
+    return pl.DataFrame(rows, schema={**schema, "on": pl.Float64})
+
+
+def test_the_p_value_of_the_worst_of_two_ranks_by_hand():
+    found = worst_rank(grown(*[{0: 1.0, 1: 1.2}] * 5, {0: 1.3, 1: 1.2}))
+    assert (found.rank, found.times, found.pairs) == (1, 5, 6)
+    # Five or six of six, either rank: 2 x (6 + 1) / 64.
+    assert found.p == pytest.approx(14 / 64)
+    assert (found.growth, found.median_growth) == pytest.approx((1.2, 1.1))
+
+
+def test_pairs_without_a_worst_rank_or_without_a_rank_say_nothing():
+    found = worst_rank(grown({0: 1.0, 1: 1.0}, {0: 1.0, 1: 2.0}, {1: 3.0}))
+    assert (found.rank, found.times, found.pairs, found.p) == (1, 1, 1, 1.0)
+    unknown = grown({0: 1.0, 1: 2.0}, {0: 3.0, 1: 1.0})
+    for change in (pl.lit(0.0), pl.lit(None, pl.Float64)):
+        lost = pl.when(pair=0, rank=0).then(change).otherwise("off").alias("off")
+        assert worst_rank(unknown.with_columns(lost)).rank == 0  # the second pair's
+
+
+@pytest.mark.parametrize("pairs", [[], [{0: 1.0}], [{0: 1.0, 1: 1.0}]])
+def test_without_two_ranks_of_which_one_grew_most_there_is_no_worst(pairs):
+    assert worst_rank(grown(*pairs)) is None
+
+
+def test_ranks_that_are_hit_alike_are_rarely_called_different():
+    rng = np.random.default_rng(1)
+    p = [
+        worst_rank(grown(*[dict(enumerate(row)) for row in rng.lognormal(0.3, 0.1, (10, 8))])).p
+        for _ in range(200)
+    ]
+    assert sum(each < 0.05 for each in p) <= stats.binom.ppf(0.999, 200, 0.05)
+
+
+def test_a_rank_with_twice_the_misses_is_named_and_others_are_not(tmp_path):
+    cns, lammps = CASES[0], LAMMPS
+    run = made_run(tmp_path, [cns, lammps])
+    runs = with_tool(samples(lammps, pairs=8))
+    write_counts(run, lammps, runs, worst=2)
+    found = causes_of(run)
+    worst = {(each.case, each.role): each.worst for each in found.changes if each.treatment == "on"}
+    for role in ("L1 misses", "L2 misses", "L3 misses"):
+        of = worst["lammps", role]
+        assert (of.rank, of.times, of.pairs) == (2, 8, 8)
+        assert of.growth / of.median_growth == pytest.approx(2.0, rel=0.1)
+        # Most in all 8 pairs of 4 ranks: 4 x (1/4)^8; then Holm over 6 roles of 2 cases.
+        assert 4 / 4**8 <= of.p <= 12 * 4 / 4**8
+    for case, role in worst:
+        if case == "cns" or role in ("cycles", "instructions", "memory stalls"):
+            assert worst[case, role].p > 0.05
+    named, alike = hit_more(found.changes)
+    assert re.fullmatch(
+        r"on: one rank is hit more than the others in lammps \(rank 2, whose L\d misses grew"
+        r" 2\.[12]\d times, the median rank's 1\.[01]\d times\)\.",
+        named,
+    )
+    assert alike == "on: no rank is shown to be hit more than others in cns."
+    page = make_reports([run])[0].page.read_text()
+    section = html.unescape(page[page.index('id="r0why"') :].partition("</section>")[0])
+    assert named in section
+    assert alike in section
+    assert "rank 2, 8 of 8" in section
+
+
+def test_more_work_of_a_rank_is_no_hit(tmp_path):
+    # Others wait for the slowest rank, and count instructions meanwhile.
+    changes = made(tmp_path, worst=2).changes
+    renamed = [replace(each, role="instructions") for each in changes]
+    assert hit_more(renamed) == []
 
 
 def test_links_across_workloads_are_those_of_numpy(tmp_path):

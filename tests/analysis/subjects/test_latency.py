@@ -3,12 +3,14 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from analysis.questions.question import answer
 from analysis.report.data import load_run
 from analysis.report.page import render, write_data
-from analysis.subjects.latency import LatencyPoint, latency_view, points
+from analysis.subjects.latency import LATENCY
 from nimc.records.sample import Sample
 from tests.analysis.synthetic import Case, at_rate, crossed, header, samples, write_run
 
@@ -50,12 +52,16 @@ def run(tmp_path_factory: pytest.TempPathFactory):
 
 
 @pytest.fixture(scope="module")
-def found(run) -> dict[str, LatencyPoint]:
-    return {point.arm: point for point in points(run.samples, run.results)}
+def found(run) -> dict[str, dict[str, Any]]:
+    return rows_of(run)
+
+
+def rows_of(run) -> dict[str, dict[str, Any]]:
+    return {row["arm"]: row for row in answer(LATENCY, run).to_dicts()}
 
 
 def test_traffic_is_that_of_cores_and_writers_in_the_order_of_the_table(found) -> None:
-    assert {arm: point.traffic_b_s / GB for arm, point in found.items()} == pytest.approx(
+    assert {arm: row["traffic_b_s"] / GB for arm, row in found.items()} == pytest.approx(
         {
             **{"off": 0, "off@load_threads=1": 10, "off@load_threads=2": 10},
             **{"spin@load_threads=2": 12},
@@ -66,19 +72,18 @@ def test_traffic_is_that_of_cores_and_writers_in_the_order_of_the_table(found) -
     assert list(found) == [*arms, "on", "on@load_threads=1", "on@load_threads=2"]
 
 
-def test_latency_and_credits(found: dict[str, LatencyPoint]) -> None:
-    point = found["on@load_threads=2"]
-    assert point.median_s == pytest.approx(400 * NS)
-    assert point.least_s == pytest.approx(360 * NS)
-    assert point.runs == 6
-    assert (point.latency.low, point.latency.high) == pytest.approx((400 * NS, 400 * NS))
-    assert point.slowdown.value == pytest.approx(2)
+def test_latency_and_credits(found) -> None:
+    row = found["on@load_threads=2"]
+    assert (row["writers"], row["load_threads"], row["n"]) == ("on, full", 2, 6)
+    assert row["least_s"] == pytest.approx(360 * NS)
+    ends = [row[f"latency_s{end}"] for end in ("_low", "", "_high")]
+    assert ends == pytest.approx([400 * NS] * 3)
+    assert row["slowdown"] == pytest.approx(2)
     # Credits are those of one core without writers.
-    (reference,) = (point for point in found.values() if point.reference)
-    assert reference.arm == "off@load_threads=1"
-    assert reference.median_lines == pytest.approx(15.625)
-    unbound = [arm for arm, point in found.items() if point.bound is None]
-    assert unbound == ["off", reference.arm, "on"]
+    (reference,) = (row for row in found.values() if row["word"] == "reference")
+    assert reference["arm"] == "off@load_threads=1"
+    assert [each["credits"] for each in found.values()] == pytest.approx([15.625] * len(MADE))
+    assert [arm for arm, each in found.items() if each["word"] == "-"] == ["off", "on"]
 
 
 @pytest.mark.parametrize(
@@ -92,41 +97,41 @@ def test_latency_and_credits(found: dict[str, LatencyPoint]) -> None:
     ],
 )
 def test_bounds_by_hand(found, arm, modelled_gb_s, ratio, against) -> None:
-    bound = found[arm].bound
-    assert bound.modelled_b_s == pytest.approx(modelled_gb_s * GB)
-    assert bound.ratio.value == pytest.approx(ratio)
-    assert bound.against == against
+    row = found[arm]
+    assert row["modelled_b_s"] == pytest.approx(modelled_gb_s * GB)
+    assert row["of_modelled"] == pytest.approx(ratio)
+    assert row["word"] == against
 
 
 def test_too_few_runs_are_inconclusive(tmp_path: Path) -> None:
-    run = read(tmp_path, made(pairs=5))
-    few = {point.arm: point for point in points(run.samples, run.results)}
-    assert few["on"].latency is None
-    bound = few["on@load_threads=2"].bound
-    assert (bound.ratio, bound.against) == (None, "inconclusive")
+    row = rows_of(read(tmp_path, made(pairs=5)))["on@load_threads=2"]
+    assert (row["latency_s"], row["of_modelled"]) == (None, None)
+    assert row["word"] == "inconclusive"
 
 
 def test_without_a_loaded_baseline_there_is_no_bound(tmp_path: Path) -> None:
     run = read(tmp_path, [each for each in made() if "load_threads" not in each.arm])
-    assert [point.bound for point in points(run.samples, run.results)] == [None, None]
-    (case,) = latency_view(run, "x").cases
-    assert case.reference is None
+    assert {row["modelled_b_s"] for row in rows_of(run).values()} == {None}
+    run = read(
+        tmp_path / "on", [each for each in made() if each.arm[:3] != "off" or each.arm == "off"]
+    )
+    assert rows_of(run)["on@load_threads=1"]["why"] == "credits were not measured"
 
 
 def test_the_section(run, tmp_path: Path) -> None:
     text = render([run])
     section = text[text.index('id="r0latency"') :]
     assert 'href="#r0latency"' in text
-    assert "Credits: 15.6 lines in flight per core" in section
-    assert "on, full, 2 cores: 400 ns at 5.50 GB/s" in section
+    assert "latency on, full 2 400.0 ns (400.0 to 400.0)" in section  # read out for the picture
     assert "Emulated RDMA, not RDMA hardware." in section[: section.index("</figure>")]
     (file,) = (path for path in write_data(tmp_path, [run]) if path.name == "latency.json")
     document = json.loads(file.read_text())
     assert document["schema"] == 2
-    assert len(document["points"]) == len(MADE)
-    assert all("shared memory" in text for row in document["points"] for text in row["emulated"])
-    assert document["points"][0]["emulated"]
-    assert document["points"][1]["lines"]["value"] == pytest.approx(15.625)
+    assert len(document["latency"]) == len(MADE)
+    assert all("shared memory" in text for row in document["latency"] for text in row["emulated"])
+    assert {row["arm"]: row["lines"] for row in document["latency"]}[
+        "off@load_threads=1"
+    ] == pytest.approx(15.625)
 
 
 def test_a_level_that_is_no_number_of_cores_is_left_out(tmp_path: Path) -> None:
@@ -137,8 +142,7 @@ def test_a_level_that_is_no_number_of_cores_is_left_out(tmp_path: Path) -> None:
         else each
         for each in made()
     ]
-    run = read(tmp_path, found)
-    assert {point.arm for point in points(run.samples, run.results)} == {*MADE} - {*odd}
+    assert {*rows_of(read(tmp_path, found))} == {*MADE} - {*odd}
     # So are runs whose loading cores moved nothing: no lines were in flight.
-    run = read(tmp_path / "idle", made(load=0.0))
-    assert {point.load_threads for point in points(run.samples, run.results)} == {0}
+    idle = rows_of(read(tmp_path / "idle", made(load=0.0)))
+    assert {row["load_threads"] for row in idle.values()} == {0}

@@ -6,7 +6,6 @@ from scipy.optimize import brentq
 from analysis.subjects.writers import (
     FDR_WRITES_S,
     concurrent_writers,
-    constant_writers,
     optimum_interval_s,
     table_5,
     write_length_s,
@@ -15,13 +14,19 @@ from nimc.base.errors import InputError
 from nimc.base.units import duration_s
 
 FIVE_YEARS_S = duration_s("5y", "")
-NODES = [64, 512, 1024, 2048, 4096, 8192]
+RANKS = [64, 512, 1024, 2048, 4096, 8192]
 
 
 def test_qdr_and_constant_columns_of_table_5_and_a_row_by_hand() -> None:
-    rows = [concurrent_writers(nodes, FIVE_YEARS_S, 1.0) for nodes in NODES]
+    rows = [concurrent_writers(ranks, FIVE_YEARS_S, 1.0) for ranks in RANKS]
     assert [row.concurrent_writers for row in rows] == [0, 1, 2, 5, 15, 42]
-    assert [constant_writers(nodes) for nodes in NODES] == [0, 1, 2, 4, 8, 16]
+    assert [row.constant_share_writers for row in rows] == [0, 1, 2, 4, 8, 16]
+    # 5 years of 365.25 days over 8,192 ranks are 19,261.2 s. sqrt(2 x 1 s x 19,261.2 s) is
+    # 196.2714 s, to which the series adds a third of the root of 1 / 38,522.5, and a ninth of that:
+    # x 1.0017012 is 196.6053 s with the write; 8,192 / 196.6053 = 41.667.
+    assert rows[-1].mtti_s == pytest.approx(19_261.2, abs=0.1)
+    assert rows[-1].interval_s + 1 == pytest.approx(196.6053, abs=0.0001)
+    assert rows[-1].concurrent_writers_exact == pytest.approx(41.667, abs=0.001)
     # M = 100 s for 2 nodes: 50 s; d = 1 s: interval 10 (1 + 1/30 + 1/900) - 1 = 9.3444 s.
     row = concurrent_writers(2, 100.0, 1.0)
     assert row.mtti_s == 50.0
@@ -39,7 +44,7 @@ def test_qdr_and_constant_columns_of_table_5_and_a_row_by_hand() -> None:
 def test_fdr_column_follows_as_a_rate_only_from_its_effective_length(
     write_s: float, follows: bool
 ) -> None:
-    rows = [concurrent_writers(nodes, FIVE_YEARS_S, write_s) for nodes in NODES]
+    rows = [concurrent_writers(ranks, FIVE_YEARS_S, write_s) for ranks in RANKS]
     assert ([round(row.writes_per_s) for row in rows] == [0, 1, 2, 6, 17, 47]) == follows
 
 

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,20 @@ def test_a_file_is_read_up_to_its_limit_and_through_links_only_if_asked(tmp_path
         read_regular(link, 4)
     with pytest.raises(InputError, match="not a regular file"):
         read_regular(tmp_path, 4)
+
+
+def test_a_sparse_file_is_measured_before_it_is_read(tmp_path: Path) -> None:
+    """1 TiB of nothing: less than a MiB of memory, not 64."""
+    file = tmp_path / "file"
+    file.touch()
+    os.truncate(file, 1 << 40)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match="is longer than allowed: 64 MiB"):
+            read_regular(file, 64 << 20)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_folders_for_outputs(tmp_path: Path) -> None:

@@ -56,6 +56,16 @@ def test_input_environment_folder_and_bytes_that_are_no_text(tmp_path: Path) -> 
     assert ask(["printf", r"\377"], errors="surrogateescape").stdout == "\udcff"
 
 
+def test_nothing_starts_in_the_current_folder_unless_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tool").write_text("#!/bin/sh\npwd\n")
+    (tmp_path / "tool").chmod(0o755)
+    assert ask(["pwd"]).stdout == "/\n"
+    assert ask(["./tool"]).stdout == "/\n"  # the user's own, by a relative path
+
+
 def test_lines_without_colours_and_blanks() -> None:
     text = "\n \x1b[31;1mfirst\x1b[0m \n\nlast\n\n"
     assert (first_line(text), last_line(text)) == ("first", "last")

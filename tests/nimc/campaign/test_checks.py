@@ -30,7 +30,6 @@ OWN = {
         *("node_mtti", "nodes", "ranks_per_node", "spare_cores", "steps", "tolerance_s"),
         *("write", "writers"),
     },
-    "intensity": {"cores", "duration_s", "flops_per_element", "kernel", "node", "order", "share"},
     "latency": {"duration_s", "load_kernel", "load_threads", "node", "pages", "size"},
     "lulesh": {"edge", "iterations"},
     "membench": {"cores", "duration_s", "kernel", "node", "order", "share"},

@@ -8,6 +8,7 @@ import pytest
 
 from analysis.simulate.campaign import run
 from analysis.simulate.progress import Application
+from analysis.subjects.published import paper
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
 from nimc.campaign.expected import scales
@@ -21,7 +22,7 @@ workloads:
   - check: lammps_scaling
     case: melt
     factors: {nodes: [4, 512, 8192]}
-    set: {ranks_per_node: 2, write: 1s, node_mtti: 5y}
+    set: {ranks_per_node: 2, write: 1s, node_mtti: 5y, counted_per_node: 1}
     expect: 100s
 arms: [off, daly, constant, full]
 pairs: {floor: 6}
@@ -43,8 +44,8 @@ def write(tmp_path: Path, text: str) -> Path:
 def test_what_each_scale_comes_to(tmp_path: Path) -> None:
     campaign = prepare(write(tmp_path, TEXT), "localhost").campaign
     assert [case.nodes for case in campaign.cases] == [4, 512, 8192]
-    given = {"ranks_per_node": 2, "write": "1s", "node_mtti": "5y", "nodes": 4}
-    assert campaign.cases[0].set == given
+    given = {"ranks_per_node": 2, "write": "1s", "node_mtti": "5y", "counted_per_node": 1}
+    assert campaign.cases[0].set == {**given, "nodes": 4}
     rows = scales(campaign, MACHINE)
     assert [(row.case, row.arm) for row in rows] == [
         (case, arm) for case in ("melt@4", "melt@512", "melt@8192") for arm in ("daly", "constant")
@@ -71,9 +72,27 @@ def test_messages_and_not_the_link_say_what_a_write_has(tmp_path: Path) -> None:
     campaign = campaign.model_copy(
         update={"injector": campaign.injector.model_copy(update={"message": "1MB"})}
     )
-    daly, _ = scales(campaign, MACHINE)
+    daly, constant = scales(campaign, MACHINE)
+    assert (daly.counted, constant.counted) == (None, 4)  # given, and computed
     # 500 MB every second for 100 s; one writer an origin, of whose 4 GB/s it takes 0.25 GB/s.
     assert (daly.write_b, daly.run_b, daly.link_share) == (500e6, 100 * 500e6, 0.0625)
+
+
+def test_the_papers_campaign_has_the_writers_of_table_5(command: Command) -> None:
+    """Its write of 46,000 messages at 3 GB/s has a length for which the column follows."""
+    document = command.json("plan", "scaling", "--machine", "localhost")
+    table = paper()["table_5_concurrent_writers"]
+    published = {"daly": "daly_qdr_onload", "constant": "constant_0.2_percent"}
+    for arm, column in published.items():
+        rows = [row for row in document["scales"] if row["arm"] == arm]
+        assert [row["target_nodes"] for row in rows] == [4, 32, 64, 128, 256, 512]
+        assert [row["counted"] for row in rows] == table["node_count"]
+        assert [row["writers"] for row in rows] == table[column]
+    text = " ".join(command("plan", "scaling", "--machine", "localhost").split())
+    assert "42 of 8192" in text
+    assert "each counted rank writes for 1 s at Daly's interval" in text
+    given = command("plan", "scaling_quick", "--machine", "minicluster")
+    assert "each counted rank" not in given
 
 
 def test_one_rank_of_a_node_that_is_hit_is_slowed(tmp_path: Path) -> None:
@@ -153,7 +172,6 @@ CASES = {
         ["stream", "lammps", "hpccg", "lulesh", "snap", "xsbench", "cns"],
     ),
     "scaling": ("localhost", [f"lammps@{n}" for n in (4, 32, 64, 128, 256, 512)]),
-    "licence": ("localhost", [f"lammps@8,writers=daly_{n}" for n in (1, 2, 3, 4, 6, 8)]),
     # NUMA's 28 cells are treatments of one case.
     "numa": ("localhost", ["numa"]),
     # On one host: no rails, and only one node.
@@ -166,7 +184,6 @@ CASES = {
         "example_slurm",
         [f"sweep@n{n}-c{i}-m{i}" for i in (0, 4) for n in range(1, 33)],
     ),
-    "regimes": ("example_slurm", [f"regimes@n{n}-c0-m0" for n in (1, 2, 4, 8, 16, 32)]),
 }
 
 

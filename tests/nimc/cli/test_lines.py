@@ -12,7 +12,6 @@ from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
 from analysis.history.alarms import WatchedSeries
 from analysis.remedies.throttling import Throttling
-from analysis.simulate.licence import Queue
 from analysis.statistics.interval import Estimate, Interval
 from analysis.subjects.traffic import AtOnce, Pattern, Traffic
 from analysis.subjects.writers import concurrent_writers
@@ -150,7 +149,7 @@ def test_a_watched_series(changes: dict[str, Any], parts: list[str]) -> None:
     assert nights._watched(replace(WATCH, **changes)) == Line(["hpc stream off fom", *parts])
 
 
-# `nimc simulate` and `nimc licence`: writers, and what waiting costs.
+# `nimc simulate`: writers.
 
 
 @pytest.mark.parametrize(
@@ -175,27 +174,12 @@ def test_writers_in_progress(text: str, nodes: int, writers: int | None) -> None
         assert simulate._writers(text, nodes, 157_788_000.0, 1.0) == writers
 
 
-WAITING = Queue(512, 157_788_000.0, 1.5, 0.2, 0.652, 0.978, 1, 0.7823, 2.16, 7.5)
-
-
-def test_figures_of_a_queue() -> None:
-    arrive = [512, 0.652, 1.5, 0.978, 78.2]
-    assert figures(simulate._waiting(WAITING)) == [*arrive, 2.16, 95, 7.5]
-    for lacking in ({"wait_mean_s": None}, {"wait_95_s": None}):
-        assert figures(simulate._waiting(replace(WAITING, **lacking))) == arrive
-
-
 def test_figures_of_simulated_scales() -> None:
     names = ("slowdown", "slowdown_least", "slowdown_most", "slowdown_mean_rank")
     values = (64, 4, 1, 1.5, 1.25, 2, 1.75)
     row = dict(zip(("ranks", "nodes", "writers", *names), values, strict=True))
-    assert figures(simulate._text([row])) == list(values)
-    ends = {"measured": 1.3, "measured_low": 1.2, "measured_high": 1.4}
-    ends |= {"simulated": 2.3, "simulated_low": 2.2, "simulated_high": 2.4}
-    whole = {"nodes": 4, "ranks": 64, "writers": 1, "pairs": 6}
-    against = {"case": "c", "arm": "daly", **whole, **ends}
-    text = simulate._against_text({"rows": [against], "single": "0", "arm": "daly"})
-    assert figures(text) == [*whole.values(), *ends.values(), 0]
+    model = {"writers": "1", "mtti_s": 157_788_000.0, "write_s": 1.0}
+    assert figures(simulate._text({"model": model, "rows": [row]})) == list(values)
 
 
 def test_figures_of_traffic() -> None:
@@ -226,16 +210,18 @@ def test_figures_of_traffic() -> None:
 
 # `nimc plan`: scales, and commands that a shell reads.
 
-SCALE = Scale("melt@4", "daly", 4, 1, 42, 1.0, 41.96, 4e9, 16.8e12, 0.25, 1.966, 6)
+SCALE = Scale(
+    "melt@4", "daly", 4, 1, 8192, 157_788_000.0, 42, 1.0, 41.96, 4e9, 16.8e12, 0.25, 1.966, 6
+)
 
 
 def test_a_scale() -> None:
     assert plan._scale(SCALE) == [
-        *("melt@4", "daly", "42", "42", "4.00 GB", "16.8 TB", "25%", "1.97", "6"),
+        *("melt@4", "daly", "42 of 8192", "42", "4.00 GB", "16.8 TB", "25%", "1.97", "6"),
     ]
     unknown = replace(
-        *(SCALE,), write_b=None, run_b=None, link_share=None, slowdown_simulated=None,
-        pairs_needed=None,
+        *(SCALE,), counted=None, write_b=None, run_b=None, link_share=None,
+        slowdown_simulated=None, pairs_needed=None,
     )  # fmt: skip
     assert plan._scale(unknown) == ["melt@4", "daly", "42", "42", *["-"] * 5]
 

@@ -55,7 +55,7 @@ FAST = [rdma("mlx5_0", 200, 1), rdma("mlx5_1", 200, 3), rdma("mlx5_bond", 25, 0)
 def found(**changes: Any) -> ClusterFacts:
     """The cluster of the captured outputs, whose nodes have two rails."""
     nodes = (SLURM / "nodes.txt").read_text().replace("CoresPerSocket=1", "CoresPerSocket=32")
-    nodes = nodes.replace("CPUTot=2", "CPUTot=64")
+    nodes = nodes.replace("CPUTot=2", "CPUTot=64").replace("CPUEfctv=2", "CPUEfctv=64")
     partitions = learn.chosen(learn.partitions((SLURM / "partitions.txt").read_text()))
     made = ClusterFacts(
         host="login12.example",

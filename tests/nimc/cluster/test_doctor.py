@@ -2,10 +2,13 @@
 
 import json
 import os
+import sys
+from dataclasses import asdict
 from datetime import datetime
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, MachineError
@@ -20,6 +23,7 @@ from nimc.machine import site
 from nimc.machine.devices import Device, Port
 from nimc.machine.site import Machine
 from nimc.node.injectors import INJECTORS
+from nimc.spack.setup import SpackSettings, layout
 from tests.nimc.machine.made import machine
 
 CONFIG = """
@@ -258,14 +262,31 @@ def test_a_reservation_of_the_origins_must_be_usable_now(monkeypatch):
     assert found(MachineError("is INACTIVE")) == [("missing", True, "is INACTIVE")]
 
 
-def test_the_spack_at_hand_is_named_with_its_version(tmp_path, monkeypatch):
+def test_the_spack_at_hand_is_named_with_its_version_and_what_it_lacks(tmp_path, monkeypatch):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "spack").write_text("#!/bin/sh\necho 1.1.0\n")
     (tmp_path / "bin" / "spack").chmod(0o755)
     monkeypatch.setenv("SPACK_ROOT", str(tmp_path))
-    assert doctor.spack() == Finding("spack", "ok", f"1.1.0 at {tmp_path}")
+    monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
+    here = f"1.1.0 at {tmp_path}"
+    assert doctor.spack("here") == Finding("spack", "ok", f"{here}, not set up for here")
+    place = layout("here")
+    place.config.mkdir(parents=True)
+    settings = SpackSettings(str(tmp_path), "1.1.0", True, None, None, None)
+    place.settings.write_text(json.dumps(asdict(settings)))
+    programs = {"c": sys.executable, "cxx": sys.executable, "fortran": str(tmp_path / "gone")}
+    gcc = {"spec": "gcc@14.2.0 languages:='c,c++'", "extra_attributes": {"compilers": programs}}
+    place.packages.write_text(yaml.safe_dump({"packages": {"gcc": {"externals": [gcc]}}}))
+    found = doctor.spack("here")
+    assert (found.state, found.detail) == ("limited", f"{here}; Spack has no Fortran compiler")
+    assert found.remedy == (
+        "apt install gfortran, or dnf install gcc-gfortran; then nimc spack setup --machine here"
+    )
+    programs["fortran"] = sys.executable
+    place.packages.write_text(yaml.safe_dump({"packages": {"gcc": {"externals": [gcc]}}}))
+    assert doctor.spack("here") == Finding("spack", "ok", here)
     monkeypatch.setenv("SPACK_ROOT", str(tmp_path / "none"))
-    assert (doctor.spack().state, doctor.spack().needed) == ("limited", False)
+    assert (doctor.spack("here").state, doctor.spack("here").needed) == ("limited", False)
 
 
 def machine_apart(policy="reservation", **changes) -> Machine:

@@ -8,9 +8,9 @@ import yaml
 
 from nimc.base.checkout import ROOT, commit, git
 from nimc.base.errors import InputError
-from nimc.crate.metadata import METADATA, About, descriptions, stated_in
+from nimc.crate.metadata import METADATA, About, descriptions, head_in
 from nimc.crate.pack import python_locks
-from nimc.crate.reproduce import compared_files, facts_of_both
+from nimc.crate.reproduce import compared_files
 from tests.analysis.synthetic import header
 
 #: 2026-01-01 00:00:00 UTC by date(1), and two days and an hour later.
@@ -49,28 +49,26 @@ def test_a_finished_run_of_one_author() -> None:
     cited = yaml.safe_load(files["CITATION.cff"])
     assert str(cited["date-released"]) == "2026-01-03"
     assert b"CC0-1.0, https://creativecommons.org/publicdomain/zero/1.0/" in files["LICENSE"]
-    assert stated_in(files[METADATA]) == {"chain-head": "f" * 64}
+    assert head_in(files[METADATA]) == "f" * 64
 
 
-def test_an_unfinished_run_with_pseudonyms() -> None:
-    about = About("CC-BY-4.0", ["A", "B"], None, 0, anonymous=True, original="0" * 64)
+def test_an_unfinished_run_without_a_chain() -> None:
+    about = About("CC-BY-4.0", ["A", "B"], None, 0)
     files, found = described(about, finished_s=None)
     root, run = found["./"], found["#run"]
     assert (root["datePublished"], run["endTime"]) == (BEGAN, BEGAN)
     assert "actionStatus" not in run
     assert root["author"] == [{"@id": "#author-0"}, {"@id": "#author-1"}]
     assert found["#author-1"]["@type"] == "Organization"
-    assert "pseudonyms" in root["description"]
     assert found["#nimc"]["softwareVersion"] == "0, commit unknown"
     assert str(yaml.safe_load(files["CITATION.cff"])["date-released"]) == "2026-01-01"
-    stated = {"original-commitment": "0" * 64, "names": "pseudonyms"}
-    assert stated_in(files[METADATA]) == stated
+    assert head_in(files[METADATA]) is None
 
 
 @pytest.mark.parametrize("text", [b"[]", b"{}", b'{"@graph": 3}', b'{"@graph": [3]}', b""])
 def test_what_is_no_metadata_is_refused(text: bytes) -> None:
     with pytest.raises(InputError, match=f"^{METADATA}: "):
-        stated_in(text)
+        head_in(text)
 
 
 def test_locks_are_those_of_the_commit() -> None:
@@ -98,23 +96,3 @@ def test_the_last_digits_of_figures_may_differ(
 ) -> None:
     packed = {} if old is None else {name: old, "other": b""}
     assert compared_files(packed, {name: new}) == {name: state}
-
-
-def test_facts_of_two_machines() -> None:
-    host = {"cpu_model": "A", "cores": 64, "sockets": 2, "memory_b": 8}
-    rdma = [{"name": "mlx5_0", "transport": "RoCE"}, {"name": "mlx5_1", "transport": None}, "odd"]
-    packed = header(facts={"host": {**host, "rdma": rdma}}, versions={"nimc": "1"}, commit="c")
-    here = header(facts={"host": {}}, versions={"mpich": "5"}, machine="other")
-    found = {each.what: (each.reference, each.this) for each in facts_of_both(packed, here)}
-    expected = {
-        "machine": ("synthetic machine", "other"),
-        "CPU model": ("A", "unknown"),
-        "cores": ("64", "unknown"),
-        "sockets": ("2", "unknown"),
-        "memory, bytes": ("8", "unknown"),
-        "RDMA devices": ("mlx5_0 (RoCE), mlx5_1 (None)", "none"),
-        "version of nimc": ("1", "unknown"),
-        "version of mpich": ("unknown", "5"),
-        "commit": ("c", "unknown"),
-    }
-    assert {name: found[name] for name in expected} == expected

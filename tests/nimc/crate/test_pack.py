@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,9 @@ import yaml
 
 from nimc.base.errors import InputError
 from nimc.crate.metadata import METADATA
-from nimc.crate.pack import commitment, python_locks, run_files
+from nimc.crate.pack import python_locks, run_files
 from nimc.crate.verify import opened, verify_crate
 from nimc.crate.zipped import SIGNATURE, unzipped, zipped
-from nimc.records import chain
 from tests.captures import RUN_QUICK
 from tests.nimc.conftest import Command
 from tests.nimc.crate.conftest import AUTHORS, reseal
@@ -86,7 +86,8 @@ def test_a_changed_run_with_a_new_manifest_is_found(crate: Path) -> None:
     reseal(crate, sound | {METADATA: sound[METADATA].replace(head, b"0" * 64)})
     (fault,) = (each for each in verify_crate(crate).findings if each.kind != "unproven")
     assert "chain-head" in fault.text
-    for name, why in (("campaign.yaml", "is not what run/run.json has"), (SIGNATURE, "is not as")):
+    faults = {"campaign.yaml": "is not what run/run.json has", SIGNATURE: "is not valid"}
+    for name, why in faults.items():
         reseal(crate, sound | {name: b"name: other\n"})
         found = verify_crate(crate)
         assert found.findings[0].text.startswith(f"{crate}: {name}: {why}")
@@ -104,19 +105,6 @@ def test_who_signed_is_said(run: Path, crate: Path, key: Path, command: Command)
     assert "--allowed-signers says whose key" in " ".join(command("verify", crate).split())
     allowed.write_text("")
     command("verify", crate, "--allowed-signers", allowed, code=2)
-
-
-@pytest.mark.usefixtures("_without_figures")
-def test_with_pseudonyms_it_is_bound_to_the_original(run: Path, command: Command) -> None:
-    packed = command.json("pack", run, "--anonymous")
-    crate = run.with_name(f"{run.name}.zip")
-    (found,) = command.json("verify", crate)["runs"]
-    assert found["sound"]
-    head = chain.walk_run(run).head
-    original = found["stated"]["original-commitment"]
-    assert original == commitment(packed["salt"], head)
-    assert original != commitment("0" * 64, head)
-    assert b"synthetic-0" not in crate.read_bytes()
 
 
 def test_a_run_with_faults_or_links_is_not_packed(
@@ -154,6 +142,21 @@ def test_the_recorded_run_is_packed(tmp_path: Path, command: Command) -> None:
 @pytest.mark.parametrize("commit", [None, "0" * 40, "--help", "HEAD:x"])
 def test_locks_of_an_unknown_commit_are_left_out(commit: str | None) -> None:
     assert python_locks(commit) == {}
+
+
+@pytest.mark.parametrize("name", ["run/run.json", "samples"])
+def test_errors_name_a_file_by_its_place_in_the_crate(
+    crate: Path, command: Command, name: str
+) -> None:
+    files = files_in(crate)
+    place = next(each for each in files if each.startswith("run/") and name in each)
+    reseal(crate, {**files, place: b"garbage\n"})
+    command("reproduce", crate, "--analysis-only", code=2)
+    assert f"{crate}:{place}" in command.err
+    assert tempfile.gettempdir() not in command.err.replace(str(crate), "")
+    command("verify", crate, code=2)
+    assert f"{crate}:{place}" in command.out
+    assert tempfile.gettempdir() not in command.out.replace(str(crate), "")
 
 
 def test_what_is_no_crate_is_one_line(tmp_path: Path, command: Command) -> None:

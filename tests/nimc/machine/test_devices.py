@@ -46,4 +46,4 @@ def test_ports_and_places_as_far_as_they_are_known(tmp_path):
 def test_mpi_goes_over_one_device(tmp_path, device, name, expected):
     found = mpi_over(device, name, big_host(tmp_path) / "sys")
     assert expected.items() <= found.items()
-    assert len(found) == (7 if ":" in found["UCX_NET_DEVICES"] else 3)
+    assert len(found) == (8 if ":" in found["UCX_NET_DEVICES"] else 3)

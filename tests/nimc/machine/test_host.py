@@ -71,7 +71,7 @@ def test_a_virtual_machine_is_named_where_it_tells(tmp_path):
 
 def test_a_host_that_tells_nothing_is_still_a_host(tmp_path):
     bare = host.detect(tmp_path)
-    assert (bare.memory_b, bare.llc_total_b, bare.rdma, bare.governor) == (0, 0, [], None)
+    assert (bare.memory_b, bare.llc_total_b, bare.rdma, bare.governor) == (0, None, [], None)
     assert (bare.bios, bare.microcode, bare.transparent_huge_pages, bare.iommu) == (None,) * 4
     assert (bare.ddio, bare.prefetchers, bare.resctrl, bare.interrupts) == (None, None, None, {})
     assert len(bare.numa_nodes) == 1

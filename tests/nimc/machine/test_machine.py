@@ -164,7 +164,7 @@ def test_numa_nodes_of_memory_alone_do_not_count(tmp_path, monkeypatch):
     monkeypatch.setattr(site.host, "detect", lambda: big)
     box = site.load("localhost")
     facts = box.node_facts()
-    assert (facts.cores, facts.threads_per_core, facts.numa_nodes) == (8, 2, 4)
+    assert (facts.cores, facts.threads_per_core, facts.numa_nodes) == (8, 2, [0, 1, 2, 3])
     # But memory can be bound to it.
     assert box.numa_node(4, "x") == 4
     with pytest.raises(InputError, match=r"x: 5 found; .*: 0, 1, 2, 3, 4$"):

@@ -1,4 +1,4 @@
-"""Nights as scrontab runs them: a small job that submits the others; real ReFrame, Slurm, STREAM."""
+"""Nights as small jobs that submit the others, with real ReFrame, Slurm and STREAM."""
 
 import sys
 import time

@@ -55,8 +55,9 @@ def test_a_pair_of_all_arms(block):
     lead_ins = [sample["lead_in_s"] for sample in samples.values()]
     assert min(lead_ins) > 2.0
     assert max(lead_ins) - min(lead_ins) < 0.2 * max(lead_ins)
-    # An independent look at the target's memory: marks were overwritten, as writes do.
-    assert (writer["proof"], writer["overwritten_share"]) == ("memory", 1.0)
+    # Nothing but the writer's rows shows what passed over shared memory, and the sample says so.
+    assert (writer["proof"], writer["overwritten_share"]) == ("unproven", None)
+    assert any("over shared memory" in note for note in samples["on"]["notes"])
     assert writer["observed_share"] == pytest.approx(1.0)
     (control,) = samples["spin"]["writers"]
     assert (control["rate_b_s"], control["proof"]) == (0, None)
@@ -116,22 +117,20 @@ def test_writers_that_somebody_kills_or_continues(block):
 
 @needs("ucx")
 @pytest.mark.slow
-def test_a_writer_that_is_stopped_within_its_window_is_seen_in_the_targets_memory(block):
-    """Its rows come as before, one of them a little late: by `late_rows` it would be accepted."""
+def test_a_writer_that_is_stopped_within_its_window_is_late_with_a_row(block):
+    """Over shared memory its rows are all that tells: two intervals are allowed."""
     run = block(
         arms=["off", "on"],
-        demand={"late_rows": 10},
+        demand={"late_rows": 2},
         writes={"message_b": 1 << 20},
         command=lasting(4),
     )
     run.started("0-on-0")
-    stop_for(run.processes(ORIGIN), 1.5)
+    stop_for(run.processes(ORIGIN), 2.5)
     sample = run.done().sample()
     assert sample["outcome"] == "rejected"
-    assert "wrote nothing for 1." in sample["reason"]
-    assert "(the target's memory); allowed: 0.5 s" in sample["reason"]
+    assert re.search(r"reported nothing for [23]\.\d s|wrote at \d+ %", sample["reason"])
     assert sample["fom"] == 1.12089  # the first attempt's figure stays known
-    assert 0.5 < sample["writers"][0]["overwritten_share"] < 0.95
 
 
 @needs("ucx")

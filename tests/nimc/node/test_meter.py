@@ -1,7 +1,6 @@
 """What a meter counts: of this host's loopback, and of a process in a control's place."""
 
 import asyncio
-import mmap
 import os
 import socket
 import subprocess
@@ -14,13 +13,13 @@ from types import SimpleNamespace
 import pytest
 
 from nimc.base import clock
-from nimc.node import messages, watch
+from nimc.node import messages
 from nimc.node.agent import Agent, _End
 from nimc.node.evidence import counters
 from nimc.node.evidence.counters import Reading
 from nimc.node.injectors import INJECTORS
 from nimc.node.injectors.base import Row, Writer
-from nimc.node.watch import Meter, _Memory
+from nimc.node.watch import Meter
 from tests.nimc.node.conftest import Sent
 
 WRITER = Writer(0, "n1", "n2", "127.0.0.1", 20000, 65536, device="lo")
@@ -40,7 +39,7 @@ def counted(writer=WRITER, injector="perftest", pid=None, beside=lambda: None, *
         meter = Meter(
             writer,
             INJECTORS[injector],
-            (None, pid or os.getpid()),
+            pid or os.getpid(),
             lambda: looks.put_nowait(None),
             **more,
         )
@@ -126,12 +125,12 @@ def test_a_control_is_counted_by_its_processor_time():
     [
         (replace(WRITER, device=None), "perftest", "the machine's file names no device"),
         (replace(WRITER, device="none0"), "perftest", "device none0: no byte counter"),
-        (replace(WRITER, target="n1"), "ucx_read", "reads leave no mark"),
+        (replace(WRITER, target="n1"), "ucx", "nothing counts what passes over shared memory"),
     ],
 )
 def test_what_cannot_be_counted_is_told(writer, injector, fault):
     async def look():
-        meter = Meter(writer, INJECTORS[injector], (os.getpid(), os.getpid()), lambda: None)
+        meter = Meter(writer, INJECTORS[injector], os.getpid(), lambda: None)
         meter.start()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -143,31 +142,12 @@ def test_what_cannot_be_counted_is_told(writer, injector, fault):
     assert (seen.looks, seen.fault) == (0, fault)
 
 
-@pytest.mark.parametrize(
-    ("message_s", "shares", "total_b", "counts"),
-    [
-        (0.3, [0.5, 0.25, 0.75], 1.5 * 65536, True),
-        (0.3, [0.5, 1.0], 1.5 * 65536, False),  # a message or more: read too late
-        (0.02, [0.5], 0.5 * 65536, False),  # too short for marks to be read in time
-    ],
-)
-def test_marks_count_messages_of_which_none_is_missed(
-    monkeypatch, message_s, shares, total_b, counts
-):
-    looks = iter(shares)
-    marks = SimpleNamespace(look=lambda: next(looks))
-    monkeypatch.setattr("nimc.node.watch.Marks", lambda *_: marks)
-    memory = _Memory((1, 2), 65536, message_s)
-    assert [memory.total_b() for _ in shares][-1] == total_b
-    assert memory.counts == counts
-
-
 def test_what_the_target_tells_is_counted_and_what_it_does_not_tell_has_not_arrived(monkeypatch):
     monkeypatch.setattr("nimc.node.watch.LOOK_S", 0.05)
 
     async def count():
         noted = asyncio.Event()
-        meter = Meter(WRITER, INJECTORS["mpi_put"], (None, os.getpid()), noted.set)
+        meter = Meter(WRITER, INJECTORS["mpi_put"], os.getpid(), noted.set)
         meter.arrived(5e6)  # nobody counts yet
         meter.start()
         for total_b in (6e6, 8e6):
@@ -231,95 +211,3 @@ def test_a_count_is_reported_with_a_row_and_before_the_first_row_after_a_pause()
     assert (first.rate_b_s, second.rate_b_s) == (5.0, 6.0)
     assert isinstance(count, messages.Counted)
     assert isinstance(after, messages.Counted)
-
-
-# Mappings as UCX 1.22 made them, and marks in the memory of a real process.
-
-
-#: Lines of /proc/PID/maps of both ends of `ucx_perftest -s 65536` over POSIX shared memory. The
-#: buffers have 64 KiB and a page; FIFOs have 36864 B.
-TARGET = """\
-0f6a3000-0f717000 rw-p 00000000 00:00 0                                  [heap]
-7fa3501e6000-7fa3505ff000 rw-s 00000000 00:1b 5951                       /dev/shm/ucx_shm_posix_1
-7fa351d1a000-7fa351d23000 rw-s 00000000 00:1b 5946                       /dev/shm/ucx_shm_posix_2
-7fa351d67000-7fa351d78000 rw-s 00000000 00:1b 5945                       /dev/shm/ucx_shm_posix_3
-7fa351d99000-7fa351daa000 rw-s 00000000 00:1b 5949                       /dev/shm/ucx_shm_posix_4
-7fa351daa000-7fa351dbb000 rw-s 00000000 00:1b 5948                       /dev/shm/ucx_shm_posix_5
-7fa35220a000-7fa352213000 rw-s 00000000 00:1b 5950                       /dev/shm/ucx_shm_posix_6
-"""
-ORIGIN = """\
-7ff0239e6000-7ff023dff000 rw-s 00000000 00:1b 5947                       /dev/shm/ucx_shm_posix_7
-7ff025c9c000-7ff025ca5000 rw-s 00000000 00:1b 5950                       /dev/shm/ucx_shm_posix_6
-7ff025ce9000-7ff025cfa000 rw-s 00000000 00:1b 5949                       /dev/shm/ucx_shm_posix_4
-7ff025cfa000-7ff025d03000 rw-s 00000000 00:1b 5946                       /dev/shm/ucx_shm_posix_2
-7ff025d24000-7ff025d35000 rw-s 00000000 00:1b 5945                       /dev/shm/ucx_shm_posix_3
-7ff025d35000-7ff025d46000 rw-s 00000000 00:1b 5944                       /dev/shm/ucx_shm_posix_8
-"""
-
-
-def test_the_buffers_are_those_of_the_right_size_that_both_ends_share():
-    assert watch.shared_buffers(TARGET, ORIGIN, 65536, 4096) == [0x7FA351D67000, 0x7FA351D99000]
-
-
-@pytest.mark.parametrize(
-    ("message_b", "more", "text"),
-    [
-        (32768, "", "messages of 32768 B are too small to look for"),  # as large as a FIFO
-        (131072, "", "0 shared buffers of 131072 B found, 2 expected"),
-        (65536, "7fb000000000-7fb000011000 rw-s 00000000 00:1b 7777 x\n", "3 shared buffers"),
-    ],
-)
-def test_other_memory_is_left_alone(message_b, more, text):
-    with pytest.raises(watch.LookError, match=text):
-        watch.shared_buffers(TARGET + more, ORIGIN + more, message_b, 4096)
-
-
-#: Maps both files that it is given, says so, and waits.
-_END = """
-import mmap, sys
-files = [open(path, "r+b") for path in sys.argv[1:]]
-kept = [mmap.mmap(file.fileno(), 0) for file in files]
-print("mapped", flush=True)
-sys.stdin.read()
-"""
-
-
-def test_marks_show_which_part_of_the_buffer_was_written(tmp_path):
-    message_b = 1 << 17
-    paths = [tmp_path / "target", tmp_path / "origin"]
-    for path in paths:
-        path.write_bytes(bytes(message_b + 4096))
-    command = [sys.executable, "-S", "-c", _END, *map(str, paths)]
-    ends = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(2)
-    ]
-    try:
-        for end in ends:
-            assert end.stdout.readline() == b"mapped\n"
-        looks = watch.Marks(ends[0].pid, ends[1].pid, message_b)
-        assert looks.look() == 0
-        with paths[0].open("r+b") as file, mmap.mmap(file.fileno(), 0) as buffer:
-            assert any(buffer[message_b - 8 : message_b])  # the last mark is there
-            buffer[: message_b // 4] = b"x" * (message_b // 4)
-            assert looks.look() == 0.25  # a quarter of the message has arrived
-            buffer[message_b // 4 : message_b // 2] = b"x" * (message_b // 4)
-            assert looks.look() == 0.25
-            assert looks.look() == 0
-            buffer[:message_b] = b"x" * message_b
-            assert looks.look() == 1
-            # Nothing was touched but the eight bytes at the end of each of 32 parts of 4 KiB.
-            parts = [bytes(buffer[at : at + 4096]) for at in range(0, message_b, 4096)]
-            assert all(part[:-8] == b"x" * 4088 for part in parts)
-            assert bytes(buffer[message_b:]) == bytes(4096)
-        assert looks.look() == 0
-        looks.close()
-    finally:
-        for end in ends:
-            end.communicate()
-
-
-def test_a_process_that_is_gone_cannot_be_looked_at():
-    end = subprocess.Popen(["true"])
-    end.wait()
-    with pytest.raises(watch.LookError, match="the target's memory: No such file or directory"):
-        watch.Marks(end.pid, os.getpid(), 65536)

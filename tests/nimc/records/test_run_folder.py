@@ -67,10 +67,6 @@ def test_runs_of_a_folder_their_size_and_their_digest(tmp_path: Path) -> None:
         ("asked", {"cases": {}, "min_share": 1, "retries": -1}, "asked.retries: "),
         ("asked", {"cases": {"c": []}, "min_share": 1, "retries": 1}, "asked.cases.c: "),
         ("facts", {"host": {"sockets": 0}}, "facts.host.sockets: "),
-        ("facts", {"site": {"proof": {"min_share": 0}}}, "facts.site.proof.min_share: "),
-        ("facts", {"site": {"proof": {"min_share": 1.1}}}, "facts.site.proof.min_share: "),
-        ("facts", {"site": {"proof": {"max_share": 1}}}, "facts.site.proof.max_share: "),
-        ("facts", {"site": {"proof": {"counter_share": 0}}}, "facts.site.proof.counter_share: "),
         ("facts", {"site": {"references": {"c": 0}}}, "facts.site.references.c: "),
         ("facts", {"site": {"reference_tolerance": -1}}, "facts.site.reference_tolerance: "),
     ],
@@ -84,8 +80,7 @@ def test_what_no_header_has_is_named(tmp_path: Path, name: str, value: Any, faul
 
 def test_the_ends_of_what_a_header_may_have(tmp_path: Path) -> None:
     asked = {"cases": {"c": ["off"]}, "min_share": 1.0, "retries": 100, "optional": []}
-    proof = {"min_share": 1, "max_share": 1.1, "counter_share": 0.1}
-    site = {"proof": proof, "reference_tolerance": 0}
+    site = {"reference_tolerance": 0}
     ends = {
         **{"started_s": 0.0, "finished_s": 0.0, "pairs_floor": 1, "pairs_cap": 1},
         **{"seed": 2**63 - 1, "campaign_text": "x" * (1 << 20), "head": "0" * 64, "asked": asked},

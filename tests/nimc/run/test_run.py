@@ -347,6 +347,7 @@ def test_a_run_whose_folder_is_gone_is_named(nimc: Nimc, wait_until: Wait) -> No
     assert err.splitlines()[-1] == (
         f"nimc: {run}: this folder is gone: deleted, or not mounted any more"
     )
+    assert not nimc.results.exists()
 
 
 def test_when_nimc_itself_is_killed_its_session_ends_too(nimc: Nimc, wait_until: Wait) -> None:

@@ -28,7 +28,8 @@ def test_an_environment_is_built_again_only_where_inputs_or_prefixes_changed(
     assert steps == ["concretize", "install", "find"]
     assert " install -j 3 --fail-fast" in calls(spack_root)[1]
     assert all(0 <= each < 60 for each in (built.concretize_s, built.install_s))
-    assert (said[-1], built.mpi) == ("stream: built in 0 s", None)
+    assert re.fullmatch(r"stream: built in \d+ s", said[-1])
+    assert built.mpi is None
     assert build(place, settings, "stream", 3, said.append) == built
     assert len(calls(spack_root)) == 3
     assert said[-1] == "stream: up to date"
@@ -91,7 +92,7 @@ def test_a_build_says_which_package_it_is_at(spack_root, ready):
     changed(spack_root, "==> Installing stream", line)
     said = []
     build(*ready, "stream", 1, said.append)
-    assert said[1:3] == ["stream: building", "stream: umt-5.3.0 [2/7]"]
+    assert said[2:4] == ["stream: building", "stream: umt-5.3.0 [2/7]"]
 
 
 @pytest.mark.parametrize("cut", ['{"roots": [{"ha', "[]"])

@@ -1,7 +1,4 @@
-"""The improved model beside the published one, on measurements of both kinds.
-
-Error bands, by hand, and how often they hold what they are made to hold.
-"""
+"""Error bands, by hand, and how often they hold what they are made to hold."""
 
 import dataclasses
 
@@ -9,7 +6,6 @@ import numpy as np
 import pytest
 
 from analysis.contention import evaluate as published
-from analysis.contention import improved
 from analysis.contention.evaluate import (
     CORES,
     PLACEMENTS,
@@ -17,7 +13,6 @@ from analysis.contention.evaluate import (
     bands,
     calibrated,
     errors,
-    evaluate,
     misfits,
     without_cores,
     without_placements,
@@ -26,89 +21,7 @@ from analysis.contention.fit import fit
 from analysis.contention.page import bands_line
 from analysis.contention.parameters import placements, predict
 from analysis.contention.sweep import Point, Sweep
-from studies.made_sweeps import sweep
-
-
-def rounded_machine(seed, noise=0.005):
-    """Sixteen cores of 6 GB/s beside a network of 12 GB/s on 60 GB/s of memory.
-
-    Made to have the limits that its authors state, by formulas of its own: cores queue ever longer
-    as the memory fills (x / (1 + x^8)^(1/8)), and the network is squeezed from 40 % load on.
-    """
-    rng = np.random.default_rng(seed)
-    points = []
-    for node, memory in ((0, 60.0), (1, 35.0)):
-        for n in range(1, 17):
-            load = 6.0 * n / memory
-            comm = 12.0 * (1 - 0.35 / (1 + np.exp(-6 * (load - 0.75))))
-            left = (memory - comm) / memory
-            comp = memory * load / (1 + (load / left) ** 8) ** (1 / 8)
-            alone = memory * load / (1 + load**8) ** (1 / 8)
-            rates = np.array([alone, 12.0, comp, comm]) * (1 + noise * rng.standard_normal(4))
-            points.append(Point(n, node, node, *(float(r) * 1e9 for r in rates)))
-    return Sweep("rounded", 16, 1, 2, points)
-
-
-def test_wins_where_the_stated_limits_show_and_costs_little_elsewhere():
-    # A network that reaches 5 GB/s on node 0 of the other socket, 8 on its node 1: the published
-    # equation 7 gives both the rate of the calibrated one.
-    points = [
-        Point(n, c, m, 4e9 * n, rate, 4e9 * n, rate)
-        for n in range(1, 5)
-        for (c, m), rate in {(0, 0): 9e9, (2, 2): 5e9, (0, 3): 8e9}.items()
-    ]
-    machine = Sweep("four nodes", 4, 2, 4, points)
-    assert predict(fit(machine), 0, 3).comm_par_b_s == pytest.approx([5e9] * 4)
-    assert predict(improved.fit(machine), 0, 3).comm_par_b_s == pytest.approx([8e9] * 4)
-    machine = rounded_machine(0)
-    old, new = (errors(without_cores(each, machine, 4)) for each in (fit, improved.fit))
-    assert new.comm_all < old.comm_all
-    assert new.comp_all < old.comp_all
-    measured = sweep(published.load_published("henri"), 5, 0.01)
-    old, new = (evaluate(each(measured), measured) for each in (fit, improved.fit))
-    assert new.comm_all < old.comm_all + 0.3
-    assert new.comp_all < old.comp_all + 0.3
-
-
-def machine_of_groups(in_step):
-    """Two groups of eight cores, 6 GB/s a core and 30 GB/s a group, and a network of 12 GB/s.
-
-    They share 50 GB/s. Communications give way first, down to half of their rate. Noise of 1 %.
-    """
-    rng = np.random.default_rng(0)
-    points = []
-    for n in range(1, 17):
-        busy = [min(n, 8), max(n - 8, 0)]
-        rates = [min(6.0 * k, 30.0) for k in busy]
-        wanted = sum(rates)
-        if in_step:
-            wanted = n * min(rate / k for rate, k in zip(rates, busy, strict=True) if k)
-        comm = max(min(12.0, 50.0 - wanted), 6.0)
-        seen = np.array([min(wanted, 50.0), 12.0, min(wanted, 50.0 - comm), comm])
-        seen *= 1e9 * (1 + 0.01 * rng.standard_normal(4))
-        points.append(Point(n, 0, 0, *(float(rate) for rate in seen)))
-    return Sweep("groups", 16, 1, 1, points, groups=8)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("in_step", [False, True])
-def test_groups_next_to_a_network(in_step):
-    sweep_of_groups = machine_of_groups(in_step)
-    found = calibrated("improved", sweep_of_groups, folds=4)
-    assert found.model.groups.in_step == in_step
-    assert found.error < 0.03
-    assert calibrated("paper", sweep_of_groups, folds=4).error > 2 * found.error
-
-
-def test_of_groups_that_predict_alike_the_simplest_is_taken(monkeypatch):
-    """Without noise each may be exact."""
-    model = published.load_published("henri")
-    exact = Deviation((0, 0), True, comp_par=1.0, comm_par=1.0, comp_alone=1.0)
-    found = published.Calibration(model, [exact], [])
-    monkeypatch.setattr(published, "_calibrated", lambda *_: found)
-    (note,) = calibrated("improved", Sweep("exact", 4, 1, 1, [], groups=2)).model.notes
-    assert "predicted with one capacity;" in note
-
+from tests.analysis.contention.made_sweeps import sweep
 
 TWO_NODES = Sweep("two", 18, 1, 2, [])
 
@@ -179,13 +92,13 @@ def test_equations_that_do_not_describe_a_machine():
         for p in exact.points[:9]
     ]
     blue = Sweep("blue", 9, 1, 1, points)
-    found = calibrated("paper", blue, folds=2).model
+    found = calibrated(blue, folds=2).model
     notes = [note for note in found.notes if note.startswith("these equations do not describe")]
     # One rate of a core cannot be both: whatever lies between is off by a fifth and more on one
     # side, sqrt(1 / 0.6) - 1 = 29 % at best on both.
     assert notes[0].startswith("these equations do not describe this machine: computations (local)")
     assert not any("communications" in note for note in notes)
-    assert not any("do not describe" in note for note in calibrated("paper", exact, 2).model.notes)
+    assert not any("do not describe" in note for note in calibrated(exact, 2).model.notes)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +135,7 @@ def test_bands_hold_what_was_not_measured(name):
     """A new sweep with the same noise, all placements: nine in ten within the bands, or nearly."""
     truth = published.load_published(name)
     inside = []
-    model = calibrated("paper", sweep(truth, 0, 0.02)).model
+    model = calibrated(sweep(truth, 0, 0.02)).model
     again = sweep(truth, 100, 0.02)
     for at in placements(truth):
         p = predict(model, *at)

@@ -1,0 +1,134 @@
+"""What a question is, and how the engine answers it.
+
+`rows` gives one row per pair or run: the keys `by`, and the values that the estimates read. The
+rows with equal keys are one group, which makes one row of the answer:
+
+- the keys;
+- `n`, the number of rows of the group;
+- each estimate as NAME, NAME_low and NAME_high; the first one is the main one;
+- the `facts`;
+- with `limits`, the `word` of the first limit that holds, and `why`.
+
+Names of columns end in their unit, as everywhere (`_s`, `_b_s`, `_s_b`); a name without a unit is a
+ratio or a number. All values are SI.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import polars as pl
+
+from analysis.statistics.interval import FEWEST, Estimate
+from nimc.base.units import plural
+
+#: Rows of a group -> an estimate; None if there are too few.
+Estimator = Callable[[pl.DataFrame], Estimate | None]
+Plot = Literal["forest", "lines"]
+INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A word, said if the whole interval of an estimate lies in [low, high] and `when` holds.
+
+    Without bounds `when` alone decides. It is an expression over the rows of the answer.
+    """
+
+    word: str
+    low: float = -math.inf
+    high: float = math.inf
+    when: pl.Expr | None = None
+    #: Name of the estimate; empty: the main one.
+    of: str = ""
+    why: str = ""
+
+    def holds(self, main: str) -> pl.Expr:
+        """Whether it holds of a row of an answer; bounds never hold without an interval."""
+        name = self.of or main
+        bounds = pl.lit(True)
+        if self.low > -math.inf:
+            bounds &= pl.col(f"{name}_low") >= self.low
+        if self.high < math.inf:
+            bounds &= pl.col(f"{name}_high") <= self.high
+        return (bounds if self.when is None else bounds & self.when).fill_null(False)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question to a run; its answer is a section of the report, and a file beside the page."""
+
+    #: Id of the section, and name of the file NAME.json with its rows under NAME.
+    name: str
+    title: str
+    #: What is asked and how it is answered, in a few sentences for readers of the page.
+    text: str
+    #: One row per pair or run, from a run (`analysis.report.data.RunData`).
+    rows: Callable[[Any], pl.DataFrame]
+    by: tuple[str, ...]
+    #: Name -> estimator.
+    estimates: Mapping[str, Estimator]
+    #: Column -> expression over the rows of a group.
+    facts: Mapping[str, pl.Expr] = field(default_factory=dict)
+    #: Last step before the words, for what needs all rows of the answer.
+    then: Callable[[pl.DataFrame], pl.DataFrame] | None = None
+    limits: tuple[Limit, ...] = ()
+    #: Columns beside keys and main estimate in the page's table; empty: all. Files have them all.
+    columns: tuple[str, ...] = ()
+    #: Column -> its heading, where its name does not read by itself.
+    headings: Mapping[str, str] = field(default_factory=dict)
+    plot: Plot | None = "forest"
+    #: forest: the key that colours stand for, if any. lines: the column of the x axis, then the
+    #: keys of a line.
+    axes: tuple[str, ...] = ()
+
+    @property
+    def main(self) -> str:
+        """Name of the first estimate."""
+        return next(iter(self.estimates))
+
+
+def answer(question: Question, run: Any) -> pl.DataFrame:
+    """The rows of the answer; empty if the question does not apply to the run."""
+    rows = question.rows(run)
+    if rows.is_empty():
+        return pl.DataFrame()
+    by = list(question.by)
+    found = [
+        {**dict(zip(by, keys, strict=True)), "n": group.height, **_estimates(question, group)}
+        for keys, group in rows.group_by(by, maintain_order=True)
+    ]
+    figures = [f"{name}{end}" for name in question.estimates for end in ("", "_low", "_high")]
+    types = {name: rows.schema[name] for name in by}
+    types |= {"n": pl.Int64()} | dict.fromkeys(figures, pl.Float64())
+    table = pl.DataFrame(found, schema=types)
+    if question.facts:
+        facts = rows.group_by(by, maintain_order=True).agg(**question.facts)
+        table = table.join(facts, on=by, nulls_equal=True, maintain_order="left")
+    if question.then:
+        table = question.then(table)
+    return _worded(question, table) if question.limits else table
+
+
+def _estimates(question: Question, group: pl.DataFrame) -> dict[str, float | None]:
+    values: dict[str, float | None] = {}
+    for name, estimator in question.estimates.items():
+        of = estimator(group)
+        ends = (of.value, of.low, of.high) if of else (None, None, None)
+        values |= dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
+    return values
+
+
+def _worded(question: Question, table: pl.DataFrame) -> pl.DataFrame:
+    main = question.main
+    few = pl.format(f"{{}}, fewer than {plural(FEWEST, 'pair')}", pl.col("n"))
+    word = pl.lit(INCONCLUSIVE)
+    why = pl.when(pl.col(f"{main}_low").is_null()).then(few).otherwise(pl.lit(""))
+    for limit in reversed(question.limits):
+        holds = limit.holds(main)
+        word = pl.when(holds).then(pl.lit(limit.word)).otherwise(word)
+        why = pl.when(holds).then(pl.lit(limit.why)).otherwise(why)
+    return table.with_columns(word=word, why=why)

@@ -1,0 +1,95 @@
+"""Figure 5 of Groves, Grant and Arnold (2016) for a run: run time against ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+from markupsafe import Markup
+
+from analysis.report.data import RunData
+from analysis.report.plots import View, drawing, finish, legend, light, marker, points, themed_svg
+from analysis.report.sections import Section
+from analysis.samples.pairs import extra, in_order
+from analysis.statistics.interval import middle
+from analysis.subjects.paper_tables import RUNS_BEST, estimates_of
+from analysis.subjects.published import paper
+from nimc.base.units import scale
+from nimc.records.arms import BASELINE, parts_of
+
+#: Run at several numbers of ranks, with as much work for each.
+WORKLOAD = "lammps_scaling"
+#: Ranks of the published slowdowns, and the arms that they are of: section VI in words, 'up to 3X'
+#: in the abstract. The figure itself has no values.
+PUBLISHED_RANKS = 8192
+PUBLISHED = {"daly": float(paper()["headlines"]["lammps_slowdown_8192_up_to"]), "constant": 2.0}
+
+
+def scaling_view(run: RunData, name: str) -> View | None:
+    """Figure and table of a run's scales; None for fewer than two."""
+    told = pl.col("workload", "role", "arm", "case").cast(pl.String)
+    runs = (
+        run.samples.lazy()
+        .filter(pl.col("status") == "counts", pl.col("fom").is_not_null())
+        .select(told, "fom", "fom_unit", ranks=extra("ranks"))
+        .filter(pl.col("workload") == WORKLOAD, pl.col("role").is_in(["baseline", "effect"]))
+        .collect()
+    )
+    if runs["ranks"].drop_nulls().n_unique() < 2:
+        return None
+    of = runs.select("case", "arm", "ranks").drop_nulls().unique()
+    ranks_of = {(case, arm): ranks for case, arm, ranks in of.iter_rows()}
+    rows = [
+        View(ranks=int(ranks), result=row, paper=estimates_of(run, row))
+        for row in run.results
+        if (ranks := ranks_of.get((row.case, row.arm)))
+    ]
+    return View(
+        svg=_plot(runs, name),
+        rows=sorted(rows, key=lambda row: row.ranks),
+        published_ranks=PUBLISHED_RANKS,
+    )
+
+
+def best_of_five(runs: pl.DataFrame) -> pl.DataFrame:
+    """The paper's estimator, by `arm` and `ranks`: the shortest of the first five runs."""
+    of = runs.group_by("arm", "ranks", maintain_order=True).agg(pl.col("fom").head(RUNS_BEST))
+    return of.filter(pl.col("fom").list.len() == RUNS_BEST).with_columns(pl.col("fom").list.min())
+
+
+def _plot(runs: pl.DataFrame, name: str) -> Markup:
+    factor, unit = scale(middle(runs["fom"]), str(runs["fom_unit"][0]))
+    runs = runs.with_columns(pl.col("fom") / factor)
+    best = best_of_five(runs).sort("ranks")
+    arms = in_order(runs["arm"].unique(maintain_order=True))
+    with drawing(3.6) as figure:
+        axes = figure.subplots()
+        for index, arm in enumerate(arms):
+            own, line = runs.filter(arm=arm), best.filter(arm=arm)
+            # Side by side: on this axis a shift is a factor.
+            shift = 1.04 ** (index - (len(arms) - 1) / 2)
+            points(axes, own["ranks"] * shift, own["fom"], arm, marker(arm), 4.8, alpha=0.5, mew=0)
+            style = "--" if parts_of(arm)[1] else "-"
+            axes.plot(line["ranks"], line["fom"], style, color=light(arm), lw=1.6, label=arm)
+        off = best.filter(arm=BASELINE)["fom"]
+        look: dict[str, Any] = {"ls": "none", "ms": 7, "mfc": "none", "mew": 1.4}
+        for arm in [arm for arm in PUBLISHED if arm in arms and len(off)]:
+            label = f"{arm}, published"
+            place = (PUBLISHED_RANKS, PUBLISHED[arm] * off[-1])
+            axes.plot(*place, marker="D", mec=light(arm), gid="published", label=label, **look)
+        axes.set_xscale("log", base=2)
+        ticks = sorted({*runs["ranks"], *([PUBLISHED_RANKS] if {*arms} & {*PUBLISHED} else [])})
+        axes.set_xticks(ticks, [f"{count:,.0f}" for count in ticks])
+        axes.minorticks_off()
+        finish(axes, "ranks", f"time in {unit}", ylim=(0, None))
+        legend(figure, 3)
+        said = "; ".join(f"{arm}, {ranks:,.0f} ranks {fom:.4g}" for arm, ranks, fom in best.rows())
+        return themed_svg(figure, name, f"Run time against ranks, best of five in {unit}: {said}")
+
+
+SECTIONS = [
+    Section(
+        *("end", 91, "scaling", scaling_view, "Run time against ranks"),
+        link="Run time against ranks, as in figure 5 of the paper.",
+    )
+]

@@ -1,0 +1,155 @@
+"""The engine: groups, estimates, words and figures, each worked out by hand."""
+
+import math
+
+import polars as pl
+import pytest
+
+from analysis.questions.estimators import difference, median, ratio, ratio_of_sets
+from analysis.questions.question import Limit, Question, answer
+from analysis.questions.shown import figure
+from analysis.statistics.interval import Estimate
+
+
+def first(rows):
+    """An estimate that is the group's first value, 10 % to either side; None for a negative one."""
+    value = rows["value"][0]
+    return Estimate(value, value * 0.9, value * 1.1, 0.95) if value > 0 else None
+
+
+def asked(rows, **more):
+    return Question(
+        name="made",
+        title="Made",
+        text="",
+        rows=lambda _: rows,
+        by=("case",),
+        estimates={"value": first},
+        **more,
+    )
+
+
+ROWS = pl.DataFrame({"case": ["a", "b", "a", "c"], "value": [2.0, 1.0, 5.0, -1.0]})
+LIMITS = (
+    Limit("loud", when=pl.col("case") == "b", why="since b"),
+    Limit("high", low=1.5),
+    Limit("low", high=1.5),
+)
+
+
+def test_a_group_is_a_row_with_its_number_in_the_order_of_the_rows():
+    table = answer(asked(ROWS, facts={"most": pl.col("value").max()}), None)
+    assert table.rows() == [
+        ("a", 2, 2.0, 1.8, 2.2, 5.0),
+        ("b", 1, 1.0, 0.9, 1.1, 1.0),
+        ("c", 1, None, None, None, -1.0),
+    ]
+    assert table.columns == ["case", "n", "value", "value_low", "value_high", "most"]
+
+
+def test_the_first_limit_that_holds_gives_the_word_and_none_holds_without_an_interval():
+    table = answer(asked(ROWS, limits=LIMITS), None)
+    assert dict(table.select("case", "word").iter_rows()) == {
+        "a": "high",
+        "b": "loud",
+        "c": "inconclusive",
+    }
+    assert table["why"].to_list() == ["", "since b", "1, fewer than 6 pairs"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"),
+    [
+        (1.8, math.inf, "in"),  # the whole interval, 1.8 to 2.2
+        (1.81, math.inf, "inconclusive"),
+        (-math.inf, 2.2, "in"),
+        (1.9, 2.1, "inconclusive"),
+    ],
+)
+def test_the_whole_interval_must_lie_within_the_bounds(low, high, word):
+    table = answer(asked(ROWS.head(1), limits=(Limit("in", low=low, high=high),)), None)
+    assert table["word"].to_list() == [word]
+
+
+def test_the_last_step_sees_all_rows_before_the_words():
+    table = answer(
+        asked(
+            ROWS,
+            then=lambda rows: rows.with_columns(biggest=pl.col("value") == pl.col("value").max()),
+            limits=(Limit("biggest", when=pl.col("biggest")),),
+        ),
+        None,
+    )
+    assert table["word"].to_list() == ["biggest", "inconclusive", "inconclusive"]
+
+
+def test_no_rows_are_no_answer():
+    assert answer(asked(ROWS.clear()), None).is_empty()
+
+
+def test_a_null_key_is_a_group_of_its_own():
+    rows = pl.DataFrame({"case": [None, "a", None], "value": [1.0, 2.0, 3.0]})
+    table = answer(asked(rows, facts={"least": pl.col("value").min()}), None)
+    assert table.select("case", "n", "least").rows() == [(None, 2, 1.0), ("a", 1, 2.0)]
+
+
+# Estimators: exact values give exact estimates; five rows give none.
+
+
+def pairs(count, factor, shift=0.0):
+    base = [float(number) for number in range(1, count + 1)]
+    return pl.DataFrame({"value": [factor * each + shift for each in base], "against": base})
+
+
+def test_the_ratio_within_pairs_does_not_see_how_pairs_differ():
+    found = ratio("value", "against")(pairs(8, 1.25))
+    assert found.value == pytest.approx(1.25)
+    assert (found.low, found.high) == (pytest.approx(1.25), pytest.approx(1.25))
+
+
+def test_the_ratio_uses_the_repeated_baseline_where_there_is_one():
+    rows = pairs(8, 1.25).with_columns(again=pl.col("against"))
+    assert ratio("value", "against", "again")(rows).value == pytest.approx(1.25)
+    none = rows.with_columns(again=pl.lit(None, pl.Float64))
+    assert ratio("value", "against", "again")(none).value == pytest.approx(1.25)
+
+
+@pytest.mark.parametrize("shift", [3.0, -0.5, 0.0])
+def test_the_difference_within_pairs(shift):
+    assert difference("value", "against")(pairs(8, 1.0, shift)).value == pytest.approx(shift)
+
+
+@pytest.mark.parametrize("estimator", [ratio, difference, ratio_of_sets])
+def test_five_pairs_give_no_estimate(estimator):
+    assert estimator("value", "against")(pairs(5, 1.25)) is None
+
+
+def test_pairs_of_which_a_run_does_not_count_are_left_out():
+    rows = pairs(7, 1.25).with_columns(against=pl.when(pl.col("against") > 2).then("against"))
+    assert ratio("value", "against")(rows) is None
+    assert difference("value", "against")(rows) is None
+
+
+def test_the_median_has_the_extremes_of_six_as_its_interval():
+    found = median("value")(pl.DataFrame({"value": [1.0, 2.0, 3.0, 5.0, 8.0, 13.0, None]}))
+    assert (found.low, found.value, found.high) == (1.0, 4.0, 13.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "ends", "shown"),
+    [
+        ("ratio", 1.23456, (1.2, 1.3), ("1.23", "1.20 to 1.30")),
+        ("ratio", 1.23456, (), ("1.235", "")),
+        ("ratio", 1.23456, (None, None), ("1.235", "")),
+        ("load_b_s", 12.3e9, (11.1e9, 13.9e9), ("12.3 GB/s", "11.1 to 13.9")),
+        ("cpu_s_b", 0.1203e-9, (0.118e-9, 0.1229e-9), ("0.1203", "0.1180 to 0.1229")),
+        ("cpu_s_b", 0.0, (-1e-15, 0.0004e-9), ("0.00000", "0.00000 to 0.00040")),
+        ("latency_s", 4e-7, (4e-7, 4.0000001e-7), ("400.0 ns", "400.0 to 400.0")),
+        ("rank", 7, (), ("7", "")),
+        ("value", None, (None, None), ("\u2013", "")),
+    ],
+)
+def test_figures_have_the_unit_of_their_name_and_the_decimals_of_their_interval(
+    name, value, ends, shown
+):
+    assert figure(name, value, *ends) == shown

@@ -1,0 +1,75 @@
+"""Run time against ranks, on made runs with known truth."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from analysis.report.data import RunData, load_run
+from analysis.report.page import render
+from analysis.subjects.scaling import best_of_five, scaling_view
+from tests.analysis.synthetic import Case, reject, samples, write_run
+
+EFFECTS = {"daly": 1.5, "constant": 1.2, "aa": 1.0}
+
+
+def run_of(folder: Path, *ranks: int, workload: str = "lammps_scaling", pairs: int = 6) -> RunData:
+    """Ten seconds at every scale; one run was rejected."""
+    found = [
+        replace(sample, fom_extra={"ranks": float(count)})
+        for count in ranks
+        for sample in samples(
+            Case(f"{workload}@{count}", "s", "lower", 10.0, EFFECTS, 0.001, 0.0), pairs=pairs
+        )
+    ]
+    found[5] = reject(found[5], "rejected", "too late")
+    return load_run(write_run(folder / "run", found), force=True)
+
+
+def test_both_estimates_of_every_scale(tmp_path: Path) -> None:
+    view = scaling_view(run_of(tmp_path, 64, 16, pairs=8), "f")
+    assert view is not None
+    assert [(row.ranks, row.result.arm) for row in view.rows] == [
+        (ranks, arm) for ranks in (16, 64) for arm in ("constant", "daly")
+    ]
+    for row in view.rows:
+        truth = EFFECTS[row.result.arm]
+        assert row.result.slowdown.value == pytest.approx(truth, rel=0.01)
+        assert row.paper.of_best == pytest.approx(truth, rel=0.01)
+        assert row.paper.off_best == pytest.approx(10.0, rel=0.01)
+
+
+@pytest.mark.parametrize(("ranks", "workload"), [([16], "lammps_scaling"), ([16, 64], "minife")])
+def test_one_scale_and_other_workloads_make_no_figure(
+    tmp_path: Path, ranks: list[int], workload: str
+) -> None:
+    assert scaling_view(run_of(tmp_path, *ranks, workload=workload), "f") is None
+
+
+def test_the_paper_takes_the_best_of_the_first_five() -> None:
+    first = pl.DataFrame({"arm": "off", "ranks": 4.0, "fom": [5.0, 4.0, 6.0, 7.0, 8.0, 1.0]})
+    few = pl.DataFrame({"arm": "daly", "ranks": 4.0, "fom": [5.0, 4.0, 6.0, 7.0]})
+    assert best_of_five(pl.concat([first, few])).rows() == [("off", 4.0, 4.0)]
+
+
+def test_the_page_shows_every_run_and_what_was_published(tmp_path: Path) -> None:
+    page = render([run_of(tmp_path, 16, 64)])
+    section = page[page.index('id="r0scaling"') :].partition("</section>")[0]
+    assert 'href="#r0scaling"' in page
+    (svg,) = re.findall(r"<svg.*?</svg>", section, re.DOTALL)
+    # Two scales of six pairs with off, daly and constant; one run was rejected.
+    points = re.findall(r'<g id="r0scaling-line2d_\d+">\s*<defs>.*?</g>\s*</g>', svg, re.DOTALL)
+    assert sorted(each.count("<use ") for each in points)[-3:] == [11, 12, 12]
+    assert svg.count('id="r0scaling-published"') == 2
+    ticks = re.findall(r"<text[^>]*>([\d,]+)</text>", svg)
+    assert ticks[:3] == ["16", "64", "8,192"]
+    best = re.search(r"best of five in s: ([^\"]*)", svg)[1]
+    known = {name: float(value) for name, value in re.findall(r"(\w+, \d+) ranks ([\d.]+)", best)}
+    truth = {"off": 10.0, "constant": 12.0, "daly": 15.0}
+    assert known == pytest.approx(
+        {f"{arm}, {ranks}": value for arm, value in truth.items() for ranks in (16, 64)}, rel=0.01
+    )
+    assert "Emulated RDMA, not RDMA hardware." in section
+    assert section.count("<tr>") == 1 + 4

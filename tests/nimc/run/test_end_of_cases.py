@@ -1,0 +1,98 @@
+"""What ends a case is what the report says, in campaigns of twenty made cases."""
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from analysis.effects.estimate import Result, StoppingRule, results
+from analysis.effects.verdict import Verdict
+from analysis.samples.columns import read_run
+from nimc.base.interrupts import Interrupts
+from nimc.campaign.schema import Campaign
+from nimc.records.run import load_header, save_header
+from nimc.run import runner
+from nimc.run.folder import new_header
+from nimc.run.progress import PlainDisplay
+from nimc.run.runner import CampaignRunner
+from tests.analysis.synthetic import Case, samples
+from tests.nimc.campaign.made_request import made_machine, made_request
+
+CASES = [f"case{number:02}" for number in range(20)]
+#: Verdicts are looked at after six pairs; the seventh is the last.
+CAP = 7
+CAMPAIGN = Campaign.model_validate(
+    {
+        "name": "c",
+        "workloads": [{"case": name, "check": "stream", "expect": "1s"} for name in CASES],
+        "arms": ["off", "on", "aa"],
+        "pairs": {"floor": 6, "cap": CAP, "block": 6},
+    }
+)
+#: Made pairs of which in two cases, each alone, six show the baseline to differ from itself.
+SEED = 200
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CampaignRunner]:
+    """Measures cases without any effect."""
+    made = {
+        name: samples(
+            Case(name, "B/s", "higher", 14e9, {"on": 1.0, "aa": 1.0}), pairs=CAP, seed=SEED + number
+        )
+        for number, name in enumerate(CASES)
+    }
+
+    def session(argv: Sequence[str], run: Path, *_: object) -> int:
+        asked = dict(
+            w.partition(".")[2].split("=", 1) for flag, w in pairwise(argv) if flag == "-S"
+        )
+        name, block = asked["case"], int(asked["block"])
+        lines = [json.dumps(each.as_dict()) for each in made[name] if (each.pair >= 6) == block]
+        with (run / "samples" / f"{name}.jsonl").open("a") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        return 0
+
+    monkeypatch.setattr(runner, "run_session", session)
+    request = made_request(CAMPAIGN, made_machine())
+    save_header(tmp_path, new_header(request))
+    (tmp_path / "samples").mkdir()
+    with Interrupts() as interrupts:
+        yield CampaignRunner(request, tmp_path, "reframe", 1, interrupts, PlainDisplay())
+
+
+def rows_of(samples: pl.DataFrame, rule: StoppingRule) -> dict[str, Result]:
+    """Case -> its effect."""
+    return {row.case: row for row in results(samples, rule) if row.role == "effect"}
+
+
+def test_no_case_ends_as_unstable_that_the_report_calls_open(work: CampaignRunner) -> None:
+    """In none is there anything; two would end as 'baseline unstable', each judged alone."""
+    assert work.run_all() == []
+    rule = StoppingRule.of(load_header(work.run))
+    assert rule == work.rule
+    frame = read_run(work.run).frame
+    rows = rows_of(frame, rule)
+    assert sorted(rows) == CASES
+    for name, row in rows.items():
+        assert row.pairs == CAP or rule.is_done(row), name
+    six = frame.filter(pl.col("pair") < 6)
+    alone = [rows_of(six.filter(case=name), StoppingRule())[name] for name in CASES]
+    assert [row.verdict for row in alone].count(Verdict.BASELINE_UNSTABLE) == 2
+
+
+def test_a_case_that_a_later_one_opens_again_goes_on(
+    work: CampaignRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = work.run / "samples" / f"{CASES[-1]}.jsonl"
+
+    def is_done(_: Path, case: str, __: StoppingRule) -> bool:
+        return case != CASES[0] or not last.exists()
+
+    monkeypatch.setattr(runner, "_is_done", is_done)
+    assert work.run_all() == []
+    rows = rows_of(read_run(work.run).frame, work.rule)
+    assert (rows[CASES[0]].pairs, rows[CASES[1]].pairs) == (CAP, 6)

@@ -1,0 +1,196 @@
+"""docs/papers.md: no row may go, and all that it names exists."""
+
+import html
+import re
+import shlex
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+import pytest
+from studies.made_sweeps import sweep as rates
+
+from analysis.compare import page as comparison
+from analysis.compare.sides import compare_sides
+from analysis.contention import evaluate
+from analysis.contention.fit import fit
+from analysis.contention.page import render as model_page
+from analysis.report.data import load_run
+from analysis.report.page import render
+from nimc.base.checkout import ROOT
+from nimc.cli.main import cli
+from tests.analysis.compare.nights import night
+from tests.analysis.contention.made_sweeps import sweep as rates
+from tests.analysis.made_counters import CASES
+from tests.analysis.remedies import test_offload, test_rails
+from tests.analysis.remedies.sweeps import sweep, swept
+from tests.analysis.subjects import test_causes, test_numa, test_paper_tables, test_scaling
+from tests.analysis.synthetic import STREAM, Case, samples, write_run
+from tests.nimc.conftest import Command
+
+IDS = [
+    *(f"P{number}" for number in range(1, 21)),
+    *(f"U{number}" for number in range(1, 8)),
+    *(f"{study}{number}" for study in "NCM" for number in range(1, 5)),
+]
+_ROW = re.compile(r"^\| *([PUNCM]\d+) *\|(.*)\|$", re.MULTILINE)
+_CODE = re.compile(r"`([^`]+)`")
+#: A heading or caption of a page.
+_BOLD = re.compile(r"\*\*([^*]+)\*\*")
+_CAMPAIGN = re.compile(r"`nimc run (\w+)")
+PAGE = (ROOT / "docs" / "papers.md").read_text()
+
+
+def rows() -> dict[str, list[str]]:
+    """Row -> what they did, how it is repeated, where it stands, what was shown."""
+    return {name: [cell.strip() for cell in text.split("|")] for name, text in _ROW.findall(PAGE)}
+
+
+def test_no_row_is_gone() -> None:
+    assert [name for name, _ in _ROW.findall(PAGE)] == IDS
+    for name, cells in rows().items():
+        assert len(cells) == 4, name
+        did, repeat, stands, shown = cells
+        assert did, name
+        assert shown, name
+        # What cannot be repeated, or stands nowhere, is not there yet, and the row says so.
+        assert (repeat and stands) or shown.startswith("not yet: "), name
+
+
+@pytest.mark.parametrize("name", sorted(set(_CAMPAIGN.findall(PAGE))))
+def test_every_campaign_plans(name: str, command: Command) -> None:
+    found = command.json("plan", name, "--machine", "example_slurm")
+    assert found["cases"]
+
+
+def test_every_factor_can_be_added(tmp_path: Path, command: Command) -> None:
+    text = (ROOT / "campaigns" / "single_node.yaml").read_text()
+    factors = [code for code in _CODE.findall(PAGE) if code.startswith("factors: ")]
+    assert factors
+    for factor in factors:
+        path = tmp_path / "c.yaml"
+        path.write_text(f"{text}\n{factor}\n")
+        plan = command("plan", path, "--machine", "example_slurm")
+        assert "change within a block: tool none, " in plan
+
+
+@pytest.mark.parametrize("line", sorted({c for c in _CODE.findall(PAGE) if c.startswith("nimc ")}))
+def test_every_command_exists(line: str) -> None:
+    of: click.Command = cli
+    words = shlex.split(line)[1:]
+    context = click.Context(of)
+    while isinstance(of, click.Group):
+        found = of.get_command(context, words.pop(0))
+        assert found, line
+        of = found
+    known = {option for each in of.params for option in each.opts}
+    options = {word for word in words if word.startswith("--")}
+    assert options <= known
+    takes_words = any(isinstance(each, click.Argument) for each in of.params)
+    assert takes_words or not words or words[0].startswith("--"), line
+
+
+def _one_node(folder: Path) -> str:
+    off, on = [10.0] * 10, [20.0] * 10
+    stream = test_paper_tables.runs("stream", off, [5.0] * 10, "B/s")
+    lammps = test_paper_tables.runs("lammps", off, on)
+    return render([test_paper_tables.load(folder, stream, lammps)])
+
+
+def _counted(folder: Path) -> str:
+    return render([load_run(test_causes.made_run(folder, CASES))])
+
+
+def _scales(folder: Path) -> str:
+    return render([test_scaling.run_of(folder, 16, 64)])
+
+
+def _traffic(folder: Path) -> str:
+    return render([load_run(test_offload.made_run(folder, 0.12))])
+
+
+def _remedies(folder: Path) -> str:
+    return render([load_run(write_run(folder / "run", swept(sweep(), pairs=8)))])
+
+
+def _numa(folder: Path) -> str:
+    return render([load_run(test_numa.run_of(folder, test_numa.TWO_NODES), force=True)])
+
+
+def _rails(folder: Path) -> str:
+    return render([load_run(test_rails.made(folder, test_rails.case()))])
+
+
+def _comparison(folder: Path) -> str:
+    sides = [night(folder / name, STREAM, node={"bios": name}) for name in ("before", "after")]
+    return comparison.render(compare_sides(sides[:1], sides[1:]))
+
+
+def _model(_: Path) -> str:
+    measured = rates(evaluate.load_published("henri"), 0, 0.01)
+    return model_page(fit(measured), measured)
+
+
+def _little(folder: Path) -> str:
+    """No workload of the paper, too few pairs for an interval, and nothing counted."""
+    case = Case("minife", "s", "lower", 1.0, {"on": 1.5})
+    return render([load_run(write_run(folder / "run", samples(case, pairs=2)))])
+
+
+Maker = Callable[[Path], str]
+#: Heading or caption -> a made run that has its data.
+MADE: dict[str, Maker] = {
+    **dict.fromkeys(
+        (
+            "Slowdown, estimate and interval",
+            "Comparison with Groves, Grant and Arnold (2016)",
+            "Table II",
+            "Table III",
+            "Estimators of Groves, Grant and Arnold",
+            "The machine",
+        ),
+        _one_node,
+    ),
+    **dict.fromkeys(("Why", "Roles", "Table IV"), _counted),
+    "Run time against ranks": _scales,
+    "Processor time of the traffic": _traffic,
+    **dict.fromkeys(("Remedies", "Advice on remedies"), _remedies),
+    **dict.fromkeys(("RDMA and NUMA", "All cells"), _numa),
+    **dict.fromkeys(("Rails and MPI calls", "Figure 1", "Figure 2", "Figure 3"), _rails),
+    **dict.fromkeys(("What differs", "Both sides"), _comparison),
+    **dict.fromkeys(("Parameters", "Errors", "Bandwidth", "All placements"), _model),
+}
+
+
+@cache
+def _headings(of: Maker) -> list[str]:
+    """Texts of the headings and captions of the page of a made run."""
+    with TemporaryDirectory() as folder:
+        page = of(Path(folder))
+    found = re.findall(r"<(h2|h3|summary|figcaption)\b[^>]*>(.*?)</\1>", page, re.DOTALL)
+    return [html.unescape(re.sub(r"<[^>]+>", "", text)).strip() for _, text in found]
+
+
+def _has(of: Maker, name: str) -> bool:
+    return any(re.match(rf"{re.escape(name)}(?!\w)", text) for text in _headings(of))
+
+
+def named() -> list[str]:
+    """All headings and captions that the page names."""
+    return sorted({name for cells in rows().values() for name in _BOLD.findall(cells[2])})
+
+
+def test_a_page_is_made_for_every_heading_that_is_named() -> None:
+    assert named() == sorted(MADE)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_every_heading_is_on_the_page_of_a_run_that_has_its_data(name: str) -> None:
+    assert _has(MADE[name], name)
+
+
+def test_without_its_data_a_heading_is_not_there() -> None:
+    # The machine is described on every page.
+    assert [name for name in MADE if _has(_little, name)] == ["The machine"]

@@ -1,0 +1,154 @@
+"""Nothing is taken from the current folder: in it, another user may have made files.
+
+Commands are traced in a folder full of what Python, compilers and tools would take from there.
+"""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from nimc.base.checkout import ROOT, python_code
+
+NIMC = str(Path(sys.executable).with_name("nimc"))
+RUN = ROOT / "tests" / "captures" / "run_quick" / "quick-localhost-20261123-021501"
+#: Ways in which `nimc` was installed before put this relative name on `sys.path`.
+HOOK = "__editable__.nimc-0.1.0.finder.__path_hook__"
+MODULES = ("sitecustomize", "usercustomize", "json", "re", "click", "polars", "matplotlib", "nimc")
+LIBRARIES = ("libgcc_s.so.1", "libgcc_s.so", "libc.so.6", "libgomp.so.1", "libpapi.so", "crt1.o")
+SETTINGS = (
+    *("matplotlibrc", "ucx.conf", "specs", "libgomp.spec", ".pylintrc", "pyproject.toml"),
+    *("setup.cfg", "spack.yaml", "reframe.toml", ".gitconfig", "fonts.conf", "slurm.conf"),
+)
+PROGRAMS = ("cc", "as", "ld", "collect2", "git", "ldd", "lscpu", "ucx_info", "fc-list", "reframe")
+#: Programs that are started in a folder of the job: beside the application, or by the conductor.
+IN_THE_JOB = {"nimc/base/processes.py": 1}
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Path:
+    """A folder with something of every kind. What runs leaves a mark beside it."""
+    folder, mark = tmp_path / "planted", tmp_path / "mark"
+    (folder / HOOK).mkdir(parents=True)
+    for name in MODULES:
+        for place in (folder, folder / HOOK):
+            (place / f"{name}.py").write_text(f"open({str(mark)!r}, 'a').write({name!r})\n")
+    for name in (*LIBRARIES, *SETTINGS):
+        (folder / name).write_text("nonsense\n")
+    for name in PROGRAMS:
+        (folder / name).write_text(f"#!/bin/sh\necho {name} >>{mark}\n")
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def taken(trace: str, folder: Path) -> set[str]:
+    """What was opened or started in a folder, by its relative or whole name."""
+    place = re.escape(str(folder))
+    relative = re.findall(rf'openat\(AT_FDCWD<{place}>, "([^/"][^"]*)"', trace)
+    whole = re.findall(rf'(?:openat\(AT_FDCWD<[^>]*>, |execve\()"{place}/([^"]*)"', trace)
+    return {*relative, *whole, *re.findall(r'execve\("([^/"][^"]*)"', trace)}
+
+
+def traced(folder: Path, *command: str) -> tuple[subprocess.CompletedProcess[str], set[str]]:
+    """Runs a command there: how it ended, and what was taken from there."""
+    if shutil.which("strace") is None:
+        pytest.skip("no strace (apt install strace)")
+    file = folder.parent / "trace"
+    strace = ["strace", "-f", "-y", "--seccomp-bpf", "-e", "trace=openat,execve", "-o", str(file)]
+    own = {name: str(folder.parent / name.lower()) for name in ("XDG_CACHE_HOME", "MPLCONFIGDIR")}
+    environment = {**os.environ, **own, "PYTHONPATH": "", "NIMC_SPACK_DIR": own["MPLCONFIGDIR"]}
+    done = subprocess.run(
+        [*strace, *command], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    return done, taken(file.read_text(errors="replace"), folder)
+
+
+COMMANDS = {
+    "version": (NIMC, "--version"),
+    "plan": (NIMC, "plan", "quick", "--machine", "localhost"),
+    "report": (NIMC, "report", str(RUN), "--output", "OUT"),
+    "pack": (NIMC, "pack", str(RUN), "--author", "A, B", "--output", "OUT.zip"),
+    "pages": (NIMC, "nights", "pages", "--results", "OUT"),
+    "spack": (NIMC, "spack", "info"),
+    "PAPI's shim": tuple(python_code("import reframe_tests.tools.papi as papi; papi.shim()")),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_takes_nothing_from_a_planted_folder(planted: Path, name: str) -> None:
+    words = [word.replace("OUT", str(planted.parent / "out")) for word in COMMANDS[name]]
+    done, names = traced(planted, *words)
+    assert names == set(), done.stderr
+    assert not (planted.parent / "mark").exists()
+    if name in ("version", "plan", "report", "pack", "spack"):
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_doctor_compiles_and_asks_programs_elsewhere(planted: Path) -> None:
+    done, names = traced(planted, NIMC, "doctor", "--machine", "localhost", "-v")
+    assert names == set()
+    assert not (planted.parent / "mark").exists()
+    assert re.search(r"^C compiler with OpenMP +ok", done.stdout, re.MULTILINE), done.stdout
+
+
+@pytest.mark.slow
+def test_only_what_is_named_is_opened_there_and_figures_stay_the_same(planted: Path) -> None:
+    shutil.copytree(RUN, planted / RUN.name)
+    (planted / "matplotlibrc").write_text("lines.linewidth: 9\n")
+    _, names = traced(planted, NIMC, "report", RUN.name, "--output", "here")
+    assert names
+    assert {name.split("/")[0] for name in names} <= {RUN.name, "here"}
+    done, _ = traced(planted.parent, NIMC, "report", str(RUN), "--output", "there")
+    assert done.returncode == 0
+    pages = [folder / "report.html" for folder in (planted / "here", planted.parent / "there")]
+    assert pages[0].read_bytes() == pages[1].read_bytes()
+
+
+def test_a_trace_shows_what_is_taken() -> None:
+    trace = """\
+1 openat(AT_FDCWD</p>, "matplotlibrc", O_RDONLY) = 3</p/matplotlibrc>
+1 openat(AT_FDCWD</p>, "/usr/lib/libc.so.6", O_RDONLY) = 3</usr/lib/libc.so.6>
+2 openat(AT_FDCWD</>, "/p/json.py", O_RDONLY) = -1 ENOENT (No such file or directory)
+2 openat(AT_FDCWD</other>, "own", O_RDONLY) = 3</other/own>
+3 execve("/p/cc", ["cc"], 0x1 /* 9 vars */) = 0
+4 execve("./as", ["as"], 0x1 /* 9 vars */) = 0
+"""
+    assert taken(trace, Path("/p")) == {"matplotlibrc", "json.py", "cc", "./as"}
+
+
+def test_every_program_is_told_where_to_start() -> None:
+    """In each call that starts one; `IN_THE_JOB` has those that start beside the application."""
+    missing: dict[str, int] = {}
+    folders = ("analysis", "nimc", "reframe_tests", "studies", "testbed")
+    for path in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            starts = re.fullmatch(
+                r"subprocess\.(run|call|check_\w+|Popen)|.*create_subprocess_\w+|os\.(popen|system)",
+                ast.unparse(node.func),
+            )
+            if starts and "cwd" not in {word.arg for word in node.keywords}:
+                name = str(path.relative_to(ROOT))
+                missing[name] = missing.get(name, 0) + 1
+    assert missing == IN_THE_JOB
+
+
+@pytest.mark.slow
+def test_the_checkout_is_installed_by_its_whole_path(tmp_path: Path) -> None:
+    build = "import editable_only; editable_only.build_editable(sys.argv[1])"
+    place = f"import sys; sys.path.insert(0, {str(ROOT / 'scripts')!r}); {build}"
+    subprocess.run([sys.executable, "-c", place, str(tmp_path)], cwd=ROOT, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as content:
+        (path_file,) = [name for name in content.namelist() if name.endswith(".pth")]
+        assert content.read(path_file).decode().split() == [str(ROOT)]
+        assert not [name for name in content.namelist() if name.endswith(".py")]
