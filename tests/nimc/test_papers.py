@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 
 import click
 import pytest
-from studies.made_sweeps import sweep as rates
 
 from analysis.compare import page as comparison
 from analysis.compare.sides import compare_sides
