@@ -49,20 +49,14 @@ def read_results(
     Left out is what another user may have written, what cannot be read, and what a newer version
     wrote. Raises InputError if a folder does not exist.
     """
-    usable, left_out = [], []
+    tables, left_out = [pl.DataFrame(schema=_READ)], list[str]()
     for path in _tables(folders):
-        if reason := _unusable(path):
-            left_out.append(f"{path}: {reason}")
-        else:
-            usable.append(path)
-    if not usable:
-        return pl.DataFrame(schema=_READ), left_out
-    rows = pl.scan_parquet(
-        usable, schema=_READ, missing_columns="insert", extra_columns="ignore", glob=False
-    )
-    if machine is not None:
-        rows = rows.filter(pl.col("machine") == machine)
-    return rows.sort("started_s", maintain_order=True).collect(), left_out
+        try:
+            tables.append(_read(path))
+        except InputError as error:
+            left_out.append(f"{path}: {error}")
+    rows = pl.concat(tables).sort("started_s", maintain_order=True)
+    return (rows if machine is None else rows.filter(machine=machine)), left_out
 
 
 def _tables(folders: Iterable[Path]) -> Iterator[Path]:
@@ -74,21 +68,23 @@ def _tables(folders: Iterable[Path]) -> Iterator[Path]:
         yield from (path for path in paths if path.exists())
 
 
-def _unusable(path: Path) -> str | None:
-    """Why a table is left out."""
+def _read(path: Path) -> pl.DataFrame:
+    """The columns of a table that the history reads. Raises InputError for one to be left out."""
     for part in (path.parent.parent, path.parent, path):
         if reason := distrust(part, team="owns"):
-            return reason
+            raise InputError(reason)
     try:
         columns = pl.read_parquet_schema(path)
-        for name, kind in _READ.items():
-            if columns.get(name, kind) != kind:
-                return f"{name}: {columns[name]} found; allowed: {kind}"
-        schemas = pl.scan_parquet(path, glob=False).select("schema").unique().collect()
-    except (pl.exceptions.PolarsError, OSError) as error:
-        return f"cannot be read: {str(error).splitlines()[0]}"
-    newer = [number for number in schemas["schema"] if number != SCHEMA]
-    return f"schema {newer[0]} found; allowed: {SCHEMA}" if newer else None
+        table = pl.read_parquet(path, columns=[name for name in _READ if name in columns])
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        raise InputError(f"cannot be read: {(str(error).splitlines() or ['damaged'])[0]}") from None
+    for name, kind in _READ.items():
+        if columns.get(name, kind) != kind:
+            raise InputError(f"{name}: {columns[name]} found; allowed: {kind}")
+    if newer := [number for number in table["schema"].unique() if number != SCHEMA]:
+        raise InputError(f"schema {newer[0]} found; allowed: {SCHEMA}")
+    absent = [pl.lit(None, _READ[name]).alias(name) for name in _READ if name not in columns]
+    return table.with_columns(absent).select(list(_READ))
 
 
 def nights_of(results: pl.DataFrame) -> pl.DataFrame:

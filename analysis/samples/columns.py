@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, is_dataclass
 from functools import cache
@@ -343,10 +343,10 @@ def write_table(path: Path, frame: pl.DataFrame) -> None:
     replace(path, _csv(frame) if path.suffix == ".csv" else parquet(frame))
 
 
-def parquet(frame: pl.DataFrame, metadata: Mapping[str, str] | None = None) -> bytes:
+def parquet(frame: pl.DataFrame) -> bytes:
     """The table as Parquet."""
     out = io.BytesIO()
-    frame.write_parquet(out, compression="zstd", metadata=dict(metadata or {}))
+    frame.write_parquet(out, compression="zstd")
     return out.getvalue()
 
 

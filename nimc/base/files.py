@@ -176,14 +176,6 @@ def require_own(path: Path, field: str, *, or_root: bool = False, team: Team = "
             )
 
 
-def share_as_above(folder: Path) -> None:
-    """Let the trusted group add to a new folder if it may add to the one above."""
-    above = folder.parent.lstat()
-    if above.st_mode & stat.S_IWGRP and above.st_gid in trusted_groups():
-        os.chown(folder, -1, above.st_gid)
-        folder.chmod(stat.S_IMODE(folder.lstat().st_mode) | stat.S_IWGRP | stat.S_ISGID)
-
-
 @cache
 def _groups(uid: int) -> frozenset[int]:
     """The groups of a user; none of one without an entry in passwd."""

@@ -109,12 +109,6 @@ def find(name: str) -> Reservation | None:
     return parse(next((line for line in lines if line.startswith(_RECORD)), ""))
 
 
-def find_all() -> list[Reservation]:
-    """All reservations that Slurm shows to this user."""
-    listed = _scontrol(["scontrol", "-o", "show", "reservation"]).required()
-    return [parse(line) for line in listed.splitlines() if line.startswith(_RECORD)]
-
-
 def create(machine: Machine, minutes: int, nodes: str | None) -> Reservation:
     """Create the reservation; MachineError with a command for the operator if Slurm refuses."""
     _run_or_advise(create_command(machine, minutes, nodes, user_name(os.geteuid())))

@@ -6,7 +6,6 @@ Standard library only, because outputs are kept on compute nodes that have nothi
 from __future__ import annotations
 
 import gzip
-import hashlib
 import os
 import zlib
 from contextlib import suppress
@@ -52,14 +51,6 @@ def distrust_run(run: Path, team: Team = "owns") -> str | None:
             if reason := distrust(part, team=team):
                 return reason if part == run else f"is not all your own: {part.name} {reason}"
     return None
-
-
-def sha256_of(run: Path) -> str:
-    """SHA-256 over the names and contents of the run's sample files."""
-    whole = hashlib.sha256()
-    for path in sorted((run / "samples").glob("*.jsonl")):
-        whole.update(f"{file_digest(path)} {path.name}\n".encode())
-    return whole.hexdigest()
 
 
 def size_of(run: Path) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -37,8 +36,6 @@ from nimc.records.run import (
 from nimc.records.run_folder import distrust_run
 from nimc.run.session import users_of
 
-#: Begins the name of a folder that is being removed.
-_REMOVED = ".removed-"
 #: How long processes of a killed campaign may take to end by themselves, and once they are killed,
 #: seconds.
 _LEFTOVERS_S = 60.0
@@ -185,21 +182,6 @@ def link_latest(run: Path) -> None:
             partial.unlink(missing_ok=True)
             partial.symlink_to(run.name)
             partial.replace(link)
-
-
-def remove_run(run: Path) -> None:
-    """Remove a run that is not in progress, and what a removal that was killed left.
-
-    Raises InputError or MachineError.
-    """
-    with locked(run):
-        try:
-            run.rename(run.with_name(f"{_REMOVED}{run.name}"))
-            for path in run.parent.glob(f"{_REMOVED}*"):
-                if not distrust(path, team="writes"):
-                    shutil.rmtree(path)
-        except OSError as error:
-            raise MachineError(f"{error.filename}: {error.strerror}") from error
 
 
 def require_folder(run: Path) -> None:

@@ -11,7 +11,6 @@ from nimc.cluster.reservation import (
     create,
     create_command,
     find,
-    find_all,
     parse,
     remove,
     shortcomings,
@@ -82,7 +81,6 @@ def test_how_a_user_likes_times_does_not_matter(tmp_path, monkeypatch):
     monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
     assert find("nimc") == parse(LINE)
     assert find("none") is None
-    assert find_all() == [parse(LINE)]
     with pytest.raises(MachineError, match="reservation nimc ends in"):
         check(machine(), 1, needed_s=1e12)
     assert check(machine(policy="same_host"), 1, needed_s=0) is None
