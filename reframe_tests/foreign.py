@@ -1,8 +1,8 @@
-"""Checks of others: their own sanity and performance functions, evaluated on every run's output.
+"""A check of others in pairs: `class mine(their_check, NimcMixin)` (docs/your-own-check.md).
 
-Such a check has no record of a workload and no parser. The conductor keeps each run's
-output, and when the block has ended the check reads them one by one: for each, the hooks that it
-attached to the stages `sanity` and `performance` run as if that run had been the job.
+Such a check has no record of a workload and no parser. The conductor stores each run's output.
+When the block has ended, the check's own sanity and performance functions, and the hooks that it
+attached to these stages, read one output after the other, as if that run had been the job.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import reframe as rfm
@@ -26,9 +24,6 @@ import reframe.utility.osext as osext
 import reframe.utility.sanity as sn
 from pydantic import TypeAdapter
 from reframe.core.exceptions import ReframeError
-from reframe.core.logging import getlogger
-from reframe.core.runtime import runtime, valid_sysenv_comb
-from reframe.utility import import_module_from_file
 
 from nimc.base import units
 from nimc.node.conductor import UNREAD, Store
@@ -38,18 +33,18 @@ from nimc.records.notes import Note
 from nimc.records.run_folder import stem_of
 from nimc.records.sample import Better, Sample
 
-# The figure of merit of a check of others: its unit in SI, and its direction. Pure functions.
-
-
-_FLOP_PER_SECOND = {"flop/s": 1.0, "kflop/s": 1e3, "Mflop/s": 1e6, "Gflop/s": 1e9, "Tflop/s": 1e12}
-#: How units are spelled, and how they are here.
-_SPELLINGS = (
-    (re.compile(r"\b([munµ]?)(?:seconds?|secs?)\b"), r"\1s"),
-    (re.compile(r"\bµs\b"), "us"),
-    (re.compile(r"\b([kMGT]i?)?[Bb]ytes?\b"), r"\1B"),
-    (re.compile(r"\b([kMGT]?)(?:flops?|FLOPS?|Flops?)/s\b"), r"\1flop/s"),
-)
-_SUFFIXES = {"s": "_s", "B": "_b", "B/s": "_b_s", "flop/s": "_flop_s"}
+_SAMPLE = TypeAdapter(Sample)
+_NOTHING = Path(os.devnull)
+#: Characters that mean something to the shell.
+_SHELL = re.compile(r"""[$*?~<>|&;()'"`\\{}\[\]]""")
+_BEFORE_SANITY = ("pre_sanity",)
+_BEFORE_PERFORMANCE = ("post_sanity", "pre_performance")
+#: Where a check may have its patterns.
+_PATTERNS = ("sanity_patterns", "perf_patterns", "perf_variables")
+#: What the conductor replaces of how a check is started, and its functions may read.
+_START = ("executable", "executable_opts", "num_tasks")
+#: Methods of the mixin that a check may have itself.
+_OPEN = {"lay_out", "added_environment", "runs_in"}
 
 
 @dataclass(frozen=True)
@@ -66,7 +61,7 @@ class Figure:
 
 
 def direction(reference: tuple[Any, ...] | None, requested: str, unit: str) -> tuple[Better, str]:
-    """Which direction is better, and where that is from; raises ValueError where nothing says it.
+    """Which direction is better, and what says so; raises ValueError if nothing does.
 
     `reference` is ReFrame's (value, lower, upper): a bound on one side alone tells the direction.
     """
@@ -81,42 +76,6 @@ def direction(reference: tuple[Any, ...] | None, requested: str, unit: str) -> t
     raise ValueError
 
 
-def si(unit: str) -> tuple[float, str]:
-    """Factor and SI unit of a unit as checks write it; an unknown one stays as it is."""
-    for pattern, spelling in _SPELLINGS:
-        unit = pattern.sub(spelling, unit)
-    for known, name in (
-        (units.SECONDS, "s"),
-        (units.BYTES_PER_SECOND, "B/s"),
-        (units.BYTES, "B"),
-        (_FLOP_PER_SECOND, "flop/s"),
-    ):
-        if unit in known:
-            return known[unit], name
-    return 1.0, unit
-
-
-def suffixed(name: str, unit: str) -> str:
-    """A name that ends in its SI unit; one whose unit is not known stays as it is."""
-    suffix = _SUFFIXES.get(unit, "")
-    return name if name.endswith(suffix) else name + suffix
-
-
-_SAMPLE = TypeAdapter(Sample)
-_NOTHING = Path(os.devnull)
-#: Characters that mean something to the shell.
-_SHELL = re.compile(r"""[$*?~<>|&;()'"`\\{}\[\]]""")
-#: Stages whose hooks are a matter of each run.
-_BEFORE_SANITY = ("pre_sanity",)
-_BEFORE_PERFORMANCE = ("post_sanity", "pre_performance")
-#: Where a check may keep its patterns.
-_PATTERNS = ("sanity_patterns", "perf_patterns", "perf_variables")
-#: What the conductor replaces of how a check is started, and its functions may read.
-_START = ("executable", "executable_opts", "num_tasks")
-#: Methods of the mixin that a check may have of its own.
-_OPEN = {"lay_out", "added_environment", "runs_in"}
-
-
 def command(launcher: list[str], line: str) -> list[str]:
     """The words that start `line` of a job script; what the shell must read is left to it."""
     if _SHELL.search(line):
@@ -125,24 +84,11 @@ def command(launcher: list[str], line: str) -> list[str]:
 
 
 def base_of(cls: type) -> type | None:
-    """The base that others have written; None where that is ReFrame's."""
+    """The base that others have written; None if that is ReFrame's."""
     for base in cls.__mro__[1:]:
         if "_rfm_prefix" in vars(base) and not base.__module__.startswith("reframe."):
             return base
     return None
-
-
-def load_original(path: str, sha256: str | None = None) -> ModuleType:
-    """The module in a file, imported as ReFrame does. Raises ReframeError for another content."""
-    if sha256 is not None and file_digest(Path(path)) != sha256:
-        raise ReframeError(f"{path}: was changed after this run began; allowed: a new run")
-    return import_module_from_file(path, load_parents=True)
-
-
-def checks_in(module: ModuleType) -> dict[str, type]:
-    """Classes of checks by the names that they have in a module."""
-    found = ((name, each) for name, each in vars(module).items() if isinstance(each, type))
-    return {name: each for name, each in found if issubclass(each, rfm.RegressionTest)}
 
 
 def origin(cls: type) -> dict[str, str]:
@@ -152,85 +98,52 @@ def origin(cls: type) -> dict[str, str]:
 
 
 def require_possible(check: type, ours: tuple[type, ...]) -> None:
-    """Raises ReframeError for a check that cannot be a victim; `ours` are the mixin's classes."""
+    """Raises ReframeError for a check that runs nothing, or has a method of the mixin's name."""
     if issubclass(check, rfm.CompileOnlyRegressionTest):
         raise ReframeError(f"{check.__name__}: runs nothing (a CompileOnlyRegressionTest)")
-    names = {
+    methods = {
         name
         for cls in ours
         for name, value in vars(cls).items()
-        if getattr(value, "__module__", None) == cls.__module__ and not name.startswith("_rfm")
+        if inspect.isfunction(value) and not name.startswith("_rfm")
     }
     for cls in check.mro():
-        if cls not in ours and (clashing := sorted((names - _OPEN) & set(vars(cls)))):
+        if cls not in ours and (clashing := sorted((methods - _OPEN) & vars(cls).keys())):
             raise ReframeError(
                 f"{check.__name__}: {cls.__name__}.{clashing[0]}: the mixin has a method of this"
                 " name; rename it"
             )
 
 
-def keep_stated(check: rfm.RegressionTest, mixin: type) -> None:
-    """Where a check runs as its subclass states it, whatever a hook of the check has set."""
-    (theirs, *_) = (
-        cls
-        for cls in type(check).__mro__
-        if issubclass(cls, rfm.RegressionTest) and not issubclass(cls, mixin)
-    )
-    for name in ("valid_systems", "valid_prog_environs"):
-        stated, before = (cls.var_space[name] for cls in (type(check), theirs))
-        if stated.is_defined() and not (before.is_defined() and list(before) == list(stated)):
-            setattr(check, name, list(stated))
-
-
-#: Once, though a check may have many variants.
-warn = cache(lambda text: getlogger().warning(text))
-
-
-def warn_of_no_place(check: rfm.RegressionTest) -> None:
-    """Name what keeps a check from running on this system, of which ReFrame says nothing."""
-    system = runtime().system
-    systems, faults, lines = check.valid_systems, [], []
-    if not valid_sysenv_comb(systems, ["*"]):
-        faults.append(f"valid_systems {systems} matches no partition")
-        lines.append("valid_systems = ['*']")
-        systems = ["*"]
-    places = valid_sysenv_comb(systems, ["*"])
-    known = list(dict.fromkeys(each.name for environs in places.values() for each in environs))
-    if not any(valid_sysenv_comb(systems, check.valid_prog_environs).values()):
-        faults.append(f"valid_prog_environs {check.valid_prog_environs} matches no environment")
-        lines.append(f"valid_prog_environs = {known[:1]}")
-    if faults:
-        warn(
-            f"{type(check).__name__} does not run on {system.name}: {', '.join(faults)}; write in"
-            f" the class: {'; '.join(lines)} (environments: {', '.join(known)})"
-        )
-
-
 class OwnReader:
     """Reads runs with the functions of the check that ran them, which ReFrame then leaves alone."""
 
-    def __init__(self, check: rfm.RegressionTest, ours: tuple[type, ...]) -> None:
+    def __init__(self, check: rfm.RegressionTest, mixin: type) -> None:
         self._check = check
-        self._patterns: dict[str, Any] = {}
-        #: As the check has it.
-        self._start: dict[str, Any] = {}
+        #: Its patterns, and how it is started, as the check has them.
+        self._theirs: dict[str, Any] = {}
         #: None until it is known: hooks of the check may find it in an output only.
         self.figure: Figure | None = None
         self._hooks = {
             stage: [
                 hook.__name__
-                for hook in hooks
-                if not hasattr(ours[0], hook.__name__) and len(hook._rfm_attach) == 1
+                for hook in type(check).pipeline_hooks().get(stage, [])
+                if not hasattr(mixin, hook.__name__) and len(hook._rfm_attach) == 1
             ]
-            for stage, hooks in type(check).pipeline_hooks().items()
-            if stage in (*_BEFORE_SANITY, *_BEFORE_PERFORMANCE)
+            for stage in (*_BEFORE_SANITY, *_BEFORE_PERFORMANCE)
         }
         for names in self._hooks.values():
             for name in names:
                 check.disable_hook(name)
-        own = check._rfm_sanity
-        #: None where the check has `sanity_patterns`.
-        self._sanity = None if hasattr(ours[0], own.__name__) else own
+        #: None if the check has `sanity_patterns`.
+        self._sanity = next(
+            (
+                vars(cls)["_rfm_sanity"]
+                for cls in type(check).__mro__
+                if vars(cls).get("_rfm_sanity") not in (None, vars(mixin)["_rfm_sanity"])
+            ),
+            None,
+        )
         # A failure that is expected is one of each run, not of the block.
         check.__rfm_xfail_sanity__ = lambda: (False, "")
 
@@ -248,8 +161,7 @@ class OwnReader:
         if check.time_limit:
             check.run_timeout_s = min(check.run_timeout_s, float(check.time_limit))
             check.time_limit = None
-        self._patterns = self._found()
-        self._start = {name: getattr(check, name) for name in _START}
+        self._theirs = self._patterns() | {name: getattr(check, name) for name in _START}
         try:
             self.notes()
         except FomError as error:
@@ -257,40 +169,35 @@ class OwnReader:
 
     def take_patterns(self) -> None:
         """Take from the check what it says of sanity and performance; the block has others."""
-        self._patterns = self._found()
-        self._set({"perf_variables": {}})
+        self._theirs |= self._patterns()
+        for name in _PATTERNS:  # ReFrame's variables cannot be deleted as attributes
+            vars(self._check).pop(name, None)
+        self._check.perf_variables = {}
         self._check.require_reference = False
 
-    def _found(self) -> dict[str, Any]:
-        found = {name: getattr(self._check, name, None) for name in _PATTERNS}
-        return {name: value for name, value in found.items() if value is not None}
-
-    def _set(self, patterns: dict[str, Any]) -> None:
-        for name in _PATTERNS:
-            if name in patterns:
-                value = patterns[name]
-                setattr(self._check, name, dict(value) if isinstance(value, dict) else value)
-            else:  # ReFrame's variables cannot be deleted as attributes
-                vars(self._check).pop(name, None)
+    def _patterns(self) -> dict[str, Any]:
+        patterns = {name: getattr(self._check, name, None) for name in _PATTERNS}
+        return {name: value for name, value in patterns.items() if value is not None}
 
     @contextmanager
     def _as_job(self, out: Path, err: Path) -> Iterator[None]:
         """The check as it was written, with a run's output as its job's; as before afterwards."""
         check, job = self._check, self._check.job
-        before, outputs = self._found(), (job._stdout, job._stderr)
-        started = {name: getattr(check, name) for name in self._start}
+        before, outputs = dict(vars(check)), (job._stdout, job._stderr)
         # Relative, since checks also write it after the stage folder's name.
         stage = Path(check.stagedir).resolve()
         job._stdout, job._stderr = (os.path.relpath(path.resolve(), stage) for path in (out, err))
-        self._set(self._patterns)
-        vars(check).update(self._start)
+        for name in _PATTERNS:
+            vars(check).pop(name, None)
+        for name, value in self._theirs.items():
+            setattr(check, name, dict(value) if isinstance(value, dict) else value)
         try:
             with osext.change_dir(stage):
                 yield
         finally:
             job._stdout, job._stderr = outputs
-            self._set(before)
-            vars(check).update(started)
+            vars(check).clear()
+            vars(check).update(before)
 
     def read(self, out: Path, err: Path) -> Fom:
         """The figure of merit of a run, from its output. Raises FomError."""
@@ -298,36 +205,25 @@ class OwnReader:
             self._require_sane()
             functions = self._performance()
             figure = self._choose(functions)
-            value = _number(functions.pop(figure.name), figure.name)
-            extra = {}
-            for name, function in functions.items():
-                factor, unit = si(function.unit)
-                with suppress(FomError):
-                    number = _number(function, name) * factor
-                    if math.isfinite(number):
-                        extra[suffixed(name, unit)] = number
-        if not 0 < value < float("inf"):
+            value = _number(functions[figure.name], figure.name)
+        if not 0 < value < math.inf:
             raise FomError(f"{figure.name} is {value}; a positive number is needed")
-        return Fom(value * figure.factor, extra)
+        return Fom(value * figure.factor)
 
     def notes(self) -> list[str]:
-        """What cannot be proven of the check's figures, found with an empty output.
+        """What cannot be proven of the check's figures, shown by an empty output.
 
-        Raises FomError where the figure does not come from the output at all: it would be the
-        same for every run. Raises ReframeError where nothing says which figure it is.
+        Raises FomError if the figure does not come from the output at all: it would be the same for
+        every run. Raises ReframeError if nothing says which figure it is.
         """
         with self._as_job(_NOTHING, _NOTHING):
-            try:
+            notes = []
+            with suppress(FomError):
                 self._require_sane()
                 notes = [Note.NOT_VERIFIED(check=self._check.name)]
-            except FomError:
-                notes = []
             try:
-                functions = self._performance()
-            except FomError:  # its hooks read the output
-                return notes
-            name = self._choose(functions).name
-            try:
+                functions = self._performance()  # its hooks may read the output
+                name = self._choose(functions).name
                 _number(functions[name], name)
             except FomError:
                 return notes
@@ -338,21 +234,20 @@ class OwnReader:
 
     def _run_hooks(self, stages: tuple[str, ...]) -> None:
         for stage in stages:
-            for name in self._hooks.get(stage, []):
+            for name in self._hooks[stage]:
                 getattr(self._check, name)()
 
     def _require_sane(self) -> None:
         check = self._check
         try:
             self._run_hooks(_BEFORE_SANITY)
-            requested = self._sanity() if self._sanity else getattr(check, "sanity_patterns", None)
+            own = self._sanity
+            requested = own(check) if own else getattr(check, "sanity_patterns", None)
             sane = requested is None or sn.evaluate(requested)
         except Exception as error:
             raise FomError(f"sanity: {_line(error)}") from None
         if requested is None:
-            raise ReframeError(
-                f"{check.name}: no sanity function; write class x(their_check, NimcMixin)"
-            )
+            raise ReframeError(f"{check.name}: no sanity function; allowed: one of its own")
         if not sane:
             raise FomError("sanity: not passed")
 
@@ -363,11 +258,11 @@ class OwnReader:
             self._run_hooks(_BEFORE_PERFORMANCE)
         except Exception as error:
             raise FomError(f"performance: {_line(error)}") from None
-        found = dict(check.perf_variables)
+        functions = dict(check.perf_variables)
         for name, pattern in (getattr(check, "perf_patterns", None) or {}).items():
             unit = (self._reference(name) or (None, None, None, None))[3]
-            found[name] = sn.make_performance_function(pattern, unit or "")
-        return found
+            functions[name] = sn.make_performance_function(pattern, unit or "")
+        return functions
 
     def _choose(self, functions: dict[str, Any]) -> Figure:
         check, names = self._check, list(functions)
@@ -375,7 +270,7 @@ class OwnReader:
         if name not in names:
             allowed = ", ".join(names) or "none, the check has no performance function"
             raise ReframeError(f"{check.name}.figure: {name!r} found; allowed: {allowed}")
-        factor, unit = si(functions[name].unit)
+        factor, unit = units.si(functions[name].unit)
         try:
             better, source = direction(self._reference(name), check.better, unit)
         except ValueError:
@@ -390,15 +285,15 @@ class OwnReader:
         return self.figure
 
     def _reference(self, name: str) -> tuple[Any, ...] | None:
-        """(value, lower, upper, unit) of a variable on this partition; None where there is none."""
+        """(value, lower, upper, unit) of a variable on this partition; None if there is none."""
         try:
-            found = self._check._resolve_reference()[
+            reference = self._check._resolve_reference()[
                 f"{self._check.current_partition.fullname}:{name}"
             ]
         except KeyError:
             return None
-        found = getattr(found, "data", found)
-        return (*found, None)[:4] if isinstance(found, tuple) else None
+        reference = getattr(reference, "data", reference)
+        return (*reference, None)[:4] if isinstance(reference, tuple) else None
 
 
 def _number(function: Any, name: str) -> float:
@@ -423,33 +318,31 @@ def read_block(reader: OwnReader, run_dir: Path, case: str, logs: Path) -> None:
     except (FomError, ReframeError) as error:
         notes, fault = [], str(error)
     whole, _, _ = unread.read_text().rpartition("\n")  # a crash leaves a part of a line
-    samples = [
-        _read(reader, _SAMPLE.validate_python(json.loads(line)), logs, notes, fault)
-        for line in whole.splitlines()
-    ]
-    for sample in samples:
+    samples = []
+    for line in whole.splitlines():
+        sample = _SAMPLE.validate_python(json.loads(line))
+        stem = stem_of(sample.pair, sample.arm, sample.attempt)
+        outputs = logs / f"{stem}.out", logs / f"{stem}.err"
+        samples.append((_read(reader, sample, outputs, notes, fault), outputs))
+    for sample, outputs in samples:
         # Every sample of a case has its unit and direction, those without a figure too.
         if of := reader.figure:
             noted = [*sample.notes, of.note]
             sample = replace(sample, fom_unit=of.unit, fom_better=of.better, notes=noted)
-        store.append(sample, outputs=filter(Path.exists, _outputs(sample, logs)))
+        store.append(sample, outputs=filter(Path.exists, outputs))
     unread.unlink()
 
 
-def _read(reader: OwnReader, sample: Sample, logs: Path, notes: list[str], fault: str) -> Sample:
+def _read(
+    reader: OwnReader, sample: Sample, outputs: tuple[Path, Path], notes: list[str], fault: str
+) -> Sample:
     sample = replace(sample, notes=[*sample.notes, *notes])
     if sample.outcome != "kept":
         return sample
     try:
         if fault:
             raise FomError(fault)
-        fom = reader.read(*_outputs(sample, logs))
+        fom = reader.read(*outputs)
     except (FomError, ReframeError) as error:
         return replace(sample, outcome="no_fom", reason=str(error))
-    return replace(sample, fom=fom.value, fom_extra=fom.extra)
-
-
-def _outputs(sample: Sample, logs: Path) -> list[Path]:
-    """Standard output and error of a run, both of which a check may read."""
-    stem = stem_of(sample.pair, sample.arm, sample.attempt)
-    return [logs / f"{stem}.out", logs / f"{stem}.err"]
+    return replace(sample, fom=fom.value)

@@ -169,7 +169,7 @@ class NimcMixin(LayoutMixin):
             # A check's name may have parameters: `x %threads=2`. That of a case is a file name.
             self.case = self.case or re.sub(r"[^\w.@=+-]+", "_", self.name)
             # The check's own sanity is a matter of each run, the mixin's of the block.
-            self._own = foreign.OwnReader(self, _OURS)
+            self._own = foreign.OwnReader(self, NimcMixin)
             self._rfm_sanity = self.block_done
         unknown = [arm for arm in self.arms if arm not in ARMS]
         if unknown or (self.arms and BASELINE not in self.arms):
@@ -180,13 +180,6 @@ class NimcMixin(LayoutMixin):
         self.valid_systems = getattr(self, "valid_systems", None) or ["*"]
         named = getattr(self, "valid_prog_environs", None)
         self.valid_prog_environs = named or list(self.wanted_environs)
-
-    @run_after("init", always_last=True)
-    def find_place(self) -> None:
-        """Let the subclass of a check of others say where it runs; warn if that is nowhere."""
-        if not self.workload:
-            foreign.keep_stated(self, NimcMixin)
-            foreign.warn_of_no_place(self)
 
     @run_after("setup")
     def run_in_one_place(self) -> None:
@@ -383,19 +376,6 @@ class NimcMixin(LayoutMixin):
 
 
 _OURS = (NimcMixin, LayoutMixin)
-
-
-def contended(file: str, name: str) -> type:
-    """The class `name` of a file under the mixin. Raises ReframeError if it cannot be measured."""
-    module = foreign.load_original(file)
-    known = foreign.checks_in(module)
-    if name not in known:
-        raise ReframeError(
-            f"class {name} found; allowed: {', '.join(known) or 'none in this file'}"
-        )
-    found: type = make_test(name, (known[name], NimcMixin), {}, module=module.__name__)
-    foreign.require_possible(found, _OURS)
-    return found
 
 
 def short_form(check: type, *tags: str, **values: Any) -> None:

@@ -27,7 +27,7 @@ from pydantic_core import from_json
 
 from nimc.base.errors import InputError
 from nimc.base.files import replace
-from nimc.base.json_limits import may_have_deep_line, refuse_deep, refuse_long
+from nimc.base.json_limits import refuse_long
 from nimc.base.text import cell
 from nimc.records.sample import NAME, Sample
 from nimc.records.sample_rules import WRITER, check, raise_first_fault
@@ -210,9 +210,6 @@ def _is_object(text: bytes) -> bool:
 
 def _columns(piece: _Piece) -> tuple[pl.DataFrame, ...]:
     """The rows of the piece's lines, those of their writers, and those of their conditions."""
-    if may_have_deep_line(piece.text):
-        for number, line in enumerate(piece.text.split(b"\n")[:-1], piece.first_line):
-            refuse_deep(line, f"{piece.path}:{number}")
     schema = _AS_TEXT | _NESTED if b"\\" in piece.text else _AS_TEXT
     try:
         raw = pl.read_ndjson(io.BytesIO(piece.text), schema=schema)

@@ -17,7 +17,7 @@ from analysis.samples.columns import column_type
 from analysis.samples.pairs import level
 from analysis.samples.roles import COUNTS, ROLES, SHARES
 from nimc.base.errors import InputError
-from nimc.base.json_limits import LONGEST_B, may_have_deep_line, refuse_deep, refuse_long
+from nimc.base.json_limits import LONGEST_B, refuse_long
 from nimc.records.arms import name_of, parts_of
 from nimc.records.sample import NODE, CounterRow, State, event_parts
 from nimc.records.sample_rules import refuse_broken
@@ -44,10 +44,9 @@ def read_counts(run: Path) -> pl.DataFrame:
 def _read(path: Path) -> pl.DataFrame:
     text = path.read_bytes()
     whole = text[: text.rfind(b"\n") + 1]
-    if may_have_deep_line(whole) or len(whole) > LONGEST_B:
+    if len(whole) > LONGEST_B:
         for number, line in enumerate(whole.split(b"\n"), 1):
             refuse_long(line, f"{path}:{number}")
-            refuse_deep(line, f"{path}:{number}")
     if not whole:
         return pl.DataFrame(schema=FIELDS)
     try:

@@ -7,7 +7,6 @@ pairs on.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -104,29 +103,6 @@ def _statistic(
     exchanged = (scores**2).sum(axis=-1) / runs[..., 0]
     variance = np.maximum(exchanged.sum(axis=-1), (own**2).sum(axis=-1))
     return own.sum(axis=-1), np.sqrt(variance)
-
-
-#: Standard deviation of a run against the mean of two others / that of a run against another.
-_POOLED = math.sqrt(3) / 2
-#: Of normal values, ranks need pi/3 times as many as means (Hodges and Lehmann 1956).
-_RANKS = math.pi / 3
-
-
-def pairs_needed(sd_log_ratio: float, half_width: float, most: int = 10_000) -> int | None:
-    """Fewest pairs that give the slowdown to within `half_width` on average.
-
-    `sd_log_ratio` is the standard deviation of the logarithm of an A/A pair's ratio, taken as
-    normal; `half_width` is relative (0.01 for 1 %). The interval is that of `shifts` with the
-    baseline repeated in each pair. None if `most` pairs are too few.
-    """
-    requested = math.log1p(half_width)
-    sd = sd_log_ratio * _POOLED
-    # Student's t instead of the normal quantile stands for the discreteness of few ranks.
-    for pairs in range(FEWEST, most + 1):
-        quantile = float(special.stdtrit(pairs - 1, (1 + CONFIDENCE) / 2))
-        if quantile * sd * math.sqrt(_RANKS / pairs) <= requested:
-            return pairs
-    return None
 
 
 # What pairs of several blocks (allocations) say of the next allocation. From three on, the spread

@@ -2,8 +2,7 @@
 
 Stricter than PyYAML: only `true` and `false` are truth values, so the arms `off` and `on` stay
 words; numbers are decimal, and `010`, which may mean 8, is text; duplicate keys, anchors, tags and
-keys that are not words are refused, and so are deep nesting, huge files and other encodings than
-UTF-8.
+keys that are not words are refused, and so are huge files and other encodings than UTF-8.
 """
 
 from __future__ import annotations
@@ -39,9 +38,8 @@ _PLAIN = {
         list("-+.0123456789"),
     ),
 }
-#: The largest file, bytes, and the deepest nesting.
+#: The largest file, bytes.
 _MOST_B = 16 * 2**20
-_DEEPEST = 64
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -78,7 +76,6 @@ def parse(text: str, path: Path) -> Marked:
     """The values in a text, as those of a file of this name. Raises InputError as `load` does."""
     marked = Marked(path)
     try:
-        _check_depth(path, text)
         node = _Loader(text).get_single_node()
         if node is not None:
             marked.data = _value(node, (), marked, set())
@@ -87,7 +84,7 @@ def parse(text: str, path: Path) -> Marked:
         what = " ".join(str(error.problem or error.context).split())
         line = mark.line + 1 if mark else 1
         raise InputError(one_line(f"{path}:{line}: invalid YAML: {what}")) from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         what = " ".join(str(error).split())
         raise InputError(one_line(f"{path}:1: invalid YAML: {what}")) from error
     return marked
@@ -104,19 +101,6 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = read.count(b"\n", 0, error.start) + 1
         raise InputError(f"{path}:{line}: not UTF-8 text") from error
-
-
-def _check_depth(path: Path, text: str) -> None:
-    """Raise InputError for deep nesting, of which the parser's own recursion would crash."""
-    depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > _DEEPEST:
-            line = event.start_mark.line + 1 if event.start_mark else 1
-            raise InputError(f"{path}:{line}: nested too deeply; allowed: {_DEEPEST} levels")
 
 
 def _value(node: yaml.Node, place: Place, marked: Marked, seen: set[int]) -> Any:

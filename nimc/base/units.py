@@ -71,6 +71,31 @@ def share(text: str, field: str) -> float:
     return float(match[1]) / 100
 
 
+_FLOP_PER_SECOND = {f"{prefix}flop/s": 1e3**power for power, prefix in enumerate(["", *"kMGT"])}
+#: How programs spell units, and how they are spelled here.
+_SPELLINGS = (
+    (re.compile(r"\b([munµ]?)(?:seconds?|secs?)\b"), r"\1s"),
+    (re.compile(r"\bµs\b"), "us"),
+    (re.compile(r"\b([kMGT]i?)?[Bb]ytes?\b"), r"\1B"),
+    (re.compile(r"\b([kMGT]?)(?:flops?|FLOPS?|Flops?)/s\b"), r"\1flop/s"),
+)
+
+
+def si(unit: str) -> tuple[float, str]:
+    """Factor and SI unit of a unit as programs write it; an unknown one stays as it is."""
+    for pattern, spelling in _SPELLINGS:
+        unit = pattern.sub(spelling, unit)
+    for factors, name in (
+        (SECONDS, "s"),
+        (BYTES_PER_SECOND, "B/s"),
+        (BYTES, "B"),
+        (_FLOP_PER_SECOND, "flop/s"),
+    ):
+        if unit in factors:
+            return factors[unit], name
+    return 1.0, unit
+
+
 def _read(text: str, field: str, units: Mapping[str, float], what: str, example: str) -> float:
     match = _QUANTITY.fullmatch(text)
     if match is None or match[2] not in units:

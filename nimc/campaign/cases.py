@@ -6,7 +6,7 @@ Also the cases of a sweep, the nodes that a case needs, and what the machine can
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
@@ -191,6 +191,53 @@ def short_writes(campaign: Campaign, entry: Entry) -> scaling.ScaleRequest:
     taken = {name: _taken(name, value, fields[name].default) for name, value in given.items()}
     chosen = {"rate": campaign.injector.rate, "message": campaign.injector.message}
     return scaling.ScaleRequest(**{"nodes": 1, **taken, **chosen})
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One arm of one scale; None if machine file and campaign do not give it."""
+
+    case: str
+    arm: str
+    target_nodes: int
+    origin_nodes: int
+    #: Ranks for which the writers are computed, None if they are given; mean time to interrupt of
+    #: each.
+    counted: int | None
+    mtti_s: float
+    #: Concurrent writers, length of a write, and writes that begin in a second.
+    writers: int
+    write_s: float
+    writes_per_s: float
+    #: Bytes of one write, and of all writes of one run.
+    write_b: float | None
+    run_b: float | None
+    #: Share of the busiest origin's link that its writers use during a write.
+    link_share: float | None
+
+
+def scales(campaign: Campaign, machine: Machine) -> Iterator[Scale]:
+    """Every scale and arm of short writes. Raises InputError for what cannot be planned."""
+    for entry, arm in product(campaign.cases, scheduled(campaign.arms)):
+        requested = short_writes(campaign, entry)
+        load = scaling.load(requested, machine)
+        write_b, per_s = load.write_b, load.writes_per_s[arm]
+        link_b_s = machine.nic.link_rate_b_s if machine.nic else None
+        busiest = -(-load.writers[arm] // max(load.origins, 1))
+        yield Scale(
+            case=entry.name,
+            arm=arm,
+            target_nodes=entry.nodes,
+            origin_nodes=load.origins,
+            counted=None if f"{arm}:" in requested.writers else load.counted,
+            mtti_s=load.mtti_s,
+            writers=load.writers[arm],
+            write_s=load.length_s,
+            writes_per_s=per_s,
+            write_b=write_b,
+            run_b=write_b and write_b * per_s * entry.expect,
+            link_share=write_b and link_b_s and busiest * write_b / load.length_s / link_b_s,
+        )
 
 
 def _taken(name: str, value: Any, default: object) -> Any:

@@ -98,10 +98,9 @@ class CheckVariables:
     comparable_across_cores: bool = False
     #: Variable -> its type.
     types: Mapping[str, VariableType] = field(default_factory=dict)
-    #: Conditions on ReFrame's environments, such as `+FEATURE`, of which any one is enough.
+    #: Conditions on ReFrame's environments, such as `+FEATURE`, of which any one is enough; of a
+    #: check of others the places themselves: `PARTITION+ENVIRONMENT`.
     environs: tuple[str, ...] = ()
-    #: ReFrame's systems and partitions that it runs on.
-    systems: tuple[str, ...] = ("*",)
     #: The program that must be found; None if the check compiles its own or uses none.
     program: str | None = None
     #: Whether Spack builds that program.
@@ -165,7 +164,7 @@ def _known(folder: Path, digest: str) -> Mapping[str, CheckVariables]:
 
 
 def check_of_others(file: Path, name: str, config: Path, system: str) -> CheckVariables:
-    """A class in a file, under the mixin, on a system of ReFrame's configuration.
+    """A class on the mixin in a file of others, on a system of ReFrame's configuration.
 
     Raises MachineError, with the reason alone, if it cannot be measured.
     """
@@ -246,39 +245,36 @@ def _described(folder: Path) -> dict[str, Any]:
 
 def _described_other(file: str, name: str, config: str, system: str) -> dict[str, Any]:
     sys.dont_write_bytecode = True  # next to its file
-    from reframe.core.exceptions import ReframeError
-    from reframe.core.runtime import temp_runtime
+    from reframe.core.runtime import temp_runtime, valid_sysenv_comb
+    from reframe.utility import import_module_from_file
 
-    from reframe_tests.mixin import contended
+    from reframe_tests.mixin import NimcMixin
 
     try:
         with temp_runtime(config, system):
-            check = contended(file, name)
-            shown, places = _parameters(check), _places(check)
-    except ReframeError as error:
-        return {"fault": str(error).partition("\n")[0]}
+            classes = {
+                each: check
+                for each, check in vars(import_module_from_file(file, load_parents=True)).items()
+                if isinstance(check, type) and issubclass(check, NimcMixin) and check != NimcMixin
+            }
+            if name not in classes:
+                allowed = ", ".join(classes) or "none in this file"
+                return {
+                    "fault": f"class {name} found; allowed, with NimcMixin as a base: {allowed}"
+                }
+            check: Any = classes[name]
+            shown = _parameters(check)
+            one = check(variant_num=0)  # as its hooks leave it
+            places = valid_sysenv_comb(one.valid_systems, one.valid_prog_environs)
     except Exception as error:
         return {"fault": _line(error)}
-    found = {**_fields(check, _variables(check)), **places}
-    found["variables"] += shown
-    found["types"] |= {each: {"name": "parameter", "values": shown[each]} for each in shown}
-    return {name: found}
-
-
-def _places(check: Any) -> dict[str, list[str]]:
-    """Systems and environments of the class if this machine has some of them: it may be another's.
-
-    Else all systems, and the first environment with a compiler.
-    """
-    from reframe.core.runtime import valid_sysenv_comb
-
-    systems = _default(check, "valid_systems") or []
-    systems = systems if valid_sysenv_comb(systems, ["*"]) else ["*"]
-    environs = _default(check, "valid_prog_environs") or []
-    if not any(valid_sysenv_comb(systems, environs).values()):
-        found = [each for of in valid_sysenv_comb(systems, ["*"]).values() for each in of]
-        environs = [each.name for each in sorted(found, key=lambda each: not each.cc)[:1]]
-    return {"systems": systems, "environs": environs}
+    described = {
+        **_fields(check, _variables(check)),
+        "environs": [f"{part.name}+{each.name}" for part in places for each in places[part]],
+    }
+    described["variables"] += shown
+    described["types"] |= {each: {"name": "parameter", "values": shown[each]} for each in shown}
+    return {name: described}
 
 
 def _fields(check: Any, variables: set[str]) -> dict[str, Any]:
@@ -323,7 +319,11 @@ def _shown(check: Any, info: Mapping[str, Any], prefix: str = "") -> Iterator[tu
 
 
 def _line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".partition("\n")[0]
+    """The first line of an error; ReFrame's own say all."""
+    from reframe.core.exceptions import ReframeError
+
+    kind = "" if isinstance(error, ReframeError) else f"{type(error).__name__}: "
+    return f"{kind}{error}".partition("\n")[0]
 
 
 def _variables(check: Any) -> set[str]:

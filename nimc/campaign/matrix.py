@@ -12,15 +12,9 @@ from typing import Any, Literal
 
 from nimc.base.errors import MachineError, NimcError
 from nimc.base.groups import grouped
-from nimc.base.text import aligned, some, wrapped
+from nimc.base.text import some, wrapped
 from nimc.campaign.checks import CheckVariables
-from nimc.campaign.settings import (
-    ReframePlace,
-    ReframeSettings,
-    features_in_words,
-    places_of,
-    target_partitions,
-)
+from nimc.campaign.settings import ReframePlace, ReframeSettings, places_of, target_partitions
 from nimc.machine.program import ModuleLoad, load_modules
 from nimc.machine.slurm import SCHEDULERS, SlurmNode, ask_nodes, partition_in
 from nimc.spack import setup
@@ -46,6 +40,12 @@ class MatrixCell:
     def place(self) -> str:
         """As ReFrame writes it."""
         return f"{self.partition}+{self.environment}"
+
+    @property
+    def kind(self) -> str:
+        """The reason, without what is missing if that is one word: `no program` of it."""
+        words = self.reason.split(" ")
+        return " ".join(words[:2]) if len(words) == 3 else self.reason
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,25 @@ class Matrix:
     @property
     def nowhere(self) -> dict[str, str]:
         """Workload that runs in no place -> the reason in each, in one line."""
-        found = grouped((cell.workload, cell) for cell in self.cells)
         return {
             workload: "; ".join(f"{cell.place}: {cell.reason}" for cell in cells)
-            for workload, cells in found.items()
+            for workload, cells in grouped((cell.workload, cell) for cell in self.cells).items()
             if all(cell.runs == "no" for cell in cells)
         }
+
+    @property
+    def text(self) -> str:
+        """What each place can run, a line each; then what it cannot, or may, and why."""
+        lines, reasons = [], []
+        for place, cells in grouped((cell.place, cell) for cell in self.cells).items():
+            able = ", ".join(cell.workload for cell in cells if cell.runs == "yes")
+            lines.append(wrapped(f"{place}: {able or 'nothing'}"))
+            for kind, alike in grouped((cell.kind, cell) for cell in cells if cell.reason).items():
+                names = ", ".join(cell.workload for cell in alike)
+                things = dict.fromkeys(cell.reason.removeprefix(kind) for cell in alike)
+                may = "unknown, " if alike[0].runs == "unknown" else ""
+                reasons.append(wrapped(f"{names} on {place}: {may}{kind}{','.join(things)}"))
+        return "\n".join([*lines, "", *sorted(reasons)]).rstrip()
 
 
 def matrix(
@@ -114,7 +127,12 @@ def matrix(
         offers[place] = Offer(loaded, *slurm[place.partition], spack_fault, programs or {})
     return Matrix(
         [
-            judge(name, check, place, offers[place], (nodes or {}).get(name, 1))
+            MatrixCell(
+                name,
+                place.partition,
+                place.environment,
+                *judge(check, place, offers[place], (nodes or {}).get(name, 1)),
+            )
             for name, check in checks.items()
             for place in places
         ]
@@ -122,37 +140,29 @@ def matrix(
 
 
 def judge(
-    workload: str, check: CheckVariables, place: ReframePlace, offer: Offer, nodes: int = 1
-) -> MatrixCell:
-    """One cell: the first thing that is missing decides."""
-
-    def cell(runs: Runs, reason: str = "") -> MatrixCell:
-        return MatrixCell(workload, place.partition, place.environment, runs, reason)
-
-    if not place.accepted_by(check.environs):
-        return cell("no", f"no feature {features_in_words(check.environs)}")
-    if check.compiles and not place.compiler:
-        return cell("no", "no compiler: 'cc' is empty")
-    if lacking := _nodes(offer, nodes):
-        return cell("no", lacking)
+    check: CheckVariables, place: ReframePlace, offer: Offer, nodes: int = 1
+) -> tuple[Runs, str]:
+    """Whether a check can run in a place: the first thing that is missing decides."""
+    if lacking := place.refuses(check) or _lacking_nodes(offer, nodes):
+        return "no", lacking
     named = offer.programs.get(check.program or "")
     if check.program is not None and check.from_spack and not named and "spack" in place.features:
-        return cell("no", offer.spack_fault) if offer.spack_fault else cell("yes")
+        return ("no" if offer.spack_fault else "yes"), offer.spack_fault
     if offer.modules is None:
-        return cell("unknown", "no module system on this host")
+        return "unknown", "no module system on this host"
     if offer.modules.missing:
-        return cell("no", f"no module {', '.join(offer.modules.missing)}")
+        return "no", f"no module {', '.join(offer.modules.missing)}"
     if check.compiles and not shutil.which(place.compiler, path=offer.modules.path):
-        return cell("no", f"no compiler {place.compiler}")
+        return "no", f"no compiler {place.compiler}"
     program = named or check.program
-    if program is not None and not shutil.which(program, path=offer.modules.path):
-        if "modules" in place.features:  # nodes may have it all the same
-            return cell("unknown", f"no program {program} on this host")
-        return cell("no", f"no program {program}")
-    return cell("yes")
+    if program is None or shutil.which(program, path=offer.modules.path):
+        return "yes", ""
+    if "modules" in place.features:  # nodes may have it all the same
+        return "unknown", f"no program {program} on this host"
+    return "no", f"no program {program}"
 
 
-def _nodes(offer: Offer, needed: int) -> str:
+def _lacking_nodes(offer: Offer, needed: int) -> str:
     """What is wrong with the nodes of the partition; empty if nothing is, or if it is unknown."""
     if offer.nodes is None:
         return ""
@@ -177,43 +187,3 @@ def _slurm_nodes(
         return ask_nodes(name, settings.environment), name
     except MachineError:
         return None, name
-
-
-def matrix_table(matrix: Matrix) -> str:
-    """Workloads by places in 80 columns, then each reason with the workloads it applies to."""
-    places = list(dict.fromkeys(cell.place for cell in matrix.cells))
-    workloads = list(dict.fromkeys(cell.workload for cell in matrix.cells))
-    runs = {(cell.workload, cell.place): cell.runs for cell in matrix.cells}
-    cells = [[name, *(runs[name, place] for place in places)] for name in workloads]
-    table = aligned(["workload", *places], cells, range(1 + len(places)))
-    return "\n".join([table, "", *reasons(matrix.cells)]).rstrip()
-
-
-def matrix_by_place(matrix: Matrix) -> str:
-    """What each place can run, a line each, then the reasons."""
-    lines = []
-    for place, cells in grouped((cell.place, cell) for cell in matrix.cells).items():
-        yes, unknown = (
-            ", ".join(cell.workload for cell in cells if cell.runs == runs)
-            for runs in ("yes", "unknown")
-        )
-        more = f"; unknown: {unknown}" if unknown else ""
-        lines.append(wrapped(f"{place}: {yes or 'nothing'}{more}"))
-    return "\n".join([*lines, "", *reasons(matrix.cells)]).rstrip()
-
-
-def reasons(cells: list[MatrixCell]) -> list[str]:
-    """Lines `WORKLOADS on PLACE: REASON`; reasons of one thing (`no program lmp`) are joined."""
-    found: dict[tuple[str, str], tuple[list[str], dict[str, None]]] = {}
-    for cell in cells:
-        if cell.reason:
-            kind, _, thing = cell.reason.rpartition(" ")
-            if cell.reason.count(" ") != 2:
-                kind, thing = cell.reason, ""
-            workloads, things = found.setdefault((cell.place, kind), ([], {}))
-            workloads.append(cell.workload)
-            things[thing] = None
-    return [
-        wrapped(f"{', '.join(workloads)} on {place}: {kind} {', '.join(things)}".rstrip())
-        for (place, kind), (workloads, things) in sorted(found.items(), key=lambda each: each[0][0])
-    ]

@@ -267,7 +267,7 @@ def command(
     campaign, machine = request.campaign, request.machine
     logs = f"{run}/logs/{entry.name}/{block}"
     other = request.others.get(entry.check)
-    file = f"{run}/{other.made}" if other else str(request.folder / f"{entry.check}.py")
+    file = str(other.file if other else request.folder / f"{entry.check}.py")
     chosen = other.check.parameters if other else {}
     crossing = {"factors": entry.factors, "exclude": entry.exclude, "only": entry.only}
     optional: dict[str, Any] = {"seed": seed, "limit_s": limit_s, "nodelist": request.nodelist}

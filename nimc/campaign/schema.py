@@ -238,17 +238,6 @@ class Verify(Record):
     )
 
 
-class Simulated(Record):
-    """Input of the simulation in a plan. Measurements do not depend on it."""
-
-    #: Measured slowdown of the slowest rank of a node that is written to.
-    worst: float = Field(ge=1, description="a number from 1")
-    #: Length of a time step of the application.
-    step: Duration = Field(description=_DURATION_RULE)
-    #: Standard deviation of the logarithm of an A/A pair's ratio.
-    spread: float = Field(gt=0, lt=1, description="a number between 0 and 1, such as 0.01")
-
-
 class Campaign(Record):
     """A campaign file."""
 
@@ -278,8 +267,6 @@ class Campaign(Record):
     margin: float = Field(
         default=MARGIN, gt=0, lt=1, description="a number between 0 and 1, such as 0.02 for 2 %"
     )
-    #: None: `nimc plan` simulates nothing.
-    simulate: Simulated | None = Field(default=None, description="a mapping")
     #: Longest time that one run of an application may take, seconds.
     run_timeout: Duration = Field(default=Demand.run_timeout_s, description=_DURATION_RULE)
     #: Longest time that its blocks may take in one call, seconds; None: no limit.

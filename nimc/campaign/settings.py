@@ -132,8 +132,8 @@ def target_partitions(partitions: Partitions, name: str | None) -> Partitions:
 
 
 def features_in_words(needed: Sequence[str]) -> str:
-    """`wheels or spack` of `+wheels` and `+spack`."""
-    return " or ".join(feature.removeprefix("+") for feature in needed)
+    """`wheels or spack` of `+wheels` and `+spack`; nothing of places."""
+    return " or ".join(each.removeprefix("+") for each in needed if each.startswith("+"))
 
 
 #: Conditions on features that are judged here: `+a -b`.
@@ -152,13 +152,25 @@ class ReframePlace:
     #: Modules that both load, by name.
     modules: tuple[str, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """As ReFrame writes it."""
+        return f"{self.partition}+{self.environment}"
+
+    def refuses(self, check: CheckVariables) -> str:
+        """Why it cannot run a check, whatever this host or the nodes have; empty if it may."""
+        if not self.accepted_by(check.environs):
+            features = features_in_words(check.environs)
+            return f"no feature {features}" if features else "not one of its valid places"
+        return "no compiler: 'cc' is empty" if check.compiles and not self.compiler else ""
+
     def accepted_by(self, conditions: Sequence[str]) -> bool:
         """Whether any of a check's conditions (`valid_prog_environs`) holds.
 
         A condition on properties, `%name=value`, is not judged: it holds.
         """
         return any(
-            condition in ("*", self.environment)
+            condition in ("*", self.environment, self.name)
             or "%" in condition
             or (
                 _FEATURES.fullmatch(condition)
@@ -190,19 +202,15 @@ def without_place(
     checks: Mapping[str, CheckVariables], places: Sequence[ReframePlace]
 ) -> list[str]:
     """Checks that no place accepts, whatever this host or the nodes have."""
-    return [
-        name
-        for name, check in checks.items()
-        if not any(
-            place.accepted_by(check.environs) and (place.compiler or not check.compiles)
-            for place in places
-        )
-    ]
+    return [name for name, check in checks.items() if all(place.refuses(check) for place in places)]
 
 
 def needed(check: CheckVariables) -> str:
     """What a check needs of an environment, in words."""
-    parts = [] if "*" in check.environs else [f"features: {features_in_words(check.environs)}"]
+    features = features_in_words(check.environs)
+    parts = [f"features: {features}"] if features else []
+    if not check.environs:
+        parts.append("a place in the class's valid_systems and valid_prog_environs")
     return " and ".join([*parts, "a C compiler, 'cc'"] if check.compiles else parts)
 
 

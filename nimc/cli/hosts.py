@@ -18,7 +18,6 @@ from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError, MachineError
 from nimc.base.interrupts import exit_when_stopped
 from nimc.base.text import WIDTH, aligned, visible, wrapped
-from nimc.campaign.matrix import matrix_by_place, matrix_table
 from nimc.cli import options
 from nimc.cli.document import Form, log, print_document, show
 from nimc.cluster import reservation
@@ -122,7 +121,7 @@ def text(diagnosis: Diagnosis, *, verbose: bool) -> str:
     Unless `verbose`, what works is only named, and the forms of a tool that lack the same are
     `TOOL:*`.
     """
-    findings, where, lines = diagnosis.findings, matrix_table, []
+    findings, lines = diagnosis.findings, []
     if not verbose:
         works = ", ".join(found.what for found in findings if found.state == "ok")
         lines = [wrapped(f"works: {works or 'nothing'}"), ""]
@@ -132,10 +131,9 @@ def text(diagnosis: Diagnosis, *, verbose: bool) -> str:
             for found in findings
             if found.state != "ok"
         ]
-        where = matrix_by_place
     lines += [line for found in findings for line in _rows(found)]
     if diagnosis.matrix.cells:
-        lines += ["", "What runs where:", "", where(diagnosis.matrix)]
+        lines += ["", "What runs where:", "", diagnosis.matrix.text]
     if diagnosis.why:
         lines.append(f"\n{wrapped(f'{diagnosis.machine} is not ready: {diagnosis.why}')}")
     else:

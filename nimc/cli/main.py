@@ -20,31 +20,70 @@ from nimc.base.errors import MachineError, NimcError
 from nimc.base.interrupts import Stopped, stopped_after_clean_up
 from nimc.base.text import one_line, visible
 
-#: Subcommand -> the module of this package that has it, loaded when called; and a line of help.
-COMMANDS: dict[str, tuple[str, str]] = {
-    "init": ("hosts", "both files of a new machine, filled from what can be asked"),
-    "doctor": ("hosts", "what works on this host, and how to get what is missing"),
-    "report": ("results", "one self-contained HTML page a machine, and its data"),
-    "compare": ("results", "nights against reference nights, or two machines, side by side"),
-    "advise": ("results", "remedies: what each costs and gains, and what is not decided"),
-    "verify": ("crate", "whether runs are what was written: chain, digests, logs re-read"),
-    "pack": ("crate", "a run as one zip that can be cited, verified and repeated"),
-    "reproduce": ("crate", "the run of such a zip, repeated here, or only its analysis"),
-    "plan": ("plan", "the cases, nodes, node-hours and ReFrame commands; runs nothing"),
-    "run": ("run", "runs or resumes a campaign, prints the table and the report's path"),
-    "runs": ("run", "the runs of a results folder"),
-    "qualify": ("run", "what may be claimed of a machine, from short runs on two nodes"),
-    "nights": ("nights", "a campaign every night: run, list, alarms, pages"),
-    "sweep-nodes": ("run", "runs a single-node campaign on every node, and ranks the nodes"),
-    "writers": ("simulate", "concurrent writers from Daly's checkpoint interval"),
-    "traffic": ("simulate", "a site's own traffic from its monitoring: import, show"),
-    "model": ("model", "the contention model: fit, predict, evaluate"),
-    "simulate": ("simulate", "slowdown at scales beyond the machines at hand"),
-    "origins": ("hosts", "reservation of origin nodes: create, show, remove"),
-    "minicluster": ("minicluster", "a Slurm cluster on this machine: up, status, down"),
-    "remedy": ("hosts", "what an operator installs for a remedy that needs root: list, show"),
-    "spack": ("spack", "workloads and tools built with Spack: setup, build, mirror, info"),
+#: Group -> an example, and its subcommands -> the module of this package that has it, loaded when
+#: called, and a line of help.
+GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
+    "Set up": (
+        "nimc doctor --machine mycluster",
+        {
+            "init": ("hosts", "both files of a new machine, filled from what can be asked"),
+            "doctor": ("hosts", "what works on this host, and how to get what is missing"),
+            "spack": ("spack", "workloads and tools built with Spack: setup, build, mirror, info"),
+            "minicluster": ("minicluster", "a Slurm cluster on this machine: up, status, down"),
+        },
+    ),
+    "Measure": (
+        "nimc run quick --machine mycluster",
+        {
+            "plan": ("plan", "the cases, nodes, node-hours and ReFrame commands; runs nothing"),
+            "run": ("run", "runs or resumes a campaign, prints the table and the report's path"),
+            "runs": ("run", "the runs of a results folder"),
+        },
+    ),
+    "Read": (
+        "nimc compare results/night-1 results/night-2",
+        {
+            "report": ("results", "one self-contained HTML page a machine, and its data"),
+            "compare": (
+                "results",
+                "nights against reference nights, or two machines, side by side",
+            ),
+            "advise": ("results", "remedies: what each costs and gains, and what is not decided"),
+            "qualify": (
+                "run",
+                "what a run of the campaign `qualify` lets be claimed of its machine",
+            ),
+            "model": ("model", "the contention model: fit, predict, evaluate"),
+            "simulate": ("simulate", "slowdown at scales beyond the machines at hand"),
+            "writers": ("simulate", "concurrent writers from Daly's checkpoint interval"),
+        },
+    ),
+    "Operate": (
+        "nimc origins show --machine mycluster",
+        {
+            "nights": ("nights", "a campaign every night: run, list, alarms, pages"),
+            "origins": ("hosts", "reservation of origin nodes: create, show, remove"),
+            "remedy": (
+                "hosts",
+                "what an operator installs for a remedy that needs root: list, show",
+            ),
+            "sweep-nodes": (
+                "run",
+                "runs a single-node campaign on every node, and ranks the nodes",
+            ),
+        },
+    ),
+    "Share": (
+        "nimc pack results/latest -o run.zip",
+        {
+            "pack": ("crate", "a run as one zip that can be cited, verified and repeated"),
+            "verify": ("crate", "whether runs are what was written: chain, digests, logs re-read"),
+            "reproduce": ("crate", "the run of such a zip, repeated here, or only its analysis"),
+            "traffic": ("simulate", "a site's own traffic from its monitoring: import, show"),
+        },
+    ),
 }
+COMMANDS = {name: found for _, commands in GROUPS.values() for name, found in commands.items()}
 _EXIT_CODES = (
     "Exit codes: 0 done, 1 the measurement says no, 2 invalid usage or input, 3 the machine or a"
     " tool failed."
@@ -72,8 +111,9 @@ class _Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        for title, (example, commands) in GROUPS.items():
+            with formatter.section(f"{title}, such as '{example}'"):
+                formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
 
     def make_context(self, *given: Any, **more: Any) -> click.Context:
         """Parse the options; `--help` ends here."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,24 +12,16 @@ from analysis.subjects.writers import rule
 from nimc.base.checkout import ROOT
 from nimc.base.text import Line, aligned, broken, duration, wrapped
 from nimc.base.units import NONE, number, plural, quantity
-from nimc.campaign import load
-from nimc.campaign.cases import omission_lines
-from nimc.campaign.expected import Scale, scales
-from nimc.campaign.matrix import Matrix, matrix_table
-from nimc.campaign.others import Other
+from nimc.campaign.cases import Scale, omission_lines, scales
+from nimc.campaign.matrix import Matrix
 from nimc.campaign.plan import RUN, Case, Plan
 from nimc.campaign.prepare import prepare, too_long
 from nimc.cli.document import Form, listing, show
 from nimc.cli.options import campaign_argument, form_options, machine_option
 from nimc.records.arms import level_text
 
-_SCALE_HEADER = [
-    *("scale", "arm", "writers", "writes/s", "a write", "a run", "of a link", "simulated", "pairs")
-]
-_SCALE_FOOT = (
-    "writers: concurrent, and the ranks that they are computed for. simulated: slowdown"
-    " (docs/simulate.md). pairs: needed to detect it."
-)
+_SCALE_HEADER = [*("scale", "arm", "writers", "writes/s", "a write", "a run", "of a link")]
+_SCALE_FOOT = "writers: concurrent, and the ranks that they are computed for."
 #: ReFrame's options that stay in one line with their value.
 _WITH_VALUE = ("-C", "-c", "-n", "-S")
 _NO_WRITERS = (
@@ -47,22 +38,19 @@ _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was no
 def plan_command(campaign: Path, machine: str, form: Form | None) -> None:
     """Show the cases of CAMPAIGN, their nodes and hours, and the ReFrame command of each block."""
     request = prepare(campaign, machine)
-    known = scales(request.campaign, request.machine)
+    known = list(scales(request.campaign, request.machine))
     planned = request.plan()
-    long_enough = load.lengths(request.campaign, request.checks, request.machine)
     nodes = request.machine.nodes
     where = request.matrix()
-    others = request.others.values()
     document = planned.as_dict() | {
         "machine_nodes": nodes,
         "absent": [asdict(each) for each in request.absent],
         "scales": [asdict(row) for row in known],
-        "lengths": [asdict(each) for each in long_enough],
         "warnings": [*(long := too_long(planned, request.time_limit_s)), *where.lines()],
         "matrix": [asdict(cell) for cell in where.cells],
     }
-    remarks = [*omission_lines(request.absent), *long, *load.lines(long_enough)]
-    text = _text(planned, known, nodes, where, remarks, others)
+    remarks = [*omission_lines(request.absent), *long]
+    text = _text(planned, known, nodes, where, remarks)
     named = campaign.stem if campaign == ROOT / "campaigns" / campaign.name else str(campaign)
     following = broken(["Next:", "nimc", "run", shlex.quote(named), "--machine", machine])
     show("plan", document, form, f"{text}\n\n{following}")
@@ -74,15 +62,14 @@ def _text(
     nodes: int | None,
     where: Matrix,
     remarks: list[str],
-    others: Iterable[Other],
 ) -> str:
     parts = [_cases(planned, remarks), ""]
-    parts += ["What runs where:", "", matrix_table(where)]
+    parts += ["What runs where:", "", where.text]
     if where.nowhere:
         parts.append(wrapped(f"cannot run here: {', '.join(where.nowhere)}"))
     parts.append("")
     if known:
-        parts += [aligned(_SCALE_HEADER, list(map(_scale, known))), wrapped(_SCALE_FOOT)]
+        parts += [aligned(_SCALE_HEADER, list(map(_scale, known))), _SCALE_FOOT]
         rules = [rule(row.mtti_s, row.write_s) for row in known if row.counted is not None]
         parts += map(wrapped, dict.fromkeys(rules))
         if any(row.writers == 0 for row in known):
@@ -90,8 +77,6 @@ def _text(
         if nodes is None:
             parts.append(wrapped(_NODES_UNKNOWN.format(planned.machine)))
         parts.append("")
-    for other in others:
-        parts += [f"{RUN}/{other.made}, for a check of others:\n", other.text]
     parts.append(f"ReFrame's commands ({RUN} is the folder of the run):")
     for case in planned.cases:
         always = [block for block in case.blocks if block.needed == "always"]
@@ -171,8 +156,6 @@ def _scale(row: Scale) -> list[str]:
         quantity(row.write_b, "B", 3),
         quantity(row.run_b, "B", 3),
         NONE if row.link_share is None else f"{100 * row.link_share:.3g}%",
-        number(row.slowdown_simulated, 3),
-        NONE if row.pairs_needed is None else f"{row.pairs_needed}",
     ]
 
 

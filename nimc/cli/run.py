@@ -20,8 +20,7 @@ from analysis.report.data import load_run
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from analysis.statistics.interval import effect, flat
-from analysis.subjects.qualification import Qualification, qualification
-from nimc.base.checkout import ROOT
+from analysis.subjects.qualification import qualification
 from nimc.base.errors import InputError, MachineError
 from nimc.base.interrupts import Interrupts, Stopped, stopped_at_once
 from nimc.base.text import Line, aligned, visible
@@ -250,52 +249,26 @@ _COLOURS = {"allowed": "green", "caveat": "yellow", "refused": "red"}
 
 
 @click.command()
-@click.argument("machine", shell_complete=options.machines)
-@click.option("--run", "past", type=options.RunPath(), metavar="RUN", help="Judge this run.")
-@options.results_option
+@click.argument("run", type=options.RunPath(), metavar="RUN")
 @options.form_options
-@options.progress_options
-def qualify_command(
-    machine: str, past: Path | None, results: Path, form: Form | None, progress: Progress
-) -> int:
-    """Say what may be claimed of MACHINE: run the campaign `qualify` on two nodes, and judge it.
+def qualify_command(run: Path, form: Form | None) -> int:
+    """Say what may be claimed of the machine of RUN, a run of the campaign `qualify`.
 
     Each claim is allowed, allowed with a caveat, refused, or not shown. The exit code is 1 unless
-    no claim is refused and devices count what is written. The result is kept in RESULTS/qualified,
-    and later runs name it.
+    no claim is refused and devices count what is written. The result is stored in `qualified` next
+    to the run, and later runs name it.
     """
-
-    def conclude(folder: RunFolder, failures: list[Failure]) -> int:
-        report = _report(folder.path)
-        run = report.runs[0] if report else load_run(folder.path, force=True)
-        return _conclude_qualification(qualification(run), folder.path, failures, form, progress)
-
-    if past is None:
-        request = prepare(ROOT / "campaigns" / f"{QUALIFY}.yaml", machine)
-        return measured(request, new_header(request), results, progress, conclude)
-    options.only_with("--run", "--json", "--csv", "-v")
-    run = load_run(past, force=True)
-    if run.integrity.broken or (run.header.campaign, run.header.machine) != (QUALIFY, machine):
-        own = f"{run.header.campaign} on {run.header.machine}"
-        broken = run.integrity.broken[:1]
-        raise InputError(*broken or [f"{past}: {own} found; allowed: {QUALIFY} on {machine}"])
-    return _conclude_qualification(qualification(run), past, [], form, progress)
-
-
-def _conclude_qualification(
-    found: Qualification,
-    run: Path,
-    failures: Sequence[Failure],
-    form: Form | None,
-    progress: Progress,
-) -> int:
-    """Keep it next to the run, show it, and return the exit status."""
+    data = load_run(run, force=True)
+    if data.integrity.broken or data.header.campaign != QUALIFY:
+        campaign = f"{run}: {data.header.campaign} found; allowed: {QUALIFY}"
+        raise InputError(*data.integrity.broken[:1] or [campaign])
+    found = qualification(data)
     document = asdict(found)
-    kept = save_qualification(run.absolute().parent, found.machine, document)
+    stored = save_qualification(run.absolute().parent, found.machine, document)
     lines = [
         Line(
             [each.name, each.state, each.reason],
-            details=[each.claim, *([each.remedy] if each.remedy else [])],
+            details=[f"{each.claim}{f' -> {each.remedy}' if each.remedy else ''}"],
             colour=_COLOURS.get(each.state),
         )
         for each in found.claims
@@ -305,14 +278,11 @@ def _conclude_qualification(
         "",
         lines,
         [*found.emulated, f"holds for: {'; '.join(versions)}"],
-        legend="claim, whether this run allows it, and why (docs/qualify.md)",
+        legend="claim, whether this run allows it, and how far it is from it (docs/qualify.md)",
         more="what each claims, and what to do",
-        details=progress == "verbose",
         following=[f"{found.machine}: {found.verdict}"],
     )
-    show("qualify", document, form, f"{text}\n\nrun:  {run}\nkept: {kept}")
-    if failures and all(each.state != "refused" for each in found.claims):
-        return 3
+    show("qualify", document, form, f"{text}\n\nstored: {stored}")
     return int(found.verdict != "qualified")
 
 

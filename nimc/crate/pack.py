@@ -23,7 +23,7 @@ from nimc.run.verify import verify
 #: Files of a run's folder that go into its crate. Not: output of writers and of ReFrame.
 _OF_A_RUN = (
     "run.json",
-    "checks/*.py",
+    "checks/*.py",  # of earlier versions
     "samples/*.jsonl",
     "counters/*.jsonl",
     "provenance/*.json",

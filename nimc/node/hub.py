@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -21,12 +20,10 @@ from nimc.node.injectors.base import Injector, Writer
 from nimc.node.messages import Do, Observed, WritersStopped, Written
 from nimc.node.replay.pacing import pace_period_s
 
-#: Unsigned calls that are kept, in addition to one of each node; and how long, in seconds, they
-#: are kept if there are more.
-_MOST_UNSIGNED = 64
-_CROWDED_S = 1.0
-#: Calls that the kernel keeps until they are accepted: with fewer, agents would wait for seconds in
-#: a crowd; all may be accepted at once, and a process may have 1,024 files.
+#: Connections that may be open before they said the secret, in addition to one of each node.
+_MOST_STRANGERS = 64
+#: Calls that the kernel keeps until they are accepted: with fewer, agents of many nodes would wait
+#: for seconds.
 _WAITING = 512
 #: Passive sides of a timetable have indices from here on, so that they are no held writer's.
 FIRST_SIDE = 1_000_000
@@ -122,9 +119,9 @@ class Hub:
 
     def __init__(self, secret: str, nodes: int = 1) -> None:
         self._secret = secret
-        self._calls = nodes + _MOST_UNSIGNED
-        #: Connections that have not signed yet, oldest first -> when each was made.
-        self._unsigned: dict[asyncio.StreamWriter, float] = {}
+        #: Connections that have not said the secret yet, and how many there may be.
+        self._strangers = 0
+        self._most_strangers = nodes + _MOST_STRANGERS
         self._server: asyncio.Server | None = None
         self._links: dict[str, _Link] = {}
         self._states: dict[int, WriterState] = {}
@@ -134,7 +131,7 @@ class Hub:
     async def listen(self, address: str) -> int:
         """Listen on one address only; returns the port."""
         self._server = await asyncio.start_server(
-            self._join, address, 0, limit=wire.UNSIGNED_B, backlog=_WAITING
+            self._join, address, 0, limit=wire.FIRST_B, backlog=_WAITING
         )
         port: int = self._server.sockets[0].getsockname()[1]
         return port
@@ -291,17 +288,18 @@ class Hub:
             link.wire.close()
 
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection; one that does not sign is closed without an answer."""
-        if not self._admit(writer):
+        """Serve one connection; one that does not say the secret is closed without an answer."""
+        if self._strangers >= self._most_strangers:
             writer.transport.abort()
             return
+        self._strangers += 1
         try:
             connection = await wire.accept(reader, writer, self._secret)
         except (wire.WireError, OSError):
             writer.transport.abort()
             return
         finally:
-            self._unsigned.pop(writer, None)
+            self._strangers -= 1
         hello = None
         with suppress(wire.WireError, OSError):
             hello = messages.report(await connection.receive())
@@ -309,22 +307,6 @@ class Hub:
             await self._joined(connection, hello)
         else:
             connection.close()
-
-    def _admit(self, writer: asyncio.StreamWriter) -> bool:
-        """Whether there is room for one more connection that has not signed.
-
-        An agent signs at once, so in a crowd the oldest makes room after a second. Until then
-        newcomers are turned away; agents call again.
-        """
-        now_s = time.monotonic()
-        if len(self._unsigned) >= self._calls:
-            oldest, made_s = next(iter(self._unsigned.items()))
-            if now_s - made_s < _CROWDED_S:
-                return False
-            del self._unsigned[oldest]
-            oldest.transport.abort()
-        self._unsigned[writer] = now_s
-        return True
 
     async def _joined(self, connection: wire.Wire, hello: messages.Hello) -> None:
         """Serve one agent until its connection is lost."""

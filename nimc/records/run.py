@@ -1,7 +1,6 @@
 """A run: one execution of a campaign on a machine. Layout of its folder:
 
 run.json                 this header
-checks/CLASS.py          how a check of others is run
 samples/CASE.jsonl       one sample per line (`nimc.records.sample.Sample`), in a chain
 counters/CASE.jsonl      counts of tools in each run's ranks, and of nodes
 provenance/SHA256.json   how runs were made; samples refer to these files

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from nimc.base import processes
 from nimc.base.errors import InputError, MachineError
 from nimc.base.interrupts import Interrupts
-from nimc.campaign import others
 from nimc.campaign.cases import is_optional, next_case, siblings, treatments
 from nimc.campaign.plan import Request, block_s, command, next_block
 from nimc.campaign.schema import Campaign, Entry, Pairs
@@ -270,7 +269,6 @@ class CampaignRunner:
     def run_all(self) -> list[Failure]:
         """Measure every case, also after one that failed. Raises Stopped on a signal."""
         processes.become_subreaper()
-        others.write(self.run, self.request.others.values())
         failures: dict[str, Failure] = {}
         left = {entry.name: entry for entry in self.campaign.cases}
         for entry in self._order(failures):

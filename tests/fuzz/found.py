@@ -73,7 +73,7 @@ FOUND: list[tuple[str, bytes]] = [
     ("slurm.reservation", b""),
     ("slurm.reservation", b"Users=a ReservationName=b StartTime=T04:25:28"),
     ("wire.order", b'["Ping", ' + _NINES + b"]"),
-    ("wire.signed line", b"[" * 3000),
+    ("wire.line", b"[" * 3000 + b"\n"),
     ("file.run.json", b'{"schema": ' + _NINES + b"}"),
     ("file.sweep.json", b'{"schema": ' + b"9" * 5000 + b"}"),
     ("file.sweep.json", _DEEP),

@@ -1,6 +1,8 @@
 """Every way in which a command may end: one line at most, and the documented exit code."""
 
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -226,3 +228,20 @@ def test_a_wrong_name_is_answered_with_the_nearest(command: Command) -> None:
     command("plan", "quik", code=2)
     assert command.err.startswith("nimc: unknown campaign 'quik', did you mean 'quick'?; ")
     assert "numa" in command.err
+
+
+def test_help_has_every_command_in_its_group_with_an_example_that_parses(command: Command) -> None:
+    said = command("--help")
+    titles = [f"{title}, such as '{example}':" for title, (example, _) in main.GROUPS.items()]
+    parts = re.split("|".join(map(re.escape, titles)), said)
+    for part, (example, of_group) in zip(parts[1:], main.GROUPS.values(), strict=True):
+        assert set(re.findall(r"^  ([\w-]+)  ", part, re.MULTILINE)) == of_group.keys()
+        nimc, name, *words = shlex.split(example)
+        assert (nimc, name in of_group) == ("nimc", True)
+        found = main.cli.get_command(click.Context(main.cli), name)
+        assert found is not None
+        if isinstance(found, click.Group):
+            found = found.commands[words.pop(0)]
+        options = {word for each in found.params for word in (*each.opts, *each.secondary_opts)}
+        assert {word for word in words if word.startswith("-")} <= options
+    assert list(main.GROUPS) == ["Set up", "Measure", "Read", "Operate", "Share"]

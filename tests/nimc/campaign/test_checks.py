@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -225,21 +224,3 @@ def test_values_by_the_type_and_the_range_of_a_variable(
     assert [variable.accepts(value) for value in accepted] == [True] * len(accepted)
     assert [variable.accepts(value) for value in refused] == [False] * len(refused)
     assert variable.allowed == allowed
-
-
-@pytest.mark.parametrize(
-    ("own", "environs"), [({"a": ["e"], "b": []}, ["+mpi"]), ({"a": [], "b": []}, ["plain"])]
-)
-def test_environments_of_another_machine_are_replaced(
-    monkeypatch: pytest.MonkeyPatch, own: dict[str, list[str]], environs: list[str]
-) -> None:
-    here = [SimpleNamespace(name="none", cc=""), SimpleNamespace(name="plain", cc="cc")]
-    answers = {"*": {"a": here, "b": here}, "+mpi": own}
-    monkeypatch.setattr("reframe.core.runtime.valid_sysenv_comb", lambda _, of: answers[of[0]])
-    names = {"valid_systems": ["a", "b"], "valid_prog_environs": ["+mpi"]}
-    variables = {
-        name: SimpleNamespace(default_value=value, is_defined=lambda: True)
-        for name, value in names.items()
-    }
-    check = SimpleNamespace(_rfm_var_space=SimpleNamespace(vars=variables))
-    assert checks._places(check) == {"systems": ["a", "b"], "environs": environs}

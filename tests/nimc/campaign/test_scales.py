@@ -3,15 +3,12 @@
 from itertools import product
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from analysis.simulate.campaign import run
-from analysis.simulate.progress import Application
 from analysis.subjects.published import paper
 from nimc.base.checkout import ROOT
 from nimc.base.errors import InputError
-from nimc.campaign.expected import scales
+from nimc.campaign.cases import scales
 from nimc.campaign.prepare import prepare
 from tests.nimc.campaign.made_request import made_machine, made_request
 from tests.nimc.conftest import Command
@@ -26,7 +23,6 @@ workloads:
     expect: 100s
 arms: [off, daly, constant, full]
 pairs: {floor: 6}
-simulate: {worst: 2.0, step: 100ms, spread: 0.01}
 """
 MACHINE = made_machine(
     origins=3,
@@ -46,20 +42,17 @@ def test_what_each_scale_comes_to(tmp_path: Path) -> None:
     assert [case.nodes for case in campaign.cases] == [4, 512, 8192]
     given = {"ranks_per_node": 2, "write": "1s", "node_mtti": "5y", "counted_per_node": 1}
     assert campaign.cases[0].set == {**given, "nodes": 4}
-    rows = scales(campaign, MACHINE)
+    rows = list(scales(campaign, MACHINE))
     assert [(row.case, row.arm) for row in rows] == [
         (case, arm) for case in ("melt@4", "melt@512", "melt@8192") for arm in ("daly", "constant")
     ]
-    none, _, one, _, daly, constant = rows
-    assert (none.writers, none.slowdown_simulated, none.pairs_needed) == (0, 1.0, None)
+    none, *_, daly, constant = rows
+    assert none.writers == 0
     # Table V: 42 and 16 writers; at 4 GB/s a write of 1 s has 4 GB, and there are 100 s of them.
     assert (daly.writers, daly.writes_per_s, daly.origin_nodes) == (42, 42.0, 42)
     assert (daly.write_b, daly.run_b, daly.link_share) == (4e9, 42 * 100 * 4e9, 1.0)
     assert (constant.writers, constant.origin_nodes) == (16, 42)
     assert constant.link_share == 1.0  # an origin that writes at all has one of them
-    # No rank is slowed more than the worst, and more writers slow more.
-    assert 1 < one.slowdown_simulated < daly.slowdown_simulated <= 2.0
-    assert daly.pairs_needed == 6  # a spread of 1 % hides nothing of an effect of 90 %
     # A reservation holds an origin for each of the 42 writers; else as many as the site file says.
     for arms, most in ((["off", "daly"], 42), (["off", "on"], 3)):
         asked = made_request(campaign.model_copy(update={"arms": arms}), MACHINE)
@@ -93,17 +86,6 @@ def test_the_papers_campaign_has_the_writers_of_table_5(command: Command) -> Non
     assert "each counted rank writes for 1 s at Daly's interval" in text
     given = command("plan", "scaling_quick", "--machine", "minicluster")
     assert "each counted rank" not in given
-
-
-def test_one_rank_of_a_node_that_is_hit_is_slowed(tmp_path: Path) -> None:
-    """Two of 32 nodes at a time, for 1 s each; the first of their two ranks takes twice as long."""
-    text = TEXT.replace("write: 1s", "write: 1s, writers: 'daly:2'")
-    text = text.replace("[4, 512, 8192]", "[32]")
-    campaign = prepare(write(tmp_path, text), "localhost").campaign
-    daly, _ = scales(campaign, MACHINE)
-    application = Application(ranks=64, ranks_per_node=2, steps=250, step_s=0.1)
-    simulated = run(application, np.array([2.0, 1.0]), 2, 1.0, campaign.seed)
-    assert daly.slowdown_simulated == pytest.approx(simulated.slowdown)
 
 
 def test_the_command_shows_them(tmp_path: Path, command: Command) -> None:
@@ -153,7 +135,6 @@ def test_scales_beyond_the_machine_are_left_out_with_the_reason(
         ("write: 1s", "draw: any", "c.yaml:7: workloads[0].set: draw: 'any'; allowed: sweep"),
         ("write: 1s", "link_share: x", "link_share: 'x' found; allowed: numbers above 0"),
         ("write: 1s", "messages: 1.5", "messages: 1.5 found; allowed: whole numbers from 0"),
-        ("worst: 2.0", "worst: 0.5", "simulate.worst: 0.5 found; allowed: a number from 1"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_reported_with_its_line(

@@ -1,4 +1,4 @@
-"""A check as another site may have written it, for a campaign: nothing of it knows of nimc."""
+"""Checks as another site may have written them, and their pairs for a campaign."""
 
 import reframe as rfm
 import reframe.utility.sanity as sn
@@ -9,6 +9,8 @@ from reframe.core.builtins import (
     sanity_function,
     variable,
 )
+
+from reframe_tests.mixin import NimcMixin
 
 # ruff: noqa: RUF012 - the body of a check is ReFrame's own language.
 
@@ -24,8 +26,9 @@ class fetched(rfm.RunOnlyRegressionTest):
         return True
 
 
-@rfm.simple_test
-class melt(rfm.RunOnlyRegressionTest):
+class lj(rfm.RunOnlyRegressionTest):
+    """Nothing of it knows of nimc."""
+
     valid_systems = ["daint:mc"]
     valid_prog_environs = ["PrgEnv-gnu", "wheels"]
     atoms = parameter([1000, 32000])
@@ -44,10 +47,16 @@ class melt(rfm.RunOnlyRegressionTest):
 
 
 @rfm.simple_test
-class plain(melt):
-    """Without a choice, and for no machine of ours."""
+class melt(lj, NimcMixin):
+    valid_systems = ["*"]
 
-    valid_prog_environs = ["PrgEnv-gnu"]
+
+@rfm.simple_test
+class plain(lj, NimcMixin):
+    """Without a choice."""
+
+    valid_systems = ["*"]
+    valid_prog_environs = ["wheels"]
     atoms = parameter([1000])
     source = fixture(fetched, scope="session", variants={"version": lambda v: v == "2.0"})
 
@@ -58,3 +67,9 @@ class stream(plain):
 
 class open_ended(melt):
     atoms = parameter()
+
+
+class elsewhere(plain):
+    """For no machine of ours."""
+
+    valid_systems = ["daint:mc"]

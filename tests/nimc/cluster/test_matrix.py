@@ -77,27 +77,30 @@ def test_the_first_thing_that_is_missing_is_named(
 ) -> None:  # fmt: skip
     place = ReframePlace("p", "e", frozenset(features), compiler)
     offer = Offer(ModuleLoad(missing, path), nodes, "big", spack)
-    cell = judge("w", check, place, offer)
-    assert (cell.runs, cell.reason) == expected
+    assert judge(check, place, offer) == expected
     if nodes and IDLE in nodes:
-        assert judge("w", check, place, offer, 2).reason == (
-            "2 nodes needed, 1 usable in partition big; not usable: n2 (down)"
-        )
+        reason = "2 nodes needed, 1 usable in partition big; not usable: n2 (down)"
+        assert judge(check, place, offer, 2) == ("no", reason)
 
 
 def test_a_program_that_the_site_names_is_looked_for_at_its_path(path: str) -> None:
     place = ReframePlace("p", "e", frozenset(["spack"]), "")
     named = {"umt": f"{path}/melt", "melt": "/nowhere/melt"}
     offer = Offer(ModuleLoad([], ""), spack_fault="not set up", programs=named)
-    assert judge("w", OWN, place, offer).runs == "yes"
+    assert judge(OWN, place, offer) == ("yes", "")
     # In place of the one that Spack would build.
-    assert judge("w", PROGRAM, place, offer).reason == "no program /nowhere/melt"
+    assert judge(PROGRAM, place, offer) == ("no", "no program /nowhere/melt")
     # What only a job can tell is unknown.
     of_modules = CheckVariables(frozenset(), environs=("+modules",), program="theirs")
     place = ReframePlace("p", "e", frozenset(["modules"]), "cc", ("theirs/1",))
-    assert judge("w", of_modules, place, Offer(None)).runs == "unknown"
-    here = judge("w", of_modules, place, Offer(ModuleLoad([], path)))
-    assert (here.runs, here.reason) == ("unknown", "no program theirs on this host")
+    assert judge(of_modules, place, Offer(None)) == ("unknown", "no module system on this host")
+    here = judge(of_modules, place, Offer(ModuleLoad([], path)))
+    assert here == ("unknown", "no program theirs on this host")
+    # The places of a check of others are named.
+    theirs = CheckVariables(frozenset(), environs=("p+e", "q+e"))
+    assert judge(theirs, place, Offer(ModuleLoad([], path))) == ("yes", "")
+    elsewhere = CheckVariables(frozenset(), environs=("q+e",))
+    assert judge(elsewhere, place, Offer(None)) == ("no", "not one of its valid places")
 
 
 def stand_in(tmp_path: Path, path: str) -> dict[str, str]:

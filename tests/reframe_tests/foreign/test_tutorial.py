@@ -11,7 +11,7 @@ from tests.undisturbed import VARIABLES
 
 TRIAL = """
 import sys
-sys.path.insert(0, "{tutorial}")
+sys.path.append("{tutorial}")  # not before: ReFrame removes the place of its own entry
 import reframe as rfm
 from stream_build_run import stream_build_test
 from reframe_tests.mixin import NimcMixin
