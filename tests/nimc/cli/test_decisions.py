@@ -8,11 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace as Made
 from typing import Any
 
-import click
 import pytest
 
 from analysis.compare.node_ranks import RankedNode
-from analysis.compare.sides import Difference
 from analysis.effects.verdict import Verdict
 from analysis.statistics.interval import Estimate
 from nimc.base.errors import InputError
@@ -245,19 +243,6 @@ def test_cases_that_this_machine_cannot_run_are_left_out(
         crate._asked(packed, cases("lammps"), path)
 
 
-def test_facts_that_differ_are_a_table_under_those_that_do_not() -> None:
-    same, other = Difference("cores", "2", "2"), Difference("CPU", "A", "B")
-
-    def lines(*facts: Difference) -> list[str]:
-        return click.unstyle("\n".join(crate._facts(facts))).splitlines()
-
-    assert lines(same) == ["the same here: cores"]
-    assert [line.split() for line in lines(same, other)[1:]] == [
-        ["differs", "packed", "here"], ["CPU", "A", "B"],
-    ]  # fmt: skip
-    assert lines(other)[0] == "the same here: nothing"
-
-
 @pytest.mark.parametrize(
     ("outcome", "failures", "code"),
     [("reproduced", [], 0), ("differs", [], 1), ("reproduced", FAILED, 3)],
@@ -272,12 +257,11 @@ def test_only_a_whole_reproduction_is_status_zero(
     monkeypatch.setattr(crate, "comparison_lines", lambda _: ["lines"])
     old, new = (Made(header=header(run=name), path=Path(name)) for name in ("old", "new"))
     compare: Callable[..., int] = crate._compared
-    assert compare(old, new, [Difference("a", "1", "2")], failures, "json") == code
+    assert compare(old, new, failures, "json") == code
     assert sides == [[old], [new]]
     document = json.loads(capsys.readouterr().out)
     assert (document["packed"], document["run"], document["outcome"]) == ("old", "new", outcome)
     assert (document["reasons"], len(document["failures"])) == (["why"], len(failures))
-    assert document["facts"] == [{"what": "a", "reference": "1", "this": "2"}]
 
 
 # `nimc spack`
