@@ -14,9 +14,9 @@ from analysis.effects.estimate import Result
 from analysis.history.nights import nights_of, read_results
 from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import flat, keys
-from nimc.base import files
-from nimc.base.errors import InputError, MachineError
-from nimc.machine.site import trusted_groups
+from records import files
+from records.errors import InputError, MachineError
+from records.machine.site import trusted_groups
 
 __all__ = ["History", "InputError", "MachineError", "Runs", "history", "load"]
 

@@ -16,7 +16,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from nimc.base.checkout import ROOT
+from records.checkout import ROOT
 
 _BEGINS = re.compile(r"^(?:New file|In) `", re.MULTILINE)
 _STEP = re.compile(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.checkout import ROOT, python_code
+from records.checkout import ROOT, python_code
 
 NIMC = str(Path(sys.executable).with_name("nimc"))
 RUN = ROOT / "tests" / "captures" / "run_quick" / "quick-localhost-20261123-021501"
@@ -28,7 +28,7 @@ SETTINGS = (
 )
 PROGRAMS = ("cc", "as", "ld", "collect2", "git", "ldd", "lscpu", "ucx_info", "fc-list", "reframe")
 #: Programs that are started in a folder of the job: beside the application, or by the conductor.
-IN_THE_JOB = {"nimc/base/processes.py": 1}
+IN_THE_JOB = {"records/processes.py": 1}
 
 
 @pytest.fixture

@@ -20,17 +20,17 @@ ROOMS = [
     "nimc.run",
     "nimc.campaign",
     "reframe_tests",
-    "nimc.spack",
-    "nimc.node",
+    "reframe_tests.spack",
+    "conductor",
     "testbed",
     "analysis",
-    "nimc.traffic",
-    "nimc.machine",
-    "nimc.records",
-    "nimc.base",
+    "records.traffic",
+    "records.machine",
+    "records",
+    "records",
 ]
 #: Folders that hold packages of their own; none of these may import another that imports it.
-HOUSES = ["analysis", "nimc.node", "nimc.cluster"]
+HOUSES = ["analysis", "conductor", "nimc.cluster"]
 #: A reader finds a subject in one place, and a folder at a glance.
 MOST_LINES = 650
 MOST_MODULES = 15

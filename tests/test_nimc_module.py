@@ -12,7 +12,7 @@ import pytest
 import nimc
 from analysis.report.data import load_run
 from analysis.report.page import write_data
-from nimc.base.checkout import ROOT
+from records.checkout import ROOT
 from tests.analysis.history.made import add_cycles, made_run
 from tests.analysis.synthetic import LAMMPS, STREAM, header, rechain, reject, samples, write_run
 

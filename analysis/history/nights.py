@@ -13,8 +13,8 @@ from pathlib import Path
 import polars as pl
 
 from analysis.report.table import COLUMNS, SCHEMA
-from nimc.base.errors import InputError
-from nimc.base.files import distrust
+from records.errors import InputError
+from records.files import distrust
 
 #: What names a watched quantity on a machine.
 KEY = ("campaign", "case", "arm", "quantity")

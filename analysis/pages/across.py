@@ -14,7 +14,7 @@ from analysis.history.nights import latest
 from analysis.samples.columns import MOST
 from analysis.samples.provenance import mapping
 from analysis.subjects.published import paper, triad
-from nimc.base.text import one_line
+from records.text import one_line
 
 #: Bytes per second of the paper's networks: QDR as in the paper, FDR 4x of the InfiniBand standard.
 _LINKS_B_S = {"QDR IB": 4e9, "FDR IB": 6.8e9}

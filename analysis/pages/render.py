@@ -30,8 +30,8 @@ from analysis.report.plots import (
 )
 from analysis.report.words import whole_dates
 from analysis.statistics.interval import CONFIDENCE, Estimate, middle
-from nimc.base import units
-from nimc.base.groups import grouped
+from records import units
+from records.groups import grouped
 
 PACKAGE = "analysis.pages"
 #: Quantity -> its name on the page, and the colour of its points.

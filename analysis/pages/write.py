@@ -19,10 +19,10 @@ from analysis.pages import across
 from analysis.pages.across import MachineHistory
 from analysis.pages.render import PageNight, index_page, machine_page, state_of
 from analysis.samples.columns import write_table
-from nimc.base.errors import InputError
-from nimc.base.files import make_folder, replace_text
-from nimc.records.run import load_header
-from nimc.records.run_folder import distrust_run
+from records.errors import InputError
+from records.files import make_folder, replace_text
+from records.run import load_header
+from records.run_folder import distrust_run
 
 #: Number of the schema of index.json.
 INDEX_SCHEMA = 2

@@ -16,11 +16,11 @@ from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.report import plots
 from analysis.report.plots import RASTER_ABOVE, View, light
-from nimc.base import units
-from nimc.base.errors import InputError
-from nimc.base.groups import grouped
-from nimc.records.arms import ARMS, arm_of, level_text, parts_of
-from nimc.records.sample import Level
+from records import units
+from records.arms import ARMS, arm_of, level_text, parts_of
+from records.errors import InputError
+from records.groups import grouped
+from records.sample import Level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

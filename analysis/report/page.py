@@ -24,13 +24,13 @@ from analysis.report.words import DASH, utc
 from analysis.samples.columns import write_table
 from analysis.samples.pairs import kinds
 from analysis.statistics.interval import ends
-from nimc.base import units
-from nimc.base.errors import InputError
-from nimc.base.files import distrust, make_folder, replace_text
-from nimc.base.groups import grouped
-from nimc.base.text import some
-from nimc.base.units import plural, quantity
-from nimc.records.arms import BASELINE, level_text, parts_of
+from records import units
+from records.arms import BASELINE, level_text, parts_of
+from records.errors import InputError
+from records.files import distrust, make_folder, replace_text
+from records.groups import grouped
+from records.text import some
+from records.units import plural, quantity
 
 #: Most cases named in one sentence.
 _NAMED = 4

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from analysis.effects.estimate import Result
 from analysis.samples.pairs import in_order
 from analysis.statistics.interval import Estimate, Interval, middle
-from nimc.base.programs import START_FOLDER
-from nimc.base.text import one_line
-from nimc.base.units import number, scale
-from nimc.records.arms import ARMS, arm_of, parts_of
+from records.arms import ARMS, arm_of, parts_of
+from records.programs import START_FOLDER
+from records.text import one_line
+from records.units import number, scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

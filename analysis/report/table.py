@@ -21,7 +21,7 @@ from analysis.report.data import RunData
 from analysis.samples.pairs import counted, levels
 from analysis.samples.provenance import all_hosts, mapping
 from analysis.statistics.interval import flat, keys, median_interval
-from nimc.records.run import RunHeader
+from records.run import RunHeader
 
 #: Number of the table's schema, a column; raised if a column goes or changes its meaning.
 SCHEMA = 1

@@ -28,7 +28,7 @@ from analysis.report.words import binary
 from analysis.samples.pairs import counted, levels, of_treatment
 from analysis.statistics.interval import FEWEST, Estimate, median_interval
 from analysis.statistics.location import ratio_between
-from nimc.records.sample import Level
+from records.sample import Level
 
 IDLE = "idle"
 _ONE_NODE = "this machine has only one NUMA node"

@@ -29,8 +29,8 @@ from analysis.samples.pairs import of_treatment
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import location
 from analysis.subjects.published import paper
-from nimc.base.groups import grouped
-from nimc.base.units import NONE, scale
+from records.groups import grouped
+from records.units import NONE, scale
 
 #: Each time of a remedy: what it is, its colour, its marker, and its place within the row.
 _TIMES = (

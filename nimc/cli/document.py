@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from nimc.base.text import Line, cell, columns, one_line, plot, sentences, visible, wrapped
+from records.text import Line, cell, columns, one_line, plot, sentences, visible, wrapped
 
 if TYPE_CHECKING:
     from analysis.statistics.interval import Estimate
@@ -135,7 +135,7 @@ def listing(
     details: bool = False,
     following: Iterable[str] = (),
 ) -> str:
-    """A line a case (`nimc.base.text.sentences`), the plot of their intervals, and notes, once.
+    """A line a case (`records.text.sentences`), the plot of their intervals, and notes, once.
 
     `title`: of the plot. `legend`: what lines hold. `needed`: parts that are never left out.
     `more`: what `details`, the option -v, adds. `following`: what to do next.

@@ -15,10 +15,10 @@ from typing import Any
 
 import click
 
-from nimc.base import files
-from nimc.base.errors import MachineError, NimcError
-from nimc.base.interrupts import Stopped, stopped_after_clean_up
-from nimc.base.text import one_line, visible
+from records import files
+from records.errors import MachineError, NimcError
+from records.interrupts import Stopped, stopped_after_clean_up
+from records.text import one_line, visible
 
 #: Group -> an example, and its subcommands -> the module of this package that has it, loaded when
 #: called, and a line of help.
@@ -152,7 +152,7 @@ def _reader() -> Iterator[None]:
 @click.version_option(package_name="nimc")
 def cli(debug: bool) -> None:  # noqa: ARG001  # `_Commands.invoke` reads it
     """Measure network-induced memory contention on a machine."""
-    os.umask(os.umask(0) | 0o022)  # what others can write to is not trusted later (nimc.base.files)
+    os.umask(os.umask(0) | 0o022)  # what others can write to is not trusted later (records.files)
     files.trusted_groups = _trusted_groups
     try:
         os.getcwd()
@@ -161,7 +161,7 @@ def cli(debug: bool) -> None:  # noqa: ARG001  # `_Commands.invoke` reads it
 
 
 def _trusted_groups() -> frozenset[int]:
-    from nimc.machine.site import trusted_groups  # read only if it is used
+    from records.machine.site import trusted_groups  # read only if it is used
 
     return trusted_groups()
 

@@ -13,18 +13,18 @@ from analysis.history.alarms import Alarm, Survey, WatchedSeries, survey
 from analysis.history.nights import nights_of, read_results
 from analysis.pages.render import PageNight, state_of
 from analysis.pages.write import gather, write_pages
-from nimc.base import units
-from nimc.base.errors import InputError, NimcError
-from nimc.base.files import require_own
-from nimc.base.groups import grouped
-from nimc.base.text import Line, aligned, one_line, visible
-from nimc.base.units import NONE, plural, quantity
 from nimc.cli import options
 from nimc.cli.document import Form, listing, log, print_document, prose, show, silent
 from nimc.nights import summary
 from nimc.nights.night import NightRun, date_of, end_of_night, tell
 from nimc.nights.summary import Outcome, Summary
 from nimc.run.progress import Progress
+from records import units
+from records.errors import InputError, NimcError
+from records.files import require_own
+from records.groups import grouped
+from records.text import Line, aligned, one_line, visible
+from records.units import NONE, plural, quantity
 
 #: Exit status of a night. One that was not run is no failure: its summary says why.
 EXIT: dict[Outcome, int] = {

@@ -8,10 +8,10 @@ import shlex
 from dataclasses import dataclass
 from datetime import datetime
 
-from nimc.base.errors import InputError, MachineError
-from nimc.base.files import user_name
-from nimc.base.programs import ProgramAnswer, ask
-from nimc.machine.site import Machine
+from records.errors import InputError, MachineError
+from records.files import user_name
+from records.machine.site import Machine
+from records.programs import ProgramAnswer, ask
 
 #: Slurm's format of times in one-line records.
 _TIME = "%Y-%m-%dT%H:%M:%S"

@@ -19,11 +19,6 @@ import polars as pl
 from analysis.history.alarms import Alarm, survey
 from analysis.history.nights import night_of, nights_of, quantities, read_results
 from analysis.report.page import make_reports
-from nimc.base.checkout import ROOT, python_path
-from nimc.base.errors import InputError, MachineError, NimcError
-from nimc.base.interrupts import Interrupts
-from nimc.base.programs import ask, last_line
-from nimc.base.text import one_line, visible
 from nimc.campaign.prepare import prepare
 from nimc.nights import summary
 from nimc.nights.summary import (
@@ -39,6 +34,11 @@ from nimc.nights.summary import (
 from nimc.run.folder import find_latest, new_header
 from nimc.run.runner import Failure
 from nimc.run.session import NIMC, start, stop
+from records.checkout import ROOT, python_path
+from records.errors import InputError, MachineError, NimcError
+from records.interrupts import Interrupts
+from records.programs import ask, last_line
+from records.text import one_line, visible
 
 #: How often the end of the night is looked for, seconds.
 _LOOK_S = 5.0

@@ -16,11 +16,11 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field
 
 from analysis.effects.verdict import Verdict
-from nimc.base.errors import InputError, MachineError
-from nimc.base.files import replace_text, require_own
-from nimc.base.json_limits import read_json, validated
-from nimc.records.run import PlainName
 from nimc.run.runner import Failure
+from records.errors import InputError, MachineError
+from records.files import replace_text, require_own
+from records.json_limits import read_json, validated
+from records.run import PlainName
 
 #: Number of the summary's schema; 1 had the name of a nightly, and node-hours.
 SUMMARY_SCHEMA = 2

@@ -10,9 +10,11 @@ from typing import get_args
 
 import pytest
 
-from nimc.base import files
-from nimc.base.errors import InputError
-from nimc.base.files import (
+from nimc.cli import main
+from nimc.run.folder import own_runs
+from records import files
+from records.errors import InputError
+from records.files import (
     distrust,
     make_folder,
     named_output,
@@ -21,10 +23,8 @@ from nimc.base.files import (
     require_output,
     require_own,
 )
-from nimc.cli import main
-from nimc.machine.site import trusted_groups
-from nimc.records.run_folder import distrust_run
-from nimc.run.folder import own_runs
+from records.machine.site import trusted_groups
+from records.run_folder import distrust_run
 from tests.analysis.history.made import made_run
 
 
@@ -142,7 +142,7 @@ def test_nimc_asks_the_site_for_its_groups(
     run.chmod(0o2775)
     monkeypatch.setattr("sys.argv", ["nimc", "runs", "--results", str(tmp_path)])
     for groups, state in (({os.getegid()}, "finished"), (set(), "unreadable: can be written")):
-        monkeypatch.setattr("nimc.machine.site.trusted_groups", lambda found=groups: found)
+        monkeypatch.setattr("records.machine.site.trusted_groups", lambda found=groups: found)
         with pytest.raises(SystemExit) as end:
             main.main()
         assert end.value.code == 0

@@ -18,11 +18,11 @@ from pathlib import Path
 from analysis.contention import evaluate
 from analysis.report.data import load_run
 from analysis.report.page import write_data
-from nimc.base.errors import InputError
 from nimc.crate.metadata import METADATA
 from nimc.crate.pack import RUN, below, header_files, run_files
 from nimc.crate.zipped import MANIFEST, manifest, zipped
-from nimc.records.run import load_header
+from records.errors import InputError
+from records.run import load_header
 from testbed.spec import CHECKOUT
 from tests.captures import RUN_QUICK
 from tests.fuzz.target import RUN_FILES, in_file, lay_out, tree

@@ -14,20 +14,20 @@ from analysis.history.alarms import survey
 from analysis.history.nights import nights_of, read_results
 from analysis.report.table import COLUMNS
 from analysis.samples.counts import counters_of, medians, read_counts
-from nimc.base import units
-from nimc.base.errors import InputError, MachineError
 from nimc.cli.model import load_model
-from nimc.machine import site
-from nimc.records.run import load_header
-from nimc.spack import build, setup
-from nimc.spack.setup import SpackLayout
-from nimc.traffic import formats, trace
+from records import units
+from records.errors import InputError, MachineError
+from records.machine import site
+from records.run import load_header
+from records.traffic import formats, trace
+from reframe_tests.spack import build, setup
+from reframe_tests.spack.setup import SpackLayout
 from testbed import state, vm
 from testbed.spec import ClusterLayout, Spec
 from testbed.state import State
 from tests.analysis.contention.test_parameters import FITTED
 from tests.fuzz.target import Target, captures, finite, in_file, text_of
-from tests.nimc.traffic.made import PLAIN, answer, labels, ldms
+from tests.records.traffic.made import PLAIN, answer, labels, ldms
 
 _ROOT = Path(__file__).parents[2]
 _SITES = [

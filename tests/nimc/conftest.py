@@ -45,7 +45,7 @@ def call(
         for name, value in environment.items():
             patch.setenv(name, value)
         patch.setattr("sys.argv", ["nimc", *map(str, words)])
-        patch.setattr("nimc.base.processes.become_subreaper", lambda: None)
+        patch.setattr("records.processes.become_subreaper", lambda: None)
         try:
             with pytest.raises(SystemExit) as end:
                 main()

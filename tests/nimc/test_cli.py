@@ -14,11 +14,11 @@ import pytest
 from click.shell_completion import BashComplete
 from polars.exceptions import PanicException
 
-from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError
-from nimc.base.interrupts import Stopped
 from nimc.cli import main
 from nimc.cli.options import CampaignPath
+from records.checkout import ROOT
+from records.errors import InputError
+from records.interrupts import Stopped
 from tests.nimc.conftest import Command, call, commands
 
 NIMC = [sys.executable, "-c", "from nimc.cli.main import main; main()"]

@@ -11,7 +11,7 @@ import pytest
 
 from nimc.cli import spack
 from nimc.cli.document import print_document
-from nimc.spack.setup import SpackSettings
+from reframe_tests.spack.setup import SpackSettings
 from tests.analysis.history.made import made_run
 from tests.nimc.conftest import ROOT, Command, widest, with_option
 from tests.nimc.documented import DOCUMENTED, assert_documented

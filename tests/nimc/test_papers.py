@@ -18,8 +18,8 @@ from analysis.contention.fit import fit
 from analysis.contention.page import render as model_page
 from analysis.report.data import load_run
 from analysis.report.page import render
-from nimc.base.checkout import ROOT
 from nimc.cli.main import cli
+from records.checkout import ROOT
 from tests.analysis.compare.nights import night
 from tests.analysis.contention.made_sweeps import sweep as rates
 from tests.analysis.made_counters import CASES

@@ -11,7 +11,7 @@ import pytest
 
 from analysis.report.data import load_run
 from analysis.report.page import write_data
-from nimc.base.checkout import python_main
+from records.checkout import python_main
 from tests.analysis.history.made import made_run
 from tests.analysis.synthetic import STREAM, header, samples, write_run
 from tests.nimc.conftest import Command

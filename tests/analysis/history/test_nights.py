@@ -10,7 +10,7 @@ from analysis.history.nights import night_of, nights_of, quantities, read_result
 from analysis.report.data import load_run
 from analysis.report.page import write_data
 from analysis.report.table import COLUMNS, results_table
-from nimc.base.errors import InputError
+from records.errors import InputError
 from tests.analysis.history.made import made_run
 from tests.analysis.history.tables import table_of, write_nights
 

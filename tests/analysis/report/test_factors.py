@@ -27,8 +27,8 @@ from analysis.report.factors import (
 from analysis.report.page import render
 from analysis.report.plots import View
 from analysis.statistics.interval import Estimate, Interval
-from nimc.records.arms import level_text, named_level
-from nimc.records.sample import Level
+from records.arms import level_text, named_level
+from records.sample import Level
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.synthetic import STREAM, result, samples, write_run
 

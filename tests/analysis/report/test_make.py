@@ -13,7 +13,7 @@ import pytest
 
 from analysis.report.data import UnfinishedBlock, load_run, unfinished_blocks
 from analysis.report.page import make_reports
-from nimc.base.errors import InputError
+from records.errors import InputError
 from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
 
 

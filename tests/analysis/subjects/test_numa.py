@@ -11,7 +11,7 @@ from analysis.report.data import load_run
 from analysis.report.page import render
 from analysis.report.plots import View
 from analysis.subjects.numa import Cell, Key, cells, key_of, numa_view, questions
-from nimc.records.sample import Level
+from records.sample import Level
 from tests.analysis.drawn import bars
 from tests.analysis.synthetic import Case, crossed, header, samples, write_run
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError
 from nimc.campaign.cases import treatments
 from nimc.campaign.load import least_s
 from nimc.campaign.plan import block_s, block_sizes, command, next_block
 from nimc.campaign.prepare import prepare
 from nimc.campaign.schema import Campaign, Pairs
-from nimc.machine.site import Machine
+from records.checkout import ROOT
+from records.errors import InputError
+from records.machine.site import Machine
 from tests.nimc.campaign.made_request import made_machine, made_request
 from tests.nimc.conftest import Command
 

@@ -13,15 +13,15 @@ import pytest
 from analysis.compare.node_ranks import RankedNode
 from analysis.effects.verdict import Verdict
 from analysis.statistics.interval import Estimate
-from nimc.base.errors import InputError
 from nimc.cli import crate, hosts, minicluster, run, spack
 from nimc.cluster.remedies import ROOT_REMEDIES
 from nimc.cluster.reservation import Reservation
 from nimc.crate.reproduce import Reproduction
-from nimc.machine.slurm import SlurmNode
 from nimc.run.node_sweep import NodeSweep
 from nimc.run.runner import Failure
-from nimc.spack.build import Built
+from records.errors import InputError
+from records.machine.slurm import SlurmNode
+from reframe_tests.spack.build import Built
 from testbed.cluster import Status
 from tests.analysis.synthetic import header, result
 from tests.nimc.conftest import Command

@@ -15,11 +15,11 @@ from analysis.remedies.throttling import Throttling
 from analysis.statistics.interval import Estimate, Interval
 from analysis.subjects.traffic import AtOnce, Pattern, Traffic
 from analysis.subjects.writers import concurrent_writers
-from nimc.base.errors import InputError
-from nimc.base.text import Line
 from nimc.campaign.cases import Scale
 from nimc.cli import nights, plan, results, simulate
-from nimc.traffic.trace import Break, TraceHeader
+from records.errors import InputError
+from records.text import Line
+from records.traffic.trace import Break, TraceHeader
 
 
 def about(value: float, low: float, high: float) -> Estimate:

@@ -4,8 +4,6 @@ from datetime import datetime
 
 import pytest
 
-from nimc.base.errors import InputError, MachineError
-from nimc.base.programs import ProgramAnswer
 from nimc.cluster.reservation import (
     check,
     create,
@@ -15,8 +13,10 @@ from nimc.cluster.reservation import (
     remove,
     shortcomings,
 )
-from nimc.machine.site import Machine
-from tests.nimc.machine import made
+from records.errors import InputError, MachineError
+from records.machine.site import Machine
+from records.programs import ProgramAnswer
+from tests.records.machine import made
 
 LINE = (
     "ReservationName=nimc StartTime=2026-11-21T04:25:28 EndTime=2026-11-21T05:25:28 "

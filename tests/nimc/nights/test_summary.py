@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 
 from analysis.history.alarms import Alarm
-from nimc.base.errors import InputError
 from nimc.nights.night import (
     below_references,
     date_of,
@@ -30,6 +29,7 @@ from nimc.nights.summary import (
     write,
 )
 from nimc.run.runner import Failure
+from records.errors import InputError
 from tests.nimc.nights.made import FIGURES, SUMMARY, summary
 
 ALARM = NightAlarm("stream", "off", "fom", "history", "stream lost 10 %")
