@@ -28,7 +28,7 @@ _COMMANDS = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: What a check, a campaign or an injector needs of a checkout.
 FOLDERS = (
     *("analysis", "campaigns", "configs", "testbed"),
-    *("nimc", "reframe_tests", "site", "spack_envs"),
+    *("conductor", "nimc", "records", "reframe_tests", "site", "spack_envs"),
 )
 
 

@@ -127,7 +127,7 @@ def test_a_trace_shows_what_is_taken() -> None:
 def test_every_program_is_told_where_to_start() -> None:
     """In each call that starts one; `IN_THE_JOB` has those that start beside the application."""
     missing: dict[str, int] = {}
-    folders = ("analysis", "nimc", "reframe_tests", "studies", "testbed")
+    folders = ("analysis", "conductor", "nimc", "records", "reframe_tests", "studies", "testbed")
     for path in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):

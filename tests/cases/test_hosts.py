@@ -33,9 +33,9 @@ from records.machine.site import Facts, Machine
 from records.programs import ProgramAnswer
 from reframe_tests import rails
 from reframe_tests.factors import node_of_places
+from tests.commands import CAMPAIGN, ROOT, Command
 from tests.conductor.sysfs import write
 from tests.nimc.cluster import made
-from tests.nimc.conftest import CAMPAIGN, ROOT, Command
 from tests.records.machine.made import machine
 
 CASES = ROOT.parent / "shared" / "cases"

@@ -19,7 +19,7 @@ from nimc.cli.options import CampaignPath
 from records.checkout import ROOT
 from records.errors import InputError
 from records.interrupts import Stopped
-from tests.nimc.conftest import Command, call, commands
+from tests.commands import Command, call, commands
 
 NIMC = [sys.executable, "-c", "from nimc.cli.main import main; main()"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}

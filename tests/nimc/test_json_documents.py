@@ -13,7 +13,7 @@ from nimc.cli import spack
 from nimc.cli.document import print_document
 from reframe_tests.spack.setup import SpackSettings
 from tests.analysis.history.made import made_run
-from tests.nimc.conftest import ROOT, Command, widest, with_option
+from tests.commands import ROOT, Command, widest, with_option
 from tests.nimc.documented import DOCUMENTED, assert_documented
 from tests.nimc.nights.made import SUMMARY
 from tests.nimc.nimc_without_figures import render

@@ -27,7 +27,7 @@ from tests.analysis.remedies import test_offload, test_rails
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.subjects import test_causes, test_numa, test_paper_tables, test_scaling
 from tests.analysis.synthetic import STREAM, Case, samples, write_run
-from tests.nimc.conftest import Command
+from tests.commands import Command
 
 IDS = [
     *(f"P{number}" for number in range(1, 21)),

@@ -14,7 +14,7 @@ from analysis.report.page import write_data
 from records.checkout import python_main
 from tests.analysis.history.made import made_run
 from tests.analysis.synthetic import STREAM, header, samples, write_run
-from tests.nimc.conftest import Command
+from tests.commands import Command
 
 MALLORY = 65534
 

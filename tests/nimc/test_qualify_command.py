@@ -15,7 +15,7 @@ from records.checkout import ROOT
 from records.run import RunHeader, load_header
 from tests.analysis.subjects.made_qualification import Fault, made_run
 from tests.analysis.synthetic import HOST, rechain
-from tests.nimc.conftest import Command
+from tests.commands import Command
 
 OFF = Fault(offsets_s={HOST: 0.0, "origin-0": 3600.0})
 

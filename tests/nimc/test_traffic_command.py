@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 
 from nimc.crate.schemas import FOLDER
-from tests.nimc.conftest import Command
+from tests.commands import Command
 from tests.records.traffic.made import PLAIN
 
 

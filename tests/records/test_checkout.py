@@ -54,7 +54,16 @@ def test_another_users_checkout_is_known_and_runs_nothing(repository: Path) -> N
     assert not (repository / "ran").exists()
 
 
-FLOORS = ["configs", "studies", "nimc", "reframe_tests", "testbed", "analysis"]
+FLOORS = [
+    "configs",
+    "studies",
+    "nimc",
+    "reframe_tests",
+    "testbed",
+    "analysis",
+    "conductor",
+    "records",
+]
 #: Without `import`, nothing of the current folder can run.
 BUSY = "while True: pass"
 #: Plants modules that say when they are imported.

@@ -26,7 +26,7 @@ from records.text import (
     wrapped,
 )
 from tests.analysis.history.made import made_run
-from tests.nimc.conftest import Command, widest, with_option
+from tests.commands import Command, widest, with_option
 
 
 def rows(command: Command, *words: object) -> list[dict[str, str]]:

@@ -16,7 +16,7 @@ from nimc.campaign.settings import target_partitions
 from nimc.run.folder import new_header
 from records.checkout import ROOT
 from records.errors import InputError
-from tests.nimc.conftest import Command
+from tests.commands import Command
 from tests.reframe_tests.test_numa_places import of
 
 PARTITIONS = [

@@ -15,8 +15,8 @@ from nimc.campaign.schema import Campaign, Pairs
 from records.checkout import ROOT
 from records.errors import InputError
 from records.machine.site import Machine
+from tests.commands import Command
 from tests.nimc.campaign.made_request import made_machine, made_request
-from tests.nimc.conftest import Command
 
 MACHINE = made_machine(origins=2, device="mlx5_0")
 

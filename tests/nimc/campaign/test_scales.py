@@ -10,8 +10,8 @@ from nimc.campaign.cases import scales
 from nimc.campaign.prepare import prepare
 from records.checkout import ROOT
 from records.errors import InputError
+from tests.commands import Command
 from tests.nimc.campaign.made_request import made_machine, made_request
-from tests.nimc.conftest import Command
 
 TEXT = """
 name: c

@@ -24,7 +24,7 @@ from records.machine.slurm import SlurmNode
 from reframe_tests.spack.build import Built
 from testbed.cluster import Status
 from tests.analysis.synthetic import header, result
-from tests.nimc.conftest import Command
+from tests.commands import Command
 from tests.nimc.documented import assert_documented
 from tests.nimc.minicluster.test_state import STATE
 

@@ -24,9 +24,9 @@ from nimc.cluster.new_machine import config_text, entries, host_pattern, site_te
 from records.errors import MachineError
 from records.machine import site as machine
 from records.programs import ProgramAnswer
+from tests.commands import Command
 from tests.fuzz.target import CAPTURES
 from tests.nimc.cluster.made import FAST, SLURM, found, node, rdma
-from tests.nimc.conftest import Command
 
 
 def site(tmp_path: Path, seen: ClusterFacts) -> machine.Machine:

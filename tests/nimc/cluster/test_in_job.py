@@ -18,8 +18,8 @@ from records.checkout import ROOT
 from records.errors import InputError, MachineError
 from records.machine.site import Machine, Origins
 from records.programs import ProgramAnswer
+from tests.commands import Command
 from tests.nimc.cluster.made import FAST, node
-from tests.nimc.conftest import Command
 from tests.records.machine.made import machine
 
 REQUEST = NodeRequest(

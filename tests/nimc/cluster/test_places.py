@@ -17,7 +17,7 @@ from nimc.campaign.settings import (
     without_place,
 )
 from records.errors import InputError
-from tests.nimc.conftest import ROOT
+from tests.commands import ROOT
 
 #: Asks ReFrame whether an environment is valid for a check.
 _REFRAME = """

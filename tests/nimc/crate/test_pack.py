@@ -17,7 +17,7 @@ from nimc.crate.verify import opened, verify_crate
 from nimc.crate.zipped import SIGNATURE, unzipped, zipped
 from records.errors import InputError
 from tests.captures import RUN_QUICK
-from tests.nimc.conftest import Command
+from tests.commands import Command
 from tests.nimc.crate.conftest import AUTHORS, reseal
 
 

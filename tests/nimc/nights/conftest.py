@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from nimc.nights.summary import Summary, load
+from tests.commands import ROOT, Nimc, call
 from tests.nimc import nimc_without_figures
-from tests.nimc.conftest import ROOT, Nimc, call
 from tests.nimc.minicluster.real import Cluster, cluster_of
 
 

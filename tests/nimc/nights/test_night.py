@@ -13,8 +13,8 @@ import pytest
 from analysis.history.alarms import RECENT
 from nimc.nights.night import FRESH_AFTER_S, NightRun
 from nimc.nights.summary import UNFINISHED, load
+from tests.commands import CAMPAIGN
 from tests.nimc import nimc_without_figures
-from tests.nimc.conftest import CAMPAIGN
 from tests.nimc.nights.conftest import Box
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nimc.nights.summary import Summary, load
-from tests.nimc.conftest import ROOT
+from tests.commands import ROOT
 from tests.nimc.minicluster.real import Cluster, cluster_of
 
 pytestmark = [pytest.mark.long, pytest.mark.minicluster]

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from nimc.cli import nights
-from tests.nimc.conftest import ROOT
+from tests.commands import ROOT
 
 FOLDER = ROOT / "site" / "nightly"
 

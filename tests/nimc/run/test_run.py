@@ -26,8 +26,8 @@ from nimc.run.session import NIMC, users_of
 from records import chain
 from records.machine.site import Origins, load
 from records.order import run_seed
+from tests.commands import CAMPAIGN, ROOT, Command, Nimc
 from tests.nimc import nimc_without_figures
-from tests.nimc.conftest import CAMPAIGN, ROOT, Command, Nimc
 from tests.nimc.documented import assert_documented
 
 Wait = Callable[[Callable[[], bool]], None]

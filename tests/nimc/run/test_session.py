@@ -16,7 +16,7 @@ from nimc.run.session import stop
 from records import processes
 from records.checkout import python_code
 from records.interrupts import Interrupts, Stopped, exit_when_stopped, stopped_at_once
-from tests.nimc.conftest import Nimc
+from tests.commands import Nimc
 
 #: Says that it ignores SIGTERM, and stays for longer than any test waits.
 _DEAF = (

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.simulate import campaign
 from reframe_tests.scaling import ScaleRequest, load
-from tests.nimc.conftest import Command
+from tests.commands import Command
 from tests.records.machine import made
 
 Run = Callable[..., dict[str, Any]]

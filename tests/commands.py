@@ -18,7 +18,7 @@ from nimc.cli.main import COMMANDS, cli, main
 from tests.nimc import nimc_without_figures
 from tests.nimc.documented import assert_documented
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 CAMPAIGN = """\
 name: small
 workloads:
