@@ -7,17 +7,16 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from analysis.effects.estimate import Result
-from analysis.history.store import load_nights, load_runs, scan_samples
+from analysis.history.nights import nights_of, read_results
 from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import flat, keys
-from nimc.base import files
-from nimc.base.errors import InputError, MachineError
-from nimc.machine.site import trusted_groups
+from records import files
+from records.errors import InputError, MachineError
+from records.machine.site import trusted_groups
 
 __all__ = ["History", "InputError", "MachineError", "Runs", "history", "load"]
 
@@ -43,15 +42,13 @@ class Runs:
 
 @dataclass(frozen=True)
 class History:
-    """All runs of a store, or those of a machine or campaign."""
+    """All runs of results folders, or those of a machine."""
 
-    #: One row per run.
-    runs: pl.DataFrame
-    #: One row per run and watched quantity.
+    #: One row per run, case and treatment: `report/results.parquet` of all runs.
+    results: pl.DataFrame
+    #: One row per night and watched quantity.
     nights: pl.DataFrame
-    #: The samples, lazily: `history.samples.filter(...).collect()`.
-    samples: pl.LazyFrame
-    #: Files that were left out, a line each with the reason.
+    #: Tables that were left out, a line each with the reason.
     left_out: list[str]
 
 
@@ -75,13 +72,11 @@ def load(runs: AnyPath | Sequence[AnyPath], *, force: bool = False) -> Runs:
     )
 
 
-def history(store: AnyPath, *, machine: str | None = None, campaign: str | None = None) -> History:
-    """What a store holds (`nimc store add` makes one). Raises InputError if there is none."""
-    path, lines = Path(store), list[str]()
-    requested: dict[str, Any] = {"machine": machine, "campaign": campaign, "left_out": lines.append}
-    runs, nights = load_runs(path, **requested), load_nights(path, **requested)
-    samples = scan_samples(path, **requested)
-    return History(runs, nights, samples, list(dict.fromkeys(lines)))
+def history(results: AnyPath | Sequence[AnyPath], *, machine: str | None = None) -> History:
+    """All runs of a results folder, or of several. Raises InputError if one does not exist."""
+    folders = [results] if isinstance(results, (str, os.PathLike)) else list(results)
+    rows, left_out = read_results(map(Path, folders), machine)
+    return History(rows, nights_of(rows), left_out)
 
 
 def _named(data: RunData, frame: pl.DataFrame) -> pl.DataFrame:

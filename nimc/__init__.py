@@ -3,10 +3,10 @@
     import nimc
     run = nimc.load("results/latest")
     run.results.select("case", "arm", "slowdown", "slowdown_low", "slowdown_high", "verdict")
-    nimc.history("results/store").nights
+    nimc.history("results").nights
 
 Frames have SI units, named in their columns (`_s`, `_b_s`). `frame.to_pandas()` needs the extra
-`pandas`. Columns are described in docs/store.md.
+`pandas`. Columns are described in docs/nights.md.
 """
 
 from __future__ import annotations

@@ -19,11 +19,11 @@ from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.environments import Environment
 from reframe.core.exceptions import ReframeError
 
-from nimc.base.errors import InputError, NimcError
-from nimc.machine.site import load as load_machine
-from nimc.spack import build, setup
-from nimc.spack.build import Built
+from records.errors import InputError, NimcError
+from records.machine.site import load as load_machine
 from reframe_tests.factors import fault
+from reframe_tests.spack import build, setup
+from reframe_tests.spack.build import Built
 
 #: Search path for programs: the folder of this Python first, as in the settings of a host.
 _PATH = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"

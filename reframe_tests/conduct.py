@@ -13,11 +13,11 @@ import os
 import sys
 from pathlib import Path
 
-from nimc.base.checkout import ROOT
-from nimc.node import conductor
-from nimc.node.readers import Readers
-from nimc.records.plan import BlockPlan
-from nimc.records.sample import CounterRow
+from conductor import conductor
+from conductor.readers import Readers
+from records.checkout import ROOT
+from records.plan import BlockPlan
+from records.sample import CounterRow
 from reframe_tests.tools import TOOLS
 from reframe_tests.workload import load
 
@@ -38,7 +38,7 @@ def _counters(tool: str, folder: Path, ranks: int) -> list[CounterRow]:
 
 
 def main() -> None:
-    """Entry point; exit status as of `nimc.node.conductor.main`."""
+    """Entry point; exit status as of `conductor.conductor.main`."""
     plan = BlockPlan.load(Path(sys.argv[1]))
     conductor.main(plan, readers(plan))
 

@@ -14,10 +14,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from nimc.base import marked_yaml
-from nimc.base.errors import InputError
-from nimc.records.arms import ARMS, BASELINE, Role, arm_of, level_text, name_of, named_level
-from nimc.records.sample import Level
+from records import marked_yaml
+from records.arms import ARMS, BASELINE, Role, arm_of, level_text, name_of, named_level
+from records.errors import InputError
+from records.sample import Level
 from reframe_tests.factors import FACTORS
 
 #: Factor -> levels in order; names leave out the first level.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from nimc.base.checkout import ROOT
-from nimc.base.files import replace_text
+from records.checkout import ROOT
+from records.files import replace_text
 from reframe_tests.workload import load, names
 
 PAGE = ROOT / "docs/workloads.md"

@@ -14,13 +14,13 @@ from functools import cache
 from typing import Any, Literal, get_args
 from urllib.parse import unquote
 
-from nimc.base import units
-from nimc.base.errors import InputError
-from nimc.base.units import plural
-from nimc.machine.site import Machine
-from nimc.node.injectors import INJECTORS
-from nimc.records.sample import Direction, Level
-from nimc.records.treatment import Burst
+from conductor.injectors import INJECTORS
+from records import units
+from records.errors import InputError
+from records.machine.site import Machine
+from records.sample import Direction, Level
+from records.treatment import Burst
+from records.units import plural
 from reframe_tests import rails, tools
 
 

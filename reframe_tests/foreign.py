@@ -25,13 +25,13 @@ import reframe.utility.sanity as sn
 from pydantic import TypeAdapter
 from reframe.core.exceptions import ReframeError
 
-from nimc.base import units
-from nimc.node.conductor import UNREAD, Store
-from nimc.node.readers import Fom, FomError
-from nimc.records.chain import file_digest
-from nimc.records.notes import Note
-from nimc.records.run_folder import stem_of
-from nimc.records.sample import Better, Sample
+from conductor.conductor import UNREAD, Store
+from conductor.readers import Fom, FomError
+from records import units
+from records.chain import file_digest
+from records.notes import Note
+from records.run_folder import stem_of
+from records.sample import Better, Sample
 
 _SAMPLE = TypeAdapter(Sample)
 _NOTHING = Path(os.devnull)

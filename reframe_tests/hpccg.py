@@ -6,7 +6,7 @@ from math import prod, sqrt
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from nimc.records.notes import Note
+from records.notes import Note
 from reframe_tests.binaries import BinariesMixin
 from reframe_tests.factors import fault
 from reframe_tests.mixin import NimcMixin, short_form

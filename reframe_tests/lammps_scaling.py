@@ -9,8 +9,8 @@ import reframe as rfm
 from reframe.core.builtins import run_after, variable
 from reframe.core.exceptions import ReframeError
 
-from nimc.base.errors import InputError
-from nimc.records.plan import ShortWrites
+from records.errors import InputError
+from records.plan import ShortWrites
 from reframe_tests import lammps, scaling
 
 _DEFAULT = scaling.ScaleRequest(nodes=1)

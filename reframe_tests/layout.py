@@ -13,20 +13,20 @@ import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import variable
 
-from nimc.base import units
-from nimc.base.errors import InputError
-from nimc.base.files import replace_text
-from nimc.base.groups import grouped
-from nimc.machine import slurm
-from nimc.node import length
-from nimc.node.injectors import get, writing_rate_b_s
-from nimc.node.injectors.base import Injector
-from nimc.records.arms import ARMS
-from nimc.records.chain import file_digest
-from nimc.records.notes import Note
-from nimc.records.plan import Window
-from nimc.records.sample import Level
-from nimc.records.treatment import Burst, Replay, Start, Treatment, Writes
+from conductor import length
+from conductor.injectors import get, writing_rate_b_s
+from conductor.injectors.base import Injector
+from records import units
+from records.arms import ARMS
+from records.chain import file_digest
+from records.errors import InputError
+from records.files import replace_text
+from records.groups import grouped
+from records.machine import slurm
+from records.notes import Note
+from records.plan import Window
+from records.sample import Level
+from records.treatment import Burst, Replay, Start, Treatment, Writes
 from reframe_tests import foreign, rails, tools
 from reframe_tests.crossing import cross, is_nothing, read_cells, read_factors
 from reframe_tests.factors import (
@@ -405,7 +405,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         replays = [each.writes.replay for each in treatments if each.writes and each.writes.replay]
         if not replays:
             return []
-        from nimc.traffic import trace
+        from records.traffic import trace
 
         loaded = trace.load(Path(self.traffic))
         return trace.draw_windows(loaded, replays[0], int(getattr(self, "nodes", 1)), names)

@@ -5,7 +5,7 @@ import re
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from nimc.base.units import plural
+from records.units import plural
 from reframe_tests.binaries import CompiledMixin
 from reframe_tests.factors import fault
 from reframe_tests.mixin import NimcMixin, short_form

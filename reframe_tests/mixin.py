@@ -26,16 +26,16 @@ from reframe.core.exceptions import ReframeError, SanityError
 from reframe.core.meta import make_test
 from reframe.core.runtime import runtime, valid_sysenv_comb
 
-from nimc.base import checkout
-from nimc.base.checkout import python_main
-from nimc.base.errors import InputError
-from nimc.base.files import replace_text
-from nimc.machine import program, slurm
-from nimc.machine.site import load as load_machine
-from nimc.records.arms import ARMS, BASELINE, standard_arms
-from nimc.records.notes import Note
-from nimc.records.plan import LIMITS, BlockPlan, Demand, ShortWrites
-from nimc.records.treatment import Treatment
+from records import checkout
+from records.arms import ARMS, BASELINE, standard_arms
+from records.checkout import python_main
+from records.errors import InputError
+from records.files import replace_text
+from records.machine import program, slurm
+from records.machine.site import load as load_machine
+from records.notes import Note
+from records.plan import LIMITS, BlockPlan, Demand, ShortWrites
+from records.treatment import Treatment
 from reframe_tests import foreign
 from reframe_tests.factors import check_level, fault, lacking
 from reframe_tests.layout import LayoutMixin
@@ -90,7 +90,7 @@ class NimcMixin(LayoutMixin):
     #: Whether the application is started with the partition's MPI launcher.
     mpi = variable(bool, value=False)
 
-    #: Folder of the run that samples are added to (`nimc.records.run`). The default, empty, stores
+    #: Folder of the run that samples are added to (`records.run`). The default, empty, stores
     #: them in the check's stage and output folders.
     nimc_dir = variable(str, value="")
 

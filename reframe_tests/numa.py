@@ -8,9 +8,9 @@ import re
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from nimc.base.checkout import python_code
-from nimc.base.errors import InputError
-from nimc.machine.site import Machine
+from records.checkout import python_code
+from records.errors import InputError
+from records.machine.site import Machine
 from reframe_tests import membench
 from reframe_tests.binaries import CompiledMixin
 from reframe_tests.factors import FREE, IDLE, check_level, lacking, node_of_places

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError
-from nimc.machine import devices
-from nimc.machine.site import Machine, Rail
-from nimc.records.sample import Level
+from records.checkout import ROOT
+from records.errors import InputError
+from records.machine import devices
+from records.machine.site import Machine, Rail
+from records.sample import Level
 
 DEFAULT, LOCAL = "default", "local"
 ALLOWED = "default, local, nic0, nic1, ..."

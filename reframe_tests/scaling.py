@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from analysis.subjects.writers import concurrent_writers, write_length_s
-from nimc.base import units
-from nimc.base.errors import InputError
-from nimc.machine.site import Machine
-from nimc.node.short_writes.records import origins_needed
-from nimc.records.arms import ARMS
-from nimc.records.timetable import POLICIES, Policy
+from conductor.short_writes.records import origins_needed
+from records import units
+from records.arms import ARMS
+from records.errors import InputError
+from records.machine.site import Machine
+from records.timetable import POLICIES, Policy
 
 #: Arms that write under a timetable.
 SCHEDULED = tuple(arm.name for arm in ARMS.values() if arm.writing == "scheduled")

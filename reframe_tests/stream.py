@@ -9,8 +9,8 @@ import reframe as rfm
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
-from nimc.base.units import size_b
-from nimc.records.notes import Note
+from records.notes import Note
+from records.units import size_b
 from reframe_tests.binaries import CompiledMixin
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import FLOAT, Fom, FomError, Workload, last_match

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
-from nimc.base.errors import InputError
-from nimc.node.readers import Fom, FomError
-from nimc.records.sample import Better
+from conductor.readers import Fom, FomError
+from records.errors import InputError
+from records.sample import Better
 
 __all__ = ["FLOAT", "Fom", "FomError"]
 

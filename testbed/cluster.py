@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from nimc.base.errors import InputError, MachineError
-from nimc.base.files import replace_text
-from nimc.machine import host
+from records.errors import InputError, MachineError
+from records.files import replace_text
+from records.machine import host
 from testbed import containers, daemons, namespaces, needs, state, vm
 from testbed.daemons import CONTROL, Hardware
 from testbed.shell import run

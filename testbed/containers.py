@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from nimc.base.errors import MachineError
-from nimc.base.kernel_text import read
+from records.errors import MachineError
+from records.kernel_text import read
 from testbed import namespaces
 from testbed.shell import run, start, wait_for
 from testbed.spec import SITE, ClusterLayout, Spec

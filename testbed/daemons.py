@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from nimc.base.errors import MachineError
-from nimc.base.files import replace
-from nimc.base.kernel_text import read
-from nimc.base.programs import last_line
+from records.errors import MachineError
+from records.files import replace
+from records.kernel_text import read
+from records.programs import last_line
 from testbed.containers import Kind, container, enter
 from testbed.shell import run, wait_for
 from testbed.spec import SITE, ClusterLayout, Node, Spec

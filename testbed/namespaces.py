@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from nimc.base.errors import MachineError
-from nimc.base.kernel_text import number, pids
+from records.errors import MachineError
+from records.kernel_text import number, pids
 from testbed.shell import reap, run
 
 NETNS = Path("/run/netns")

@@ -7,7 +7,7 @@ import platform
 import shutil
 from dataclasses import dataclass
 
-from nimc.base.errors import MachineError
+from records.errors import MachineError
 from testbed.shell import PATH
 from testbed.spec import SITE, Fabric
 

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from nimc.base.errors import MachineError
-from nimc.base.kernel_text import read
-from nimc.base.programs import START_FOLDER, ask, last_line
+from records.errors import MachineError
+from records.kernel_text import read
+from records.programs import START_FOLDER, ask, last_line
 
 #: Daemons live in sbin, which is not on every user's PATH.
 PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"

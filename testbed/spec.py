@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from nimc.base.errors import InputError
-from nimc.base.files import distrust, require_own
+from records.errors import InputError
+from records.files import distrust, require_own
 
 Fabric = Literal["veth", "rxe"]
 Role = Literal["target", "origin"]

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from nimc.base.errors import InputError
-from nimc.base.files import private_lock, replace_text, require_own
+from records.errors import InputError
+from records.files import private_lock, replace_text, require_own
 from testbed.spec import ClusterLayout, Spec
 
 #: The first file in a state folder: only a folder with it is removed.

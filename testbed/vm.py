@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from nimc.base.errors import InputError, MachineError
-from nimc.base.files import replace, replace_text
-from nimc.base.kernel_text import number, read
-from nimc.base.programs import ask, last_line
+from records.errors import InputError, MachineError
+from records.files import replace, replace_text
+from records.kernel_text import number, read
+from records.programs import ask, last_line
 from testbed import namespaces
 from testbed.daemons import CONTROL
 from testbed.shell import PATH, environment, start

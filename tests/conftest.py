@@ -4,3 +4,5 @@ import signal
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+pytest_plugins = ["tests.commands"]

@@ -16,7 +16,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from nimc.base.checkout import ROOT
+from records.checkout import ROOT
 
 _BEGINS = re.compile(r"^(?:New file|In) `", re.MULTILINE)
 _STEP = re.compile(
@@ -28,7 +28,7 @@ _COMMANDS = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: What a check, a campaign or an injector needs of a checkout.
 FOLDERS = (
     *("analysis", "campaigns", "configs", "testbed"),
-    *("nimc", "reframe_tests", "site", "spack_envs"),
+    *("conductor", "nimc", "records", "reframe_tests", "site", "spack_envs"),
 )
 
 

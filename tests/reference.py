@@ -2,7 +2,7 @@
 
 import pytest
 
-from nimc.base.checkout import ROOT
+from records.checkout import ROOT
 
 REFERENCE = ROOT.parent / "shared" / "reference"
 needs_reference = pytest.mark.skipif(

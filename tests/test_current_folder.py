@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.checkout import ROOT, python_code
+from records.checkout import ROOT, python_code
 
 NIMC = str(Path(sys.executable).with_name("nimc"))
 RUN = ROOT / "tests" / "captures" / "run_quick" / "quick-localhost-20261123-021501"
@@ -28,7 +28,7 @@ SETTINGS = (
 )
 PROGRAMS = ("cc", "as", "ld", "collect2", "git", "ldd", "lscpu", "ucx_info", "fc-list", "reframe")
 #: Programs that are started in a folder of the job: beside the application, or by the conductor.
-IN_THE_JOB = {"nimc/base/processes.py": 1}
+IN_THE_JOB = {"records/processes.py": 1}
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ COMMANDS = {
     "plan": (NIMC, "plan", "quick", "--machine", "localhost"),
     "report": (NIMC, "report", str(RUN), "--output", "OUT"),
     "pack": (NIMC, "pack", str(RUN), "--author", "A, B", "--output", "OUT.zip"),
-    "pages": (NIMC, "pages", "--results", "OUT", "--store", "OUT"),
+    "pages": (NIMC, "nights", "pages", "--results", "OUT"),
     "spack": (NIMC, "spack", "info"),
     "PAPI's shim": tuple(python_code("import reframe_tests.tools.papi as papi; papi.shim()")),
 }
@@ -127,7 +127,7 @@ def test_a_trace_shows_what_is_taken() -> None:
 def test_every_program_is_told_where_to_start() -> None:
     """In each call that starts one; `IN_THE_JOB` has those that start beside the application."""
     missing: dict[str, int] = {}
-    folders = ("analysis", "nimc", "reframe_tests", "studies", "testbed")
+    folders = ("analysis", "conductor", "nimc", "records", "reframe_tests", "studies", "testbed")
     for path in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):

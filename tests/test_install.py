@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from nimc.base.checkout import ROOT
+from records.checkout import ROOT
 
 PROJECT = (ROOT / "pyproject.toml").read_text()
 EXTRAS = ("wheels", "ucx", "spack", "dev")

@@ -7,12 +7,12 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 import nimc
-from analysis.history.store import add_run
-from nimc.base.checkout import ROOT
+from analysis.report.data import load_run
+from analysis.report.page import write_data
+from records.checkout import ROOT
 from tests.analysis.history.made import add_cycles, made_run
 from tests.analysis.synthetic import LAMMPS, STREAM, header, rechain, reject, samples, write_run
 
@@ -70,19 +70,25 @@ def test_faults_are_refused_and_shown_if_asked(tmp_path: Path) -> None:
         nimc.load([])
 
 
-def test_history_has_runs_nights_and_samples_of_what_can_be_used(tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    for day, name in enumerate(("monday", "tuesday")):
-        add_run(store, made_run(tmp_path / name, day=day))
-    spoilt = next((store / "runs").rglob("monday*"))
+def add_table(run: Path) -> Path:
+    """Write the run's data as `nimc report` does; returns the table of its results."""
+    (run / "report").mkdir()
+    write_data(run / "report", [load_run(run)])
+    return run / "report" / "results.parquet"
+
+
+def test_history_has_results_and_nights_of_what_can_be_used(tmp_path: Path) -> None:
+    spoilt, _ = (
+        add_table(made_run(tmp_path / name, day=day))
+        for day, name in enumerate(("monday", "tuesday"))
+    )
     spoilt.chmod(0o666)
-    found = nimc.history(store, machine="m")
-    assert found.runs["run"].to_list() == ["tuesday"]
+    found = nimc.history(tmp_path, machine="m")
+    assert found.results["run"].unique().to_list() == ["tuesday"]
     assert found.nights.filter(quantity="slowdown").height == 1
-    assert found.samples.select(pl.len()).collect().item() == 20
     assert found.left_out == [f"{spoilt}: can be written by others (mode 666)"]
-    with pytest.raises(nimc.InputError, match="there is no store"):
-        nimc.history(tmp_path / "other")
+    with pytest.raises(nimc.InputError, match="there is no such folder"):
+        nimc.history([tmp_path / "other"])
 
 
 def code_cells(notebook: Path) -> list[str]:
@@ -101,14 +107,14 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
     found = samples(STREAM, pairs=8) + samples(LAMMPS, pairs=8)
     later = reject(found[-1], "rejected", "foreign traffic")
     run = write_run(results / "night", [*found[:-1], later], header(run="night", pairs_floor=6))
-    add_run(results / "store", run)
+    add_table(run)
     (results / "latest").symlink_to("night")
-    shown = "\nprint(results.height, slowdowns.height, rates.height, len(axes.lines))\n"
+    shown = "\nprint(results.height, slowdowns.height, len(axes.lines))\n"
     program = "import matplotlib\nmatplotlib.use('Agg')\n" + "\n".join(code_cells(NOTEBOOK)) + shown
     command = [sys.executable, "-W", "error", "-c", program]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     # Two cases of three treatments, each with a slowdown, and the line at 1; of each case one
-    # effect, and one treatment with writers.
-    assert done.stdout == "6 2 2 7\n"
+    # effect.
+    assert done.stdout == "6 2 7\n"

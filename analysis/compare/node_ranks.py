@@ -14,7 +14,7 @@ from analysis.report.data import RunData
 from analysis.samples.pairs import counted
 from analysis.statistics.interval import Estimate, flat, holm
 from analysis.statistics.nights import ratio_of_nights
-from nimc.base.groups import grouped
+from records.groups import grouped
 
 #: Level of all differences that are named.
 LEVEL = 0.05

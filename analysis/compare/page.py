@@ -20,8 +20,8 @@ from analysis.compare.sides import (
 )
 from analysis.report import plots, words
 from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, PLAIN, render_page
-from nimc.base import units
-from nimc.base.files import make_folder, replace_text
+from records import units
+from records.files import make_folder, replace_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -25,10 +25,10 @@ from analysis.statistics.nights import (
     ratio_of_nights,
     ratio_of_two,
 )
-from nimc.base.errors import InputError
-from nimc.base.groups import grouped
-from nimc.base.units import plural, quantity, signed
-from nimc.records.sample import Better
+from records.errors import InputError
+from records.groups import grouped
+from records.sample import Better
+from records.units import plural, quantity, signed
 
 #: What is compared: the slowdown, or the figure of merit under baseline or treatment.
 Metric = Literal["slowdown", "off", "on"]

@@ -29,7 +29,7 @@ from analysis.contention.parameters import (
     predict,
 )
 from analysis.contention.sweep import Point, Sweep
-from nimc.base.errors import InputError
+from records.errors import InputError
 
 #: Makes a model from measurements.
 Fitter = Callable[[Sweep], Model]

@@ -30,7 +30,7 @@ from analysis.contention.sweep import (
     deviation,
     residuals,
 )
-from nimc.base.errors import InputError
+from records.errors import InputError
 
 # First guesses of the parameters: one for each plausible pair of maxima.
 #

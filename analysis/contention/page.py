@@ -23,8 +23,8 @@ from analysis.contention.parameters import (
 )
 from analysis.contention.sweep import Point, Sweep, curves
 from analysis.report.plots import drawing, light, render_page, themed_svg
-from nimc.base.groups import grouped
-from nimc.base.text import aligned
+from records.groups import grouped
+from records.text import aligned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from nimc.base.errors import InputError
-from nimc.base.json_limits import read_json, validated
+from records.errors import InputError
+from records.json_limits import read_json, validated
 
 #: What a fit had not seen.
 HeldOut = Literal["placements", "numbers of cores"]

@@ -24,10 +24,10 @@ from analysis.samples.columns import read_run
 from analysis.samples.pairs import extra, judged, level, levels
 from analysis.samples.provenance import hosts_of, mapping
 from analysis.statistics.interval import middle
-from nimc.base.errors import InputError
-from nimc.base.json_limits import parsed, read_json, read_text, validated
-from nimc.records.arms import parts_of
-from nimc.records.run import RunHeader, load_header
+from records.arms import parts_of
+from records.errors import InputError
+from records.json_limits import parsed, read_json, read_text, validated
+from records.run import RunHeader, load_header
 
 _Whole = Annotated[int, Field(ge=1)]
 _Node = Annotated[int, Field(ge=0)]

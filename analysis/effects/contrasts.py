@@ -23,8 +23,8 @@ from analysis.effects.estimate import Result
 from analysis.samples.pairs import counted, in_order, levels
 from analysis.statistics.aligned_ranks import against_zero, slowdown
 from analysis.statistics.interval import Estimate, Interval
-from nimc.records.arms import parts_of
-from nimc.records.sample import Level
+from records.arms import parts_of
+from records.sample import Level
 
 #: The factor of the writes that baselines have as well, at level 0.
 _RATE = "rate"

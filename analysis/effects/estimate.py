@@ -48,12 +48,12 @@ from analysis.statistics.interval import (
     middle,
 )
 from analysis.statistics.location import hits, slowest_tenth
-from nimc.base.groups import grouped
-from nimc.base.units import plural
-from nimc.records.arms import Role, arm_of, parts_of
-from nimc.records.notes import Note
-from nimc.records.run import MARGIN, RunHeader
-from nimc.records.sample import Better, Level
+from records.arms import Role, arm_of, parts_of
+from records.groups import grouped
+from records.notes import Note
+from records.run import MARGIN, RunHeader
+from records.sample import Better, Level
+from records.units import plural
 
 #: Columns of the samples that a result needs besides its pairs.
 _USED = [

@@ -12,10 +12,10 @@ import polars as pl
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import emulated
 from analysis.samples.provenance import all_hosts, hosts_of, mapping
-from nimc.records.arms import BASELINE
-from nimc.records.notes import Note
-from nimc.records.run import RunHeader, facts_of
-from nimc.records.sample import Better
+from records.arms import BASELINE
+from records.notes import Note
+from records.run import RunHeader, facts_of
+from records.sample import Better
 
 #: Shown for a fact that no node reports.
 UNKNOWN = "unknown"

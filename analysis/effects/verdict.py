@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from analysis.statistics.aligned_ranks import FEWEST_BLOCKS
 from analysis.statistics.e_values import over_family
 from analysis.statistics.interval import Estimate
-from nimc.records.notes import Note
+from records.notes import Note
 
 if TYPE_CHECKING:
     import polars as pl

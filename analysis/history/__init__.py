@@ -1,1 +1,1 @@
-"""The history of machines: nights, changes and alarms. Pure functions on the tables of `tables`."""
+"""The history of machines: the tables of all runs, and what became worse. Pure but for reading."""

@@ -1,27 +1,43 @@
-"""Machines side by side: Tables I and II, figure 1, slowdowns and their ranking."""
+"""Machines side by side: Tables I and II, figure 1, and slowdowns."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import fmean
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
 from analysis.effects.verdict import Verdict
-from analysis.pages.data import MachineHistory
+from analysis.history.alarms import Alarm, WatchedSeries
+from analysis.history.nights import latest
 from analysis.samples.columns import MOST
 from analysis.samples.provenance import mapping
 from analysis.subjects.published import paper, triad
-from nimc.base.text import one_line
+from records.text import one_line
 
 #: Bytes per second of the paper's networks: QDR as in the paper, FDR 4x of the InfiniBand standard.
 _LINKS_B_S = {"QDR IB": 4e9, "FDR IB": 6.8e9}
 #: The workload of Table II and figure 1, and the treatments compared.
 _STREAM, _OFF, _ON = "stream", "off", "on"
 _NOTHING_SAID = [verdict.value for verdict in Verdict if verdict.is_not_compared]
+
+
+@dataclass(frozen=True)
+class MachineHistory:
+    """One machine."""
+
+    machine: str
+    #: Its rows of `analysis.history.nights.nights_of`.
+    nights: pl.DataFrame
+    alarms: list[Alarm] = field(default_factory=list)
+    watched: list[WatchedSeries] = field(default_factory=list)
+    #: Facts of the header of its latest run; empty if that is gone.
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    #: Whether writes of its latest runs were emulated.
+    emulated: bool = False
+    #: Run -> address of its report, from the machine's page.
+    reports: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,20 +102,6 @@ class MachineSlowdown:
 
 
 @dataclass(frozen=True)
-class Rank:
-    """A machine's place by the geometric mean of its slowdowns, 1 is the least slowed down."""
-
-    machine: str
-    #: First and last place that the intervals allow.
-    first: int
-    last: int
-    value: float
-    low: float
-    high: float
-    cases: int
-
-
-@dataclass(frozen=True)
 class SideBySide:
     """All that the page over all machines compares; of facts and triads, measured ones first."""
 
@@ -107,14 +109,13 @@ class SideBySide:
     triads: list[Triad]
     rates: list[CoreRates]
     slowdowns: list[MachineSlowdown]
-    ranks: list[Rank]
 
 
 def side_by_side(histories: Sequence[MachineHistory]) -> SideBySide:
     """The machines, compared with each other and with the published ones."""
     facts = [*map(facts_of, histories), *published_facts()]
-    rows, slowed = triads(histories), slowdowns(histories)
-    return SideBySide(facts, rows, core_rates(facts, rows), slowed, ranking(slowed))
+    rows = triads(histories)
+    return SideBySide(facts, rows, core_rates(facts, rows), slowdowns(histories))
 
 
 def facts_of(history: MachineHistory) -> MachineFacts:
@@ -178,7 +179,7 @@ def _triad(history: MachineHistory) -> Triad | None:
                 low=row.get("low"),
                 high=row.get("high"),
                 verdict=row.get("verdict") or "",
-                emulated=bool(history.emulated),
+                emulated=history.emulated,
             )
     return None
 
@@ -216,41 +217,12 @@ def slowdowns(histories: Sequence[MachineHistory]) -> list[MachineSlowdown]:
             pl.all_horizontal(pl.col("value", "low", "high").is_not_null()),
             pl.col("verdict").is_null() | ~pl.col("verdict").is_in(_NOTHING_SAID),
         )
-        of = ["campaign", "case", "arm"]
-        latest = rows.sort("started_s").unique(of, keep="last", maintain_order=True)
-        kept = (*of, "machine", "value", "low", "high")
-        shown = latest.select(
-            *kept, pl.col("night").cast(pl.String), pl.col("verdict").fill_null("")
-        )
-        emulated = bool(history.emulated)
+        names = ("campaign", "case", "arm", "machine", "value", "low", "high")
+        night, verdict = pl.col("night").cast(pl.String), pl.col("verdict").fill_null("")
+        shown = latest(rows).select(*names, night, verdict)
+        emulated = history.emulated
         found += [MachineSlowdown(**row, emulated=emulated) for row in shown.iter_rows(named=True)]
     return sorted(found, key=lambda each: (each.campaign, each.case, each.arm, each.value))
-
-
-def ranking(rows: Sequence[MachineSlowdown]) -> list[Rank]:
-    """Machines with RDMA hardware by their mean slowdown over the cases that all of them have.
-
-    Ends of the interval are the means of the ends, so it holds at least as often as theirs.
-    """
-    of_machine: dict[str, dict[tuple[str, str, str], MachineSlowdown]] = {}
-    for row in (row for row in rows if not row.emulated):
-        of_machine.setdefault(row.machine, {})[row.campaign, row.case, row.arm] = row
-    common = set.intersection(*map(set, of_machine.values())) if of_machine else set()
-    if len(of_machine) < 2 or not common:
-        return []
-    means = {
-        machine: tuple(
-            math.exp(fmean(math.log(getattr(own[key], end)) for key in common))
-            for end in ("value", "low", "high")
-        )
-        for machine, own in of_machine.items()
-    }
-    ranks = []
-    for machine, (value, low, high) in means.items():
-        first = 1 + sum(other[2] < low for other in means.values())
-        last = sum(other[1] <= high for other in means.values())
-        ranks.append(Rank(machine, first, last, value, low, high, len(common)))
-    return sorted(ranks, key=lambda rank: rank.value)
 
 
 def _text(value: Any) -> str:

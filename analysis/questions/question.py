@@ -23,7 +23,7 @@ from typing import Any, Literal
 import polars as pl
 
 from analysis.statistics.interval import FEWEST, Estimate
-from nimc.base.units import plural
+from records.units import plural
 
 #: Rows of a group -> an estimate; None if there are too few.
 Estimator = Callable[[pl.DataFrame], Estimate | None]

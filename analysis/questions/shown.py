@@ -26,8 +26,8 @@ from analysis.report.plots import (
 from analysis.report.sections import Files, Part, Section
 from analysis.report.words import DASH
 from analysis.statistics.interval import CONFIDENCE, Estimate
-from nimc.base.groups import grouped
-from nimc.base.units import number, scale
+from records.groups import grouped
+from records.units import number, scale
 
 #: Ending of a column -> its unit, longer endings first. Seconds per byte are shown per gigabyte.
 _UNITS = {"_b_s": "B/s", "_s_b": "s/GB", "_s": "s", "_b": "B"}

@@ -29,9 +29,9 @@ from analysis.report.data import RunData
 from analysis.statistics.aligned_ranks import FEWEST_BLOCKS
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate, Interval, holm
 from analysis.statistics.location import Crossing
-from nimc.base.groups import grouped
-from nimc.base.units import number, plural, quantity
-from nimc.records.arms import BASELINE
+from records.arms import BASELINE
+from records.groups import grouped
+from records.units import number, plural, quantity
 
 # How many more pairs would decide a remedy, and what they cost in node-hours.
 

@@ -24,10 +24,10 @@ from analysis.statistics.aligned_ranks import (
 from analysis.statistics.interval import FEWEST, Estimate, Interval
 from analysis.statistics.location import Crossing, Values, crossing, location, p_value
 from analysis.statistics.nights import NightsDifference, ratio_of_nights
-from nimc.base.groups import grouped
-from nimc.records.arms import BASELINE, arm_of, level_text, name_of, parts_of
-from nimc.records.notes import Note
-from nimc.records.sample import Level
+from records.arms import BASELINE, arm_of, level_text, name_of, parts_of
+from records.groups import grouped
+from records.notes import Note
+from records.sample import Level
 
 #: Factor -> what the remedy is, in words. Other factors of the application, such as a tool, are no
 #: remedies, whatever they cost.

@@ -18,8 +18,8 @@ from analysis.samples.pairs import of_treatment
 from analysis.statistics.aligned_ranks import few
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import Crossing, Values, crossing, location
-from nimc.records.arms import arm_of, parts_of
-from nimc.records.sample import Level
+from records.arms import arm_of, parts_of
+from records.sample import Level
 
 RATE, RESERVED = "rate", "reserved_cores"
 

@@ -24,10 +24,10 @@ from analysis.samples.integrity import Integrity, check_run, refuse_faults
 from analysis.samples.pairs import judged, pair_table
 from analysis.samples.provenance import read_provenance
 from analysis.statistics.interval import flat
-from nimc.base.errors import InputError
-from nimc.base.json_limits import read_json
-from nimc.records.run import RunHeader, load_header
-from nimc.records.run_folder import run_folders
+from records.errors import InputError
+from records.json_limits import read_json
+from records.run import RunHeader, load_header
+from records.run_folder import run_folders
 
 
 @dataclass(frozen=True)

@@ -18,17 +18,18 @@ from analysis.report import words
 from analysis.report.data import RunData, all_rows, load_run
 from analysis.report.plots import View, ratios_plot, render_page, samples_plot, variable
 from analysis.report.sections import SUBJECTS, Files, Part, data_files, shown
+from analysis.report.table import results_table
 from analysis.report.words import DASH, utc
 from analysis.samples.columns import write_table
 from analysis.samples.pairs import kinds
 from analysis.statistics.interval import ends
-from nimc.base import units
-from nimc.base.errors import InputError
-from nimc.base.files import distrust, make_folder, replace_text
-from nimc.base.groups import grouped
-from nimc.base.text import some
-from nimc.base.units import plural, quantity
-from nimc.records.arms import BASELINE, level_text, parts_of
+from records import units
+from records.arms import BASELINE, level_text, parts_of
+from records.errors import InputError
+from records.files import distrust, make_folder, replace_text
+from records.groups import grouped
+from records.text import some
+from records.units import plural, quantity
 
 #: Most cases named in one sentence.
 _NAMED = 4
@@ -302,7 +303,7 @@ def _write(folder: Path, machine: str, runs: list[RunData]) -> Report:
 
 
 def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
-    """Writes results.json, samples.parquet and pairs.parquet of `runs` into `folder`.
+    """Writes results.json and results.parquet, samples.parquet and pairs.parquet of `runs`.
 
     And the files that sections declare (`analysis.report.sections`), if they have rows.
     """
@@ -313,6 +314,7 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
         },
         "samples.parquet": all_rows(runs, "samples"),
         "pairs.parquet": all_rows(runs, "pairs"),
+        "results.parquet": results_table(runs),
         **data_files(runs),
     }
     for name, data in files.items():

@@ -7,8 +7,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import date
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -24,10 +22,10 @@ from numpy.typing import NDArray
 from analysis.effects.estimate import Result
 from analysis.samples.pairs import in_order
 from analysis.statistics.interval import Estimate, Interval, middle
-from nimc.base.programs import START_FOLDER
-from nimc.base.text import one_line
-from nimc.base.units import number, scale
-from nimc.records.arms import ARMS, arm_of, parts_of
+from records.arms import ARMS, arm_of, parts_of
+from records.programs import START_FOLDER
+from records.text import one_line
+from records.units import number, scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -369,38 +367,6 @@ def logarithmic(axes: Axes, *which: Literal["x", "y"]) -> None:
         axis = getattr(axes, f"{name}axis")
         axis.set_major_formatter(LogFormatter())
         axis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1, 0.4)))
-
-
-@dataclass(frozen=True)
-class NightsPanel:
-    """A series by night: value, and both ends of its interval if it has one."""
-
-    title: str
-    unit: str
-    nights: Sequence[tuple[date, float, float | None, float | None]]
-
-
-def nights_png(panels: Sequence[NightsPanel]) -> bytes:
-    """The panels below each other as PNG, for mail, in light colours, the last night filled."""
-    out = io.BytesIO()
-    with drawing(0.4 + 1.6 * len(panels), 6.0, font_size=9) as figure:
-        figure.set_facecolor(light("panel"))
-        rows = figure.subplots(len(panels), squeeze=False).flat
-        for axes, panel in zip(rows, panels, strict=True):
-            factor, unit = scale(panel.nights[-1][1], panel.unit)
-            for night, value, low, high in panel.nights:
-                if low is not None and high is not None:
-                    axes.vlines(night, low / factor, high / factor, color=light("muted"))
-                last = night == panel.nights[-1][0]
-                colour = light("on" if last else "off")
-                axes.plot(night, value / factor, "o", color=colour, mfc=colour if last else "none")
-            axes.set_title(panel.title, loc="left")
-            axes.set_ylabel("" if unit == "1" else unit)
-            ends = sorted({panel.nights[0][0], panel.nights[-1][0]})
-            axes.set_xticks(ends, [night.isoformat() for night in ends])
-            axes.grid(axis="y")
-        figure.savefig(out, format="png", dpi=120)
-    return out.getvalue()
 
 
 # The common frame of all pages: one self-contained file, style, and both colour schemes.

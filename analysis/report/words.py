@@ -14,8 +14,8 @@ from analysis.effects.estimate import Result, pairs_for_none
 from analysis.effects.verdict import MEANING, Verdict
 from analysis.samples.columns import MOST
 from analysis.statistics.interval import FEWEST, Estimate, Interval, effect
-from nimc.base.units import SECONDS, plural, quantity
-from nimc.records.notes import Note, remedy_of
+from records.notes import Note, remedy_of
+from records.units import SECONDS, plural, quantity
 
 #: Outcome of a run that does not count -> its meaning.
 OUTCOMES = {
@@ -42,7 +42,7 @@ def ratio(of: Estimate | None) -> dict[str, str]:
 
 
 def with_remedy(note: str) -> str:
-    """A note, and what to do about it, if it is one of `nimc.records.notes`.
+    """A note, and what to do about it, if it is one of `records.notes`.
 
     It may have the names of its rows before it.
     """

@@ -1,7 +1,7 @@
 """Reads the samples of runs into typed columns, one row per sample; writes tables.
 
 Files are read in pieces of a few MiB, so that memory grows with the columns and not with the
-text, and pieces are parsed in parallel. Columns are those of `nimc.records.sample.Sample`, typed by
+text, and pieces are parsed in parallel. Columns are those of `records.sample.Sample`, typed by
 its hints, with these differences: nodes are joined with commas; `seed`, `factors` and `fom_extra`
 stay text (a seed may be wider than 64 bits, the keys of the others differ between campaigns and
 workloads); the list of writers and their timetable become columns of sums, extremes and distinct
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, is_dataclass
 from functools import cache
@@ -25,12 +25,12 @@ import polars as pl
 from polars import selectors
 from pydantic_core import from_json
 
-from nimc.base.errors import InputError
-from nimc.base.files import replace
-from nimc.base.json_limits import refuse_long
-from nimc.base.text import cell
-from nimc.records.sample import NAME, Sample
-from nimc.records.sample_rules import WRITER, check, raise_first_fault
+from records.errors import InputError
+from records.files import replace
+from records.json_limits import refuse_long
+from records.sample import NAME, Sample
+from records.sample_rules import WRITER, check, raise_first_fault
+from records.text import cell
 
 
 def with_shared_nulls(frame: pl.DataFrame) -> pl.DataFrame:
@@ -336,14 +336,14 @@ _IN_CSV = selectors.by_dtype(pl.String, pl.Categorical, pl.Enum)
 
 
 def write_table(path: Path, frame: pl.DataFrame) -> None:
-    """Write a table as CSV or Parquet, by the file's ending; see `nimc.base.files`."""
+    """Write a table as CSV or Parquet, by the file's ending; see `records.files`."""
     replace(path, _csv(frame) if path.suffix == ".csv" else parquet(frame))
 
 
-def parquet(frame: pl.DataFrame, metadata: Mapping[str, str] | None = None) -> bytes:
+def parquet(frame: pl.DataFrame) -> bytes:
     """The table as Parquet."""
     out = io.BytesIO()
-    frame.write_parquet(out, compression="zstd", metadata=dict(metadata or {}))
+    frame.write_parquet(out, compression="zstd")
     return out.getvalue()
 
 

@@ -16,11 +16,11 @@ import polars as pl
 from analysis.samples.columns import column_type
 from analysis.samples.pairs import level
 from analysis.samples.roles import COUNTS, ROLES, SHARES
-from nimc.base.errors import InputError
-from nimc.base.json_limits import LONGEST_B, refuse_long
-from nimc.records.arms import name_of, parts_of
-from nimc.records.sample import NODE, CounterRow, State, event_parts
-from nimc.records.sample_rules import refuse_broken
+from records.arms import name_of, parts_of
+from records.errors import InputError
+from records.json_limits import LONGEST_B, refuse_long
+from records.sample import NODE, CounterRow, State, event_parts
+from records.sample_rules import refuse_broken
 
 _HINTS: dict[str, Any] = {"key": str, "tool": str, **get_type_hints(CounterRow)}
 FIELDS = {name: column_type(hint, pl.String(), pl.Int32()) for name, hint in _HINTS.items()}

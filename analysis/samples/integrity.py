@@ -15,11 +15,11 @@ import polars as pl
 from analysis.samples.columns import MOST, Samples, read_run
 from analysis.samples.faults import CHAINED, ROUNDING, UNPROVEN, Faults, Rows, Rule
 from analysis.samples.provenance import Provenance, read_provenance
-from nimc.base.errors import InputError
-from nimc.base.units import plural
-from nimc.records.arms import arm_of
-from nimc.records.chain import walk_run
-from nimc.records.run import RunHeader, load_header
+from records.arms import arm_of
+from records.chain import walk_run
+from records.errors import InputError
+from records.run import RunHeader, load_header
+from records.units import plural
 
 #: Smallest figure other than 0; smaller ones are not measured, and their inverse overflows.
 _LEAST = 1 / MOST

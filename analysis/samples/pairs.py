@@ -11,10 +11,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nimc.base.errors import InputError
-from nimc.base.groups import grouped
-from nimc.records import arms
-from nimc.records.sample import Level
+from records import arms
+from records.errors import InputError
+from records.groups import grouped
+from records.sample import Level
 
 _PAIR = ["case", "block", "pair"]
 _STATUS = pl.Enum(["counts", "warm-up", "rejected"])

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nimc.base.errors import InputError
-from nimc.base.json_limits import parsed, read_text, validated
-from nimc.records.run import NumaFacts
+from records.errors import InputError
+from records.json_limits import parsed, read_text, validated
+from records.run import NumaFacts
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def mapping(found: Any) -> dict[str, Any]:
 
 
 def hosts_of(record: Any) -> dict[str, dict[str, Any]]:
-    """Host -> its facts (`nimc.machine.host`), in a block's record; empty if it has none."""
+    """Host -> its facts (`records.machine.host`), in a block's record; empty if it has none."""
     hosts = mapping(mapping(record).get("nodes"))
     return {name: mapping(facts) for name, facts in hosts.items()}
 

@@ -15,7 +15,7 @@ from analysis.simulate.progress import (
     simulate,
 )
 from analysis.subjects.published import normalised, paper
-from nimc.records.timetable import Policy, plan
+from records.timetable import Policy, plan
 
 
 def run(

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from nimc.base.errors import InputError
+from records.errors import InputError
 
 # Ranks on a grid, each of which waits for its neighbours.
 

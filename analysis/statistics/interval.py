@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from scipy import special
 
-from nimc.base.units import NONE
+from records.units import NONE
 
 if TYPE_CHECKING:
     import polars as pl

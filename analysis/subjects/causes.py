@@ -25,11 +25,11 @@ from analysis.samples.provenance import all_hosts, hosts_of, mapping
 from analysis.samples.roles import COUNTS, ROLES, SHARES, lacking
 from analysis.statistics.interval import Correlation, Estimate, holm, median_interval, of_r, pearson
 from analysis.subjects.published import paper
-from nimc.base.groups import grouped
-from nimc.base.units import NONE, plural, quantity
-from nimc.machine.host import processor_family
-from nimc.records.arms import in_order
-from nimc.records.sample import AGENTS, NODE
+from records.arms import in_order
+from records.groups import grouped
+from records.machine.host import processor_family
+from records.sample import AGENTS, NODE
+from records.units import NONE, plural, quantity
 
 #: The figure of merit if that is a time, as in Groves, Grant and Arnold (2016), else the duration.
 TIME = "time"

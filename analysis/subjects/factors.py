@@ -20,10 +20,10 @@ from analysis.questions.question import Question
 from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.statistics.interval import flat
-from nimc.base import units
-from nimc.base.errors import InputError
-from nimc.base.groups import grouped
-from nimc.records.arms import level_text, name_of, parts_of
+from records import units
+from records.arms import level_text, name_of, parts_of
+from records.errors import InputError
+from records.groups import grouped
 
 _ENDS = ("", "_low", "_high")
 _FLOATS = [f"{name}{end}" for name in ("slowdown", "ratio", "noise_floor") for end in _ENDS]

@@ -20,9 +20,9 @@ from analysis.report.sections import Section
 from analysis.samples.pairs import in_order
 from analysis.statistics.interval import FEWEST, mean
 from analysis.subjects.published import MACHINE, NAMES, Published, normalised, triad
-from nimc.base.units import plural
-from nimc.records.arms import arm_of, parts_of
-from nimc.records.sample import Better
+from records.arms import arm_of, parts_of
+from records.sample import Better
+from records.units import plural
 
 #: Runs per side in sections IV and V (mean and standard deviation) and VI (minimum).
 RUNS_MEAN = 10

@@ -17,7 +17,7 @@ from analysis.questions.rows import PAIR, paired, runs_that_count
 from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.samples.provenance import mapping
-from nimc.records.sample import NODE, ORIGIN, PROCESSING
+from records.sample import NODE, ORIGIN, PROCESSING
 
 #: A core copies about 10 GB/s, 0.1 s/GB, and an onload interface makes it copy, and more. Above
 #: half of that is onload, below a fifth offload, seconds per byte.

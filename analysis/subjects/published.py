@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from nimc.records.sample import Better
+from records.sample import Better
 
 
 @cache

@@ -22,8 +22,8 @@ from analysis.report.sections import Section
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged, level
 from analysis.samples.provenance import mapping
-from nimc.machine.site import InjectorName
-from nimc.records.plan import Demand
+from records.machine.site import InjectorName
+from records.plan import Demand
 
 #: Injectors, each of which has a case of its own; all other cases are written by the machine's.
 _INJECTORS: tuple[str, ...] = get_args(InjectorName)

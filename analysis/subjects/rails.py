@@ -22,9 +22,9 @@ from analysis.samples.counts import over_ranks
 from analysis.samples.pairs import level
 from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.interval import Estimate, Interval, flat, median_interval
-from nimc.base.groups import grouped
-from nimc.base.units import quantity, scale
-from nimc.records.arms import parts_of
+from records.arms import parts_of
+from records.groups import grouped
+from records.units import quantity, scale
 
 MPI, WRITERS = "mpi_rail", "writer_rail"
 _TOOL = "tool"

@@ -29,8 +29,8 @@ from analysis.report.sections import Files, Section
 from analysis.samples.pairs import of_treatment
 from analysis.statistics.location import location
 from analysis.subjects.published import paper
-from nimc.base.groups import grouped
-from nimc.base.units import NONE, scale
+from records.groups import grouped
+from records.units import NONE, scale
 
 
 def sweep_plot(lines: Sequence[View], unit: str, name: str) -> Markup:

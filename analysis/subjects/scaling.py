@@ -14,8 +14,8 @@ from analysis.samples.pairs import extra, in_order
 from analysis.statistics.interval import middle
 from analysis.subjects.paper_tables import RUNS_BEST, estimates_of
 from analysis.subjects.published import paper
-from nimc.base.units import scale
-from nimc.records.arms import BASELINE, parts_of
+from records.arms import BASELINE, parts_of
+from records.units import scale
 
 #: Run at several numbers of ranks, with as much work for each.
 WORKLOAD = "lammps_scaling"

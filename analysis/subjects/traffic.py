@@ -22,8 +22,8 @@ from analysis.report.plots import drawing, light, render_page, themed_svg
 from analysis.report.sections import Section, json_rows
 from analysis.statistics.interval import Estimate
 from analysis.subjects.writers import Writers, concurrent_writers
-from nimc.base.units import quantity
-from nimc.traffic.trace import Trace, TraceHeader
+from records.traffic.trace import Trace, TraceHeader
+from records.units import quantity
 
 #: Without another threshold, a node is written to in seconds with more than this share of the
 #: bytes of the trace's busiest second of a node.

@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass
 
 from analysis.subjects.published import paper
-from nimc.base import units
-from nimc.base.errors import InputError
+from records import units
+from records.errors import InputError
 
 # An application works for `interval`, then writes a checkpoint for `write`, and so on. Interrupts
 # are a Poisson process with mean time M between them, and each returns to the last checkpoint. The

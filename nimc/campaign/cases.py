@@ -13,12 +13,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from nimc.base.errors import InputError
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.schema import Campaign, Entry
-from nimc.machine.site import Machine
-from nimc.records.arms import level_text, standard_arms
-from nimc.records.sample import Level
+from records.arms import level_text, standard_arms
+from records.errors import InputError
+from records.machine.site import Machine
+from records.sample import Level
 from reframe_tests import scaling
 from reframe_tests.crossing import Cell, Crossed, cross
 from reframe_tests.factors import lacking

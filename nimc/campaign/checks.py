@@ -24,11 +24,11 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from nimc.base.checkout import python_main, python_path
-from nimc.base.errors import InputError, MachineError
-from nimc.base.files import distrust, replace_text
-from nimc.base.programs import ask
-from nimc.machine.site import Machine
+from records.checkout import python_main, python_path
+from records.errors import InputError, MachineError
+from records.files import distrust, replace_text
+from records.machine.site import Machine
+from records.programs import ask
 from reframe_tests.factors import FACTORS, changes_within_jobs
 
 #: Variables that a campaign sets by other keys, or that name a place in the run.

@@ -9,18 +9,18 @@ from pathlib import Path
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from nimc.base.errors import InputError, near, show
-from nimc.base.marked_yaml import Marked, Place, field_at, model_around
-from nimc.base.text import one_line
+from conductor.injectors import INJECTORS
+from conductor.length import LEAST_ROWS, least_run_s
 from nimc.campaign import cases
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.schema import SWEPT, Campaign, Entry
-from nimc.machine.site import Machine
-from nimc.node.injectors import INJECTORS
-from nimc.node.length import LEAST_ROWS, least_run_s
-from nimc.records.arms import ARMS, level_text, standard_arms
-from nimc.records.sample import Level
-from nimc.traffic.trace import load as load_trace
+from records.arms import ARMS, level_text, standard_arms
+from records.errors import InputError, near, show
+from records.machine.site import Machine
+from records.marked_yaml import Marked, Place, field_at, model_around
+from records.sample import Level
+from records.text import one_line
+from records.traffic.trace import load as load_trace
 from reframe_tests.crossing import ARM, FULL, RATE
 from reframe_tests.factors import FACTORS, OF_CORES, check_level
 

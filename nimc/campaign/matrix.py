@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from nimc.base.errors import MachineError, NimcError
-from nimc.base.groups import grouped
-from nimc.base.text import some, wrapped
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.settings import ReframePlace, ReframeSettings, places_of, target_partitions
-from nimc.machine.program import ModuleLoad, load_modules
-from nimc.machine.slurm import SCHEDULERS, SlurmNode, ask_nodes, partition_in
-from nimc.spack import setup
+from records.errors import MachineError, NimcError
+from records.groups import grouped
+from records.machine.program import ModuleLoad, load_modules
+from records.machine.slurm import SCHEDULERS, SlurmNode, ask_nodes, partition_in
+from records.text import some, wrapped
+from reframe_tests.spack import setup
 
 #: `unknown`: only a job will tell.
 Runs = Literal["yes", "no", "unknown"]

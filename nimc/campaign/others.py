@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nimc.base.errors import InputError, MachineError
-from nimc.base.files import require_own
-from nimc.base.marked_yaml import Marked, Place
 from nimc.campaign.checks import CheckVariables, check_of_others
 from nimc.campaign.load import dotted, refuse
 from nimc.campaign.schema import Campaign
-from nimc.records.chain import file_digest
-from nimc.records.run import workload_of
+from records.chain import file_digest
+from records.errors import InputError, MachineError
+from records.files import require_own
+from records.marked_yaml import Marked, Place
+from records.run import workload_of
 
 _NAMED = re.compile(r"[^\x00-\x1f]+\.py:[A-Za-z_]\w*", re.ASCII)
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from conductor.injectors import INJECTORS
+from conductor.length import doublings
 from nimc.campaign.cases import (
     Omitted,
     is_optional,
@@ -21,12 +23,10 @@ from nimc.campaign.matrix import Matrix, matrix
 from nimc.campaign.others import Other
 from nimc.campaign.schema import Campaign, Entry, Pairs
 from nimc.campaign.settings import ReframeSettings
-from nimc.machine.site import Machine
-from nimc.node.injectors import INJECTORS
-from nimc.node.length import doublings
-from nimc.records.arms import ARMS, level_text
-from nimc.records.plan import LIMITS
-from nimc.records.sample import Level
+from records.arms import ARMS, level_text
+from records.machine.site import Machine
+from records.plan import LIMITS
+from records.sample import Level
 from reframe_tests.crossing import Crossed
 
 #: Placeholder in planned commands for the folder of a run that has no name yet.

@@ -6,10 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nimc.base import checkout, marked_yaml
-from nimc.base.errors import InputError
-from nimc.base.programs import which
-from nimc.base.text import duration
 from nimc.campaign import cases, load
 from nimc.campaign.checks import CheckVariables, checks_in, require_known_programs
 from nimc.campaign.load import load_campaign
@@ -25,9 +21,13 @@ from nimc.campaign.settings import (
     target_partitions,
     without_place,
 )
-from nimc.machine.site import Machine
-from nimc.machine.site import load as load_machine
-from nimc.machine.slurm import SCHEDULERS
+from records import checkout, marked_yaml
+from records.errors import InputError
+from records.machine.site import Machine
+from records.machine.site import load as load_machine
+from records.machine.slurm import SCHEDULERS
+from records.programs import which
+from records.text import duration
 
 _LIMIT = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 

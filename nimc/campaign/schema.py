@@ -11,13 +11,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
-from nimc.base import units
-from nimc.base.marked_yaml import Duration, Record, quantity
-from nimc.node.injectors import INJECTORS
-from nimc.records.arms import ARMS, BASELINE
-from nimc.records.plan import Demand
-from nimc.records.run import FLOOR, MARGIN, most_pairs, workload_of
-from nimc.records.sample import Level
+from conductor.injectors import INJECTORS
+from records import units
+from records.arms import ARMS, BASELINE
+from records.marked_yaml import Duration, Record, quantity
+from records.plan import Demand
+from records.run import FLOOR, MARGIN, most_pairs, workload_of
+from records.sample import Level
 from reframe_tests.crossing import CELLS_RULE, FACTORS_RULE, VARIABLE, check_cells, check_factors
 
 #: Fewer pairs give no interval of 95 % (`docs/method.md`).

@@ -14,10 +14,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from nimc.base.checkout import ROOT, python_code, python_path
-from nimc.base.errors import InputError, near
-from nimc.base.programs import ask
 from nimc.campaign.checks import CheckVariables
+from records.checkout import ROOT, python_code, python_path
+from records.errors import InputError, near
+from records.programs import ask
 
 
 def key_fault(config: Path, made: Mapping[str, Any]) -> tuple[int, str] | None:

@@ -13,11 +13,6 @@ import click
 from analysis.compare.sides import compare_sides
 from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import flat
-from nimc.base import marked_yaml
-from nimc.base.errors import InputError
-from nimc.base.files import replace, require_output
-from nimc.base.text import visible
-from nimc.base.units import plural, quantity
 from nimc.campaign.others import named_in
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
@@ -29,11 +24,16 @@ from nimc.crate.metadata import LICENSES
 from nimc.crate.pack import REPORT, inside, pack, report_files
 from nimc.crate.reproduce import Reproduction, compared_files, judge
 from nimc.crate.verify import Opened, VerifiedCrate, named_within, opened, verify_crate
-from nimc.records.run import Reproduced, RunHeader
 from nimc.run.folder import RunFolder, new_header
 from nimc.run.progress import Progress
 from nimc.run.runner import Failure
 from nimc.run.verify import Kind, Verified, verify
+from records import marked_yaml
+from records.errors import InputError
+from records.files import replace, require_output
+from records.run import Reproduced, RunHeader
+from records.text import visible
+from records.units import plural, quantity
 
 
 @click.command()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from nimc.base.text import Line, cell, columns, one_line, plot, sentences, visible, wrapped
+from records.text import Line, cell, columns, one_line, plot, sentences, visible, wrapped
 
 if TYPE_CHECKING:
     from analysis.statistics.interval import Estimate
@@ -64,18 +64,18 @@ Form = Literal["json", "csv"]
 #: its meaning.
 _SCHEMAS = {
     **dict.fromkeys(("doctor", "model predict", "plan", "simulate", "traffic show"), 2),
-    **dict.fromkeys(("writers", "writers --paper"), 2),
+    **dict.fromkeys(("nights run", "writers", "writers --paper"), 2),
     **dict.fromkeys(("model evaluate", "model fit"), 3),
 }
 #: Command -> where its document has the rows of its table: names of keys, the outer one first.
 TABLES: dict[str, tuple[str, ...]] = {
     "advise": ("advice", "remedies"),
-    "alarms": ("watched",),
     "compare": ("comparisons",),
     "doctor": ("findings",),
     "model evaluate": ("placements",),
     "model predict": ("placements", "points"),
-    "nightly status": ("nights",),
+    "nights alarms": ("watched",),
+    "nights list": ("nights",),
     "plan": ("cases",),
     "qualify": ("claims",),
     "remedy list": ("remedies",),
@@ -135,7 +135,7 @@ def listing(
     details: bool = False,
     following: Iterable[str] = (),
 ) -> str:
-    """A line a case (`nimc.base.text.sentences`), the plot of their intervals, and notes, once.
+    """A line a case (`records.text.sentences`), the plot of their intervals, and notes, once.
 
     `title`: of the plot. `legend`: what lines hold. `needed`: parts that are never left out.
     `more`: what `details`, the option -v, adds. `following`: what to do next.

@@ -13,11 +13,6 @@ from pathlib import Path
 
 import click
 
-from nimc.base import units
-from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError, MachineError
-from nimc.base.interrupts import exit_when_stopped
-from nimc.base.text import WIDTH, aligned, visible, wrapped
 from nimc.cli import options
 from nimc.cli.document import Form, log, print_document, show
 from nimc.cluster import reservation
@@ -27,7 +22,12 @@ from nimc.cluster.learn import learn
 from nimc.cluster.new_machine import config_text, entries, site_text, unknown
 from nimc.cluster.remedies import PARTS, ROOT_REMEDIES, Part, RootRemedy, path_of, render, values
 from nimc.cluster.reservation import Reservation
-from nimc.machine.site import load as load_machine
+from records import units
+from records.checkout import ROOT
+from records.errors import InputError, MachineError
+from records.interrupts import exit_when_stopped
+from records.machine.site import load as load_machine
+from records.text import WIDTH, aligned, visible, wrapped
 
 #: A module of Python and a system of ReFrame.
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)

@@ -15,10 +15,10 @@ from typing import Any
 
 import click
 
-from nimc.base import files
-from nimc.base.errors import MachineError, NimcError
-from nimc.base.interrupts import Stopped, stopped_after_clean_up
-from nimc.base.text import one_line, visible
+from records import files
+from records.errors import MachineError, NimcError
+from records.interrupts import Stopped, stopped_after_clean_up
+from records.text import one_line, visible
 
 #: Group -> an example, and its subcommands -> the module of this package that has it, loaded when
 #: called, and a line of help.
@@ -61,13 +61,7 @@ GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
     "Operate": (
         "nimc origins show --machine mycluster",
         {
-            "nightly": ("nightly", "a campaign every night: init, run, status, export"),
-            "alarms": ("history", "what became worse, and the loss that would be found soon"),
-            "pages": (
-                "history",
-                "static pages of every machine's nights, and one over all machines",
-            ),
-            "store": ("history", "all runs of all machines, for history: add, check, prune"),
+            "nights": ("nights", "a campaign every night: run, list, alarms, pages"),
             "origins": ("hosts", "reservation of origin nodes: create, show, remove"),
             "remedy": (
                 "hosts",
@@ -158,7 +152,7 @@ def _reader() -> Iterator[None]:
 @click.version_option(package_name="nimc")
 def cli(debug: bool) -> None:  # noqa: ARG001  # `_Commands.invoke` reads it
     """Measure network-induced memory contention on a machine."""
-    os.umask(os.umask(0) | 0o022)  # what others can write to is not trusted later (nimc.base.files)
+    os.umask(os.umask(0) | 0o022)  # what others can write to is not trusted later (records.files)
     files.trusted_groups = _trusted_groups
     try:
         os.getcwd()
@@ -167,7 +161,7 @@ def cli(debug: bool) -> None:  # noqa: ARG001  # `_Commands.invoke` reads it
 
 
 def _trusted_groups() -> frozenset[int]:
-    from nimc.machine.site import trusted_groups  # read only if it is used
+    from records.machine.site import trusted_groups  # read only if it is used
 
     return trusted_groups()
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from nimc.base.text import aligned
 from nimc.cli.document import Form, show
 from nimc.cli.options import json_option
+from records.text import aligned
 from testbed import cluster
 from testbed.spec import ClusterLayout, Spec, default_state
 from testbed.state import State

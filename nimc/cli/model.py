@@ -28,11 +28,11 @@ from analysis.contention.parameters import (
 )
 from analysis.contention.sweep import Sweep
 from analysis.samples.integrity import require_sound
-from nimc.base.errors import InputError
-from nimc.base.files import replace_text
-from nimc.base.text import visible, wrapped
 from nimc.cli.document import Form, show
 from nimc.cli.options import RunPath, form_options, json_option, output_option
+from records.errors import InputError
+from records.files import replace_text
+from records.text import visible, wrapped
 
 platform_option = click.option("--platform", help="A published machine, such as henri.")
 file = RunPath()

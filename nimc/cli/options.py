@@ -12,12 +12,12 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError, near
-from nimc.base.files import named_output, require_output
-from nimc.base.units import duration_s
 from nimc.campaign.settings import default_machine
-from nimc.machine.site import known_machines
+from records.checkout import ROOT
+from records.errors import InputError, near
+from records.files import named_output, require_output
+from records.machine.site import known_machines
+from records.units import duration_s
 
 # An argument that is a campaign: a file, or the name of one of `campaigns/`.
 
@@ -87,7 +87,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 class OutputPath(click.Path):
-    """A path of a file, or with `folder` of a folder, that may be written (`nimc.base.files`).
+    """A path of a file, or with `folder` of a folder, that may be written (`records.files`).
 
     It is refused before any work is done.
     """
@@ -191,17 +191,6 @@ def output_option(
     """`--output`, and `-o`: where to write, as the argument `output`."""
     kind = OutputPath(folder=folder)
     return click.option("-o", "--output", type=kind, required=required, help=text)
-
-
-def history_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--results` and `--store`: arguments `results` and `store`."""
-    at = click.option(
-        "--store",
-        type=click.Path(path_type=Path),
-        callback=lambda ctx, _param, value: value or ctx.params["results"] / "store",
-        help="Folder of the store [default: RESULTS/store].",
-    )
-    return results_option(at(function))
 
 
 def only_with(mode: str, *allowed: str) -> None:

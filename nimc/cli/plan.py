@@ -9,16 +9,16 @@ from pathlib import Path
 import click
 
 from analysis.subjects.writers import rule
-from nimc.base.checkout import ROOT
-from nimc.base.text import Line, aligned, broken, duration, wrapped
-from nimc.base.units import NONE, number, plural, quantity
 from nimc.campaign.cases import Scale, omission_lines, scales
 from nimc.campaign.matrix import Matrix
 from nimc.campaign.plan import RUN, Case, Plan
 from nimc.campaign.prepare import prepare, too_long
 from nimc.cli.document import Form, listing, show
 from nimc.cli.options import campaign_argument, form_options, machine_option
-from nimc.records.arms import level_text
+from records.arms import level_text
+from records.checkout import ROOT
+from records.text import Line, aligned, broken, duration, wrapped
+from records.units import NONE, number, plural, quantity
 
 _SCALE_HEADER = [*("scale", "arm", "writers", "writes/s", "a write", "a run", "of a link")]
 _SCALE_FOOT = "writers: concurrent, and the ranks that they are computed for."

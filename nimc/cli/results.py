@@ -29,12 +29,12 @@ from analysis.report.page import make_reports
 from analysis.report.words import named, next_step
 from analysis.samples.pairs import kinds
 from analysis.statistics.interval import bracketed, ends
-from nimc.base.errors import InputError
-from nimc.base.groups import grouped
-from nimc.base.text import Line
-from nimc.base.units import NONE, number, plural, quantity, scale
 from nimc.cli.document import Form, listing, prose, ratio_of, show
 from nimc.cli.options import RunPath, details_option, force_option, form_options, output_option
+from records.errors import InputError
+from records.groups import grouped
+from records.text import Line
+from records.units import NONE, number, plural, quantity, scale
 
 
 @click.command()

@@ -21,10 +21,6 @@ from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from analysis.statistics.interval import effect, flat
 from analysis.subjects.qualification import qualification
-from nimc.base.errors import InputError, MachineError
-from nimc.base.interrupts import Interrupts, Stopped, stopped_at_once
-from nimc.base.text import Line, aligned, visible
-from nimc.base.units import NONE, quantity
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare, too_long
@@ -32,9 +28,6 @@ from nimc.campaign.settings import target_partitions
 from nimc.cli import options
 from nimc.cli.document import Form, listing, log, print_document, show, silent
 from nimc.cluster import reservation
-from nimc.machine.slurm import SlurmNode, ask_nodes, partition_in
-from nimc.records.run import RunHeader, load_header
-from nimc.records.run_folder import distrust_run, run_folders, size_of
 from nimc.run.folder import (
     RunFolder,
     find_other,
@@ -48,6 +41,13 @@ from nimc.run.node_sweep import NodeSweep, NodeSweeper, finished_run, open_sweep
 from nimc.run.progress import Progress, display
 from nimc.run.runner import CampaignRunner, Failure
 from nimc.run.session import SilentError, find_reframe
+from records.errors import InputError, MachineError
+from records.interrupts import Interrupts, Stopped, stopped_at_once
+from records.machine.slurm import SlurmNode, ask_nodes, partition_in
+from records.run import RunHeader, load_header
+from records.run_folder import distrust_run, run_folders, size_of
+from records.text import Line, aligned, visible
+from records.units import NONE, quantity
 
 if TYPE_CHECKING:
     from analysis.report.page import Report

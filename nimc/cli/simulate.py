@@ -22,15 +22,15 @@ from analysis.subjects.writers import (
     table_5,
     write_length_s,
 )
-from nimc.base import units
-from nimc.base.errors import InputError
-from nimc.base.files import replace_text
-from nimc.base.text import aligned, wrapped
-from nimc.base.units import number, plural, quantity
 from nimc.cli import options
 from nimc.cli.document import Form, show
-from nimc.traffic import formats
-from nimc.traffic.trace import Break, load
+from records import units
+from records.errors import InputError
+from records.files import replace_text
+from records.text import aligned, wrapped
+from records.traffic import formats
+from records.traffic.trace import Break, load
+from records.units import number, plural, quantity
 
 
 @click.command()

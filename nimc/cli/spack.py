@@ -9,14 +9,14 @@ from typing import Any
 
 import click
 
-from nimc.base.errors import InputError
-from nimc.base.text import aligned, wrapped
 from nimc.cli.document import Form, show
 from nimc.cli.options import FILE, form_options, json_option, machine_option
-from nimc.spack.build import Built, make_mirror, read
-from nimc.spack.build import build as build_environment
-from nimc.spack.setup import compilers, known_environments, layout, load, without_compiler
-from nimc.spack.setup import setup as set_up
+from records.errors import InputError
+from records.text import aligned, wrapped
+from reframe_tests.spack.build import Built, make_mirror, read
+from reframe_tests.spack.build import build as build_environment
+from reframe_tests.spack.setup import compilers, known_environments, layout, load, without_compiler
+from reframe_tests.spack.setup import setup as set_up
 
 _jobs = click.option(
     "-j",

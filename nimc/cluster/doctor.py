@@ -12,25 +12,25 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from nimc.base import checkout
-from nimc.base.errors import InputError, NimcError
-from nimc.base.groups import grouped
-from nimc.base.programs import ask, which
-from nimc.base.text import some
+from conductor.injectors import INJECTORS
 from nimc.campaign.checks import checks_in, require_known_programs
 from nimc.campaign.matrix import Matrix, matrix
 from nimc.campaign.settings import ReframeSettings, settings_of
 from nimc.cluster import reservation
-from nimc.machine import devices, host
-from nimc.machine import site as site_files
-from nimc.machine.devices import Device, Port
-from nimc.machine.host import Host
-from nimc.machine.program import version_of
-from nimc.machine.site import Machine
-from nimc.machine.slurm import SCHEDULERS, option_values
-from nimc.node.injectors import INJECTORS
 from nimc.run.session import find_reframe
-from nimc.spack.setup import compilers, find_spack, layout, load, without_compiler
+from records import checkout
+from records.errors import InputError, NimcError
+from records.groups import grouped
+from records.machine import devices, host
+from records.machine import site as site_files
+from records.machine.devices import Device, Port
+from records.machine.host import Host
+from records.machine.program import version_of
+from records.machine.site import Machine
+from records.machine.slurm import SCHEDULERS, option_values
+from records.programs import ask, which
+from records.text import some
+from reframe_tests.spack.setup import compilers, find_spack, layout, load, without_compiler
 from reframe_tests.tools import TOOLS
 
 _OPENMP = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n"
@@ -353,7 +353,7 @@ class Diagnosis:
     #: What keeps campaigns from running, in one line; empty if nothing does.
     why: str
     findings: list[Finding]
-    #: Facts of the host (`nimc.machine.host`).
+    #: Facts of the host (`records.machine.host`).
     host: dict[str, Any]
     #: What runs where, in every partition; empty if the settings or the checks cannot be read.
     matrix: Matrix

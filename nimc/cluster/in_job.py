@@ -18,16 +18,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nimc.base.checkout import ROOT, python_main
-from nimc.base.errors import InputError, MachineError
-from nimc.base.interrupts import Interrupts
-from nimc.base.programs import ask
-from nimc.base.text import duration
 from nimc.campaign.settings import settings_of, target_partitions
 from nimc.cluster.doctor import Finding, gbit_s, inactive, lacking, port_words
-from nimc.machine import devices, slurm
-from nimc.machine.site import Machine, Origins
-from nimc.machine.site import load as load_machine
+from records.checkout import ROOT, python_main
+from records.errors import InputError, MachineError
+from records.interrupts import Interrupts
+from records.machine import devices, slurm
+from records.machine.site import Machine, Origins
+from records.machine.site import load as load_machine
+from records.programs import ask
+from records.text import duration
 
 #: Names of findings.
 _JOB, _HETJOB = "job on nodes", "heterogeneous job"

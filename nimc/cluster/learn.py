@@ -12,16 +12,16 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
-from nimc.base.checkout import ROOT
-from nimc.base.errors import MachineError
-from nimc.base.files import user_name
-from nimc.base.kernel_text import cpu_list, number
-from nimc.base.programs import ask
 from nimc.cluster import in_job
 from nimc.cluster.in_job import JobLook, NodeRequest, in_common
-from nimc.machine import host
-from nimc.machine.devices import Device, Port, of_record
-from nimc.machine.site import Origins
+from records.checkout import ROOT
+from records.errors import MachineError
+from records.files import user_name
+from records.kernel_text import cpu_list, number
+from records.machine import host
+from records.machine.devices import Device, Port, of_record
+from records.machine.site import Origins
+from records.programs import ask
 
 # What Slurm's programs print about partitions, nodes, settings and accounts. Pure functions.
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from nimc.base.text import one_line
 from nimc.cluster.in_job import in_common
 from nimc.cluster.learn import (
     ClusterFacts,
@@ -25,8 +24,9 @@ from nimc.cluster.learn import (
     interfaces,
     suggested,
 )
-from nimc.machine.devices import Device, Port
-from nimc.machine.host import NumaNode, memory_nodes, nodes_with_cores
+from records.machine.devices import Device, Port
+from records.machine.host import NumaNode, memory_nodes, nodes_with_cores
+from records.text import one_line
 
 _WIDTH = 98
 #: Longest job that is requested, seconds, where a partition allows more.

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from nimc.base.files import replace_text
-from nimc.machine import host
-from nimc.node import wire
-from nimc.node.agent import node_name
-from nimc.node.injectors import INJECTORS
+from conductor import wire
+from conductor.agent import node_name
+from conductor.injectors import INJECTORS
+from records.files import replace_text
+from records.machine import host
 
 #: How long nodes wait for each other, seconds: a shared file system shows a new file late.
 _WAIT_S = 30.0

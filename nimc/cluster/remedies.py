@@ -11,8 +11,8 @@ from typing import Literal, get_args
 
 import yaml
 
-from nimc.base.errors import InputError
-from nimc.base.kernel_text import as_list, cpu_list, number
+from records.errors import InputError
+from records.kernel_text import as_list, cpu_list, number
 
 _DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 _HEX = re.compile(r"(0x)?([0-9a-fA-F]{1,8})")

@@ -8,10 +8,10 @@ import shlex
 from dataclasses import dataclass
 from datetime import datetime
 
-from nimc.base.errors import InputError, MachineError
-from nimc.base.files import user_name
-from nimc.base.programs import ProgramAnswer, ask
-from nimc.machine.site import Machine
+from records.errors import InputError, MachineError
+from records.files import user_name
+from records.machine.site import Machine
+from records.programs import ProgramAnswer, ask
 
 #: Slurm's format of times in one-line records.
 _TIME = "%Y-%m-%dT%H:%M:%S"
@@ -107,12 +107,6 @@ def find(name: str) -> Reservation | None:
         return None
     lines = answer.required().splitlines()
     return parse(next((line for line in lines if line.startswith(_RECORD)), ""))
-
-
-def find_all() -> list[Reservation]:
-    """All reservations that Slurm shows to this user."""
-    listed = _scontrol(["scontrol", "-o", "show", "reservation"]).required()
-    return [parse(line) for line in listed.splitlines() if line.startswith(_RECORD)]
 
 
 def create(machine: Machine, minutes: int, nodes: str | None) -> Reservation:

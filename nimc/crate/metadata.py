@@ -14,10 +14,10 @@ from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import quote
 
-from nimc.base.errors import InputError
-from nimc.base.json_limits import parsed, refuse_long
 from nimc.crate.zipped import Files
-from nimc.records.run import RunHeader
+from records.errors import InputError
+from records.json_limits import parsed, refuse_long
+from records.run import RunHeader
 
 METADATA = "ro-crate-metadata.json"
 #: Name of the one value that they state.

@@ -10,15 +10,15 @@ from tempfile import TemporaryDirectory
 
 from analysis.report.data import load_run
 from analysis.report.page import make_reports
-from nimc.base.checkout import git
-from nimc.base.errors import InputError
-from nimc.base.files import read_regular, replace
 from nimc.crate.metadata import About, descriptions
 from nimc.crate.zipped import LARGEST_B, MANIFEST, SIGNATURE, Files, manifest, sign, zipped
-from nimc.records import chain
-from nimc.records.run import RunHeader, load_header
-from nimc.records.run_folder import distrust_run
 from nimc.run.verify import verify
+from records import chain
+from records.checkout import git
+from records.errors import InputError
+from records.files import read_regular, replace
+from records.run import RunHeader, load_header
+from records.run_folder import distrust_run
 
 #: Files of a run's folder that go into its crate. Not: output of writers and of ReFrame.
 _OF_A_RUN = (
@@ -63,7 +63,7 @@ def written(files: Files, folder: Path) -> Path:
     """Write the files of a run below `folder`, in a new folder of the run's own name.
 
     `folder` is a temporary one that nobody else can reach, and need not outlive a crash: the files
-    are not written as those of a run are (`nimc.base.files`), which takes a flush for each.
+    are not written as those of a run are (`records.files`), which takes a flush for each.
     """
     for name, content in files.items():
         path = folder / "run" / name

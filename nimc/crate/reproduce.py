@@ -10,8 +10,8 @@ from typing import Any, Literal
 from analysis.compare.sides import Compared, Comparison
 from analysis.effects.estimate import Result
 from analysis.statistics.interval import ends
-from nimc.base.units import signed
 from nimc.crate.zipped import Files
+from records.units import signed
 
 Outcome = Literal["reproduced", "differs", "cannot be compared"]
 

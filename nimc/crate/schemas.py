@@ -22,11 +22,11 @@ from analysis.effects.estimate import Result
 from analysis.statistics.interval import keys
 from analysis.subjects.qualification import Qualification
 from analysis.subjects.traffic import Traffic
-from nimc.base.checkout import ROOT
-from nimc.base.files import make_folder, replace_text
-from nimc.machine.host import Host
-from nimc.records.run import RunHeader
-from nimc.records.sample import CounterRow, Sample
+from records.checkout import ROOT
+from records.files import make_folder, replace_text
+from records.machine.host import Host
+from records.run import RunHeader
+from records.sample import CounterRow, Sample
 
 FOLDER = ROOT / "docs" / "schemas"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from nimc.base.errors import InputError, NimcError
-from nimc.base.files import read_regular
 from nimc.crate.metadata import HEAD, METADATA, head_in
 from nimc.crate.pack import RUN, header_files, inside, written
 from nimc.crate.zipped import (
@@ -22,9 +20,11 @@ from nimc.crate.zipped import (
     manifest_faults,
     unzipped,
 )
-from nimc.records import chain
-from nimc.records.run import load_header
 from nimc.run.verify import Finding, Kind, Verified, verify
+from records import chain
+from records.errors import InputError, NimcError
+from records.files import read_regular
+from records.run import load_header
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nimc.base.errors import InputError, MachineError, show
-from nimc.base.programs import ProgramAnswer, ask, which
-from nimc.records.chain import digest
+from records.chain import digest
+from records.errors import InputError, MachineError, show
+from records.programs import ProgramAnswer, ask, which
 
 #: Name of a file in the crate, with `/` between folders -> its content.
 Files = Mapping[str, bytes]

@@ -1,1 +1,1 @@
-"""Campaigns that run every night: when, under which limits, and how a night ended."""
+"""One night of a campaign under a scheduler: run until a time, judged, and told."""

@@ -1,386 +1,279 @@
-"""One night: lock, window, budget; the campaign, its outcome, and what follows it."""
+"""One night: `nimc run` as a child until a time of day, its outcome, and what follows it."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from datetime import date
-from itertools import chain
+from datetime import date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
-from analysis.history.alarms import Alarm, acknowledged, save, survey
-from analysis.history.extract import nights_frame
-from analysis.history.files import Naming
-from analysis.history.store import add_run, load_nights, load_runs
-from analysis.history.tables import Outcome
-from analysis.pages.alarms import open_alarms, shown_alarms
-from analysis.pages.data import history_of
-from analysis.report.data import load_run
-from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError, NimcError
-from nimc.base.programs import ask
-from nimc.base.text import visible
-from nimc.campaign.plan import Plan, Request
+import polars as pl
+
+from analysis.history.alarms import Alarm, survey
+from analysis.history.nights import night_of, nights_of, quantities, read_results
+from analysis.report.page import make_reports
 from nimc.campaign.prepare import prepare
-from nimc.cluster import reservation
-from nimc.cluster.reservation import Reservation
-from nimc.nights import notify, summary
-from nimc.nights.description import Night, Nightly
-from nimc.nights.measure import EndedRun, NightRuns, NightSession, environment
+from nimc.nights import summary
 from nimc.nights.summary import (
     UNFINISHED,
+    EndedRun,
     NightAlarm,
     NightFigure,
+    Outcome,
     Summary,
     judge_night,
-    machine_lock,
+    prometheus_text,
 )
-from nimc.records.arms import BASELINE
-from nimc.run.folder import link_latest
+from nimc.run.folder import find_latest, new_header
 from nimc.run.runner import Failure
-from nimc.run.session import NIMC
+from nimc.run.session import NIMC, start, stop
+from records.checkout import ROOT, python_path
+from records.errors import InputError, MachineError, NimcError
+from records.interrupts import Interrupts
+from records.programs import ask, last_line
+from records.text import one_line, visible
 
-# Maintenance reservations of Slurm that a night would run into.
-
-
-def in_the_way(found: Sequence[Reservation], start_s: float, end_s: float) -> Reservation | None:
-    """The first maintenance that begins before a night's end and is not over at its start.
-
-    Slurm prints local times of the host.
-    """
-    ahead = [
-        each
-        for each in found
-        if "MAINT" in each.flags and each.start.timestamp() < end_s
-        if each.end.timestamp() > start_s
-    ]
-    return min(ahead, key=lambda each: each.start, default=None)
-
-
+#: How often the end of the night is looked for, seconds.
+_LOOK_S = 5.0
+#: An unfinished run that is older is not resumed: the night begins a new one.
+FRESH_AFTER_S = 20 * 3600.0
+#: How long the site's command may take, seconds.
+_TELL_S = 60.0
 #: Outcomes after which a night is not tried again.
-_DONE: tuple[Outcome, ...] = ("measured", "slower", "inconclusive")
-#: Years in which every day is a moment of every host's clock.
-_YEARS = (1971, 9998)
+_DONE = ("measured", "slower", "inconclusive")
+#: Variables of a Slurm job, and one of them that the site sets.
+_OF_JOB = ("SLURM_", "SLURMD_", "SBATCH_")
+_OF_SITE = ("SLURM_CONF",)
 
 
-class NotRunError(Exception):
-    """The night is not run, for this reason."""
+def end_of_night(until: str | None, now: datetime) -> datetime | None:
+    """The next moment at which clocks show the time of day `until`. Raises InputError."""
+    if until is None:
+        return None
+    try:
+        wanted = datetime.strptime(until, "%H:%M").time()
+    except ValueError:
+        raise InputError(f"--until: {until} found; allowed: a time of day, such as 05:00") from None
+    today = now.replace(hour=wanted.hour, minute=wanted.minute, second=0, microsecond=0)
+    return today if today > now else today + timedelta(days=1)
+
+
+def date_of(end: datetime | None, now: datetime) -> date:
+    """The night's date: a start after midnight belongs to the night that ends at the same time."""
+    return now.date() if end is None else (end - timedelta(days=1)).date()
 
 
 @dataclass(frozen=True)
 class NightRun:
-    """One night of a nightly."""
+    """One night of a campaign on a machine."""
 
-    nightly: Nightly
-    night: Night
+    campaign: Path
+    machine: str
+    results: Path
     log: Callable[[str], None]
-    clock_s: Callable[[], float] = time.time
-    #: Whether the log of `nimc run` has a line for every run.
+    #: When it has to stop, Unix time.
+    end_s: float | None
+    night: date
+    #: Node-hours that the plan may need at most.
+    budget_node_h: float | None = None
     verbose: bool = False
+    clock_s: Callable[[], float] = time.time
 
     @property
     def path(self) -> Path:
         """File of its summary."""
-        return summary.path_of(self.nightly.folder, self.nightly.name, self.night.date)
+        return summary.path_of(self.results, self.campaign.stem, self.machine, self.night)
 
     def run(self) -> Summary:
-        """Run the night, or report why not; write its summary, and send it by mail and webhook.
+        """Run the night, or report why not; write its summary.
 
-        Raises InputError for a description or a campaign that cannot be run, once that is written.
+        Raises InputError for a campaign that cannot be run, once the summary says so.
         """
-        folder = self.nightly.folder
-        summary.make_folder(folder)
-        with machine_lock(folder, self.nightly.machine, self.nightly.name) as (lock, holder):
-            before = None
-            with suppress(InputError):  # what an earlier attempt of the same night has left
-                before = summary.load(self.path)
-            if lock is None:
-                return self._busy(holder, before)
-            if before and before.finished_s is not None and before.outcome in _DONE:
-                self.log(f"night {self.night.date} is done: {before.outcome}; {self.path}")
+        with suppress(InputError):  # what an earlier attempt of the same night has left
+            before = summary.load(self.path)
+            if before.finished_s is not None and before.outcome in _DONE:
+                self.log(f"night {self.night} is done: {before.outcome}; {self.path}")
                 return before
-            return self._locked(lock, before)
-
-    def _busy(self, holder: str, before: Summary | None) -> Summary:
-        found = replace(
-            before or self._begun(),
-            outcome="not run",
-            reason=f"another night is running on this machine: {holder}",
-            finished_s=self.clock_s(),
-        )
-        if before or holder.startswith(f"{self.nightly.name}, "):
-            self.log(found.reason)  # what the running night writes stays
-            return found
-        return self._end(found, has_lock=False)
-
-    def _locked(self, lock: int, before: Summary | None) -> Summary:
-        begun = self._begun()
-        if before and before.outcome != "not run":
-            age_s = begun.started_s - before.started_s
-            if age_s < self.nightly.fresh_after_s:
-                begun = replace(begun, started_s=before.started_s)  # both have one budget
+        begun = self.begun()
         try:
-            request = prepare(self.nightly.campaign, self.nightly.machine)
-            planned = request.plan()
-            cases = [case.case for case in planned.cases]
-            begun = replace(begun, campaign=planned.campaign, cases=cases)
-            ended = self._measured(request, planned, begun, lock)
-        except NotRunError as error:
-            ended = replace(begun, outcome="not run", reason=str(error))
+            ended = self._measured(begun)
         except NimcError as error:
-            self._end(self.failed(error, begun))
+            self._end(self.failed(error))
             raise
         return self._end(ended)
 
-    def _measured(self, request: Request, planned: Plan, begun: Summary, lock: int) -> Summary:
-        """Raises NotRunError before anything is begun, if nothing shall be."""
-        runs = NightRuns.of(self.nightly.results, request, planned, begun.started_s)
-        session = NightSession(
-            self.nightly,
-            runs,
-            slurm=request.slurm,
-            end_s=self.night.end_s,
-            budget_node_h=begun.budget_node_h,
-            log=self.path.with_suffix(".log"),
-            lock=lock,
-            clock_s=self.clock_s,
-            verbose=self.verbose,
+    def begun(self) -> Summary:
+        """Its summary as long as it has not ended."""
+        name, now_s = self.campaign.stem, self.clock_s()
+        return Summary(self.night, self.machine, name, now_s, None, "machine failed", UNFINISHED)
+
+    def failed(self, error: NimcError) -> Summary:
+        """How the night ended with an error."""
+        outcome: Outcome = "not run" if isinstance(error, InputError) else "machine failed"
+        reason = str(error).split("\n")[0]
+        return replace(self.begun(), outcome=outcome, reason=reason, finished_s=self.clock_s())
+
+    def _end(self, ended: Summary) -> Summary:
+        ended = replace(ended, finished_s=self.clock_s())
+        summary.write(self.path, ended.text)
+        self._say(f"night {ended.night}: {ended.outcome}: {ended.reason}")
+        return ended
+
+    def _measured(self, begun: Summary) -> Summary:
+        request = prepare(self.campaign, self.machine)
+        most_node_h = request.plan().as_dict()["node_hours_most"]
+        if self.budget_node_h is not None and most_node_h > self.budget_node_h:
+            raise InputError(
+                f"--budget: {self.budget_node_h:g} node-hours found; allowed: from"
+                f" {most_node_h:.3g}, which the plan may need"
+            )
+        begun = replace(begun, campaign=request.campaign.name)
+        digest = new_header(request).digest
+        latest = find_latest(self.results, digest)
+        resumed = latest is not None and (
+            latest[1].finished_s is None and begun.started_s - latest[1].started_s <= FRESH_AFTER_S
         )
-        run = runs.measured
+        summary.write(self.path, begun.text)
+        ended = self._campaign([] if resumed else ["--fresh"])
+        latest = find_latest(self.results, digest)
+        run = Path(ended.document["run"]) if "run" in ended.document else None
+        if run is None and latest and new_samples(latest[0], begun.started_s):
+            run = latest[0]
+        samples = new_samples(run, begun.started_s) if run else 0
+        if run and samples and not ended.document.get("report"):
+            make_reports([run], force=True)  # it was stopped before it made one
+        return self._judged(begun, ended, run, samples)
+
+    def _campaign(self, options: Sequence[str]) -> EndedRun:
+        """Run or resume the campaign until the night has no time left.
+
+        Messages are appended to the night's log.
+        """
+        argv = [*NIMC, "run", str(self.campaign), "--machine", self.machine]
+        argv += ["--results", str(self.results), "--json", *options]
+        argv += ["--verbose"] if self.verbose else []
         try:
-            if run:
-                add_run(self.nightly.store, run)
-        except InputError:  # it is measured again
-            run = None
-        if run is None:
-            ended = self._campaign(planned, begun, session)
-            run = runs.current() or ended.concluded
-        else:
-            runs.found, ended = run, EndedRun(0)
-            self._say(f"{run} is finished: this night had measured it, and continues from there")
-            summary.write(self.path, summary.summary_text(begun))
-        judged = self._judged(begun, ended, run, session)
-        if run:
-            link_latest(run)  # repeats have some of the cases only
-        return replace(judged, used_node_h=runs.used_node_h())
+            said = self.path.with_suffix(".log").open("ab")
+        except OSError as error:
+            raise MachineError(f"{error.filename}: {error.strerror}") from error
+        with said, tempfile.TemporaryFile() as output, Interrupts() as interrupts:
+            began = said.tell()
+            child = start(argv, output, errors=said, environment=environment(), cwd=Path.cwd())
+            stopped = self._attend(child, interrupts)
+            output.seek(0)
+            printed = Path(said.name).read_bytes()[began:].decode(errors="replace")
+            last = last_line(printed).removeprefix("nimc: ")
+            document: dict[str, Any] = {}
+            with suppress(ValueError):  # it was killed, or failed before it printed one
+                document = json.loads(output.read())
+            return EndedRun(child.returncode, document, last, stopped)
 
-    def _campaign(self, planned: Plan, begun: Summary, session: NightSession) -> EndedRun:
-        """Resume the campaign's run, or begin one."""
-        runs = session.night
-        age_s = self.clock_s() - runs.unfinished_s if runs.unfinished_s is not None else None
-        fresh = age_s is None or age_s > self.nightly.fresh_after_s
-        if fresh:
-            self._require_budget(planned, begun.budget_node_h - runs.used_node_h())
-        if session.slurm:
-            ahead = in_the_way(reservation.find_all(), self.clock_s(), self.night.end_s)
-            if ahead:
-                raise NotRunError(f"maintenance {ahead.name} from {ahead.start}, on {ahead.nodes}")
-        summary.write(self.path, summary.summary_text(begun))
-        return session.measure(runs, *(["--fresh"] if fresh else []))
+    def _attend(self, child: subprocess.Popen[bytes], interrupts: Interrupts) -> str | None:
+        """Wait for the child, or stop it; returns why it was stopped."""
+        stopped = None
+        while child.poll() is None and stopped is None:
+            interrupts.wait(_LOOK_S)
+            if interrupts.signum is not None:
+                stopped = "stopped by a signal"
+            elif self.end_s is not None and self.clock_s() >= self.end_s:
+                stopped = "its time ended"
+        if child.poll() is None:
+            stop([child])
+            return stopped
+        return None
 
-    def _judged(
-        self, begun: Summary, ended: EndedRun, run: Path | None, session: NightSession
-    ) -> Summary:
-        samples = session.night.new_samples()
-        data = load_run(run, force=True) if run else None  # whoever stores it refuses faults
+    def _judged(self, begun: Summary, ended: EndedRun, run: Path | None, samples: int) -> Summary:
+        results, left_out = read_results([self.results], self.machine)
+        for line in left_out:
+            self._say(f"left out: {line}")
+        rows = results.filter(run=run.name) if run else results.clear()
         names = [each.name for each in fields(NightFigure)]
-        watched = nights_frame(data).select(names).iter_rows(named=True) if data else ()
-        found = [NightFigure(**row) for row in watched]
-        # Baselines that fall short of the site's references; each once.
-        results = data.results if data else ()
-        slower = {row.case: row for row in results if row.slower_than_reference}
+        watched = quantities(rows).select(names).iter_rows(named=True)
+        figures = [NightFigure(**row) for row in watched]
+        found = survey(nights_of(results), results).alarms if run else []
         alarms = [
-            NightAlarm(case, BASELINE, "fom", "reference", f"{case}: {row.notes[0]}")
-            for case, row in slower.items()
+            *below_references(rows),
+            *(
+                night_alarm(each, night_of(begun.started_s))
+                for each in found
+                if each.open and each.campaign == begun.campaign
+            ),
         ]
-        if run and data and data.header.finished_s is not None:
-            alarms += self._raised(run, session)
-        if data and alarms:
-            with suppress(InputError):  # there is no store yet
-                known = seen(self.nightly, data.header.campaign, self._say)
-                alarms = [
-                    replace(a, acknowledged=(a.case, a.arm, a.quantity) in known) for a in alarms
-                ]
         failures = [Failure(**each) for each in ended.document.get("failures", [])]
-        outcome, reason = judge_night(ended, samples, found, alarms, failures)
+        outcome, reason = judge_night(ended, samples, figures, alarms, failures)
         return replace(
             begun,
             outcome=outcome,
             reason=reason,
             run=str(run) if run else None,
-            head=data.integrity.head if data else None,
-            figures=found,
+            figures=figures,
             alarms=alarms,
             failures=failures,
         )
 
-    def _raised(self, run: Path, session: NightSession) -> list[NightAlarm]:
-        """Alarms of the history, confirmed if that is possible; those dismissed are left out.
-
-        Without a history the night still has its references.
-        """
-        try:
-            found = raised(self.nightly, run)
-            suspected = any(each.state == "suspected" for each in found)
-            if self.nightly.confirm and suspected:
-                for line in session.repeat(run, found):
-                    self._say(line)
-                found = raised(self.nightly, run)
-        except InputError as error:
-            self._say(f"store: {error}")
-            return []
-        for each in found:
-            self._say(f"alarm: {alarm_text(each)}")
-        return [
-            NightAlarm(each.case, each.arm, each.quantity, "history", alarm_text(each))
-            for each in found
-            if each.state != "dismissed"
-        ]
-
-    def _require_budget(self, planned: Plan, left_node_h: float) -> None:
-        least = planned.as_dict()["node_hours_least"]
-        requested = self.nightly.budget_node_h
-        if least > requested:
-            found = f"{requested:g} node-hours found"
-            allowed = f"from {least:.3g}, which the plan needs"
-            raise self.nightly.refuse("budget", found, allowed)
-        if least > left_node_h:
-            raise NotRunError(f"{left_node_h:.3g} node-hours are left; {least:.3g} are needed")
-
-    def failed(self, error: NimcError, begun: Summary | None = None) -> Summary:
-        """How the night ended with an error."""
-        return replace(
-            begun or self._begun(),
-            finished_s=self.clock_s(),
-            outcome="not run" if isinstance(error, InputError) else "machine failed",
-            reason=str(error).split("\n")[0],
-        )
-
-    def _begun(self) -> Summary:
-        return _begun(self.nightly, self.night.date, self.clock_s())
-
-    def _end(self, ended: Summary, *, has_lock: bool = True) -> Summary:
-        """Write the summary, and tell who asked; a failure to tell is reported, and no more.
-
-        Without the lock another night is measuring: removing runs and making pages is left to it.
-        """
-        ended = replace(ended, finished_s=self.clock_s())
-        summary.write(self.path, summary.summary_text(ended))
-        followed = conclude(self.nightly, ended) if has_lock else ()
-        folder, name = self.nightly.folder, self.nightly.name
-        before = summary.earlier(folder, name, ended.night, notify.NIGHTS_BEFORE)
-        for line in chain(followed, notify.everyone(ended, self.nightly, before)):
-            self._say(line)
-        self._say(f"night {ended.night}: {ended.outcome}: {ended.reason}")
-        return ended
-
     def _say(self, line: str) -> None:
-        """Log a line, in the night's log as well: the next start replaces what this one printed."""
+        """Log a line, in the night's log as well."""
         self.log(line)
         with suppress(OSError), self.path.with_suffix(".log").open("a") as file:
             file.write(f"nimc: {visible(line)}\n")
 
 
-def night_of(nightly: Nightly, now_s: float, requested: date | None) -> Night | None:
-    """The night to run now: that of the window, or the one `asked` for by date."""
-    if requested is None:
-        return nightly.window.night_at(now_s)
-    first, last = _YEARS
-    if not first <= requested.year <= last:
-        raise InputError(f"--night: {requested} found; allowed: years from {first} to {last}")
-    return nightly.window.night_on(requested).moved_to(now_s)
+def environment() -> dict[str, str]:
+    """The environment in which `NIMC` finds this checkout.
 
-
-def outside(nightly: Nightly, now_s: float) -> Summary:
-    """What is said when there is no night to run."""
-    return replace(
-        _begun(nightly, date.fromtimestamp(now_s), now_s),
-        finished_s=now_s,
-        outcome="not run",
-        reason="it is not the time of a scheduled night; --night DATE makes up for one",
-    )
-
-
-def _begun(nightly: Nightly, night: date, now_s: float) -> Summary:
-    return Summary(
-        nightly=nightly.name,
-        night=night,
-        machine=nightly.machine,
-        campaign=nightly.campaign.stem,
-        started_s=now_s,
-        finished_s=None,
-        outcome="machine failed",
-        reason=UNFINISHED,
-        budget_node_h=nightly.budget_node_h,
-    )
-
-
-# What follows a night's measurement: the store, alarms on the history, old runs, pages.
-
-
-#: How long old runs may take to remove, and pages to make, seconds.
-_LONGEST_S = 1800.0
-
-
-def raised(nightly: Nightly, run: Path) -> list[Alarm]:
-    """Add the run to the store, and return the alarms that it raised on the machine's history.
-
-    Their states follow from all runs of the store. Raises InputError for a run that the store does
-    not take.
+    The night may be a Slurm job itself; the jobs that it submits do not inherit its variables.
     """
-    added = add_run(nightly.store, run)
-    tables = [load(nightly.store, machine=added.machine) for load in (load_nights, load_runs)]
-    found = survey(*tables).alarms
-    save(nightly.store, found)
-    return [each for each in found if (each.campaign, each.run) == (added.campaign, added.run)]
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _OF_SITE or not name.startswith(_OF_JOB)
+    }
+    return {**inherited, "PYTHONPATH": python_path(ROOT)}
 
 
-def seen(nightly: Nightly, campaign: str, left_out: Naming) -> set[tuple[str, str, str]]:
-    """Case, arm and quantity of the campaign's open alarms that an operator has acknowledged.
-
-    Raises InputError without a store.
-    """
-    machine = nightly.machine
-    nights, runs = (load(nightly.store, machine=machine) for load in (load_nights, load_runs))
-    found = survey(nights, runs)
-    found = replace(found, alarms=acknowledged(nightly.store, found.alarms, left_out))
-    history = history_of(machine, found, nights, runs, time.time())
-    still = open_alarms(shown_alarms(history)).items()
-    return {key[1:] for key, alarm in still if key[0] == campaign and alarm.acknowledged}
+def new_samples(run: Path, since_s: float) -> int:
+    """Samples of a run that have started since a moment."""
+    found = 0
+    for file in (run / "samples").glob("*.jsonl"):
+        for line in file.read_bytes().splitlines():
+            with suppress(ValueError, KeyError, TypeError):  # a line that is being written
+                found += float(json.loads(line)["start_s"]) >= since_s
+    return found
 
 
-def conclude(nightly: Nightly, ended: Summary) -> Iterator[str]:
-    """Store how the night ended, remove old runs, make the pages; yields what went wrong."""
-    if ended.run and ended.finished_s is not None:
+def below_references(rows: pl.DataFrame) -> list[NightAlarm]:
+    """Baselines of a run that fall short of the site's references, each case once."""
+    slower = rows.filter(pl.col("slower_than_reference")).unique("case", maintain_order=True)
+    return [
+        NightAlarm(case, "off", "fom", "reference", f"{case}: {notes[0]}")
+        for case, notes in slower.select("case", "notes").iter_rows()
+    ]
+
+
+def night_alarm(alarm: Alarm, night: date) -> NightAlarm:
+    """An alarm of the history in the summary of a night."""
+    known = alarm.night < night.isoformat()
+    return NightAlarm(alarm.case, alarm.arm, alarm.quantity, "history", alarm.text, known=known)
+
+
+def tell(ended: Summary, command: Sequence[str], metrics: Path | None) -> list[str]:
+    """Give the summary to the site's command, and write the metrics; returns what failed."""
+    failed = []
+    if metrics:
         try:
-            add_run(nightly.store, Path(ended.run), outcome=ended.outcome)
-        except InputError as error:
-            yield f"store: {error}"
-    if not nightly.store.is_dir():
-        return
-    where = ["--results", str(nightly.results), "--store", str(nightly.store)]
-    age_s, size_b = nightly.retention.age_s, nightly.retention.size_b
-    limits = [] if age_s is None else ["--older-than", f"{age_s:f}s"]
-    limits += [] if size_b is None else ["--larger-than", f"{size_b}B"]
-    if limits:
-        yield from _nimc("store", "prune", *where, *limits, "--yes")
-    if nightly.pages:
-        yield from _nimc("pages", *where, "--output", str(nightly.pages))
-
-
-def _nimc(*words: str) -> Iterator[str]:
-    """Run another command of this project; yields its last line if it fails."""
-    answer = ask([*NIMC, *words], environment(), timeout_s=_LONGEST_S, folder=ROOT)
-    if not answer.ok:
-        yield f"nimc {words[0]}: {answer.last.removeprefix('nimc: ')}"
-
-
-def alarm_text(alarm: Alarm) -> str:
-    """An alarm in one line."""
-    loss = f"{(alarm.ratio - 1) * 100:.2g} % worse than the machine's history"
-    if alarm.interval:
-        low, high = ((end - 1) * 100 for end in alarm.interval)
-        loss += f" [{low:.2g}, {high:.2g}]"
-    return f"{alarm.case} {alarm.arm}: {alarm.quantity} {loss} since {alarm.since}, {alarm.state}"
+            path = metrics / f"nimc_{ended.campaign}_{ended.machine}.prom"
+            summary.write(path, prometheus_text(ended), mode=0o644)
+        except NimcError as error:
+            failed.append(f"--metrics: {error}")
+    if command:
+        answer = ask(command, timeout_s=_TELL_S, stdin=ended.text)
+        if not answer.ok:
+            failed.append(f"--tell: {command[0]}: {one_line(answer.reason)}")
+    return failed

@@ -1,10 +1,9 @@
-"""The folder of a run (`nimc.records.run`): its header, its lock, and how it is found again."""
+"""The folder of a run (`records.run`): its header, its lock, and how it is found again."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -13,18 +12,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nimc.base.checkout import commit
-from nimc.base.errors import InputError, MachineError
-from nimc.base.files import distrust, make_folder, private_lock, replace_text
-from nimc.base.json_limits import read_json, validated
 from nimc.campaign.cases import is_optional, treatments
 from nimc.campaign.plan import Request
 from nimc.campaign.schema import Campaign
-from nimc.machine import host, program
-from nimc.machine.site import Machine
-from nimc.machine.slurm import cancel as cancel_jobs
-from nimc.records.chain import walk_run
-from nimc.records.run import (
+from nimc.run.session import users_of
+from records.chain import walk_run
+from records.checkout import commit
+from records.errors import InputError, MachineError
+from records.files import distrust, make_folder, private_lock, replace_text
+from records.json_limits import read_json, validated
+from records.machine import host, program
+from records.machine.site import Machine
+from records.machine.slurm import cancel as cancel_jobs
+from records.run import (
     SCHEMA_VERSION,
     QualifiedFacts,
     Reproduced,
@@ -34,11 +34,8 @@ from nimc.records.run import (
     load_header,
     save_header,
 )
-from nimc.records.run_folder import distrust_run
-from nimc.run.session import users_of
+from records.run_folder import distrust_run
 
-#: Begins the name of a folder that is being removed.
-_REMOVED = ".removed-"
 #: How long processes of a killed campaign may take to end by themselves, and once they are killed,
 #: seconds.
 _LEFTOVERS_S = 60.0
@@ -185,21 +182,6 @@ def link_latest(run: Path) -> None:
             partial.unlink(missing_ok=True)
             partial.symlink_to(run.name)
             partial.replace(link)
-
-
-def remove_run(run: Path) -> None:
-    """Remove a run that is not in progress, and what a removal that was killed left.
-
-    Raises InputError or MachineError.
-    """
-    with locked(run):
-        try:
-            run.rename(run.with_name(f"{_REMOVED}{run.name}"))
-            for path in run.parent.glob(f"{_REMOVED}*"):
-                if not distrust(path, team="writes"):
-                    shutil.rmtree(path)
-        except OSError as error:
-            raise MachineError(f"{error.filename}: {error.strerror}") from error
 
 
 def require_folder(run: Path) -> None:

@@ -17,13 +17,13 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from nimc.base.checkout import ROOT
-from nimc.base.files import replace_text, require_own
-from nimc.base.interrupts import Interrupts
-from nimc.base.json_limits import read_json, validated
-from nimc.base.programs import last_line
-from nimc.records.run import PlainName, load_header
 from nimc.run.session import NIMC, start, stop
+from records.checkout import ROOT
+from records.files import replace_text, require_own
+from records.interrupts import Interrupts
+from records.json_limits import read_json, validated
+from records.programs import last_line
+from records.run import PlainName, load_header
 
 _FILE = "sweep.json"
 _TICK_S = 1.0

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from nimc.base.text import duration, one_line
-from nimc.base.units import quantity
+from records.text import duration, one_line
+from records.units import quantity
 
 Progress = Literal["quiet", "normal", "verbose"]
 #: How often a plain line is printed, seconds.

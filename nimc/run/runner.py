@@ -14,20 +14,20 @@ from pathlib import Path
 from signal import Signals
 from typing import TYPE_CHECKING, Any
 
-from nimc.base import processes
-from nimc.base.errors import InputError, MachineError
-from nimc.base.interrupts import Interrupts
+from conductor.conductor import UNREAD
 from nimc.campaign.cases import is_optional, next_case, siblings, treatments
 from nimc.campaign.plan import Request, block_s, command, next_block
 from nimc.campaign.schema import Campaign, Entry, Pairs
-from nimc.machine import slurm
-from nimc.node.conductor import UNREAD
-from nimc.records.arms import arm_of
-from nimc.records.chain import walk_run
-from nimc.records.run import PlainName
 from nimc.run.folder import require_folder
 from nimc.run.progress import NewSamples, PlainDisplay, RunCounter, run_line
 from nimc.run.session import LostJobError, SilentError, SlurmWatch, run_session
+from records import processes
+from records.arms import arm_of
+from records.chain import walk_run
+from records.errors import InputError, MachineError
+from records.interrupts import Interrupts
+from records.machine import slurm
+from records.run import PlainName
 from reframe_tests.crossing import Crossed
 
 if TYPE_CHECKING:

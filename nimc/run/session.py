@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from nimc.base import kernel_text, processes
-from nimc.base.checkout import ROOT, python_main, python_path
-from nimc.base.errors import MachineError
-from nimc.base.interrupts import Interrupts
-from nimc.base.programs import START_FOLDER, which
-from nimc.machine import slurm
+from records import kernel_text, processes
+from records.checkout import ROOT, python_main, python_path
+from records.errors import MachineError
+from records.interrupts import Interrupts
+from records.machine import slurm
+from records.programs import START_FOLDER, which
 
 #: Environment variable with the path of another ReFrame.
 REFRAME_VARIABLE = "NIMC_REFRAME"

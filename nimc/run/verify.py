@@ -23,11 +23,11 @@ from analysis.samples.columns import read_run
 from analysis.samples.faults import ROUNDING, UNPROVEN
 from analysis.samples.integrity import check_run
 from analysis.samples.provenance import read_provenance
-from nimc.base.errors import InputError, first_fault
-from nimc.node.readers import FomError
-from nimc.records import chain, run_folder
-from nimc.records.run import load_header
-from nimc.records.sample import Sample
+from conductor.readers import FomError
+from records import chain, run_folder
+from records.errors import InputError, first_fault
+from records.run import load_header
+from records.sample import Sample
 from reframe_tests import workload
 from reframe_tests.workload import Workload
 

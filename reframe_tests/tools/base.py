@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from analysis.samples.roles import Scope
-from nimc.base.programs import ask
-from nimc.node.readers import ToolError
-from nimc.records.sample import CounterRow, State
+from conductor.readers import ToolError
+from records.programs import ask
+from records.sample import CounterRow, State
 
 __all__ = ["CounterRow", "State", "ToolError"]
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from analysis.samples.roles import Scope, groups
-from nimc.base.programs import ask
+from records.programs import ask
 from reframe_tests.tools import base
 from reframe_tests.tools.base import FOLDER, RANK, CounterRow, Tool, ToolError, figure
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from nimc.records.sample import CounterRow
+from records.sample import CounterRow
 
 Kind = Literal["point-to-point", "collective", "other"]
 

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nimc.base.programs import ask
+from records.programs import ask
 from reframe_tests.tools.base import FOLDER, CounterRow, Tool, ToolError, figure
 from reframe_tests.tools.mpi_calls import CallCount, rows
 

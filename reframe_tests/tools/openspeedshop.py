@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from nimc.base.files import replace_text
-from nimc.base.programs import ask, first_line, last_line
+from records.files import replace_text
+from records.programs import ask, first_line, last_line
 from reframe_tests.tools import base
 from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, figure
 

@@ -14,8 +14,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from nimc.base.errors import InputError
-from nimc.base.programs import ask
+from records.errors import InputError
+from records.programs import ask
 from reframe_tests.tools.base import FOLDER, RANK, CounterRow, Tool, ToolError, figure, try_out
 
 #: Group -> events.

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from analysis.samples.roles import METRICS, Scope, counts, groups
-from nimc.base.programs import ask
-from nimc.machine.host import FAMILIES, IDENTITY_AWK, processor_family, processor_identity
-from nimc.records.sample import event_parts
+from records.machine.host import FAMILIES, IDENTITY_AWK, processor_family, processor_identity
+from records.programs import ask
+from records.sample import event_parts
 from reframe_tests.tools import base
 from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, figure
 

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nimc.records.sample import CounterRow
+from records.sample import CounterRow
 from reframe_tests.tools.base import FOLDER, Tool, ToolError, figure, try_out
 from reframe_tests.tools.mpi_calls import CallCount, rows
 

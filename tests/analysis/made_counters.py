@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from analysis.samples.counts import counters_of, read_counts
-from nimc.records.sample import Sample
+from records.sample import Sample
 from tests.analysis.synthetic import Case
 
 TOOL = "perf_stat:memory"

@@ -20,10 +20,10 @@ import polars as pl
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
 from analysis.samples.columns import read_run
-from nimc.records import chain
-from nimc.records.arms import BASELINE, arm_of, name_of, parts_of
-from nimc.records.run import Requirements, RunHeader, save_header
-from nimc.records.sample import Better, Level, Outcome, Sample, TimetableRecord, WriterRecord
+from records import chain
+from records.arms import BASELINE, arm_of, name_of, parts_of
+from records.run import Requirements, RunHeader, save_header
+from records.sample import Better, Level, Outcome, Sample, TimetableRecord, WriterRecord
 
 HOST = "synthetic-0"
 #: When synthetic runs start, Unix time.

@@ -10,9 +10,9 @@ import click
 from analysis.effects.estimate import results
 from analysis.report.page import make_reports
 from analysis.report.plots import drawing, themed_svg
-from nimc.base.text import aligned, one_line, visible
 from nimc.cli import document
 from nimc.cli import results as shown
+from records.text import aligned, one_line, visible
 from tests.analysis.synthetic import STREAM, frame_of, reject, samples, write_run
 
 #: Clears the screen and sets the terminal's title; turns the text that follows; a tag; a formula

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 from tests.captures import RUN_QUICK
-from tests.nimc.conftest import call
+from tests.commands import call
 
 
 def _figures(text: str) -> object:

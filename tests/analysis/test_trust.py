@@ -5,16 +5,16 @@ What is written replaces a file in its folder, and nothing else, whatever stands
 
 import os
 import pwd
-import stat
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from analysis.history.store import add_run, inventory, read_entries
-from nimc.base import files
-from nimc.base.errors import InputError
-from nimc.base.files import (
+from nimc.cli import main
+from nimc.run.folder import own_runs
+from records import files
+from records.errors import InputError
+from records.files import (
     distrust,
     make_folder,
     named_output,
@@ -23,10 +23,8 @@ from nimc.base.files import (
     require_output,
     require_own,
 )
-from nimc.cli import main
-from nimc.machine.site import trusted_groups
-from nimc.records.run_folder import distrust_run
-from nimc.run.folder import own_runs
+from records.machine.site import trusted_groups
+from records.run_folder import distrust_run
 from tests.analysis.history.made import made_run
 
 
@@ -114,23 +112,11 @@ def test_a_colleagues_run_is_read_and_not_removed_or_resumed(tmp_path: Path) -> 
     tmp_path.chmod(0o2775)
     os.chown(tmp_path, -1, TEAM)
     run = made_run(tmp_path / "monday")
-    store = tmp_path / "store"
-    assert add_run(store, run).state == "new"
-    folders = {path for path in store.rglob("*") if path.is_dir()}
-    assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o2775}
-    assert {path.stat().st_gid for path in folders} == {TEAM}
     assert [path for path, _ in own_runs(tmp_path)] == [run]
-    for path in (run, *run.rglob("*"), *store.rglob("*.parquet")):
+    for path in (run, *run.rglob("*")):
         os.chown(path, MEMBER, TEAM)
     assert distrust_run(run) is None
-    assert add_run(store, run).state == "known"
     assert list(own_runs(tmp_path)) == []
-    left_out: list[str] = []
-    entries = read_entries(store, None, None, left_out.append)
-    (stored,) = inventory(store, entries, tmp_path)
-    assert (stored.held, left_out) == ("belongs to nobody", [])
-    (alone,) = inventory(store, entries, store)
-    assert alone.held == f"{alone.entry.path.name} belongs to nobody"
     os.chown(run / "samples" / os.listdir(run / "samples")[0], OUTSIDER, TEAM)
     assert "belongs to 65001" in str(distrust_run(run))
 
@@ -156,7 +142,7 @@ def test_nimc_asks_the_site_for_its_groups(
     run.chmod(0o2775)
     monkeypatch.setattr("sys.argv", ["nimc", "runs", "--results", str(tmp_path)])
     for groups, state in (({os.getegid()}, "finished"), (set(), "unreadable: can be written")):
-        monkeypatch.setattr("nimc.machine.site.trusted_groups", lambda found=groups: found)
+        monkeypatch.setattr("records.machine.site.trusted_groups", lambda found=groups: found)
         with pytest.raises(SystemExit) as end:
             main.main()
         assert end.value.code == 0

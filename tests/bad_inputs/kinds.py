@@ -16,13 +16,13 @@ from functools import cache
 from pathlib import Path
 
 from analysis.contention import evaluate
-from analysis.history.store import add_run
-from nimc.base.errors import InputError
+from analysis.report.data import load_run
+from analysis.report.page import write_data
 from nimc.crate.metadata import METADATA
 from nimc.crate.pack import RUN, below, header_files, run_files
 from nimc.crate.zipped import MANIFEST, manifest, zipped
-from nimc.nights.summary import summary_text
-from nimc.records.run import load_header
+from records.errors import InputError
+from records.run import load_header
 from testbed.spec import CHECKOUT
 from tests.captures import RUN_QUICK
 from tests.fuzz.target import RUN_FILES, in_file, lay_out, tree
@@ -38,7 +38,6 @@ _SWEEP = (
     b"n,comp_node,comm_node,comp_alone_b_s,comm_alone_b_s,comp_par_b_s,comm_par_b_s\n"
     b"1,0,0,5e9,4e9,5e9,4e9\n2,0,0,1e10,4e9,9e9,3500000000\n3,0,0,1.4e10,4e9,1.1e10,3e9\n"
 )
-_NIGHTLY = (CHECKOUT / "site" / "nightly" / "example.yaml").read_bytes()
 #: Command lines, a word each line. Those that simulate are small: their size is what is damaged.
 _LINES = [
     b"writers\n--ranks\n64,512\n--mtti\n5y\n--write\n1s\n--json",
@@ -59,15 +58,11 @@ _LINES = [
     b"sweep-nodes\nquick.yaml\n--machine\nexample_slurm\n--jobs\n2\n--nodes\nn1,n[2-4]\n--fresh",
     b"remedy\nshow\ncat\n--set\nmask=f\n--part\nprolog",
     b"remedy\nshow\nirq_affinity\n--set\ndevice=mlx5_0\n--set\ncpus=0-3,8\n--json",
-    b"nightly\nstatus\nexample\n--since\n30d\n--json",
-    b"nightly\ninit\nexample\n--gitlab\n--jacamar\n--child",
-    b"nightly\ninit\nexample\n--systemd",
-    b"nightly\nexport\nnothing\n--junit\n--case\nstream\n--fail",
-    b"store\nprune\n--results\nresults\n--older-than\n400d\n--larger-than\n50GiB\n--json",
-    b"store\nadd\nnothing\n--store\nstore",
+    b"nights\nlist\n--since\n30d\n--json",
+    b"nights\nrun\nquick.yaml\n--machine\nnowhere\n--until\n05:00\n--budget\n12\n--tell\ncat",
     b"advise\nnothing\n--nodes\n512\n--traffic-share\n0.2\n--json",
-    b"alarms\n--machine\nm1\n--store\nstore\n--references",
-    b"pages\n--results\nresults\n--output\npages",
+    b"nights\nalarms\n--machine\nm1\n--results\nresults",
+    b"nights\npages\n--results\nresults\n--output\npages",
     b"model\nslowdown\n--platform\nhenri\n--run\nnothing\n--cores\n8\n--comp-node\n0\n--json",
 ]
 #: Words of a damaged command line that are refused before it is called: it could do something.
@@ -121,34 +116,20 @@ def _line(text: bytes, _: Path) -> list[str]:
 
 
 @cache
-def _store() -> dict[str, bytes]:
-    """The files of a store with one run, by their paths."""
+def _table() -> bytes:
+    """The table of results of a run."""
     folder = Path(tempfile.mkdtemp())
     try:
-        add_run(folder, RUN_QUICK)
-        found = (path for path in sorted(folder.rglob("*")) if path.is_file())
-        return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+        write_data(folder, [load_run(RUN_QUICK)])
+        return (folder / "results.parquet").read_bytes()
     finally:
         shutil.rmtree(folder)
 
 
-def _table(part: str) -> str:
-    return next(name for name in _store() if name.startswith(f"{part}/"))
+_RESULTS = "results/run/report/results.parquet"
 
 
-def _stored(part: str, *command: str) -> Kind:
-    """A store one of whose files is damaged: that of `part`."""
-
-    def words(text: bytes, folder: Path) -> list[str]:
-        in_file("results/run/none", b"", folder)
-        for name, whole in _store().items():
-            in_file(f"results/store/{name}", text if name == _table(part) else whole, folder)
-        return [*command]
-
-    name = f"store, {part}, {' '.join(command)}"
-    return Kind(name, lambda: [_store()[_table(part)]], words)
-
-
+_DAY = "small-m1-2026-11-20.json"
 #: Where a command reads or writes: the command, and what is in the way there.
 _PLACES: list[tuple[str, tuple[str, ...]]] = [
     ("run/logs/stream/0/job.json", ("report", "run")),
@@ -156,18 +137,16 @@ _PLACES: list[tuple[str, tuple[str, ...]]] = [
     ("run/report/report.html", ("report", "run")),
     ("run/report", ("report", "run")),
     ("run/run.json", ("report", "run", "--output", "out")),
-    ("run/samples/stream.jsonl", ("store", "add", "run")),
     ("run/counters/stream.jsonl", ("advise", "run")),
     ("run/provenance", ("verify", "run")),
-    ("night.json", ("nightly", "export", "night.json", "--junit")),
+    (f"results/nights/{_DAY}", ("nights", "list")),
     ("out", ("report", "run", "--output", "out")),
     ("out", ("compare", "run", "run", "--output", "out")),
     ("m.json", ("model", "fit", "s.csv", "--output", "m.json")),
-    ("pages", ("pages", "--results", "results", "--output", "pages")),
-    ("results/pages/machines.csv", ("pages", "--results", "results")),
-    ("results/store/alarms", ("alarms", "--results", "results")),
+    ("pages", ("nights", "pages", "--output", "pages")),
+    ("results/pages/machines.csv", ("nights", "pages")),
+    (_RESULTS, ("nights", "alarms")),
     ("results/run/run.json", ("runs",)),
-    ("ci.yml", ("nightly", "init", "example", "--gitlab", "--install", "--output", "ci.yml")),
 ]
 _OBSTACLES: list[Callable[[Path], None]] = [
     os.mkfifo,
@@ -186,8 +165,7 @@ def in_the_way(number: int, folder: Path) -> list[str]:
     """A pipe, a link or a device where a file is read or written: one of `OBSTRUCTED`."""
     shutil.copytree(RUN_QUICK, folder / "run")
     in_file("s.csv", _SWEEP, folder)
-    for name, whole in _store().items():
-        in_file(f"results/store/{name}", whole, folder)
+    in_file(_RESULTS, _table(), folder)
     (name, words), obstruct = OBSTRUCTED[number]
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -207,8 +185,6 @@ def _seeds(*found: bytes) -> Callable[[], Sequence[bytes]]:
 
 
 _TREE = _seeds(tree(RUN_FILES))
-_SUMMARY = _seeds(summary_text(SUMMARY).encode())
-_DAY = "2026-11-20.json"
 _HERE = ("--machine", "localhost")
 KINDS = [
     *(
@@ -219,7 +195,7 @@ KINDS = [
         Kind(f"run folder, {words}", _TREE, _run(*words.split()))
         for words in (
             *("report", "report --force", "compare --json", "advise", "advise --force --json"),
-            *("verify --json", "store add"),
+            "verify --json",
         )
     ),
     Kind("run folder in a crate, verify", _TREE, _crate),
@@ -229,17 +205,13 @@ KINDS = [
         for name in ("fit", "evaluate")
     ),
     Kind("model", _seeds(_MODEL), _file("m.json", "model", "predict", "--model", "m.json")),
-    *(
-        Kind(f"nightly {words}", _seeds(_NIGHTLY), _file("n.yaml", "nightly", *words.split()))
-        for words in ("init n.yaml --scrontab", "status n.yaml")
+    Kind(
+        "summary", _seeds(SUMMARY.text.encode()), _file(f"results/nights/{_DAY}", "nights", "list")
     ),
     *(
-        Kind(f"summary, {form}", _SUMMARY, _file(_DAY, "nightly", "export", _DAY, form))
-        for form in ("--junit", "--prometheus")
+        Kind(f"results, {name}", lambda: [_table()], _file(_RESULTS, "nights", name))
+        for name in ("alarms", "pages")
     ),
-    _stored("runs", "store", "check"),
-    _stored("nights", "alarms"),
-    _stored("samples", "store", "check"),
     Kind("pipes, links and devices", _seeds(bytes(range(64))), _in_the_way),
     Kind("command line", _seeds(*_LINES), _line),
 ]

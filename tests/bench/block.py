@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from nimc.base.checkout import ROOT
-from nimc.base.text import aligned
+from records.checkout import ROOT
+from records.text import aligned
 from tests.bench import BenchRow, at_least
 
 #: Share of a block's time in which the application should run.

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from nimc.base.units import size_b
+from records.units import size_b
 from reframe_tests import latency
 from tests.bench import BenchRow, at_least
 from tests.bench.membench import MEMBENCH, in_rounds

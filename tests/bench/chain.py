@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nimc.node.conductor import Store
+from conductor.conductor import Store
 from nimc.run.verify import verify
 from tests.analysis.integrity.outputs import output_of
 from tests.analysis.synthetic import STREAM, asked_for, header, samples
@@ -20,7 +20,7 @@ from tests.nimc.stored import rows_of, store_run, with_figures
 
 _SIZE, _PAIRS = 10_000, 2_500
 _MOST_S = 5.0
-#: The conductor makes runs longer until two rows of a second fit in (`nimc.node.length`).
+#: The conductor makes runs longer until two rows of a second fit in (`conductor.length`).
 _SHORTEST_S = 2.0
 #: Largest share of a run's time that the chain may add.
 _MOST_SHARE = 0.01

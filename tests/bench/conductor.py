@@ -9,12 +9,12 @@ import tempfile
 from pathlib import Path
 
 from analysis.statistics.interval import median_interval
-from nimc.machine import site
-from nimc.records.plan import BlockPlan
+from records.machine import site
+from records.plan import BlockPlan
 from reframe_tests import stream
 from reframe_tests.stream import parse
 from tests.bench import BenchRow, below, cost_of
-from tests.nimc.node.treatments import treatments
+from tests.conductor.treatments import treatments
 
 _ROOT = Path(__file__).parents[2]
 #: Single runs differ by several per cent; the median of so many is known to about one.

@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from analysis.history.store import load_nights
+from analysis.history.alarms import survey
+from analysis.history.nights import nights_of, read_results
+from analysis.report.data import load_run
+from analysis.report.table import results_table
+from tests.analysis.history.tables import write_nights
 from tests.bench import (
     BenchRow,
     below,
@@ -21,7 +25,6 @@ from tests.bench import (
     plan,
     report,
     scale,
-    store,
 )
 
 #: Times the growth of the size; 1 is linear. The larger size is four times the smaller one, so
@@ -54,9 +57,15 @@ def _simulate(size: int, _folder: Path) -> Callable[[], object]:
     return lambda: scale.simulation(size)
 
 
-def _store(size: int, folder: Path) -> Callable[[], object]:
-    store.make(folder, size, pairs=6)
-    return lambda: load_nights(folder / "store")
+def _history(size: int, folder: Path) -> Callable[[], object]:
+    report.write(folder / "run", 60)
+    write_nights(folder, results_table([load_run(folder / "run")]), [1.0] * size)
+
+    def look() -> object:
+        results, _ = read_results([folder])
+        return survey(nights_of(results), results)
+
+    return look
 
 
 @dataclass(frozen=True)
@@ -72,7 +81,7 @@ _PIECES = {
     "plan": _Piece(_plan, (1_000, 4_000), "cases"),
     "report": _Piece(_report, (20_000, 80_000), "samples"),
     "timetable": _Piece(_timetable, (1_024, 4_096), "targets", 20),
-    "store": _Piece(_store, (100, 400), "nights", 4),
+    "history": _Piece(_history, (200, 800), "nights", 4),
     "simulate": _Piece(_simulate, (16_000, 64_000), "ranks"),
 }
 

@@ -21,11 +21,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from nimc.base import clock, processes
-from nimc.node.evidence import counters
-from nimc.node.injectors.base import Row, Writer
-from nimc.node.injectors.ucx import Ucx
-from nimc.node.replay.pacing import Follower
+from conductor.evidence import counters
+from conductor.injectors.base import Row, Writer
+from conductor.injectors.ucx import Ucx
+from conductor.replay.pacing import Follower
+from records import clock, processes
 from testbed import namespaces
 from testbed.shell import run as call
 from tests.bench import BenchRow, at_least, below

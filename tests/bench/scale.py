@@ -5,7 +5,7 @@ import sys
 
 from analysis.simulate.campaign import run as simulate
 from analysis.simulate.progress import Application, rank_slowdowns
-from nimc.records.timetable import plan
+from records.timetable import plan
 from tests.bench import BenchRow, below, in_own_process, print_cost
 
 _RANKS = 1_000_000

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from analysis.statistics.interval import median_interval
-from nimc.base.errors import MachineError
-from nimc.records.plan import Demand
+from records.errors import MachineError
+from records.plan import Demand
 from testbed.spec import Fabric
 from tests.bench import BenchRow, at_least, below
 from tests.bench import _minicluster as mini

@@ -7,9 +7,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from nimc.spack import setup
-from nimc.spack.build import build, make_mirror
-from nimc.spack.setup import SpackLayout, layout
+from reframe_tests.spack import setup
+from reframe_tests.spack.build import build, make_mirror
+from reframe_tests.spack.setup import SpackLayout, layout
 from tests.bench import BenchRow, below, cost_of
 
 NO_OP_AIM_S = 2.0

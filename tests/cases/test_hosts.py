@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
-from nimc.base.errors import InputError, MachineError
-from nimc.base.programs import ProgramAnswer
+from conductor import allocation
+from conductor.evidence import counters
+from conductor.injectors import INJECTORS
+from conductor.injectors.base import Writer
 from nimc.campaign.prepare import prepare
 from nimc.campaign.settings import settings_of
 from nimc.cli import hosts
@@ -22,21 +24,19 @@ from nimc.cluster import doctor, in_job, learn, reservation
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.learn import NodeShape
 from nimc.cluster.new_machine import entries, pmi, site_text
-from nimc.machine import devices, host, slurm
-from nimc.machine import site as site_files
-from nimc.machine.devices import of_record
-from nimc.machine.host import Host
-from nimc.machine.site import Facts, Machine
-from nimc.node import allocation
-from nimc.node.evidence import counters
-from nimc.node.injectors import INJECTORS
-from nimc.node.injectors.base import Writer
+from records.errors import InputError, MachineError
+from records.machine import devices, host, slurm
+from records.machine import site as site_files
+from records.machine.devices import of_record
+from records.machine.host import Host
+from records.machine.site import Facts, Machine
+from records.programs import ProgramAnswer
 from reframe_tests import rails
 from reframe_tests.factors import node_of_places
+from tests.commands import CAMPAIGN, ROOT, Command
+from tests.conductor.sysfs import write
 from tests.nimc.cluster import made
-from tests.nimc.conftest import CAMPAIGN, ROOT, Command
-from tests.nimc.machine.made import machine
-from tests.nimc.node.sysfs import write
+from tests.records.machine.made import machine
 
 CASES = ROOT.parent / "shared" / "cases"
 CPU, NODE = "sys/devices/system/cpu", "sys/devices/system/node"
@@ -117,7 +117,7 @@ def test_a_size_of_caches_is_known_or_one_line_says_what_to_set(
     if llc_b:
         assert box.message_b("auto") == 64 * MIB
         return
-    line = "facts: {cores: 2, sockets: 1, numa_nodes: [0], llc: SIZE, memory: 16777216000B}"
+    line = "facts: {cores: 2, sockets: 1, numa_nodes: 1, llc: SIZE, memory: 16777216000B}"
     with pytest.raises(InputError, match="last-level caches is unknown") as error:
         box.message_b("auto")
     assert str(error.value).endswith(f"; allowed: {line}")

@@ -12,23 +12,23 @@ from typing import IO, Any, NamedTuple
 
 import pytest
 
-from nimc.base import processes
-from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError
-from nimc.base.programs import first_line, last_line
-from nimc.base.text import Gist, failure, quoted
-from nimc.machine import node_counters
-from nimc.node.evidence import counters
-from nimc.node.injectors import INJECTORS
-from nimc.node.injectors.base import Fault, Row, Total, Writer
-from nimc.node.readers import FomError, ToolError
-from nimc.spack.setup import packages_in, reason_in
-from nimc.traffic import formats
+from conductor.evidence import counters
+from conductor.injectors import INJECTORS
+from conductor.injectors.base import Fault, Row, Total, Writer
+from conductor.readers import FomError, ToolError
+from records import processes
+from records.checkout import ROOT
+from records.errors import InputError
+from records.machine import node_counters
+from records.programs import first_line, last_line
+from records.text import Gist, failure, quoted
+from records.traffic import formats
+from reframe_tests.spack.setup import packages_in, reason_in
 from reframe_tests.tools import TOOLS
 from reframe_tests.workload import load
 from tests.captures import CAPTURES
-from tests.nimc.node.sysfs import write
-from tests.nimc.traffic.made import answer, labels
+from tests.conductor.sysfs import write
+from tests.records.traffic.made import answer, labels
 from tests.reframe_tests.test_parsers import GOOD
 
 CASES = ROOT.parent / "shared" / "cases"

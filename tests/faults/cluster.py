@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from nimc.base.errors import MachineError
+from records.errors import MachineError
 from testbed import cluster, daemons, namespaces
 from testbed.containers import container, enter
 from testbed.spec import Fabric

@@ -23,7 +23,7 @@ import yaml
 from analysis.report.data import load_run
 from analysis.subjects import qualification
 from analysis.subjects.qualification import CLAIMS
-from nimc.records.run_folder import run_folders
+from records.run_folder import run_folders
 from tests.faults.place import wait_until
 from tests.faults.virtual import VirtualMachines
 

@@ -33,7 +33,7 @@ def role(words: tuple[str, ...]) -> str | None:
         return "srun" if program == "srun" else "conductor"
     if program == "srun":
         return "srun"
-    if "nimc.node.agent" in words:
+    if "conductor.agent" in words:
         return "agent"
     if program == "ucx_perftest":
         return "writer_origin" if "-t" in words else "writer_target"

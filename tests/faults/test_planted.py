@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis.subjects.qualification import CLAIMS
-from nimc.machine.site import Nic
+from records.machine.site import Nic
 from tests.captures import CAPTURES
 from tests.faults import planted
 

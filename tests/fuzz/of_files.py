@@ -1,10 +1,8 @@
 """What users write and runs leave, as far as `tests.bad_inputs` does not damage it."""
 
 import dataclasses
-import io
 import json
 import lzma
-import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,25 +10,24 @@ from pathlib import Path
 import polars as pl
 
 from analysis.contention import evaluate, sweep
-from analysis.history import files
-from analysis.history.store import alarmed_runs, load_nights, load_runs
-from analysis.history.tables import RUNS
-from analysis.pages.data import fact_changes
+from analysis.history.alarms import survey
+from analysis.history.nights import nights_of, read_results
+from analysis.report.table import COLUMNS
 from analysis.samples.counts import counters_of, medians, read_counts
-from nimc.base import units
-from nimc.base.errors import InputError, MachineError
 from nimc.cli.model import load_model
-from nimc.machine import site
-from nimc.records.run import load_header
-from nimc.spack import build, setup
-from nimc.spack.setup import SpackLayout
-from nimc.traffic import formats, trace
+from records import units
+from records.errors import InputError, MachineError
+from records.machine import site
+from records.run import load_header
+from records.traffic import formats, trace
+from reframe_tests.spack import build, setup
+from reframe_tests.spack.setup import SpackLayout
 from testbed import state, vm
 from testbed.spec import ClusterLayout, Spec
 from testbed.state import State
 from tests.analysis.contention.test_parameters import FITTED
 from tests.fuzz.target import Target, captures, finite, in_file, text_of
-from tests.nimc.traffic.made import PLAIN, answer, labels, ldms
+from tests.records.traffic.made import PLAIN, answer, labels, ldms
 
 _ROOT = Path(__file__).parents[2]
 _SITES = [
@@ -52,13 +49,12 @@ _JUDGED = pl.DataFrame(
     [{"key": _COUNTER["key"], "case": "stream", "arm": "off", "factors": "{}", "block": 0,
       "pair": 0, "status": "counts"}]
 )  # fmt: skip
-_ENTRY_FILES = {"nights": "r-0123456789abcdef.parquet", "samples": ""}
-_ENTRY = json.dumps(
-    {"machine": "m", "campaign": "c", "run": "r", "started_s": 86400.5, "finished_s": None,
-     "digest": "0", "commit": None, "samples": 3, "rejected": 1, "outcome": "measured",
-     "made": "{}", "nodes": "n0", "size_b": 9, "sha256": "0"}
+_ROW = json.dumps(
+    {"schema": 1, "machine": "m", "campaign": "c", "run": "r", "started_s": 86400.5,
+     "finished_s": 86500.5, "faults": 0, "facts": [{"name": "kernel", "value": "6"}],
+     "case": "stream", "arm": "off", "role": "baseline", "unit": "s", "better": "lower",
+     "fom": 2.5, "nodes": "n0"}
 ).encode()  # fmt: skip
-_ALARM = b'{"schema": 1, "machine": "m", "runs": ["a", "b"]}'
 _CSV = (
     b"n,comp_node,comm_node,comp_alone_b_s,comm_alone_b_s,comp_par_b_s,comm_par_b_s\n"
     b"1,0,0,5e9,4e9,5e9,4e9\n2,1,1,1e10,,9e9,3500000000\n"
@@ -94,42 +90,15 @@ def _counts(text: bytes, folder: Path) -> None:
     medians(counters_of(read_counts(folder), _JUDGED))
 
 
-def _stored(text: bytes, folder: Path) -> None:
-    """An entry of a store with any values; and a file that is not what its name says."""
-    shutil.rmtree(folder / "store", ignore_errors=True)
-    in_file(
-        "store/nights/machine=m/campaign=c/month=1970-01/r-0123456789abcdef.parquet", text, folder
-    )
-    row = _entry_row(text)
-    if row is not None:
-        place = files.partition("m", "c", 0.0)
-        files.write(folder / "store/runs" / place, "r", row, _ENTRY_FILES)
-    lines: list[str] = []
-    for load in (load_runs, load_nights):
-        load(folder / "store", left_out=lines.append)
-    assert not any("\n" in line for line in lines)
-
-
-def _made(text: bytes, _: Path) -> None:
-    """What made a run, as the pages compare it with the run before."""
-    given = ("{}", text.decode(errors="replace"), '{"kernel": "5.14"}')
-    rows = [
-        dict.fromkeys(RUNS)
-        | {"started_s": float(index), "campaign": "c", "run": f"r{index}", "made": made}
-        for index, made in enumerate(given)
-    ]
-    changes = fact_changes(pl.DataFrame(rows, schema=RUNS))
-    assert all(each.name.isprintable() and each.after.isprintable() for each in changes)
-
-
-def _entry_row(text: bytes) -> pl.DataFrame | None:
-    """A row of any types, as far as Parquet can hold it."""
-    try:
-        row = pl.DataFrame([json.loads(text)])
-        row.write_parquet(io.BytesIO())
-    except (ValueError, TypeError, OverflowError, RecursionError, pl.exceptions.PolarsError):
-        return None
-    return row
+def _results(text: bytes, folder: Path) -> None:
+    """A table of results that is none, and one with any values, as far as its columns hold them."""
+    in_file("a/report/results.parquet", text, folder)
+    with suppress(ValueError, TypeError, OverflowError, RecursionError, pl.exceptions.PolarsError):
+        table = in_file("b/report/results.parquet", b"", folder)
+        pl.DataFrame([json.loads(text)], schema_overrides=COLUMNS).write_parquet(table)
+    results, left_out = read_results([folder])
+    assert not any("\n" in line for line in left_out)
+    survey(nights_of(results), results)
 
 
 def _unit(parser: Callable[[str, str], float]) -> Target:
@@ -184,9 +153,7 @@ TARGETS = [
     Target("file.counters", _counts, [_COUNTERS], _INPUT),
     Target("file.run.json", _in_folder("run.json", load_header),
            captures("run_quick/*/run.json"), _INPUT),
-    Target("file.store", _stored, [_ENTRY], _INPUT),
-    Target("file.made", _made, [b'{"kernel": "6.1", "microcode": "0x1"}']),
-    Target("file.alarm", _in_folder("alarms/1.json", alarmed_runs), [_ALARM], _INPUT),
+    Target("file.results", _results, [_ROW], _INPUT),
     Target("file.sweep.json", _in("sweep.json", sweep.load), [_SWEEP], _INPUT),
     Target("file.sweep.csv", _in("sweep.csv", sweep.load), [_CSV], _INPUT),
     Target("file.model", _in("model.json", lambda file: load_model(None, file)),

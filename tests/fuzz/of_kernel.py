@@ -5,18 +5,18 @@ import io
 import struct
 from pathlib import Path
 
-from nimc.base import kernel_text, processes
-from nimc.machine import host, load, node_counters
-from nimc.machine.load import KernelThreads
-from nimc.machine.program import compilers_in, mpi_library
-from nimc.node.evidence import counters
+from conductor.evidence import counters
+from records import kernel_text, processes
+from records.machine import host, load, node_counters
+from records.machine.load import KernelThreads
+from records.machine.program import compilers_in, mpi_library
 from testbed import containers, namespaces
+from tests.conductor import sysfs
 from tests.fuzz.target import Target, finite, lay_out, text_of, tree
-from tests.nimc.machine.test_host import FILES as INTERRUPTS
-from tests.nimc.machine.test_host import SERVER
-from tests.nimc.machine.test_load import BLOCK, process
-from tests.nimc.machine.test_node_counters import FILES
-from tests.nimc.node import sysfs
+from tests.records.machine.test_host import FILES as INTERRUPTS
+from tests.records.machine.test_host import SERVER
+from tests.records.machine.test_load import BLOCK, process
+from tests.records.machine.test_node_counters import FILES
 
 _CPU, _NODE, _IB = (
     "sys/devices/system/cpu",

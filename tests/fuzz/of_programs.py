@@ -2,20 +2,20 @@
 
 from pathlib import Path
 
-from nimc.machine import node_counters
-from nimc.machine.host import processor_family, processor_identity
-from nimc.node.injectors.base import Injector, Row, Total, Writer
-from nimc.node.injectors.mpi_put import MpiPut
-from nimc.node.injectors.perftest import Perftest
-from nimc.node.injectors.ucx import Ucx
-from nimc.node.readers import FomError
+from conductor.injectors.base import Injector, Row, Total, Writer
+from conductor.injectors.mpi_put import MpiPut
+from conductor.injectors.perftest import Perftest
+from conductor.injectors.ucx import Ucx
+from conductor.readers import FomError
+from records.machine import node_counters
+from records.machine.host import processor_family, processor_identity
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import Tool, ToolError
 from reframe_tests.tools.openspeedshop import read_view
 from reframe_tests.workload import load, names
 from tests.fuzz.target import Target, captures, finite, in_file, text_of
-from tests.nimc.machine.test_node_counters import ETHTOOL
-from tests.nimc.machine.test_processors import XEON
+from tests.records.machine.test_node_counters import ETHTOOL
+from tests.records.machine.test_processors import XEON
 
 _WRITER = Writer(0, "o", "t", "10.0.0.1", 20000, 65536)
 _SHORT = Writer(0, "o", "t", "10.0.0.1", 20000, 65536, messages=1000)

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from analysis.report import data as blocks
-from nimc.base.errors import MachineError
+from conductor import messages, wire
 from nimc.cluster import in_job, learn, reservation
-from nimc.machine import slurm
-from nimc.node import messages, wire
 from nimc.run import runner
+from records.errors import MachineError
+from records.machine import slurm
+from tests.conductor.test_messages import ORDERS, REPORTS
 from tests.fuzz.target import Target, captures, lay_out, text_of, tree
 from tests.nimc.cluster.test_reservation import LINE
-from tests.nimc.node.test_messages import ORDERS, REPORTS
 
 _SQUEUE = b"12|R|2026-11-23T20:00:00|None|/a/b\n13|PD|N/A|Priority|/c\n"
 _SINFO = b"node1 idle\nnode2 mixed-\nnode2 mixed-\nnode3 down*\nnode4 idle~\n"

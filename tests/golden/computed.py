@@ -12,8 +12,8 @@ from typing import Any
 import nimc
 from tests.analysis.synthetic import STARTED_S, Case, header, rechain, samples, write_run
 from tests.captures import RUN_QUICK
+from tests.commands import call
 from tests.golden.made import made_run
-from tests.nimc.conftest import call
 
 GOLDEN = Path(__file__).with_name("golden.json")
 #: Columns of the results that are stored, in this order.

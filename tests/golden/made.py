@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, get_args
 
-from nimc.records.sample import Better, Outcome, Sample, WriterRecord
+from records.sample import Better, Outcome, Sample, WriterRecord
 from tests.analysis import synthetic
 from tests.analysis.synthetic import HOST, STARTED_S, Case
 

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from nimc.base.checkout import ROOT
+from records.checkout import ROOT
 
 _ROW = re.compile(r"\| `(?P<name>[^|]+?) \| (?P<schema>\d+) \| (?P<keys>[^|;]+)[^|]*\|")
 

@@ -17,10 +17,10 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from nimc.node.conductor import Store
-from nimc.records.arms import ARMS, BASELINE
-from nimc.records.order import pair_order
-from nimc.records.sample import Sample, WriterRecord
+from conductor.conductor import Store
+from records.arms import ARMS, BASELINE
+from records.order import pair_order
+from records.sample import Sample, WriterRecord
 from reframe_tests import workload
 from reframe_tests.crossing import Crossed, cross, read_cells, read_factors
 

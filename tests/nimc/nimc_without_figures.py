@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.report import page
-from nimc.base.checkout import python_main
 from nimc.cli import main as cli
 from nimc.run import session
+from records.checkout import python_main
 
 if TYPE_CHECKING:
     from analysis.report.data import RunData

@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nimc.node.conductor import Store
-from nimc.records.chain import walk_run
-from nimc.records.run import Requirements, RunHeader, save_header
-from nimc.records.sample import Sample
+from conductor.conductor import Store
+from records.chain import walk_run
+from records.run import Requirements, RunHeader, save_header
+from records.sample import Sample
 from tests.analysis.integrity.outputs import output_of
 from tests.analysis.integrity.sound import ARMS, HEADER, made
 from tests.analysis.synthetic import RECORD, STREAM, asked_for

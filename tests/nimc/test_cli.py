@@ -14,12 +14,12 @@ import pytest
 from click.shell_completion import BashComplete
 from polars.exceptions import PanicException
 
-from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError
-from nimc.base.interrupts import Stopped
 from nimc.cli import main
 from nimc.cli.options import CampaignPath
-from tests.nimc.conftest import Command, call, commands
+from records.checkout import ROOT
+from records.errors import InputError
+from records.interrupts import Stopped
+from tests.commands import Command, call, commands
 
 NIMC = [sys.executable, "-c", "from nimc.cli.main import main; main()"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -171,7 +171,7 @@ def test_absurd_input_is_one_line_and_code_two(arguments: list[str], command: Co
     ("typed", "kind", "expected"),
     [
         ("sweep", "plain", {"sweep-nodes"}),
-        ("nightly sta", "plain", {"status"}),
+        ("nights al", "plain", {"alarms"}),
         ("plan throt", "plain", {"throttling", "throttling_quick"}),
         ("plan quick --machine examp", "plain", {"example_slurm"}),
         ("run quick --qui", "plain", {"--quiet"}),

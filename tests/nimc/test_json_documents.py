@@ -11,9 +11,9 @@ import pytest
 
 from nimc.cli import spack
 from nimc.cli.document import print_document
-from nimc.spack.setup import SpackSettings
+from reframe_tests.spack.setup import SpackSettings
 from tests.analysis.history.made import made_run
-from tests.nimc.conftest import ROOT, Command, widest, with_option
+from tests.commands import ROOT, Command, widest, with_option
 from tests.nimc.documented import DOCUMENTED, assert_documented
 from tests.nimc.nights.made import SUMMARY
 from tests.nimc.nimc_without_figures import render
@@ -70,13 +70,12 @@ def test_those_of_runs(command: Command, tmp_path: Path, monkeypatch: pytest.Mon
     monday, tuesday = "results/monday", "results/tuesday"
     for words in (
         ["runs"],
-        ["store", "add"],
-        ["store", "prune", "--older-than", "1000d"],
-        ["alarms"],
-        ["pages"],
         ["advise", monday, tuesday],
         ["compare", monday, tuesday],
         ["report", monday],
+        ["nights", "alarms"],
+        ["nights", "pages"],
+        ["nights", "list"],
     ):
         assert_printed(command, *words)
 
@@ -87,8 +86,8 @@ def test_those_of_what_takes_hours(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    print_document("nightly run", SUMMARY.as_dict())
-    assert_documented("nightly run", json.loads(capsys.readouterr().out))
+    print_document("nights run", SUMMARY.as_dict())
+    assert_documented("nights run", json.loads(capsys.readouterr().out))
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path))
     command.json("spack", "info")
     settings = SpackSettings("/s", "1.0", True, None, None, None)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.errors import InputError
-from nimc.records import run_folder
-from nimc.records.run_folder import KeptLogs
+from records import run_folder
+from records.errors import InputError
+from records.run_folder import KeptLogs
 
 NAME = "logs/stream/0/0-on-0.out"
 

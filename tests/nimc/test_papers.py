@@ -18,8 +18,8 @@ from analysis.contention.fit import fit
 from analysis.contention.page import render as model_page
 from analysis.report.data import load_run
 from analysis.report.page import render
-from nimc.base.checkout import ROOT
 from nimc.cli.main import cli
+from records.checkout import ROOT
 from tests.analysis.compare.nights import night
 from tests.analysis.contention.made_sweeps import sweep as rates
 from tests.analysis.made_counters import CASES
@@ -27,7 +27,7 @@ from tests.analysis.remedies import test_offload, test_rails
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.subjects import test_causes, test_numa, test_paper_tables, test_scaling
 from tests.analysis.synthetic import STREAM, Case, samples, write_run
-from tests.nimc.conftest import Command
+from tests.commands import Command
 
 IDS = [
     *(f"P{number}" for number in range(1, 21)),

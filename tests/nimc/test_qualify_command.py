@@ -8,14 +8,14 @@ from pathlib import Path
 
 import jsonschema
 
-from nimc.base.checkout import ROOT
 from nimc.campaign.prepare import prepare
 from nimc.crate.schemas import FOLDER
-from nimc.records.run import RunHeader, load_header
 from nimc.run.folder import new_header, open_run
+from records.checkout import ROOT
+from records.run import RunHeader, load_header
 from tests.analysis.subjects.made_qualification import Fault, made_run
 from tests.analysis.synthetic import HOST, rechain
-from tests.nimc.conftest import Command
+from tests.commands import Command
 
 OFF = Fault(offsets_s={HOST: 0.0, "origin-0": 3600.0})
 

@@ -8,7 +8,7 @@ import pytest
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.remedies.test_advice import CORE
 from tests.analysis.synthetic import STREAM, header, rechain, samples, write_run
-from tests.nimc.conftest import Command, call
+from tests.commands import Command, call
 
 
 def _run(folder: Path, effect: float = 1.35, seed: int = 1, pairs: int = 12) -> Path:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import Command
 from tests.fuzz.target import limited
-from tests.nimc.conftest import Command
 
 
 @pytest.mark.parametrize("subcommand", ["report", "compare"])

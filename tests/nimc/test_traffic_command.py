@@ -7,8 +7,8 @@ from pathlib import Path
 import jsonschema
 
 from nimc.crate.schemas import FOLDER
-from tests.nimc.conftest import Command
-from tests.nimc.traffic.made import PLAIN
+from tests.commands import Command
+from tests.records.traffic.made import PLAIN
 
 
 def test_a_trace_is_made_and_shown(command: Command, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from nimc.run.verify import verify
 from tests.analysis.integrity.sound import edit_header, edit_samples
 from tests.analysis.synthetic import PROVENANCE, rechain
 from tests.captures import RUN_QUICK
-from tests.nimc.conftest import Command
+from tests.commands import Command
 from tests.nimc.stored import stored_run
 
 SAMPLES = "samples/stream.jsonl"

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.nimc.conftest import Command
+from tests.commands import Command
 
 
 def test_rows_of_table_5(command: Command) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nimc.base.checkout import ROOT
+from records.checkout import ROOT
 from reframe_tests.tools.base import FOLDER, Tool
 
 

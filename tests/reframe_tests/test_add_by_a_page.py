@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.checkout import ROOT
+from records.checkout import ROOT
 from tests.literal_docs import copy_of_checkout, follow
 from tests.reframe_tests.command import reframe, samples_of, succeeded
 from tests.undisturbed import VARIABLES

@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 
-from nimc.base.checkout import ROOT
-from nimc.spack.setup import layout as spack_layout
-from nimc.spack.setup import setup
+from records.checkout import ROOT
 from reframe_tests.binaries import largest_cube, near_cube, near_square
+from reframe_tests.spack.setup import layout as spack_layout
+from reframe_tests.spack.setup import setup
 from tests.reframe_tests.command import provenance_of, reframe, samples_of, script, succeeded
 from tests.undisturbed import VARIABLES
 

@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nimc.base.checkout import ROOT
+from records.checkout import ROOT
 from reframe_tests.describe import PAGE, page
 from reframe_tests.workload import names
 from tests.reframe_tests.command import reframe, succeeded
 
 READERS = """
 import sys
-from nimc.records.plan import BlockPlan
+from records.plan import BlockPlan
 from reframe_tests.conduct import readers
-import nimc.node.agent
+import conductor.agent
 name, read_by_check = sys.argv[1], sys.argv[2] == "by_check"
 found = readers(BlockPlan("case", name, 0, 0, [], 1, 0, "run", read_by_check=read_by_check))
 files = {module.__file__ for module in list(sys.modules.values()) if hasattr(module, "WORKLOAD")}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from nimc.base.errors import InputError
-from nimc.machine.site import Machine
+from records.errors import InputError
+from records.machine.site import Machine
 from reframe_tests import factors, rails
 from reframe_tests.crossing import cross, read_cells, read_factors
 from tests.reframe_tests.test_rails import machine

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.node.injectors import INJECTORS
+from conductor.injectors import INJECTORS
 from tests.nimc.minicluster.real import ENV, Cluster, cluster_or_skip
 from tests.reframe_tests.command import reframe, samples_of, succeeded
 from tests.undisturbed import VARIABLES

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from nimc.base.checkout import ROOT, commit
-from nimc.machine.host import detect
-from nimc.traffic import formats
+from records.checkout import ROOT, commit
+from records.machine.host import detect
+from records.traffic import formats
 from tests.reframe_tests.command import plan_of, reframe, succeeded
 
 #: Check -> ranks of its launch line when laid out on 12 cores, and what they run.

@@ -3,8 +3,8 @@ the network interface on node 3, so that `other` is node 7."""
 
 import pytest
 
-from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError
+from records.checkout import ROOT
+from records.errors import InputError
 from reframe_tests.factors import burst_of, check_level
 from tests.reframe_tests.command import plan_of, reframe, succeeded
 

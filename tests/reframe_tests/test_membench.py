@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.kernel_text import cpu_list
+from records.kernel_text import cpu_list
 from tests.reframe_tests.command import reframe
 from tests.reframe_tests.conftest import document, refused, run
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nimc.base.checkout import ROOT
+from records.checkout import ROOT
 from tests.reframe_tests.command import plan_of, reframe
 
 #: Check, settings -> ranks, threads, and words of the program's options.

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.errors import InputError
-from nimc.node.readers import FomError
+from conductor.readers import FomError
+from records.errors import InputError
 from reframe_tests.factors import node_of_places
 from reframe_tests.numa import node_of
 from reframe_tests.workload import load
-from tests.nimc.machine.made import machine
+from tests.records.machine.made import machine
 
 
 def of(**facts):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.node.readers import FomError
+from conductor.readers import FomError
 from reframe_tests import cns, hpccg, lulesh, snap
 from reframe_tests.workload import load, names
 

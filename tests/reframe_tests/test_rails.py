@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from nimc.machine.site import Machine
+from records.machine.site import Machine
 from reframe_tests import rails
-from tests.nimc.machine import made
-from tests.nimc.node.sysfs import write
+from tests.conductor.sysfs import write
+from tests.records.machine import made
 
 SCRIPT = Path(rails.__file__).parent / "src/local_rail/local_rail.sh"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.checkout import ROOT
+from records.checkout import ROOT
 from tests.reframe_tests.command import provenance_of, reframe, script
 from tests.undisturbed import VARIABLES
 

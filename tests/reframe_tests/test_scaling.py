@@ -3,9 +3,9 @@
 import pytest
 
 from analysis.subjects.published import paper
-from nimc.base.errors import InputError
+from records.errors import InputError
 from reframe_tests.scaling import ScaleRequest, load, ranks_per_node
-from tests.nimc.machine import made
+from tests.records.machine import made
 
 NIC = {"model": "QDR", "processing": "onload", "link_rate": "32Gbit/s"}  # 4 GB/s
 

@@ -2,7 +2,7 @@
 
 import subprocess
 
-from nimc.base.checkout import ROOT
+from records.checkout import ROOT
 
 SCRIPT = ROOT / "reframe_tests" / "src" / "show_after" / "show_after.sh"
 

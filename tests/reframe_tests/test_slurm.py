@@ -3,8 +3,8 @@ import subprocess
 import pytest
 from pydantic import ValidationError
 
-from nimc.machine.site import Origins
-from nimc.machine.slurm import (
+from records.machine.site import Origins
+from records.machine.slurm import (
     agent_launcher,
     bound,
     cpus_per_task,

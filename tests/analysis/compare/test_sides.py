@@ -23,8 +23,8 @@ from analysis.compare.sides import (
 from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import Estimate
 from analysis.statistics.nights import NightCorrelation
-from nimc.base.errors import InputError
-from nimc.records.sample import Sample, TimetableRecord
+from records.errors import InputError
+from records.sample import Sample, TimetableRecord
 from studies.nights import NOISES, NightNoise, named
 from tests.analysis.compare.nights import night
 from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, samples, write_run

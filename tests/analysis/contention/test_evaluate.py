@@ -21,7 +21,7 @@ from analysis.contention.evaluate import (
 )
 from analysis.contention.fit import fit
 from analysis.contention.sweep import Point, Sweep, load
-from nimc.base.errors import InputError
+from records.errors import InputError
 from tests.analysis.contention.made_sweeps import sweep
 from tests.reference import REFERENCE, needs_reference
 

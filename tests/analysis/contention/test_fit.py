@@ -19,7 +19,7 @@ from analysis.contention import evaluate
 from analysis.contention.fit import fit, next_n, points_allowed
 from analysis.contention.parameters import Model, from_dict, placements, predict
 from analysis.contention.sweep import Point, Sweep, load
-from nimc.base.errors import InputError
+from records.errors import InputError
 from tests.analysis.contention.made_sweeps import calibrate, sweep
 from tests.reference import REFERENCE, needs_reference
 

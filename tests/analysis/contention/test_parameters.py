@@ -24,7 +24,7 @@ from analysis.contention.parameters import (
     predict,
     shared,
 )
-from nimc.base.errors import InputError
+from records.errors import InputError
 
 # henri, node 0 and 0: aC = 0.915 * 11481.1 = 10505.2065, one core between the maxima, so that
 # the share drops at once.

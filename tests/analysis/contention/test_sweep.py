@@ -8,9 +8,9 @@ import pytest
 from analysis.contention.fit import fit
 from analysis.contention.page import fit_table
 from analysis.contention.sweep import Point, from_run, load
-from nimc.base.errors import InputError
-from nimc.records.run import save_header
-from nimc.records.sample import WriterRecord
+from records.errors import InputError
+from records.run import save_header
+from records.sample import WriterRecord
 from tests.analysis.synthetic import header, rechain, sample
 
 POINTS = [Point(1, 0, 0, 5e9, 4e9, 5e9, 4e9), Point(2, 1, 1, 1e10, None, 9e9, 3.5e9)]

@@ -8,7 +8,7 @@ import pytest
 from analysis.effects.contrasts import Contrast, contrasts
 from analysis.effects.estimate import Result, StoppingRule, results_of
 from analysis.samples.pairs import judged, pair_table
-from nimc.records.sample import Better, Level, Sample
+from records.sample import Better, Level, Sample
 from tests.analysis.synthetic import REMEDIES, crossed, frame_of, reject, remedies, samples
 
 

@@ -17,9 +17,9 @@ from analysis.effects.verdict import Verdict, phrase, selection
 from analysis.report.words import next_step
 from analysis.samples.pairs import in_order, log_times, pair_table, pairless
 from analysis.statistics.interval import Estimate, Interval
-from nimc.base.errors import InputError
-from nimc.records.run import Requirements
-from nimc.records.sample import Outcome, Sample, TimetableRecord
+from records.errors import InputError
+from records.run import Requirements
+from records.sample import Outcome, Sample, TimetableRecord
 from tests.analysis.synthetic import LAMMPS, STREAM, Case, frame_of, header, reject, result, samples
 
 #: Columns of the six pairs below, by hand: off, on, spin, aa.

@@ -14,7 +14,7 @@ from analysis.effects.facts import (
     note_provenance_changes,
     note_qualification,
 )
-from nimc.records.notes import Note
+from records.notes import Note
 from tests.analysis.synthetic import header, result
 
 REFERENCES = {"references": {"stream": 2e10, "melt": 2.0}, "reference_tolerance": 0.1}

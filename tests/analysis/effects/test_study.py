@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from analysis.effects.verdict import Verdict
-from nimc.base.checkout import ROOT
+from records.checkout import ROOT
 from studies.noises import NOISES, RunNoise, nights
 from studies.verdicts import covers_next, false_campaigns, fixed, hit, stopped
 

@@ -17,7 +17,7 @@ from analysis.effects.verdict import (
     within,
 )
 from analysis.statistics.interval import Estimate
-from nimc.records.notes import Note
+from records.notes import Note
 
 
 def _interval(low: float, high: float) -> Estimate:

@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from nimc.records.run import Requirements, RunHeader, save_header
-from nimc.records.sample import Sample
+from records.run import Requirements, RunHeader, save_header
+from records.sample import Sample
 from tests.analysis.made_counters import counter_row, write_rows
 from tests.analysis.synthetic import (
     STARTED_S,

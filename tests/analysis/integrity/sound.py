@@ -9,9 +9,9 @@ from typing import Any
 from analysis.samples.columns import read_run
 from analysis.samples.integrity import Integrity, check_run
 from analysis.samples.provenance import read_provenance
-from nimc.records.order import pair_order, run_seed
-from nimc.records.run import Requirements, RunHeader, load_header
-from nimc.records.sample import Sample
+from records.order import pair_order, run_seed
+from records.run import Requirements, RunHeader, load_header
+from records.sample import Sample
 from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, rechain, samples, write_run
 
 RUN = "sound-run"

@@ -14,7 +14,7 @@ import pytest
 from analysis.report.data import load_run
 from analysis.report.page import make_reports, render
 from analysis.samples.faults import UNPROVEN
-from nimc.base.errors import InputError
+from records.errors import InputError
 from tests.analysis.integrity.sound import Json, checked, edit_header, edit_samples, sound_run
 from tests.analysis.synthetic import PROVENANCE, Case, samples, write_run
 from tests.captures import RUN_QUICK

@@ -1,128 +1,94 @@
-"""The written pages: their links, tables and figures, and the data next to them."""
+"""Pages of made nights: what they say of the alarm that is known, of nights, and side by side."""
 
 import json
 import re
 from dataclasses import replace
+from datetime import date
+from functools import cache
 from pathlib import Path
 
 import polars as pl
-import pytest
 
-from analysis.history.alarms import survey
-from analysis.pages.data import MachineHistory
-from analysis.pages.render import index_page, machine_page
-from analysis.pages.write import write_pages
-from tests.analysis.made_nights import emulated, made_histories
+from analysis.pages.across import MachineHistory, side_by_side
+from analysis.pages.render import PageNight, index_page, machine_page, state_of
+from analysis.pages.write import gather, write_pages
+from tests.analysis.history.tables import table_of, write_nights
+from tests.analysis.pages.made import made_history
 
-
-@pytest.fixture(scope="module")
-def histories() -> list[MachineHistory]:
-    """Three machines with two workloads; the first has alarms, the last emulates."""
-    found = made_histories(nights=120, workloads=2)[:3]
-    surveyed = survey(found[0].nights, found[0].runs)
-    first = replace(found[0], alarms=surveyed.alarms, watches=surveyed.watches)
-    return [first, found[1], emulated(found[2])]
+NIGHTS = [
+    PageNight(date(2026, 1, 4), "nightly", "measured", "19 samples", "run-363"),
+    PageNight(date(2026, 1, 5), "nightly", "slower", "stream off: <worse>", "run-364"),
+]
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, histories: list[MachineHistory]) -> Path:
-    output = tmp_path_factory.mktemp("pages") / "site"
-    write_pages(output, histories)
-    return output
+@cache
+def history() -> MachineHistory:
+    return made_history("first")
 
 
-def _pages(site: Path) -> list[Path]:
-    return sorted(site.rglob("*.html"))
+def test_a_machine_with_an_open_alarm_is_bad_whatever_its_last_night_says() -> None:
+    recent = replace(
+        history(), nights=history().nights.filter(pl.col("night") < date(2025, 11, 20))
+    )
+    assert {alarm.key[1:3] for alarm in history().alarms} == {("stream", "off"), ("stream", "on")}
+    # 5 % from night 300 on: 64 nights later it is the usual level.
+    assert not any(alarm.open for alarm in history().alarms)
+    still = replace(recent, alarms=[replace(alarm, open=True) for alarm in history().alarms])
+    state = state_of(still, NIGHTS[:1])
+    assert (state.look, state.state) == ("bad", "2 open alarms")
+    # Night 300 is 2025-11-02; six nights are looked at.
+    assert all(re.search(r"5\.\d % worse since 2025-1(0-3|1-0)\d", text) for text in state.alarms)
+    ended = state_of(history(), NIGHTS[:1])
+    assert (ended.look, ended.state, ended.nights) == ("good", "last night: measured", 365)
+    assert state_of(history(), NIGHTS).look == "bad"
+    assert state_of(history(), ()).look == "plain"
 
 
-def test_every_link_of_every_page_leads_to_a_file_or_a_section(site: Path) -> None:
-    names = [str(page.relative_to(site)) for page in _pages(site)]
-    assert names == ["index.html", *(f"machine{n}/index.html" for n in range(3))]
-    assert not list(site.rglob(".*"))
-    for page in _pages(site):
-        text = page.read_text()
-        links = re.findall(r'href="([^"]*)"', text)
-        assert len(links) > 10
-        for link in links:
-            if link.startswith("#"):
-                assert text.count(f'id="{link[1:]}"') == 1
-            elif not link.startswith("data:"):
-                assert (page.parent / link).is_file(), link
-        assert re.search(r"https?://(?!www\.w3\.org/)|<script|@import", text) is None
+def test_the_page_of_a_machine_shows_alarms_series_and_nights() -> None:
+    page = machine_page(history(), NIGHTS)
+    assert page.count(">ended</span>") == 2
+    assert page.count("<svg") == 36
+    assert "stream off: &lt;worse&gt;" in page
+    assert 'href="../../run-364/report/report.html">report of run-364' in page
+    assert "is emulated" not in page
+    assert "<script" not in page
+    assert "is emulated" in machine_page(replace(history(), emulated=True), NIGHTS)
 
 
-def test_tables_have_captions_and_scopes_and_figures_say_what_they_show(site: Path) -> None:
-    for page in _pages(site):
-        text = page.read_text()
-        for table in re.findall(r"<table.*?</table>", text, re.DOTALL):
-            assert re.match(r"<table[^>]*><caption>[^<]{5,}</caption>", table)
-        assert [each for each in re.findall(r"<th\b[^>]*>", text) if "scope=" not in each] == []
-        figures = re.findall(r"<svg[^>]*>", text)
-        assert len(figures) > 2
-        assert all(re.search(r'aria-label="[^"]*\d', each) for each in figures)
+def test_the_page_over_all_has_the_papers_machines_and_slowdowns_of_each() -> None:
+    machines = [history(), made_history("second", emulated=True)]
+    found = side_by_side(machines)
+    page = index_page([state_of(each, ()) for each in machines], found)
+    for text in ("Sandy Bridge-X2-onload", "Table II", "second (emulated)", "first/index.html"):
+        assert text in page
+    assert len(found.slowdowns) == 24
+    triads = {each.machine: each for each in found.triads}
+    assert triads["Lisbon-800"].published
+    assert "first" not in triads  # its unit is no rate
 
 
-def test_every_night_of_every_quantity_is_drawn(
-    site: Path, histories: list[MachineHistory]
-) -> None:
-    """The second machine has gaps: nights that were not run have no point."""
-    for history in histories:
-        text = (site / history.machine / "index.html").read_text()
-        dots = "".join(re.findall(r'class="dots"[^>]* d="([^"]*)"', text)).count("h0")
-        far = "".join(re.findall(r'class="far"[^>]* d="([^"]*)"', text)).count("l4 4")
-        assert dots + far == history.nights.height
+def test_they_are_written_with_their_data_from_the_tables_of_runs(tmp_path: Path) -> None:
+    results, out = tmp_path / "results", tmp_path / "out"
+    write_nights(results, table_of(tmp_path), [1.0, 1.01])
+    (results / "night-1" / "report" / "report.html").write_text("report")
+    histories, left_out = gather([results], out)
+    assert left_out == []
+    page = write_pages(out, histories, {"m": NIGHTS})
+    assert page == out / "index.html"
+    of_machine = out / "m" / "index.html"
+    assert "report of night-1" not in of_machine.read_text()  # no night of that run was judged
+    assert 'href="../../results/night-1/report/report.html"' in of_machine.read_text()
+    table = pl.read_csv(out / "m" / "nights.csv")
+    off = table.filter(arm="off", quantity="fom")["value"].to_list()
+    assert off == [12.5, 12.5 * 1.01]
+    document = json.loads((out / "index.json").read_text())
+    assert [each["machine"] for each in document["states"]] == ["m"]
+    assert {each["machine"] for each in document["machines"] if each["published"]} >= {"Lisbon"}
 
 
-def test_emulation_is_said_on_the_page_and_wherever_machines_are_compared(site: Path) -> None:
-    assert "The RDMA on this page is emulated" in (site / "machine2" / "index.html").read_text()
-    hardware = (site / "machine0" / "index.html").read_text()
-    assert "mulated" not in re.sub(r"<style>.*</style>", "", hardware, flags=re.DOTALL)
-    index = (site / "index.html").read_text()
-    assert "Some machines on this page emulate RDMA" in index
-    assert re.search(r"machine2</a> <span class=\"emulated\">", index)
-    rates = index[index.index('id="rates"') : index.index('id="table1"')]
-    assert re.findall(r"<li>(machine.)( <span class=\"emulated\")?", rates) == [
-        ("machine0", ""),
-        ("machine1", ""),
-        ("machine2", ' <span class="emulated"'),
-    ]
-    ranking = index[index.index('id="ranking"') : index.index('id="slowdowns"')]
-    assert "machine1" in ranking
-    assert "machine2" not in ranking
-
-
-def test_the_data_hold_what_is_drawn(site: Path, histories: list[MachineHistory]) -> None:
-    for history in histories:
-        parquet = pl.read_parquet(site / history.machine / "nights.parquet")
-        assert parquet.equals(history.nights)
-        assert pl.read_csv(site / history.machine / "nights.csv").height == parquet.height
-    gaps = pl.read_parquet(site / "machine1" / "calendar.parquet")
-    assert gaps.filter(outcome="not run").height == 120 - histories[1].runs.height > 0
-    slow = pl.read_csv(site / "slowdowns.csv")
-    assert slow.height == 3 * 2
-    published = pl.read_csv(site / "triad.csv").filter(pl.col("published"))
-    assert published.filter(machine="Westmere-800")["off_b_s"].item() == 12.9e9
-    index = json.loads((site / "index.json").read_text())
-    assert index["schema"] == 1
-    assert [each["machine"] for each in index["machines"]] == ["machine0", "machine1", "machine2"]
-    (first, *_) = index["machines"]
-    assert (site / first["page"]).is_file()
-    assert first["open_alarms"] >= 1
-    assert {"alarms", "watches", "facts"} <= set(first)
-    assert {each["machine"] for each in index["ranking"]} == {"machine0", "machine1"}
-
-
-def test_odd_names_and_no_nights_have_pages(histories: list[MachineHistory]) -> None:
-    bad = "<script>alert(1)</script>"
-    nights = histories[1].nights.with_columns(case=pl.lit(bad), machine=pl.lit(bad))
-    odd = replace(histories[1], machine=bad, nights=nights)
-    assert "<script" not in machine_page(odd)
-    assert "<script" not in index_page([odd])
-    told = [each for each in histories[1].outcomes if each.outcome == "not run"]
-    frames = histories[0].runs[:0], histories[0].nights[:0]
-    empty = MachineHistory("new", *frames, outcomes=told, known_s=histories[0].known_s)
-    text = machine_page(empty)
-    assert f"not run: {len(told)}" in text
-    assert "No slowdown was measured" in index_page([empty])
-    nothing = machine_page(replace(empty, outcomes=[]))
-    assert "Nothing is known of any night." in nothing
+def test_a_machine_named_as_a_file_of_the_pages_is_left_out(tmp_path: Path) -> None:
+    table = table_of(tmp_path).with_columns(machine=pl.lit("index.html"))
+    write_nights(tmp_path / "results", table, [1.0])
+    histories, left_out = gather([tmp_path / "results"], tmp_path / "out")
+    assert (histories, len(left_out)) == ([], 1)
+    assert left_out[0].startswith("machine index.html: left out")

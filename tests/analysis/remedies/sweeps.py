@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from nimc.records.arms import name_of
-from nimc.records.sample import Sample
+from records.arms import name_of
+from records.sample import Sample
 from tests.analysis.synthetic import Case, crossed, samples
 
 OFF_B_S, PRICE_B_S, ALONE_B_S = 14e9, 1.2e9, 8e9

@@ -31,7 +31,7 @@ from analysis.remedies.throttling import Throttling
 from analysis.report.data import load_run
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import Crossing, p_value
-from nimc.base.checkout import ROOT
+from records.checkout import ROOT
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.remedies.test_standing import MACHINES, effects
 from tests.analysis.synthetic import LAMMPS, Case, crossed, samples, write_run

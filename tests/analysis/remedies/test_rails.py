@@ -13,8 +13,8 @@ from analysis.report.data import load_run
 from analysis.report.page import render, write_data
 from analysis.statistics.interval import Estimate
 from analysis.subjects.rails import RailFigures, decided, rail_figures, rails_view
-from nimc.records.arms import name_of
-from nimc.records.sample import Better, Sample
+from records.arms import name_of
+from records.sample import Better, Sample
 from tests.analysis.made_counters import counter_row, write_rows
 from tests.analysis.synthetic import LAMMPS, Case, crossed, samples, write_run
 

@@ -8,7 +8,7 @@ import pytest
 from analysis.remedies.advice import Standing, advise
 from analysis.remedies.effect import RemedyEffect, net, remedy_effects
 from analysis.report.data import load_run
-from nimc.records.sample import Better, Sample
+from records.sample import Better, Sample
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.synthetic import Case, crossed, samples, write_run
 

@@ -10,7 +10,7 @@ import pytest
 from analysis.remedies.throttling import Throttling, crossover, curvatures, slopes, throttling
 from analysis.report.data import RunData, load_run
 from analysis.statistics.location import centres, location
-from nimc.records.sample import Sample
+from records.sample import Sample
 from studies.noises import NOISES
 from tests.analysis.remedies.sweeps import CROSSOVER_B_S, SAME_RATE_B_S, SLOPE, sweep, swept
 from tests.analysis.synthetic import write_run

@@ -11,14 +11,13 @@ from analysis.compare import page as compare_page
 from analysis.compare.sides import compare_sides
 from analysis.contention import evaluate
 from analysis.contention.page import render as model_page
-from analysis.history.alarms import survey
-from analysis.pages.data import MachineHistory
-from analysis.pages.render import index_page, machine_page
+from analysis.pages.across import MachineHistory, side_by_side
+from analysis.pages.render import index_page, machine_page, state_of
 from analysis.report import page
 from analysis.report.data import load_run
 from tests.analysis.compare.nights import night
 from tests.analysis.made_counters import CASES
-from tests.analysis.made_nights import emulated, made_histories
+from tests.analysis.pages.made import made_history
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.report.browser import (
     DARK,
@@ -114,25 +113,20 @@ def test_every_section_fits_the_window(tmp_path: Path, of: Callable[[Path], str]
 
 @cache
 def _machines() -> list[MachineHistory]:
-    """A year of twelve workloads, with alarms; the second machine emulates and has gaps."""
-    first, second = (
-        replace(each, alarms=found.alarms, watches=found.watches)
-        for each in made_histories()[:2]
-        for found in [survey(each.nights, each.runs)]
-    )
-    return [first, emulated(second)]
+    """A year of twelve workloads, with alarms; the second machine emulates."""
+    return [made_history("first"), made_history("second", emulated=True)]
 
 
 def _index(_: Path) -> str:
-    return index_page(_machines())
+    return index_page([state_of(each, ()) for each in _machines()], side_by_side(_machines()))
 
 
 def _of_machine(_: Path) -> str:
-    return machine_page(_machines()[0])
+    return machine_page(_machines()[0], ())
 
 
 def _of_emulated(_: Path) -> str:
-    return machine_page(_machines()[1])
+    return machine_page(_machines()[1], ())
 
 
 @pytest.mark.parametrize("of", [_index, _of_machine, _of_emulated])

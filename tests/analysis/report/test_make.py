@@ -13,7 +13,7 @@ import pytest
 
 from analysis.report.data import UnfinishedBlock, load_run, unfinished_blocks
 from analysis.report.page import make_reports
-from nimc.base.errors import InputError
+from records.errors import InputError
 from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
 
 
@@ -25,7 +25,8 @@ def test_data_beside_the_page_in_the_runs_folder_holds_every_sample_and_result(
     folder = run / "report"
     assert report.page == folder / "report.html"
     names = sorted(path.name for path in folder.iterdir())
-    assert names == ["pairs.parquet", "report.html", "results.json", "samples.parquet"]
+    files = ["pairs.parquet", "report.html", "results.json", "results.parquet", "samples.parquet"]
+    assert names == files
     table = pl.read_parquet(folder / "samples.parquet")
     assert table.height == 2 * (1 + 6 * 4)
     assert set(table["status"]) == {"counts", "warm-up"}

@@ -23,8 +23,8 @@ from analysis.report.plots import (
 )
 from analysis.report.words import NEXT, control
 from analysis.statistics.interval import Estimate, Interval
-from nimc.records.arms import ARMS
-from nimc.records.sample import Sample
+from records.arms import ARMS
+from records.sample import Sample
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, samples, write_run
 

@@ -18,7 +18,7 @@ from analysis.report.words import (
 )
 from analysis.samples.columns import read_run
 from analysis.statistics.interval import Estimate, Interval
-from nimc.records.notes import Note
+from records.notes import Note
 from tests.analysis.synthetic import LAMMPS, result, samples, write_run
 
 

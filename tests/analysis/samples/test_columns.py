@@ -10,8 +10,8 @@ import pytest
 from analysis.samples import columns
 from analysis.samples.columns import read_run, read_samples, with_shared_nulls
 from analysis.samples.pairs import Kind, kinds
-from nimc.base.errors import InputError
-from nimc.records.sample import WriterRecord
+from records.errors import InputError
+from records.sample import WriterRecord
 from tests.analysis.synthetic import LAMMPS, STREAM, samples, write_run
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from analysis.samples.counts import medians, role_values, without_tool
 from analysis.samples.roles import COUNTS, ROLES, counts, groups, lacking
-from nimc.base.errors import InputError
-from nimc.machine.host import FAMILIES
+from records.errors import InputError
+from records.machine.host import FAMILIES
 from tests.analysis.made_counters import counter_row, read_counters, write_rows
 
 ON = '{"rate":"25%"}'

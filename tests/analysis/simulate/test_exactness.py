@@ -19,7 +19,7 @@ from analysis.simulate.progress import (
     shape,
     simulate,
 )
-from nimc.base.errors import InputError
+from records.errors import InputError
 
 
 def writes(*nodes_and_times: tuple[int, float, float]) -> Windows:

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from nimc.records.arms import name_of
-from nimc.records.sample import NodeConditions, Sample, WriterRecord
+from records.arms import name_of
+from records.sample import NodeConditions, Sample, WriterRecord
 from tests.analysis.made_counters import write_rows
 from tests.analysis.synthetic import HOST, Case, crossed, header, reject, samples, write_run
 

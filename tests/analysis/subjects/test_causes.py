@@ -29,7 +29,7 @@ from analysis.subjects.causes import (
     sentence,
     worst_rank,
 )
-from nimc.records.sample import Sample
+from records.sample import Sample
 from tests.analysis.made_counters import (
     CASES,
     RANKS,

@@ -12,8 +12,8 @@ from analysis.questions.question import answer
 from analysis.report.data import RunData, load_run
 from analysis.report.page import render, write_data
 from analysis.subjects.factors import LEVELS, PRICES, RATES
-from nimc.records.arms import named_level
-from nimc.records.sample import Level
+from records.arms import named_level
+from records.sample import Level
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.synthetic import STREAM, Case, remedies, samples, write_run
 

@@ -11,7 +11,7 @@ from analysis.questions.question import answer
 from analysis.report.data import load_run
 from analysis.report.page import render, write_data
 from analysis.subjects.latency import LATENCY
-from nimc.records.sample import Sample
+from records.sample import Sample
 from tests.analysis.synthetic import Case, at_rate, crossed, header, samples, write_run
 
 NS, GB = 1e-9, 1e9

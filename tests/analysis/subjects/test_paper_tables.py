@@ -13,7 +13,7 @@ from analysis.report.page import render
 from analysis.report.plots import View
 from analysis.subjects.paper_tables import paper_estimates, paper_tables, picture
 from analysis.subjects.published import NAMES, normalised, triad
-from nimc.records.sample import Sample
+from records.sample import Sample
 from tests.analysis.synthetic import Case, samples, write_run
 
 #: Ten runs of mean 11 (six of them 1 away), and of mean 22 (squares of the distances: 18); then

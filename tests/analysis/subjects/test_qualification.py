@@ -13,9 +13,9 @@ import pytest
 from analysis.report.data import load_run
 from analysis.subjects import qualification as module
 from analysis.subjects.qualification import CLAIMS, Evidence, Qualification, qualification
-from nimc.base.groups import grouped
-from nimc.records.notes import Note
-from nimc.records.sample import Sample, WriterRecord
+from records.groups import grouped
+from records.notes import Note
+from records.sample import Sample, WriterRecord
 from tests.analysis.subjects.made_qualification import (
     ALONE_B_S,
     ORIGIN,

@@ -12,7 +12,7 @@ from analysis.effects.verdict import Verdict
 from analysis.report.data import load_run
 from analysis.report.page import render, write_data
 from analysis.subjects.traffic import ReplayedTraffic, replayed, sentence
-from nimc.records.sample import ReplayBin, ReplayRecord, Sample
+from records.sample import ReplayBin, ReplayRecord, Sample
 from tests.analysis.synthetic import LAMMPS, samples, write_run
 
 #: 2026-03-01 00:00 UTC.

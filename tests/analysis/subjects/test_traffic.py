@@ -7,10 +7,10 @@ import pytest
 
 from analysis.subjects.traffic import Traffic, render, traffic
 from analysis.subjects.writers import optimum_interval_s
-from nimc.base.units import SECONDS
-from nimc.traffic import formats
-from nimc.traffic.trace import Trace
-from tests.nimc.traffic.made import PLAIN
+from records.traffic import formats
+from records.traffic.trace import Trace
+from records.units import SECONDS
+from tests.records.traffic.made import PLAIN
 
 YEAR_S = SECONDS["y"]
 

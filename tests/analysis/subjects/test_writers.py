@@ -10,8 +10,8 @@ from analysis.subjects.writers import (
     table_5,
     write_length_s,
 )
-from nimc.base.errors import InputError
-from nimc.base.units import duration_s
+from records.errors import InputError
+from records.units import duration_s
 
 FIVE_YEARS_S = duration_s("5y", "")
 RANKS = [64, 512, 1024, 2048, 4096, 8192]

@@ -6,7 +6,7 @@ from typing import Any
 from nimc.campaign.plan import Request
 from nimc.campaign.schema import Campaign
 from nimc.campaign.settings import ReframeSettings
-from nimc.machine.site import Machine
+from records.machine.site import Machine
 
 
 def made_request(campaign: Campaign, machine: Machine, *, slurm: bool = False) -> Request:

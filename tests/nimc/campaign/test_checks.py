@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import reframe as rfm
 
-from nimc.base.checkout import ROOT
-from nimc.base.errors import MachineError
 from nimc.campaign import checks
 from nimc.campaign.checks import VariableType, checks_in
 from nimc.campaign.schema import WARMUPS
+from records.checkout import ROOT
+from records.errors import MachineError
 from reframe_tests.mixin import NimcMixin
 
 #: Variables of their own that campaigns have been able to set of each check, written down when

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base import marked_yaml
-from nimc.base.errors import InputError
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.load import load_campaign
 from nimc.campaign.schema import Campaign
+from records import marked_yaml
+from records.errors import InputError
 
 #: Variables of every check, and the two that some tests rely on.
 COMMON = {"arms", "rate", "message", "injector", "direction", "reserved_cores", "tool"}

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.errors import InputError
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
+from records.errors import InputError
 from tests.reframe_tests.command import reframe
 
 THEIRS = Path(__file__).with_name("theirs.py")

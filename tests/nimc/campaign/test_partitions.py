@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError
 from nimc.campaign.cases import Omitted, leave_out, omission_lines, treatments
 from nimc.campaign.prepare import prepare, time_limit_s, use_slurm
 from nimc.campaign.schema import Campaign
 from nimc.campaign.settings import target_partitions
 from nimc.run.folder import new_header
-from tests.nimc.conftest import Command
+from records.checkout import ROOT
+from records.errors import InputError
+from tests.commands import Command
 from tests.reframe_tests.test_numa_places import of
 
 PARTITIONS = [

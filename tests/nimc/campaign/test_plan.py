@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError
 from nimc.campaign.cases import treatments
 from nimc.campaign.load import least_s
 from nimc.campaign.plan import block_s, block_sizes, command, next_block
 from nimc.campaign.prepare import prepare
 from nimc.campaign.schema import Campaign, Pairs
-from nimc.machine.site import Machine
+from records.checkout import ROOT
+from records.errors import InputError
+from records.machine.site import Machine
+from tests.commands import Command
 from tests.nimc.campaign.made_request import made_machine, made_request
-from tests.nimc.conftest import Command
 
 MACHINE = made_machine(origins=2, device="mlx5_0")
 

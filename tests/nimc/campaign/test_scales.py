@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from analysis.subjects.published import paper
-from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError
 from nimc.campaign.cases import scales
 from nimc.campaign.prepare import prepare
+from records.checkout import ROOT
+from records.errors import InputError
+from tests.commands import Command
 from tests.nimc.campaign.made_request import made_machine, made_request
-from tests.nimc.conftest import Command
 
 TEXT = """
 name: c

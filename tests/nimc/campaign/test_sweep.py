@@ -14,18 +14,18 @@ from analysis.contention import evaluate
 from analysis.contention.fit import fit
 from analysis.contention.parameters import placements, predict
 from analysis.contention.sweep import from_run
-from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError
-from nimc.base.interrupts import Interrupts
 from nimc.campaign.cases import expand, next_case, siblings
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.prepare import prepare
 from nimc.campaign.schema import Campaign
-from nimc.machine.site import Machine
-from nimc.records.run import save_header
 from nimc.run import runner
 from nimc.run.progress import display
 from nimc.run.runner import CampaignRunner
+from records.checkout import ROOT
+from records.errors import InputError
+from records.interrupts import Interrupts
+from records.machine.site import Machine
+from records.run import save_header
 from tests.analysis.contention.test_sweep import made_header, made_sample
 from tests.nimc.campaign.made_request import made_machine, made_request
 
@@ -64,7 +64,9 @@ def test_each_number_of_cores_on_both_calibrated_placements() -> None:
 
 def test_on_a_shared_host_the_origin_has_a_core_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of five usable cores four are the application's, two a socket."""
-    monkeypatch.setattr("nimc.machine.host.detect", lambda: SimpleNamespace(usable_cores=range(5)))
+    monkeypatch.setattr(
+        "records.machine.host.detect", lambda: SimpleNamespace(usable_cores=range(5))
+    )
     cases = expanded(campaign(cores="all", placements="local"), machine("same_host")).cases
     assert [case.set["cores"] for case in cases] == [1, 2]
 

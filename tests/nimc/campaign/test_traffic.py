@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from nimc.campaign.plan import command
-from nimc.traffic import formats
+from records.traffic import formats
 from tests.nimc.campaign.made_request import made_machine, made_request
 from tests.nimc.campaign.test_load import SMALL, faults, load
-from tests.nimc.traffic.made import PLAIN
+from tests.records.traffic.made import PLAIN
 
 
 @pytest.fixture

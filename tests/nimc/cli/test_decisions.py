@@ -12,25 +12,21 @@ import pytest
 
 from analysis.compare.node_ranks import RankedNode
 from analysis.effects.verdict import Verdict
-from analysis.history.alarms import ChangedFact, NodeRatio
 from analysis.statistics.interval import Estimate
-from nimc.base.errors import InputError
-from nimc.cli import crate, history, hosts, minicluster, run, spack
-from nimc.cli import nightly as nightly_cli
+from nimc.cli import crate, hosts, minicluster, run, spack
 from nimc.cluster.remedies import ROOT_REMEDIES
 from nimc.cluster.reservation import Reservation
 from nimc.crate.reproduce import Reproduction
-from nimc.machine.slurm import SlurmNode
-from nimc.nights.summary import NightAlarm, Summary, summary_text
 from nimc.run.node_sweep import NodeSweep
 from nimc.run.runner import Failure
-from nimc.spack.build import Built
+from records.errors import InputError
+from records.machine.slurm import SlurmNode
+from reframe_tests.spack.build import Built
 from testbed.cluster import Status
 from tests.analysis.synthetic import header, result
-from tests.nimc.conftest import Command
+from tests.commands import Command
 from tests.nimc.documented import assert_documented
 from tests.nimc.minicluster.test_state import STATE
-from tests.nimc.nights.made import nightly, summary
 
 Patch = pytest.MonkeyPatch
 FAILED = [Failure("stream", "no binary")]
@@ -195,72 +191,6 @@ def test_the_page_of_a_remedy_has_its_needs_and_values(command: Command) -> None
     assert command("remedy", "list").count("\n") >= 1 + len(ROOT_REMEDIES)
 
 
-# `nimc nightly`
-
-
-@pytest.mark.parametrize(
-    ("words", "fault"),
-    [
-        ([], "init: no scheduler given"),
-        (["--cron", "--jacamar"], "--jacamar, --child, --output: only with --gitlab"),
-        (["--systemd", "--child"], "--jacamar, --child, --output: only with --gitlab"),
-        (["--cron", "--output", "x"], "--jacamar, --child, --output: only with --gitlab"),
-        (["--gitlab", "--install"], "--gitlab: --install and --output PATH must be given together"),
-        (["--gitlab", "--output", "x"], "--gitlab: --install and --output"),
-    ],
-)
-def test_what_cannot_be_installed_is_refused(
-    tmp_path: Path, command: Command, words: list[str], fault: str
-) -> None:
-    command("nightly", "init", nightly(tmp_path).target, *words, code=2)
-    assert command.err.startswith(f"nimc: {fault}")
-
-
-ALARM = NightAlarm("stream", "off", "fom", "history", "slower")
-
-
-@pytest.mark.parametrize(
-    ("night", "words", "code"),
-    [
-        (summary(), [], 0),
-        (summary(alarms=[ALARM], outcome="measured"), ["--fail"], 1),
-        (summary(alarms=[], failures=[], outcome="measured"), ["--fail"], 0),
-        (summary(alarms=[], failures=[], outcome="machine failed"), ["--fail"], 3),
-        (summary(alarms=[], failures=[], outcome="slower"), ["--fail"], 1),
-        (summary(alarms=[], failures=[], outcome="slower"), ["--fail", "--case", "lammps"], 0),
-        (summary(alarms=[], outcome="machine failed"), ["--fail", "--case", "snap"], 3),
-        (summary(alarms=[], outcome="not run"), ["--fail"], 0),
-    ],
-)
-def test_an_export_ends_as_the_night_did_only_if_asked(
-    tmp_path: Path, command: Command, night: Summary, words: list[str], code: int
-) -> None:
-    (tmp_path / "night.json").write_text(summary_text(night))
-    assert "<testsuite" in command(
-        "nightly", "export", tmp_path / "night.json", "--junit", *words, code=code
-    )
-    assert "# TYPE" in command("nightly", "export", tmp_path / "night.json", "--prometheus")
-    command("nightly", "export", tmp_path / "night.json", *words, code=2)
-
-
-def test_the_time_zone_of_a_host(monkeypatch: Patch) -> None:
-    for zone in ("Europe/Berlin", ":/usr/share/zoneinfo/Europe/Berlin"):
-        monkeypatch.setenv("TZ", zone)
-        assert nightly_cli._zone() == "Europe/Berlin"
-    monkeypatch.delenv("TZ")
-    monkeypatch.setattr("os.path.realpath", lambda path: path)  # a copy, not a link
-    monkeypatch.setattr("time.tzname", ("CET", "CEST"))
-    assert nightly_cli._zone() == "CET"
-
-
-def test_the_calendar_begins_as_long_ago_as_asked(tmp_path: Path, command: Command) -> None:
-    """Of a nightly without a summary. On any eight days are five or six from Monday to Friday."""
-    status = ("nightly", "status", nightly(tmp_path).target, "--since")
-    nights = command.json(*status, "7d")["nights"]
-    assert 4 <= len(nights) <= 6  # the last one may have still to begin, or to end
-    assert len(command.json(*status, "5000y")["nights"]) > 20_000
-
-
 # `nimc minicluster`
 
 
@@ -332,42 +262,6 @@ def test_only_a_whole_reproduction_is_status_zero(
     document = json.loads(capsys.readouterr().out)
     assert (document["packed"], document["run"], document["outcome"]) == ("old", "new", outcome)
     assert (document["reasons"], len(document["failures"])) == (["why"], len(failures))
-
-
-# `nimc alarms` and `nimc pages`
-
-
-def test_what_changed_at_the_same_time_and_the_worst_node() -> None:
-    changed = [ChangedFact("kernel", "5", "6"), ChangedFact("commit", None, "c0ffee")]
-    group: Any = Made(sentences=["slower"], changed=changed, nodes=[NodeRatio("n1", 1.0625, 1)])
-    first, *facts, node = history._about(group)
-    assert first == "slower"
-    assert [each.partition(": ")[2] for each in facts] == ["kernel: 5 -> 6", "commit: - -> c0ffee"]
-    assert node == "worst node: n1, ratio 1.062 to the others (1 night)"
-
-
-def test_a_machine_named_as_a_file_of_the_pages_is_left_out(
-    tmp_path: Path, monkeypatch: Patch
-) -> None:
-    """What is left out is named once. The folder of pages must be the user's own, or root's."""
-    found = [Made(machine="index.html"), Made(machine="m")]
-    monkeypatch.setattr(
-        history, "gather", lambda *given: given[-1]("odd") or given[-1]("odd") or found
-    )
-    monkeypatch.setattr(history, "write_pages", lambda output, of: output / of[0].machine)
-    named: list[str] = []
-    page, histories = history.make_pages(tmp_path / "store", tmp_path, None, named.append)
-    assert (page, histories) == (tmp_path / "pages" / "m", found[1:])
-    assert [line.partition(":")[0] for line in named] == ["odd", "machine index.html"]
-    found.pop()
-    with pytest.raises(InputError, match=r"no runs, and .*: no summaries of nights"):
-        history.make_pages(tmp_path / "store", tmp_path, tmp_path / "out", named.append)
-    (tmp_path / "nights").mkdir()
-    monkeypatch.setattr("os.geteuid", lambda: 4242)
-    assert history._outcomes(tmp_path / "nights", named.append) == {}
-    (tmp_path / "pages").mkdir()
-    with pytest.raises(InputError, match=r"^--output: "):
-        history.make_pages(tmp_path / "store", tmp_path, None, named.append)
 
 
 # `nimc spack`

@@ -10,16 +10,16 @@ import pytest
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
-from analysis.history.alarms import Change, SeriesWatch
+from analysis.history.alarms import WatchedSeries
 from analysis.remedies.throttling import Throttling
 from analysis.statistics.interval import Estimate, Interval
 from analysis.subjects.traffic import AtOnce, Pattern, Traffic
 from analysis.subjects.writers import concurrent_writers
-from nimc.base.errors import InputError
-from nimc.base.text import Line
 from nimc.campaign.cases import Scale
-from nimc.cli import history, plan, results, simulate
-from nimc.traffic.trace import Break, TraceHeader
+from nimc.cli import nights, plan, results, simulate
+from records.errors import InputError
+from records.text import Line
+from records.traffic.trace import Break, TraceHeader
 
 
 def about(value: float, low: float, high: float) -> Estimate:
@@ -129,48 +129,24 @@ def test_the_loss_per_byte_of_a_sweep(changes: dict[str, Any], said: list[str]) 
     assert results._sweep(replace(SWEEP, **changes)) == said
 
 
-# `nimc alarms`: what is watched.
+# `nimc nights alarms`: what is watched.
 
-WATCH = SeriesWatch(
-    *("hpc", "nightly", "stream", "off", "fom", "s", "2026-01-01", "2026-01-31", 31),
+WATCH = WatchedSeries(
+    *("hpc", "nightly", "stream", "off", "fom", "s", "2026-01-31", 31),
     **{"level": 12.5, "spread": 0.0123, "detectable": 0.045},
 )
-CHANGE = Change("2026-01-07", "2026-01-09", 1.1)
 
 
 @pytest.mark.parametrize(
     ("changes", "parts"),
     [
-        ({}, ["n", "12.5 s", "31 nights", "spread 1.2%", "finds 4.5%", "nightly"]),
-        (
-            {"changes": [CHANGE, CHANGE], "nights": 1},
-            ["n", "12.5 s", "1 night, 2 changes", "spread 1.2%", "finds 4.5%", "nightly"],
-        ),
-        ({"spread": None}, ["n", "-", "unwatched", "", "31 nights", "nightly"]),
-        ({"detectable": None}, ["n", "-", "unwatched", "", "31 nights", "nightly"]),
+        ({}, ["finds 4.5%", "spread 1.2%", "12.5 s", "31 nights", "nightly"]),
+        ({"unit": "1"}, ["finds 4.5%", "spread 1.2%", "12.5", "31 nights", "nightly"]),
+        ({"level": None}, ["too few nights", "", "", "31 nights", "nightly"]),
     ],
 )
 def test_a_watched_series(changes: dict[str, Any], parts: list[str]) -> None:
-    assert history._watch(replace(WATCH, **changes), "n") == Line(parts)
-
-
-@pytest.mark.parametrize(
-    ("month", "year", "said"),
-    [
-        (None, None, None),
-        (about(1.02, 1.0, 1.04), None, None),
-        (about(1.02, 1.01, 1.03), None, ""),
-        (about(1.02, 1.01, 1.03), about(1.0, 0.99, 1.01), ", as a year ago"),
-        (about(1.02, 1.01, 1.03), about(1.01, 1.0, 1.02), ", as a year ago"),
-        (about(1.02, 1.01, 1.03), about(0.99, 0.98, 1.0), ", as a year ago"),
-        (about(1.02, 1.01, 1.03), about(1.05, 1.01, 1.09), ", 5.0% worse than a year ago"),
-        (about(1.02, 1.01, 1.03), about(0.9, 0.85, 0.95), ", 10.0% better than a year ago"),
-    ],
-)
-def test_a_slow_swing(month: Estimate | None, year: Estimate | None, said: str | None) -> None:
-    found = history._swing(replace(WATCH, month=month, year=year))
-    worse = "hpc stream off fom (nightly): 2.0% worse than a month ago"
-    assert found == (None if said is None else worse + said)
+    assert nights._watched(replace(WATCH, **changes)) == Line(["hpc stream off fom", *parts])
 
 
 # `nimc simulate`: writers.

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from nimc.cluster.remedies import ROOT_REMEDIES, render, values
-from tests.nimc.node.sysfs import write
+from tests.conductor.sysfs import write
 
 BIN = Path(__file__).with_name("bin")
 STATE = "var/lib/nimc"

@@ -10,21 +10,21 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError, MachineError
-from nimc.base.programs import ProgramAnswer
+from conductor.injectors import INJECTORS
 from nimc.campaign import settings
 from nimc.campaign.matrix import Matrix, MatrixCell
 from nimc.cli import hosts
 from nimc.cli.hosts import doctor_command, text
 from nimc.cluster import doctor
 from nimc.cluster.doctor import Finding
-from nimc.machine import site
-from nimc.machine.devices import Device, Port
-from nimc.machine.site import Machine
-from nimc.node.injectors import INJECTORS
-from nimc.spack.setup import SpackSettings, layout
-from tests.nimc.machine.made import machine
+from records.checkout import ROOT
+from records.errors import InputError, MachineError
+from records.machine import site
+from records.machine.devices import Device, Port
+from records.machine.site import Machine
+from records.programs import ProgramAnswer
+from reframe_tests.spack.setup import SpackSettings, layout
+from tests.records.machine.made import machine
 
 CONFIG = """
 site_configuration = {

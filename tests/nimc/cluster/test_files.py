@@ -15,18 +15,18 @@ from typing import Any
 
 import pytest
 
-from nimc.base.errors import MachineError
-from nimc.base.programs import ProgramAnswer
 from nimc.campaign.settings import matching
 from nimc.cli import hosts
 from nimc.cluster import learn
 from nimc.cluster.in_job import JobLook, NodeRequest
 from nimc.cluster.learn import ClusterFacts, NodeShape, SlurmPartition, access
 from nimc.cluster.new_machine import config_text, entries, host_pattern, site_text, unknown
-from nimc.machine import site as machine
+from records.errors import MachineError
+from records.machine import site as machine
+from records.programs import ProgramAnswer
+from tests.commands import Command
 from tests.fuzz.target import CAPTURES
 from tests.nimc.cluster.made import FAST, SLURM, found, node, rdma
-from tests.nimc.conftest import Command
 
 
 def site(tmp_path: Path, seen: ClusterFacts) -> machine.Machine:

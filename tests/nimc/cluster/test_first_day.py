@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.checkout import ROOT
 from nimc.cluster.in_job import PREFIX
+from records.checkout import ROOT
 from tests.literal_docs import commands
 from tests.nimc.cluster.unprepared import INTERFACE, MODULE_SYSTEMS, login_shell, unprepared_or_skip
 from tests.nimc.minicluster.real import Cluster

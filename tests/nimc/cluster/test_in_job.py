@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError, MachineError
-from nimc.base.programs import ProgramAnswer
 from nimc.campaign.settings import ReframeSettings
 from nimc.cluster import in_job
 from nimc.cluster.in_job import JobLook, NodeRequest
-from nimc.machine.site import Machine, Origins
+from records.checkout import ROOT
+from records.errors import InputError, MachineError
+from records.machine.site import Machine, Origins
+from records.programs import ProgramAnswer
+from tests.commands import Command
 from tests.nimc.cluster.made import FAST, node
-from tests.nimc.conftest import Command
-from tests.nimc.machine.made import machine
+from tests.records.machine.made import machine
 
 REQUEST = NodeRequest(
     ["--partition=batch"], Origins(policy="hetjob", partition="io"), ["/c", "/py"], [("A", "1")]

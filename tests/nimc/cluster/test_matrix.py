@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.programs import ProgramAnswer
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.matrix import Offer, judge, matrix
 from nimc.campaign.settings import ReframePlace, ReframeSettings
-from nimc.machine import program
-from nimc.machine.program import ModuleLoad
-from nimc.machine.slurm import SlurmNode, ask_nodes, nodes_in, partition_in
+from records.machine import program
+from records.machine.program import ModuleLoad
+from records.machine.slurm import SlurmNode, ask_nodes, nodes_in, partition_in
+from records.programs import ProgramAnswer
 
 #: The variable of a module system -> the program that it names.
 SYSTEMS = {
@@ -210,7 +210,7 @@ def test_nodes_of_the_partition_are_asked_for(monkeypatch: pytest.MonkeyPatch) -
         asked.append(command)
         return ProgramAnswer("sinfo", 0, "n1 idle\nn2 down\n", "")
 
-    monkeypatch.setattr("nimc.machine.slurm.ask", ask)
+    monkeypatch.setattr("records.machine.slurm.ask", ask)
     assert ask_nodes("big", {}) == ask_nodes(None, {}) == [IDLE, DOWN]
     assert [command[-1] for command in asked] == ["--partition=big", "--format=%N %T"]
     # What a check's largest job takes is asked of the partition.
@@ -223,7 +223,7 @@ def test_nodes_of_the_partition_are_asked_for(monkeypatch: pytest.MonkeyPatch) -
     (cell,) = matrix({"copy": COMPILES}, settings, "m", None, {"other": 2}).cells
     assert cell.runs == "yes"
     silent = ProgramAnswer("sinfo", 1, "", "no answer")
-    monkeypatch.setattr("nimc.machine.slurm.ask", lambda *_: silent)
+    monkeypatch.setattr("records.machine.slurm.ask", lambda *_: silent)
     (cell,) = matrix({"copy": COMPILES}, settings, "m", None).cells
     assert cell.runs == "yes"  # nothing is known of its nodes
 

@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from nimc.base.errors import InputError
 from nimc.campaign.checks import CheckVariables, checks_in
 from nimc.campaign.settings import (
     ReframePlace,
@@ -17,7 +16,8 @@ from nimc.campaign.settings import (
     settings_of,
     without_place,
 )
-from tests.nimc.conftest import ROOT
+from records.errors import InputError
+from tests.commands import ROOT
 
 #: Asks ReFrame whether an environment is valid for a check.
 _REFRAME = """

@@ -4,20 +4,19 @@ from datetime import datetime
 
 import pytest
 
-from nimc.base.errors import InputError, MachineError
-from nimc.base.programs import ProgramAnswer
 from nimc.cluster.reservation import (
     check,
     create,
     create_command,
     find,
-    find_all,
     parse,
     remove,
     shortcomings,
 )
-from nimc.machine.site import Machine
-from tests.nimc.machine import made
+from records.errors import InputError, MachineError
+from records.machine.site import Machine
+from records.programs import ProgramAnswer
+from tests.records.machine import made
 
 LINE = (
     "ReservationName=nimc StartTime=2026-11-21T04:25:28 EndTime=2026-11-21T05:25:28 "
@@ -82,7 +81,6 @@ def test_how_a_user_likes_times_does_not_matter(tmp_path, monkeypatch):
     monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
     assert find("nimc") == parse(LINE)
     assert find("none") is None
-    assert find_all() == [parse(LINE)]
     with pytest.raises(MachineError, match="reservation nimc ends in"):
         check(machine(), 1, needed_s=1e12)
     assert check(machine(policy="same_host"), 1, needed_s=0) is None

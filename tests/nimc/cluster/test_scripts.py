@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.errors import InputError
 from nimc.cluster.remedies import ROOT_REMEDIES, values
+from records.errors import InputError
+from tests.commands import Command
 from tests.nimc.cluster.sysroot import CHANGED, STATE, changed, content, node, run, scripts
-from tests.nimc.conftest import Command
 
 #: More than any of the scripts has.
 MOST_COMMANDS = 400

@@ -9,7 +9,7 @@ import pytest
 
 from nimc.crate.zipped import MANIFEST, manifest, zipped
 from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
-from tests.nimc.conftest import call
+from tests.commands import call
 from tests.nimc.nimc_without_figures import render
 
 AUTHORS = ("--author", "Muster, Eva", "--author", "A centre")

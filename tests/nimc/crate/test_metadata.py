@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from nimc.base.checkout import ROOT, commit, git
-from nimc.base.errors import InputError
 from nimc.crate.metadata import METADATA, About, descriptions, head_in
 from nimc.crate.pack import python_locks
 from nimc.crate.reproduce import compared_files
+from records.checkout import ROOT, commit, git
+from records.errors import InputError
 from tests.analysis.synthetic import header
 
 #: 2026-01-01 00:00:00 UTC by date(1), and two days and an hour later.

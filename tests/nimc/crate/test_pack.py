@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
-from nimc.base.errors import InputError
 from nimc.crate.metadata import METADATA
 from nimc.crate.pack import python_locks, run_files
 from nimc.crate.verify import opened, verify_crate
 from nimc.crate.zipped import SIGNATURE, unzipped, zipped
+from records.errors import InputError
 from tests.captures import RUN_QUICK
-from tests.nimc.conftest import Command
+from tests.commands import Command
 from tests.nimc.crate.conftest import AUTHORS, reseal
 
 

@@ -13,7 +13,7 @@ from nimc.crate.reproduce import judge
 from nimc.crate.schemas import FOLDER
 from nimc.crate.zipped import unzipped
 from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, samples, write_run
-from tests.nimc.conftest import Command, Nimc, call
+from tests.commands import Command, Nimc, call
 from tests.nimc.crate.conftest import reseal
 from tests.nimc.documented import assert_documented
 

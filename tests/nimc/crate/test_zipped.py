@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.errors import InputError, MachineError
 from nimc.crate.zipped import (
     MANIFEST,
     MOST_FILES,
@@ -21,6 +20,7 @@ from nimc.crate.zipped import (
     unzipped,
     zipped,
 )
+from records.errors import InputError, MachineError
 
 FILES = {"b/c.txt": b"two\n", "a.json": b"{}", "b/stream@rate=25%.jsonl": b"1\n2\n", "é": b""}
 

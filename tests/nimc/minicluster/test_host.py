@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.errors import MachineError
+from records.errors import MachineError
 from testbed import containers, namespaces, shell
 from testbed.containers import enter_command
 

@@ -3,8 +3,8 @@
 import pytest
 import yaml
 
-from nimc.base.errors import InputError
-from nimc.machine import site
+from records.errors import InputError
+from records.machine import site
 from testbed.cluster import render_machine_file
 from testbed.spec import Spec
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.errors import InputError
+from records.errors import InputError
 from testbed.spec import ClusterLayout, Spec, default_state
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.errors import InputError, MachineError
+from records.errors import InputError, MachineError
 from testbed import cluster, needs, state
 from testbed.spec import SITE, ClusterLayout, Spec
 from testbed.state import State

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.errors import InputError, MachineError
+from records.errors import InputError, MachineError
 from testbed import vm
 from testbed.spec import CHECKOUT, ClusterLayout, Spec
 from tests.nimc.minicluster.real import Cluster, cluster_or_skip
@@ -127,7 +127,7 @@ counters() {
 }
 if [ "$SLURM_PROCID" = 0 ]; then
     counters; write > /dev/null; counters
-    python3 -c 'import json; from nimc.machine import host
+    python3 -c 'import json; from records.machine import host
 print("facts", json.dumps(host.detect().as_dict()))'
 else
     for i in $(seq 40); do sleep 0.5; write node1 && break; done

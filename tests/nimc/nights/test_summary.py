@@ -1,146 +1,174 @@
-"""The summary's document, who holds a machine's lock, and the calendar of nights."""
+"""One outcome for each way in which a night can end; its document, and its metrics."""
 
 import json
-import os
-from dataclasses import replace
-from datetime import date, datetime, time
+from datetime import date, datetime
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
+import polars as pl
 import pytest
 
-from nimc.base.errors import InputError
-from nimc.nights.description import NightWindow
+from analysis.history.alarms import Alarm
+from nimc.nights.night import (
+    below_references,
+    date_of,
+    end_of_night,
+    environment,
+    new_samples,
+    night_alarm,
+    tell,
+)
 from nimc.nights.summary import (
-    UNFINISHED,
-    Summary,
-    calendar,
-    earlier,
+    EndedRun,
+    NightAlarm,
+    NightFigure,
+    judge_night,
     load,
-    machine_lock,
+    load_all,
     path_of,
-    running,
-    summaries,
-    summary_text,
+    prometheus_text,
     write,
 )
-from tests.nimc.nights.made import SUMMARY, summary
+from nimc.run.runner import Failure
+from records.errors import InputError
+from tests.nimc.nights.made import FIGURES, SUMMARY, summary
 
-
-def test_a_summary_is_read_as_it_was_written(tmp_path: Path) -> None:
-    path = path_of(tmp_path, "box", SUMMARY.night)
-    assert path.name == "box-2026-11-20.json"
-    write(path, summary_text(SUMMARY))
-    assert load(path) == SUMMARY
-    document = json.loads(path.read_text())
-    assert (document["schema"], document["night"]) == (1, "2026-11-20")
-    assert document["figures"][1] == {
-        **{"case": "stream", "arm": "on", "quantity": "slowdown", "unit": "1", "better": "lower"},
-        **{"value": 2.0, "low": 1.9, "high": 2.1, "count": 6, "verdict": "memory contention"},
-    }
-    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+ALARM = NightAlarm("stream", "off", "fom", "history", "stream lost 10 %")
+FAILURE = Failure("snap", "no such binary")
+OPEN = NightFigure("snap", "on", "slowdown", "1", "lower", 1.1, 0.9, 1.3, "inconclusive")
+STOPPED = EndedRun(143, stopped="its time ended")
 
 
 @pytest.mark.parametrize(
-    ("change", "what"),
+    ("ended", "samples", "alarms", "failures", "figures", "expected"),
     [
-        ({"schema": 2}, "schema: 2 found; allowed: at most 1; written by a newer nimc"),
-        ({"machine": "../x"}, "machine: "),
-        ({"figures": [{}]}, "figures.0"),
+        (EndedRun(0), 12, [], [], FIGURES, ("measured", "12 samples")),
+        (EndedRun(0), 0, [], [], FIGURES, ("measured", "the night before had taken all samples")),
+        (EndedRun(0), 12, [], [], [*FIGURES, OPEN], ("inconclusive", "undecided: snap")),
+        (EndedRun(1), 12, [ALARM], [], [*FIGURES, OPEN], ("slower", "stream lost 10 %")),
+        (
+            EndedRun(1), 12, [ALARM, ALARM], [], FIGURES,
+            ("slower", "stream lost 10 % (and 1 more)"),
+        ),
+        (EndedRun(3), 5, [ALARM], [FAILURE], [], ("machine failed", "snap: no such binary")),
+        (EndedRun(3), 5, [], [FAILURE] * 3, [],
+         ("machine failed", "snap: no such binary (and 2 more)")),
+        (EndedRun(4, said="x"), 5, [], [], [],
+         ("machine failed", "nimc run ended (status 4): x")),
+        (EndedRun(3, said="squeue: gone"), 0, [], [], [], ("machine failed", "squeue: gone")),
+        (EndedRun(2, said="c.yaml:1: no"), 0, [], [], [], ("not run", "c.yaml:1: no")),
+        (EndedRun(2, said="a sample changed"), 9, [], [], [],
+         ("machine failed", "a sample changed")),
+        (EndedRun(-9, said="x"), 5, [], [], [],
+         ("machine failed", "nimc run was killed by signal 9 (status -9): x")),
+        (STOPPED, 0, [], [], [], ("not run", "its time ended before the first run: no node was"
+         " free, or none worked")),
+        (STOPPED, 5, [], [], [],
+         ("inconclusive", "its time ended before all cases were measured")),
+        (STOPPED, 5, [ALARM], [], [], ("slower", "stream lost 10 %")),
     ],
-)
-def test_what_is_no_summary_is_refused(
-    tmp_path: Path, change: dict[str, object], what: str
+)  # fmt: skip
+def test_a_night_ends_in_one_way(ended, samples, alarms, failures, figures, expected) -> None:
+    assert judge_night(ended, samples, figures, alarms, failures) == expected
+
+
+def test_a_night_ends_at_the_next_such_time_of_day_and_has_the_date_of_its_evening() -> None:
+    for start, end, night in (
+        (datetime(2026, 11, 20, 22, 0), datetime(2026, 11, 21, 5), date(2026, 11, 20)),
+        (datetime(2026, 11, 21, 0, 30), datetime(2026, 11, 21, 5), date(2026, 11, 20)),
+        (datetime(2026, 11, 21, 5, 0), datetime(2026, 11, 22, 5), date(2026, 11, 21)),
+    ):
+        assert end_of_night("05:00", start) == end
+        assert date_of(end, start) == night
+    assert end_of_night(None, start) is None
+    assert date_of(None, start) == start.date()
+    for wrong in ("5", "25:00", "05:00:00", ""):
+        with pytest.raises(InputError, match=r"--until: .* found; allowed: a time of day"):
+            end_of_night(wrong, start)
+
+
+def test_a_summary_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = path_of(tmp_path, "small", "m1", date(2026, 11, 20))
+    assert path == tmp_path / "nights" / "small-m1-2026-11-20.json"
+    write(path, SUMMARY.text)
+    assert load(path) == SUMMARY
+    assert json.loads(path.read_text())["night"] == "2026-11-20"
+    newer = path.with_name("small-m1-2026-11-21.json")
+    newer.write_text(SUMMARY.text.replace('"schema": 2', '"schema": 3'))
+    spoilt = path.with_name("small-m1-2026-11-22.json")
+    spoilt.write_text(SUMMARY.text.replace('"slower"', '"fine"'))
+    found, left_out = load_all([tmp_path, tmp_path / "none"])
+    assert found == [SUMMARY]
+    assert left_out[0] == f"{newer}: schema: 3 found; allowed: 2"
+    assert left_out[1].startswith(f"{spoilt}: outcome")
+
+
+def test_metrics_are_gauges_of_base_units_whose_labels_are_escaped() -> None:
+    lines = prometheus_text(summary(machine='m"1\\')).splitlines()
+    assert all(line.startswith(("# TYPE nimc_night_", "nimc_night_")) for line in lines)
+    of = 'machine="m\\"1\\\\",campaign="small"'
+    assert f'nimc_night_outcome{{{of},outcome="slower"}} 1.0' in lines
+    assert f'nimc_night_outcome{{{of},outcome="measured"}} 0.0' in lines
+    assert f"nimc_night_finished_timestamp_seconds{{{of}}} 1795215600.0" in lines
+    assert f"nimc_night_alarms{{{of}}} 1.0" in lines
+    slowdown = 'case="stream",arm="on",quantity="slowdown",unit="1"'
+    assert f"nimc_night_value{{{of},{slowdown}}} 2.0" in lines
+    assert f"nimc_night_low{{{of},{slowdown}}} 1.9" in lines
+    assert sum(line.startswith("nimc_night_low{") for line in lines) == 2  # one has no interval
+    unfinished = prometheus_text(summary(finished_s=None))
+    assert "finished" not in unfinished
+
+
+def test_the_sites_command_gets_the_document_and_its_failure_is_a_line(tmp_path: Path) -> None:
+    got = tmp_path / "got.json"
+    assert tell(SUMMARY, ["sh", "-c", f"cat > {got}"], None) == []
+    assert got.read_text() == SUMMARY.text
+    (line,) = tell(SUMMARY, ["sh", "-c", "echo no mail >&2; exit 3"], None)
+    assert line.startswith("--tell: sh: ")
+    assert "no mail" in line
+    (line,) = tell(SUMMARY, ["/nowhere/mail"], None)
+    assert line.startswith("--tell: /nowhere/mail: ")
+    assert tell(SUMMARY, [], tmp_path) == []
+    metrics = tmp_path / "nimc_small_m1.prom"
+    assert metrics.read_text() == prometheus_text(SUMMARY)
+    assert metrics.stat().st_mode & 0o777 == 0o644  # node_exporter is another user
+    (line,) = tell(SUMMARY, [], tmp_path / "none")
+    assert line.startswith("--metrics: ")
+
+
+def test_alarms_are_of_references_and_of_the_history() -> None:
+    rows = pl.DataFrame(
+        {
+            "case": ["stream", "stream", "melt"],
+            "slower_than_reference": [True, True, False],
+            "notes": [["slower than 2 B/s"], ["x"], []],
+        }
+    )
+    (found,) = below_references(rows)
+    assert (found.case, found.source, found.text) == (
+        "stream", "reference", "stream: slower than 2 B/s"
+    )  # fmt: skip
+    of = ("m", "small", "stream", "on", "fom", "2026-11-19", "2026-11-20", "run-2")
+    alarm = Alarm(*of, 1.5, 1.5, True, [])
+    assert night_alarm(alarm, date(2026, 11, 20)) == NightAlarm(
+        "stream", "on", "fom", "history", "stream on fom: 50 % worse since 2026-11-19"
+    )
+    assert night_alarm(alarm, date(2026, 11, 21)).known
+
+
+def test_samples_since_a_moment_are_counted_without_a_line_that_is_being_written(
+    tmp_path: Path,
 ) -> None:
-    path = tmp_path / "box-2026-11-20.json"
-    path.write_text(json.dumps(json.loads(summary_text(SUMMARY)) | change))
-    with pytest.raises(InputError, match=what):
-        load(path)
+    (tmp_path / "samples").mkdir()
+    lines = [json.dumps({"start_s": start_s}) for start_s in (1.0, 2.0, 3.0)]
+    (tmp_path / "samples" / "a.jsonl").write_text("\n".join(lines) + '\n{"star')
+    assert [new_samples(tmp_path, since_s) for since_s in (0.0, 2.0, 3.1)] == [3, 2, 0]
 
 
-def test_summaries_of_a_nightly_are_its_own(tmp_path: Path) -> None:
-    names = ["box-2026-11-21.json", "box-2026-11-20.json", "box-2-2026-11-20.json", "box-x.json"]
-    for name in [*names, "box-2026-99-99.json"]:
-        (tmp_path / name).touch()
-    assert [night for night, _ in summaries(tmp_path, "box")] == [day(20), day(21)]
-    path_of(tmp_path, "box", day(20)).write_text(summary_text(SUMMARY))
-    assert earlier(tmp_path, "box", day(20), 3) == []
-    assert earlier(tmp_path, "box", day(22), 3) == [SUMMARY]  # the last one cannot be read
-    assert earlier(tmp_path, "box", day(22), 1) == []
-
-
-def test_one_case_of_it() -> None:
-    of_lammps = summary().of_case("lammps")
-    assert [each.case for each in of_lammps.figures] == ["lammps"]
-    assert (of_lammps.alarms, of_lammps.failures) == ([], [])
-    with pytest.raises(InputError, match="'hpl' found; allowed: stream, lammps, snap"):
-        summary().of_case("hpl")
-
-
-def test_a_night_is_running_only_under_its_own_name(tmp_path: Path) -> None:
-    assert not running(tmp_path, "m", "box")
-    with machine_lock(tmp_path, "m", "box") as (handle, _):
-        assert handle is not None
-        assert running(tmp_path, "m", "box")
-        assert not running(tmp_path, "m", "bo")
-        assert not running(tmp_path, "other", "box")
-        with machine_lock(tmp_path, "m", "bo") as (other, holder):
-            assert (other, holder.startswith(f"box, process {os.getpid()} on ")) == (None, True)
-    assert not running(tmp_path, "m", "box")
-    tmp_path.chmod(0o777)
-    with pytest.raises(InputError, match="can be written by others"):
-        machine_lock(tmp_path, "m", "box").__enter__()
-
-
-def test_what_others_plant_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo.lock")
-    (tmp_path / "link.lock").symlink_to("fifo.lock")
-    assert not running(tmp_path, "fifo", "box")
-    assert not running(tmp_path, "link", "box")
-
-
-BERLIN = ZoneInfo("Europe/Berlin")
-WINDOW = NightWindow(start=time(22), end=time(5), days=["mon", "tue", "wed", "thu", "fri"])
-
-
-def day(number: int) -> date:
-    return date(2026, 11, number)
-
-
-def look(
-    known: dict[date, Summary], hour: int, *, at: int = 20, first: int = 16, running: bool = False
-) -> list[tuple[int, str | None]]:
-    """Day and outcome; the 16th is a Monday, the 20th a Friday."""
-    now_s = datetime(2026, 11, at, hour, tzinfo=BERLIN).timestamp()
-    found = calendar(WINDOW, known, day(first), now_s, running=running, zone=BERLIN)
-    return [(each.night.day, each.outcome) for each in found]
-
-
-def test_a_scheduled_night_without_a_summary_was_not_run() -> None:
-    known = {day(17): summary(night=day(17), outcome="measured")}
-    rows = look(known, 12)
-    # Monday is before the first summary; Friday's night has not begun.
-    assert rows == [(17, "measured"), (18, "not run"), (19, "not run")]
-
-
-def test_nights_without_a_summary_were_not_run_once_their_window_ended() -> None:
-    assert look({}, 12, at=18) == [(16, "not run"), (17, "not run")]
-    assert look({}, 22, first=20) == look({}, 23, first=20) == [(20, None)]
-    assert look({}, 4, at=21, first=20) == [(20, None)]
-    assert look({}, 5, at=21, first=20) == [(20, "not run")]
-    assert look({}, 23, at=21, first=21) == []  # Saturday
-
-
-def test_a_killed_night_is_not_running() -> None:
-    begun = summary(night=day(19), finished_s=None, outcome="machine failed", reason=UNFINISHED)
-    assert look({day(19): begun}, 23, at=19, running=True) == [(19, None)]
-    assert look({day(19): begun}, 12, at=20) == [(19, "machine failed")]
-    later = replace(begun, night=day(20), started_s=begun.started_s + 86400)
-    both = {day(19): begun, day(20): later}
-    assert look(both, 23, at=20, running=True) == [(19, "machine failed"), (20, None)]
-
-
-def test_a_night_made_up_for_on_a_day_off_is_listed() -> None:
-    known = {day(15): summary(night=day(15), outcome="measured")}  # a Sunday
-    assert look(known, 12, at=16, first=15) == [(15, "measured")]
-    assert look(known, 12, at=17, first=16) == [(16, "not run")]
+def test_jobs_of_a_night_that_is_a_job_inherit_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("SLURM_JOB_ID", "SLURMD_NODENAME", "SBATCH_ACCOUNT", "SLURM_CONF", "OTHER"):
+        monkeypatch.setenv(name, "x")
+    kept = {name for name, value in environment().items() if value == "x"}
+    assert kept == {"SLURM_CONF", "OTHER"}
+    assert environment()["PYTHONPATH"]

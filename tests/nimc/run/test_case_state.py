@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from analysis.effects.estimate import StoppingRule
-from nimc.base.errors import InputError
+from conductor.conductor import Store
 from nimc.campaign.schema import Pairs
-from nimc.node.conductor import Store
 from nimc.run.runner import CaseState, case_state, why_failed
+from records.errors import InputError
 from tests.nimc.fake_reframe import sample
 
 ARMS = ["off", "on", "aa"]

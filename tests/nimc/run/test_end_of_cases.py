@@ -11,13 +11,13 @@ import pytest
 from analysis.effects.estimate import Result, StoppingRule, results
 from analysis.effects.verdict import Verdict
 from analysis.samples.columns import read_run
-from nimc.base.interrupts import Interrupts
 from nimc.campaign.schema import Campaign
-from nimc.records.run import load_header, save_header
 from nimc.run import runner
 from nimc.run.folder import new_header
 from nimc.run.progress import PlainDisplay
 from nimc.run.runner import CampaignRunner
+from records.interrupts import Interrupts
+from records.run import load_header, save_header
 from tests.analysis.synthetic import Case, samples
 from tests.nimc.campaign.made_request import made_machine, made_request
 

@@ -11,19 +11,12 @@ from typing import Any
 
 import pytest
 
-from nimc.base import marked_yaml
-from nimc.base.checkout import ROOT
-from nimc.base.errors import InputError, MachineError
 from nimc.campaign.cases import expand
 from nimc.campaign.checks import checks_in
 from nimc.campaign.load import load_campaign
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
 from nimc.campaign.schema import Campaign
-from nimc.machine.site import Machine
-from nimc.records import run as records
-from nimc.records.order import run_seed
-from nimc.records.run import Reproduced, RunHeader, load_header, plain_name, save_header
 from nimc.run import folder as folders
 from nimc.run.folder import (
     find_other,
@@ -33,6 +26,13 @@ from nimc.run.folder import (
     requirements_of,
     resolved,
 )
+from records import marked_yaml
+from records import run as records
+from records.checkout import ROOT
+from records.errors import InputError, MachineError
+from records.machine.site import Machine
+from records.order import run_seed
+from records.run import Reproduced, RunHeader, load_header, plain_name, save_header
 from tests.analysis.synthetic import header as made_header
 
 

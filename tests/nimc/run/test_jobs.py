@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from nimc.base.errors import MachineError
-from nimc.base.interrupts import Interrupts, Stopped
-from nimc.base.programs import ProgramAnswer
 from nimc.campaign.schema import Campaign
-from nimc.machine import slurm as jobs
-from nimc.machine.site import Machine, Origins
 from nimc.run import runner
 from nimc.run import session as sessions
 from nimc.run.progress import PlainDisplay
 from nimc.run.runner import CampaignRunner
 from nimc.run.session import LostJobError, SilentError, SlurmWatch
+from records.errors import MachineError
+from records.interrupts import Interrupts, Stopped
+from records.machine import slurm as jobs
+from records.machine.site import Machine, Origins
+from records.programs import ProgramAnswer
 from tests.nimc.campaign.made_request import made_request
 
 CAMPAIGN: dict[str, Any] = {

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.errors import InputError
-from nimc.base.interrupts import Interrupts
-from nimc.records.run import save_header
 from nimc.run.node_sweep import NodeSweep, NodeSweeper, finished_run, open_sweep, save_sweep
+from records.errors import InputError
+from records.interrupts import Interrupts
+from records.run import save_header
 from tests.analysis.synthetic import header
 
 SWEEP = NodeSweep("nodes", "m", "abc", ["n1", "n2", "n3", "n4", "n5"], 1.75e9)

@@ -5,7 +5,7 @@ from itertools import pairwise, permutations
 
 import pytest
 
-from nimc.records.order import pair_order, run_seed, williams
+from records.order import pair_order, run_seed, williams
 
 ARMS = ["off", "on", "spin", "aa", "constant", "daly"]
 

@@ -22,12 +22,12 @@ from typing import Any
 
 import pytest
 
-from nimc.machine.site import Origins, load
-from nimc.records import chain
-from nimc.records.order import run_seed
 from nimc.run.session import NIMC, users_of
+from records import chain
+from records.machine.site import Origins, load
+from records.order import run_seed
+from tests.commands import CAMPAIGN, ROOT, Command, Nimc
 from tests.nimc import nimc_without_figures
-from tests.nimc.conftest import CAMPAIGN, ROOT, Command, Nimc
 from tests.nimc.documented import assert_documented
 
 Wait = Callable[[Callable[[], bool]], None]

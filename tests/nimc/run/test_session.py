@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base import processes
-from nimc.base.checkout import python_code
-from nimc.base.interrupts import Interrupts, Stopped, exit_when_stopped, stopped_at_once
 from nimc.run import session
 from nimc.run.runner import CampaignRunner, Failure
 from nimc.run.session import stop
-from tests.nimc.conftest import Nimc
+from records import processes
+from records.checkout import python_code
+from records.interrupts import Interrupts, Stopped, exit_when_stopped, stopped_at_once
+from tests.commands import Nimc
 
 #: Says that it ignores SIGTERM, and stays for longer than any test waits.
 _DEAF = (
@@ -125,7 +125,7 @@ def test_a_file_is_not_left_half_written(tmp_path: Path, name: str, status: int)
     """The signal comes when the content has been written and not yet renamed."""
     code = (
         "import os, signal; from pathlib import Path; import click; from nimc.cli import main;"
-        "from nimc.base.files import replace_text;"
+        "from records.files import replace_text;"
         f"os.fsync = lambda _: os.kill(os.getpid(), signal.{name});"
         "write = lambda: replace_text(Path('page'), 'half');"
         "main.cli = click.Command('x', callback=write); main.main()"

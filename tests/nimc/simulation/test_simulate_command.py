@@ -8,8 +8,8 @@ import pytest
 
 from analysis.simulate import campaign
 from reframe_tests.scaling import ScaleRequest, load
-from tests.nimc.conftest import Command
-from tests.nimc.machine import made
+from tests.commands import Command
+from tests.records.machine import made
 
 Run = Callable[..., dict[str, Any]]
 FACTS = {"cores": 16, "sockets": 2, "numa_nodes": 2, "llc": "40MiB", "memory": "64GiB"}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from reframe.core import runtime
 
-from nimc.base.checkout import ROOT
+from records.checkout import ROOT
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.checkout import ROOT
 from nimc.campaign.prepare import prepare
+from records.checkout import ROOT
 from tests.reframe_tests.command import reframe, succeeded
 
 PAGE = (ROOT / "docs" / "your-own-check.md").read_text()

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from reframe.core.exceptions import ReframeError
 
-from nimc.base.units import si
-from nimc.node.conductor import UNREAD
+from conductor.conductor import UNREAD
+from records.units import si
 from reframe_tests import foreign
 from reframe_tests.foreign import direction
-from tests.nimc.node.test_store import SAMPLE
+from tests.conductor.test_store import SAMPLE
 from tests.reframe_tests.foreign.checks import (
     accepts_all,
     by_its_options,

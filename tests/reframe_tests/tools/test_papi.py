@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.base.errors import InputError
+from records.errors import InputError
 from reframe_tests.tools import TOOLS, papi
 from reframe_tests.tools.base import ToolError
 from tests.reframe_tests.command import run_tool, script

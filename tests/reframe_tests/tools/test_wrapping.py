@@ -140,7 +140,7 @@ def test_a_host_without_it_says_so(monkeypatch, name, said):
 
 def test_perf_and_the_shell_of_its_wrapper_agree_on_this_processor():
     # The awk of the wrapper, on the real /proc/cpuinfo; an unknown processor has no events.
-    from nimc.machine.host import processor_identity
+    from records.machine.host import processor_identity
 
     shell = TOOLS["perf_stat:memory"].wrap([], ["true"])[2]
     choice = shell.replace("case ", "echo ", 1).partition(" in GenuineIntel")[0]

@@ -1,0 +1,57 @@
+"""What changed at the same time: facts of how runs were made. Not shown to be the cause."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+#: Runs on each side of a change whose facts are compared.
+_RUNS = 6
+
+
+@dataclass(frozen=True)
+class ChangedFact:
+    """A fact of how runs were made that differs before and after a change."""
+
+    name: str
+    #: Usual values; None if not recorded.
+    before: str | None
+    after: str | None
+
+
+def facts_of(results: pl.DataFrame) -> dict[str, dict[str, str]]:
+    """Run -> its facts, with its nodes and this project's commit, of tables of results."""
+    rows = results.unique("run", maintain_order=True).select("run", "facts", "nodes", "commit")
+    return {
+        run: {each["name"]: each["value"] for each in facts or []}
+        | {name: text for name, text in (("nodes", nodes), ("commit", commit)) if text}
+        for run, facts, nodes, commit in rows.iter_rows()
+    }
+
+
+def changed_facts(
+    facts: Mapping[str, Mapping[str, str]], runs: Sequence[str], since: str
+) -> list[ChangedFact]:
+    """Facts whose usual value in the runs from `since` on is not that of the last runs before.
+
+    The usual value is the most frequent one, so that one odd run on either side hides nothing.
+    """
+    at = runs.index(since) if since in runs else 0
+    sides = [
+        [facts[run] for run in part if run in facts]
+        for part in (runs[max(0, at - _RUNS) : at], runs[at : at + _RUNS])
+    ]
+    if not all(sides):
+        return []
+    names = sorted({name for side in sides for made in side for name in made})
+    usual = [ChangedFact(name, *(_usual(side, name) for side in sides)) for name in names]
+    return [fact for fact in usual if fact.before != fact.after]
+
+
+def _usual(side: Sequence[Mapping[str, str]], name: str) -> str | None:
+    """The most frequent value; of equally frequent ones the latest."""
+    values = [made.get(name) for made in reversed(side)]
+    return Counter(values).most_common(1)[0][0]

@@ -1,0 +1,136 @@
+"""The history: a scan over the tables of results of all runs (`analysis.report.table`).
+
+results, left_out = read_results([Path("results")])
+nights = nights_of(results)      # one row a night and watched quantity
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from pathlib import Path
+
+import polars as pl
+
+from analysis.report.table import COLUMNS, SCHEMA
+from records.errors import InputError
+from records.files import distrust
+
+#: What names a watched quantity on a machine.
+KEY = ("campaign", "case", "arm", "quantity")
+#: A night is the day on which it began, and lasts from noon to noon, local time.
+_NOON_S = 12 * 3600.0
+
+#: Columns that the history reads: others may change from version to version.
+_READ = {
+    name: COLUMNS[name]
+    for name in (
+        *("schema", "machine", "campaign", "run", "started_s", "finished_s", "commit", "faults"),
+        *("facts", "case", "arm", "role", "unit", "better", "nodes", "emulated", "verdict"),
+        *("fom", "fom_low", "fom_high", "slowdown", "slowdown_low", "slowdown_high"),
+        *("writer_rate_b_s", "slower_than_reference", "notes"),
+    )
+}
+
+#: Quantity -> roles of the treatments of which it is watched, the columns of its value and its
+#: interval, and its unit and better direction if they are not those of the figure of merit.
+_QUANTITIES: dict[str, tuple[tuple[str, ...], tuple[str, str, str], tuple[str, str] | None]] = {
+    "fom": (("baseline", "effect"), ("fom", "fom_low", "fom_high"), None),
+    "slowdown": (("effect",), ("slowdown", "slowdown_low", "slowdown_high"), ("1", "lower")),
+    "writer_rate": (("effect",), ("writer_rate_b_s", "", ""), ("B/s", "higher")),
+}
+
+
+def read_results(
+    folders: Iterable[Path], machine: str | None = None
+) -> tuple[pl.DataFrame, list[str]]:
+    """The rows of all runs in results folders, by start; and a line for each table left out.
+
+    Left out is what another user may have written, what cannot be read, and what a newer version
+    wrote. Raises InputError if a folder does not exist.
+    """
+    tables, left_out = [pl.DataFrame(schema=_READ)], list[str]()
+    for path in _tables(folders):
+        try:
+            tables.append(_read(path))
+        except InputError as error:
+            left_out.append(f"{path}: {error}")
+    rows = pl.concat(tables).sort("started_s", maintain_order=True)
+    return (rows if machine is None else rows.filter(machine=machine)), left_out
+
+
+def _tables(folders: Iterable[Path]) -> Iterator[Path]:
+    for folder in folders:
+        if not folder.is_dir():
+            raise InputError(f"{folder}: there is no such folder of runs")
+        runs = sorted(each for each in folder.iterdir() if not each.is_symlink())
+        paths = (run / "report" / "results.parquet" for run in runs)
+        yield from (path for path in paths if path.exists())
+
+
+def _read(path: Path) -> pl.DataFrame:
+    """The columns of a table that the history reads. Raises InputError for one to be left out."""
+    for part in (path.parent.parent, path.parent, path):
+        if reason := distrust(part, team="owns"):
+            raise InputError(reason)
+    try:
+        columns = pl.read_parquet_schema(path)
+        table = pl.read_parquet(path, columns=[name for name in _READ if name in columns])
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        raise InputError(f"cannot be read: {(str(error).splitlines() or ['damaged'])[0]}") from None
+    for name, kind in _READ.items():
+        if columns.get(name, kind) != kind:
+            raise InputError(f"{name}: {columns[name]} found; allowed: {kind}")
+    if newer := [number for number in table["schema"].unique() if number != SCHEMA]:
+        raise InputError(f"schema {newer[0]} found; allowed: {SCHEMA}")
+    absent = [pl.lit(None, _READ[name]).alias(name) for name in _READ if name not in columns]
+    return table.with_columns(absent).select(list(_READ))
+
+
+def nights_of(results: pl.DataFrame) -> pl.DataFrame:
+    """One row a night and watched quantity, in order: of the first finished run of a night.
+
+    Runs with integrity faults are left out, and values that have no logarithm. Columns: `machine`,
+    `campaign`, `run`, `started_s`, `night` (date), `case`, `arm`, `quantity` (`fom`, `slowdown`,
+    `writer_rate`), `unit`, `better`, `value`, `low`, `high`, `verdict`, `nodes`.
+    """
+    rows = quantities(results.filter(pl.col("finished_s").is_not_null(), pl.col("faults") == 0))
+    first = pl.col("started_s") == pl.col("started_s").min().over("machine", "campaign", "night")
+    return rows.filter(first, pl.col("value").is_finite(), pl.col("value") > 0)
+
+
+def quantities(results: pl.DataFrame) -> pl.DataFrame:
+    """The watched quantities of all runs, as `nights_of`."""
+    named = ("machine", "campaign", "run", "started_s", "night", "case", "arm")
+    night = pl.col("started_s").map_elements(night_of, return_dtype=pl.Date)
+    dated = results.with_columns(night=night)
+    found = []
+    for quantity, (roles, (value, low, high), kind) in _QUANTITIES.items():
+        unit, better = map(pl.lit, kind) if kind else (pl.col("unit"), pl.col("better"))
+        ends = [pl.col(name) if name else pl.lit(None, pl.Float64) for name in (low, high)]
+        verdict = pl.col("verdict") if quantity == "slowdown" else pl.lit(None, pl.String)
+        rows = dated.filter(pl.col("role").is_in(roles), pl.col(value).is_not_null())
+        found.append(
+            rows.select(
+                *named,
+                quantity=pl.lit(quantity),
+                unit=unit,
+                better=better,
+                value=pl.col(value),
+                low=ends[0],
+                high=ends[1],
+                verdict=verdict,
+                nodes=pl.col("nodes"),
+            )
+        )
+    return pl.concat(found).sort("started_s", *KEY, maintain_order=True)
+
+
+def night_of(started_s: float) -> date:
+    """The night to which a moment belongs."""
+    return date.fromtimestamp(started_s - _NOON_S)
+
+
+def latest(rows: pl.DataFrame, by: Sequence[str] = ("machine", *KEY)) -> pl.DataFrame:
+    """The last row of each watched quantity."""
+    return rows.sort("started_s").unique(by, keep="last", maintain_order=True)

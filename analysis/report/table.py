@@ -1,0 +1,187 @@
+"""The results of runs as one tidy table, `results.parquet`: a row a treatment of a case.
+
+History, alarms and pages read these tables of all runs and nothing else of them. Columns are those
+of the run, of its nights' value, and of `Result` as JSON has it (docs/nights.md#the-table).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from statistics import median
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
+
+import polars as pl
+
+from analysis.effects.estimate import Result
+from analysis.effects.facts import known
+from analysis.report.data import RunData
+from analysis.samples.pairs import counted, levels
+from analysis.samples.provenance import all_hosts, mapping
+from analysis.statistics.interval import flat, keys, median_interval
+from records.run import RunHeader
+
+#: Number of the table's schema, a column; raised if a column goes or changes its meaning.
+SCHEMA = 1
+#: Name and value of a factor, or of a fact of how the run was made.
+_NAMED = pl.List(pl.Struct({"name": pl.String, "value": pl.String}))
+#: Text of a block's provenance that says what was built and with what.
+_BUILT = ("compiler", "environment", "reframe", "spack", "spack_inputs")
+#: Columns that a run's rows have in common.
+_OF_RUN: dict[str, Any] = {
+    "schema": pl.Int64(),
+    "machine": pl.String(),
+    "campaign": pl.String(),
+    "run": pl.String(),
+    "started_s": pl.Float64(),
+    # Null while unfinished.
+    "finished_s": pl.Float64(),
+    "commit": pl.String(),
+    # Number of its integrity faults: history leaves out runs that have any.
+    "faults": pl.Int64(),
+    # What made it: kernel, microcode, compiler, MPI, versions; several values joined with ` | `.
+    "facts": _NAMED,
+}
+#: Columns of a treatment's runs that count, also of baselines, of which there is no effect.
+_OF_TREATMENT: dict[str, Any] = {
+    # Target nodes, sorted and joined with commas.
+    "nodes": pl.String(),
+    "runs": pl.Int64(),
+    # Median of the figures of merit with its interval, null below six runs, in `unit`.
+    "fom": pl.Float64(),
+    "fom_low": pl.Float64(),
+    "fom_high": pl.Float64(),
+}
+
+
+def _column(kind: Any) -> pl.DataType | type[pl.DataType]:
+    """The type of a column that holds a field of a record."""
+    inner = [each for each in get_args(kind) if each is not NoneType]
+    origin = get_origin(kind)
+    if origin is list:
+        return pl.List(pl.String)
+    if origin is dict:
+        return _NAMED
+    if inner and NoneType in get_args(kind):
+        return _column(inner[0])
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return pl.Struct({each.name: _column(hints[each.name]) for each in fields(kind)})
+    plain = {bool: pl.Boolean(), int: pl.Int64(), float: pl.Float64()}
+    return plain.get(kind, pl.String())
+
+
+def _result_columns() -> dict[str, Any]:
+    """Those of `Result`; rejected runs are rows of the samples."""
+    hints = get_type_hints(Result)
+    return {
+        key: pl.Float64() if part else _column(hints[name])
+        for key, (name, part) in keys(Result).items()
+        if name != "rejections"
+    }
+
+
+#: Column -> its type.
+COLUMNS: dict[str, Any] = {**_OF_RUN, **_result_columns(), **_OF_TREATMENT}
+
+
+def results_table(runs: Sequence[RunData]) -> pl.DataFrame:
+    """The table of some runs."""
+    return pl.DataFrame([row for run in runs for row in _rows(run)], schema=COLUMNS)
+
+
+def _rows(run: RunData) -> list[dict[str, Any]]:
+    of_run = {
+        **{name: getattr(run.header, name) for name in ("machine", "campaign", "run", "commit")},
+        **{name: getattr(run.header, name) for name in ("started_s", "finished_s")},
+        "schema": SCHEMA,
+        "faults": run.integrity.count,
+        "facts": _named(made(run.header, run.provenance)),
+    }
+    effects = {(row.case, row.arm): _of_result(row) for row in run.results}
+    columns = ("workload", "role", "fom", "fom_unit", "fom_better", "nodes", "factors")
+    text = pl.col("case", "arm", "role", "workload", "fom_unit", "fom_better").cast(pl.String)
+    counts = counted(run.samples.lazy(), *columns).with_columns(text)
+    parts = counts.partition_by("case", "arm", as_dict=True, maintain_order=True)
+    baselines = {
+        (case, arm): _of_baseline(part)
+        for (case, arm), part in parts.items()
+        if (case, arm) not in effects
+    }
+    return [
+        {**of_run, **row, **(_of_treatment(parts[name]) if name in parts else {})}
+        for name, row in {**baselines, **effects}.items()
+    ]
+
+
+def _of_result(row: Result) -> dict[str, Any]:
+    named = {"verdict": str(row.verdict), "factors": _named(row.factors)}
+    return {key: value for key, value in flat(row).items() if key in COLUMNS} | named
+
+
+def _of_baseline(part: pl.DataFrame) -> dict[str, Any]:
+    """Names of a treatment that no other one is the baseline of."""
+    first = part.row(0, named=True)
+    return {
+        **{name: first[name] for name in ("case", "arm", "workload", "role")},
+        "unit": first["fom_unit"],
+        "better": first["fom_better"],
+        "factors": _named(levels(str(first["factors"]))),
+    }
+
+
+def _of_treatment(part: pl.DataFrame) -> dict[str, Any]:
+    values = part["fom"].to_list()
+    estimate = median_interval(values)
+    return {
+        "nodes": ",".join(
+            sorted({node for each in part["nodes"] for node in str(each).split(",")})
+        ),
+        "runs": len(values),
+        "fom": median(values),
+        "fom_low": estimate.low if estimate else None,
+        "fom_high": estimate.high if estimate else None,
+    }
+
+
+def _named(of: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Text stays as it is; other values are JSON."""
+    return [
+        {"name": name, "value": value if isinstance(value, str) else json.dumps(value)}
+        for name, value in of.items()
+    ]
+
+
+def made(header: RunHeader, provenance: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Flat name -> value of what made the run; several values are joined with ` | `."""
+    records = list(provenance.values())
+    found = known(all_hosts(records))
+    for record in records:
+        for name in _BUILT:
+            if isinstance(record.get(name), str):
+                found.setdefault(name.replace("_", " "), []).append(record[name])
+        for name, value in _of_program(record).items():
+            found.setdefault(name, []).append(value)
+        for name, version in mapping(record.get("programs")).items():
+            found.setdefault(f"program {name}", []).append(str(version))
+    for name, version in header.versions.items():
+        found.setdefault(f"version {name}", []).append(version)
+    return {name: " | ".join(sorted(set(values))) for name, values in found.items() if values}
+
+
+def _of_program(record: Mapping[str, Any]) -> dict[str, str]:
+    """The application's program and modules, as a block's first node saw them."""
+    program, modules = record.get("program"), record.get("modules")
+    found = {}
+    if isinstance(program, Mapping):
+        name = program.get("name")
+        facts = {key: program.get(key) for key in ("sha256", "mpi")}
+        compilers = program.get("compilers")
+        if isinstance(compilers, list):
+            facts["compilers"] = ", ".join(map(str, compilers))
+        found = {f"{name} {key}": str(value) for key, value in facts.items() if value}
+    if isinstance(modules, list) and modules:
+        found["modules"] = " ".join(map(str, modules))
+    return found

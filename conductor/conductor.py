@@ -1,0 +1,385 @@
+"""The conductor: runs the pairs of one block inside the allocation, on its first node.
+
+For each run it starts or resumes the writers, waits until they are at speed, starts the
+application, watches both, holds the writers, and appends the sample. At the end it writes the state
+of the block to `block.json` in the block's logs, and leaves no process behind.
+
+Its caller (`reframe_tests/conduct.py`) passes the readers of the application's output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from conductor import allocation, length, wire
+from conductor.agent import node_name
+from conductor.allocation import Allocation
+from conductor.alone import AloneRates
+from conductor.hub import AgentGoneError, Hub
+from conductor.readers import Readers
+from conductor.runs import BlockError, BlockRunner, Run
+from records import chain, clock, processes
+from records.checkout import python_main
+from records.errors import MachineError
+from records.files import replace_text
+from records.interrupts import STOPPING
+from records.machine import program
+from records.machine.load import BLOCK_VARIABLE
+from records.machine.program import program_facts
+from records.plan import BlockPlan
+from records.programs import last_line
+from records.run_folder import KeptLogs
+from records.sample import Sample
+
+# The conductor's storage: samples are appended, flushed to disk, never rewritten.
+
+
+class Store:
+    """Samples and counters of one case, and provenance of the run (layout: `records.run`)."""
+
+    def __init__(self, nimc_dir: Path, case: str, samples: Path | None = None) -> None:
+        """`samples` names another file for the samples."""
+        self._cases = nimc_dir / "samples"
+        self._case = self._cases / f"{case}.jsonl"
+        self._samples = samples or self._case
+        self._counters = nimc_dir / "counters" / f"{case}.jsonl"
+        self._provenance = nimc_dir / "provenance"
+        self._samples.parent.mkdir(exist_ok=True)
+        self._provenance.mkdir(exist_ok=True)
+        _cut_torn_line(self._samples)
+        _cut_torn_line(self._counters)
+        self._logs = KeptLogs(nimc_dir)
+        #: The value in the chain of the last sample.
+        self._last = chain.genesis(chain.header_digest(chain.header_of(nimc_dir)), case)
+        if self._samples.exists():
+            self._last = chain.walk(self._samples, self._last).last
+
+    def last_end_s(self, node: str) -> float:
+        """When the last run of any case ended whose first node this was, Unix time; 0 if none."""
+        name, ends_s = json.dumps(node).encode(), [0.0]
+        for path in self._cases.glob("*.jsonl"):
+            here = (each for each in _samples(path, name) if each["nodes"][0] == node)
+            ends_s += [each["start_s"] + each["elapsed_s"] for each in islice(here, 1)]
+        return max(ends_s)
+
+    def pairs_made(self) -> int:
+        """Pairs of the case with a run of any outcome: those of earlier blocks, as one begins."""
+        made = {(each["block"], each["pair"]) for each in _samples(self._case)}
+        return sum(pair >= 0 for _, pair in made)
+
+    def append(
+        self,
+        sample: Sample,
+        counters: Sequence[Mapping[str, Any]] = (),
+        outputs: Iterable[Path] = (),
+    ) -> None:
+        """Append a sample with what a tool counted in its run, and keep its outputs.
+
+        It is on disk when this returns; if this raises, no sample was added.
+        """
+        # Counters come first: a sample without its counters would look complete.
+        if counters:
+            dump = partial(json.dumps, separators=(",", ":"), allow_nan=False)
+            lines = "".join(f"{dump(row)}\n" for row in counters).encode()
+            self._counters.parent.mkdir(exist_ok=True)
+            _append(self._counters, lines)
+            sample = replace(sample, counters_sha256=chain.digest(lines))
+        needed = sample.outcome != "kept"
+        logs = dict(self._logs.keep(path, needed=needed) for path in outputs)
+        line, value = chain.chained(replace(sample, logs=logs).as_dict(), self._last)
+        _append(self._samples, line)
+        self._last = value
+
+    def keep_provenance(self, record: dict[str, Any]) -> str:
+        """Store the provenance of runs under the SHA-256 of its text; returns that name."""
+        text = json.dumps(record, indent=1, sort_keys=True)
+        name = chain.digest(text.encode())
+        path = self._provenance / f"{name}.json"
+        if not path.exists():
+            replace_text(path, text)
+        return name
+
+
+def _append(path: Path, text: bytes) -> None:
+    with path.open("ab", buffering=0) as file:
+        before = file.tell()
+        try:
+            if file.write(text) != len(text):
+                raise OSError(28, os.strerror(28), str(path))
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(before)
+            raise
+
+
+def _samples(path: Path, text: bytes = b"") -> Iterator[dict[str, Any]]:
+    """The samples in a file that have a text, last first. Lines that are none are passed.
+
+    A power failure may leave such lines.
+    """
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    for line in reversed(lines):
+        with suppress(ValueError):
+            one = json.loads(line) if text in line else None
+            if isinstance(one, dict) and "key" in one:
+                yield one
+
+
+def _cut_torn_line(path: Path) -> None:
+    """Remove a last line that a crash left incomplete."""
+    if path.exists():
+        with path.open("rb+") as file:
+            whole = file.read().rpartition(b"\n")
+            file.truncate(len(whole[0]) + len(whole[1]))
+
+
+#: How long agents may take to connect, seconds; srun takes long in a large job.
+_AGENTS_TIMEOUT_S = 120.0
+_NO_MODULE = (
+    "'module' is not a command in the job's shell: set BASH_ENV, or use_login_shell in configs/"
+)
+_TOO_SHORT = "this check cannot be lengthened: set a larger problem"
+#: File in the block's logs: samples whose figures of merit the check has yet to read.
+UNREAD = "unread.jsonl"
+#: How often the owner process is checked, seconds.
+_OWNER_S = 0.5
+#: Outcomes that end the block if repeating the run did not help.
+_HOPELESS = {
+    "injector_never_ready",
+    "injector_died",
+    "application_failed",
+    "application_hung",
+    "no_fom",
+}
+
+
+async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
+    """Run the whole block; raises BlockError if it cannot be finished."""
+    logs.mkdir(parents=True, exist_ok=True)
+    # Runs whose output the check itself reads become samples only once it has read them.
+    samples = logs / UNREAD if readers.fom is None else None
+    store = Store(Path(plan.nimc_dir), plan.case, samples)
+    nodes = allocation.resolve(plan)
+    await clock.catch_up(nodes.targets[0], store.last_end_s(nodes.targets[0]))
+    _require_modules(plan)
+    programs = program.detect_versions()
+    secret = wire.new_secret()
+    hub = Hub(secret, len(nodes.nodes))
+    address = allocation.own_address(plan)
+    port = await hub.listen(address)
+    agents = await _start_agents(plan, nodes, f"{address}:{port}", secret, logs)
+    try:
+        await _gather(hub, nodes, agents, logs / "agents.log")
+        clock.require_near(nodes.targets[0], hub.clock_offsets_s)
+        provenance = store.keep_provenance(
+            {
+                **plan.provenance,
+                "programs": programs,
+                "program": plan.program and program_facts(plan.program, os.environ, Path.cwd()),
+                "modules": program.loaded_modules(os.environ),
+                "nodes": hub.facts,
+                "clock_offsets_s": hub.clock_offsets_s,
+            }
+        )
+        runner = BlockRunner(plan, nodes, hub, logs, provenance, readers)
+        rates = AloneRates(plan, nodes, hub, runner, logs)
+        for treatment in plan.treatments:
+            if treatment.writes:
+                await rates.learn(treatment.writes)
+        made = store.pairs_made()
+        await _warm_up(plan, runner, store, logs, rates)
+        for pair in range(plan.pairs):
+            for position, treatment in enumerate(plan.order(made + pair)):
+                await _repeat(plan, runner, store, Run(treatment, pair, position, 0), rates)
+    except AgentGoneError as error:
+        raise type(error)(f"{error}{await _killed(agents)}") from None
+    finally:
+        hub.close()
+        for agent in agents:
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(agent.wait(), processes.GRACE_S)
+            await processes.stop(agent)
+
+
+def _require_modules(plan: BlockPlan) -> None:
+    """Raise MachineError if a module is not loaded: another program might run in its place."""
+    if missing := program.modules_not_loaded(plan.modules, os.environ):
+        loaded = ", ".join(program.loaded_modules(os.environ)) or "none"
+        shell = "" if program.module_is_defined(os.environ) else f"; {_NO_MODULE}"
+        raise MachineError(
+            f"module {', '.join(missing)} is not loaded on {node_name()}; loaded: {loaded}{shell}"
+        )
+
+
+async def _killed(agents: list[asyncio.subprocess.Process]) -> str:
+    """What to say if the agents' launcher was killed, which ends them; empty if it was not."""
+    with suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(asyncio.gather(*(agent.wait() for agent in agents)), _OWNER_S)
+    signals = [-status for agent in agents if (status := agent.returncode or 0) < 0]
+    return f"; their launcher was killed by {signal.Signals(signals[0]).name}" if signals else ""
+
+
+async def _start_agents(
+    plan: BlockPlan, nodes: Allocation, address: str, secret: str, logs: Path
+) -> list[asyncio.subprocess.Process]:
+    n_nodes = str(len(nodes.nodes))
+    launcher = [word.replace("{n_nodes}", n_nodes) for word in plan.agent_launcher]
+    command = [*launcher, *python_main("conductor.agent")]
+    environment = {wire.ADDRESS_VARIABLE: address, wire.SECRET_VARIABLE: secret}
+    if plan.interface and plan.origin_policy != "same_host":
+        environment[wire.INTERFACE_VARIABLE] = plan.interface
+    if plan.origin_policy in ("hetjob", "reservation"):
+        environment |= allocation.tasks_of_agents(nodes)
+    with (logs / "agents.log").open("ab") as log:
+        return [await processes.spawn(command, environment, plan.origin_cpus, log, log)]
+
+
+async def _gather(
+    hub: Hub, nodes: Allocation, agents: list[asyncio.subprocess.Process], log: Path
+) -> None:
+    """Wait for the agents. Raises MachineError, with their launcher's last lines, without them."""
+    calls = asyncio.ensure_future(hub.gather(nodes.nodes, _AGENTS_TIMEOUT_S))
+    ends = [asyncio.ensure_future(agent.wait()) for agent in agents]
+    try:
+        await asyncio.wait([calls, *ends], return_when=asyncio.FIRST_COMPLETED)
+        if not calls.done():
+            raise MachineError("the agents' launcher ended before all agents had connected")
+        await calls
+    except MachineError as error:
+        # srun's reason stands before its "Job step aborted".
+        last = last_line(log.read_text(errors="replace"), 2)
+        raise type(error)(f"{error}; end of {log}: {last}") from None
+    finally:
+        for task in (calls, *ends):
+            task.cancel()
+
+
+async def _warm_up(
+    plan: BlockPlan, runner: BlockRunner, store: Store, logs: Path, rates: AloneRates
+) -> None:
+    """Warm up, and once more at each new length, until the writers' rows fit into a run."""
+    runner.doublings = length.kept(logs.parent)
+    least_s = length.least_run_s(runner.row_s)
+    left, pair = plan.warmups, -1
+    while left:
+        run = Run(plan.baseline, pair, 0, 0, warmup=True)
+        run_s = (await _repeat(plan, runner, store, run, rates)).elapsed_s
+        left, pair = left - 1, pair - 1
+        if not left and (more := length.doublings(run_s, least_s)):
+            runner.doublings += more
+            left = 1
+            if runner.doublings > len(plan.baseline.longer):
+                by = plan.lengthened_by
+                least = f"{length.LEAST_ROWS} rows of the writers {least_s:.2g} s"
+                advice = f"set {by} higher" if by else _TOO_SHORT
+                raise BlockError(
+                    "run_too_short", f"a run takes {run_s:.2g} s, and {least}; {advice}"
+                )
+    if runner.doublings:
+        length.keep(logs, runner.doublings)
+
+
+async def _repeat(
+    plan: BlockPlan, runner: BlockRunner, store: Store, run: Run, rates: AloneRates
+) -> Sample:
+    """Repeat the run until it is accepted, or until no retries are left; returns the last one.
+
+    A rate alone that a run shows to have been disturbed is measured again.
+    """
+    for attempt in range(plan.demand.retries + 1):
+        measured = await runner.measure(replace(run, attempt=attempt))
+        sample = measured.sample
+        store.append(sample, measured.counters, measured.outputs)
+        said = f"{sample.outcome}: {sample.reason}"
+        if sample.outcome == "kept":
+            unread = sample.fom is None
+            said = "to be read by the check" if unread else f"{sample.fom:.6g} {sample.fom_unit}"
+            said += f" in {sample.elapsed_s:.3f} s"
+        print(f"{sample.key} {said}", flush=True)
+        while runner.disturbed_alone:
+            await rates.learn_anew(runner.disturbed_alone.pop())
+        if sample.outcome == "kept":
+            return sample
+    if sample.outcome in _HOPELESS:
+        raise BlockError(sample.outcome, f"{sample.key}: {sample.reason}")
+    return sample
+
+
+async def _watch_owner(pid: int) -> None:
+    """Return when the owner is gone."""
+    born = processes.start_time(pid)
+    while born is not None and processes.start_time(pid) == born:
+        await asyncio.sleep(_OWNER_S)
+
+
+async def _supervise(plan: BlockPlan, logs: Path, readers: Readers) -> tuple[int, str, str | None]:
+    """Conduct until done, stopped by a signal, or orphaned. Returns exit status, state, reason."""
+    loop = asyncio.get_running_loop()
+    work = asyncio.ensure_future(conduct(plan, logs, readers))
+    late = asyncio.Event()
+
+    def end_late() -> None:
+        late.set()
+        work.cancel()
+
+    if plan.limit_s is not None:
+        loop.call_later(plan.limit_s, end_late)
+    for signum in STOPPING:
+        loop.add_signal_handler(signum, work.cancel)
+    if plan.owner_pid:
+        owner = asyncio.ensure_future(_watch_owner(plan.owner_pid))
+        owner.add_done_callback(lambda _: work.cancel())
+    try:
+        await work
+    except asyncio.CancelledError:
+        if late.is_set():
+            return 1, "out_of_time", f"its {plan.limit_s:.0f} s of the campaign's limit are over"
+        return 143, "cancelled", "stopped by a signal, or the owner process ended"
+    except BlockError as error:
+        return 1, error.outcome, str(error)
+    except AgentGoneError as error:
+        return 3, error.outcome, str(error)
+    except MachineError as error:
+        return 3, "machine_failed", str(error)
+    except OSError as error:
+        return 3, "machine_failed", f"{error.filename or plan.nimc_dir}: {error.strerror or error}"
+    return 0, "done", None
+
+
+def main(plan: BlockPlan, readers: Readers) -> None:
+    """Conduct a block, and exit.
+
+    Exit status: 0 done, 1 the block could not be finished, 3 the machine failed.
+    """
+    processes.become_subreaper()
+    os.environ[BLOCK_VARIABLE] = secrets.token_hex(8)  # inherited by everything that it starts
+    logs = Path(plan.nimc_dir) / "logs" / plan.case / str(plan.block)
+    started_s = clock.now_s()
+    try:
+        code, state, reason = asyncio.run(_supervise(plan, logs, readers))
+    finally:
+        processes.kill_descendants()
+    report = {
+        "state": state,
+        "reason": reason,
+        "started_s": started_s,
+        "finished_s": clock.now_s(),
+        "pid": os.getpid(),
+    }
+    with suppress(OSError):
+        replace_text(logs / "block.json", json.dumps(report, indent=1))
+    if reason:
+        print(f"block {plan.case}/{plan.block} {state}: {reason}", file=sys.stderr, flush=True)
+    sys.exit(code)

@@ -1,0 +1,75 @@
+"""The programs that make writes and reads, behind one small interface."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from conductor.injectors.base import Injector
+from conductor.injectors.fabtests import Fabtests
+from conductor.injectors.mpi_put import MpiPut
+from conductor.injectors.perftest import Perftest
+from conductor.injectors.spin import Spin
+from conductor.injectors.ucx import Ucx
+from records import units
+from records.errors import InputError
+from records.sample import Direction
+
+#: Name -> injector.
+INJECTORS: dict[str, Injector] = {
+    injector.name: injector
+    for injector in (
+        Perftest(),
+        Ucx(),
+        MpiPut(),
+        Fabtests(),
+        Spin(),
+        Perftest("perftest_read", "read"),
+        Ucx("ucx_read", "read"),
+        MpiPut("mpi_put_read", "read"),
+        MpiPut("mpi_put_both", "both"),
+    )
+}
+
+
+def get(name: str, direction: str = "write") -> Injector:
+    """The injector of that name, or its counterpart of another `direction`: `NAME_read`.
+
+    Raises ValueError, which says what is allowed.
+    """
+    if direction not in get_args(Direction):
+        raise ValueError(f"direction {direction!r}: allowed are {', '.join(get_args(Direction))}")
+    if name not in INJECTORS:
+        raise ValueError(f"injector {name!r}: allowed are {', '.join(INJECTORS)}")
+    found = INJECTORS[name]
+    if direction in ("write", found.direction) or not found.writes:
+        return found
+    if other := INJECTORS.get(f"{name}_{direction}"):
+        return other
+    able = [
+        each.name.removesuffix(f"_{direction}")
+        for each in INJECTORS.values()
+        if each.direction == direction
+    ]
+    raise ValueError(
+        f"injector {name!r}: it has no direction {direction}; allowed: {', '.join(able)}"
+    )
+
+
+def writing_rate_b_s(injector: Injector, rate: str) -> float | None:
+    """Rate of each writer, bytes per second; None is full rate.
+
+    Raises InputError for a control, which writes nothing and has no rate, and for an invalid rate.
+    """
+    if rate == "full":
+        return None
+    if injector.rates == "full":
+        others = [
+            name
+            for name, each in INJECTORS.items()
+            if each.rates == "any" and each.direction == injector.direction
+        ]
+        raise InputError(
+            f"rate: {rate!r} found; {injector.name} writes nothing; allowed: full, or another"
+            f" injector ({', '.join(others)})"
+        )
+    return units.rate_b_s(rate, "rate")

@@ -1,0 +1,230 @@
+"""The interface of an injector.
+
+What is said of writes holds for reads too: an injector that reads makes one-sided reads of the
+target's memory instead.
+
+An injector describes one program by pure functions: the commands of a writer, and the meaning of
+the lines that they print. The agent starts, pins and stops the processes.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from conductor.evidence.counters import Passed
+from conductor.evidence.rates import Bursts
+from records.sample import Direction, Limiter
+from records.text import warns
+from records.treatment import Burst
+
+#: Lines before a fault that are shown with it.
+_CAUSES = 2
+
+
+@dataclass(frozen=True)
+class Writer:
+    """One planned stream of one-sided writes from an origin to a target."""
+
+    index: int
+    #: Node names of the two ends.
+    origin: str
+    target: str
+    #: Address at which the origin reaches the target, and the port of this writer there.
+    address: str
+    port: int
+    #: Size of one write, bytes.
+    message_b: int
+    #: Rate to hold, bytes per second; None is full rate.
+    rate_b_s: float | None = None
+    #: Rate that it reaches alone at full rate, bytes per second; known if it is throttled.
+    full_b_s: float | None = None
+    #: Number of messages of a short write, after which both ends exit; None for other writes.
+    messages: int | None = None
+    #: RDMA device or network interface on both ends; None is the injector's own choice.
+    device: str | None = None
+    #: NUMA node that the buffers of both ends are bound to; None leaves them alone.
+    buffer_node: int | None = None
+    origin_cpus: list[int] = field(default_factory=list)
+    target_cpus: list[int] = field(default_factory=list)
+    #: What limits its rate, if the program can choose.
+    limiter: Limiter = "software"
+    #: Bursts and pauses, of which its rate is the mean; a writer that has them has a rate.
+    burst: Burst | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One reported interval: the rate in it.
+
+    A rate of zero is a row too: the writer reports that it writes nothing.
+    """
+
+    rate_b_s: float
+    #: Length of the interval, seconds; None: since the previous row.
+    over_s: float | None = None
+    #: How long after the interval the program prints it, seconds.
+    after_s: float = 0.0
+    #: What it did in that interval, if it writes in bursts and says so.
+    bursts: Bursts | None = None
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """What the target's process has found in its memory since it began, and what that went over."""
+
+    bytes_b: int
+    transport: str
+
+
+@dataclass(frozen=True)
+class Total:
+    """The final row of a short write: the messages written, and their rate without set-up."""
+
+    messages: int
+    rate_b_s: float
+    #: How long after the last byte the program prints it, seconds.
+    after_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A line that says why the writer cannot write."""
+
+    text: str
+
+
+class Faults:
+    """Finds a program's faults among its lines, each with what was said before it.
+
+    A warning is no fault, but may give the cause of one that follows.
+    """
+
+    def __init__(self, fault: re.Pattern[str], cause: re.Pattern[str] | None = None) -> None:
+        """Patterns of faults, and of lines besides warnings that may give their cause.
+
+        The groups of a pattern, if it has some, are what is shown.
+        """
+        self._fault, self._cause = fault, cause
+        self._before: list[str] = []
+
+    def find(self, line: str) -> Fault | None:
+        """The fault that a line is."""
+        said = line.strip()
+        cause = self._cause.search(said) if self._cause else None
+        if warns(said) or not (fault := self._fault.search(said)):
+            if warns(said) or cause:
+                self._before = [*self._before, _shown(cause, said)][-_CAUSES:]
+            return None
+        text, before = _shown(fault, said), "; ".join(self._before)
+        self._before = []
+        return Fault(f"{text} (before it: {before})" if before else text)
+
+    def forget(self) -> None:
+        """The program works: what it said until now is no cause of a later fault."""
+        self._before = []
+
+
+def _shown(match: re.Match[str] | None, line: str) -> str:
+    return next(filter(None, match.groups()), line) if match else line
+
+
+class LineParser(Protocol):
+    """Parses the lines of one end of a writer, in order; may remember a header's units."""
+
+    def parse(self, line: str) -> Row | Total | Arrived | Fault | None:
+        """What a line means; None for any other line."""
+
+
+#: Where the agent takes a writer's rows from: the program's output, the byte counter of the
+#: origin's device, or the CPU time of the process (for a control, which writes nothing).
+RowSource = Literal["output", "counter", "cpu"]
+
+
+#: When both ends of a writer may be suspended until the next run: never, so that it is restarted;
+#: at any moment; or only shortly after a row, since a pause falsifies how the next one is timed.
+Holds = Literal["never", "anytime", "after a row"]
+
+#: Direction -> what the devices of (origin, target) count.
+PASSES: dict[Direction, tuple[Passed, Passed]] = {
+    "write": ("sent", "received"),
+    "read": ("received", "sent"),
+    "both": ("sent", "received"),  # of what is written
+}
+
+
+class Injector(ABC):
+    """What must be known about a program that makes writes; the defaults are those of a program
+    that limits its own rate, prints its rows and leaves the binding of memory to the agent.
+    """
+
+    name: str
+    #: False for a control, which replaces the writer and writes nothing.
+    writes: bool = True
+    #: Which rates it supports, and what limits one below full: the program itself, or the agent,
+    #: which suspends and resumes the program (`Follower`).
+    rates: Literal["full", "any"] = "any"
+    paced_by: Literal["program", "agent"] = "program"
+    #: Length of a reported interval, seconds; None if it reports none.
+    row_s: float | None = 1.0
+    #: Whether its processes can be suspended between runs, and when.
+    holds: Holds = "anytime"
+    #: Whether the target's process reports what has arrived in its memory (`Arrived`).
+    reports_arrivals: bool = False
+    #: What can hold a rate below full, if the program does.
+    limiters: tuple[Limiter, ...] = ("software",)
+    #: Whether it keeps a rate within bursts; else it writes at full rate there.
+    spaces_bursts: bool = False
+    #: Whether it makes the short writes of a timetable.
+    writes_short: bool = True
+    #: The program that must be on PATH, if any, and how to install it.
+    program: str = ""
+    install: str = ""
+
+    def __init__(self, name: str = "", direction: Direction = "write") -> None:
+        """`name` is that of the counterpart which makes transfers of another `direction`."""
+        self.name = name or self.name
+        self.direction = direction
+
+    @abstractmethod
+    def transport(self, writer: Writer) -> str:
+        """What the bytes go over, for the sample (`WriterRecord.transport`)."""
+
+    def target_command(self, writer: Writer) -> list[str] | None:
+        """The passive side's command; None if there is none."""
+        return None
+
+    @abstractmethod
+    def origin_command(self, writer: Writer) -> list[str]:
+        """The writing side's command."""
+
+    def environment(self, writer: Writer) -> dict[str, str]:
+        """Variables added to the environment of both ends."""
+        return {}
+
+    def row_source(self, writer: Writer) -> RowSource:
+        """Where this writer's rows come from."""
+        return "output"
+
+    def freezes_target(self, writer: Writer) -> bool:
+        """Whether the agent suspends the passive side's process (SIGSTOP) at the first row.
+
+        True if that process spins on a core although the writes do not need it.
+        """
+        return False
+
+    @abstractmethod
+    def parser(self, writer: Writer) -> LineParser:
+        """A new parser for the lines of one process."""
+
+    def own_binding(self) -> str:
+        """NUMA binding that the program does itself, and the option it is given for that."""
+        return "none"
+
+    def missing(self) -> str | None:
+        """Why it cannot run on this host and how to install it, in one line; None if it can."""
+        found = not self.program or shutil.which(self.program)
+        return None if found else f"{self.program} is missing: {self.install}"

@@ -1,0 +1,159 @@
+"""One-sided calls of MPI between two ranks: `mpi_put`, this project's own program (`mpi_put/`).
+
+The origin's agent starts both ranks with the launcher of the MPI that the program was compiled
+with. What it goes over is found out: the ranks say whether they share the memory, and whether the
+target's processor takes part.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+from conductor.evidence.rates import Bursts
+from conductor.injectors.base import Arrived, Fault, Faults, Injector, Row, Writer
+from records.machine import devices
+from records.programs import ask
+from records.sample import Direction
+
+_FOLDER = Path(__file__).parents[1] / "mpi_put"
+#: For Open MPI, which others ignore: where processes run is the agent's choice.
+_OPEN_MPI = {
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
+}
+#: Options of both ranks on one host, and of one on each of two; in a heterogeneous job, targets are
+#: in the first component and origins in the second, and each has a command of its own.
+_ON_ONE = {"srun": "--overlap --cpu-bind=none --nodes=1 --ntasks=2", "mpiexec": "-n 2"}
+_ON_TWO = {
+    "srun": "--overlap --cpu-bind=none --nodes=2 --ntasks=2 --nodelist={target},{origin}",
+    "mpiexec": "-n 2 -host {target},{origin}",
+}
+_A_TASK = "--overlap --cpu-bind=none --nodes=1 --ntasks=1 --het-group"
+_ON_COMPONENTS = f"{_A_TASK}=0 --nodelist={{target}} : {_A_TASK}=1 --nodelist={{origin}}"
+
+_ROW = re.compile(
+    r"^row (\d{1,9}\.\d{6}) s (\d{1,18}) B(?:, (\d{1,9}) bursts, (\d{1,9}\.\d{6}) s of writing)?$"
+)
+_ARRIVED = re.compile(
+    r"^arrived (\d{1,18}) B by (shared|unshared) memory, target (sleeps|polls),"
+    r" (\d{1,9}\.\d{6}) s of its processor$"
+)
+_FAULT = re.compile(r"^mpi_put: (.+)|^(Fatal error in .+|Abort\(.+)")
+#: From so much of its processor's time on the target takes part in receiving: seconds per byte, the
+#: report's limit of onload, and as a share of a core, since it sleeps and looks at its memory.
+_TAKES_PART_S_B = 0.05e-9
+_TAKES_PART_SHARE = 0.01
+_TWO_SIDED = "two-sided"
+
+
+class ReportParser:
+    """Lines of both ranks, mixed."""
+
+    def __init__(self, transport: str, received: str) -> None:
+        """What it goes over unless ends share memory, and if the target's processor receives."""
+        self._transport, self._received = transport, received
+        self._claimed_b = self._claimed_s = 0.0
+        self._faults = Faults(_FAULT)
+
+    def parse(self, line: str) -> Row | Arrived | Fault | None:
+        """What a line means; None for any other line."""
+        line = line.rstrip("\n")
+        if (row := _ROW.match(line)) and (over_s := float(row[1])):
+            self._claimed_b += int(row[2])
+            self._claimed_s += over_s
+            self._faults.forget()
+            bursts = None
+            if row[3] is not None:
+                bursts = Bursts(int(row[3]), float(row[4]), max(over_s - float(row[4]), 0.0))
+            return Row(int(row[2]) / over_s, over_s, bursts=bursts)
+        if seen := _ARRIVED.match(line):
+            least_s = max(_TAKES_PART_S_B * self._claimed_b, _TAKES_PART_SHARE * self._claimed_s)
+            is_costly = self._claimed_s > 0 and float(seen[4]) > least_s
+            if seen[3] == "polls" or is_costly:
+                return Arrived(int(seen[1]), self._received)
+            over = "shared memory" if seen[2] == "shared" else self._transport
+            return Arrived(int(seen[1]), over)
+        return self._faults.find(line)
+
+
+class MpiPut(Injector):
+    """`mpi_put`, which prints four rows a second and limits its own rate."""
+
+    name = "mpi_put"
+    row_s = 0.25
+    #: Its launcher's processes are not all in the group that the agent can suspend.
+    holds = "never"
+    writes_short = False
+    spaces_bursts = True
+
+    def __init__(self, name: str = "", direction: Direction = "write") -> None:
+        super().__init__(name, direction)
+        self.reports_arrivals = direction != "read"
+
+    def transport(self, writer: Writer) -> str:
+        """One host's memory, or the named device, until the program has reported it (`Arrived`)."""
+        if not _apart(writer):
+            return "shared memory"
+        return devices.transport(writer.device) if devices.is_rdma(writer.device) else "RDMA"
+
+    def origin_command(self, writer: Writer) -> list[str]:
+        """Starts both ranks; the target's is the first, or the one on the target's node."""
+        launcher = shlex.split(_launcher(_program()))
+        kind = "srun" if launcher and Path(launcher[0]).name == "srun" else "mpiexec"
+        options = (_ON_TWO if _apart(writer) else _ON_ONE)[kind]
+        if _apart(writer) and kind == "srun" and "SLURM_HET_SIZE" in os.environ:
+            options = _ON_COMPONENTS
+        command: list[str] = []
+        for part in options.format(target=writer.target, origin=writer.origin).split(":"):
+            command += [":", *launcher[1:]] if command else launcher
+            command += [*part.split(), *self._rank(writer)]
+        return command
+
+    def _rank(self, writer: Writer) -> list[str]:
+        command = [_program(), "--size", str(writer.message_b)]
+        command += ["--target", writer.target] if _apart(writer) else []
+        command += {"write": [], "read": ["--get"], "both": ["--both"]}[self.direction]
+        command += ["--rate", f"{writer.rate_b_s:.9g}"] if writer.rate_b_s else []
+        if burst := writer.burst:
+            command += ["--burst", f"{burst.length_s:g}", "--pause", f"{burst.pause_s:g}"]
+        return command if writer.buffer_node is None else [*command, "-m", str(writer.buffer_node)]
+
+    def environment(self, writer: Writer) -> dict[str, str]:
+        """Both ranks stay on the processors that the agent chose, and use the writer's device."""
+        over = devices.mpi_over(writer.device) if writer.device and _apart(writer) else {}
+        return _OPEN_MPI | over
+
+    def parser(self, writer: Writer) -> ReportParser:
+        """Parses the lines of both ranks, which the launcher mixes."""
+        kind = [devices.transport(writer.device)] if devices.is_rdma(writer.device) else []
+        return ReportParser(self.transport(writer), "+".join([*kind, _TWO_SIDED]))
+
+    def missing(self) -> str | None:
+        """Looks for the program on PATH and where it is made, and for its launcher."""
+        if not shutil.which(_program()):
+            return f"mpi_put is missing: 'make -C {_FOLDER}', with an MPI's mpicc on PATH"
+        launcher = _launcher(_program()) or "a launcher"
+        found = shutil.which(shlex.split(launcher)[0])
+        make = f"'make -B -C {_FOLDER} LAUNCHER=...'"
+        return None if found else f"{launcher} of mpi_put is missing: {make}"
+
+
+def _apart(writer: Writer) -> bool:
+    return writer.origin != writer.target
+
+
+def _program() -> str:
+    return shutil.which("mpi_put") or str(_FOLDER / "mpi_put")
+
+
+@functools.cache
+def _launcher(program: str) -> str:
+    """How the program's MPI starts programs, as its makefile found it."""
+    return ask([program, "--launcher"], timeout_s=10).stdout.strip()

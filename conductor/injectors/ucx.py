@@ -1,0 +1,150 @@
+"""One-sided puts and gets with `ucx_perftest`: shared memory on one host, else verbs or tcp.
+
+The passive side spins on a core as soon as an origin connects, whatever its wait mode, since the
+origin's options replace its own. Over shared memory and verbs the writes do not need it, so the
+agent suspends it. Over tcp it must receive every byte; the wait mode `sleep` lets it sleep between
+messages.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sysconfig
+from pathlib import Path
+
+from conductor.injectors.base import Fault, Faults, Injector, Row, Total, Writer
+from conductor.shared_memory import FOLDER_VARIABLE
+from records.machine import devices
+from records.sample import Direction
+
+_WHEEL = Path(sysconfig.get_paths()["purelib"]) / "libucx"
+_IN_WHEEL = _WHEEL / "bin" / "ucx_perftest"
+_MIB = 2**20
+#: More writes than any campaign has time for.
+_FOREVER = 10**15
+#: The passive side counts through all writes before it serves the first, about 20 ns each. Over tcp
+#: the origin has to wait for that: this many take 2 s, once a block.
+_MOST_OVER_TCP = 10**8
+_TESTS: dict[Direction, str] = {"write": "ucp_put_bw", "read": "ucp_get"}
+#: Outstanding messages: the default of writes. The default of reads is 1, so latency would limit
+#: their rate between two hosts.
+_OUTSTANDING = 32
+#: Most outstanding bytes of a paced writer, but at least one message: while the process is
+#: suspended, the device continues with what was posted.
+_PACED_B = 2 * _MIB
+#: UCX has no one-sided gets over POSIX shared memory: the target's CPU would send. With cma the
+#: kernel copies between the processes without it.
+_SHARED_MEMORY: dict[Direction, str] = {"write": "posix,self", "read": "posix,cma,self"}
+#: Columns of the table. Before UCX 1.9 rows have no stage; the third is a percentile or 'typical'.
+_HEADER = re.compile(r"^\|.*# iterations \|(.*)\|$")
+_COLUMNS = ["average", "overall"] * 3
+#: Stage, of versions that print it; iterations; some, average and overall microseconds of one;
+#: average and overall MiB/s, and messages per second.
+_ROW = re.compile(
+    r"^(\[thread \d+\]|Final:)?\s+(\d{1,18})\s+\S+\s+(\d{1,18}\.\d+)\s+\S+"
+    r"\s+\S+\s+(\d{1,18}\.\d+)\s+\S+\s+\S+\s*$"
+)
+_FAULT = re.compile(r"ERROR\s*(.*)|(.*(?:invalid|unrecognized) option.*)")
+_CAUSE = re.compile(r"\bUCX\s+(?:WARN|DIAG)\s+(.*)")
+
+
+class _Parser:
+    """Rows of about one second, and the row of the whole test at its end."""
+
+    def __init__(self, message_b: int, messages: int | None) -> None:
+        self._message_b, self._messages = message_b, messages
+        self._faults = Faults(_FAULT, _CAUSE)
+
+    def parse(self, line: str) -> Row | Total | Fault | None:
+        line = line.rstrip()
+        if (header := _HEADER.match(line)) and not _is_known(header[1]):
+            return Fault(f"a table of another version of the program: {' '.join(line.split())}")
+        row = _ROW.match(line)
+        if row is None:
+            return self._faults.find(line)
+        self._faults.forget()
+        # Before UCX 1.9, and in some builds later, only its count tells the last row.
+        done = int(row[2])
+        if row[1] == "Final:" or (row[1] is None and done == self._messages):
+            return Total(done, float(row[4]) * _MIB)
+        each_us = float(row[3])
+        return Row(self._message_b / (each_us * 1e-6)) if each_us else None
+
+
+def _is_known(columns: str) -> bool:
+    """Whether the table's columns after the iterations are those that rows are read by."""
+    return [column.strip() for column in columns.split("|")][1:] == _COLUMNS
+
+
+class Ucx(Injector):
+    """`ucx_perftest`; it prints a row per second, flushed."""
+
+    name = "ucx"
+    paced_by = "agent"
+    program = "ucx_perftest"
+    install = "'pip install libucx-cu13', 'apt install ucx-utils', or 'dnf install ucx'"
+
+    def transport(self, writer: Writer) -> str:
+        """Shared memory on one host; between two, that of a named RDMA device, else tcp."""
+        if writer.origin == writer.target:
+            return "shared memory"
+        return devices.transport(writer.device) if devices.is_rdma(writer.device) else "tcp"
+
+    def target_command(self, writer: Writer) -> list[str]:
+        """Waits for one origin."""
+        return [self._program(writer), "-p", str(writer.port)]
+
+    def origin_command(self, writer: Writer) -> list[str]:
+        """Puts or gets after one that sets up the connection; a row per second until stopped."""
+        over_tcp = self.transport(writer) == "tcp"
+        command = [self._program(writer), writer.address, "-p", str(writer.port)]
+        command += ["-t", _TESTS[self.direction], "-O", str(_outstanding(writer))]
+        command += ["-s", str(writer.message_b), "-w", "1"]
+        command += ["-n", str(writer.messages or (_MOST_OVER_TCP if over_tcp else _FOREVER))]
+        return [*command, "-E", "sleep"] if over_tcp else command
+
+    def environment(self, writer: Writer) -> dict[str, str]:
+        """The transports that UCX may use, and the path of the wheel's libraries."""
+        transport = self.transport(writer)
+        if transport == "shared memory":
+            chosen = {"UCX_TLS": _SHARED_MEMORY[self.direction]}
+            if folder := os.environ.get(FOLDER_VARIABLE):
+                chosen["UCX_POSIX_DIR"] = folder
+        elif transport == "tcp":
+            chosen = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": writer.device or "all"}
+        else:
+            over = str(devices.chosen(writer.device or ""))
+            chosen = {"UCX_TLS": "rc,self", "UCX_NET_DEVICES": over}
+        if self._program(writer).startswith(str(_WHEEL)):
+            chosen["LD_LIBRARY_PATH"] = str(_WHEEL / "lib")
+        if writer.messages:
+            # Memory hooks take 0.4 s to set up, and a short write's program frees no memory.
+            chosen["UCX_MEM_EVENTS"] = "n"
+        return chosen
+
+    def freezes_target(self, writer: Writer) -> bool:
+        """Yes, except over tcp, where the target's CPU takes part in every write."""
+        return self.transport(writer) != "tcp"
+
+    def parser(self, writer: Writer) -> _Parser:
+        """Parses one end's lines."""
+        return _Parser(writer.message_b, writer.messages)
+
+    def missing(self) -> str | None:
+        """Looks for the program in the wheel and on PATH."""
+        return None if _IN_WHEEL.is_file() else super().missing()
+
+    def _program(self, writer: Writer) -> str:
+        """The wheel's, which is built without verbs; for verbs the one on PATH."""
+        if self.transport(writer) in ("shared memory", "tcp") and _IN_WHEEL.is_file():
+            return str(_IN_WHEEL)
+        return shutil.which(self.program) or self.program
+
+
+def _outstanding(writer: Writer) -> int:
+    """Number of outstanding messages."""
+    if writer.rate_b_s is None or writer.messages:
+        return _OUTSTANDING
+    return min(max(_PACED_B // writer.message_b, 1), _OUTSTANDING)

@@ -1,0 +1,261 @@
+"""Messages between conductor and agents: one record each, one definition for both ends.
+
+The conductor sends orders, agents send reports. On the wire a message is a list of its name and its
+fields. What is sent by the thousand is a named tuple, which is a short list there.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, cast, get_args
+
+from conductor.evidence.claims import EndRole, Looked, Placed
+from conductor.evidence.counters import Reading
+from conductor.evidence.rates import Bursts, Tally
+from conductor.injectors.base import Writer
+from conductor.short_writes.origin_side import Part
+from conductor.short_writes.records import Done
+from conductor.wire import WireError
+from records.errors import first_fault
+from records.machine.node_counters import NodeCounter
+from records.sample import NodeConditions
+
+#: What is done with writers.
+Do = Literal["stop", "hold", "resume"]
+#: How much of an invalid message an error quotes, characters.
+_QUOTE = 60
+
+
+@dataclass(frozen=True)
+class StartEnd:
+    """Start one end of a writer; `log` is the path that its output is appended to."""
+
+    role: EndRole
+    injector: str
+    writer: Writer
+    log: str
+
+
+@dataclass(frozen=True)
+class FreezeTarget:
+    """Suspend the passive side of a writer, which is no longer needed."""
+
+    writer: int
+
+
+@dataclass(frozen=True)
+class Control:
+    """Stop both ends of these writers, suspend them, or let them continue.
+
+    All but the last are answered by `WritersStopped`. A row that spans a pause is not reported.
+    """
+
+    do: Do
+    writers: list[int]
+
+
+@dataclass(frozen=True)
+class FollowRates:
+    """Let a writer follow rates, bytes per second, one a second from now on and again; none: stop.
+
+    `full_b_s` is its rate alone.
+    """
+
+    writer: int
+    rates_b_s: list[float]
+    full_b_s: float
+
+
+@dataclass(frozen=True)
+class StopSchedule:
+    """Stop all writes of a timetable and their passive sides; answered by `WritersStopped`."""
+
+
+@dataclass(frozen=True)
+class StandBy:
+    """Keep a passive side of short writes listening; replace it after each write."""
+
+    injector: str
+    writer: Writer
+    log: str
+
+
+@dataclass(frozen=True)
+class Perform:
+    """Make the writes of a part of a timetable when they are due."""
+
+    injector: str
+    part: Part
+    log: str
+
+
+@dataclass(frozen=True)
+class Finish:
+    """Start no more writes, wait for those in progress; answered by `Written`."""
+
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class BeginWatch:
+    """Watch this node and its writers until `EndWatch`; answered by `Observed`."""
+
+    #: RDMA devices or network interfaces to count.
+    devices: list[str]
+    #: CPUs of the application, whose frequency is read; empty for all.
+    cpus: list[int]
+    #: PIDs of processes here that are the block's, with what descends from them; and of processes
+    #: that are exempt by themselves.
+    roots: list[int]
+    exempt: list[int]
+
+
+@dataclass(frozen=True)
+class EndWatch:
+    """Watch no more; answered by `Observed`."""
+
+
+@dataclass(frozen=True)
+class Ping:
+    """Request the agent's time; `sent_s` (the conductor's Unix time) is returned in `Pong`."""
+
+    sent_s: float
+
+
+@dataclass(frozen=True)
+class Hello:
+    """The first message of an agent: its node, and facts about that host (JSON values)."""
+
+    node: str
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Pong:
+    """The agent's time (Unix time by its own clock), and the conductor's from the `Ping`."""
+
+    sent_s: float
+    now_s: float
+
+
+@dataclass(frozen=True)
+class Listening:
+    """The passive side of a writer listens."""
+
+    writer: int
+
+
+@dataclass(frozen=True)
+class RateReport:
+    """The rate of an interval that ended at `time_s` (Unix time by the agent's clock)."""
+
+    writer: int
+    time_s: float
+    rate_b_s: float
+    #: Length of the interval, seconds; None: since the previous one.
+    over_s: float | None
+    #: What it did in that interval, of a writer that writes in bursts and says so.
+    bursts: Bursts | None = None
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What was counted of a writer since the last such report (Unix time by the agent's clock)."""
+
+    writer: int
+    tallies: list[Tally]
+
+
+@dataclass(frozen=True)
+class Transport:
+    """What the bytes of a writer go over, as was found out while it writes."""
+
+    writer: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Ended:
+    """One end of a writer has ended, and why."""
+
+    writer: int
+    role: EndRole
+    why: str
+
+
+@dataclass(frozen=True)
+class WritersStopped:
+    """All those ends have been stopped or suspended; the placement of their buffers before that."""
+
+    placed: list[Placed]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Where the counters of the devices are; at the end also what was seen since the beginning."""
+
+    #: Sum over the devices; None if one of them has no counter.
+    received: Reading | None
+    sent: Reading | None
+    conditions: NodeConditions | None
+    #: The foreign program that used most processor time; empty if there is none.
+    busiest: str
+    looked: list[Looked]
+    #: Name -> what the node's counters gained since the beginning.
+    counters: dict[str, NodeCounter] = field(default_factory=dict)
+    #: Held writers of which an end ran all the same.
+    ran: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Written:
+    """The writes that an origin made of its part of a timetable, by its own clock."""
+
+    done: list[Done]
+    #: Fault -> number of writes that failed with it.
+    faults: dict[str, int]
+
+
+Order = (
+    StartEnd | FreezeTarget | Control | FollowRates | StandBy | Perform
+    | Finish | StopSchedule | BeginWatch | EndWatch | Ping
+)  # fmt: skip
+ReportOfWriter = Listening | RateReport | Counted | Transport | Ended
+Answer = WritersStopped | Observed | Written
+Report = Hello | Pong | ReportOfWriter | Answer
+
+
+def encode(message: Order | Report) -> list[Any]:
+    """A message as JSON values."""
+    return [type(message).__name__, asdict(message)]
+
+
+def order(data: Any) -> Order:
+    """The order encoded in these values. Raises WireError if they are not an order."""
+    return cast(Order, _decode(data, Order))
+
+
+def report(data: Any) -> Report:
+    """The report encoded in these values. Raises WireError if they are not a report."""
+    return cast(Report, _decode(data, Report))
+
+
+def _decode(data: Any, kinds: Any) -> Any:
+    from pydantic import ValidationError  # takes 0.1 s
+
+    name, fields = data if isinstance(data, list) and len(data) == 2 else (data, None)
+    kind = next((each for each in get_args(kinds) if each.__name__ == name), None)
+    if kind is None:
+        raise WireError(f"unknown message {str(name)[:_QUOTE]!r}")
+    try:
+        return _reader(kind).validate_python(fields)
+    except ValidationError as error:
+        raise WireError(f"malformed message {name}: {first_fault(error)}") from None
+
+
+@functools.cache
+def _reader(kind: type) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)

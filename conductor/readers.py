@@ -1,0 +1,60 @@
+"""Readers of a run's output, given to the conductor, which knows no workload and no tool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from records.sample import Better, CounterRow
+
+# The figure of merit: what readers of an application's output return and raise.
+
+
+@dataclass(frozen=True)
+class Fom:
+    """What a run reports, in SI units."""
+
+    value: float
+    #: Other values that it reports, units in the key names.
+    extra: dict[str, float] = field(default_factory=dict)
+    #: Unit and better direction if they differ from the workload's.
+    unit: str | None = None
+    better: Better | None = None
+
+
+class FomError(Exception):
+    """The output has no figure of merit, or its own checks failed. The message is one line."""
+
+
+def require_ranks(fom: Fom, requested: int | None) -> Fom:
+    """`fom`; raises FomError if the program reports another number of ranks than requested.
+
+    A launcher of another MPI than the program's starts independent copies of one rank each, and
+    each copy gives the right answer.
+    """
+    found = fom.extra.get("ranks")
+    if None not in (requested, found) and found != requested:
+        raise FomError(
+            f"the application ran with {found:g} ranks, not {requested}: launcher and application"
+            " use different MPIs (for srun: set SLURM_MPI_TYPE)"
+        )
+    return fom
+
+
+class ToolError(Exception):
+    """A tool's files are missing or invalid. The message is one line that names the file."""
+
+
+@dataclass(frozen=True)
+class Readers:
+    """Readers of one workload's output and of all tools' files."""
+
+    #: Unit and better direction of the figure of merit.
+    unit: str
+    better: Better
+    #: Standard output -> figure of merit; raises FomError. None if the check reads the outputs
+    #: itself, after the block.
+    fom: Callable[[str], Fom] | None
+    #: Name of the tool, folder of its files, number of ranks -> rows; raises ToolError.
+    counters: Callable[[str, Path, int], list[CounterRow]]

@@ -1,1 +1,0 @@
-"""What every other package uses: units, errors, tables of text, files, child processes."""

@@ -1,0 +1,217 @@
+"""`nimc nights`: one night of a campaign under a scheduler, alarms and pages of all nights."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from analysis.history.alarms import Alarm, Survey, WatchedSeries, survey
+from analysis.history.nights import nights_of, read_results
+from analysis.pages.render import PageNight, state_of
+from analysis.pages.write import gather, write_pages
+from nimc.cli import options
+from nimc.cli.document import Form, listing, log, print_document, prose, show, silent
+from nimc.nights import summary
+from nimc.nights.night import NightRun, date_of, end_of_night, tell
+from nimc.nights.summary import Outcome, Summary
+from nimc.run.progress import Progress
+from records import units
+from records.errors import InputError, NimcError
+from records.files import require_own
+from records.groups import grouped
+from records.text import Line, aligned, one_line, visible
+from records.units import NONE, plural, quantity
+
+#: Exit status of a night. One that was not run is no failure: its summary says why.
+EXIT: dict[Outcome, int] = {
+    "measured": 0,
+    "slower": 1,
+    "not run": 0,
+    "inconclusive": 0,
+    "machine failed": 3,
+}
+_LEGEND = (
+    "finds: the loss that six nights show in half of all cases; spread and level of the nights"
+)
+
+#: `--results` of commands that read the runs of several folders.
+_results = click.option(
+    "--results",
+    "folders",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    default=(Path("results"),),
+    help="Folder of runs. May be repeated.",
+)
+
+
+@click.group()
+def nights_command() -> None:
+    """Run a campaign every night: one night, how nights ended, alarms, and pages."""
+
+
+@nights_command.command()
+@options.campaign_argument
+@options.machine_option
+@options.results_option
+@click.option("--until", metavar="HH:MM", help="Stop at this time of day.")
+@click.option(
+    "--budget", type=float, metavar="NODE_H", help="Not run if the plan may need more node-hours."
+)
+@click.option("--tell", metavar="COMMAND", default="", help="Gets the summary as JSON.")
+@click.option(
+    "--metrics", type=options.OutputPath(folder=True), help="Folder of node_exporter's text files."
+)
+@options.json_option
+@options.progress_options
+def run(
+    campaign: Path,
+    machine: str,
+    results: Path,
+    until: str | None,
+    budget: float | None,
+    tell: str,
+    metrics: Path | None,
+    form: Form | None,
+    progress: Progress,
+) -> int:
+    """Run CAMPAIGN tonight, or resume an unfinished run, and judge the night.
+
+    Exit codes: 0 measured, inconclusive or not run; 1 slower; 2 invalid usage or campaign; 3 the
+    machine failed.
+    """
+    now = datetime.now()
+    end = end_of_night(until, now)
+    this = NightRun(
+        campaign.absolute(),
+        machine,
+        results.absolute(),
+        silent if progress == "quiet" else log,
+        end.timestamp() if end else None,
+        date_of(end, now),
+        budget,
+        verbose=progress == "verbose",
+    )
+    try:
+        ended = this.run()
+    except NimcError as error:
+        _tell(this.failed(error), tell, metrics)
+        raise
+    _tell(ended, tell, metrics)
+    if form:
+        print_document("nights run", ended.as_dict())
+    return EXIT[ended.outcome]
+
+
+def _tell(ended: Summary, command: str, metrics: Path | None) -> None:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise InputError(f"--tell: {command!r}: {error}") from None
+    for line in tell(ended, words, metrics):
+        log(line)
+
+
+@nights_command.command("list")
+@_results
+@click.option("--since", default="30d", help="How far back.")
+@options.form_options
+def list_nights(folders: tuple[Path, ...], since: str, form: Form | None) -> None:
+    """List how nights ended, the oldest first."""
+    first_s = time.time() - units.duration_s(since, "--since")
+    known, left_out = summary.load_all(folders)
+    for line in left_out:
+        log(f"left out: {line}")
+    rows = [each for each in known if each.started_s >= first_s]
+    cells = [
+        [str(each.night), each.machine, each.campaign, each.outcome, one_line(each.reason)]
+        for each in rows
+    ]
+    text = aligned(["night", "machine", "campaign", "outcome", "reason"], cells)
+    document = {"nights": [each.as_dict() for each in rows]}
+    show("nights list", document, form, text if rows else "no nights")
+
+
+@nights_command.command()
+@_results
+@click.option("--machine", metavar="M", help="Only this machine.")
+@options.form_options
+@options.details_option
+def alarms(folders: tuple[Path, ...], machine: str | None, form: Form | None, details: bool) -> int:
+    """Show what became worse, and the loss that each series would show.
+
+    The exit code is 1 if an alarm is open.
+    """
+    results, left_out = read_results(folders, machine)
+    for line in left_out:
+        log(f"left out: {line}")
+    found = survey(nights_of(results), results)
+    show("nights alarms", found.as_dict(), form, "\n\n".join(_alarm_texts(found, details=details)))
+    return int(any(alarm.open for alarm in found.alarms))
+
+
+def _alarm_texts(found: Survey, *, details: bool) -> list[str]:
+    if not found.watched:
+        return [prose("no nights: no run in the results has finished")]
+    lines = [_alarm(each) for each in found.alarms]
+    notes = [
+        f"changed at the same time: {fact.name}: {fact.before or NONE} -> {fact.after or NONE}"
+        for alarm in found.alarms
+        if alarm.open
+        for fact in alarm.changed
+    ]
+    listed = listing("", lines, notes, legend="what became worse", details=details)
+    series = [_watched(each) for each in found.watched]
+    return [listed or "no alarms", listing("", series, legend=_LEGEND, needed=2, details=details)]
+
+
+def _alarm(alarm: Alarm) -> Line:
+    state = "open" if alarm.open else "ended"
+    cells = [f"{alarm.machine}: {alarm.text}", state, f"raised {alarm.night}", alarm.campaign]
+    return Line(cells, colour="red" if alarm.open else "yellow")
+
+
+def _watched(each: WatchedSeries) -> Line:
+    name = f"{each.machine} {each.case} {each.arm} {each.quantity}"
+    nights = plural(each.nights, "night")
+    if each.level is None or each.spread is None or each.detectable is None:
+        return Line([name, "too few nights", "", "", nights, each.campaign])
+    level = quantity(each.level, each.unit, 3).removesuffix(" 1")
+    shares = [f"finds {each.detectable:.1%}", f"spread {each.spread:.1%}"]
+    return Line([name, *shares, level, nights, each.campaign])
+
+
+@nights_command.command()
+@_results
+@options.output_option("Folder for the pages [default: pages in the first results].", folder=True)
+@options.json_option
+def pages(folders: tuple[Path, ...], output: Path | None, form: Form | None) -> None:
+    """Write a page for every machine, and one over all machines.
+
+    OUTPUT/index.html is the page over all, OUTPUT/MACHINE/index.html that of a machine, each one
+    file with the data of its figures next to it.
+    """
+    if output is None:
+        output = folders[0] / "pages"
+        require_own(output, "--output", team="owns")
+    histories, left_out = gather(folders, output)
+    known, unread = summary.load_all(folders)
+    for line in [*left_out, *unread]:
+        log(f"left out: {line}")
+    if not histories:
+        raise InputError(f"{folders[0]}: no run has a report")
+    nights = grouped((each.machine, _page_night(each)) for each in known)
+    page = write_pages(output, histories, nights)
+    states = [state_of(each, nights.get(each.machine, ())) for each in histories]
+    lines = [f"{each.machine}: {each.state}; {plural(each.nights, 'night')}" for each in states]
+    document = {"page": str(page), "machines": [vars(each) for each in states]}
+    show("nights pages", document, form, visible("\n".join([*lines, f"page: {page}"])))
+
+
+def _page_night(each: Summary) -> PageNight:
+    run = Path(each.run).name if each.run else ""
+    return PageNight(each.night, each.campaign, each.outcome, one_line(each.reason), run)

@@ -1,0 +1,86 @@
+"""The two kinds of failure; `nimc` prints them in one line and sets the exit code."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from records.text import one_line
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
+
+
+class NimcError(Exception):
+    """A failure reported to the user without a traceback: each argument is a line."""
+
+    exit_code = 3
+
+    def __str__(self) -> str:
+        """A path with a line break makes no second line."""
+        return "\n".join(one_line(str(line)) for line in self.args)
+
+
+class InputError(NimcError):
+    """Wrong usage or input. The text names the file, the field and what is allowed."""
+
+    exit_code = 2
+
+
+class MachineError(NimcError):
+    """The machine or a tool on it failed."""
+
+
+# One style for what is wrong with a value: `FIELD: VALUE found; allowed: ...`.
+
+
+def show(value: Any) -> str:
+    """A value as its author wrote it, shortened."""
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    if value is None:
+        return "nothing"
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """A hint at the known word that was probably meant; empty if none is like it."""
+    found = difflib.get_close_matches(word, list(known), n=1)
+    return f", did you mean '{found[0]}'?" if found else ""
+
+
+#: Kind of pydantic's error -> what is allowed; for others its message says so.
+_ALLOWED = {
+    **dict.fromkeys(("dataclass_type", "dict_type", "model_type"), "a mapping"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    "list_type": "a list",
+    "string_type": "text",
+}
+
+
+def fault_of(error: ErrorDetails, *within: str) -> str:
+    """One of pydantic's errors; `within` is where the record is in its file."""
+    field = ".".join(map(str, (*within, *error["loc"]))) or "the file"
+    if error["type"] == "missing":
+        return f"{field}: missing"
+    if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        return f"{field}: unknown key"
+    if error["type"] == "value_error":
+        return f"{field}: {error['ctx']['error']}"
+    words = re.sub("^(Input should be|String should) ", "", error["msg"])
+    allowed = _ALLOWED.get(error["type"], words)
+    if error["type"] == "too_short":
+        allowed = f"at least {error['ctx']['min_length']}"
+    return f"{field}: {show(error['input'])} found; allowed: {allowed}"
+
+
+def first_fault(error: ValidationError, *within: str) -> str:
+    """The first of pydantic's errors."""
+    return fault_of(error.errors(include_url=False)[0], *within)

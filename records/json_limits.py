@@ -1,0 +1,58 @@
+"""JSON that another user may have written: strictly read, and no longer than any record needs."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
+
+from records.errors import InputError, first_fault
+from records.files import read_regular
+
+_T = TypeVar("_T")
+#: Longest line, and largest file with one document, bytes.
+LONGEST_B = 16 << 20
+
+
+def read_json(path: Path) -> Any:
+    """The document in a file. Raises InputError if it is invalid or too long."""
+    return parsed(read_text(path), str(path))
+
+
+def read_text(path: Path, longest_b: int = LONGEST_B) -> bytes:
+    """The file with one document. Raises InputError if it is larger than `longest_b`."""
+    return read_regular(path, longest_b, follow=True)
+
+
+def parsed(text: bytes, at: str) -> Any:
+    """The value of a document. Raises InputError, beginning with `at`, for one that is invalid."""
+    try:
+        return from_json(text, allow_inf_nan=False)
+    except ValueError as error:
+        raise InputError(f"{at}: {error}") from error
+
+
+def validated(kind: type[_T], record: Any, path: Path, *within: str) -> _T:
+    """A record as a `kind`. Raises InputError with the first field that is invalid.
+
+    `within`: where in the file the record is.
+    """
+    try:
+        found: _T = _adapter(kind).validate_python(record)  # type: ignore[arg-type]
+    except ValidationError as error:
+        raise InputError(f"{path}: {first_fault(error, *within)}") from error
+    return found
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def refuse_long(text: bytes, at: str, longest_b: int = LONGEST_B) -> None:
+    """Raises InputError for a line or document that is too long."""
+    if len(text) > longest_b:
+        raise InputError(f"{at}: is longer than allowed: {longest_b >> 20} MiB")

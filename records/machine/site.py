@@ -1,0 +1,395 @@
+"""A machine: its `site/MACHINE.yaml`, and what is detected if the file does not say it."""
+
+from __future__ import annotations
+
+import grp
+import os
+from contextlib import suppress
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_serializer,
+    field_validator,
+)
+
+from records import marked_yaml, units
+from records.checkout import ROOT
+from records.errors import InputError, near, show
+from records.files import require_own
+from records.machine import devices, host
+from records.marked_yaml import Duration, Rate, Record, Size
+from records.plan import Demand, OriginPolicy, ShortWrites
+
+#: The smallest message that counts as reaching DRAM, bytes.
+LEAST_DRAM_B = 64 * 2**20
+
+
+def _word(text: str) -> str:
+    if not text.isprintable() or len(text.split()) != 1 or text != text.strip():
+        raise ValueError(f"{show(text)} found; allowed: a word without blanks")
+    return text
+
+
+def _absolute(text: str) -> str:
+    if not text.startswith("/"):
+        raise ValueError(f"{show(text)} found; allowed: an absolute path")
+    return text
+
+
+#: A name that becomes a word of a job script or of a command line.
+_Word = Annotated[str, AfterValidator(_word)]
+_Program = Annotated[_Word, AfterValidator(_absolute)]
+
+
+#: Injectors that a machine's file may name: those that write.
+InjectorName = Literal["perftest", "ucx", "mpi_put", "fabtests"]
+
+
+class Origins(Record):
+    """Where origins come from."""
+
+    policy: OriginPolicy
+    #: Origin nodes per block; more than one only if they are other hosts than the target.
+    nodes: Annotated[int, Field(ge=1)] = 1
+    #: Cores of the target that the origin takes, if both share a host.
+    cores: Annotated[int, Field(ge=1)] = 1
+    #: Slurm partition and reservation of the origin nodes.
+    partition: _Word | None = None
+    reservation: _Word | None = None
+    #: More sbatch options for the component of the origins, such as `--constraint=hdr`.
+    access: list[Annotated[str, Field(pattern=r"^-\S+$")]] = []
+
+
+class Nic(Record):
+    """The network interface of a node, from its data sheet; nothing here is detected."""
+
+    model: str
+    processing: Literal["onload", "offload"]
+    link_rate_b_s: Rate = Field(alias="link_rate")
+
+
+class Rail(Record):
+    """One RDMA device of a node, or an interface; all nodes have the same."""
+
+    device: _Word
+    #: NUMA node that it is attached to; None if unknown.
+    numa_node: Annotated[int, Field(ge=0)] | None = None
+    #: What UCX calls it, for the application's MPI; None: `DEVICE:PORT`.
+    mpi_device: _Word | None = None
+
+
+class Proof(Record):
+    """How well writes must be proven; the defaults are those of a block.
+
+    Looser only if the fabric is emulated.
+    """
+
+    #: Least share of its rate alone that a writer must reach through the whole window, unless a
+    #: campaign or a check says otherwise: small if the application takes the writers' processors.
+    min_share: Annotated[float, Field(gt=0, le=1)] = Demand.min_share
+    #: Largest share of its rate alone that a writer may reach: more shows that this was disturbed.
+    max_share: Annotated[float, Field(gt=1)] = Demand.max_share
+    #: Largest share by which the bytes that a target's device counted may differ from the claim.
+    counter_share: Annotated[float, Field(gt=0)] = Demand.counter_share
+    #: A report later than this many of its intervals means that the writer stalled.
+    late_rows: Annotated[float, Field(ge=1)] = Demand.late_rows
+    #: Longest time within a run in which nothing of a writer may be seen.
+    silent_s: Duration = Field(default=Demand.silent_s, alias="silent")
+    #: Longest time within a run in which the conductor may stand still.
+    pause_s: Duration = Field(default=Demand.pause_s, alias="pause")
+    #: Largest share of the bytes of all rails on those that a rail policy does not name.
+    rail_share: Annotated[float, Field(gt=0, lt=0.5)] = Demand.rail_share
+    #: How late or early a short write may start or end, seconds, and the share of the planned
+    #: writing that may be missing or be beyond the plan (docs/scale.md says where both come from).
+    write_tolerance_s: Duration = Field(default=ShortWrites.tolerance_s, alias="write_tolerance")
+    write_share: Annotated[float, Field(gt=0, le=1)] = ShortWrites.allowed_share
+
+
+def _numbers(given: object) -> object:
+    """`4` as the numbers from 0 to 3."""
+    if type(given) is not int:
+        return given
+    if not 1 <= given <= _MOST_NODES:
+        raise ValueError(f"{given} found; allowed: 1 to {_MOST_NODES}, or a list of numbers")
+    return list(range(given))
+
+
+#: As many NUMA nodes as Linux is built for.
+_MOST_NODES = 1024
+_Node = Annotated[int, Field(ge=0, lt=_MOST_NODES)]
+
+
+class Facts(Record):
+    """Hardware of a compute node. Given for machines whose nodes differ from the login node."""
+
+    cores: Annotated[int, Field(ge=1)]
+    #: Hardware threads of a core, which Slurm counts as CPUs.
+    threads_per_core: Annotated[int, Field(ge=1)] = 1
+    sockets: Annotated[int, Field(ge=1)]
+    #: Numbers of the NUMA nodes that have cores and memory, as the kernel numbers them; their count
+    #: if these are 0, 1, and so on.
+    numa_nodes: Annotated[list[_Node], Field(min_length=1), BeforeValidator(_numbers)]
+    #: Numbers of the NUMA nodes that have memory and no cores (CXL).
+    memory_nodes: list[_Node] = []
+    #: NUMA node that the writers' network interface is attached to; None if unknown.
+    nic_node: Annotated[int, Field(ge=0)] | None = None
+    #: Sum of a node's last-level caches, and its memory, bytes; None if the kernel does not say.
+    llc_b: Size | None = Field(alias="llc")
+    memory_b: Size | None = Field(alias="memory")
+
+    @field_serializer("numa_nodes")
+    def _shortest(self, nodes: list[int]) -> int | list[int]:
+        """As it was before lists: digests of recorded runs hold."""
+        return len(nodes) if nodes == list(range(len(nodes))) else nodes
+
+    @field_validator("memory_nodes")
+    @classmethod
+    def _once(cls, nodes: list[int], given: ValidationInfo) -> list[int]:
+        both = [*given.data.get("numa_nodes", []), *nodes]
+        if len(set(both)) < len(both):
+            raise ValueError(f"{show(nodes)} found; allowed: nodes that numa_nodes does not name")
+        return nodes
+
+    def nodes_of_memory(self) -> list[int]:
+        """Numbers of the NUMA nodes that memory can be bound to."""
+        return sorted([*self.numa_nodes, *self.memory_nodes])
+
+    @property
+    def nodes_a_socket(self) -> int:
+        """NUMA nodes of one socket, of which all have as many."""
+        return max(1, len(self.numa_nodes) // self.sockets)
+
+    def socket_of(self, node: int) -> int | None:
+        """Which socket a NUMA node is of, counted from 0; None for a node without cores."""
+        if node not in self.numa_nodes:
+            return None
+        return self.numa_nodes.index(node) // self.nodes_a_socket
+
+
+class Machine(Record):
+    """One file of `site/`."""
+
+    name: str
+    description: str
+    origins: Origins
+    #: Injector of the `on` arm unless a campaign names one.
+    injector: InjectorName
+    #: RDMA device (`records.machine.devices`) or network interface of the writers.
+    device: _Word | None = None
+    #: The RDMA devices of a node in order, `nic0` first; if there are several, `device` is one.
+    rails: list[Rail] = []
+    #: Network interface that the agents use, on every node.
+    interface: _Word | None = None
+    nic: Nic | None = None
+    proof: Proof = Proof()
+    #: Caveats of every figure from this machine; copied to each sample.
+    caveats: list[str] = []
+    #: Case -> figure of merit that it normally reaches without writers, SI units; and the share by
+    #: which it may be worse.
+    references: dict[str, Annotated[float, Field(gt=0)]] = {}
+    reference_tolerance: Annotated[float, Field(gt=0)] = 0.1
+    #: ReFrame partition of a campaign's targets; None: the first that can run a check.
+    partition: _Word | None = None
+    #: Nodes that jobs may use, origins included; None if the file does not say.
+    nodes: Annotated[int, Field(ge=1)] | None = None
+    #: Whether jobs may leave cores to the system (`sbatch --core-spec`).
+    core_spec: bool = False
+    #: Program that a check asks for -> the site's, for those that nothing puts on PATH.
+    programs: dict[str, _Program] = {}
+    #: Mean time to interrupt of one node, seconds; five years in Groves, Grant and Arnold (2016).
+    node_mtti_s: Duration = Field(default=5 * units.SECONDS["y"], alias="node_mtti")
+    #: Largest share of a node's memory that a workload may take.
+    memory_share: Annotated[float, Field(gt=0, le=1)] = 0.5
+    #: None: detected on this host.
+    facts: Facts | None = None
+    #: Path of a file whose keys override this file's, if it exists; may contain `$NAME`. It and its
+    #: folder must be the user's own, or root's.
+    include: str | None = None
+    #: Unix group whose members may read runs and stores as their own, and add to them.
+    trusted_group: _Word | None = None
+
+    @field_validator("rails")
+    @classmethod
+    def _device_is_a_rail(cls, rails: list[Rail], given: ValidationInfo) -> list[Rail]:
+        names, device = [rail.device for rail in rails], given.data.get("device")
+        if len(set(names)) < len(names) or (names and device not in names):
+            found = f"{', '.join(names)} found, and device {show(device)}"
+            raise ValueError(f"{found}; allowed: each rail once, and a device that is one of them")
+        return rails
+
+    @property
+    def system(self) -> str:
+        """The partition of the targets as ReFrame's `--system` takes it."""
+        return f"{self.name}:{self.partition}" if self.partition else self.name
+
+    def with_origins(self, nodes: int) -> Machine:
+        """The same machine with `nodes` origin nodes per block."""
+        return self.model_copy(update={"origins": self.origins.model_copy(update={"nodes": nodes})})
+
+    def node_facts(self) -> Facts:
+        """Hardware of a compute node: from the file, else detected here."""
+        return self.facts or self.detected
+
+    @cached_property
+    def detected(self) -> Facts:
+        """Hardware of this host, which is read once: a campaign has thousands of cases."""
+        here = host.detect()
+        return Facts.model_validate(
+            {
+                "cores": len(here.usable_cores),
+                "threads_per_core": max(1, here.threads // here.cores),
+                "sockets": here.sockets,
+                "numa_nodes": host.nodes_with_cores(here.numa_nodes) or 1,
+                "memory_nodes": host.memory_nodes(here.numa_nodes),
+                "nic_node": devices.numa_node(self.device, here.rdma),
+                "llc": here.llc_total_b and f"{here.llc_total_b}B",
+                "memory": f"{here.memory_b}B" if here.memory_b else None,
+            }
+        )
+
+    def numa_node(self, number: int, field: str) -> int | None:
+        """A NUMA node of this machine; -1 gives None, no node in particular.
+
+        Raises InputError, which names `field` and what is allowed.
+        """
+        nodes = self.node_facts().nodes_of_memory()
+        if number not in (-1, *nodes):
+            there = ", ".join(map(str, nodes))
+            allowed = f"-1 (not bound) and the NUMA nodes of {self.name}: {there}"
+            raise InputError(f"{field}: {number} found; allowed are {allowed}")
+        return None if number < 0 else number
+
+    def nic_node(self) -> int:
+        """NUMA node of the writers' network interface.
+
+        On a shared host without one it is the node of the origin's cores. Raises InputError if it
+        is unknown.
+        """
+        facts = self.node_facts()
+        if len(facts.numa_nodes) == 1:
+            return facts.numa_nodes[0]
+        if facts.nic_node is not None:
+            return facts.nic_node
+        if self.origins.policy == "same_host" and self.facts is None:
+            _, origin_cpus = self.split_cpus()
+            for node in host.detect().numa_nodes:
+                if set(origin_cpus) & set(node.cpus):
+                    return node.number
+        there = ", ".join(map(str, facts.numa_nodes))
+        unknown = "the NUMA node of the network interface is unknown"
+        at = f"site/{self.name}.yaml: facts.nic_node"
+        raise InputError(f"{at}: {unknown}; allowed: one of {there}")
+
+    def message_b(self, requested: str) -> int:
+        """Size of one message of the writers, bytes, from `64KiB`, `dram`, or `auto`.
+
+        `dram` is larger than the last-level caches. `auto` is `dram` on a shared host, where writes
+        would otherwise stay in the caches, and 64 KiB elsewhere. Raises InputError, also if caches
+        are of unknown size.
+        """
+        if requested == "auto":
+            requested = "dram" if self.origins.policy == "same_host" else "64KiB"
+        if requested == "dram":
+            return dram_message_b(self.llc_b())
+        return units.size_b(requested, "message")
+
+    def llc_b(self) -> int:
+        """Sum of a node's last-level caches, bytes. Raises InputError if it is unknown."""
+        return self._known(self.node_facts().llc_b, "the size of the last-level caches")
+
+    def memory_b(self) -> int:
+        """Memory of a node, bytes. Raises InputError if it is unknown."""
+        return self._known(self.node_facts().memory_b, "the memory of a node")
+
+    def _known(self, size_b: int | None, what: str) -> int:
+        if size_b is None:
+            unknown = f"{what} is unknown, since this host's kernel does not report it"
+            allowed = f"facts: {_facts_line(self.node_facts())}"
+            raise InputError(f"site/{self.name}.yaml: facts: {unknown}; allowed: {allowed}")
+        return size_b
+
+    def usable_cpus(self) -> list[int]:
+        """Cores for application and origin if both are on one host; else none.
+
+        A core is given by its first hardware thread; its other threads stay idle.
+        """
+        return host.detect().usable_cores if self.origins.policy == "same_host" else []
+
+    def split_cpus(self, reserved: int | None = None) -> tuple[list[int], list[int]]:
+        """Cores of the application and of the origin if they share a host, else two empty lists.
+
+        The application leaves the last `reserved` cores free; None reserves those of the origin, so
+        that they share none. If origins are other nodes, the launcher places the application.
+        Raises InputError if no core is left for the application.
+        """
+        cpus = self.usable_cpus()
+        if self.origins.policy != "same_host":
+            return [], []
+        left = self.origins.cores if reserved is None else reserved
+        if len(cpus) <= max(left, self.origins.cores - 1):
+            field = "origins.cores" if reserved is None else "reserved_cores"
+            few = f"{left} of {len(cpus)} usable cores leave none for the application"
+            raise InputError(f"site/{self.name}.yaml: {field}: {few}")
+        return cpus[: len(cpus) - left], cpus[-self.origins.cores :]
+
+
+def _facts_line(facts: Facts) -> str:
+    """The facts as a line of the file, with `SIZE` for what is to be filled in."""
+    shown = facts.model_dump(exclude_defaults=True, exclude={"llc_b", "memory_b"})
+    sizes = {"llc": facts.llc_b, "memory": facts.memory_b}
+    shown |= {name: f"{size_b}B" if size_b else "SIZE" for name, size_b in sizes.items()}
+    return f"{{{', '.join(f'{name}: {value}' for name, value in shown.items())}}}"
+
+
+def dram_message_b(llc_b: int) -> int:
+    """Size of a write that does not fit into the last-level caches (`llc_b` in total), bytes."""
+    return max(LEAST_DRAM_B, 2 * llc_b)
+
+
+def known_machines(root: Path = ROOT) -> list[str]:
+    """All machines with a file in `site/`."""
+    return sorted(path.stem for path in (root / "site").glob("*.yaml"))
+
+
+@cache
+def trusted_groups(root: Path = ROOT) -> frozenset[int]:
+    """Numbers of the groups that the files of `site/` trust; of those that this host knows."""
+    found = set()
+    for name in known_machines(root):
+        with suppress(InputError, KeyError):
+            if group := load(name, root).trusted_group:
+                found.add(grp.getgrnam(group).gr_gid)
+    return frozenset(found)
+
+
+def load(name: str, root: Path = ROOT) -> Machine:
+    """The machine of that name; raises InputError if its file is missing or invalid."""
+    known = known_machines(root)
+    if name not in known:
+        raise InputError(
+            f"machine {name!r}: site/{name}.yaml not found{near(name, known)}; known machines:"
+            f" {', '.join(known) or 'none'}"
+        )
+    path = root / "site" / f"{name}.yaml"
+    files = [marked_yaml.read(path)]
+    if included := files[0].data.get("include"):
+        extra = path.parent / os.path.expandvars(str(included))
+        for part in (extra.parent, extra):
+            require_own(part, f"{path}: include", or_root=True)
+        if extra.exists():
+            files.append(marked_yaml.read(extra))
+    try:
+        machine = Machine.model_validate({"name": name, **files[0].data, **files[-1].data})
+    except ValidationError as error:
+        raise InputError(marked_yaml.first(files, error, Machine)) from None
+    if machine.name != name:
+        at = marked_yaml.where(files, ("name",))
+        raise InputError(f"{at}: name: {show(machine.name)} found; allowed: the file's, {name!r}")
+    return machine

@@ -1,0 +1,223 @@
+"""YAML with line numbers, and without YAML's surprises.
+
+Stricter than PyYAML: only `true` and `false` are truth values, so the arms `off` and `on` stay
+words; numbers are decimal, and `010`, which may mean 8, is text; duplicate keys, anchors, tags and
+keys that are not words are refused, and so are huge files and other encodings than UTF-8.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, get_args
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from records import units
+from records.errors import InputError, fault_of, show
+from records.files import read_regular
+from records.text import one_line
+
+#: Keys and list indices that lead to a value.
+Place = tuple[str | int, ...]
+
+_TAG = "tag:yaml.org,2002:"
+#: YAML type -> pattern of a plain scalar, and the characters it may begin with.
+_PLAIN = {
+    "null": (r"~|null|", ["~", "n", ""]),
+    "bool": (r"true|false", ["t", "f"]),
+    # Longer ones stay text: they are mistakes, and Python refuses to convert very long ones.
+    "int": (r"[-+]?(0|[1-9][0-9]{0,17})", list("-+0123456789")),
+    "float": (
+        r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]{1,3})?",
+        list("-+.0123456789"),
+    ),
+}
+#: The largest file, bytes.
+_MOST_B = 16 * 2**20
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  # PyYAML's own interface
+
+
+for _name, (_pattern, _starts) in _PLAIN.items():
+    _Loader.add_implicit_resolver(_TAG + _name, re.compile(f"^(?:{_pattern})$"), _starts)
+
+
+@dataclass
+class Marked:
+    """A file's data and the line of each of its values and keys, counted from 1."""
+
+    path: Path
+    data: Any = None
+    lines: dict[Place, int] = field(default_factory=dict)
+    key_lines: dict[Place, int] = field(default_factory=dict)
+
+    def line(self, place: Place, *, key: bool = False) -> int:
+        """Line of a value (or of its key), or of the nearest value that contains it."""
+        lines = self.key_lines if key else self.lines
+        while place and place not in lines:
+            place, lines = place[:-1], self.lines
+        return lines.get(place, 1)
+
+
+def load(path: Path) -> Marked:
+    """Read a file. Raises InputError with file and line for invalid YAML."""
+    return parse(_text(path), path)
+
+
+def parse(text: str, path: Path) -> Marked:
+    """The values in a text, as those of a file of this name. Raises InputError as `load` does."""
+    marked = Marked(path)
+    try:
+        node = _Loader(text).get_single_node()
+        if node is not None:
+            marked.data = _value(node, (), marked, set())
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        what = " ".join(str(error.problem or error.context).split())
+        line = mark.line + 1 if mark else 1
+        raise InputError(one_line(f"{path}:{line}: invalid YAML: {what}")) from error
+    except (yaml.YAMLError, RecursionError) as error:
+        what = " ".join(str(error).split())
+        raise InputError(one_line(f"{path}:1: invalid YAML: {what}")) from error
+    return marked
+
+
+def _text(path: Path) -> str:
+    try:
+        read = read_regular(path, _MOST_B, follow=True)
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
+        what = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(one_line(f"{path}: {what}")) from error
+    try:
+        return read.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = read.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{path}:{line}: not UTF-8 text") from error
+
+
+def _value(node: yaml.Node, place: Place, marked: Marked, seen: set[int]) -> Any:
+    marked.lines[place] = node.start_mark.line + 1
+    if id(node) in seen:
+        _refuse(marked, node, "an alias (*) is not allowed; write the value out")
+    seen.add(id(node))
+    kind = node.tag.removeprefix(_TAG)
+    if isinstance(node, yaml.MappingNode) and kind == "map":
+        return _mapping(node, place, marked, seen)
+    if isinstance(node, yaml.SequenceNode) and kind == "seq":
+        items: Iterable[yaml.Node] = node.value
+        return [_value(item, place + (i,), marked, seen) for i, item in enumerate(items)]
+    if not isinstance(node, yaml.ScalarNode) or kind not in ("str", *_PLAIN):
+        _refuse(marked, node, f"the tag {node.tag!r} is not allowed; write plain values")
+    return _scalar(node, kind, marked)
+
+
+def _scalar(node: yaml.ScalarNode, kind: str, marked: Marked) -> Any:
+    text = str(node.value)
+    if kind != "str" and not re.fullmatch(_PLAIN[kind][0], text):  # an explicit tag: !!int x
+        _refuse(marked, node, f"{text!r} is not of type {kind}")
+    if kind in ("int", "float"):
+        return int(text) if kind == "int" else float(text)
+    return {"null": None, "bool": text == "true", "str": text}[kind]
+
+
+def _mapping(
+    node: yaml.MappingNode, place: Place, marked: Marked, seen: set[int]
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        key = key_node.value
+        if key_node.tag != _TAG + "str" or not isinstance(key, str):
+            _refuse(marked, key_node, "a key must be a word")
+        inner: Place = (*place, key)
+        if key in found:
+            first = marked.key_lines[inner]
+            _refuse(marked, key_node, f"duplicate key '{key}', first in line {first}")
+        marked.key_lines[inner] = key_node.start_mark.line + 1
+        found[key] = _value(value_node, inner, marked, seen)
+    return found
+
+
+def _refuse(marked: Marked, node: yaml.Node, what: str) -> NoReturn:
+    raise InputError(one_line(f"{marked.path}:{node.start_mark.line + 1}: {what}"))
+
+
+# Errors in a site file and the file that it includes, with their lines.
+
+
+def read(path: Path) -> Marked:
+    """A file that is a mapping. Raises InputError."""
+    marked = load(path)
+    if not isinstance(marked.data, dict):
+        raise InputError(f"{path}:1: {show(marked.data)} found; allowed: a mapping of keys")
+    return marked
+
+
+def where(files: Sequence[Marked], place: Place) -> str:
+    """`FILE:LINE` of a value: the last file that has its first key."""
+    having = [each for each in files if place and place[0] in each.data]
+    marked = having[-1] if having else files[0]
+    return f"{marked.path}:{marked.line(place)}"
+
+
+def first(files: Sequence[Marked], error: ValidationError, model: type[BaseModel]) -> str:
+    """The first error: file, line, field, what was found and what is allowed."""
+    found = error.errors(include_url=False)[0]
+    place: Place = found["loc"]
+    fault = fault_of(found)
+    if found["type"] == "extra_forbidden":
+        known = model_around(model, place).model_fields.items()
+        fault += f"; allowed: {', '.join(field.alias or name for name, field in known)}"
+    return one_line(f"{where(files, place)}: {fault}")
+
+
+def field_at(model: type[BaseModel], place: Place) -> FieldInfo:
+    """The field at a place, or the list around it."""
+    found = FieldInfo()
+    for part in place:
+        if isinstance(part, str) and part in model.model_fields:
+            found = model.model_fields[part]
+            model = _model_in(found.annotation) or model
+    return found
+
+
+def model_around(model: type[BaseModel], place: Place) -> type[BaseModel]:
+    """The mapping that contains a key."""
+    return _model_in(field_at(model, place[:-1]).annotation) or model
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model in an annotation: `Nic` in `Nic | None`, `Rail` in `list[Rail]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_model_in, get_args(annotation))), None)
+
+
+# Records in files that users write: how strictly they are read, and fields with units.
+
+
+class Record(BaseModel):
+    """A mapping without unknown keys; nothing in it is converted or changed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+def quantity(read: Callable[[str, str], float], text: object) -> float:
+    """What `read`, of `records.units`, makes of a field. Raises ValueError."""
+    try:
+        return read(str(text), "value")
+    except InputError as error:
+        raise ValueError(str(error).removeprefix("value: ")) from None
+
+
+#: Quantities with their units, above zero.
+Duration = Annotated[float, BeforeValidator(partial(quantity, units.duration_s)), Field(gt=0)]
+Size = Annotated[int, BeforeValidator(partial(quantity, units.size_b)), Field(gt=0)]
+Rate = Annotated[float, BeforeValidator(partial(quantity, units.rate_b_s)), Field(gt=0)]

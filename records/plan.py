@@ -1,0 +1,166 @@
+"""The plan of a block: the conductor's input, as JSON, when it starts on the first node."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from records.files import replace_text
+from records.order import pair_order
+from records.timetable import Policy
+from records.treatment import Treatment
+
+#: Where origins come from: the target's own cores, the last nodes of the allocation, the second
+#: component of a heterogeneous job, or nodes that a reservation holds (also a second component).
+OriginPolicy = Literal["same_host", "same_job", "hetjob", "reservation"]
+
+
+#: The limits of disturbance in `Demand`, which campaigns and checks set by these names.
+LIMITS = ("foreign_cpus", "steal_share", "frequency_drop", "foreign_share")
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Requirements for a run to be accepted."""
+
+    #: Least share of its rate alone that every writer must reach through the whole window.
+    min_share: float = 0.5
+    #: Largest share of it that a writer may reach on average: more shows that the rate alone was
+    #: disturbed, since an application takes bandwidth and gives none.
+    max_share: float = 1.25
+    #: Largest share by which the bytes that a target's device counted may differ from the claim.
+    counter_share: float = 0.2
+    #: A report later than this many of its intervals means that the writer stalled.
+    late_rows: float = 2.0
+    #: Longest time within a run in which nothing of a writer may be seen at its origin's device or
+    #: in its target's memory, seconds: twice what perftest pauses between its rows.
+    silent_s: float = 0.5
+    #: Longest time in a run that the conductor may stand still, or its wall clock jump, seconds.
+    pause_s: float = 1.0
+    #: Largest disturbance of a target node, whatever the arm; None is recorded, not judged. Mean
+    #: number of hardware threads that foreign processes keep busy: an idle node's daemons take 0.01
+    #: to 0.05, one busy process 1.
+    foreign_cpus: float | None = 0.25
+    #: Share of the processor time that the hypervisor takes: the smallest effect of usual interest.
+    steal_share: float | None = 0.02
+    #: How far the application's cores are below the median frequency of the block's accepted runs,
+    #: a share: a turbo step or two.
+    frequency_drop: float | None = 0.1
+    #: Bytes that pass the targets' devices although nothing writes, relative to the writers' rate
+    #: alone.
+    foreign_share: float | None = 0.02
+    #: Largest share of the bytes of all rails that may pass those that the rail policy does not
+    #: name; each rail that it names must pass more.
+    rail_share: float = 0.02
+    #: How often a rejected run is repeated.
+    retries: int = 2
+    #: Rows that every writer must have reported before the application starts.
+    ready_rows: int = 1
+    #: Time limits until writers are at speed, and for the application, seconds.
+    ready_timeout_s: float = 30.0
+    run_timeout_s: float = 3600.0
+
+
+@dataclass(frozen=True)
+class ShortWrites:
+    """The short writes of scheduled treatments."""
+
+    #: Length of each write at the rate that a writer reaches alone, seconds.
+    length_s: float = 1.0
+    #: Messages of a write; None takes as many as last `fill` times that length.
+    messages: int | None = None
+    fill: float = 1.0
+    policy: Policy = "sweep"
+    #: Rate of an origin's link, and the share of it that writers may take. If the rate is unknown,
+    #: writers are distributed evenly.
+    link_b_s: float | None = None
+    link_share: float = 1.0
+    #: How late or early a write may start or end, seconds, and the share of the planned writing
+    #: that may be missing or beyond the plan; more rejects the run.
+    tolerance_s: float = 0.2
+    allowed_share: float = 0.1
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of a trace, which the writers of a pair follow."""
+
+    #: When it begins in the trace, Unix time.
+    start_s: int
+    #: For each target, in their order: the trace's node, and the rates of all its writers together,
+    #: bytes per second, one for each second of the run; then they begin again.
+    nodes: list[str]
+    rates_b_s: list[list[float]]
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """The pairs of one allocation."""
+
+    case: str
+    workload: str
+    block: int
+    seed: int
+    #: The treatments of a pair, one run each.
+    treatments: list[Treatment]
+    pairs: int
+    #: Warm-up runs of the first baseline, which are not counted. After the last one, runs that are
+    #: too short for the writers' rows are made longer, and warmed up once more.
+    warmups: int
+    #: Folder of the run (`records.run`), which holds this block's logs.
+    nimc_dir: str
+    #: Cores of the origin if it shares a host with the target; empty does not pin it.
+    origin_cpus: list[int] = field(default_factory=list)
+    origin_policy: OriginPolicy = "same_host"
+    n_origins: int = 1
+    #: RDMA devices of a node, each of which is counted; empty if the machine's file lists none.
+    rails: list[str] = field(default_factory=list)
+    #: Network interface that the agents use.
+    interface: str | None = None
+    #: Launcher of the agents; empty starts one on this host.
+    agent_launcher: list[str] = field(default_factory=list)
+    demand: Demand = field(default_factory=Demand)
+    #: Whether the check itself reads the outputs after the block.
+    read_by_check: bool = False
+    #: None if no treatment is scheduled.
+    short: ShortWrites | None = None
+    #: One for each pair if treatments replay traffic, the same for all of them.
+    windows: list[Window] = field(default_factory=list)
+    #: Caveats to put on every sample, and facts to put into its provenance.
+    notes: list[str] = field(default_factory=list)
+    provenance: dict[str, Any] = field(default_factory=dict)
+    #: The application's program, to be found and described on the first node; None for none.
+    program: str | None = None
+    #: Modules that the job requests: without one of them nothing is run.
+    modules: list[str] = field(default_factory=list)
+    #: Variable of the check that makes runs longer; empty if none does.
+    lengthened_by: str = ""
+    #: Longest time that the block may take, seconds; what it lacks then is not measured.
+    limit_s: float | None = None
+    #: Process whose end stops the block (ReFrame, if it runs jobs itself).
+    owner_pid: int | None = None
+
+    def save(self, path: Path) -> None:
+        """Write the plan as JSON."""
+        replace_text(path, json.dumps(asdict(self), indent=1))
+
+    @staticmethod
+    def load(path: Path) -> BlockPlan:
+        """Read what `save` wrote."""
+        from pydantic import TypeAdapter  # agents do not read plans
+
+        return TypeAdapter(BlockPlan).validate_json(path.read_bytes())
+
+    @property
+    def baseline(self) -> Treatment:
+        """The first baseline, which warm-ups run."""
+        return next(each for each in self.treatments if each.role == "baseline")
+
+    def order(self, pair: int) -> list[Treatment]:
+        """The treatments of a pair, numbered in its case, in the order of their runs."""
+        named = {each.name: each for each in self.treatments}
+        baselines = {each.name: each.baseline for each in self.treatments}
+        names = pair_order(baselines, self.seed, self.case, pair)
+        return [named[name] for name in names]

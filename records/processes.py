@@ -1,0 +1,321 @@
+"""Child processes: pinned, bound to memory, and ended with the process that started them."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import errno
+import os
+import re
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Literal
+
+from records import kernel_text
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+#: State of a listening socket in /proc/net/tcp.
+_LISTEN = "0A"
+#: A writer whose port another user has.
+TAKEN = "another process listens on port {port}: the writer would not have its own origin only"
+#: Between SIGTERM and SIGKILL, seconds.
+GRACE_S = 5.0
+#: How often the end of processes is looked for, seconds.
+_LOOK_S = 0.02
+
+
+def become_subreaper() -> None:
+    """Adopt orphaned descendants, so that `kill_descendants` finds them."""
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_with(parent: int, signum: signal.Signals = signal.SIGTERM) -> Callable[[], None]:
+    """For a new child: the kernel sends it a signal when its parent dies."""
+
+    def prepare() -> None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signum, 0, 0, 0)
+        if os.getppid() != parent:  # it has died already, so nothing will end this process
+            os._exit(1)
+
+    return prepare
+
+
+#: Variables of srun and Open MPI's mpirun that change what is read of a program.
+_OUTPUT_VARIABLES = (
+    *("SLURM_LABELIO", "SLURM_STDOUTMODE", "SLURM_STDERRMODE"),
+    *("OMPI_MCA_orte_tag_output", "OMPI_MCA_orte_timestamp_output"),
+)
+
+
+async def spawn(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    cpus: Sequence[int],
+    stdout: int | IO[bytes],
+    stderr: int | IO[bytes],
+    memory_node: int | None = None,
+) -> asyncio.subprocess.Process:
+    """Start a command in its own session, on `cpus`; it is killed if this process dies.
+
+    Its memory is bound to the NUMA node `memory_node`. Raises OSError if there is no such node or
+    program.
+    """
+    check_binding(memory_node)
+    killed_with_parent = end_with(os.getpid(), signal.SIGKILL)
+
+    def prepare() -> None:
+        killed_with_parent()
+        if cpus:
+            os.sched_setaffinity(0, cpus)
+        if memory_node is not None:
+            bind_memory(memory_node)
+
+    return await asyncio.create_subprocess_exec(
+        *command,
+        env={**_plain(os.environ), **environment},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+        preexec_fn=prepare,
+    )
+
+
+def _plain(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without what makes launchers label the lines of a program, or send them elsewhere."""
+    return {name: value for name, value in environment.items() if name not in _OUTPUT_VARIABLES}
+
+
+async def lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """Lines of a program's output; one that is longer than the stream's limit comes in pieces."""
+    while True:
+        try:
+            yield await stream.readuntil()
+        except asyncio.LimitOverrunError as error:
+            yield await stream.read(error.consumed)
+        except asyncio.IncompleteReadError as error:
+            if error.partial:
+                yield error.partial
+            return
+
+
+def suspend(process: asyncio.subprocess.Process) -> None:
+    """Suspend a process and its group until `resume` or `stop`."""
+    if process.returncode is None:
+        _signal_group(process.pid, signal.SIGSTOP)
+
+
+def resume(process: asyncio.subprocess.Process) -> None:
+    """Let a suspended process continue."""
+    if process.returncode is None:
+        _signal_group(process.pid, signal.SIGCONT)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether all threads of a process are stopped or have ended: a signal takes its time."""
+    stats = map(kernel_text.stat_of, Path(f"/proc/{pid}/task").glob("[0-9]*"))
+    return all(stat is None or stat.state in "TtZX" for stat in stats)
+
+
+def ran_s(pid: int) -> float | None:
+    """How long all threads of a process have run on a processor, seconds; None if it has ended.
+
+    To the nanosecond where the kernel counts so (CONFIG_SCHED_INFO), else in ticks of 10 ms.
+    """
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+    except FileNotFoundError:
+        return cpu_s(pid) if Path(f"/proc/{pid}").exists() else None
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+async def stop(process: asyncio.subprocess.Process) -> int:
+    """End a process and its group: SIGTERM, then SIGKILL. Returns its exit status."""
+    for signum in (signal.SIGTERM, signal.SIGKILL):
+        if process.returncode is not None:
+            break
+        _signal_group(process.pid, signum)
+        _signal_group(process.pid, signal.SIGCONT)  # a suspended process does not act on SIGTERM
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(process.wait(), GRACE_S)
+    _signal_group(process.pid, signal.SIGKILL)
+    return await process.wait()
+
+
+def _signal_group(pgid: int, signum: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pgid, signum)
+
+
+def start_time(pid: int) -> int | None:
+    """Start time of a process, in ticks, which with its PID identifies it. None if it has ended."""
+    stat = kernel_text.stat_of(Path(f"/proc/{pid}"))
+    return None if stat is None or stat.state == "Z" else stat.started
+
+
+def cpu_s(pid: int) -> float:
+    """CPU time that a process has used, seconds; 0 if it is gone."""
+    stat = kernel_text.stat_of(Path(f"/proc/{pid}"))
+    return stat.used / kernel_text.TICKS_PER_S if stat else 0.0
+
+
+def listener(port: int, pid: int) -> Literal["own", "other"] | None:
+    """Who listens on a TCP port of this network namespace, None if nobody does.
+
+    `own` is the process `pid` or a descendant of it; anybody may listen on a port first.
+    """
+    sockets = _listening(port)
+    if not sockets:
+        return None
+    return "own" if any(_holds(each, sockets) for each in (pid, *descendants(pid))) else "other"
+
+
+def _listening(port: int) -> dict[str, int]:
+    """Inode -> user of each socket that listens on a port."""
+    found = {}
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in kernel_text.read(Path(table)).splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
+                found[fields[9]] = int(fields[7])
+    return found
+
+
+def _holds(pid: int, sockets: Mapping[str, int]) -> bool:
+    """Whether a process has one of the sockets open, or is one that hides its files."""
+    held = set()
+    try:
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                held.add(os.readlink(entry.path))
+    except PermissionError:  # a program with capabilities: only the user of the socket is known
+        return os.geteuid() in sockets.values()
+    except OSError:
+        return False
+    return any(f"socket:[{inode}]" in held for inode in sockets)
+
+
+def descendants(pid: int | None = None) -> set[int]:
+    """All live descendants of a process; None is this one."""
+    root = os.getpid() if pid is None else pid
+    alive = {each: stat for each, stat in kernel_text.stats() if stat.state != "Z"}
+    return kernel_text.below([root], alive) - {root}
+
+
+def end_descendants(grace_s: float) -> None:
+    """SIGTERM to all descendants: compilers remove their files. SIGKILL to what is left."""
+    _signal(descendants(), signal.SIGTERM)
+    until_s = time.monotonic() + grace_s
+    while descendants() and time.monotonic() < until_s:
+        time.sleep(_LOOK_S)
+    kill_descendants()
+
+
+def kill_descendants() -> None:
+    """Kill all descendants of this process; a subreaper includes orphans."""
+    for _ in range(100):
+        if not (left := descendants()):
+            return
+        _signal(left, signal.SIGKILL)
+
+
+def _signal(pids: Iterable[int], signum: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signum)
+
+
+# Memory of a process on one NUMA node: bound before it starts, read back while it runs.
+#
+# Binding uses set_mempolicy(2), which needs no library or tool and applies to everything that the
+# program allocates, shared memory included. /proc/PID/numa_maps then shows where the kernel has
+# placed it.
+
+
+#: Architecture -> number of the system call.
+_SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237, "ppc64le": 261}
+_MPOL_DEFAULT = 0
+_MPOL_BIND = 2
+_LONG_BITS = 8 * ctypes.sizeof(ctypes.c_ulong)
+_NODES = Path("/sys/devices/system/node")
+_KIB = 1024
+
+#: Names of shared memory in numa_maps, which escapes the blank in them.
+_SHARED = re.compile(r"file=(/dev/shm/|/SYSV|/memfd:|/dev/zero|/anon_hugepage)")
+_PAGES = re.compile(r"\bN([0-9]{1,9})=([0-9]{1,20})\b")
+_PINNED = re.compile(r"^VmPin:\s+([0-9]{1,20}) kB$", re.MULTILINE)
+_PAGE_KIB = re.compile(r"\bkernelpagesize_kB=([0-9]{1,20})\b")
+
+
+def bind_memory(node: int | None) -> None:
+    """Bind what the calling thread and its children allocate from now on; None removes the binding.
+
+    Raises OSError if the kernel refuses.
+    """
+    number = _SET_MEMPOLICY.get(os.uname().machine)
+    if number is None:
+        raise OSError(errno.ENOSYS, f"set_mempolicy: number unknown on {os.uname().machine}")
+    mode, mask, bits = _MPOL_DEFAULT, None, 0
+    if node is not None:
+        mode, bits = _MPOL_BIND, (node // _LONG_BITS + 1) * _LONG_BITS
+        mask = (ctypes.c_ulong * (bits // _LONG_BITS))()
+        mask[node // _LONG_BITS] = 1 << node % _LONG_BITS
+    # The kernel uses one bit less than `maxnode`.
+    if _LIBC.syscall(number, mode, mask, bits + 1 if bits else 0):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+def check_binding(node: int | None) -> None:
+    """Check that a child can be bound to a node. Raises OSError, which says why it cannot."""
+    if node is None:
+        return
+    there = sorted(int(path.name[4:]) for path in _NODES.glob("node[0-9]*"))
+    if node not in there:
+        known = ", ".join(map(str, there)) or "none"
+        raise OSError(errno.EINVAL, f"NUMA node {node}: this host has {known}")
+    try:
+        bind_memory(node)
+        bind_memory(None)
+    except OSError as error:
+        text = f"memory cannot be bound to NUMA node {node}: {error.strerror}"
+        raise OSError(error.errno, text) from None
+
+
+def buffers_b(pid: int, least_b: int) -> dict[int, int]:
+    """NUMA node -> bytes of a process's buffers there; empty if unknown."""
+    return read_maps(kernel_text.read(Path(f"/proc/{pid}/numa_maps")).splitlines(), least_b)
+
+
+def pinned_b(pid: int) -> int | None:
+    """Pinned memory of a process, bytes: its pages cannot move. None if unknown.
+
+    Registering memory with an RDMA device pins it.
+    """
+    found = _PINNED.search(kernel_text.read(Path(f"/proc/{pid}/status")))
+    return int(found[1]) * _KIB if found else None
+
+
+def read_maps(lines: Iterable[str], least_b: int) -> dict[int, int]:
+    """NUMA node -> bytes of a process's buffers there, from the lines of numa_maps.
+
+    Buffers are the anonymous and shared mappings of at least `least_b`, the size of one message.
+    Programs and libraries do not count: they are where the page cache put them.
+    """
+    found: dict[int, int] = {}
+    for line in lines:
+        page = _PAGE_KIB.search(line)
+        if page is None or not ("anon=" in line or _SHARED.search(line)):
+            continue
+        by_node = {int(n): int(pages) * int(page[1]) * _KIB for n, pages in _PAGES.findall(line)}
+        if sum(by_node.values()) >= least_b:
+            for node, size_b in by_node.items():
+                found[node] = found.get(node, 0) + size_b
+    return found

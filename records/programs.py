@@ -1,0 +1,143 @@
+"""Short runs of other programs. Standard library only: nodes use it too.
+
+None starts in the current folder unless its caller says so: programs look there for settings and
+libraries, and another user may have put some there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from records.errors import MachineError
+from records.text import warns
+
+#: How long a program may take unless its caller says otherwise, seconds.
+TIMEOUT_S = 60.0
+#: Where programs start: only root can add files to it.
+START_FOLDER = Path("/")
+_MISSING = "not found on this host"
+
+
+@dataclass(frozen=True)
+class ProgramAnswer:
+    """How a program ended, and its output. It has no status if it did not start or not end."""
+
+    name: str
+    status: int | None
+    stdout: str
+    #: Without a status, the reason.
+    stderr: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether it succeeded."""
+        return self.status == 0
+
+    @property
+    def missing(self) -> bool:
+        """Whether there is no such program."""
+        return self.status is None and self.stderr == _MISSING
+
+    @property
+    def text(self) -> str:
+        """Its output and its errors."""
+        return self.stdout + self.stderr
+
+    @property
+    def last(self) -> str:
+        """Its last line that is no warning: usually the error."""
+        return last_line(self.text)
+
+    @property
+    def first(self) -> str:
+        """Its first line that is no warning: the error, for tools that then explain themselves."""
+        return first_line(f"{self.stderr}\n{self.stdout}")
+
+    @property
+    def reason(self) -> str:
+        """Why it failed, in one line: exit status and last line, or why it has none."""
+        return self.stderr if self.status is None else f"exit status {self.status}: {self.last}"
+
+    def ended(self) -> ProgramAnswer:
+        """Itself, whatever its status. Raises MachineError if it has none."""
+        if self.status is None:
+            self.required()
+        return self
+
+    def required(self) -> str:
+        """Its standard output. Raises MachineError if it failed."""
+        if not self.ok:
+            raise MachineError(f"{self.name}: {self.reason}")
+        return self.stdout
+
+
+def ask(
+    command: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    *,
+    timeout_s: float = TIMEOUT_S,
+    stdin: str | IO[str] | None = None,
+    folder: Path = START_FOLDER,
+    errors: str = "replace",
+) -> ProgramAnswer:
+    """Run a short command; that it is missing or too slow is an answer too.
+
+    `environment`: all of it; None is this process's. `stdin`: text, or an open file. `errors`: what
+    becomes of bytes that are not UTF-8, as for `bytes.decode`. `folder`: where it starts; a program
+    that is a relative path is one of the current folder.
+    """
+    program, *words = command
+    name = Path(program).name
+    try:
+        done = subprocess.run(
+            [os.path.abspath(program) if "/" in program else program, *words],
+            check=False,
+            input=stdin if isinstance(stdin, str) else None,
+            stdin=None if isinstance(stdin, str) else stdin or subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors=errors,
+            timeout=timeout_s,
+            env=environment,
+            cwd=folder,
+        )
+    except FileNotFoundError:
+        return ProgramAnswer(name, None, "", _MISSING)
+    except OSError as error:
+        return ProgramAnswer(name, None, "", error.strerror or str(error))
+    except subprocess.TimeoutExpired:
+        return ProgramAnswer(name, None, "", f"has not answered for {timeout_s:g} s")
+    return ProgramAnswer(name, done.returncode, done.stdout, done.stderr)
+
+
+def first_line(text: str) -> str:
+    """The first line that is not empty, without colours; a warning only if there is no other.
+
+    With the next line if it ends with a colon.
+    """
+    first, *rest = _lines(text) or ["no output"]
+    return f"{first} {rest[0]}" if first.endswith(":") and rest else first
+
+
+def last_line(text: str, most: int = 1) -> str:
+    """The last line that is not empty, or up to so many, without colours; warnings as above."""
+    return "; ".join(_lines(text)[-most:]) or "no output"
+
+
+def _lines(text: str) -> list[str]:
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    found = [line.strip() for line in plain.splitlines() if line.strip()]
+    return [line for line in found if not warns(line)] or found
+
+
+def which(name: str) -> str | None:
+    """Path of a program: next to this Python, as wheels install them, else on PATH."""
+    return shutil.which(str(Path(sys.executable).parent / name)) or shutil.which(name)

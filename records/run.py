@@ -1,0 +1,245 @@
+"""A run: one execution of a campaign on a machine. Layout of its folder:
+
+run.json                 this header
+samples/CASE.jsonl       one sample per line (`records.sample.Sample`), in a chain
+counters/CASE.jsonl      counts of tools in each run's ranks, and of nodes
+provenance/SHA256.json   how runs were made; samples refer to these files
+logs/CASE/BLOCK/         output of the application, the writers and ReFrame
+lock                     held by the `nimc run` that measures
+report/                  report.html and its data; can be rebuilt at any time
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, Field, field_validator
+
+from records.errors import InputError, show
+from records.files import replace_text
+from records.json_limits import parsed, read_text, validated
+from records.order import run_seed
+
+# Rules for free facts in `run.json` and provenance that are computed with, or name files.
+#
+# All other facts are only shown.
+
+
+def plain_name(name: str) -> str:
+    """The name of a machine, a campaign, a run or a case, which may name a file.
+
+    Raises ValueError for one that could name a file elsewhere, or cannot be printed.
+    """
+    if name in ("", ".", "..") or "/" in name or any(map(_is_control, name)):
+        raise ValueError(
+            f"{show(name)} found; allowed: plain names without '/' and control characters"
+        )
+    return name
+
+
+def _is_control(character: str) -> bool:
+    return unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+PlainName = Annotated[str, AfterValidator(plain_name)]
+_Node = Annotated[int, Field(ge=0, lt=1_000_000)]
+
+
+class HostFacts(BaseModel):
+    """A host (`records.machine.host`)."""
+
+    sockets: Annotated[int, Field(ge=1)] = 1
+    numa_nodes: list[dict[str, Any]] = []
+
+
+class SiteFacts(BaseModel):
+    """A site file (`records.machine.site`)."""
+
+    #: Case -> figure of merit without writers, in SI units.
+    references: dict[str, Annotated[float, Field(gt=1e-30, lt=1e30)]] | None = None
+    reference_tolerance: Annotated[float, Field(ge=0, lt=1e30)] | None = None
+
+
+class QualifiedFacts(BaseModel):
+    """What `nimc qualify` found of the machine before the run began (docs/qualify.md)."""
+
+    run: PlainName
+    verdict: Literal["qualified"]
+    holds_for: dict[str, list[str]]
+
+
+class HeaderFacts(BaseModel):
+    """`RunHeader.facts`."""
+
+    host: HostFacts = HostFacts()
+    site: SiteFacts = SiteFacts()
+    qualified: QualifiedFacts | None = None
+
+    @field_validator("site", mode="before")
+    @classmethod
+    def _none_is_unknown(cls, site: Any) -> Any:
+        return {} if site is None else site
+
+
+class NumaFacts(BaseModel):
+    """Levels and nodes of the campaign `numa` (`reframe_tests.numa`)."""
+
+    numa_nodes: Annotated[int, Field(ge=1, lt=1_000_000)]
+    nic_node: _Node | None
+    places: dict[str, _Node | None]
+
+
+#: 2 added `margin`, `seed` and `asked`; since 3, a block continues the order of the one before
+#: (`records.order`); since 4, samples are in a chain (`records.chain`), whose `head` ends
+#: the run. Runs of schemas 2 and 3 are still read.
+SCHEMA_VERSION = 4
+_SCHEMAS = range(2, SCHEMA_VERSION + 1)
+
+#: Smallest relative effect of interest, and fewest pairs of a case, unless a campaign states
+#: others. Stored runs are checked with these: other defaults need another schema.
+MARGIN = 0.02
+FLOOR = 10
+
+
+def workload_of(check: str) -> str:
+    """Name of the workload of a campaign's `check`: the class of `PATH.py:Class`, else the same."""
+    return check.rpartition(":")[2]
+
+
+def most_pairs(floor: int, cap: int | None, precision: float | None) -> int:
+    """Pairs after which a case ends: as the campaign states, else by its other two."""
+    if cap is not None:
+        return cap
+    return floor if precision is None else 4 * floor
+
+
+Moment = Annotated[float, Field(ge=0, lt=1e11)]
+Share = Annotated[float, Field(gt=0, le=1)]
+Pairs = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """What the campaign asked of every run, for checking what is stored against it."""
+
+    #: Case -> names of the treatments of each of its pairs, in the plan's order.
+    cases: dict[PlainName, Annotated[list[str], Field(min_length=1)]]
+    #: Least share of its rate alone that every writer had to reach.
+    min_share: Share
+    #: How often a rejected run was repeated at most.
+    retries: Annotated[int, Field(ge=0, le=100)]
+    #: Cases that need not be measured: a sweep of few cores skips those on which its models agree.
+    optional: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """The run whose plan and order another one repeats."""
+
+    #: Its `run` and `digest`.
+    run: PlainName
+    digest: str
+
+
+@dataclass(frozen=True)
+class RunHeader:
+    """The campaign, the machine, and facts about both."""
+
+    #: Original name of the run's folder: CAMPAIGN-MACHINE-STARTED.
+    run: PlainName
+    #: Names of campaign and machine.
+    campaign: PlainName
+    machine: PlainName
+    #: Unix time; the end is None while the run is not complete.
+    started_s: Moment
+    finished_s: Moment | None
+    #: SHA-256 of the resolved campaign, the machine file, `--nodelist` and, on a shared host, its
+    #: name; a run resumes only if it is the same.
+    digest: str
+    #: Text of the campaign file; those of this project have up to 5,000 characters.
+    campaign_text: Annotated[str, Field(max_length=1 << 20)]
+    #: Pairs per case: minimum, maximum, and the target for the interval's relative half-width.
+    pairs_floor: Pairs
+    pairs_cap: Pairs
+    precision: Annotated[float, Field(gt=0, lt=1)] | None
+    #: What the campaign requests.
+    asked: Requirements
+    #: `host`, that of `nimc run` as detected; `site`, the machine file with defaults, in SI units;
+    #: `qualified`, if the machine was, by which run and what it holds for.
+    facts: dict[str, Any] = field(default_factory=dict)
+    #: Name -> version of the software that made the run.
+    versions: dict[str, str] = field(default_factory=dict)
+    #: Commit of this project, with `+` if files were changed; None outside a checkout.
+    commit: str | None = None
+    #: 'No effect' is said of an effect whose whole interval is closer to 1 than this share.
+    margin: Annotated[float, Field(gt=0, lt=1)] = MARGIN
+    #: Run that this one repeats (`nimc reproduce`): the seed is that of it.
+    reproduces: Reproduced | None = None
+    #: Seed of the order of runs (`drawn_seed`); None: the order is not checked.
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    #: What `digest` is of (`digest_of`): `campaign` and `machine` as resolved, without defaults,
+    #: `nodelist`, `checks` (classes of checks of others to the SHA-256 of their files), and on a
+    #: shared host its `hostname`. None: earlier versions did not keep it.
+    resolved: dict[str, Any] | None = None
+    #: Head of the chain (`records.chain`) when the run was complete; None before.
+    head: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    #: Schema of the run and of its samples.
+    schema: int = SCHEMA_VERSION
+
+    @property
+    def drawn_seed(self) -> int:
+        """The seed that follows from the run, or from the one that it reproduces."""
+        of = self.reproduces or self
+        return run_seed(of.digest, of.run)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The header as written to `run.json`."""
+        return asdict(self)
+
+
+def load_header(run: Path) -> RunHeader:
+    """The header of the run in folder `run`. Raises InputError if missing, invalid or newer."""
+    path = run / "run.json"
+    try:
+        text = read_text(path)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise InputError(f"{run}: not a run folder (no run.json)") from error
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+    record = parsed(text, str(path))
+    schema = record.get("schema") if isinstance(record, dict) else SCHEMA_VERSION
+    if schema not in _SCHEMAS:
+        raise InputError(
+            f"{path}: schema: {str(schema)[:20]} found; allowed: {_SCHEMAS[0]} to "
+            f"{SCHEMA_VERSION}; for another, use the nimc that wrote it"
+        )
+    header = validated(RunHeader, record, path)
+    validated(HeaderFacts, header.facts, path, "facts")
+    if header.pairs_cap < header.pairs_floor:
+        allowed = f"from pairs_floor, {header.pairs_floor}"
+        raise InputError(f"{path}: pairs_cap: {header.pairs_cap} found; allowed: {allowed}")
+    if header.finished_s is not None and header.finished_s < header.started_s:
+        found = f"finished_s: {header.finished_s} found"
+        raise InputError(f"{path}: {found}; allowed: after started_s")
+    return header
+
+
+def digest_of(resolved: Mapping[str, Any]) -> str:
+    """SHA-256 of a document, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(resolved, sort_keys=True).encode()).hexdigest()
+
+
+def facts_of(header: RunHeader) -> HeaderFacts:
+    """What is computed with of its facts, which `load_header` has validated."""
+    return HeaderFacts.model_validate(header.facts)
+
+
+def save_header(run: Path, header: RunHeader) -> None:
+    """Writes `run.json` atomically: readers see the old or the new file, never a partial one."""
+    replace_text(run / "run.json", json.dumps(header.as_dict(), indent=2) + "\n")

@@ -1,0 +1,136 @@
+"""Folders of runs (layout: `records.run`): whose they are, how large, what outputs they keep.
+
+Standard library only, because outputs are kept on compute nodes that have nothing else.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from contextlib import suppress
+from pathlib import Path
+
+from records.chain import digest, file_digest
+from records.errors import InputError
+from records.files import Team, distrust, open_regular, replace
+
+_MISSING = (FileNotFoundError, NotADirectoryError)
+
+
+def run_folders(results: Path) -> list[Path]:
+    """Folders of runs in `results`, in order of their names; links and other folders are not.
+
+    Nor are those that others have closed to this user.
+
+    Raises InputError if `results` is not a folder.
+    """
+    if not results.is_dir():
+        raise InputError(f"{results}: there is no such folder of runs")
+    return sorted(
+        path
+        for path in results.iterdir()
+        if not path.is_symlink() and os.path.exists(path / "run.json")  # without an error
+    )
+
+
+def distrust_run(run: Path, team: Team = "owns") -> str | None:
+    """Why another user may have made a part of a run; None if all of it is the user's own.
+
+    Or all of those that the site trusts; with the team `writes` only what they may add to.
+    """
+    samples = run / "samples"
+    parts = [
+        run,
+        *(run / name for name in ("run.json", "checks", "counters", "provenance", "logs")),
+    ]
+    with suppress(*_MISSING):
+        parts += [samples, *samples.iterdir()]
+    for part in parts:
+        with suppress(*_MISSING):
+            if reason := distrust(part, team=team):
+                return reason if part == run else f"is not all your own: {part.name} {reason}"
+    return None
+
+
+def size_of(run: Path) -> int:
+    """Bytes of all files in the run's folder; one that is removed in the meantime has none."""
+    found = 0
+    for folder, _, names in os.walk(run):
+        for name in names:
+            with suppress(*_MISSING):
+                found += Path(folder, name).lstat().st_size
+    return found
+
+
+# The outputs of an application that a run keeps: compressed, next to where they were written.
+#
+# A figure of merit can then be re-read (`nimc verify`). An output that is larger than `LOG_B`, or
+# for which `RUN_B` leaves no room, is not kept once its figure was read.
+
+
+#: Largest output that is kept, and most that those of a run take once compressed, bytes.
+LOG_B = 4 << 20
+RUN_B = 256 << 20
+#: Added to the name of an output that is kept.
+ENDING = ".gz"
+
+
+def stem_of(pair: int, arm: str, attempt: int) -> str:
+    """Name of a run's files in the logs of its block, without ending."""
+    return f"{pair}-{arm}-{attempt}"
+
+
+class KeptLogs:
+    """The outputs that the run in a folder keeps."""
+
+    def __init__(self, run: Path) -> None:
+        self._run = run
+        kept = (run / "logs").glob(f"*/*/*{ENDING}")
+        self._left_b = RUN_B - sum(path.lstat().st_size for path in kept)
+
+    def keep(self, path: Path, *, needed: bool) -> tuple[str, str]:
+        """Replace an output by its compressed form; its path in the run, and its SHA-256.
+
+        One that is too large is removed, or, if it is `needed`, stays as it is.
+        """
+        name = path.relative_to(self._run).as_posix()
+        if path.stat().st_size > LOG_B:
+            sha256, text = file_digest(path), None
+        else:
+            content = path.read_bytes()
+            # Without a time, so that equal outputs have equal files.
+            sha256, text = digest(content), gzip.compress(content, mtime=0)
+        if text is not None and len(text) <= self._left_b:
+            replace(path.with_name(path.name + ENDING), text)
+            self._left_b -= len(text)
+        elif needed:
+            return name, sha256
+        path.unlink()
+        return name, sha256
+
+
+def read_log(run: Path, name: str) -> bytes:
+    """The content of an output that a run keeps, compressed or not.
+
+    Raises FileNotFoundError if it is not kept, or stays as it was because it is too large, and
+    InputError for what no run keeps: a link, a damaged or an endless file.
+    """
+    path = run / name
+    compressed = path.with_name(path.name + ENDING)
+    packed = os.path.lexists(compressed)
+    at = compressed if packed else path
+    try:
+        with open_regular(at) as file:
+            read_most = gzip.GzipFile(fileobj=file).read if packed else file.read
+            content = read_most(LOG_B + 1)
+    except FileNotFoundError:
+        raise
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{at}: cannot be read: {reason}") from None
+    if len(content) > LOG_B:
+        if packed:
+            raise InputError(f"{at}: is longer than allowed: {LOG_B >> 20} MiB")
+        raise FileNotFoundError(str(at))
+    return content

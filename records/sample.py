@@ -1,0 +1,383 @@
+"""The sample record: one application run, the unit of statistics.
+
+A sample is one line of JSON, in SI units: what was run, the application's figure of merit, the
+writes observed during the run, and whether it counts. Standard library only, because the conductor
+writes samples on compute nodes that have nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, Literal
+
+from records.arms import Role
+
+#: 2 added `role`, `baseline` and `factors`; 3 `lead_in_s`, `conditions` and, of each writer, what
+#: was observed of it and what proves its writes; 4 `counters_sha256`, `logs` and, after all fields,
+#: `chain` (`records.chain`). Samples of schemas 2 and 3 are still read.
+SCHEMA_VERSION = 4
+
+#: Marks a field with few distinct values in a run, which readers store once each.
+NAME = "name"
+Name = Annotated[str, NAME]
+
+Better = Literal["lower", "higher"]
+
+#: `both`: as many bytes are written as read, at once; figures are those of one direction.
+Direction = Literal["write", "read", "both"]
+
+#: What a program limits its own rate by: its clock, or the device (a queue pair's static rate).
+Limiter = Literal["software", "hardware"]
+
+#: Level of a factor: a number, a boolean, or a word such as `25%`.
+Level = int | float | bool | str
+
+#: Outcome of a run. Only `kept` (accepted) counts. `rejected`: the required conditions did not hold
+#: (see `reason`). All other values name what failed.
+Outcome = Literal[
+    "kept",
+    "rejected",
+    "injector_never_ready",
+    "injector_died",
+    "application_failed",
+    "application_hung",
+    "no_fom",
+]
+
+
+#: What shows, independently of the writer's own report, that bytes arrived: the target's device
+#: counted them, the target found the writer's own marks in its memory, or nothing.
+Proof = Literal["device", "memory", "unproven"]
+
+
+#: A writer's marks prove its writes if at least this share of the looks found new ones. A look or
+#: two may come before the next message of a writer that the application slows down.
+PROVEN_SHARE = 0.9
+
+#: Largest mean rate of a limited writer, as a multiple of what was requested, and the messages that
+#: may be added: a limiter counts whole messages, and the device's own has a scatter.
+LIMITED_SHARE, LIMITED_MESSAGES = 1.5, 2
+
+#: Target of a writer whose timetable has many targets.
+MANY = "*"
+
+
+@dataclass(frozen=True)
+class BurstRecord:
+    """Bursts and pauses: what was asked, and what was done in the rows that overlap the window.
+
+    Times are those of the program, or of the agent if it paces the writer. The share of time that
+    is spent writing is `length_s` / (`length_s` + `pause_s`).
+    """
+
+    #: Lengths of a burst and of the pause after it that were asked, seconds.
+    asked_length_s: float
+    asked_pause_s: float
+    #: Their means as measured, seconds; None: nobody measures them, or there was no pause.
+    length_s: float | None = None
+    pause_s: float | None = None
+    #: Mean rate within bursts, bytes per second; None as above.
+    peak_b_s: float | None = None
+
+
+@dataclass(frozen=True)
+class ReplayBin:
+    """What a writer was to write and did between two of its reports, as it reports."""
+
+    #: Begin, after that of the run, and length, seconds.
+    start_s: float
+    length_s: float
+    wanted_b: float
+    done_b: float
+
+
+@dataclass(frozen=True)
+class ReplayRecord:
+    """The traffic that a writer followed, by bursts and pauses of its process: emulation."""
+
+    #: SHA-256 of the trace; its node, and the begin of the window in it, Unix time.
+    trace_sha256: str
+    node: str
+    window_s: int
+    #: Seconds of the trace in one of the run, and share of its rates.
+    speed: int
+    share: float
+    #: Bytes of all bins, and the share of their time in which done and wanted agree.
+    wanted_b: float
+    done_b: float
+    agreeing_share: float
+    #: The reports that lie within the run.
+    bins: list[ReplayBin]
+
+
+@dataclass(frozen=True)
+class WriterRecord:
+    """What one writer did during one run."""
+
+    #: Name of the injector: `perftest`, `ucx`, `mpi_put`, `fabtests`, `spin`;
+    #: names of those that read end in `_read`.
+    injector: str
+    #: Host names of both ends; the target is `MANY` if a timetable has many.
+    origin: str
+    target: str
+    #: Transport of the bytes: `shared memory`, `tcp`, `soft-RoCE`, `RoCE`, `InfiniBand`, `EFA`,
+    #: `Omni-Path`, `Slingshot`, `RDMA` (unknown device), `none` (control); `two-sided`, alone or
+    #: after a device's and `+`, if the target's processor receives messages that stand for writes.
+    transport: str
+    #: Size of one write, bytes; 0 for a control, which writes nothing.
+    message_b: int
+    #: Requested rate, bytes per second; None is full rate.
+    asked_b_s: float | None
+    #: Rate that the writer reaches with no application running, bytes per second: median of all
+    #: rows but the first at the start of the block; under a timetable, of the rehearsed writes.
+    rate_alone_b_s: float
+    #: Time-weighted mean rate in the part of the application's window (its start to its end) that
+    #: the writer's rows cover, bytes per second; under a timetable over the time of its writes.
+    #: Rows cover the time between them too if it was counted what passed then.
+    rate_b_s: float
+    #: Lowest rate of any reported row that overlaps the window, or `rate_b_s` if that is lower;
+    #: under a timetable, of a write. Bytes per second.
+    rate_min_b_s: float
+    #: Bytes written in the part of the window that its rows cover, as reported by the writer.
+    bytes_b: float
+    #: Bytes counted by the target's device in `counted_s`, of all its writers (not to be added up)
+    #: and other traffic; for `MANY` targets, by the devices of all. None: no counter was read.
+    counted_b: float | None = None
+    #: Time between its two readings, just before the application started and after it ended; and
+    #: its rate while no application ran, bytes per second. None: not read.
+    counted_s: float | None = None
+    counted_alone_b_s: float | None = None
+    #: Name of that counter, for instance `rdma:mlx5_0/1` or `net:eth0`.
+    counter: str | None = None
+    #: What the origin did to the target's memory; `write` of a control.
+    direction: Direction = "write"
+    #: NUMA node that the buffers of both ends were bound to; None: not bound.
+    buffer_node: int | None = None
+    #: NUMA node -> bytes of the buffers on it, as the kernel reports; empty: not available, so that
+    #: the binding is unverified.
+    target_buffers_b: dict[str, int] = field(default_factory=dict)
+    origin_buffers_b: dict[str, int] = field(default_factory=dict)
+    #: Share of the target's buffer that lay on `buffer_node`; None: not bound, or unverified.
+    target_on_node_share: float | None = None
+    #: Memory of the target's process that is pinned for a device (VmPin) and cannot be moved,
+    #: bytes; None: unknown.
+    target_pinned_b: int | None = None
+    #: The injector's own NUMA binding: `none`, `none in this version`, or the option that turned it
+    #: off; None: unknown, and under a timetable.
+    own_binding: str | None = None
+    #: Share of the window that the writer's rows cover, and the longest time within it that they do
+    #: not, seconds; None under a timetable and in samples of schema 2.
+    observed_share: float | None = None
+    unobserved_s: float | None = None
+    #: What proves the writes, besides the writer's report: bytes counted by the target's `device`,
+    #: marks of the writer in its `memory`, or nothing; None for a control, and in schema 2.
+    proof: Proof | None = None
+    #: Share of the looks at the target's memory that found it written; None: not looked.
+    overwritten_share: float | None = None
+    #: Share of a core that a control used within the window (none is required, since the
+    #: application may take it); None for a writer.
+    cpu_share: float | None = None
+    #: What held it below its full rate: `agent` (bursts and pauses), or the program's `software` or
+    #: `hardware` limiter; None at full rate, and in samples of schema 2.
+    limited_by: str | None = None
+    #: Mean rate from its second row to the start of the application, bytes per second; None for a
+    #: control, without such a row and under a timetable.
+    rate_before_b_s: float | None = None
+    #: None: it writes without pauses. Else `asked_b_s` is the mean over bursts and pauses.
+    burst: BurstRecord | None = None
+    #: None: its rate does not change. Else `asked_b_s` is null, and `rate_min_b_s` may be low.
+    replay: ReplayRecord | None = None
+
+
+@dataclass(frozen=True)
+class TimetableRecord:
+    """How a run's timetable of short writes was met, by the writers' corrected clocks."""
+
+    #: Writers active at a time; if 0, nothing is planned or done.
+    writers: int
+    #: Planned duration of a write, seconds.
+    length_s: float
+    #: Tolerance for the start and end of a write, seconds; and the share of planned writing that
+    #: may be missing or in excess.
+    tolerance_s: float
+    allowed_share: float
+    #: Messages per write.
+    messages: int = 0
+    #: Writes due within the window, those of them that were made in it, those of these that were
+    #: too slow to count, and writes made twice or outside the plan.
+    planned: int = 0
+    done: int = 0
+    slow: int = 0
+    unplanned: int = 0
+    #: Missing and excess writing, relative to all writers writing all the time.
+    missing_share: float = 0.0
+    excess_share: float = 0.0
+    #: Bytes of all planned writes that overlap the window.
+    bytes_b: float = 0.0
+    #: Actual minus planned start and end, seconds: median and largest magnitude.
+    start_median_s: float = 0.0
+    start_worst_s: float = 0.0
+    end_median_s: float = 0.0
+    end_worst_s: float = 0.0
+    #: Connection set-up of a write, which is not part of it; and the largest clock error.
+    setup_median_s: float = 0.0
+    setup_worst_s: float = 0.0
+    clock_error_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class DeviceBytes:
+    """Bytes that passed one device of a node during a run."""
+
+    #: Its name, and the bytes that arrived and left.
+    device: str
+    received_b: int
+    sent_b: int
+
+
+@dataclass(frozen=True)
+class NodeConditions:
+    """What disturbed one target node during a run, of any arm; None: cannot be read there."""
+
+    #: Host name.
+    node: str
+    #: Time between the two readings, which enclose the run, seconds.
+    over_s: float
+    #: Mean number of hardware threads kept busy by processes that are not this block's.
+    foreign_cpus: float | None = None
+    #: Share of the node's processor time that the hypervisor took.
+    steal_share: float | None = None
+    #: Mean frequency of the application's cores if it is pinned, else of all, Hz.
+    frequency_hz: float | None = None
+    #: Bytes per second that its devices received and sent, and their counters, joined with `+`;
+    #: None also where writers are on the same host.
+    received_b_s: float | None = None
+    sent_b_s: float | None = None
+    counter: str | None = None
+    #: The same bytes for each rail, or for the writers' device if the machine's file lists none;
+    #: empty if one of them has no counter.
+    devices: list[DeviceBytes] = field(default_factory=list)
+    #: CPUs on which no busy thread of the application might run, as the kernel lists them (`0-3,8`;
+    #: empty: none); None if the run was too short to find one (1.3 s).
+    free_cpus: str | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One application run."""
+
+    #: Unique name: case/block/pair/arm/attempt.
+    key: str
+    #: What was measured, as named in the campaign (`stream`, `lammps@4`).
+    case: Name
+    #: The file of `reframe_tests/` that reads its output, or a check that reads its own.
+    workload: Name
+    #: Name of the treatment: an arm (`off`, `on`, `spin`, `aa`) and, after `@`, the levels that
+    #: differ from the first ones (`on@rate=25%`).
+    arm: Name
+    #: Index of the allocation (some may be missing, none is reused), of the pair in it (negative: a
+    #: warm-up), of the run in the pair, and of the repetition (only the last may be accepted).
+    block: int
+    pair: int
+    position: int
+    attempt: int
+    #: A warm-up is ignored by every estimate.
+    warmup: bool
+    #: How the run ended; only `kept` counts, unless it is a warm-up.
+    outcome: Outcome
+    #: One line of text; None if the sample was accepted.
+    reason: str | None
+    #: Start (Unix time by the conductor's clock) and duration of the application's run, seconds; of
+    #: the run, and 0, if the application never started.
+    start_s: float
+    elapsed_s: float
+    #: Figure of merit in SI units, above 0 if accepted; None if the run yielded none.
+    fom: float | None
+    #: `s`, `B/s`, `1/s`, ...
+    fom_unit: Name
+    #: Which figures of merit are better.
+    fom_better: Better
+    #: Host names of targets and origins; equal on one host.
+    nodes: list[str]
+    origin_nodes: list[str]
+    #: SHA-256 that names the file in `provenance/` on how the run was made.
+    provenance: Name
+    #: Seed of the block's order of runs; may be wider than 64 bits.
+    seed: Annotated[int, NAME]
+    #: Other figures that the workload reports, SI units in the key names.
+    fom_extra: dict[str, float] = field(default_factory=dict)
+    #: One for each writer, or the control; empty without, and if a timetable did not begin.
+    writers: list[WriterRecord] = field(default_factory=list)
+    #: None if the writers followed no timetable, or it did not begin.
+    timetable: TimetableRecord | None = None
+    #: Caveats to show with every figure made from this sample (`arrays smaller than ...`).
+    notes: list[str] = field(default_factory=list)
+    #: Role of the treatment; `floor` is the repeated baseline.
+    role: Role = field(kw_only=True)
+    #: Name of the treatment that it is paired with; None for a baseline.
+    baseline: Name | None = None
+    #: Factor -> level. Treatments without writes have no factors of the writes but `rate`.
+    factors: Annotated[dict[str, Level], NAME] = field(default_factory=dict)
+    #: Time from the end of the application in the block's previous run to its start in this one,
+    #: seconds; None for the first run of a block. If that run never started its application, from
+    #: the moment when everything had stopped.
+    lead_in_s: float | None = None
+    #: One for each target node; empty if the application never started.
+    conditions: list[NodeConditions] = field(default_factory=list)
+    #: SHA-256 of the lines of its counts in `counters/`; None if nothing was counted.
+    counters_sha256: str | None = None
+    #: The outputs of its application that the run keeps (`records.run_folder`): path relative
+    #: to the folder of the run -> SHA-256 of the content.
+    logs: dict[str, str] = field(default_factory=dict)
+    #: Schema of the sample; fields that older ones lack are null.
+    schema: int = SCHEMA_VERSION
+
+    def as_dict(self) -> dict[str, Any]:
+        """The record as a JSON object."""
+        return asdict(self)
+
+
+# A tool's count of one event in one rank of one run.
+
+
+#: The tools of what agents read in every run (no application is wrapped): counters of the target
+#: nodes, and the few of them that are read at origins on other nodes.
+NODE, ORIGIN = "node", "origin"
+AGENTS = (NODE, ORIGIN)
+
+#: Their counters that add up to the processor time of traffic, all that is read at origins:
+#: interrupts, soft interrupts, kernel threads, and the processes of the writers' ends.
+IRQ, SOFTIRQ, THREADS, WRITERS = "irq-time", "softirq-time", "kernel-threads-time", "writers-time"
+PROCESSING = (IRQ, SOFTIRQ, THREADS, WRITERS)
+
+#: State of a count: complete; extrapolated, because events shared a counter; not available on this
+#: processor or kernel; not counted by the tool.
+State = Literal["counted", "multiplexed", "not supported", "not counted"]
+
+
+@dataclass(frozen=True)
+class CounterRow:
+    """One count."""
+
+    #: Of a count of a node by a tool, its first rank; of the tools `node` and `origin`, the node's
+    #: index in the sample's `nodes`, or `origin_nodes`.
+    rank: int
+    #: The tool's name of the event: `cycles`, or `cycles:u` for user mode only.
+    event: str
+    #: In SI units; None if nothing was counted (`state`).
+    value: float | None
+    #: `count`, `s`, `B`, ...
+    unit: str
+    #: Complete, extrapolated, not available there, or not counted by the tool.
+    state: State = "counted"
+    #: Share of the run in which the event was counted; None: unknown.
+    running_share: float | None = None
+
+
+def event_parts(event: str) -> tuple[str, str]:
+    """Name and modifiers: `cycles` and `u` of `cycles:u` and of `cpu_core/cycles/u`."""
+    if event.count("/") == 2:
+        _, event, modifiers = event.split("/")
+        return event, modifiers
+    event, _, modifiers = event.partition(":")
+    return event, modifiers

@@ -1,0 +1,138 @@
+"""A treatment: all experimental conditions of a run, as one record.
+
+The mixin makes treatments (`reframe_tests/crossing.py` names them, a check lays them out), the plan
+of a block contains them, and the conductor runs them. Standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from records.arms import Role, arm_of
+from records.sample import Direction, Level, Limiter
+
+
+@dataclass(frozen=True)
+class Burst:
+    """Writing for a while, then not writing for a while, in turn."""
+
+    length_s: float
+    pause_s: float
+
+    @property
+    def period_s(self) -> float:
+        """A burst and its pause, seconds."""
+        return self.length_s + self.pause_s
+
+    @property
+    def duty(self) -> float:
+        """Share of the time that is spent writing."""
+        return self.length_s / self.period_s
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A site's own traffic that writers follow, from windows of a trace (`plan.Window`)."""
+
+    #: SHA-256 of the trace; how many of its seconds are one of a run, at their mean rate; and
+    #: the share of its rates that is written.
+    trace_sha256: str
+    speed: int
+    share: float
+    #: The trace's nodes whose bytes go to the targets, in their order; empty: the busiest.
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Writes:
+    """What writers do, or the control that replaces them."""
+
+    #: Name of the injector; reading injectors and controls have their own names.
+    injector: str
+    #: Size of one write, bytes.
+    message_b: int
+    direction: Direction = "write"
+    #: Rate of each writer: bytes per second, or a share of its rate alone at full rate; full rate
+    #: if both are None.
+    rate_b_s: float | None = None
+    rate_share: float | None = None
+    #: What limits a rate below full, for an injector that can choose.
+    limiter: Limiter = "software"
+    #: Bursts and pauses, of which a rate below full is the mean; None spaces messages evenly.
+    burst: Burst | None = None
+    #: RDMA devices or network interfaces, assigned to the writers round-robin; empty leaves the
+    #: choice to the injector.
+    devices: tuple[str, ...] = ()
+    #: NUMA node that the buffers of both ends are bound to; None does not bind them.
+    buffer_node: int | None = None
+    #: Number of writers at a time under the block's timetable; None writes from before a run until
+    #: after its end.
+    scheduled: int | None = None
+    #: The traffic that writers follow while the application runs; before and after that they write
+    #: at full rate.
+    replay: Replay | None = None
+
+    @property
+    def throttled(self) -> bool:
+        """Whether a rate below full is requested."""
+        return self.rate_b_s is not None or self.rate_share is not None
+
+    def at_full_rate(self) -> Writes:
+        """The same writes, not throttled."""
+        return replace(self, rate_b_s=None, rate_share=None, burst=None)
+
+    def asked_b_s(self, full_b_s: float | None) -> float | None:
+        """Requested rate, bytes per second; None is full. `full_b_s` is the writer's rate alone."""
+        if self.rate_share is None or full_b_s is None:
+            return self.rate_b_s
+        return self.rate_share * full_b_s
+
+
+@dataclass(frozen=True)
+class Start:
+    """How the application is started."""
+
+    #: The whole command line, launcher and wrapping tool included. `{targets}`, `{n_targets}` and
+    #: `{slots}` stand for the target nodes, their number, and `node:ranks,...` as mpirun takes
+    #: them; `{counters}` for the folder that a tool writes this run's files to.
+    command: list[str]
+    #: Variables added to its environment.
+    environment: dict[str, str] = field(default_factory=dict)
+    #: CPUs that it is pinned to if origin and target share a host; empty does not pin it.
+    cpus: list[int] = field(default_factory=list)
+    #: Number of ranks; None if it is not started by an MPI launcher.
+    ranks: int | None = None
+    ranks_per_node: int = 1
+    threads: int = 1
+    #: RDMA devices that its messages between nodes must pass; empty leaves the choice to MPI.
+    devices: list[str] = field(default_factory=list)
+    #: Name of the tool that wraps every rank (`reframe_tests/tools/`), if any.
+    tool: str | None = None
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """One arm at one level of each factor."""
+
+    #: Unique in its block: the arm, and levels that differ from the first (`on@rate=25%`).
+    name: str
+    start: Start
+    #: None if no writers run.
+    writes: Writes | None = None
+    role: Role = "baseline"
+    #: Name of the treatment that it is paired with; None for a baseline.
+    baseline: str | None = None
+    factors: dict[str, Level] = field(default_factory=dict)
+    #: Caveats for its samples only.
+    notes: list[str] = field(default_factory=list)
+    #: Starts of runs that are 2, 4, 8, ... times as long; empty if the check cannot make it longer.
+    longer: list[Start] = field(default_factory=list)
+
+    def start_of(self, doublings: int) -> Start:
+        """How it is started after so many doublings of its length."""
+        return [self.start, *self.longer][doublings]
+
+    @property
+    def arm(self) -> str:
+        """Its arm: `on` for `on@rate=25%`."""
+        return arm_of(self.name).name

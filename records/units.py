@@ -1,0 +1,182 @@
+"""Units: quantities as text (`64KiB`, `1GB/s`, `5y`, `46k`) into SI, and figures as text.
+
+A quantity is read strictly: the unit follows the number without a space and is spelled exactly as
+in the tables below. Ambiguous units (`5m`, `64K`, `1Gb/s`) are errors.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+
+from records.errors import InputError
+
+#: A year is 365.25 days.
+SECONDS: dict[str, float] = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+    "y": 365.25 * 86400.0,
+}
+BYTES: dict[str, float] = {
+    "B": 1.0,
+    "kB": 1e3,
+    "MB": 1e6,
+    "GB": 1e9,
+    "TB": 1e12,
+    "KiB": 2.0**10,
+    "MiB": 2.0**20,
+    "GiB": 2.0**30,
+    "TiB": 2.0**40,
+}
+BYTES_PER_SECOND: dict[str, float] = {f"{unit}/s": size for unit, size in BYTES.items()} | {
+    f"{prefix}bit/s": factor / 8
+    for prefix, factor in (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9))
+}
+COUNT: dict[str, float] = {"": 1.0, "k": 1e3, "M": 1e6}
+
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z/]*)", re.ASCII)
+
+
+def duration_s(text: str, field: str) -> float:
+    """`5y`, `1s`, `250ms` as seconds. Raises InputError, which names `field`."""
+    return _read(text, field, SECONDS, "a duration", "30s")
+
+
+def size_b(text: str, field: str) -> int:
+    """`64KiB`, `1MB` as a whole number of bytes. Raises InputError, which names `field`."""
+    return _whole(_read(text, field, BYTES, "a size", "64KiB"), text, field, "bytes")
+
+
+def rate_b_s(text: str, field: str) -> float:
+    """`3.2GB/s`, `32Gbit/s` as bytes per second. Raises InputError, which names `field`."""
+    return _read(text, field, BYTES_PER_SECOND, "a rate", "500MB/s")
+
+
+def count(text: str, field: str) -> int:
+    """`46k`, `64` as a whole number. Raises InputError, which names `field`."""
+    return _whole(_read(text, field, COUNT, "a count", "46k"), text, field, "items")
+
+
+def share(text: str, field: str) -> float:
+    """`50%` as 0.5, above 0. Raises InputError, which names `field`."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)%", text, re.ASCII)
+    if match is None or not 0 < float(match[1]) < math.inf:
+        raise InputError(f"{field}: {text!r} is not a share above 0; write such as 50%")
+    return float(match[1]) / 100
+
+
+_FLOP_PER_SECOND = {f"{prefix}flop/s": 1e3**power for power, prefix in enumerate(["", *"kMGT"])}
+#: How programs spell units, and how they are spelled here.
+_SPELLINGS = (
+    (re.compile(r"\b([munµ]?)(?:seconds?|secs?)\b"), r"\1s"),
+    (re.compile(r"\bµs\b"), "us"),
+    (re.compile(r"\b([kMGT]i?)?[Bb]ytes?\b"), r"\1B"),
+    (re.compile(r"\b([kMGT]?)(?:flops?|FLOPS?|Flops?)/s\b"), r"\1flop/s"),
+)
+
+
+def si(unit: str) -> tuple[float, str]:
+    """Factor and SI unit of a unit as programs write it; an unknown one stays as it is."""
+    for pattern, spelling in _SPELLINGS:
+        unit = pattern.sub(spelling, unit)
+    for factors, name in (
+        (SECONDS, "s"),
+        (BYTES_PER_SECOND, "B/s"),
+        (BYTES, "B"),
+        (_FLOP_PER_SECOND, "flop/s"),
+    ):
+        if unit in factors:
+            return factors[unit], name
+    return 1.0, unit
+
+
+def _read(text: str, field: str, units: Mapping[str, float], what: str, example: str) -> float:
+    match = _QUANTITY.fullmatch(text)
+    if match is None or match[2] not in units:
+        allowed = " ".join(unit or "(none)" for unit in units)
+        raise InputError(
+            f"{field}: {text!r} is not {what}; write a number and one of {allowed}, "
+            f"such as {example}"
+        )
+    value = float(match[1]) * units[match[2]]
+    if math.isinf(value):
+        raise InputError(f"{field}: '{text[:20]}...' is too large")
+    return value
+
+
+def _whole(value: float, text: str, field: str, what: str) -> int:
+    # A decimal such as 1.1kB is not exact in binary: a part in 10^12 is rounding, not a fraction.
+    if not math.isclose(value, round(value), rel_tol=1e-12, abs_tol=0.0):
+        raise InputError(f"{field}: {text!r} is not a whole number of {what}")
+    return round(value)
+
+
+# Figures as text: prefixes and digits.
+
+
+#: Shown if there is no figure.
+NONE = "-"
+#: Seconds below this are shown in nanoseconds, such as the time of a load from memory.
+_SHORT_S = 1e-5
+#: From here on a figure of four digits would be shown as 1000, and has the next prefix.
+_ROUNDS_UP = 999.95
+_PREFIXES = {"B/s": "kMGTP", "B": "kMGTP", "1/s": "kMGTP", "Hz": "kMGTP"}
+
+
+def scale(value: float | None, unit: str) -> tuple[float, str]:
+    """Divisor and unit for figures near `value`: (1e9, 'GB/s') for 14e9 'B/s'.
+
+    Only powers of 1000 are used. Times are in seconds, the shortest in nanoseconds; a unit without
+    known prefixes stays as it is.
+    """
+    if unit == "s" and value and abs(value) < _SHORT_S:
+        return 1e-9, "ns"
+    factor, prefix = 1.0, ""
+    for name in _PREFIXES.get(unit, ""):
+        if value is None or not math.isfinite(value) or abs(value) < factor * _ROUNDS_UP:
+            break
+        factor, prefix = factor * 1000, name
+    return factor, prefix + (unit.removeprefix("1") if prefix else unit)
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """`value` with `digits` significant digits, without exponent: 14.20, 372.0, 0.003170."""
+    if value is None:
+        return NONE
+    if value == 0:
+        return "0"
+    if not math.isfinite(value):
+        return str(value)
+    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])  # rounded: 9.99996 has 1
+    return f"{value:.{max(digits - 1 - exponent, 0)}f}"
+
+
+def quantity(value: float | None, unit: str, digits: int = 4) -> str:
+    """A figure with its unit: `14.20 GB/s`."""
+    factor, scaled = scale(value, unit)
+    return NONE if value is None else f"{number(value / factor, digits)} {scaled}"
+
+
+def spread(mean: float, sd: float, unit: str = "") -> tuple[str, str]:
+    """Mean to four digits, standard deviation to as many places: `23.57 GB/s`, `± 0.78`."""
+    factor, scaled = scale(mean, unit)
+    text = number(mean / factor)
+    places = len(text.partition(".")[2])
+    return f"{text} {scaled}".rstrip(), f"\u00b1 {sd / factor:.{places}f}"
+
+
+def signed(value: float, places: int = 0) -> str:
+    """A change with its sign, none if it rounds to 0: `+0.3`, `0`; with a true minus sign."""
+    text = f"{value:+.{places}f}"
+    return text[1:] if float(text) == 0 else text.replace("-", "\u2212")
+
+
+def plural(number_: int, thing: str) -> str:
+    """`1 pair`, `2 pairs`."""
+    return f"{number_:,} {thing}{'' if number_ == 1 else 's'}"

@@ -1,0 +1,292 @@
+"""Builds an environment, unless it is already built from the same inputs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import TypeAdapter
+
+from records.errors import InputError, MachineError
+from records.files import replace, replace_text
+from reframe_tests.spack.setup import (
+    ENVIRONMENTS,
+    SpackLayout,
+    SpackSettings,
+    compilers,
+    known_environments,
+    load_pins,
+    locked,
+    packages_in,
+    recipes,
+    section_name,
+    spack,
+    without_compiler,
+)
+
+#: MPI -> the variant that names its networks, and the values of which it needs at least one. Others
+#: have their network by themselves, or come with the machine.
+_NETWORK = {
+    "openmpi": ("fabrics", {"ucx", "ofi", "psm", "psm2"}),
+    "mpich": ("netmod", {"ucx", "ofi"}),
+}
+#: Without these, UCX has shared memory and TCP alone.
+_UCX = ("verbs", "rc")
+
+
+def lacking(specs: Iterable[dict[str, Any]], machine_file: Path) -> str | None:
+    """Why the chosen MPI has no fast network, and what to set; None if it has one.
+
+    `common.yaml` requires it, but a machine's file may require something else, and a fabric that is
+    not requested is left out silently. `specs`: the concrete specs of a lock. Those of the machine
+    (externals) are not judged.
+    """
+    built = {spec["name"]: spec for spec in specs if "external" not in spec}
+    for name, (variant, good) in _NETWORK.items():
+        if name in built and not good & _values(built[name], variant):
+            chosen = ",".join(sorted(_values(built[name], variant))) or "none"
+            return (
+                f"Spack would build {name}@{built[name]['version']} without a fast network"
+                f" ({variant}={chosen}): name the machine's own MPI in {machine_file}, or require"
+                f" {variant}=ucx there (docs/spack.md)"
+            )
+    missing = [name for name in _UCX if "ucx" in built and not _values(built["ucx"], name)]
+    if missing and any(
+        name in built and "ucx" in _values(built[name], variant)
+        for name, (variant, _) in _NETWORK.items()
+    ):
+        return (
+            f"Spack would build ucx@{built['ucx']['version']} without {' and '.join(missing)}, so"
+            f" that it has no InfiniBand: require ucx +{' +'.join(_UCX)} in {machine_file}"
+            " (docs/spack.md)"
+        )
+    return None
+
+
+def _values(spec: dict[str, Any], variant: str) -> set[str]:
+    """The values of a variant; none of one that is off or absent."""
+    found = spec.get("parameters", {}).get(variant) or []
+    values = found if isinstance(found, list) else [str(found)]
+    return {value for value in values if value != "none"}
+
+
+#: What Spack prints as it begins a package.
+_BEGUN = re.compile(r"==> Installing (\S+)-\w{32} (\[\d+/\d+\])")
+#: Packages that provide MPI and its launcher.
+_MPI = {"openmpi", "mpich", "mvapich", "intel-oneapi-mpi", "cray-mpich"}
+
+
+@dataclass(frozen=True)
+class Built:
+    """A built environment, as in `built.json`."""
+
+    environment: str
+    #: Folder whose `bin` goes to PATH, and the lock with every concrete spec.
+    view: str
+    lock: str
+    #: Prefix of the MPI to start programs with; None if none is needed.
+    mpi: str | None
+    #: Digest of the inputs: environment, recipes, pin, machine, compilers, Spack.
+    digest: str
+    #: Duration of the last concretization and installation, seconds.
+    concretize_s: float
+    install_s: float
+    #: Root specs: `name`, `version`, `hash`, `prefix`, `spec` (with every variant).
+    specs: list[dict[str, str]]
+
+    def is_there(self) -> bool:
+        """Whether all prefixes still exist."""
+        return all(Path(spec["prefix"]).is_dir() for spec in self.specs)
+
+
+_BUILT = TypeAdapter(Built)
+
+
+def build(
+    layout: SpackLayout, settings: SpackSettings, name: str, jobs: int, say: Callable[[str], None]
+) -> Built:
+    """Concretize and install an environment, unless it is built from the same inputs."""
+    known = known_environments()
+    if name not in known:
+        raise InputError(f"environment {name!r}: allowed are {', '.join(known)}")
+    with locked(layout.lock(name)):
+        text = placed(layout, settings, name)
+        digest = digest_of(layout, settings, name, text)
+        try:
+            found = read(layout, name)
+        except InputError as error:
+            say(str(error))
+            found = None
+        if found and found.digest == digest and found.is_there():
+            say(f"{name}: up to date")
+            return found
+        folder = layout.environment(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_text(folder / "spack.yaml", text)
+        machine_path = _machine_file(layout, settings)
+        if lack := without_compiler(compilers(layout, settings), layout.machine):
+            say(f"{name}: {': '.join(lack)}")
+        say(f"{name}: concretizing, which takes a minute or two (log: {layout.log(name)})")
+        root, here = Path(settings.spack), ("-e", str(folder))
+        started = time.monotonic()
+        if (committed := _committed_lock(layout, name)).is_file():
+            _lock(committed)
+            replace(folder / "spack.lock", committed.read_bytes())
+            chosen = _root_hashes(folder)
+            spack(layout, root, *here, "concretize", log=name)
+            if _root_hashes(folder) != chosen:
+                raise MachineError(
+                    f"{committed}: does not match the {name} environment: remove it, build, and"
+                    f" commit {folder / 'spack.lock'} instead"
+                )
+        elif not _concretized_from(folder, digest, say):
+            spack(layout, root, *here, "concretize", "--force", log=name)
+            replace_text(folder / "chosen", digest)
+        specs = list(_lock(folder / "spack.lock").get("concrete_specs", {}).values())
+        if reason := lacking(specs, machine_path):
+            raise MachineError(f"{name}: {reason}")
+        concretized = time.monotonic()
+        say(f"{name}: building")
+
+        def watch(line: str) -> None:
+            if begun := _BEGUN.match(line):
+                say(f"{name}: {begun[1]} {begun[2]}")
+
+        install = ("install", "-j", str(jobs), "--fail-fast")
+        spack(layout, root, *here, *install, log=name, watch=watch)
+        installed = time.monotonic()
+        rows = _installed(layout, root, folder, name)
+        built = Built(
+            environment=name,
+            view=str(folder / ".spack-env" / "view"),
+            lock=str(folder / "spack.lock"),
+            digest=digest,
+            concretize_s=concretized - started,
+            install_s=installed - concretized,
+            mpi=next((row["prefix"] for row in rows if row["name"] in _MPI), None),
+            specs=[row for row in rows if row["hash"] in _root_hashes(folder)],
+        )
+        replace_text(layout.stamp(name), json.dumps(asdict(built), indent=1) + "\n")
+        say(f"{name}: built in {installed - started:.0f} s")
+        return built
+
+
+def read(layout: SpackLayout, name: str) -> Built | None:
+    """The last build, if there is one. Raises InputError if its record cannot be read."""
+    path = layout.stamp(name)
+    try:
+        return _BUILT.validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        raise InputError(f"{path}: not what nimc spack build writes: build again") from None
+
+
+def placed(layout: SpackLayout, settings: SpackSettings, name: str) -> str:
+    """The environment's file for a folder outside the checkout: absolute paths, recipes set."""
+    text = (ENVIRONMENTS / name / "spack.yaml").read_text()
+    text = text.replace("$env/..", str(ENVIRONMENTS))
+    if settings.machine_file:
+        machine_path = str(ENVIRONMENTS / "machines" / "$NIMC_MACHINE.yaml")
+        text = text.replace(machine_path, settings.machine_file)
+    document = yaml.safe_load(text.replace("$NIMC_MACHINE", layout.machine))
+    packages = document["spack"].setdefault(section_name(document["spack"], "packages"), {})
+    own_file = _machine_file(layout, settings)
+    own = packages_in(own_file, "machine file") if own_file.is_file() else {}
+    for package, rule in packages_in(ENVIRONMENTS / "network.yaml", "network").items():
+        if package not in own:
+            packages[package] = {**packages.get(package, {}), **rule}
+    builtin = settings.packages or recipes(layout, load_pins())
+    document["spack"]["repos"] = {"builtin": str(builtin)}
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, text: str) -> str:
+    """SHA-256 of everything that the build depends on."""
+    files = [
+        ENVIRONMENTS / "common.yaml",
+        ENVIRONMENTS / "pins.yaml",
+        layout.packages,
+        _committed_lock(layout, name),
+        _machine_file(layout, settings),
+    ]
+    total = hashlib.sha256(f"{settings.spack}\n{settings.version}\n{text}".encode())
+    for path in files:
+        total.update(path.read_bytes() if path.is_file() else b"absent")
+    return total.hexdigest()
+
+
+def _machine_file(layout: SpackLayout, settings: SpackSettings) -> Path:
+    """The machine's own packages; the file may be absent."""
+    default = ENVIRONMENTS / "machines" / f"{layout.machine}.yaml"
+    return Path(settings.machine_file or default)
+
+
+def _concretized_from(folder: Path, digest: str, say: Callable[[str], None]) -> bool:
+    """Whether a failed build was concretized from these inputs; removes a lock that was cut off."""
+    path = folder / "spack.lock"
+    try:
+        _lock(path)
+    except MachineError as error:
+        if path.exists():
+            say(f"{str(error).removesuffix(': remove it')}: removed")
+            path.unlink()
+        return False
+    chosen = folder / "chosen"
+    return chosen.is_file() and chosen.read_text() == digest
+
+
+def _committed_lock(layout: SpackLayout, name: str) -> Path:
+    """Path of the lock that a site may commit to fix this machine's versions."""
+    return ENVIRONMENTS / "locks" / layout.machine / f"{name}.lock"
+
+
+def _installed(layout: SpackLayout, root: Path, folder: Path, name: str) -> list[dict[str, str]]:
+    """Every spec of the environment, installed by Spack or taken from the machine."""
+    spec = "{name}{@version}{variants}{compiler_flags}{ arch=architecture}"
+    form = "{hash}\t{name}\t{version}\t{prefix}\t" + spec
+    printed = spack(layout, root, "-e", str(folder), "find", "--format", form, log=name)
+    rows = [line.split("\t") for line in printed.splitlines() if line.count("\t") == 4]
+    names = ("hash", "name", "version", "prefix", "spec")
+    return [dict(zip(names, [" ".join(part.split()) for part in row], strict=True)) for row in rows]
+
+
+def _root_hashes(folder: Path) -> set[str]:
+    return {entry["hash"] for entry in _lock(folder / "spack.lock")["roots"]}
+
+
+def _lock(path: Path) -> dict[str, Any]:
+    """A lock. Raises MachineError if it cannot be read."""
+    try:
+        content = json.loads(path.read_text())
+        if not all(isinstance(entry["hash"], str) for entry in content["roots"]):
+            raise TypeError
+    except (KeyError, OSError, TypeError, ValueError, RecursionError) as error:
+        raise MachineError(f"{path}: not a lock of Spack's ({error}): remove it") from None
+    return dict(content)
+
+
+# Mirrors for sites without a network: sources and built packages of environments.
+
+
+def make_mirror(
+    layout: SpackLayout, settings: SpackSettings, folder: Path, names: Iterable[str]
+) -> dict[str, Any]:
+    """Fill `folder`; raises InputError for an environment that is not built."""
+    root = Path(settings.spack)
+    for name in names:
+        if read(layout, name) is None:
+            raise InputError(f"environment {name!r} is not built: nimc spack build {name}")
+        here = ("-e", str(layout.environment(name)))
+        with locked(layout.lock(name)):
+            spack(layout, root, *here, "mirror", "create", "-d", str(folder), "--all", log=name)
+            push = ("buildcache", "push", "--unsigned", "--update-index", str(folder))
+            spack(layout, root, *here, *push, log=name)
+    return {"mirror": f"file://{folder}", "environments": list(names)}

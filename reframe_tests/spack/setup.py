@@ -1,0 +1,541 @@
+"""Finds an installed Spack, or clones the pinned one, configures it, and runs it isolated."""
+
+from __future__ import annotations
+
+import getpass
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import Field, TypeAdapter, ValidationError
+
+from records.checkout import ROOT
+from records.errors import InputError, MachineError, first_fault
+from records.files import private_lock, replace_text
+from records.marked_yaml import Record
+from records.programs import START_FOLDER, ask, last_line
+
+ENVIRONMENTS = ROOT / "spack_envs"
+
+
+class Source(Record):
+    """A commit of a repository; the tag is for shallow clones."""
+
+    git: Annotated[str, Field(pattern=r"^https://\S+\.git$")]
+    tag: str
+    commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+
+
+class Pins(Record):
+    """`spack_envs/pins.yaml`: Spack and its recipes, which are updated together."""
+
+    spack: Source
+    packages: Source
+
+
+def load_pins(folder: Path = ENVIRONMENTS) -> Pins:
+    """The pins; raises InputError if the file is invalid."""
+    path = folder / "pins.yaml"
+    try:
+        return Pins.model_validate(yaml.safe_load(path.read_text()))
+    except ValidationError as error:
+        raise InputError(f"{path.name}: {first_fault(error)}") from None
+
+
+def known_environments() -> list[str]:
+    """Every environment, by its folder's name."""
+    return sorted(path.parent.name for path in ENVIRONMENTS.glob("*/spack.yaml"))
+
+
+#: Build tools that every host has: never built.
+BUILD_TOOLS = (
+    *("gmake", "m4", "perl", "autoconf", "automake", "libtool", "pkgconf"),
+    *("diffutils", "findutils", "tar", "bison", "flex", "gettext"),
+)
+#: Taken from the host if found, else built.
+FOUND = ("cmake", "python", "openssl", "curl", "git")
+
+
+@dataclass(frozen=True)
+class SpackSettings:
+    """Result of `setup`, for later commands."""
+
+    #: Folder of Spack, its version, and whether that is the pinned one.
+    spack: str
+    version: str
+    pinned: bool
+    #: Recipes given by the user instead of the pinned ones (folder of `repos/spack_repo/builtin`).
+    packages: str | None
+    #: The machine's externals, a YAML file with a `packages` section.
+    machine_file: str | None
+    #: URL of sources and built packages for sites without a network.
+    mirror: str | None
+
+
+_SETTINGS = TypeAdapter(SpackSettings)
+
+
+def load(layout: SpackLayout) -> SpackSettings:
+    """The settings; raises InputError if there are none."""
+    if not layout.settings.is_file():
+        raise InputError(
+            f"Spack is not set up for {layout.machine}: nimc spack setup --machine {layout.machine}"
+        )
+    try:
+        return _SETTINGS.validate_json(layout.settings.read_bytes())
+    except ValueError:
+        raise InputError(
+            f"{layout.settings}: not what nimc spack setup writes: run it again"
+        ) from None
+
+
+def find_spack() -> Path | None:
+    """The installed Spack: `SPACK_ROOT`, else the one on PATH."""
+    if os.environ.get("SPACK_ROOT"):
+        root = Path(os.environ["SPACK_ROOT"]).absolute()
+        if not (root / "bin" / "spack").is_file():
+            raise InputError(f"SPACK_ROOT: {root} has no bin/spack")
+        return root
+    found = shutil.which("spack")
+    return Path(found).resolve().parent.parent if found else None
+
+
+def setup(
+    layout: SpackLayout,
+    packages: Path | None,
+    machine_file: Path | None,
+    mirror: str | None,
+    say: Callable[[str], None],
+) -> SpackSettings:
+    """Set up Spack: clones, configuration, compilers and build tools. Raises InputError."""
+    require_clingo()
+    _check(packages, machine_file, mirror)
+    pins = load_pins()
+    with locked(layout.lock("setup")):
+        root = find_spack() or _cloned(layout, "spack", pins.spack, say)
+        if packages is None:
+            _cloned(layout, "packages", pins.packages, say)
+        write_config(layout, mirror, packages or recipes(layout, pins))
+        version = spack(layout, root, "--version", log="setup").split()[0]
+        if int(version.split(".")[0]) < 1:
+            raise MachineError(f"{root}: Spack {version} is too old, 1.0 or newer is needed")
+        settings = SpackSettings(
+            spack=str(root),
+            version=version,
+            pinned=f"v{version}" == pins.spack.tag,
+            packages=str(packages.resolve()) if packages else None,
+            machine_file=str(machine_file.resolve()) if machine_file else None,
+            mirror=mirror,
+        )
+        before = None
+        with suppress(InputError):
+            before = load(layout) if layout.packages.is_file() else None
+        used = settings.spack, settings.version, settings.packages
+        if before is None or (before.spack, before.version, before.packages) != used:
+            layout.settings.unlink(missing_ok=True)
+        _search(layout, root, say)
+        # Written last: without settings, an earlier search may be incomplete.
+        replace_text(layout.settings, json.dumps(asdict(settings), indent=1) + "\n")
+    return settings
+
+
+def _search(layout: SpackLayout, root: Path, say: Callable[[str], None]) -> None:
+    """Add the host's compilers and build tools to the user scope; what is there stays.
+
+    They are searched again each time, since the host changes.
+    """
+    path = layout.packages
+    before = packages_in(path, "packages") if path.is_file() else {}
+    text = path.read_text() if path.is_file() else None
+    say(f"searching for compilers and build tools (log: {layout.log('setup')})")
+    find = ("external", "find", "--scope", "user")
+    spack(layout, root, "compiler", "find", "--scope", "user", log="setup")
+    spack(layout, root, *find, "--not-buildable", *BUILD_TOOLS, log="setup")
+    spack(layout, root, *find, *FOUND, log="setup")
+    found = packages_in(path, "packages") if path.is_file() else {}
+    both = _joined(before, found)
+    if text is not None and both == before:
+        replace_text(path, text)  # not even its form changes, so what is built stays up to date
+    elif both != found:
+        replace_text(path, yaml.safe_dump({"packages": both}, sort_keys=False))
+
+
+def _joined(before: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """The rules of packages with what was found; where both say something, it stays as before."""
+    both = dict(before)
+    for name, rules in found.items():
+        earlier = before.get(name, {})
+        both[name] = {**rules, **earlier}
+        if externals := [*_externals(earlier), *_externals(rules)]:
+            both[name]["externals"] = [
+                each for at, each in enumerate(externals) if each not in externals[:at]
+            ]
+    return both
+
+
+#: Language, as Spack calls it -> its name, and packages of Debian and RHEL with a compiler for it.
+_LANGUAGES = {
+    "c": ("C", "gcc", "gcc"),
+    "cxx": ("C++", "g++", "gcc-c++"),
+    "fortran": ("Fortran", "gfortran", "gcc-gfortran"),
+}
+
+
+def compilers(layout: SpackLayout, settings: SpackSettings) -> dict[str, list[str]]:
+    """Compiler (spec without variants) -> languages that it compiles here, such as `Fortran`.
+
+    Those that Spack has for the machine and whose programs exist. Raises InputError for a file
+    that cannot be read.
+    """
+    own = Path(settings.machine_file or ENVIRONMENTS / "machines" / f"{layout.machine}.yaml")
+    found: dict[str, list[str]] = {}
+    for path in (layout.packages, own):
+        for rules in packages_in(path, "packages").values() if path.is_file() else ():
+            for external in _externals(rules):
+                has = [_LANGUAGES[key][0] for key in _LANGUAGES if _runs(external, key)]
+                if has:
+                    name = str(external.get("spec")).partition(" ")[0]
+                    found[name] = list(dict.fromkeys([*found.get(name, []), *has]))
+    return found
+
+
+def _externals(rules: dict[str, Any]) -> list[dict[str, Any]]:
+    """The packages of the host in a rule; what is none is Spack's to reject."""
+    found = rules.get("externals")
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _runs(external: dict[str, Any], language: str) -> bool:
+    """Whether a compiler has a program for a language, and it is on this host."""
+    program: Any = external
+    for key in ("extra_attributes", "compilers", language):
+        program = program.get(key) if isinstance(program, dict) else None
+    return isinstance(program, str) and shutil.which(program) is not None
+
+
+def without_compiler(found: dict[str, list[str]], machine: str) -> tuple[str, str] | None:
+    """The languages for which Spack has no compiler, and what to do; None if it has all."""
+    known = {language for languages in found.values() for language in languages}
+    absent = [each for each in _LANGUAGES.values() if each[0] not in known]
+    if not absent:
+        return None
+    names, debian, rhel = zip(*absent, strict=True)
+    return (
+        f"Spack has no {' and no '.join(names)} compiler",
+        f"apt install {' '.join(debian)}, or dnf install {' '.join(rhel)};"
+        f" then nimc spack setup --machine {machine}",
+    )
+
+
+def _cloned(layout: SpackLayout, what: str, source: Source, say: Callable[[str], None]) -> Path:
+    """The pinned clone, made unless it is there."""
+    path = layout.clone(what, source.commit)
+    if not path.is_dir():
+        say(f"cloning {source.git} {source.tag}")
+        clone(source.git, source.tag, source.commit, path)
+    return path
+
+
+def _check(packages: Path | None, machine_file: Path | None, mirror: str | None) -> None:
+    """Raise InputError for what a build would fail with, or silently ignore, hours later."""
+    if packages and not (packages / "repo.yaml").is_file():
+        raise InputError(
+            f"--packages: {packages} has no repo.yaml; allowed: the folder"
+            " repos/spack_repo/builtin of a copy of the recipes"
+        )
+    if machine_file:
+        packages_in(machine_file, "--machine-file")
+    scheme, colon, rest = (mirror or "").partition("://")
+    if mirror and not colon:
+        raise InputError(f"--mirror: {mirror!r} is no URL; allowed: file:///FOLDER, https://...")
+    if scheme == "file" and not Path(rest).is_dir():
+        raise InputError(f"--mirror: {rest} is not a folder; 'nimc spack mirror' makes one")
+
+
+def packages_in(path: Path, field: str) -> dict[str, Any]:
+    """The packages in a file, by name. Raises InputError unless that is what it has."""
+    try:
+        content = yaml.safe_load(path.read_text())
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+        raise InputError(f"{field}: {path}: {' '.join(str(error).split())}") from None
+    packages = content.get(section_name(content, "packages")) if isinstance(content, dict) else None
+    rules = packages.values() if isinstance(packages, dict) else [None]
+    if not all(isinstance(each, dict) for each in rules):
+        raise InputError(
+            f"{field}: {path} has no section 'packages'; allowed: 'packages:' with a mapping for"
+            " each package (docs/spack.md)"
+        )
+    return {_MARK.sub("", str(name)): rules for name, rules in (packages or {}).items()}
+
+
+#: What Spack takes off the end of a name: it overrides what has less precedence, or comes before or
+#: after that (`packages::`, `openmpi+:`, `all-:`).
+_MARK = re.compile(r"[+-]?:?$")
+
+
+def section_name(content: dict[str, Any], name: str) -> str:
+    """The key of a section in Spack's configuration, which may have a mark."""
+    return next((key for key in content if _MARK.sub("", str(key)) == name), name)
+
+
+def recipes(layout: SpackLayout, pins: Pins) -> Path:
+    """The builtin recipes within the pinned clone."""
+    clone_path = layout.clone("packages", pins.packages.commit)
+    return clone_path / "repos" / "spack_repo" / "builtin"
+
+
+def write_config(layout: SpackLayout, mirror: str | None, builtin: Path) -> None:
+    """Write Spack's user scope: one store, caches and stages next to it, no bootstrapping.
+
+    Without `builtin`, Spack would clone other recipes for what it does outside an environment, such
+    as finding compilers.
+    """
+    root = layout.root
+    # The store's path is padded, so that a package built here can be moved to a store of any other
+    # path without a tool that Spack would have to bootstrap.
+    files = {
+        "config": {
+            "install_tree": {"root": str(layout.store), "padded_length": 128},
+            "build_stage": [str(root / "stage")],
+            "test_stage": str(root / "test"),
+            "source_cache": str(root / "sources"),
+            "misc_cache": str(root / "misc"),
+            "locks": True,
+        },
+        "bootstrap": {"enable": False, "root": str(root / "bootstrap")},
+        "repos": {"builtin": str(builtin.resolve())},
+        "mirrors": {"nimc": {"url": mirror, "signed": False}} if mirror else {},
+    }
+    layout.config.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        text = yaml.safe_dump({name: content}, sort_keys=False)
+        replace_text(layout.config / f"{name}.yaml", text)
+
+
+# Spack's folders, and its runs, isolated from the user's configuration and caches.
+
+
+#: How long git may take to clone, seconds.
+_CLONE_S = 3600.0
+
+
+@dataclass(frozen=True)
+class SpackLayout:
+    """The folders under `root`, one root for each machine; nothing is in `~/.spack`."""
+
+    root: Path
+    machine: str
+
+    @property
+    def config(self) -> Path:
+        """Spack's user scope: install tree, caches, mirrors, compilers, externals."""
+        return self.root / "config"
+
+    @property
+    def packages(self) -> Path:
+        """What Spack found on this host, and what the user added."""
+        return self.config / "packages.yaml"
+
+    @property
+    def store(self) -> Path:
+        """The install tree that all environments share."""
+        return self.root / "store"
+
+    @property
+    def settings(self) -> Path:
+        """Result of `setup`."""
+        return self.root / "setup.json"
+
+    def clone(self, what: str, commit: str) -> Path:
+        """A pinned clone of Spack or of its recipes."""
+        return self.root / "pinned" / f"{what}-{commit[:12]}"
+
+    def environment(self, name: str) -> Path:
+        """Folder of Spack's environment, with lock and view."""
+        return self.root / "environments" / name
+
+    def stamp(self, name: str) -> Path:
+        """Record of what was built, and from which inputs."""
+        return self.environment(name) / "built.json"
+
+    def lock(self, name: str) -> Path:
+        """Locked while an environment, or the setup, is changed."""
+        return self.root / "locks" / f"{name}.lock"
+
+    def log(self, name: str) -> Path:
+        """Output of Spack."""
+        return self.root / "logs" / f"{name}.log"
+
+
+def layout(machine: str, root: Path | None = None) -> SpackLayout:
+    """The layout of a machine's Spack. Raises InputError for a name that is a path.
+
+    `root`: by default `NIMC_SPACK_DIR`, else a folder in the user's cache.
+    """
+    if not re.fullmatch(r"\w[\w.+-]*", machine):
+        raise InputError(f"--machine: {machine!r} found; allowed: letters, digits and ._+-")
+    if root is None and (named := os.environ.get("NIMC_SPACK_DIR")):
+        root = Path(named)
+    try:
+        root = root or Path(
+            os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "nimc/spack"
+        )
+    except RuntimeError:
+        raise InputError(
+            "NIMC_SPACK_DIR: not set, and this user has no home; allowed: a folder for Spack"
+        ) from None
+    return SpackLayout(root.resolve() / machine, machine)
+
+
+def isolated(layout: SpackLayout, environ: dict[str, str]) -> dict[str, str]:
+    """The environment for Spack: its user scope and caches are under the layout's root.
+
+    This Python's virtual environment is removed, since builds would find the MPI of its wheels.
+    LOGNAME is set, since mpiP's build needs it and batch jobs and containers often lack it.
+    """
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith("SPACK_") and name not in ("PYTHONPATH", "VIRTUAL_ENV")
+    }
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # the host has no name for it
+        user = str(os.getuid())
+    if sys.prefix != sys.base_prefix:
+        own = Path(sys.prefix, "bin").resolve()  # PATH may have it by a link's name
+        kept["PATH"] = ":".join(
+            part for part in kept.get("PATH", os.defpath).split(":") if Path(part).resolve() != own
+        )
+    return {
+        "LOGNAME": user,
+        **kept,
+        "SPACK_PYTHON": sys.executable,
+        "SPACK_USER_CONFIG_PATH": str(layout.config),
+        "SPACK_SYSTEM_CONFIG_PATH": str(layout.root / "no-system-scope"),
+        "SPACK_USER_CACHE_PATH": str(layout.root / "cache"),
+    }
+
+
+def require_clingo() -> None:
+    """Raise MachineError if this Python lacks Spack's solver."""
+    if importlib.util.find_spec("clingo") is None:
+        raise MachineError(
+            f"{sys.executable} has no clingo, Spack's solver: 'sh scripts/setup.sh spack' installs"
+            " it (make test does, too)"
+        )
+
+
+def spack(
+    layout: SpackLayout,
+    root: Path,
+    *words: str,
+    log: str,
+    watch: Callable[[str], None] | None = None,
+) -> str:
+    """Output of a Spack command, logged as it runs; `watch` gets each line. Raises MachineError."""
+    path = layout.log(log)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    command = [str(root / "bin" / "spack"), "--color", "never", *words]
+    if not Path(command[0]).is_file():
+        raise MachineError(f"{command[0]}: no such file; 'nimc spack setup' clones Spack")
+    printed: list[str] = []
+    with path.open("a") as file:
+        file.write(f"$ spack {' '.join(words)}\n")
+        file.flush()
+        begin_b = file.tell()
+        environ = isolated(layout, dict(os.environ))
+        with subprocess.Popen(
+            command,
+            cwd=START_FOLDER,
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            errors="replace",
+        ) as process:
+            assert process.stdout
+            for line in process.stdout:
+                printed.append(line)
+                if watch:
+                    watch(line)
+                file.write(line)
+                file.flush()
+    if process.returncode != 0:
+        raise MachineError(f"Spack failed at {log}: {_reason(path, begin_b)} (log: {path})")
+    return "".join(printed)
+
+
+#: An error of Spack's; the package that it has begun; a line of a build's log that it quotes.
+_ERROR = re.compile(r"^==> (?:\[.*?\] )?Error: *")
+_BEGUN = re.compile(r"^==> (?:\[.*?\] )?Installing (\S+)-\w{32}\b")
+_OF_BUILD = re.compile(r"^\s+>> \d+ +")
+#: So many lines below an error are shown.
+_REASONS = 3
+
+
+def _reason(path: Path, begin_b: int) -> str:
+    """The first error in the log after a position, with the package being installed."""
+    with path.open("rb") as file:
+        file.seek(begin_b)
+        text = file.read().decode(errors="replace")
+    return reason_in(text)
+
+
+def reason_in(text: str) -> str:
+    """The first error in what Spack printed, the lines that it goes on in, and its package."""
+    lines = text.splitlines()
+    first = next((at for at, line in enumerate(lines) if _ERROR.match(line)), None)
+    if first is None:
+        return last_line(text)
+    said, below = _ERROR.sub("", lines[first]).strip(), []
+    for line in lines[first + 1 :]:
+        if line.strip() and not line.startswith((" ", "\t")):
+            break
+        if line.strip():
+            below.append(line.strip())
+        elif below:
+            break
+    quoted = next((each for each in lines[first + 1 :] if _OF_BUILD.match(each)), None)
+    if quoted:
+        below = [*below[:1], _OF_BUILD.sub("", quoted)]
+    begun = [match[1] for line in lines[:first] if (match := _BEGUN.match(line))]
+    more = "; ".join(below[:_REASONS])
+    said = f"{said}{' ' if said.endswith(':') else '; '}{more}" if more else said
+    return f"{begun[-1]}: {said}" if begun else said
+
+
+def clone(git: str, tag: str, commit: str, into: Path) -> None:
+    """Make a shallow clone and check that it is the pinned commit."""
+    into.parent.mkdir(parents=True, exist_ok=True)
+    part = into.with_name(f"{into.name}.part{os.getpid()}")
+    try:
+        _git("clone", "--quiet", "--depth", "1", "--branch", tag, git, str(part))
+        found = _git("-C", str(part), "rev-parse", "HEAD").strip()
+        if found != commit:
+            raise MachineError(f"{git}: tag {tag} is {found}, not the pinned {commit}")
+        part.rename(into)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _git(*words: str) -> str:
+    return ask(["git", *words], timeout_s=_CLONE_S).required()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Lock a file; a second process waits. The kernel releases the lock when the process ends."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with private_lock(path) as lock:
+        lock.take(None)
+        yield

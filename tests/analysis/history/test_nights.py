@@ -1,0 +1,101 @@
+"""The table of a run, and the history as a scan over the tables of all runs; figures by hand."""
+
+from datetime import date, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from analysis.history.nights import night_of, nights_of, quantities, read_results
+from analysis.report.data import load_run
+from analysis.report.page import write_data
+from analysis.report.table import COLUMNS, results_table
+from records.errors import InputError
+from tests.analysis.history.made import made_run
+from tests.analysis.history.tables import table_of, write_nights
+
+
+def test_a_row_a_treatment_with_baselines_and_effects(tmp_path: Path) -> None:
+    """`made_run`: times 10 to 40 s, median 12.5, twice as long under `on`; one run rejected."""
+    run = load_run(made_run(tmp_path / "monday"))
+    table = results_table([run])
+    assert dict(table.schema) == {
+        name: pl.Series([], dtype=of).dtype for name, of in COLUMNS.items()
+    }
+    rows = {row["arm"]: row for row in table.iter_rows(named=True)}
+    assert list(rows) == ["off", "on", "aa"]
+    assert {row["run"] for row in rows.values()} == {"monday"}
+    off, on = rows["off"], rows["on"]
+    assert (off["role"], off["baseline"], off["slowdown"]) == ("baseline", None, None)
+    assert (off["fom"], off["fom_low"], off["fom_high"], off["runs"]) == (12.5, 10.0, 40.0, 6)
+    assert (off["unit"], off["better"]) == ("s", "lower")
+    assert (on["role"], on["baseline"], on["fom"]) == ("effect", "off", 25.0)
+    assert on["slowdown"] == pytest.approx(2.0)
+    assert on["slowdown_low"] <= 2.0 <= on["slowdown_high"]
+    assert rows["aa"]["role"] == "floor"
+    (result,) = (row for row in run.results if row.arm == "on")
+    assert (on["verdict"], on["margin"]) == (str(result.verdict), result.margin)
+
+
+def test_it_is_written_next_to_the_report_and_read_back(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "monday")
+    (run / "report").mkdir()
+    write_data(run / "report", [load_run(run)])
+    results, left_out = read_results([tmp_path])
+    assert (results.height, left_out) == (3, [])
+    found = {(row["arm"], row["quantity"]): row for row in nights_of(results).iter_rows(named=True)}
+    assert set(found) == {
+        ("off", "fom"), ("on", "fom"), ("on", "slowdown"), ("on", "writer_rate")
+    }  # fmt: skip
+    assert found["off", "fom"]["value"] == 12.5
+    assert (found["on", "slowdown"]["unit"], found["on", "slowdown"]["better"]) == ("1", "lower")
+    assert found["on", "slowdown"]["verdict"]
+    # The harmonic mean of 2e10, 5e9, 4e9, 3e9, 2e9 and 1e9.
+    rate = 6 / sum(1 / each for each in (2e10, 5e9, 4e9, 3e9, 2e9, 1e9))
+    assert found["on", "writer_rate"]["value"] == pytest.approx(rate)
+
+
+def test_the_first_finished_sound_run_of_a_night_counts(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    again = table.with_columns(run=pl.lit("again"), started_s=pl.col("started_s") + 3600)
+    early = table.with_columns(run=pl.lit("early"), started_s=pl.col("started_s") - 7200)
+    spoilt = early.with_columns(faults=pl.lit(1, pl.Int64))
+    stopped = early.with_columns(finished_s=pl.lit(None, pl.Float64))
+    for before in (spoilt, stopped):
+        both = nights_of(pl.concat([before, table, again]))
+        assert both["run"].unique().to_list() == ["made"]
+    assert quantities(stopped).height == 4
+
+
+def test_a_night_lasts_from_noon_to_noon() -> None:
+    for day, hour, expected in ((20, 22, 20), (21, 4, 20), (21, 11, 20), (21, 12, 21)):
+        moment = datetime(2026, 11, day, hour, 30).timestamp()
+        assert night_of(moment) == date(2026, 11, expected)
+
+
+def test_what_cannot_be_used_is_named_and_left_out(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    table = table_of(tmp_path)
+    write_nights(results, table, [1.0] * 6)
+    torn, newer, other, shared, _, _ = (
+        results / f"night-{day}" / "report" / "results.parquet" for day in range(6)
+    )
+    torn.write_bytes(torn.read_bytes()[:-9])
+    table.with_columns(schema=pl.lit(9, pl.Int64)).write_parquet(newer)
+    table.with_columns(fom=pl.lit("x")).write_parquet(other)
+    shared.chmod(0o666)
+    # A column that another version has, or does not have yet, is no fault.
+    last = results / "night-5" / "report" / "results.parquet"
+    pl.read_parquet(last).drop("hit", "emulated").with_columns(new=1).write_parquet(last)
+    found, left_out = read_results([results])
+    assert found["run"].unique(maintain_order=True).to_list() == ["night-4", "night-5"]
+    assert [line.partition(": ")[0] for line in left_out] == list(
+        map(str, (torn, newer, other, shared))
+    )
+    assert "cannot be read" in left_out[0]
+    assert left_out[1].endswith("schema 9 found; allowed: 1")
+    assert "fom: String found" in left_out[2]
+    assert left_out[3].endswith("can be written by others (mode 666)")
+    assert read_results([results], "nobody")[0].height == 0
+    with pytest.raises(InputError, match="there is no such folder"):
+        read_results([tmp_path / "none"])

@@ -1,0 +1,57 @@
+"""A year of made nights of a machine. Nothing here was measured."""
+
+from datetime import date, timedelta
+
+import numpy as np
+import polars as pl
+
+from analysis.history.alarms import survey
+from analysis.pages.across import MachineHistory
+from analysis.report.table import COLUMNS
+
+NIGHTS, CASES, AT = 365, 12, 300
+_FIRST = date(2025, 1, 6)
+_KINDS = (
+    ("off", "fom", "s", "lower", 100.0),
+    ("on", "fom", "s", "lower", 130.0),
+    ("on", "slowdown", "1", "lower", 1.3),
+)
+
+
+def made_nights(machine: str) -> pl.DataFrame:
+    """Rows as `nights_of`: the times of the first case are 5 % longer from night `AT` on."""
+    rng = np.random.default_rng(7)
+    parts = []
+    for case in range(CASES):
+        for arm, quantity, unit, better, level in _KINDS:
+            value = level * np.exp(0.01 * rng.standard_normal(NIGHTS))
+            if case == 0 and quantity == "fom":
+                value[AT:] *= 1.05
+            part = pl.DataFrame({"value": value, "low": value * 0.99, "high": value * 1.01})
+            parts.append(
+                part.with_columns(
+                    machine=pl.lit(machine),
+                    campaign=pl.lit("nightly"),
+                    run=pl.Series([f"run-{night}" for night in range(NIGHTS)]),
+                    started_s=pl.Series([1736190000.0 + 86400 * n for n in range(NIGHTS)]),
+                    night=pl.Series([_FIRST + timedelta(n) for n in range(NIGHTS)]),
+                    case=pl.lit("stream" if case == 0 else f"workload{case}"),
+                    arm=pl.lit(arm),
+                    quantity=pl.lit(quantity),
+                    unit=pl.lit(unit),
+                    better=pl.lit(better),
+                    verdict=pl.lit("slower under RDMA writes" if quantity == "slowdown" else None),
+                    nodes=pl.lit("n1"),
+                )
+            )
+    return pl.concat(parts, how="vertical_relaxed")
+
+
+def made_history(machine: str, *, emulated: bool = False) -> MachineHistory:
+    """The machine with what the watch finds."""
+    nights = made_nights(machine)
+    found = survey(nights, pl.DataFrame(schema=COLUMNS))
+    reports = {"run-364": "../../run-364/report/report.html"}
+    return MachineHistory(
+        machine, nights, found.alarms, found.watched, emulated=emulated, reports=reports
+    )

@@ -1,0 +1,241 @@
+"""`nimc` as a user calls it, and campaigns that run against a stand-in for ReFrame."""
+
+import io
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from nimc.cli.main import COMMANDS, cli, main
+from tests.nimc import nimc_without_figures
+from tests.nimc.documented import assert_documented
+
+ROOT = Path(__file__).resolve().parents[1]
+CAMPAIGN = """\
+name: small
+workloads:
+  - {check: stream, set: {iterations: 10}, expect: 1s}
+arms: [off, on, aa]
+pairs: {floor: 6}
+"""
+#: For the end of its list of workloads.
+SECOND = "  - {check: lammps, expect: 1s}\n"
+ARMS = {"off", "on", "aa"}
+
+
+def call(
+    words: Iterable[object], folder: Path = Path(), environment: Mapping[str, str] = {}
+) -> tuple[int, str, str]:
+    """Call `nimc` in this process: exit status, standard output, standard error.
+
+    A campaign that it runs ends all descendants of this process.
+    """
+    out, err = io.StringIO(), io.StringIO()
+    interrupted = signal.getsignal(signal.SIGINT)
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(folder)
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        patch.setattr("sys.argv", ["nimc", *map(str, words)])
+        patch.setattr("records.processes.become_subreaper", lambda: None)
+        try:
+            with pytest.raises(SystemExit) as end:
+                main()
+        finally:
+            signal.signal(signal.SIGINT, interrupted)
+    assert isinstance(end.value.code, int)
+    return end.value.code, out.getvalue(), err.getvalue()
+
+
+@dataclass
+class Nimc:
+    """`nimc run` in a folder of its own."""
+
+    folder: Path
+
+    def write(self, campaign: str) -> None:
+        """Ask for another campaign."""
+        (self.folder / "small.yaml").write_text(campaign)
+
+    def write_two_cases(self) -> None:
+        """Ask for a campaign of STREAM and LAMMPS."""
+        self.write(CAMPAIGN.replace("arms:", f"{SECOND}arms:"))
+
+    @property
+    def results(self) -> Path:
+        return self.folder / "results"
+
+    def environment(self, fake: str = "") -> dict[str, str]:
+        """With ReFrame's stand-in (`fake`: its faults)."""
+        reframe = str(self.folder / "reframe")
+        return {"PYTHONPATH": str(ROOT), "NIMC_REFRAME": reframe, "FAKE": fake}
+
+    def words(self, *options: str) -> list[str]:
+        """`run` of the small campaign."""
+        return ["run", "small.yaml", "--machine", "localhost", "--results", "results", *options]
+
+    def start(self, *options: str, fake: str = "", **more: Any) -> subprocess.Popen[str]:
+        """Start it as a process of its own, `command`."""
+        words, environment = self.words(*options), self.environment(fake)
+        return nimc_without_figures.start(words, self.folder, environment, **more)
+
+    def run(self, *options: str, fake: str = "", figures: bool = False) -> tuple[int, str, str]:
+        """Run it in this process: exit status, standard output, standard error.
+
+        With `figures`, the page of its report is the real one.
+        """
+        with pytest.MonkeyPatch.context() as patch:
+            if not figures:
+                patch.setattr("analysis.report.page.render", nimc_without_figures.render)
+            return call(self.words(*options), self.folder, self.environment(fake))
+
+    def the_run(self) -> Path:
+        """The one run there is."""
+        (run,) = self.runs()
+        return run
+
+    def runs(self) -> list[Path]:
+        """Folders of all runs, without the link `latest`."""
+        return [path for path in self.results.iterdir() if not path.is_symlink()]
+
+    def has_samples(self) -> bool:
+        """Whether any run has begun to measure."""
+        return any(self.results.glob("*/samples/*"))
+
+    def header(self) -> dict[str, Any]:
+        header: dict[str, Any] = json.loads((self.the_run() / "run.json").read_text())
+        return header
+
+    def samples(self, case: str) -> list[dict[str, Any]]:
+        """Whole samples of a case."""
+        file = self.the_run() / "samples" / f"{case}.jsonl"
+        text = file.read_text() if file.exists() else ""
+        return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+    def complete_pairs(self, case: str) -> int:
+        """Pairs of the treatment with the fewest, counted by hand: its run and `off` count."""
+        arms: dict[tuple[int, int], set[str]] = {}
+        for sample in self.samples(case):
+            if sample["outcome"] == "kept" and not sample["warmup"]:
+                arms.setdefault((sample["block"], sample["pair"]), set()).add(sample["arm"])
+        treated = ARMS - {"off"}
+        return min(sum({arm, "off"} <= found for found in arms.values()) for arm in treated)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _configurations_and_checks_are_read_once() -> Iterator[None]:
+    """Those of this checkout, in the same environment: each takes a process of half a second.
+
+    The stand-in for ReFrame has no part in it. Checks of others are read once, too.
+    """
+    from nimc.campaign import checks, settings
+
+    run, read, answers = settings.ask, checks._ask, dict[Any, Any]()
+
+    def ask(command: list[str], environment: dict[str, str]) -> Any:
+        file = Path(command[-1])
+        if file.parent != ROOT / "configs":
+            return run(command, environment)
+        apart = dict.fromkeys(("PYTEST_CURRENT_TEST", "NIMC_REFRAME", "FAKE"))
+        key = (file, file.read_bytes(), *sorted((environment | apart).items()))
+        if key not in answers:
+            answers[key] = run(command, environment)
+        return answers[key]
+
+    def ask_of(place: Path, *words: str) -> Any:
+        if not words:  # a folder of checks
+            return read(place)
+        key = (place, place.read_bytes(), *words)
+        if key not in answers:
+            answers[key] = read(place, *words)
+        return answers[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(settings, "ask", ask)
+        patch.setattr(checks, "_ask", ask_of)
+        yield
+
+
+@pytest.fixture
+def nimc(tmp_path: Path) -> Nimc:
+    return nimc_in(tmp_path)
+
+
+def nimc_in(folder: Path) -> Nimc:
+    """The small campaign and the stand-in for ReFrame in a folder."""
+    fake = folder / "reframe"
+    script = Path(__file__).with_name("fake_reframe.py")
+    fake.write_text(f'#!/bin/sh\nexec {sys.executable} {script} "$@"\n')
+    fake.chmod(0o755)
+    (folder / "small.yaml").write_text(CAMPAIGN)
+    return Nimc(folder)
+
+
+@pytest.fixture
+def wait_until() -> Callable[[Callable[[], bool]], None]:
+    """Wait until something holds; fail after two minutes."""
+    import time
+
+    def wait(holds: Callable[[], bool]) -> None:
+        until_s = time.monotonic() + 120
+        while not holds():
+            assert time.monotonic() < until_s, "waited in vain"
+            time.sleep(0.02)
+
+    return wait
+
+
+class Command:
+    """`nimc` as a user calls it; `out` and `err` are what it printed last."""
+
+    out = err = ""
+
+    def __call__(self, *words: object, code: int = 0) -> str:
+        """What it prints; its exit status must be `code`."""
+        status, self.out, self.err = call(words)
+        assert status == code, self.err
+        return self.out
+
+    def json(self, *words: object, code: int = 0) -> dict[str, Any]:
+        """Its document, whose keys are those of docs/json.md."""
+        document: dict[str, Any] = json.loads(self(*words, "--json", code=code))
+        assert_documented(" ".join(map(str, words)), document)
+        return document
+
+
+@pytest.fixture
+def command() -> Command:
+    return Command()
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """All commands, those of groups too, with their names."""
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {sub}", each) for sub, each in command.commands.items())
+        else:
+            yield name, command
+
+
+def with_option(option: str) -> set[str]:
+    """Names of the commands that have it."""
+    return {
+        name
+        for name, command in commands()
+        if any(option in parameter.opts for parameter in command.params)
+    }
+
+
+def widest(text: str) -> int:
+    """Longest line, without those of a single word or of a report's path."""
+    lines = [line for line in text.splitlines() if " " in line.removesuffix(" \\").strip()]
+    return max((len(line) for line in lines if not line.startswith("report: ")), default=0)

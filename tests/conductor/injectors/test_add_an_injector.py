@@ -1,0 +1,31 @@
+"""docs/add-an-injector.md, followed literally, gives writers whose runs count."""
+
+import pytest
+
+from records.checkout import ROOT
+from tests.conductor.conftest import PACE, lasting
+from tests.conductor.treatments import treatments
+from tests.literal_docs import copy_of_checkout, follow
+
+PAGE = ROOT / "docs" / "add-an-injector.md"
+
+
+@pytest.mark.slow
+def test_an_injector_takes_two_files_and_its_writes_are_proven(block, tmp_path):
+    checkout = copy_of_checkout(tmp_path / "checkout")
+    added = follow(PAGE, checkout)
+    assert len(added) == 2
+    assert f"{sum(added.values())} lines in all" in PAGE.read_text()
+    full = {"injector": "fill", "message_b": 1 << 26}
+    arms = [
+        *treatments(["off", "on"], lasting(1), full),
+        *treatments(["full"], lasting(1), {**full, "rate_share": 0.5}),
+    ]
+    run = block(treatments=arms, demand=PACE, python_path=str(checkout)).done()
+    samples = {each["arm"]: each for each in run.samples()}
+    assert {arm: each["reason"] for arm, each in samples.items()} == dict.fromkeys(samples)
+    assert {each["outcome"] for each in samples.values()} == {"kept"}
+    (fast,), (slow,) = samples["on"]["writers"], samples["full"]["writers"]
+    assert fast["injector"] == "fill"
+    assert fast["rate_alone_b_s"] > 1e8  # one core copies at gigabytes a second
+    assert slow["asked_b_s"] == pytest.approx(fast["rate_alone_b_s"] / 2)

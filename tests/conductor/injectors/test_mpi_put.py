@@ -1,0 +1,423 @@
+"""The program mpi_put under the MPIs of this host, what it printed, and a block of its writes."""
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from analysis.effects.verdict import emulations
+from conductor.evidence.rates import Bursts
+from conductor.injectors import INJECTORS, mpi_put
+from conductor.injectors.base import Arrived, Fault, Row, Writer
+from records.machine import devices
+from records.processes import descendants
+from records.programs import which
+from records.treatment import Burst, Start, Treatment, Writes
+from tests.conductor.conftest import LENIENT, PACE, lasting, stop_for
+
+CAPTURES = Path(__file__).parents[3] / "captures" / "mpi_put"
+SOURCE = Path(mpi_put.__file__).parents[1] / "mpi_put"
+MIB = 1 << 20
+#: Where MPICH names the memory that its ranks share.
+NAMED = Path("/dev/shm")
+WRITER = Writer(0, "n1", "n1", "127.0.0.1", 20000, 65536)
+#: MPI -> its compiler on this host, which may lack the headers.
+COMPILERS = {"mpich": which("mpicc.mpich") or which("mpicc"), "openmpi": which("mpicc.openmpi")}
+#: Over the loopback interface; a transport without one-sided writes.
+OVER_TCP = {
+    "mpich": {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self"},
+    "openmpi": {"OMPI_MCA_btl": "tcp,self", "OMPI_MCA_pml": "ob1", "OMPI_MCA_osc": "pt2pt"},
+}
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Compiles the program with an MPI, once."""
+    paths = {}
+
+    def make(mpi, target="mpi_put"):
+        compiler = COMPILERS[mpi]
+        if compiler is None or not has_headers(compiler) or shutil.which("make") is None:
+            pytest.skip(f"needs make, and mpicc and mpi.h of {mpi}")
+        if (mpi, target) not in paths:
+            out = tmp_path_factory.mktemp(f"{mpi}-{target}")
+            words = [f"{out}/{target}", f"OUT={out}", f"MPICC={compiler}"]
+            subprocess.run(["make", "-s", "-C", SOURCE, *words], check=True, timeout=120)
+            paths[mpi, target] = out / target
+        return paths[mpi, target]
+
+    return make
+
+
+def has_headers(compiler):
+    words = [compiler, "-E", "-include", "mpi.h", "-x", "c", os.devnull]
+    return subprocess.run(words, capture_output=True, timeout=60).returncode == 0
+
+
+@pytest.fixture(params=list(COMPILERS))
+def mpi(request):
+    return request.param
+
+
+def run(program, *words, **environment):
+    """Both ranks on this host, under the program's own launcher."""
+    return subprocess.run(
+        [*start(program), *map(str, words)],
+        env={**os.environ, **mpi_put._OPEN_MPI, **AS_ROOT, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def meanings(text, writer=WRITER):
+    parser = INJECTORS["mpi_put"].parser(writer)
+    return [each for line in text.splitlines() if (each := parser.parse(line)) is not None]
+
+
+def captured(name):
+    return meanings((CAPTURES / f"{name}.txt").read_text())
+
+
+def last_arrival(found):
+    return [each for each in found if isinstance(each, Arrived)][-1]
+
+
+def rate_b_s(found):
+    rows = [each for each in found if isinstance(each, Row)]
+    return sum(row.rate_b_s * row.over_s for row in rows) / sum(row.over_s for row in rows)
+
+
+def test_what_it_claims_is_what_the_target_finds_in_its_memory(made, mpi):
+    """At the end no message is under way: both say the same number, to the byte."""
+    bursts = ["-s", 65536, "-r", "50e6", "--burst", 0.01, "--pause", 0.03]
+    for words in (["-s", 4 * MIB, "--both"], ["-s", 1001], bursts)[: 3 if mpi == "mpich" else 1]:
+        done = run(made(mpi), "-d", 0.6, *words)
+        assert done.returncode == 0, done.stderr
+        sent_b = int(re.search(r"^sent (\d+) B$", done.stdout, re.MULTILINE)[1])
+        found = meanings(done.stdout)
+        assert last_arrival(found).bytes_b == sent_b > 0
+        assert last_arrival(found).transport == "shared memory"
+        if "-r" not in words and 1001 not in words:
+            assert rate_b_s(found) > 1e8  # one core copies at gigabytes a second
+
+
+IN_BURSTS = ["-r", "200e6", "--burst", "0.02", "--pause", "0.06"]
+
+
+@pytest.mark.parametrize(
+    "words", [["--get", "--pages", "transparent"], ["--both", "-r", "20e6"], IN_BURSTS]
+)
+def test_under_sanitizers(made, words):
+    done = run(made("mpich", "mpi_put-asan"), "-d", 0.6, *words, ASAN_OPTIONS="detect_leaks=0")
+    assert done.returncode == 0, done.stderr
+    assert rate_b_s(meanings(done.stdout)) > 0
+
+
+def test_bursts_are_those_that_the_targets_memory_shows(made):
+    """200 MB/s in bursts of 20 ms and pauses of 60: a reader of the mark sees both, and the mean.
+
+    The reader looks every 0.5 ms, or later on a busy host.
+    """
+    program = made("mpich")
+    words = [*start(program), "-d", 4, "-s", 65536, *IN_BURSTS]
+    both = subprocess.Popen(
+        [*map(str, words)], env=os.environ | mpi_put._OPEN_MPI, stdout=subprocess.PIPE, text=True
+    )
+    looks = marks_of(both, seconds=2.5)
+    out, _ = both.communicate(timeout=60)
+    rows = [each for each in meanings(out) if isinstance(each, Row)]
+    assert rate_b_s(rows) == pytest.approx(200e6, rel=0.1)  # 0.01 on an idle host
+    number = sum(row.bursts.number for row in rows)
+    length_s = sum(row.bursts.writing_s for row in rows) / number
+    pause_s = sum(row.bursts.pausing_s for row in rows) / number
+    assert 0.07 < length_s + pause_s < 0.16  # on a busy host two are one now and then
+    seen = bursts_of(looks, least_pause_s=0.03)
+    assert sum(seen) / len(seen) == pytest.approx(length_s, rel=0.25)
+    over_s, moved_b = looks[-1][0] - looks[0][0], looks[-1][1] - looks[0][1]
+    whole = over_s / (length_s + pause_s) - 1
+    assert len(seen) == pytest.approx(whole, rel=0.15)
+    assert moved_b / over_s == pytest.approx(200e6, rel=0.1)
+
+
+def start(program):
+    launcher = subprocess.run([program, "--launcher"], capture_output=True, text=True, check=True)
+    return [*launcher.stdout.split(), "-n", "2", program]
+
+
+def marks_of(launcher, seconds):
+    """When the mark in the target's memory was looked at, and the bytes that it told.
+
+    It is the word after one of 1 (begun), behind the zeros of a message; only it grows.
+    """
+    begun, until_s, at = (1).to_bytes(8, "little"), time.monotonic() + 30, None
+    while at is None and time.monotonic() < until_s:
+        targets = [pid for pid in descendants(launcher.pid) if is_target(pid)]
+        for pid in targets:
+            with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+                for first, last in shared_of(pid):
+                    memory.seek(first)
+                    text = memory.read(last - first)
+                    found = text.find(bytes(65536) + begun)
+                    if found >= 0 and any(text[found + 65544 : found + 65552]):
+                        at = pid, first + found + 65544
+    looks = []
+    with open(f"/proc/{at[0]}/mem", "rb", buffering=0) as memory:
+        until_s = time.monotonic() + seconds
+        while (now_s := time.monotonic()) < until_s:
+            looks.append((now_s, int.from_bytes(os.pread(memory.fileno(), 8, at[1]), "little")))
+            time.sleep(0.0005)
+    return looks
+
+
+def shared_of(pid):
+    """Mappings that others can share."""
+    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        place, flags, *_ = line.split()
+        if flags == "rw-s":
+            yield tuple(int(word, 16) for word in place.split("-"))
+
+
+def bursts_of(looks, least_pause_s):
+    """Lengths of the whole bursts, from the first to the last move of the mark in each."""
+    moves = [at_s for (_, before), (at_s, now) in pairwise(looks) if now != before]
+    cuts = [i for i, (one, next_) in enumerate(pairwise(moves), 1) if next_ - one > least_pause_s]
+    return [moves[last - 1] - moves[first] for first, last in pairwise(cuts)]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--size", "64KiB"], "--size 64KiB: a number from 1 to 1e+12 is needed"),
+        (["--size", "1.5"], "--size 1.5: a whole number is needed"),
+        (["--rate", "0"], "--rate 0: a number from 1 to 1e+15 is needed"),
+        (["--node", "1024"], "--node 1024: a number from 0 to 1023 is needed"),
+        (["--pages", "large"], "--pages large: allowed are normal, transparent, huge"),
+        (["--burst", "0.01"], "--burst, --pause and --rate: all three are needed"),
+        (["write"], "write: not an option, see --help"),
+    ],
+)
+def test_a_bad_option_is_refused_in_one_line(made, words, said):
+    done = subprocess.run([made("mpich"), *words], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (2, f"mpi_put: {said}\n")
+
+
+def test_without_a_launcher_of_its_mpi_it_is_alone_and_says_so(made):
+    # Of Open MPI: MPICH 5.0 leaves a megabyte in /dev/shm after a process alone.
+    done = subprocess.run([made("openmpi")], capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert meanings(done.stderr)[0] == Fault(
+        "1 ranks found, 2 are needed: is the launcher that of its MPI?"
+    )
+
+
+# What it printed.
+
+
+@pytest.mark.parametrize("name", ["mpich", "openmpi"])
+def test_rows_are_quarters_of_a_second_and_the_target_finds_as_much(name):
+    found = captured(name)
+    rows = [each for each in found if isinstance(each, Row)]
+    assert len(rows) >= 3
+    assert min(row.over_s for row in rows) >= 0.25
+    assert median(row.over_s for row in rows) < 0.5
+    assert last_arrival(found).transport == "shared memory"
+    claimed_b = sum(row.rate_b_s * row.over_s for row in rows)
+    late_b = 2 * max(row.rate_b_s * row.over_s for row in rows)
+    assert last_arrival(found).bytes_b == pytest.approx(claimed_b, abs=late_b)
+
+
+@pytest.mark.parametrize("name", ["mpich_tcp", "openmpi_tcp"])
+def test_a_target_that_polls_is_emulation_whatever_is_fast(name):
+    found = captured(name)
+    assert {each.transport for each in found[-4:] if isinstance(each, Arrived)} == {"two-sided"}
+    (caveat,) = emulations([last_arrival(found).transport])
+    assert "not RDMA" in caveat
+
+
+def test_a_progress_thread_of_the_target_is_emulation_too():
+    """A gigabyte in a second: 0.04 s of its processor are below the limit of onload, 0.06 not."""
+    row = "row 1.000000 s 1000000000 B\n"
+    line = "arrived 1000000000 B by unshared memory, target sleeps, {} s of its processor\n"
+    apart = replace(WRITER, origin="n2")
+    assert meanings(row + line.format("0.040000"), apart)[-1].transport == "RDMA"
+    assert meanings(row + line.format("0.060000"), apart)[-1].transport == "two-sided"
+    # A slow writer's target looks at its memory all the same: 0.2 % of a core are no receiving.
+    slow = "row 1.000000 s 1000000 B\n" + line.format("0.002000")
+    assert meanings(slow, apart)[-1].transport == "RDMA"
+
+
+def test_a_row_of_bursts_by_hand():
+    """Three bursts in 0.3 s, of 31 ms in all."""
+    (row,) = meanings("row 0.300000 s 30000000 B, 3 bursts, 0.031000 s of writing")
+    assert row == Row(1e8, 0.3, bursts=Bursts(3, 0.031, pytest.approx(0.269)))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "row 0.250000 s 65536 B, 3 bursts",
+        "row 0.000000 s 65536 B",
+        "row 0.250000 s 65536",
+        "arrived 5 B",
+        "sent 5 B",
+        "library: MPICH Version: 5.0.1",
+        "",
+    ],
+)
+def test_other_lines_mean_nothing(line):
+    assert meanings(line) == []
+
+
+# What the agent starts.
+
+
+RANK = "/opt/mpi_put --size 65536"
+STEP = "--overlap --cpu-bind=none --nodes=1 --ntasks=1 --het-group={} --nodelist={}"
+LIMITED = replace(WRITER, rate_b_s=1.25e8, buffer_node=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "launcher", "writer", "command"),
+    [
+        ("", "/opt/mpiexec", LIMITED, f"/opt/mpiexec -n 2 {RANK} --rate 125000000 -m 1"),
+        (
+            *("", "mpiexec", replace(LIMITED, burst=Burst(0.01, 0.09))),
+            f"mpiexec -n 2 {RANK} --rate 125000000 --burst 0.01 --pause 0.09 -m 1",
+        ),
+        ("_both", "mpiexec", WRITER, f"mpiexec -n 2 {RANK} --both"),
+        (
+            *("_read", "mpiexec", replace(WRITER, origin="n2")),
+            f"mpiexec -n 2 -host n1,n2 {RANK} --target n1 --get",
+        ),
+        (  # srun sorts its nodes, so the target is named to the program
+            *("", "srun --mpi=cray_shasta", replace(WRITER, origin="n0")),
+            "srun --mpi=cray_shasta --overlap --cpu-bind=none --nodes=2 --ntasks=2"
+            f" --nodelist=n1,n0 {RANK} --target n1",
+        ),
+        (  # a step of a heterogeneous job has a command for each component
+            *("", "srun --mpi=pmi2", replace(WRITER, origin="n3")),
+            f"srun --mpi=pmi2 {STEP.format(0, 'n1')} {RANK} --target n1"
+            f" : --mpi=pmi2 {STEP.format(1, 'n3')} {RANK} --target n1",
+        ),
+    ],
+)
+def test_both_ranks_are_started_by_the_origins_agent(monkeypatch, name, launcher, writer, command):
+    monkeypatch.setattr(mpi_put, "_launcher", lambda _: launcher)
+    monkeypatch.setattr(mpi_put, "_program", lambda: "/opt/mpi_put")
+    if "pmi2" in launcher:
+        monkeypatch.setenv("SLURM_HET_SIZE", "2")
+    injector = INJECTORS[f"mpi_put{name}"]
+    assert injector.target_command(writer) is None
+    assert " ".join(injector.origin_command(writer)) == command
+
+
+def test_between_nodes_mpi_goes_over_the_writers_device(monkeypatch, tmp_path):
+    for name, below in (("mlx5_1", ""), ("rxe1", "eth1")):
+        (tmp_path / f"class/infiniband/{name}").mkdir(parents=True)
+        (tmp_path / f"class/infiniband/{name}/parent").write_text(below)
+    monkeypatch.setattr(devices.mpi_over, "__defaults__", (None, tmp_path))
+    found = {}
+    for name in ("eth1", "rxe1", "mlx5_1", None):
+        apart = replace(WRITER, origin="n2", device=name)
+        found[name] = INJECTORS["mpi_put"].environment(apart).get("UCX_NET_DEVICES")
+        assert INJECTORS["mpi_put"].environment(replace(apart, origin="n1")) == mpi_put._OPEN_MPI
+    assert found == {"eth1": "eth1", "rxe1": "eth1", "mlx5_1": "mlx5_1:1", None: None}
+
+
+# Blocks.
+
+
+@pytest.fixture
+def on_path(made, mpi, monkeypatch):
+    """Has the program on PATH, and what Open MPI wants to run as root."""
+    monkeypatch.setenv("PATH", f"{made(mpi).parent}:{os.environ['PATH']}")
+    for name, value in AS_ROOT.items():
+        monkeypatch.setenv(name, value)
+
+
+def run_under(block, seconds=2, demand=LENIENT, **writes):
+    """A block under such writes."""
+    writes = {"injector": "mpi_put", "message_b": MIB, **writes}
+    return block(arms=["off", "on"], command=lasting(seconds), demand=demand, writes=writes)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("on_path")
+def test_its_writes_are_proven_by_the_targets_memory(block):
+    before = set(NAMED.iterdir())
+    done = run_under(block, demand=PACE, buffer_node=0).done()
+    sample = done.sample()
+    assert (done.sample("off")["outcome"], sample["outcome"]) == ("kept", "kept")
+    (writer,) = sample["writers"]
+    assert (writer["injector"], writer["transport"]) == ("mpi_put", "shared memory")
+    assert (writer["proof"], writer["overwritten_share"]) == ("memory", 1.0)
+    assert writer["rate_b_s"] > 1e8
+    assert writer["observed_share"] > 0.9  # a row comes a little after its end
+    assert (list(writer["origin_buffers_b"]), writer["target_on_node_share"]) == (["0"], 1.0)
+    assert any("mpi_put cannot be held between runs" in note for note in sample["notes"])
+    left = {path for path in set(NAMED.iterdir()) - before if path.name.startswith("mpich_shm_")}
+    assert left == set()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("on_path")
+@pytest.mark.parametrize("mpi", ["mpich"])
+def test_limits_bursts_and_proof_of_reads_and_writes_are_stored(block):
+    """A quarter of the rate alone: of reads evenly, of writes in bursts of 20 of 80 ms."""
+    kinds = {
+        "off": None,
+        "read": Writes("mpi_put_read", MIB, "read", rate_share=0.25),
+        "on": Writes("mpi_put", MIB, rate_share=0.25, burst=Burst(0.02, 0.06)),
+    }
+    arms = [
+        Treatment(arm, Start(lasting(2)), writes, "effect" if writes else "baseline", "off")
+        for arm, writes in kinds.items()
+    ]
+    done = block(treatments=[replace(arms[0], baseline=None), *arms[1:]]).done()
+    (reader,), (writer,) = (done.sample(arm)["writers"] for arm in ("read", "on"))
+    assert (reader["direction"], reader["transport"]) == ("read", "shared memory")
+    assert (reader["proof"], writer["proof"]) == ("unproven", "memory")
+    for each in (reader, writer):
+        assert each["limited_by"] == "software"
+        # On a busy host it may be slower than it was alone; it is never faster than asked.
+        assert 0.1 * each["asked_b_s"] < each["rate_b_s"] < 1.15 * each["asked_b_s"]
+    found = writer["burst"]
+    assert (found["asked_length_s"], found["asked_pause_s"]) == (0.02, 0.06)
+    # Next to other load bursts come later, never sooner.
+    assert 0.9 * 0.08 < found["length_s"] + found["pause_s"] < 3 * 0.08
+    share = found["length_s"] / (found["length_s"] + found["pause_s"])
+    assert found["peak_b_s"] * share == pytest.approx(writer["rate_b_s"], rel=0.1)
+
+
+@pytest.mark.slow
+def test_a_target_that_has_to_receive_is_told_as_emulation(made, mpi):
+    done = run(made(mpi), "-d", 0.5, **OVER_TCP[mpi])
+    assert done.returncode == 0, done.stderr
+    assert last_arrival(meanings(done.stdout)).transport == "two-sided"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("on_path")
+@pytest.mark.parametrize("mpi", ["mpich"])
+def test_a_target_that_stands_still_rejects_the_run(block):
+    """The origin goes on writing, and its rows say so."""
+    running = run_under(block, seconds=4)
+    running.started("0-on-0")
+    stop_for([pid for pid in running.processes("mpi_put") if is_target(pid)], 1.5)
+    sample = running.done().sample()
+    assert sample["outcome"] == "rejected"
+    assert "wrote nothing for 1." in sample["reason"]
+
+
+def is_target(pid):
+    """The first rank, as MPICH names it."""
+    return b"PMI_RANK=0\0" in Path(f"/proc/{pid}/environ").read_bytes()

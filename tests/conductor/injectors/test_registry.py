@@ -1,0 +1,70 @@
+from pathlib import Path
+
+import pytest
+
+from conductor import injectors
+from records.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("asked", "fault"),
+    [
+        (("ibwrite", "write"), "'ibwrite': allowed are perftest, ucx, mpi_put, fabtests, spin,"),
+        (("fabtests", "read"), r"'fabtests': .* read; allowed: perftest, ucx, mpi_put$"),
+        (("ucx", "both"), r"'ucx': .* both; allowed: mpi_put$"),
+        (("ucx", "up"), "direction 'up': allowed are write, read, both"),
+    ],
+)
+def test_an_unknown_injector_or_direction_is_refused_with_the_known_ones(asked, fault):
+    with pytest.raises(ValueError, match=fault):
+        injectors.get(*asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        *[("perftest read", "perftest_read"), ("ucx read", "ucx_read"), ("ucx write", "ucx")],
+        *[("ucx_read read", "ucx_read"), ("mpi_put both", "mpi_put_both"), ("spin read", "spin")],
+    ],
+)
+def test_a_direction_picks_the_counterpart_of_the_same_program(asked, found):
+    assert injectors.get(*asked.split()).name == found
+
+
+@pytest.mark.parametrize(
+    ("names", "holds", "paced_by", "spaces_bursts", "writes_short", "row_s", "reports_arrivals"),
+    [
+        ("perftest perftest_read", "after a row", "program", False, True, 1.0, False),
+        ("ucx ucx_read fabtests", "anytime", "agent", False, True, 1.0, False),
+        ("mpi_put mpi_put_both", "never", "program", True, False, 0.25, True),
+        ("mpi_put_read", "never", "program", True, False, 0.25, False),
+    ],
+)
+def test_what_the_page_says_of_each_injector(
+    names, holds, paced_by, spaces_bursts, writes_short, row_s, reports_arrivals
+):
+    """Held writers, pacing, bursts and reports in docs/injectors.md."""
+    for found in map(injectors.INJECTORS.__getitem__, names.split()):
+        assert (found.holds, found.paced_by, found.row_s) == (holds, paced_by, row_s)
+        assert (found.spaces_bursts, found.writes_short) == (spaces_bursts, writes_short)
+        assert found.reports_arrivals == reports_arrivals
+
+
+def test_a_rate_is_asked_of_injectors_that_can_hold_it():
+    assert injectors.writing_rate_b_s(injectors.get("perftest"), "500MB/s") == 500e6
+    for name in injectors.INJECTORS:
+        assert injectors.writing_rate_b_s(injectors.get(name), "full") is None
+    with pytest.raises(InputError, match=r"^rate: '1GB/s' found; spin writes nothing"):
+        injectors.writing_rate_b_s(injectors.get("spin"), "1GB/s")
+    with pytest.raises(InputError, match=r"rate: 'fast'"):
+        injectors.writing_rate_b_s(injectors.get("ucx"), "fast")
+
+
+@pytest.mark.parametrize(
+    ("name", "program"),
+    [("perftest_read", "ib_read_bw"), ("fabtests", "fi_rma_bw"), ("mpi_put", "mpi_put")],
+)
+def test_a_missing_program_is_named(monkeypatch, name, program):
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr("conductor.injectors.mpi_put._FOLDER", Path("/nowhere"))
+    assert injectors.INJECTORS[name].missing().startswith(f"{program} is missing: ")

@@ -1,0 +1,135 @@
+"""An agent's part of a timetable, with a stand-in for the program that writes."""
+
+import asyncio
+import os
+import sys
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from conductor.injectors.base import Fault, Total, Writer
+from conductor.short_writes.origin_side import Part, ScheduleWriter, stand_by, start_end
+from conductor.short_writes.records import Due
+from tests.conductor.conftest import free_port
+
+LISTENER = (
+    "import socket, sys; s = socket.create_server(('127.0.0.1', int(sys.argv[1])));"
+    "s.accept()[0].recv(1)"
+)
+#: Connects, takes 0.1 s to set up, writes for 0.2 s.
+CLIENT = (
+    "import socket, sys, time\n"
+    "try:\n"
+    "    c = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\n"
+    "except OSError: sys.exit('fault: nobody there')\n"
+    "time.sleep(0.3); print('total', sys.argv[2]); c.close()\n"
+)
+
+
+@dataclass
+class Program:
+    """Ends of a writer that write nothing; a total says 1000 messages at 5000 a second."""
+
+    passive: str = LISTENER
+
+    def target_command(self, writer):
+        return [sys.executable, "-S", "-c", self.passive, str(writer.port)]
+
+    def origin_command(self, writer):
+        return [sys.executable, "-S", "-c", CLIENT, str(writer.port), str(writer.messages)]
+
+    def environment(self, writer):
+        return {}
+
+    def parser(self, writer):
+        return self
+
+    def parse(self, line):
+        word, _, rest = line.partition(" ")
+        if word == "total":
+            return Total(int(rest), 5000.0 * 100)
+        return Fault(rest.strip()) if word == "fault:" else None
+
+
+class Affinity(Program):
+    def target_command(self, writer):
+        return [sys.executable, "-S", "-c", "import os; print(os.sched_getaffinity(0))"]
+
+    origin_command = target_command
+
+
+def test_each_end_runs_on_the_cpus_of_its_side():
+    first, *_, last = sorted(os.sched_getaffinity(0)) * 2
+    writer = Writer(0, "o", "t", "", 1, 100, origin_cpus=[first], target_cpus=[last])
+
+    async def printed(role):
+        process = await start_end(Affinity(), writer, role, asyncio.subprocess.PIPE)
+        return (await process.communicate())[0].decode().strip()
+
+    assert asyncio.run(printed("origin")) == f"{{{first}}}"
+    assert asyncio.run(printed("target")) == f"{{{last}}}"
+
+
+def part(port, starts, **changes):
+    given = {
+        "writer": Writer(0, "o", "t", "", port, message_b=100, messages=1000),
+        "targets": [("t", "127.0.0.1")],
+        "zero_s": time.time() + 1.0,
+        "lead_s": 0.15,
+        "patience_s": 0.3,
+        "due": [Due(number, 0, 0, start_s) for number, start_s in enumerate(starts)],
+    }
+    return Part(**{**given, **changes})
+
+
+def carried_out(handed, seconds, tmp_path, program=None):
+    """What a performer did in so many seconds, with a passive side standing by."""
+    program = program or Program()
+
+    async def perform():
+        side = asyncio.create_task(
+            stand_by(program, handed.writer, (tmp_path / "side.log").open("wb"), lambda: None)
+        )
+        performer = ScheduleWriter(program, handed, str(tmp_path / "writes.log"))
+        await asyncio.sleep(seconds)
+        await performer.finish(5.0)
+        side.cancel()
+        await asyncio.gather(side, return_exceptions=True)
+        return performer
+
+    return asyncio.run(perform())
+
+
+def test_writes_are_made_when_they_are_due_by_passive_sides_that_are_replaced(tmp_path):
+    handed = part(free_port(), [0.0, 1.0, 60.0])
+    seen = carried_out(handed, 2.5, tmp_path)
+    assert [done.number for done in seen.done] == [0, 1]
+    for done in seen.done:
+        assert done.bytes_b == 1000 * 100
+        # 1000 messages at 5000 a second, and nothing of the 0.1 s before them.
+        assert done.end_s - done.start_s == pytest.approx(0.2)
+        assert done.setup_s >= 0.1
+    # The first was launched 0.15 s before it was due, or a little later.
+    first = seen.done[0]
+    assert first.setup_s <= first.start_s - (handed.zero_s - handed.lead_s) + 1e-3
+    assert seen.faults == {}
+
+
+def test_a_write_that_finds_nobody_is_given_up_in_time_and_reported(tmp_path):
+    handed = part(free_port(), [0.0])
+    program = Program(passive="import time; time.sleep(60)")
+    seen = carried_out(handed, 1.8, tmp_path, program)
+    assert seen.done == []
+    assert seen.faults["nobody there"] == 1
+    assert "nobody there" in (tmp_path / "writes.log").read_text()
+
+
+def test_a_passive_side_that_cannot_listen_says_why(tmp_path):
+    writer = Writer(0, "o", "t", "", free_port(), 100, messages=1)
+    program = Program(passive="import sys; print('no device\\n---'); sys.exit(1)")
+    with (tmp_path / "side.log").open("ab") as log:
+        log.write(b"of an earlier one\n")
+        log.flush()
+        fault = asyncio.run(stand_by(program, writer, log, lambda: None))
+    assert fault == "passive side ended: exit status 1: no device"

@@ -1,0 +1,87 @@
+import asyncio
+import random
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from records import clock
+from records.clock import Exchange, Offset, between, measure
+from records.errors import MachineError
+
+
+def exchanges(offset_s: float, rng: random.Random, number: int, there_s: float) -> list[Exchange]:
+    """Messages whose delays there and back are exponential about unequal means."""
+    made, now_s = [], 1e9
+    for _ in range(number):
+        received_s = now_s + rng.expovariate(1 / there_s)
+        replied_s = received_s + 1e-5
+        back_s = replied_s + rng.expovariate(1 / 1e-4)
+        made.append(Exchange(now_s, received_s + offset_s, replied_s + offset_s, back_s))
+        now_s = back_s + 1e-3
+    return made
+
+
+@given(
+    st.floats(-1e4, 1e4), st.integers(0, 2**32), st.integers(1, 40), st.sampled_from([1e-4, 1e-2])
+)
+@settings(max_examples=100, deadline=None)
+def test_the_bound_holds(offset_s: float, seed: int, number: int, there_s: float) -> None:
+    found = measure(exchanges(offset_s, random.Random(seed), number, there_s), "n1")
+    # Unix times are known to a quarter of a microsecond.
+    assert abs(found.offset_s - offset_s) <= found.error_s + 1e-6
+
+
+def test_by_hand() -> None:
+    with pytest.raises(MachineError, match="n1: no message came back"):
+        measure([], "n1")
+    # Ahead by 10 s: 2 s there and 1 s back, then 1 s there and 4 s back; the quickest are 1 and 1.
+    slow_there = Exchange(0.0, 12.0, 12.0, 3.0)
+    slow_back = Exchange(5.0, 16.0, 17.0, 11.0)
+    assert measure([slow_there, slow_back], "n1") == Offset(10.0, 1.0, 5.5)
+
+
+def test_a_clock_that_was_set_meanwhile_is_reported() -> None:
+    before, after = Exchange(0.0, 1.0, 1.0, 2.0), Exchange(10.0, 111.0, 111.0, 12.0)
+    with pytest.raises(MachineError, match="n1: its clock moved by 98 s"):
+        measure([before, after], "n1")
+
+
+def test_between_two_measurements() -> None:
+    first, last = Offset(1.0, 0.1, 100.0), Offset(3.0, 0.3, 200.0)
+    middle = between(first, last, 150.0)
+    assert (middle.offset_s, middle.error_s) == pytest.approx((2.0, 0.2))
+    assert between(first, last, 50.0).offset_s == 1.0
+    assert between(first, last, 900.0).offset_s == 3.0
+    assert between(first, first, 900.0) == first
+
+
+def test_a_step_of_the_wall_clock_moves_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    before_s = clock.now_s()
+    assert before_s == pytest.approx(time.time(), abs=5.0)  # Unix time
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    assert before_s <= clock.now_s() < before_s + 60.0
+
+
+def test_a_clock_that_was_set_back_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "now_s", lambda: 100.0)
+    waited_s = []
+
+    async def sleep(for_s: float) -> None:
+        waited_s.append(for_s)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    asyncio.run(clock.catch_up("n7", 112.5))
+    asyncio.run(clock.catch_up("n7", 0.0))  # nothing was measured before
+    assert waited_s == [12.5, 0.0]
+    with pytest.raises(MachineError, match="n7: its clock is 80 s behind the end of the last run"):
+        asyncio.run(clock.catch_up("n7", 180.0))
+
+
+def test_clocks_that_are_far_apart_are_named() -> None:
+    clock.require_near("n7", {"n7": 0.0, "n8": -59.0, "n9": 59.0})
+    with pytest.raises(MachineError, match="n8: its clock is 90 s behind that of n7"):
+        clock.require_near("n7", {"n7": 0.0, "n8": -90.0})
+    with pytest.raises(MachineError, match="n9: its clock is 600 s ahead of that of n7"):
+        clock.require_near("n7", {"n9": 600.0})

@@ -1,0 +1,388 @@
+"""The conductor for real, on this host: every way in which a block can end."""
+
+import gzip
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from records.plan import ShortWrites
+from tests.conductor.conftest import MELT, lasting, needs, state_of, stop_for, wait_until
+from tests.conductor.treatments import treatments
+
+ORIGIN = "ucp_put_bw"
+
+
+@needs("ucx")
+@pytest.mark.slow
+def test_a_pair_of_all_arms(block):
+    arms = ["off", "on", "spin", "aa"]
+    run = block(
+        command=lasting(3.5),
+        arms=arms,
+        warmups=1,
+        writes={"buffer_node": 0},
+        demand={"ready_rows": 3},
+    )
+    origins = {}
+    for arm in [each.name for each in run.plan.order(0)]:
+        run.started(f"0-{arm}-0")
+        origins[arm] = {pid: state_of(pid) for pid in run.processes(ORIGIN)}
+    samples = {sample["arm"]: sample for sample in run.done().samples() if not sample["warmup"]}
+    assert sorted(samples) == sorted(arms)
+    assert {sample["outcome"] for sample in samples.values()} == {"kept"}
+    assert {sample["fom"] for sample in samples.values()} == {1.12089}  # as the capture says
+    # The same process writes in one run, and is held in the others.
+    assert len({frozenset(each) for each in origins.values()}) == 1
+    stopped = {arm: set(each.values()) == {"T"} for arm, each in origins.items()}
+    assert stopped == {"off": True, "on": False, "spin": True, "aa": True}
+    (writer,) = samples["on"]["writers"]
+    assert writer["rate_alone_b_s"] > 1e8  # one core copies at gigabytes a second
+    assert writer["rate_before_b_s"] > 1e8  # of the two rows after the first, of a second each
+    elapsed_s = samples["on"]["elapsed_s"]
+    assert writer["bytes_b"] == pytest.approx(writer["rate_b_s"] * elapsed_s, rel=1e-6)
+    # Both ends' buffers of 64 MiB, which the origin maps; the target touches none of them.
+    assert (writer["buffer_node"], list(writer["origin_buffers_b"])) == (0, ["0"])
+    assert writer["origin_buffers_b"]["0"] >= 2 * (1 << 26)
+    # Every arm waits as long as writers need: to report a last second, and to start again.
+    lead_ins = [sample["lead_in_s"] for sample in samples.values()]
+    assert min(lead_ins) > 2.0
+    assert max(lead_ins) - min(lead_ins) < 0.2 * max(lead_ins)
+    # Nothing but the writer's rows shows what passed over shared memory, and the sample says so.
+    assert (writer["proof"], writer["overwritten_share"]) == ("unproven", None)
+    assert any("over shared memory" in note for note in samples["on"]["notes"])
+    assert writer["observed_share"] == pytest.approx(1.0)
+    (control,) = samples["spin"]["writers"]
+    assert (control["rate_b_s"], control["proof"]) == (0, None)
+    assert 0.1 < control["cpu_share"] <= 1.1
+    for sample in samples.values():
+        (found,) = sample["conditions"]
+        assert sample["elapsed_s"] < found["over_s"] < sample["elapsed_s"] + 10
+        assert found["foreign_cpus"] >= 0
+        assert found["counter"] is None  # nothing passes a device on one host
+    assert samples["off"]["writers"] == []
+    assert run.state()["state"] == "done"
+
+
+def test_a_block_continues_the_order_of_the_one_before(block):
+    """Of two treatments, two pairs have both orders, wherever a block begins."""
+    for number in range(2):
+        given = {"command": ["cat", str(MELT)], "block": number, "warmups": 1}
+        run = block(arms=["off", "aa"], **given).done()
+    samples = run.samples()
+    blocks = [[each for each in samples if each["block"] == at] for at in (0, 1)]
+    for each in blocks:
+        assert [one["pair"] for one in each if one["warmup"]] == [each[0]["pair"]] == [-1]
+    orders = [[each["arm"] for each in samples[1:]] for samples in blocks]
+    assert sorted(orders) == [["aa", "off"], ["off", "aa"]]
+    for first, second, _ in blocks:  # the lead-in is from end to start
+        assert first["lead_in_s"] is None
+        gap_s = second["start_s"] - first["start_s"] - first["elapsed_s"]
+        assert second["lead_in_s"] == pytest.approx(gap_s, abs=1e-6)
+
+
+@needs("ucx")
+def test_buffers_on_a_node_that_is_not_there(block):
+    run = block(arms=["off", "on"], writes={"buffer_node": 1023})
+    assert run.finish() == 1
+    assert run.state()["state"] == "injector_never_ready"
+    assert "NUMA node 1023: this host has 0" in run.state()["reason"]
+
+
+@needs("ucx")
+@pytest.mark.slow
+def test_writers_that_somebody_kills_or_continues(block):
+    run = block(arms=["off", "on"], demand={"retries": 2}, command=lasting(2))
+    victims = {"off": signal.SIGCONT, "on": signal.SIGKILL}
+    for arm in (each.name for each in run.plan.order(0)):
+        run.started(f"0-{arm}-0")
+        (writer,) = run.processes(ORIGIN)
+        os.kill(writer, victims[arm])
+    samples = run.done().samples()
+    found = {arm: [each for each in samples if each["arm"] == arm] for arm in victims}
+    assert [each["outcome"] for each in found["on"]] == ["injector_died", "kept"]
+    assert found["on"][0]["fom"] is None
+    assert "origin side ended" in found["on"][0]["reason"]
+    # A held writer that ran is suspended again before the run is repeated.
+    off = [(each["outcome"], each["reason"]) for each in found["off"]]
+    assert off == [("rejected", "1 held writer ran within the run"), ("kept", None)]
+
+
+@needs("ucx")
+@pytest.mark.slow
+def test_a_writer_that_is_stopped_within_its_window_is_late_with_a_row(block):
+    """Over shared memory its rows are all that tells: two intervals are allowed."""
+    run = block(
+        arms=["off", "on"],
+        demand={"late_rows": 2},
+        writes={"message_b": 1 << 20},
+        command=lasting(4),
+    )
+    run.started("0-on-0")
+    stop_for(run.processes(ORIGIN), 2.5)
+    sample = run.done().sample()
+    assert sample["outcome"] == "rejected"
+    assert re.search(r"reported nothing for [23]\.\d s|wrote at \d+ %", sample["reason"])
+    assert sample["fom"] == 1.12089  # the first attempt's figure stays known
+
+
+@needs("ucx")
+def test_reads_and_the_counters_of_the_node_in_runs_of_all_arms(block, tmp_path):
+    """The kernel's context switches, read by the application itself at its start and end."""
+    seen = tmp_path / "seen"
+    before = context_switches()
+    reads = {"injector": "ucx_read", "direction": "read", "buffer_node": 0}
+    application = lasting(1, f"awk '/^ctxt/ {{print $2}}' /proc/stat >> '{seen}'")
+    run = block(arms=["off", "on"], command=application, writes=reads).done()
+    assert [(each["outcome"], each["reason"]) for each in run.samples()] == [("kept", None)] * 2
+    most = context_switches() - before
+    rows = [json.loads(line) for line in (run.run_dir / "counters/melt.jsonl").open()]
+    of_arm = {
+        sample["arm"]: {row["event"]: row for row in rows if row["key"] == sample["key"]}
+        for sample in run.samples()
+    }
+    at = [int(line) for line in seen.read_text().split()]
+    by_start = sorted(run.samples(), key=lambda sample: sample["start_s"])
+    for sample, least in zip(by_start, (at[1] - at[0], at[3] - at[2]), strict=True):
+        row = of_arm[sample["arm"]]["context-switches"]
+        assert least <= row["value"] <= most
+        assert {**row, "value": 0} == {
+            **{"key": sample["key"], "tool": "node", "rank": 0, "event": "context-switches"},
+            **{"value": 0, "unit": "count", "state": "counted", "running_share": None},
+        }
+    # The origin copies all the time, and no process writes without traffic.
+    used_s = {arm: of_arm[arm]["writers-time"]["value"] for arm in of_arm}
+    assert used_s["off"] == 0 < used_s["on"]
+    # What the node lacks is in the block's provenance, once.
+    (record,) = (json.loads(path.read_text()) for path in run.run_dir.glob("provenance/*.json"))
+    (facts,) = record["nodes"].values()
+    assert ("pressure" in facts["absent_counters"]) == (not Path("/proc/pressure/cpu").exists())
+    assert "interrupts" not in facts["absent_counters"]
+    (reader,) = run.sample()["writers"]
+    assert (reader["injector"], reader["direction"]) == ("ucx_read", "read")
+    assert reader["rate_b_s"] > 1e7
+    # The target's own buffer and the origin's, each mapped by its own process alone.
+    assert reader["target_buffers_b"]["0"] >= 1 << 26
+    assert reader["origin_buffers_b"]["0"] >= 1 << 26
+
+
+def context_switches() -> int:
+    """Of this host since its boot."""
+    lines = Path("/proc/stat").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("ctxt ")).split()[1])
+
+
+def test_a_conductor_that_stood_still_accepts_no_run(block, tmp_path):
+    """Of a suspended job neither the time nor the writers' rows can be trusted."""
+    gate = tmp_path / "gate"
+    run = block(command=["sh", "-c", f"until test -e '{gate}'; do sleep 0.1; done; cat '{MELT}'"])
+    run.started("0-off-0")
+    stop_for(run.processes(), 2.0)  # conductor, agent and application
+    gate.touch()
+    (sample,) = run.done().samples()
+    assert sample["outcome"] == "rejected"
+    assert sample["reason"].startswith("the conductor did not run ")
+    assert sample["elapsed_s"] > 1.8
+
+
+#: Read by each Python that starts: the wall clock is set back by an hour once a file is there.
+_SET_BACK = """
+import os, time
+real = time.time
+time.time = lambda: real() - (3600.0 if os.path.exists({file!r}) else 0.0)
+"""
+
+
+@pytest.mark.slow
+def test_a_clock_that_is_set_back_between_two_runs_moves_no_run(block, tmp_path):
+    modules, file = tmp_path / "modules", tmp_path / "set_back"
+    modules.mkdir()
+    (modules / "sitecustomize.py").write_text(_SET_BACK.format(file=str(file)))
+    run = block(python_path=str(modules), pairs=3, demand={"retries": 1})
+    wait_until(lambda: len(run.samples()) == 1, 60)
+    file.touch()
+    samples = run.done().samples()
+    assert [each["pair"] for each in samples if each["outcome"] == "kept"] == [0, 1, 2]
+    # Only a run during which the clock moved is rejected: its application may have read it.
+    rejected = [each["reason"] for each in samples if each["outcome"] != "kept"]
+    assert len(rejected) <= 1
+    assert all("the wall clock moved by -3600.0 s" in reason for reason in rejected)
+    for before, after in pairwise(samples):
+        assert 0.0 <= after["start_s"] - (before["start_s"] + before["elapsed_s"]) < 60.0
+
+
+def test_an_application_that_fails_is_repeated_as_often_as_allowed(block):
+    run = block(command=["sh", "-c", "echo lost atoms >&2; exit 3"], demand={"retries": 1})
+    assert run.finish() == 1
+    found = [(each["attempt"], each["outcome"]) for each in run.samples()]
+    assert found == [(0, "application_failed"), (1, "application_failed")]
+    assert run.state()["state"] == "application_failed"
+    assert "exit status 3: lost atoms" in run.err
+    assert "Traceback" not in run.err
+
+
+def test_a_block_ends_at_its_limit_in_the_midst_of_a_run(block):
+    run = block(arms=("off", "on"), command=["sleep", "60"], limit_s=2.0)
+    assert run.finish() == 1
+    assert (run.state()["state"], run.samples()) == ("out_of_time", [])
+    assert 2.0 <= run.state()["finished_s"] - run.state()["started_s"] < 25
+    assert run.processes() == []
+
+
+REFUSAL = "srun: error: Invalid --het-group argument"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        # Agents are given 120 s to call.
+        (
+            {"agent_launcher": ["sh", "-c", f"echo '{REFUSAL}' >&2; exit 1"]},
+            rf"agents\.log: {REFUSAL}$",
+        ),
+        # With `melt` on PATH, another program of that name was measured in its place.
+        ({"modules": ["gcc/13", "hpccg/9.9"]}, r"module hpccg/9\.9 .*; loaded: gcc/13\.2\.0"),
+        ({"nimc_dir": "/proc/nowhere"}, "/proc/nowhere"),
+    ],
+)
+def test_what_keeps_a_block_from_starting_is_reported_at_once(block, monkeypatch, changes, reason):
+    monkeypatch.setenv("LOADEDMODULES", "gcc/13.2.0")
+    began_s = time.monotonic()
+    run = block(**changes)
+    assert run.finish() == 3
+    assert time.monotonic() - began_s < 60
+    (said,) = (line for line in run.err.splitlines() if "machine_failed" in line)
+    assert re.search(reason, said)
+    assert "Traceback" not in run.err
+    assert run.samples() == []
+
+
+def test_outputs_counts_program_and_modules_are_named_by_their_samples(block, monkeypatch):
+    monkeypatch.setenv("LOADEDMODULES", "gcc/13.2.0:openmpi/5.0.8")
+    run = block(command=["cat", str(MELT)], program="cat", modules=["openmpi"]).done()
+    (sample,) = run.samples()
+    name = "logs/melt/0/0-off-0.out"
+    assert sample["logs"] == {name: hashlib.sha256(MELT.read_bytes()).hexdigest()}
+    assert not (run.run_dir / name).exists()
+    assert gzip.decompress((run.run_dir / f"{name}.gz").read_bytes()) == MELT.read_bytes()
+    counters = run.run_dir / "counters/melt.jsonl"
+    of_run = hashlib.sha256(counters.read_bytes()).hexdigest() if counters.exists() else None
+    assert sample["counters_sha256"] == of_run
+    (record,) = (run.run_dir / "provenance").glob("*.json")
+    found = json.loads(record.read_text())
+    assert found["modules"] == ["gcc/13.2.0", "openmpi/5.0.8"]
+    cat = os.path.realpath(shutil.which("cat"))
+    assert (found["program"]["name"], found["program"]["path"]) == ("cat", cat)
+    assert found["program"]["sha256"] == hashlib.sha256(Path(cat).read_bytes()).hexdigest()
+
+
+#: As Open MPI 4.1.4 prints it to root, with a command to the terminal and a long word in it.
+REFUSES = f"""#!/bin/sh
+echo ------------------------------
+echo 'mpirun has detected an attempt to run as root.' >&2
+echo 'Running as root is *strongly* discouraged'
+printf '\\033[2J{"x" * 500}\\n------------------------------\\n' >&2
+exit 213
+"""
+
+
+def test_a_writer_that_never_gets_ready_is_told_in_its_programs_words(block, tmp_path, monkeypatch):
+    program = tmp_path / "bin" / "ib_write_bw"
+    program.parent.mkdir()
+    program.write_text(REFUSES)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    run = block(arms=["off", "on"], writes={"injector": "perftest", "message_b": 65536})
+    assert run.finish() == 1
+    found = run.state()
+    assert found["state"] == "injector_never_ready"
+    _, _, said = found["reason"].partition("exit status 213: ")
+    assert said.startswith("mpirun has detected an attempt to run as root. ... \\x1b[2Jxxx")
+    assert len(said) < 200
+    assert said in run.err
+
+
+@pytest.mark.parametrize("whose", ["agent", "launcher"])
+def test_a_killed_agent_is_not_told_as_a_failed_node(block, whose):
+    """The launcher is a shell here."""
+    launcher = ["sh", "-c", '"$@"; exit $?', "sh"]
+    running = block(pairs=5, agent_launcher=launcher)
+    wait_until(running.samples)
+    agents = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in running.processes(AGENT)}
+    (shell,) = (pid for pid, text in agents.items() if text.startswith("sh"))
+    (agent,) = agents.keys() - {shell}
+    os.kill(agent if whose == "agent" else shell, signal.SIGKILL)
+    if whose == "launcher":  # Slurm leaves them running if srun is killed
+        os.kill(agent, signal.SIGKILL)
+    assert running.finish() == 3
+    state = running.state()
+    assert state["state"] == "agent_failed"
+    assert "is gone" in state["reason"]
+    assert ("SIGKILL" in state["reason"]) == (whose == "launcher")
+
+
+AGENT = "conductor.agent"
+
+
+@needs("ucx")
+@pytest.mark.slow
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL, "agent killed"])
+def test_nothing_outlives_a_conductor_that_is_stopped_or_is_left_stopped(block, signum):
+    run = block(arms=["off", "on"], pairs=50, command=lasting(3))
+    run.started("0-off-0")
+    assert [state_of(pid) for pid in run.processes(ORIGIN)] == ["T"]
+    if signum == "agent killed":
+        (agent,) = run.processes(AGENT)
+        os.kill(agent, signal.SIGKILL)
+    else:
+        run.process.send_signal(signum)
+    code = run.finish()
+    wait_until(lambda: not run.processes(), 10)
+    assert [each["reason"] for each in run.samples() if each["outcome"] != "kept"] == []
+    assert code == {"agent killed": 3, signal.SIGKILL: -9}.get(signum, 143)
+    if code == 143:
+        assert run.state()["state"] == "cancelled"
+
+
+def test_a_block_does_not_go_on_without_its_owner(block):
+    owner = os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "60")
+    run = block(command=["sleep", "30"], owner_pid=owner)
+    wait_until(lambda: run.processes("sleep"))
+    os.kill(owner, signal.SIGKILL)
+    os.waitpid(owner, 0)
+    assert run.finish() == 143
+
+
+@needs("ucx")
+@pytest.mark.slow
+def test_short_writes_under_a_timetable_on_one_host(block):
+    short = ShortWrites(length_s=0.4, messages=4, tolerance_s=1.0, allowed_share=0.9)
+    arms = treatments(["off", "daly"], lasting(3), {"message_b": 1 << 26}, {"daly": 1})
+    sample = block(treatments=arms, short=short).done().sample("daly")
+    assert sample["outcome"] == "kept", sample["reason"]
+    table = sample["timetable"]
+    assert table["planned"] >= 7  # 3 s of writes of 0.4 s
+    # A write planned just before the run may be made, late, within it.
+    assert 1 <= table["done"] <= table["planned"] + 1
+    assert table["unplanned"] == 0
+    assert table["bytes_b"] == table["done"] * 4 * (1 << 26)
+    (writer,) = sample["writers"]
+    assert writer["transport"] == "shared memory"
+    assert writer["bytes_b"] > 0
+
+
+def test_a_control_that_is_stopped_is_rejected(block):
+    running = block(arms=["off", "spin"], command=lasting(2), demand={"min_share": 0.05})
+    running.started("0-spin-0")
+    (busy,) = running.processes("while True: pass")
+    os.kill(busy, signal.SIGSTOP)
+    sample = running.done().sample("spin")
+    said = r"control 0 computed nothing from second \d\.\d of the window"
+    assert re.fullmatch(said, sample["reason"])

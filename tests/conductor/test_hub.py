@@ -1,0 +1,358 @@
+"""The hub and an agent over loopback."""
+
+import asyncio
+import sys
+import time
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from conductor import messages, wire
+from conductor.agent import Agent
+from conductor.evidence.claims import Placed
+from conductor.evidence.counters import Reading
+from conductor.evidence.rates import Tally
+from conductor.hub import FIRST_SIDE, AgentGoneError, Hub, _counted_s
+from conductor.injectors import INJECTORS
+from conductor.injectors.base import Writer
+from conductor.short_writes.records import Done
+from records.errors import MachineError
+from records.treatment import Burst
+from tests.conductor.conftest import Sent
+
+SECRET = wire.new_secret()
+
+
+@asynccontextmanager
+async def connected():
+    """A hub and the near end of an agent's connection, which has said that it is n7."""
+    hub = Hub(SECRET)
+    port = await hub.listen("127.0.0.1")
+    agent = await wire.connect("127.0.0.1", port, SECRET, None)
+    agent.send(messages.encode(messages.Hello("n7", {"which": 1})))
+    while "n7" not in hub.facts:
+        await asyncio.sleep(0.001)
+    try:
+        yield hub, agent, port
+    finally:
+        agent.close()
+        hub.close()
+
+
+@pytest.mark.parametrize(
+    "said", [None, ["Dance"], ["RateReport", 0, "soon", 1.0], {"event": "row"}]
+)
+def test_an_agent_that_hangs_up_or_says_what_nobody_knows_is_gone(said):
+    async def talk():
+        async with connected() as (hub, agent, _):
+            if said is None:
+                agent.close()
+            else:
+                agent.send(said)
+            await hub.wait_for(lambda: False, 10.0)
+
+    why = "(unknown|malformed)" if said else "the connection closed"
+    with pytest.raises(AgentGoneError, match=rf"the agent on n7 is gone: {why}"):
+        asyncio.run(talk())
+
+
+@pytest.mark.parametrize(
+    ("injector", "origins", "counted"),
+    [
+        ("perftest", ["o", "p"], [True, True]),
+        ("perftest", ["o", "o", "p"], [False, False, True]),  # a device counts for all of an origin
+        ("mpi_put", ["o", "o"], [True, True]),  # its target counts
+        ("ucx", ["t", "t", "o", "o"], [False] * 4),  # two writers on one host, two elsewhere
+        ("spin", ["o", "o"], [True, True]),
+    ],
+)
+def test_a_writer_that_shares_its_counter_has_no_count(injector, origins, counted):
+    writers = [Writer(i, name, "t", "", 1, 64, device="d0") for i, name in enumerate(origins)]
+    found = _counted_s(INJECTORS[injector], writers)
+    assert [each is not None for each in found] == counted
+
+
+def test_a_count_is_a_rate_over_a_quarter_of_a_second_or_four_bursts():
+    one = Writer(0, "o", "t", "", 1, 64, device="d0")
+    burst = replace(one, origin="p", burst=Burst(0.05, 0.15))
+    assert _counted_s(INJECTORS["perftest"], [one, burst]) == pytest.approx([0.25, 0.8])
+
+
+def test_an_origin_tells_thousands_of_writes_at_once():
+    """A write a second for three hours, about 900 kB in one line."""
+    done = [Done(number, 1.7e9 + number, 1.7e9 + number + 0.987654321, 6.4e9, 0.123456789)
+            for number in range(10_800)]  # fmt: skip
+
+    async def talk():
+        async with connected() as (hub, agent, _):
+            agent.send(messages.encode(messages.Written(done, {})))
+            return await hub.finish(["n7"], 5.0)
+
+    assert asyncio.run(talk())["n7"].done == done
+
+
+async def agent_that_answers(port, node, answer, ahead_s=0.0):
+    """An agent whose clock is ahead; answers orders other than pings by what `answer` makes."""
+    agent = await wire.connect("127.0.0.1", port, SECRET, None)
+    agent.send(messages.encode(messages.Hello(node, {})))
+    with suppress(wire.WireError):
+        while True:
+            order = messages.order(await agent.receive())
+            if isinstance(order, messages.Ping):
+                agent.send(messages.encode(messages.Pong(order.sent_s, time.time() + ahead_s)))
+            for report in answer(node, order):
+                agent.send(messages.encode(report))
+
+
+def with_agents(nodes, answer, talk, ahead_s=0.0):
+    """What `talk(hub)` returns while agents of these nodes are connected."""
+
+    async def run():
+        hub = Hub(SECRET)
+        port = await hub.listen("127.0.0.1")
+        agents = [
+            asyncio.create_task(agent_that_answers(port, node, answer, ahead_s)) for node in nodes
+        ]
+        try:
+            await hub.gather(nodes, 10.0)
+            return await talk(hub)
+        finally:
+            hub.close()
+            await asyncio.gather(*agents)
+
+    return asyncio.run(run())
+
+
+def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time(tmp_path):
+    def answer(_, order):
+        if not isinstance(order, messages.StartEnd):
+            return []
+        if order.role == "target":
+            return [messages.Listening(order.writer.index)]
+        now_s = time.time() + 100.0
+        counted = [Tally(now_s - 0.5, 7.0), Tally(now_s, 9.0)]
+        return [
+            messages.Counted(order.writer.index, counted),
+            messages.RateReport(order.writer.index, now_s, 5.0, None),
+        ]
+
+    async def talk(hub):
+        before_s = time.time()
+        asked = Writer(0, "n7", "n7", "127.0.0.1", 20000, 65536)
+        (state,) = await hub.start(INJECTORS["ucx"], [asked], tmp_path, 10.0)
+        assert await hub.wait_for(lambda: bool(state.rows), 10.0)
+        clocks = await hub.clocks(["n7"], 10.0)
+        return before_s, time.time(), state, hub.clock_offsets_s["n7"], clocks["n7"]
+
+    before_s, after_s, state, offset_s, clock = with_agents(["n7"], answer, talk, ahead_s=100.0)
+    (row,), (earlier, tally) = state.rows, state.tallies
+    # What was counted is in our time as well.
+    assert tally == (row.end_s, 9.0)
+    assert tally.at_s - earlier.at_s == pytest.approx(0.5, abs=0.01)
+    # The way between two processes of one host takes less than 5 s.
+    assert before_s - 5 < row.end_s < after_s + 5
+    assert row.end_s - row.start_s == pytest.approx(1.0)  # a row of ucx is of a second
+    assert offset_s == pytest.approx(100.0, abs=5)
+    assert clock.offset_s == pytest.approx(100.0, abs=5)
+
+
+PERFTEST = INJECTORS["perftest"]
+ONE = Writer(0, "o1", "n7", "127.0.0.1", 20000, 65536)
+
+
+@pytest.mark.parametrize(
+    ("said", "ended"),
+    [
+        ([lambda at: messages.Ended(at, "target", "no port")], "target side ended: no port"),
+        ([], "passive side did not listen within 0 s"),
+        ([messages.Listening], None),
+    ],
+)
+def test_origins_start_once_all_passive_sides_listen(said, ended, tmp_path):
+    starts = []
+
+    def answer(node, order):
+        if isinstance(order, messages.StartEnd):
+            starts.append((node, order.role))
+        elif not isinstance(order, messages.StandBy):
+            return []
+        return [each(order.writer.index) for each in said]
+
+    async def talk(hub):
+        (state,) = await hub.start(PERFTEST, [ONE], tmp_path, 0.3)
+        sides = [replace(ONE, index=FIRST_SIDE + at, target=("n7", "o1")[at]) for at in range(2)]
+        return state.ended, await hub.stand_by(PERFTEST, sides, tmp_path, 0.3)
+
+    found = with_agents(["o1", "n7"], answer, talk)
+    assert starts == [("n7", "target"), *([] if ended else [("o1", "origin")])]
+    for each in found:
+        assert each is None if ended is None else each.endswith(ended)
+
+
+def test_what_a_writer_reports_and_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(type(PERFTEST), "freezes_target", lambda *_: True)
+    orders, begun_s = [], 1000.0
+
+    def answer(node, order):
+        if not isinstance(order, messages.Ping):
+            orders.append((node, order))
+        match order:
+            case messages.StartEnd("target"):
+                return [messages.Listening(0)]
+            case messages.StartEnd():
+                return [
+                    *(messages.RateReport(1, begun_s, 9.0, None), messages.Transport(0, "RoCE")),
+                    messages.RateReport(0, begun_s, 5.0, None),
+                    messages.RateReport(
+                        0, begun_s + 2, 6.0, 3.0
+                    ),  # it began with the last one's end
+                    messages.RateReport(0, begun_s + 5, 7.0, 1.0),
+                    messages.Ended(0, "origin", "first"),
+                    messages.Ended(0, "target", "second"),
+                ]
+            case messages.Control(do) if do != "resume":
+                return [messages.WritersStopped([Placed(0, "target", node, {})])]
+        return []
+
+    async def talk(hub):
+        states = await hub.start(PERFTEST, [ONE], tmp_path, 10.0)
+        (state,) = states
+        assert await hub.wait_for(lambda: bool(state.ended), 10.0)
+        rows = list(state.rows)
+        placed = await hub.hold(states)
+        hub.resume(states)
+        assert (state.rows, state.tallies) == ([], [])
+        await hub.stop(states)
+        return state, rows, placed
+
+    state, rows, placed = with_agents(["o1", "n7"], answer, talk)
+    assert [row.end_s - row.start_s for row in rows] == pytest.approx([1, 2, 1])
+    assert [row.rate_b_s for row in rows] == [5.0, 6.0, 7.0]
+    assert (state.ended, state.transport) == ("origin side ended: first", "RoCE")
+    assert sorted(each.own_binding for each in placed) == ["n7", "o1"]
+    of_node = {name: [each for node, each in orders if node == name] for name in ("o1", "n7")}
+    controls = [messages.Control(do, [0]) for do in ("hold", "resume", "stop")]
+    assert of_node["o1"][1:] == controls
+    assert of_node["n7"][1:] == [messages.FreezeTarget(0), *controls]  # once
+
+
+def test_who_does_not_answer_is_named_with_what_it_did_not_do(monkeypatch):
+    monkeypatch.setattr("conductor.hub._WATCH_S", 0.1)
+
+    async def talk(hub):
+        with pytest.raises(MachineError, match="no agent from n8, n9 after 0 s"):
+            await hub.gather(["n8", "n7", "n9"], 0.1)
+        with pytest.raises(MachineError, match="did not read its node's load within 0 s"):
+            await hub.watch({"n7": messages.EndWatch()})
+
+    with_agents(["n7"], lambda *_: [], talk)
+
+
+def test_every_node_answers_its_own_watch():
+    asked = []
+
+    def answer(node, order):
+        asked.append(order)
+        if not isinstance(order, messages.BeginWatch):
+            return []
+        reading = Reading("rdma:a/1", 7) if node == "n1" else None
+        return [messages.Observed(reading, None, None, "", [])]
+
+    orders = {
+        "n1": messages.BeginWatch(["a"], [0], [1], []),
+        "n2": messages.BeginWatch([], [], [], []),
+    }
+    found = with_agents(["n1", "n2"], answer, lambda hub: hub.watch(orders))
+    assert {node: seen.received for node, seen in found.items()} == {
+        "n1": Reading("rdma:a/1", 7),
+        "n2": None,
+    }
+    watches = [order for order in asked if not isinstance(order, messages.Ping)]
+    assert sorted(watches, key=str) == sorted(orders.values(), key=str)  # one of each node
+
+
+def test_an_agent_that_is_given_no_order_ends_with_the_reason():
+    class Conductor(Sent):
+        async def receive(self):
+            return ["Dance", {}]
+
+    with pytest.raises(wire.WireError, match="unknown message 'Dance'"):
+        asyncio.run(Agent(conductor := Conductor()).serve())
+    assert [type(each) for each in conductor.sent] == [messages.Hello]
+
+
+def test_a_second_agent_of_a_node_is_hung_up_on():
+    async def talk():
+        async with connected() as (hub, first, port):
+            second = await wire.connect("127.0.0.1", port, SECRET, None)
+            second.send(messages.encode(messages.Hello("n7", {"which": 2})))
+            with pytest.raises(wire.WireError):
+                await asyncio.wait_for(second.receive(), 5.0)
+            first.send(messages.encode(messages.Written([], {})))
+            return hub.facts, list(await hub.finish(["n7"], 5.0))
+
+    assert asyncio.run(talk()) == ({"n7": {"which": 1}}, ["n7"])
+
+
+#: Calls that send 15 MB each without a line's end, and many more that say nothing.
+_FLOOD = """
+import socket, sys, threading
+address = ("127.0.0.1", int(sys.argv[1]))
+def send():
+    with socket.create_connection(address) as call:
+        try:
+            for _ in range(15):
+                call.sendall(b"x" * 1_000_000)
+        except OSError:
+            pass
+threads = [threading.Thread(target=send) for _ in range(30)]
+for thread in threads: thread.start()
+silent = [socket.create_connection(address) for _ in range(500)]
+print("flooded", flush=True)
+for thread in threads: thread.join()
+"""
+
+
+def _peak_b():
+    line = next(
+        line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line
+    )
+    return int(line.split()[1]) * 1024
+
+
+def test_a_flood_of_strangers_takes_little_memory_and_ends_no_agent(monkeypatch):
+    monkeypatch.setattr(wire, "FIRST_S", 1.0)
+
+    async def talk():
+        hub = Hub(SECRET, nodes=2)
+        port = await hub.listen("127.0.0.1")
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+        before_b = _peak_b()
+        first = await wire.connect("127.0.0.1", port, SECRET, None)
+        first.send(messages.encode(messages.Hello("n1", {})))
+        await hub.wait_for(lambda: "n1" in hub.facts, 10.0)
+        flood = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", _FLOOD, str(port), stdout=asyncio.subprocess.PIPE
+        )
+        assert (await flood.stdout.readline()) == b"flooded\n"
+        open_calls = hub._strangers
+        assert await asyncio.wait_for(flood.wait(), 120) == 0
+        while hub._strangers:  # their time is over
+            await asyncio.sleep(0.02)
+        second = await wire.connect("127.0.0.1", port, SECRET, None)
+        second.send(messages.encode(messages.Hello("n2", {})))
+        until_s = time.monotonic() + 60
+        while set(hub.facts) != {"n1", "n2"}:
+            assert time.monotonic() < until_s, hub.facts
+            await asyncio.sleep(0.02)
+        grown_b = _peak_b() - before_b
+        for end in (first, second):
+            end.close()
+        hub.close()
+        return open_calls, grown_b
+
+    open_calls, grown_b = asyncio.run(talk())
+    assert 0 < open_calls <= 2 + 64
+    assert grown_b < 20e6

@@ -1,0 +1,99 @@
+"""Every message arrives as it was sent; what is no message is refused in one line."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from conductor import messages
+from conductor.evidence.claims import Looked, Placed
+from conductor.evidence.counters import Reading
+from conductor.evidence.rates import Bursts, Tally
+from conductor.injectors.base import Writer
+from conductor.short_writes.origin_side import Part
+from conductor.short_writes.records import Done, Due
+from conductor.wire import WireError
+from records.machine.node_counters import NodeCounter
+from records.sample import NodeConditions
+from records.treatment import Burst
+
+WRITER = Writer(3, "o1", "t1", "10.0.0.1", 20003, 65536, 5e8, 2e9, None, "eth0", 1, [0, 1], [])
+PART = Part(WRITER, [("t1", "10.0.0.1"), ("t2", "10.0.0.2")], 1.7e9, 0.1, 0.3,
+            [Due(7, 1, 0, 0.125), Due(9, 0, 1, 2.0)])  # fmt: skip
+CONDITIONS = NodeConditions("n7", 4.5, 0.02, 0.01, None, 5.0, 6.0, "rdma:a/1")
+LOOKED = Looked(3, "sent by mlx5_0", 18, 15, 0.75, False)
+ORDERS = [
+    messages.StartEnd("origin", "ucx", WRITER, "/logs/writer-3-origin.log"),
+    messages.StartEnd("origin", "mpi_put", replace(WRITER, burst=Burst(0.01, 0.09)), "log"),
+    messages.FreezeTarget(3),
+    messages.Control("hold", [0, 1]),
+    messages.FollowRates(3, [1e9, 0.0], 2e9),
+    messages.StopSchedule(),
+    messages.StandBy("ucx", WRITER, "log"),
+    messages.Perform("perftest", PART, "log"),
+    messages.Finish(2.5),
+    messages.BeginWatch(["mlx5_0", "mlx5_1"], [0, 1], [4711], []),
+    messages.EndWatch(),
+    messages.Ping(1.7e9),
+]
+REPORTS = [
+    messages.Hello("n7", {"cpus": 4, "numa": [{"id": 0}], "governor": None}),
+    messages.Pong(1.7e9, 1.7e9 + 0.5),
+    messages.Listening(3),
+    messages.RateReport(3, 1.7e9, 2e9, 1.02),
+    messages.RateReport(3, 1.7e9, 2e9, None),
+    messages.RateReport(3, 1.7e9, 2e9, 1.02, Bursts(10, 0.1, 0.92)),
+    messages.Counted(3, [Tally(1.7e9 - 0.25, 5e8), Tally(1.7e9, 1e9)]),
+    messages.Transport(3, "shared memory"),
+    messages.Ended(3, "target", "exit status 1"),
+    messages.WritersStopped([Placed(3, "target", "none", {"0": 1 << 26}, None)]),
+    messages.Observed(Reading("rdma:a/1", 4000, True, 7.5), None, CONDITIONS, "stress", [LOOKED]),
+    messages.Observed(None, None, None, "", []),
+    messages.Observed(None, None, None, "", [], {"e:stalled": NodeCounter(0.25, "1", "gauge")}),
+    messages.Written([Done(0, 1.5, 2.5, 6.4e9, 0.25)], {"nobody there": 2}),
+]
+
+
+def over_the_wire(message):
+    return json.loads(json.dumps(messages.encode(message)))
+
+
+def test_messages_arrive_as_they_were_sent():
+    for sent in ORDERS:
+        assert messages.order(over_the_wire(sent)) == sent
+    for sent in REPORTS:
+        assert messages.report(over_the_wire(sent)) == sent
+    assert {type(each) for each in ORDERS} == set(messages.get_args(messages.Order))
+    assert {type(each) for each in REPORTS} == set(messages.get_args(messages.Report))
+
+
+def test_records_arrive_as_records_from_short_lists():
+    """A named tuple equals a plain one."""
+    part = messages.order(over_the_wire(messages.Perform("ucx", PART, "log"))).part
+    assert (part.due[1].side, part.targets[1][1]) == (1, "10.0.0.2")
+    (count,) = (each for each in REPORTS if isinstance(each, messages.Counted))
+    assert messages.report(over_the_wire(count)).tallies[1].bytes_b == 1e9
+
+    _, written = over_the_wire(messages.Written([Done(4, 1.5, 2.5, 64.0, 0.25)], {}))
+    assert written["done"] == [[4, 1.5, 2.5, 64.0, 0.25]]
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (["Dance", 1], "unknown message 'Dance'"),
+        ({"do": "stop"}, "unknown message .*stop"),
+        ([], "unknown message"),
+        (["Ping", {"sent_s": 1.5}], "unknown message 'Ping'"),  # an order is no report
+        (["Pong", {"sent_s": 1.5}], "malformed message Pong: now_s: missing"),
+        (["Pong", {"sent_s": 1.5, "now_s": "now"}], "malformed message Pong: now_s: 'now' found"),
+        (["Ended", {"writer": 3, "role": "middle", "why": ""}], "role: 'middle' found"),
+        (["Written", {"done": [[1, 2.0]], "faults": {}}], "malformed message Written: done.0"),
+        (["Written", {"done": [], "faults": {"x": None}}], "faults.x: nothing found"),
+        (["WritersStopped", {"placed": None}], "placed: nothing found; allowed: a list"),
+    ],
+)
+def test_what_is_no_report_is_refused_in_one_line(data, text):
+    with pytest.raises(WireError, match=text) as error:
+        messages.report(data)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,213 @@
+"""What a meter counts: of this host's loopback, and of a process in a control's place."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from conductor import messages
+from conductor.agent import Agent, _End
+from conductor.evidence import counters
+from conductor.evidence.counters import Reading
+from conductor.injectors import INJECTORS
+from conductor.injectors.base import Row, Writer
+from conductor.watch import Meter
+from records import clock
+from tests.conductor.conftest import Sent
+
+WRITER = Writer(0, "n1", "n2", "127.0.0.1", 20000, 65536, device="lo")
+SENT_B = 1 << 20
+CAPTURES = Path(__file__).parents[2] / "captures"
+
+on_loopback = pytest.mark.skipif(
+    " lo:" not in Path("/proc/net/dev").read_text(), reason="no loopback interface"
+)
+
+
+def counted(writer=WRITER, injector="perftest", pid=None, beside=lambda: None, **more):
+    """What a meter counts in three looks, and what it has seen in them."""
+
+    async def count():
+        looks = asyncio.Queue()
+        meter = Meter(
+            writer,
+            INJECTORS[injector],
+            pid or os.getpid(),
+            lambda: looks.put_nowait(None),
+            **more,
+        )
+        meter.start()
+        for _ in range(3):
+            if meter.looked().fault is None:
+                await asyncio.wait_for(looks.get(), 2)
+            beside()
+        seen = meter.looked()
+        await meter.stop()
+        return meter.taken(), seen
+
+    return asyncio.run(asyncio.wait_for(count(), 30))
+
+
+@pytest.mark.parametrize(
+    ("injector", "passed"), [("perftest", "sent"), ("perftest_read", "received")]
+)
+def test_a_device_counts_what_goes_through_the_origin(monkeypatch, injector, passed):
+    """A reader's bytes come to it."""
+    asked = set()
+
+    def read(_, direction):
+        asked.add(direction)
+        return Reading("net:lo", 5)
+
+    monkeypatch.setattr(counters, "read", read)
+    counted(injector=injector)
+    assert asked == {passed}
+
+
+def send_over_loopback():
+    here, there = socket.socket(type=socket.SOCK_DGRAM), socket.socket(type=socket.SOCK_DGRAM)
+    with here, there:
+        there.bind(("127.0.0.1", 0))
+        for _ in range(SENT_B // (1 << 15)):
+            here.sendto(bytes(1 << 15), there.getsockname())
+
+
+def passed_loopback() -> int:
+    return int(Path("/sys/class/net/lo/statistics/tx_bytes").read_text())
+
+
+@on_loopback
+def test_a_device_is_counted_four_times_a_second():
+    spans = []
+
+    def asked(*span_s):
+        spans.append(span_s)
+        return True
+
+    before_b = passed_loopback()
+    tallies, seen = counted(beside=send_over_loopback, asked=asked)
+    passed_b = passed_loopback() - before_b
+    assert spans == [(one.at_s, other.at_s) for one, other in pairwise(tallies)]
+    # Looks at a writer that is to pause do not count.
+    _, pausing = counted(asked=lambda *_: False)
+    assert pausing.looks == 0
+    assert (seen.at, seen.memory, seen.fault) == ("sent by lo", False, None)
+    assert (seen.looks, seen.seen) == (2, 2)
+    first, second, third = tallies
+    assert second.at_s - first.at_s > 0.2
+    for earlier, later in [(first, second), (second, third)]:
+        assert SENT_B <= later.bytes_b - earlier.bytes_b <= passed_b - SENT_B
+
+
+def test_a_control_is_counted_by_its_processor_time():
+    busy = subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"])
+    try:
+        tallies, _ = counted(injector="spin", pid=busy.pid)
+    finally:
+        busy.kill()
+        busy.wait()
+    shares = [
+        (later.bytes_b - earlier.bytes_b) / (later.at_s - earlier.at_s)
+        for earlier, later in pairwise(tallies)
+    ]
+    assert all(0.0 < share < 1.1 for share in shares)
+
+
+@pytest.mark.parametrize(
+    ("writer", "injector", "fault"),
+    [
+        (replace(WRITER, device=None), "perftest", "the machine's file names no device"),
+        (replace(WRITER, device="none0"), "perftest", "device none0: no byte counter"),
+        (replace(WRITER, target="n1"), "ucx", "nothing counts what passes over shared memory"),
+    ],
+)
+def test_what_cannot_be_counted_is_told(writer, injector, fault):
+    async def look():
+        meter = Meter(writer, INJECTORS[injector], os.getpid(), lambda: None)
+        meter.start()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        meter.tally()
+        return meter.taken(), meter.looked()
+
+    tallies, seen = asyncio.run(look())
+    assert tallies == []
+    assert (seen.looks, seen.fault) == (0, fault)
+
+
+def test_what_the_target_tells_is_counted_and_what_it_does_not_tell_has_not_arrived(monkeypatch):
+    monkeypatch.setattr("conductor.watch.LOOK_S", 0.05)
+
+    async def count():
+        noted = asyncio.Event()
+        meter = Meter(WRITER, INJECTORS["mpi_put"], os.getpid(), noted.set)
+        meter.arrived(5e6)  # nobody counts yet
+        meter.start()
+        for total_b in (6e6, 8e6):
+            await asyncio.sleep(0)
+            meter.arrived(total_b)
+            noted.clear()
+            await noted.wait()
+        counted, seen = meter.taken(), meter.looked()
+        await noted.wait()
+        noted.clear()
+        await noted.wait()
+        silent = meter.looked()
+        meter.arrived(9e6)  # a report comes while it stops
+        await asyncio.wait_for(meter.stop(), 2)
+        return [bytes_b for _, bytes_b in counted], seen, silent
+
+    counted, seen, silent = asyncio.run(asyncio.wait_for(count(), 30))
+    assert counted == [6e6, 8e6]
+    assert (seen.looks, seen.seen, seen.memory) == (1, 1, True)
+    assert (silent.looks, silent.seen) == (2, 1)
+    assert silent.silent_s >= 0.1
+
+
+def test_a_row_begins_when_the_one_before_it_is_printed(monkeypatch):
+    """`ib_write_bw` begins to count after it has printed (its `print_bw_infinite_mode`). Stamps of
+    `inf_stamped.client`: it measured the clock for 0.4 s, not 0.2, on an emulated processor."""
+    parser, wire = INJECTORS["perftest"].parser(WRITER), Sent()
+    agent = Agent(wire)
+    end = _End(WRITER, "origin", SimpleNamespace(pid=0), INJECTORS["perftest"])
+    for line in (CAPTURES / "perftest" / "inf_stamped.client.txt").read_text().splitlines():
+        if isinstance(row := parser.parse(line), Row):
+            monkeypatch.setattr(clock, "now_s", lambda line=line: float(line[1:7]))
+            agent._report_rate(end, row)
+    ends_s = [report.time_s for report in wire.sent]
+    # Of the first it is only known that it ended at least 0.219 s before its stamp.
+    assert ends_s == pytest.approx([104.17, 105.25, 106.47, 107.90, 109.32], abs=0.01)
+
+
+def test_a_count_is_reported_with_a_row_and_before_the_first_row_after_a_pause():
+    process = SimpleNamespace(pid=0, returncode=1)  # no signal reaches it
+
+    async def some():
+        wire = Sent()
+        agent = Agent(wire)
+        end = _End(WRITER, "origin", process, INJECTORS["perftest"], None)
+        end.meter = agent._meter(end)
+        before_s = clock.now_s()
+        agent._report_rate(end, Row(5.0, 1.0, 0.2))  # the first one: now it is counted
+        assert before_s - 0.2 <= wire.sent[0].time_s <= clock.now_s() - 0.2
+        await asyncio.sleep(0)
+        agent._report_rate(end, Row(6.0, 1.0, 0.2))
+        await end.hold()
+        agent._report_rate(end, Row(7.0, 1.0, 0.2))  # has a part in which it was held
+        end.resume()
+        while len(wire.sent) < 4:
+            await asyncio.sleep(0.01)
+        await end.meter.stop()
+        return wire.sent
+
+    first, count, second, after = asyncio.run(asyncio.wait_for(some(), 30))
+    assert (first.rate_b_s, second.rate_b_s) == (5.0, 6.0)
+    assert isinstance(count, messages.Counted)
+    assert isinstance(after, messages.Counted)

@@ -1,0 +1,582 @@
+"""One run in this process: its lead-in, its application, its writers (stand-ins), its records."""
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+
+from conductor import application, length
+from conductor.allocation import Allocation
+from conductor.alone import AloneRates
+from conductor.application import Files, RunResult
+from conductor.conductor import Store, _repeat, _warm_up
+from conductor.evidence.claims import Looked
+from conductor.evidence.rates import Judgement, Seen, Tally
+from conductor.hub import WriterState
+from conductor.injectors import INJECTORS
+from conductor.injectors.base import Writer
+from conductor.messages import Observed
+from conductor.readers import Fom, FomError, Readers, ToolError
+from conductor.runs import (
+    BlockError,
+    BlockRunner,
+    LeadIn,
+    Run,
+    _position,
+    node_rows,
+    unreserved,
+    writer_record,
+)
+from records import clock
+from records.errors import MachineError
+from records.machine.node_counters import NodeCounter
+from records.plan import Demand, ShortWrites
+from records.sample import CounterRow, NodeConditions
+from records.treatment import Start, Treatment, Writes
+from tests.conductor.test_timetable import PLAN
+from tests.undisturbed import UNJUDGED
+
+WRITES, OTHER = Writes("ucx", 1 << 20), Writes("perftest", 1 << 16)
+HERE = Allocation(["n1"], ["n1"])
+
+# The same time before every run, on a clock that starts at 100 s.
+
+
+def lead_in(**needed_s):
+    """The lead-in of a block whose long and short writes need so much."""
+    made = LeadIn()
+    for kind, each_s in needed_s.items():
+        made.expect({"long": WRITES, "short": OTHER}[kind], each_s)
+    return made
+
+
+def after_runs(*needed_s, expected_s=3.0):
+    """A block whose writers were expected to need 3 s, and needed these times in its runs."""
+    made = lead_in(long=expected_s)
+    for each_s in needed_s:
+        made.ended(100.0)
+        made.left_s(100.0 + each_s, WRITES)
+    return made
+
+
+def test_a_silent_run_waits_as_long_as_writers_need():
+    made = lead_in(long=3.0)  # and a twentieth more
+    assert (made.left_s(100.0, WRITES), made.of(100.0)) == (0.0, None)  # the block's first run
+    made = lead_in(long=3.0)
+    made.ended(100.0)
+    assert made.left_s(100.1) == pytest.approx(3.05)  # nothing to start: ready at once
+    assert made.left_s(102.9, WRITES) == pytest.approx(0.25)  # at speed a little earlier
+    assert made.of(103.15) == pytest.approx(3.15)
+    nothing_needed = lead_in()
+    nothing_needed.ended(100.0)
+    assert nothing_needed.left_s(100.002) == 0.0
+
+
+def test_a_slower_start_is_given_to_all_runs_after_it_and_waits_no_longer_itself():
+    made = lead_in(long=3.0, short=1.0)
+    made.ended(100.0)
+    assert made.left_s(105.0, WRITES) == pytest.approx(0.25)
+    made.ended(200.0)
+    assert made.left_s(200.0) == pytest.approx(5.25)
+    assert made.left_s(213.0, WRITES) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("made", "needed_s"),
+    [
+        (lead_in(long=3.0, short=8.0), 8.0),  # the slowest kind, if the others are much faster
+        (after_runs(13.0), 3.0),  # one delayed start lengthens no later run
+        (after_runs(13.0, 3.1), 3.1),
+        (after_runs(13.0, 12.0), 13.0),  # two are what writers need
+        (lead_in(long=13.0), 13.0),
+        (after_runs(3.1, expected_s=13.0), 3.1),  # delayed while the rate alone was measured
+    ],
+)
+def test_the_lead_in_is_what_writers_usually_need_and_a_twentieth(made, needed_s):
+    assert made.longest_s == pytest.approx(1.05 * needed_s)
+
+
+# The length of runs.
+
+
+@pytest.mark.parametrize(
+    ("run_s", "row_s", "often"),
+    [
+        *[(2.0, 1.0, 0), (60.0, 1.0, 0), (1.9, 1.0, 1), (1.0, 1.0, 1), (0.9, 1.0, 2)],
+        *[(0.4, 3.2, 4), (0.001, 0.0, 0)],
+    ],
+)
+def test_a_run_is_doubled_until_two_rows_fit(run_s, row_s, often):
+    assert length.doublings(run_s, length.least_run_s(row_s)) == often
+
+
+def test_rows_come_as_declared_or_later():
+    # Rows of one second that an emulated processor prints 2.9 s apart; one comes after 9 s.
+    seen = [Seen(end - 1, end, 1.0) for end in (1.0, 3.9, 6.8, 15.8)]
+    assert length.interval_s(seen, 1.0) == pytest.approx(2.9)
+    assert length.interval_s([Seen(end - 0.9, end, 1.0) for end in (1.0, 1.9, 2.8)], 1.0) == 1.0
+
+
+def test_later_blocks_begin_with_the_longest_of_the_earlier(tmp_path):
+    assert length.kept(tmp_path) == 0
+    for block, often in (("0", 2), ("1", 3)):
+        (tmp_path / block).mkdir()
+        length.keep(tmp_path / block, often)
+    assert length.kept(tmp_path) == 3
+    assert length.TIMES == [2, 4, 8, 16, 32, 64]  # and six doublings at most
+    for text in ("", "3", "{}", '{"doublings": "2"}', '{"doublings": 7}'):
+        (tmp_path / "0/length.json").write_text(text)
+        with pytest.raises(MachineError, match=r"0/length\.json: not what a block wrote"):
+            length.kept(tmp_path)
+
+
+# The application.
+
+
+class Hub:
+    """Agents and writers in this process: rows of a second at this rate, from 9 s ago on."""
+
+    def __init__(self, rate_b_s=100.0, memory_b=1 << 30):
+        self.rate_b_s = rate_b_s
+        self.addresses, self.facts = {"n1": "127.0.0.1"}, {"n1": {"memory_b": memory_b}}
+        self.orders, self.states = [], []
+        self.conditions, self.hold_s = NodeConditions("n1", 1.0), 0.0
+
+    async def wait_for(self, what, timeout_s):
+        if not what():
+            await asyncio.sleep(timeout_s)
+        return what()
+
+    async def start(self, injector, writers, logs, timeout_s):
+        self.orders.append("start")
+        now_s = clock.now_s()
+        rows = [Seen(now_s + at_s, now_s + at_s + 1, self.rate_b_s) for at_s in range(-9, 30)]
+        self.states = [WriterState(each, 1.0, rows=list(rows)) for each in writers]
+        return self.states
+
+    def resume(self, states):
+        self.orders.append("resume")
+
+    async def hold(self, states):
+        self.orders.append("hold")
+        await asyncio.sleep(self.hold_s)
+        return []
+
+    async def stop(self, states):
+        self.orders.append("stop")
+        return []
+
+    async def end_schedule(self):
+        self.orders.append("end schedule")
+
+    async def watch(self, orders):
+        seen = Looked(0, "the target's memory", 9, 9, 0.0, memory=True)
+        return {node: Observed(None, None, self.conditions, "", [seen]) for node in orders}
+
+
+def read(text):
+    if "ranks" not in text:
+        raise FomError("the output has no figure")
+    return Fom(7.0, {"ranks": float(text.split()[-1])})
+
+
+READERS = Readers("s", "lower", read, lambda *_: [])
+PRINTS = ["echo", "ranks 1"]
+LOST = ("rejected", "perf: no file")
+
+
+@pytest.mark.parametrize(
+    ("command", "ranks", "outcome", "reason"),
+    [
+        (PRINTS, 1, "kept", None),
+        (["sh", "-c", "echo lost atoms >&2; exit 3"], 1, *("application_failed", "3: lost atoms")),
+        (["sh", "-c", "echo no licence; exit 3"], 1, *("application_failed", "3: no licence")),
+        (["sleep", "60"], 1, "application_hung", "did not end within 0.5 s"),
+        (["echo", "hello"], 1, "no_fom", "the output has no figure"),
+        (["no-such-program"], 1, "application_failed", "no-such-program: No such file"),
+        # What `srun` starts if it uses another MPI than the application: copies of one rank each.
+        (PRINTS, 2, "no_fom", "ran with 1 ranks, not 2"),
+    ],
+)
+def test_how_an_application_ends(tmp_path, command, ranks, outcome, reason):
+    start, result = Start(command, ranks=ranks), RunResult()
+    files = Files(tmp_path / "out", tmp_path / "err", tmp_path / "counters")
+    asyncio.run(application.run(start, {}, files, result, Hub(), [], 0.5))
+    application.read_fom(start, files, result, READERS)
+    assert (result.outcome, result.fom is not None) == (outcome, outcome == "kept")
+    assert reason is None if result.reason is None else reason in result.reason
+
+
+def test_an_application_ends_with_its_writers_unless_it_has_ended_before(tmp_path):
+    files = Files(tmp_path / "out", tmp_path / "err", tmp_path / "counters")
+    state = WriterState(Writer(7, "o", "t", "", 1, 64), 1.0, number=3, ended="exit status 1")
+    for command, reason in ((["sleep", "60"], "writer 3: exit status 1"), (["true"], None)):
+        result = RunResult()
+        states = [state] if reason else []
+        asyncio.run(application.run(Start(command), {}, files, result, Hub(), states, 30.0))
+        assert (result.outcome, result.reason) == ("injector_died" if reason else "kept", reason)
+
+
+@pytest.mark.parametrize(("until_s", "outcome"), [(12.0, "kept"), (11.9, "injector_died")])
+def test_a_writer_that_ended_must_have_rows_until_the_application_did(tmp_path, until_s, outcome):
+    runner, _ = block(tmp_path, Hub())
+    states = [WriterState(Writer(0, "n1", "n1", "", 1, 64), 1.0, ended="killed")]
+    states[0].rows = [Seen(9.0, until_s, 1.0)]
+    asyncio.run(runner._last_rows(states, result := RunResult(start_s=10.0, elapsed_s=2.0)))
+    assert (result.outcome, result.reason or "writer 0: killed") == (outcome, "writer 0: killed")
+
+
+# Whole runs.
+
+
+def block(tmp_path, hub, writes=WRITES, number=0, **changes):
+    """The runner of a block of the arms `off` and `on`, and its rates alone."""
+    logs = tmp_path / str(number)
+    logs.mkdir()
+    on = Treatment("on", Start(PRINTS), writes, "effect", "off")
+    demand = Demand(min_share=0.5, retries=2, ready_timeout_s=0.1, pause_s=60.0, **UNJUDGED)
+    arms = [Treatment("off", Start(PRINTS)), on]
+    plan = replace(PLAN, treatments=arms, demand=demand, nimc_dir=str(tmp_path), **changes)
+    runner = BlockRunner(plan, HERE, hub, logs, "0" * 64, READERS)
+    return runner, AloneRates(plan, HERE, hub, runner, logs)
+
+
+@pytest.mark.parametrize(
+    ("counted", "outcome", "reason"),
+    [([CounterRow(1, "cycles", 7.0, "count")], "kept", None), (ToolError("no file"), *LOST)],
+)
+def test_what_a_tool_counted_is_stored_with_the_key_of_its_run(tmp_path, counted, outcome, reason):
+    def read_counters(*asked):
+        assert asked == ("perf", tmp_path / "0/counters/4-off-0", 2)
+        if isinstance(counted, ToolError):
+            raise counted
+        return counted
+
+    runner, _ = block(tmp_path, Hub())
+    runner._readers = Readers("s", "lower", read if reason else None, read_counters)
+    start = Start(["sh", "-c", "test -d {counters} && echo ranks 2"], ranks=2, tool="perf")
+    made = asyncio.run(runner.measure(Run(Treatment("off", start), 4, 2, 0)))
+    assert (made.sample.outcome, made.sample.reason) == (outcome, reason)
+    stored = [(row["key"], row["tool"], row["event"]) for row in made.counters]
+    assert stored == ([(made.sample.key, "perf", "cycles")] if reason is None else [])
+    # What the check itself reads is kept once it has.
+    assert made.outputs == ([tmp_path / "0/4-off-0.out"] if reason else [])
+
+
+def measured(runner, *arms):
+    """The samples of runs of these arms."""
+    treatments = {each.name: each for each in runner._plan.treatments}
+
+    async def each():
+        runs = [Run(treatments[arm], pair, 0, 0) for pair, arm in enumerate(arms)]
+        return [(await runner.measure(run)).sample for run in runs]
+
+    return asyncio.run(each())
+
+
+def test_writers_are_started_once_and_held_between_their_runs(tmp_path):
+    runner, rates = block(tmp_path, hub := Hub())
+    asyncio.run(rates.learn(WRITES))
+    first, off, second = measured(runner, "on", "off", "on")
+    assert hub.orders == ["start", "hold", "resume", "hold", "resume", "hold"]
+    assert [each.outcome for each in (first, off, second)] == ["kept"] * 3, first.reason
+    assert (off.writers, off.lead_in_s is None) == ([], False)
+    (writer,) = second.writers
+    assert (writer.rate_alone_b_s, writer.rate_b_s, writer.proof) == (100.0, 100.0, "memory")
+    hub.states[0].ended = "origin side ended: exit status 1"  # while it is held
+    measured(runner, "on")
+    assert hub.orders[6:] == ["stop", "start", "hold"]
+
+
+@pytest.mark.parametrize(
+    ("writes", "memory_b", "noted"),
+    [
+        (WRITES, 16 << 20, None),  # by hand: two ends, each with two buffers of 1 MiB
+        (WRITES, (16 << 20) - 1, "exceed a quarter of a node's memory"),
+        (Writes("mpi_put", 1 << 20), 1 << 30, "mpi_put cannot be held between runs"),
+    ],
+)
+def test_writers_that_cannot_be_held_start_for_their_run(tmp_path, writes, memory_b, noted):
+    runner, rates = block(tmp_path, hub := Hub(memory_b=memory_b), writes)
+    asyncio.run(rates.learn(writes))
+    (sample,) = measured(runner, "on")
+    is_held = noted is None
+    assert hub.orders == (
+        ["start", "hold", "resume", "hold"] if is_held else ["start", "stop", "start", "stop"]
+    )
+    said = [note for note in sample.notes if note.startswith("writers were started")]
+    assert len(said) == bool(noted)
+    assert all(noted in note for note in said)
+
+
+def test_the_next_block_on_the_same_nodes_takes_over_the_rate_alone(tmp_path):
+    for number, rate_b_s in enumerate((100.0, 70.0)):
+        runner, rates = block(tmp_path, hub := Hub(rate_b_s), number=number)
+        hub.hold_s = 0.3
+        asyncio.run(rates.learn(WRITES))
+        assert runner.alone == {WRITES: [100.0]}  # although they write less now
+        assert hub.orders == ["start", "hold"]
+        assert runner.row_s == 1.0
+        # Between two runs, writers are suspended, and report two rows, of which one counts.
+        assert 1.05 * 2.3 <= runner.lead_in.longest_s < 1.05 * 3.0
+    asyncio.run(rates.learn_anew(WRITES))
+    assert runner.alone == {WRITES: [70.0]}
+
+
+@pytest.mark.parametrize(
+    ("held", "ready_rows", "counted", "needed_s"),
+    [
+        # Of rows of a second: those of a new start but for its first, which was waited for; all
+        # after the first since it went on; or what was counted in a quarter of a second.
+        *[(False, 1, False, 0.0), (False, 3, False, 2.0), (False, 1, True, 0.0)],
+        *[(True, 1, False, 2.0), (True, 3, False, 4.0), (True, 1, True, 0.25), (True, 3, True, 4)],
+    ],
+)
+def test_what_writers_need_between_two_runs(tmp_path, held, ready_rows, counted, needed_s):
+    hub = Hub(memory_b=16 << 20 if held else (16 << 20) - 1)
+    runner, rates = block(tmp_path, hub)
+    rates.plan = replace(rates.plan, demand=replace(rates.plan.demand, ready_rows=ready_rows))
+    start = hub.start
+
+    async def start_counted(*given):
+        states = await start(*given)
+        states[0].counted_s, states[0].tallies = 0.25, [Tally(0.0, 0.0)]
+        return states
+
+    if counted:
+        hub.start = start_counted
+    asyncio.run(rates.learn(WRITES))
+    assert 0 <= runner.lead_in.longest_s - 1.05 * needed_s < 0.2
+
+
+@pytest.mark.parametrize(
+    ("rate_b_s", "ended", "outcome", "reason"),
+    [
+        (51.0, None, "kept", None),
+        (49.0, None, "rejected", "not at speed within 0 s"),
+        (100.0, "exit status 1", "injector_never_ready", "writer 0: exit status 1"),
+    ],
+)
+@pytest.mark.parametrize("writes", [WRITES, replace(WRITES, rate_b_s=100.0)])
+def test_a_run_needs_writers_at_speed(tmp_path, rate_b_s, ended, outcome, reason, writes):
+    runner, _ = block(tmp_path, hub := Hub(rate_b_s), writes)
+    runner.alone[writes] = [100.0]
+    start = hub.start
+
+    async def start_and_end(*given):
+        (state,) = await start(*given)
+        state.ended = ended
+        return [state]
+
+    hub.start = start_and_end
+    (sample,) = measured(runner, "on")
+    assert (sample.outcome, sample.reason) == (outcome, reason)
+    assert hub.orders == ["start", "stop" if ended else "hold"]
+
+
+def test_a_control_is_accepted_if_the_application_leaves_anything_to_it(tmp_path):
+    runner, rates = block(tmp_path, Hub(0.02), control := Writes("spin", 0))
+    asyncio.run(rates.learn(control))
+    (sample,) = measured(runner, "on")
+    assert (sample.outcome, sample.reason) == ("kept", None)
+    assert sample.writers[0].cpu_share == pytest.approx(0.02)
+    state = WriterState(Writer(0, "n1", "n1", "127.0.0.1", 20000, 0), 0.5)
+    state.rows = [Seen(9, 11, 0.9), Seen(11, 12, 0.0)]
+    runner._judge(control, [state], result := RunResult(start_s=10.5, elapsed_s=1.0))
+    assert result.reason == "control 0 computed nothing from second 0.5 of the window"
+
+
+def test_rows_at_the_edges_of_a_run_are_divided_as_the_meter_counted(tmp_path):
+    """A run from 10.5 s to 11.8 s, in which 1000 B/s are written, and 3000 B/s next to it."""
+    runner, _ = block(tmp_path, Hub())
+    runner.alone[WRITES] = [3000.0]
+    rows = [Seen(8, 9, 2500.0), Seen(9, 10, 2500.0), Seen(10, 11, 2000.0), Seen(11, 12, 1400.0)]
+    passed = [(9, 0), (10, 2500), (10.5, 4000), (11, 4500), (11.8, 5300), (12, 5900)]
+    writer = Writer(0, "n1", "n1", "127.0.0.1", 20000, 1 << 20)
+    state = WriterState(writer, 1.0, rows=rows, tallies=[Tally(*each) for each in passed])
+    result = RunResult(start_s=10.5, elapsed_s=1.3)
+    (record,) = runner._judge(WRITES, [state], result)
+    assert (record.bytes_b, record.rate_b_s) == pytest.approx((1300, 1000))
+    assert record.rate_before_b_s == 2500.0
+    assert (result.outcome, str(result.reason)[:31]) == (
+        "rejected",
+        "writer 0 wrote at 33% of its ra",
+    )
+
+
+def test_bytes_that_pass_reject_runs_in_which_nothing_writes(tmp_path):
+    """By hand: 2 % of 100 B/s alone are 2 B in the second of a run."""
+    runner, rates = block(tmp_path, hub := Hub())
+    asyncio.run(rates.learn(WRITES))
+    runner.observer._demand = replace(runner._plan.demand, foreign_share=0.02)
+    hub.conditions = NodeConditions("n1", 1.0, received_b_s=2.1, sent_b_s=0.0, counter="net:eth0")
+    on, off = measured(runner, "on", "off")
+    assert (on.outcome, off.outcome) == ("kept", "rejected")
+    assert "although nothing wrote" in off.reason
+
+
+@pytest.mark.parametrize(("writers", "orders"), [(1, ["end schedule"]), (0, [])])
+def test_a_timetable_that_cannot_begin_leaves_no_passive_side(tmp_path, writers, orders):
+    scheduled = replace(WRITES, scheduled=writers)
+    runner, _ = block(tmp_path, hub := Hub(), scheduled, short=ShortWrites())
+
+    class Schedule:
+        alone_b_s, runs_s = 0.0, []
+
+        async def begin(self, run_s, *_):
+            self.runs_s.append(run_s)
+            return "n1: no port"
+
+    runner.schedules = {scheduled: Schedule()}
+    runner.lead_in.expect(WRITES, 0.02)
+    (sample,) = measured(runner, "on")
+    for longest_s in (7.0, 1e9):
+        runner._longest_s = longest_s
+        measured(runner, "on")
+    # Ten times the longest run, if that is known, and at most the timeout; and the lead-in.
+    assert Schedule.runs_s == pytest.approx([3600.021, 70.021, 3600.021] if writers else [])
+    del hub.orders[1:]
+    expected = ("injector_never_ready", "n1: no port") if writers else ("kept", None)
+    assert ((sample.outcome, sample.reason), hub.orders) == (expected, orders)
+    assert (sample.timetable is None) == bool(writers)
+    assert any("0 writers at a time" in note for note in sample.notes) == (not writers)
+
+
+@pytest.mark.parametrize(
+    ("alone_b_s", "anew_b_s", "last", "times"),
+    [
+        (65.0, 98.0, (1, "kept"), 1),
+        (98.0, 0.0, (0, "kept"), 0),
+        (65.0, 60.0, (2, "rejected"), 3),  # after the last attempt, too
+    ],
+)
+def test_a_disturbed_rate_alone_is_measured_as_often_as_it_is_disturbed(
+    tmp_path, alone_b_s, anew_b_s, last, times
+):
+    """The writers now reach 100 B/s; 125 % of their rate alone are allowed."""
+    runner, _ = block(tmp_path, Hub(100.0))
+    demand = replace(runner._plan.demand, max_share=1.25)
+    runner._plan = replace(runner._plan, demand=demand)
+    runner.alone[WRITES], anew = [alone_b_s], []
+
+    class Rates:
+        async def learn_anew(self, writes):
+            runner.alone[writes] = [anew_b_s]
+            anew.append(writes)
+
+    run = Run(runner._plan.treatments[1], 0, 0, 0)
+    store = Store(tmp_path, "stream")
+    sample = asyncio.run(_repeat(runner._plan, runner, store, run, Rates()))
+    assert ((sample.attempt, sample.outcome), anew) == (last, [WRITES] * times)
+
+
+@pytest.mark.parametrize("lengths", [3, 1])
+def test_runs_are_made_longer_until_two_rows_fit(tmp_path, lengths):
+    """By hand: rows of 0.45 s; a run of 0.25 s must be doubled twice to reach 0.9 s."""
+    starts = [Start(["sh", "-c", f"sleep {0.25 * 2**n}; echo ranks 1"]) for n in range(lengths)]
+    runner, rates = block(tmp_path, Hub(), lengthened_by="steps" if lengths > 1 else "")
+    arms = [replace(each, start=starts[0], longer=starts[1:]) for each in runner._plan.treatments]
+    runner._plan, runner.row_s = replace(runner._plan, treatments=arms), 0.45
+    store = Store(tmp_path, "stream")
+    warm_up = _warm_up(runner._plan, runner, store, tmp_path / "0", rates)
+    if lengths == 1:
+        with pytest.raises(BlockError, match=r"2 rows of the writers 0\.9 s; .* larger problem"):
+            asyncio.run(warm_up)
+        return
+    asyncio.run(warm_up)
+    assert length.kept(tmp_path) == runner.doublings == 2  # the case's next blocks begin with it
+    lines = (tmp_path / "samples/stream.jsonl").read_text().splitlines()
+    first, second = map(json.loads, lines)
+    assert (first["pair"], second["pair"]) == (-1, -2)
+    assert first["elapsed_s"] < 0.45
+    assert second["elapsed_s"] > 1.0
+    (longer,) = set(second["notes"]) - set(first["notes"])
+    assert "steps times 4" in longer
+
+
+def test_an_injector_that_reports_nothing_ends_the_block(tmp_path):
+    _, rates = block(tmp_path, hub := Hub())
+    start = hub.start
+
+    async def start_silent(*given):
+        (state,) = await start(*given)
+        state.rows, state.row_s = [], 0.01
+        return [state]
+
+    hub.start = start_silent
+    with pytest.raises(BlockError, match=r"writer 0 \(ucx, n1\) reported no rate"):
+        asyncio.run(rates.learn(WRITES))
+
+
+# What is stored next to what was measured.
+
+
+@pytest.mark.parametrize(
+    ("cores", "free", "noted"),
+    [
+        (1, ["63"], False),
+        (1, ["", "63"], True),
+        (1, [None], False),  # unknown
+        (0, [""], False),
+        (None, [""], False),
+    ],
+)
+def test_a_reserved_core_on_which_the_application_may_run_is_noted(cores, free, noted):
+    factors = {} if cores is None else {"reserved_cores": cores}
+    nodes = [NodeConditions(f"n{at}", 9.0, free_cpus=each) for at, each in enumerate(free)]
+    notes = list(unreserved(factors, nodes))
+    assert len(notes) == noted
+    assert not noted or "n0" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "asked_b_s", "limiter", "stored"),
+    [
+        ("perftest", None, "hardware", None),
+        ("perftest", 5e8, "hardware", "hardware"),
+        ("perftest", 5e8, "software", "software"),
+        ("ucx", 5e8, "software", "agent"),
+        ("fabtests", 5e8, "software", "agent"),
+    ],
+)
+def test_a_record_says_what_limited_the_writer(name, asked_b_s, limiter, stored):
+    writer = Writer(0, "o", "t", "10.1.0.2", 20001, 65536, asked_b_s, limiter=limiter)
+    seen = Judgement(4e8, 3e8, 8e8, 1.0, 0.0, None)
+    state = WriterState(writer, 1.0)
+    record = writer_record(INJECTORS[name], state, 4.4e8, seen, (1.0, 2.0))
+    assert (record.limited_by, record.asked_b_s, record.rate_b_s) == (stored, asked_b_s, 4e8)
+    assert (record.rate_min_b_s, record.bytes_b, record.rate_alone_b_s) == (3e8, 8e8, 4.4e8)
+    assert (record.cpu_share, record.message_b, record.burst) == (None, 65536, None)
+
+
+def test_writers_of_a_later_kind_are_numbered_from_its_first():
+    states = [WriterState(Writer(at, "o", "t", "", 1, 64), 1.0) for at in (4, 5)]
+    assert [_position(states, at) for at in (4, 5)] == [0, 1]
+
+
+def test_the_record_of_a_control_has_its_share_of_a_core_and_no_bytes():
+    state = WriterState(Writer(0, "o", "t", "", 20001, 65536), 1.0, transport="none")
+    state.rows = [Seen(at_s, at_s + 1.0, 0.5) for at_s in (0.0, 1.0, 2.0)]
+    seen = Judgement(0.4, 0.3, 0.8, 0.9, 0.1, None)
+    record = writer_record(INJECTORS["spin"], state, 0.9, seen, (3.0, 4.0))
+    assert (record.cpu_share, record.observed_share, record.unobserved_s) == (0.4, 0.9, 0.1)
+    assert (record.message_b, record.bytes_b, record.rate_b_s, record.rate_min_b_s) == (0, 0, 0, 0)
+    assert (record.rate_alone_b_s, record.rate_before_b_s, record.transport) == (0, None, "none")
+
+
+def test_of_origins_only_the_time_that_writing_may_take_is_stored():
+    counted = {
+        node: {"softirq-time": NodeCounter(at, "s"), "interrupts": NodeCounter(9, "count")}
+        for at, node in enumerate(("t0", "t1", "o0"), 1)
+    }
+    rows = node_rows(Allocation(["t0", "t1"], ["o0"]), counted)
+    assert [(row["tool"], row["rank"], row["event"], row["value"]) for row in rows] == [
+        ("node", 0, "softirq-time", 1),
+        ("node", 0, "interrupts", 9),
+        ("node", 1, "softirq-time", 2),
+        ("node", 1, "interrupts", 9),
+        ("origin", 0, "softirq-time", 3),
+    ]
+    shared = node_rows(Allocation(["t0"], ["t0"]), {"t0": {"interrupts": NodeCounter(1, "count")}})
+    assert [row["tool"] for row in shared] == ["node"]  # nothing twice

@@ -1,0 +1,35 @@
+"""Treatments of the standard arms for tests that need no check."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from records.arms import ARMS, BASELINE
+from records.treatment import Start, Treatment, Writes
+
+
+def treatments(
+    arms: Sequence[str],
+    command: Sequence[str],
+    writes: Mapping[str, Any] = {},
+    scheduled: Mapping[str, int] = {},
+    **start: Any,
+) -> list[Treatment]:
+    """A treatment an arm, all started in one way; `scheduled`: arm -> writers at a time."""
+    of_writers: dict[str, Any] = {"injector": "ucx", "message_b": 65536, **writes}
+    return [
+        Treatment(
+            name=arm,
+            start=Start(list(command), **start),
+            writes=_writes(arm, of_writers, scheduled),
+            role=ARMS[arm].role,
+            baseline=None if arm == BASELINE else BASELINE,
+        )
+        for arm in arms
+    ]
+
+
+def _writes(arm: str, given: dict[str, Any], scheduled: Mapping[str, int]) -> Writes | None:
+    row = ARMS[arm]
+    if row.control:
+        return Writes(row.control, 0)
+    return None if row.silent else Writes(**given, scheduled=scheduled.get(arm))

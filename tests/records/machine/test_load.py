@@ -1,0 +1,280 @@
+"""Hosts made of files; times worked out by hand, in ticks of 10 ms.
+
+Processor time of kernel threads, and what an application leaves free, also of this host.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from records.machine import load
+from records.machine.load import KernelThreads
+from tests.conductor import sysfs
+from tests.conductor.sysfs import write
+
+BLOCK = "0123abcd"
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def stat(pid, parent, name, state="S", flags=0, used=0, children=0, start=5, system=0):
+    """/proc/PID/stat as in proc(5), times in ticks."""
+    # After the state: ppid pgrp session tty tpgid flags, four faults, utime stime cutime cstime,
+    # priority nice threads itrealvalue, start.
+    times = f"{used} {system} {children} 0"
+    return f"{pid} ({name}) {state} {parent} 1 1 0 -1 {flags} 0 0 0 0 {times} 20 0 1 0 {start} 0 0"
+
+
+def process(pid, parent, name="work", used=0, children=0, *, block="", **fields):
+    """The two files of a process."""
+    environment = f"HOME=/\0{load.BLOCK_VARIABLE}={block}\0" if block else "HOME=/\0"
+    text = stat(pid, parent, name, used=used, children=children, **fields)
+    return {f"proc/{pid}/stat": text, f"proc/{pid}/environ": environment}
+
+
+def reading(folder, *processes, stat="cpu  0 0 0 0 0 0 0 0 0 0", earlier=None, **options):
+    files = {"proc/stat": stat}
+    for each in (process(1, 0, "init"), *processes):
+        files |= each
+    root = sysfs.write(folder, files)
+    return load.read(BLOCK, options.get("roots", []), options.get("exempt", ()), earlier, root)
+
+
+#: Flags of kernel threads and of other processes.
+KERNEL, USER = 0x00208040, 0x00400000
+ZOMBIE = process(91, 90, "app", 700, state="Z")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "options", "ticks"),
+    [
+        # Processes of the block are not foreign, and those of another block are.
+        (
+            [process(10, 1, "other", 50), process(11, 1, "app", 500, block=BLOCK)],
+            [process(10, 1, "other", 57), process(11, 1, "app", 900, block=BLOCK)],
+            *({}, {"other": 7}),
+        ),
+        (
+            [process(10, 1, "app", 50, block="ffff0000")],
+            [process(10, 1, "app", 90, block="ffff0000")],
+            *({}, {"app": 40}),
+        ),
+        # What descends from the conductor is its own, whatever its environment.
+        (
+            [process(20, 1, "conductor", 1), process(21, 20, "env", 2), process(22, 21, "app", 3)],
+            [process(20, 1, "conductor", 9), process(21, 20, "env", 9), process(22, 21, "app", 99)],
+            *({"roots": [20]}, {}),
+        ),
+        # The owner alone is exempt, and not what it starts.
+        (
+            [process(30, 1, "reframe", 100), process(31, 30, "sacct", 1)],
+            [process(30, 1, "reframe", 150, children=60), process(31, 30, "sacct", 4)],
+            *({"exempt": [30]}, {"sacct": 3}),
+        ),
+        # Kernel threads are nobody's.
+        (
+            [process(40, 2, "kworker/0:1", 100, flags=KERNEL)],
+            [process(40, 2, "kworker/0:1", 900, flags=KERNEL)],
+            *({}, {}),
+        ),
+        # A shell runs one short program after another: none of them is seen by either reading.
+        ([process(50, 1, "sh", 1, 1000)], [process(50, 1, "sh", 2, 1080)], {}, {"sh": 81}),
+        # make waits for cc, which ended after 40 more ticks, and cc for cc1, after 5.
+        (
+            [process(60, 1, "make", 1), process(61, 60, "cc", 100), process(62, 61, "cc1", 3000)],
+            [process(60, 1, "make", 1, children=100 + 40 + 3000 + 5)],
+            *({}, {"make": 45}),
+        ),
+        # Slurm's daemon forks, and the fork becomes the application.
+        (
+            [process(65, 1, "slurmstepd", 1)],
+            [process(65, 1, "app", 400, block=BLOCK)],
+            *({}, {}),
+        ),
+        # The PID of another.
+        (
+            [process(70, 1, "old", 500, start=5)],
+            [process(70, 1, "new", 20, start=900)],
+            *({}, {"new": 20}),
+        ),
+        # A step's daemon, and whoever adopts orphans, get the times of what has ended.
+        *(
+            (
+                [process(pid, 0, name, 5, 0), process(81, pid, "app", 100, block=BLOCK)],
+                [process(pid, 0, name, 6, 700)],
+                *({}, {name: 1}),
+            )
+            for pid, name in ((80, "slurmstepd"), (1, "init"))
+        ),
+        # A zombie has no environment left: the block's own, and a new one.
+        (
+            [process(90, 1, "sh", 1), process(91, 90, "app", 100, block=BLOCK)],
+            [process(90, 1, "sh", 1), ZOMBIE],
+            *({}, {}),
+        ),
+        ([process(90, 1, "sh", 1)], [process(90, 1, "sh", 1), ZOMBIE], {}, {}),
+        # A program's name cannot act on a terminal.
+        (
+            [process(10, 1, "\x1b[2J) 0 x")],
+            [process(10, 1, "\x1b[2J) 0 x", 3)],
+            *({}, {"?[2J) 0 x": 3}),
+        ),
+    ],
+)
+def test_whose_processes_used_how_much(tmp_path, before, after, options, ticks):
+    first = reading(tmp_path / "before", *before, **options)
+    last = reading(tmp_path / "after", *after, earlier=first, **options)
+    used_s = load.foreign_s(first, last)
+    assert {name: used * TICKS for name, used in used_s.items() if used} == pytest.approx(ticks)
+
+
+def test_hidden_processes_are_unknown_and_not_none(tmp_path):
+    seen = reading(tmp_path / "a", process(10, 1))
+    (tmp_path / "b/proc/1").mkdir(parents=True)
+    sysfs.write(tmp_path / "b", {"proc/stat": "cpu  1 0 0 1 0 0 0 0 0 0"})
+    hidden = load.read(BLOCK, [], root=tmp_path / "b")
+    assert load.foreign_s(hidden, hidden) is None
+    assert load.foreign_s(seen, seen) == {"init": 0, "work": 0}
+
+
+def test_steal_is_a_share_of_all_time(tmp_path):
+    # user nice system idle iowait irq softirq steal guest: 400 ticks pass, 12 of them stolen. What
+    # guests used is part of user.
+    before = reading(tmp_path / "a", stat="cpu  100 0 10 50 5 1 2 30 90 0")
+    after = reading(tmp_path / "b", stat="cpu  300 10 40 180 8 6 12 42 270 0")
+    assert load.steal_share(before, after) == pytest.approx(12 / 400)
+    assert load.steal_share(before, before) is None
+    # An old kernel does not count it.
+    assert (before.stolen, before.total) == (30, 198)
+    assert [reading(tmp_path / "c", stat=text).total for text in ("cpu 1 2 3 4 5 6 7", "x y")] == [
+        0, 0
+    ]  # fmt: skip
+
+
+def test_frequency_of_the_applications_cores(tmp_path):
+    cpu = "sys/devices/system/cpu"
+    root = sysfs.write(
+        tmp_path,
+        {
+            f"{cpu}/cpu0/cpufreq/scaling_cur_freq": "3000000",
+            f"{cpu}/cpu1/cpufreq/scaling_cur_freq": "2000000",
+            f"{cpu}/cpu10/cpufreq/scaling_cur_freq": "1000000",
+        },
+    )
+    assert load.frequency_hz([0, 1], root) == pytest.approx(2.5e9)
+    assert load.frequency_hz([], root) == pytest.approx(2e9)
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"), [("fpu aperfmperf", (2.4e9, 1.7e9)), ("fpu sse2", (None, None))]
+)
+def test_cpuinfo_counts_only_where_it_is_measured(tmp_path, flags, expected):
+    text = f"flags\t\t: {flags}\n\n" + "".join(
+        f"processor\t: {cpu}\ncpu MHz\t\t: {mhz}\n"
+        for cpu, mhz in enumerate(("2400.000", "1000.0", "0.0", "1e6"))
+    )
+    root = sysfs.write(tmp_path, {"proc/cpuinfo": text})
+    assert (load.frequency_hz([0], root), load.frequency_hz([], root)) == expected
+
+
+def thread(pid, name, user, system, start, flags=KERNEL):
+    text = stat(pid, 2, name, flags=flags, used=user, system=system, start=start)
+    return {f"proc/{pid}/stat": text}
+
+
+def test_what_kernel_threads_used_since_the_first_reading(tmp_path):
+    write(tmp_path, thread(20, "kworker/0:1H-mlx5", 0, 100, 5))
+    write(tmp_path, thread(21, "kworker (x) 1", 2, 40, 6))
+    write(tmp_path, thread(22, "ksoftirqd/0", 0, 500, 7))
+    write(tmp_path, thread(99, "lmp", 7000, 800, 8, USER))
+    threads = KernelThreads(tmp_path)
+    assert threads.shown
+    assert threads.read_s() == 0
+    write(tmp_path, thread(20, "kworker/0:1H-mlx5", 0, 130, 5))
+    write(tmp_path, thread(21, "kworker (x) 1", 3, 45, 6))
+    write(tmp_path, thread(22, "ksoftirqd/0", 0, 900, 7))
+    write(tmp_path, thread(99, "lmp", 9000, 900, 8, USER))
+    # 30 and 1 + 5 ticks; neither ksoftirqd, which is in the time of soft interrupts, nor lmp.
+    assert threads.read_s() == pytest.approx(36 / TICKS)
+    # A PID is another thread's now, which has used 3 ticks since it started.
+    write(tmp_path, thread(20, "kworker/u8:1", 0, 3, 70))
+    assert threads.read_s() == pytest.approx(39 / TICKS)
+
+
+@pytest.mark.parametrize("text", ["", "7 (x", "7 (x) S", "7 (x) " + "a " * 30])
+def test_what_the_kernel_does_not_write_is_no_thread(tmp_path, text):
+    threads = KernelThreads(write(tmp_path, {"proc/20/stat": text}))
+    assert not threads.shown
+    assert threads.read_s() == 0
+
+
+def test_the_threads_of_this_host_are_those_without_a_command_line():
+    """A kernel thread has an empty /proc/PID/cmdline, and is no zombie."""
+
+    def is_thread(path: Path) -> bool:
+        try:
+            state = (path / "stat").read_text().rpartition(")")[2].split()[0]
+            return state != "Z" and (path / "cmdline").read_bytes() == b""
+        except OSError:
+            return False
+
+    there = any(is_thread(path) for path in Path("/proc").glob("[0-9]*"))
+    assert KernelThreads().shown == there
+
+
+def busy_thread(pid, tid, seconds, allowed):
+    ticks = int(seconds * TICKS / 2)  # half in user, half in system mode
+    return {
+        f"proc/{pid}/task/{tid}/stat": stat(tid, 1, "x (1) y", "R", used=ticks, system=ticks),
+        f"proc/{pid}/task/{tid}/status": f"Cpus_allowed:\tff\nCpus_allowed_list:\t{allowed}",
+    }
+
+
+def test_the_busy_threads_of_all_processes_count(tmp_path):
+    root = write(
+        tmp_path,
+        {
+            "sys/devices/system/cpu/online": "0-7",
+            **busy_thread(10, 10, 9.0, "0"),
+            **busy_thread(10, 11, 8.0, "1,2"),
+            **busy_thread(20, 20, 9.5, "4"),
+            # A launcher, which sleeps and may run anywhere.
+            **busy_thread(30, 30, 0.4, "0-7"),
+            # Another's.
+            **busy_thread(99, 99, 9.0, "7"),
+        },
+    )
+    busy = load.busy_cpus([10, 20, 30, 31], 10.0, root)
+    assert busy == {0, 1, 2, 4}
+    assert load.left_free(busy, root) == "3,5-7"
+
+
+@pytest.mark.parametrize(
+    ("allowed", "free"), [("0-127", ""), ("", None), ("3-1", None), ("x", None)]
+)
+def test_what_may_run_anywhere_leaves_nothing_and_what_is_unreadable_is_unknown(
+    tmp_path, allowed, free
+):
+    root = write(
+        tmp_path, {"sys/devices/system/cpu/online": "0-3", **busy_thread(10, 10, 9.0, allowed)}
+    )
+    assert load.left_free(load.busy_cpus([10], 10.0, root), root) == free
+
+
+def test_a_busy_process_of_this_host_takes_the_core_that_it_is_bound_to():
+    last = max(os.sched_getaffinity(0))
+    process = subprocess.Popen(
+        [sys.executable, "-S", "-c", "while True: pass"],
+        preexec_fn=lambda: os.sched_setaffinity(0, {last}),
+    )
+    try:
+        began_s = time.monotonic()
+        while not (busy := load.busy_cpus([process.pid], 0.5)) and time.monotonic() - began_s < 60:
+            time.sleep(0.02)
+        assert busy == {last}
+    finally:
+        process.kill()
+        process.wait()

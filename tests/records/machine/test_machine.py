@@ -1,0 +1,211 @@
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from records import checkout
+from records.errors import InputError
+from records.machine import site
+from records.plan import Demand, ShortWrites
+from tests.conductor.sysfs import big_host, write
+
+DOC = checkout.ROOT / "docs" / "add-a-machine.md"
+
+TEXT = """
+name: box
+description: two nodes
+origins: {policy: hetjob, partition: origin}
+injector: perftest
+node_mtti: 10y
+nic: {model: QDR, processing: onload, link_rate: 32Gbit/s}
+facts: {cores: 16, sockets: 2, numa_nodes: 2, llc: 40MiB, memory: 64GiB}
+"""
+
+
+def _write(tmp_path, text):
+    (tmp_path / "site").mkdir(exist_ok=True)
+    (tmp_path / "site" / "box.yaml").write_text(text)
+    return tmp_path
+
+
+def test_quantities_are_read_into_si(tmp_path):
+    box = site.load("box", _write(tmp_path, TEXT))
+    assert box.nic.link_rate_b_s == 4e9
+    assert box.facts.llc_b == 40 * 1024 * 1024
+    assert box.node_mtti_s == 10 * 365.25 * 86400
+
+
+def test_an_included_file_takes_the_place_of_keys_unless_others_could_write_it(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("BOX", str(tmp_path / "box"))
+    root = _write(tmp_path, TEXT + "include: $BOX/more.yaml\n")
+    (tmp_path / "box").mkdir(mode=0o755)
+    assert site.load("box", root).injector == "perftest"
+    more = tmp_path / "box" / "more.yaml"
+    more.write_text("injector: ucx\n")
+    assert site.load("box", root).injector == "ucx"
+    more.write_text("injector: ucx\nnodes: x\n")
+    fault = r"more\.yaml:2: nodes: 'x' found; allowed: a whole number"
+    with pytest.raises(InputError, match=fault):
+        site.load("box", root)
+    more.chmod(0o666)
+    with pytest.raises(InputError, match=r"include: .*more.yaml can be written by others"):
+        site.load("box", root)
+    more.chmod(0o644)
+    (tmp_path / "box").chmod(0o777)
+    with pytest.raises(InputError, match=r"include: .*box can be written by others"):
+        site.load("box", root)
+
+
+@pytest.mark.parametrize(
+    ("found", "changed", "named"),
+    [
+        ("injector: perftest", "injector: magic", ":5: injector: 'magic' found; allowed:"),
+        ("policy: hetjob", "policy: none", ":4: origins.policy: 'none' found; allowed:"),
+        ("name: box", "nam: box", ":2: nam: unknown key; allowed: name, "),
+        ("name: box", "name: sun", ":2: name: 'sun' found; allowed: the file's, 'box'"),
+        ("memory: 64GiB", "memory: 64G", ":8: facts.memory: '64G' "),
+        ("memory: 64GiB", "memory: true", ":8: facts.memory: 'True' "),
+        ("cores: 16", "core: 16", ":8: facts.cores: missing"),
+        ("node_mtti: 10y", "rails: [{device: a, socket: 1}]", ":6: rails.0.socket: unknown key; "),
+        ("cores: 16", "cores: 010", ":8: facts.cores: '010' found; allowed: a whole number"),
+        ("cores: 16", "cores: true", ":8: facts.cores: true found; allowed: a whole number"),
+        ("cores: 16", "cores: 0", ":8: facts.cores: 0 found; allowed: greater than or equal to 1"),
+        ("cores: 16", "cores: 16, cores: 17", ":8: duplicate key 'cores', first in line 8"),
+        ("node_mtti: 10y", "memory_share: 1e999", ":6: memory_share: inf found; allowed: "),
+        ("partition: origin", 'partition: "o\\n#SBATCH"', ":4: origins.partition: 'o\\n#SBATCH' "),
+        (
+            "node_mtti: 10y",
+            "programs: {cns: bin/x}",
+            ":6: programs.cns: 'bin/x' found; allowed: an",
+        ),
+        ("node_mtti: 10y", 'programs: {cns: "/x; id"}', ":6: programs.cns: '/x; id' found; allow"),
+        (TEXT, "- a list", ":1: a list found; allowed: a mapping of keys"),
+        *(
+            ("node_mtti: 10y", f"rails: [{rails}]\ndevice: {device}", f":6: rails: {found}; allow")
+            for rails, device, found in (
+                ("{device: a}", "~", "a found, and device nothing"),
+                ("{device: a}, {device: b}", "c", "a, b found, and device 'c'"),
+                ("{device: a}, {device: a}", "a", "a, a found, and device 'a'"),
+            )
+        ),
+    ],
+)
+def test_a_mistake_is_named_with_its_file(tmp_path, found, changed, named):
+    root = _write(tmp_path, TEXT.replace(found, changed))
+    with pytest.raises(InputError) as error:
+        site.load("box", root)
+    assert str(error.value).startswith(f"{tmp_path}/site/box.yaml{named}")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["sun", "../site/box", "..", "", "box.yaml", "a\0b"])
+def test_an_unknown_machine_is_reported_with_the_known_ones_and_a_path_is_none(tmp_path, name):
+    with pytest.raises(InputError, match=r"known machines: box"):
+        site.load(name, _write(tmp_path, TEXT))
+
+
+def test_one_of_several_rails_is_the_device(tmp_path):
+    rails = "device: b\nrails: [{device: a}, {device: b, numa_node: 1}]\n"
+    box = site.load("box", _write(tmp_path, f"{TEXT}{rails}partition: fat\n"))
+    assert [(rail.device, rail.numa_node) for rail in box.rails] == [("a", None), ("b", 1)]
+    assert (box.system, box.with_origins(3).origins.nodes) == ("box:fat", 3)
+    assert site.load("box", _write(tmp_path, TEXT)).system == "box"
+
+
+@pytest.mark.parametrize(
+    ("policy", "llc", "requested", "message_b"),
+    [
+        # Twice the last-level caches, and at least 64 MiB.
+        ("same_host", "40MiB", "auto", 80 * 2**20),
+        ("hetjob", "40MiB", "dram", 80 * 2**20),
+        ("hetjob", "31MiB", "dram", 64 * 2**20),
+        ("hetjob", "40MiB", "auto", 65536),
+        ("same_host", "40MiB", "1MB", 10**6),
+    ],
+)
+def test_messages_that_reach_memory(tmp_path, policy, llc, requested, message_b):
+    text = TEXT.replace("{policy: hetjob, partition: origin}", f"{{policy: {policy}}}")
+    box = site.load("box", _write(tmp_path, text.replace("40MiB", llc)))
+    assert box.message_b(requested) == message_b
+
+
+def test_the_numa_node_of_the_network_interface(tmp_path, monkeypatch):
+    def box(of, **changes):
+        text = TEXT.replace("numa_nodes: 2", of)
+        return site.load("box", _write(tmp_path, text)).model_copy(update=changes)
+
+    assert box("numa_nodes: 2, nic_node: 1").nic_node() == 1
+    assert box("numa_nodes: 1").nic_node() == 0
+    with pytest.raises(InputError, match=r"site/box\.yaml: facts\.nic_node: .* one of 0, 1, 2$"):
+        box("numa_nodes: 3").nic_node()
+    # On a shared host that of the device (`big_host`), else of the origin, on the last core.
+    big = site.host.detect(big_host(tmp_path))
+    monkeypatch.setattr(site.host, "detect", lambda: replace(big, usable_cores=[0, 1, 4, 7]))
+    shared = {"facts": None, "origins": site.Origins(policy="same_host", cores=2)}
+    found = [box("numa_nodes: 2", **shared, device=name).nic_node() for name in ("mlx5_0", "x")]
+    assert found == [2, 2]  # cores 4 and 5 are of node 2
+    shared["origins"] = site.Origins(policy="same_host")
+    assert box("numa_nodes: 2", **shared, device="x").nic_node() == 3
+    with pytest.raises(InputError, match="is unknown"):
+        box("numa_nodes: 2", facts=None, device="x").nic_node()
+
+
+def test_numa_nodes_of_memory_alone_do_not_count(tmp_path, monkeypatch):
+    # As of a GPU or of CXL: node 4 has 16 GiB and no core.
+    node = "sys/devices/system/node/node4"
+    memory = "Node 4 MemTotal:       16777216 kB"
+    here = write(big_host(tmp_path), {f"{node}/cpulist": "", f"{node}/meminfo": memory})
+    monkeypatch.setattr(site.host.os, "sched_getaffinity", lambda _: set(range(16)))
+    big = site.host.detect(here)
+    assert [each.number for each in big.numa_nodes] == [0, 1, 2, 3, 4]
+    empty = site.host.detect(write(here, {f"{node}/meminfo": "Node 4 MemTotal:       0 kB"}))
+    monkeypatch.setattr(site.host, "detect", lambda: big)
+    box = site.load("localhost")
+    facts = box.node_facts()
+    assert (facts.cores, facts.threads_per_core, facts.numa_nodes) == (8, 2, [0, 1, 2, 3])
+    # But memory can be bound to it.
+    assert box.numa_node(4, "x") == 4
+    with pytest.raises(InputError, match=r"x: 5 found; .*: 0, 1, 2, 3, 4$"):
+        box.numa_node(5, "x")
+    monkeypatch.setattr(site.host, "detect", lambda: empty)
+    assert site.load("localhost").node_facts().nodes_of_memory() == [0, 1, 2, 3]
+
+
+def test_cores_are_split_disjoint_and_one_core_cannot_be(monkeypatch):
+    local = site.load("localhost")
+    monkeypatch.setattr(site.host, "detect", lambda: SimpleNamespace(usable_cores=[0, 2, 4]))
+    assert local.split_cpus() == ([0, 2], [4])
+    assert local.split_cpus(0) == ([0, 2, 4], [4])
+    two = local.model_copy(update={"origins": site.Origins(policy="same_host", cores=2)})
+    assert (two.split_cpus(), two.split_cpus(1)) == (([0], [2, 4]), ([0, 2], [2, 4]))
+    apart = local.model_copy(update={"origins": site.Origins(policy="hetjob")})
+    assert (apart.split_cpus(), apart.usable_cpus()) == (([], []), [])
+    monkeypatch.setattr(site.host, "detect", lambda: SimpleNamespace(usable_cores=[3]))
+    for reserved, field in ((None, r"origins\.cores"), (1, "reserved_cores")):
+        with pytest.raises(InputError, match=rf"yaml: {field}: 1 of 1 usable cores leave none"):
+            local.split_cpus(reserved)
+    with pytest.raises(InputError, match="0 of 1 usable cores leave none"):
+        two.split_cpus(0)  # it lacks one of the origin's own
+
+
+def test_only_numa_nodes_of_the_machine_are_taken(tmp_path):
+    box = site.load("box", _write(tmp_path, TEXT))
+    assert [box.numa_node(number, "comm_node") for number in (-1, 0, 1)] == [None, 0, 1]
+    with pytest.raises(InputError, match=r"comm_node: 2 found; allowed are -1 .* of box: 0, 1$"):
+        box.numa_node(2, "comm_node")
+
+
+def test_what_docs_say_of_proof_holds_for_a_machine_and_for_a_block():
+    """`docs/add-a-machine.md`, in the order of its table; shares, seconds and intervals."""
+    shares = {"min_share": 0.5, "max_share": 1.25, "counter_share": 0.2, "late_rows": 2}
+    times = {"silent_s": 0.5, "pause_s": 1}
+    for record in (site.Proof(), Demand()):
+        for name, value in {**shares, **times, "rail_share": 0.02}.items():
+            assert getattr(record, name) == value, name
+    proof, short = site.Proof(), ShortWrites()
+    assert (proof.write_tolerance_s, short.tolerance_s) == (0.2, 0.2)
+    assert (proof.write_share, short.allowed_share) == (0.1, 0.1)
+    (row,) = (line for line in DOC.read_text().splitlines() if line.startswith("| `proof` |"))
+    assert row.endswith("| 0.5, 1.25, 0.2, 2, 0.5s, 1s, 0.2s, 0.1, 0.02 |")

@@ -1,0 +1,150 @@
+"""Counters of a node, from a made /proc and /sys, and from this host's."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from records.machine.node_counters import NodeCounter, NodeReader, change, parse_ethtool, read
+from tests.conductor.sysfs import write
+from tests.records.machine.test_load import thread
+
+PORT = "sys/class/infiniband/mlx5_0/ports/1"
+FILES = {
+    "proc/stat": "cpu  10 0 20 30 0 40 500 6 0 0\ncpu0 1 1 1 1 1 1 1 1\nintr 1234 5 6\nctxt 777",
+    "proc/softirqs": "          CPU0       CPU1\n NET_TX:   1  2\n NET_RX:  30  12\n TIMER:  9  9",
+    "proc/pressure/memory": (
+        "some avg10=0.00 avg60=0.00 avg300=0.29 total=155545234\n"
+        "full avg10=0.00 avg60=0.00 avg300=0.25 total=132749597"
+    ),
+    "proc/vmstat": "nr_free_pages 5\nnuma_pages_migrated 12\nthp_fault_alloc 77031\npgfault 3",
+    "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq": "2000000",
+    "sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq": "3000000",
+    "sys/fs/resctrl/mon_data/mon_L3_00/mbm_total_bytes": "4096",
+    "sys/fs/resctrl/mon_data/mon_L3_01/mbm_total_bytes": "Unavailable",
+    f"{PORT}/hw_counters/np_cnp_sent": "17",
+    f"{PORT}/counters/port_xmit_wait": "5",
+    f"{PORT}/counters/port_rcv_data": "99",
+    "sys/class/net/eth0/device/vendor": "0x15b3",
+    "sys/class/net/eth0/statistics/rx_dropped": "3",
+    "sys/class/net/eth0/statistics/rx_bytes": "1000",
+    "sys/class/net/lo/statistics/rx_dropped": "8",
+    "sys/class/net/veth7/statistics/rx_dropped": "9",
+    **thread(2, "kthreadd", 0, 250, 1),
+}
+#: Names and units of the kernel's documentation (mlx5/counters.rst), figures made.
+ETHTOOL = """NIC statistics:
+     rx_packets: 1000
+     rx_discards_phy: 12
+     tx_prio3_pause: 7
+     tx_prio3_pause_duration: 250000
+     rx_global_pause: 1
+     tx_pause_ctrl_phy: 8
+     tx_global_pause_duration: 3000
+     outbound_pci_stalled_wr: 23
+     outbound_pci_stalled_wr_events: 4
+     outbound_pci_buffer_overflow: 6
+     rx0_cache_full: 5
+"""
+
+
+def test_counters_have_si_units(tmp_path):
+    found = read(write(tmp_path, FILES))
+    ticks = os.sysconf("SC_CLK_TCK")
+    assert found == {
+        "context-switches": NodeCounter(777, "count"),
+        "interrupts": NodeCounter(1234, "count"),
+        # Columns 6 and 7 of the kernel's /proc/stat, in clock ticks.
+        "irq-time": NodeCounter(40 / ticks, "s"),
+        "softirq-time": NodeCounter(500 / ticks, "s"),
+        "softirqs:NET_TX": NodeCounter(3, "count"),
+        "softirqs:NET_RX": NodeCounter(42, "count"),
+        "psi:memory/some": NodeCounter(pytest.approx(155.545234), "s"),
+        "psi:memory/full": NodeCounter(pytest.approx(132.749597), "s"),
+        "vmstat:numa_pages_migrated": NodeCounter(12, "count"),
+        "vmstat:thp_fault_alloc": NodeCounter(77031, "count"),
+        "vmstat:pgfault": NodeCounter(3, "count"),
+        "resctrl:L3_00/mbm_total_bytes": NodeCounter(4096, "B"),
+        "mlx5_0/1:np_cnp_sent": NodeCounter(17, "count"),
+        "mlx5_0/1:port_xmit_wait": NodeCounter(5, "count"),
+        "eth0:rx_dropped": NodeCounter(3, "count"),
+    }
+
+
+def test_what_is_absent_is_named_once_with_what_it_needs(tmp_path):
+    assert read(tmp_path) == {}
+    assert len(NodeReader(tmp_path).absent) == 10
+    absent = NodeReader(write(tmp_path, {"proc/stat": FILES["proc/stat"]})).absent
+    assert "resctrl mounted" in absent["resctrl"]
+    assert "CONFIG_PSI" in absent["pressure"]
+    assert "interrupts" not in absent
+
+
+def test_ethtool_keeps_what_tells_of_stalls_loss_and_pauses():
+    assert parse_ethtool("eth0", ETHTOOL) == {
+        "eth0:rx_discards_phy": NodeCounter(12, "count"),
+        "eth0:tx_prio3_pause": NodeCounter(7, "count"),
+        # Microseconds.
+        "eth0:tx_prio3_pause_duration": NodeCounter(0.25, "s"),
+        "eth0:rx_global_pause": NodeCounter(1, "count"),
+        "eth0:tx_pause_ctrl_phy": NodeCounter(8, "count"),
+        "eth0:tx_global_pause_duration": NodeCounter(pytest.approx(0.003), "s"),
+        "eth0:outbound_pci_buffer_overflow": NodeCounter(6, "count"),
+        # A percentage of the last second.
+        "eth0:outbound_pci_stalled_wr": NodeCounter(pytest.approx(0.23), "1", "gauge"),
+        # Seconds in which that percentage was above 30.
+        "eth0:outbound_pci_stalled_wr_events": NodeCounter(4, "s"),
+    }
+
+
+def ethtool(folder: Path, text: str, log: Path) -> Path:
+    """A program in ethtool's place, of which only eth0 has counters."""
+    program = folder / "bin" / "ethtool"
+    program.parent.mkdir()
+    program.write_text(
+        f"#!/bin/sh\necho \"$*\" >> '{log}'\n[ \"$2\" = eth0 ] && cat <<'X'\n{text}X\n"
+    )
+    program.chmod(0o755)
+    return program.parent
+
+
+def test_a_node_asks_ethtool_only_for_devices_that_have_counters(tmp_path, monkeypatch):
+    log = tmp_path / "asked"
+    monkeypatch.setenv("PATH", f"{ethtool(tmp_path, ETHTOOL, log)}:{os.environ['PATH']}")
+    reader = NodeReader(write(tmp_path, {**FILES, "sys/class/net/eth1/device/vendor": "0x1af4"}))
+    assert log.read_text().splitlines() == ["-S eth0", "-S eth1"]
+    assert reader.absent == {}
+    found = reader.read()
+    assert log.read_text().splitlines()[2:] == ["-S eth0"]
+    assert found["eth0:outbound_pci_stalled_wr_events"] == NodeCounter(4, "s")
+    assert found["context-switches"] == NodeCounter(777, "count")
+    # Of threads what they use from now on.
+    assert found["kernel-threads-time"] == NodeCounter(0, "s")
+
+
+def test_a_node_without_ethtool_and_frequency_names_both(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("records.machine.node_counters._SYSTEM_PATH", "")
+    some = {name: text for name, text in FILES.items() if "cpufreq" not in name}
+    reader = NodeReader(write(tmp_path, {**some, "sys/class/net/eth0/device/vendor": "0x1af4"}))
+    assert set(reader.absent) == {"ethtool", "frequency"}
+    assert "mlx5" in reader.absent["ethtool"]
+    assert "cpufreq" in reader.absent["frequency"]
+
+
+def test_the_change_of_totals_and_the_state_of_gauges():
+    before = {"a": NodeCounter(10, "s"), "reset": NodeCounter(9, "s")}
+    before["f"] = NodeCounter(2e9, "Hz", "gauge")
+    after = {"a": NodeCounter(15, "s"), "reset": NodeCounter(2, "s"), "new": NodeCounter(4, "s")}
+    after["f"] = gauge = NodeCounter(3e9, "Hz", "gauge")
+    assert change(before, after) == {"a": NodeCounter(5, "s"), "f": gauge}
+
+
+def test_this_host_counts_the_switches_of_a_process_that_sleeps():
+    before = read()
+    for _ in range(20):
+        time.sleep(0.001)
+    gained = change(before, read())
+    assert gained["context-switches"].value >= 20
+    assert Path("/proc/pressure/memory").exists() == ("psi:memory/some" in gained)

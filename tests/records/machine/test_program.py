@@ -1,0 +1,168 @@
+"""What a program says of itself, compared with binutils and coreutils.
+
+Versions as programs tell them, in answers seen of each.
+"""
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from records.machine import program as versions
+from records.machine.program import (
+    compilers_in,
+    loaded_modules,
+    missing_modules,
+    modules_not_loaded,
+    mpi_library,
+    program_facts,
+)
+
+SH = shutil.which("sh") or "/bin/sh"
+#: Of Debian 12's Open MPI 4.1.4 and of the mpich wheel.
+LDD = """\
+\tlinux-vdso.so.1 (0x00007ffc)
+\tlibmpi_cxx_no.so.1 => not found
+\tlibm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x00007f01)
+\tlibmpi.so.40 => {path} (0x00007f02)
+\t/lib64/ld-linux-x86-64.so.2 (0x00007f03)
+"""
+
+
+def test_the_compiler_is_what_readelf_prints(tmp_path: Path) -> None:
+    if not (shutil.which("cc") and shutil.which("readelf")):
+        pytest.skip("needs a C compiler and readelf")
+    source = tmp_path / "a.c"
+    source.write_text("int main(void) { return 0; }\n")
+    subprocess.run(["cc", str(source), "-o", str(tmp_path / "a")], check=True)
+    read = subprocess.run(
+        ["readelf", "-p", ".comment", str(tmp_path / "a")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    printed = [line.partition("]  ")[2] for line in read.stdout.splitlines() if "]  " in line]
+    with (tmp_path / "a").open("rb") as file:
+        assert compilers_in(file) == list(dict.fromkeys(printed))
+    assert printed
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"#!/bin/sh\n", b"\x7fELF\x02\x01", b"\x7fELF\x02\x01" + b"\xff" * 100]
+)
+def test_what_is_no_program_names_no_compiler(content: bytes) -> None:
+    assert compilers_in(io.BytesIO(content)) == []
+
+
+def test_path_and_checksum_are_those_of_the_file_that_runs(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(SH)
+    summed = subprocess.run(["sha256sum", SH], capture_output=True, text=True, check=True)
+    here = {"PATH": str(tmp_path)}
+    for name, folder in (("link", Path("/")), ("./link", tmp_path), (SH, Path("/"))):
+        found = program_facts(name, here, folder)
+        assert found["name"] == name
+        assert found["path"] == os.path.realpath(SH)
+        assert found["sha256"] == summed.stdout.split()[0]
+        assert found["mpi"] is None
+    missing = program_facts("nothing-of-that-name", here, tmp_path)
+    assert (missing["path"], missing["sha256"], missing["compilers"]) == (None, None, [])
+
+
+def test_mpi_is_the_library_that_is_linked(tmp_path: Path) -> None:
+    (tmp_path / "libmpi.so.40.30.4").write_text("")
+    (tmp_path / "libmpi.so.40").symlink_to("libmpi.so.40.30.4")
+    found = mpi_library(LDD.format(path=tmp_path / "libmpi.so.40"))
+    assert found == str(tmp_path / "libmpi.so.40.30.4")
+    for name in ("libmpich.so.12", "libmpi-abc123.so.12", "libmpi_cray.so.12", "libpmpi.so.0"):
+        assert mpi_library(f"\t{name} => /opt/{name} (0x1)\n") == f"/opt/{name}"
+    for other in ("libmpicc.txt", "libm.so.6", "libimpi.so", "libmpfr.so.6"):
+        assert mpi_library(f"\t{other} => /opt/{other} (0x1)\n") is None
+    assert mpi_library("\tnot a dynamic executable\n") is None
+    assert mpi_library("\tlibmpi.so.40 => /opt/\0libmpi.so.40 (0x1)\n") is None
+
+
+def test_a_script_has_a_checksum_and_no_compiler() -> None:
+    script = Path(sys.executable).parent / "reframe"
+    found = program_facts(str(script), {}, Path("/"))
+    assert found["sha256"]
+    assert (found["compilers"], found["mpi"]) == ([], None)
+
+
+#: perftest 6.06, Open MPI 4.1.4, MPICH 5.0.2 and Slurm 22.05.8, of Debian 12 and the wheels.
+ANSWERS = [
+    ("ib_write_bw", "Version: 6.06\n", "Version: 6.06"),
+    ("mpirun", "mpirun (Open MPI) 4.1.4\n\nReport bugs\n", "mpirun (Open MPI) 4.1.4"),
+    ("mpiexec", "HYDRA build details:\n    Version:      5.0.2\n", "Version: 5.0.2"),
+    ("srun", "slurm-wlm 22.05.8\n", "slurm-wlm 22.05.8"),
+]
+
+
+def program(folder, name, answer, status):
+    path = folder / name
+    path.write_text(f"#!/bin/sh\ncat <<'END'\n{answer}END\nexit {status}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(("name", "answer", "version"), ANSWERS)
+def test_answers_of_programs(tmp_path, name, answer, version):
+    path = program(tmp_path, name, answer, 1 if name == "ib_write_bw" else 0)
+    assert versions.version_of(str(path)) == version
+
+
+def test_programs_without_a_version_are_left_out(tmp_path, monkeypatch):
+    program(tmp_path, "srun", "srun: error: no answer from 10.1.0.2:6817\n", 1)
+    program(tmp_path, "mpirun", "mpirun (Open MPI) 4.1.4\n", 0)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(versions, "WHEELS", ("click", "no-such-wheel"))
+    found = versions.detect_versions()
+    assert found["mpirun"] == "mpirun (Open MPI) 4.1.4"
+    assert "srun" not in found
+    assert found["wheel click"][0].isdigit()
+    assert "wheel no-such-wheel" not in found
+    assert versions.version_of("") is None
+
+
+# Loaded modules against requested ones.
+
+
+LOADED = ["gcc/13.2.0", "openmpi/5.0.8-ucx", "hpccg/9.9"]
+
+
+@pytest.mark.parametrize(
+    ("requested", "lacking"),
+    [
+        (["gcc"], []),
+        (["gcc/13"], []),
+        (["gcc/13.2.0"], []),
+        (["gcc/1"], ["gcc/1"]),
+        (["gcc/12"], ["gcc/12"]),
+        (["gc"], ["gc"]),
+        (["openmpi/5.0.8"], []),
+        (["hpccg/9.9", "hpccg/9.8", "lammps"], ["hpccg/9.8", "lammps"]),
+        ([], []),
+    ],
+)
+def test_versions_may_be_left_out(requested: list[str], lacking: list[str]) -> None:
+    assert missing_modules(requested, LOADED) == lacking
+
+
+def test_the_variable_of_lmod_and_environment_modules() -> None:
+    assert loaded_modules({"LOADEDMODULES": ":".join(LOADED)}) == LOADED
+    assert loaded_modules({"LOADEDMODULES": ""}) == []
+    assert loaded_modules({}) == []
+
+
+def test_an_alias_is_asked_of_the_module_system(tmp_path: Path) -> None:
+    """`mpi` stands for openmpi: only the module system knows."""
+    script = tmp_path / "modules.sh"
+    script.write_text('module() { [ "$1 $2" = "is-loaded mpi" ]; }\n')
+    environment = {
+        "PATH": os.environ["PATH"],
+        "BASH_ENV": str(script),
+        "LOADEDMODULES": "openmpi/5.0.8",
+    }
+    assert modules_not_loaded(["mpi", "cuda"], environment) == ["cuda"]
+    assert modules_not_loaded(["mpi"], {"PATH": os.environ["PATH"], "LOADEDMODULES": ""}) == ["mpi"]

@@ -1,0 +1,117 @@
+"""The chain over samples. Digests were made with `printf` and `sha256sum`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from records import chain
+
+HEADER = {"started_s": 1.5, "run": "r", "facts": {"cpu": "é"}, "finished_s": None, "head": None}
+#: Of the text {"facts":{"cpu":"\u00e9"},"run":"r","started_s":1.5}
+OF_HEADER = "1675c7d568d7463bb04dbab91fe092b6d3daad72a49f93e95eeb439c4e30e1a5"
+#: Of that digest and `stream`.
+GENESIS = "7f380ff4771b0a450ab2fc8bd008db81f7497983ef54503c903f4e9481c079a5"
+FIRST = b'{"key":"a","fom":2.5'
+#: Of the genesis and the line above; of this value and {"key":"b","fom":3.0
+VALUES = [
+    "4b9323e11b6bb812f71a4aeafd6e5ee8f43d75220ee8041d6f9b8b551bb34cea",
+    "e74aa2d508105bf4bbc07db784ef3cb08e291f986b328ca4b370b561e2ce9c34",
+]
+#: Of another case, `lammps`, the line {"key":"c"
+OF_LAMMPS = "c3a351f0c55988c58b413040cf1b73d7e588a64a1e08310328a15dcaab8935ed"
+HEAD = "abb86728880a80bfd8442eb40d3f915e440bc55d20b554c32e6ecd38cc6be9a4"
+
+
+def lines(*contents: bytes, before: str = GENESIS) -> list[bytes]:
+    """Lines of a file with their values."""
+    found = []
+    for content in contents:
+        before = chain.link(before, content)
+        found.append(content + b',"chain":"' + before.encode() + b'"}\n')
+    return found
+
+
+FOUR = lines(FIRST, b'{"key":"b","fom":3.0', b'{"key":"c","fom":3.5', b'{"key":"d","fom":4.0')
+
+
+def walked(folder: Path, *parts: bytes) -> chain.Walked:
+    path = folder / "stream.jsonl"
+    path.write_bytes(b"".join(parts))
+    return chain.walk(path, GENESIS)
+
+
+def test_values_are_those_of_sha256sum() -> None:
+    assert chain.header_digest(HEADER) == OF_HEADER
+    assert chain.genesis(OF_HEADER, "stream") == GENESIS
+    line, value = chain.chained({"key": "a", "fom": 2.5}, GENESIS)
+    assert (line, value) == (FIRST + b',"chain":"' + VALUES[0].encode() + b'"}\n', VALUES[0])
+    line, value = chain.chained({"key": "b", "fom": 3.0}, value)
+    assert value == VALUES[1]
+    assert json.loads(line) == {"key": "b", "fom": 3.0, "chain": VALUES[1]}
+    assert chain.head(OF_HEADER, {"stream": VALUES[1], "lammps": OF_LAMMPS}) == HEAD
+
+
+def test_a_figure_that_is_not_finite_is_no_sample() -> None:
+    for figure in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            chain.chained({"fom": figure}, GENESIS)
+
+
+def test_a_case_without_a_header_begins_with_its_name() -> None:
+    of_name = "dca83e717b1f64eb141057a7415a330ad1361f51703efa2e4776f40047898a04"
+    assert chain.genesis(chain.header_digest(None), "stream") == of_name
+
+
+def test_the_end_of_a_run_changes_its_header_and_not_its_genesis() -> None:
+    assert chain.header_digest({**HEADER, "finished_s": 2.0, "head": HEAD}) == OF_HEADER
+    assert chain.header_digest({**HEADER, "started_s": 1.0}) != OF_HEADER
+
+
+def test_a_run_has_the_head_of_its_cases(tmp_path: Path) -> None:
+    (tmp_path / "samples").mkdir()
+    (tmp_path / "run.json").write_text(json.dumps(HEADER, indent=2))
+    (tmp_path / "samples/stream.jsonl").write_bytes(b"".join(FOUR[:2]))
+    of_lammps = lines(b'{"key":"c"', before=chain.genesis(OF_HEADER, "lammps"))
+    (tmp_path / "samples/lammps.jsonl").write_bytes(b"".join(of_lammps))
+    (tmp_path / "samples/begun.jsonl").write_bytes(b'{"key":"to')  # has no whole sample yet
+    found = chain.walk_run(tmp_path)
+    assert found.head == HEAD
+    assert not any(each.broken for each in found.cases.values())
+
+
+@pytest.mark.parametrize(
+    ("parts", "broken"),
+    [
+        (FOUR, ()),
+        ([FOUR[0], FOUR[1].replace(b"3.0", b"3.1"), *FOUR[2:]], (2,)),
+        ([FOUR[0], *FOUR[2:]], (2,)),  # one was removed
+        ([FOUR[0], FOUR[2], FOUR[1], FOUR[3]], (2, 3, 4)),
+        ([*FOUR[:2], FOUR[1], *FOUR[2:]], (3,)),  # and the next one follows again
+        ([*FOUR[:3], lines(b'{"key":"d","fom":4.0', before=VALUES[0])[0]], (4,)),
+        ([*FOUR, b'{"key":"e","fom":1.0}\n'], (5,)),
+        ([b"\n", *FOUR], (1,)),
+        # A line with a value that fits it: the next one breaks.
+        ([FOUR[0], *lines(b'{"key":"b","fom":9.0', before=VALUES[0]), *FOUR[2:]], (3,)),
+    ],
+)
+def test_a_walk_names_the_lines_that_do_not_follow(
+    tmp_path: Path, parts: list[bytes], broken: tuple[int, ...]
+) -> None:
+    assert walked(tmp_path, *parts).broken == broken
+
+
+def test_a_torn_last_line_is_no_sample_and_a_whole_one_is(tmp_path: Path) -> None:
+    for length in range(1, len(FOUR[3]) - 1):
+        found = walked(tmp_path, *FOUR[:3], FOUR[3][:length])
+        assert (found.lines, found.broken) == (3, ())
+    found = walked(tmp_path, *FOUR[:3], FOUR[3][:-1])
+    assert (found.lines, found.broken) == (4, ())
+
+
+def test_every_edit_of_a_byte_shows(tmp_path: Path) -> None:
+    text = b"".join(FOUR)
+    last = walked(tmp_path, text).last
+    for at in range(len(text)):
+        found = walked(tmp_path, text[:at], bytes([text[at] ^ 1]), text[at + 1 :])
+        assert found.broken or found.last != last

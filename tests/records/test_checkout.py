@@ -1,0 +1,147 @@
+"""The commit of a checkout, also of one that belongs to another user.
+
+No module of the current folder is imported by what nimc starts.
+"""
+
+import ast
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from records.checkout import ROOT, commit, python_code, python_main, python_path
+
+
+def git(folder: Path, *words: str) -> str:
+    who = ["-c", "user.name=n", "-c", "user.email=n@example.org"]
+    command = ["git", "-c", "safe.directory=*", *who, "-C", str(folder), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    git(tmp_path, "init", "--quiet")
+    (tmp_path / "f").write_text("1")
+    git(tmp_path, "add", "f")
+    git(tmp_path, "commit", "--quiet", "-m", "first")
+    return tmp_path
+
+
+def test_a_commit_and_its_changes(repository: Path) -> None:
+    head = git(repository, "rev-parse", "HEAD")
+    assert commit(repository) == head
+    (repository / "f").write_text("2")
+    assert commit(repository) == f"{head}+"
+
+
+def test_no_checkout(tmp_path: Path) -> None:
+    assert commit(tmp_path) is None
+
+
+def test_another_users_checkout_is_known_and_runs_nothing(repository: Path) -> None:
+    """Git alone refuses it ('dubious ownership'), and a campaign recorded no commit."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    head = git(repository, "rev-parse", "HEAD")
+    git(repository, "config", "core.fsmonitor", f"touch {repository}/ran; false")
+    for path in (repository, *repository.rglob("*")):
+        os.chown(path, 65534, 65534)
+    assert commit(repository) == head
+    assert not (repository / "ran").exists()
+
+
+FLOORS = [
+    "configs",
+    "studies",
+    "nimc",
+    "reframe_tests",
+    "testbed",
+    "analysis",
+    "conductor",
+    "records",
+]
+#: Without `import`, nothing of the current folder can run.
+BUSY = "while True: pass"
+#: Plants modules that say when they are imported.
+PLANT = """for name; do
+    printf "open('IMPORTED', 'a').write('%s ')\\nraise ImportError\\n" "$name" > "$name.py"
+done"""
+
+
+@pytest.fixture
+def planted() -> Iterator[Path]:
+    """A folder of mode 1777 in which another user has put modules of every usual name."""
+    names = [*sys.stdlib_module_names, *FLOORS, "reframe", "yaml", "click", "pydantic", "polars"]
+    names += ["usercustomize", "sitecustomize"]
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:
+        folder = Path(made)
+        folder.chmod(0o1777)
+        # Not by Python: it may be in a home that others cannot read.
+        command = ["sh", "-c", PLANT, "sh", *sorted(set(names))]
+        if os.geteuid() == 0:
+            command = ["setpriv", "--reuid=65534", "--clear-groups", *command]
+        subprocess.run(command, cwd=folder, check=True)
+        yield folder
+
+
+def in_folder(
+    folder: Path, command: list[str], **environment: str
+) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **environment}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def test_the_planted_modules_would_run(planted: Path) -> None:
+    assert in_folder(planted, [sys.executable, "-c", "import json"]).returncode == 1
+    assert (planted / "IMPORTED").read_text().split()[-1] == "json"
+
+
+def test_code_and_modules_are_started_without_the_current_folder(planted: Path) -> None:
+    code = "import json, shlex, runpy, conductor; print(sys.argv[1:])"
+    done = in_folder(planted, python_code(code, "a b", "c"))
+    assert done.stdout == "['a b', 'c']\n"
+    agent = in_folder(planted, python_main("conductor.agent"))
+    assert "KeyError: 'NIMC" in agent.stderr  # its first act is to read its variable
+    assert not (planted / "IMPORTED").exists()
+
+
+def test_only_whole_paths_of_pythonpath_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", ":/a::.:lib:/b:")
+    assert python_path() == "/a:/b"
+    assert python_path(Path("/c")) == "/c:/a:/b"
+    monkeypatch.delenv("PYTHONPATH")
+    assert python_path(Path("/c")) == "/c"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["doctor", "--machine", "localhost"],
+        ["plan", str(ROOT / "campaigns/quick.yaml"), "--machine", "localhost"],
+    ],
+)
+def test_nimc_in_a_folder_with_somebody_elses_modules(planted: Path, words: list[str]) -> None:
+    """The cache of the checks is empty, so that `plan` reads them, in a process of its own."""
+    cache = planted / "cache"
+    done = in_folder(planted, python_main("nimc.cli.main", *words), XDG_CACHE_HOME=str(cache))
+    assert not (planted / "IMPORTED").exists(), (planted / "IMPORTED").read_text()
+    assert "localhost" in done.stdout
+    assert done.returncode in ((0, 3) if words[0] == "doctor" else (0,)), done.stderr
+
+
+@pytest.mark.parametrize("floor", FLOORS)
+def test_nothing_starts_python_in_another_way(floor: str) -> None:
+    started = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sorted((ROOT / floor).rglob("*.py"))
+        if path != ROOT / "records/checkout.py"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.List | ast.Tuple) and "sys.executable" in ast.unparse(node)
+        if "'-c'" in ast.unparse(node) or "'-m'" in ast.unparse(node)
+        if BUSY not in ast.unparse(node)
+    ]
+    assert not started

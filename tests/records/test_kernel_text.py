@@ -1,0 +1,66 @@
+"""What the kernel writes, after proc_pid_stat(5) and cpuset(7)."""
+
+from pathlib import Path
+
+import pytest
+
+from records.kernel_text import (
+    ProcessStat,
+    as_list,
+    below,
+    cpu_list,
+    number,
+    pids,
+    read,
+    stat_of,
+    stats,
+)
+
+#: The columns after the name: the state, which is the third of all, then 101, 102, ... of index
+#: 1, 2, ... here, 3 less than proc(5) counts: parent 1, flags 6, user and system time 11 and 12,
+#: the same of children 13 and 14, start 19.
+STAT = " ".join(["42 (a) b (c) R", *map(str, range(101, 121))])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (" 7\n", 7), ("-1", -1), ("9" * 20, int("9" * 20)),
+        ("9" * 21, None), ("", None), ("0x1", None), ("1.5", None), ("\u0661", None),
+    ],
+)  # fmt: skip
+def test_numbers(text: str, value: int | None) -> None:
+    assert number(text) == value
+
+
+def test_lists_of_cpus() -> None:
+    texts = {"": [], "5": [5], "0-2,8": [0, 1, 2, 8], "1,3": [1, 3], "65535": [65535]}
+    for text, cpus in texts.items():
+        assert (cpu_list(text), as_list(reversed(cpus))) == (cpus, text)
+    assert cpu_list(" 0-0,,3-4,\n") == [0, 3, 4]
+    for text in ("3-1", "-1", "x", "65536", "0-65536", "0-3-5"):
+        with pytest.raises(ValueError, match="allowed: CPUs such as 0-3,8"):
+            cpu_list(text)
+
+
+def test_a_process_whose_name_has_brackets(tmp_path: Path) -> None:
+    (tmp_path / "stat").write_text(STAT)
+    assert stat_of(tmp_path) == ProcessStat(
+        "a) b (c", "R", parent=101, flags=106, used=111 + 112, children=113 + 114, started=119
+    )
+    (tmp_path / "stat").write_text(STAT.rpartition(" 119")[0])
+    assert stat_of(tmp_path) is None
+    assert stat_of(tmp_path / "none") is None
+
+
+def test_processes_and_their_descendants(tmp_path: Path) -> None:
+    assert (read(tmp_path / "none"), pids(tmp_path / "none")) == ("", [])
+    for pid, parent in {1: 0, 2: 1, 3: 2, 4: 9, 5: 6, 6: 5}.items():
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "stat").write_text(STAT.replace("101", str(parent)))
+    for name in ("7", "self"):  # one that has ended
+        (tmp_path / name).mkdir()
+    assert sorted(pids(tmp_path)) == [1, 2, 3, 4, 5, 6, 7]
+    found = dict(stats(tmp_path))
+    assert sorted(found) == [1, 2, 3, 4, 5, 6]
+    assert [below([root], found) for root in (1, 2, 5, 9)] == [{1, 2, 3}, {2, 3}, {5, 6}, set()]

@@ -1,0 +1,83 @@
+"""Short runs of other programs: how they end, and what is said of it."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from records.errors import MachineError
+from records.programs import ask, first_line, last_line, which
+
+
+def test_a_program_that_fails_says_why_in_its_last_line() -> None:
+    found = ask(["/bin/sh", "-c", "echo out; echo no >&2; echo file >&2; exit 3"])
+    assert (found.name, found.status, found.stdout, found.stderr) == (
+        "sh",
+        3,
+        "out\n",
+        "no\nfile\n",
+    )
+    assert (found.ok, found.missing, found.text) == (False, False, "out\nno\nfile\n")
+    assert (found.first, found.last, found.reason) == ("no", "file", "exit status 3: file")
+    assert found.ended() is found
+    with pytest.raises(MachineError, match=r"^sh: exit status 3: file$"):
+        found.required()
+    done = ask(["echo", "x"])
+    assert (done.ok, done.first, done.required()) == (True, "x", "x\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "missing", "reason"),
+    [
+        (["/nowhere/tool"], True, "not found on this host"),
+        (["/etc"], False, "Permission denied"),
+        (["sleep", "60"], False, "has not answered for 0.05 s"),
+    ],
+)
+def test_one_that_does_not_start_or_end_has_no_status(
+    command: list[str], missing: bool, reason: str
+) -> None:
+    found = ask(command, timeout_s=0.05)
+    assert (found.status, found.ok, found.missing, found.reason) == (None, False, missing, reason)
+    with pytest.raises(MachineError, match=f"^{Path(command[0]).name}: {reason}$"):
+        found.ended()
+
+
+def test_input_environment_folder_and_bytes_that_are_no_text(tmp_path: Path) -> None:
+    assert ask(["cat"]).stdout == ""
+    assert ask(["cat"], stdin="text").stdout == "text"
+    (tmp_path / "file").write_text("of a file")
+    with (tmp_path / "file").open() as file:
+        assert ask(["cat"], stdin=file).stdout == "of a file"
+    assert ask(["env"], {"A": "1"}).stdout == "A=1\n"
+    assert ask(["pwd"], folder=tmp_path).stdout == f"{tmp_path}\n"
+    assert ask(["printf", r"\377"]).stdout == "\ufffd"
+    assert ask(["printf", r"\377"], errors="surrogateescape").stdout == "\udcff"
+
+
+def test_nothing_starts_in_the_current_folder_unless_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tool").write_text("#!/bin/sh\npwd\n")
+    (tmp_path / "tool").chmod(0o755)
+    assert ask(["pwd"]).stdout == "/\n"
+    assert ask(["./tool"]).stdout == "/\n"  # the user's own, by a relative path
+
+
+def test_lines_without_colours_and_blanks() -> None:
+    text = "\n \x1b[31;1mfirst\x1b[0m \n\nlast\n\n"
+    assert (first_line(text), last_line(text)) == ("first", "last")
+    assert last_line(text, 2) == "first; last"
+    assert first_line(" \n") == last_line("") == "no output"
+
+
+def test_a_program_next_to_this_python_is_found_before_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sh").touch(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert which("sh") == str(tmp_path / "sh")
+    assert which("cat") == shutil.which("cat")
+    assert which("no-such-program") is None

@@ -1,0 +1,129 @@
+"""Folders of runs, the limits of a header, and the words that records share."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from records.arms import (
+    arm_of,
+    in_order,
+    level_text,
+    name_of,
+    named_level,
+    parts_of,
+    standard_arms,
+)
+from records.errors import InputError
+from records.plan import LIMITS, Demand
+from records.run import MARGIN, load_header, most_pairs, workload_of
+from records.run_folder import run_folders, size_of, stem_of
+from records.sample import event_parts
+from records.treatment import Burst
+from tests.analysis.synthetic import header
+
+
+def test_runs_of_a_folder_their_size_and_their_digest(tmp_path: Path) -> None:
+    for name in ("b", "a", "other"):
+        (tmp_path / name / "samples").mkdir(parents=True)
+        if name != "other":
+            (tmp_path / name / "run.json").write_text("{}")
+    (tmp_path / "latest").symlink_to("a")
+    (tmp_path / "file").touch()
+    assert run_folders(tmp_path) == [tmp_path / "a", tmp_path / "b"]
+    with pytest.raises(InputError, match=f"^{tmp_path}/none: there is no such folder of runs"):
+        run_folders(tmp_path / "none")
+    for name, text in (("y.jsonl", "1\n"), ("x.jsonl", "22\n"), ("z.txt", "")):
+        (tmp_path / "a" / "samples" / name).write_text(text)
+    assert size_of(tmp_path / "a") == 2 + 2 + 3
+    assert stem_of(3, "on@rate=25%", 1) == "3-on@rate=25%-1"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fault"),
+    [
+        ("started_s", 1e11, "started_s: "),
+        ("started_s", -1.0, "started_s: "),
+        ("pairs_floor", 0, "pairs_floor: "),
+        ("pairs_cap", 1_000_001, "pairs_cap: "),
+        ("precision", 1.0, "precision: "),
+        ("precision", 0.0, "precision: "),
+        ("margin", 0.0, "margin: "),
+        ("margin", 1.0, "margin: "),
+        ("seed", -1, "seed: "),
+        ("seed", 2**63, "seed: "),
+        ("head", "0" * 63, "head: "),
+        ("campaign_text", "x" * ((1 << 20) + 1), "campaign_text: "),
+        ("run", "a/b", "run: "),
+        ("asked", {"cases": {}, "min_share": 0.0, "retries": 1}, "asked.min_share: "),
+        ("asked", {"cases": {}, "min_share": 1.5, "retries": 1}, "asked.min_share: "),
+        ("asked", {"cases": {}, "min_share": 1, "retries": 101}, "asked.retries: "),
+        ("asked", {"cases": {}, "min_share": 1, "retries": -1}, "asked.retries: "),
+        ("asked", {"cases": {"c": []}, "min_share": 1, "retries": 1}, "asked.cases.c: "),
+        ("facts", {"host": {"sockets": 0}}, "facts.host.sockets: "),
+        ("facts", {"site": {"references": {"c": 0}}}, "facts.site.references.c: "),
+        ("facts", {"site": {"reference_tolerance": -1}}, "facts.site.reference_tolerance: "),
+    ],
+)
+def test_what_no_header_has_is_named(tmp_path: Path, name: str, value: Any, fault: str) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({**header().as_dict(), name: value}))
+    with pytest.raises(InputError) as error:
+        load_header(tmp_path)
+    assert str(error.value).startswith(f"{tmp_path}/run.json: {fault}")
+
+
+def test_the_ends_of_what_a_header_may_have(tmp_path: Path) -> None:
+    asked = {"cases": {"c": ["off"]}, "min_share": 1.0, "retries": 100, "optional": []}
+    site = {"reference_tolerance": 0}
+    ends = {
+        **{"started_s": 0.0, "finished_s": 0.0, "pairs_floor": 1, "pairs_cap": 1},
+        **{"seed": 2**63 - 1, "campaign_text": "x" * (1 << 20), "head": "0" * 64, "asked": asked},
+    }
+    for facts in ({"host": {"sockets": 1}, "site": site}, {"site": None}):
+        record = {**header().as_dict(), **ends, "facts": facts}
+        (tmp_path / "run.json").write_text(json.dumps(record))
+        found = load_header(tmp_path)
+        assert {name: found.as_dict()[name] for name in ends} == ends
+    (tmp_path / "run.json").write_text(json.dumps({**record, "pairs_cap": 10**6, "seed": 0}))
+    assert load_header(tmp_path).pairs_cap == 10**6
+
+
+def test_limits_are_those_of_the_documents() -> None:
+    """docs/method.md#what-counts and docs/campaigns.md."""
+    limits = {"foreign_cpus": 0.25, "steal_share": 0.02, "frequency_drop": 0.1}
+    limits |= {"foreign_share": 0.02, "retries": 2, "run_timeout_s": 3600}
+    assert {name: getattr(Demand(), name) for name in limits} == limits
+    assert set(LIMITS) < set(limits)
+    assert MARGIN == 0.02
+
+
+def test_pairs_after_which_a_case_ends_and_its_workload() -> None:
+    asked = [(10, None, None), (10, None, 0.05), (10, 14, 0.05), (10, 14, None)]
+    assert [most_pairs(*each) for each in asked] == [10, 40, 14, 14]
+    assert [workload_of(each) for each in ("stream", "a/b.py:Melt")] == ["stream", "Melt"]
+
+
+def test_names_of_treatments() -> None:
+    assert standard_arms(same_host=True) == ["off", "on", "spin", "aa"]
+    assert standard_arms(same_host=False) == ["off", "on", "aa"]
+    levels = {"rate": "25%", "tool": "tau"}
+    assert name_of("on", levels) == "on@rate=25%,tool=tau"
+    assert name_of("on", {}) == "on"
+    assert parts_of("on@rate=25%,tool=tau") == ("on", levels)
+    assert parts_of("off") == ("off", {})
+    assert [level_text(each) for each in (True, 1, "a/b")] == ["true", "1", "a/b"]
+    assert named_level("a/b") == "a_b"
+    assert in_order(["spin", "x", "on@a=1", "on", "aa", "off"]) == [
+        *("off", "on", "on@a=1", "spin", "aa", "x")
+    ]
+    arms = [arm_of(f"{name}@a=1") for name in ("off", "on", "daly", "spin", "later")]
+    continuous = "continuous"  # an arm of a later version is taken to write
+    assert [each.writing for each in arms] == ["none", continuous, "scheduled", "none", continuous]
+    assert [each.silent for each in arms] == [True, False, False, True, False]
+
+
+def test_events_and_bursts() -> None:
+    assert event_parts("cycles:u") == event_parts("cpu_core/cycles/u") == ("cycles", "u")
+    assert event_parts("cycles") == ("cycles", "")
+    assert (Burst(0.2, 0.6).period_s, Burst(0.2, 0.6).duty) == pytest.approx((0.8, 0.25))

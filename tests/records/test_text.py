@@ -1,0 +1,259 @@
+"""Every table fits 80 columns, and every command that prints one can print it as CSV."""
+
+import csv
+import io
+from pathlib import Path
+
+import click
+import pytest
+
+from analysis.contention import evaluate
+from analysis.contention.evaluate import Errors
+from analysis.contention.page import errors_table
+from nimc.cli.document import TABLES, csv_text, listing
+from records.text import (
+    Gist,
+    Line,
+    aligned,
+    broken,
+    columns,
+    duration,
+    failure,
+    plot,
+    quoted,
+    sentences,
+    some,
+    wrapped,
+)
+from tests.analysis.history.made import made_run
+from tests.commands import Command, widest, with_option
+
+
+def rows(command: Command, *words: object) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(command(*words, "--csv"))))
+
+
+def test_errors_of_models_in_eighty_columns() -> None:
+    errors = Errors(**evaluate.errors_percent("henri"))
+    names = ("published", "published, held out", "improved", "improved, held out")
+    text = errors_table(dict.fromkeys(names, errors), [])
+    assert widest(text) <= 80
+    lines = [line.split()[1:] for line in text.splitlines() if line.startswith("average")]
+    assert lines == [[f"{errors.average:.2f}"] * 3, [f"{errors.average:.2f}"]]
+
+
+def test_rows_of_runs_are_those_of_the_document(command: Command, tmp_path: Path) -> None:
+    run = made_run(tmp_path / "monday")
+    (listed,) = rows(command, "runs", "--results", tmp_path)
+    assert listed["run"] == "monday"
+    document = command.json("report", run)["reports"][0]["runs"][0]
+    figures = rows(command, "report", run)
+    assert {row["machine"] for row in figures} == {document["machine"]}
+    shown = [(row["case"], float(row["off_median"])) for row in figures]
+    assert shown == [(row["case"], row["off_median"]) for row in document["results"]]
+
+
+def test_what_does_not_fit_goes_on_in_another_line() -> None:
+    header = ["name", "first", "second"]
+    table = aligned(header, [["a", "1" * 10, "2" * 10], ["b", "", "3"]], width=22)
+    assert table.splitlines() == [
+        "name       first", "      second",
+        "   a  1111111111", "  2222222222",
+        "   b", "           3",
+    ]  # fmt: skip
+    # With its gap a column of three more would take eight.
+    two = aligned(["abc", "def"], [["1", "2"]], width=6)
+    assert two.splitlines() == ["abc", "  def", "  1", "    2"]
+    assert aligned(["name", "figure"], [["ab", "1"]], width=11) == "name figure\n  ab      1"
+    assert aligned(header, [["a", "1", "2"]]) == "name  first  second\n   a      1       2"
+    assert aligned(["x", "why"], [["a", "word " * 6]], width=12).splitlines() == [
+        "x", "  why", "a", "  word word", "  word word", "  word word",
+    ]  # fmt: skip
+
+
+def lines(pairs: str = "6 pairs") -> list[Line]:
+    """The example of an effect that is shown, and one that is not."""
+    slower = ["stream", "1.61 [1.51, 1.71]", "slower under emulated writes", "26.2 -> 16.4 GB/s"]
+    unknown = ["lammps", "1.02 [0.99, 1.06]", "inconclusive", "3.10 -> 3.17 s"]
+    return [
+        Line([*slower, pairs], (1.61, 1.51, 1.71), ["control: 1.002"]),
+        Line([*unknown, "6 pairs"], (1.02, 0.99, 1.06)),
+    ]
+
+
+def test_a_case_is_one_line_that_reads_as_a_sentence_in_eighty_columns() -> None:
+    """Its parts have 6, 17, 28, 17 and 7 characters: 79 with a space between them, 83 with two."""
+    slower, unknown = sentences(lines())
+    assert slower == (
+        "stream 1.61 [1.51, 1.71] slower under emulated writes 26.2 -> 16.4 GB/s 6 pairs"
+    )
+    assert unknown.index("3.10 -> 3.17 s") == slower.index("26.2 -> 16.4 GB/s")
+
+
+def test_what_does_not_fit_a_line_is_left_to_the_details() -> None:
+    long = "12 pairs, 1 rejected"
+    assert [text.split("  ")[-1] for text in sentences(lines(long))] == [
+        "26.2 -> 16.4 GB/s", "3.10 -> 3.17 s",
+    ]  # fmt: skip
+    first, second = sentences(lines(long), details=True)
+    assert [line.strip() for line in first.splitlines()[1:]] == [long, "control: 1.002"]
+    assert [line.strip() for line in second.splitlines()[1:]] == ["6 pairs"]
+    wide = sentences(lines(long), width=120)
+    assert [text.split("  ")[-1].strip() for text in wide] == [long, "6 pairs"]
+    assert max(map(len, wide)) == 6 + 17 + 28 + 17 + len(long) + 4 * 2
+
+
+def test_the_last_part_that_is_needed_is_wrapped_under_itself() -> None:
+    (text,) = sentences([Line(["name", "1.0", "word " * 4, "more"])], width=24)
+    assert text.splitlines() == ["name  1.0  word word", "           word word"]
+
+
+def test_intervals_are_drawn_on_a_logarithmic_axis() -> None:
+    """From a quarter to 4 on 17 columns: 2 is a quarter of them right of 1, in the middle."""
+    drawn = [Line(["a"], (2.0, 1.0, 4.0)), Line(["b"], (0.5, 0.25, 1.0)), Line(["none"])]
+    assert plot("r", drawn, width=20) == [
+        "r  0.25    1       4",
+        "a          |---+----",
+        "b  ----+---|",
+    ]
+    # With four columns for 0.25 it would touch the 1.
+    assert plot("r", drawn[:2], width=12)[0] == "r      1   4"
+    assert plot("r", [Line(["none"])]) == []
+    same = plot("r", [Line(["a"], (1.0, 1.0, 1.0))])
+    assert same == ["r  1", "a  +"]
+
+
+def test_an_interval_without_end_stays_on_the_plot() -> None:
+    """The axis ends at a hundredth and a hundred, in the middle of 41 columns is 1.
+
+    2 is log(2) / log(100) of the 20 columns right of it: 3. A name has half of the width.
+    """
+    assert plot("r", [Line(["a"], (2.0, 0.0, float("inf")))], width=44) == [
+        "r  0.01" + " " * 16 + "1" + " " * 17 + "100",
+        "a  " + "-" * 20 + "|--+" + "-" * 17,
+    ]
+    assert plot("r", [Line(["a" * 90], (1e9, 1e8, 1e10))]) == [
+        f"{'r':40}  1{'100':>37}",
+        f"{'a' * 40}  |{'+':>37}",
+    ]
+    # In the widest terminal it has 72 columns.
+    assert len(plot("r", [Line(["a"], (2.0, 1.0, 4.0))], width=200)[1]) == 3 + 72
+
+
+def test_only_a_terminal_has_another_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    for wide, terminal, expected in (("120", True, 120), ("120", False, 80), ("60", True, 80)):
+        monkeypatch.setenv("COLUMNS", wide)
+        monkeypatch.setattr("sys.stdout.isatty", lambda of=terminal: of)
+        assert columns() == expected
+
+
+def test_a_duration_has_whole_seconds_or_from_an_hour_on_whole_minutes() -> None:
+    shown = {
+        42: "42 s",
+        59.4: "59 s",
+        59.6: "1 min 00 s",
+        250: "4 min 10 s",
+        3599.4: "59 min 59 s",
+        3599.6: "1 h 00 min",
+        3660: "1 h 01 min",
+        1e4: "2 h 47 min",
+    }
+    assert {seconds: duration(seconds) for seconds in shown} == shown
+
+
+def test_prose_and_commands_are_broken_between_words() -> None:
+    assert wrapped("short\n" + "word " * 5, 12) == "short\nword word\n  word word\n  word"
+    command = broken(["reframe", "-C", "/a/path/longer/than/a/line", "-r", "-n", "x"], 16)
+    assert command == "reframe -C \\\n  /a/path/longer/than/a/line \\\n  -r -n x"
+
+
+@pytest.mark.parametrize(
+    ("printed", "gist"),
+    [
+        ("", ""),
+        ("----\n", ""),
+        ("\n  only   this\x07\n--\n", "only this\\x07"),
+        ("first\n\nlast", "first / last"),
+        ("first\nsecond\nlast", "first ... last"),
+        ("f" * 120 + "\n" + "l" * 200, "f" * 120 + " / " + "l" * 200),
+        ("f" * 121 + "\n" + "l" * 201, "f" * 117 + "... / " + "l" * 197 + "..."),
+        ("x" * 321, "x" * 317 + "..."),
+    ],
+)
+def test_the_first_and_the_last_line_with_words_say_what_went_wrong(
+    printed: str, gist: str
+) -> None:
+    assert quoted(printed) == gist
+
+
+def test_a_failure_is_told_in_the_programs_own_words() -> None:
+    gist = Gist()
+    assert failure(3, gist) == "exit status 3"
+    gist.add("x" * 181)
+    assert failure(3, gist) == f"exit status 3: {'x' * 177}..."
+
+
+def test_some_names_and_how_many_more() -> None:
+    assert [some("abac", most) for most in (2, 3, 4)] == ["a, b and 1 more", *["a, b, c"] * 2]
+
+
+def test_notes_come_once_and_v_is_named_unless_it_is_given() -> None:
+    case, said = (
+        Line(["a", "b", "c"], details=["deep"]),
+        ("legend", "-v adds: more", "note", "next"),
+    )
+
+    def text(lines: list[Line], **given: bool) -> list[str]:
+        notes = {"legend": "legend", "more": "more", "following": ["next"]}
+        return click.unstyle(listing("", lines, ["note", "note"], **notes, **given)).split("\n")
+
+    assert text([case]) == ["a  b  c", "", *said]
+    assert text([case], details=True) == ["a  b  c", "    deep", "", *said[::2], "next"]
+    assert text([]) == list(said[2:])
+
+
+def test_every_table_has_csv() -> None:
+    assert with_option("--csv") == {name.partition(" --")[0] for name in TABLES}
+
+
+def test_csv_of_each_kind(command: Command) -> None:
+    ranks = rows(command, "writers", "--ranks", "64,512")
+    assert [row["counted"] for row in ranks] == ["64", "512"]
+    assert [row["concurrent_writers"] for row in ranks] == ["0", "1"]  # Table V
+    assert {row["name"] for row in rows(command, "writers", "--paper")} >= {"daly_qdr_onload"}
+    cases = rows(command, "plan", "quick", "--machine", "localhost")
+    assert [row["case"] for row in cases] == ["stream", "lammps"]
+    points = rows(command, "model", "predict", "--platform", "henri", "--comp-node", "0")
+    assert {row["comp_node"] for row in points} == {"0"}
+    assert len({(row["comm_node"], row["n"]) for row in points}) == len(points)
+    command("origins", "show", "--csv", code=2)
+
+
+def test_cells_are_no_formulas_and_no_commands_to_the_terminal() -> None:
+    document = {
+        "outer": [
+            {"name": "=1+1", "list": [1], "inner": [{"x": 1}, {"y": "a\x1b[2J,b"}]},
+            {"name": "n", "inner": [{"x": None}]},
+        ]
+    }
+    assert csv_text(document, ["outer", "inner"]) == (
+        "name,x,y\n'=1+1,1,\n'=1+1,,\"a\\x1b[2J,b\"\nn,,\n"
+    )
+    assert csv_text({"rows": [{"of": {"a": 1}}]}, ["rows"]) == 'of\n"{""a"": 1}"\n'
+    assert csv_text({"rows": []}, ["rows"]) == "\n"
+    assert csv_text({"rows": [{"x": -1.5}]}, ["rows"]) == "x\n-1.5\n"
+    assert csv_text({"rows": [{"x": True}]}, ["rows"]) == "x\ntrue\n"  # as in JSON
+
+
+@pytest.mark.parametrize(
+    ("words", "flags"),
+    [
+        (["plan", "quick", "--csv", "--json"], "--csv, --json"),
+        (["run", "quick", "-v", "--quiet"], "--verbose, --quiet"),
+    ],
+)
+def test_flags_that_contradict_each_other_are_refused(
+    command: Command, words: list[str], flags: str
+) -> None:
+    command(*words, code=2)
+    assert command.err == f"nimc: {flags}: both found; allowed: one of them\n"

@@ -1,0 +1,140 @@
+import math
+
+import pytest
+
+from records.errors import InputError
+from records.units import (
+    count,
+    duration_s,
+    number,
+    plural,
+    quantity,
+    rate_b_s,
+    scale,
+    share,
+    signed,
+    size_b,
+    spread,
+)
+
+#: How a kind of quantity is read -> texts and their values; every unit is there once.
+QUANTITIES = {
+    duration_s: {
+        **{"5y": 157_788_000, "2d": 172_800, "1.5h": 5400, "2min": 120},
+        **{"1s": 1, "250ms": 0.25, "3us": 3e-6, "7ns": 7e-9},
+    },
+    size_b: {
+        **{"0B": 0, "1.1kB": 1100, "1MB": 1_000_000, "2GB": 2_000_000_000, "1TB": 10**12},
+        **{"64KiB": 65536, "3MiB": 3_145_728, "1GiB": 1_073_741_824, "2TiB": 2_199_023_255_552},
+    },
+    rate_b_s: {
+        **{"3.2GB/s": 3.2e9, "1MiB/s": 1_048_576},
+        **{"8bit/s": 1, "16kbit/s": 2000, "8Mbit/s": 1e6, "32Gbit/s": 4e9},
+    },
+    count: {"64": 64, "46k": 46_000, "2M": 2_000_000},
+    share: {"50%": 0.5, "0.2%": 0.002, "250%": 2.5},
+}
+
+
+@pytest.mark.parametrize("read", QUANTITIES)
+def test_quantities_in_si_units(read) -> None:
+    values = QUANTITIES[read]
+    assert {text: read(text, "x") for text in values} == pytest.approx(values, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (duration_s, "5m"),
+        (duration_s, "5 y"),
+        (duration_s, "-1s"),
+        (duration_s, "1"),
+        (duration_s, "1e3s"),
+        (duration_s, "nans"),
+        (duration_s, " 1s"),
+        (duration_s, "1s\n"),
+        (duration_s, "\u0661s"),
+        (size_b, "64K"),
+        (size_b, "64KB"),
+        (size_b, "0.5B"),
+        (size_b, "0.05B"),
+        (rate_b_s, "1Gb/s"),
+        (rate_b_s, "1GB"),
+        (count, "1.5"),
+        (count, "2G"),
+        (share, "0%"),
+        (share, "-1%"),
+        (share, "50"),
+        (share, "9" * 400 + "%"),
+        (duration_s, "9" * 400 + "s"),
+    ],
+)
+def test_what_is_refused_names_its_field(read, text: str) -> None:
+    with pytest.raises(InputError, match=r"^--this: "):
+        read(text, "--this")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (14.204, "14.20"),
+        (372.04, "372.0"),
+        (0.0031704, "0.003170"),
+        (12345.6, "12346"),
+        (9.99996, "10.00"),
+        (-0.5, "-0.5000"),
+        (0, "0"),
+        (None, "-"),
+        (math.inf, "inf"),
+    ],
+)
+def test_four_digits_without_exponent(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (14.2e9, "B/s", "14.20 GB/s"),
+        (999.96e6, "B/s", "1.000 GB/s"),
+        (999.94e6, "B/s", "999.9 MB/s"),
+        (-14.2e9, "B/s", "-14.20 GB/s"),
+        (math.inf, "B/s", "inf B/s"),
+        (2.4e9, "Hz", "2.400 GHz"),
+        (5.0, "1/s", "5.000 1/s"),
+        (9.99996e9, "B/s", "10.00 GB/s"),
+        (999.0, "B/s", "999.0 B/s"),
+        (65536, "B", "65.54 kB"),  # a thousand, not KiB
+        (2.5e6, "1/s", "2.500 M/s"),
+        (8.4, "s", "8.400 s"),
+        (1e-4, "s", "0.0001000 s"),
+        (1e-5, "s", "0.00001000 s"),
+        (9.9e-6, "s", "9900 ns"),
+        (-1.76e-6, "s", "-1760 ns"),
+        (8e-8, "s", "80.00 ns"),
+        (0.0, "s", "0 s"),
+        (5e18, "B/s", "5000 PB/s"),
+        (None, "s", "-"),
+    ],
+)
+def test_prefixes_are_powers_of_a_thousand(value: float | None, unit: str, text: str) -> None:
+    assert quantity(value, unit) == text
+
+
+def test_scale_of_nothing_is_the_unit_itself() -> None:
+    assert scale(None, "B/s") == (1.0, "B/s")
+
+
+def test_a_spread_has_the_digits_of_its_mean() -> None:
+    assert spread(14.204e9, 0.6149e9, "B/s") == ("14.20 GB/s", "\u00b1 0.61")
+    assert spread(372.04, 5.26, "s") == ("372.0 s", "\u00b1 5.3")
+    assert spread(14.204, 0.6149) == ("14.20", "\u00b1 0.61")
+
+
+def test_a_change_has_a_sign_unless_it_rounds_to_nothing() -> None:
+    assert [signed(value) for value in (-24.8, 0.26, -0.26, 7)] == ["\u221225", "0", "0", "+7"]
+    assert (signed(-0.25, 1), signed(-0.04, 1)) == ("\u22120.2", "0.0")
+
+
+def test_counts_agree_with_their_noun() -> None:
+    assert [plural(n, "pair") for n in (0, 1, 1200)] == ["0 pairs", "1 pair", "1,200 pairs"]

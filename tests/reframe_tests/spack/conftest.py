@@ -1,0 +1,24 @@
+"""An empty Spack that is a script, and a machine that is set up with it."""
+
+import pytest
+
+from reframe_tests.spack import setup
+from reframe_tests.spack.setup import layout
+from tests.reframe_tests.spack.fake import install
+
+
+@pytest.fixture
+def spack_root(tmp_path, monkeypatch):
+    root = tmp_path / "spack"
+    (tmp_path / "repo.yaml").write_text("repo: {}\n")
+    install(root)
+    monkeypatch.setenv("SPACK_ROOT", str(root))
+    return root
+
+
+@pytest.fixture
+def ready(spack_root, tmp_path):
+    place = layout("here", tmp_path / "state")
+    settings = setup.setup(place, tmp_path, None, None, print)
+    (spack_root / "calls").unlink()
+    return place, settings

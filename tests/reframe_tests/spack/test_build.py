@@ -1,0 +1,263 @@
+"""`nimc spack build`, with a script of some lines in the place of Spack."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from records.errors import MachineError
+from records.files import private_lock
+from reframe_tests.spack import setup
+from reframe_tests.spack.build import build, lacking, make_mirror, placed
+from tests.reframe_tests.spack.fake import calls, install
+
+
+def test_an_environment_is_built_again_only_where_inputs_or_prefixes_changed(
+    spack_root, ready, tmp_path
+):
+    place, settings = ready
+    said = []
+    built = build(place, settings, "stream", 3, said.append)
+    assert [spec["name"] for spec in built.specs] == ["stream"]  # roots only
+    assert built.specs[0]["prefix"] == str(spack_root)
+    steps = [call.split()[4] for call in calls(spack_root)]
+    assert steps == ["concretize", "install", "find"]
+    assert " install -j 3 --fail-fast" in calls(spack_root)[1]
+    assert all(0 <= each < 60 for each in (built.concretize_s, built.install_s))
+    assert re.fullmatch(r"stream: built in \d+ s", said[-1])
+    assert built.mpi is None
+    assert build(place, settings, "stream", 3, said.append) == built
+    assert len(calls(spack_root)) == 3
+    assert said[-1] == "stream: up to date"
+    (place.config / "packages.yaml").write_text("packages: {}\n")
+    build(place, settings, "stream", 1, print)
+    assert len(calls(spack_root)) == 6
+    stamp = json.loads(place.stamp("stream").read_text())
+    stamp["specs"][0]["prefix"] = str(tmp_path / "removed")
+    place.stamp("stream").write_text(json.dumps(stamp))
+    build(place, settings, "stream", 1, print)
+    assert len(calls(spack_root)) == 8  # the versions were chosen already
+    (tmp_path / "m.yaml").write_text("packages: {}\n")
+    build(place, replace(settings, machine_file=str(tmp_path / "m.yaml")), "stream", 1, print)
+    assert len(calls(spack_root)) == 11
+
+
+def changed(root, old, new):
+    """Have the script in Spack's place do something else."""
+    install(root, (root / "bin" / "spack").read_text().replace(old, new))
+
+
+def chosen(root, *specs):
+    """Spack's choice from now on, as in a lock."""
+    lock = {"roots": [{"hash": "aaa", "spec": "stream"}], "concrete_specs": dict(enumerate(specs))}
+    (root / "lock").write_text(json.dumps(lock))
+    changed(root, """echo '{"roots": [{"hash": "aaa", "spec": "stream"}]}'""", 'cat "$here/lock"')
+
+
+def test_an_mpi_without_the_fast_network_is_not_built(spack_root, ready):
+    place, settings = ready
+    plain = {"name": "openmpi", "version": "4.1.8", "parameters": {"fabrics": "none"}}
+    chosen(spack_root, plain)
+    with pytest.raises(MachineError, match=r"openmpi@4\.1\.8 without a fast network") as error:
+        build(place, settings, "stream", 1, print)
+    assert str(setup.ENVIRONMENTS / "machines" / "here.yaml") in str(error.value)
+    assert not [call for call in calls(spack_root) if " install " in call]
+    chosen(spack_root, {**plain, "external": {"path": "/usr"}})
+    (place.environment("stream") / "chosen").unlink()
+    assert build(place, settings, "stream", 1, print).specs
+
+
+def test_a_mirror_has_sources_and_packages_of_environments_with_their_mpi(
+    spack_root, ready, tmp_path
+):
+    place, settings = ready
+    changed(spack_root, "'bbb\\tgmake", "'ccc\\tmpich\\t4.3\\t/mpi\\tmpich@4.3\\nbbb\\tgmake")
+    assert build(place, settings, "stream", 1, print).mpi == "/mpi"
+    (spack_root / "calls").unlink()
+    made = make_mirror(place, settings, tmp_path / "m", ["stream"])
+    assert made == {"mirror": f"file://{tmp_path}/m", "environments": ["stream"]}
+    here = f"--color never -e {place.environment('stream')}"
+    assert calls(spack_root) == [
+        f"{here} mirror create -d {tmp_path}/m --all",
+        f"{here} buildcache push --unsigned --update-index {tmp_path}/m",
+    ]
+
+
+def test_a_build_says_which_package_it_is_at(spack_root, ready):
+    line = f"==> Installing umt-5.3.0-{'a' * 32} [2/7]"
+    changed(spack_root, "==> Installing stream", line)
+    said = []
+    build(*ready, "stream", 1, said.append)
+    assert said[2:4] == ["stream: building", "stream: umt-5.3.0 [2/7]"]
+
+
+@pytest.mark.parametrize("cut", ['{"roots": [{"ha', "[]"])
+def test_a_lock_that_was_cut_off_is_made_again(ready, cut):
+    place, settings = ready
+    build(place, settings, "stream", 1, print)
+    lock, said = place.environment("stream") / "spack.lock", []
+    lock.write_text(cut)
+    place.stamp("stream").unlink()
+    build(place, settings, "stream", 1, said.append)
+    assert [line for line in said if str(lock) in line and line.endswith("removed")]
+    assert json.loads(lock.read_text())["roots"]
+
+
+@pytest.mark.parametrize("text", ["", '{"specs": [1]}'])
+def test_a_record_that_cannot_be_read_is_named_and_made_again(
+    ready, monkeypatch, tmp_path, text, command
+):
+    place, settings = ready
+    built, said = build(place, settings, "stream", 1, print), []
+    place.stamp("stream").write_text(text)
+    monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
+    command("spack", "info", "--machine", "here", code=2)
+    assert command.err.startswith(f"nimc: {place.stamp('stream')}: not what nimc spack build")
+    again = build(place, settings, "stream", 1, said.append)
+    assert again.specs == built.specs
+    assert str(place.stamp("stream")) in said[0]
+
+
+def test_a_failure_is_one_line_with_the_log(spack_root, ready):
+    place, settings = ready
+    (spack_root / "broken").touch()
+    with pytest.raises(MachineError, match=r"at stream: cannot be solved \(log: .*stream\.log\)"):
+        build(place, settings, "stream", 1, print)
+    assert not place.stamp("stream").exists()
+    assert "cannot be solved" in place.log("stream").read_text()
+
+
+def test_a_failed_build_names_its_package(spack_root, ready):
+    changed(
+        spack_root,
+        'echo "==> Installing stream"',
+        """printf '==> Installing gmake-4.3-%s [1/2]\\n' s24lewxrja7bzjdtzh4drt5rfcqdjamr
+    printf '==> Installing umt-5.3.0-%s [2/2]\\n' dji66aaankufp35p3uku3xwvaczrsnpq
+    sleep 0.2
+    printf "==> Error: ProcessError: Command exited with status 2:\\n    'make' '-j2'\\n" >&2
+    printf '==> Error: Terminating after first install failure\\n' >&2
+    exit 1""",
+    )
+    said = "at stream: umt-5.3.0: ProcessError: Command exited with status 2: 'make' '-j2' (log: "
+    with pytest.raises(MachineError, match=re.escape(said)):
+        build(*ready, "stream", 1, print)
+
+
+def test_placed_environment_stands_anywhere(ready, tmp_path):
+    content = yaml.safe_load(placed(*ready, "proxyapps"))["spack"]
+    assert content["repos"] == {"builtin": str(tmp_path)}
+    assert content["include"][0]["path"] == str(setup.ENVIRONMENTS / "machines/here.yaml")
+    assert "$" not in json.dumps(content)
+
+
+@pytest.mark.parametrize("named", [[], ["openmpi"], ["openmpi", "ucx"], ["mpi"]])
+def test_the_network_is_required_of_what_the_machine_does_not_name(ready, tmp_path, named):
+    place, settings = ready
+    file = tmp_path / "m.yaml"
+    file.write_text(yaml.safe_dump({"packages": {name: {"buildable": False} for name in named}}))
+    settings = replace(settings, machine_file=str(file))
+    packages = yaml.safe_load(placed(place, settings, "tools"))["spack"]["packages"]
+    assert packages.keys() == {"openmpi", "ucx"} - set(named)
+    assert all("require" in rule for rule in packages.values())
+    # What an environment says of its packages stays.
+    kept = yaml.safe_load(placed(place, settings, "proxyapps"))["spack"]["packages"]
+    assert kept["snap"] == {"package_attributes": {"parallel": False}}
+
+
+@pytest.mark.usefixtures("ready")
+def test_commands(tmp_path, monkeypatch, command):
+    monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
+    here = ("--machine", "here")
+    built = command.json("spack", "build", "stream", *here)
+    assert built["environments"][0]["environment"] == "stream"
+    shown = command("spack", "info", *here)
+    assert shown.splitlines()[1].split()[:3] == ["stream", "stream", "5.10"]
+    command("spack", "build", "strem", *here, code=2)
+    assert "allowed are hpccg, lammps" in command.err
+    command("spack", "build", "stream", "--machine", "elsewhere", code=2)
+    assert "nimc spack setup --machine elsewhere" in command.err
+    command("spack", "mirror", tmp_path / "m", "lammps", *here, code=2)
+    assert "not built" in command.err
+
+
+@pytest.fixture
+def locked(tmp_path, monkeypatch):
+    """A lock that the site committed for the machine `here`; the environments are a copy."""
+    copy = tmp_path / "spack_envs"
+    shutil.copytree(setup.ENVIRONMENTS, copy)
+    monkeypatch.setattr("reframe_tests.spack.build.ENVIRONMENTS", copy)
+    path = copy / "locks" / "here" / "stream.lock"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"roots": [{"hash": "aaa", "spec": "stream"}], "note": "committed"}')
+    return path
+
+
+def test_a_committed_lock_is_taken_and_decides_what_is_built(spack_root, ready, locked):
+    # Spack leaves a lock alone that has all that the environment asks for.
+    changed(spack_root, "*concretize*)", "*--force*)")
+    built = build(*ready, "stream", 1, print)
+    assert json.loads(Path(built.lock).read_text())["note"] == "committed"
+    assert [call for call in calls(spack_root) if "--force" in call] == []
+    locked.write_text(locked.read_text().replace("committed", "moved on"))
+    build(*ready, "stream", 1, print)
+    assert json.loads(Path(built.lock).read_text())["note"] == "moved on"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('{"roots": [', "not a lock of Spack's"),
+        ('{"roots": [{"hash": "zzz"}]}', "does not match the stream environment"),
+    ],
+)
+def test_a_committed_lock_that_cannot_serve_is_refused(ready, locked, text, fault):
+    locked.write_text(text)
+    with pytest.raises(MachineError, match=rf"here/stream\.lock: {fault}"):
+        build(*ready, "stream", 1, print)
+
+
+def test_who_builds_keeps_others_out(tmp_path):
+    path = tmp_path / "locks" / "x.lock"
+    with setup.locked(path), private_lock(path) as other:
+        assert not other.take()
+    with private_lock(path) as other:
+        assert other.take()
+
+
+def openmpi(fabrics, **more):
+    return {"name": "openmpi", "version": "5.0.8", "parameters": {"fabrics": fabrics}, **more}
+
+
+def mpich(netmod):
+    return {"name": "mpich", "version": "4.3", "parameters": {"netmod": netmod}}
+
+
+def ucx(verbs, rc):
+    return {"name": "ucx", "version": "1.19.0", "parameters": {"verbs": verbs, "rc": rc}}
+
+
+@pytest.mark.parametrize(
+    ("specs", "words"),
+    [
+        ([], None),
+        ([openmpi(["ucx"]), ucx(True, True)], None),
+        ([openmpi(["cma", "ofi"])], None),
+        ([openmpi(["none"], external={"path": "/usr"})], None),
+        # Nothing of this environment communicates through UCX.
+        ([ucx(False, False)], None),
+        ([mpich("ofi")], None),
+        ([openmpi(["none"])], "openmpi@5.0.8 without a fast network (fabrics=none)"),
+        ([openmpi("none")], "(fabrics=none)"),
+        ([openmpi(["cma", "knem"])], "(fabrics=cma,knem)"),
+        ([mpich("tcp")], "mpich@4.3 without a fast network (netmod=tcp)"),
+        ([openmpi(["ucx"]), ucx(False, False)], "ucx@1.19.0 without verbs and rc"),
+        ([openmpi(["ucx"]), ucx(True, False)], "without rc,"),
+    ],
+)
+def test_what_an_mpi_lacks_and_where_to_set_it(specs, words):
+    said = lacking(specs, Path("machines/m.yaml"))
+    assert said is None if words is None else words in said and "machines/m.yaml" in said

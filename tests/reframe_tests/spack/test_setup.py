@@ -1,0 +1,290 @@
+"""`nimc spack setup`, with a script in the place of Spack; and every environment, read without it.
+
+What only Spack itself can say is in `test_spack_real.py`.
+"""
+
+import os
+import pwd
+import re
+import sys
+
+import pytest
+import yaml
+
+from records.errors import InputError, MachineError
+from reframe_tests.spack import setup
+from reframe_tests.spack.setup import layout
+from tests.reframe_tests.spack.fake import FAKE, calls, install
+
+
+def test_setup_takes_the_spack_at_hand_and_isolates_it(spack_root, tmp_path, monkeypatch):
+    monkeypatch.setenv("SPACK_ENV", "/of/the/user")
+    monkeypatch.setenv("SPACK_DISABLE_LOCAL_CONFIG", "1")
+    place = layout("here", tmp_path / "state")
+    settings = setup.setup(place, tmp_path, None, f"file://{tmp_path}", print)
+    assert (settings.spack, settings.version, settings.pinned) == (str(spack_root), "1.1.0", True)
+    seen = dict(line.split("=", 1) for line in (spack_root / "environment").read_text().split())
+    assert seen.keys() == {
+        "SPACK_PYTHON",
+        "SPACK_USER_CONFIG_PATH",
+        "SPACK_SYSTEM_CONFIG_PATH",
+        "SPACK_USER_CACHE_PATH",
+    }
+    inside = [path for name, path in seen.items() if name != "SPACK_PYTHON"]
+    assert all(path.startswith(str(place.root)) for path in inside)
+    config = yaml.safe_load((place.config / "config.yaml").read_text())["config"]
+    assert config["install_tree"]["root"] == str(place.store)
+    assert config["locks"] is True
+    # Packages from a build cache can only be moved to a path that is no longer.
+    assert config["install_tree"]["padded_length"] >= 128
+    bootstrap = yaml.safe_load((place.config / "bootstrap.yaml").read_text())
+    assert bootstrap["bootstrap"]["enable"] is False
+    # Recipes that Spack chose by itself would be cloned, whatever the network.
+    repos = yaml.safe_load((place.config / "repos.yaml").read_text())
+    assert repos["repos"] == {"builtin": str(tmp_path)}
+    mirrors = yaml.safe_load((place.config / "mirrors.yaml").read_text())
+    assert mirrors["mirrors"]["nimc"]["url"] == f"file://{tmp_path}"
+
+
+@pytest.fixture
+def other(tmp_path):
+    """Other recipes."""
+    folder = tmp_path / "other"
+    folder.mkdir()
+    (folder / "repo.yaml").touch()
+    return folder
+
+
+def test_each_setup_searches_what_is_never_built_and_what_may_be(spack_root, tmp_path, other):
+    place = layout("here", tmp_path / "state")
+    for packages in (tmp_path, tmp_path, other):
+        setup.setup(place, packages, None, None, print)
+    said = " ".join(calls(spack_root))
+    assert (said.count("compiler find"), said.count("external find")) == (3, 6)
+
+
+#: Finds a C and C++ compiler, and a Fortran compiler where `gfortran` is; overwrites what there is.
+SEARCHES = """
+  *"compiler find"*)
+    file="$SPACK_USER_CONFIG_PATH/packages.yaml"
+    [ -e "$here/gfortran" ] && fortran=", fortran: $here/gfortran"
+    echo "packages: {gcc: {externals: [{spec: gcc@14.2.0 languages=c$fortran, prefix: /usr," \\
+      "extra_attributes: {compilers: {c: $here/bin/spack, cxx: $here/bin/spack$fortran}}}]}}" \\
+      | sed 's/c, fortran: [^ ]*, prefix/fortran, prefix/' > "$file" ;;
+"""
+
+
+@pytest.fixture
+def searching(spack_root, tmp_path, monkeypatch, command):
+    """Runs `nimc spack setup` with a Spack that finds compilers; what it says, and the file."""
+    install(spack_root, FAKE.replace('case "$*" in', f'case "$*" in{SEARCHES}'))
+    monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
+    place = layout("here")
+
+    def run():
+        words = ("spack", "setup", "--machine", "here", "--packages", tmp_path)
+        return " ".join(command(*words).split()), place.packages
+
+    return run
+
+
+def test_a_compiler_that_came_later_is_found_and_the_users_rules_stay(searching, spack_root):
+    said, path = searching()
+    assert "compilers: gcc@14.2.0 (C, C++)" in said
+    assert "no Fortran compiler: apt install gfortran, or dnf install gcc-gfortran; then" in said
+    rules = yaml.safe_load(path.read_text())["packages"]
+    rules |= {"gcc": {**rules["gcc"], "buildable": False}, "mpich": {"version": ["4.2"]}}
+    path.write_text(yaml.safe_dump({"packages": rules}))
+    (spack_root / "gfortran").touch(0o755)
+    said, path = searching()
+    assert "compilers: gcc@14.2.0 (C, C++, Fortran)" in said
+    assert "no Fortran" not in said
+    found = yaml.safe_load(path.read_text())["packages"]
+    assert (found["gcc"]["buildable"], found["mpich"]) == (False, {"version": ["4.2"]})
+    assert len(found["gcc"]["externals"]) == 2  # as Spack does, which compares specs
+
+
+def test_a_search_that_finds_nothing_new_changes_no_byte(searching):
+    _, path = searching()
+    path.write_text(f"# of the site\n{path.read_text()}")
+    before = path.read_bytes()
+    searching()
+    assert path.read_bytes() == before
+
+
+def test_a_compiler_that_went_is_said_to_be_missing(searching, spack_root):
+    (spack_root / "gfortran").touch(0o755)
+    searching()
+    (spack_root / "gfortran").unlink()
+    said, path = searching()
+    assert "Spack has no Fortran compiler" in said
+    assert "fortran" in path.read_text()  # it may be on other nodes
+
+
+def test_without_a_spack_the_pinned_one_and_its_recipes_are_cloned_once(tmp_path, monkeypatch):
+    cloned = []
+
+    def clone(git, tag, commit, into):
+        cloned.append((git, tag, commit))
+        install(into)
+
+    monkeypatch.setattr(setup, "find_spack", lambda: None)
+    monkeypatch.setattr(setup, "clone", clone)
+    place, pins = layout("here", tmp_path / "state"), setup.load_pins()
+    for _ in range(2):
+        settings = setup.setup(place, None, None, None, print)
+    spack, recipes = (
+        place.clone(what, getattr(pins, what).commit) for what in ("spack", "packages")
+    )
+    assert (settings.spack, settings.packages, settings.mirror) == (str(spack), None, None)
+    assert cloned == [(each.git, each.tag, each.commit) for each in (pins.spack, pins.packages)]
+    repos = yaml.safe_load((place.config / "repos.yaml").read_text())
+    assert repos["repos"] == {"builtin": str(recipes / "repos/spack_repo/builtin")}
+    assert yaml.safe_load((place.config / "mirrors.yaml").read_text()) == {"mirrors": {}}
+    assert setup.load(place) == settings
+
+
+def test_a_machine_has_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.delenv("NIMC_SPACK_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert layout("here").root == tmp_path / "nimc/spack/here"
+    monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "own"))
+    assert layout("here").root == tmp_path / "own/here"
+    assert layout("here", tmp_path).root == tmp_path / "here"
+    for name in ("../x", "a/b", ""):
+        with pytest.raises(InputError, match="--machine: "):
+            layout(name)
+
+
+def test_a_search_that_fails_leaves_no_settings(spack_root, ready, other):
+    """The configuration is that of other recipes already: nothing may be built with the old."""
+    place, _ = ready
+    install(spack_root, FAKE.replace('case "$*" in', 'case "$*" in\n  *compiler*) exit 1 ;;'))
+    with pytest.raises(MachineError):
+        setup.setup(place, other, None, None, print)
+    with pytest.raises(InputError, match="Spack is not set up for here"):
+        setup.load(place)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("packages", None, r"--packages: .*/empty has no repo\.yaml; allowed: the folder repos/"),
+        ("machine", "", r"--machine-file: .*/m\.yaml has no section 'packages'; allowed"),
+        ("machine", "packages: [openmpi]", r"--machine-file: .*/m\.yaml has no section 'packages'"),
+        ("machine", "packages: {openmpi: 4}", r"a mapping for each package"),
+        ("machine", "packages: {", r"--machine-file: .*/m\.yaml: while parsing a flow node"),
+        ("mirror", "/srv/mirror", r"--mirror: '/srv/mirror' is no URL; allowed: file:///FOLDER"),
+        ("mirror", "file:///not/there", r"--mirror: /not/there is not a folder"),
+    ],
+)
+def test_setup_refuses_what_a_build_could_not_use(spack_root, tmp_path, name, text, words):
+    given = {"packages": tmp_path, "machine": None, "mirror": None}
+    if name == "machine":
+        (tmp_path / "m.yaml").write_text(text)
+        text = tmp_path / "m.yaml"
+    given[name] = text or tmp_path / "empty"
+    place = layout("here", tmp_path / "state")
+    with pytest.raises(InputError, match=words):
+        setup.setup(place, given["packages"], given["machine"], given["mirror"], print)
+    assert not place.settings.exists()
+    assert calls(spack_root) == []
+
+
+def test_builds_see_no_wheels_of_this_python_and_have_a_users_name(tmp_path, monkeypatch):
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):  # as in a job
+        monkeypatch.delenv(name, raising=False)
+    own = f"{sys.prefix}/bin:{tmp_path}/linked/bin"
+    (tmp_path / "linked").symlink_to(sys.prefix)
+    given = {"PATH": f"/usr/bin:{own}:/bin", "VIRTUAL_ENV": sys.prefix, "HOME": "/root"}
+    place = layout("here", tmp_path)
+    seen = setup.isolated(place, given)
+    in_venv = sys.prefix != sys.base_prefix
+    assert seen["PATH"] == ("/usr/bin:/bin" if in_venv else f"/usr/bin:{own}:/bin")
+    assert ("VIRTUAL_ENV" in seen, seen["HOME"]) == (False, "/root")
+    assert seen["LOGNAME"] == pwd.getpwuid(os.getuid()).pw_name
+    assert setup.isolated(place, {"PATH": "/bin", "LOGNAME": "other"})["LOGNAME"] == "other"
+
+
+def test_setup_refuses_an_old_spack_and_an_empty_root(spack_root, tmp_path, monkeypatch):
+    install(spack_root, FAKE.replace("1.1.0", "0.23.1"))
+    with pytest.raises(MachineError, match=r"0\.23\.1 is too old"):
+        setup.setup(layout("here", tmp_path / "state"), tmp_path, None, None, print)
+    monkeypatch.setenv("SPACK_ROOT", str(tmp_path / "nothing"))
+    with pytest.raises(InputError, match="SPACK_ROOT"):
+        setup.find_spack()
+
+
+def test_clone_refuses_a_moved_tag(tmp_path):
+    source = tmp_path / "source"
+    for words in (
+        ["init", "-q", "-b", "main", str(source)],
+        ["-C", str(source), *("-c", "user.name=a", "-c", "user.email=a@b")]
+        + ["commit", "-q", "--allow-empty", "-m", "one"],
+        ["-C", str(source), "tag", "v1"],
+    ):
+        setup._git(*words)
+    commit = setup._git("-C", str(source), "rev-parse", "HEAD").strip()
+    setup.clone(f"file://{source}", "v1", commit, tmp_path / "good")
+    assert (tmp_path / "good" / ".git").is_dir()
+    with pytest.raises(MachineError, match="not the pinned"):
+        setup.clone(f"file://{source}", "v1", "0" * 40, tmp_path / "bad")
+    assert not (tmp_path / "bad").exists()
+
+
+def test_pins_file_with_a_mistake(tmp_path):
+    text = (setup.ENVIRONMENTS / "pins.yaml").read_text()
+    (tmp_path / "pins.yaml").write_text(text.replace("v1.1.0", "[1]"))
+    with pytest.raises(InputError, match=r"pins\.yaml: spack\.tag"):
+        setup.load_pins(tmp_path)
+
+
+FOLDER = setup.ENVIRONMENTS
+STACKS = setup.known_environments()
+#: Packages that are compiled with -O2 or -O3 by what their recipe or makefile says, as the compile
+#: lines of a build show. Those of other workloads must be given their flags.
+OPTIMISED = {"hpccg", "lammps", "lulesh", "minife", "stream"}
+WORKLOADS = OPTIMISED | {"amg2013", "snap", "xsbench"}
+TOOLS = {"ucx", "papi", "mpip", "likwid", "osu-micro-benchmarks"}
+
+
+def specs_of(stack: str) -> list[str]:
+    return yaml.safe_load((FOLDER / stack / "spack.yaml").read_text())["spack"]["specs"]
+
+
+SPECS = {re.split("[@ ]", spec)[0]: spec for stack in STACKS for spec in specs_of(stack)}
+
+
+def test_every_workload_and_tool_is_built_in_one_environment():
+    assert STACKS == ["hpccg", "lammps", "profiling", "proxyapps", "stream", "tools"]
+    assert SPECS.keys() == WORKLOADS | TOOLS
+    assert sum(len(specs_of(stack)) for stack in STACKS) == len(SPECS)
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_environment_has_the_known_form(stack):
+    text = (FOLDER / stack / "spack.yaml").read_text()
+    assert text.startswith("# ")
+    content = yaml.safe_load(text)["spack"]
+    # Without `repos`: recipes are the public ones alone, pinned.
+    assert content.keys() - {"packages"} == {"specs", "view", "include"}
+    machine, common = content["include"]
+    assert machine == {"path": "$env/../machines/$NIMC_MACHINE.yaml", "optional": True}
+    assert (FOLDER / stack / common.replace("$env/", "")).exists()
+
+
+def test_every_spec_names_a_release_or_a_commit_and_optimisation_where_its_recipe_drops_it():
+    release, commit = r"[0-9][0-9.]*", r"git\.[0-9a-f]{40}=[a-z0-9.]+"
+    for name, spec in SPECS.items():
+        assert re.fullmatch(rf"[a-z0-9-]+@({release}|{commit})( .*)?", spec)
+        if name in WORKLOADS - OPTIMISED:
+            assert re.search(r' [cf]flags="[^"]*-O[23]\b', spec), name
+
+
+def test_common_and_network_speak_of_the_same_packages():
+    common = yaml.safe_load((FOLDER / "common.yaml").read_text())["packages"]
+    network = yaml.safe_load((FOLDER / "network.yaml").read_text())["packages"]
+    assert common.keys() - {"all", "mpi"} == network.keys() == {"openmpi", "ucx"}
+    # The MPI is the machine's if it has one, so no environment demands a version of it.
+    assert common["mpi"]["require"] == ["openmpi"]
+    assert common["openmpi"] == {"prefer": ["@5.0.8"]}

@@ -1,0 +1,160 @@
+"""`nimc spack` with a real Spack: environments build, optimised; programs run; a cache serves.
+
+Needs SPACK_ROOT or spack on PATH. NIMC_TEST_MACHINE_FILE names the machine's externals (an MPI),
+NIMC_TEST_PACKAGES recipes that are already here, NIMC_TEST_MIRROR a mirror of sources.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from conductor.readers import FomError
+from records.errors import MachineError
+from reframe_tests.spack import setup
+from reframe_tests.spack.build import build, lacking, make_mirror, placed
+from reframe_tests.spack.setup import layout
+from reframe_tests.workload import load
+
+pytestmark = [
+    pytest.mark.spack,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (os.environ.get("SPACK_ROOT") or shutil.which("spack")),
+        reason="needs a Spack: SPACK_ROOT, or spack on PATH",
+    ),
+]
+
+
+def path_of(variable):
+    return Path(os.environ[variable]) if os.environ.get(variable) else None
+
+
+def prepare(root, mirror=None):
+    place = layout("test", root)
+    machine_file = path_of("NIMC_TEST_MACHINE_FILE")
+    mirror = mirror or os.environ.get("NIMC_TEST_MIRROR")
+    return place, setup.setup(place, path_of("NIMC_TEST_PACKAGES"), machine_file, mirror, print)
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory):
+    return prepare(tmp_path_factory.mktemp("spack"))
+
+
+@pytest.fixture(scope="module")
+def built(ready, tmp_path_factory):
+    """Builds an environment with Spack's `--debug`, which logs each call of a compiler."""
+    place, settings = ready
+    logs = tmp_path_factory.mktemp("logs")
+    script = tmp_path_factory.mktemp("debugging") / "bin" / "spack"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\ncd {logs} && exec {settings.spack}/bin/spack --debug "$@"\n')
+    script.chmod(0o755)
+    debugging = replace(settings, spack=str(script.parent.parent))
+    return lambda stack: (build(place, debugging, stack, 2, print), logs)
+
+
+def concretized(place, settings, stack, folder):
+    """The concrete specs of an environment that is not built."""
+    folder.mkdir(parents=True)
+    (folder / "spack.yaml").write_text(placed(place, settings, stack))
+    setup.spack(place, Path(settings.spack), "-e", str(folder), "concretize", log="concretize")
+    lock = json.loads((folder / "spack.lock").read_text())
+    assert lock["roots"]
+    return list(lock["concrete_specs"].values())
+
+
+RUNS = [
+    ("proxyapps", "lulesh", "lulesh2.0 -s 15 -i 10"),
+    ("proxyapps", "minife", "sh -c 'miniFE.x -nx 20 -verify_solution 1; cat miniFE*.yaml'"),
+    ("proxyapps", "xsbench", "XSBench -m event -s small"),
+    ("proxyapps", "amg", "amg -P 1 1 1 -n 24 24 24 -problem 1"),
+    ("hpccg", "hpccg", "test_HPCCG 24 24 24"),
+]
+
+
+@pytest.mark.parametrize(("stack", "workload", "command"), RUNS)
+def test_built_workload_proves_its_answer(built, tmp_path, stack, workload, command):
+    found, _ = built(stack)
+    folders = [f"{found.view}/bin", f"{found.mpi}/bin", os.environ["PATH"]]
+    environment = {**os.environ, "PATH": ":".join(folders), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert load(workload).parse(done.stdout).value > 0
+    with pytest.raises(FomError):
+        load(workload).parse(done.stdout[: len(done.stdout) // 3])
+
+
+@pytest.mark.parametrize(
+    ("stack", "package", "more"),
+    [
+        ("proxyapps", "lulesh", {"-fopenmp", "-DUSE_MPI=1"}),
+        ("proxyapps", "minife", {"-DHAVE_MPI"}),
+        ("proxyapps", "xsbench", {"-fopenmp", "-DMPI", "-DOPENMP"}),
+        ("proxyapps", "snap", {"-fopenmp"}),
+        ("proxyapps", "amg2013", {"-fopenmp", "-DHYPRE_BIGINT"}),
+        ("hpccg", "hpccg", {"-fopenmp", "-DUSING_MPI"}),
+        ("stream", "stream", {"-fopenmp"}),
+    ],
+)
+def test_every_source_of_a_workload_is_compiled_with_optimisation(built, stack, package, more):
+    """As the compiler is called in the end: recipes replace flags of makefiles, and drop them."""
+    _, logs = built(stack)
+    (log,) = logs.glob(f"spack-cc-{package}-*.out.log")
+    calls = [line.split() for line in log.read_text().splitlines()]
+    sources = re.compile(r"[\w./-]+\.(c|cc|cpp|f90)")
+    compiled = [words for words in calls if any(map(sources.fullmatch, words))]
+    assert compiled
+    for words in compiled:
+        # The last -O decides.
+        assert [word for word in words if word.startswith("-O")][-1:] in (["-O2"], ["-O3"]), words
+        assert more <= set(words)
+
+
+def test_build_cache_serves_a_second_store(ready, tmp_path):
+    place, settings = ready
+    first = build(place, settings, "stream", 2, print)
+    made = make_mirror(place, settings, tmp_path / "mirror", ["stream"])
+    place_2, settings_2 = prepare(tmp_path / "second", made["mirror"])
+    shutil.copy(place.config / "packages.yaml", place_2.config / "packages.yaml")
+    second = build(place_2, settings_2, "stream", 2, print)
+    assert [spec["hash"] for spec in second.specs] == [spec["hash"] for spec in first.specs]
+    assert "Extracting stream" in place_2.log("stream").read_text()
+
+
+@pytest.mark.parametrize("stack", sorted(set(setup.known_environments()) - {"hpccg", "proxyapps"}))
+def test_every_environment_concretizes(ready, stack):
+    place, settings = ready
+    for spec in concretized(place, settings, stack, place.root / "only-concretized" / stack):
+        if spec["name"] == "ucx":  # a preference that cannot be met is dropped without a word
+            assert all(spec["parameters"][name] for name in ("verbs", "rc", "mlx5_dv", "rdmacm"))
+        if spec["name"] == "lammps":  # what CMake compiles with -O3 or -O2
+            assert spec["parameters"]["build_type"] in ("Release", "RelWithDebInfo")
+
+
+def test_an_mpi_without_a_machine_file_has_the_fast_network(ready):
+    place, settings = ready
+    alone = replace(settings, machine_file=None)
+    specs = concretized(place, alone, "proxyapps", place.root / "only-concretized" / "alone")
+    (mpi,) = (spec for spec in specs if spec["name"] == "openmpi")
+    (ucx,) = (spec for spec in specs if spec["name"] == "ucx")
+    assert "external" not in mpi
+    assert mpi["parameters"]["fabrics"] == ["ucx"]
+    assert ucx["parameters"]["verbs"] is True
+    assert ucx["parameters"]["rc"] is True
+    assert lacking(specs, Path("m.yaml")) is None
+
+
+def test_a_machine_file_that_takes_the_network_away_stops_the_build(ready, tmp_path):
+    place, settings = ready
+    none = tmp_path / "none.yaml"
+    none.write_text("packages: {openmpi: {require: ['fabrics=none schedulers=none']}}\n")
+    with pytest.raises(MachineError, match=r"openmpi@\S+ without a fast network \(fabrics=none\)"):
+        build(place, replace(settings, machine_file=str(none)), "proxyapps", 2, print)
