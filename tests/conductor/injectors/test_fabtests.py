@@ -10,7 +10,7 @@ from records.machine import devices
 from tests.conductor.conftest import lasting, needs
 from tests.conductor.injectors.test_perftest import writer
 
-CAPTURES = Path(__file__).parents[3] / "captures" / "fabtests"
+CAPTURES = Path(__file__).parents[2] / "captures" / "fabtests"
 FABTESTS = INJECTORS["fabtests"]
 MIB = 2**20
 

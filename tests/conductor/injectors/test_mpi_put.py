@@ -22,7 +22,7 @@ from records.programs import which
 from records.treatment import Burst, Start, Treatment, Writes
 from tests.conductor.conftest import LENIENT, PACE, lasting, stop_for
 
-CAPTURES = Path(__file__).parents[3] / "captures" / "mpi_put"
+CAPTURES = Path(__file__).parents[2] / "captures" / "mpi_put"
 SOURCE = Path(mpi_put.__file__).parents[1] / "mpi_put"
 MIB = 1 << 20
 #: Where MPICH names the memory that its ranks share.

@@ -12,7 +12,7 @@ from conductor.injectors.base import Fault, Total, Writer
 from records.treatment import Burst
 from tests.conductor.conftest import needs
 
-CAPTURES = Path(__file__).parents[3] / "captures" / "perftest"
+CAPTURES = Path(__file__).parents[2] / "captures" / "perftest"
 MIB = 1048576
 
 

@@ -16,7 +16,7 @@ from records.machine.site import dram_message_b
 from tests.conductor.conftest import free_port, needs, wait_until
 from tests.conductor.injectors.test_perftest import writer
 
-CAPTURES = Path(__file__).parents[3] / "captures" / "ucx"
+CAPTURES = Path(__file__).parents[2] / "captures" / "ucx"
 MIB = 1048576
 UCX = INJECTORS["ucx"]
 
