@@ -398,7 +398,7 @@ pairs: {floor: 6}
 """
 
 
-def test_a_check_of_others_is_measured_verified_reported_compared_and_stored(
+def test_a_check_of_others_is_measured_verified_reported_and_compared(
     nimc: Nimc, command: Command
 ) -> None:
     theirs = nimc.folder / "theirs.py"
@@ -420,8 +420,6 @@ def test_a_check_of_others_is_measured_verified_reported_compared_and_stored(
     assert "-S plain.figure=step" in log
 
     command("report", run)
-    command("store", "add", "--results", nimc.results)
-    command("store", "check", "--results", nimc.results)
     crate = nimc.folder / "crate.zip"
     command("pack", run, "-o", crate)
     command("verify", crate)
@@ -433,5 +431,5 @@ def test_a_check_of_others_is_measured_verified_reported_compared_and_stored(
     (run / "run.json").write_text(json.dumps(header))
     _, err = complete(nimc)
     assert f"does not resume {run}: " in err
-    (other,) = set(nimc.runs()) - {run, nimc.results / "store"}
+    (other,) = set(nimc.runs()) - {run}
     assert "plain" in command("compare", run, other)
