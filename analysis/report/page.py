@@ -57,7 +57,7 @@ def _measured(run: RunData) -> str:
         again = f" Beside it: {runs} of the same campaign; verdicts hold for one, not the best."
     return (
         f"Measured: {some(cases, _NAMED)} on {plural(len(nodes), 'node')} of {header.machine}, "
-        f"{plural(samples.height, 'run')} of which {rejected or 'none'} rejected, from "
+        f"{plural(samples.height, 'run')}, {rejected or 'none'} rejected, from "
         f"{utc(header.started_s)} {end}.{again}"
     )
 

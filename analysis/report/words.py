@@ -132,8 +132,8 @@ def _of_mean(row: Result) -> str:
         slowest = f"; the slowest tenth took {value} times as long ({ends.replace('-', ' to ')})"
     return (
         f" In the mean it took {_change(row.mean.value)} ({_range(row.mean)})."
-        f" {hit or 'None'} of {plural(row.pairs, 'run')} took unusually long; of all runs at most"
-        f" {row.hit.high:.0%} do{slowest}."
+        f" {hit or 'None'} of {plural(row.pairs, 'run')} with writes took unusually long (true"
+        f" share at most {row.hit.high:.0%}){slowest}."
     )
 
 
@@ -211,7 +211,7 @@ def conditions(samples: pl.DataFrame) -> str:
 
 
 def _limits(row: Result) -> str:
-    """What the effect is at most, or what cannot be ruled out, and what would show it."""
+    """What the effect is at most, or what is still possible, and what would show it."""
     if row.verdict is Verdict.NO_EFFECT:
         return f" The effect is less than {row.margin * 100:.3g} %."
     if row.verdict is Verdict.TYPICAL:
@@ -219,7 +219,7 @@ def _limits(row: Result) -> str:
         return f" About {pairs} pairs without a run that is hit would show that the mean is, too."
     if row.verdict is Verdict.INCONCLUSIVE and row.slowdown:
         low, high = map(_change, (row.slowdown.low, row.slowdown.high))
-        return f" Between {low} and {high} time cannot be ruled out."
+        return f" Still possible: {low} to {high} time."
     return ""
 
 

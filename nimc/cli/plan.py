@@ -86,7 +86,7 @@ def _text(
         if not always:
             parts.append(f"\n# {case.case}: only if models of the other cases disagree")
         elif more := len(case.blocks) - len(always):
-            parts.append(f"# and up to {more} more, until the case is decided")
+            parts.append(f"# plus up to {more} more, while undecided")
     return "\n".join(parts)
 
 
