@@ -106,10 +106,11 @@ def pair_up(reference: Sequence[RunData], this: Sequence[RunData]) -> tuple[Side
 
     Raises InputError if a side is empty or mixed, or a run is given twice.
     """
-    names = [run.header.run for run in (*reference, *this)]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    # Runs of two folders that start in the same second have the same name.
+    started = [(run.header.run, run.header.started_s) for run in (*reference, *this)]
+    twice = sorted({each for each in started if started.count(each) > 1})
     if twice:
-        raise InputError(f"{twice[0]}: each run must be given once; a copy is not another night")
+        raise InputError(f"{twice[0][0]}: each run must be given once; a copy is not another night")
     one, other = (
         Side(tuple(sorted(runs, key=lambda run: run.header.started_s)))
         for runs in (reference, this)

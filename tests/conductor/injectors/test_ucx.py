@@ -158,6 +158,7 @@ def test_a_suspended_target_uses_no_cpu_and_the_rows_go_on(name):
         rows = (meaning for meaning in meant if meaning is not None)
         assert isinstance(next(rows), Row)
         os.kill(target.pid, signal.SIGSTOP)
+        os.waitpid(target.pid, os.WUNTRACED)  # it has stopped
         before_s = processes.cpu_s(target.pid)
         assert next(rows).rate_b_s > 0
         assert next(rows).rate_b_s > 0
