@@ -27,6 +27,7 @@ from reframe.core.meta import make_test
 from reframe.core.runtime import runtime, valid_sysenv_comb
 
 from records import checkout
+from records.acceptance import LIMITS
 from records.arms import ARMS, BASELINE, standard_arms
 from records.checkout import python_main
 from records.errors import InputError
@@ -34,7 +35,7 @@ from records.files import replace_text
 from records.machine import program, slurm
 from records.machine.site import load as load_machine
 from records.notes import Note
-from records.plan import LIMITS, BlockPlan, Demand, ShortWrites
+from records.plan import BlockPlan, Demand, ShortWrites
 from records.treatment import Treatment
 from reframe_tests import foreign
 from reframe_tests.factors import check_level, fault, lacking

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from records.acceptance import LIMITS
 from records.arms import (
     arm_of,
     in_order,
@@ -16,7 +17,7 @@ from records.arms import (
     standard_arms,
 )
 from records.errors import InputError
-from records.plan import LIMITS, Demand
+from records.plan import Demand
 from records.run import MARGIN, load_header, most_pairs, workload_of
 from records.run_folder import run_folders, size_of, stem_of
 from records.sample import event_parts
