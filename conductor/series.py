@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from conductor.counters import Passed
 from conductor.injectors.base import Bursts, EndRole, Writer
@@ -201,6 +202,12 @@ def save(series: Series, limits: AcceptanceLimits, path: Path) -> None:
 
 def read(text: bytes) -> StoredSeries:
     """What `save` wrote. Raises ValueError."""
+    stored: StoredSeries = _reader().validate_json(text)
+    return stored
+
+
+@cache
+def _reader() -> Any:
     from pydantic import TypeAdapter  # nodes only write
 
-    return TypeAdapter(StoredSeries).validate_json(text)
+    return TypeAdapter(StoredSeries)
