@@ -237,8 +237,8 @@ def _with_placement(record: WriterRecord, placed: Sequence[Placed]) -> WriterRec
     target, origin = ends.get("target"), ends.get("origin")
     at_target = target.buffers_b if target else {}
     at_origin = origin.buffers_b if origin else {}
-    # Over shared memory the origin maps the target's buffer, sometimes the origin alone.
-    there_b = at_target or (at_origin if record.transport == "shared memory" else {})
+    # On one host the origin maps the target's buffer, sometimes the origin alone.
+    there_b = at_target or (at_origin if record.origin == record.target else {})
     share = None
     if record.buffer_node is not None and there_b:
         share = there_b.get(str(record.buffer_node), 0) / sum(there_b.values())
