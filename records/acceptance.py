@@ -1,12 +1,16 @@
 """The limits within which a run is accepted.
 
-Their defaults and bounds stand here alone: a machine's file (`proof`), a campaign (`verify`) and a
-check set them by these names. Standard library only.
+Their names, defaults and bounds stand here alone; a machine's file (`proof`), a campaign (`verify`)
+and a check set them. Standard library only, but for `limit`.
 """
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from records.errors import InputError
 
 #: The limits of disturbance, which campaigns and checks set by these names.
 LIMITS = ("foreign_cpus", "steal_share", "frequency_drop", "foreign_share")
@@ -52,3 +56,53 @@ class AcceptanceLimits:
     #: Time limits until writers are at speed, and for the application, seconds.
     ready_timeout_s: float = 30.0
     run_timeout_s: float = 3600.0
+
+    def __post_init__(self) -> None:
+        """Raises InputError for a value out of its bounds."""
+        for name, rule in RULES.items():
+            value = getattr(self, name)
+            if value is not None and not rule.allows(value):
+                raise InputError(f"{name}: {value!r} found; allowed: {rule.text}")
+
+
+class Rule(NamedTuple):
+    """What a limit may be, for people, and by the names of comparisons."""
+
+    text: str
+    bounds: dict[str, float]
+
+    def allows(self, value: float) -> bool:
+        """Whether a value is within the bounds."""
+        return all(getattr(operator, name)(value, bound) for name, bound in self.bounds.items())
+
+
+_SHARE = {"ge": 0.0, "le": 1.0}
+RULES = {
+    "min_share": Rule("a number above 0, at most 1: share of the rate alone", {"gt": 0, "le": 1}),
+    "max_share": Rule("a number above 1: share of the rate alone", {"gt": 1}),
+    "counter_share": Rule("a number above 0: share of the bytes claimed", {"gt": 0}),
+    "late_rows": Rule("a number from 1: intervals of a writer's rows", {"ge": 1}),
+    "rail_share": Rule("a number above 0, below 0.5: share of all bytes", {"gt": 0, "lt": 0.5}),
+    "retries": Rule("a whole number from 0 to 100", {"ge": 0, "le": 100}),
+    "foreign_cpus": Rule(
+        "null, or a number from 0: hardware threads that foreign processes keep busy", {"ge": 0}
+    ),
+    "steal_share": Rule(
+        "null, or a number from 0 to 1: share of the time that the hypervisor takes", _SHARE
+    ),
+    "frequency_drop": Rule(
+        "null, or a number from 0 to 1: how far the frequency is below the usual one", _SHARE
+    ),
+    "foreign_share": Rule(
+        "null, or a number from 0 to 1: foreign bytes, as a share of the rate alone", _SHARE
+    ),
+}
+
+
+def limit(name: str, **changes: Any) -> Any:
+    """The field of a record that is read, for a limit: with its default, bounds and rule."""
+    from pydantic import Field  # not on compute nodes
+
+    rule, default = RULES.get(name), getattr(AcceptanceLimits, name)
+    of_rule: dict[str, Any] = {**rule.bounds, "description": rule.text} if rule else {}
+    return Field(**{"default": default, **of_rule, **changes})

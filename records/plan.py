@@ -18,10 +18,6 @@ from records.treatment import Treatment
 OriginPolicy = Literal["same_host", "same_job", "hetjob", "reservation"]
 
 
-#: To be replaced by its own name everywhere.
-Demand = AcceptanceLimits
-
-
 @dataclass(frozen=True)
 class ShortWrites:
     """The short writes of scheduled treatments."""
@@ -80,7 +76,7 @@ class BlockPlan:
     interface: str | None = None
     #: Launcher of the agents; empty starts one on this host.
     agent_launcher: list[str] = field(default_factory=list)
-    demand: Demand = field(default_factory=Demand)
+    demand: AcceptanceLimits = field(default_factory=AcceptanceLimits)
     #: Whether the check itself reads the outputs after the block.
     read_by_check: bool = False
     #: None if no treatment is scheduled.

@@ -20,9 +20,10 @@ from conductor.readers import Fom, FomError, Readers, ToolError
 from conductor.runs import BlockError, BlockRunner, Run, node_rows, unreserved
 from conductor.series import CounterSample, Metered, NodeSeries, RateRow, read
 from records import clock
+from records.acceptance import AcceptanceLimits
 from records.errors import MachineError
 from records.machine.node_counters import NodeCounter
-from records.plan import Demand, ShortWrites
+from records.plan import ShortWrites
 from records.sample import CounterRow, NodeConditions
 from records.treatment import Start, Treatment, Writes
 from tests.conductor.planted import device, node
@@ -234,7 +235,9 @@ def block(tmp_path, hub, writes=WRITES, number=0, **changes):
     logs = tmp_path / str(number)
     logs.mkdir()
     on = Treatment("on", Start(PRINTS), writes, "effect", "off")
-    demand = Demand(min_share=0.5, retries=2, ready_timeout_s=0.1, pause_s=60.0, **UNJUDGED)
+    demand = AcceptanceLimits(
+        min_share=0.5, retries=2, ready_timeout_s=0.1, pause_s=60.0, **UNJUDGED
+    )
     arms = [Treatment("off", Start(PRINTS)), on]
     plan = replace(PLAN, treatments=arms, demand=demand, nimc_dir=str(tmp_path), **changes)
     runner = BlockRunner(plan, HERE, hub, logs, "0" * 64, READERS)
