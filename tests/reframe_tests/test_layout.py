@@ -30,8 +30,8 @@ STARTED = {
     "hpccg_quick": (12, ""),
     "xsbench_quick": (4, "XSBench -m event -s small -t 3"),  # 3 threads a rank
 }
-#: Check and its input -> what that says: 3 x 4 ranks of 8 x 8 cells of 1 mm; 2 x 2 x 3 ranks of 6 x 6
-#: x 6 cells of 500 particles.
+#: Check and its input -> what that says: of SNAP 3 x 4 ranks of 8 x 8 cells of 1 mm; of Quicksilver
+#: 2 x 2 x 3 ranks of 6 x 6 x 6 cells of 500 particles.
 INPUTS = {
     ("cns", "inputs"): ["nsteps=5", "n_cell=128", "max_grid_size=32", "plot_int=0"],
     ("quicksilver", "coral2_p1.inp"): [
