@@ -11,7 +11,7 @@ import polars as pl
 
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict, emulated
-from analysis.samples.counts import role_values, totals
+from analysis.samples.counts import role_values, totals, without_tool
 from analysis.samples.pairs import of_treatment
 from analysis.samples.provenance import all_hosts, hosts_of, mapping
 from records.arms import BASELINE
@@ -192,10 +192,15 @@ def _counted(counters: pl.DataFrame, samples: pl.DataFrame) -> set[tuple[str, st
     """Case and treatment of the effects under which the counters of memory rise."""
     values = role_values(counters).filter(pl.col("role").is_in(_MEMORY_ROLES))
     sums = totals(values, "key", "case", "treatment", "role")
-    text = pl.col("case", "arm", "baseline").cast(pl.String)
-    runs = samples.select(text, "key", written_b=pl.col("writer_rate_b_s") * pl.col("elapsed_s"))
+    baseline = pl.col("baseline").cast(pl.String)
+    runs = samples.select(
+        "key",
+        written_b=pl.col("writer_rate_b_s") * pl.col("elapsed_s"),
+        # As that of the counts, of which the level of the tool is no part.
+        baseline=baseline.map_elements(without_tool, return_dtype=pl.String),
+    )
     medians = (
-        sums.join(runs, on=["key", "case"], how="inner")
+        sums.join(runs, on="key", how="inner")
         .group_by("case", "treatment", "role")
         .agg(pl.col("value", "written_b").median(), pl.col("baseline").first())
     )

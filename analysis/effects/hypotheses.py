@@ -25,7 +25,7 @@ from records.sample import Level
 ORDERED = ("rate", "message")
 
 #: Statement -> the chance that a campaign makes any wrong one of its kind.
-LEVELS = {"slower": 0.04, "above_control": 0.04, "faster": 0.01, "within": 0.05}
+LEVELS = {"slower": 0.04, "above_control": 0.05, "faster": 0.01, "within": 0.05}
 #: The chance that any sound baseline is called unstable.
 UNSTABLE_LEVEL = 0.05
 
