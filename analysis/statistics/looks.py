@@ -30,6 +30,8 @@ _SPENT = 0.25
 _MOST_EXACT = 64
 #: Digits of aligned logarithms, so that times which are alike share a rank.
 _DIGITS = 12
+#: Largest logarithm, either way; no figure that is sound is near it.
+_LARGEST = 300.0
 #: Least spread of scores, in ranks: that of scores which are all alike is 0.
 _LEAST_SPREAD = 1e-9
 
@@ -116,7 +118,7 @@ def mean_ratio(log_times: Values) -> Estimate | None:
     pairs = len(log_times)
     if pairs < FEWEST:
         return None
-    times = np.exp(log_times)
+    times = np.exp(log_times.clip(-_LARGEST, _LARGEST))
     treated, baseline = times[:, 0], np.nanmean(times[:, 1:], axis=1)
     value = float(treated.mean() / baseline.mean())
     apart = treated / treated.mean() - baseline / baseline.mean()
@@ -132,7 +134,7 @@ def unseen(pairs: int) -> float:
 
 def _scores(log_times: Values, ratio: float) -> tuple[list[Scores], int]:
     """Of each pair, the ranks of its aligned runs less their mean, in whole units; the unit."""
-    aligned = log_times.copy()
+    aligned = log_times.clip(-_LARGEST, _LARGEST)
     aligned[:, 0] -= math.log(ratio)
     aligned -= np.nanmean(aligned, axis=1, keepdims=True)
     present = ~np.isnan(aligned)
