@@ -33,7 +33,7 @@ CAMPAIGN = Campaign.model_validate(
     }
 )
 #: Made pairs of which in two cases, each alone, eight show the baseline to differ from itself.
-SEED = 235
+SEED = 370
 
 
 @pytest.fixture
