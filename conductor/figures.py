@@ -237,8 +237,9 @@ def _with_placement(record: WriterRecord, placed: Sequence[Placed]) -> WriterRec
     target, origin = ends.get("target"), ends.get("origin")
     at_target = target.buffers_b if target else {}
     at_origin = origin.buffers_b if origin else {}
-    # On one host the origin maps the target's buffer, sometimes the origin alone.
-    there_b = at_target or (at_origin if record.origin == record.target else {})
+    # There the origin maps the target's buffer, sometimes the origin alone.
+    one_memory = record.transport in ("shared memory", "copy engine")
+    there_b = at_target or (at_origin if one_memory else {})
     share = None
     if record.buffer_node is not None and there_b:
         share = there_b.get(str(record.buffer_node), 0) / sum(there_b.values())
