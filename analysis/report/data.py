@@ -14,6 +14,7 @@ from analysis.effects.contrasts import Contrast, contrasts
 from analysis.effects.estimate import Result, StoppingRule, results_of
 from analysis.effects.facts import (
     compare_with_references,
+    name_contention,
     note_provenance_changes,
     note_qualification,
 )
@@ -144,6 +145,8 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
     samples = judged(read.frame)
     pairs = pair_table(samples)
     rows = compare_with_references(results_of(samples, pairs, StoppingRule.of(header)), header)
+    counters = counters_of(counts, samples)
+    rows = name_contention(rows, samples, counters, provenance.records)
     rows = note_qualification(rows, header, samples, provenance.records)
     return RunData(
         path=path,
@@ -152,7 +155,7 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
         pairs=pairs,
         results=note_provenance_changes(rows, samples, provenance.records),
         contrasts=contrasts(samples, rows),
-        counters=counters_of(counts, samples),
+        counters=counters,
         unfinished_blocks=unfinished_blocks(path),
         torn=read.torn,
         provenance=provenance.records,

@@ -63,10 +63,10 @@ def longer(log_times: Values, ratio: float = 1.0) -> float:
     scores, unit = _scores(log_times, ratio)
     treated = np.array([pair[0] for pair in scores])
     exact = _tail(scores, int(treated.sum()))
-    # Exchange fails if the treatment widens the spread. Half of Student's p must be as small.
+    # Exchange fails if the treatment widens the spread, so Student's p must be as small.
     spread = max(float(treated.std(ddof=1)), _LEAST_SPREAD * unit)
     t = float(treated.mean()) * math.sqrt(len(treated)) / spread
-    return max(exact, float(special.stdtr(len(treated) - 1, -t)) / 2)
+    return max(exact, float(special.stdtr(len(treated) - 1, -t)))
 
 
 def shorter(log_times: Values, ratio: float = 1.0) -> float:
