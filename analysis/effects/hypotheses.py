@@ -3,7 +3,7 @@
 One hypothesis a case and question: levels with an order are tested from the strongest down, at no
 price, up to the first that is not shown. The family are the cases; levels without an order (rails,
 injectors, cores left free) are compared with the first one and are a family of their own. Each
-kind of statement holds over its family (docs/method.md#how-verdicts-are-reached).
+kind of statement holds over its family (docs/method.md#evidence).
 """
 
 from __future__ import annotations

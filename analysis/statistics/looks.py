@@ -1,4 +1,4 @@
-"""Whether treated runs take longer, decided at few looks (docs/method.md#how-verdicts-are-reached).
+"""Whether treated runs take longer, decided at few looks (docs/method.md#evidence).
 
 A pair holds one treated run and its baseline runs, in random order. If the treatment multiplies
 times by `ratio`, dividing the treated time by it makes the runs of a pair exchangeable: each of

@@ -67,6 +67,7 @@ def test_the_baseline_comes_first() -> None:
         (SAME, NONE, _interval(1.01, 1.3), "no effect"),  # hits are neither shown nor ruled out
         (SAME, NONE, _interval(1.03, 1.3), "inconclusive"),  # the mean is higher by the margin
         (SAME, NONE, _interval(0.9, 0.97), "inconclusive"),
+        (SAME, NONE, _interval(0.9, 0.99), "no effect"),
         (SAME, NOTHING, SAME, "inconclusive"),
     ],
 )
@@ -74,6 +75,12 @@ def test_an_effect_or_none_is_shown_or_neither(
     effect: Estimate, shown: Shown, mean: Estimate, verdict: str
 ) -> None:
     assert _judge(effect, shown, mean=mean) == verdict
+
+
+def test_there_is_no_effect_only_beside_a_baseline_that_may_be_within_the_margin() -> None:
+    ends = [(1.01, 1.05), (1.021, 1.05), (0.95, 0.99), (0.95, 0.98)]
+    verdicts = [_judge(SAME, NONE, _interval(*each)) for each in ends]
+    assert verdicts == ["no effect", "inconclusive", "no effect", "inconclusive"]
 
 
 @pytest.mark.parametrize(
