@@ -2,9 +2,9 @@
 
     python -m studies.verdicts [NIGHTS]
 
-A night is one case with `on`, `off` and `aa` between two hosts, looked at after 6, 8, 12, 16, 24,
-32 and 48 pairs. It is judged by the program's tests and its verdict, over a family of one, ten or a
-hundred cases, all others of which show nothing. False verdicts are of NIGHTS (default 10,000)
+A night is one case with `on`, `off` and `aa` between two hosts, looked at after 6, 8, 12, 16, 24
+and 32 pairs. It is judged by the program's tests and its verdict, over a family of one, ten or a
+hundred cases, all others of which show nothing. False verdicts are of NIGHTS (default 6,000)
 nights with fixed seeds; the other figures of a twentieth of them.
 """
 
@@ -20,19 +20,21 @@ from scipy import special
 from analysis.effects.hypotheses import LEVELS, UNSTABLE_LEVEL
 from analysis.effects.verdict import Verdict, judge
 from analysis.statistics import looks
-from analysis.statistics.aligned_ranks import slowdown
+from analysis.statistics.aligned_ranks import next_allocation, slowdown
 from analysis.statistics.interval import FEWEST, Estimate
 from studies import head, row, show
 from studies.noises import NOISES, Draws, RunNoise, nights
 
 #: Of the typical run, the mean, and the repeated baseline.
 Estimates = tuple[Estimate | None, Estimate | None, Estimate | None]
-NIGHTS = 10_000
+NIGHTS = 6_000
 MARGIN = 0.02
 FAMILIES = (1, 10, 100)
-LOOKS = [look.pairs for look in looks.looks(48)]
+LOOKS = [look.pairs for look in looks.looks(32)]
 #: Share of the runs with writes that are hit, and how much longer they take; noise of 1 %.
 HITS = ((0.05, 0.5), (0.1, 0.5), (0.2, 0.5))
+#: Allocations of six pairs, after which the next one is foretold.
+BLOCKS = (3, 5, 8)
 #: The exact test is made of rank sums that the normal one nearly shows: so many deviations less.
 _SAFE = 0.5
 
@@ -102,7 +104,7 @@ class Nights:
         return self._estimates[night, pairs]
 
     def verdicts(self, family: int) -> tuple[list[Verdict], Draws]:
-        """The verdict of each night when it is decided, and its pairs then; 48 if it is not."""
+        """The verdict of each night when it is decided, and its pairs then; 32 if it is not."""
         levels = {**LEVELS, "unstable": UNSTABLE_LEVEL}
         shown = {name: p <= levels[name] / family for name, p in self.p.items()}
         verdicts = [Verdict.INCONCLUSIVE] * len(self.log_times)
@@ -156,7 +158,7 @@ def power(at: Nights, family: int, verdict: Verdict) -> tuple[float, float]:
 
 
 def fixed_pairs(at: Nights, family: int) -> int | None:
-    """Fewest pairs of which a t test finds the effect in 90 %, at the same level; None up to 48."""
+    """Fewest pairs of which a t test finds the effect in 90 %, at the same level; None up to 32."""
     apart = at.log_times[..., 0] - at.log_times[..., 1:].mean(-1)
     for pairs in range(2, LOOKS[-1] + 1):
         part = apart[:, :pairs]
@@ -177,6 +179,19 @@ def coverage(at: Nights, pairs: int, mean: float = 1.0) -> tuple[float, float, f
     ]
     covers, of_mean, too_low = np.mean(found, axis=0)
     return float(covers), float(of_mean), float(too_low)
+
+
+def covers_next(spread: float, blocks: int, count: int) -> float:
+    """Share of nights of so many allocations whose interval covers the next one's slowdown."""
+    rng = np.random.default_rng(blocks)
+    hits = 0
+    for _ in range(count):
+        true = rng.normal(0, spread, blocks + 1)
+        times = nights(NOISES[0], rng, blocks, FEWEST, 0.01, 1.0)
+        times[..., 0] += true[:-1, None]
+        low, high = next_allocation(list(times)) or (np.nan, np.nan)
+        hits += bool(low <= np.exp(true[-1]) <= high)
+    return hits / count
 
 
 def _of_noise(noise: RunNoise, count: int) -> Iterator[str]:
@@ -215,6 +230,10 @@ def table(count: int) -> Iterator[str]:
         _, _, below = coverage(at, 12, 1 + share * by)
         figures = (*(each / len(verdicts) for each in said), below)
         yield row([f"{share:.0%} by {by:.0%}; {share * by:.1%}", *(f"{x:.2f}" for x in figures)])
+    yield from head(["spread of allocations", *(f"{blocks} of them" for blocks in BLOCKS)])
+    for spread in (0.005, 0.02):
+        covered = (covers_next(spread, blocks, count // 20) for blocks in BLOCKS)
+        yield row([f"{spread:.1%}", *(f"{share:.3f}" for share in covered)])
 
 
 if __name__ == "__main__":
