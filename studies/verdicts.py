@@ -109,7 +109,9 @@ class Nights:
         shown = {name: p <= levels[name] / family for name, p in self.p.items()}
         verdicts = [Verdict.INCONCLUSIVE] * len(self.log_times)
         pairs = np.full(len(verdicts), float(LOOKS[-1]))
-        for night in np.flatnonzero(np.any([each[:, -1] for each in shown.values()], axis=0)):
+        for night in np.flatnonzero(
+            np.any([each[:, -1] for each in shown.values()], axis=0)
+        ).tolist():
             for place, look in enumerate(LOOKS):
                 names = {name for name, each in shown.items() if each[night, place]}
                 verdict = self._verdict(night, look, names) if names else Verdict.INCONCLUSIVE

@@ -92,7 +92,7 @@ def _error(statement: str) -> str:
 _SLOWER = "The typical run is slower than off: the whole interval lies above 1, the estimate above"
 _SLOWER += " that of off against off, and the mean is higher"
 _MORE = "`{run} --pairs {pairs}`"
-#: In the order in which verdicts are decided; what the figures need first comes first.
+#: What the figures need comes first, before what they show.
 SENTENCES: dict[Verdict, Sentences] = {
     Verdict.TOO_FEW_PAIRS: Sentences(
         "Fewer pairs count than the campaign requires, or fewer than six.",
@@ -117,6 +117,10 @@ SENTENCES: dict[Verdict, Sentences] = {
         _error("slower"),
         "Lost cores may explain it.",
         "add the control spin to the campaign's `arms`, or take origins on other hosts",
+    ),
+    Verdict.INCONCLUSIVE: Sentences(
+        "Neither an effect nor its absence is shown.",
+        do=f"measure more pairs: {_MORE}",
     ),
     Verdict.NOT_ABOVE_CONTROL: Sentences(
         "Slower, but not shown to be slower than with a process that only keeps a core busy.",
@@ -160,10 +164,6 @@ SENTENCES: dict[Verdict, Sentences] = {
         _error("within"),
         "Of single runs that are hit, it says what so few pairs could have met.",
         "nothing is needed under the writes that were measured",
-    ),
-    Verdict.INCONCLUSIVE: Sentences(
-        "Neither an effect nor its absence is shown.",
-        do=f"measure more pairs: {_MORE}",
     ),
     Verdict.NOISE_FLOOR: Sentences(
         "Off against off: how well this many pairs repeat the baseline."
@@ -244,6 +244,7 @@ _EMULATIONS = {
     "soft-RoCE": Note.SOFT_ROCE,
     "tcp": Note.TCP,
     "two-sided": Note.TWO_SIDED,
+    "copy engine": Note.COPY_ENGINE,
 }
 
 

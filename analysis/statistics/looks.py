@@ -30,6 +30,8 @@ _SPENT = 0.25
 _MOST_EXACT = 64
 #: Digits of aligned logarithms, so that times which are alike share a rank.
 _DIGITS = 12
+#: Largest logarithm, either way; no figure that is sound is near it.
+_LARGEST = 300.0
 #: Least spread of scores, in ranks: that of scores which are all alike is 0.
 _LEAST_SPREAD = 1e-9
 
@@ -60,9 +62,9 @@ def longer(log_times: Values, ratio: float = 1.0) -> float:
     `log_times`: natural logarithms of times, a row per pair; first the treated run, then the
     baseline runs, NaN where one is missing (not all). At least two pairs.
     """
-    scores, unit = _scores(log_times, ratio)
-    treated = np.array([pair[0] for pair in scores])
-    exact = _tail(scores, int(treated.sum()))
+    scores, present, unit = _scores(log_times, ratio)
+    treated = scores[:, 0]
+    exact = _tail(scores, present, int(treated.sum()))
     # Exchange fails if the treatment widens the spread, so Student's p must be as small.
     spread = max(float(treated.std(ddof=1)), _LEAST_SPREAD * unit)
     t = float(treated.mean()) * math.sqrt(len(treated)) / spread
@@ -116,7 +118,7 @@ def mean_ratio(log_times: Values) -> Estimate | None:
     pairs = len(log_times)
     if pairs < FEWEST:
         return None
-    times = np.exp(log_times)
+    times = np.exp(log_times.clip(-_LARGEST, _LARGEST))
     treated, baseline = times[:, 0], np.nanmean(times[:, 1:], axis=1)
     value = float(treated.mean() / baseline.mean())
     apart = treated / treated.mean() - baseline / baseline.mean()
@@ -130,17 +132,21 @@ def unseen(pairs: int) -> float:
     return 1 - math.exp(math.log(1 - CONFIDENCE) / pairs)
 
 
-def _scores(log_times: Values, ratio: float) -> tuple[list[Scores], int]:
-    """Of each pair, the ranks of its aligned runs less their mean, in whole units; the unit."""
-    aligned = log_times.copy()
+def _scores(log_times: Values, ratio: float) -> tuple[Scores, NDArray[np.bool_], int]:
+    """Ranks of the aligned runs less their pair's mean, in whole units; which are there; the unit.
+
+    0 for a run that is missing.
+    """
+    aligned = log_times.clip(-_LARGEST, _LARGEST)
     aligned[:, 0] -= math.log(ratio)
     aligned -= np.nanmean(aligned, axis=1, keepdims=True)
     present = ~np.isnan(aligned)
+    runs = present.sum(axis=1, keepdims=True)
     ranks = np.zeros(aligned.shape)
     ranks[present] = _ranks(aligned[present].round(_DIGITS))
-    unit = 2 * math.lcm(*(int(runs) for runs in present.sum(axis=1)))
-    pairs = [row[there] for row, there in zip(ranks, present, strict=True)]
-    return [np.rint(unit * (pair - pair.mean())).astype(np.int64) for pair in pairs], unit
+    unit = 2 * math.lcm(*np.unique(runs).tolist())
+    scores = np.rint(unit * (ranks - ranks.sum(axis=1, keepdims=True) / runs)).astype(np.int64)
+    return np.where(present, scores, 0), present, unit
 
 
 def _ranks(values: Values) -> Values:
@@ -150,13 +156,14 @@ def _ranks(values: Values) -> Values:
     return np.asarray((last - (times - 1) / 2)[place])
 
 
-def _tail(scores: Sequence[Scores], least: int) -> float:
+def _tail(scores: Scores, present: NDArray[np.bool_], least: int) -> float:
     """Chance that one score of each pair, all as likely, sum to `least` or more."""
     if len(scores) > _MOST_EXACT:
-        variance = sum(float((pair**2).mean()) for pair in scores)
+        variance = float(((scores**2).sum(axis=1) / present.sum(axis=1)).sum())
         return float(special.ndtr(-least / math.sqrt(variance))) if variance else 1.0
     chances, lowest = np.ones(1), 0
-    for pair in scores:
+    for row, there in zip(scores, present, strict=True):
+        pair = row[there]
         steps = pair - pair.min()
         summed = np.zeros(len(chances) + int(steps.max()))
         for step in steps:

@@ -71,6 +71,7 @@ def _faults(lines: Iterable[str]) -> list[str]:
 _REASONS = 8
 _VERDICTS: dict[Verdict, str] = {
     Verdict.CONTENTION: "red",
+    Verdict.SLOWER: "red",
     Verdict.SPEED_UP: "cyan",
     Verdict.NO_EFFECT: "green",
 }

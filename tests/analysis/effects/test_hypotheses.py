@@ -1,6 +1,7 @@
 """What is shown over all that is asked, with p values and families given by hand."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -20,19 +21,11 @@ SMALL, LARGE = 0.02, 0.03
 
 
 def effect(
-    treatment: str,
-    p: float,
-    case: str = "a",
-    rate: Level = "full",
-    baseline: str = "off",
-    **others: float,
+    treatment: str, slower: float, case: str = "a", rate: Level = "full", **others: float
 ) -> Effect:
-    values = {"slower": p, "faster": 1.0, "within": 1.0, "unstable": 1.0, **others}
-    found = PValues(
-        above_control=others.get("above_control"),
-        **{name: value for name, value in values.items() if name != "above_control"},
-    )
-    return Effect(case, treatment, baseline, {"rate": rate}, found)
+    """An effect with this p value; others show nothing unless given."""
+    nothing = PValues(slower, faster=1.0, within=1.0, above_control=None, unstable=1.0)
+    return Effect(case, treatment, "off", {"rate": rate}, replace(nothing, **others))
 
 
 def of(

@@ -326,6 +326,9 @@ def test_what_the_figures_need_comes_before_what_they_show(run: RunData) -> None
     said = _said(run, _effect(run, **SLOWER), unstable)[2]
     again = "measure again: `nimc run synthetic --machine synthetic machine --fresh`"
     assert said.endswith(f"{again} (other: baseline unstable).")
+    undecided = _effect(run, case="other", verdict=Verdict.INCONCLUSIVE)
+    said = _said(run, _effect(run, **SLOWER), undecided)[2]
+    assert said.startswith("Next: measure more pairs: `nimc run synthetic --machine synthetic mach")
     silent = {verdict for verdict, sentences in SENTENCES.items() if not sentences.do}
     assert silent == {Verdict.NOISE_FLOOR, Verdict.CONTROL}
 
