@@ -20,6 +20,7 @@ from typing import IO
 from conductor import messages, shared_memory, wire
 from conductor.evidence import counters
 from conductor.evidence.claims import EndRole, Placed
+from conductor.follower import Follower, ShortWriter, stand_by, start_end, throttled
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import (
     PASSES,
@@ -30,8 +31,6 @@ from conductor.injectors.base import (
     Row,
     Writer,
 )
-from conductor.replay.pacing import Follower, pace_period_s
-from conductor.short_writes.origin_side import ScheduleWriter, stand_by, start_end
 from conductor.watch import Meter, Watch
 from records import clock, processes
 from records.machine import host
@@ -114,7 +113,7 @@ class _End:
             self.follow(self.follower)
 
     def follow(self, follower: Follower) -> None:
-        """Begin to follow rates."""
+        """Begin to follow a timetable."""
         self.follower = follower
         self.pacing = asyncio.create_task(follower.run())
         self.tasks.append(self.pacing)
@@ -151,7 +150,7 @@ class Agent:
         self._wire = connection
         self._ends: list[_End] = []
         self._sides: list[asyncio.Task[None]] = []
-        self._schedule: ScheduleWriter | None = None
+        self._schedule: ShortWriter | None = None
         self._watched: Watch | None = None
         self._node_reader = NodeReader()
 
@@ -187,7 +186,7 @@ class Agent:
                         processes.suspend(end.process)
             case messages.Control():
                 await self._control(order)
-            case messages.FollowRates():
+            case messages.Follow():
                 await self._follow(order)
             case messages.StopSchedule():
                 await self._stop_schedule()
@@ -196,7 +195,7 @@ class Agent:
                 self._sides.append(asyncio.create_task(self._stand_by(order)))
             case messages.Perform():
                 injector = INJECTORS[order.injector]
-                self._schedule = ScheduleWriter(injector, order.part, order.log)
+                self._schedule = ShortWriter(injector, order.part, order.log)
             case messages.Finish():
                 await self._finish(order.timeout_s)
             case messages.BeginWatch():
@@ -260,7 +259,7 @@ class Agent:
             asyncio.get_running_loop().call_later(end.injector.row_s or 0.0, end.meter.tally)
         held = end.held or (over_s is not None and ended_s - over_s < end.resumed_s)
         if end.follower is None and end.paced and not end.held:  # it has set up
-            end.follow(self._even(end, row.rate_b_s))
+            end.follow(self._throttled(end, row.rate_b_s))
         elif end.follower and over_s is not None:
             end.follower.reported(None if held else row.rate_b_s * over_s, over_s)
         if held:
@@ -297,8 +296,8 @@ class Agent:
             await _until_stopped(origins_first)
         self._send(messages.WritersStopped(placed))
 
-    async def _follow(self, order: messages.FollowRates) -> None:
-        """Let an origin follow rates in place of those it follows; at full rate without any."""
+    async def _follow(self, order: messages.Follow) -> None:
+        """Let an origin follow a timetable in place of the one it follows; at full rate without."""
         for end in self._ends:
             if (end.index, end.role) != (order.writer, "origin"):
                 continue
@@ -306,17 +305,15 @@ class Agent:
                 end.pacing.cancel()
                 await asyncio.gather(end.pacing, return_exceptions=True)
             end.follower = end.pacing = None
-            if order.rates_b_s:
-                asked = end.writer.message_b, order.rates_b_s, order.full_b_s
+            if order.plan:
+                asked = end.writer.message_b, order.plan, order.full_b_s
                 end.follow(Follower(end.process, *asked, partial(self._passed_b, end)))
 
-    def _even(self, end: _End, reported_b_s: float) -> Follower:
-        """Follows the one rate of a writer; `reported_b_s`: what it has written without limit."""
-        writer, passed = end.writer, partial(self._passed_b, end)
-        assert writer.rate_b_s, "a writer at full rate is not paced"
-        full_b_s = writer.full_b_s or max(reported_b_s, writer.rate_b_s)
-        asked = writer.message_b, [writer.rate_b_s], full_b_s, passed, pace_period_s(writer)
-        return Follower(end.process, *asked, writer.burst)
+    def _throttled(self, end: _End, reported_b_s: float) -> Follower:
+        """Follows the rate of a writer; `reported_b_s`: what it has written without limit."""
+        writer, passed_b = end.writer, partial(self._passed_b, end)
+        full_b_s = writer.full_b_s or max(reported_b_s, writer.rate_b_s or 0.0)
+        return Follower(end.process, writer.message_b, throttled(writer), full_b_s, passed_b)
 
     def _passed_b(self, end: _End) -> float | None:
         """What an origin's device has passed on, if the origin is the only one here that writes."""
@@ -415,7 +412,7 @@ class Agent:
         written = messages.Written([], {})
         if self._schedule:
             await self._schedule.finish(timeout_s)
-            written = messages.Written(self._schedule.done, dict(self._schedule.faults))
+            written = messages.Written(self._schedule.finished, dict(self._schedule.faults))
             self._schedule = None
         self._send(written)
 

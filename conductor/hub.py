@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from conductor import messages, wire
 from conductor.evidence.claims import EndRole, Placed
 from conductor.evidence.rates import COUNTED_S, Seen, Tally, filled, joined
+from conductor.follower import throttled
 from conductor.injectors.base import Injector, Writer
 from conductor.messages import Do, Observed, WritersStopped, Written
-from conductor.replay.pacing import pace_period_s
 from records import clock
 from records.clock import Exchange, Offset, measure
 from records.errors import MachineError
@@ -394,7 +394,7 @@ def _counted_s(injector: Injector, writers: Sequence[Writer]) -> list[float | No
 
     def paced_s(writer: Writer) -> float:
         paced = injector.paced_by == "agent" and writer.rate_b_s is not None
-        return pace_period_s(writer) if writer.burst or paced else 0.0
+        return throttled(writer).every_s if writer.burst or paced else 0.0
 
     return [
         max(COUNTED_S, _PERIODS * paced_s(writer))

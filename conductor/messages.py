@@ -13,13 +13,13 @@ from typing import Any, Literal, cast, get_args
 from conductor.evidence.claims import EndRole, Looked, Placed
 from conductor.evidence.counters import Reading
 from conductor.evidence.rates import Bursts, Tally
+from conductor.follower import Part
 from conductor.injectors.base import Writer
-from conductor.short_writes.origin_side import Part
-from conductor.short_writes.records import Done
 from conductor.wire import WireError
 from records.errors import first_fault
 from records.machine.node_counters import NodeCounter
 from records.sample import NodeConditions
+from records.timetable import FinishedWrite, Timetable
 
 #: What is done with writers.
 Do = Literal["stop", "hold", "resume"]
@@ -56,14 +56,14 @@ class Control:
 
 
 @dataclass(frozen=True)
-class FollowRates:
-    """Let a writer follow rates, bytes per second, one a second from now on and again; none: stop.
+class Follow:
+    """Let a writer follow a timetable from now on; None: write at full rate again.
 
     `full_b_s` is its rate alone.
     """
 
     writer: int
-    rates_b_s: list[float]
+    plan: Timetable | None
     full_b_s: float
 
 
@@ -212,13 +212,13 @@ class Observed:
 class Written:
     """The writes that an origin made of its part of a timetable, by its own clock."""
 
-    done: list[Done]
+    finished: list[FinishedWrite]
     #: Fault -> number of writes that failed with it.
     faults: dict[str, int]
 
 
 Order = (
-    StartEnd | FreezeTarget | Control | FollowRates | StandBy | Perform
+    StartEnd | FreezeTarget | Control | Follow | StandBy | Perform
     | Finish | StopSchedule | BeginWatch | EndWatch | Ping
 )  # fmt: skip
 ReportOfWriter = Listening | RateReport | Counted | Transport | Ended

@@ -28,9 +28,7 @@ from conductor.injectors import INJECTORS
 from conductor.injectors.base import PASSES, Injector
 from conductor.observation import Observation, Observer
 from conductor.readers import Readers, ToolError
-from conductor.replay.conductor_side import ANYTHING, Follows
-from conductor.short_writes import records as short_writes
-from conductor.short_writes.conductor_side import ScheduleControl
+from conductor.timetable import ANYTHING, Follows, ScheduleControl
 from records import clock
 from records.machine.node_counters import NodeCounter
 from records.notes import Note
@@ -46,6 +44,7 @@ from records.sample import (
     Sample,
     WriterRecord,
 )
+from records.timetable import without_writers
 from records.treatment import Treatment, Writes
 
 #: The lead-in as a multiple of the longest time needed, so that a slightly slower start-up fits.
@@ -340,7 +339,7 @@ class BlockRunner:
         """The application under short writes; without writers if the number of writers is 0."""
         assert self._plan.short
         if not writes.scheduled:
-            result.timetable = short_writes.nothing(self._plan.short)
+            result.timetable = without_writers(self._plan.short)
             nodes = len(self._nodes.targets)
             result.notes = [Note.WITHOUT_WRITERS(treatment=run.treatment.name, nodes=nodes)]
             await self._lead_in()

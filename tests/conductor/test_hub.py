@@ -17,8 +17,8 @@ from conductor.evidence.rates import Tally
 from conductor.hub import FIRST_SIDE, AgentGoneError, Hub, _counted_s
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
-from conductor.short_writes.records import Done
 from records.errors import MachineError
+from records.timetable import FinishedWrite
 from records.treatment import Burst
 from tests.conductor.conftest import Sent
 
@@ -76,21 +76,24 @@ def test_a_writer_that_shares_its_counter_has_no_count(injector, origins, counte
 
 def test_a_count_is_a_rate_over_a_quarter_of_a_second_or_four_bursts():
     one = Writer(0, "o", "t", "", 1, 64, device="d0")
-    burst = replace(one, origin="p", burst=Burst(0.05, 0.15))
+    burst = replace(one, origin="p", rate_b_s=1e9, burst=Burst(0.05, 0.15))
     assert _counted_s(INJECTORS["perftest"], [one, burst]) == pytest.approx([0.25, 0.8])
 
 
 def test_an_origin_tells_thousands_of_writes_at_once():
     """A write a second for three hours, about 900 kB in one line."""
-    done = [Done(number, 1.7e9 + number, 1.7e9 + number + 0.987654321, 6.4e9, 0.123456789)
-            for number in range(10_800)]  # fmt: skip
+    starts_s = [1.7e9 + number for number in range(10_800)]
+    finished = [
+        FinishedWrite(number, start_s, start_s + 0.987654321, 6.4e9, 0.123456789)
+        for number, start_s in enumerate(starts_s)
+    ]
 
     async def talk():
         async with connected() as (hub, agent, _):
-            agent.send(messages.encode(messages.Written(done, {})))
+            agent.send(messages.encode(messages.Written(finished, {})))
             return await hub.finish(["n7"], 5.0)
 
-    assert asyncio.run(talk())["n7"].done == done
+    assert asyncio.run(talk())["n7"].finished == finished
 
 
 async def agent_that_answers(port, node, answer, ahead_s=0.0):

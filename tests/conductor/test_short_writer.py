@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from conductor.follower import Part, ShortWriter, stand_by, start_end
 from conductor.injectors.base import Fault, Total, Writer
-from conductor.short_writes.origin_side import Part, ScheduleWriter, stand_by, start_end
-from conductor.short_writes.records import Due
+from records.timetable import PlannedWrite, staggered
 from tests.conductor.conftest import free_port
 
 LISTENER = (
@@ -75,12 +75,26 @@ def part(port, starts, **changes):
     given = {
         "writer": Writer(0, "o", "t", "", port, message_b=100, messages=1000),
         "targets": [("t", "127.0.0.1")],
+        "sides": 1,
         "zero_s": time.time() + 1.0,
         "lead_s": 0.15,
         "patience_s": 0.3,
-        "due": [Due(number, 0, 0, start_s) for number, start_s in enumerate(starts)],
+        "writes": [
+            PlannedWrite(number, 0, start_s, start_s + 0.2, 1e5)
+            for number, start_s in enumerate(starts)
+        ],
     }
     return Part(**{**given, **changes})
+
+
+def test_passive_sides_of_a_target_take_turns():
+    plan = staggered(["a", "b", "c"], ["o"], 1, 1.0, 12.0, 3)
+    writer = Writer(0, "o", "", "", 20000, 100)
+    handed = Part(writer, [(n, f"at {n}") for n in "abc"], 2, 0.0, 0.1, 0.3, plan.writes_of("o"))
+    for place, name in enumerate("abc"):
+        to_one = [handed.writer_of(write) for write in handed.writes if write.target == place]
+        assert {(each.target, each.address) for each in to_one} == {(name, f"at {name}")}
+        assert [each.port for each in to_one] == [20000, 20001, 20000, 20001]
 
 
 def carried_out(handed, seconds, tmp_path, program=None):
@@ -91,7 +105,7 @@ def carried_out(handed, seconds, tmp_path, program=None):
         side = asyncio.create_task(
             stand_by(program, handed.writer, (tmp_path / "side.log").open("wb"), lambda: None)
         )
-        performer = ScheduleWriter(program, handed, str(tmp_path / "writes.log"))
+        performer = ShortWriter(program, handed, str(tmp_path / "writes.log"))
         await asyncio.sleep(seconds)
         await performer.finish(5.0)
         side.cancel()
@@ -104,14 +118,14 @@ def carried_out(handed, seconds, tmp_path, program=None):
 def test_writes_are_made_when_they_are_due_by_passive_sides_that_are_replaced(tmp_path):
     handed = part(free_port(), [0.0, 1.0, 60.0])
     seen = carried_out(handed, 2.5, tmp_path)
-    assert [done.number for done in seen.done] == [0, 1]
-    for done in seen.done:
-        assert done.bytes_b == 1000 * 100
+    assert [write.number for write in seen.finished] == [0, 1]
+    for write in seen.finished:
+        assert write.bytes_b == 1000 * 100
         # 1000 messages at 5000 a second, and nothing of the 0.1 s before them.
-        assert done.end_s - done.start_s == pytest.approx(0.2)
-        assert done.setup_s >= 0.1
+        assert write.end_s - write.start_s == pytest.approx(0.2)
+        assert write.setup_s >= 0.1
     # The first was launched 0.15 s before it was due, or a little later.
-    first = seen.done[0]
+    first = seen.finished[0]
     assert first.setup_s <= first.start_s - (handed.zero_s - handed.lead_s) + 1e-3
     assert seen.faults == {}
 
@@ -120,7 +134,7 @@ def test_a_write_that_finds_nobody_is_given_up_in_time_and_reported(tmp_path):
     handed = part(free_port(), [0.0])
     program = Program(passive="import time; time.sleep(60)")
     seen = carried_out(handed, 1.8, tmp_path, program)
-    assert seen.done == []
+    assert seen.finished == []
     assert seen.faults["nobody there"] == 1
     assert "nobody there" in (tmp_path / "writes.log").read_text()
 
