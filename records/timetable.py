@@ -165,8 +165,10 @@ class Staggered:
         return self.origins[self.slot(number) % len(self.origins)]
 
     def writes_of(self, origin: str) -> list[PlannedWrite]:
-        """The part of an origin."""
-        return [write for write in self if self.origin(write.number) == origin]
+        """The part of an origin, in order of time."""
+        slots = range(self.origins.index(origin), self.writers, len(self.origins))
+        numbers = [n for slot in slots for n in range(slot, len(self), self.writers)]
+        return [self.write(number) for number in sorted(numbers)]
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as in JSON."""

@@ -35,7 +35,7 @@ from records.treatment import Burst
 
 # One writer: a rate below full, bursts, a trace.
 
-RATES_B_S = st.lists(st.floats(0, 1e10), min_size=1, max_size=30)
+RATES_B_S = st.lists(st.floats(0, 1e10), min_size=1, max_size=8)
 RATE_B_S = st.floats(1, 1e11)
 
 
@@ -58,6 +58,7 @@ def test_what_is_due_of_bursts(after_s: float, bytes_b: float) -> None:
     assert (plan.pause_s, even(300.0, 0.1).pause_s) == (pytest.approx(0.09), 0)
 
 
+@settings(deadline=None)
 @given(RATES_B_S, st.integers(0, 5), st.floats(0, 40), st.floats(0.01, 4))
 def test_bytes_of_a_trace_are_those_of_its_rates_whatever_their_scale(
     rates_b_s: list[float], rounds: int, after_s: float, share: float
@@ -70,6 +71,7 @@ def test_bytes_of_a_trace_are_those_of_its_rates_whatever_their_scale(
     assert scaled == along([share * rate for rate in rates_b_s])
 
 
+@settings(deadline=None)
 @given(RATE_B_S, st.floats(0.001, 0.2), st.floats(0.001, 0.1), st.integers(1, 500))
 def test_a_rate_is_the_mean_of_its_timetable_evenly_and_in_bursts(
     rate_b_s: float, length_s: float, pause_s: float, rounds: int
