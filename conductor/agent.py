@@ -20,14 +20,13 @@ from typing import IO
 from conductor import messages, shared_memory, wire
 from conductor.evidence import counters
 from conductor.evidence.claims import EndRole, Placed
-from conductor.follower import Follower, ShortWriter, stand_by, start_end, throttled
+from conductor.follower import Follower, ShortWriter, start_end, throttled
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import (
     PASSES,
     Arrived,
     Fault,
     Injector,
-    LineParser,
     Row,
     Writer,
 )
@@ -47,6 +46,7 @@ _SOON_S = 0.75
 _ROWS_TO_HOLD = 3
 #: How often to look whether a suspended process has stopped, seconds.
 _STOP_S = 0.002
+_PIPE = asyncio.subprocess.PIPE
 
 
 def node_name() -> str:
@@ -71,7 +71,8 @@ class _End:
     #: Whether it is suspended between runs, and since when it is not any more.
     held: bool = False
     resumed_s: float = 0.0
-    #: Whether it is a passive side that stays suspended while its origin writes.
+    #: Whether it is a passive side that has listened; that stays suspended while its origin writes.
+    listened: bool = False
     frozen: bool = False
     #: When its last row ended, reported or not, and when it came.
     last_row_s: float | None = None
@@ -149,7 +150,6 @@ class Agent:
     def __init__(self, connection: wire.Wire) -> None:
         self._wire = connection
         self._ends: list[_End] = []
-        self._sides: list[asyncio.Task[None]] = []
         self._schedule: ShortWriter | None = None
         self._watched: Watch | None = None
         self._node_reader = NodeReader()
@@ -188,11 +188,6 @@ class Agent:
                 await self._control(order)
             case messages.Follow():
                 await self._follow(order)
-            case messages.StopSchedule():
-                await self._stop_schedule()
-                self._send(messages.WritersStopped([]))
-            case messages.StandBy():
-                self._sides.append(asyncio.create_task(self._stand_by(order)))
             case messages.Perform():
                 injector = INJECTORS[order.injector]
                 self._schedule = ShortWriter(injector, order.part, order.log)
@@ -210,14 +205,13 @@ class Agent:
         if role == "target" and injector.target_command(writer) is None:
             self._send(messages.Listening(writer.index))
             return
-        process = await start_end(injector, writer, role, asyncio.subprocess.PIPE)
+        process = await start_end(injector, writer, role, _PIPE)
         if isinstance(process, str):
             self._send(messages.Ended(writer.index, role, process))
             return
         log = open(order.log, "ab", buffering=0)  # noqa: SIM115 (closed by _watch)
         end = _End(writer, role, process, injector)
-        parser = injector.parser(writer)
-        end.tasks.append(asyncio.create_task(self._watch(end, parser, log)))
+        end.tasks.append(asyncio.create_task(self._watch(end, log)))
         if role == "target":
             end.tasks.append(asyncio.create_task(self._listen(end, writer.port)))
         else:
@@ -320,37 +314,53 @@ class Agent:
         writing = [each for each in self._ends if each.role == "origin" and not each.held]
         return end.meter.passed_b() if end.meter and writing == [end] else None
 
-    async def _watch(self, end: _End, parser: LineParser, log: IO[bytes]) -> None:
-        """Read what one end prints until it ends."""
-        assert end.process.stdout is not None
-        gist = Gist()
+    async def _watch(self, end: _End, log: IO[bytes]) -> None:
+        """Read what one end prints until it ends; replace it if short writes need another."""
         with contextlib.closing(log):
-            async for raw in processes.lines(end.process.stdout):
-                try:
-                    log.write(raw)
-                except OSError as error:
-                    reason = f"its log {log.name}: {error.strerror}"
-                    self._send(messages.Ended(end.index, end.role, reason))
-                    return
-                line = raw.decode(errors="replace")
-                meaning = parser.parse(line)
-                if isinstance(meaning, Row):
-                    if end.role == "origin":
-                        self._report_rate(end, meaning)
-                elif isinstance(meaning, Arrived):
-                    self._arrived(end, meaning)
-                elif isinstance(meaning, Fault):
-                    gist.fault(meaning.text)
-                else:
-                    gist.add(line)
-        code = await end.process.wait()
-        self._send(messages.Ended(end.index, end.role, failure(code, gist)))
+            why = await self._read(end, log)
+            while self._needs_another(end):
+                await asyncio.sleep(LISTEN_S)  # in case that each of them ends at once
+                process = await start_end(end.injector, end.writer, end.role, _PIPE)
+                if isinstance(process, str):
+                    why = process
+                    break
+                end.process = process
+                why = await self._read(end, log)
+        self._send(messages.Ended(end.index, end.role, why))
+
+    def _needs_another(self, end: _End) -> bool:
+        """Whether a passive side of short writes is to be replaced: it had listened, and ended."""
+        is_over = end.listened and end.process.returncode is not None
+        return is_over and end.writer.messages is not None and end in self._ends
+
+    async def _read(self, end: _End, log: IO[bytes]) -> str:
+        """Read what a process prints until it ends, and why it did."""
+        assert end.process.stdout is not None
+        parser, gist = end.injector.parser(end.writer), Gist()
+        async for raw in processes.lines(end.process.stdout):
+            try:
+                log.write(raw)
+            except OSError as error:
+                return f"its log {log.name}: {error.strerror}"
+            line = raw.decode(errors="replace")
+            meaning = parser.parse(line)
+            if isinstance(meaning, Row):
+                if end.role == "origin":
+                    self._report_rate(end, meaning)
+            elif isinstance(meaning, Arrived):
+                self._arrived(end, meaning)
+            elif isinstance(meaning, Fault):
+                gist.fault(meaning.text)
+            else:
+                gist.add(line)
+        return failure(await end.process.wait(), gist)
 
     async def _listen(self, end: _End, port: int) -> None:
         """Report when the passive side listens: its output may stay buffered for a long time."""
         while end.process.returncode is None:
             match processes.listener(port, end.process.pid):
                 case "own":
+                    end.listened = True
                     self._send(messages.Listening(end.index))
                     return
                 case "other":
@@ -384,7 +394,7 @@ class Agent:
         meters = [end.meter for end in self._ends if end.meter and not end.held]
         self._watched = Watch(
             *(node_name(), order, meters, self._node_reader),
-            [end.process.pid for end in self._ends],
+            [end.process.pid for end in self._ends if not end.writer.messages],
             [(end.index, end.process.pid) for end in held],
         )
         for meter in meters:  # as close to the run's beginning as possible, and to its end
@@ -401,13 +411,6 @@ class Agent:
         watch, self._watched = self._watched, None
         self._send(await watch.end())
 
-    async def _stand_by(self, order: messages.StandBy) -> None:
-        index, injector = order.writer.index, INJECTORS[order.injector]
-        with open(order.log, "ab") as log:
-            listening = partial(self._send, messages.Listening(index))
-            fault = await stand_by(injector, order.writer, log, listening)
-        self._send(messages.Ended(index, "target", fault))
-
     async def _finish(self, timeout_s: float) -> None:
         written = messages.Written([], {})
         if self._schedule:
@@ -421,17 +424,10 @@ class Agent:
         if self._watched:
             await self._watched.cancel()
             self._watched = None
-        await self._stop_schedule()
-        await self._stop_ends(self._ends)
-
-    async def _stop_schedule(self) -> None:
         if self._schedule:
             await self._schedule.finish(0.0)
             self._schedule = None
-        sides, self._sides = self._sides, []
-        for side in sides:
-            side.cancel()
-        await asyncio.gather(*sides, return_exceptions=True)
+        await self._stop_ends(self._ends)
 
     async def _stop_ends(self, ends: list[_End]) -> None:
         """Stop these ends, origins first so that targets see them go."""

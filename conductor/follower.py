@@ -1,8 +1,8 @@
 """What an origin does under a timetable.
 
 A short write is a run of the program for so many messages, launched before it is due by the recent
-set-up time; its end, bytes and rate are those of the program's last row. Passive sides listen for
-them. The conductor hands out all of a run's before the first, and collects them after the last.
+set-up time; its end, bytes and rate are those of the program's last row. The conductor hands out
+all of a run's before the first, and collects them after the last.
 
 A program that always writes follows a timetable as it is let run and suspended. This is emulation:
 a program that limits its own rate spaces its messages evenly; here they come at full rate for a
@@ -14,8 +14,6 @@ device; if that has other writers, too, or counts nothing, it follows from how l
 from __future__ import annotations
 
 import asyncio
-import os
-import time
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,18 +23,16 @@ from typing import IO
 
 from conductor.evidence.claims import EndRole
 from conductor.evidence.rates import Bursts
-from conductor.injectors.base import Fault, Injector, LineParser, Total, Writer
+from conductor.injectors.base import Fault, Injector, Total, Writer
 from records import clock, processes, timetable
-from records.text import Gist, failure
+from records.text import Gist
 from records.timetable import FinishedWrite, PlannedWrite, Timetable
 
-#: Time between two attempts at a write whose target was not ready, and between two polls, seconds.
+#: Time between two attempts at a write whose target was not ready, seconds.
 _RETRY_S = 0.02
 #: Number of set-ups whose median gives the next start: few, since set-up times vary with the load
 #: of an emulated machine, and more than two, so that one outlier has no effect.
 _RECENT = 3
-#: A passive side that ends sooner than this is not replaced at once, seconds.
-_SHORT_LIFE_S = 0.05
 
 
 async def start_end(
@@ -53,53 +49,6 @@ async def start_end(
         return await processes.spawn(command, environment, cpus, stdout, merged, node)
     except OSError as error:
         return f"{command[0]}: {error.strerror or error}"
-
-
-async def stand_by(
-    injector: Injector, writer: Writer, log: IO[bytes], listening: Callable[[], None]
-) -> str:
-    """Keep one passive side of short writes listening; replace it after each write.
-
-    `listening` is called once, when the first one listens. Returns only if the first one fails,
-    with the reason.
-    """
-    waited = False
-    while True:
-        began_s, began_b = time.monotonic(), os.fstat(log.fileno()).st_size
-        process = await start_end(injector, writer, "target", log)
-        if isinstance(process, str):
-            return process
-        try:
-            while not waited and process.returncode is None:
-                whose = processes.listener(writer.port, process.pid)
-                if whose == "other":
-                    return processes.TAKEN.format(port=writer.port)
-                if waited := whose == "own":
-                    listening()
-                else:
-                    await asyncio.sleep(_RETRY_S)
-            code = await process.wait()
-        finally:
-            await processes.stop(process)
-        if not waited:
-            gist = _printed(log, began_b, injector.parser(writer))
-            return f"passive side ended: {failure(code, gist)}"
-        if time.monotonic() - began_s < _SHORT_LIFE_S:
-            await asyncio.sleep(_SHORT_LIFE_S)
-
-
-def _printed(log: IO[bytes], from_b: int, parser: LineParser) -> Gist:
-    """The gist of what was printed to a log from a place on."""
-    gist = Gist()
-    with suppress(OSError), open(log.name, "rb") as file:
-        file.seek(from_b)
-        for line in file:
-            text = line.decode(errors="replace")
-            if isinstance(meaning := parser.parse(text), Fault):
-                gist.fault(meaning.text)
-            else:
-                gist.add(text)
-    return gist
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,10 @@ _QUOTE = 60
 
 @dataclass(frozen=True)
 class StartEnd:
-    """Start one end of a writer; `log` is the path that its output is appended to."""
+    """Start one end of a writer; `log` is the path that its output is appended to.
+
+    A passive side of short writes is replaced after each write.
+    """
 
     role: EndRole
     injector: str
@@ -65,20 +68,6 @@ class Follow:
     writer: int
     plan: Timetable | None
     full_b_s: float
-
-
-@dataclass(frozen=True)
-class StopSchedule:
-    """Stop all writes of a timetable and their passive sides; answered by `WritersStopped`."""
-
-
-@dataclass(frozen=True)
-class StandBy:
-    """Keep a passive side of short writes listening; replace it after each write."""
-
-    injector: str
-    writer: Writer
-    log: str
 
 
 @dataclass(frozen=True)
@@ -217,10 +206,7 @@ class Written:
     faults: dict[str, int]
 
 
-Order = (
-    StartEnd | FreezeTarget | Control | Follow | StandBy | Perform
-    | Finish | StopSchedule | BeginWatch | EndWatch | Ping
-)  # fmt: skip
+Order = StartEnd | FreezeTarget | Control | Follow | Perform | Finish | BeginWatch | EndWatch | Ping
 ReportOfWriter = Listening | RateReport | Counted | Transport | Ended
 Answer = WritersStopped | Observed | Written
 Report = Hello | Pong | ReportOfWriter | Answer

@@ -351,7 +351,6 @@ class BlockRunner:
         name = f"{run.pair}/{run.treatment.name}"
         begun = await schedule.begin(run_s, name, self.next_turn(), self._logs)
         if isinstance(begun, str):
-            await self._hub.end_schedule()
             result.fail("injector_never_ready", begun)
             return []
         await self._lead_in(writes)

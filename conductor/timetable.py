@@ -17,7 +17,7 @@ from conductor import allocation
 from conductor.allocation import Allocation
 from conductor.evidence.rates import Expected
 from conductor.follower import Part
-from conductor.hub import FIRST_SIDE, Hub, WriterState
+from conductor.hub import Hub, WriterState
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Injector, Writer
 from conductor.messages import Follow, Perform, Written
@@ -43,8 +43,10 @@ _LEAD_S = 0.1
 #: Time between handing out and the first write, in addition to its set-up, seconds.
 _AHEAD_S = 0.3
 _CLOCKS_S = 30.0
-#: Fewest passive sides of a target; each needs a port.
+#: Fewest passive sides of a target; each needs a port. They have indices from here on, so that they
+#: are no held writer's.
 _LEAST_SIDES = 2
+_FIRST_SIDE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ class ScheduleControl:
         self._origins = nodes.origins[: plan.n_origins]
         self._hub = hub
         self._shape: WriteShape | None = None
+        self._sides: list[WriterState] = []
         #: Time from its beginning until all writers were writing, the longest seen, seconds.
         self.start_up_s = 0.0
 
@@ -190,12 +193,15 @@ class ScheduleControl:
         template = self._writer(allocation.first_port(turn), shape)
         n_sides = sides(shape.lead_s, table)
         passive = [
-            replace(template, index=FIRST_SIDE + number, target=target, port=template.port + side)
+            replace(template, index=_FIRST_SIDE + number, target=target, port=template.port + side)
             for number, (target, side) in enumerate(product(table.targets, range(n_sides)))
         ]
         timeout_s = self._plan.demand.ready_timeout_s
-        if fault := await self._hub.stand_by(self._injector, passive, logs, timeout_s):
-            return fault
+        self._sides = await self._hub.stand_by(self._injector, passive, logs, timeout_s)
+        for side in self._sides:
+            if side.ended:
+                await self._hub.stop(self._sides)
+                return f"{side.writer.target}: {side.ended}"
         zero_s = clock.now_s() + shape.lead_s + _AHEAD_S
         for origin in table.origins:
             part = Part(
@@ -215,7 +221,7 @@ class ScheduleControl:
         # A write in progress may take as long as the slowest one that counts, and a margin.
         longest_s = self._short.length_s / self._plan.demand.min_share
         reports = await self._hub.finish(self._origins, longest_s + _CLOCKS_S)
-        await self._hub.end_schedule()
+        await self._hub.stop(self._sides)
         return reports
 
     def _table(self, shape: WriteShape, run_s: float, name: str) -> Staggered:

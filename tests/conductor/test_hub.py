@@ -14,7 +14,7 @@ from conductor.agent import Agent
 from conductor.evidence.claims import Placed
 from conductor.evidence.counters import Reading
 from conductor.evidence.rates import Tally
-from conductor.hub import FIRST_SIDE, AgentGoneError, Hub, _counted_s
+from conductor.hub import AgentGoneError, Hub, _counted_s
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
 from records.errors import MachineError
@@ -177,21 +177,23 @@ def test_origins_start_once_all_passive_sides_listen(said, ended, tmp_path):
     starts = []
 
     def answer(node, order):
-        if isinstance(order, messages.StartEnd):
-            starts.append((node, order.role))
-        elif not isinstance(order, messages.StandBy):
+        if not isinstance(order, messages.StartEnd):
             return []
+        starts.append((node, order.role, order.writer.index))
         return [each(order.writer.index) for each in said]
 
     async def talk(hub):
         (state,) = await hub.start(PERFTEST, [ONE], tmp_path, 0.3)
-        sides = [replace(ONE, index=FIRST_SIDE + at, target=("n7", "o1")[at]) for at in range(2)]
-        return state.ended, await hub.stand_by(PERFTEST, sides, tmp_path, 0.3)
+        sides = [replace(ONE, index=10 + at, target=("n7", "o1")[at]) for at in range(2)]
+        return [state, *await hub.stand_by(PERFTEST, sides, tmp_path, 0.3)]
 
     found = with_agents(["o1", "n7"], answer, talk)
-    assert starts == [("n7", "target"), *([] if ended else [("o1", "origin")])]
-    for each in found:
-        assert each is None if ended is None else each.endswith(ended)
+    assert sorted(starts) == sorted(
+        [("n7", "target", ONE.index), ("n7", "target", 10), ("o1", "target", 11)]
+        + ([] if ended else [("o1", "origin", ONE.index)])
+    )
+    for state in found:
+        assert state.ended is None if ended is None else state.ended.endswith(ended)
 
 
 def test_what_a_writer_reports_and_is_told(tmp_path, monkeypatch):

@@ -28,8 +28,6 @@ ORDERS = [
     messages.FreezeTarget(3),
     messages.Control("hold", [0, 1]),
     messages.Follow(3, along([1e9, 0.0]), 2e9),
-    messages.StopSchedule(),
-    messages.StandBy("ucx", WRITER, "log"),
     messages.Perform("perftest", PART, "log"),
     messages.Finish(2.5),
     messages.BeginWatch(["mlx5_0", "mlx5_1"], [0, 1], [4711], []),

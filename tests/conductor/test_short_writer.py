@@ -8,10 +8,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from conductor.follower import Part, ShortWriter, stand_by, start_end
+from conductor.agent import Agent
+from conductor.follower import Part, ShortWriter, start_end
+from conductor.injectors import INJECTORS
 from conductor.injectors.base import Fault, Total, Writer
+from conductor.messages import Ended, StartEnd
+from records import processes
 from records.timetable import PlannedWrite, staggered
-from tests.conductor.conftest import free_port
+from tests.conductor.conftest import Sent, free_port
 
 LISTENER = (
     "import socket, sys; s = socket.create_server(('127.0.0.1', int(sys.argv[1])));"
@@ -32,6 +36,7 @@ class Program:
     """Ends of a writer that write nothing; a total says 1000 messages at 5000 a second."""
 
     passive: str = LISTENER
+    writes: bool = True
 
     def target_command(self, writer):
         return [sys.executable, "-S", "-c", self.passive, str(writer.port)]
@@ -97,27 +102,35 @@ def test_passive_sides_of_a_target_take_turns():
         assert [each.port for each in to_one] == [20000, 20001, 20000, 20001]
 
 
-def carried_out(handed, seconds, tmp_path, program=None):
-    """What a performer did in so many seconds, with a passive side standing by."""
+async def passive_side(writer, log):
+    """An agent that was told to start one."""
+    agent = Agent(Sent())
+    await agent._start(StartEnd("target", "stand-in", writer, str(log)))
+    return agent
+
+
+def carried_out(monkeypatch, handed, seconds, tmp_path, program=None):
+    """What an origin did in so many seconds, with a passive side at its target."""
     program = program or Program()
+    monkeypatch.setitem(INJECTORS, "stand-in", program)
 
     async def perform():
-        side = asyncio.create_task(
-            stand_by(program, handed.writer, (tmp_path / "side.log").open("wb"), lambda: None)
-        )
+        agent = await passive_side(handed.writer, tmp_path / "side.log")
         performer = ShortWriter(program, handed, str(tmp_path / "writes.log"))
         await asyncio.sleep(seconds)
         await performer.finish(5.0)
-        side.cancel()
-        await asyncio.gather(side, return_exceptions=True)
+        await agent._stop()
+        assert processes.listener(handed.writer.port, 0) is None
         return performer
 
     return asyncio.run(perform())
 
 
-def test_writes_are_made_when_they_are_due_by_passive_sides_that_are_replaced(tmp_path):
+def test_writes_are_made_when_they_are_due_to_passive_sides_that_are_replaced(
+    monkeypatch, tmp_path
+):
     handed = part(free_port(), [0.0, 1.0, 60.0])
-    seen = carried_out(handed, 2.5, tmp_path)
+    seen = carried_out(monkeypatch, handed, 2.5, tmp_path)
     assert [write.number for write in seen.finished] == [0, 1]
     for write in seen.finished:
         assert write.bytes_b == 1000 * 100
@@ -130,20 +143,25 @@ def test_writes_are_made_when_they_are_due_by_passive_sides_that_are_replaced(tm
     assert seen.faults == {}
 
 
-def test_a_write_that_finds_nobody_is_given_up_in_time_and_reported(tmp_path):
+def test_a_write_that_finds_nobody_is_given_up_in_time_and_reported(monkeypatch, tmp_path):
     handed = part(free_port(), [0.0])
     program = Program(passive="import time; time.sleep(60)")
-    seen = carried_out(handed, 1.8, tmp_path, program)
+    seen = carried_out(monkeypatch, handed, 1.8, tmp_path, program)
     assert seen.finished == []
     assert seen.faults["nobody there"] == 1
     assert "nobody there" in (tmp_path / "writes.log").read_text()
 
 
-def test_a_passive_side_that_cannot_listen_says_why(tmp_path):
+def test_a_passive_side_that_cannot_listen_says_why(monkeypatch, tmp_path):
     writer = Writer(0, "o", "t", "", free_port(), 100, messages=1)
     program = Program(passive="import sys; print('no device\\n---'); sys.exit(1)")
-    with (tmp_path / "side.log").open("ab") as log:
-        log.write(b"of an earlier one\n")
-        log.flush()
-        fault = asyncio.run(stand_by(program, writer, log, lambda: None))
-    assert fault == "passive side ended: exit status 1: no device"
+    monkeypatch.setitem(INJECTORS, "stand-in", program)
+
+    async def said():
+        agent = await passive_side(writer, tmp_path / "side.log")
+        (side,) = agent._ends
+        await side.tasks[0]
+        return agent._wire.sent
+
+    assert asyncio.run(said()) == [Ended(0, "target", "exit status 1: no device")]
+    assert "no device" in (tmp_path / "side.log").read_text()

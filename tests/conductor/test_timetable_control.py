@@ -27,8 +27,9 @@ AHEAD_S = {"o1": 50.0, "o2": -20.0}
 class Hub:
     """Origins that write at a rate when their own clocks say so, and targets that listen."""
 
-    def __init__(self, writes=True):
+    def __init__(self, writes=True, fault=None):
         self.addresses = dict.fromkeys(("n1", "n2", "n3"), "10.0.0.1")
+        self.fault = fault
         self.writes, self.parts, self.listening, self.ended = writes, {}, [], 0
         self.lasts_s = []
 
@@ -37,6 +38,7 @@ class Hub:
 
     async def stand_by(self, injector, passive, logs, timeout_s):
         self.listening = [(each.target, each.port) for each in passive]
+        return [SimpleNamespace(writer=each, ended=self.fault) for each in passive]
 
     def send(self, node, order):
         assert isinstance(order, Perform)
@@ -59,8 +61,9 @@ class Hub:
             {},
         )
 
-    async def end_schedule(self):
+    async def stop(self, sides):
         self.ended += 1
+        assert len(sides) == len(self.listening)
 
 
 def control(hub):
@@ -104,6 +107,9 @@ def test_writes_that_cannot_be_made_end_the_rehearsal(tmp_path):
     assert found.startswith("no write was done: ")
     assert found.endswith(" times: nobody there")
     assert hub.ended == 1
+    hub = Hub(fault="target side ended: no port")
+    found = asyncio.run(control(hub).rehearse(1, tmp_path))
+    assert (found, hub.ended) == ("n1: target side ended: no port", 1)
 
 
 def test_messages_that_last_as_long_as_asked():
