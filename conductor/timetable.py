@@ -129,9 +129,10 @@ class ScheduleControl:
             self.start_up_s = max(self.start_up_s, begun.steady_s - started_s)
             last_s = begun.zero_s + begun.table.start_s(len(begun.table) - 1)
             await asyncio.sleep(max(last_s - clock.now_s(), 0.0))
-            finished, faults = _all(await self._end())
+            reports = await self._end()
+            finished = [write for written in reports.values() for write in written.finished]
             if not finished:
-                return f"no write was done: {_most_frequent(faults)}"
+                return f"no write was done: {_most_frequent(reports)}"
             rate_b_s = median(write.rate_b_s for write in finished)
             fit = messages_of(self._short, rate_b_s, message_b)
             near = abs(fit - shape.messages) <= max(_NEAR * fit, 1)
@@ -165,22 +166,19 @@ class ScheduleControl:
         middle_s = sum(window_s) / 2
         offsets = {n: clock.between(begun.clocks[n], after[n], middle_s) for n in after}
         _keep(path, begun, offsets, reports)
-        table, shape = begun.table, begun.shape
-        finished, faults = _all(reports)
-        least_b_s = self._plan.demand.min_share * shape.rate_alone_b_s
-        allowed, messages = self._short, shape.messages
-        record, reason = timetable.check(
-            table, finished, begun.zero_s, window_s, offsets, allowed, least_b_s, messages
-        )
-        ours = [
+        finished = [
             write.earlier(offsets[node].offset_s)
             for node, written in reports.items()
             for write in written.finished
         ]
-        writers = slot_records(
-            table, ours, window_s, shape.rate_alone_b_s, self._writer(0, shape), self._injector
-        )
-        return record, writers, f"{reason}{_most_frequent(faults, '; ')}" if reason else None
+        table, shape = begun.table, begun.shape
+        errors_s = {node: offset.error_s for node, offset in offsets.items()}
+        least_b_s = self._plan.demand.min_share * shape.rate_alone_b_s
+        asked = self._short, least_b_s, shape.messages
+        record, fault = timetable.check(table, finished, begun.zero_s, window_s, errors_s, *asked)
+        writer, alone_b_s = self._writer(0, shape), shape.rate_alone_b_s
+        writers = slot_records(table, finished, window_s, alone_b_s, writer, self._injector)
+        return record, writers, fault and "; ".join(filter(None, [fault, _most_frequent(reports)]))
 
     async def _begin(
         self, shape: WriteShape, run_s: float, name: str, turn: int, logs: Path
@@ -297,19 +295,12 @@ def slot_records(
     return records
 
 
-def _all(reports: Mapping[str, Written]) -> tuple[list[FinishedWrite], Counter[str]]:
+def _most_frequent(reports: Mapping[str, Written]) -> str:
+    """The most frequent fault, in words; empty if there are none."""
     faults: Counter[str] = Counter()
     for written in reports.values():
         faults.update(written.faults)
-    return [write for written in reports.values() for write in written.finished], faults
-
-
-def _most_frequent(faults: Counter[str], before: str = "") -> str:
-    """The most frequent fault, in words; empty if there are none."""
-    if not faults:
-        return ""
-    (fault, times), *_ = faults.most_common(1)
-    return f"{before}{times} times: {fault}"
+    return next((f"{times} times: {fault}" for fault, times in faults.most_common(1)), "")
 
 
 def _keep(

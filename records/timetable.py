@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, NamedTuple
 
-from records.clock import Offset
 from records.errors import InputError
 from records.plan import ShortWrites
 from records.sample import ReplayBin, TimetableRecord
@@ -49,7 +48,7 @@ class FinishedWrite(NamedTuple):
 
     #: Number of the planned write.
     number: int
-    #: When its bytes started and stopped flowing, Unix time by the clock of the origin.
+    #: When its bytes started and stopped flowing, Unix time; by the clock of the origin at first.
     start_s: float
     end_s: float
     bytes_b: float
@@ -313,7 +312,7 @@ def check(
     finished: Iterable[FinishedWrite],
     zero_s: float,
     run_s: tuple[float, float],
-    offsets: Mapping[str, Offset],
+    clock_errors_s: Mapping[str, float],
     allowed: ShortWrites,
     least_b_s: float,
     messages: int = 0,
@@ -322,23 +321,21 @@ def check(
 
     Returns the record for the sample, and why that is rejected, in one line (None if accepted).
 
-    `zero_s` is when the plan's time 0 was, `run_s` when the application started and ended, both
-    by the conductor's clock (Unix time). `offsets` says how far each origin's clock is ahead of
-    it; an origin without an entry shares it. The error of a clock is added to the tolerance. A
-    write below `least_b_s` does not count.
+    `zero_s` is when the plan's time 0 was, `run_s` when the application started and ended, both by
+    the clock of `finished`. The error of an origin's clock is added to the tolerance. A write below
+    `least_b_s` does not count.
     """
     run = (run_s[0] - zero_s, run_s[1] - zero_s)
     first, repeated, strange = dict[int, Compared](), list[Compared](), 0
-    for write in finished:
-        if not 0 <= write.number < len(plan):
+    for each in finished:
+        write, number = each.earlier(zero_s), each.number
+        if not 0 <= number < len(plan):
             strange += 1
             continue
-        offset = offsets.get(plan.origin(write.number), Offset(0.0, 0.0, 0.0))
-        write = write.earlier(offset.offset_s + zero_s)
         is_fast = 0 < write.bytes_b >= least_b_s * (write.end_s - write.start_s)
-        near_s = allowed.tolerance_s + offset.error_s
-        compared = Compared(plan.write(write.number), write, near_s, is_fast)
-        if first.setdefault(write.number, compared) is not compared:
+        near_s = allowed.tolerance_s + clock_errors_s.get(plan.origin(number), 0.0)
+        compared = Compared(plan.write(number), write, near_s, is_fast)
+        if first.setdefault(number, compared) is not compared:
             # Nothing of it was planned.
             repeated.append(compared._replace(near_s=-math.inf, counts=False))
     in_run = [each for each in first.values() if _touches(each.finished, run)]
@@ -365,7 +362,7 @@ def check(
         end_worst_s=max(ends_s, key=abs, default=0.0),
         setup_median_s=median(setups_s or [0.0]),
         setup_worst_s=max(setups_s, default=0.0),
-        clock_error_s=max((offset.error_s for offset in offsets.values()), default=0.0),
+        clock_error_s=max(clock_errors_s.values(), default=0.0),
     )
     return record, _fault(record, strange)
 
