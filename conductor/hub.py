@@ -129,7 +129,7 @@ class Hub:
     async def listen(self, address: str) -> int:
         """Listen on one address only; returns the port."""
         self._server = await asyncio.start_server(
-            self._join, address, 0, limit=wire.FIRST_B, backlog=_WAITING
+            self._join, address, 0, limit=wire.LIMIT_B, backlog=_WAITING
         )
         port: int = self._server.sockets[0].getsockname()[1]
         return port
