@@ -20,12 +20,11 @@ from typing import IO
 from conductor import messages, shared_memory, wire
 from conductor.evidence import counters
 from conductor.evidence.claims import EndRole, Placed
-from conductor.follower import Follower, ShortWriter, start_end, throttled
+from conductor.follower import Follower, Meaning, ShortWriter, read, start_end, throttled
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import (
     PASSES,
     Arrived,
-    Fault,
     Injector,
     Row,
     Writer,
@@ -34,7 +33,6 @@ from conductor.watch import Meter, Watch
 from records import clock, processes
 from records.machine import host
 from records.machine.node_counters import NodeReader
-from records.text import Gist, failure
 
 #: How often the byte counter of the origin's device is read if a writer prints no rows, seconds.
 COUNT_S = 1.0
@@ -335,25 +333,14 @@ class Agent:
 
     async def _read(self, end: _End, log: IO[bytes]) -> str:
         """Read what a process prints until it ends, and why it did."""
-        assert end.process.stdout is not None
-        parser, gist = end.injector.parser(end.writer), Gist()
-        async for raw in processes.lines(end.process.stdout):
-            try:
-                log.write(raw)
-            except OSError as error:
-                return f"its log {log.name}: {error.strerror}"
-            line = raw.decode(errors="replace")
-            meaning = parser.parse(line)
-            if isinstance(meaning, Row):
-                if end.role == "origin":
-                    self._report_rate(end, meaning)
+
+        def take(meaning: Meaning) -> None:
+            if isinstance(meaning, Row) and end.role == "origin":
+                self._report_rate(end, meaning)
             elif isinstance(meaning, Arrived):
                 self._arrived(end, meaning)
-            elif isinstance(meaning, Fault):
-                gist.fault(meaning.text)
-            else:
-                gist.add(line)
-        return failure(await end.process.wait(), gist)
+
+        return await read(end.process, end.injector.parser(end.writer), take, log)
 
     async def _listen(self, end: _End, port: int) -> None:
         """Report when the passive side listens: its output may stay buffered for a long time."""

@@ -23,11 +23,13 @@ from typing import IO
 
 from conductor.evidence.claims import EndRole
 from conductor.evidence.rates import Bursts
-from conductor.injectors.base import Fault, Injector, Total, Writer
+from conductor.injectors.base import Arrived, Fault, Injector, LineParser, Row, Total, Writer
 from records import clock, processes, timetable
-from records.text import Gist
+from records.text import Gist, failure
 from records.timetable import FinishedWrite, PlannedWrite, Timetable
 
+#: What a line of a program may mean, besides a fault.
+Meaning = Row | Total | Arrived
 #: Time between two attempts at a write whose target was not ready, seconds.
 _RETRY_S = 0.02
 #: Number of set-ups whose median gives the next start: few, since set-up times vary with the load
@@ -49,6 +51,32 @@ async def start_end(
         return await processes.spawn(command, environment, cpus, stdout, merged, node)
     except OSError as error:
         return f"{command[0]}: {error.strerror or error}"
+
+
+async def read(
+    process: asyncio.subprocess.Process,
+    parser: LineParser,
+    take: Callable[[Meaning], None],
+    log: IO[bytes] | None = None,
+) -> str:
+    """Pass on what a process prints until it ends; returns why it did."""
+    assert process.stdout is not None
+    gist = Gist()
+    async for raw in processes.lines(process.stdout):
+        try:
+            if log:
+                log.write(raw)
+        except OSError as error:
+            return f"its log {log and log.name}: {error.strerror}"
+        line = raw.decode(errors="replace")
+        meaning = parser.parse(line)
+        if isinstance(meaning, Fault):
+            gist.fault(meaning.text)
+        elif meaning is None:
+            gist.add(line)
+        else:
+            take(meaning)
+    return failure(await process.wait(), gist)
 
 
 @dataclass(frozen=True)
@@ -127,31 +155,29 @@ class ShortWriter:
                 self._setups.append(setup_s)
                 self.finished.append(FinishedWrite(write.number, start_s, end_s, bytes_b, setup_s))
                 return
+            self._log.write(f"{write.number}: {fault}\n".encode())
             if clock.now_s() > until_s:
                 self.faults[fault] += 1
                 return
             await asyncio.sleep(_RETRY_S)
 
     async def _client(self, writer: Writer) -> tuple[Total | None, float, str]:
-        """Run the writing side once: its last row, the time of that row, and the fault."""
-        parser = self._injector.parser(writer)
-        total, end_s, gist = None, 0.0, Gist()
+        """Run the writing side once: its last row, when it stopped writing, and why it ended."""
+        total, end_s = None, 0.0
+
+        def take(meaning: Meaning) -> None:
+            nonlocal total, end_s
+            if isinstance(meaning, Total) and meaning.rate_b_s > 0:
+                total, end_s = meaning, clock.now_s() - meaning.after_s
+
         process = await start_end(self._injector, writer, "origin", asyncio.subprocess.PIPE)
         if isinstance(process, str):
             return None, 0.0, process
-        assert process.stdout is not None
         try:
-            async for raw in processes.lines(process.stdout):
-                meaning = parser.parse(raw.decode(errors="replace"))
-                if isinstance(meaning, Total) and meaning.rate_b_s > 0:
-                    total, end_s = meaning, clock.now_s() - meaning.after_s
-                elif isinstance(meaning, Fault):
-                    gist.fault(meaning.text)
-                    self._log.write(raw)
-            code = await process.wait()
+            why = await read(process, self._injector.parser(writer), take)
         finally:
             await processes.stop(process)
-        return total, end_s, gist.reason() or f"exit status {code} without a last row"
+        return total, end_s, why
 
 
 #: Time between a run and the next under a trace: a few messages over shared memory, and a part of a
