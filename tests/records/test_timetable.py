@@ -92,12 +92,13 @@ def test_a_rate_is_the_mean_of_its_timetable_evenly_and_in_bursts(
 @st.composite
 def plans(draw: st.DrawFn) -> Staggered:
     writers = draw(st.integers(1, 12))
-    length_s = draw(st.floats(0.05, 20.0))
-    rest_s = draw(st.sampled_from([0.0, 0.3, 1.0, 2.5])) * length_s
-    # Just enough targets to rest as long as asked, up to many more.
-    enough = writers + -int(-rest_s * writers / length_s // 1) + 1
-    targets = [f"t{i}" for i in range(enough + draw(st.integers(0, 60)))]
+    targets = [f"t{i}" for i in range(writers + draw(st.integers(0, 60)))]
     origins = [f"o{i}" for i in range(draw(st.integers(1, 6)))]
+    length_s = draw(st.floats(0.05, 20.0))
+    # The longest rest can be planned, whatever its rounding.
+    rest_s = draw(st.sampled_from([0.0, 0.5, 1.0])) * longest_rest_s(
+        len(targets), writers, length_s
+    )
     run_s = length_s * draw(st.floats(0.1, 40.0))
     seed = draw(st.integers(0, 2**32))
     return staggered(targets, origins, writers, length_s, run_s, seed, bytes_b=3e9, rest_s=rest_s)
@@ -109,9 +110,9 @@ def at_work(writes: Sequence[PlannedWrite]) -> list[tuple[float, int]]:
     for write in writes:
         change[write.start_s] += 1
         change[write.end_s] -= 1
-    return list(
-        zip(sorted(change), itertools.accumulate(change[at] for at in sorted(change)), strict=True)
-    )
+    times_s = sorted(change)
+    levels = itertools.accumulate(change[at_s] for at_s in times_s)
+    return list(zip(times_s, levels, strict=True))
 
 
 @given(plans())
@@ -195,15 +196,6 @@ def test_targets_rest_as_long_as_there_are_others(
 ) -> None:
     """With writes of 0.4 s: each of 3 targets is written to for 0.4 s of every 0.6 s."""
     assert longest_rest_s(targets, writers, 0.4) == pytest.approx(rest_s)
-
-
-@pytest.mark.parametrize("length_s", [0.05, 0.3, 2.0])
-@pytest.mark.parametrize("targets", [2, 3, 7, 31, 64])
-def test_the_longest_rest_of_a_target_can_be_planned(targets: int, length_s: float) -> None:
-    names = [str(number) for number in range(targets)]
-    for writers in range(1, targets + 1):
-        rest_s = longest_rest_s(targets, writers, length_s)
-        staggered(names, ["x"], writers, length_s, length_s, 0, rest_s=rest_s)
 
 
 @pytest.mark.parametrize(
