@@ -21,9 +21,17 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import IO
 
-from conductor.evidence.claims import EndRole
-from conductor.evidence.rates import Bursts
-from conductor.injectors.base import Arrived, Fault, Injector, LineParser, Row, Total, Writer
+from conductor.injectors.base import (
+    Arrived,
+    Bursts,
+    EndRole,
+    Fault,
+    Injector,
+    LineParser,
+    Row,
+    Total,
+    Writer,
+)
 from records import clock, processes, timetable
 from records.text import Gist, failure
 from records.timetable import FinishedWrite, PlannedWrite, Timetable

@@ -15,7 +15,6 @@ from statistics import median
 
 from conductor import allocation
 from conductor.allocation import Allocation
-from conductor.evidence.rates import Expected
 from conductor.follower import Part
 from conductor.hub import Hub, WriterState
 from conductor.injectors import INJECTORS
@@ -325,10 +324,6 @@ def _keep(
 # Replayed traffic: writers that always write follow a window of a trace while the application runs.
 
 
-#: What a row must show in itself: anything, since the rates may be low.
-ANYTHING = Expected(0.0, "the traffic")
-
-
 class Follows:
     """Writers that follow a window, from its making until `end`."""
 
@@ -364,6 +359,15 @@ class Follows:
     def _plan(self, place: int) -> Timetable:
         """Writers of a target share its rates."""
         return timetable.along(self._window.rates_b_s[place]).scaled(1 / self._sharing[place])
+
+    def compared(self, run_s: tuple[float, float]) -> tuple[list[ReplayRecord], list[str]]:
+        """What each writer did, and why the run is rejected."""
+        records, reasons = [], []
+        for state, alone_b_s in zip(self._states, self._alone_b_s, strict=True):
+            record, fault = self.of(state, alone_b_s, run_s)
+            records.append(record)
+            reasons += [f"writer {state.number} {fault}"] if fault else []
+        return records, reasons
 
     def of(
         self, state: WriterState, alone_b_s: float, run_s: tuple[float, float]

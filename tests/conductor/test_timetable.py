@@ -3,7 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from records.plan import BlockPlan, Demand, ShortWrites
+from records.acceptance import AcceptanceLimits
+from records.plan import BlockPlan, ShortWrites
 from records.treatment import Start, Treatment, Writes
 from tests.conductor.treatments import treatments
 
@@ -16,7 +17,7 @@ PLAN = BlockPlan(
     pairs=10,
     warmups=1,
     nimc_dir="/nowhere",
-    demand=Demand(min_share=0.4, retries=1),
+    demand=AcceptanceLimits(min_share=0.4, retries=1),
 )
 #: Two baselines, each with an arm of its own.
 CROSSED = replace(

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from conductor.allocation import Allocation
-from conductor.evidence.rates import Seen
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
 from conductor.messages import Follow, Perform, Written
+from conductor.series import RateRow
 from conductor.timetable import Follows, ScheduleControl, messages_of, sides, slot_records
 from records import clock
 from records.clock import Offset
@@ -159,7 +159,7 @@ def test_what_each_writer_did_within_the_window():
 def reported(*rates_b_s):
     """Rows of a second each."""
     return [
-        Seen(1000.0 + second, 1001.0 + second, rate_b_s)
+        RateRow(1000.0 + second, 1001.0 + second, rate_b_s)
         for second, rate_b_s in enumerate(rates_b_s)
     ]
 
