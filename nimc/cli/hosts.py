@@ -19,7 +19,7 @@ from nimc.cluster import reservation
 from nimc.cluster.doctor import Diagnosis, Finding, examine
 from nimc.cluster.in_job import examine as examine_in_job
 from nimc.cluster.learn import learn
-from nimc.cluster.new_machine import config_text, entries, site_text, unknown
+from nimc.cluster.new_machine import config_text, entries, site_text, unknown, with_nodes
 from nimc.cluster.remedies import PARTS, ROOT_REMEDIES, Part, RootRemedy, path_of, render, values
 from nimc.cluster.reservation import Reservation
 from records import units
@@ -56,12 +56,14 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
             raise InputError(f"{path}: exists; allowed: a new name, or remove both files first")
         if not os.access(path.parent, os.W_OK):
             raise MachineError(f"{path.parent}: no permission to write; clone the project yourself")
-    with exit_when_stopped():
-        found = learn(None if no_job else wait_s, _print_line)
-    _write({site: site_text(found), config: config_text(machine, found)})
-    fill_in = ", ".join(unknown(entries(found))) or "nothing"
+    facts = learn()
+    if not no_job:
+        with exit_when_stopped():
+            facts = with_nodes(machine, facts, ROOT, wait_s, _print_line)
+    _write({site: site_text(facts), config: config_text(machine, facts)})
+    fill_in = ", ".join(unknown(entries(facts))) or "nothing"
     _print_line(f"wrote site/{machine}.yaml; to fill in, if wanted: {fill_in}")
-    partitions = ", ".join(each.name for each in found.partitions)
+    partitions = ", ".join(partition.name for partition in facts.partitions)
     _print_line(f"wrote configs/{machine}.py; partitions: {partitions}")
     _print_line(f"read both, then: nimc doctor --machine {machine} --in-job")
 

@@ -150,7 +150,7 @@ wait_option = click.option(
     "wait_s",
     default="10min",
     callback=lambda _ctx, _param, value: duration_s(value, "--wait"),
-    help="How long the job may wait and run; it is cancelled then.",
+    help="How long the job may wait in the queue; it is cancelled then.",
 )
 
 
