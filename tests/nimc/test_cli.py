@@ -228,6 +228,8 @@ def test_a_wrong_name_is_answered_with_the_nearest(command: Command) -> None:
     command("plan", "quik", code=2)
     assert command.err.startswith("nimc: unknown campaign 'quik', did you mean 'quick'?; ")
     assert "numa" in command.err
+    command("paln", code=2)
+    assert command.err.endswith("no such command 'paln', did you mean 'plan'?\n")
 
 
 def test_help_has_every_command_in_its_group_with_an_example_that_parses(command: Command) -> None:
