@@ -30,7 +30,7 @@ from nimc.run.runner import Failure
 from nimc.run.verify import Kind, Verified, verify
 from records import marked_yaml
 from records.errors import InputError
-from records.files import replace, require_output
+from records.files import require_output
 from records.run import Reproduced, RunHeader
 from records.text import visible
 from records.units import plural, quantity
@@ -128,7 +128,7 @@ def _repeated(
 ) -> int:
     packed = load_run(crate.run)
     campaign = folder / f"{packed.header.campaign}.yaml"
-    replace(campaign, crate.files["campaign.yaml"])
+    campaign.write_text(packed.header.campaign_text, encoding="utf-8")
     # The packer must not choose which file of this user is imported.
     if others := [named for _, named in named_in(marked_yaml.load(campaign))]:
         raise InputError(
