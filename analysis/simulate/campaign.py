@@ -15,7 +15,7 @@ from analysis.simulate.progress import (
     simulate,
 )
 from analysis.subjects.published import normalised, paper
-from records.timetable import Policy, plan
+from records.timetable import plan
 
 
 def run(
@@ -24,7 +24,6 @@ def run(
     writers: int,
     write_s: float,
     seed: int,
-    policy: Policy = "sweep",
 ) -> SimulatedRun:
     """An application with `writers` concurrent writes all the time, each `write_s` long.
 
@@ -35,7 +34,7 @@ def run(
     # No rank is ever slower than this; a step more covers rounding.
     run_s = (application.steps + 1) * application.step_s * float(slowdowns.max())
     names = list(map(str, range(application.nodes)))
-    table = plan(names, ["origin"], writers, write_s, run_s, seed, policy=policy)
+    table = plan(names, ["origin"], writers, write_s, run_s, seed)
     starts_s = np.array([table.start_s(number) for number in range(len(table) + writers)])
     starts_s -= table.steady_from_s  # time 0 is when all writers are active
     hits = np.array(table.hits, dtype=np.int64)
@@ -105,7 +104,6 @@ def explain(seed: int) -> dict[str, Any]:
 
 def _modelled(ranks: int, writers: int, worst: float, slowed: int, seed: int) -> float:
     """Slowdown if `slowed` ranks of a hit node, one or all, are as slow as the worst."""
-    mean = 1 + (worst - 1) * slowed / RANKS_PER_NODE
     application = Application(ranks, RANKS_PER_NODE, round(SIMULATED_S / STEP_S), STEP_S)
-    slowdowns = rank_slowdowns(RANKS_PER_NODE, mean, worst)
+    slowdowns = rank_slowdowns(RANKS_PER_NODE, worst, slowed)
     return run(application, slowdowns, writers, WRITE_S, seed).slowdown
