@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from nimc.cli import options
-from nimc.cli.document import Form, log, print_document, show
+from nimc.cli.document import log, print_document, show
 from nimc.cluster import reservation
 from nimc.cluster.doctor import Diagnosis, Finding, examine
 from nimc.cluster.in_job import examine as examine_in_job
@@ -98,9 +98,9 @@ _WHAT, _STATE = 23, 9
 @options.wait_option
 @options.results_option
 @click.option("-v", "--verbose", is_flag=True, help="Also what works, and every workload.")
-@options.form_options
+@options.json_option
 def doctor_command(
-    machine: str, in_job: bool, wait_s: float, results: Path, verbose: bool, form: Form | None
+    machine: str, in_job: bool, wait_s: float, results: Path, verbose: bool, as_json: bool
 ) -> None:
     """Check this host: what works for machine M, and how to get what is missing.
 
@@ -112,7 +112,7 @@ def doctor_command(
     with exit_when_stopped():
         of_nodes = examine_in_job(machine, results, wait_s, log) if in_job else []
     diagnosis = examine(machine, of_nodes)
-    show("doctor", diagnosis.as_dict(), form, visible(text(diagnosis, verbose=verbose)))
+    show("doctor", diagnosis.as_dict(), as_json, visible(text(diagnosis, verbose=verbose)))
     if diagnosis.why:
         sys.exit(3)
 
@@ -174,23 +174,23 @@ def origins_command() -> None:
 @click.option("--time", "length", default="4h", help="Duration.")
 @click.option("--nodes", help="Node list [default: number and partition of the site file].")
 @options.json_option
-def create(machine: str, length: str, nodes: str | None, form: Form | None) -> None:
+def create(machine: str, length: str, nodes: str | None, as_json: bool) -> None:
     """Reserve the origin nodes for you, from now."""
     minutes = max(1, round(units.duration_s(length, "--time") / 60))
-    _print("create", reservation.create(load_machine(machine), minutes, nodes), form)
+    _print("create", reservation.create(load_machine(machine), minutes, nodes), as_json)
 
 
 @origins_command.command(name="show")
 @options.machine_option
 @options.json_option
-def show_(machine: str, form: Form | None) -> int:
+def show_(machine: str, as_json: bool) -> int:
     """Show the reservation; exit code 3 if there is none."""
     name = reservation.name_of(load_machine(machine))
     found = reservation.find(name)
     if found is None:
         log(f"reservation {name} does not exist")
         return 3
-    _print("show", found, form)
+    _print("show", found, as_json)
     return 0
 
 
@@ -201,12 +201,12 @@ def remove(machine: str) -> None:
     reservation.remove(load_machine(machine))
 
 
-def _print(subcommand: str, found: Reservation, form: Form | None) -> None:
+def _print(subcommand: str, found: Reservation, as_json: bool) -> None:
     users = ", ".join(found.users) or "everyone"
     show(
         f"origins {subcommand}",
         {**asdict(found), "start": str(found.start), "end": str(found.end)},
-        form,
+        as_json,
         f"{found.name}: {found.nodes} ({found.node_count} nodes) for {users},"
         f" {found.start} to {found.end}, {found.state}",
     )
@@ -221,12 +221,12 @@ def remedy_command() -> None:
 
 
 @remedy_command.command(name="list")
-@options.form_options
-def list_remedies(form: Form | None) -> None:
+@options.json_option
+def list_remedies(as_json: bool) -> None:
     """List the remedies."""
     rows = [_facts_of_remedy(remedy) for remedy in ROOT_REMEDIES.values()]
     cells = [[remedy.name, remedy.does] for remedy in ROOT_REMEDIES.values()]
-    show("remedy list", {"remedies": rows}, form, aligned(["remedy", "what it does"], cells))
+    show("remedy list", {"remedies": rows}, as_json, aligned(["remedy", "what it does"], cells))
 
 
 @remedy_command.command(name="show")
@@ -234,13 +234,13 @@ def list_remedies(form: Form | None) -> None:
 @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A value of the scripts.")
 @click.option("--part", type=click.Choice(PARTS), help="Print only this file.")
 @options.json_option
-def show_remedy(name: str, given: tuple[str, ...], part: Part | None, form: Form | None) -> None:
+def show_remedy(name: str, given: tuple[str, ...], part: Part | None, as_json: bool) -> None:
     """Print prolog and epilog for Slurm, and a systemd unit that runs the epilog at boot."""
     remedy = ROOT_REMEDIES.get(name)
     if remedy is None:
         raise InputError(f"{name}: no such remedy; allowed: {', '.join(ROOT_REMEDIES)}")
     chosen = values(remedy, given)
-    if form:
+    if as_json:
         parts: dict[str, object] = {each: render(remedy, chosen, each) for each in PARTS}
         print_document("remedy show", {**_facts_of_remedy(remedy), "values": chosen, **parts})
     elif part:

@@ -13,8 +13,8 @@ from nimc.campaign.cases import Scale, omission_lines, scales
 from nimc.campaign.matrix import Matrix
 from nimc.campaign.plan import RUN, Case, Plan
 from nimc.campaign.prepare import prepare, too_long
-from nimc.cli.document import Form, listing, show
-from nimc.cli.options import campaign_argument, form_options, machine_option
+from nimc.cli.document import listing, show
+from nimc.cli.options import campaign_argument, json_option, machine_option
 from records.arms import level_text
 from records.checkout import ROOT
 from records.text import Line, aligned, broken, duration, wrapped
@@ -34,8 +34,8 @@ _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was no
 @click.command()
 @campaign_argument
 @machine_option
-@form_options
-def plan_command(campaign: Path, machine: str, form: Form | None) -> None:
+@json_option
+def plan_command(campaign: Path, machine: str, as_json: bool) -> None:
     """Show the cases of CAMPAIGN, their nodes and hours, and the ReFrame command of each block."""
     request = prepare(campaign, machine)
     known = list(scales(request.campaign, request.machine))
@@ -53,7 +53,7 @@ def plan_command(campaign: Path, machine: str, form: Form | None) -> None:
     text = _text(planned, known, nodes, where, remarks)
     named = campaign.stem if campaign == ROOT / "campaigns" / campaign.name else str(campaign)
     following = broken(["Next:", "nimc", "run", shlex.quote(named), "--machine", machine])
-    show("plan", document, form, f"{text}\n\n{following}")
+    show("plan", document, as_json, f"{text}\n\n{following}")
 
 
 def _text(

@@ -23,7 +23,7 @@ from analysis.subjects.writers import (
     write_length_s,
 )
 from nimc.cli import options
-from nimc.cli.document import Form, show
+from nimc.cli.document import show
 from records import units
 from records.errors import InputError
 from records.files import replace_text
@@ -54,16 +54,16 @@ from records.units import number, plural, quantity
 )
 @click.option("--seed", type=click.IntRange(0), default=1)
 @click.option("--paper", "published", is_flag=True, help="What the published figures explain.")
-@options.form_options
-def simulate_command(published: bool, form: Form | None, **given: Any) -> None:
+@options.json_option
+def simulate_command(published: bool, as_json: bool, **given: Any) -> None:
     """Simulate the slowdown of a synchronised application from that of a single node."""
     if published:
-        options.only_with("--paper", "--seed", "--json", "--csv")
+        options.only_with("--paper", "--seed", "--json")
         document = explain(given["seed"])
-        show("simulate --paper", document, form, wrapped(_published_text(document)))
+        show("simulate --paper", document, as_json, wrapped(_published_text(document)))
     else:
         document = _simulated(**given)
-        show("simulate", document, form, wrapped(_text(document)))
+        show("simulate", document, as_json, wrapped(_text(document)))
 
 
 def _simulated(
@@ -157,15 +157,15 @@ def _published_text(found: dict[str, Any]) -> str:
     "--write", default="1s", help="Length of one write: 1s, or '46k messages of 64KiB at 3GB/s'."
 )
 @click.option("--paper", "published", is_flag=True, help="Table V, published and computed.")
-@options.form_options
-def writers_command(ranks: str, mtti: str, write: str, published: bool, form: Form | None) -> None:
+@options.json_option
+def writers_command(ranks: str, mtti: str, write: str, published: bool, as_json: bool) -> None:
     """Compute concurrent writers of ranks that checkpoint uncoordinated at Daly's interval."""
     if published:
-        options.only_with("--paper", "--json", "--csv")
+        options.only_with("--paper", "--json")
         document, text = _table_5()
     else:
         document, text = _rows(ranks, mtti, write)
-    show("writers --paper" if published else "writers", document, form, wrapped(text))
+    show("writers --paper" if published else "writers", document, as_json, wrapped(text))
 
 
 def _rows(ranks: str, mtti: str, write: str) -> tuple[dict[str, Any], str]:
@@ -230,7 +230,7 @@ def traffic_command() -> None:
 @click.argument("files", nargs=-1, required=True, type=options.FILE)
 @options.output_option("The trace, as Parquet.", required=True)
 @options.json_option
-def import_command(files: tuple[Path, ...], output: Path, form: Form | None) -> None:
+def import_command(files: tuple[Path, ...], output: Path, as_json: bool) -> None:
     """Make a trace, bytes per node and second, from Prometheus answers, LDMS's CSV, or CSV."""
     trace = formats.trace([formats.read(file) for file in files])
     trace.save(output)
@@ -242,7 +242,7 @@ def import_command(files: tuple[Path, ...], output: Path, form: Form | None) -> 
     )
     document = {"output": str(output), "nodes": nodes, "seconds": seconds}
     header = {name: value for name, value in asdict(trace.header).items() if name != "schema"}
-    show("traffic import", {**document, **header}, form, wrapped(text))
+    show("traffic import", {**document, **header}, as_json, wrapped(text))
 
 
 @traffic_command.command("show")
@@ -256,7 +256,7 @@ def import_command(files: tuple[Path, ...], output: Path, form: Form | None) -> 
 @click.option("--page", type=options.OutputPath(), help="Also a page with pictures.")
 @options.json_option
 def show_command(
-    trace: Path, above: str | None, mtti: str, page: Path | None, form: Form | None
+    trace: Path, above: str | None, mtti: str, page: Path | None, as_json: bool
 ) -> None:
     """Duty, bursts and pauses of nodes, and how many are written to at once, next to Daly's."""
     loaded = load(trace)
@@ -264,7 +264,7 @@ def show_command(
     found = traffic(loaded, above_b_s, units.duration_s(mtti, "--mtti"))
     if page:
         replace_text(page, render(loaded, found, trace.name))
-    show("traffic show", asdict(found), form, wrapped(_traffic_text(found)))
+    show("traffic show", asdict(found), as_json, wrapped(_traffic_text(found)))
 
 
 def _breaks_text(breaks: list[Break]) -> str:

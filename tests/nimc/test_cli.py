@@ -194,7 +194,7 @@ def parameters() -> list[click.Parameter]:
 
 
 def test_options_are_spelt_in_one_way() -> None:
-    """Where to write is `--output`, how to print `--json` and `--csv`, how much `-q` and `-v`."""
+    """Where to write is `--output`, how to print `--json`, how much `-q` and `-v`."""
     short: dict[str, set[str]] = {}
     for parameter in parameters():
         long = [text for text in parameter.opts if text.startswith("--")]
