@@ -70,15 +70,15 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
 
 def _write(texts: Mapping[Path, str]) -> None:
     """Write all of these new files, or none."""
-    made: list[Path] = []
+    new: list[Path] = []
     try:
         for path, text in texts.items():
             with path.open("x", encoding="utf-8") as file:
-                made.append(path)
+                new.append(path)
                 file.write(text)
     except OSError as error:
-        for each in made:
-            each.unlink()
+        for written in new:
+            written.unlink()
         raise MachineError(f"{path}: {error.strerror}") from error
 
 
@@ -125,15 +125,13 @@ def text(diagnosis: Diagnosis, *, verbose: bool) -> str:
     """
     findings, lines = diagnosis.findings, []
     if not verbose:
-        works = ", ".join(found.what for found in findings if found.state == "ok")
+        works = ", ".join(row.what for row in findings if row.state == "ok")
         lines = [wrapped(f"works: {works or 'nothing'}"), ""]
-        forms = [found.what for found in findings]
+        forms = [row.what for row in findings]
         findings = [
-            replace(found, what=_short(found.what, forms))
-            for found in findings
-            if found.state != "ok"
+            replace(row, what=_short(row.what, forms)) for row in findings if row.state != "ok"
         ]
-    lines += [line for found in findings for line in _rows(found)]
+    lines += [line for row in findings for line in _lines(row)]
     if diagnosis.matrix.cells:
         lines += ["", "What runs where:", "", diagnosis.matrix.text]
     if diagnosis.why:
@@ -143,12 +141,12 @@ def text(diagnosis: Diagnosis, *, verbose: bool) -> str:
     return "\n".join(lines)
 
 
-def _rows(found: Finding) -> Iterator[str]:
-    detail = found.detail + (f" -> {found.remedy}" if found.remedy else "")
-    what = textwrap.wrap(found.what, _WHAT - 1, break_on_hyphens=False)
-    rows = textwrap.wrap(detail, WIDTH - _WHAT - _STATE, break_on_hyphens=False) or [""]
-    for name, state, row in itertools.zip_longest(what, [found.state], rows, fillvalue=""):
-        yield f"{name:<{_WHAT}}{state:<{_STATE}}{row}".rstrip()
+def _lines(row: Finding) -> Iterator[str]:
+    detail = row.detail + (f" -> {row.remedy}" if row.remedy else "")
+    what = textwrap.wrap(row.what, _WHAT - 1, break_on_hyphens=False)
+    details = textwrap.wrap(detail, WIDTH - _WHAT - _STATE, break_on_hyphens=False) or [""]
+    for name, state, text in itertools.zip_longest(what, [row.state], details, fillvalue=""):
+        yield f"{name:<{_WHAT}}{state:<{_STATE}}{text}".rstrip()
 
 
 def _short(what: str, all_findings: Sequence[str]) -> str:
@@ -157,7 +155,7 @@ def _short(what: str, all_findings: Sequence[str]) -> str:
     stem = f"{first.partition(':')[0]}:"
     bare = stem.removeprefix("tool ")
     alike = others and all(other.startswith(bare) for other in others)
-    elsewhere = any(bare in each for each in all_findings if each != what)
+    elsewhere = any(bare in other for other in all_findings if other != what)
     return f"{stem}*" if alike and not elsewhere else what
 
 
@@ -186,11 +184,11 @@ def create(machine: str, length: str, nodes: str | None, as_json: bool) -> None:
 def show_(machine: str, as_json: bool) -> int:
     """Show the reservation; exit code 3 if there is none."""
     name = reservation.name_of(load_machine(machine))
-    found = reservation.find(name)
-    if found is None:
+    current = reservation.find(name)
+    if current is None:
         log(f"reservation {name} does not exist")
         return 3
-    _print("show", found, as_json)
+    _print("show", current, as_json)
     return 0
 
 
@@ -201,14 +199,14 @@ def remove(machine: str) -> None:
     reservation.remove(load_machine(machine))
 
 
-def _print(subcommand: str, found: Reservation, as_json: bool) -> None:
-    users = ", ".join(found.users) or "everyone"
+def _print(subcommand: str, of: Reservation, as_json: bool) -> None:
+    users = ", ".join(of.users) or "everyone"
     show(
         f"origins {subcommand}",
-        {**asdict(found), "start": str(found.start), "end": str(found.end)},
+        {**asdict(of), "start": str(of.start), "end": str(of.end)},
         as_json,
-        f"{found.name}: {found.nodes} ({found.node_count} nodes) for {users},"
-        f" {found.start} to {found.end}, {found.state}",
+        f"{of.name}: {of.nodes} ({of.node_count} nodes) for {users},"
+        f" {of.start} to {of.end}, {of.state}",
     )
 
 
@@ -241,7 +239,7 @@ def show_remedy(name: str, given: tuple[str, ...], part: Part | None, as_json: b
         raise InputError(f"{name}: no such remedy; allowed: {', '.join(ROOT_REMEDIES)}")
     chosen = values(remedy, given)
     if as_json:
-        parts: dict[str, object] = {each: render(remedy, chosen, each) for each in PARTS}
+        parts: dict[str, object] = {part: render(remedy, chosen, part) for part in PARTS}
         print_document("remedy show", {**_facts_of_remedy(remedy), "values": chosen, **parts})
     elif part:
         click.echo(render(remedy, chosen, part), nl=False)
@@ -251,7 +249,7 @@ def show_remedy(name: str, given: tuple[str, ...], part: Part | None, as_json: b
 
 def _facts_of_remedy(remedy: RootRemedy) -> dict[str, object]:
     names = ("name", "does", "needs", "price", "trap", "feature")
-    parameters = {each.name: each.allowed for each in remedy.parameters}
+    parameters = {of.name: of.allowed for of in remedy.parameters}
     return {**{name: getattr(remedy, name) for name in names}, "parameters": parameters}
 
 
@@ -263,8 +261,8 @@ def _remedy_text(remedy: RootRemedy, chosen: dict[str, str]) -> str:
         f"trap: {remedy.trap}",
         f"request: sbatch --exclusive --constraint={remedy.feature} (docs/remedies.md)",
         *(
-            f"value: {each.name}={chosen[each.name]} (--set {each.name}=...: {each.allowed})"
-            for each in remedy.parameters
+            f"value: {of.name}={chosen[of.name]} (--set {of.name}=...: {of.allowed})"
+            for of in remedy.parameters
         ),
     ]
     parts = [f"---- {path_of(remedy, p)} ----\n{render(remedy, chosen, p)}" for p in PARTS]

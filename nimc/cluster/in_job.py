@@ -68,14 +68,14 @@ def examine(
 @contextmanager
 def _existing(folder: Path) -> Iterator[None]:
     """The folder exists within the context, and afterwards if it did before."""
-    new = [each for each in (folder, *folder.parents) if not each.exists()]
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:
         yield
     finally:
         with suppress(OSError):  # something else has used it meanwhile
-            for each in new:
-                each.rmdir()
+            for path in new:
+                path.rmdir()
 
 
 # The job.
@@ -124,8 +124,8 @@ def look(place: Place, parent: Path, wait_s: float, tell: Callable[[str], None])
     """
     processes.become_subreaper()
     tell(f"ReFrame submits a job of {nodes_of(place.origins)} nodes to {place.partition}")
-    with Interrupts() as interrupts, tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent) as made:
-        folder, told = Path(made), set[str]()
+    with Interrupts() as interrupts, tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent) as path:
+        folder, told = Path(path), set[str]()
         watch = SlurmWatch(folder, tell)
 
         def tick() -> None:
@@ -158,7 +158,7 @@ def _command(place: Place, folder: Path, wait_s: float) -> list[str]:
     return [
         *(find_reframe(), "-C", str(place.config), "-c", str(_CHECK), "-r"),
         *(f"--system={place.config.stem}:{place.partition}", "-p", f"^{place.environ}$"),
-        *(f"--{each}={folder / each}" for each in ("stage", "output", "perflogdir")),
+        *(f"--{name}={folder / name}" for name in ("stage", "output", "perflogdir")),
         f"--report-file={folder / 'reframe.json'}",
         *(word for name in values for word in ("-S", f"NodeLook.{name}={values[name]}")),
     ]
@@ -295,14 +295,14 @@ def interface(looked: JobLook, site: Machine) -> Finding:
 
 def _of_each(looked: JobLook) -> str:
     """What nodes without an interface in common have."""
-    names = {each["node"]: in_common([each["addresses"]]) for each in looked.nodes}
+    names = {node["node"]: in_common([node["addresses"]]) for node in looked.nodes}
     return "none (" + "; ".join(f"{node}: {', '.join(of)}" for node, of in names.items()) + ")"
 
 
 def in_common(addresses: Sequence[Mapping[str, str | None]]) -> list[str]:
     """Interfaces with an address on every node."""
     names = addresses[0] if addresses else {}
-    return [name for name in names if all(each.get(name) for each in addresses)]
+    return [name for name in names if all(of_node.get(name) for of_node in addresses)]
 
 
 def device(looked: JobLook, site: Machine) -> list[Finding]:
@@ -318,14 +318,14 @@ def _device(name: str, looked: JobLook, site: Machine) -> Finding:
     if lost := [node for node, rate in rates.items() if rate is None]:
         detail = "; ".join(f"{node}: no {name}, but {_there(hosts[node])}" for node in lost)
         here = [devices.named(name, _rdma(host)) for host in hosts.values()]
-        address = next((each.pci for each in here if each and each.pci), None)
+        address = next((device.pci for device in here if device and device.pci), None)
         same = address and all(devices.named(address, _rdma(host)) for host in hosts.values())
         return lacking(what, detail, f"{file}: {address}" if same else file, needed=True)
     detail = ", ".join(f"{node} {rate}" for node, rate in rates.items())
     for host in hosts.values():
         if reason := inactive(name, _rdma(host)):
             return lacking(what, f"{detail}: {reason}", file, needed=True)
-    at = [found.pci for host in hosts.values() if (found := devices.named(name, _rdma(host)))]
+    at = [rdma.pci for host in hosts.values() if (rdma := devices.named(name, _rdma(host)))]
     if len(set(at)) > 1:
         other = f"{detail}; not the same device: at {', '.join(map(str, at))}"
         return lacking(what, other, f"{file}: its PCI address")
@@ -333,22 +333,25 @@ def _device(name: str, looked: JobLook, site: Machine) -> Finding:
 
 
 def _rdma(host: Mapping[str, Any]) -> list[devices.Device]:
-    return [devices.of_record(each) for each in host["rdma"]]
+    return [devices.of_record(record) for record in host["rdma"]]
 
 
 def _there(host: Mapping[str, Any]) -> str:
     """RDMA devices with their addresses, and interfaces."""
-    rdma = [f"{each.name} at {each.pci}" if each.pci else each.name for each in _rdma(host)]
-    return ", ".join([*rdma, *(each["name"] for each in host["interfaces"])]) or "nothing else"
+    rdma = [f"{of.name} at {of.pci}" if of.pci else of.name for of in _rdma(host)]
+    return (
+        ", ".join([*rdma, *(interface["name"] for interface in host["interfaces"])])
+        or "nothing else"
+    )
 
 
 def device_rate(host: Mapping[str, Any], name: str) -> str | None:
     """State and rate of an RDMA device or interface in words; None if the node has none."""
     if device := devices.named(name, _rdma(host)):
         return f"({', '.join(map(port_words, device.ports)) or device.transport})"
-    for each in host["interfaces"]:
-        if each["name"] == name:
-            return f"(up{gbit_s(each['rate_b_s'])})"
+    for interface in host["interfaces"]:
+        if interface["name"] == name:
+            return f"(up{gbit_s(interface['rate_b_s'])})"
     return None
 
 

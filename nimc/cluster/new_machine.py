@@ -211,9 +211,9 @@ def _origins(facts: ClusterFacts) -> SiteEntry:
     origins = facts.origins
     if origins.policy == "hetjob":
         took = f"Slurm took such a job ({facts.looked.job})"
-        known = took if facts.nodes else "not known whether Slurm takes such a job"
+        tried = took if facts.nodes else "not known whether Slurm takes such a job"
         value = f"\n  policy: hetjob\n  nodes: 1\n  partition: {_scalar(facts.target.name)}"
-        return SiteEntry("origins", value, f"Origins in a heterogeneous job: {known}.")
+        return SiteEntry("origins", value, f"Origins in a heterogeneous job: {tried}.")
     if origins.policy == "same_job":
         refused = f"Slurm refuses heterogeneous jobs: {facts.hetjob_refused}"
         value = "\n  policy: same_job\n  nodes: 1"

@@ -36,7 +36,7 @@ def main() -> None:
         "node": node_name(),
         "host": here.as_dict(),
         "unseen": [path for path in request["paths"] if not os.path.exists(path)],
-        "addresses": {each.name: _address(each.name) for each in here.interfaces},
+        "addresses": {of.name: _address(of.name) for of in here.interfaces},
         "injectors": {name: injector.missing() for name, injector in INJECTORS.items()},
         "lock": _lock(folder, rank, request["nodes"]),
     }
@@ -63,11 +63,11 @@ def _lock(folder: Path, rank: int, tasks: int) -> str:
             return "late"
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            seen = "unseen"
+            state = "unseen"
         except BlockingIOError:
-            seen = "seen"
+            state = "seen"
         (folder / f"tried.{rank}").touch()
-        return seen
+        return state
 
 
 def _wait(ready: Callable[[], bool]) -> bool:
