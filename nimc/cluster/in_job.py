@@ -86,7 +86,8 @@ PREFIX = ".nimc-look-"
 _CHECK = Path(__file__).with_name("node_look_check.py")
 #: Begins what the check itself says.
 _SANITY = "ReFrame failed in 'sanity': sanity error: "
-_SBATCH = "sbatch: error: "
+#: Begins each error of sbatch; ends what ReFrame quotes of it.
+_SBATCH, _ENDS = "sbatch: error: ", " --- stderr ---"
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,7 @@ def _reason(why: str | None) -> str | None:
     """What the check, or sbatch, said; else what ReFrame says."""
     if why is None or _SBATCH not in why:
         return why and why.removeprefix(_SANITY)
-    _, *errors = why.split(_SBATCH)
+    _, *errors = why.removesuffix(_ENDS).split(_SBATCH)
     return "Slurm refuses the job: " + "; ".join(error.strip() for error in errors)
 
 

@@ -215,9 +215,8 @@ def _origins(facts: ClusterFacts) -> SiteEntry:
         value = f"\n  policy: hetjob\n  nodes: 1\n  partition: {_scalar(facts.target.name)}"
         return SiteEntry("origins", value, f"Origins in a heterogeneous job: {tried}.")
     if origins.policy == "same_job":
-        refused = f"Slurm refuses heterogeneous jobs: {facts.hetjob_refused}"
-        value = "\n  policy: same_job\n  nodes: 1"
-        return SiteEntry("origins", value, f"The last node of each job: {refused}")
+        source = f"The last node of each job. Of a heterogeneous one: {facts.hetjob_refused}"
+        return SiteEntry("origins", "\n  policy: same_job\n  nodes: 1", source)
     return SiteEntry("origins", "\n  policy: same_host", "The partition has one node only.")
 
 

@@ -124,7 +124,8 @@ def reframe_left(folder: Path, job_id: str | None, phase: str, why: str) -> None
             None,
             "run",
             "spawned process error: command 'sbatch rfm_job.sh' failed with exit code 1:\n"
-            "--- stderr ---\nsbatch: error: no hetjobs\nsbatch: error: no way",
+            "--- stderr ---\nsbatch: error: no hetjobs\nsbatch: error: no way\n"
+            "--- stderr ---",
             "Slurm refuses the job: no hetjobs; no way",
         ),
         (None, "setup", "x", "ReFrame failed in 'setup': x"),
