@@ -567,6 +567,7 @@ def test_other_answers_may_begin_with_a_banner(monkeypatch) -> None:
         ("a idle~\nb idle#\nc mixed-\nd idle@\ne mixed@\nf completing\ng allocated+", "abcdefg"),
         ("a powering_up#\nb powering_down%\nc powered_down~\nd power_down!\ne down^", "abcde"),
         ("a down\nb drained@\nc draining\nd idle*\ne fail\nf inval\ng maint\nh future", ""),
+        ("a allocated+\nb completing\nc reserved\nd down*\ne drained", "abc"),
         ("a reboot_issued\nb reboot@\nc reboot*\nd planned\ne unknown\nf down~", "abd"),
     ],
 )

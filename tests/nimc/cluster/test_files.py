@@ -268,12 +268,6 @@ def test_what_slurm_prints() -> None:
     assert (settings["AllowSpecResourcesUsage"], settings["ClusterName"]) == ("No", "minicluster")
     assert learn.mpi_types(read("mpi_list.txt")) == ["pmix", "none", "cray_shasta", "pmi2"]
     assert (learn.limit_s("2-01:02:03"), learn.limit_s("UNLIMITED")) == (176523, None)
-    old = "srun: MPI types are...\nsrun: none\nsrun: pmi2\n"
-    assert learn.mpi_types(old) == ["none", "pmi2"]
-    assert learn.accounts("physics\nbench\nphysics\n", "bench\n") == {
-        "physics": False,
-        "bench": True,
-    }
 
 
 def test_the_default_partition_comes_first_and_those_that_are_down_do_not_come() -> None:
