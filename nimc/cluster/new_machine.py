@@ -283,7 +283,7 @@ def _by_node(words: Mapping[str, str]) -> str:
 
 
 def _injector(facts: ClusterFacts) -> SiteEntry:
-    allowed = "allowed: perftest (RDMA), ucx, mpi_put, fabtests"
+    allowed = "allowed: perftest (RDMA), ucx, mpi_put, fabtests, copy_engine"
     if not facts.nodes:
         return SiteEntry("injector", "perftest", f"Not looked for; {allowed}")
     rdma = _all_active(facts)
