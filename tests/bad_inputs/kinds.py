@@ -19,7 +19,7 @@ from analysis.contention import evaluate
 from analysis.report.data import load_run
 from analysis.report.page import write_data
 from nimc.crate.metadata import METADATA
-from nimc.crate.pack import RUN, below, header_files, run_files
+from nimc.crate.pack import RUN, run_files
 from nimc.crate.zipped import MANIFEST, manifest, zipped
 from records.errors import InputError
 from records.run import load_header
@@ -104,9 +104,10 @@ def _crate(text: bytes, folder: Path) -> list[str]:
 
 def crate(run: Path) -> bytes:
     """The least that is verified as a crate of a run."""
-    files = {METADATA: b'{"@graph": []}', **below(RUN, run_files(run))}
+    files = {f"{RUN}/{name}": content for name, content in run_files(run).items()}
+    files[METADATA] = b'{"@graph": []}'
     with suppress(InputError):
-        files |= header_files(load_header(run))
+        files["campaign.yaml"] = load_header(run).campaign_text.encode()
     return zipped({**files, MANIFEST: manifest(files)})
 
 
