@@ -15,7 +15,7 @@ from analysis.simulate.progress import (
     simulate,
 )
 from analysis.subjects.published import normalised, paper
-from records.timetable import plan
+from records.timetable import staggered
 
 
 def run(
@@ -34,7 +34,7 @@ def run(
     # No rank is ever slower than this; a step more covers rounding.
     run_s = (application.steps + 1) * application.step_s * float(slowdowns.max())
     names = list(map(str, range(application.nodes)))
-    table = plan(names, ["origin"], writers, write_s, run_s, seed)
+    table = staggered(names, ["origin"], writers, write_s, run_s, seed)
     starts_s = np.array([table.start_s(number) for number in range(len(table) + writers)])
     starts_s -= table.steady_from_s  # time 0 is when all writers are active
     hits = np.array(table.hits, dtype=np.int64)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 #: Command -> number of its document's schema, where it is not 1; it rises if a key goes or changes
 #: its meaning.
 _SCHEMAS = {
-    **dict.fromkeys(("doctor", "model predict", "plan", "simulate --paper", "traffic show"), 2),
+    **dict.fromkeys(("doctor", "model predict", "plan", "simulate --paper", "traffic import"), 2),
     **dict.fromkeys(("nights run", "writers", "writers --paper"), 2),
-    **dict.fromkeys(("model evaluate", "model fit", "simulate"), 3),
+    **dict.fromkeys(("model evaluate", "model fit", "simulate", "traffic show"), 3),
 }
 
 
