@@ -260,7 +260,7 @@ STACKS = setup.known_environments()
 #: Packages that are compiled with -O2 or -O3 by what their recipe or makefile says, as the compile
 #: lines of a build show. Those of other workloads must be given their flags.
 OPTIMISED = {"hpccg", "lammps", "lulesh", "minife", "stream"}
-WORKLOADS = OPTIMISED | {"amg2013", "snap", "xsbench"}
+WORKLOADS = OPTIMISED | {"amg2013", "quicksilver", "snap", "xsbench"}
 TOOLS = {"ucx", "papi", "mpip", "likwid", "osu-micro-benchmarks"}
 
 
