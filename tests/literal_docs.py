@@ -88,7 +88,14 @@ def run_as_printed(
     environment = {**os.environ, "PYTHONPATH": str(checkout)}
     return [
         subprocess.run(
-            [Path(sys.executable).parent / line[0], *line[1:], "--prefix", folder, *limits],
+            [
+                Path(sys.executable).parent / line[0],
+                *line[1:],
+                "--nocolor",
+                "--prefix",
+                folder,
+                *limits,
+            ],
             cwd=checkout,
             env=environment,
             capture_output=True,

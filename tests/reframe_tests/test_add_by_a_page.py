@@ -149,10 +149,8 @@ def test_the_examples_pass_lint(checkout: Path) -> None:
     written = [each.path for text in (WORKLOAD, FACTOR, INJECTOR) for each in steps(text)]
     files = sorted({path for path in written if path.endswith(".py")})
     for command in (["ruff", "check", "--no-cache"], ["ruff", "format", "--check"], ["mypy"]):
-        done = subprocess.run(
-            [sys.executable, "-m", *command, *files], cwd=checkout, capture_output=True, text=True
-        )
-        succeeded(done)
+        words = [sys.executable, "-m", *command, *files]
+        succeeded(subprocess.run(words, cwd=checkout, capture_output=True, text=True))
 
 
 def test_the_page_names_what_the_mixin_has() -> None:
