@@ -51,7 +51,7 @@ lint: $(DEV)
 
 # The pages of docs/ as a site in build/site/; a broken link fails. Needs no network.
 docs: $(DEV)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # Pins every dependency, with hashes; UPGRADE=1 takes newer versions.
 lock:
