@@ -1,4 +1,4 @@
-"""Hooks of mkdocs.yml: adds README, CONTRIBUTING and two generated pages to those of docs/."""
+"""Hooks of mkdocs.yml: README, CONTRIBUTING, two generated pages, and the report of a run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ import click
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+from analysis.report.data import load_run
+from analysis.report.page import render
 from nimc.cli.main import cli
 
 ROOT = Path(__file__).parents[1]
 #: Where pages of the root stand in the site.
 _PLACES = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md"}
+#: A run of six pairs on a busy virtual machine; its writes were emulated.
+_SAMPLE = ROOT / "tests/captures/run_quick/quick-localhost-20261123-021501"
 _LINK = re.compile(r"\]\((?![a-z]+://|#)([^)#]+)(#[^)]*)?\)")
 
 
@@ -26,6 +30,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages |= {"commands.md": "".join(_commands(cli, "nimc")), "records.md": "".join(_records())}
     for place, text in pages.items():
         files.append(File.generated(config, place, content=text))
+    report = render([load_run(_SAMPLE)])
+    files.append(File.generated(config, "sample-report.html", content=report))
     linked = {link for page in files.documentation_pages() for link in _outside(page)}
     for name in sorted(linked - set(_PLACES)):
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
