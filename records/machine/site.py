@@ -75,6 +75,15 @@ class Nic(Record):
     link_rate_b_s: Rate = Field(alias="link_rate")
 
 
+class Memory(Record):
+    """The memory of a node, from its data sheet or `dmidecode`; nothing here is detected."""
+
+    #: Channels of all sockets that have modules.
+    channels: Annotated[int, Field(ge=1)]
+    #: Bytes per second of one channel: 8 times its transfers.
+    channel_rate_b_s: Rate = Field(alias="channel_rate")
+
+
 class Rail(Record):
     """One RDMA device of a node, or an interface; all nodes have the same."""
 
@@ -188,6 +197,7 @@ class Machine(Record):
     #: Network interface that the agents use, on every node.
     interface: _Word | None = None
     nic: Nic | None = None
+    memory: Memory | None = None
     proof: Proof = Proof()
     #: Caveats of every figure from this machine; copied to each sample.
     caveats: list[str] = []
