@@ -241,14 +241,15 @@ def headroom(facts: Sequence[MachineFacts], rows: Sequence[Triad]) -> list[Headr
 
 
 def _published_memory_b_s() -> dict[str, float]:
-    """Machine of Table II -> rate of its memory: Table I lists some machines once for all clocks."""
+    """Machine of Table II -> rate of its memory. Table I has one line for a machine's clocks."""
     rates = {}
     for row in paper()["table_1_machines"]:
-        several = len(row["dram_gb_s"]) > 1
-        for clock, rate in zip(
-            row["dram_mhz"] if several else [None], row["dram_gb_s"], strict=True
-        ):
-            rates[f"{row['machine']}-{clock}" if several else row["machine"]] = rate * 1e9
+        machine, rates_gb_s = row["machine"], row["dram_gb_s"]
+        if len(rates_gb_s) == 1:
+            rates[machine] = rates_gb_s[0] * 1e9
+            continue
+        for clock, rate_gb_s in zip(row["dram_mhz"], rates_gb_s, strict=True):
+            rates[f"{machine}-{clock}"] = rate_gb_s * 1e9
     return rates
 
 
