@@ -19,10 +19,8 @@ from conductor.lead_in import LeadIn
 from conductor.observer import Observation, Observer, rails_of, silent_directions, usual_hz
 from conductor.readers import Readers, ToolError
 from conductor.recorded import Run, node_rows, sample_of
-from conductor.replay.conductor_side import Follows
 from conductor.series import Series
-from conductor.short_writes import records as short_writes
-from conductor.short_writes.conductor_side import ScheduleControl
+from conductor.timetable import Follows, ScheduleControl
 from conductor.writers import Writers
 from records import clock
 from records.notes import Note
@@ -33,6 +31,7 @@ from records.sample import (
     Sample,
     WriterRecord,
 )
+from records.timetable import without_writers
 from records.treatment import Writes
 
 
@@ -158,7 +157,7 @@ class BlockRunner:
         """The application under short writes; without writers if the number of writers is 0."""
         assert self._plan.short
         if not writes.scheduled:
-            result.timetable = short_writes.nothing(self._plan.short)
+            result.timetable = without_writers(self._plan.short)
             nodes = len(self._nodes.targets)
             result.notes = [Note.WITHOUT_WRITERS(treatment=run.treatment.name, nodes=nodes)]
             return await self._without_writers(run, result)
@@ -168,7 +167,6 @@ class BlockRunner:
         name, turn = f"{run.pair}/{run.treatment.name}", self.writers.next_turn()
         begun = await schedule.begin(run_s, name, turn, self._logs)
         if isinstance(begun, str):
-            await self._hub.end_schedule()
             result.fail("injector_never_ready", begun)
             return Series()
         await self._lead_in(writes)
