@@ -1,11 +1,11 @@
-.PHONY: campaign test test-all test-long fuzz bench lint lock clean minicluster
+.PHONY: campaign test test-all test-long fuzz bench lint docs lock clean minicluster
 
 MACHINE ?= localhost
 RESULTS ?= results
 READY = .venv/.ready
 DEV = .venv/.dev
 BIN = .venv/bin
-# What is installed besides the base (docs/dependencies.md): `make NIMC_EXTRAS=` on a machine with
+# What is installed besides the base (docs/benchmarks.md): `make NIMC_EXTRAS=` on a machine with
 # workloads and injectors of its own.
 NIMC_EXTRAS ?= wheels ucx
 
@@ -49,6 +49,10 @@ lint: $(DEV)
 	$(BIN)/mypy
 	git ls-files '*.sh' .ci/run | xargs $(BIN)/shellcheck
 
+# The pages of docs/ as a site in build/site/; a broken link fails. Needs no network.
+docs: $(DEV)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 # Pins every dependency, with hashes; UPGRADE=1 takes newer versions.
 lock:
 	UPGRADE=$(UPGRADE) sh scripts/lock.sh
@@ -64,7 +68,7 @@ $(READY): $(LOCKS) pyproject.toml scripts/setup.sh
 
 # What tests, checks and benchmarks need.
 $(DEV): $(READY)
-	@PYTHON="$(PYTHON)" sh scripts/setup.sh wheels ucx spack dev
+	@PYTHON="$(PYTHON)" sh scripts/setup.sh wheels ucx spack dev docs
 	@touch $(DEV)
 
 clean:

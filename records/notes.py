@@ -130,11 +130,11 @@ class Note(Enum):
     )
     NOT_QUALIFIED = (
         "the machine was not qualified: its devices, counters and writers were not checked",
-        "`nimc run qualify`, then `nimc qualify RUN` (docs/qualify.md)",
+        "`nimc run qualify`, then `nimc qualify RUN` (docs/add-a-machine.md#claims)",
     )
     CHANGED = (
         "changed since the machine was qualified: {names}",
-        "`nimc run qualify`, then `nimc qualify RUN` again (docs/qualify.md)",
+        "`nimc run qualify`, then `nimc qualify RUN` again (docs/add-a-machine.md#claims)",
     )
     REFERENCE = (
         "slower than its reference: {off:.4g} {unit} without writers; {reference:.4g} {unit} within"

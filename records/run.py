@@ -67,7 +67,7 @@ class SiteFacts(BaseModel):
 
 
 class QualifiedFacts(BaseModel):
-    """What `nimc qualify` found of the machine before the run began (docs/qualify.md)."""
+    """What `nimc qualify` said of the machine before the run (docs/add-a-machine.md#claims)."""
 
     run: PlainName
     verdict: Literal["qualified"]

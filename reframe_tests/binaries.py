@@ -72,7 +72,7 @@ class BinariesMixin(rfm.RegressionTestPlugin):
             if self._named:
                 self.skip(f"{site}: programs: {self.program} is no program on this host")
             if self.stack:
-                self.skip(f"{absent}; 'nimc spack' builds it (docs/spack.md)")
+                self.skip(f"{absent}; 'nimc spack' builds it (docs/workloads.md#spack)")
             self.skip(f"{absent}; name it in 'programs' of {site} (docs/workloads.md)")
 
     def runs_in(self, environ: Environment) -> bool:

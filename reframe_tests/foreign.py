@@ -1,4 +1,4 @@
-"""A check of others in pairs: `class mine(their_check, NimcMixin)` (docs/your-own-check.md).
+"""A check of others in pairs: `class mine(their_check, NimcMixin)` (docs/extend.md#your-own-check).
 
 Such a check has no record of a workload and no parser. The conductor stores each run's output.
 When the block has ended, the check's own sanity and performance functions, and the hooks that it

@@ -100,7 +100,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: rate within bursts); `none` spaces messages evenly.
     burst = variable(str, value=NO_BURST)
 
-    #: A trace of the site's own traffic (docs/traffic.md) that writers follow, a path; how many of
+    #: A trace of a site's traffic (docs/scale.md#traffic) that writers follow, a path; how many of
     #: its seconds are one of a run; the share of its rates that is written; and its nodes whose
     #: bytes go to the targets, in their order (empty: the busiest).
     traffic = variable(str, value="")

@@ -13,7 +13,9 @@ compile() { # compile NAME OPTION...
 
 compile base --extra editable
 in_base=$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' requirements/base.lock)
-for extra in wheels ucx spack dev; do
+locked='--constraint requirements/base.lock'
+for extra in wheels ucx spack dev docs; do
     # shellcheck disable=SC2086  # one word for each option
-    compile "$extra" --extra "$extra" --constraint requirements/base.lock $in_base
+    compile "$extra" --extra "$extra" $locked $in_base
+    locked="$locked --constraint requirements/$extra.lock" # all can be in one environment
 done

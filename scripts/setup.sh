@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes .venv: requirements/base.lock, and the extras named as arguments (docs/dependencies.md).
+# Makes .venv: requirements/base.lock, and the extras named as arguments (docs/benchmarks.md#dependencies).
 # Prints one line for what is missing, with the package to install.
 set -eu
 cd "$(dirname "$0")/.."
@@ -11,7 +11,7 @@ need() { # need WHAT DEBIAN RHEL
 
 for name in "$@"; do
     [ -f "requirements/$name.lock" ] || {
-        echo "setup: no extra '$name': allowed are wheels, ucx, spack, dev" >&2
+        echo "setup: no extra '$name': allowed are wheels, ucx, spack, dev, docs" >&2
         exit 2
     }
 done

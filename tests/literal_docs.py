@@ -11,12 +11,17 @@ block, and is checked. Fragments are fenced as `text`: the formatter would unind
 Commands to be run one after the other are fenced as `sh`.
 """
 
+import os
 import re
+import shlex
 import shutil
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from records.checkout import ROOT
+from tests.undisturbed import VARIABLES
 
 _BEGINS = re.compile(r"^(?:New file|In) `", re.MULTILINE)
 _STEP = re.compile(
@@ -43,25 +48,62 @@ class Step:
     count: int
 
 
-def steps(page: Path) -> list[Step]:
-    """The steps of a page, in order. Raises AssertionError for one that cannot be followed."""
-    text = page.read_text()
+def section(page: str, title: str) -> str:
+    """The text below a heading of the second level of a page of docs/."""
+    text = (ROOT / "docs" / page).read_text()
+    (found,) = re.findall(rf"^## {title}$(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+def steps(text: str) -> list[Step]:
+    """The steps of a text, in order. Raises AssertionError for one that cannot be followed."""
     found = [
         Step(each["new"] or each["old"], each["anchor"], each["text"], int(each["count"]))
         for each in _STEP.finditer(text)
     ]
-    assert found, f"{page.name} has no steps"
-    assert len(found) == len(_BEGINS.findall(text)), f"{page.name}: a step without its block"
+    assert found, "no steps"
+    assert len(found) == len(_BEGINS.findall(text)), "a step without its block"
     for step in found:
-        assert step.count == len(step.text.splitlines()), f"{page.name}: {step.path}: lines"
+        assert step.count == len(step.text.splitlines()), f"{step.path}: lines"
     return found
 
 
-def commands(page: Path) -> list[str]:
+def commands(text: str) -> list[str]:
     """The lines of all blocks fenced as `sh`. Raises AssertionError if there is none."""
-    lines = [line for block in _COMMANDS.findall(page.read_text()) for line in block.splitlines()]
-    assert lines, f"{page.name} has no commands"
+    lines = [line for block in _COMMANDS.findall(text) for line in block.splitlines()]
+    assert lines, "no commands"
     return lines
+
+
+def run_as_printed(
+    text: str, check: str, checkout: Path, folder: Path
+) -> list[subprocess.CompletedProcess[str]]:
+    """Start the ReFrame commands that a text prints for a check, in a copy of the checkout.
+
+    Only other work on this host is allowed for, and files go to `folder`.
+    """
+    printed = re.findall(rf"^    (reframe .*reframe_tests/{check}\.py.*)$", text, re.MULTILINE)
+    assert printed, f"no command for {check}"
+    limits = [f"-S{name}={value}" for name, value in VARIABLES.items()]
+    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+    return [
+        subprocess.run(
+            [
+                Path(sys.executable).parent / line[0],
+                *line[1:],
+                "--nocolor",
+                "--prefix",
+                folder,
+                *limits,
+            ],
+            cwd=checkout,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        for line in map(shlex.split, printed)
+    ]
 
 
 def copy_of_checkout(folder: Path) -> Path:
@@ -71,13 +113,13 @@ def copy_of_checkout(folder: Path) -> Path:
     return folder
 
 
-def follow(page: Path, checkout: Path) -> dict[str, int]:
-    """Do what a page says in a copy of the checkout: path -> lines added."""
+def follow(text: str, checkout: Path) -> dict[str, int]:
+    """Do what a text says in a copy of the checkout: path -> lines added."""
     added: dict[str, int] = {}
-    for step in steps(page):
+    for step in steps(text):
         path = checkout / step.path
         if step.anchor is None:
-            assert not path.exists(), f"{page.name}: {step.path} exists already"
+            assert not path.exists(), f"{step.path} exists already"
             path.parent.mkdir(exist_ok=True)
             path.write_text(step.text)
         else:

@@ -11,7 +11,7 @@ import pytest
 from records.checkout import ROOT
 
 PROJECT = (ROOT / "pyproject.toml").read_text()
-EXTRAS = ("wheels", "ucx", "spack", "dev")
+EXTRAS = ("wheels", "ucx", "spack", "dev", "docs")
 LOCKS = {path.stem: path.read_text() for path in (ROOT / "requirements").glob("*.lock")}
 
 
@@ -33,7 +33,7 @@ def test_an_extra_adds_what_the_base_lacks(extra):
 
 def test_the_base_is_what_a_measurement_needs():
     assert asked("dependencies") | asked("editable") <= names(LOCKS["base"])
-    others = set().union(*(asked(extra) for extra in (*EXTRAS, "pandas")))
+    others = set().union(*(asked(extra) for extra in (*EXTRAS, "notebook")))
     assert not names(LOCKS["base"]) & others
 
 

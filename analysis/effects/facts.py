@@ -114,7 +114,7 @@ def _values(records: Iterable[Mapping[str, Any]], name: str) -> list[Any]:
     ]
 
 
-#: The campaign that shows a machine's qualification (docs/qualify.md), whose own runs need none.
+#: The campaign that qualifies a machine (docs/add-a-machine.md#claims); its own runs need none.
 QUALIFY = "qualify"
 #: Facts of nodes that it depends on, besides the MPI.
 _QUALIFIED = ("kernel", "BIOS", "NIC firmware")

@@ -340,7 +340,7 @@ class Advice:
         return max(requested, key=lambda row: row.next.worth if row.next else 0.0, default=None)
 
     def as_dict(self) -> dict[str, Any]:
-        """The advice as JSON holds it; `docs/advise.md` explains the keys."""
+        """The advice as JSON holds it; `docs/remedies.md#advice` explains the keys."""
         following = self.next
         return {
             "schema": SCHEMA,

@@ -1,1 +1,1 @@
-"""Slowdown of a synchronised application at scales too large to measure (docs/simulate.md)."""
+"""Slowdown of a synchronised application beyond measurable scales (docs/scale.md#simulate)."""

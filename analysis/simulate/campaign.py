@@ -43,7 +43,7 @@ def run(
 
 
 # How much of the published slowdown at scale the published single-node figures explain: see
-# docs/simulate.md#the-published-slowdown-at-scale. It compares unlike estimators: means of 10 runs
+# docs/scale.md#the-published-slowdown-at-scale. It compares unlike estimators: means of 10 runs
 # on one node with minima of 5 at scale.
 
 

@@ -1,4 +1,4 @@
-"""What may be claimed of a machine, from a run of the campaign `qualify` (docs/qualify.md).
+"""Claims that a run of the campaign `qualify` supports (docs/add-a-machine.md#claims).
 
 Each row of `CLAIMS` has an expression, which says how far the run is from what is claimed, and two
 limits for it. What was not measured is not shown, and never allowed; emulated writes allow no claim

@@ -1,4 +1,4 @@
-"""What commands print: JSON documents, each with the number of its schema (docs/json.md), or text.
+"""What commands print: text, or JSON with the number of its schema (docs/command-line.md#json).
 
 Text is a line a case, their plot, notes, and what to do next.
 """

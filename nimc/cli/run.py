@@ -311,7 +311,8 @@ def qualify_command(run: Path, as_json: bool) -> int:
         "",
         lines,
         [*found.emulated, f"holds for: {'; '.join(versions)}"],
-        legend="claim, whether this run allows it, and how far it is from it (docs/qualify.md)",
+        legend="claim, whether this run allows it, and how far it is from it"
+        " (docs/add-a-machine.md#claims)",
         more="what each claims, and what to do",
         following=[f"{found.machine}: {found.verdict}"],
     )

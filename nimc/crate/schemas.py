@@ -89,7 +89,12 @@ _RESULTS = _typed(
     "Results", {"schema": int, "machine": str, "runs": GenericAlias(list, (_RUN_RESULTS,))}
 )
 #: What commands add to their document.
-_NUMBERED = {"schema": {"type": "integer", "description": "Number of the schema (docs/json.md)."}}
+_NUMBERED = {
+    "schema": {
+        "type": "integer",
+        "description": "Number of the schema (docs/command-line.md#json).",
+    }
+}
 #: Name -> where such a record is, its definition, and the fields that its writer adds.
 SCHEMAS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "run": ("run.json", RunHeader, {}),

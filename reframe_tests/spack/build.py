@@ -55,7 +55,7 @@ def lacking(specs: Iterable[dict[str, Any]], machine_file: Path) -> str | None:
             return (
                 f"Spack would build {name}@{built[name]['version']} without a fast network"
                 f" ({variant}={chosen}): name the machine's own MPI in {machine_file}, or require"
-                f" {variant}=ucx there (docs/spack.md)"
+                f" {variant}=ucx there (docs/workloads.md#spack)"
             )
     missing = [name for name in _UCX if "ucx" in built and not _values(built["ucx"], name)]
     if missing and any(
@@ -65,7 +65,7 @@ def lacking(specs: Iterable[dict[str, Any]], machine_file: Path) -> str | None:
         return (
             f"Spack would build ucx@{built['ucx']['version']} without {' and '.join(missing)}, so"
             f" that it has no InfiniBand: require ucx +{' +'.join(_UCX)} in {machine_file}"
-            " (docs/spack.md)"
+            " (docs/workloads.md#spack)"
         )
     return None
 

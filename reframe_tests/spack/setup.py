@@ -283,7 +283,7 @@ def packages_in(path: Path, field: str) -> dict[str, Any]:
     if not all(isinstance(each, dict) for each in rules):
         raise InputError(
             f"{field}: {path} has no section 'packages'; allowed: 'packages:' with a mapping for"
-            " each package (docs/spack.md)"
+            " each package (docs/workloads.md#spack)"
         )
     return {_MARK.sub("", str(name)): rules for name, rules in (packages or {}).items()}
 

@@ -344,7 +344,7 @@ CASES_OF_OUTPUTS = [
         "no section",
         packages,
         "--machine-file: FILE has no section 'packages'; allowed: 'packages:' with a mapping for"
-        " each package (docs/spack.md)",
+        " each package (docs/workloads.md#spack)",
         "compilers:: []\n",
     ),
     # Foreign lines within a table.

@@ -1,4 +1,4 @@
-"""Faults planted on two virtual machines, each to be named by `nimc qualify` (docs/qualify.md).
+"""Faults on two virtual machines, each to be named by `qualify` (docs/add-a-machine.md#claims).
 
 A short form of its campaign runs beside each fault, and without one. Claims on hardware, which
 soft-RoCE never allows, are judged as if the devices were real, but that more may be counted than

@@ -1,4 +1,4 @@
-"""The table of docs/json.md, which documents must agree with."""
+"""The table of docs/command-line.md#json, which documents must agree with."""
 
 import re
 from typing import Any
@@ -10,7 +10,7 @@ _ROW = re.compile(r"\| `(?P<name>[^|]+?) \| (?P<schema>\d+) \| (?P<keys>[^|;]+)[
 #: Command, with the option that makes another document -> schema, keys.
 DOCUMENTED: dict[str, tuple[int, list[str]]] = {
     row["name"].replace("`", ""): (int(row["schema"]), re.findall(r"`([^`]+)`", row["keys"]))
-    for row in _ROW.finditer((ROOT / "docs/json.md").read_text())
+    for row in _ROW.finditer((ROOT / "docs/command-line.md").read_text())
 }
 
 

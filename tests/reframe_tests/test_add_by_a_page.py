@@ -1,4 +1,4 @@
-"""docs/add-a-factor.md and docs/add-a-workload.md, followed literally."""
+"""docs/extend.md#add-a-factor and docs/extend.md#add-a-workload, followed literally."""
 
 import json
 import os
@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from records.checkout import ROOT
-from tests.literal_docs import copy_of_checkout, follow
+from tests.literal_docs import copy_of_checkout, follow, run_as_printed, section, steps
 from tests.reframe_tests.command import reframe, samples_of, succeeded
 from tests.undisturbed import VARIABLES
 
-FACTOR, WORKLOAD = (ROOT / "docs" / f"add-a-{what}.md" for what in ("factor", "workload"))
+FACTOR, WORKLOAD, INJECTOR = (
+    section("extend.md", f"Add {what}") for what in ("a factor", "a workload", "an injector")
+)
 #: Tells by its figure of merit what it found in its environment.
 CHECK = '''
 import shlex
@@ -57,16 +59,18 @@ factors: {nice: [0, 7]}
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the checkout to which both pages were applied."""
+    """A copy of the checkout to which three sections of docs/extend.md were applied."""
     copy = copy_of_checkout(tmp_path_factory.mktemp("pages") / "checkout")
     shutil.copytree(ROOT / "docs", copy / "docs")
+    shutil.copy(ROOT / "pyproject.toml", copy)
     added = follow(FACTOR, copy)
     assert len(added) <= 3
-    assert f"{sum(added.values())} lines in all" in FACTOR.read_text()
+    assert f"{sum(added.values())} lines in all" in FACTOR
     added = follow(WORKLOAD, copy)
-    compiled = {"reframe_tests/src/sort/sort.c", "reframe_tests/sort_compiled.py"}
-    assert added.keys() - compiled == {"reframe_tests/sort.py"}
-    assert f"in {added['reframe_tests/sort.py']} lines" in WORKLOAD.read_text()
+    assert added.keys() == {"reframe_tests/sort.py"}
+    table = (ROOT / "docs" / "extend.md").read_text()
+    assert f"#add-a-workload) | {added['reframe_tests/sort.py']} | one |" in table
+    follow(INJECTOR, copy)
     (copy / "reframe_tests" / "shows.py").write_text(CHECK)
     return copy
 
@@ -119,12 +123,11 @@ def test_the_application_gets_it_and_the_other_factors(checkout: Path) -> None:
     assert len(found) == 8
 
 
-@pytest.mark.parametrize("check", ["sort", "sort_compiled"])
-def test_a_workload_is_one_file_and_runs(checkout: Path, tmp_path: Path, check: str) -> None:
+def test_a_workload_is_one_file_and_runs(checkout: Path, tmp_path: Path) -> None:
     settings = {"arms": "off,aa", "pairs": 1, "warmups": 0, "numbers": 1000, **VARIABLES}
     settings["nimc_dir"] = tmp_path / "run"
-    succeeded(reframe(tmp_path, "localhost", check, "-r", settings=settings, root=checkout))
-    samples = samples_of(tmp_path / "run", check)
+    succeeded(reframe(tmp_path, "localhost", "sort", "-r", settings=settings, root=checkout))
+    samples = samples_of(tmp_path / "run", "sort")
     assert sorted(sample["arm"] for sample in samples) == ["aa", "off"]
     for sample in samples:
         assert sample["fom_extra"] == {"numbers": 1000.0}
@@ -132,9 +135,33 @@ def test_a_workload_is_one_file_and_runs(checkout: Path, tmp_path: Path, check: 
         assert (sample["fom_unit"], sample["fom_better"]) == ("s", "lower")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "check"), [(WORKLOAD, "sort"), (FACTOR, "stream"), (INJECTOR, "stream")]
+)
+def test_the_commands_as_printed(checkout: Path, tmp_path: Path, text: str, check: str) -> None:
+    for done in run_as_printed(text, check, checkout, tmp_path):
+        assert "[  PASSED  ]" in succeeded(done)
+
+
+@pytest.mark.slow
+def test_the_examples_pass_lint(checkout: Path) -> None:
+    written = [each for text in (WORKLOAD, FACTOR, INJECTOR) for each in steps(text)]
+    python = [each for each in written if each.path.endswith(".py")]
+    files = sorted({each.path for each in python})
+    new = [each.path for each in python if each.anchor is None]
+    for command in (
+        ["ruff", "check", "--no-cache", *files],
+        ["ruff", "format", "--no-cache", "--check", *files],
+        ["mypy", *new],
+    ):
+        words = [sys.executable, "-m", *command]
+        succeeded(subprocess.run(words, cwd=checkout, capture_output=True, text=True))
+
+
 def test_the_page_names_what_the_mixin_has() -> None:
     from reframe_tests.mixin import NimcMixin
 
-    named = re.findall(r"^\| `(\w+)\(.*?\)` \|", WORKLOAD.read_text(), re.MULTILINE)
+    named = re.findall(r"^\| `(\w+)\(.*?\)` \|", WORKLOAD, re.MULTILINE)
     assert len(named) == 4
     assert all(callable(getattr(NimcMixin, name)) for name in named)

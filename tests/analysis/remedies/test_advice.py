@@ -156,7 +156,7 @@ def test_the_document_and_its_documented_keys(tmp_path: Path) -> None:
     assert not any(each["recommended"] for each in throttled)
     assert document["next"]
     levels = {"reserved_cores"}  # names of factors, in `at`
-    text = (ROOT / "docs/advise.md").read_text()
+    text = (ROOT / "docs/remedies.md").read_text()
     assert {key for key in _keys(document) - levels if f"`{key}`" not in text} == set()
 
 

@@ -1,13 +1,12 @@
-"""docs/add-an-injector.md, followed literally, gives writers whose runs count."""
+"""docs/extend.md#add-an-injector, followed literally, gives writers whose runs count."""
 
 import pytest
 
-from records.checkout import ROOT
 from tests.conductor.conftest import PACE, lasting
 from tests.conductor.treatments import treatments
-from tests.literal_docs import copy_of_checkout, follow
+from tests.literal_docs import copy_of_checkout, follow, section
 
-PAGE = ROOT / "docs" / "add-an-injector.md"
+PAGE = section("extend.md", "Add an injector")
 
 
 @pytest.mark.slow
@@ -15,7 +14,7 @@ def test_an_injector_takes_two_files_and_its_writes_are_proven(block, tmp_path):
     checkout = copy_of_checkout(tmp_path / "checkout")
     added = follow(PAGE, checkout)
     assert len(added) == 2
-    assert f"{sum(added.values())} lines in all" in PAGE.read_text()
+    assert f"{sum(added.values())} lines in all" in PAGE
     full = {"injector": "fill", "message_b": 1 << 26}
     arms = [
         *treatments(["off", "on"], lasting(1), full),

@@ -16,7 +16,7 @@ from tests.literal_docs import commands
 from tests.nimc.cluster.unprepared import INTERFACE, MODULE_SYSTEMS, login_shell, unprepared_or_skip
 from tests.nimc.minicluster.real import Cluster
 
-PAGE = ROOT / "docs" / "first-day.md"
+PAGE = (ROOT / "docs" / "first-day.md").read_text()
 #: Makes an environment, which takes a minute and a network; the test links this one.
 SETUP = "sh scripts/setup.sh wheels ucx"
 MODULE_SYSTEM = next((name for name, path in MODULE_SYSTEMS.items() if path.exists()), None)

@@ -1,4 +1,4 @@
-"""docs/your-own-check.md, followed literally: by hand, and in a campaign."""
+"""docs/extend.md#your-own-check, followed literally: by hand, and in a campaign."""
 
 import re
 import shutil
@@ -9,9 +9,10 @@ import pytest
 
 from nimc.campaign.prepare import prepare
 from records.checkout import ROOT
+from tests.literal_docs import section
 from tests.reframe_tests.command import reframe, succeeded
 
-PAGE = (ROOT / "docs" / "your-own-check.md").read_text()
+PAGE = section("extend.md", "Your own check")
 TUTORIAL = Path(sys.prefix) / "share/doc/reframe-hpc/examples/tutorial/stream"
 #: As sites write them: for their own system, in the class or in a hook.
 THEIRS = """

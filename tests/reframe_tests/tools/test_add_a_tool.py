@@ -1,4 +1,4 @@
-"""docs/add-a-tool.md, followed literally in a copy of the checkout."""
+"""docs/extend.md#add-a-tool, followed literally in a copy of the checkout."""
 
 import os
 import re
@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from reframe_tests.tools import NAMES
-from tests.literal_docs import copy_of_checkout, follow, steps
+from tests.literal_docs import copy_of_checkout, follow, section, steps
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "add-a-tool.md"
+PAGE = section("extend.md", "Add a tool")
 TOOL, TEST, DOCS = (
     "reframe_tests/tools/rusage.py",
     "tests/reframe_tests/tools/test_rusage.py",

@@ -1,0 +1,93 @@
+"""Hooks of mkdocs.yml: README, CONTRIBUTING, two generated pages, and the report of a run."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from analysis.report.data import load_run
+from analysis.report.page import render
+from nimc.cli.main import cli
+
+ROOT = Path(__file__).parents[1]
+#: Where pages of the root stand in the site.
+_PLACES = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md"}
+#: A run of six pairs on a busy virtual machine; its writes were emulated.
+_SAMPLE = ROOT / "tests/captures/run_quick/quick-localhost-20261123-021501"
+_LINK = re.compile(r"\]\((?![a-z]+://|#)([^)#]+)(#[^)]*)?\)")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add what is not in docs/: pages of the root, generated ones, and files that pages link to."""
+    pages = {place: (ROOT / name).read_text() for name, place in _PLACES.items()}
+    pages |= {"commands.md": "".join(_commands(cli, "nimc")), "records.md": "".join(_records())}
+    for place, text in pages.items():
+        files.append(File.generated(config, place, content=text))
+    report = render([load_run(_SAMPLE)])
+    files.append(File.generated(config, "sample-report.html", content=report))
+    linked = {link for page in files.documentation_pages() for link in _outside(page)}
+    for name in sorted(linked - set(_PLACES)):
+        files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Links as they are in the repository become links of the site."""
+    in_root = page.file.src_uri in _PLACES.values()
+
+    def moved(link: re.Match[str]) -> str:
+        name, anchor = link[1], link[2] or ""
+        name = name.removeprefix("docs/") if in_root else name.removeprefix("../")
+        return f"]({_PLACES.get(name, name)}{anchor})"
+
+    return _LINK.sub(moved, markdown)
+
+
+def _outside(page: File) -> Iterator[str]:
+    """Files of the repository, outside docs/, to which a page links."""
+    yield from re.findall(r"\]\(\.\./([^)#]+)", page.content_string)
+
+
+def _commands(command: click.Command, name: str) -> Iterator[str]:
+    """The help of all commands, as they print it."""
+    if name == "nimc":
+        yield "# All commands\n\nGenerated from the program.\n"
+    context = click.Context(command, info_name=name, max_content_width=80, terminal_width=80)
+    yield f"\n## {name}\n\n```text\n{command.get_help(context)}\n```\n"
+    if isinstance(command, click.Group):
+        for each in command.list_commands(context):
+            found = command.get_command(context, each)
+            if found and not found.hidden:
+                yield from _commands(found, f"{name} {each}")
+
+
+def _records() -> Iterator[str]:
+    """The fields of all records, from their schemas."""
+    yield "# Fields of all records\n\nGenerated from docs/schemas/, which the program writes.\n"
+    for path in sorted((ROOT / "docs" / "schemas").glob("*.json")):
+        schema = json.loads(path.read_text())
+        yield f"\n## {path.stem}\n\n[{path.name}](schemas/{path.name})\n"
+        for title, record in [("", schema), *sorted(schema.get("$defs", {}).items())]:
+            rows = record.get("properties", {})
+            if rows:
+                yield f"\n{title and f'**{title}**'}\n\n| field | type | meaning |\n|---|---|---|\n"
+            for field, each in rows.items():
+                meaning = each.get("description", "").replace("|", "\\|")
+                yield f"| `{field}` | {_type(each)} | {meaning} |\n"
+
+
+def _type(field: dict[str, Any]) -> str:
+    if "anyOf" in field:
+        return " or ".join(map(_type, field["anyOf"]))
+    if "$ref" in field:
+        return str(field["$ref"].rpartition("/")[2])
+    if field.get("type") == "array":
+        return f"list of {_type(field.get('items', {}))}"
+    return str(field.get("type", field.get("const", "any")))
