@@ -430,6 +430,9 @@ class Agent:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        # A passive side may have been replaced meanwhile.
+        sides = [end for end in ends if end.writer.messages]
+        await asyncio.gather(*(processes.stop(end.process) for end in sides))
 
 
 async def _until_stopped(ends: list[_End]) -> None:
