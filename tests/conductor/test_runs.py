@@ -17,7 +17,8 @@ from conductor.judge import faults
 from conductor.lead_in import LeadIn
 from conductor.messages import Observed
 from conductor.readers import Fom, FomError, Readers, ToolError
-from conductor.runs import BlockError, BlockRunner, Run, node_rows, unreserved
+from conductor.recorded import Run, node_rows, unreserved
+from conductor.runs import BlockError, BlockRunner
 from conductor.series import CounterSample, Metered, NodeSeries, RateRow, read
 from records import clock
 from records.acceptance import AcceptanceLimits
@@ -112,16 +113,16 @@ def test_rows_come_as_declared_or_later():
 
 
 def test_later_blocks_begin_with_the_longest_of_the_earlier(tmp_path):
-    assert length.kept(tmp_path) == 0
+    assert length.longest_stored(tmp_path) == 0
     for block, often in (("0", 2), ("1", 3)):
         (tmp_path / block).mkdir()
-        length.keep(tmp_path / block, often)
-    assert length.kept(tmp_path) == 3
+        length.store(tmp_path / block, often)
+    assert length.longest_stored(tmp_path) == 3
     assert length.TIMES == [2, 4, 8, 16, 32, 64]  # and six doublings at most
     for text in ("", "3", "{}", '{"doublings": "2"}', '{"doublings": 7}'):
         (tmp_path / "0/length.json").write_text(text)
         with pytest.raises(MachineError, match=r"0/length\.json: not what a block wrote"):
-            length.kept(tmp_path)
+            length.longest_stored(tmp_path)
 
 
 # The application.
@@ -471,7 +472,9 @@ def test_runs_are_made_longer_until_two_rows_fit(tmp_path, lengths):
             asyncio.run(warm_up)
         return
     asyncio.run(warm_up)
-    assert length.kept(tmp_path) == runner.doublings == 2  # the case's next blocks begin with it
+    assert (
+        length.longest_stored(tmp_path) == runner.doublings == 2
+    )  # the case's next blocks begin with it
     lines = (tmp_path / "samples/stream.jsonl").read_text().splitlines()
     first, second = map(json.loads, lines)
     assert (first["pair"], second["pair"]) == (-1, -2)

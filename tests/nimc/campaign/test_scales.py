@@ -22,7 +22,7 @@ workloads:
     set: {ranks_per_node: 2, write: 1s, node_mtti: 5y, counted_per_node: 1}
     expect: 100s
 arms: [off, daly, constant, full]
-pairs: {floor: 6}
+pairs: {floor: 6, cap: 6}
 """
 MACHINE = made_machine(
     origins=3,
