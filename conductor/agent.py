@@ -317,13 +317,15 @@ class Agent:
         with contextlib.closing(log):
             why = await self._read(end, log)
             while self._needs_another(end):
-                await asyncio.sleep(LISTEN_S)  # in case that each of them ends at once
+                began_s = clock.now_s()
                 process = await start_end(end.injector, end.writer, end.role, _PIPE)
                 if isinstance(process, str):
                     why = process
                     break
                 end.process = process
                 why = await self._read(end, log)
+                # In case that each of them ends at once.
+                await asyncio.sleep(max(began_s + LISTEN_S - clock.now_s(), 0.0))
         self._send(messages.Ended(end.index, end.role, why))
 
     def _needs_another(self, end: _End) -> bool:
@@ -430,6 +432,9 @@ class Agent:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        # A passive side may have been replaced meanwhile.
+        sides = [end for end in ends if end.writer.messages]
+        await asyncio.gather(*(processes.stop(end.process) for end in sides))
 
 
 async def _until_stopped(ends: list[_End]) -> None:

@@ -152,6 +152,36 @@ def test_a_write_that_finds_nobody_is_given_up_in_time_and_reported(monkeypatch,
     assert "nobody there" in (tmp_path / "writes.log").read_text()
 
 
+def test_a_passive_side_that_is_being_replaced_is_stopped_as_well(monkeypatch, tmp_path):
+    """Its successor is started while the agent is already stopping it."""
+    writer = Writer(0, "o", "t", "", free_port(), 100, messages=1)
+    monkeypatch.setitem(INJECTORS, "stand-in", Program(passive="import time; time.sleep(60)"))
+    successors, stop = [], processes.stop
+
+    async def slow_stop(process):
+        await asyncio.sleep(0.3)
+        return await stop(process)
+
+    async def stopped():
+        agent = await passive_side(writer, tmp_path / "side.log")
+        (side,) = agent._ends
+        side.listened, replacing = True, asyncio.Event()
+
+        async def start(*asked):
+            replacing.set()
+            successors.append(await start_end(*asked))
+            return successors[0]
+
+        monkeypatch.setattr("conductor.agent.start_end", start)
+        await stop(side.process)
+        await replacing.wait()
+        monkeypatch.setattr(processes, "stop", slow_stop)
+        await agent._stop()
+        return successors[0].returncode
+
+    assert asyncio.run(stopped()) == -15
+
+
 def test_a_passive_side_that_cannot_listen_says_why(monkeypatch, tmp_path):
     writer = Writer(0, "o", "t", "", free_port(), 100, messages=1)
     program = Program(passive="import sys; print('no device\\n---'); sys.exit(1)")
