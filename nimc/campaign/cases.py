@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from nimc.campaign.checks import CheckVariables
-from nimc.campaign.schema import Campaign, Entry
 from records.arms import level_text, standard_arms
+from records.campaign import Campaign, Entry
 from records.errors import InputError
 from records.machine.site import Machine
 from records.sample import Level

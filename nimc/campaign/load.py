@@ -13,8 +13,8 @@ from conductor.injectors import INJECTORS
 from conductor.length import LEAST_ROWS, least_run_s
 from nimc.campaign import cases
 from nimc.campaign.checks import CheckVariables
-from nimc.campaign.schema import SWEPT, Campaign, Entry
 from records.arms import ARMS, level_text, standard_arms
+from records.campaign import SWEPT, Campaign, Entry
 from records.errors import InputError, near, show
 from records.machine.site import Machine
 from records.marked_yaml import Marked, Place, field_at, model_around
@@ -174,6 +174,10 @@ class _Rules:
         if pairs.cap is not None and pairs.cap < pairs.floor:
             wrong = f"{pairs.cap} is below pairs.floor"
             yield self.at(("pairs", "cap"), wrong, f"a whole number from {pairs.floor}")
+        injector = self.campaign.injector.name
+        writing = ["auto", *sorted(each.name for each in INJECTORS.values() if each.writes)]
+        if injector not in writing:
+            yield self.at(("injector", "name"), f"{show(injector)} found", " ".join(writing))
         for place, entry in self.entries():
             check, name = self.checks.get(entry.check), (*place, "check")
             if check is None:

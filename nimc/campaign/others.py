@@ -11,7 +11,7 @@ from typing import Any
 
 from nimc.campaign.checks import CheckVariables, check_of_others
 from nimc.campaign.load import dotted, refuse
-from nimc.campaign.schema import Campaign
+from records.campaign import Campaign
 from records.chain import file_digest
 from records.errors import InputError, MachineError
 from records.files import require_own

@@ -21,9 +21,9 @@ from nimc.campaign.cases import (
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.matrix import Matrix, matrix
 from nimc.campaign.others import Other
-from nimc.campaign.schema import Campaign, Entry, Pairs
 from nimc.campaign.settings import ReframeSettings
 from records.arms import ARMS, level_text
+from records.campaign import Campaign, Entry, Pairs
 from records.machine.site import Machine
 from records.plan import LIMITS
 from records.sample import Level

@@ -14,8 +14,8 @@ from typing import Any
 
 from nimc.campaign.cases import is_optional, treatments
 from nimc.campaign.plan import Request
-from nimc.campaign.schema import Campaign
 from nimc.run.session import users_of
+from records.campaign import Campaign
 from records.chain import walk_run
 from records.checkout import commit
 from records.errors import InputError, MachineError

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 from conductor.conductor import UNREAD
 from nimc.campaign.cases import is_optional, next_case, siblings, treatments
 from nimc.campaign.plan import Request, block_s, command, next_block
-from nimc.campaign.schema import Campaign, Entry, Pairs
 from nimc.run.folder import require_folder
 from nimc.run.progress import NewSamples, PlainDisplay, RunCounter, run_line
 from nimc.run.session import LostJobError, SilentError, SlurmWatch, run_session
 from records import processes
 from records.arms import arm_of
+from records.campaign import Campaign, Entry, Pairs
 from records.chain import walk_run
 from records.errors import InputError, MachineError
 from records.interrupts import Interrupts

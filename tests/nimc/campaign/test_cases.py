@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nimc.campaign.cases import Omitted, expand, omission_lines, short_writes, treatments
-from nimc.campaign.schema import Entry
+from records.campaign import Entry
 from records.errors import InputError
 from tests.nimc.campaign.made_request import made_machine
 from tests.nimc.campaign.test_load import CHECKS, SMALL, faults, load

@@ -6,8 +6,8 @@ import pytest
 
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.load import load_campaign
-from nimc.campaign.schema import Campaign
 from records import marked_yaml
+from records.campaign import Campaign
 from records.errors import InputError
 
 #: Variables of every check, and the two that some tests rely on.

@@ -11,7 +11,7 @@ from nimc.campaign.cases import treatments
 from nimc.campaign.load import least_s
 from nimc.campaign.plan import block_s, block_sizes, command, next_block
 from nimc.campaign.prepare import prepare
-from nimc.campaign.schema import Campaign, Pairs
+from records.campaign import Campaign, Pairs
 from records.checkout import ROOT
 from records.errors import InputError
 from records.machine.site import Machine

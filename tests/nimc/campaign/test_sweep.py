@@ -17,10 +17,10 @@ from analysis.contention.sweep import from_run
 from nimc.campaign.cases import expand, next_case, siblings
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.prepare import prepare
-from nimc.campaign.schema import Campaign
 from nimc.run import runner
 from nimc.run.progress import display
 from nimc.run.runner import CampaignRunner
+from records.campaign import Campaign
 from records.checkout import ROOT
 from records.errors import InputError
 from records.interrupts import Interrupts

@@ -8,8 +8,8 @@ import pytest
 
 from analysis.effects.estimate import StoppingRule
 from conductor.conductor import Store
-from nimc.campaign.schema import Pairs
 from nimc.run.runner import CaseState, case_state, why_failed
+from records.campaign import Pairs
 from records.errors import InputError
 from tests.nimc.fake_reframe import sample
 

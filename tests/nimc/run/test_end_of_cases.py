@@ -11,11 +11,11 @@ import pytest
 from analysis.effects.estimate import Result, StoppingRule, results
 from analysis.effects.verdict import Verdict
 from analysis.samples.columns import read_run
-from nimc.campaign.schema import Campaign
 from nimc.run import runner
 from nimc.run.folder import new_header
 from nimc.run.progress import PlainDisplay
 from nimc.run.runner import CampaignRunner
+from records.campaign import Campaign
 from records.interrupts import Interrupts
 from records.run import load_header, save_header
 from tests.analysis.synthetic import Case, samples

@@ -16,7 +16,6 @@ from nimc.campaign.checks import checks_in
 from nimc.campaign.load import load_campaign
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
-from nimc.campaign.schema import Campaign
 from nimc.run import folder as folders
 from nimc.run.folder import (
     find_other,
@@ -28,6 +27,7 @@ from nimc.run.folder import (
 )
 from records import marked_yaml
 from records import run as records
+from records.campaign import Campaign
 from records.checkout import ROOT
 from records.errors import InputError, MachineError
 from records.machine.site import Machine

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from nimc.campaign.schema import Campaign
 from nimc.run import runner
 from nimc.run import session as sessions
 from nimc.run.progress import PlainDisplay
 from nimc.run.runner import CampaignRunner
 from nimc.run.session import LostJobError, SilentError, SlurmWatch
+from records.campaign import Campaign
 from records.errors import MachineError
 from records.interrupts import Interrupts, Stopped
 from records.machine import slurm as jobs
