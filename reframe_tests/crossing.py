@@ -81,6 +81,11 @@ def cross(
     return found
 
 
+def of_application(factors: Mapping[str, Level]) -> dict[str, Level]:
+    """The levels that change how the application is started."""
+    return {name: level for name, level in factors.items() if _part(name) == "application"}
+
+
 def _part(name: str) -> str:
     """Part of a factor; a check's variable that is not in the table belongs to the application."""
     return FACTORS[name].part if name in FACTORS else "application"

@@ -93,6 +93,8 @@ def measured(
     remark = silent if progress == "quiet" else log
     reframe = find_reframe()
     with open_run(results, header, fresh=fresh, slurm=request.slurm) as folder:
+        seed = folder.header.seed
+        seed = folder.header.drawn_seed if seed is None else seed
         if not (folder.resumed or fresh):
             if other := find_other(folder.path.parent, header):
                 what = "campaign, checks, cases, machine file or host"
@@ -110,9 +112,7 @@ def measured(
         try:
             with stopped_at_once():
                 with closing(display(progress)) as shown, Interrupts() as interrupts:
-                    runner = CampaignRunner(
-                        request, folder.path, reframe, folder.header.seed, interrupts, shown
-                    )
+                    runner = CampaignRunner(request, folder.path, reframe, seed, interrupts, shown)
                     reservation.check(request.machine, request.origins_most, runner.least_s())
                     failures = runner.run_all()
                     interrupts.check()  # one that came after the last block
