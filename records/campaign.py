@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationInfo
 
 from records import units
 from records.arms import ARMS, BASELINE, level_text
@@ -208,6 +208,12 @@ class Entry(Record):
         return self.model_copy(update=changes)
 
 
+def _least(cap: int | None, given: ValidationInfo) -> int | None:
+    if cap is not None and cap < given.data.get("floor", cap):
+        raise ValueError(f"{cap} is below pairs.floor")
+    return cap
+
+
 class Pairs(Record):
     """How many pairs a case gets, over all its blocks."""
 
@@ -215,7 +221,7 @@ class Pairs(Record):
         default=FLOOR, ge=LEAST_PAIRS, le=100_000, description=f"a whole number from {LEAST_PAIRS}"
     )
     #: None: as many as the floor, or four times as many if a precision is given.
-    cap: int | None = Field(
+    cap: Annotated[int | None, AfterValidator(_least)] = Field(
         default=None, le=100_000, description="a whole number, at least 'floor'"
     )
     #: Half-width of the slowdown's interval, relative to it, at which a case is done.

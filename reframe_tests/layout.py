@@ -189,8 +189,8 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         variables = [name for name in type(self)._rfm_var_space.vars if hasattr(self, name)]
         levels = {name: getattr(self, name) for name in planned(variables, self.within_block)}
         across = self.comparable_across_cores
-        for _, _, fault in level_faults(levels, factors, comparable_across_cores=across):
-            raise InputError(fault)
+        for name, _, fault in level_faults(levels, factors, comparable_across_cores=across):
+            raise InputError(f"{name}: {fault}")
         possible = {
             name: [level for level in levels if not lacking(self.machine, name, level)]
             for name, levels in factors.items()

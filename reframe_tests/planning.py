@@ -101,8 +101,8 @@ def level_faults(
             yield (
                 name,
                 None,
-                f"{name}: figures of merit of different numbers of cores cannot be compared;"
-                " allowed: checks with comparable_across_cores",
+                "figures of merit of different numbers of cores cannot be compared; allowed:"
+                " another factor, or a check with comparable_across_cores",
             )
 
 
@@ -112,7 +112,7 @@ def _level_fault(
     try:
         check_level(name, level)
     except InputError as error:
-        yield name, index, str(error)
+        yield name, index, str(error).removeprefix(f"{name}: ")
 
 
 def treatments(asked: CaseRequest, machine: Machine) -> list[Treatment]:

@@ -94,7 +94,9 @@ def requested(
 ) -> CaseRequest:
     """What a case asks of its check."""
     chosen = campaign.injector
-    settings = {name: value for name, value in case.set.items() if name in check.levels}
+    settings = {
+        name: check.typed(name, value) for name, value in case.set.items() if name in check.levels
+    }
     return CaseRequest(
         arms=campaign.arms,
         levels={

@@ -138,7 +138,7 @@ class CheckVariables:
         kind = self.types[name].name if name in self.types else ""
         if kind == "str":
             return level_text(value)
-        return float(value) if kind == "float" else value
+        return float(value) if kind == "float" and isinstance(value, int) else value
 
     def changes_within(self, factor: str) -> bool:
         """Whether levels of a factor change within a block; else each level is a separate case."""

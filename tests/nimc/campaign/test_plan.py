@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nimc.campaign.load import least_s
 from nimc.campaign.plan import (
     Request,
     block_plan,
@@ -18,6 +17,7 @@ from nimc.campaign.plan import (
     plan_file,
 )
 from nimc.campaign.prepare import prepare
+from nimc.campaign.rules import least_s
 from records.campaign import Campaign, Entry, Pairs
 from records.checkout import ROOT
 from records.errors import InputError
