@@ -231,6 +231,9 @@ def _writes(
     levels = {**WRITES, **asked.levels, **factors}
     rate, named = levels["rate"], str(levels["injector"])
     injector = get(site.injector if named == "auto" else named, str(levels["direction"]))
+    if injector.on_own_host and site.origins.policy != "same_host":
+        why = "it writes memory of its own host; allowed: with 'origins: {policy: same_host}' in"
+        raise _fault("injector", injector.name, f"{why} site/{site.name}.yaml")
     share = share_of(rate)
     if RATE not in asked.factors and is_nothing(rate):
         raise _fault("rate", rate, "allowed: above 0, or 0 as a level of factors")
