@@ -1,4 +1,4 @@
-"""Rules of a campaign that its schema cannot have: of several fields, of checks, of a machine. Pure.
+"""Rules of a campaign that its schema cannot have: of fields, checks and a machine. Pure.
 
 Each gives the faults of a campaign, of which `nimc.campaign.load` says the lines.
 """
@@ -225,9 +225,8 @@ def of_cases(campaign: Campaign, checks: Mapping[str, CheckVariables]) -> Iterat
             yield Fault(place, "exclude and only leave no case; allowed: at least one")
         for name in (case.name for case in expanded):
             if name in first:
-                text = (
-                    f"duplicate case name '{name}', first in line {{line}}; allowed: another name"
-                )
+                text = f"duplicate case name '{name}', first in line {{line}}"
+                text += "; allowed: another name"
                 yield Fault(where, text, place, earlier=first[name])
             if len(name) > _LONGEST_CASE:
                 text = f"'{name:.40}...' has {len(name)} characters"

@@ -122,6 +122,8 @@ def test_exclude_and_only(
          "exclude: [{iterations: 2}]",
          "3: workloads[0]: exclude and only leave no case; allowed: at least one"),
         (", set: {warmups: many}", "arms: [off, on]", "3: workloads[0].set.warmups: unknown vari"),
+        (", set: {limiter: none}", "arms: [off, on]",
+         "3: workloads[0].set.limiter: none found; allowed: software, hardware"),
         (", factors: {}", "", "1: arms: missing; allowed: a list with off"),
         *(
             ("", f"factors: {{{key}: [{level}]}}\ninjector: {{{own}: {level}}}",

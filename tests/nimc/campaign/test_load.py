@@ -14,7 +14,9 @@ from records.errors import InputError
 COMMON = {"arms", "rate", "message", "injector", "direction", "reserved_cores", "tool"}
 CHECKS = {
     "stream": CheckVariables(
-        frozenset({"iterations", "llc_multiple", *COMMON}), comparable_across_cores=True
+        frozenset({"iterations", "llc_multiple", "limiter", *COMMON}),
+        comparable_across_cores=True,
+        levels={"limiter": "software"},
     ),
     "lammps": CheckVariables(frozenset({"steps", *COMMON}), frozenset({"steps"})),
 }
