@@ -14,6 +14,7 @@ from typing import Any
 from conductor.injectors import get, writing_rate_b_s
 from conductor.injectors.base import Injector
 from records import units
+from records.acceptance import AcceptanceLimits
 from records.arms import ARMS
 from records.campaign import TrafficChoice
 from records.chain import file_digest
@@ -21,7 +22,7 @@ from records.errors import InputError
 from records.machine import slurm
 from records.machine.site import Machine
 from records.notes import Note
-from records.plan import BlockPlan, Demand, ShortWrites
+from records.plan import BlockPlan, ShortWrites
 from records.sample import Level
 from records.treatment import Burst, Replay, Treatment, Writes
 from reframe_tests import rails, scaling
@@ -161,8 +162,7 @@ def block(
 ) -> BlockPlan:
     """The block of these treatments; what only the check knows in its place is not in it yet.
 
-    `demand`: fields of `Demand` that are asked for. `fixed`: other fields of the plan. Raises
-    InputError.
+    `demand`: limits that are asked for. `fixed`: other fields of the plan. Raises InputError.
     """
     load = _scale(asked, machine)
     reserved = asked.levels.get("reserved_cores", -1)
@@ -171,7 +171,8 @@ def block(
         reserved if isinstance(reserved, int) and reserved >= 0 else None
     )
     origins = machine.origins if load is None else machine.with_origins(load.origins or 1).origins
-    asked_of_proof = {**demand, "min_share": demand.get("min_share") or machine.proof.min_share}
+    of_machine = {name: getattr(machine.proof, name) for name in _PROOF}
+    limits = {**demand, "min_share": demand.get("min_share") or machine.proof.min_share}
     plan = BlockPlan(
         treatments=treated,
         origin_cpus=origin_cpus,
@@ -180,7 +181,7 @@ def block(
         agent_launcher=[] if shared else slurm.agent_launcher(origins),
         rails=[rail.device for rail in machine.rails],
         interface=machine.interface,
-        demand=Demand(**{name: getattr(machine.proof, name) for name in _PROOF}, **asked_of_proof),
+        demand=AcceptanceLimits(**of_machine, **limits),
         short=_short_writes(load, scaling.request_of(asked.levels), machine) if load else None,
         notes=[*machine.caveats],
         **fixed,

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 from markupsafe import Markup
 
-from analysis.questions.question import Question, answer
+from analysis.questions.question import Question
 from analysis.report.data import RunData
 from analysis.report.plots import (
     LEVEL_COLOURS,
@@ -46,7 +46,7 @@ def section(question: Question, part: Part, place: int) -> Section:
     """The section of a question, with its file."""
 
     def view(run: RunData, anchor: str) -> View | None:
-        table = answer(question, run)
+        table = run.answer(question)
         return None if table.is_empty() else _view(question, table, run, anchor)
 
     return Section(
@@ -67,7 +67,7 @@ def _file(question: Question) -> Callable[[Sequence[RunData]], Files]:
         rows = [
             {"run": run.header.run, "emulated": run.emulated(), **row}
             for run in runs
-            for row in answer(question, run).to_dicts()
+            for row in run.answer(question).to_dicts()
         ]
         return {f"{question.name}.json": {question.name: rows}} if rows else {}
 

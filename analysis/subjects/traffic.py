@@ -256,9 +256,9 @@ class ReplayedTraffic:
     #: runs allow no statement.
     longer: Estimate | None
     verdict: Verdict
-    #: Node-hours lost in a mean month on these nodes, by the mean time with the interval that holds
-    #: for all effects of the run together. Windows are drawn evenly from the trace, so that pauses
-    #: are in it as often as there. None at another speed or rate, or without an estimate.
+    #: Node-hours lost in a mean month on these nodes, by the mean time with its interval. Windows
+    #: are drawn evenly from the trace, so that pauses are in it as often as there. None at another
+    #: speed or rate, or without an estimate.
     node_hours_month: Estimate | None
     emulated: list[str]
 
@@ -286,8 +286,8 @@ def _replayed(row: Result, runs: pl.DataFrame, emulated: list[str]) -> ReplayedT
     longer = None if row.verdict.is_not_compared else row.slowdown
     lost = None
     unscaled = (first["traffic_speed"], first["traffic_share"]) == (1, 1.0)
-    if longer and row.family_mean and unscaled:
-        lost = row.family_mean.mapped(lambda ratio: len(nodes) * MONTH_H * (1 - 1 / ratio))
+    if longer and row.mean and unscaled:
+        lost = row.mean.mapped(lambda ratio: len(nodes) * MONTH_H * (1 - 1 / ratio))
     apart = np.abs(done - wanted)
     return ReplayedTraffic(
         case=row.case,
@@ -311,10 +311,6 @@ def _replayed(row: Result, runs: pl.DataFrame, emulated: list[str]) -> ReplayedT
     )
 
 
-#: Verdicts by which the application is slower.
-_SLOWER = (Verdict.CONTENTION, Verdict.EMULATED, Verdict.SOMETIMES)
-
-
 def sentence(row: ReplayedTraffic) -> str:
     """What the traffic costs: 'takes 3.1 % longer [2.2, 4.0]', if it is shown to cost that."""
     first, last = (
@@ -332,7 +328,7 @@ def sentence(row: ReplayedTraffic) -> str:
         100 * (each - 1) for each in (row.longer.low, row.longer.value, row.longer.high)
     )
     longer = f"{value:.1f} % longer [{low:.1f}, {high:.1f}]"
-    if row.verdict not in _SLOWER:
+    if not row.verdict.is_loss:
         return f"{begin}: {row.verdict}, {longer}."
     text = f"{begin} takes {longer}"
     if row.node_hours_month:

@@ -22,11 +22,12 @@ from nimc.campaign.checks import CheckVariables
 from nimc.campaign.matrix import Matrix, matrix
 from nimc.campaign.others import Other
 from nimc.campaign.settings import ReframeSettings
+from records.acceptance import LIMITS
 from records.arms import ARMS
 from records.campaign import Campaign, Entry, Pairs
 from records.errors import InputError
 from records.machine.site import Machine
-from records.plan import LIMITS, BlockPlan
+from records.plan import BlockPlan
 from records.sample import Level
 from records.treatment import Replay, Treatment
 from reframe_tests.planning import CaseRequest, block, replay_of, treatments

@@ -406,17 +406,12 @@ class CampaignRunner:
         from analysis.effects.estimate import StoppingRule
 
         pairs = self.campaign.pairs
-        treated = [
-            each for case in self.campaign.cases for each in self.request.treatments[case.name]
-        ]
-        return StoppingRule(
-            pairs.floor,
-            pairs.most,
-            pairs.precision,
-            self.campaign.margin,
-            family=sum(each.role == "effect" for each in treated),
-            baselines=sum(each.role == "floor" for each in treated),
+        asked = frozenset(
+            (case.name, each.name)
+            for case in self.campaign.cases
+            for each in self.request.treatments[case.name]
         )
+        return StoppingRule(pairs.floor, pairs.most, pairs.precision, self.campaign.margin, asked)
 
     def _logs(self, entry: Entry, block: int) -> Path:
         return self.run / "logs" / entry.name / str(block)

@@ -59,7 +59,7 @@ def test_what_was_wanted_done_and_lost(tmp_path: Path) -> None:
     assert row.node_hours_month.value == pytest.approx(730.5 * 0.04 / 1.04)
     assert "of 2026-03-01 to 2026-03-10 takes 4.0 % longer [" in sentence(row)
     # A loss that is not shown is not stated.
-    assert row.verdict is Verdict.CONTENTION
+    assert row.verdict is Verdict.SLOWER
     open_row = replace(row, verdict=Verdict.INCONCLUSIVE)
     assert "takes" not in sentence(open_row)
     assert "inconclusive, 4.0 % longer [" in sentence(open_row)

@@ -18,11 +18,12 @@ from nimc.campaign.plan import (
 )
 from nimc.campaign.prepare import prepare
 from nimc.campaign.rules import least_s
+from records.acceptance import AcceptanceLimits
 from records.campaign import Campaign, Entry, Pairs
 from records.checkout import ROOT
 from records.errors import InputError
 from records.machine.site import Machine
-from records.plan import BlockPlan, Demand
+from records.plan import BlockPlan
 from records.sample import Level
 from records.treatment import Treatment, Writes
 from reframe_tests.planning import treatments
@@ -261,7 +262,7 @@ def test_the_command_names_the_file_with_all_that_the_campaign_asks(tmp_path: Pa
     assert plan.settings == {"iterations": 20, "quiet": True}
     assert [each.name for each in plan.treatments] == ["off", "on", "aa"]
     # The campaign's; what it does not ask for is the machine's or the default.
-    demand = Demand(steal_share=None, run_timeout_s=120.0)
+    demand = AcceptanceLimits(steal_share=None, run_timeout_s=120.0)
     assert plan.demand == demand
     assert (plan.origin_policy, plan.n_origins) == ("hetjob", 2)
 
