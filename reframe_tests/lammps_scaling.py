@@ -50,9 +50,6 @@ class lammps_scaling(lammps.lammps):
     #: Arm -> writers at a time, instead of the computed ones: `daly:2,constant:1`.
     writers = variable(str, value=_DEFAULT.writers)
 
-    #: How targets are drawn: `sweep`, all before any is repeated; `uniform`, any that is free.
-    draw = variable(str, value=_DEFAULT.draw)
-
     #: Share of an origin's link that its writers may take.
     link_share = variable(float, value=_DEFAULT.link_share)
 

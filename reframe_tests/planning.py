@@ -198,14 +198,11 @@ def block(
 def _short_writes(
     load: scaling.Load, request: scaling.ScaleRequest, machine: Machine
 ) -> ShortWrites:
-    nic, proof = machine.nic, machine.proof
+    proof = machine.proof
     return ShortWrites(
         length_s=load.length_s,
         messages=request.messages or None,
         fill=request.fill,
-        policy=request.draw,
-        link_b_s=nic.link_rate_b_s if nic else None,
-        link_share=request.link_share,
         tolerance_s=request.tolerance_s or proof.write_tolerance_s,
         allowed_share=request.allowed_share or proof.write_share,
     )
