@@ -51,7 +51,7 @@ def plan_command(campaign: Path, machine: str, results: Path, form: Form | None)
         "machine_nodes": nodes,
         "absent": [asdict(each) for each in request.absent],
         "scales": [asdict(row) for row in known],
-        "reach": [asdict(each) for each in reached],
+        "reach": [asdict(each) | {"roles": sorted(each.roles)} for each in reached],
         "warnings": [*long, *where.lines()],
         "matrix": [asdict(cell) for cell in where.cells],
     }
