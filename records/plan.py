@@ -1,4 +1,8 @@
-"""The plan of a block: the conductor's input, as JSON, when it starts on the first node."""
+"""The plan of a block, as JSON: all that is decided of it before it starts.
+
+A campaign writes it for the check, which lays out the application and passes it on to the conductor
+when it starts on the first node.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from typing import Any, Literal
 from records.acceptance import AcceptanceLimits
 from records.files import replace_text
 from records.order import pair_order
+from records.sample import Level
 from records.treatment import Treatment
 
 #: Where origins come from: the target's own cores, the last nodes of the allocation, the second
@@ -90,6 +95,10 @@ class BlockPlan:
     limit_s: float | None = None
     #: Process whose end stops the block (ReFrame, if it runs jobs itself).
     owner_pid: int | None = None
+    #: Variables of the check that a campaign sets, with the case's levels among them.
+    settings: dict[str, Level] = field(default_factory=dict)
+    #: Target nodes that the job is pinned to, joined with commas; empty: any.
+    nodelist: str = ""
 
     def save(self, path: Path) -> None:
         """Write the plan as JSON."""

@@ -116,7 +116,8 @@ class Treatment:
 
     #: Unique in its block: the arm, and levels that differ from the first (`on@rate=25%`).
     name: str
-    start: Start
+    #: Empty until the check has laid out the application.
+    start: Start = Start([])
     #: None if no writers run.
     writes: Writes | None = None
     role: Role = "baseline"

@@ -6,7 +6,6 @@ Levels of a factor of the writes (rate, message, direction) share one, since it 
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from records import marked_yaml
-from records.arms import ARMS, BASELINE, Role, arm_of, level_text, name_of, named_level
+from records.arms import ARMS, BASELINE, Role, arm_of, name_of, named_level
+from records.campaign import CELLS_RULE, FACTORS_RULE, check_cells, check_factors
 from records.errors import InputError
 from records.sample import Level
 from reframe_tests.factors import FACTORS
@@ -81,6 +81,11 @@ def cross(
     return found
 
 
+def of_application(factors: Mapping[str, Level]) -> dict[str, Level]:
+    """The levels that change how the application is started."""
+    return {name: level for name, level in factors.items() if _part(name) == "application"}
+
+
 def _part(name: str) -> str:
     """Part of a factor; a check's variable that is not in the table belongs to the application."""
     return FACTORS[name].part if name in FACTORS else "application"
@@ -144,66 +149,6 @@ def _matches(each: Crossed, cell: Cell, *, missing: bool = False) -> bool:
 
 
 # Factors and cells as a campaign file and a check's variables give them.
-
-
-#: A variable of a check, or FIXTURE.PARAMETER.
-VARIABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
-#: Longest level, characters; it becomes part of file names.
-_LONGEST = 40
-
-FACTORS_RULE = (
-    "a mapping of factors to lists of levels, such as rate: [0, 25%, full]; each level once: a"
-    f" number, true, false, or a word of at most {_LONGEST} characters without , ; = quotes, spaces"
-)
-CELLS_RULE = "a list of mappings of factors, or arm, to one level each, such as {workers: free}"
-
-
-def check_factors(factors: dict[str, Any]) -> dict[str, Any]:
-    """Raises ValueError for an invalid factor or list of levels."""
-    for name, levels in factors.items():
-        _check_name(name)
-        if not isinstance(levels, list) or not levels:
-            raise ValueError(f"{name}: no list of levels found")
-        for index, level in enumerate(levels):
-            _check_level(level)
-            if level in levels[:index]:
-                raise ValueError(f"{name}: duplicate level {level!r}")
-    return factors
-
-
-def check_cells(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Raises ValueError for a cell without a factor, or without a single level of one."""
-    for cell in cells:
-        if not cell or not isinstance(cell, dict):
-            raise ValueError(f"{cell!r:.60} is not a mapping of factors")
-        for name, level in cell.items():
-            _check_name(name)
-            _check_level(level)
-    return cells
-
-
-def _check_name(name: str) -> None:
-    if not VARIABLE.fullmatch(name):
-        raise ValueError(f"{name!r} is an invalid name of a factor")
-
-
-def _check_level(level: Any) -> None:
-    """Levels stand in names, and between jobs in ReFrame's command line, as text."""
-    if type(level) not in (int, float, bool, str):
-        raise ValueError(f"{level!r:.60} is not a number, a word, true or false")
-    if isinstance(level, float) and not math.isfinite(level):
-        raise ValueError(f"{level} is not a finite number")
-    text = level_text(level)
-    plain = text.isprintable() and not any(c in ',;="\\' or c.isspace() for c in text)
-    if not 0 < len(text) <= _LONGEST or not plain:
-        raise ValueError(f"{text!r:.60} is an invalid level")
-    if isinstance(level, str):
-        try:
-            float(level)
-        except ValueError:
-            if level not in ("true", "false"):
-                return
-        raise ValueError(f"{text!r} is an invalid word: it reads as a number or a truth value")
 
 
 def read_factors(text: str) -> dict[str, list[Level]]:

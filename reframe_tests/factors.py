@@ -39,6 +39,8 @@ class Factor:
     lacking: Callable[[Machine, Level], str | None] | None = None
     #: Whether each level is a job, and so a case, of its own.
     between_jobs: bool = False
+    #: Whether every check has it, not only those that name it in `within_block`.
+    everywhere: bool = True
 
 
 #: The factors that leave the application fewer cores.
@@ -167,6 +169,13 @@ def node_of_places(machine: Machine) -> dict[str, int]:
     return {"nic": nic, "other": numbers[(at + apart) % len(numbers)]}
 
 
+def node_at(machine: Machine, field: str, place: str) -> int:
+    """NUMA node of a place. Raises InputError if the machine lacks it."""
+    if reason := _no_such_place(machine, place):
+        raise InputError(f"{field}: {place}: {reason}; allowed: nic")
+    return node_of_places(machine)[place]
+
+
 def _no_such_place(machine: Machine, level: Level) -> str | None:
     if level in PLACES and level not in node_of_places(machine):
         return f"{machine.name} has 1 NUMA node"
@@ -201,7 +210,10 @@ _TABLE = (
     Factor(
         "core_spec", "application", "whole numbers from 0", _whole, _no_core_spec, between_jobs=True
     ),
-    Factor("load_threads", "application", "whole numbers from 0", _whole, _too_few_in_socket),
+    Factor(
+        *("load_threads", "application", "whole numbers from 0", _whole, _too_few_in_socket),
+        everywhere=False,
+    ),
     Factor(
         "environment",
         "application",
@@ -209,15 +221,22 @@ _TABLE = (
         environment_of,
     ),
     Factor("tool", "application", ", ".join(tools.NAMES), _one_of(*tools.NAMES), _no_such_tool),
-    Factor("buffer", "application", ", ".join(PLACES), _one_of(*PLACES), _no_such_place),
+    Factor(
+        *("buffer", "application", ", ".join(PLACES), _one_of(*PLACES), _no_such_place),
+        everywhere=False,
+    ),
     Factor(
         "workers",
         "application",
         ", ".join((*PLACES, FREE)),
         _one_of(*PLACES, FREE),
         _no_such_place,
+        everywhere=False,
     ),
-    Factor("load", "application", ", ".join((IDLE, *LOADS)), _one_of(IDLE, *LOADS)),
+    Factor(
+        *("load", "application", ", ".join((IDLE, *LOADS)), _one_of(IDLE, *LOADS)),
+        everywhere=False,
+    ),
 )
 
 #: Name -> factor.

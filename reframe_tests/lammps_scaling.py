@@ -9,8 +9,6 @@ import reframe as rfm
 from reframe.core.builtins import run_after, variable
 from reframe.core.exceptions import ReframeError
 
-from records.errors import InputError
-from records.plan import ShortWrites
 from reframe_tests import lammps, scaling
 
 _DEFAULT = scaling.ScaleRequest(nodes=1)
@@ -61,27 +59,13 @@ class lammps_scaling(lammps.lammps):
     allowed_share = variable(float, value=_DEFAULT.allowed_share)
 
     @run_after("setup")
-    def plan_short_writes(self):
-        """Number of writers for the node count, and origin nodes for the arm with most writers."""
-        try:
-            load = scaling.load(self._request(), self.machine)
-        except InputError as error:
-            raise ReframeError(f"{self.name}: {error}") from None
+    def require_nodes(self):
+        """On a shared host, origins and target are one node."""
         if self.machine.origins.policy == "same_host" and self.nodes > 1:
             raise ReframeError(
                 f"{self.name}.nodes: {self.nodes} found; origins and target of {self.machine.name}"
                 " share one host (origins.policy: same_host); allowed: 1"
             )
-        proof = self.machine.proof
-        self.scheduled = load.writers
-        self.short = ShortWrites(
-            length_s=load.length_s,
-            messages=self.messages or None,
-            fill=self.fill,
-            tolerance_s=self.tolerance_s or proof.write_tolerance_s,
-            allowed_share=self.allowed_share or proof.write_share,
-        )
-        self.machine = self.machine.with_origins(load.origins or 1)
 
     def lay_out(self):
         """The ranks of each node; reserved cores do not change the box."""
@@ -91,8 +75,7 @@ class lammps_scaling(lammps.lammps):
         self.melt(self.nodes * scaling.ranks_per_node(self._request(), self.sized_cores))
 
     def _request(self):
-        names = scaling.ScaleRequest.__dataclass_fields__
-        return scaling.ScaleRequest(**{name: getattr(self, name) for name in names})
+        return scaling.ScaleRequest(**{name: getattr(self, name) for name in scaling.FIELDS})
 
 
 WORKLOAD = replace(lammps.WORKLOAD, title="LAMMPS, 3D Lennard-Jones melt, weak scaling")

@@ -7,7 +7,7 @@ from reframe.core.builtins import variable
 
 from reframe_tests import membench
 from reframe_tests.binaries import CompiledMixin
-from reframe_tests.factors import check_level, fault
+from reframe_tests.factors import fault
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import FLOAT, Fom, Workload, last_match, require_positive
 
@@ -52,7 +52,6 @@ class latency(rfm.RegressionTest, CompiledMixin, NimcMixin):
 
     def lay_out(self):
         """The first core of the first socket, and `load_threads` more of it."""
-        check_level("load_threads", self.load_threads)
         socket_cores = max(1, self.app_cores // self.node_facts.sockets)
         if self.load_threads >= socket_cores:
             of = f"a socket of {self.machine.name} has {socket_cores} for the application"

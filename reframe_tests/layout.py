@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,41 +15,29 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import variable
 
 from conductor import length
-from conductor.injectors import get, writing_rate_b_s
-from conductor.injectors.base import Injector
-from records import units
-from records.arms import ARMS
-from records.chain import file_digest
+from records.campaign import TrafficChoice
 from records.errors import InputError
 from records.files import replace_text
 from records.groups import grouped
 from records.machine import slurm
 from records.notes import Note
-from records.plan import Window
 from records.sample import Level
-from records.treatment import Burst, Replay, Start, Treatment, Writes
+from records.treatment import Start, Treatment
 from reframe_tests import foreign, rails, tools
-from reframe_tests.crossing import cross, is_nothing, read_cells, read_factors
+from reframe_tests.crossing import of_application, read_cells, read_factors
 from reframe_tests.factors import (
     FACTORS,
-    NO_BURST,
     NO_VARIABLE,
-    burst_of,
     changes_within_jobs,
-    check_level,
     environment_of,
-    fault,
     lacking,
-    share_of,
 )
+from reframe_tests.planning import WRITES, CaseRequest, level_faults, planned, replay_of
 
-#: By how much a rate may differ from a burst's share of the time, as a share of it, to be full rate
-#: within the bursts.
-_SAME_RATE = 0.01
 #: What a level may change in a check, and what is as before for the next one.
 _RESTORED = (
     *("executable", "executable_opts", "env_vars", "num_tasks", "num_tasks_per_node"),
-    *("num_cpus_per_task", "notes", "buffer_node", "app_cpus", "app_cores", "sized_cores"),
+    *("num_cpus_per_task", "notes", "app_cpus", "app_cores", "sized_cores"),
 )
 
 
@@ -81,24 +70,24 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     tool = variable(str, value=tools.NONE)
 
     #: Injector of arms that write; `auto` takes the machine's.
-    injector = variable(str, value="auto")
+    injector = variable(str, value=WRITES["injector"])
 
     #: What writers do: `write` to the target's memory, `read` from it, or `both` at once.
-    direction = variable(str, value="write")
+    direction = variable(str, value=WRITES["direction"])
 
     #: Size of one write, such as `64KiB`; `dram` exceeds the last-level cache, which matters if the
     #: writes go over shared memory; `auto` is `dram` on a shared host, else 64 KiB.
-    message = variable(str, value="auto")
+    message = variable(str, value=WRITES["message"])
 
     #: Rate of each writer: `full`, a share of that such as `25%`, or a rate such as `500MB/s`.
-    rate = variable(str, value="full")
+    rate = variable(str, value=WRITES["rate"])
 
     #: What limits a rate below full, if the injector can choose: `software`, `hardware`.
-    limiter = variable(str, value="software")
+    limiter = variable(str, value=WRITES["limiter"])
 
     #: Bursts and pauses, such as `10ms/90ms`, of which `rate` is the mean (`full`: that of full
     #: rate within bursts); `none` spaces messages evenly.
-    burst = variable(str, value=NO_BURST)
+    burst = variable(str, value=WRITES["burst"])
 
     #: A trace of a site's traffic (docs/scale.md#traffic) that writers follow, a path; how many of
     #: its seconds are one of a run; the share of its rates that is written; and its nodes whose
@@ -109,10 +98,10 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     traffic_nodes = variable(typ.List[str], value=[])
 
     #: NUMA node that the writers' buffers are bound to, on both ends; -1 does not bind them.
-    comm_node = variable(int, value=-1)
+    comm_node = variable(int, value=WRITES["comm_node"])
 
     #: Rails that the writers use, and the application's MPI between nodes (`rails.py`).
-    writer_rail = variable(str, value=rails.DEFAULT)
+    writer_rail = variable(str, value=WRITES["writer_rail"])
     mpi_rail = variable(str, value=rails.DEFAULT)
 
     #: The check's own variables that may change from one run to the next.
@@ -128,9 +117,6 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: Rows that every writer reports before the application starts: from the third on, the rate
     #: before the run is the mean of two seconds and more.
     ready_rows = 1
-
-    #: Arm -> writers at a time, for arms of short writes; set by checks that have such arms.
-    scheduled: Mapping[str, int] = {}
 
     def lay_out(self) -> None:
         """Set ranks, threads, options and environment for the current levels."""
@@ -188,73 +174,72 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             self.notes = [*self.notes, Note.SHARED_CORES(cores=len(shared))]
         self.app_cpus = self.app_cpus[: self.app_cores]
 
-    def make_treatments(self) -> list[Treatment]:
-        """The treatments of a pair. Raises InputError for levels that are not allowed."""
-        crossed = cross(
-            self.arms,
-            self._possible(read_factors(self.factors)),
-            read_cells(self.exclude, "exclude"),
-            read_cells(self.only, "only"),
+    def requested(self) -> CaseRequest:
+        """What the check's own variables ask for, without the levels that the machine lacks.
+
+        Raises InputError for levels that are not allowed.
+        """
+        factors = read_factors(self.factors)
+        for name in factors:
+            within = changes_within_jobs(name) or name in self.within_block
+            if not hasattr(self, name) or not within:
+                varying = (*filter(changes_within_jobs, FACTORS), *self.within_block)
+                allowed = ", ".join(each for each in varying if hasattr(self, each))
+                raise InputError(f"factors: {name}; allowed: {allowed}")
+        variables = [name for name in type(self)._rfm_var_space.vars if hasattr(self, name)]
+        levels = {name: getattr(self, name) for name in planned(variables, self.within_block)}
+        across = self.comparable_across_cores
+        for name, _, fault in level_faults(levels, factors, comparable_across_cores=across):
+            raise InputError(f"{name}: {fault}")
+        possible = {
+            name: [level for level in levels if not lacking(self.machine, name, level)]
+            for name, levels in factors.items()
+        }
+        for name, remaining in possible.items():
+            if not remaining:
+                reason = lacking(self.machine, name, factors[name][0])
+                raise InputError(f"factors: {name}: no level is left: {reason}")
+        return CaseRequest(
+            arms=self.arms,
+            levels=levels,
+            factors=possible,
+            exclude=read_cells(self.exclude, "exclude"),
+            only=read_cells(self.only, "only"),
+            replay=replay_of(self.followed()) if self.traffic else None,
         )
-        groups = grouped((tuple(each.application.values()), each) for each in crossed)
-        found = []
+
+    def followed(self) -> TrafficChoice:
+        """The traffic that writers follow."""
+        return TrafficChoice.model_construct(
+            trace=self.traffic,
+            speed=self.traffic_speed,
+            rate=self.traffic_rate,
+            nodes=self.traffic_nodes,
+        )
+
+    def laid_out(self, treatments: list[Treatment]) -> list[Treatment]:
+        """The treatments with the start of the application at each of their levels."""
+        self._varied = {name for each in treatments for name in each.factors}
+        groups = grouped((json.dumps(of_application(each.factors)), each) for each in treatments)
+        complete = []
         sizes = []
         for group in groups.values():
-            with self._at(group[0].application):
+            with self._at(of_application(group[0].factors)):
                 longer = self._longer()
-                known = len(self.notes)
+                before = len(self.notes)
                 start = self._start()
                 sizes.append((self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task))
-                notes = self.notes[known:]
-                for each in group:
-                    with self._at(each.writes):
-                        writes = self._writes(each.arm)
-                        replay = writes and writes.replay
-                        found.append(
-                            Treatment(
-                                name=each.name,
-                                start=start,
-                                longer=longer,
-                                writes=writes,
-                                role=each.role,
-                                baseline=each.baseline,
-                                factors=each.factors,
-                                notes=[*notes, Note.TRAFFIC(speed=replay.speed, share=replay.share)]
-                                if replay
-                                else notes,
-                            )
-                        )
+                notes = self.notes[before:]
+                complete += [
+                    replace(each, start=start, longer=longer, notes=[*notes, *each.notes])
+                    for each in group
+                ]
         #: What the job needs: the most of all treatments.
         self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task = (
             max((size for size in each if size is not None), default=None)
             for each in zip(*sizes, strict=True)
         )
-        return found
-
-    def _possible(self, factors: dict[str, list[Level]]) -> dict[str, list[Level]]:
-        """The factors without the levels that the machine does not support. Raises InputError."""
-        for name, levels in factors.items():
-            within = changes_within_jobs(name) or name in self.within_block
-            if not hasattr(self, name) or not within:
-                known = (*filter(changes_within_jobs, FACTORS), *self.within_block)
-                allowed = ", ".join(each for each in known if hasattr(self, each))
-                raise InputError(f"{self.name}.factors: {name}; allowed: {allowed}")
-            if name == "reserved_cores" and not self.comparable_across_cores:
-                raise InputError(
-                    f"{self.name}.factors: {name}: figures of merit of different numbers of cores"
-                    " cannot be compared; allowed: checks with comparable_across_cores"
-                )
-            for level in levels:
-                check_level(name, level)
-        possible = {
-            name: [level for level in levels if not lacking(self.machine, name, level)]
-            for name, levels in factors.items()
-        }
-        for name, levels in possible.items():
-            if not levels:
-                reason = lacking(self.machine, name, factors[name][0])
-                raise InputError(f"{self.name}.factors: {name}: no level is left: {reason}")
-        return possible
+        return complete
 
     @contextmanager
     def _at(self, levels: Mapping[str, Level]) -> Iterator[None]:
@@ -327,113 +312,11 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         if self.job.scheduler.registered_name == "local":
             return launcher
         launcher = slurm.on_targets(launcher, self.machine.origins, self.num_tasks)
-        factors = read_factors(self.factors)
-        if not factors:
+        if not self._varied:
             return launcher
-        if "reserved_cores" in factors:
+        if "reserved_cores" in self._varied:
             launcher = slurm.bound(launcher)
         return slurm.sized(launcher, self.num_tasks, self.num_tasks_per_node)
-
-    def _writes(self, arm: str) -> Writes | None:
-        """The writes of an arm at the current levels; None if it has no writers."""
-        row, site = ARMS[arm], self.machine
-        if row.control:
-            return Writes(row.control, 0)
-        if row.silent:
-            return None
-        if row.writing == "scheduled" and arm not in self.scheduled:
-            raise InputError(f"{self.name}.arms: {arm} found; allowed: only in lammps_scaling")
-        injector = get(site.injector if self.injector == "auto" else self.injector, self.direction)
-        if injector.on_own_host and site.origins.policy != "same_host":
-            raise InputError(
-                f"{self.name}.injector: {injector.name} found; it writes memory of its own host;"
-                f" allowed: with 'origins: {{policy: same_host}}' in site/{site.name}.yaml"
-            )
-        share = share_of(self.rate)
-        if is_nothing(self.rate):
-            raise fault(self, "rate", "allowed: above 0, or 0 as a level of factors")
-        if (burst := self._burst(injector, share)) and self.rate == "full":
-            share = burst.duty
-        if row.writing == "scheduled":
-            if not injector.writes_short:
-                raise InputError(
-                    f"{self.name}.injector: {injector.name} found; it makes no short writes (arm"
-                    f" {arm}); allowed: perftest, ucx"
-                )
-            if self.burst != NO_BURST:
-                raise fault(self, "burst", f"arm {arm} has a timetable; allowed: {NO_BURST}")
-            if self.rate != "full" and injector.paced_by == "agent":
-                why = f"{injector.name} cannot limit the rate of short writes (arm {arm})"
-                raise fault(self, "rate", f"{why}; allowed: full, or injector perftest")
-        check_level("limiter", self.limiter)
-        if self.limiter == "hardware" and self.limiter not in injector.limiters:
-            why = f"{injector.name} has no such limiter; allowed: software, or injector perftest"
-            raise fault(self, "limiter", why)
-        buffer_node = site.numa_node(self.comm_node, f"{self.name}.comm_node")
-        if buffer_node is None:
-            buffer_node = self.buffer_node
-        if buffer_node is None and self.writer_rail == rails.LOCAL:
-            buffer_node = site.nic_node()
-        return Writes(
-            injector=injector.name,
-            message_b=site.message_b(self.message),
-            direction=injector.direction,
-            rate_b_s=None if share is not None else writing_rate_b_s(injector, self.rate),
-            rate_share=share,
-            limiter=self.limiter,
-            burst=burst,
-            devices=rails.of_writers(site, self.writer_rail, buffer_node),
-            buffer_node=buffer_node,
-            scheduled=self.scheduled.get(arm) if row.writing == "scheduled" else None,
-            replay=self._replay(injector, arm) if self.traffic else None,
-        )
-
-    def _replay(self, injector: Injector, arm: str) -> Replay:
-        """The traffic that writers follow, which sets their rate. Raises InputError."""
-        for name, found, allowed in (
-            ("injector", injector.name, "ucx"),
-            ("rate", self.rate, "full"),
-            ("burst", self.burst, NO_BURST),
-            ("arms", arm, "on"),
-        ):
-            if found != allowed:
-                raise InputError(
-                    f"{self.name}.{name}: {found} found; it cannot be combined with traffic;"
-                    f" allowed: {allowed}"
-                )
-        share = units.share(self.traffic_rate, f"{self.name}.traffic_rate")
-        digest, nodes = file_digest(Path(self.traffic)), tuple(self.traffic_nodes)
-        return Replay(digest, self.traffic_speed, share, nodes)
-
-    def _windows(self, treatments: list[Treatment], names: list[str]) -> list[Window]:
-        """One for each name, if the treatments replay traffic. Raises InputError."""
-        replays = [each.writes.replay for each in treatments if each.writes and each.writes.replay]
-        if not replays:
-            return []
-        from records.traffic import trace
-
-        loaded = trace.load(Path(self.traffic))
-        return trace.draw_windows(loaded, replays[0], int(getattr(self, "nodes", 1)), names)
-
-    def _burst(self, injector: Injector, share: float | None) -> Burst | None:
-        """Bursts whose rate is at most the full one, which most programs write at within them."""
-        check_level("burst", self.burst)
-        burst = burst_of(self.burst)
-        if burst is None:
-            return None
-        if self.limiter == "hardware":
-            why = f"it cannot be combined with burst {self.burst}; allowed: software"
-            raise fault(self, "limiter", why)
-        same = share is not None and abs(share / burst.duty - 1) <= _SAME_RATE
-        lower = injector.spaces_bursts and (share is None or share < burst.duty)
-        if not (self.rate == "full" or same or lower):
-            below = "or less, " if injector.spaces_bursts else ""
-            why = (
-                f"it cannot be combined with burst {self.burst} of {injector.name}; allowed: full,"
-            )
-            share_text = f"{100 * burst.duty:.4g}%, {below}which is full rate within the bursts"
-            raise fault(self, "rate", f"{why} or {share_text}")
-        return burst
 
     def starts(self, treatments: list[Treatment]) -> list[dict[str, Any]]:
         """How applications are started, for provenance: each distinct start with its treatments."""

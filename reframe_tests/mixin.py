@@ -13,6 +13,7 @@ import re
 import secrets
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.environments import Environment
 from reframe.core.exceptions import ReframeError, SanityError
+from reframe.core.fields import make_convertible
 from reframe.core.meta import make_test
 from reframe.core.runtime import runtime, valid_sysenv_comb
 
@@ -35,10 +37,10 @@ from records.files import replace_text
 from records.machine import program, slurm
 from records.machine.site import load as load_machine
 from records.notes import Note
-from records.plan import BlockPlan, ShortWrites
+from records.plan import BlockPlan
 from records.treatment import Treatment
-from reframe_tests import foreign
-from reframe_tests.factors import check_level, fault, lacking
+from reframe_tests import foreign, planning
+from reframe_tests.factors import fault, lacking
 from reframe_tests.layout import LayoutMixin
 from reframe_tests.workload import load
 
@@ -51,8 +53,10 @@ if TYPE_CHECKING:
 
 #: Module systems that load nothing, or that do not list what they loaded.
 _UNLISTED = ("nomod", "spack")
-#: What the machine's file requires of a proof besides `min_share`.
-_PROOF = ("max_share", "counter_share", "rail_share", "late_rows", "silent_s", "pause_s")
+#: Variables of the mixin that are fields of a block's plan.
+_OF_PLAN = ("case", "block", "nimc_dir", "nodelist")
+#: Variables of the mixin that are limits of a run.
+_LIMITS = (*LIMITS, "min_share", "retries", "ready_rows", "run_timeout_s")
 
 
 def requested_modules(check: rfm.RegressionTest) -> list[str]:
@@ -90,6 +94,10 @@ class NimcMixin(LayoutMixin):
 
     #: Whether the application is started with the partition's MPI launcher.
     mpi = variable(bool, value=False)
+
+    #: The plan of a block, a file that a campaign writes, instead of what the variables below ask
+    #: for. The default, empty, takes these.
+    block_file = variable(str, value="")
 
     #: Folder of the run that samples are added to (`records.run`). The default, empty, stores
     #: them in the check's stage and output folders.
@@ -146,14 +154,21 @@ class NimcMixin(LayoutMixin):
     #: Facts about how the binary was built; checks add to it.
     provenance = variable(typ.Dict[str, object], value={})
 
-    #: What all short writes are like; a check that has arms of them sets it.
-    short: ShortWrites | None = None
-
     def __init_subclass__(cls, **options: Any) -> None:
         """A check of others finds its sources next to its own file, wherever its subclass is."""
         super().__init_subclass__(**options)
         if base := foreign.base_of(cls):
             cls._rfm_pinned_prefix = vars(base)["_rfm_prefix"]
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Any:
+        """Set the variables of the class to those of its block, before any hook reads them."""
+        if file := cls.var_space["block_file"].default_value:
+            plan = BlockPlan.load(Path(file))
+            of_plan = {name: getattr(plan, name) for name in _OF_PLAN}
+            of_plan["run_timeout_s"] = plan.demand.run_timeout_s
+            for name, value in {**plan.settings, **of_plan}.items():
+                cls.setvar(name, make_convertible(value) if isinstance(value, str) else value)
+        return super().__new__(cls, *arguments, **options)
 
     @run_after("init")
     def check_variables(self) -> None:
@@ -204,8 +219,6 @@ class NimcMixin(LayoutMixin):
     @run_after("setup")
     def learn_machine(self) -> None:
         """Read the site file, and split the cores between application and origin."""
-        #: NUMA node of the writers' buffers, if set by the check instead of `comm_node`.
-        self.buffer_node: int | None = None
         try:
             self.machine = load_machine(self.current_system.name)
             self.node_facts = self.machine.node_facts()
@@ -224,18 +237,19 @@ class NimcMixin(LayoutMixin):
         case = self.case or self.name
         self.run_dir = Path(self.nimc_dir or stage / "nimc").resolve()
         self.block_logs = self.run_dir / "logs" / case / str(self.block)
-        origins = self.machine.origins
-        if self.seed is None:
-            self.seed = secrets.randbits(63)
         if not self.workload:
             self._own.prove()
         try:
-            check_level("core_spec", self.core_spec)
             if reason := lacking(self.machine, "core_spec", self.core_spec):
                 raise fault(self, "core_spec", f"{reason}; allowed: 0")
             if self.core_spec:
                 self.notes = [*self.notes, Note.UNPAIRED(cores=self.core_spec)]
-            plan = self._plan(case, self.make_treatments())
+            decided = self._decided(case)
+            origins = self.machine.origins
+            if decided.n_origins != origins.nodes:
+                self.machine = self.machine.with_origins(decided.n_origins)
+                origins = self.machine.origins
+            plan = self._complete(decided)
         except (InputError, ValueError) as error:
             raise ReframeError(str(error)) from None
         if self.job.scheduler.registered_name != "local":
@@ -253,48 +267,47 @@ class NimcMixin(LayoutMixin):
         if not self.nimc_dir:
             self.keep_files = [*self.keep_files, "nimc"]
 
-    def _plan(self, case: str, treatments: list[Treatment]) -> BlockPlan:
-        site = self.machine
-        shared = site.origins.policy == "same_host"
-        return BlockPlan(
+    def _decided(self, case: str) -> BlockPlan:
+        """The block of a campaign, or else that of the check's own variables. Raises InputError."""
+        if self.block_file:
+            return BlockPlan.load(Path(self.block_file))
+        asked = self.requested()
+        seed = secrets.randbits(63) if self.seed is None else self.seed
+        return planning.block(
+            asked,
+            planning.treatments(asked, self.machine),
+            self.machine,
+            {name: getattr(self, name) for name in _LIMITS},
+            traffic=self.followed() if self.traffic else None,
+            targets=int(getattr(self, "nodes", 1)),
             case=case,
-            workload=self.workload or type(self).__name__,
-            read_by_check=not self.workload,
+            workload=type(self).__name__,
             block=self.block,
-            seed=self.seed,
-            treatments=treatments,
+            seed=seed,
             pairs=self.pairs,
             warmups=self.warmups,
             nimc_dir=str(self.run_dir),
-            origin_cpus=self.origin_cpus,
-            origin_policy=site.origins.policy,
-            n_origins=site.origins.nodes,
-            agent_launcher=[] if shared else slurm.agent_launcher(site.origins),
-            rails=[rail.device for rail in site.rails],
-            interface=site.interface,
-            demand=AcceptanceLimits(
-                min_share=self.min_share or site.proof.min_share,
-                **{name: getattr(site.proof, name) for name in _PROOF},
-                **{name: getattr(self, name) for name in LIMITS},
-                retries=self.retries,
-                ready_rows=self.ready_rows,
-                run_timeout_s=self.run_timeout_s,
-            ),
-            short=self.short,
-            windows=self._windows(
-                treatments,
-                [f"{self.seed}/{case}/{self.block}/{pair}" for pair in range(self.pairs)],
-            ),
-            notes=[*site.caveats, *self.notes],
-            provenance=self._provenance(treatments),
+            limit_s=self.limit_s,
+        )
+
+    def _complete(self, decided: BlockPlan) -> BlockPlan:
+        """The plan with what only the check knows, in its place: how the application is started."""
+        treatments = self.laid_out(decided.treatments)
+        return replace(
+            decided,
+            workload=self.workload or type(self).__name__,
+            read_by_check=not self.workload,
+            treatments=treatments,
+            demand=replace(decided.demand, run_timeout_s=self.run_timeout_s),
+            notes=[*decided.notes, *self.notes],
+            provenance=self._provenance(treatments, decided.seed),
             program=self.executable,
             lengthened_by=self.lengthened_by,
-            limit_s=self.limit_s,
             modules=requested_modules(self),
             owner_pid=os.getpid() if self.job.scheduler.registered_name == "local" else None,
         )
 
-    def _provenance(self, treatments: list[Treatment]) -> dict[str, Any]:
+    def _provenance(self, treatments: list[Treatment], seed: int) -> dict[str, Any]:
         of_others = {} if self.workload else foreign.origin(type(self))
         return {
             **self.provenance,
@@ -305,7 +318,7 @@ class NimcMixin(LayoutMixin):
             "starts": self.starts(treatments),
             # Programs from Spack, modules or wheels were built by another compiler.
             "compiler": program.version_of(self.current_environ.cc) if self.build_system else None,
-            "seed": self.seed,
+            "seed": seed,
             "reframe": rfm.VERSION,
             "commit": checkout.commit(),
             "machine": self.machine.model_dump(),

@@ -9,11 +9,9 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from records.checkout import python_code
-from records.errors import InputError
-from records.machine.site import Machine
 from reframe_tests import membench
 from reframe_tests.binaries import CompiledMixin
-from reframe_tests.factors import FREE, IDLE, check_level, lacking, node_of_places
+from reframe_tests.factors import FREE, IDLE, node_at, node_of_places
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import FLOAT, Fom, Workload
 
@@ -55,8 +53,7 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
 
     def lay_out(self):
         """As many workers as a NUMA node has cores, wherever they run."""
-        check_level("load", self.load)
-        self.buffer_node = node_of(self.machine, "buffer", self.buffer)
+        buffer_node = node_at(self.machine, "buffer", self.buffer)
         facts = {"numa_nodes": len(self.node_facts.numa_nodes), "nic_node": self.machine.nic_node()}
         facts["places"] = node_of_places(self.machine)
         self.provenance = {**self.provenance, "numa": facts}
@@ -64,23 +61,17 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
         if self.load == IDLE:
             self.executable, *self.executable_opts = python_code(_SLEEP, str(self.duration_s))
             return
-        node = node_of(self.machine, "workers", self.workers)
+        node = None
+        if self.workers != FREE:
+            node = node_at(self.machine, "workers", self.workers)
         count = max(1, self.app_cores // len(self.node_facts.numa_nodes))
         self.executable = "./membench"
         self.executable_opts = [self.load, "-n", str(count), "-d", str(self.duration_s)]
-        self.executable_opts += ["-m", str(self.buffer_node)]
+        self.executable_opts += ["-m", str(buffer_node)]
         self.executable_opts += ["--free"] if node is None else ["--cpu-node", str(node)]
 
 
 short_form(numa, duration_s=1.0)
-
-
-def node_of(machine: Machine, field: str, place: str) -> int | None:
-    """NUMA node of a place; None for workers that are not bound. Raises InputError."""
-    check_level(field, place)
-    if reason := lacking(machine, field, place):
-        raise InputError(f"{field}: {place}: {reason}; allowed: nic")
-    return None if place == FREE else node_of_places(machine)[place]
 
 
 # The rate as of membench, or the time slept if there are no workers.

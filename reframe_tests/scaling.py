@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from analysis.subjects.writers import concurrent_writers, write_length_s
 from records import units
@@ -36,6 +38,27 @@ class ScaleRequest:
     fill: float = 1.0
     tolerance_s: float = 0.0
     allowed_share: float = 0.0
+
+
+#: Variables of a check that makes short writes.
+FIELDS = ScaleRequest.__dataclass_fields__
+
+
+def request_of(levels: Mapping[str, Any]) -> ScaleRequest:
+    """The request in these values of a check's variables; others are ignored. InputError."""
+    given = {name: value for name, value in levels.items() if name in FIELDS}
+    taken = {name: _taken(name, value, FIELDS[name].default) for name, value in given.items()}
+    return ScaleRequest(**{"nodes": 1, **taken})
+
+
+def _taken(name: str, value: Any, default: object) -> Any:
+    """A variable's value as the check expects it: a number, or text. Raises InputError."""
+    if isinstance(default, str):
+        return str(value)  # a quantity without its unit is a number here
+    if type(value) is int or (type(value) is float and isinstance(default, float)):
+        return value
+    kind = "a number" if isinstance(default, float) else "a whole number"
+    raise InputError(f"{name}: {value!r} found; allowed: {kind}")
 
 
 @dataclass(frozen=True)

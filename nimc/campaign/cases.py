@@ -14,14 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from nimc.campaign.checks import CheckVariables
-from nimc.campaign.schema import Campaign, Entry
 from records.arms import level_text, standard_arms
+from records.campaign import Campaign, Entry
 from records.errors import InputError
 from records.machine.site import Machine
 from records.sample import Level
+from records.treatment import Replay
 from reframe_tests import scaling
 from reframe_tests.crossing import Cell, Crossed, cross
 from reframe_tests.factors import lacking
+from reframe_tests.planning import CaseRequest
 
 #: Characters that are not allowed in the name of a case, which names files.
 _UNSAFE = re.compile(r"[^A-Za-z0-9._@+%=,-]")
@@ -85,6 +87,28 @@ def _remaining(cells: Sequence[Cell], levels: Mapping[str, Level]) -> list[dict[
         for cell in cells
         if all(cell.get(name, level) == level for name, level in levels.items())
     ]
+
+
+def requested(
+    campaign: Campaign, case: Entry, check: CheckVariables, replay: Replay | None = None
+) -> CaseRequest:
+    """What a case asks of its check."""
+    chosen = campaign.injector
+    settings = {
+        name: check.typed(name, value) for name, value in case.set.items() if name in check.levels
+    }
+    return CaseRequest(
+        arms=campaign.arms,
+        levels={
+            **check.levels,
+            **settings,
+            **{"injector": chosen.name, "message": chosen.message, "rate": chosen.rate},
+        },
+        factors=case.factors,
+        exclude=case.exclude,
+        only=case.only,
+        replay=replay,
+    )
 
 
 def treatments(arms: Sequence[str], case: Entry) -> list[Crossed]:
@@ -186,11 +210,8 @@ def _placement(entry: Entry) -> tuple[str, object, object]:
 
 def short_writes(campaign: Campaign, entry: Entry) -> scaling.ScaleRequest:
     """A case's request for short writes: its settings, and the campaign's rate and message."""
-    fields = scaling.ScaleRequest.__dataclass_fields__
-    given = {name: value for name, value in entry.set.items() if name in fields}
-    taken = {name: _taken(name, value, fields[name].default) for name, value in given.items()}
     chosen = {"rate": campaign.injector.rate, "message": campaign.injector.message}
-    return scaling.ScaleRequest(**{"nodes": 1, **taken, **chosen})
+    return scaling.request_of({**entry.set, **chosen})
 
 
 @dataclass(frozen=True)
@@ -238,16 +259,6 @@ def scales(campaign: Campaign, machine: Machine) -> Iterator[Scale]:
             run_b=write_b and write_b * per_s * entry.expect,
             link_share=write_b and link_b_s and busiest * write_b / load.length_s / link_b_s,
         )
-
-
-def _taken(name: str, value: Any, default: object) -> Any:
-    """A variable's value as the check expects it: a number, or text. Raises InputError."""
-    if isinstance(default, str):
-        return str(value)  # a quantity without its unit is a number here
-    if type(value) is int or (type(value) is float and isinstance(default, float)):
-        return value
-    kind = "a number" if isinstance(default, float) else "a whole number"
-    raise InputError(f"{name}: {value!r} found; allowed: {kind}")
 
 
 def origins_taken(campaign: Campaign, entry: Entry, machine: Machine) -> int:

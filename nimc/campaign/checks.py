@@ -24,17 +24,21 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from records.arms import level_text
 from records.checkout import python_main, python_path
 from records.errors import InputError, MachineError
 from records.files import distrust, replace_text
 from records.machine.site import Machine
 from records.programs import ask
+from records.sample import Level
 from reframe_tests.factors import FACTORS, changes_within_jobs
+from reframe_tests.planning import planned
 
 #: Variables that a campaign sets by other keys, or that name a place in the run.
 GOVERNED = frozenset(
     (
-        *("arms", "block", "case", "exclude", "factors", "foreign_cpus", "foreign_share"),
+        *("arms", "block", "block_file", "case", "exclude", "factors", "foreign_cpus"),
+        "foreign_share",
         *("frequency_drop", "injector", "limit_s", "message", "min_share", "nimc_dir", "nodelist"),
         *("only", "pairs", "rate", "retries", "run_timeout_s", "seed", "steal_share", "traffic"),
         *("traffic_nodes", "traffic_rate", "traffic_speed", "workload"),
@@ -111,6 +115,8 @@ class CheckVariables:
     lengthened_by: str = ""
     #: Rows that its writers report before each run.
     ready_rows: int = 1
+    #: Its values of the variables that decide what writers do (`planning.planned`).
+    levels: Mapping[str, Level] = field(default_factory=dict)
 
     @cached_property
     def parameters(self) -> dict[str, tuple[str, ...]]:
@@ -126,6 +132,13 @@ class CheckVariables:
     def factors(self) -> frozenset[str]:
         """What `factors` may name."""
         return self.settable | (self.variables & FACTORS.keys())
+
+    def typed(self, name: str, value: Level) -> Level:
+        """A value of a campaign as one of the variable's type."""
+        kind = self.types[name].name if name in self.types else ""
+        if kind == "str":
+            return level_text(value)
+        return float(value) if kind == "float" and isinstance(value, int) else value
 
     def changes_within(self, factor: str) -> bool:
         """Whether levels of a factor change within a block; else each level is a separate case."""
@@ -286,6 +299,7 @@ def _fields(check: Any, variables: set[str]) -> dict[str, Any]:
         "types": {name: _type(check, name) for name in sorted(variables)},
         "within_block": list(getattr(check, "within_block", ())),
         "comparable_across_cores": bool(getattr(check, "comparable_across_cores", False)),
+        "levels": _levels(check, variables),
         "lengthened_by": check.lengthened_by,
         "ready_rows": check.ready_rows,
         "compiles": not issubclass(check, rfm.RunOnlyRegressionTest),
@@ -339,6 +353,12 @@ def _type(check: Any, name: str) -> dict[str, Any]:
     if not isinstance(default, int | float) or isinstance(default, bool):
         default = None
     return {"name": types[0].__name__ if len(types) == 1 else "", "default": default}
+
+
+def _levels(check: Any, variables: set[str]) -> dict[str, Any]:
+    names = planned(variables, getattr(check, "within_block", ()))
+    values = {name: _default(check, name) for name in sorted(names)}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _default(check: Any, name: str) -> Any:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from nimc.campaign.checks import CheckVariables, check_of_others
-from nimc.campaign.load import dotted, refuse
-from nimc.campaign.schema import Campaign
+from nimc.campaign.load import refuse
+from nimc.campaign.rules import Fault
+from records.campaign import Campaign
 from records.chain import file_digest
 from records.errors import InputError, MachineError
 from records.files import require_own
@@ -60,8 +61,8 @@ def others_in(marked: Marked, own: Collection[str], config: Path, system: str) -
                 raise InputError("another check has the same name; allowed: such as a subclass")
             others[named] = _other(marked.path.parent / path, name, config, system)
         except (InputError, MachineError) as error:
-            faults.append((marked.line(place), f"{dotted(place)}: {named} found: {error}"))
-    refuse(marked.path, faults)
+            faults.append(Fault(place, f"{named} found: {error}"))
+    refuse(marked, faults)
     return others
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,18 +17,21 @@ from nimc.campaign.cases import (
     most_measured,
     nodes_taken,
     origins_taken,
-    treatments,
+    requested,
 )
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.matrix import Matrix, matrix
 from nimc.campaign.others import Other
-from nimc.campaign.schema import Campaign, Entry, Pairs
 from nimc.campaign.settings import ReframeSettings
 from records.acceptance import LIMITS
-from records.arms import ARMS, level_text
+from records.arms import ARMS
+from records.campaign import Campaign, Entry, Pairs
+from records.errors import InputError
 from records.machine.site import Machine
+from records.plan import BlockPlan
 from records.sample import Level
-from reframe_tests.crossing import Crossed
+from records.treatment import Replay, Treatment
+from reframe_tests.planning import CaseRequest, block, replay_of, treatments
 
 #: Placeholder in planned commands for the folder of a run that has no name yet.
 RUN = "$RUN"
@@ -81,6 +84,30 @@ class Request:
     #: Checks of others, by the names of their classes.
     others: Mapping[str, Other] = field(default_factory=dict)
 
+    @cached_property
+    def replay(self) -> Replay | None:
+        """The traffic that writers follow."""
+        return replay_of(self.campaign.traffic) if self.campaign.traffic else None
+
+    @cached_property
+    def treatments(self) -> dict[str, list[Treatment]]:
+        """Case -> the treatments of a pair. Raises InputError for writes that cannot be made."""
+        decided = {}
+        for case in self.campaign.cases:
+            try:
+                decided[case.name] = treatments(self.asked(case), self.machine)
+            except InputError as error:
+                raise InputError(f"{self.campaign.name}: {case.name}: {error}") from None
+        return decided
+
+    def check(self, case: Entry) -> CheckVariables:
+        """What is known of the check of a case."""
+        return self.checks.get(case.check, CheckVariables(frozenset()))
+
+    def asked(self, case: Entry) -> CaseRequest:
+        """What a case asks of its check."""
+        return requested(self.campaign, case, self.check(case), self.replay)
+
     @property
     def origins_most(self) -> int:
         """Origin nodes that its largest case takes."""
@@ -126,7 +153,7 @@ class Case:
     workload: str
     arms: list[str]
     #: One run of a pair each.
-    treatments: list[Crossed]
+    treatments: list[Treatment]
     #: Factors whose levels change within a block, and the case's levels of all others.
     factors_within: dict[str, list[Level]]
     factors_between: dict[str, Level]
@@ -180,13 +207,13 @@ def _plan_case(request: Request, entry: Entry) -> Case:
     """One case with all the blocks that it may take."""
     campaign = request.campaign
     chosen = is_optional(entry, campaign.cases)
-    crossed = treatments(campaign.arms, entry)
+    treated = request.treatments[entry.name]
     blocks: list[Block] = []
     planned = 0
     for index, size in enumerate(block_sizes(campaign.pairs)):
         needed: Needed = "always" if planned < campaign.pairs.floor else "until decided"
-        length_s = block_s(request, entry, crossed, size)
-        argv = command(request, entry, index, size, RUN)
+        length_s = block_s(request, entry, treated, size)
+        argv = command(request, entry, index, RUN)
         needed = "where models disagree" if chosen else needed
         blocks.append(Block(index, size, needed, length_s, argv))
         planned += size
@@ -194,7 +221,7 @@ def _plan_case(request: Request, entry: Entry) -> Case:
         case=entry.name,
         workload=entry.check,
         arms=campaign.arms,
-        treatments=crossed,
+        treatments=treated,
         factors_within=entry.factors,
         factors_between=entry.between,
         target_nodes=entry.nodes,
@@ -227,29 +254,24 @@ def next_block(complete: int, pairs: Pairs, *, done: bool) -> int:
     return min(pairs.block or until, until - complete)
 
 
-def block_s(request: Request, entry: Entry, crossed: Sequence[Crossed], pairs: int) -> float:
+def block_s(request: Request, entry: Entry, treated: Sequence[Treatment], pairs: int) -> float:
     """Expected length of a block of so many pairs, seconds."""
-    lead_in_s = max(_lead_in_s(request, entry, each) for each in crossed)
+    lead_in_s = max(_lead_in_s(request, entry, each) for each in treated)
     often = doublings(entry.expect, request.least_run_s)
     run_s = entry.expect * float(2**often) + lead_in_s
-    writes = {tuple(each.writes.items()) for each in crossed if each.role == "effect"}
+    writes = {each.writes for each in treated if each.role == "effect"}
     alone_s = _ALONE_S * max(0, len(writes) - 1)
-    return _BLOCK_S + alone_s + (entry.warmups + pairs * len(crossed)) * run_s
+    return _BLOCK_S + alone_s + (entry.warmups + pairs * len(treated)) * run_s
 
 
-def _lead_in_s(request: Request, entry: Entry, treatment: Crossed) -> float:
+def _lead_in_s(request: Request, entry: Entry, treatment: Treatment) -> float:
     """What the writers of a treatment need from one run to the next, seconds."""
     if treatment.role not in ("effect", "control"):
         return _RUN_S
-    if ARMS[treatment.arm].writing != "continuous":
+    if treatment.writes is None or ARMS[treatment.arm].writing != "continuous":
         return _LEAD_IN_S
-    machine, asked, levels = request.machine, request.campaign.injector, treatment.writes
-    name = str(levels.get("injector", asked.name))
-    name = machine.injector if name == "auto" else name
-    direction = str(levels.get("direction", "write"))
-    injector = INJECTORS.get(f"{name}_{direction}", INJECTORS[name])
-    check, row_s = request.checks.get(entry.check), injector.row_s or 0.0
-    rows = check.ready_rows if check else 1
+    machine, injector = request.machine, INJECTORS[treatment.writes.injector]
+    row_s, rows = injector.row_s or 0.0, request.check(entry).ready_rows
     if injector.holds == "never":
         return _MARGIN * (_START_S + (rows - 1) * row_s)
     apart = machine.origins.policy != "same_host"
@@ -259,56 +281,62 @@ def _lead_in_s(request: Request, entry: Entry, treatment: Crossed) -> float:
     return _MARGIN * (1 + rows) * row_s  # the first has a part in which it was held
 
 
-def command(
+def block_plan(
     request: Request,
     entry: Entry,
-    block: int,
+    index: int,
     pairs: int,
-    run: str,
+    run: Path,
     *,
-    seed: int | None = None,
+    seed: int,
     limit_s: float | None = None,
-) -> list[str]:
-    """The ReFrame session of one block; its output goes to the block's folder in `run`.
-
-    Without a `seed`, which only a run has, each execution draws its own. `limit_s` is what is left
-    of the campaign's limit.
-    """
-    campaign, machine = request.campaign, request.machine
-    logs = f"{run}/logs/{entry.name}/{block}"
-    other = request.others.get(entry.check)
-    file = str(other.file if other else request.folder / f"{entry.check}.py")
-    chosen = other.check.parameters if other else {}
-    crossing = {"factors": entry.factors, "exclude": entry.exclude, "only": entry.only}
-    optional: dict[str, Any] = {"seed": seed, "limit_s": limit_s, "nodelist": request.nodelist}
-    if traffic := campaign.traffic:
-        optional |= {"traffic": traffic.trace, "traffic_speed": traffic.speed}
-        optional |= {"traffic_rate": traffic.rate, "traffic_nodes": ",".join(traffic.nodes) or None}
-    settings: dict[str, Any] = {
-        **{name: value for name, value in entry.set.items() if name not in chosen},
-        "nimc_dir": run,
-        "case": entry.name,
-        "block": block,
-        "pairs": pairs,
-        "arms": ",".join(campaign.arms),
-        # JSON is YAML.
-        **{name: json.dumps(each) for name, each in crossing.items() if each},
-        **{name: value for name, value in optional.items() if value is not None},
-        "injector": campaign.injector.name,
-        "message": campaign.injector.message,
-        "rate": campaign.injector.rate,
-        "min_share": campaign.verify.min_share,
-        "retries": campaign.verify.retries,
-        **{name: getattr(campaign.verify, name) for name in LIMITS},
+) -> BlockPlan:
+    """All that is decided of one block; `limit_s` is what is left of the campaign's limit."""
+    campaign, check = request.campaign, request.check(entry)
+    verify = campaign.verify
+    demand = {
+        **{name: getattr(verify, name) for name in (*LIMITS, "min_share", "retries")},
+        "ready_rows": check.ready_rows,
         "run_timeout_s": campaign.run_timeout,
     }
-    assignments = [
-        f"{name}={'@none' if value is None else level_text(value)}"
-        for name, value in settings.items()
-    ]
+    return block(
+        request.asked(entry),
+        request.treatments[entry.name],
+        request.machine,
+        demand,
+        traffic=campaign.traffic,
+        targets=entry.nodes,
+        case=entry.name,
+        workload=entry.check,
+        block=index,
+        seed=seed,
+        pairs=pairs,
+        warmups=entry.warmups,
+        nimc_dir=str(run),
+        limit_s=limit_s,
+        nodelist=request.nodelist or "",
+        settings={
+            name: check.typed(name, value)
+            for name, value in entry.set.items()
+            if name not in check.parameters
+        },
+    )
+
+
+def plan_file(run: Path | str, entry: Entry, index: int) -> Path:
+    """Where a run has the plan of a block."""
+    return Path(run, "logs", entry.name, str(index), "plan.json")
+
+
+def command(request: Request, entry: Entry, index: int, run: str) -> list[str]:
+    """The ReFrame session of one block; its output goes to the block's folder in `run`."""
+    file = plan_file(run, entry, index)
+    other = request.others.get(entry.check)
+    checks = str(other.file if other else request.folder / f"{entry.check}.py")
+    named = other.pattern(entry.set) if other else f"^{entry.check}$"
     return [
-        *(request.reframe, "-C", str(request.config), f"--system={machine.system}"),
-        *("-c", file, "-r", "-n", other.pattern(entry.set) if other else f"^{entry.check}$"),
-        *(f"--prefix={logs}/reframe", f"--report-file={logs}/reframe.json"),
-        *(word for setting in assignments for word in ("-S", f"{entry.check}.{setting}")),
+        *(request.reframe, "-C", str(request.config), f"--system={request.machine.system}"),
+        *("-c", checks, "-r", "-n", named),
+        *(f"--prefix={file.parent}/reframe", f"--report-file={file.parent}/reframe.json"),
+        *("-S", f"{entry.check}.block_file={file}"),
     ]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nimc.campaign import cases, load
+from nimc.campaign import cases, rules
 from nimc.campaign.checks import CheckVariables, checks_in, require_known_programs
 from nimc.campaign.load import load_campaign
 from nimc.campaign.others import others_in, renamed
@@ -106,7 +106,7 @@ def prepare(
         slurm=described.origins.policy != "same_host" or use_slurm(targets),
         time_limit_s=time_limit_s(targets),
         nodelist=nodelist,
-        least_run_s=load.least_s(campaign, described),
+        least_run_s=rules.least_s(campaign, described),
         others={other.name: other for other in named.values() if other.name in used},
         reframe=which("reframe") or "reframe",
     )

@@ -25,7 +25,6 @@ from analysis.subjects.qualification import qualification
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare, too_long
-from nimc.campaign.schema import MOST_PAIRS
 from nimc.campaign.settings import target_partitions
 from nimc.cli import options
 from nimc.cli.document import listing, log, print_document, show, silent
@@ -43,6 +42,7 @@ from nimc.run.node_sweep import NodeSweep, NodeSweeper, finished_run, open_sweep
 from nimc.run.progress import Progress, display
 from nimc.run.runner import CampaignRunner, Failure
 from nimc.run.session import SilentError, find_reframe
+from records.campaign import MOST_PAIRS
 from records.errors import InputError, MachineError
 from records.interrupts import Interrupts, Stopped, stopped_at_once
 from records.machine.slurm import SlurmNode, ask_nodes, partition_in
@@ -125,6 +125,8 @@ def measured(
     slurm = request.slurm
     with open_run(results, header, fresh=fresh, slurm=slurm, pairs=pairs) as folder:
         request = request.up_to(folder.header.most_pairs)
+        seed = folder.header.seed
+        seed = folder.header.drawn_seed if seed is None else seed
         if not (folder.resumed or fresh):
             if other := find_other(folder.path.parent, header):
                 what = "campaign, checks, cases, machine file or host"
@@ -142,9 +144,7 @@ def measured(
         try:
             with stopped_at_once():
                 with closing(display(progress)) as shown, Interrupts() as interrupts:
-                    runner = CampaignRunner(
-                        request, folder.path, reframe, folder.header.seed, interrupts, shown
-                    )
+                    runner = CampaignRunner(request, folder.path, reframe, seed, interrupts, shown)
                     reservation.check(request.machine, request.origins_most, runner.least_s())
                     failures = runner.run_all()
                     interrupts.check()  # one that came after the last block

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nimc.campaign.cases import is_optional, treatments
+from nimc.campaign.cases import is_optional
 from nimc.campaign.plan import Request
-from nimc.campaign.schema import Campaign
 from nimc.run.session import users_of
+from records.campaign import Campaign
 from records.chain import walk_run
 from records.checkout import commit
 from records.errors import InputError, MachineError
@@ -257,18 +257,17 @@ def new_header(request: Request) -> RunHeader:
         versions=program.package_versions(("nimc", "reframe-hpc", *program.WHEELS)),
         commit=commit(),
         margin=campaign.margin,
-        asked=requirements_of(campaign, machine),
+        asked=requirements_of(request),
     )
 
 
-def requirements_of(campaign: Campaign, machine: Machine) -> Requirements:
-    """What is asked of every run of a campaign whose cases and sweeps are expanded."""
+def requirements_of(request: Request) -> Requirements:
+    """What is asked of every run of a campaign."""
+    campaign = request.campaign
     cases = campaign.cases
     return Requirements(
-        cases={
-            case.name: [each.name for each in treatments(campaign.arms, case)] for case in cases
-        },
-        min_share=campaign.verify.min_share or machine.proof.min_share,
+        cases={case.name: [each.name for each in request.treatments[case.name]] for case in cases},
+        min_share=campaign.verify.min_share or request.machine.proof.min_share,
         retries=campaign.verify.retries,
         optional=[case.name for case in cases if is_optional(case, cases)],
     )

@@ -15,20 +15,19 @@ from signal import Signals
 from typing import TYPE_CHECKING, Any
 
 from conductor.conductor import UNREAD
-from nimc.campaign.cases import is_optional, next_case, siblings, treatments
-from nimc.campaign.plan import Request, block_s, command, next_block
-from nimc.campaign.schema import Campaign, Entry, Pairs
+from nimc.campaign.cases import is_optional, next_case, siblings
+from nimc.campaign.plan import Request, block_plan, block_s, command, next_block, plan_file
 from nimc.run.folder import require_folder
 from nimc.run.progress import NewSamples, PlainDisplay, RunCounter, run_line
 from nimc.run.session import LostJobError, SilentError, SlurmWatch, run_session
 from records import processes
 from records.arms import arm_of
+from records.campaign import Campaign, Entry, Pairs
 from records.chain import walk_run
 from records.errors import InputError, MachineError
 from records.interrupts import Interrupts
 from records.machine import slurm
 from records.run import PlainName
-from reframe_tests.crossing import Crossed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -248,7 +247,7 @@ class CampaignRunner:
     run: Path
     reframe: str
     #: Of the order of runs.
-    seed: int | None
+    seed: int
     interrupts: Interrupts
     display: PlainDisplay
     #: How long each block took, seconds, without its time in the queue.
@@ -326,20 +325,20 @@ class CampaignRunner:
         require_folder(self.run)  # one that was renamed is not made again
         logs = self._logs(entry, block)
         logs.mkdir(parents=True, exist_ok=True)
-        run = str(self.run)
-        crossed = self._treatments(entry)
-        expected_s = block_s(self.request, entry, crossed, pairs)
+        treated = self.request.treatments[entry.name]
+        expected_s = block_s(self.request, entry, treated, pairs)
         limit_s = self.campaign.limit
         if limit_s is not None:  # the block's share of what is left
             limit_s = max(limit_s - sum(self.blocks_s), 0.0) * expected_s / (expected_s + later_s)
-        _, *arguments = command(
-            self.request, entry, block, pairs, run, seed=self.seed, limit_s=limit_s
-        )
+        _, *arguments = command(self.request, entry, block, str(self.run))
+        block_plan(
+            self.request, entry, block, pairs, self.run, seed=self.seed, limit_s=limit_s
+        ).save(plan_file(self.run, entry, block))
         arguments.append(f"--session-extras=nimc_head={walk_run(self.run).head}")
         samples = NewSamples(self.run / "samples" / f"{entry.name}.jsonl")
         counter = RunCounter(
             later_s=later_s,
-            block_runs=entry.warmups + pairs * len(crossed),
+            block_runs=entry.warmups + pairs * len(treated),
             block_s=expected_s,
             started_s=time.monotonic(),
         )
@@ -397,7 +396,8 @@ class CampaignRunner:
                 self.display.tell(f"{error}; jobs of this run may go on: scancel {ids}")
 
     def _state(self, entry: Entry) -> CaseState:
-        treated = [each.name for each in self._treatments(entry) if each.baseline is not None]
+        treatments = self.request.treatments[entry.name]
+        treated = [each.name for each in treatments if each.baseline is not None]
         return case_state(self.run, entry.name, treated, self.rule)
 
     @cached_property
@@ -409,12 +409,9 @@ class CampaignRunner:
         asked = frozenset(
             (case.name, each.name)
             for case in self.campaign.cases
-            for each in self._treatments(case)
+            for each in self.request.treatments[case.name]
         )
         return StoppingRule(pairs.floor, pairs.most, pairs.precision, self.campaign.margin, asked)
-
-    def _treatments(self, entry: Entry) -> list[Crossed]:
-        return treatments(self.campaign.arms, entry)
 
     def _logs(self, entry: Entry, block: int) -> Path:
         return self.run / "logs" / entry.name / str(block)
@@ -427,5 +424,5 @@ class CampaignRunner:
         if is_optional(entry, self.campaign.cases):
             return 0.0
         missing = self.campaign.pairs.floor - self._state(entry).pairs
-        crossed = self._treatments(entry)
-        return block_s(self.request, entry, crossed, missing) if missing > 0 else 0.0
+        treated = self.request.treatments[entry.name]
+        return block_s(self.request, entry, treated, missing) if missing > 0 else 0.0

@@ -14,25 +14,23 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 from conductor.conductor import Store
 from records.arms import ARMS, BASELINE
-from records.order import pair_order
+from records.plan import BlockPlan
 from records.sample import Sample, WriterRecord
+from records.treatment import Treatment
 from reframe_tests import workload
-from reframe_tests.crossing import Crossed, cross, read_cells, read_factors
+from tests.nimc.blocks import block_of
 
 FAULTS = os.environ.get("FAKE", "").split(",")
 
 
 def main() -> int:
     words = sys.argv[1:]
-    named = [word.partition(".") for flag, word in pairwise(words) if flag == "-S"]
-    settings = dict(setting.split("=", 1) for _, _, setting in named)
-    settings["check"] = named[0][0]
-    logs = Path(settings["nimc_dir"]) / "logs" / settings["case"] / settings["block"]
+    plan = block_of(words)
+    logs = Path(plan.nimc_dir) / "logs" / plan.case / str(plan.block)
     print(*words, flush=True)
     if "child" in FAULTS:
         subprocess.Popen(["sleep", "300"], start_new_session=True, env={})
@@ -40,7 +38,7 @@ def main() -> int:
         print("ERROR: no such system: 'x'", file=sys.stderr)
         return 1
     if "none" not in FAULTS:
-        measure(settings)
+        measure(plan)
     if "fail" in FAULTS:
         block = {"state": "application_failed", "reason": "exit status 3: out of paper"}
         (logs / "block.json").write_text(json.dumps(block))
@@ -48,43 +46,34 @@ def main() -> int:
     return 0
 
 
-def measure(settings: dict[str, str]) -> None:
-    store = Store(Path(settings["nimc_dir"]), settings["case"])
-    treatments = cross(
-        settings["arms"].split(","),
-        read_factors(settings.get("factors", "{}")),
-        read_cells(settings.get("exclude", "[]"), "exclude"),
-        read_cells(settings.get("only", "[]"), "only"),
-    )
-    store.append(replace(reported(crossed(settings, treatments[0], -1), 1.0), warmup=True))
+def measure(plan: BlockPlan) -> None:
+    store = Store(Path(plan.nimc_dir), plan.case)
+    treatments = plan.treatments
+    store.append(replace(reported(crossed(plan, treatments[0], -1), 1.0), warmup=True))
     while "held" in FAULTS:
         time.sleep(1)
-    named = {each.name: each for each in treatments}
-    share = 0.5 if is_lossy(settings) else 1.0
-    baselines = {each.name: each.baseline for each in treatments}
-    tries = int(settings["retries"]) + 1
+    share = 0.5 if is_lossy(plan) else 1.0
     before = store.pairs_made()
-    for pair in range(int(settings["pairs"])):
-        order = pair_order(baselines, int(settings["seed"]), settings["case"], before + pair)
-        for position, name in enumerate(order):
+    for pair in range(plan.pairs):
+        for position, treatment in enumerate(plan.order(before + pair)):
             if "slow" in FAULTS:
                 time.sleep(0.05)
-            made = replace(crossed(settings, named[name], pair), position=position)
+            made = replace(crossed(plan, treatment, pair), position=position)
             made = reported(made, share * (1 + 1e-13 * (100 * (before + pair) + position)))
-            for attempt in range(1 if made.outcome == "kept" else tries):
+            for attempt in range(1 if made.outcome == "kept" else plan.demand.retries + 1):
                 key = f"{made.key[:-1]}{attempt}"
                 store.append(replace(made, key=key, attempt=attempt, start_s=time.time()))
         if "torn" in FAULTS and pair == 2:
-            path = Path(settings["nimc_dir"]) / "samples" / f"{settings['case']}.jsonl"
+            path = Path(plan.nimc_dir) / "samples" / f"{plan.case}.jsonl"
             with path.open("ab") as file:
                 file.write(b'{"key": "half')
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def is_lossy(settings: dict[str, str]) -> bool:
+def is_lossy(plan: BlockPlan) -> bool:
     """Whether the fault `loss=N` holds for this run."""
     most = [int(fault.removeprefix("loss=")) for fault in FAULTS if fault.startswith("loss=")]
-    runs = Path(settings["nimc_dir"]).absolute().parent.glob("[!.]*/run.json")
+    runs = Path(plan.nimc_dir).absolute().parent.glob("[!.]*/run.json")
     folders = {file.parent.resolve() for file in runs}  # `latest` is a link
     return bool(most) and len(folders) <= most[0]
 
@@ -114,9 +103,9 @@ def limited(writer: WriterRecord, share: float) -> WriterRecord:
     )
 
 
-def crossed(settings: dict[str, str], each: Crossed, pair: int) -> Sample:
+def crossed(plan: BlockPlan, each: Treatment, pair: int) -> Sample:
     """The sample of a treatment; its figure is that of its arm."""
-    record = replace(sample(settings, each.arm, pair), arm=each.name, factors=each.factors)
+    record = replace(sample(plan, each.arm, pair), arm=each.name, factors=each.factors)
     if "wide" in FAULTS and each.factors.get("rate") == "50%" and record.fom:
         record = replace(record, fom=record.fom * (1 + pair % 2))
     rate = str(each.factors.get("rate"))
@@ -127,21 +116,21 @@ def crossed(settings: dict[str, str], each: Crossed, pair: int) -> Sample:
     return replace(record, key=key, role=each.role, baseline=each.baseline)
 
 
-def sample(settings: dict[str, str], arm: str, pair: int) -> Sample:
+def sample(plan: BlockPlan, arm: str, pair: int) -> Sample:
     """A sample of an arm without factors."""
     row = ARMS[arm]
-    store = Store(Path(settings["nimc_dir"]), settings["case"])
+    store = Store(Path(plan.nimc_dir), plan.case)
     provenance = store.keep_provenance({"made_by": "a stand-in"})
     rejected = arm == "on" and "reject" in FAULTS
     record = WriterRecord("ucx", "h", "h", "shared memory", 65536, None, 2e9, 1e9, 1e9, 1e6)
     seen = {"observed_share": 1.0, "unobserved_s": 0.0, "overwritten_share": 1.0}
     writers = [replace(record, proof="memory", **seen)]
     made = Sample(
-        key=f"{settings['case']}/{settings['block']}/{pair}/{arm}/0",
-        case=settings["case"],
+        key=f"{plan.case}/{plan.block}/{pair}/{arm}/0",
+        case=plan.case,
         workload="stream",
         arm=arm,
-        block=int(settings["block"]),
+        block=plan.block,
         pair=pair,
         position=0,
         attempt=0,
@@ -156,14 +145,14 @@ def sample(settings: dict[str, str], arm: str, pair: int) -> Sample:
         nodes=["h"],
         origin_nodes=["h"],
         provenance=provenance,
-        seed=int(settings["seed"]),
+        seed=plan.seed,
         writers=writers if arm == "on" else [],
         role=row.role,
         baseline=None if row.role == "baseline" else BASELINE,
     )
-    if settings.get("check", "stream") not in workload.names():  # a check of others
-        return replace(made, workload=settings["check"])
-    if not settings["case"].startswith("lammps"):
+    if plan.workload not in workload.names():  # a check of others
+        return replace(made, workload=plan.workload)
+    if not plan.case.startswith("lammps"):
         return made
     time_s = 2e-4 if arm == "on" else 1e-4
     return replace(made, workload="lammps", fom=time_s, fom_unit="s", fom_better="lower")

@@ -4,8 +4,8 @@ from dataclasses import fields
 
 import pytest
 
-from nimc.campaign.schema import Verify
 from records.acceptance import LIMITS, RULES, AcceptanceLimits
+from records.campaign import Verify
 from records.errors import InputError
 from records.machine.site import Proof
 

@@ -6,8 +6,7 @@ import pytest
 
 from conductor.readers import FomError
 from records.errors import InputError
-from reframe_tests.factors import node_of_places
-from reframe_tests.numa import node_of
+from reframe_tests.factors import node_at, node_of_places
 from reframe_tests.workload import load
 from tests.records.machine.made import machine
 
@@ -34,14 +33,12 @@ def of(**facts):
 def test_another_node_is_one_of_another_socket_where_there_is_one(facts, nic, other):
     box = of(**facts)
     assert node_of_places(box) == {"nic": nic, "other": other}
-    assert (node_of(box, "workers", "nic"), node_of(box, "buffer", "other")) == (nic, other)
-    assert node_of(box, "workers", "free") is None
+    assert (node_at(box, "workers", "nic"), node_at(box, "buffer", "other")) == (nic, other)
 
 
 @pytest.mark.parametrize(
     ("field", "place", "facts", "said"),
     [
-        ("buffer", "here", {"nic_node": 0}, "buffer: here found; allowed: nic, other"),
         ("buffer", "other", {"numa_nodes": 1}, "buffer: other: box has 1 NUMA node; allowed: nic"),
         ("workers", "other", {"numa_nodes": 1}, "workers: other: box has 1 NUMA node"),
         ("workers", "nic", {}, "site/box.yaml: facts.nic_node: .* allowed: one of 0, 1$"),
@@ -49,7 +46,7 @@ def test_another_node_is_one_of_another_socket_where_there_is_one(facts, nic, ot
 )
 def test_a_place_that_the_machine_lacks_is_refused(field, place, facts, said):
     with pytest.raises(InputError, match=said):
-        node_of(of(**facts), field, place)
+        node_at(of(**facts), field, place)
 
 
 def test_the_figure_is_the_time_slept_where_nobody_works_and_else_membenchs():

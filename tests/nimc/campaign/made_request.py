@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from nimc.campaign.plan import Request
-from nimc.campaign.schema import Campaign
 from nimc.campaign.settings import ReframeSettings
+from records.campaign import Campaign
 from records.machine.site import Machine
 
 

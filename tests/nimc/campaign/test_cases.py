@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nimc.campaign.cases import Omitted, expand, omission_lines, short_writes, treatments
-from nimc.campaign.schema import Entry
+from records.campaign import Entry
 from records.errors import InputError
 from tests.nimc.campaign.made_request import made_machine
 from tests.nimc.campaign.test_load import CHECKS, SMALL, faults, load
@@ -122,6 +122,8 @@ def test_exclude_and_only(
          "exclude: [{iterations: 2}]",
          "3: workloads[0]: exclude and only leave no case; allowed: at least one"),
         (", set: {warmups: many}", "arms: [off, on]", "3: workloads[0].set.warmups: unknown vari"),
+        (", set: {limiter: none}", "arms: [off, on]",
+         "3: workloads[0].set.limiter: none found; allowed: software, hardware"),
         (", factors: {}", "", "1: arms: missing; allowed: a list with off"),
         *(
             ("", f"factors: {{{key}: [{level}]}}\ninjector: {{{own}: {level}}}",
@@ -129,7 +131,7 @@ def test_exclude_and_only(
             for key, own, level in (("message", "message", "64KiB"), ("injector", "name", "ucx"))
         ),
         # A figure that depends on the number of cores.
-        ("lammps", "factors: {reserved_cores: [0, 1]}", "4: factors.reserved_cores: the figure of"),
+        ("lammps", "factors: {reserved_cores: [0, 1]}", "4: factors.reserved_cores: figures of"),
         # 80 characters, `@iterations=`, `,llc_multiple=` and both levels behind them.
         (f", case: {'a' * 80}, factors: {{iterations: [{'x' * 40}], llc_multiple: [{'x' * 40}]}}",
          "arms: [off, on]", f"3: workloads[0].case: '{'a' * 40}...' has {80 + 12 + 40 + 14 + 40}"

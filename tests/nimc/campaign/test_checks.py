@@ -12,7 +12,7 @@ import reframe as rfm
 
 from nimc.campaign import checks
 from nimc.campaign.checks import VariableType, checks_in
-from nimc.campaign.schema import WARMUPS
+from records.campaign import WARMUPS
 from records.checkout import ROOT
 from records.errors import MachineError
 from reframe_tests.mixin import NimcMixin

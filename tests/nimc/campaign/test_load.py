@@ -6,15 +6,17 @@ import pytest
 
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.load import load_campaign
-from nimc.campaign.schema import Campaign
 from records import marked_yaml
+from records.campaign import Campaign
 from records.errors import InputError
 
 #: Variables of every check, and the two that some tests rely on.
 COMMON = {"arms", "rate", "message", "injector", "direction", "reserved_cores", "tool"}
 CHECKS = {
     "stream": CheckVariables(
-        frozenset({"iterations", "llc_multiple", *COMMON}), comparable_across_cores=True
+        frozenset({"iterations", "llc_multiple", "limiter", *COMMON}),
+        comparable_across_cores=True,
+        levels={"limiter": "software"},
     ),
     "lammps": CheckVariables(frozenset({"steps", *COMMON}), frozenset({"steps"})),
 }

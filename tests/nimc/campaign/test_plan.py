@@ -1,20 +1,33 @@
 """The planner: cases, blocks, durations and commands."""
 
-import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nimc.campaign.cases import treatments
-from nimc.campaign.load import least_s
-from nimc.campaign.plan import block_s, block_sizes, command, next_block
+from nimc.campaign.plan import (
+    Request,
+    block_plan,
+    block_s,
+    block_sizes,
+    command,
+    next_block,
+    plan_file,
+)
 from nimc.campaign.prepare import prepare
-from nimc.campaign.schema import Campaign, Pairs
+from nimc.campaign.rules import least_s
+from records.acceptance import AcceptanceLimits
+from records.campaign import Campaign, Entry, Pairs
 from records.checkout import ROOT
 from records.errors import InputError
 from records.machine.site import Machine
+from records.plan import BlockPlan
+from records.sample import Level
+from records.treatment import Treatment, Writes
+from reframe_tests.planning import treatments
+from reframe_tests.scaling import ScaleRequest
 from tests.commands import Command
 from tests.nimc.campaign.made_request import made_machine, made_request
 
@@ -58,15 +71,25 @@ def test_a_case_goes_on_until_its_floor_and_never_beyond_its_cap(
     assert done + narrow <= max(done, floor)
 
 
+def treated(
+    request: Request, arms: list[str], entry: Entry, levels: dict[str, Level] | None = None
+) -> list[Treatment]:
+    """The treatments of an entry that the campaign does not have."""
+    asked = request.asked(entry)
+    return treatments(
+        replace(asked, arms=arms, levels={**asked.levels, **(levels or {})}), request.machine
+    )
+
+
 def test_expected_length_is_worked_out_from_its_parts() -> None:
     asked = campaign(floor=6)
     # 8 s a block; the warm-up, and per pair off, on and aa, of 10 s each, with 0.7 s before each.
     entry = asked.workloads[0]
     request = made_request(asked, MACHINE)
-    crossed = treatments(asked.arms, entry)
+    crossed = treated(request, asked.arms, entry)
     assert block_s(request, entry, crossed, 6) == pytest.approx(8 + 10.7 + 6 * 3 * 10.7)
     # Without writers, 0.2 s before each.
-    silent = treatments(["off", "aa"], entry)
+    silent = treated(request, ["off", "aa"], entry)
     assert block_s(request, entry, silent, 6) == pytest.approx(8 + 13 * 10.2)
     # Three warm-ups: two more.
     more = entry.but({"set": {"warmups": 3}})
@@ -74,7 +97,7 @@ def test_expected_length_is_worked_out_from_its_parts() -> None:
     assert longer_s == pytest.approx(2 * 10.7)
     # off, two rates and the control; 4 s for what writers reach alone at the second rate.
     entry = entry.but({"factors": {"rate": [0, "25%", "full"]}})
-    crossed = treatments(["off", "on", "spin"], entry)
+    crossed = treated(request, ["off", "on", "spin"], entry)
     assert block_s(request, entry, crossed, 6) == pytest.approx(8 + 4 + 10.7 + 6 * 4 * 10.7)
 
 
@@ -102,7 +125,9 @@ def test_the_lead_in_is_what_the_slowest_writers_need(
 ) -> None:
     asked = campaign(floor=6)
     entry = asked.workloads[0].but({"set": {"nodes": nodes}, "factors": levels})
-    request, crossed = made_request(asked, machine), treatments(["off", arm], entry)
+    request = made_request(asked, machine)
+    short = asdict(ScaleRequest(nodes, writers="daly:1")) if arm == "daly" else {}
+    crossed = treated(request, ["off", arm], entry, short)
     one_more_s = block_s(request, entry, crossed, 7) - block_s(request, entry, crossed, 6)
     assert one_more_s == pytest.approx(len(crossed) * (10 + lead_in_s))
 
@@ -112,11 +137,11 @@ def test_checks_that_want_more_rows_have_longer_lead_ins() -> None:
     1.71 s with mpi_put, whose rows are of a quarter of a second."""
     request = prepare(ROOT / "campaigns" / "qualify.yaml", "localhost")
     (entry,) = [each for each in request.campaign.cases if each.name == "membench"]
-    crossed = treatments(request.campaign.arms, entry)
+    crossed = request.treatments[entry.name]
     one_more_s = block_s(request, entry, crossed, 7) - block_s(request, entry, crossed, 6)
     assert len(crossed) == 9
     assert one_more_s / 9 == pytest.approx(entry.expect + 4.29, abs=0.1)
-    put = treatments(["off", "on"], entry.but({"factors": {"injector": ["mpi_put"]}}))
+    put = treated(request, ["off", "on"], entry.but({"factors": {"injector": ["mpi_put"]}}))
     one_more_s = block_s(request, entry, put, 7) - block_s(request, entry, put, 6)
     assert one_more_s / 2 == pytest.approx(entry.expect + 1.7, abs=0.1)
 
@@ -220,34 +245,48 @@ def test_nodes_and_hours() -> None:
     assert sums["duration_most_s"] == pytest.approx(8 + 19 * 10.7 + 8 + 7 * 10.7)
 
 
-def test_the_command_holds_all_that_the_campaign_asks() -> None:
+def test_the_command_names_the_file_with_all_that_the_campaign_asks(tmp_path: Path) -> None:
     asked = campaign(floor=6)
-    words = command(made_request(asked, MACHINE), asked.workloads[0], 3, 5, "/r", seed=9)
+    request, entry = made_request(asked, MACHINE), asked.workloads[0]
+    words = command(request, entry, 3, "/r")
     begin = "reframe -C /p/configs/m.py --system=m -c /p/reframe_tests/stream.py -r -n ^stream$"
     logs = "--prefix=/r/logs/stream/3/reframe --report-file=/r/logs/stream/3/reframe.json"
-    assert words[:11] == f"{begin} {logs}".split()
-    settings = dict(word.split("=", 1) for word in words[12::2])
-    assert words[11::2] == ["-S"] * len(settings)
-    expected = {
-        **{"iterations": "20", "quiet": "true", "nimc_dir": "/r", "case": "stream", "block": "3"},
-        **{"pairs": "5", "arms": "off,on,aa", "seed": "9", "injector": "auto", "message": "auto"},
-        **{"rate": "full", "min_share": "@none", "retries": "2", "foreign_cpus": "0.25"},
-        **{"steal_share": "@none", "frequency_drop": "0.1", "foreign_share": "0.02"},
-        "run_timeout_s": "120.0",
-    }
-    assert settings == {f"stream.{name}": value for name, value in expected.items()}
+    assert words == f"{begin} {logs} -S stream.block_file=/r/logs/stream/3/plan.json".split()
     fat = made_request(asked, MACHINE.model_copy(update={"partition": "fat"}))
-    assert "--system=m:fat" in command(fat, asked.workloads[0], 0, 6, "/r")
-    # With factors.
-    factors = {"rate": [0, "25%", "full"], "reserved_cores": [0, 1]}
+    assert "--system=m:fat" in command(fat, entry, 0, "/r")
+    made = block_plan(request, entry, 3, 5, tmp_path, seed=9, limit_s=60.0)
+    plan_file(tmp_path, entry, 3).parent.mkdir(parents=True)
+    made.save(plan_file(tmp_path, entry, 3))
+    plan = BlockPlan.load(tmp_path / "logs/stream/3/plan.json")
+    assert plan == made
+    assert (plan.case, plan.block, plan.pairs, plan.warmups) == ("stream", 3, 5, 1)
+    assert (plan.seed, plan.limit_s, plan.nodelist) == (9, 60.0, "")
+    assert plan.nimc_dir == str(tmp_path)
+    assert plan.settings == {"iterations": 20, "quiet": True}
+    assert [each.name for each in plan.treatments] == ["off", "on", "aa"]
+    # The campaign's; what it does not ask for is the machine's or the default.
+    demand = AcceptanceLimits(steal_share=None, run_timeout_s=120.0)
+    assert plan.demand == demand
+    assert (plan.origin_policy, plan.n_origins) == ("hetjob", 2)
+
+
+def test_writes_are_resolved_before_the_check_is_started() -> None:
+    """Of a rate alone, a quarter; messages of other hosts are of 64 KiB unless asked otherwise."""
+    asked = campaign(floor=6)
+    factors = {"rate": [0, "25%", "1GB/s", "full"], "reserved_cores": [0, 1]}
     cells = [{"reserved_cores": 1, "rate": "25%"}, {"arm": "aa"}]
     entry = asked.workloads[0].but({"factors": factors, "exclude": cells})
-    words = command(made_request(asked, MACHINE), entry, 0, 6, "/r")
-    passed = dict(word.split("=", 1) for word in words if word.startswith("stream."))
-    assert json.loads(passed["stream.factors"]) == factors
-    assert json.loads(passed["stream.exclude"]) == cells
-    assert "stream.only" not in passed
-    assert "stream.seed" not in passed  # of the run, which is not there yet
+    request = made_request(asked.model_copy(update={"workloads": [entry]}), MACHINE)
+    full = Writes("perftest", 65536, devices=("mlx5_0",))
+    assert {each.name: each.writes for each in request.treatments["stream"]} == {
+        "off": None,
+        "on@rate=25%": replace(full, rate_share=0.25),
+        "on@rate=1GB_s": replace(full, rate_b_s=1e9),
+        "on": full,
+        "off@reserved_cores=1": None,
+        "on@reserved_cores=1,rate=1GB_s": replace(full, rate_b_s=1e9),
+        "on@reserved_cores=1": full,
+    }
 
 
 def test_the_plan_tells_which_factors_change_within_a_block(short: Path, command: Command) -> None:

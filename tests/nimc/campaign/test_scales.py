@@ -92,7 +92,7 @@ def test_the_command_shows_them(tmp_path: Path, command: Command) -> None:
     path = write(tmp_path, TEXT.replace("[4, 512, 8192]", "[4]"))
     document = command.json("plan", path, "--machine", "localhost")
     assert document["cases"][0]["target_nodes"] == 4
-    assert "lammps_scaling.nodes=4" in document["cases"][0]["blocks"][0]["command"]
+    assert document["cases"][0]["factors_between"] == {"nodes": 4}
     assert [row["writers"] for row in document["scales"]] == [0, 0]
     text = command("plan", path, "--machine", "localhost")
     assert "melt@4" in text.partition("writes/s")[2]

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,16 +16,17 @@ from analysis.contention.sweep import from_run
 from nimc.campaign.cases import expand, next_case, siblings
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.prepare import prepare
-from nimc.campaign.schema import Campaign
 from nimc.run import runner
 from nimc.run.progress import display
 from nimc.run.runner import CampaignRunner
+from records.campaign import Campaign
 from records.checkout import ROOT
 from records.errors import InputError
 from records.interrupts import Interrupts
 from records.machine.site import Machine
 from records.run import save_header
 from tests.analysis.contention.test_sweep import made_header, made_sample
+from tests.nimc.blocks import block_of
 from tests.nimc.campaign.made_request import made_machine, made_request
 
 TRUTH = evaluate.load_published("occigen")
@@ -172,26 +172,24 @@ def test_campaigns_of_the_project() -> None:
             assert {(case.set["node"], case.set["comm_node"]) for case in asked.cases} == {(0, 0)}
 
 
-def _session(argv: Sequence[str], run: Path) -> int:
-    """Leaves what ReFrame would: six pairs whose rates are the truth's."""
-    asked = dict(w.partition(".")[2].split("=", 1) for flag, w in pairwise(argv) if flag == "-S")
-    n, comp, comm = (int(asked[name]) for name in ("cores", "node", "comm_node"))
+def _session(case: str, block: int, pairs: int, run: Path) -> None:
+    """Leaves what ReFrame would: pairs of a case s@nN-cCOMP-mCOMM whose rates are the truth's."""
+    n, comp, comm = (int(part[1:]) for part in case.removeprefix("s@").split("-"))
     rates = predict(TRUTH, comp, comm)
     foms = {"off": rates.comp_alone_b_s[n - 1], "on": rates.comp_par_b_s[n - 1]}
     lines = []
-    for pair in range(int(asked["pairs"])):
+    for pair in range(pairs):
         for arm, fom in foms.items():
             record = made_sample(arm, pair, float(fom), n, comp).as_dict()
-            record |= {"case": asked["case"], "block": int(asked["block"])}
-            record["key"] = f"{asked['case']}/{asked['block']}/{pair}/{arm}/0"
+            record |= {"case": case, "block": block}
+            record["key"] = f"{case}/{block}/{pair}/{arm}/0"
             for writer in record["writers"]:
                 writer["buffer_node"] = comm
                 writer["rate_alone_b_s"] = float(rates.comm_alone_b_s[n - 1])
                 writer["rate_b_s"] = float(rates.comm_par_b_s[n - 1])
             lines.append(json.dumps(record) + "\n")
-    with (run / "samples" / f"{asked['case']}.jsonl").open("a") as file:
+    with (run / "samples" / f"{case}.jsonl").open("a") as file:
         file.writelines(lines)
-    return 0
 
 
 @pytest.fixture
@@ -204,8 +202,12 @@ def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], lis
         asked: list[str] = []
 
         def session(argv: Sequence[str], folder: Path, *_: object) -> int:
-            asked.extend(w.partition("=")[2] for w in argv if w.startswith("membench.case="))
-            return _session(argv, folder)
+            plan = block_of(argv)
+            node, comp, comm = (plan.settings[name] for name in ("cores", "node", "comm_node"))
+            assert plan.case == f"s@n{node}-c{comp}-m{comm}"
+            asked.append(plan.case)
+            _session(plan.case, plan.block, plan.pairs, folder)
+            return 0
 
         monkeypatch.setattr(runner, "run_session", session)
         request = made_request(expanded(campaign(), machine()), machine())
@@ -221,8 +223,7 @@ def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], lis
 def test_few_cores_tell_as_much_as_all_and_a_killed_case_is_completed_first(
     tmp_path: Path, measure: Callable[[], list[str]]
 ) -> None:
-    words = ("-S", "m.cores=1", "-S", "m.node=0", "-S", "m.comm_node=0", "-S", "m.pairs=2")
-    _session([*words, "-S", "m.case=s@n1-c0-m0", "-S", "m.block=0"], tmp_path)
+    _session("s@n1-c0-m0", 0, 2, tmp_path)
     asked = measure()
     for node in (0, 1):
         mine = [name for name in asked if name.endswith(f"-c{node}-m{node}")]

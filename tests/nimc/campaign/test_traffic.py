@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from nimc.campaign.plan import command
+from records.chain import file_digest
 from records.traffic import formats
+from records.treatment import Replay
 from tests.nimc.campaign.made_request import made_machine, made_request
 from tests.nimc.campaign.test_load import SMALL, faults, load
 from tests.records.traffic.made import PLAIN
@@ -21,19 +22,21 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("asked", "given"),
     [
-        ("t.parquet", ["speed=1", "rate=100%"]),
-        ("{trace: t.parquet, speed: 10, rate: 50%}", ["speed=10", "rate=50%"]),
-        ("{trace: t.parquet, nodes: [n2, n1]}", ["speed=1", "rate=100%", "nodes=n2,n1"]),
+        ("t.parquet", (1, 1.0, ())),
+        ("{trace: t.parquet, speed: 10, rate: 50%}", (10, 0.5, ())),
+        ("{trace: t.parquet, nodes: [n2, n1]}", (1, 1.0, ("n2", "n1"))),
     ],
 )
-def test_checks_get_the_trace_next_to_the_campaign(
-    folder: Path, asked: str, given: list[str]
+def test_writers_follow_the_trace_next_to_the_campaign(
+    folder: Path, asked: str, given: tuple[int, float, tuple[str, ...]]
 ) -> None:
-    campaign = load(folder, f"{SMALL}traffic: {asked}\n")
-    words = command(made_request(campaign, made_machine()), campaign.workloads[0], 0, 6, "/r")
-    found = {word for word in words if word.startswith("stream.traffic")}
-    trace = f"stream.traffic={folder.resolve() / 't.parquet'}"
-    assert found == {trace, *(f"stream.traffic_{each}" for each in given)}
+    campaign = load(folder, f"{SMALL}traffic: {asked}\ninjector: {{name: ucx}}\n")
+    request = made_request(campaign, made_machine())
+    off, on, *_ = request.treatments["stream"]
+    assert off.writes is None
+    assert on.writes
+    assert on.writes.replay == Replay(file_digest(folder / "t.parquet"), *given)
+    assert "traffic" in on.notes[0]
 
 
 @pytest.mark.parametrize(

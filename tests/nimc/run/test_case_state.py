@@ -8,9 +8,10 @@ import pytest
 
 from analysis.effects.estimate import StoppingRule
 from conductor.conductor import Store
-from nimc.campaign.schema import Pairs
 from nimc.run.runner import CaseState, case_state, why_failed
+from records.campaign import Pairs
 from records.errors import InputError
+from records.plan import BlockPlan
 from tests.nimc.fake_reframe import sample
 
 ARMS = ["off", "on", "aa"]
@@ -20,9 +21,9 @@ RULE = StoppingRule(pairs_cap=8)
 
 def write(run: Path, block: int, runs: list[tuple[int, str]]) -> None:
     store = Store(run, "stream")
-    settings = {"nimc_dir": str(run), "case": "stream", "block": str(block), "seed": "1"}
+    plan = BlockPlan("stream", "stream", block, 1, [], 1, 1, str(run))
     for pair, arm in runs:
-        store.append(replace(sample(settings, arm, pair), warmup=pair < 0))
+        store.append(replace(sample(plan, arm, pair), warmup=pair < 0))
 
 
 def state(run: Path, rule: StoppingRule = RULE) -> CaseState:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
@@ -11,14 +10,15 @@ import pytest
 from analysis.effects.estimate import Result, StoppingRule, results
 from analysis.effects.verdict import Verdict
 from analysis.samples.columns import read_run
-from nimc.campaign.schema import Campaign
 from nimc.run import runner
 from nimc.run.folder import new_header
 from nimc.run.progress import PlainDisplay
 from nimc.run.runner import CampaignRunner
+from records.campaign import Campaign
 from records.interrupts import Interrupts
 from records.run import load_header, save_header
 from tests.analysis.synthetic import Case, samples
+from tests.nimc.blocks import block_of
 from tests.nimc.campaign.made_request import made_machine, made_request
 
 CASES = [f"case{number:02}" for number in range(20)]
@@ -47,10 +47,8 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CampaignRu
     }
 
     def session(argv: Sequence[str], run: Path, *_: object) -> int:
-        asked = dict(
-            w.partition(".")[2].split("=", 1) for flag, w in pairwise(argv) if flag == "-S"
-        )
-        name, block = asked["case"], int(asked["block"])
+        plan = block_of(argv)
+        name, block = plan.case, plan.block
         lines = [json.dumps(each.as_dict()) for each in made[name] if (each.pair >= FLOOR) == block]
         with (run / "samples" / f"{name}.jsonl").open("a") as file:
             file.writelines(f"{line}\n" for line in lines)

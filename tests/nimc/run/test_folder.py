@@ -16,7 +16,6 @@ from nimc.campaign.checks import checks_in
 from nimc.campaign.load import load_campaign
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
-from nimc.campaign.schema import Campaign
 from nimc.run import folder as folders
 from nimc.run.folder import (
     find_other,
@@ -28,12 +27,14 @@ from nimc.run.folder import (
 )
 from records import marked_yaml
 from records import run as records
+from records.campaign import Campaign
 from records.checkout import ROOT
 from records.errors import InputError, MachineError
 from records.machine.site import Machine
 from records.order import run_seed
 from records.run import Reproduced, RunHeader, load_header, plain_name, save_header
 from tests.analysis.synthetic import header as made_header
+from tests.nimc.campaign.made_request import made_request
 
 
 @pytest.fixture(scope="module")
@@ -293,22 +294,21 @@ def test_the_header_says_what_is_asked_of_each_case(tmp_path):
         "arms: [off, on, aa]\nverify: {min_share: 0.25, retries: 3}\n"
     )
     request = prepare(path, "localhost")
-    asked = requirements_of(request.campaign, request.machine)
+    asked = requirements_of(request)
     # By hand: level 0 of `rate` is the baseline; names leave out the full rate.
     lammps = ["off", "on@rate=50%", "on", "aa"]
     assert asked.cases == {"stream": ["off", "on", "aa"], "lammps": lammps}
     assert (asked.min_share, asked.retries, asked.optional) == (0.25, 3, [])
     path.write_text("name: c\nworkloads: [check: stream]\narms: [off, on]\n")
     silent = prepare(path, "localhost")
-    assert requirements_of(silent.campaign, silent.machine).min_share == 0.2  # site/localhost.yaml
+    assert requirements_of(silent).min_share == 0.2  # site/localhost.yaml
 
 
 def test_cases_between_the_ends_of_a_sweep_of_few_cores_are_optional(tmp_path):
     machine = Machine.model_validate(SITE)  # two cores a socket, one of them for the ends
     machine = machine.model_copy(update={"facts": machine.facts.model_copy(update={"cores": 8})})
-    asked = requirements_of(
-        expanded(tmp_path, SWEEP.replace("cores: all", "cores: few"), machine), machine
-    )
+    few = expanded(tmp_path, SWEEP.replace("cores: all", "cores: few"), machine)
+    asked = requirements_of(made_request(few, machine))
     ends = {f"s@n{n}-c{node}-m{node}" for n in (1, 4) for node in (0, 1)}
     assert ends < set(asked.cases)
     assert set(asked.optional) == set(asked.cases) - ends

@@ -10,17 +10,18 @@ from typing import Any
 
 import pytest
 
-from nimc.campaign.schema import Campaign
 from nimc.run import runner
 from nimc.run import session as sessions
 from nimc.run.progress import PlainDisplay
 from nimc.run.runner import CampaignRunner
 from nimc.run.session import LostJobError, SilentError, SlurmWatch
+from records.campaign import Campaign
 from records.errors import MachineError
 from records.interrupts import Interrupts, Stopped
 from records.machine import slurm as jobs
 from records.machine.site import Machine, Origins
 from records.programs import ProgramAnswer
+from tests.nimc.blocks import block_of
 from tests.nimc.campaign.made_request import made_request
 
 CAMPAIGN: dict[str, Any] = {
@@ -96,11 +97,11 @@ def test_cases_share_what_is_left_of_the_limit_as_their_lengths(
 
     The job of the second is killed, and counts with its 25 s.
     """
-    given: list[float] = []
+    given: list[float | None] = []
 
     def session(*asked: Any) -> int:
         argv, _, log, *_ = asked
-        given.extend(float(word.partition("=")[2]) for word in argv if ".limit_s=" in word)
+        given.append(block_of(argv).limit_s)
         ended = {"state": "out_of_time", "reason": "x", "started_s": 100.0, "finished_s": 110.0}
         if len(given) == 1:
             (log.parent / "block.json").write_text(json.dumps(ended))

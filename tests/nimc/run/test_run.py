@@ -26,6 +26,7 @@ from nimc.run.session import NIMC, users_of
 from records import chain
 from records.machine.site import Origins, load
 from records.order import run_seed
+from records.plan import BlockPlan
 from tests.commands import CAMPAIGN, ROOT, Command, Nimc
 from tests.nimc import nimc_without_figures
 from tests.nimc.documented import assert_documented
@@ -441,7 +442,7 @@ def test_a_check_of_others_is_measured_verified_reported_and_compared(
     assert nimc.header()["resolved"]["checks"] == {"plain": digest}
     log = (run / "logs/plain/0/reframe.log").read_text()
     assert f"-c {theirs} -r -n ^plain(%.*)?$ " in log
-    assert "-S plain.figure=step" in log
+    assert BlockPlan.load(run / "logs/plain/0/plan.json").settings == {"figure": "step"}
 
     command("report", run)
     crate = nimc.folder / "crate.zip"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nimc.campaign.plan import block_plan
 from nimc.campaign.prepare import prepare
 from records.checkout import ROOT
 from tests.literal_docs import section
@@ -96,6 +97,7 @@ def test_the_campaign(folder: Path) -> None:
     ]
     command = asked.plan().cases[1].blocks[0].command
     assert command[command.index("-c") + 1] == str(folder / "mine.py")
-    assert {"contended.figure=triad_bw", "contended.num_cpus_per_task=2"} <= set(command)
+    plan = block_plan(asked, asked.campaign.cases[1], 0, 6, folder, seed=1)
+    assert plan.settings == {"num_tasks": 1, "figure": "triad_bw", "num_cpus_per_task": 2}
     done = reframe(folder, "localhost", folder / "mine.py", "-l", name="contended(%.*)?")
     assert re.findall(r"^- (\w+)", succeeded(done), re.MULTILINE) == ["contended"]

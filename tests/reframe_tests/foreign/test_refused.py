@@ -34,7 +34,7 @@ from tests.reframe_tests.foreign.checks import (
         (
             victim,
             {"factors": "{reserved_cores: [0, 1]}"},
-            "victim.factors: reserved_cores: figures of",
+            "^reserved_cores: figures of merit of different numbers of cores cannot",
         ),
         (any_number, {}, "any_number.num_tasks: 0 found; allowed: from 1"),
         (without_sanity, {}, "without_sanity: no sanity function; allowed: one of its own"),

@@ -6,24 +6,22 @@ a value is refused.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationInfo
 
-from conductor.injectors import INJECTORS
 from records import units
 from records.acceptance import AcceptanceLimits, limit
-from records.arms import ARMS, BASELINE
+from records.arms import ARMS, BASELINE, level_text
 from records.marked_yaml import Duration, Record, quantity
 from records.run import CAP, FLOOR, MARGIN, workload_of
 from records.sample import Level
-from reframe_tests.crossing import CELLS_RULE, FACTORS_RULE, VARIABLE, check_cells, check_factors
 
 #: Fewer pairs give no interval of 95 % (`docs/method.md`); more, no case gets.
 LEAST_PAIRS, MOST_PAIRS = 6, 100_000
-#: Allowed in `injector.name`; `auto` takes the one in the machine's file.
-_INJECTORS = ("auto", *sorted(name for name, each in INJECTORS.items() if each.writes))
 
 #: Variables of a check that a sweep sets.
 SWEPT = frozenset({"cores", "node", "comm_node"})
@@ -32,6 +30,66 @@ SWEPT = frozenset({"cores", "node", "comm_node"})
 WARMUPS = 1
 
 _TREATED = [arm for arm in ARMS if arm != BASELINE]
+
+
+#: A variable of a check, or FIXTURE.PARAMETER.
+VARIABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+#: Longest level, characters; it becomes part of file names.
+_LONGEST = 40
+
+FACTORS_RULE = (
+    "a mapping of factors to lists of levels, such as rate: [0, 25%, full]; each level once: a"
+    f" number, true, false, or a word of at most {_LONGEST} characters without , ; = quotes, spaces"
+)
+CELLS_RULE = "a list of mappings of factors, or arm, to one level each, such as {workers: free}"
+
+
+def check_factors(factors: dict[str, Any]) -> dict[str, Any]:
+    """Raises ValueError for an invalid factor or list of levels."""
+    for name, levels in factors.items():
+        _check_name(name)
+        if not isinstance(levels, list) or not levels:
+            raise ValueError(f"{name}: no list of levels found")
+        for index, level in enumerate(levels):
+            _check_level(level)
+            if level in levels[:index]:
+                raise ValueError(f"{name}: duplicate level {level!r}")
+    return factors
+
+
+def check_cells(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Raises ValueError for a cell without a factor, or without a single level of one."""
+    for cell in cells:
+        if not cell or not isinstance(cell, dict):
+            raise ValueError(f"{cell!r:.60} is not a mapping of factors")
+        for name, level in cell.items():
+            _check_name(name)
+            _check_level(level)
+    return cells
+
+
+def _check_name(name: str) -> None:
+    if not VARIABLE.fullmatch(name):
+        raise ValueError(f"{name!r} is an invalid name of a factor")
+
+
+def _check_level(level: Any) -> None:
+    """Levels stand in names, and between jobs in ReFrame's command line, as text."""
+    if type(level) not in (int, float, bool, str):
+        raise ValueError(f"{level!r:.60} is not a number, a word, true or false")
+    if isinstance(level, float) and not math.isfinite(level):
+        raise ValueError(f"{level} is not a finite number")
+    text = level_text(level)
+    plain = text.isprintable() and not any(c in ',;="\\' or c.isspace() for c in text)
+    if not 0 < len(text) <= _LONGEST or not plain:
+        raise ValueError(f"{text!r:.60} is an invalid level")
+    if isinstance(level, str):
+        try:
+            float(level)
+        except ValueError:
+            if level not in ("true", "false"):
+                return
+        raise ValueError(f"{text!r} is an invalid word: it reads as a number or a truth value")
 
 
 def _text_of(read: Callable[[str, str], float], *words: str) -> Callable[[Any], str]:
@@ -149,6 +207,12 @@ class Entry(Record):
         return self.model_copy(update=changes)
 
 
+def _least(cap: int | None, given: ValidationInfo) -> int | None:
+    if cap is not None and cap < given.data.get("floor", cap):
+        raise ValueError(f"{cap} is below pairs.floor")
+    return cap
+
+
 class Pairs(Record):
     """How many pairs a case gets, over all its blocks."""
 
@@ -159,7 +223,7 @@ class Pairs(Record):
         description=f"a whole number from {LEAST_PAIRS}",
     )
     #: None: enough to show that the typical run is within the margin (`records.run.CAP`).
-    cap: int | None = Field(
+    cap: Annotated[int | None, AfterValidator(_least)] = Field(
         default=None, le=MOST_PAIRS, description="a whole number, at least 'floor'"
     )
     #: Half-width of the slowdown's interval, relative to it, at which a case is done.
@@ -178,9 +242,8 @@ class Pairs(Record):
 class InjectorChoice(Record):
     """The injector of the arm `on`, its message and rate."""
 
-    name: str = Field(
-        default="auto", pattern=f"^({'|'.join(_INJECTORS)})$", description=" ".join(_INJECTORS)
-    )
+    #: `auto` takes the one in the machine's file.
+    name: str = Field(default="auto", description="auto, or the name of an injector")
     message: Annotated[str, BeforeValidator(_text_of(units.size_b, "auto", "dram"))] = Field(
         default="auto", description="auto, dram, or a size with its unit, such as 64KiB"
     )

@@ -1,0 +1,122 @@
+"""A block that a campaign plans is that of the check's own variables, and reaches every hook."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nimc.campaign.plan import block_plan, plan_file
+from nimc.campaign.prepare import prepare
+from records.checkout import ROOT
+from tests.reframe_tests.command import plan_of, reframe, succeeded
+
+MACHINE = "example_slurm"
+DRY = ("--system", MACHINE, "-p", "wheels", "--dry-run")
+CAMPAIGN = """\
+name: c
+workloads:
+  - check: stream
+    set: {iterations: 20, array_most: 128MiB}
+    factors: {rate: [0, 25%, full], reserved_cores: [0, 1]}
+    exclude: [{rate: 25%, reserved_cores: 1}]
+  - {check: numa, factors: {buffer: [nic, other], load: [idle, write]}}
+  - {check: latency, set: {duration_s: 2, node: 1, reserved_cores: 0}}
+  - {check: "theirs.py:mine", set: {steps: 20}}
+arms: [off, on, aa]
+injector: {message: 32KiB}
+verify: {min_share: 0.3, retries: 1, steal_share: null}
+run_timeout: 2min
+"""
+#: A check of others whose hooks come before the mixin's.
+THEIRS = """\
+import reframe as rfm
+import reframe.utility.sanity as sn
+from reframe_tests.mixin import NimcMixin
+
+class theirs(rfm.RunOnlyRegressionTest):
+    valid_systems = ["*"]
+    valid_prog_environs = ["wheels"]
+    steps = variable(int, value=10)
+    executable = "echo"
+
+    @run_after("init")
+    def use_steps(self):
+        self.executable_opts = [f"took {self.steps} s"]
+
+    @sanity_function
+    def ended(self):
+        return sn.assert_found("took", self.stdout)
+
+    @performance_function("s")
+    def time(self):
+        return sn.extractsingle(r"took (\\S+)", self.stdout, 1, float)
+
+@rfm.simple_test
+class mine(theirs, NimcMixin):
+    pass
+"""
+#: Check -> what its variables are on ReFrame's command line.
+VARIABLES = {
+    "stream": {
+        **{"iterations": 20, "array_most": "128MiB", "exclude": "[{rate: 25%, reserved_cores: 1}]"},
+        "factors": "{rate: [0, 25%, full], reserved_cores: [0, 1]}",
+    },
+    "numa": {"factors": "{buffer: [nic, other], load: [idle, write]}"},
+    "latency": {"duration_s": 2, "node": 1, "reserved_cores": 0},
+}
+OF_ALL = {
+    **{"arms": "off,on,aa", "message": "32KiB", "min_share": 0.3, "retries": 1, "pairs": 6},
+    **{"steal_share": "@none", "run_timeout_s": 120, "seed": 9},
+}
+#: What each way has of its own.
+APART = ("nimc_dir", "settings", "provenance", "case")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A dry run by the campaign's blocks, and one by variables."""
+    by_file, by_variables = (tmp_path_factory.mktemp(name) for name in ("file", "variables"))
+    (by_file / "theirs.py").write_text(THEIRS)
+    (by_file / "c.yaml").write_text(CAMPAIGN)
+    request = prepare(by_file / "c.yaml", MACHINE)
+    words: list[object] = [*DRY]
+    for case in request.campaign.cases:
+        file = plan_file(by_file / "run", case, 0)
+        file.parent.mkdir(parents=True)
+        block_plan(request, case, 0, 6, by_file / "run", seed=9).save(file)
+        words += ["-c", ROOT / f"reframe_tests/{case.check}.py"] if case.check != "mine" else []
+        words += ["-S", f"{case.check}.block_file={file}"]
+    names = f"({'|'.join(VARIABLES)}|mine)"
+    succeeded(reframe(by_file, MACHINE, by_file / "theirs.py", *words, name=names))
+    words = [*DRY]
+    for name, variables in VARIABLES.items():
+        words += ["-c", ROOT / f"reframe_tests/{name}.py"]
+        for key, value in {**OF_ALL, **variables}.items():
+            words += ["-S", f"{name}.{key}={value}"]
+    succeeded(reframe(by_variables, MACHINE, "stream", *words, name=f"({'|'.join(VARIABLES)})"))
+    return by_file, by_variables
+
+
+@pytest.mark.parametrize("check", VARIABLES)
+def test_the_block_of_a_campaign_is_that_of_the_same_variables(
+    folders: tuple[Path, Path], check: str
+) -> None:
+    planned, of_variables = (
+        {key: value for key, value in plan_of(folder, check).items() if key not in APART}
+        for folder in folders
+    )
+    stages = [next(folder.glob(f"stage/*/*/*/{check}")) for folder in folders]
+    texts = [
+        json.dumps(plan).replace(str(stage), "STAGE")
+        for plan, stage in zip((planned, of_variables), stages, strict=True)
+    ]
+    assert json.loads(texts[0]) == json.loads(texts[1])
+    assert planned["seed"] == 9
+    assert planned["demand"]["steal_share"] is None
+
+
+def test_hooks_of_a_check_of_others_see_what_the_campaign_sets(folders: tuple[Path, Path]) -> None:
+    plan = plan_of(folders[0], "mine")
+    assert plan["treatments"][0]["start"]["command"][-3:] == ["took", "20", "s"]
+    assert plan["demand"]["run_timeout_s"] == 120
+    assert plan["read_by_check"]
