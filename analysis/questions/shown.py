@@ -9,23 +9,27 @@ from typing import Any
 import polars as pl
 from markupsafe import Markup
 
-from analysis.questions.question import Question, answer
+from analysis.questions.question import Plot, Question, answer
 from analysis.report.data import RunData
 from analysis.report.plots import (
     LEVEL_COLOURS,
     View,
+    band,
     drawing,
     finish,
     interval,
     legend,
     level_line,
+    level_look,
     light,
+    logarithmic,
+    points,
     rows_axes,
     themed_svg,
 )
 from analysis.report.sections import Files, Part, Section
 from analysis.report.words import DASH
-from analysis.statistics.interval import CONFIDENCE, Estimate
+from analysis.statistics.interval import CONFIDENCE, Estimate, Interval
 from records.groups import grouped
 from records.units import number, scale
 
@@ -39,6 +43,15 @@ _MOST_DIGITS = 4
 _DRAWN = 48
 #: Most rows of a table that is open.
 _OPEN = 24
+#: Most pictures of an answer.
+_PICTURES = 24
+#: What a picture shows, by its kind.
+_MEANINGS: Mapping[Plot, str] = {
+    "forest": "Point and bar: estimate and interval.",
+    "lines": "Point and bar: estimate and interval.",
+    "points": "One point per run.",
+    "change": "Circle: without traffic; triangle: with it.",
+}
 Row = Mapping[str, Any]
 
 
@@ -76,21 +89,41 @@ def _file(question: Question) -> Callable[[Sequence[RunData]], Files]:
 
 def _view(question: Question, table: pl.DataFrame, run: RunData, anchor: str) -> View:
     rows = table.to_dicts()
-    columns = [*question.by, question.main, *_others(question, table)]
-    emulated = run.emulated(table["case"].unique().to_list() if "case" in table.columns else None)
+    columns = list(dict.fromkeys([*question.by, question.main, *_others(question, table)]))
+    pictures = _pictures(question, rows)
+    cells = [[_cell(question, row, name) for name in columns] for row in rows]
+    whole = question.plot == "points"
     return View(
         question=question,
         headings=[_heading(question, name) for name in columns],
         numeric=[table.schema[name].is_numeric() for name in columns],
-        rows=[[_cell(question, row, name) for name in columns] for row in rows],
+        rows=[] if whole else cells,
+        sentences=question.sentences(table) if question.sentences else [],
         # A section that can say nothing is folded, with the reasons.
         silent="; ".join(dict.fromkeys(row["why"] for row in rows)) if _silent(rows) else "",
-        svgs=_pictures(question, rows, anchor),
-        drawn=min(len(rows), _DRAWN),
+        svgs=[
+            (text, draw(question, of, name, f"{anchor}{index}"))
+            for index, (text, draw, of, name) in enumerate(pictures[:_PICTURES])
+        ],
+        meaning=_MEANINGS[question.plot] if question.plot else "",
+        undrawn=_undrawn(rows, pictures, whole),
         # A long table is folded below its pictures.
         long=len(rows) > _OPEN and question.plot is not None,
-        emulated=emulated,
+        emulated=run.emulated(_cases(table)),
     )
+
+
+def _cases(table: pl.DataFrame) -> list[str] | None:
+    return table["case"].unique().to_list() if "case" in table.columns else None
+
+
+def _undrawn(rows: Sequence[Row], pictures: Sequence[object], whole: bool) -> str:
+    """What of the rows is not drawn, since there are too many."""
+    if len(pictures) > _PICTURES:
+        return f"{_PICTURES} of {len(pictures)} pictures are drawn; the file has all rows."
+    if len(rows) > _DRAWN and not whole:
+        return f"{_DRAWN} of {len(rows)} rows are drawn; the table has all."
+    return ""
 
 
 def _others(question: Question, table: pl.DataFrame) -> list[str]:
@@ -117,8 +150,8 @@ def _heading(question: Question, name: str) -> str:
     return f"{text}, {unit}" if unit == _S_PER_GB else text
 
 
-def figure(name: str, value: Any, *ends: float | None) -> tuple[str, str]:
-    """A value of a column as text in the unit of its name, and its interval in the same unit.
+def figure(name: str, value: Any, *ends: float | None, unit: str | None = None) -> tuple[str, str]:
+    """A value of a column as text, and its interval; in `unit`, else in the unit of its name.
 
     With an interval, both have the decimals that its width carries: two significant digits, and at
     most four of the figure.
@@ -127,7 +160,7 @@ def figure(name: str, value: Any, *ends: float | None) -> tuple[str, str]:
         return DASH, ""
     if not isinstance(value, float):
         return str(value), ""
-    unit = _unit(name)
+    unit = _unit(name) if unit is None else unit
     divisor, scaled = (1 / _PER_GB, "") if unit == _S_PER_GB else scale(value, unit)
     suffix = f" {scaled}" if scaled else ""
     known = [end / divisor for end in ends if end is not None]
@@ -147,35 +180,41 @@ def _cell(question: Question, row: Row, name: str) -> tuple[str, str]:
     if name == "word":
         return row["word"], row["why"]
     ends = (row[f"{name}_low"], row[f"{name}_high"]) if name in question.estimates else ()
-    return figure(name, row[name], *ends)
+    unit = row[question.units[name]] if name in question.units else None
+    return figure(name, row[name], *ends, unit=unit)
 
 
 # Pictures.
 
 
-def _pictures(question: Question, rows: Sequence[Row], anchor: str) -> list[tuple[str, Markup]]:
-    """The values of `apart`, and the picture of their rows."""
-    shown = [row for row in rows if row[question.main] is not None][:_DRAWN]
+Draw = Callable[[Question, Sequence[Row], str, str], Markup]
+
+
+def _pictures(
+    question: Question, rows: Sequence[Row]
+) -> list[tuple[str, Draw, Sequence[Row], str]]:
+    """The values of `apart`, how to draw their rows, these, and the name of what is drawn."""
     if question.plot is None:
         return []
-    draw = _forest if question.plot == "forest" else _lines
-    groups = grouped((_label(question.apart, row), row) for row in shown)
-    return [
-        (text, draw(question, of, f"{anchor}{index}"))
-        for index, (text, of) in enumerate(groups.items())
-    ]
+    draw = {"forest": _forest, "lines": _lines, "points": _points, "change": _change}[question.plot]
+    pictures: list[tuple[str, Draw, Sequence[Row], str]] = []
+    for name in question.drawn or (question.main,):
+        shown = [row for row in rows if row[name] is not None]
+        shown = shown if question.plot == "points" else shown[:_DRAWN]
+        groups = grouped((_label(question.apart, row), row) for row in shown)
+        pictures += [(text, draw, of, name) for text, of in groups.items()]
+    return pictures
 
 
 def _estimate(row: Row, name: str) -> Estimate:
     return Estimate(row[name], row[f"{name}_low"], row[f"{name}_high"], CONFIDENCE)
 
 
-def _said(question: Question, rows: Sequence[Row]) -> str:
+def _said(question: Question, rows: Sequence[Row], name: str) -> str:
     """The figures in words, for readers who do not see the picture."""
-    name = question.main
     parts = []
     for row in rows:
-        value, ends = figure(name, row[name], row[f"{name}_low"], row[f"{name}_high"])
+        value, ends = _cell(question, row, name)
         parts.append(f"{_label(question.by, row)} {value}" + (f" ({ends})" if ends else ""))
     return f"{question.title}: {'; '.join(parts)}"
 
@@ -193,9 +232,8 @@ def _scaled(question: Question, rows: Sequence[Row], name: str) -> tuple[float, 
     return divisor, f"{text}, {scaled}" if unit else text
 
 
-def _forest(question: Question, rows: Sequence[Row], anchor: str) -> Markup:
+def _forest(question: Question, rows: Sequence[Row], name: str, anchor: str) -> Markup:
     """A row for each row of the answer, with its interval; colours by the first of `axes`."""
-    name = question.main
     divisor, axis = _scaled(question, rows, name)
     colour = question.axes[0] if question.axes else ""
     levels = list(dict.fromkeys(row[colour] for row in rows)) if colour else []
@@ -205,9 +243,45 @@ def _forest(question: Question, rows: Sequence[Row], anchor: str) -> Markup:
         axes = rows_axes(drawn, labels, axis, line=None if _unit(name) else 1.0)
         for line, row in enumerate(rows):
             index = levels.index(row[colour]) if colour else 1
+            if question.band and row[f"{question.band}_low"] is not None:
+                band(axes, Interval(*(row[f"{question.band}_{end}"] for end in _ENDS)), line)
             shown = _estimate(row, name).mapped(lambda value: value / divisor)
             interval(axes, shown, line, LEVEL_COLOURS[index % len(LEVEL_COLOURS)], "o")
-        return themed_svg(drawn, anchor, _said(question, rows))
+        return themed_svg(drawn, anchor, _said(question, rows, name))
+
+
+def _change(question: Question, rows: Sequence[Row], name: str, anchor: str) -> Markup:
+    """A row for each row of the answer: its values without and with traffic, logarithmic."""
+    ends = [(row, *(row[each] for each in question.axes)) for row in rows]
+    shown = [(row, off, on) for row, off, on in ends if off and on and off > 0 and on > 0]
+    with drawing(0.9 + 0.26 * len(shown)) as drawn:
+        names = [key for key in question.by if key not in question.apart]
+        axes = rows_axes(drawn, [_label(names, row) for row, *_ in shown], "", line=None)
+        for line, (_, off, on) in enumerate(shown):
+            axes.plot([off, on], [line, line], color=light("muted"), lw=1.5)
+            points(axes, [off], [line], "off", "o", 6)
+            points(axes, [on], [line], "on", "^", 6)
+        if shown:
+            logarithmic(axes, "x")
+        return themed_svg(drawn, anchor, _said(question, rows, name))
+
+
+def _points(question: Question, rows: Sequence[Row], name: str, anchor: str) -> Markup:
+    """A point for each row, over the first of `axes`; colours by the others."""
+    divisor, axis = _scaled(question, rows, name)
+    places, x_axis, _ = _across(question, rows, question.axes[0])
+    labels = [_label(question.axes[1:], row) for row in rows]
+    with drawing(3.0) as drawn:
+        axes = drawn.subplots()
+        for index, label in enumerate(dict.fromkeys(labels)):
+            chosen = [at for at, text in enumerate(labels) if text == label]
+            css, shape = level_look(index)
+            values = [rows[at][name] / divisor for at in chosen]
+            look = {"alpha": 0.7, "mew": 0, "label": label, "gid": f"points-{index}"}
+            points(axes, [places[at] for at in chosen], values, css, shape, 4, **look)
+        finish(axes, x_axis, axis, ylim=(0, None))
+        legend(drawn, 4)
+        return themed_svg(drawn, anchor, f"{question.title}: {len(rows)} points")
 
 
 def _across(
@@ -222,9 +296,9 @@ def _across(
     return [row[name] / divisor for row in rows], label, []
 
 
-def _lines(question: Question, rows: Sequence[Row], anchor: str) -> Markup:
+def _lines(question: Question, rows: Sequence[Row], name: str, anchor: str) -> Markup:
     """A line for each combination of the later `axes`, over the first."""
-    name, across = question.main, question.axes[0]
+    across = question.axes[0]
     divisor, axis = _scaled(question, rows, name)
     places, x_axis, names = _across(question, rows, across)
     labels = [_label(question.axes[1:], row) for row in rows]
@@ -250,4 +324,4 @@ def _lines(question: Question, rows: Sequence[Row], anchor: str) -> Markup:
             axes.axhline(1.0, color=light("muted"), lw=1)
             finish(axes, x_axis, axis, xlim=None if names else (0, None))
         legend(drawn, 3)
-        return themed_svg(drawn, anchor, _said(question, rows))
+        return themed_svg(drawn, anchor, _said(question, rows, name))
