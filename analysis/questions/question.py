@@ -82,8 +82,12 @@ class Question:
     columns: tuple[str, ...] = ()
     #: Column -> its heading, where its name does not read by itself.
     headings: Mapping[str, str] = field(default_factory=dict)
-    #: Column -> the column that has its unit, where rows differ in it.
+    #: Column -> the column that has its unit, where rows differ in it; `count` and `1`, of shares,
+    #: are units as well.
     units: Mapping[str, str] = field(default_factory=dict)
+    #: A key whose values are columns of the page's table, each with the main figure and, below it,
+    #: `columns`.
+    spread: str = ""
     plot: Plot | None = "forest"
     #: Estimates that have a picture; empty: the main one.
     drawn: tuple[str, ...] = ()

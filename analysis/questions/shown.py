@@ -55,48 +55,44 @@ _MEANINGS: Mapping[Plot, str] = {
 Row = Mapping[str, Any]
 
 
-def section(question: Question, part: Part, place: int) -> Section:
-    """The section of a question, with its file."""
+def section(
+    question: Question,
+    part: Part,
+    place: int,
+    more: Callable[[Sequence[RunData]], Files] | None = None,
+) -> Section:
+    """The section of a question, with its file, and `more` files of its subject."""
 
     def view(run: RunData, anchor: str) -> View | None:
         table = answer(question, run)
         return None if table.is_empty() else _view(question, table, run, anchor)
 
-    return Section(
-        part,
-        place,
-        question.name,
-        view,
-        title=question.title,
-        files=_file(question),
-        template="question",
-    )
-
-
-def _file(question: Question) -> Callable[[Sequence[RunData]], Files]:
-    """NAME.json: the rows of all runs under NAME, each with `run` and the caveats `emulated`."""
-
     def files(runs: Sequence[RunData]) -> Files:
-        rows = [
-            {"run": run.header.run, "emulated": run.emulated(), **row}
-            for run in runs
-            for row in answer(question, run).to_dicts()
-        ]
-        return {f"{question.name}.json": {question.name: rows}} if rows else {}
+        return {**_file(question, runs), **(more(runs) if more else {})}
 
-    return files
+    title, name = question.title, question.name
+    return Section(part, place, name, view, title=title, files=files, template="question")
+
+
+def _file(question: Question, runs: Sequence[RunData]) -> Files:
+    """NAME.json: the rows of all runs under NAME, each with `run` and the caveats `emulated`."""
+    rows = [
+        {"run": run.header.run, "emulated": run.emulated(), **row}
+        for run in runs
+        for row in answer(question, run).to_dicts()
+    ]
+    return {f"{question.name}.json": {question.name: rows}} if rows else {}
 
 
 def _view(question: Question, table: pl.DataFrame, run: RunData, anchor: str) -> View:
     rows = table.to_dicts()
-    columns = list(dict.fromkeys([*question.by, question.main, *_others(question, table)]))
+    headings, numeric, cells = (_spread if question.spread else _columns)(question, table)
     pictures = _pictures(question, rows)
-    cells = [[_cell(question, row, name) for name in columns] for row in rows]
     whole = question.plot == "points"
     return View(
         question=question,
-        headings=[_heading(question, name) for name in columns],
-        numeric=[table.schema[name].is_numeric() for name in columns],
+        headings=headings,
+        numeric=numeric,
         rows=[] if whole else cells,
         sentences=question.sentences(table) if question.sentences else [],
         # A section that can say nothing is folded, with the reasons.
@@ -108,9 +104,47 @@ def _view(question: Question, table: pl.DataFrame, run: RunData, anchor: str) ->
         meaning=_MEANINGS[question.plot] if question.plot else "",
         undrawn=_undrawn(rows, pictures, whole),
         # A long table is folded below its pictures.
-        long=len(rows) > _OPEN and question.plot is not None,
+        long=len(cells) > _OPEN,
         emulated=run.emulated(_cases(table)),
     )
+
+
+Columns = tuple[list[str], list[bool], list[list[tuple[str, str]]]]
+
+
+def _columns(question: Question, table: pl.DataFrame) -> Columns:
+    """Headings, which of them are of numbers, and cells: a column for each key and figure."""
+    names = list(dict.fromkeys([*question.by, question.main, *_others(question, table)]))
+    numeric = [table.schema[name].is_numeric() for name in names]
+    cells = [[_cell(question, row, name) for name in names] for row in table.to_dicts()]
+    return [_heading(question, name) for name in names], numeric, cells
+
+
+def _spread(question: Question, table: pl.DataFrame) -> Columns:
+    """As `_columns`: one for each key but `spread`, and for each value of that."""
+    keys = [name for name in question.by if name != question.spread]
+    values = table[question.spread].unique(maintain_order=True).to_list()
+    groups = grouped((tuple(row[name] for name in keys), row) for row in table.to_dicts())
+    cells = []
+    for group in groups.values():
+        of = {row[question.spread]: row for row in group}
+        figures = [_together(question, of[value]) if value in of else ("", "") for value in values]
+        cells.append([*(_cell(question, group[0], name) for name in keys), *figures])
+    headings = [*(_heading(question, name) for name in keys), *map(str, values)]
+    return headings, [False] * len(keys) + [True] * len(values), cells
+
+
+def _together(question: Question, row: Row) -> tuple[str, str]:
+    """The main figure; below it its interval and the other columns that have a value."""
+    value, ends = _cell(question, row, question.main)
+    more = [name for name in question.columns if row[name] is not None]
+    texts = [
+        row[name]
+        if isinstance(row[name], str)
+        else f"{_heading(question, name)} {_cell(question, row, name)[0]}"
+        for name in more
+    ]
+    return value, ", ".join(filter(None, (ends, *texts)))
 
 
 def _cases(table: pl.DataFrame) -> list[str] | None:
@@ -161,6 +195,8 @@ def figure(name: str, value: Any, *ends: float | None, unit: str | None = None) 
     if not isinstance(value, float):
         return str(value), ""
     unit = _unit(name) if unit is None else unit
+    if unit in ("count", "1"):
+        return (f"{value:,.0f}" if unit == "count" else f"{value:.1%}"), ""
     divisor, scaled = (1 / _PER_GB, "") if unit == _S_PER_GB else scale(value, unit)
     suffix = f" {scaled}" if scaled else ""
     known = [end / divisor for end in ends if end is not None]

@@ -20,7 +20,7 @@ from analysis.questions.question import Question, answer
 from analysis.report.data import load_run
 from tests.analysis.remedies import test_offload, test_rails
 from tests.analysis.remedies.sweeps import sweep, swept
-from tests.analysis.subjects import test_factors, test_latency, test_numa
+from tests.analysis.subjects import test_causes, test_factors, test_latency, test_numa
 from tests.analysis.synthetic import header, samples, write_run
 
 _GOLDEN = Path(__file__).with_name("golden")
@@ -44,10 +44,18 @@ def _latency(folder: Path) -> Path:
     return write_run(folder / "run", test_latency.made(), header(campaign="loaded_latency"))
 
 
+def _counted(folder: Path) -> Path:
+    cases = [test_causes.CASES[index] for index in (0, 2, 3, 5)]
+    return test_causes.made_run(folder, cases, processor="AuthenticAMD-26-2-1")
+
+
 #: Question -> a made run that has its data.
 MADE: dict[str, Maker] = {
     **dict.fromkeys(("by_rate", "prices", "remedy_times"), _sweep),
     "by_level": _levels,
+    **dict.fromkeys(("why", "roles", "correlations", "counters", "not_counted"), _counted),
+    "correlations_of_runs": test_causes.made_run,
+    "tool_prices": lambda folder: test_causes.priced(folder, 1.05),
     "latency": _latency,
     **dict.fromkeys(("mpi_calls", "rails", "rail_runs", "rail_calls"), _rails),
     **dict.fromkeys(
