@@ -39,6 +39,8 @@ _S_PER_GB, _PER_GB = "s/GB", 1e9
 _ENDS = ("low", "high")
 #: Most digits of a figure with an interval.
 _MOST_DIGITS = 4
+#: Least p value that is shown as a number.
+_LEAST_P = 0.001
 #: Most rows of an answer that are drawn; the table has all.
 _DRAWN = 48
 #: Most rows of a table that is open.
@@ -86,7 +88,7 @@ def _file(question: Question, runs: Sequence[RunData]) -> Files:
 
 def _view(question: Question, table: pl.DataFrame, run: RunData, anchor: str) -> View:
     rows = table.to_dicts()
-    headings, numeric, cells = (_spread if question.spread else _columns)(question, table)
+    headings, numeric, cells = (spread if question.spread else whole_rows)(question, table)
     pictures = _pictures(question, rows)
     whole = question.plot == "points"
     return View(
@@ -112,7 +114,7 @@ def _view(question: Question, table: pl.DataFrame, run: RunData, anchor: str) ->
 Columns = tuple[list[str], list[bool], list[list[tuple[str, str]]]]
 
 
-def _columns(question: Question, table: pl.DataFrame) -> Columns:
+def whole_rows(question: Question, table: pl.DataFrame) -> Columns:
     """Headings, which of them are of numbers, and cells: a column for each key and figure."""
     names = list(dict.fromkeys([*question.by, question.main, *_others(question, table)]))
     numeric = [table.schema[name].is_numeric() for name in names]
@@ -120,8 +122,8 @@ def _columns(question: Question, table: pl.DataFrame) -> Columns:
     return [_heading(question, name) for name in names], numeric, cells
 
 
-def _spread(question: Question, table: pl.DataFrame) -> Columns:
-    """As `_columns`: one for each key but `spread`, and for each value of that."""
+def spread(question: Question, table: pl.DataFrame) -> Columns:
+    """As `whole_rows`: one for each key but `spread`, and for each value of that."""
     keys = [name for name in question.by if name != question.spread]
     values = table[question.spread].unique(maintain_order=True).to_list()
     groups = grouped((tuple(row[name] for name in keys), row) for row in table.to_dicts())
@@ -135,7 +137,7 @@ def _spread(question: Question, table: pl.DataFrame) -> Columns:
 
 
 def _together(question: Question, row: Row) -> tuple[str, str]:
-    """The main figure; below it its interval and the other columns that have a value."""
+    """The main figure; in lines below it its interval and the other columns that have a value."""
     value, ends = _cell(question, row, question.main)
     more = [name for name in question.columns if row[name] is not None]
     texts = [
@@ -144,7 +146,7 @@ def _together(question: Question, row: Row) -> tuple[str, str]:
         else f"{_heading(question, name)} {_cell(question, row, name)[0]}"
         for name in more
     ]
-    return value, ", ".join(filter(None, (ends, *texts)))
+    return value, "\n".join(filter(None, (ends, *texts)))
 
 
 def _cases(table: pl.DataFrame) -> list[str] | None:
@@ -194,6 +196,8 @@ def figure(name: str, value: Any, *ends: float | None, unit: str | None = None) 
         return DASH, ""
     if not isinstance(value, float):
         return str(value), ""
+    if name == "p":
+        return f"{value:.3f}" if value >= _LEAST_P else f"< {_LEAST_P}", ""
     unit = _unit(name) if unit is None else unit
     if unit in ("count", "1"):
         return (f"{value:,.0f}" if unit == "count" else f"{value:.1%}"), ""

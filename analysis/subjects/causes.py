@@ -189,9 +189,9 @@ CHANGES = Question(
     headings={
         "ratio": "on / off",
         "rank": "worst rank",
-        "times": "pairs in which it grew most",
+        "times": "leads in pairs",
         "growth": "its growth",
-        "median_growth": "growth of the median rank",
+        "median_growth": "median rank's growth",
     },
     units={"off": "unit", "on": "unit"},
     plot="change",
@@ -256,7 +256,7 @@ LOSSES = Question(
     ),
     sentences=_explained,
     columns=("n", "word"),
-    headings={"share": "stalls on memory / extra cycles", "word": "the loss is"},
+    headings={"share": "share of stalls", "word": "the loss is"},
     plot=None,
 )
 
