@@ -114,15 +114,16 @@ class ReplayRecord:
 class WriterRecord:
     """What one writer did during one run."""
 
-    #: Name of the injector: `perftest`, `ucx`, `mpi_put`, `fabtests`, `spin`;
+    #: Name of the injector: `perftest`, `ucx`, `mpi_put`, `fabtests`, `copy_engine`, `spin`;
     #: names of those that read end in `_read`.
     injector: str
     #: Host names of both ends; the target is `MANY` if a timetable has many.
     origin: str
     target: str
     #: Transport of the bytes: `shared memory`, `tcp`, `soft-RoCE`, `RoCE`, `InfiniBand`, `EFA`,
-    #: `Omni-Path`, `Slingshot`, `RDMA` (unknown device), `none` (control); `two-sided`, alone or
-    #: after a device's and `+`, if the target's processor receives messages that stand for writes.
+    #: `Omni-Path`, `Slingshot`, `RDMA` (unknown device), `copy engine` (of a GPU), `none`
+    #: (control); `two-sided`, alone or after a device's and `+`, if the target's processor receives
+    #: messages that stand for writes.
     transport: str
     #: Size of one write, bytes; 0 for a control, which writes nothing.
     message_b: int

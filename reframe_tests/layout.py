@@ -344,6 +344,11 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         if row.writing == "scheduled" and arm not in self.scheduled:
             raise InputError(f"{self.name}.arms: {arm} found; allowed: only in lammps_scaling")
         injector = get(site.injector if self.injector == "auto" else self.injector, self.direction)
+        if injector.on_own_host and site.origins.policy != "same_host":
+            raise InputError(
+                f"{self.name}.injector: {injector.name} found; it writes memory of its own host;"
+                f" allowed: with 'origins: {{policy: same_host}}' in site/{site.name}.yaml"
+            )
         share = share_of(self.rate)
         if is_nothing(self.rate):
             raise fault(self, "rate", "allowed: above 0, or 0 as a level of factors")

@@ -219,6 +219,7 @@ _EMULATIONS = {
     "soft-RoCE": Note.SOFT_ROCE,
     "tcp": Note.TCP,
     "two-sided": Note.TWO_SIDED,
+    "copy engine": Note.COPY_ENGINE,
 }
 
 

@@ -232,8 +232,8 @@ def with_placement(records: list[WriterRecord], placed: Sequence[Placed]) -> lis
         target, origin = found.get((index, "target")), found.get((index, "origin"))
         at_target = target.buffers_b if target else {}
         at_origin = origin.buffers_b if origin else {}
-        # Over shared memory the origin maps the target's buffer, sometimes the origin alone.
-        seen_b = at_target or (at_origin if record.transport == "shared memory" else {})
+        # On one host the origin maps the target's buffer, sometimes the origin alone.
+        seen_b = at_target or (at_origin if record.origin == record.target else {})
         share = None
         if record.buffer_node is not None and seen_b:
             share = seen_b.get(str(record.buffer_node), 0) / sum(seen_b.values())

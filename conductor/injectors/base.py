@@ -174,6 +174,8 @@ class Injector(ABC):
     holds: Holds = "anytime"
     #: Whether the target's process reports what has arrived in its memory (`Arrived`).
     reports_arrivals: bool = False
+    #: Whether it can write memory of its own host only.
+    on_own_host: bool = False
     #: What can hold a rate below full, if the program does.
     limiters: tuple[Limiter, ...] = ("software",)
     #: Whether it keeps a rate within bursts; else it writes at full rate there.

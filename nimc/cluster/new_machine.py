@@ -303,7 +303,7 @@ def _with_address(found: ClusterFacts) -> dict[str, str]:
 
 
 def _injector(found: ClusterFacts, rdma: bool) -> SiteEntry:
-    allowed = "allowed: perftest (RDMA), ucx, mpi_put, fabtests"
+    allowed = "allowed: perftest (RDMA), ucx, mpi_put, fabtests, copy_engine"
     if not found.nodes:
         return SiteEntry("injector", "perftest", f"Not looked for; {allowed}")
     name = "perftest" if rdma else "ucx"

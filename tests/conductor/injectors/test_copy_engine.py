@@ -1,0 +1,192 @@
+"""The program copy_engine with a library that stands for the driver's, and a block of its writes.
+
+The library copies with a processor, so that no figure here is one of a GPU.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from conductor.injectors import INJECTORS, copy_engine
+from conductor.injectors.base import Arrived, Fault, Row, Writer
+from records.treatment import Burst
+from tests.conductor.conftest import PACE, lasting
+
+SOURCE = Path(copy_engine.__file__).parents[1] / "copy_engine"
+FAKE = Path(__file__).parent / "fake_cuda.c"
+MIB = 1 << 20
+WRITER = Writer(0, "n1", "n1", "127.0.0.1", 20000, 65536)
+
+pytestmark = pytest.mark.skipif(
+    not (shutil.which("cc") and shutil.which("make")), reason="needs cc and make"
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The program, with the sanitizers too, and the driver's stand-in."""
+    out = tmp_path_factory.mktemp("copy_engine")
+    make = ["make", "-s", "-C", SOURCE, "all", "asan", f"OUT={out}"]
+    subprocess.run(make, check=True, timeout=120)
+    library = ["cc", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", out / "libcuda.so.1"]
+    subprocess.run([*library, FAKE], check=True, timeout=120)
+    return out
+
+
+def run(folder, *words, program="copy_engine", **environment):
+    return subprocess.run(
+        [folder / program, *map(str, words)],
+        env={**os.environ, "LD_LIBRARY_PATH": str(folder), **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def meanings(text, writer=WRITER):
+    parser = INJECTORS["copy_engine"].parser(writer)
+    return [meaning for line in text.splitlines() if (meaning := parser.parse(line)) is not None]
+
+
+@pytest.mark.parametrize("words", [[], ["--both"], ["-f", 3 * MIB], ["-s", 1001], ["-r", 50e6]])
+def test_what_has_arrived_in_memory_is_what_the_rows_claim(folder, words):
+    done = run(folder, "-d", 0.7, *words, program="copy_engine-asan", ASAN_OPTIONS=NO_LEAKS)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = meanings(done.stdout)
+    rows = [row for row in found if isinstance(row, Row)]
+    arrived = [one for one in found if isinstance(one, Arrived)]
+    claimed_b = sum(row.rate_b_s * row.over_s for row in rows)
+    copied_b = int(re.search(r"^copied (\d+) B$", done.stdout, re.MULTILINE)[1])
+    assert len(rows) == len(arrived) >= 2
+    assert min(row.over_s for row in rows) > 0.2
+    # At most 4 batches of 16 MiB are under way.
+    assert claimed_b == pytest.approx(arrived[-1].bytes_b, abs=4.1 * 16 * MIB)
+    assert arrived[-1].bytes_b <= copied_b
+    assert {one.transport for one in arrived} == {"copy engine"}
+
+
+#: The program ends by being stopped, and frees nothing.
+NO_LEAKS = "detect_leaks=0"
+
+
+def test_a_rate_is_kept(folder):
+    """2 s at 40 MB/s, messages of 1 MiB that are split, are 80 MB."""
+    done = run(folder, "-d", 2, "-r", 40e6, "-s", MIB)
+    copied_b = int(re.search(r"^copied (\d+) B$", done.stdout, re.MULTILINE)[1])
+    assert copied_b == pytest.approx(80e6, rel=0.1)  # 0.01 on an idle host
+
+
+def test_bursts_are_batches_of_a_period(folder):
+    """20 MB/s in periods of 50 ms: 1 MB a batch, in copies of 64 KiB; 15 of them are 983,040 B."""
+    done = run(folder, "-d", 1, "-r", 20e6, "-e", 0.05, "-s", 65536)
+    (_, first, *_) = [int(size) for size in re.findall(r"^arrived (\d+) B$", done.stdout, re.M)]
+    assert first % (15 * 65536) == 0
+
+
+def test_reads_leave_no_mark(folder):
+    found = meanings(run(folder, "-d", 0.6, "--get").stdout)
+    assert found
+    assert all(isinstance(one, Row) for one in found)
+    assert not INJECTORS["copy_engine_read"].reports_arrivals
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "status", "said"),
+    [
+        (["-s", "64KiB"], {}, 2, "--size 64KiB: a number from 1 to 1e+12 is needed"),
+        (["-r", "0"], {}, 2, "--rate 0: a number from 1 to 1e+15 is needed"),
+        (["-m", "1024"], {}, 2, "--node 1024: a number from 0 to 1023 is needed"),
+        (["-m", "1023"], {}, 3, "--node 1023: Invalid argument"),
+        (["write"], {}, 2, "write: not an option, see --help"),
+        ([], {"FAKE_CUDA": "none"}, 3, "no GPU is visible"),
+        (["--list"], {"FAKE_CUDA": "none"}, 3, "no GPU is visible"),
+        (
+            [],
+            {"FAKE_CUDA": "old"},
+            3,
+            "the NVIDIA driver: system has unsupported display driver / cuda driver combination"
+            " (803)",
+        ),
+        (
+            ["-d", "0.5"],
+            {"FAKE_CUDA": "lost"},
+            3,
+            "1 batches are complete, but the mark in memory is 1 behind",
+        ),
+        (
+            [],
+            {"LD_LIBRARY_PATH": "/nowhere"},
+            3,
+            "no NVIDIA driver: libcuda.so.1: cannot open shared object file: No such file or"
+            " directory",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line(folder, words, environment, status, said):
+    done = run(folder, *words, **environment)
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", f"copy_engine: {said}\n")
+    assert meanings(done.stderr) == [Fault(said)]
+
+
+def test_gpus_are_listed(folder):
+    listed = run(folder, "--list").stdout
+    assert listed == "0 0000:01:00.0 Fake GPU\n1 0000:02:00.0 Other GPU\n"
+
+
+@pytest.mark.parametrize("line", ["row 0.000000 s 5 B", "row 0.25 s 5 B", "arrived 5", "copied"])
+def test_other_lines_mean_nothing(line):
+    assert meanings(line) == []
+
+
+def test_a_row_by_hand():
+    assert meanings("row 0.500000 s 6000000000 B") == [Row(12e9, 0.5)]
+
+
+@pytest.mark.parametrize(
+    ("name", "writer", "words"),
+    [
+        ("", WRITER, []),
+        ("_read", WRITER, ["--get"]),
+        ("_both", replace(WRITER, buffer_node=1), ["--both", "--node", "1"]),
+        (
+            "",
+            replace(WRITER, rate_b_s=1.25e8, burst=Burst(0.01, 0.09)),
+            ["--rate", "125000000", "--every", "0.1"],
+        ),
+    ],
+)
+def test_commands(monkeypatch, name, writer, words):
+    monkeypatch.setattr(copy_engine, "_program", lambda: "/opt/copy_engine")
+    injector = INJECTORS[f"copy_engine{name}"]
+    assert injector.origin_command(writer) == ["/opt/copy_engine", "--size", "65536", *words]
+    assert injector.target_command(writer) is None
+
+
+def test_what_is_missing_is_said(folder, monkeypatch):
+    injector = INJECTORS["copy_engine"]
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/nowhere")
+    assert injector.missing().startswith("no NVIDIA driver: libcuda.so.1")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
+    assert injector.missing() is None
+    monkeypatch.setattr(copy_engine, "_program", lambda: "/nowhere/copy_engine")
+    assert re.fullmatch(r"copy_engine is missing: 'make -C .*/copy_engine'", injector.missing())
+
+
+@pytest.mark.slow
+def test_a_block_of_its_writes_is_proven_by_memory(block, folder, monkeypatch):
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
+    writes = {"injector": "copy_engine", "message_b": MIB, "buffer_node": 0}
+    done = block(arms=["off", "on"], command=lasting(2), demand=PACE, writes=writes).done()
+    sample = done.sample()
+    assert (done.sample("off")["outcome"], sample["outcome"]) == ("kept", "kept")
+    (writer,) = sample["writers"]
+    assert (writer["transport"], writer["proof"]) == ("copy engine", "memory")
+    assert writer["rate_b_s"] > 1e8
+    assert writer["target_on_node_share"] == 1.0
