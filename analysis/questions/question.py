@@ -23,12 +23,17 @@ from typing import Any, Literal
 import polars as pl
 
 from analysis.statistics.interval import FEWEST, Estimate
+from analysis.statistics.location import Crossing
 from records.units import plural
 
 #: Rows of a group -> an estimate; None if there are too few.
 Estimator = Callable[[pl.DataFrame], Estimate | None]
+#: Rows of a group -> where something crosses, as an estimate whose interval may be open.
+Crosser = Callable[[pl.DataFrame], Crossing]
 Plot = Literal["forest", "lines", "points", "change"]
 INCONCLUSIVE = "inconclusive"
+#: Unit, for `Question.units`, of what is in SI per byte per second.
+PER_RATE = "per GB/s"
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,7 @@ class Question:
     rows: Callable[[Any], pl.DataFrame]
     by: tuple[str, ...]
     #: Name -> estimator; with none, the first fact is the main figure, which has no interval.
-    estimates: Mapping[str, Estimator] = field(default_factory=dict)
+    estimates: Mapping[str, Estimator | Crosser] = field(default_factory=dict)
     #: Column -> expression over the rows of a group.
     facts: Mapping[str, pl.Expr] = field(default_factory=dict)
     #: Last step before the words, for what needs all rows of the answer.
@@ -95,8 +100,9 @@ class Question:
     #: have no table: the column of the x axis, then the keys of a line; places that are texts are
     #: spaced evenly. change: the columns of the values without traffic and with it.
     axes: tuple[str, ...] = ()
-    #: forest: the name of an interval that is drawn behind each row's own.
-    band: str = ""
+    #: forest: the name of an interval that is drawn behind each row's own. points: a column with
+    #: the values of a line.
+    behind: str = ""
     #: Keys whose values have a picture each.
     apart: tuple[str, ...] = ()
 

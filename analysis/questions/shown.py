@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 from markupsafe import Markup
 
-from analysis.questions.question import Plot, Question, answer
+from analysis.questions.question import PER_RATE, Plot, Question, answer
 from analysis.report.data import RunData
 from analysis.report.plots import (
     LEVEL_COLOURS,
@@ -193,7 +193,7 @@ def figure(name: str, value: Any, *ends: float | None, unit: str | None = None) 
     most four of the figure.
     """
     if value is None:
-        return DASH, ""
+        return _beyond(name, *ends), ""
     if not isinstance(value, float):
         return str(value), ""
     if name == "p":
@@ -201,7 +201,9 @@ def figure(name: str, value: Any, *ends: float | None, unit: str | None = None) 
     unit = _unit(name) if unit is None else unit
     if unit in ("count", "1"):
         return (f"{value:,.0f}" if unit == "count" else f"{value:.1%}"), ""
-    divisor, scaled = (1 / _PER_GB, "") if unit == _S_PER_GB else scale(value, unit)
+    divisor, scaled = scale(value, unit)
+    if unit in (_S_PER_GB, PER_RATE):
+        divisor, scaled = 1 / _PER_GB, unit if unit == PER_RATE else ""
     suffix = f" {scaled}" if scaled else ""
     known = [end / divisor for end in ends if end is not None]
     if len(known) < len(_ENDS) or known[0] == known[1]:
@@ -213,6 +215,13 @@ def figure(name: str, value: Any, *ends: float | None, unit: str | None = None) 
     # Adding 0 to a rounded -0 gives 0.
     text = [f"{round(each, places) + 0:.{places}f}" for each in figures]
     return f"{text[0]}{suffix}", f"{text[1]} to {text[2]}"
+
+
+def _beyond(name: str, *ends: float | None) -> str:
+    """Where something crosses that has one end only: `above 7.2 GB/s`."""
+    words = zip(("above", "below"), ends, strict=False)
+    texts = [f"{word} {figure(name, end)[0]}" for word, end in words if end is not None]
+    return texts[0] if texts else DASH
 
 
 def _cell(question: Question, row: Row, name: str) -> tuple[str, str]:
@@ -266,6 +275,7 @@ def _label(names: Sequence[str], row: Row) -> str:
 def _scaled(question: Question, rows: Sequence[Row], name: str) -> tuple[float, str]:
     """Divisor for a picture's axis and its label."""
     unit, text = _unit(name), question.headings.get(name, name.replace("_", " "))
+    unit = rows[0][question.units[name]] if name in question.units else unit
     if unit == _S_PER_GB:
         return 1 / _PER_GB, f"{text}, s/GB"
     divisor, scaled = scale(max(abs(float(row[name])) for row in rows), unit)
@@ -283,8 +293,8 @@ def _forest(question: Question, rows: Sequence[Row], name: str, anchor: str) -> 
         axes = rows_axes(drawn, labels, axis, line=None if _unit(name) else 1.0)
         for line, row in enumerate(rows):
             index = levels.index(row[colour]) if colour else 1
-            if question.band and row[f"{question.band}_low"] is not None:
-                band(axes, Interval(*(row[f"{question.band}_{end}"] for end in _ENDS)), line)
+            if question.behind and row[f"{question.behind}_low"] is not None:
+                band(axes, Interval(*(row[f"{question.behind}_{end}"] for end in _ENDS)), line)
             shown = _estimate(row, name).mapped(lambda value: value / divisor)
             interval(axes, shown, line, LEVEL_COLOURS[index % len(LEVEL_COLOURS)], "o")
         return themed_svg(drawn, anchor, _said(question, rows, name))
@@ -319,6 +329,10 @@ def _points(question: Question, rows: Sequence[Row], name: str, anchor: str) -> 
             values = [rows[at][name] / divisor for at in chosen]
             look = {"alpha": 0.7, "mew": 0, "label": label, "gid": f"points-{index}"}
             points(axes, [places[at] for at in chosen], values, css, shape, 4, **look)
+            line = [(places[at], rows[at][question.behind]) for at in chosen if question.behind]
+            if line and line[0][1] is not None:
+                across, up = zip(*sorted(line), strict=True)
+                axes.plot(across, [each / divisor for each in up], color=light(css), lw=1.6)
         finish(axes, x_axis, axis, ylim=(0, None))
         legend(drawn, 4)
         return themed_svg(drawn, anchor, f"{question.title}: {len(rows)} points")

@@ -97,7 +97,7 @@ POLICIES = Question(
     units={"fom": "unit", "fom_reference": "unit"},
     axes=("policy",),
     apart=("factor", "arm"),
-    band="floor",
+    behind="floor",
 )
 
 
@@ -247,7 +247,7 @@ CHANGES = Question(
     },
     axes=("policy",),
     apart=("case", "kind"),
-    band="floor",
+    behind="floor",
 )
 QUESTIONS = (CALLS, POLICIES, RUNS, CHANGES)
 SECTIONS = [section(each, "run", 23 + place) for place, each in enumerate(QUESTIONS)]

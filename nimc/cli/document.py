@@ -64,7 +64,7 @@ Form = Literal["json", "csv"]
 #: its meaning.
 _SCHEMAS = {
     **dict.fromkeys(("doctor", "model predict", "plan", "simulate", "traffic show"), 2),
-    **dict.fromkeys(("nights run", "writers", "writers --paper"), 2),
+    **dict.fromkeys(("advise", "nights run", "writers", "writers --paper"), 2),
     **dict.fromkeys(("model evaluate", "model fit"), 3),
 }
 #: Command -> where its document has the rows of its table: names of keys, the outer one first.

@@ -51,7 +51,7 @@ def _counted(folder: Path) -> Path:
 
 #: Question -> a made run that has its data.
 MADE: dict[str, Maker] = {
-    **dict.fromkeys(("by_rate", "prices", "remedy_times"), _sweep),
+    **dict.fromkeys(("by_rate", "prices", "remedy_times", "throttling", "throttled_runs"), _sweep),
     "by_level": _levels,
     **dict.fromkeys(("why", "roles", "correlations", "counters", "not_counted"), _counted),
     "correlations_of_runs": test_causes.made_run,
