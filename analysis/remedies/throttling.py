@@ -16,7 +16,6 @@ from analysis.questions.estimators import centre, crossover
 from analysis.questions.question import PER_RATE, Limit, Question, answer
 from analysis.report.data import RunData
 from analysis.samples.pairs import of_treatment
-from analysis.subjects.published import paper
 from records.arms import arm_of, parts_of
 from records.sample import Level
 
@@ -131,17 +130,13 @@ def _only_of_lines(table: pl.DataFrame) -> pl.DataFrame:
 
 
 _CROSSINGS = ("crossover_b_s", "same_rate_b_s")
-_PUBLISHED = paper()["figure_6b_regression"]
-_LOW, _HIGH = _PUBLISHED["core_reservation_crossover_mb_s"]
 THROTTLING = Question(
     name="throttling",
     title="Remedies: what a byte written costs, and reserved cores",
     text="As figure 6b of Groves, Grant and Arnold (2016). Lost per byte written: the centre of the"
     " slopes of the pairs, through the origin, of the bandwidth lost or of slowdown - 1 against the"
     " rate that the writers reached. Where a line fits: the rate at which the loss equals the price"
-    " of the reserved cores, and the one from which on the application is faster with them."
-    f" Published of STREAM, onload InfiniBand: {-_PUBLISHED['dram_bps_per_rdma_bps']} in DRAM,"
-    f" {-_PUBLISHED['llc_bps_per_rdma_bps']} in cache, equal at {_LOW} to {_HIGH} MB/s.",
+    " of the reserved cores, and the one from which on the application is faster with them.",
     rows=_pairs,
     by=("case", "arm", "at", "reserved"),
     estimates={

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -17,6 +18,7 @@ from analysis.report.data import RunData
 from analysis.report.plots import View
 from analysis.report.sections import Files, Section
 from analysis.statistics.location import location
+from analysis.subjects.published import paper
 
 # Figure 6c: times with traffic, with a remedy, and with both.
 
@@ -86,9 +88,15 @@ def advice_view(runs: Sequence[RunData], _: str) -> View | None:
     )
 
 
+_PUBLISHED = paper()["figure_6b_regression"]
+_LOW, _HIGH = _PUBLISHED["core_reservation_crossover_mb_s"]
+_TEXT = (
+    f" Published of STREAM, onload InfiniBand: {-_PUBLISHED['dram_bps_per_rdma_bps']} in DRAM,"
+    f" {-_PUBLISHED['llc_bps_per_rdma_bps']} in cache, equal at {_LOW} to {_HIGH} MB/s."
+)
 SECTIONS = [
     Section("machine", 10, "advice", advice_view, "Advice on remedies", advice_files),
     section(RUNS, "run", 10),
-    section(THROTTLING, "run", 11),
+    section(replace(THROTTLING, text=THROTTLING.text + _TEXT), "run", 11),
     section(TIMES, "run", 12),
 ]
