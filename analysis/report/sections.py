@@ -16,7 +16,6 @@ from typing import Any, Literal
 import polars as pl
 
 from analysis.report.data import RunData
-from analysis.statistics.interval import flat
 
 #: The package of the modules that declare sections, and of their templates.
 SUBJECTS = "analysis.subjects"
@@ -83,22 +82,3 @@ def _declared() -> list[Section]:
     modules = [import_module(f"{SUBJECTS}.{each.name}") for each in iter_modules(package.__path__)]
     found = [each for module in modules for each in getattr(module, "SECTIONS", ())]
     return sorted(found, key=lambda each: each.place)
-
-
-def json_rows(
-    name: str,
-    key: str,
-    rows: Callable[[RunData], Sequence[Any]],
-    as_dict: Callable[[Any], dict[str, Any]] = flat,
-) -> Callable[[Sequence[RunData]], Files]:
-    """A JSON file of the rows of all runs, each with `run` and the caveats `emulated`."""
-
-    def files(runs: Sequence[RunData]) -> Files:
-        found = [
-            {"run": run.header.run, "emulated": run.emulated(), **as_dict(row)}
-            for run in runs
-            for row in rows(run)
-        ]
-        return {name: {key: found}} if found else {}
-
-    return files

@@ -20,7 +20,13 @@ from analysis.questions.question import Question, answer
 from analysis.report.data import load_run
 from tests.analysis.remedies import test_offload, test_rails
 from tests.analysis.remedies.sweeps import sweep, swept
-from tests.analysis.subjects import test_causes, test_factors, test_latency, test_numa
+from tests.analysis.subjects import (
+    test_causes,
+    test_factors,
+    test_latency,
+    test_numa,
+    test_replayed,
+)
 from tests.analysis.synthetic import header, samples, write_run
 
 _GOLDEN = Path(__file__).with_name("golden")
@@ -61,6 +67,7 @@ MADE: dict[str, Maker] = {
     **dict.fromkeys(
         ("numa", "numa_findings"), lambda folder: test_numa.run_of(folder, test_numa.TWO_NODES)
     ),
+    "traffic": test_replayed.made,
     "processing": lambda folder: test_offload.made_run(folder, 0.12),
 }
 
