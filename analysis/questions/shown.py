@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import floor, log10, nan
+from statistics import median
 from typing import Any
 
 import polars as pl
@@ -317,16 +318,22 @@ def _change(question: Question, rows: Sequence[Row], name: str, anchor: str) -> 
 
 
 def _points(question: Question, rows: Sequence[Row], name: str, anchor: str) -> Markup:
-    """A point for each row, over the first of `axes`; colours by the others."""
+    """A point for each row, over the first of `axes`; colours by the others.
+
+    Readers who do not see it are told the medians.
+    """
     divisor, axis = _scaled(question, rows, name)
     places, x_axis, _ = _across(question, rows, question.axes[0])
     labels = [_label(question.axes[1:], row) for row in rows]
+    medians = []
     with drawing(3.0) as drawn:
         axes = drawn.subplots()
         for index, label in enumerate(dict.fromkeys(labels)):
             chosen = [at for at, text in enumerate(labels) if text == label]
             css, shape = level_look(index)
             values = [rows[at][name] / divisor for at in chosen]
+            middle = {**rows[chosen[0]], name: median(rows[at][name] for at in chosen)}
+            medians.append(f"{label} {_cell(question, middle, name)[0]}".lstrip())
             look = {"alpha": 0.7, "mew": 0, "label": label, "gid": f"points-{index}"}
             points(axes, [places[at] for at in chosen], values, css, shape, 4, **look)
             line = [(places[at], rows[at][question.behind]) for at in chosen if question.behind]
@@ -335,7 +342,7 @@ def _points(question: Question, rows: Sequence[Row], name: str, anchor: str) -> 
                 axes.plot(across, [each / divisor for each in up], color=light(css), lw=1.6)
         finish(axes, x_axis, axis, ylim=(0, None))
         legend(drawn, 4)
-        return themed_svg(drawn, anchor, f"{question.title}: {len(rows)} points")
+        return themed_svg(drawn, anchor, f"{question.title}: {'; '.join(medians)}")
 
 
 def _across(

@@ -26,6 +26,7 @@ from tests.analysis.subjects import (
     test_latency,
     test_numa,
     test_replayed,
+    test_scaling,
 )
 from tests.analysis.synthetic import header, samples, write_run
 
@@ -67,6 +68,7 @@ MADE: dict[str, Maker] = {
     **dict.fromkeys(
         ("numa", "numa_findings"), lambda folder: test_numa.run_of(folder, test_numa.TWO_NODES)
     ),
+    "paper_estimates": lambda folder: test_scaling.run_of(folder, 16, 64, pairs=10).path,
     "traffic": test_replayed.made,
     "processing": lambda folder: test_offload.made_run(folder, 0.12),
 }
