@@ -40,6 +40,10 @@ _S_PER_GB, _PER_GB = "s/GB", 1e9
 _ENDS = ("low", "high")
 #: Most digits of a figure with an interval.
 _MOST_DIGITS = 4
+#: Unit of shares, which are shown in per cent.
+_SHARE = "1"
+#: A count from here on has an exponent.
+_LARGEST_COUNT = 1e7
 #: Least p value that is shown as a number.
 _LEAST_P = 0.001
 #: Most rows of an answer that are drawn; the table has all.
@@ -176,6 +180,8 @@ def _silent(rows: Sequence[Row]) -> bool:
 
 
 def _unit(name: str) -> str:
+    if name.endswith("share"):
+        return _SHARE
     return next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), "")
 
 
@@ -199,12 +205,16 @@ def figure(name: str, value: Any, *ends: float | None, unit: str | None = None) 
         return str(value), ""
     if name == "p":
         return f"{value:.3f}" if value >= _LEAST_P else f"< {_LEAST_P}", ""
+    if name == "r":
+        return f"{value:.3f}", " to ".join(f"{end:.2f}" for end in ends if end is not None)
     unit = _unit(name) if unit is None else unit
-    if unit in ("count", "1"):
-        return (f"{value:,.0f}" if unit == "count" else f"{value:.1%}"), ""
+    if unit == "count":
+        return f"{value:,.0f}" if abs(value) < _LARGEST_COUNT else f"{value:.2e}", ""
     divisor, scaled = scale(value, unit)
     if unit in (_S_PER_GB, PER_RATE):
         divisor, scaled = 1 / _PER_GB, unit if unit == PER_RATE else ""
+    elif unit == _SHARE:
+        divisor, scaled = 0.01, "%"
     suffix = f" {scaled}" if scaled else ""
     known = [end / divisor for end in ends if end is not None]
     if len(known) < len(_ENDS) or known[0] == known[1]:
@@ -279,6 +289,8 @@ def _scaled(question: Question, rows: Sequence[Row], name: str) -> tuple[float, 
     unit = rows[0][question.units[name]] if name in question.units else unit
     if unit == _S_PER_GB:
         return 1 / _PER_GB, f"{text}, s/GB"
+    if unit == _SHARE:
+        return 0.01, f"{text}, %"
     divisor, scaled = scale(max(abs(float(row[name])) for row in rows), unit)
     return divisor, f"{text}, {scaled}" if unit else text
 

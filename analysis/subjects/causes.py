@@ -185,11 +185,10 @@ CHANGES = Question(
     },
     then=_holm,
     sentences=hit_more,
-    columns=("off", "on", "rank", "times", "growth", "median_growth", "p", "n"),
+    columns=("off", "on", "rank", "growth", "median_growth", "p", "n"),
     headings={
         "ratio": "on / off",
         "rank": "worst rank",
-        "times": "leads in pairs",
         "growth": "its growth",
         "median_growth": "median rank's growth",
     },
@@ -513,6 +512,7 @@ ABSENT = Question(
     rows=_absent,
     by=("what", "where"),
     facts={"reason": pl.col("reason").unique(maintain_order=True).str.join("; ")},
+    columns=("reason",),
     plot=None,
 )
 

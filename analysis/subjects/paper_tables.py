@@ -120,7 +120,9 @@ def _estimates(run: RunData) -> pl.DataFrame:
             rows.append(of | figures | asdict(paper))
     floats = (*_SLOWDOWN, *PaperEstimates.__dataclass_fields__)
     table = pl.DataFrame(rows, schema_overrides=dict.fromkeys((*floats, "ranks"), pl.Float64))
-    return table.with_columns(pl.col("ranks").cast(pl.Int64)) if rows else table
+    if not rows:
+        return table
+    return table.with_columns(pl.col("ranks").cast(pl.Int64)).sort("ranks", maintain_order=True)
 
 
 _SLOWDOWN = ("slowdown", "slowdown_low", "slowdown_high")
@@ -144,7 +146,7 @@ ESTIMATORS = Question(
             for name in ("ranks", "baseline", *_MEANS, *_BESTS, *_RATIOS, "unit")
         },
     },
-    columns=("ranks", "off_mean", "on_mean", "of_means", *_BESTS, *_RATIOS[1:], "n"),
+    columns=("ranks", "off_mean", "on_mean", "of_means", *_BESTS, *_RATIOS[1:]),
     headings={
         "arm": "treatment",
         "slowdown": "paired slowdown",
@@ -154,7 +156,7 @@ ESTIMATORS = Question(
         "off_best": "without, best of 5",
         "on_best": "with, best of 5",
         "of_best": "slowdown of the best",
-        "best_against_median": "best against median of 5",
+        "best_against_median": "best against median",
     },
     units=dict.fromkeys((*_MEANS, *_BESTS), "unit"),
     plot=None,

@@ -181,6 +181,7 @@ CALLS = Question(
 def _single_runs(run: RunData) -> pl.DataFrame:
     """A row per run of the cases of several policies: of one it would be a picture of noise."""
     runs = _calls(run).filter(pl.col("policy").n_unique().over("case") > 1)
+    runs = runs.sort("first", descending=True, maintain_order=True)
     return runs.with_columns(pl.col("time_s") / pl.col("ranks"))
 
 

@@ -127,8 +127,8 @@ REPLAYED = Question(
     columns=("wanted_b_s", "done_b_s", "furthest_share", "agreeing_share", "n"),
     headings={
         "longer": "time / time without",
-        "furthest_share": "furthest run, share",
-        "agreeing_share": "agreeing time, least share",
+        "furthest_share": "furthest run",
+        "agreeing_share": "agreeing time, least",
         "n": "runs",
     },
     plot=None,

@@ -119,7 +119,7 @@ def test_a_key_may_be_spread_over_the_columns_of_the_table():
     headings, numeric, cells = spread(question, answer(question, None))
     assert (headings, numeric) == (["case", "off", "on"], [False, True, True])
     assert cells == [
-        [("a", ""), ("25.0%", "short"), ("300.0 B", "short")],
+        [("a", ""), ("25.00 %", "short"), ("300.0 B", "short")],
         [("b", ""), ("", ""), ("2.000 B", "short")],
     ]
 
@@ -187,6 +187,8 @@ def test_the_median_has_the_extremes_of_six_as_its_interval():
         ("cpu_s_b", 0.0, (-1e-15, 0.0004e-9), ("0.00000", "0.00000 to 0.00040")),
         ("latency_s", 4e-7, (4e-7, 4.0000001e-7), ("400.0 ns", "400.0 to 400.0")),
         ("rank", 7, (), ("7", "")),
+        ("share", 0.2003, (0.199, 0.2009), ("20.03 %", "19.90 to 20.09")),
+        ("r", -0.04, (-0.83, 0.8), ("-0.040", "-0.83 to 0.80")),
         ("p", 0.0116, (), ("0.012", "")),
         ("p", 1e-12, (), ("< 0.001", "")),
         ("value", None, (None, None), ("\u2013", "")),

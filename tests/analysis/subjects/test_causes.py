@@ -432,8 +432,8 @@ def test_medians_off_and_on_are_sums_over_nodes_but_of_shares_and_frequencies(tm
         ("node", "context-switches"): ["250", "750"],
         ("node", "enp225s0f1np1:tx_prio3_pause_duration"): ["1.250 s", "6.250 s"],
         ("node", "frequency"): ["2.500 GHz", "2.500 GHz"],
-        ("node", "eth0:outbound_pci_stalled_wr"): ["12.5%", "50.0%"],
-        ("node", "eth1:outbound_pci_stalled_wr"): ["5.0%", "5.0%"],
+        ("node", "eth0:outbound_pci_stalled_wr"): ["12.50 %", "50.00 %"],
+        ("node", "eth1:outbound_pci_stalled_wr"): ["5.000 %", "5.000 %"],
     }
     # The device's own counter is the role of PCIe stalls: of the device that stalled more, not the
     # sum of both; then the mean over nodes.

@@ -219,7 +219,7 @@ def test_estimators_of_the_paper_of_a_case(tmp_path: Path) -> None:
     assert cells[:3] == ["lammps", "on", "2.000 2.000 to 2.000"]
     assert cells[4:] == [
         *("11.00 s", "22.00 s", "2.000"),
-        *("10.00 s", "20.00 s", "2.000", "2.200", "11"),
+        *("10.00 s", "20.00 s", "2.000", "2.200"),
     ]
 
 
