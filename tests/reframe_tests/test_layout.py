@@ -17,15 +17,32 @@ STARTED = {
     "lammps": (12, "lmp -in in.melt -log none -var x 2 -var y 2 -var z 3 -var steps 10000"),
     "lulesh": (8, "lulesh2.0 -s 60 -i 100"),
     # As many elements as 12 cubes of 100 along the edge: 100 x 12^(1/3) = 228.9.
+    # 12 cores: 3 x 3 squares of 40 zones; 14,400 zones of 1,000 particles.
+    "mcb": (
+        12,
+        "MCBenchmark.exe --nCores=1 --nThreadCore=1 --nZonesX=120 --nZonesY=120"
+        " --numParticles=14400000",
+    ),
     "minife": (12, "show_after.sh miniFE*.yaml miniFE.x -nx 229 -verify_solution 1"),
+    "quicksilver": (12, "qs -i coral2_p1.inp"),
     "snap": (12, "show_after.sh snap.out gsnap snap.in snap.out"),
     "umt": (12, "test_driver -c 3 -B local -d 8,8,8 --benchmark_problem 2"),
     "hpccg_quick": (12, ""),
     "xsbench_quick": (4, "XSBench -m event -s small -t 3"),  # 3 threads a rank
 }
-#: Check and its input -> what that says: 3 x 4 ranks of 8 x 8 cells of 1 mm.
+#: Check and its input -> what that says: of SNAP 3 x 4 ranks of 8 x 8 cells of 1 mm; of Quicksilver
+#: 2 x 2 x 3 ranks of 6 x 6 x 6 cells of 500 particles.
 INPUTS = {
     ("cns", "inputs"): ["nsteps=5", "n_cell=128", "max_grid_size=32", "plot_int=0"],
+    ("quicksilver", "coral2_p1.inp"): [
+        *("xDom: 2", "yDom: 2", "zDom: 3", "nx: 12", "ny: 12", "nz: 18", "lz: 18"),
+        *(
+            "nParticles: 1296000",
+            "nSteps: 20",
+            "coralBenchmark: 1",
+            "fissionCrossSectionRatio: 0.05",
+        ),
+    ],
     ("snap", "snap.in"): [
         *("npey=3 npez=4 ichunk=8 nthreads=1", "nang=32 ng=16"),
         *("nx=32 lx=3.2000", "ny=24 ly=2.4000", "nz=32 lz=3.2000"),

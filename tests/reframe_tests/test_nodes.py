@@ -11,6 +11,12 @@ LAID_OUT = {
     ("umt", "socket"): (16, 32, []),
     ("amg", "core"): (512, 1, ["-P", "8", "8", "8"]),
     ("amg", "socket"): (16, 32, ["-P", "1", "4", "4"]),
+    ("quicksilver", "core"): (512, 1, ["-i", "coral2_p1.inp"]),
+    ("mcb", "socket"): (
+        16,
+        32,
+        ["--nCores=32", "--nThreadCore=1", "--nZonesX=880"],
+    ),  # 22 x 22 of 512 cores
     ("lulesh", "core"): (512, 1, []),
     ("lulesh", "socket"): (8, 64, []),  # the largest cube of at most 16 ranks
     ("minife", "core"): (512, 1, ["-nx", "800"]),  # 100 elements for each of 8 x 8 x 8 ranks

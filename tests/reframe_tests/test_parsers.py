@@ -83,6 +83,13 @@ GOOD = [
     ),
     ("umt/t2", 8.47088e6, {"cycles": 2}),
     ("xsbench/n2", 607665, {"ranks": 2, "threads": 1}),
+    # Segments of five steps over their time: 2429789 / 1.746584, 4868370 / 5.445714.
+    ("quicksilver/n1", 1391166.414, {"segments": 2429789, "steps": 5}),
+    ("quicksilver/n2", 893982.7668, {"segments": 4868370, "ranks": 2}),
+    # Tracks over time: 872835 / 0.0948158, 872835 / 0.237281.
+    ("mcb/n1", 9205585.989, {"tracks": 872835, "max_error": 0.0498425, "particles": 20000}),
+    ("mcb/n2", 3678486.689, {"ranks": 2}),
+    ("mcb/t2", 562259.6417, {"ranks": 1}),
 ]
 
 # Runs that failed by themselves, and what the sample will say of them.
@@ -106,6 +113,10 @@ FAILED = [
     ("amg/refused", "FOM_1"),
     ("amg/killed", "FOM_1"),
     ("umt/killed", "of 20 cycles"),
+    ("quicksilver/killed", "passed 0 of 4 tests"),
+    ("quicksilver/few", "Absorption / Fission / Scatter Ratios NOT maintained"),
+    ("mcb/killed", "globalTracks="),
+    ("mcb/few", "off by 2.00678"),
 ]
 
 # A right output with one thing changed: capture, pattern, replacement, what is said.
@@ -178,6 +189,15 @@ TAMPERED = [
     ("umt/n1", "Solving for 2654208", "Solving for 2654209", "number of unknowns"),
     ("umt/n1", r"(cycle was) 5\.7637e", r"\1 5.42e", "the rate is"),
     ("umt/t2", r"(CYCLE WALL TIME =[^\n]*)", "", "made 1 of 2 cycles"),
+    ("quicksilver/n1", "PASS:: No Particles", "FAIL:: Particles", "Quicksilver: Particles Lost"),
+    ("quicksilver/n1", "PASS:: Fluence", "Fluence", "passed 3 of 4 tests"),
+    ("quicksilver/n1", "PASS:: Fluence", " FAIL:: Fluence", "Quicksilver: Fluence is homogenous"),
+    ("quicksilver/n1", r"\n +4 +24717[^\n]*", "", "printed 4 of 5 steps"),
+    ("quicksilver/n1", r"(Figure Of Merit +)\S+", r"\1 1.491e+06", "the rate is"),
+    ("mcb/n1", r"(MC max error =)\S+", r"\g<1>0.11", "off by 0.11"),
+    ("mcb/n1", r"(MC max error =)\S+", r"\1nan", "off by nan"),
+    ("mcb/n1", r"( FOM =)\S+", r"\g<1>9.21e+06", "the rate is"),
+    ("mcb/n1", "done!", "", "'done!'"),
     ("amg/n1", r"(PCG Solve:\n +wall clock time =) \S+", r"\1 0.034753", "solver's rate"),
 ]
 
