@@ -93,14 +93,15 @@ def _file(question: Question, runs: Sequence[RunData]) -> Files:
 
 def _view(question: Question, table: pl.DataFrame, run: RunData, anchor: str) -> View:
     rows = table.to_dicts()
-    headings, numeric, cells = (spread if question.spread else whole_rows)(question, table)
-    pictures = _pictures(question, rows)
     whole = question.plot == "points"
+    shape = spread if question.spread else whole_rows
+    headings, numeric, cells = shape(question, table.clear() if whole else table)
+    pictures = _pictures(question, rows)
     return View(
         question=question,
         headings=headings,
         numeric=numeric,
-        rows=[] if whole else cells,
+        rows=cells,
         sentences=question.sentences(table) if question.sentences else [],
         # A section that can say nothing is folded, with the reasons.
         silent="; ".join(dict.fromkeys(row["why"] for row in rows)) if _silent(rows) else "",
@@ -216,10 +217,10 @@ def figure(name: str, value: Any, *ends: float | None, unit: str | None = None) 
     elif unit == _SHARE:
         divisor, scaled = 0.01, "%"
     suffix = f" {scaled}" if scaled else ""
-    known = [end / divisor for end in ends if end is not None]
-    if len(known) < len(_ENDS) or known[0] == known[1]:
+    closed = [end / divisor for end in ends if end is not None]
+    if len(closed) < len(_ENDS) or closed[0] == closed[1]:
         return f"{number(value / divisor)}{suffix}", ""
-    low, high = known
+    low, high = closed
     figures = (value / divisor, low, high)
     size = max(map(abs, figures))
     places = max(min(1 - floor(log10(high - low)), _MOST_DIGITS - 1 - floor(log10(size))), 0)
@@ -315,7 +316,7 @@ def _forest(question: Question, rows: Sequence[Row], name: str, anchor: str) -> 
 
 def _change(question: Question, rows: Sequence[Row], name: str, anchor: str) -> Markup:
     """A row for each row of the answer: its values without and with traffic, logarithmic."""
-    ends = [(row, *(row[each] for each in question.axes)) for row in rows]
+    ends = [(row, *(row[column] for column in question.axes)) for row in rows]
     shown = [(row, off, on) for row, off, on in ends if off and on and off > 0 and on > 0]
     with drawing(0.9 + 0.26 * len(shown)) as drawn:
         names = [key for key in question.by if key not in question.apart]
@@ -351,7 +352,7 @@ def _points(question: Question, rows: Sequence[Row], name: str, anchor: str) -> 
             line = [(places[at], rows[at][question.behind]) for at in chosen if question.behind]
             if line and line[0][1] is not None:
                 across, up = zip(*sorted(line), strict=True)
-                axes.plot(across, [each / divisor for each in up], color=light(css), lw=1.6)
+                axes.plot(across, [value / divisor for value in up], color=light(css), lw=1.6)
         finish(axes, x_axis, axis, ylim=(0, None))
         legend(drawn, 4)
         return themed_svg(drawn, anchor, f"{question.title}: {'; '.join(medians)}")

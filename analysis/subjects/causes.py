@@ -130,9 +130,9 @@ def _roles(run: RunData) -> pl.DataFrame:
 
 def _holm(table: pl.DataFrame) -> pl.DataFrame:
     """With p after Holm over all rows."""
-    known = table["p"].is_not_null()
+    ranked = table["p"].is_not_null()
     adjusted = holm(table["p"].drop_nulls().to_list())
-    return table.with_columns(p=table["p"].scatter(known.arg_true(), adjusted))
+    return table.with_columns(p=table["p"].scatter(ranked.arg_true(), adjusted))
 
 
 def hit_more(table: pl.DataFrame) -> list[str]:
@@ -293,8 +293,8 @@ def _links(points: pl.DataFrame, point: str, case: str = "") -> list[dict[str, A
     """Links of each treatment. `points` has one value and time per treatment, role and `point`."""
     links = []
     for group in points.partition_by("treatment", maintain_order=True):
-        of_role = {role: own for role in ROLES if (own := group.filter(role=role)).height}
-        compared = [(TIME, role, own[TIME], own["value"]) for role, own in of_role.items()]
+        of_role = {role: rows for role in ROLES if (rows := group.filter(role=role)).height}
+        compared = [(TIME, role, rows[TIME], rows["value"]) for role, rows in of_role.items()]
         if STALLS in of_role:
             stalls = of_role[STALLS].select(point, stalls="value")
             for role in [role for role in MISSES if role in of_role]:
@@ -304,8 +304,8 @@ def _links(points: pl.DataFrame, point: str, case: str = "") -> list[dict[str, A
             link = {"treatment": group["treatment"][0], "of": source, "role": role, "case": case}
             link |= {"source": "measured", "points": len(x)}
             links.append(link | _correlation(pearson(list(x), list(y))))
-    known = [link for link in links if link["p"] is not None]
-    for link, p in zip(known, holm([link["p"] for link in known]), strict=True):
+    tested = [link for link in links if link["p"] is not None]
+    for link, p in zip(tested, holm([link["p"] for link in tested]), strict=True):
         link["p"] = p
     return links
 
@@ -397,9 +397,9 @@ def _of_tools(counters: pl.DataFrame) -> pl.DataFrame:
 def _tool_prices(run: RunData) -> pl.DataFrame:
     """A row per case and tool that counted in it; no price below six pairs with the level none."""
     prices = {
-        (each.case, str(each.level)): each
-        for each in run.contrasts
-        if (each.factor, each.kind) == ("tool", "price") and not each.at
+        (of.case, str(of.level)): of
+        for of in run.contrasts
+        if (of.factor, of.kind) == ("tool", "price") and not of.at
     }
     names = pl.col("case", "tool").cast(pl.String)
     rows = []
@@ -525,6 +525,6 @@ def _table(runs: Sequence[RunData]) -> Files:
 
 QUESTIONS = (LOSSES, CHANGES, ACROSS, WITHIN, PRICES, COUNTERS, ABSENT)
 SECTIONS = [
-    section(each, "run", 80 + place, _table if each is COUNTERS else None)
-    for place, each in enumerate(QUESTIONS)
+    section(question, "run", 80 + place, _table if question is COUNTERS else None)
+    for place, question in enumerate(QUESTIONS)
 ]

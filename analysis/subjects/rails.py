@@ -251,4 +251,4 @@ CHANGES = Question(
     behind="floor",
 )
 QUESTIONS = (CALLS, POLICIES, RUNS, CHANGES)
-SECTIONS = [section(each, "run", 23 + place) for place, each in enumerate(QUESTIONS)]
+SECTIONS = [section(of, "run", 23 + place) for place, of in enumerate(QUESTIONS)]

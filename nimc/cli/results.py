@@ -408,7 +408,7 @@ def _sweep(row: Mapping[str, Any]) -> list[str]:
     # A relative loss is in per cent for each GB/s written.
     factor, unit = (1.0, "B/s per B/s") if row["bandwidth"] else (1e11, "% per GB/s")
     figures = (row[f"slope{end}"] * factor for end in ("", "_low", "_high"))
-    value, low, high = (number(each, 3) for each in figures)
+    value, low, high = (number(figure, 3) for figure in figures)
     text = f"{begin}: lost per byte written {value} [{low}, {high}] {unit}"
     if row["reserved"] is not None:
         crossing = Crossing(*(row[f"crossover_b_s{end}"] for end in ("", "_low", "_high")))
