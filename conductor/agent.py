@@ -17,13 +17,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import IO
 
-from conductor import messages, shared_memory, wire
-from conductor.evidence import counters
-from conductor.evidence.claims import EndRole, Placed
+from conductor import counters, messages, shared_memory, wire
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import (
     PASSES,
     Arrived,
+    EndRole,
     Fault,
     Injector,
     LineParser,
@@ -31,6 +30,7 @@ from conductor.injectors.base import (
     Writer,
 )
 from conductor.replay.pacing import Follower, pace_period_s
+from conductor.series import Placed
 from conductor.short_writes.origin_side import ScheduleWriter, stand_by, start_end
 from conductor.watch import Meter, Watch
 from records import clock, processes
@@ -242,8 +242,8 @@ class Agent:
         return Meter(end.writer, end.injector, end.process.pid, noted, asked)
 
     def _report_count(self, end: _End) -> None:
-        if end.meter and (tallies := end.meter.taken()):
-            self._send(messages.Counted(end.index, tallies))
+        if end.meter and (samples := end.meter.taken()):
+            self._send(messages.Counted(end.index, samples))
 
     def _report_rate(self, end: _End, row: Row) -> None:
         before_s, end.came_s = end.came_s, clock.now_s()
@@ -256,8 +256,8 @@ class Agent:
                 ended_s = min(ended_s, before_s + over_s)
         end.last_row_s = ended_s
         if end.meter and row.after_s:  # the program goes on to count now, for the length of a row
-            end.meter.tally()
-            asyncio.get_running_loop().call_later(end.injector.row_s or 0.0, end.meter.tally)
+            end.meter.count()
+            asyncio.get_running_loop().call_later(end.injector.row_s or 0.0, end.meter.count)
         held = end.held or (over_s is not None and ended_s - over_s < end.resumed_s)
         if end.follower is None and end.paced and not end.held:  # it has set up
             end.follow(self._even(end, row.rate_b_s))
@@ -391,14 +391,14 @@ class Agent:
             [(end.index, end.process.pid) for end in held],
         )
         for meter in meters:  # as close to the run's beginning as possible, and to its end
-            meter.tally()
-        self._send(messages.Observed(*self._watched.before, None, "", []))
+            meter.count()
+        self._send(messages.Watching())
 
     async def _end_watch(self) -> None:
         assert self._watched, "begun before"
         for end in self._ends:
             if end.meter:
-                end.meter.tally()
+                end.meter.count()
         for end in self._ends:
             self._report_count(end)
         watch, self._watched = self._watched, None

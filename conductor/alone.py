@@ -15,10 +15,11 @@ from pathlib import Path
 
 from conductor import allocation, length
 from conductor.allocation import Allocation
-from conductor.evidence.claims import Count
-from conductor.evidence.rates import COUNTED_S, rate_alone
+from conductor.figures import passed
 from conductor.hub import Hub, WriterState
 from conductor.injectors import INJECTORS
+from conductor.injectors.base import PASSES
+from conductor.rates import COUNTED_S, rate_alone
 from conductor.runs import BlockError, BlockRunner
 from records.files import replace_text
 from records.plan import BlockPlan
@@ -39,8 +40,8 @@ class Alone:
     writes: Writes
     #: Rate of each writer, bytes per second.
     rates_b_s: list[float]
-    #: Target -> bytes that its device counted meanwhile.
-    counted: dict[str, Count]
+    #: Target -> what its devices counted meanwhile, bytes per second.
+    counted_b_s: dict[str, float]
     #: Time from one row to the next of the slowest writer, and what writers need between two runs
     #: at least, seconds.
     row_s: float
@@ -87,13 +88,13 @@ class AloneRates:
         Raises BlockError if a writer cannot write.
         """
         runner = self.runner
-        if writes in runner.alone or writes.scheduled == 0:
+        if writes in runner.writers.alone or writes.scheduled == 0:
             return
         if writes.scheduled is not None:
             await self._rehearse(writes)
             return
         if INJECTORS[writes.injector].row_s is None:  # no share of a core is required of a control
-            runner.alone[writes] = [0.0] * allocation.writers_at_once(self.plan, self.nodes)
+            runner.writers.alone[writes] = [0.0] * allocation.writers_at_once(self.plan, self.nodes)
             return
         if writes.throttled:
             await self.learn(writes.at_full_rate())
@@ -101,23 +102,24 @@ class AloneRates:
         if found is None:
             found = await self._measure(writes)
             keep(self.logs, found)
-        elif runner.holds(writes):
+        elif runner.writers.holds(writes):
             states, _ = await self._start(writes)
-            await runner.silence(writes, states)
+            await runner.writers.silence(writes, states)
             self._require(writes, states, 0)
-        runner.alone[writes], runner.counted_alone[writes] = found.rates_b_s, found.counted
+        runner.writers.alone[writes] = found.rates_b_s
+        runner.writers.counted_alone_b_s[writes] = found.counted_b_s
         runner.lead_in.expect(writes, found.needed_s)
         runner.row_s = max(runner.row_s, found.row_s)
 
     async def learn_anew(self, writes: Writes) -> None:
         """Measure the rates again, since a run has shown that they were disturbed."""
         self._known.pop(writes, None)
-        del self.runner.alone[writes]
+        del self.runner.writers.alone[writes]
         await self.learn(writes)
 
     async def _rehearse(self, writes: Writes) -> None:
         runner, schedule = self.runner, self.runner.schedules[writes]
-        if fault := await schedule.rehearse(runner.next_turn(), self.logs):
+        if fault := await schedule.rehearse(runner.writers.next_turn(), self.logs):
             raise BlockError(
                 "injector_never_ready", f"{writes.scheduled} writers at a time: {fault}"
             )
@@ -131,7 +133,7 @@ class AloneRates:
         The first row ramps up: it counts neither for the rate alone nor for the device count.
         """
         started_s = time.monotonic()
-        states = await self.runner.start_writers(writes)
+        states = await self.runner.writers.start(writes)
         await self._rows(states, 1)
         return states, time.monotonic() - started_s
 
@@ -149,9 +151,11 @@ class AloneRates:
         states, ramp_s = await self._start(writes)
         await runner.observer.begin([])
         await self._rows(states, number)
-        counted = runner.counted(writes, await runner.observer.end())
-        held, ending_s = runner.holds(writes), time.monotonic()
-        await runner.silence(writes, states)
+        at_target = PASSES[injector.direction][1]
+        nodes = (await runner.observer.end()).nodes
+        counts = {node.node: passed(node, at_target) for node in nodes}
+        held, ending_s = runner.writers.holds(writes), time.monotonic()
+        await runner.writers.silence(writes, states)
         ended_s = time.monotonic() - ending_s
         self._require(writes, states, number)
         # Between two runs, the first one's writers stop; then the second's start, or go on, and
@@ -159,15 +163,19 @@ class AloneRates:
         ready_rows = self.plan.demand.ready_rows
         needed_s = ramp_s + (ready_rows - 1) * injector.row_s
         if held:
-            are_counted = all(state.counted_s and state.tallies for state in states)
+            are_counted = all(state.counted_s and state.samples for state in states)
             by_count = ready_rows == 1 and are_counted
             needed_s = COUNTED_S if by_count else (1 + ready_rows) * injector.row_s
         return Alone(
             targets=self.nodes.targets,
             origins=self.nodes.origins,
             writes=writes,
-            rates_b_s=[rate_alone(state.whole) for state in states],
-            counted=counted,
+            rates_b_s=[rate_alone(state.whole_rows) for state in states],
+            counted_b_s={
+                node: count.bytes_b / count.over_s
+                for node, count in counts.items()
+                if count and count.over_s
+            },
             row_s=max(length.interval_s(state.rows, injector.row_s) for state in states),
             needed_s=ended_s + needed_s,
         )

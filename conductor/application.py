@@ -44,17 +44,23 @@ class RunResult:
             self.outcome, self.reason = outcome, reason
 
     @property
+    def accepted(self) -> bool:
+        """Whether nothing has failed yet."""
+        return self.outcome == "kept"
+
+    @property
     def window_s(self) -> tuple[float, float]:
         """When the application started and ended, Unix time."""
         return self.start_s, self.start_s + self.elapsed_s
 
 
 class Files(NamedTuple):
-    """Paths of one run's files: the application's outputs, and the folder of a tool's files."""
+    """Paths of one run's files: the application's outputs, a tool's folder, and the series."""
 
     out: Path
     err: Path
     counters: Path
+    series: Path
 
 
 def filled(words: Sequence[str], values: Mapping[str, str]) -> list[str]:

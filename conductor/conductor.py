@@ -97,7 +97,7 @@ class Store:
             _append(self._counters, lines)
             sample = replace(sample, counters_sha256=chain.digest(lines))
         needed = sample.outcome != "kept"
-        logs = dict(self._logs.keep(path, needed=needed) for path in outputs)
+        logs = sample.logs | dict(self._logs.keep(path, needed=needed) for path in outputs)
         line, value = chain.chained(replace(sample, logs=logs).as_dict(), self._last)
         _append(self._samples, line)
         self._last = value

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from conductor import messages, wire
-from conductor.evidence.claims import EndRole, Placed
-from conductor.evidence.rates import COUNTED_S, Seen, Tally, filled, joined
-from conductor.injectors.base import Injector, Writer
-from conductor.messages import Do, Observed, WritersStopped, Written
+from conductor.injectors.base import EndRole, Injector, Writer
+from conductor.messages import Do, Observed, Watching, WritersStopped, Written
+from conductor.rates import COUNTED_S, all_rows, filled, joined
 from conductor.replay.pacing import pace_period_s
+from conductor.series import CounterSample, Placed, RateRow
 from records import clock
 from records.clock import Exchange, Offset, measure
 from records.errors import MachineError
@@ -61,9 +61,9 @@ class WriterState:
     #: Whether its passive side is suspended at the first row, unless it has been.
     freezes: bool = False
     listening: bool = False
-    rows: list[Seen] = field(default_factory=list)
+    rows: list[RateRow] = field(default_factory=list)
     #: What was counted at its origin; of all writers that share its device.
-    tallies: list[Tally] = field(default_factory=list)
+    samples: list[CounterSample] = field(default_factory=list)
     #: Shortest time over which that is its rate, seconds; None if it shares the device.
     counted_s: float | None = None
     #: Why it ended, once either end has.
@@ -72,23 +72,21 @@ class WriterState:
     transport: str | None = None
 
     @property
-    def whole(self) -> list[Seen]:
+    def whole_rows(self) -> list[RateRow]:
         """Its rows, each with the time since the one before it if that was counted."""
-        return self.rows if self.counted_s is None else joined(self.rows, self.tallies)
+        return self.rows if self.counted_s is None else joined(self.rows, self.samples)
 
     @property
-    def seen(self) -> list[Seen]:
+    def all_rows(self) -> list[RateRow]:
         """These, and what was counted before and after them."""
-        if self.counted_s is None:
-            return self.rows
-        return filled(self.whole, self.tallies, self.counted_s)
+        return all_rows(self.rows, self.samples, self.counted_s)
 
     @property
     def until_s(self) -> float | None:
         """The end of the last of them, which depends on no time between rows; None without any."""
         rows = self.rows[-1:]
         if self.counted_s is not None:
-            rows = filled(rows, self.tallies, self.counted_s)
+            rows = filled(rows, self.samples, self.counted_s)
         return rows[-1].end_s if rows else None
 
 
@@ -256,7 +254,7 @@ class Hub:
     def resume(self, states: Sequence[WriterState]) -> None:
         """Let held writers continue; what they reported before is forgotten."""
         for state in states:
-            state.rows, state.tallies = [], []
+            state.rows, state.samples = [], []
         for node, order in _controls("resume", states).items():
             self.send(node, order)
 
@@ -264,8 +262,13 @@ class Hub:
         answers = await self._ask(orders, WritersStopped, _STOP_S, "stop its writers")
         return [end for answer in answers.values() for end in answer.placed]
 
-    async def watch(self, orders: Mapping[str, messages.Order]) -> dict[str, Observed]:
-        """Begin or end a watch: node -> its order, and what each of them answers."""
+    async def begin_watch(self, orders: Mapping[str, messages.Order]) -> None:
+        """Begin a watch: node -> its order."""
+        await self._ask(orders, Watching, _WATCH_S, "read its node's load")
+
+    async def end_watch(self, nodes: Iterable[str]) -> dict[str, Observed]:
+        """End the watches of nodes. Node -> what it recorded."""
+        orders = dict.fromkeys(nodes, messages.EndWatch())
         return await self._ask(orders, Observed, _WATCH_S, "read its node's load")
 
     async def _ask(
@@ -331,7 +334,7 @@ class Hub:
         match report:
             case messages.Pong():
                 self._pong(link, report)
-            case WritersStopped() | Observed() | Written():
+            case WritersStopped() | Watching() | Observed() | Written():
                 link.answers[type(report)] = report
             case messages.Hello():
                 pass  # it has joined
@@ -354,10 +357,10 @@ class Hub:
                 start_s = state.rows[-1].end_s if state.rows else end_s - state.row_s
                 if report.over_s is not None:
                     start_s = max(end_s - report.over_s, start_s)
-                state.rows.append(Seen(start_s, end_s, report.rate_b_s, report.bursts))
+                state.rows.append(RateRow(start_s, end_s, report.rate_b_s, report.bursts))
             case messages.Counted():
-                state.tallies += [
-                    Tally(at_s - link.offset_s, bytes_b) for at_s, bytes_b in report.tallies
+                state.samples += [
+                    sample._replace(at_s=sample.at_s - link.offset_s) for sample in report.samples
                 ]
             case messages.Transport():
                 state.transport = report.name

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
-from conductor.evidence.rates import Seen
+from conductor.series import RateRow
 from records.errors import MachineError
 from records.files import replace_text
 
@@ -40,7 +40,7 @@ def doublings(run_s: float, least_s: float) -> int:
     return ceil(log2(least_s / run_s)) if 0 < run_s < least_s else 0
 
 
-def interval_s(rows: Sequence[Seen], row_s: float) -> float:
+def interval_s(rows: Sequence[RateRow], row_s: float) -> float:
     """Time from one row to the next: as declared, or longer, since programs pause between them."""
     return max(row_s, median(later.end_s - row.end_s for row, later in pairwise(rows)))
 

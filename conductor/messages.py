@@ -10,16 +10,13 @@ import functools
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, cast, get_args
 
-from conductor.evidence.claims import EndRole, Looked, Placed
-from conductor.evidence.counters import Reading
-from conductor.evidence.rates import Bursts, Tally
-from conductor.injectors.base import Writer
+from conductor.injectors.base import Bursts, EndRole, Writer
+from conductor.series import CounterSample, Metered, NodeSeries, Placed
 from conductor.short_writes.origin_side import Part
 from conductor.short_writes.records import Done
 from conductor.wire import WireError
 from records.errors import first_fault
 from records.machine.node_counters import NodeCounter
-from records.sample import NodeConditions
 
 #: What is done with writers.
 Do = Literal["stop", "hold", "resume"]
@@ -99,7 +96,7 @@ class Finish:
 
 @dataclass(frozen=True)
 class BeginWatch:
-    """Watch this node and its writers until `EndWatch`; answered by `Observed`."""
+    """Watch this node and its writers until `EndWatch`; answered by `Watching`."""
 
     #: RDMA devices or network interfaces to count.
     devices: list[str]
@@ -164,7 +161,7 @@ class Counted:
     """What was counted of a writer since the last such report (Unix time by the agent's clock)."""
 
     writer: int
-    tallies: list[Tally]
+    samples: list[CounterSample]
 
 
 @dataclass(frozen=True)
@@ -192,17 +189,18 @@ class WritersStopped:
 
 
 @dataclass(frozen=True)
-class Observed:
-    """Where the counters of the devices are; at the end also what was seen since the beginning."""
+class Watching:
+    """A watch has begun."""
 
-    #: Sum over the devices; None if one of them has no counter.
-    received: Reading | None
-    sent: Reading | None
-    conditions: NodeConditions | None
-    #: The foreign program that used most processor time; empty if there is none.
-    busiest: str
-    looked: list[Looked]
-    #: Name -> what the node's counters gained since the beginning.
+
+@dataclass(frozen=True)
+class Observed:
+    """What was recorded since the beginning of a watch."""
+
+    node: NodeSeries
+    #: Of the writers here that wrote meanwhile.
+    meters: list[Metered] = field(default_factory=list)
+    #: Name -> what the node's counters gained.
     counters: dict[str, NodeCounter] = field(default_factory=dict)
     #: Held writers of which an end ran all the same.
     ran: list[int] = field(default_factory=list)
@@ -222,7 +220,7 @@ Order = (
     | Finish | StopSchedule | BeginWatch | EndWatch | Ping
 )  # fmt: skip
 ReportOfWriter = Listening | RateReport | Counted | Transport | Ended
-Answer = WritersStopped | Observed | Written
+Answer = WritersStopped | Watching | Observed | Written
 Report = Hello | Pong | ReportOfWriter | Answer
 
 

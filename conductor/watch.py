@@ -1,4 +1,4 @@
-"""What an agent watches on its node from just before a run until just after it.
+"""What an agent records on its node from just before a run until just after it.
 
 Load, frequency and counters of the host, byte counters of devices, and the meters of its writers.
 
@@ -15,15 +15,22 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
+from statistics import fmean
 
-from conductor.evidence import counters, disturbance
-from conductor.evidence.claims import Look, Looked, longest_silence_s
-from conductor.evidence.counters import Reading
-from conductor.evidence.rates import COUNTED_S, Tally
+from conductor import counters
+from conductor.counters import DIRECTIONS, Passed
 from conductor.injectors.base import PASSES, Injector, Writer
 from conductor.messages import BeginWatch, Observed
+from conductor.rates import COUNTED_S
+from conductor.series import (
+    CounterSample,
+    DeviceSample,
+    DeviceSeries,
+    LoadSample,
+    Metered,
+    NodeSeries,
+)
 from records import clock, processes
 from records.machine import load, node_counters
 from records.machine.node_counters import NodeCounter, NodeReader
@@ -41,15 +48,15 @@ LOOK_S = COUNTED_S
 class _Source:
     """What a writer is counted by: a total since some beginning, bytes (of a control, seconds)."""
 
-    def __init__(self, at: str, total_b: Callable[[], float]) -> None:
-        """`at`: what is looked at, for people. `total_b` raises LookError if that is not known."""
-        self.at, self.total_b = at, total_b
+    def __init__(self, at: str, total: Callable[[], float]) -> None:
+        """`at`: what is looked at, for people. `total` raises LookError if that is not known."""
+        self.at, self.total = at, total
 
-    def now(self) -> Tally:
+    def now(self) -> CounterSample:
         """The total, and when it was that. Raises LookError."""
-        return Tally(clock.now_s(), self.total_b())
+        return CounterSample(clock.now_s(), self.total())
 
-    async def after(self, then: Tally) -> Tally:
+    async def after(self, then: CounterSample) -> CounterSample:
         """The total when it is time for another look. Raises LookError."""
         while (left_s := then.at_s + LOOK_S - clock.now_s()) > 0:
             await asyncio.sleep(left_s)
@@ -59,14 +66,14 @@ class _Source:
 class _Device(_Source):
     """The byte counter of an origin's device."""
 
-    def __init__(self, device: str | None, passed: counters.Passed) -> None:
+    def __init__(self, device: str | None, passed: Passed) -> None:
         if device is None:
             raise LookError("the machine's file names no device")
         last = counters.read(device, passed)
         if last is None:
             raise LookError(f"device {device}: no byte counter")
 
-        def total_b() -> float:
+        def total() -> float:
             nonlocal last
             now = counters.read(device, passed)
             if now is None or counters.difference(last, now) is None:
@@ -74,33 +81,33 @@ class _Device(_Source):
             last = now
             return now.bytes_b
 
-        super().__init__(f"sent by {device}", total_b)
+        super().__init__(f"sent by {device}", total)
 
 
 class _Arrivals(_Source):
     """What the target's process reports to have found in its memory."""
 
     def __init__(self) -> None:
-        super().__init__("the target's memory", lambda: self._last.bytes_b)
-        self._last = Tally(clock.now_s(), 0.0)
+        super().__init__("the target's memory", lambda: self._last.total)
+        self._last = CounterSample(clock.now_s(), 0.0)
         self._reported: asyncio.Future[None] | None = None
 
     def report(self, bytes_b: float) -> None:
         """Take a report of the bytes that have arrived so far."""
-        self._last = Tally(clock.now_s(), bytes_b)
+        self._last = CounterSample(clock.now_s(), bytes_b)
         if self._reported and not self._reported.done():
             self._reported.set_result(None)
 
-    def now(self) -> Tally:
+    def now(self) -> CounterSample:
         """The last report."""
         return self._last
 
-    async def after(self, then: Tally) -> Tally:
+    async def after(self, then: CounterSample) -> CounterSample:
         """The next report; without one in time, nothing has arrived since the last."""
         self._reported = asyncio.get_running_loop().create_future()
         # `wait_for` forgets that it was cancelled if a report comes at the same moment.
         done, _ = await asyncio.wait({self._reported}, timeout=2 * LOOK_S)
-        return self._last if done else Tally(clock.now_s(), self._last.bytes_b)
+        return self._last if done else CounterSample(clock.now_s(), self._last.total)
 
 
 def _used_s(pid: int) -> float:
@@ -124,15 +131,15 @@ class Meter:
     ) -> None:
         """`pid`: of its process; `noted` is called after each look.
 
-        `asked`: whether it was to write between two times; other looks do not count.
+        `asked`: whether so much was due between two times that it must be counted.
         """
         self._writer = writer
         self._injector = injector
         self._pid = pid
         self._noted = noted
         self._asked = asked
-        self._tallies: list[Tally] = []
-        self._looks: list[Look] = []
+        self._samples: list[CounterSample] = []
+        self._until_s = 0.0
         self._source: _Source | None = None
         self._arrivals = _Arrivals()
         #: Why nothing is counted; None while it is.
@@ -142,7 +149,7 @@ class Meter:
     def start(self) -> None:
         """Count from now on, unless it does."""
         if self._task is None:
-            self._tallies, self._fault = [], None
+            self._samples, self._fault = [], None
             self._task = asyncio.create_task(self._run())
 
     def arrived(self, bytes_b: float) -> None:
@@ -156,11 +163,11 @@ class Meter:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    def tally(self) -> None:
+    def count(self) -> None:
         """Count now, in addition to the looks."""
         if self._task and self._source and not self._fault:
             with suppress(LookError):  # the next look tells
-                self._tallies.append(self._source.now())
+                self._add(self._source.now())
 
     async def _run(self) -> None:
         try:
@@ -183,37 +190,33 @@ class Meter:
     async def _look(self, source: _Source) -> None:
         then = source.now() if source is not self._arrivals else await source.after(source.now())
         while True:
-            self._tallies.append(then)
+            self._add(then)
             self._noted()
             now = await source.after(then)
-            if self._asked(then.at_s, now.at_s):
-                self._looks.append(Look(then.at_s, now.at_s, now.bytes_b - then.bytes_b))
-            then = now
+            then = now._replace(idle=not self._asked(then.at_s, now.at_s))
 
-    def taken(self) -> list[Tally]:
+    def _add(self, sample: CounterSample) -> None:
+        if sample.at_s > self._until_s:  # a report that came before the last look is known
+            self._samples.append(sample)
+            self._until_s = sample.at_s
+
+    def taken(self) -> list[CounterSample]:
         """What was counted, and when, since the last call."""
-        taken, self._tallies = self._tallies, []
+        taken, self._samples = self._samples, []
         return taken
 
     def passed_b(self) -> float | None:
         """What the origin's device has passed on so far; None if it is not counted by that."""
         if isinstance(self._source, _Device) and not self._fault:
             with suppress(LookError):  # the next look tells
-                return self._source.total_b()
+                return self._source.total()
         return None
 
-    def begin(self) -> None:
-        """Forget the looks so far."""
-        self._looks = []
-
-    def looked(self) -> Looked:
-        """All looks since `begin`."""
-        return Looked(
+    def metered(self) -> Metered:
+        """What it counts by."""
+        return Metered(
             writer=self._writer.index,
             at=self._source.at if self._source else "",
-            looks=len(self._looks),
-            seen=sum(look.amount > 0 for look in self._looks),
-            silent_s=longest_silence_s(self._looks),
             memory=isinstance(self._source, _Arrivals),
             fault=self._fault,
         )
@@ -246,37 +249,42 @@ class Watch:
         #: CPUs on which the application may run, by the last reading that found it.
         self._busy: set[int] = set()
         self._frequencies_hz: list[float] = []
-        #: Foreign program -> processor time, seconds; and the first and the last reading.
+        #: Foreign program -> processor time, seconds.
         self._foreign_s: dict[str, float] = {}
         self._meters = meters
-        for meter in meters:
-            meter.begin()
         self._reading = asyncio.create_task(self._read_load())
-        self._loads = [load.read(self._block, self._roots, order.exempt)]
+        self._first = self._last = load.read(self._block, self._roots, order.exempt)
+        self._loads = [self._load_sample()]
         self._node_reader = node_reader
         self._ends = ends
         self._held = [(writer, pid, processes.ran_s(pid)) for writer, pid in held]
         self._counters = self._read_counters()
-        #: Readings at the beginning; the devices come last, as close to the run as possible.
-        self._rails = self._read_devices()
-        self.before = counters.total_of_both(self._rails)
+        #: Device -> name of its counter, and its readings; they come last, as close to the run as
+        #: possible.
+        self._counter_names = dict.fromkeys(order.devices, "")
+        self._devices: dict[str, list[DeviceSample]] = {device: [] for device in order.devices}
+        self._read_devices()
 
     async def end(self) -> Observed:
-        """End the watch: what was seen, and where the devices' counters are."""
-        each_after = self._read_devices()
-        after = counters.total_of_both(each_after)
+        """End the watch; what it has recorded."""
+        self._read_devices()
         gained = node_counters.change(self._counters, self._read_counters())
         await self.cancel()
         self._add_load()
-        conditions, busiest = disturbance.conditions(
-            self._node, self._loads, self._foreign_s, self._frequencies_hz, self.before, after
+        if self._frequencies_hz:
+            gained["frequency"] = NodeCounter(fmean(self._frequencies_hz), "Hz", "gauge")
+        node = NodeSeries(
+            node=self._node,
+            devices=[
+                DeviceSeries(device, self._counter_names[device], samples)
+                for device, samples in self._devices.items()
+            ],
+            loads=self._loads,
+            busiest=max(self._foreign_s, key=self._foreign_s.__getitem__, default=""),
+            frequencies_hz=self._frequencies_hz,
+            free_cpus=load.left_free(self._busy),
         )
-        if conditions.frequency_hz:
-            gained["frequency"] = NodeCounter(conditions.frequency_hz, "Hz", "gauge")
-        passed = counters.passed(self._order.devices, self._rails, each_after)
-        conditions = replace(conditions, devices=passed, free_cpus=load.left_free(self._busy))
-        looked = [meter.looked() for meter in self._meters]
-        return Observed(*after, conditions, busiest, looked, gained, self._ran())
+        return Observed(node, [meter.metered() for meter in self._meters], gained, self._ran())
 
     def _ran(self) -> list[int]:
         """Held writers of which an end ran; one that has ended writes nothing."""
@@ -288,12 +296,13 @@ class Watch:
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
 
-    def _read_devices(self) -> list[tuple[Reading | None, Reading | None]]:
-        """What each device has received, and sent."""
-        received, sent = counters.DIRECTIONS
-        return [
-            (counters.read(one, received), counters.read(one, sent)) for one in self._order.devices
-        ]
+    def _read_devices(self) -> None:
+        """What each device has received and sent."""
+        for device, samples in self._devices.items():
+            readings = [counters.read(device, direction) for direction in DIRECTIONS]
+            received_b, sent_b = map(counters.total_b, readings)
+            samples.append(DeviceSample(time.monotonic(), received_b, sent_b))
+            self._counter_names[device] = next((each.name for each in readings if each), "")
 
     def _read_counters(self) -> dict[str, NodeCounter]:
         used_s = sum(map(processes.cpu_s, self._ends))
@@ -303,8 +312,8 @@ class Watch:
         await asyncio.sleep(_FIRST_S)
         cost_s = 0.0
         while True:
-            if (found := load.frequency_hz(self._order.cpus)) is not None:
-                self._frequencies_hz.append(found)
+            if (frequency_hz := load.frequency_hz(self._order.cpus)) is not None:
+                self._frequencies_hz.append(frequency_hz)
             await asyncio.sleep(max(_LOAD_S, cost_s / _LOAD_SHARE))
             began_s = time.thread_time()
             self._add_load()
@@ -312,11 +321,16 @@ class Watch:
 
     def _add_load(self) -> None:
         """Read the load again, and add up what foreign processes used since the last reading."""
-        now = load.read(self._block, self._roots, self._order.exempt, self._loads[-1])
-        used_s = load.foreign_s(self._loads[-1], now)
-        for name, more_s in (used_s or {}).items():
+        now = load.read(self._block, self._roots, self._order.exempt, self._last)
+        for name, more_s in (load.foreign_s(self._last, now) or {}).items():
             self._foreign_s[name] = self._foreign_s.get(name, 0.0) + more_s
-        self._loads[1:] = [now]
+        self._last = now
+        self._loads.append(self._load_sample())
         # The application's processes are the block's that were not there at the beginning.
-        new = [pid for pid, started in now.own.items() if self._loads[0].own.get(pid) != started]
-        self._busy = load.busy_cpus(new, now.at_s - self._loads[0].at_s) or self._busy
+        new = [pid for pid, started in now.own.items() if self._first.own.get(pid) != started]
+        self._busy = load.busy_cpus(new, now.at_s - self._first.at_s) or self._busy
+
+    def _load_sample(self) -> LoadSample:
+        now = self._last
+        foreign_s = None if now.foreign is None else sum(self._foreign_s.values())
+        return LoadSample(now.at_s, foreign_s, now.stolen, now.total)

@@ -105,10 +105,9 @@ class Note(Enum):
         " {precision:.1%} was requested",
         "measure more pairs",
     )
-    EVIDENCE = (
-        "the interval of this row alone {says}; the evidence over {effects} is short"
-        " of a verdict by about {pairs}",
-        "raise `pairs.cap`, or ask for fewer effects in one campaign",
+    ALONE = (
+        "the interval of this row alone {says}; over {questions} that is not shown yet",
+        "measure more pairs: verdicts are looked at after 6, 8, 12, 16, 24, 32, 48 and so on",
     )
     WITHIN_FLOOR = (
         "the interval of this row excludes 1, but its estimate lies within off against off"

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from records.acceptance import AcceptanceLimits
 from records.files import replace_text
 from records.order import pair_order
 from records.timetable import Policy
@@ -15,52 +16,6 @@ from records.treatment import Treatment
 #: Where origins come from: the target's own cores, the last nodes of the allocation, the second
 #: component of a heterogeneous job, or nodes that a reservation holds (also a second component).
 OriginPolicy = Literal["same_host", "same_job", "hetjob", "reservation"]
-
-
-#: The limits of disturbance in `Demand`, which campaigns and checks set by these names.
-LIMITS = ("foreign_cpus", "steal_share", "frequency_drop", "foreign_share")
-
-
-@dataclass(frozen=True)
-class Demand:
-    """Requirements for a run to be accepted."""
-
-    #: Least share of its rate alone that every writer must reach through the whole window.
-    min_share: float = 0.5
-    #: Largest share of it that a writer may reach on average: more shows that the rate alone was
-    #: disturbed, since an application takes bandwidth and gives none.
-    max_share: float = 1.25
-    #: Largest share by which the bytes that a target's device counted may differ from the claim.
-    counter_share: float = 0.2
-    #: A report later than this many of its intervals means that the writer stalled.
-    late_rows: float = 2.0
-    #: Longest time within a run in which nothing of a writer may be seen at its origin's device or
-    #: in its target's memory, seconds: twice what perftest pauses between its rows.
-    silent_s: float = 0.5
-    #: Longest time in a run that the conductor may stand still, or its wall clock jump, seconds.
-    pause_s: float = 1.0
-    #: Largest disturbance of a target node, whatever the arm; None is recorded, not judged. Mean
-    #: number of hardware threads that foreign processes keep busy: an idle node's daemons take 0.01
-    #: to 0.05, one busy process 1.
-    foreign_cpus: float | None = 0.25
-    #: Share of the processor time that the hypervisor takes: the smallest effect of usual interest.
-    steal_share: float | None = 0.02
-    #: How far the application's cores are below the median frequency of the block's accepted runs,
-    #: a share: a turbo step or two.
-    frequency_drop: float | None = 0.1
-    #: Bytes that pass the targets' devices although nothing writes, relative to the writers' rate
-    #: alone.
-    foreign_share: float | None = 0.02
-    #: Largest share of the bytes of all rails that may pass those that the rail policy does not
-    #: name; each rail that it names must pass more.
-    rail_share: float = 0.02
-    #: How often a rejected run is repeated.
-    retries: int = 2
-    #: Rows that every writer must have reported before the application starts.
-    ready_rows: int = 1
-    #: Time limits until writers are at speed, and for the application, seconds.
-    ready_timeout_s: float = 30.0
-    run_timeout_s: float = 3600.0
 
 
 @dataclass(frozen=True)
@@ -121,7 +76,7 @@ class BlockPlan:
     interface: str | None = None
     #: Launcher of the agents; empty starts one on this host.
     agent_launcher: list[str] = field(default_factory=list)
-    demand: Demand = field(default_factory=Demand)
+    demand: AcceptanceLimits = field(default_factory=AcceptanceLimits)
     #: Whether the check itself reads the outputs after the block.
     read_by_check: bool = False
     #: None if no treatment is scheduled.

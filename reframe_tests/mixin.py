@@ -27,6 +27,7 @@ from reframe.core.meta import make_test
 from reframe.core.runtime import runtime, valid_sysenv_comb
 
 from records import checkout
+from records.acceptance import LIMITS, AcceptanceLimits
 from records.arms import ARMS, BASELINE, standard_arms
 from records.checkout import python_main
 from records.errors import InputError
@@ -34,7 +35,7 @@ from records.files import replace_text
 from records.machine import program, slurm
 from records.machine.site import load as load_machine
 from records.notes import Note
-from records.plan import LIMITS, BlockPlan, Demand, ShortWrites
+from records.plan import BlockPlan, ShortWrites
 from records.treatment import Treatment
 from reframe_tests import foreign
 from reframe_tests.factors import check_level, fault, lacking
@@ -119,19 +120,19 @@ class NimcMixin(LayoutMixin):
     min_share = variable(float, type(None), value=None)
 
     #: How often a rejected run is repeated.
-    retries = variable(int, value=Demand.retries)
+    retries = variable(int, value=AcceptanceLimits.retries)
 
     #: Largest disturbance of an accepted run, whatever its arm; None records it only: hardware
     #: threads that foreign processes keep busy, the share of time that the hypervisor takes, how
     #: far the cores' frequency is below the usual one, and bytes that pass the writers' device
     #: although nothing writes, as a share of the writers' rate alone.
-    foreign_cpus = variable(float, type(None), value=Demand.foreign_cpus)
-    steal_share = variable(float, type(None), value=Demand.steal_share)
-    frequency_drop = variable(float, type(None), value=Demand.frequency_drop)
-    foreign_share = variable(float, type(None), value=Demand.foreign_share)
+    foreign_cpus = variable(float, type(None), value=AcceptanceLimits.foreign_cpus)
+    steal_share = variable(float, type(None), value=AcceptanceLimits.steal_share)
+    frequency_drop = variable(float, type(None), value=AcceptanceLimits.frequency_drop)
+    foreign_share = variable(float, type(None), value=AcceptanceLimits.foreign_share)
 
     #: Time limit of one run of the application, seconds.
-    run_timeout_s = variable(float, value=Demand.run_timeout_s)
+    run_timeout_s = variable(float, value=AcceptanceLimits.run_timeout_s)
 
     #: Time limit of the block, seconds: it ends in the midst of a run; None: no limit.
     limit_s = variable(float, type(None), value=None)
@@ -271,7 +272,7 @@ class NimcMixin(LayoutMixin):
             agent_launcher=[] if shared else slurm.agent_launcher(site.origins),
             rails=[rail.device for rail in site.rails],
             interface=site.interface,
-            demand=Demand(
+            demand=AcceptanceLimits(
                 min_share=self.min_share or site.proof.min_share,
                 **{name: getattr(site.proof, name) for name in _PROOF},
                 **{name: getattr(self, name) for name in LIMITS},

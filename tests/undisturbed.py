@@ -1,8 +1,8 @@
 """Settings of tests that measure for real: other work on this host rejects none of their runs."""
 
-from records.plan import LIMITS
+from records.acceptance import LIMITS
 
-#: For a block's `Demand`; conditions are recorded all the same. A rate alone may be disturbed, too.
+#: For `AcceptanceLimits`; conditions are recorded all the same. A rate alone may be disturbed, too.
 UNJUDGED: dict[str, float | None] = {**dict.fromkeys(LIMITS), "max_share": 1e9}
 #: The same as variables of a check (`reframe -S CHECK.NAME=VALUE`), and as a campaign's key.
 VARIABLES = dict.fromkeys(LIMITS, "@none")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -21,15 +21,19 @@ import polars as pl
 
 from analysis.effects.estimate import Result
 from analysis.samples.pairs import counted, in_order, levels
+from analysis.statistics import looks
 from analysis.statistics.aligned_ranks import against_zero, slowdown
 from analysis.statistics.interval import Estimate, Interval
 from records.arms import parts_of
+from records.groups import grouped
 from records.sample import Level
 
 #: The factor of the writes that baselines have as well, at level 0.
 _RATE = "rate"
 #: Factors of the writes that move the same traffic: to buffers on a NUMA node, or to a rail.
 _PLACES = ("comm_node", "writer_rail")
+#: The chance that any price, or any gain, is wrongly shown to differ from 1.
+_LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,8 @@ class Contrast:
     noise_floor: Interval | None
     #: Of the figures of merit.
     unit: str
+    #: Whether it is shown to differ from 1, over all prices of the run, or over all its gains.
+    shown: bool = False
 
 
 class _Treatment(NamedTuple):
@@ -80,13 +86,16 @@ class _Treatment(NamedTuple):
 def contrasts(marked: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]:
     """Prices and gains of every case, from its samples (`pairs.judged`) and its results."""
     kinds = marked.select(_KIND).unique(maintain_order=True)
-    found: list[Contrast] = []
+    estimates: list[tuple[Contrast, float]] = []
     for case in kinds["case"].unique(maintain_order=True):
         treatments = _treatments(kinds.filter(pl.col("case") == case))
         floors = {row.baseline: row.noise_floor for row in results if row.case == case}
         runs = counted(marked.lazy().filter(pl.col("case") == case), "fom")
-        found += [_estimate(str(case), runs, floors, *what) for what in _comparisons(treatments)]
-    return found
+        comparisons = _comparisons(treatments)
+        estimates += [_estimate(str(case), runs, floors, *what) for what in comparisons]
+    of_kind = grouped((contrast.kind, [p]) for contrast, p in estimates)
+    held = {kind: iter(looks.shown(p, _LEVEL)) for kind, p in of_kind.items()}
+    return [replace(contrast, shown=bool(next(held[contrast.kind]))) for contrast, _ in estimates]
 
 
 #: A treatment, the one that it is compared with, their factor, and levels of other factors.
@@ -137,7 +146,8 @@ def _estimate(
     against: _Treatment,
     factor: str,
     at: dict[str, Level],
-) -> Contrast:
+) -> tuple[Contrast, float]:
+    """The contrast, and its p value alone of no difference, over its looks."""
     price = treatment.role == "baseline"
     floor, first_floor = floors.get(treatment.baseline), floors.get(against.baseline)
     one, other = (
@@ -148,7 +158,9 @@ def _estimate(
     # Prices of times and gains of rates are taken as they are; the others are inverted.
     sign = -1 if price == treatment.higher else 1
     logs = sign * np.log((both["fom"] / both["fom_first"]).to_numpy())
-    return Contrast(
+    times = against_zero(logs)
+    apart = [looks.over_looks(times, test) for test in (looks.longer, looks.shorter)]
+    contrast = Contrast(
         case=case,
         factor=factor,
         level=treatment.factors[factor],
@@ -158,9 +170,10 @@ def _estimate(
         treatment=treatment.name,
         against=against.name,
         pairs=len(logs),
-        ratio=slowdown(against_zero(logs)),
+        ratio=slowdown(times),
         noise_floor=Interval(min(floor.low, first_floor.low), max(floor.high, first_floor.high))
         if floor and first_floor
         else None,
         unit=treatment.unit,
     )
+    return contrast, min(1.0, 2 * min(apart))

@@ -8,23 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from analysis.effects.verdict import (
-    LEVELS,
-    Evidence,
-    Shown,
-    Verdict,
-    caveats,
-    emulated,
-    judge,
-    phrase,
-    selection,
-    shown,
-)
+from analysis.effects.hypotheses import Asked, Effect, PValues, Shown, families, shown
+from analysis.effects.verdict import Verdict, caveats, emulated, judge, phrase, selection
 from analysis.samples.pairs import (
     first_attempts,
     in_order,
@@ -34,10 +25,9 @@ from analysis.samples.pairs import (
     log_times_between,
     pair_table,
 )
-from analysis.statistics import e_values
+from analysis.statistics import looks
 from analysis.statistics.aligned_ranks import next_allocation, slowdown
 from analysis.statistics.interval import (
-    CONFIDENCE,
     FEWEST,
     Estimate,
     Interval,
@@ -47,7 +37,7 @@ from analysis.statistics.interval import (
     median_interval,
     middle,
 )
-from analysis.statistics.location import hits, slowest_tenth
+from analysis.statistics.location import hits
 from records.arms import Role, arm_of, parts_of
 from records.groups import grouped
 from records.notes import Note
@@ -66,29 +56,40 @@ _OWN_VERDICT: dict[Role, Verdict] = {"floor": Verdict.NOISE_FLOOR, "control": Ve
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """How precisely a case should be measured, and below what an effect is none."""
+    """What a campaign asks, how precisely, and below what an effect is none.
+
+    The one rule of when a case ends, at run time and in the report: at a look, from the floor on,
+    at which every effect has a verdict that more pairs need not change; or at the cap.
+    """
 
     pairs_floor: int = FEWEST
     pairs_cap: int | None = None
     precision: float | None = None
     margin: float = MARGIN
-    #: Effects that were requested, over which verdicts hold; at least those that were measured.
-    family: int = 0
-    #: Repeated baselines that were requested, a family of their own.
-    baselines: int = 0
+    #: Effects and repeated baselines that were requested, over which verdicts hold; those that were
+    #: measured are among them in any case.
+    asked: frozenset[Asked] = frozenset()
 
     @classmethod
     def of(cls, header: RunHeader) -> StoppingRule:
         """The rule of the run's campaign."""
-        asked = [arm_of(name) for names in header.asked.cases.values() for name in names]
         return cls(
             header.pairs_floor,
             header.pairs_cap,
             header.precision,
             header.margin,
-            family=sum(not arm.silent for arm in asked),
-            baselines=sum(arm.role == "floor" for arm in asked),
+            frozenset((case, name) for case, names in header.asked.cases.items() for name in names),
         )
+
+    @property
+    def effects(self) -> list[Asked]:
+        """The effects that were requested."""
+        return [each for each in self.asked if not arm_of(each[1]).silent]
+
+    @property
+    def baselines(self) -> int:
+        """How many baselines were to be repeated."""
+        return sum(arm_of(treatment).role == "floor" for _, treatment in self.asked)
 
     def is_precise(self, effect: Estimate | None) -> bool:
         """Whether the interval is as narrow as requested."""
@@ -100,21 +101,8 @@ class StoppingRule:
         return self.pairs_floor <= pairs and (self.pairs_cap is None or pairs < self.pairs_cap)
 
     def is_done(self, row: Result) -> bool:
-        """Whether no further pair is needed for `row`, between floor and cap.
-
-        It is as precise as requested, and either decided or not to be decided by more pairs.
-        """
-        if not self.is_precise(row.slowdown) or row.verdict.needs_pairs:
-            return False
-        if row.verdict is not Verdict.TYPICAL:
-            return True
-        needed = pairs_for_none(row.margin, row.family)
-        return self.pairs_cap is None or self.pairs_cap < needed
-
-
-def pairs_for_none(margin: float, family: int) -> int:
-    """Fewest pairs that can show that the mean of one effect of a family is within the margin."""
-    return e_values.pairs_to_bound(margin, family / LEVELS["within"])
+        """Whether no further pair is needed for `row`, between floor and cap."""
+        return self.is_precise(row.slowdown) and not row.verdict.needs_pairs
 
 
 @dataclass(frozen=True)
@@ -175,16 +163,12 @@ class Result:
     first_attempts: Estimate | None = None
     #: Mean time under the treatment / mean time of the baseline: what is paid for.
     mean: Estimate | None = None
-    #: Its interval that holds for all effects of the family together.
-    mean_family: Interval | None = None
     #: Share of runs hit, and of the baseline's (`analysis.statistics.location`).
     hit: Estimate | None = None
     hit_baseline: float | None = None
-    #: 90th percentile of the times under the treatment / of the baseline; None below 36 pairs.
-    slowest_tenth: Estimate | None = None
-    #: E-values of this effect alone; None unless it is an effect with six pairs.
-    evidence: Evidence | None = None
-    #: Effects over which the verdict holds.
+    #: P values of this effect alone; None unless it is an effect with six pairs.
+    p: PValues | None = None
+    #: Hypotheses over which the verdict holds: cases, or their other levels without an order.
     family: int = 1
     #: `over_control` with the first attempts.
     over_control_first: Estimate | None = None
@@ -193,13 +177,6 @@ class Result:
     def said(self) -> str:
         """The verdict as it is shown."""
         return phrase(self.verdict, self.margin, emulated=self.emulated)
-
-    @property
-    def family_mean(self) -> Estimate | None:
-        """`mean` with the interval of `mean_family`."""
-        if self.mean is None or self.mean_family is None:
-            return None
-        return Estimate(self.mean.value, *self.mean_family, CONFIDENCE)
 
     @property
     def above_control_alone(self) -> bool:
@@ -228,50 +205,47 @@ def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRul
         for case in started.sort("start_s", maintain_order=True)["case"]
     ]
     treated = [(case, each) for case in cases for each in case.treated]
-    rows = [(case, each, case.evidence(each, requested.margin)) for case, each in treated]
-    family = max(1, requested.family, sum(each.role == "effect" for _, each, _ in rows))
-    known = [(e, f"{case.name} {each.baseline}") for case, each, e in rows if e]
-    effects, baselines = [e for e, _ in known], [baseline for _, baseline in known]
-    seen = iter(shown(effects, baselines, family, requested.baselines))
+    effects = [case.effect_of(each, requested.margin) for case, each in treated]
+    asked = [effect for effect in effects if effect]
+    statements = iter(shown(asked, requested.effects, requested.baselines))
+    sizes = {
+        hypothesis: len(family)
+        for family in families(asked, requested.effects)
+        for hypothesis in family
+    }
     return [
-        _with_evidence(
+        _with_reasons(
             replace(
-                _row(case, each, requested, next(seen) if evidence else None),
-                evidence=evidence,
-                family=family if each.role == "effect" else 1,
-                mean_family=Interval.of(e_values.mean_ratio(each.log_times, family)),
+                _row(case, each, requested, next(statements) if effect else ()),
+                p=effect.p if effect else None,
+                family=sizes[effect.hypothesis] if effect else 1,
             )
         )
-        for case, each, evidence in rows
+        for (case, each), effect in zip(treated, effects, strict=True)
     ]
 
 
-def _with_evidence(row: Result) -> Result:
+def _with_reasons(row: Result) -> Result:
     """The row with notes on why it is not decided although an interval of its own says more."""
-    kind = _alone(row)
-    if kind is None or row.slowdown is None:
+    says = _alone(row)
+    if says is None or row.slowdown is None:
         return row
     notes, floor = list(row.notes), row.noise_floor
     if floor and floor.low <= row.slowdown.value <= floor.high:
         notes.append(Note.WITHIN_FLOOR(floor=ends(floor)))
-    needed = row.family / LEVELS[kind]
-    more = e_values.pairs_until(needed, getattr(row.evidence, kind), row.pairs)
-    if more is not None:
-        says = "is above the control" if kind == "above_control" else "excludes 1"
-        effects, pairs = plural(row.family, "effect"), plural(more, "pair")
-        notes.append(Note.EVIDENCE(says=says, effects=effects, pairs=pairs))
+    questions = plural(row.family, "question")
+    notes.append(Note.ALONE(says=says, questions=questions))
     return replace(row, notes=notes)
 
 
 def _alone(row: Result) -> str | None:
-    """The field of `Evidence` that is short, of what an interval of an undecided row says alone."""
-    if row.evidence is None or row.slowdown is None:
+    """What the interval of an undecided row says alone, if it says more than the verdict."""
+    if row.slowdown is None:
         return None
     if row.verdict is Verdict.NOT_ABOVE_CONTROL:
-        return "above_control" if row.above_control_alone else None
-    if row.verdict is not Verdict.INCONCLUSIVE:
-        return None
-    return "slower" if row.slowdown.low > 1 else "faster" if row.slowdown.high < 1 else None
+        return "is above the control" if row.above_control_alone else None
+    beside = row.slowdown.low > 1 or row.slowdown.high < 1
+    return "excludes 1" if beside and row.verdict is Verdict.INCONCLUSIVE else None
 
 
 @dataclass(frozen=True)
@@ -281,6 +255,7 @@ class _Treated:
     arm: str
     role: Role
     baseline: str
+    factors: dict[str, Level]
     pairs: pl.DataFrame
     blocks: list[NDArray[np.float64]]
     effect: Estimate | None
@@ -312,33 +287,32 @@ class _Case:
             return []
         return log_times_between(this.pairs, control.pairs)
 
-    def evidence(self, this: _Treated, margin: float) -> Evidence | None:
-        """E-values of an effect; None of other treatments, and below six pairs."""
-        if this.effect is None or this.role != "effect":
+    def effect_of(self, this: _Treated, margin: float) -> Effect | None:
+        """A treatment as an effect that is asked for; None of others."""
+        if this.role != "effect":
             return None
-        times, most = this.log_times, 1 + margin
-        slower = e_values.longer(times)
-        typical = min(e_values.shorter(times, most), e_values.longer(times, 1 / most))
-        mean = min(e_values.mean_shorter(times, most), e_values.mean_longer(times, 1 / most))
-        over = self.over_control(this)
-        above = e_values.longer(np.concatenate(over)) if over else None
-        floor = self.beside(this, "floor")
+        p = self._p_values(this, margin) if this.effect else None
+        return Effect(self.name, this.arm, this.baseline, this.factors, p)
+
+    def _p_values(self, this: _Treated, margin: float) -> PValues:
+        times, over, floor = this.log_times, self.over_control(this), self.beside(this, "floor")
+        slower = looks.over_looks(times, looks.longer)
+        above = looks.over_looks(np.concatenate(over), looks.longer) if over else None
         again = floor.log_times if floor else times[:0]
-        return Evidence(
+        apart = [looks.over_looks(again, test) for test in (looks.longer, looks.shorter)]
+        return PValues(
             slower=slower,
-            faster=e_values.shorter(times),
-            mean_slower=e_values.mean_longer(times),
-            typical_within=typical,
-            within=min(typical, mean),
-            above_control=None if above is None else min(slower, above),
-            unstable=(e_values.longer(again) + e_values.shorter(again)) / 2,
+            faster=looks.over_looks(times, looks.shorter),
+            within=looks.over_looks(times, partial(looks.outside, margin=margin)),
+            above_control=None if above is None else max(slower, above),
+            unstable=min(1.0, 2 * min(apart)),
         )
 
 
 def _case(name: str, samples: pl.DataFrame, pairs: pl.DataFrame, first: pl.DataFrame) -> _Case:
-    kinds = samples.select("arm", "role", "baseline").unique(maintain_order=True)
-    known = kinds.drop_nulls("baseline").iter_rows()
-    of = {arm: (role, baseline) for arm, role, baseline in known}
+    kinds = samples.select("arm", "role", "baseline", "factors").drop_nulls("baseline")
+    rows = kinds.unique("arm", keep="first", maintain_order=True).iter_rows()
+    of = {arm: (role, baseline, levels(str(factors))) for arm, role, baseline, factors in rows}
     treated = []
     for arm in in_order(of):
         chosen = pairs.filter(pl.col("arm") == arm)
@@ -351,7 +325,7 @@ def _estimate(blocks: list[NDArray[np.float64]]) -> Estimate | None:
     return slowdown(np.concatenate(blocks)) if blocks else None
 
 
-def _row(case: _Case, this: _Treated, requested: StoppingRule, seen: Shown | None) -> Result:
+def _row(case: _Case, this: _Treated, requested: StoppingRule, shown: Shown) -> Result:
     floor, control = case.beside(this, "floor"), case.beside(this, "control")
     over_control = _estimate(case.over_control(this))
     effect, pairs = this.effect, this.pairs
@@ -360,7 +334,7 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, seen: Shown | Non
     lost = case.samples.filter(either, status="rejected")
     first = case.first.filter(pl.col("arm") == this.arm)
     first_effect = _estimate(log_times(first)) if case.first.height else effect
-    mean_effect = e_values.mean_ratio(this.log_times)
+    mean_effect = looks.mean_ratio(this.log_times)
     hit = hits(this.log_times, requested.margin)
     under_emulation = bool(emulated(own))
     over_first = over_control
@@ -371,11 +345,11 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, seen: Shown | Non
         effect,
         mean_effect,
         floor.effect if floor else None,
-        seen,
+        shown,
         controlled=over_control is not None,
         pairs=pairs.height,
         pairs_floor=max(requested.pairs_floor, FEWEST),
-        precise=requested.is_precise(effect),
+        margin=requested.margin,
         wrote=pairs["writer_rate_b_s"].null_count() < pairs.height,
         same_host=bool(own["same_host"].any()),
         emulated=under_emulation,
@@ -414,7 +388,7 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, seen: Shown | Non
         direction=None if directions.is_empty() else str(directions[0]),
         role=this.role,
         baseline=this.baseline,
-        factors=levels(str(own["factors"][0])),
+        factors=this.factors,
         better="higher" if own["fom_better"][0] == "higher" else "lower",
         margin=requested.margin,
         emulated=under_emulation,
@@ -427,7 +401,6 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, seen: Shown | Non
         mean=mean_effect,
         hit=hit.treated if hit else None,
         hit_baseline=hit.baseline if hit else None,
-        slowest_tenth=slowest_tenth(this.log_times),
         over_control_first=over_first,
     )
 

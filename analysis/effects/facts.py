@@ -10,7 +10,9 @@ from typing import Any
 import polars as pl
 
 from analysis.effects.estimate import Result
-from analysis.effects.verdict import emulated
+from analysis.effects.verdict import Verdict, emulated
+from analysis.samples.counts import role_values, totals, without_tool
+from analysis.samples.pairs import of_treatment
 from analysis.samples.provenance import all_hosts, hosts_of, mapping
 from records.arms import BASELINE
 from records.notes import Note
@@ -147,6 +149,65 @@ def note_qualification(
             return found
         note = Note.CHANGED(names=", ".join(changed))
     return [replace(row, notes=[*row.notes, note]) for row in found]
+
+
+# Whether memory was reached by the writes of an effect that is slower.
+
+#: Roles that count what reaches memory; the share of the bytes written from which they show it.
+_MEMORY_ROLES = ("DRAM written", "DDIO misses")
+_SHOWN_SHARE = 0.1
+
+
+def name_contention(
+    rows: Iterable[Result],
+    samples: pl.DataFrame,
+    counters: pl.DataFrame,
+    records: Mapping[str, Any],
+) -> list[Result]:
+    """The rows; 'slower' is memory contention where the writes are proven and reached memory.
+
+    Proven: by a device, or by marks in memory, in all runs. Reached: the counters of memory rise by
+    a tenth of what was written or more, or each write is larger than the last-level caches.
+    `samples` and `counters` as of `pairs.judged` and `counts.counters_of`.
+    """
+    caches_b = [host.get("llc_total_b") for host in all_hosts(records.values())]
+    largest_b = max((size for size in caches_b if isinstance(size, int)), default=None)
+    reached: set[tuple[str, str]] | None = None
+    named = []
+    for row in rows:
+        if row.verdict is Verdict.SLOWER:
+            runs = of_treatment(samples.filter(status="counts"), row.case, row.arm)
+            if reached is None:
+                reached = _counted(counters, samples)
+            least_b = runs["writer_message_b"].fill_null(0).min()
+            beyond = largest_b is not None and isinstance(least_b, int) and least_b > largest_b
+            proofs = set("+".join(runs["proof"].cast(pl.String).fill_null("none")).split("+"))
+            if proofs <= {"device", "memory"} and (beyond or (row.case, row.arm) in reached):
+                row = replace(row, verdict=Verdict.CONTENTION)
+        named.append(row)
+    return named
+
+
+def _counted(counters: pl.DataFrame, samples: pl.DataFrame) -> set[tuple[str, str]]:
+    """Case and treatment of the effects under which the counters of memory rise."""
+    values = role_values(counters).filter(pl.col("role").is_in(_MEMORY_ROLES))
+    sums = totals(values, "key", "case", "treatment", "role")
+    baseline = pl.col("baseline").cast(pl.String)
+    runs = samples.select(
+        "key",
+        written_b=pl.col("writer_rate_b_s") * pl.col("elapsed_s"),
+        # As that of the counts, of which the level of the tool is no part.
+        baseline=baseline.map_elements(without_tool, return_dtype=pl.String),
+    )
+    medians = (
+        sums.join(runs, on="key", how="inner")
+        .group_by("case", "treatment", "role")
+        .agg(pl.col("value", "written_b").median(), pl.col("baseline").first())
+    )
+    off = medians.select("case", "role", baseline="treatment", off="value")
+    both = medians.join(off, on=["case", "role", "baseline"], how="inner")
+    shown = both.filter(pl.col("value") - pl.col("off") >= _SHOWN_SHARE * pl.col("written_b"))
+    return set(shown.select("case", "treatment").iter_rows())
 
 
 # Whether the machine is slower than it should be: `off` against the references of its site file.

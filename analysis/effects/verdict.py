@@ -1,18 +1,18 @@
-"""Verdicts: the conclusion about an effect, in one phrase; and the caveats next to a figure.
+"""Verdicts: the conclusion about an effect, in one word and one row of sentences; and caveats.
 
-Verdicts hold for all effects that a campaign requested together: the chance that any of them is
-wrong is at most 5 %, whenever one looks. So each rests on e-values, adjusted for the family.
+What a verdict rests on is shown over all that a campaign asks (`analysis.effects.hypotheses`), so
+that the chance of any wrong one of a kind is at most 5 %.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from analysis.effects.hypotheses import LEVELS, UNSTABLE_LEVEL, Shown
 from analysis.statistics.aligned_ranks import FEWEST_BLOCKS
-from analysis.statistics.e_values import over_family
 from analysis.statistics.interval import Estimate
 from records.notes import Note
 
@@ -30,11 +30,10 @@ class Verdict(str, Enum):
     INCONCLUSIVE = "inconclusive"
     SPEED_UP = "speed-up"
     NO_EFFECT = "no effect"
-    TYPICAL = "no effect on the typical run"
-    SOMETIMES = "sometimes slower"
     NO_CONTROL = "control missing"
     NOT_ABOVE_CONTROL = "not above the control"
     EMULATED = "slower under emulated writes"
+    SLOWER = "slower under RDMA writes"
     CONTENTION = "memory contention"
     #: Rows that effects are compared with.
     NOISE_FLOOR = "baseline repeatability"
@@ -53,6 +52,11 @@ class Verdict(str, Enum):
         return self.is_open or self is Verdict.NOT_ABOVE_CONTROL
 
     @property
+    def is_loss(self) -> bool:
+        """Whether the typical run is shown to be slower, and not by lost cores alone."""
+        return self in (Verdict.EMULATED, Verdict.SLOWER, Verdict.CONTENTION)
+
+    @property
     def is_not_compared(self) -> bool:
         """Whether the runs allow no statement on the effect, not even that there is none."""
         return self in (
@@ -63,100 +67,123 @@ class Verdict(str, Enum):
         )
 
 
-#: Verdict -> its meaning, in the order in which they are decided.
-MEANING: dict[Verdict, str] = {
-    Verdict.TOO_FEW_PAIRS: "Fewer pairs count than the campaign requires, or fewer than six.",
-    Verdict.NO_WRITES: "The timetable had no writer at this scale, so nothing was written.",
-    Verdict.NO_NOISE_FLOOR: "The baseline was not repeated in six pairs, so its own differences"
-    " are not known.",
-    Verdict.BASELINE_UNSTABLE: "The baseline differs from its own repetition, so nothing is said"
-    " of the effect.",
-    Verdict.NO_CONTROL: "Slower, but origin and target share a host, and no control counts in six"
-    " of the pairs.",
-    Verdict.NOT_ABOVE_CONTROL: "Slower, but not shown to be slower than with a process that only"
-    " keeps a core busy.",
-    Verdict.EMULATED: "Slower than off, but the writes were emulated: processors took part in"
-    " them, so memory is not shown to be the cause.",
-    Verdict.CONTENTION: "The typical run is slower than off: the whole interval lies above 1, and"
-    " the estimate above the whole interval of off against off; the mean is higher, too; where"
-    " there is a control, slower than that as well.",
-    Verdict.SOMETIMES: "The mean is higher, and the typical run is slower by less than half as"
-    " much: some runs are hit.",
-    Verdict.SPEED_UP: "Faster than off: the whole intervals of the typical run and of the mean lie"
-    " below 1, and the estimate below the whole interval of off against off.",
-    Verdict.NO_EFFECT: "Both the typical run and the mean lie within the campaign's margin.",
-    Verdict.TYPICAL: "The typical run lies within the campaign's margin. That some runs are hit"
-    " is neither shown nor ruled out: the mean needs more pairs.",
-    Verdict.INCONCLUSIVE: "Neither an effect nor its absence is shown.",
-    Verdict.NOISE_FLOOR: "Off against off: how well this many pairs repeat the baseline.",
-    Verdict.CONTROL: "A busy process instead of the writer: the slowdown seen without any write.",
-}
-
-
 @dataclass(frozen=True)
-class Evidence:
-    """E-values (`analysis.statistics.e_values`) of what may be said of an effect."""
+class Sentences:
+    """What is said of a verdict: one row of the table below."""
 
-    #: The typical run is slower, and faster, than off.
-    slower: float
-    faster: float
-    #: The mean is higher.
-    mean_slower: float
-    #: The typical run lies within the margin; and the mean as well.
-    typical_within: float
-    within: float
-    #: Slower than off, and than the control; None without one.
-    above_control: float | None
-    #: The repeated baseline differs from the baseline.
-    unstable: float
+    #: What was seen, how sure that is, and what it does not say; empty: nothing.
+    what: str
+    sure: str = ""
+    unsaid: str = ""
+    #: What to do next, with the command that does it, in which `{run}` is `nimc run CAMPAIGN
+    #: --machine M`, `{machine}` the machine and `{pairs}` the next look.
+    do: str = ""
+
+    @property
+    def meaning(self) -> str:
+        """All but what to do."""
+        return " ".join(filter(None, (self.what, self.sure, self.unsaid)))
 
 
-#: Statement -> the chance, over the whole family, that one of that kind is wrong: together 5 %.
-LEVELS = {
-    "slower": 0.02,
-    "above_control": 0.02,
-    "faster": 0.005,
-    "mean_slower": 0.005,
-    "typical_within": 0.01,
-    "within": 0.01,
+def _error(statement: str) -> str:
+    return f"A campaign says this wrongly of any of its cases in at most {LEVELS[statement]:.0%}."
+
+
+_SLOWER = "The typical run is slower than off: the whole interval lies above 1, the estimate above"
+_SLOWER += " that of off against off, and the mean is higher"
+_MORE = "`{run} --pairs {pairs}`"
+#: What the figures need comes first, before what they show.
+SENTENCES: dict[Verdict, Sentences] = {
+    Verdict.TOO_FEW_PAIRS: Sentences(
+        "Fewer pairs count than the campaign requires, or fewer than six.",
+        do=f"measure more pairs, {_MORE}; the reasons of rejected runs may say why they lack",
+    ),
+    Verdict.NO_WRITES: Sentences(
+        "The timetable had no writer at this scale, so nothing was written.",
+        do="measure on more nodes, or with longer writes",
+    ),
+    Verdict.NO_NOISE_FLOOR: Sentences(
+        "The baseline was not repeated in six pairs, so its own differences are not known.",
+        do="add the arm aa, which repeats the baseline, to the campaign's `arms`",
+    ),
+    Verdict.BASELINE_UNSTABLE: Sentences(
+        "The baseline differs from its own repetition, which ends the case.",
+        f"A campaign says this of any sound baseline in at most {UNSTABLE_LEVEL:.0%}.",
+        "Nothing is said of the effect.",
+        "look for drift and other load on the nodes, and measure again: `{run} --fresh`",
+    ),
+    Verdict.NO_CONTROL: Sentences(
+        "Slower, but origin and target share a host, and no control counts in six of the pairs.",
+        _error("slower"),
+        "Lost cores may explain it.",
+        "add the control spin to the campaign's `arms`, or take origins on other hosts",
+    ),
+    Verdict.INCONCLUSIVE: Sentences(
+        "Neither an effect nor its absence is shown.",
+        do=f"measure more pairs: {_MORE}",
+    ),
+    Verdict.NOT_ABOVE_CONTROL: Sentences(
+        "Slower, but not shown to be slower than with a process that only keeps a core busy.",
+        _error("slower"),
+        "Lost cores may explain it.",
+        "take origins on other hosts: lost cores may explain the loss",
+    ),
+    Verdict.EMULATED: Sentences(
+        f"{_SLOWER}; where there is a control, slower than that as well.",
+        _error("slower"),
+        "The writes were emulated: processors took part in them, so memory is not shown to be the"
+        " cause.",
+        "measure with RDMA hardware; this loss is that of the emulation",
+    ),
+    Verdict.SLOWER: Sentences(
+        f"{_SLOWER}; where there is a control, slower than that as well.",
+        _error("slower"),
+        "That memory is the cause is not shown: nothing but the writers' reports shows the writes,"
+        " or nothing shows that they left the cache.",
+        "count what reaches memory (tool `perf_stat:dram`), or write more than the last-level"
+        " caches hold (message `dram`)",
+    ),
+    Verdict.CONTENTION: Sentences(
+        f"{_SLOWER}; where there is a control, slower than that as well. The writes were seen to"
+        " arrive, and reached memory.",
+        _error("slower"),
+        "",
+        "measure what remedies gain, such as a lower rate or a reserved core: `nimc run throttling"
+        " --machine {machine}`",
+    ),
+    Verdict.SPEED_UP: Sentences(
+        "Faster than off: the whole intervals of the typical run and of the mean lie below 1, and"
+        " the estimate below the whole interval of off against off.",
+        _error("faster"),
+        "",
+        "find out why runs with writes are faster before these figures are used",
+    ),
+    Verdict.NO_EFFECT: Sentences(
+        "The typical run lies within the campaign's margin; neither the mean nor the repeated"
+        " baseline is shown to lie beyond it.",
+        _error("within"),
+        "Of single runs that are hit, it says what so few pairs could have met.",
+        "nothing is needed under the writes that were measured",
+    ),
+    Verdict.NOISE_FLOOR: Sentences(
+        "Off against off: how well this many pairs repeat the baseline."
+    ),
+    Verdict.CONTROL: Sentences(
+        "A busy process instead of the writer: the slowdown seen without any write."
+    ),
 }
-#: The chance that any sound baseline is called unstable.
-UNSTABLE_LEVEL = 0.05
-
-
-#: What the evidence on an effect shows, over the whole family: fields of `Evidence`.
-Shown = Collection[str]
-
-
-def shown(
-    family: Sequence[Evidence], baselines: Sequence[str], asked: int, asked_baselines: int = 0
-) -> list[Shown]:
-    """What each of the `family` shows, of which `asked` were to be measured.
-
-    `baselines`: of each effect, a name; effects of the same name share their baseline. Of these
-    `asked_baselines` were to be repeated.
-    """
-    found = {
-        name: [
-            value >= 1 / level
-            for value in over_family([getattr(each, name) or 0.0 for each in family], asked)
-        ]
-        for name, level in LEVELS.items()
-    }
-    of = {name: each.unstable for name, each in zip(baselines, family, strict=True)}
-    held = dict(zip(of, over_family(list(of.values()), asked_baselines), strict=True))
-    found["unstable"] = [held[name] >= 1 / UNSTABLE_LEVEL for name in baselines]
-    return [{name for name, each in found.items() if each[i]} for i in range(len(family))]
+#: Verdict -> its meaning, for lists of them.
+MEANING = {verdict: sentences.meaning for verdict, sentences in SENTENCES.items()}
 
 
 def phrase(verdict: Verdict, margin: float, *, emulated: bool = False) -> str:
-    """The verdict as it is shown, with what 'no effect' means: `no effect: less than 2 %`.
+    """The verdict as it is shown: `no effect: typical run within 2 %`.
 
     Where writes were `emulated`, every verdict on the effect says so.
     """
-    bounded = verdict in (Verdict.NO_EFFECT, Verdict.TYPICAL)
-    text = f"{verdict}: less than {margin * 100:.3g} %" if bounded else str(verdict)
-    says = bounded or verdict in (Verdict.SPEED_UP, Verdict.SOMETIMES)
+    bounded = verdict is Verdict.NO_EFFECT
+    text = f"{verdict}: typical run within {margin * 100:.3g} %" if bounded else str(verdict)
+    says = bounded or verdict is Verdict.SPEED_UP
     return f"{text}, under emulated writes" if emulated and says else text
 
 
@@ -169,43 +196,41 @@ def judge(
     effect: Estimate | None,
     mean: Estimate | None,
     repeated: Estimate | None,
-    seen: Shown | None,
+    shown: Shown,
     *,
     controlled: bool,
     pairs: int,
     pairs_floor: int,
-    precise: bool,
+    margin: float,
     wrote: bool,
     same_host: bool,
     emulated: bool,
 ) -> Verdict:
     """The verdict on the slowdown `effect` of the typical run and on that of the `mean`.
 
-    `repeated`: the repeated baseline against the baseline. `seen`: what the evidence shows.
-    `controlled`: whether there is a control in six of the pairs. `precise`: whether the interval is
-    as narrow as requested, which only 'no effect' needs.
+    `repeated`: the repeated baseline against the baseline. `shown`: what the pairs show, over all
+    that is asked. `controlled`: whether there is a control in six of the pairs. What shows that
+    memory is the cause comes later (`analysis.effects.facts.name_contention`).
     """
-    if effect is None or mean is None or seen is None or pairs < pairs_floor:
+    if effect is None or mean is None or pairs < pairs_floor:
         return Verdict.TOO_FEW_PAIRS
     if not wrote:
         return Verdict.NO_WRITES
     if repeated is None:
         return Verdict.NO_NOISE_FLOOR
-    if "unstable" in seen:
+    if "unstable" in shown:
         return Verdict.BASELINE_UNSTABLE
-    if "slower" in seen and effect.low > 1 and effect.value > repeated.high and mean.value > 1:
+    if "slower" in shown and effect.low > 1 and effect.value > repeated.high and mean.value > 1:
         if same_host and not controlled:
             return Verdict.NO_CONTROL
-        if controlled and "above_control" not in seen:
+        if controlled and "above_control" not in shown:
             return Verdict.NOT_ABOVE_CONTROL
-        return Verdict.EMULATED if emulated else Verdict.CONTENTION
-    if "mean_slower" in seen and effect.value - 1 < (mean.value - 1) / 2:
-        return Verdict.SOMETIMES
-    if "faster" in seen and effect.high < 1 and effect.value < repeated.low and mean.high < 1:
+        return Verdict.EMULATED if emulated else Verdict.SLOWER
+    if "faster" in shown and effect.high < 1 and effect.value < repeated.low and mean.high < 1:
         return Verdict.SPEED_UP
-    if "within" in seen and precise:
-        return Verdict.NO_EFFECT
-    return Verdict.TYPICAL if "typical_within" in seen and precise else Verdict.INCONCLUSIVE
+    # A mean beyond the margin is an effect, if not one on the typical run; or the baseline drifts.
+    beyond = any(of.low > 1 + margin or of.high < 1 / (1 + margin) for of in (mean, repeated))
+    return Verdict.NO_EFFECT if "within" in shown and not beyond else Verdict.INCONCLUSIVE
 
 
 # Caveats: one-line notes that a reader needs next to a figure.

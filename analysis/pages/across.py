@@ -53,7 +53,8 @@ class MachineFacts:
     nic: str
     processing: str
     link_b_s: float | None
-    #: Published rate of the memory (Table I), or None.
+    #: Channels of a node's memory, of published ones those of a processor; and what they carry.
+    channels: int | None = None
     dram_b_s: float | None = None
     published: bool = False
 
@@ -86,6 +87,19 @@ class CoreRates:
 
 
 @dataclass(frozen=True)
+class Headroom:
+    """How much of its memory's bandwidth a machine's triad takes, and what writes cost it."""
+
+    machine: str
+    #: Triad without writes / what the channels carry.
+    share: float
+    #: Slowdown of triad under writes.
+    slowdown: float
+    published: bool
+    emulated: bool
+
+
+@dataclass(frozen=True)
 class MachineSlowdown:
     """The last slowdown of a case on a machine."""
 
@@ -108,6 +122,7 @@ class SideBySide:
     facts: list[MachineFacts]
     triads: list[Triad]
     rates: list[CoreRates]
+    headroom: list[Headroom]
     slowdowns: list[MachineSlowdown]
 
 
@@ -115,13 +130,16 @@ def side_by_side(histories: Sequence[MachineHistory]) -> SideBySide:
     """The machines, compared with each other and with the published ones."""
     facts = [*map(facts_of, histories), *published_facts()]
     rows = triads(histories)
-    return SideBySide(facts, rows, core_rates(facts, rows), slowdowns(histories))
+    return SideBySide(
+        facts, rows, core_rates(facts, rows), headroom(facts, rows), slowdowns(histories)
+    )
 
 
 def facts_of(history: MachineHistory) -> MachineFacts:
     """The machine's line of Table I, from the facts of its latest run."""
     host, site = (mapping(history.facts.get(name)) for name in ("host", "site"))
-    nic, own = (mapping(site.get(name)) for name in ("nic", "facts"))
+    nic, own, memory = (mapping(site.get(name)) for name in ("nic", "facts", "memory"))
+    channels, channel_b_s = (_rate(memory.get(key)) for key in ("channels", "channel_rate_b_s"))
     cores = own.get("cores") or host.get("cores")
     return MachineFacts(
         machine=history.machine,
@@ -132,6 +150,8 @@ def facts_of(history: MachineHistory) -> MachineFacts:
         nic=_text(nic.get("model")),
         processing=_text(nic.get("processing")),
         link_b_s=_rate(nic.get("link_rate_b_s")),
+        channels=int(channels) if channels else None,
+        dram_b_s=channels * channel_b_s if channels and channel_b_s else None,
     )
 
 
@@ -147,6 +167,7 @@ def published_facts() -> list[MachineFacts]:
             nic=row["network"],
             processing=row["nic"],
             link_b_s=_LINKS_B_S[row["network"]],
+            channels=row["channels"],
             dram_b_s=max(row["dram_gb_s"]) * 1e9,
             published=True,
         )
@@ -203,6 +224,33 @@ def core_rates(facts: Sequence[MachineFacts], rows: Sequence[Triad]) -> list[Cor
             emulated = any(row.emulated for row in own)
             found.append(CoreRates(each.machine, each.link_b_s, rate, each.published, emulated))
     return found
+
+
+def headroom(facts: Sequence[MachineFacts], rows: Sequence[Triad]) -> list[Headroom]:
+    """Machines whose triad and memory are known; published ones at each of their memory clocks."""
+    carried = {each.machine: each.dram_b_s for each in facts if not each.published}
+    clocks = _published_memory_b_s()
+    points = []
+    for row in rows:
+        dram_b_s = (clocks if row.published else carried).get(row.machine)
+        slowdown = row.off_b_s / row.on_b_s if row.published else row.slowdown
+        if dram_b_s and slowdown:
+            share = row.off_b_s / dram_b_s
+            points.append(Headroom(row.machine, share, slowdown, row.published, row.emulated))
+    return points
+
+
+def _published_memory_b_s() -> dict[str, float]:
+    """Machine of Table II -> rate of its memory. Table I has one line for a machine's clocks."""
+    rates = {}
+    for row in paper()["table_1_machines"]:
+        machine, rates_gb_s = row["machine"], row["dram_gb_s"]
+        if len(rates_gb_s) == 1:
+            rates[machine] = rates_gb_s[0] * 1e9
+            continue
+        for clock, rate_gb_s in zip(row["dram_mhz"], rates_gb_s, strict=True):
+            rates[f"{machine}-{clock}"] = rate_gb_s * 1e9
+    return rates
 
 
 def slowdowns(histories: Sequence[MachineHistory]) -> list[MachineSlowdown]:

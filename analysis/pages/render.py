@@ -15,7 +15,7 @@ from markupsafe import Markup
 from analysis.effects.verdict import MEANING
 from analysis.history.alarms import FEWEST, MOST, RECENT, Alarm, WatchedSeries
 from analysis.history.nights import KEY, latest
-from analysis.pages.across import CoreRates, MachineHistory, MachineSlowdown, SideBySide
+from analysis.pages.across import CoreRates, Headroom, MachineHistory, MachineSlowdown, SideBySide
 from analysis.report.plots import (
     View,
     drawing,
@@ -212,6 +212,8 @@ def index_page(states: Sequence[MachineState], found: SideBySide) -> str:
         slowdowns=list(_slowdown_figures(found.slowdowns)),
         rates_svg=_rates_figure(found.rates),
         rates=found.rates,
+        headroom_svg=_headroom_figure(found.headroom),
+        headroom=found.headroom,
         facts=found.facts,
         triads=found.triads,
         meaning=MEANING,
@@ -257,3 +259,20 @@ def _rates_figure(rates: Sequence[CoreRates]) -> Markup:
         axes.plot(ends, ends, color=light("muted"), lw=1)
         finish(axes, "triad per core, GB/s", "network, GB/s")
         return themed_svg(figure, "rates", alt)
+
+
+def _headroom_figure(machines: Sequence[Headroom]) -> Markup:
+    """Machines by number: what writes cost against the share of the memory that triad takes."""
+    shares = [f"{each.machine} {each.slowdown:.2f} at {each.share:.0%}" for each in machines]
+    alt = f"Slowdown of triad against the share of the memory's bandwidth: {', '.join(shares)}"
+    with drawing(3.2) as figure:
+        axes = figure.subplots()
+        for number, each in enumerate(machines, 1):
+            look: dict[str, Any] = {"mfc": "none", "mec": light("ink")} if each.published else {}
+            place = (100 * each.share, each.slowdown)
+            axes.plot(*place, "o", color=light("spin" if each.emulated else "on"), **look)
+            away = 5 if number % 2 else -11
+            axes.annotate(str(number), place, (0, away), textcoords="offset points", ha="center")
+        axes.axhline(1, color=light("muted"), lw=1)
+        finish(axes, "triad without writes, % of what the memory carries", "slowdown")
+        return themed_svg(figure, "headroom", alt)

@@ -29,7 +29,13 @@ INDEX_SCHEMA = 2
 _PAGE, _DOCUMENT = "index.html", "index.json"
 _ENDINGS = ("csv", "parquet")
 #: Tables over all machines, and where `across.SideBySide` has them.
-_TABLES = {"machines": "facts", "triad": "triads", "rates": "rates", "slowdowns": "slowdowns"}
+_TABLES = {
+    "machines": "facts",
+    "triad": "triads",
+    "rates": "rates",
+    "headroom": "headroom",
+    "slowdowns": "slowdowns",
+}
 #: Files next to the machines' folders: no machine can have such a name.
 FILES = (_PAGE, _DOCUMENT, *(f"{name}.{ending}" for name in _TABLES for ending in _ENDINGS))
 

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 from markupsafe import Markup
 
-from analysis.questions.question import PER_RATE, Plot, Question, answer
+from analysis.questions.question import PER_RATE, Plot, Question
 from analysis.report.data import RunData
 from analysis.report.plots import (
     LEVEL_COLOURS,
@@ -71,7 +71,7 @@ def section(
     """The section of a question, with its file, and `more` files of its subject."""
 
     def view(run: RunData, anchor: str) -> View | None:
-        table = answer(question, run)
+        table = run.answer(question)
         return None if table.is_empty() else _view(question, table, run, anchor)
 
     def files(runs: Sequence[RunData]) -> Files:
@@ -86,7 +86,7 @@ def _file(question: Question, runs: Sequence[RunData]) -> Files:
     rows = [
         {"run": run.header.run, "emulated": run.emulated(), **row}
         for run in runs
-        for row in answer(question, run).to_dicts()
+        for row in run.answer(question).to_dicts()
     ]
     return {f"{question.name}.json": {question.name: rows}} if rows else {}
 

@@ -14,7 +14,6 @@ import numpy as np
 import polars as pl
 
 from analysis.effects.verdict import Verdict
-from analysis.questions.question import answer
 from analysis.remedies.effect import (
     Net,
     RemedyEffect,
@@ -314,7 +313,7 @@ class TrafficLoss:
     rate_b_s: float | None
     verdict: Verdict
     #: Share of node-hours lost at the assumed share of traffic; negative is a gain. From the mean,
-    #: with the interval that holds for all effects of the run together.
+    #: with its interval.
     lost: Estimate
     #: The same on all nodes in a mean month; None without a number of nodes.
     node_hours_month: Estimate | None
@@ -381,7 +380,7 @@ def advise(runs: Sequence[RunData], assumed: Assumed = Assumed()) -> Advice:
         sweeps=[
             {"run": run.header.run, **row}
             for run in runs
-            for row in answer(THROTTLING, run).to_dicts()
+            for row in run.answer(THROTTLING).to_dicts()
         ],
     )
 
@@ -414,8 +413,8 @@ def _losses(run: RunData, assumed: Assumed) -> list[TrafficLoss]:
     month_h = None if assumed.nodes is None else assumed.nodes * MONTH_H
     found = []
     for row in run.results:
-        if row.role == "effect" and row.baseline == BASELINE and row.family_mean:
-            lost = row.family_mean.mapped(lambda ratio: assumed.share * (1 - 1 / ratio))
+        if row.role == "effect" and row.baseline == BASELINE and row.mean:
+            lost = row.mean.mapped(lambda ratio: assumed.share * (1 - 1 / ratio))
             month = lost.mapped(lambda share: share * month_h) if month_h else None
             of = (run.header.run, row.case, row.workload, row.arm, row.writer_rate_b_s)
             found.append(TrafficLoss(*of, row.verdict, lost, month, emulated[row.case]))

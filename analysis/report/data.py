@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,10 +14,12 @@ from analysis.effects.contrasts import Contrast, contrasts
 from analysis.effects.estimate import Result, StoppingRule, results_of
 from analysis.effects.facts import (
     compare_with_references,
+    name_contention,
     note_provenance_changes,
     note_qualification,
 )
 from analysis.effects.verdict import emulated
+from analysis.questions.question import Question, answer
 from analysis.samples.columns import read_run
 from analysis.samples.counts import counters_of, read_counts
 from analysis.samples.integrity import Integrity, check_run, refuse_faults
@@ -76,6 +78,16 @@ class RunData:
     #: SHA-256 -> content of the file in `provenance/`.
     provenance: dict[str, Any]
     integrity: Integrity
+    #: Name of a question -> its answer, which the page and the files share.
+    _answers: dict[str, pl.DataFrame] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def answer(self, question: Question) -> pl.DataFrame:
+        """The rows of the answer to a question, worked out once."""
+        if question.name not in self._answers:
+            self._answers[question.name] = answer(question, self)
+        return self._answers[question.name]
 
     def emulated(self, cases: Collection[str] | None = None) -> list[str]:
         """Caveats of the transports of all writers, or of those in `cases`; none for hardware."""
@@ -144,6 +156,8 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
     samples = judged(read.frame)
     pairs = pair_table(samples)
     rows = compare_with_references(results_of(samples, pairs, StoppingRule.of(header)), header)
+    counters = counters_of(counts, samples)
+    rows = name_contention(rows, samples, counters, provenance.records)
     rows = note_qualification(rows, header, samples, provenance.records)
     return RunData(
         path=path,
@@ -152,7 +166,7 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
         pairs=pairs,
         results=note_provenance_changes(rows, samples, provenance.records),
         contrasts=contrasts(samples, rows),
-        counters=counters_of(counts, samples),
+        counters=counters,
         unfinished_blocks=unfinished_blocks(path),
         torn=read.torn,
         provenance=provenance.records,

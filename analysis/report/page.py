@@ -33,8 +33,6 @@ from records.units import plural, quantity
 
 #: Most cases named in one sentence.
 _NAMED = 4
-#: Verdicts that carry a loss: it is shown, and a control does not explain it.
-_LOSS = (Verdict.CONTENTION, Verdict.EMULATED, Verdict.SOMETIMES)
 
 
 def summary(run: RunData) -> list[str]:
@@ -42,7 +40,8 @@ def summary(run: RunData) -> list[str]:
     if run.samples.is_empty():
         return ["Nothing was measured: the run has no samples."]
     effects = [row for row in run.results if row.role == "effect"]
-    return [_measured(run), _lost(effects), words.next_step(effects)]
+    step = words.next_step(effects, run.header.campaign, run.header.machine)
+    return [_measured(run), _lost(effects), step]
 
 
 def _measured(run: RunData) -> str:
@@ -63,12 +62,9 @@ def _measured(run: RunData) -> str:
 
 
 def _lost(effects: Sequence[Result]) -> str:
-    """Node-hours lost, of every effect whose verdict carries a loss.
-
-    From the means; the largest of several are chosen, so their intervals hold for all together.
-    """
+    """Node-hours lost, of every effect whose verdict carries a loss; from the means."""
     slower = sorted(
-        (row for row in effects if row.verdict in _LOSS),
+        (row for row in effects if row.verdict.is_loss),
         key=lambda row: row.mean.value if row.mean else 0.0,
         reverse=True,
     )
@@ -80,15 +76,14 @@ def _lost(effects: Sequence[Result]) -> str:
     if none:
         below = max(row.margin for row in none) * 100
         cases = some([words.named(row) for row in none], _NAMED)
-        ruled_out = f"; {below:.3g} % or more is ruled out for {cases}"
+        ruled_out = f"; for the typical run {below:.3g} % or more is ruled out for {cases}"
     if not shown:
         return f"Lost: no verdict shows a loss of node-hours{ruled_out}."
-    together = " (intervals for all effects together)" if slower and slower[0].family > 1 else ""
-    return f"Lost: work of 100 node-hours takes {shown}{together}{ruled_out}."
+    return f"Lost: work of 100 node-hours takes {shown}{ruled_out}."
 
 
 def _loss(row: Result) -> str:
-    mean = row.family_mean
+    mean = row.mean
     assert mean
     low, value, high = (100 * (ratio - 1) for ratio in (mean.low, mean.value, mean.high))
     ends = f"{low:.1f} to {high:.1f}"

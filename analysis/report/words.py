@@ -10,10 +10,11 @@ from typing import Any
 import polars as pl
 from markupsafe import Markup, escape
 
-from analysis.effects.estimate import Result, pairs_for_none
-from analysis.effects.verdict import MEANING, Verdict
+from analysis.effects.estimate import Result
+from analysis.effects.verdict import MEANING, SENTENCES, Verdict
 from analysis.samples.columns import MOST
 from analysis.statistics.interval import FEWEST, Estimate, Interval, effect
+from analysis.statistics.looks import next_look, unseen
 from records.notes import Note, remedy_of
 from records.units import SECONDS, plural, quantity
 
@@ -122,47 +123,35 @@ def sentence(row: Result) -> str:
 
 
 def _of_mean(row: Result) -> str:
-    """What is paid for, and how often runs are hit."""
+    """What is paid for, and what so few pairs have met of runs that are hit."""
     if row.mean is None or row.hit is None:
         return ""
     hit = round(row.hit.value * row.pairs)
-    slowest = ""
-    if row.slowest_tenth is not None:
-        value, ends = effect(row.slowest_tenth)
-        slowest = f"; the slowest tenth took {value} times as long ({ends.replace('-', ' to ')})"
+    met = "no single run with writes stands out"
+    if hit:
+        runs = f"{hit} of {plural(row.pairs, 'run')} with writes"
+        met = f"{runs} took unusually long (true share at most {row.hit.high:.0%})"
     return (
-        f" In the mean it took {_change(row.mean.value)} ({_range(row.mean)})."
-        f" {hit or 'None'} of {plural(row.pairs, 'run')} with writes took unusually long (true"
-        f" share at most {row.hit.high:.0%}){slowest}."
+        f" In the mean it took {_change(row.mean.value)} ({_range(row.mean)}) in these"
+        f" {plural(row.pairs, 'pair')}; {met}."
     )
 
 
-#: Verdict -> what to do next; what the figures need first comes first.
-NEXT: dict[Verdict, str] = {
-    Verdict.BASELINE_UNSTABLE: "look for drift and other load on the nodes, and measure again",
-    Verdict.NO_NOISE_FLOOR: "add the arm aa, which repeats the baseline",
-    Verdict.TOO_FEW_PAIRS: "measure more pairs; the reasons of rejected runs may say why they lack",
-    Verdict.NO_WRITES: "measure on more nodes, or with longer writes",
-    Verdict.NO_CONTROL: "add the control spin, or take origins on other hosts",
-    Verdict.INCONCLUSIVE: "measure more pairs",
-    Verdict.NOT_ABOVE_CONTROL: "take origins on other hosts: lost cores may explain the loss",
-    Verdict.SPEED_UP: "find out why runs with writes are faster before these figures are used",
-    Verdict.EMULATED: "measure with RDMA hardware; this loss is that of the emulation",
-    Verdict.CONTENTION: "measure what remedies gain, such as a lower rate or a reserved core",
-    Verdict.SOMETIMES: "find out what hits some runs: look at the slowest ones and their counters",
-    Verdict.TYPICAL: "measure more pairs if a mean that is sometimes higher would matter",
-    Verdict.NO_EFFECT: "nothing is needed under the writes that were measured",
-}
-
-
-def next_step(effects: Sequence[Result]) -> str:
-    """What the first open verdict needs."""
+def next_step(effects: Sequence[Result], campaign: str, machine: str) -> str:
+    """What the first open verdict needs, with the command that does it."""
     of = {row.verdict: row for row in reversed(effects)}
-    for verdict, advice in NEXT.items():
-        if row := of.get(verdict):
-            if verdict is Verdict.NOT_ABOVE_CONTROL and row.above_control_alone:
-                advice = NEXT[Verdict.INCONCLUSIVE]
-            return f"Next: {advice} ({named(row)}: {verdict})."
+    for verdict, sentences in SENTENCES.items():
+        row = of.get(verdict)
+        if row is None or not sentences.do:
+            continue
+        if verdict is Verdict.NOT_ABOVE_CONTROL and row.above_control_alone:
+            sentences = SENTENCES[Verdict.INCONCLUSIVE]
+        advice = sentences.do.format(
+            run=f"nimc run {campaign} --machine {machine}",
+            machine=machine,
+            pairs=next_look(row.pairs + 1),
+        )
+        return f"Next: {advice} ({named(row)}: {verdict})."
     return "Next: measure an arm with writers; this run has none."
 
 
@@ -211,16 +200,22 @@ def conditions(samples: pl.DataFrame) -> str:
 
 
 def _limits(row: Result) -> str:
-    """What the effect is at most, or what is still possible, and what would show it."""
-    if row.verdict is Verdict.NO_EFFECT:
-        return f" The effect is less than {row.margin * 100:.3g} %."
-    if row.verdict is Verdict.TYPICAL:
-        pairs = pairs_for_none(row.margin, row.family)
-        return f" About {pairs} pairs without a run that is hit would show that the mean is, too."
+    """Within what there is no effect, and what may have stayed unseen; or what is possible."""
+    if row.verdict is Verdict.NO_EFFECT and row.mean and row.hit:
+        low, high = (100 * (ratio - 1) for ratio in (row.mean.low, row.mean.high))
+        unseen_share = "" if row.hit.value else f"; {_unseen(row.pairs)}"
+        return (
+            f" Typical run within {row.margin * 100:.3g} %; mean {low:+.1f} to {high:+.1f} % in"
+            f" these {row.pairs} pairs{unseen_share}."
+        )
     if row.verdict is Verdict.INCONCLUSIVE and row.slowdown:
-        low, high = map(_change, (row.slowdown.low, row.slowdown.high))
-        return f" Still possible: {low} to {high} time."
+        least, most = map(_change, (row.slowdown.low, row.slowdown.high))
+        return f" Still possible: {least} to {most} time."
     return ""
+
+
+def _unseen(pairs: int) -> str:
+    return f"hits of fewer than {unseen(pairs):.0%} of runs may have stayed unseen"
 
 
 def _range(of: Estimate | Interval) -> str:

@@ -1,4 +1,4 @@
-"""Centres of values, one per pair; the ratio between those of two sets; and tails.
+"""Centres of values, one per pair; the ratio between those of two sets; and runs that are hit.
 
 The estimate of a centre is that of Hodges and Lehmann (1963). Its interval holds what Wilcoxon's
 signed ranks or Student's t do not reject: ranks alone are too narrow for many values from a skewed
@@ -17,7 +17,6 @@ from scipy import special
 
 from analysis.statistics.aligned_ranks import against_zero, few, score, shifts
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
-from analysis.statistics.nights import ratio_of_two
 
 Values = NDArray[np.float64]
 #: Steps of the range in which a crossing is sought; its ends are exact to one step.
@@ -159,14 +158,13 @@ def _below(m: int, n: int) -> NDArray[np.float64]:
     return np.cumsum(orders[:-1]).astype(float) / float(orders.sum())
 
 
-# How often runs are hit, and how much longer the slowest tenth takes.
+# How often runs are hit.
 #
 # A run is hit if it takes longer than the typical run of its treatment by more than the margin, and
 # by more than four standard deviations, taken from the median distance to the median (1.4826 of it,
 # for normal noise). The share of runs hit has the interval of Clopper and Pearson (1934).
 
 _DEVIATIONS = 4 * 1.4826
-_PERCENTILE = 0.9
 
 
 @dataclass(frozen=True)
@@ -197,25 +195,3 @@ def hits(log_times: Values, margin: float) -> Hits | None:
 def _hit(logs: Values, margin: float) -> NDArray[np.bool_]:
     above = logs - np.median(logs)
     return np.asarray(above > max(np.log1p(margin), _DEVIATIONS * np.median(np.abs(above))))
-
-
-def slowest_tenth(log_times: Values) -> Estimate | None:
-    """90th percentile of the treated runs' times / of the baseline runs'; None below 36 pairs.
-
-    `log_times` as for `hits`. The intervals of both percentiles are those of order statistics.
-    """
-    of = [_percentile(log_times[:, 0]), _percentile(log_times[:, 1:].ravel())]
-    return ratio_of_two(of[0], of[1]) if of[0] and of[1] else None
-
-
-def _percentile(logs: Values) -> Estimate | None:
-    ordered = np.exp(np.sort(logs[~np.isnan(logs)]))
-    runs = len(ordered)
-    # P(B <= k) for the number B of runs below the percentile.
-    below = special.bdtr(np.arange(runs), runs, _PERCENTILE)
-    low = int(np.searchsorted(below, _TAIL, side="right")) - 1
-    high = int(np.searchsorted(below, 1 - _TAIL))
-    if high >= runs:
-        return None
-    value = float(np.quantile(ordered, _PERCENTILE, method="median_unbiased"))
-    return Estimate(value, float(ordered[low]), float(ordered[high]), CONFIDENCE)

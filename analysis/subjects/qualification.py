@@ -22,15 +22,15 @@ from analysis.report.sections import Section
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged, level
 from analysis.samples.provenance import mapping
+from records.acceptance import AcceptanceLimits
 from records.machine.site import InjectorName
-from records.plan import Demand
 
 #: Injectors, each of which has a case of its own; all other cases are written by the machine's.
 _INJECTORS: tuple[str, ...] = get_args(InjectorName)
 #: Reasons of runs in which a writer was not held or released as it should be.
 _UNHELD = re.compile(r"writer \d+ (started|stopped|reported nothing|wrote nothing)")
 #: Share of a writer's rate from which a device shows it; fewest pairs of a ratio.
-_SHOWN = Demand.foreign_share or 0.0
+_SHOWN = AcceptanceLimits.foreign_share or 0.0
 _FEWEST_PAIRS = 6
 
 State = Literal["allowed", "caveat", "refused", "not shown"]
@@ -192,7 +192,7 @@ def _loaded(seen: Evidence, name: str, limit: float | None) -> float | None:
 
 def _slowed_cores(seen: Evidence) -> float | None:
     drop = 1 - pl.col("frequency_hz") / pl.col("frequency_hz").median().over("node")
-    return _share(seen.conditions, drop > (Demand.frequency_drop or 0.0))
+    return _share(seen.conditions, drop > (AcceptanceLimits.frequency_drop or 0.0))
 
 
 def _clocks_s(seen: Evidence) -> float | None:
@@ -248,11 +248,11 @@ CLAIMS = (
     Claim("repeats", "off against off repeats", _repeated,
           "slowdown - 1", 0.02, 0.05, _IDLE, hardware=False),
     Claim("foreign load", "no other process loads the targets",
-          partial(_loaded, name="foreign_cpus", limit=Demand.foreign_cpus), _RUNS, 0, 0.1, _IDLE,
-          hardware=False),
+          partial(_loaded, name="foreign_cpus", limit=AcceptanceLimits.foreign_cpus),
+          _RUNS, 0, 0.1, _IDLE, hardware=False),
     Claim("steal", "no hypervisor takes processor time",
-          partial(_loaded, name="steal_share", limit=Demand.steal_share), _RUNS, 0, 0.1, _IDLE,
-          hardware=False),
+          partial(_loaded, name="steal_share", limit=AcceptanceLimits.steal_share),
+          _RUNS, 0, 0.1, _IDLE, hardware=False),
     Claim("frequency", "cores keep their frequency", _slowed_cores, _RUNS, 0, 0.1,
           "set the governor `performance`", hardware=False),
     Claim("clocks", "the clocks of the nodes agree", _clocks_s, "seconds", 0.1, 1.0,

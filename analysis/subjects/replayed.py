@@ -17,16 +17,13 @@ from analysis.remedies.advice import MONTH_H
 from analysis.report.data import RunData
 from analysis.statistics.interval import Estimate
 
-#: Verdicts by which the application is slower.
-_SLOWER = (Verdict.CONTENTION, Verdict.EMULATED, Verdict.SOMETIMES)
 _FIGURES = [f"{name}{end}" for name in ("longer", "lost") for end in ("", "_low", "_high")]
 
 
 def _rows(run: RunData) -> pl.DataFrame:
     """A row per run under a trace, with the figures of its effect.
 
-    `lost`: share of node-hours by the mean time, with the interval that holds for all effects of
-    the run together.
+    `lost`: share of node-hours by the mean time.
     """
     effects = pl.DataFrame(
         [_effect(row) for row in run.results if row.role == "effect"],
@@ -44,7 +41,7 @@ def _rows(run: RunData) -> pl.DataFrame:
 
 def _effect(row: Result) -> dict[str, Any]:
     longer = None if row.verdict.is_not_compared else row.slowdown
-    lost = row.family_mean.mapped(lambda ratio: 1 - 1 / ratio) if row.family_mean else None
+    lost = row.mean.mapped(lambda ratio: 1 - 1 / ratio) if row.mean else None
     return {
         **{"case": row.case, "treatment": row.arm, "verdict": str(row.verdict)},
         **_ends("longer", longer),
@@ -86,7 +83,7 @@ def sentence(row: Mapping[str, Any]) -> str:
         return f"{begin}: no estimate ({row['verdict']})."
     value, low, high = (100 * (row[f"longer{end}"] - 1) for end in ("", "_low", "_high"))
     longer = f"{value:.1f} % longer [{low:.1f}, {high:.1f}]"
-    if row["verdict"] not in _SLOWER:
+    if not Verdict(row["verdict"]).is_loss:
         return f"{begin}: {row['verdict']}, {longer}."
     text = f"{begin} takes {longer}"
     if row["node_hours_month"] is not None:
@@ -103,10 +100,9 @@ _APART = (_DONE - _WANTED).abs() / pl.when(_WANTED > 0).then(_WANTED).otherwise(
 REPLAYED = Question(
     name="traffic",
     title="Your traffic, replayed",
-    text="The time of the typical run; node-hours by the mean time, with the interval that holds"
-    " for all effects of the run together. Each pair had a window drawn at random from the trace."
-    " Node-hours are stated only at speed 1 and rate 100 %: windows then have bursts and pauses as"
-    " often as the trace.",
+    text="The time of the typical run; node-hours by the mean time. Each pair had a window drawn at"
+    " random from the trace. Node-hours are stated only at speed 1 and rate 100 %: windows then have"
+    " bursts and pauses as often as the trace.",
     rows=_rows,
     by=("case", "treatment"),
     estimates={"longer": stated("longer"), "lost": stated("lost")},

@@ -13,16 +13,26 @@ import re
 import shutil
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
-from conductor.evidence.counters import Passed
-from conductor.evidence.rates import Bursts
+from conductor.counters import Passed
 from records.sample import Direction, Limiter
 from records.text import warns
 from records.treatment import Burst
 
 #: Lines before a fault that are shown with it.
 _CAUSES = 2
+
+#: The two ends of a writer.
+EndRole = Literal["target", "origin"]
+
+
+class Bursts(NamedTuple):
+    """Bursts that ended within a row, and how long it was written and paused, seconds."""
+
+    number: int
+    writing_s: float
+    pausing_s: float
 
 
 @dataclass(frozen=True)

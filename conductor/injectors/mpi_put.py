@@ -14,8 +14,7 @@ import shlex
 import shutil
 from pathlib import Path
 
-from conductor.evidence.rates import Bursts
-from conductor.injectors.base import Arrived, Fault, Faults, Injector, Row, Writer
+from conductor.injectors.base import Arrived, Bursts, Fault, Faults, Injector, Row, Writer
 from records.machine import devices
 from records.programs import ask
 from records.sample import Direction

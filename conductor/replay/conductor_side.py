@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from conductor.evidence.rates import Expected, Seen
 from conductor.hub import Hub, WriterState
 from conductor.messages import FollowRates
 from conductor.replay.pacing import due_b
+from conductor.series import RateRow
 from records import clock
 from records.plan import Window
 from records.sample import ReplayBin, ReplayRecord
@@ -25,12 +25,10 @@ BIN_SHARE, BIN_ALONE_SHARE = 0.3, 0.1
 #: Least share of the rows' time in which they agree, and of the run that rows cover.
 AGREEING_SHARE = 0.8
 COVERED_SHARE = 0.5
-#: What a row must show in itself: anything, since the rates may be low.
-ANYTHING = Expected(0.0, "the traffic")
 
 
 def compare(
-    rows: Sequence[Seen],
+    rows: Sequence[RateRow],
     rates_b_s: Sequence[float],
     followed_s: tuple[float, float],
     run_s: tuple[float, float],
@@ -107,6 +105,15 @@ class Follows:
             order = FollowRates(state.writer.index, rates, full_b_s)
             self._hub.send(state.writer.origin, order)
         return clock.now_s()
+
+    def compared(self, run_s: tuple[float, float]) -> tuple[list[ReplayRecord], list[str]]:
+        """What each writer did, and why the run is rejected."""
+        records, reasons = [], []
+        for state, alone_b_s in zip(self._states, self._alone_b_s, strict=True):
+            record, fault = self.of(state, alone_b_s, run_s)
+            records.append(record)
+            reasons += [f"writer {state.number} {fault}"] if fault else []
+        return records, reasons
 
     def of(
         self, state: WriterState, alone_b_s: float, run_s: tuple[float, float]

@@ -13,8 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from conductor.evidence.rates import Bursts
-from conductor.injectors.base import Writer
+from conductor.injectors.base import Bursts, Writer
 from records import clock, processes
 from records.treatment import Burst
 

@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import IO
 
-from conductor.evidence.claims import EndRole
-from conductor.injectors.base import Fault, Injector, LineParser, Total, Writer
+from conductor.injectors.base import EndRole, Fault, Injector, LineParser, Total, Writer
 from conductor.short_writes.records import Done, Due
 from records import clock, processes
 from records.text import Gist, failure

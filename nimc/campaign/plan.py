@@ -23,9 +23,9 @@ from nimc.campaign.matrix import Matrix, matrix
 from nimc.campaign.others import Other
 from nimc.campaign.schema import Campaign, Entry, Pairs
 from nimc.campaign.settings import ReframeSettings
+from records.acceptance import LIMITS
 from records.arms import ARMS, level_text
 from records.machine.site import Machine
-from records.plan import LIMITS
 from records.sample import Level
 from reframe_tests.crossing import Crossed
 

@@ -13,9 +13,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
 from conductor.injectors import INJECTORS
 from records import units
+from records.acceptance import AcceptanceLimits, limit
 from records.arms import ARMS, BASELINE
 from records.marked_yaml import Duration, Record, quantity
-from records.plan import Demand
 from records.run import FLOOR, MARGIN, most_pairs, workload_of
 from records.sample import Level
 from reframe_tests.crossing import CELLS_RULE, FACTORS_RULE, VARIABLE, check_cells, check_factors
@@ -72,7 +72,6 @@ def _traffic(value: Any) -> Any:
 Factors = Annotated[dict[str, Any], AfterValidator(check_factors)]
 Cells = Annotated[list[dict[str, Any]], AfterValidator(check_cells)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,79}$")]
-_Share = Annotated[float | None, Field(ge=0, le=1)]
 _NAME_RULE = "a name of letters, digits and ._@+- (80 at most, a letter or digit first)"
 _DURATION_RULE = "a length of time with its unit, such as 30s, 10min or 1h"
 
@@ -209,33 +208,13 @@ class Verify(Record):
     """What a run must fulfil to be accepted: writes, and silence around it."""
 
     #: None: the machine's (`proof.min_share`).
-    min_share: float | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        description="a number above 0, at most 1: share of the rate alone",
-    )
-    retries: int = Field(
-        default=Demand.retries, ge=0, le=100, description="a whole number from 0 to 100"
-    )
+    min_share: float | None = limit("min_share", default=None)
+    retries: int = limit("retries")
     #: Limits of disturbance, for runs of every arm; null: no limit.
-    foreign_cpus: float | None = Field(
-        default=Demand.foreign_cpus,
-        ge=0,
-        description="null, or a number from 0: hardware threads that foreign processes keep busy",
-    )
-    steal_share: _Share = Field(
-        default=Demand.steal_share,
-        description="null, or a number from 0 to 1: share of the time that the hypervisor takes",
-    )
-    frequency_drop: _Share = Field(
-        default=Demand.frequency_drop,
-        description="null, or a number from 0 to 1: how far the frequency is below the usual one",
-    )
-    foreign_share: _Share = Field(
-        default=Demand.foreign_share,
-        description="null, or a number from 0 to 1: foreign bytes, as a share of the rate alone",
-    )
+    foreign_cpus: float | None = limit("foreign_cpus")
+    steal_share: float | None = limit("steal_share")
+    frequency_drop: float | None = limit("frequency_drop")
+    foreign_share: float | None = limit("foreign_share")
 
 
 class Campaign(Record):
@@ -268,7 +247,9 @@ class Campaign(Record):
         default=MARGIN, gt=0, lt=1, description="a number between 0 and 1, such as 0.02 for 2 %"
     )
     #: Longest time that one run of an application may take, seconds.
-    run_timeout: Duration = Field(default=Demand.run_timeout_s, description=_DURATION_RULE)
+    run_timeout: Duration = Field(
+        default=AcceptanceLimits.run_timeout_s, description=_DURATION_RULE
+    )
     #: Longest time that its blocks may take in one call, seconds; None: no limit.
     limit: Duration | None = Field(default=None, description=_DURATION_RULE)
     seed: int = Field(default=1, ge=0, lt=2**63, description="a whole number from 0")

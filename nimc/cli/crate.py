@@ -222,7 +222,8 @@ def verify_command(
 def _lines(of: Verified) -> list[str]:
     faults = sum(each.kind != "unproven" for each in of.findings)
     state = plural(faults, "fault") if faults else "no fault"
-    checked = f"{plural(of.samples, 'sample')}, {plural(of.reread, 'figure')} re-read"
+    again = f"{plural(of.reread, 'figure')} re-read, {plural(of.judged, 'run')} judged again"
+    checked = f"{plural(of.samples, 'sample')}, {again}"
     return [
         click.style(visible(f"{of.run}: {state}; {checked}; head {of.head or 'none'}"), bold=True),
         *(

@@ -52,7 +52,8 @@ def report_command(
     for report in reports:
         for run in report.runs:
             lines += [prose(run.header.run, bold=True), *_faults(run.integrity.lines())]
-            lines.append(results_table(run.results, run.contrasts, details=details))
+            of = (run.header.campaign, run.header.machine)
+            lines.append(results_table(run.results, *of, run.contrasts, details=details))
         lines.append(f"report: {report.page}")
     document = {"reports": [report.document() for report in reports]}
     show("report", document, form, "\n".join(lines))
@@ -70,9 +71,9 @@ def _faults(lines: Iterable[str]) -> list[str]:
 _REASONS = 8
 _VERDICTS: dict[Verdict, str] = {
     Verdict.CONTENTION: "red",
+    Verdict.SLOWER: "red",
     Verdict.SPEED_UP: "cyan",
     Verdict.NO_EFFECT: "green",
-    Verdict.TYPICAL: "green",
 }
 _SLOWDOWN = "slowdown with its interval of 95 %; medians without -> with writers"
 _BESIDE = "baseline repeated, control, mean, rates of the writers"
@@ -83,7 +84,12 @@ _PRICES = (
 
 
 def results_table(
-    rows: Sequence[Result], contrasts: Sequence[Contrast] = (), *, details: bool = False
+    rows: Sequence[Result],
+    campaign: str,
+    machine: str,
+    contrasts: Sequence[Contrast] = (),
+    *,
+    details: bool = False,
 ) -> str:
     """One line per effect, then caveats and what to do next; then prices and gains.
 
@@ -93,9 +99,9 @@ def results_table(
     shown = [row for row in rows if row.role == "effect" or row.case not in effects]
     if not shown:
         return "no result: only the arm 'off' was run"
-    step = next_step([row for row in shown if row.role == "effect"])
-    bounded = [row for row in shown if row.verdict in (Verdict.NO_EFFECT, Verdict.TYPICAL)]
-    margins = [f"no effect: less than {row.margin * 100:.3g} %" for row in bounded]
+    step = next_step([row for row in shown if row.role == "effect"], campaign, machine)
+    bounded = [row for row in shown if row.verdict is Verdict.NO_EFFECT]
+    margins = [f"no effect: typical run within {row.margin * 100:.3g} %" for row in bounded]
     text = listing(
         "slowdown",
         list(map(_effect, shown)),

@@ -171,7 +171,8 @@ def _conclude_campaign(
     elif report:
         from nimc.cli.results import results_table
 
-        click.echo(results_table(results, contrasts, details=progress == "verbose"))
+        of, details = (folder.header.campaign, folder.header.machine), progress == "verbose"
+        click.echo(results_table(results, *of, contrasts, details=details))
         click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}\nhead:    {head}")
     if failures:
         return 3

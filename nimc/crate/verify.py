@@ -106,7 +106,7 @@ def verify_crate(
             found = opened(crate, Path(folder), allowed)
         except InputError as error:
             broken = [Finding("broken", line) for line in str(error).splitlines()]
-            return VerifiedCrate(crate, 0, 0, None, broken, None, None)
+            return VerifiedCrate(crate, 0, 0, 0, None, broken, None, None)
         of = verify(found.run, head)
         findings = [
             Finding(each.kind, each.text.replace(f"{found.run}", f"{crate}:run"))
@@ -116,7 +116,7 @@ def verify_crate(
         text = f"{crate}: {METADATA}: {HEAD}: {stated} found; allowed: {of.head}"
         findings.append(Finding("contradicted", text))
     findings += _of_signature(crate, found.signed, allowed)
-    counts = of.samples, of.reread, of.head
+    counts = of.samples, of.reread, of.judged, of.head
     return VerifiedCrate(crate, *counts, findings, found.manifest_sha256, found.signed)
 
 

@@ -406,15 +406,12 @@ class CampaignRunner:
         from analysis.effects.estimate import StoppingRule
 
         pairs = self.campaign.pairs
-        crossed = [each for case in self.campaign.cases for each in self._treatments(case)]
-        return StoppingRule(
-            pairs.floor,
-            pairs.most,
-            pairs.precision,
-            self.campaign.margin,
-            family=sum(each.role == "effect" for each in crossed),
-            baselines=sum(each.role == "floor" for each in crossed),
+        asked = frozenset(
+            (case.name, each.name)
+            for case in self.campaign.cases
+            for each in self._treatments(case)
         )
+        return StoppingRule(pairs.floor, pairs.most, pairs.precision, self.campaign.margin, asked)
 
     def _treatments(self, entry: Entry) -> list[Crossed]:
         return treatments(self.campaign.arms, entry)

@@ -1,7 +1,8 @@
-"""Verifies a stored run: its checks, what samples name by digest, and figures re-read from outputs.
+"""Verifies a stored run: its checks, what samples name by digest, and what they say of it again.
 
-Every sample names the SHA-256 of its counters and outputs. An output that is kept is read again by
-the workload's parser of today, and must give the figures that the sample has.
+Every sample names the SHA-256 of its counters, outputs and series. What is kept is read again: by
+the workload's parser, which must give the figures that the sample has, and by the judge of runs,
+which must find the same of its writers and conditions, and accept what was accepted.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from itertools import islice
 from math import isclose
@@ -23,6 +24,9 @@ from analysis.samples.columns import read_run
 from analysis.samples.faults import ROUNDING, UNPROVEN
 from analysis.samples.integrity import check_run
 from analysis.samples.provenance import read_provenance
+from conductor import series
+from conductor.figures import conditions, writer_records
+from conductor.judge import faults
 from conductor.readers import FomError
 from records import chain, run_folder
 from records.errors import InputError, first_fault
@@ -31,8 +35,9 @@ from records.sample import Sample
 from reframe_tests import workload
 from reframe_tests.workload import Workload
 
-#: `broken`: not what was written, by the chain or a digest. `contradicted`: by another record, or
-#: by the output when it is re-read. `unproven`: cannot be verified; no fault.
+#: `broken`: not what was written, by the chain or a digest. `contradicted`: by another record, by
+#: the output when it is re-read, or by the series when they are judged again. `unproven`: cannot be
+#: verified; no fault.
 Kind = Literal["broken", "contradicted", "unproven"]
 _SAMPLE = TypeAdapter(Sample)
 
@@ -50,9 +55,10 @@ class Verified:
     """What was found of one run."""
 
     run: Path
-    #: Samples, and those of them whose figure was re-read from its output.
+    #: Samples, those of them whose figure was re-read, and those that were judged again.
     samples: int
     reread: int
+    judged: int
     #: Of its chain; None if it has none, or cannot be read.
     head: str | None
     findings: list[Finding]
@@ -60,7 +66,7 @@ class Verified:
     @property
     def is_sound(self) -> bool:
         """Whether nothing is wrong; something may be unproven."""
-        return all(each.kind == "unproven" for each in self.findings)
+        return all(finding.kind == "unproven" for finding in self.findings)
 
     def as_dict(self) -> dict[str, Any]:
         """As in JSON."""
@@ -79,9 +85,8 @@ def verify(run: Path, head: str | None = None) -> Verified:
         for line in str(error).splitlines():
             verifier.add("broken", line)
     if head is not None and head != its_head:
-        line = f"{run}: head: {its_head or 'none'} found; allowed: {head}, as given"
-        verifier.add("broken", line)
-    return Verified(run, samples, verifier.reread, its_head, verifier.findings)
+        verifier.deny("broken", f"{run}: head", its_head or "none", f"{head}, as given")
+    return Verified(run, samples, verifier.reread, verifier.judged, its_head, verifier.findings)
 
 
 @dataclass
@@ -91,11 +96,15 @@ class _Verifier:
     run: Path
     findings: list[Finding] = field(default_factory=list)
     reread: int = 0
+    judged: int = 0
     #: Why something is unproven -> of how many.
     unproven: Counter[str] = field(default_factory=Counter)
 
     def add(self, kind: Kind, text: str) -> None:
         self.findings.append(Finding(kind, text))
+
+    def deny(self, kind: Kind, at: str, stated: object, allowed: object) -> None:
+        self.add(kind, f"{at}: {stated} found; allowed: {allowed}")
 
     def verify(self) -> tuple[int, str | None]:
         """Number of samples, and the head of the chain."""
@@ -114,72 +123,106 @@ class _Verifier:
     def _verify_case(self, path: Path, count: int) -> None:
         """The first samples of a case: more may be added meanwhile, and counts before them."""
         counted = _counters(self.run / "counters" / path.name)
-        blocks = set()
+        logs, blocks = self.run / "logs" / path.stem, set()
         for at, sample in islice(_samples(path), count):
             blocks.add(sample.block)
             if sample.counters_sha256 != counted.get(sample.key):
-                stated = sample.counters_sha256 or "none"
                 allowed = f"{counted.get(sample.key) or 'none'}, by counters/{path.name}"
-                self.add("broken", f"{at}: counters_sha256: {stated} found; allowed: {allowed}")
-            self._verify_outputs(sample, at)
-        logs = self.run / "logs" / path.stem
-        if missing := [each for each in blocks if not (logs / f"{each}/reframe.json").exists()]:
-            self.unproven[f"{logs}: blocks without a report of ReFrame"] += len(missing)
+                stated = sample.counters_sha256 or "none"
+                self.deny("broken", f"{at}: counters_sha256", stated, allowed)
+            self._verify_sample(sample, at)
+        for block in blocks:
+            if not (logs / f"{block}/reframe.json").exists():
+                self.unproven[f"{logs}: blocks without a report of ReFrame"] += 1
 
-    def _verify_outputs(self, sample: Sample, at: str) -> None:
-        """Outputs are what was written; the figure of merit is re-read from its own."""
+    def _verify_sample(self, sample: Sample, at: str) -> None:
+        """What is kept of a run is what was written, and says what the sample says."""
         stem = run_folder.stem_of(sample.pair, sample.arm, sample.attempt)
-        output = f"logs/{sample.case}/{sample.block}/{stem}.out"
-        text = None
-        for name, sha256 in sample.logs.items():
-            if name not in (output, output.removesuffix("out") + "err"):
-                return self.add("contradicted", f"{at}: logs: {name!r} found; allowed: {output}")
-            try:
-                content = run_folder.read_log(self.run, name)
-            except FileNotFoundError:
-                continue
-            except InputError as error:
-                return self.add("broken", f"{error}; named by {at}")
-            if (digest := chain.digest(content)) != sha256:
-                line = f"SHA-256: {digest} found; allowed: {sha256}, by {at}"
-                return self.add("broken", f"{self.run / name}: {line}")
-            text = content.decode(errors="replace") if name == output else text
+        place = f"logs/{sample.case}/{sample.block}/{stem}"
+        output, _, of_judge = (
+            self._content(f"{place}{ending}", sample, at)
+            for ending in (".out", ".err", series.ENDING)
+        )
         record = _workload(sample.workload)
-        if text is not None and record is not None:
-            return self._reread(record, sample, text, at)
-        if sample.fom is not None:
+        if output is not None and record is not None:
+            self._reread(sample, record, output.decode(errors="replace"), at)
+        elif sample.fom is not None:
             why = "whose output is not kept" if record else "of a check that reads its own outputs"
             self.unproven[f"{self.run}/logs/{sample.case}: figures of merit {why}"] += 1
+        if sample.elapsed_s:  # its application ran
+            self._judge(sample, of_judge, at)
+
+    def _content(self, name: str, sample: Sample, at: str) -> bytes | None:
+        """A file that a sample names; None if it names none, or it is not kept as it was."""
+        if (sha256 := sample.logs.get(name)) is None:
+            return None
+        try:
+            content = run_folder.read_log(self.run, name)
+        except FileNotFoundError:
+            return None
+        except InputError as error:
+            self.add("broken", f"{error}; named by {at}")
+            return None
+        if (digest := chain.digest(content)) == sha256:
+            return content
+        self.deny("broken", f"{self.run / name}: SHA-256", digest, f"{sha256}, by {at}")
         return None
 
-    def _reread(self, record: Workload, sample: Sample, text: str, at: str) -> None:
+    def _reread(self, sample: Sample, record: Workload, output: str, at: str) -> None:
         """Add a finding for each figure that is not the one which the output gives."""
-        try:
-            fom = record.parse(text)
-        except FomError as error:
-            if sample.fom is not None:
-                line = f"{at}: fom: {sample.fom} found; allowed: none, by its output: {error}"
-                self.add("contradicted", line)
-            return
         if sample.fom is None:
-            # A number of ranks that was not requested is no figure either.
-            if sample.outcome == "no_fom" and "ranks" not in fom.extra:
-                line = f"{at}: fom: none found; allowed: {fom.value}, by its output"
-                self.add("contradicted", line)
             return
-        self.reread += 1
         stated = {"fom": sample.fom, "fom_unit": sample.fom_unit, **sample.fom_extra}
-        read = {"fom": fom.value, "fom_unit": fom.unit or record.unit, **fom.extra}
-        stated["fom_better"], read["fom_better"] = sample.fom_better, fom.better or record.better
-        for name in stated | read:
-            if not _same(stated.get(name), read.get(name)):
-                line = f"{stated.get(name)} found; allowed: {read.get(name)}, by its output"
-                self.add("contradicted", f"{at}: {name}: {line}")
+        stated["fom_better"] = sample.fom_better
+        try:
+            fom = record.parse(output)
+        except FomError as error:
+            self.deny("contradicted", f"{at}: fom", sample.fom, f"none, by its output: {error}")
+            return
+        again = {"fom": fom.value, "fom_unit": fom.unit or record.unit, **fom.extra}
+        again["fom_better"] = fom.better or record.better
+        self.reread += 1
+        for name, found, allowed in _differences(stated, again):
+            self.deny("contradicted", f"{at}: {name}", found, f"{allowed}, by its output")
+
+    def _judge(self, sample: Sample, content: bytes | None, at: str) -> None:
+        """Judge a run again by its series."""
+        try:
+            stored = series.read(content or b"")
+        except ValueError:
+            why = "runs whose series are not kept, or of another version"
+            self.unproven[f"{self.run}/logs/{sample.case}: {why}"] += 1
+            return
+        self.judged += 1
+        window_s = (sample.start_s, sample.start_s + sample.elapsed_s)
+        reason = next(faults(stored.series, window_s, stored.limits), None)
+        if sample.outcome == "kept" and reason:
+            self.deny("contradicted", f"{at}: outcome", sample.outcome, f"rejected: {reason}")
+        writers = writer_records(stored.series, window_s)
+        there = [conditions(node) for node in stored.series.nodes]
+        if (writers, there) == (sample.writers, sample.conditions):
+            return  # nearly always, and comparing field by field takes long
+        again = asdict(replace(sample, writers=writers, conditions=there))
+        for name, found, allowed in _differences(asdict(sample), again):
+            self.deny("contradicted", f"{at}: {name}", found, f"{allowed}, by its series")
 
 
-def _same(stated: Any, read: Any) -> bool:
-    numbers = isinstance(stated, float) and isinstance(read, float)
-    return isclose(stated, read, rel_tol=ROUNDING) if numbers else bool(stated == read)
+def _differences(stated: Any, again: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Places in two JSON values with other values, and both of them."""
+    pairs: dict[str, tuple[Any, Any]] = {}
+    if isinstance(stated, dict) and isinstance(again, dict):
+        pairs = {name: (stated.get(name), again.get(name)) for name in stated | again}
+    elif isinstance(stated, list) and isinstance(again, list) and len(stated) == len(again):
+        pairs = {str(at): both for at, both in enumerate(zip(stated, again, strict=True))}
+    elif not _same(stated, again):
+        yield place, stated, again
+    for name, both in pairs.items():
+        yield from _differences(*both, f"{place}.{name}".lstrip("."))
+
+
+def _same(stated: Any, again: Any) -> bool:
+    numbers = isinstance(stated, float) and isinstance(again, float)
+    return isclose(stated, again, rel_tol=ROUNDING) if numbers else bool(stated == again)
 
 
 @cache

@@ -175,12 +175,6 @@ def _gone(before: Mapping[int, ProcessStat], after: Mapping[int, ProcessStat]) -
     return found
 
 
-def steal_share(before: HostLoad, after: HostLoad) -> float | None:
-    """Share of the processor time between two readings that the hypervisor took."""
-    total = after.total - before.total
-    return (after.stolen - before.stolen) / total if total > 0 else None
-
-
 def frequency_hz(cpus: Collection[int], root: Path = Path("/")) -> float | None:
     """Mean frequency of these CPUs (empty: of all), Hz; None if the kernel does not report it."""
     folder = root / "sys/devices/system/cpu"

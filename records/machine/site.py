@@ -20,12 +20,13 @@ from pydantic import (
 )
 
 from records import marked_yaml, units
+from records.acceptance import limit
 from records.checkout import ROOT
 from records.errors import InputError, near, show
 from records.files import require_own
 from records.machine import devices, host
 from records.marked_yaml import Duration, Rate, Record, Size
-from records.plan import Demand, OriginPolicy, ShortWrites
+from records.plan import OriginPolicy, ShortWrites
 
 #: The smallest message that counts as reaching DRAM, bytes.
 LEAST_DRAM_B = 64 * 2**20
@@ -75,6 +76,15 @@ class Nic(Record):
     link_rate_b_s: Rate = Field(alias="link_rate")
 
 
+class Memory(Record):
+    """The memory of a node, from its data sheet or `dmidecode`; nothing here is detected."""
+
+    #: Channels of all sockets that have modules.
+    channels: Annotated[int, Field(ge=1)]
+    #: Bytes per second of one channel: 8 times its transfers.
+    channel_rate_b_s: Rate = Field(alias="channel_rate")
+
+
 class Rail(Record):
     """One RDMA device of a node, or an interface; all nodes have the same."""
 
@@ -86,26 +96,19 @@ class Rail(Record):
 
 
 class Proof(Record):
-    """How well writes must be proven; the defaults are those of a block.
+    """How well writes must be proven: `records.acceptance`. Looser only if the fabric is emulated.
 
-    Looser only if the fabric is emulated.
+    A campaign or a check may set `min_share` otherwise: small if the application takes the writers'
+    processors.
     """
 
-    #: Least share of its rate alone that a writer must reach through the whole window, unless a
-    #: campaign or a check says otherwise: small if the application takes the writers' processors.
-    min_share: Annotated[float, Field(gt=0, le=1)] = Demand.min_share
-    #: Largest share of its rate alone that a writer may reach: more shows that this was disturbed.
-    max_share: Annotated[float, Field(gt=1)] = Demand.max_share
-    #: Largest share by which the bytes that a target's device counted may differ from the claim.
-    counter_share: Annotated[float, Field(gt=0)] = Demand.counter_share
-    #: A report later than this many of its intervals means that the writer stalled.
-    late_rows: Annotated[float, Field(ge=1)] = Demand.late_rows
-    #: Longest time within a run in which nothing of a writer may be seen.
-    silent_s: Duration = Field(default=Demand.silent_s, alias="silent")
-    #: Longest time within a run in which the conductor may stand still.
-    pause_s: Duration = Field(default=Demand.pause_s, alias="pause")
-    #: Largest share of the bytes of all rails on those that a rail policy does not name.
-    rail_share: Annotated[float, Field(gt=0, lt=0.5)] = Demand.rail_share
+    min_share: float = limit("min_share")
+    max_share: float = limit("max_share")
+    counter_share: float = limit("counter_share")
+    late_rows: float = limit("late_rows")
+    silent_s: Duration = limit("silent_s", alias="silent")
+    pause_s: Duration = limit("pause_s", alias="pause")
+    rail_share: float = limit("rail_share")
     #: How late or early a short write may start or end, seconds, and the share of the planned
     #: writing that may be missing or be beyond the plan (docs/scale.md says where both come from).
     write_tolerance_s: Duration = Field(default=ShortWrites.tolerance_s, alias="write_tolerance")
@@ -188,6 +191,7 @@ class Machine(Record):
     #: Network interface that the agents use, on every node.
     interface: _Word | None = None
     nic: Nic | None = None
+    memory: Memory | None = None
     proof: Proof = Proof()
     #: Caveats of every figure from this machine; copied to each sample.
     caveats: list[str] = []

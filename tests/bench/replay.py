@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from conductor.evidence import counters
+from conductor import counters
 from conductor.injectors.base import Row, Writer
 from conductor.injectors.ucx import Ucx
 from conductor.replay.pacing import Follower

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from analysis.statistics.interval import median_interval
+from records.acceptance import AcceptanceLimits
 from records.errors import MachineError
-from records.plan import Demand
 from testbed.spec import Fabric
 from tests.bench import BenchRow, at_least, below
 from tests.bench import _minicluster as mini
@@ -27,7 +27,7 @@ _ROUNDS = 2
 _CYCLES = 10
 _TURN_S = 5
 #: An emulated processor prints rows late, and what it sends again is counted twice.
-_EMULATED = Demand(
+_EMULATED = AcceptanceLimits(
     min_share=0.001, counter_share=0.5, late_rows=10, pause_s=5, retries=0, **UNJUDGED
 )
 #: slurmctld may report the accounting of a job this long after its end.
@@ -57,7 +57,7 @@ def _accepted(folder: Path) -> list[dict[str, Any]]:
 def _cost() -> list[BenchRow]:
     """Two blocks at a time on 4 nodes, each with one target and one origin."""
     with mini.minicluster("--nodes", "4", "--origins", "2") as folder:
-        demand = Demand(min_share=0.001, retries=0, **UNJUDGED)
+        demand = AcceptanceLimits(min_share=0.001, retries=0, **UNJUDGED)
         writes, more = {"devices": ("eth0",)}, {"pairs": _PAIRS, "demand": demand}
         plans = [
             mini.plan(folder, ["off", "on"], _RUN_S, writes, block=block, **more)

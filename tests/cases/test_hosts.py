@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from conductor import allocation
-from conductor.evidence import counters
+from conductor import allocation, counters
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
 from nimc.campaign.prepare import prepare

@@ -12,7 +12,6 @@ from typing import IO, Any, NamedTuple
 
 import pytest
 
-from conductor.evidence import counters
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Fault, Row, Total, Writer
 from conductor.readers import FomError, ToolError
@@ -483,9 +482,3 @@ def test_what_stops_is_named_as_what_a_node_lacks(tmp_path: Path) -> None:
     files = {f"{port}/port_xmit_wait": "4294967295", f"{port}/port_xmit_discards": "7"}
     absent = node_counters.NodeReader(write(tmp_path, files)).absent
     assert [name for name in absent if "port_" in name] == ["mlx5_1/1:port_xmit_wait"]
-
-
-def test_devices_that_share_a_counter_are_counted_once() -> None:
-    one = counters.Reading("net:eth0", 1000)
-    assert counters.total([one, counters.Reading("net:eth0", 1007)]).bytes_b == 1007
-    assert counters.total([one, counters.Reading("net:eth1", 1)]).bytes_b == 1001

@@ -15,7 +15,8 @@ import pytest
 
 from conductor import messages
 from conductor.injectors import INJECTORS
-from records.plan import BlockPlan, Demand
+from records.acceptance import AcceptanceLimits
+from records.plan import BlockPlan
 from tests.conductor.treatments import treatments
 from tests.undisturbed import UNJUDGED
 
@@ -109,7 +110,7 @@ class Block:
             "treatments": treatments(
                 arms, command or lasting(1), {"message_b": 1 << 26, **writes}, scheduled, **start
             ),
-            "demand": Demand(**{**LENIENT, **demand}),
+            "demand": AcceptanceLimits(**{**LENIENT, **demand}),
         }
         self.plan = BlockPlan(**{**defaults, **changes})
         path = folder / "plan.json"

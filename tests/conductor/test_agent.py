@@ -9,9 +9,9 @@ import pytest
 
 from conductor import messages
 from conductor.agent import Agent, _End
-from conductor.evidence.claims import Placed
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Arrived, Writer
+from conductor.series import Placed
 from records import clock
 from tests.conductor.conftest import Sent
 

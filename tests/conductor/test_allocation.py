@@ -12,7 +12,6 @@ import pytest
 from conductor import agent, allocation, wire
 from conductor.allocation import Allocation
 from conductor.alone import Alone, keep, kept
-from conductor.evidence.claims import Count
 from conductor.hub import Hub
 from records.errors import MachineError
 from records.treatment import Writes
@@ -111,8 +110,7 @@ WRITES = Writes("perftest", 65536, rate_share=0.25, devices=("mlx5_0",))
 
 
 def alone(target="n1", rate_b_s=5e9):
-    counted = {target: Count("rdma:mlx5_0/1", 15_000_000_000, 3.0)}
-    return Alone([target], ["n9"], WRITES, [rate_b_s], counted, 1.2, 0.6)
+    return Alone([target], ["n9"], WRITES, [rate_b_s], {target: 5e9}, 1.2, 0.6)
 
 
 def test_what_blocks_kept_comes_back_for_their_nodes(tmp_path):

@@ -268,8 +268,9 @@ def test_outputs_counts_program_and_modules_are_named_by_their_samples(block, mo
     monkeypatch.setenv("LOADEDMODULES", "gcc/13.2.0:openmpi/5.0.8")
     run = block(command=["cat", str(MELT)], program="cat", modules=["openmpi"]).done()
     (sample,) = run.samples()
-    name = "logs/melt/0/0-off-0.out"
-    assert sample["logs"] == {name: hashlib.sha256(MELT.read_bytes()).hexdigest()}
+    name, series = "logs/melt/0/0-off-0.out", "logs/melt/0/0-off-0.series.json"
+    assert set(sample["logs"]) == {name, series}
+    assert sample["logs"][name] == hashlib.sha256(MELT.read_bytes()).hexdigest()
     assert not (run.run_dir / name).exists()
     assert gzip.decompress((run.run_dir / f"{name}.gz").read_bytes()) == MELT.read_bytes()
     counters = run.run_dir / "counters/melt.jsonl"

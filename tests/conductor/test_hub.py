@@ -11,12 +11,10 @@ import pytest
 
 from conductor import messages, wire
 from conductor.agent import Agent
-from conductor.evidence.claims import Placed
-from conductor.evidence.counters import Reading
-from conductor.evidence.rates import Tally
 from conductor.hub import FIRST_SIDE, AgentGoneError, Hub, _counted_s
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
+from conductor.series import CounterSample, NodeSeries, Placed
 from conductor.short_writes.records import Done
 from records.errors import MachineError
 from records.treatment import Burst
@@ -132,7 +130,7 @@ def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time(tmp_path):
         if order.role == "target":
             return [messages.Listening(order.writer.index)]
         now_s = time.time() + 100.0
-        counted = [Tally(now_s - 0.5, 7.0), Tally(now_s, 9.0)]
+        counted = [CounterSample(now_s - 0.5, 7.0), CounterSample(now_s, 9.0)]
         return [
             messages.Counted(order.writer.index, counted),
             messages.RateReport(order.writer.index, now_s, 5.0, None),
@@ -147,10 +145,10 @@ def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time(tmp_path):
         return before_s, time.time(), state, hub.clock_offsets_s["n7"], clocks["n7"]
 
     before_s, after_s, state, offset_s, clock = with_agents(["n7"], answer, talk, ahead_s=100.0)
-    (row,), (earlier, tally) = state.rows, state.tallies
+    (row,), (earlier, later) = state.rows, state.samples
     # What was counted is in our time as well.
-    assert tally == (row.end_s, 9.0)
-    assert tally.at_s - earlier.at_s == pytest.approx(0.5, abs=0.01)
+    assert later == (row.end_s, 9.0, False)
+    assert later.at_s - earlier.at_s == pytest.approx(0.5, abs=0.01)
     # The way between two processes of one host takes less than 5 s.
     assert before_s - 5 < row.end_s < after_s + 5
     assert row.end_s - row.start_s == pytest.approx(1.0)  # a row of ucx is of a second
@@ -223,7 +221,7 @@ def test_what_a_writer_reports_and_is_told(tmp_path, monkeypatch):
         rows = list(state.rows)
         placed = await hub.hold(states)
         hub.resume(states)
-        assert (state.rows, state.tallies) == ([], [])
+        assert (state.rows, state.samples) == ([], [])
         await hub.stop(states)
         return state, rows, placed
 
@@ -245,7 +243,7 @@ def test_who_does_not_answer_is_named_with_what_it_did_not_do(monkeypatch):
         with pytest.raises(MachineError, match="no agent from n8, n9 after 0 s"):
             await hub.gather(["n8", "n7", "n9"], 0.1)
         with pytest.raises(MachineError, match="did not read its node's load within 0 s"):
-            await hub.watch({"n7": messages.EndWatch()})
+            await hub.end_watch(["n7"])
 
     with_agents(["n7"], lambda *_: [], talk)
 
@@ -255,22 +253,26 @@ def test_every_node_answers_its_own_watch():
 
     def answer(node, order):
         asked.append(order)
-        if not isinstance(order, messages.BeginWatch):
-            return []
-        reading = Reading("rdma:a/1", 7) if node == "n1" else None
-        return [messages.Observed(reading, None, None, "", [])]
+        if isinstance(order, messages.BeginWatch):
+            return [messages.Watching()]
+        ends = isinstance(order, messages.EndWatch)
+        return [messages.Observed(NodeSeries(node))] if ends else []
+
+    async def talk(hub):
+        await hub.begin_watch(orders)
+        return await hub.end_watch(["n1", "n2"])
 
     orders = {
         "n1": messages.BeginWatch(["a"], [0], [1], []),
         "n2": messages.BeginWatch([], [], [], []),
     }
-    found = with_agents(["n1", "n2"], answer, lambda hub: hub.watch(orders))
-    assert {node: seen.received for node, seen in found.items()} == {
-        "n1": Reading("rdma:a/1", 7),
-        "n2": None,
+    answers = with_agents(["n1", "n2"], answer, talk)
+    assert {node: observed.node.node for node, observed in answers.items()} == {
+        "n1": "n1",
+        "n2": "n2",
     }
-    watches = [order for order in asked if not isinstance(order, messages.Ping)]
-    assert sorted(watches, key=str) == sorted(orders.values(), key=str)  # one of each node
+    begun = [order for order in asked if isinstance(order, messages.BeginWatch)]
+    assert sorted(begun, key=str) == sorted(orders.values(), key=str)  # one of each node
 
 
 def test_an_agent_that_is_given_no_order_ends_with_the_reason():

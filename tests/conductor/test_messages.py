@@ -6,22 +6,28 @@ from dataclasses import replace
 import pytest
 
 from conductor import messages
-from conductor.evidence.claims import Looked, Placed
-from conductor.evidence.counters import Reading
-from conductor.evidence.rates import Bursts, Tally
-from conductor.injectors.base import Writer
+from conductor.injectors.base import Bursts, Writer
+from conductor.series import (
+    CounterSample,
+    DeviceSample,
+    DeviceSeries,
+    LoadSample,
+    Metered,
+    NodeSeries,
+    Placed,
+)
 from conductor.short_writes.origin_side import Part
 from conductor.short_writes.records import Done, Due
 from conductor.wire import WireError
 from records.machine.node_counters import NodeCounter
-from records.sample import NodeConditions
 from records.treatment import Burst
 
 WRITER = Writer(3, "o1", "t1", "10.0.0.1", 20003, 65536, 5e8, 2e9, None, "eth0", 1, [0, 1], [])
 PART = Part(WRITER, [("t1", "10.0.0.1"), ("t2", "10.0.0.2")], 1.7e9, 0.1, 0.3,
             [Due(7, 1, 0, 0.125), Due(9, 0, 1, 2.0)])  # fmt: skip
-CONDITIONS = NodeConditions("n7", 4.5, 0.02, 0.01, None, 5.0, 6.0, "rdma:a/1")
-LOOKED = Looked(3, "sent by mlx5_0", 18, 15, 0.75, False)
+DEVICE = DeviceSeries("a", "rdma:a/1", [DeviceSample(7.5, 4000, None)])
+NODE = NodeSeries("n7", [DEVICE], [LoadSample(4.5, None, 3, 400)], "stress", [2e9], "0-3")
+METERED = Metered(3, "sent by mlx5_0", False, "it stopped")
 ORDERS = [
     messages.StartEnd("origin", "ucx", WRITER, "/logs/writer-3-origin.log"),
     messages.StartEnd("origin", "mpi_put", replace(WRITER, burst=Burst(0.01, 0.09)), "log"),
@@ -43,13 +49,13 @@ REPORTS = [
     messages.RateReport(3, 1.7e9, 2e9, 1.02),
     messages.RateReport(3, 1.7e9, 2e9, None),
     messages.RateReport(3, 1.7e9, 2e9, 1.02, Bursts(10, 0.1, 0.92)),
-    messages.Counted(3, [Tally(1.7e9 - 0.25, 5e8), Tally(1.7e9, 1e9)]),
+    messages.Counted(3, [CounterSample(1.7e9 - 0.25, 5e8), CounterSample(1.7e9, 1e9, True)]),
     messages.Transport(3, "shared memory"),
     messages.Ended(3, "target", "exit status 1"),
     messages.WritersStopped([Placed(3, "target", "none", {"0": 1 << 26}, None)]),
-    messages.Observed(Reading("rdma:a/1", 4000, True, 7.5), None, CONDITIONS, "stress", [LOOKED]),
-    messages.Observed(None, None, None, "", []),
-    messages.Observed(None, None, None, "", [], {"e:stalled": NodeCounter(0.25, "1", "gauge")}),
+    messages.Watching(),
+    messages.Observed(NODE, [METERED], {"e:stalled": NodeCounter(0.25, "1", "gauge")}, [3]),
+    messages.Observed(NodeSeries("n7")),
     messages.Written([Done(0, 1.5, 2.5, 6.4e9, 0.25)], {"nobody there": 2}),
 ]
 
@@ -72,7 +78,7 @@ def test_records_arrive_as_records_from_short_lists():
     part = messages.order(over_the_wire(messages.Perform("ucx", PART, "log"))).part
     assert (part.due[1].side, part.targets[1][1]) == (1, "10.0.0.2")
     (count,) = (each for each in REPORTS if isinstance(each, messages.Counted))
-    assert messages.report(over_the_wire(count)).tallies[1].bytes_b == 1e9
+    assert messages.report(over_the_wire(count)).samples[1].total == 1e9
 
     _, written = over_the_wire(messages.Written([Done(4, 1.5, 2.5, 64.0, 0.25)], {}))
     assert written["done"] == [[4, 1.5, 2.5, 64.0, 0.25]]

@@ -12,12 +12,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from conductor import messages
+from conductor import counters, messages
 from conductor.agent import Agent, _End
-from conductor.evidence import counters
-from conductor.evidence.counters import Reading
+from conductor.counters import Reading
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Row, Writer
+from conductor.series import Metered
 from conductor.watch import Meter
 from records import clock
 from tests.conductor.conftest import Sent
@@ -32,7 +32,7 @@ on_loopback = pytest.mark.skipif(
 
 
 def counted(writer=WRITER, injector="perftest", pid=None, beside=lambda: None, **more):
-    """What a meter counts in three looks, and what it has seen in them."""
+    """What a meter counts in three looks, and by what."""
 
     async def count():
         looks = asyncio.Queue()
@@ -45,10 +45,10 @@ def counted(writer=WRITER, injector="perftest", pid=None, beside=lambda: None, *
         )
         meter.start()
         for _ in range(3):
-            if meter.looked().fault is None:
+            if meter.metered().fault is None:
                 await asyncio.wait_for(looks.get(), 2)
             beside()
-        seen = meter.looked()
+        seen = meter.metered()
         await meter.stop()
         return meter.taken(), seen
 
@@ -92,30 +92,29 @@ def test_a_device_is_counted_four_times_a_second():
         return True
 
     before_b = passed_loopback()
-    tallies, seen = counted(beside=send_over_loopback, asked=asked)
+    samples, seen = counted(beside=send_over_loopback, asked=asked)
     passed_b = passed_loopback() - before_b
-    assert spans == [(one.at_s, other.at_s) for one, other in pairwise(tallies)]
-    # Looks at a writer that is to pause do not count.
-    _, pausing = counted(asked=lambda *_: False)
-    assert pausing.looks == 0
-    assert (seen.at, seen.memory, seen.fault) == ("sent by lo", False, None)
-    assert (seen.looks, seen.seen) == (2, 2)
-    first, second, third = tallies
+    assert spans == [(one.at_s, other.at_s) for one, other in pairwise(samples)]
+    # Samples of a writer that is to pause say so, but for the first.
+    pausing, _ = counted(asked=lambda *_: False)
+    assert [sample.idle for sample in pausing] == [False, True, True]
+    assert seen == Metered(0, "sent by lo")
+    first, second, third = samples
     assert second.at_s - first.at_s > 0.2
     for earlier, later in [(first, second), (second, third)]:
-        assert SENT_B <= later.bytes_b - earlier.bytes_b <= passed_b - SENT_B
+        assert SENT_B <= later.total - earlier.total <= passed_b - SENT_B
 
 
 def test_a_control_is_counted_by_its_processor_time():
     busy = subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"])
     try:
-        tallies, _ = counted(injector="spin", pid=busy.pid)
+        samples, _ = counted(injector="spin", pid=busy.pid)
     finally:
         busy.kill()
         busy.wait()
     shares = [
-        (later.bytes_b - earlier.bytes_b) / (later.at_s - earlier.at_s)
-        for earlier, later in pairwise(tallies)
+        (later.total - earlier.total) / (later.at_s - earlier.at_s)
+        for earlier, later in pairwise(samples)
     ]
     assert all(0.0 < share < 1.1 for share in shares)
 
@@ -134,12 +133,11 @@ def test_what_cannot_be_counted_is_told(writer, injector, fault):
         meter.start()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        meter.tally()
-        return meter.taken(), meter.looked()
+        meter.count()
+        return meter.taken(), meter.metered()
 
-    tallies, seen = asyncio.run(look())
-    assert tallies == []
-    assert (seen.looks, seen.fault) == (0, fault)
+    samples, seen = asyncio.run(look())
+    assert (samples, seen) == ([], Metered(0, fault=fault))
 
 
 def test_what_the_target_tells_is_counted_and_what_it_does_not_tell_has_not_arrived(monkeypatch):
@@ -155,20 +153,20 @@ def test_what_the_target_tells_is_counted_and_what_it_does_not_tell_has_not_arri
             meter.arrived(total_b)
             noted.clear()
             await noted.wait()
-        counted, seen = meter.taken(), meter.looked()
-        await noted.wait()
-        noted.clear()
-        await noted.wait()
-        silent = meter.looked()
+        told = meter.taken()
+        for _ in range(2):
+            noted.clear()
+            await noted.wait()
+        silent = meter.taken()
         meter.arrived(9e6)  # a report comes while it stops
         await asyncio.wait_for(meter.stop(), 2)
-        return [bytes_b for _, bytes_b in counted], seen, silent
+        return told, silent, meter.metered()
 
-    counted, seen, silent = asyncio.run(asyncio.wait_for(count(), 30))
-    assert counted == [6e6, 8e6]
-    assert (seen.looks, seen.seen, seen.memory) == (1, 1, True)
-    assert (silent.looks, silent.seen) == (2, 1)
-    assert silent.silent_s >= 0.1
+    told, silent, seen = asyncio.run(asyncio.wait_for(count(), 30))
+    assert [sample.total for sample in told] == [6e6, 8e6]
+    assert [sample.total for sample in silent] == [8e6, 8e6]
+    assert silent[0].at_s - told[1].at_s >= 0.1
+    assert seen == Metered(0, "the target's memory", memory=True)
 
 
 def test_a_row_begins_when_the_one_before_it_is_printed(monkeypatch):

@@ -11,29 +11,22 @@ from conductor.allocation import Allocation
 from conductor.alone import AloneRates
 from conductor.application import Files, RunResult
 from conductor.conductor import Store, _repeat, _warm_up
-from conductor.evidence.claims import Looked
-from conductor.evidence.rates import Judgement, Seen, Tally
 from conductor.hub import WriterState
-from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
+from conductor.judge import faults
+from conductor.lead_in import LeadIn
 from conductor.messages import Observed
 from conductor.readers import Fom, FomError, Readers, ToolError
-from conductor.runs import (
-    BlockError,
-    BlockRunner,
-    LeadIn,
-    Run,
-    _position,
-    node_rows,
-    unreserved,
-    writer_record,
-)
+from conductor.runs import BlockError, BlockRunner, Run, node_rows, unreserved
+from conductor.series import CounterSample, Metered, NodeSeries, RateRow, read
 from records import clock
+from records.acceptance import AcceptanceLimits
 from records.errors import MachineError
 from records.machine.node_counters import NodeCounter
-from records.plan import Demand, ShortWrites
+from records.plan import ShortWrites
 from records.sample import CounterRow, NodeConditions
 from records.treatment import Start, Treatment, Writes
+from tests.conductor.planted import device, node
 from tests.conductor.test_timetable import PLAN
 from tests.undisturbed import UNJUDGED
 
@@ -113,9 +106,9 @@ def test_a_run_is_doubled_until_two_rows_fit(run_s, row_s, often):
 
 def test_rows_come_as_declared_or_later():
     # Rows of one second that an emulated processor prints 2.9 s apart; one comes after 9 s.
-    seen = [Seen(end - 1, end, 1.0) for end in (1.0, 3.9, 6.8, 15.8)]
+    seen = [RateRow(end - 1, end, 1.0) for end in (1.0, 3.9, 6.8, 15.8)]
     assert length.interval_s(seen, 1.0) == pytest.approx(2.9)
-    assert length.interval_s([Seen(end - 0.9, end, 1.0) for end in (1.0, 1.9, 2.8)], 1.0) == 1.0
+    assert length.interval_s([RateRow(end - 0.9, end, 1.0) for end in (1.0, 1.9, 2.8)], 1.0) == 1.0
 
 
 def test_later_blocks_begin_with_the_longest_of_the_earlier(tmp_path):
@@ -141,7 +134,7 @@ class Hub:
         self.rate_b_s = rate_b_s
         self.addresses, self.facts = {"n1": "127.0.0.1"}, {"n1": {"memory_b": memory_b}}
         self.orders, self.states = [], []
-        self.conditions, self.hold_s = NodeConditions("n1", 1.0), 0.0
+        self.node, self.hold_s = NodeSeries("n1"), 0.0
 
     async def wait_for(self, what, timeout_s):
         if not what():
@@ -151,8 +144,12 @@ class Hub:
     async def start(self, injector, writers, logs, timeout_s):
         self.orders.append("start")
         now_s = clock.now_s()
-        rows = [Seen(now_s + at_s, now_s + at_s + 1, self.rate_b_s) for at_s in range(-9, 30)]
-        self.states = [WriterState(each, 1.0, rows=list(rows)) for each in writers]
+        rows = [RateRow(now_s + at_s, now_s + at_s + 1, self.rate_b_s) for at_s in range(-9, 30)]
+        quarters = [at / 4 for at in range(-36, 120)]
+        passed = [CounterSample(now_s + at_s, 1e9 + self.rate_b_s * at_s) for at_s in quarters]
+        self.states = [
+            WriterState(each, 1.0, rows=list(rows), samples=list(passed)) for each in writers
+        ]
         return self.states
 
     def resume(self, states):
@@ -170,18 +167,21 @@ class Hub:
     async def end_schedule(self):
         self.orders.append("end schedule")
 
-    async def watch(self, orders):
-        seen = Looked(0, "the target's memory", 9, 9, 0.0, memory=True)
-        return {node: Observed(None, None, self.conditions, "", [seen]) for node in orders}
+    async def begin_watch(self, orders):
+        self.watched = list(orders)
+
+    async def end_watch(self, nodes):
+        memory = Metered(0, "the target's memory", memory=True)
+        return {name: Observed(self.node, [memory]) for name in nodes}
 
 
-def read(text):
+def figure_of(text):
     if "ranks" not in text:
         raise FomError("the output has no figure")
     return Fom(7.0, {"ranks": float(text.split()[-1])})
 
 
-READERS = Readers("s", "lower", read, lambda *_: [])
+READERS = Readers("s", "lower", figure_of, lambda *_: [])
 PRINTS = ["echo", "ranks 1"]
 LOST = ("rejected", "perf: no file")
 
@@ -201,7 +201,7 @@ LOST = ("rejected", "perf: no file")
 )
 def test_how_an_application_ends(tmp_path, command, ranks, outcome, reason):
     start, result = Start(command, ranks=ranks), RunResult()
-    files = Files(tmp_path / "out", tmp_path / "err", tmp_path / "counters")
+    files = Files(*(tmp_path / name for name in Files._fields))
     asyncio.run(application.run(start, {}, files, result, Hub(), [], 0.5))
     application.read_fom(start, files, result, READERS)
     assert (result.outcome, result.fom is not None) == (outcome, outcome == "kept")
@@ -209,7 +209,7 @@ def test_how_an_application_ends(tmp_path, command, ranks, outcome, reason):
 
 
 def test_an_application_ends_with_its_writers_unless_it_has_ended_before(tmp_path):
-    files = Files(tmp_path / "out", tmp_path / "err", tmp_path / "counters")
+    files = Files(*(tmp_path / name for name in Files._fields))
     state = WriterState(Writer(7, "o", "t", "", 1, 64), 1.0, number=3, ended="exit status 1")
     for command, reason in ((["sleep", "60"], "writer 3: exit status 1"), (["true"], None)):
         result = RunResult()
@@ -222,7 +222,7 @@ def test_an_application_ends_with_its_writers_unless_it_has_ended_before(tmp_pat
 def test_a_writer_that_ended_must_have_rows_until_the_application_did(tmp_path, until_s, outcome):
     runner, _ = block(tmp_path, Hub())
     states = [WriterState(Writer(0, "n1", "n1", "", 1, 64), 1.0, ended="killed")]
-    states[0].rows = [Seen(9.0, until_s, 1.0)]
+    states[0].rows = [RateRow(9.0, until_s, 1.0)]
     asyncio.run(runner._last_rows(states, result := RunResult(start_s=10.0, elapsed_s=2.0)))
     assert (result.outcome, result.reason or "writer 0: killed") == (outcome, "writer 0: killed")
 
@@ -235,7 +235,9 @@ def block(tmp_path, hub, writes=WRITES, number=0, **changes):
     logs = tmp_path / str(number)
     logs.mkdir()
     on = Treatment("on", Start(PRINTS), writes, "effect", "off")
-    demand = Demand(min_share=0.5, retries=2, ready_timeout_s=0.1, pause_s=60.0, **UNJUDGED)
+    demand = AcceptanceLimits(
+        min_share=0.5, retries=2, ready_timeout_s=0.1, pause_s=60.0, **UNJUDGED
+    )
     arms = [Treatment("off", Start(PRINTS)), on]
     plan = replace(PLAN, treatments=arms, demand=demand, nimc_dir=str(tmp_path), **changes)
     runner = BlockRunner(plan, HERE, hub, logs, "0" * 64, READERS)
@@ -254,14 +256,17 @@ def test_what_a_tool_counted_is_stored_with_the_key_of_its_run(tmp_path, counted
         return counted
 
     runner, _ = block(tmp_path, Hub())
-    runner._readers = Readers("s", "lower", read if reason else None, read_counters)
+    runner._readers = Readers("s", "lower", figure_of if reason else None, read_counters)
     start = Start(["sh", "-c", "test -d {counters} && echo ranks 2"], ranks=2, tool="perf")
     made = asyncio.run(runner.measure(Run(Treatment("off", start), 4, 2, 0)))
     assert (made.sample.outcome, made.sample.reason) == (outcome, reason)
     stored = [(row["key"], row["tool"], row["event"]) for row in made.counters]
     assert stored == ([(made.sample.key, "perf", "cycles")] if reason is None else [])
     # What the check itself reads is kept once it has.
-    assert made.outputs == ([tmp_path / "0/4-off-0.out"] if reason else [])
+    assert made.outputs == [
+        *([tmp_path / "0/4-off-0.out"] if reason else []),
+        tmp_path / "0/4-off-0.series.json",
+    ]
 
 
 def measured(runner, *arms):
@@ -315,13 +320,13 @@ def test_the_next_block_on_the_same_nodes_takes_over_the_rate_alone(tmp_path):
         runner, rates = block(tmp_path, hub := Hub(rate_b_s), number=number)
         hub.hold_s = 0.3
         asyncio.run(rates.learn(WRITES))
-        assert runner.alone == {WRITES: [100.0]}  # although they write less now
+        assert runner.writers.alone == {WRITES: [100.0]}  # although they write less now
         assert hub.orders == ["start", "hold"]
         assert runner.row_s == 1.0
         # Between two runs, writers are suspended, and report two rows, of which one counts.
         assert 1.05 * 2.3 <= runner.lead_in.longest_s < 1.05 * 3.0
     asyncio.run(rates.learn_anew(WRITES))
-    assert runner.alone == {WRITES: [70.0]}
+    assert runner.writers.alone == {WRITES: [70.0]}
 
 
 @pytest.mark.parametrize(
@@ -341,7 +346,7 @@ def test_what_writers_need_between_two_runs(tmp_path, held, ready_rows, counted,
 
     async def start_counted(*given):
         states = await start(*given)
-        states[0].counted_s, states[0].tallies = 0.25, [Tally(0.0, 0.0)]
+        states[0].counted_s, states[0].samples = 0.25, [CounterSample(0.0, 0.0)]
         return states
 
     if counted:
@@ -361,7 +366,7 @@ def test_what_writers_need_between_two_runs(tmp_path, held, ready_rows, counted,
 @pytest.mark.parametrize("writes", [WRITES, replace(WRITES, rate_b_s=100.0)])
 def test_a_run_needs_writers_at_speed(tmp_path, rate_b_s, ended, outcome, reason, writes):
     runner, _ = block(tmp_path, hub := Hub(rate_b_s), writes)
-    runner.alone[writes] = [100.0]
+    runner.writers.alone[writes] = [100.0]
     start = hub.start
 
     async def start_and_end(*given):
@@ -380,40 +385,25 @@ def test_a_control_is_accepted_if_the_application_leaves_anything_to_it(tmp_path
     asyncio.run(rates.learn(control))
     (sample,) = measured(runner, "on")
     assert (sample.outcome, sample.reason) == ("kept", None)
-    assert sample.writers[0].cpu_share == pytest.approx(0.02)
-    state = WriterState(Writer(0, "n1", "n1", "127.0.0.1", 20000, 0), 0.5)
-    state.rows = [Seen(9, 11, 0.9), Seen(11, 12, 0.0)]
-    runner._judge(control, [state], result := RunResult(start_s=10.5, elapsed_s=1.0))
-    assert result.reason == "control 0 computed nothing from second 0.5 of the window"
-
-
-def test_rows_at_the_edges_of_a_run_are_divided_as_the_meter_counted(tmp_path):
-    """A run from 10.5 s to 11.8 s, in which 1000 B/s are written, and 3000 B/s next to it."""
-    runner, _ = block(tmp_path, Hub())
-    runner.alone[WRITES] = [3000.0]
-    rows = [Seen(8, 9, 2500.0), Seen(9, 10, 2500.0), Seen(10, 11, 2000.0), Seen(11, 12, 1400.0)]
-    passed = [(9, 0), (10, 2500), (10.5, 4000), (11, 4500), (11.8, 5300), (12, 5900)]
-    writer = Writer(0, "n1", "n1", "127.0.0.1", 20000, 1 << 20)
-    state = WriterState(writer, 1.0, rows=rows, tallies=[Tally(*each) for each in passed])
-    result = RunResult(start_s=10.5, elapsed_s=1.3)
-    (record,) = runner._judge(WRITES, [state], result)
-    assert (record.bytes_b, record.rate_b_s) == pytest.approx((1300, 1000))
-    assert record.rate_before_b_s == 2500.0
-    assert (result.outcome, str(result.reason)[:31]) == (
-        "rejected",
-        "writer 0 wrote at 33% of its ra",
-    )
+    assert sample.writers[0].cpu_share == pytest.approx(0.02, rel=1e-4)
 
 
 def test_bytes_that_pass_reject_runs_in_which_nothing_writes(tmp_path):
     """By hand: 2 % of 100 B/s alone are 2 B in the second of a run."""
     runner, rates = block(tmp_path, hub := Hub())
     asyncio.run(rates.learn(WRITES))
-    runner.observer._demand = replace(runner._plan.demand, foreign_share=0.02)
-    hub.conditions = NodeConditions("n1", 1.0, received_b_s=2.1, sent_b_s=0.0, counter="net:eth0")
-    on, off = measured(runner, "on", "off")
-    assert (on.outcome, off.outcome) == ("kept", "rejected")
+    limits = replace(runner._plan.demand, foreign_share=0.02)
+    runner._plan = replace(runner._plan, demand=limits)
+    hub.node = node(device(3, 0, over_s=1.0), over_s=1.0)
+    off, again = measured(runner, "off", "off")
+    assert (off.outcome, again.outcome) == ("rejected", "rejected")
     assert "although nothing wrote" in off.reason
+    # What it was judged by stands beside its output, and says the same again.
+    stored = read((tmp_path / "0/0-off-0.series.json").read_bytes())
+    assert stored.limits == limits
+    assert stored.series.silent == ["received"]
+    window_s = (off.start_s, off.start_s + off.elapsed_s)
+    assert list(faults(stored.series, window_s, stored.limits)) == [off.reason]
 
 
 @pytest.mark.parametrize(("writers", "orders"), [(1, ["end schedule"]), (0, [])])
@@ -458,11 +448,11 @@ def test_a_disturbed_rate_alone_is_measured_as_often_as_it_is_disturbed(
     runner, _ = block(tmp_path, Hub(100.0))
     demand = replace(runner._plan.demand, max_share=1.25)
     runner._plan = replace(runner._plan, demand=demand)
-    runner.alone[WRITES], anew = [alone_b_s], []
+    runner.writers.alone[WRITES], anew = [alone_b_s], []
 
     class Rates:
         async def learn_anew(self, writes):
-            runner.alone[writes] = [anew_b_s]
+            runner.writers.alone[writes] = [anew_b_s]
             anew.append(writes)
 
     run = Run(runner._plan.treatments[1], 0, 0, 0)
@@ -528,41 +518,6 @@ def test_a_reserved_core_on_which_the_application_may_run_is_noted(cores, free, 
     notes = list(unreserved(factors, nodes))
     assert len(notes) == noted
     assert not noted or "n0" in notes[0]
-
-
-@pytest.mark.parametrize(
-    ("name", "asked_b_s", "limiter", "stored"),
-    [
-        ("perftest", None, "hardware", None),
-        ("perftest", 5e8, "hardware", "hardware"),
-        ("perftest", 5e8, "software", "software"),
-        ("ucx", 5e8, "software", "agent"),
-        ("fabtests", 5e8, "software", "agent"),
-    ],
-)
-def test_a_record_says_what_limited_the_writer(name, asked_b_s, limiter, stored):
-    writer = Writer(0, "o", "t", "10.1.0.2", 20001, 65536, asked_b_s, limiter=limiter)
-    seen = Judgement(4e8, 3e8, 8e8, 1.0, 0.0, None)
-    state = WriterState(writer, 1.0)
-    record = writer_record(INJECTORS[name], state, 4.4e8, seen, (1.0, 2.0))
-    assert (record.limited_by, record.asked_b_s, record.rate_b_s) == (stored, asked_b_s, 4e8)
-    assert (record.rate_min_b_s, record.bytes_b, record.rate_alone_b_s) == (3e8, 8e8, 4.4e8)
-    assert (record.cpu_share, record.message_b, record.burst) == (None, 65536, None)
-
-
-def test_writers_of_a_later_kind_are_numbered_from_its_first():
-    states = [WriterState(Writer(at, "o", "t", "", 1, 64), 1.0) for at in (4, 5)]
-    assert [_position(states, at) for at in (4, 5)] == [0, 1]
-
-
-def test_the_record_of_a_control_has_its_share_of_a_core_and_no_bytes():
-    state = WriterState(Writer(0, "o", "t", "", 20001, 65536), 1.0, transport="none")
-    state.rows = [Seen(at_s, at_s + 1.0, 0.5) for at_s in (0.0, 1.0, 2.0)]
-    seen = Judgement(0.4, 0.3, 0.8, 0.9, 0.1, None)
-    record = writer_record(INJECTORS["spin"], state, 0.9, seen, (3.0, 4.0))
-    assert (record.cpu_share, record.observed_share, record.unobserved_s) == (0.4, 0.9, 0.1)
-    assert (record.message_b, record.bytes_b, record.rate_b_s, record.rate_min_b_s) == (0, 0, 0, 0)
-    assert (record.rate_alone_b_s, record.rate_before_b_s, record.transport) == (0, None, "none")
 
 
 def test_of_origins_only_the_time_that_writing_may_take_is_stored():

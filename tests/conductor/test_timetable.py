@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductor.short_writes.records import rest_s
+from records.acceptance import AcceptanceLimits
 from records.errors import InputError
-from records.plan import BlockPlan, Demand, ShortWrites
+from records.plan import BlockPlan, ShortWrites
 from records.timetable import POLICIES, PlannedWrite, Timetable, plan, writers_of_link
 from records.treatment import Start, Treatment, Writes
 from tests.conductor.treatments import treatments
@@ -177,7 +178,7 @@ PLAN = BlockPlan(
     pairs=10,
     warmups=1,
     nimc_dir="/nowhere",
-    demand=Demand(min_share=0.4, retries=1),
+    demand=AcceptanceLimits(min_share=0.4, retries=1),
 )
 #: Two baselines, each with an arm of its own.
 CROSSED = replace(

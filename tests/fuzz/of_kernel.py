@@ -5,7 +5,7 @@ import io
 import struct
 from pathlib import Path
 
-from conductor.evidence import counters
+from conductor import counters
 from records import kernel_text, processes
 from records.machine import host, load, node_counters
 from records.machine.load import KernelThreads

@@ -6,12 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from conductor.conductor import Store
+from conductor.figures import conditions, writer_records
+from conductor.series import ENDING, RateRow, Series, save
+from records.acceptance import AcceptanceLimits
 from records.chain import walk_run
 from records.run import Requirements, RunHeader, save_header
 from records.sample import Sample
 from tests.analysis.integrity.outputs import output_of
 from tests.analysis.integrity.sound import ARMS, HEADER, made
 from tests.analysis.synthetic import RECORD, STREAM, asked_for
+from tests.conductor.planted import node, writer
 
 #: Elements of an array, of 8 bytes each; triad reads two arrays and writes one.
 _ELEMENTS = 1_000_000
@@ -41,17 +45,47 @@ def rows_of(sample: Sample) -> list[dict[str, Any]]:
     ]
 
 
+def series_of(sample: Sample) -> Series:
+    """Rows of a second of writers that kept the sample's rates from before to after its run."""
+    seconds = range(-3, int(sample.elapsed_s) + 4)
+    return Series(
+        nodes=[node()],
+        writers=[
+            writer(
+                [
+                    RateRow(sample.start_s + at, sample.start_s + at + 1, each.rate_b_s or 0.5)
+                    for at in seconds
+                ],
+                number=number,
+                injector=each.injector,
+                transport=each.transport,
+                alone_b_s=each.rate_alone_b_s,
+                of={"index": number, "target": each.target, "message_b": each.message_b},
+            )
+            for number, each in enumerate(sample.writers)
+        ],
+    )
+
+
 def store_run(run: Path, samples: Iterable[Sample], head: RunHeader) -> Path:
     """Store a finished run; returns its folder."""
     run.mkdir(parents=True)
     save_header(run, head)
     store = Store(run, STREAM.name)
-    for each in map(with_figures, samples):
+    for sample in map(with_figures, samples):
+        series, window_s = series_of(sample), (sample.start_s, sample.start_s + sample.elapsed_s)
+        each = replace(
+            sample,
+            writers=writer_records(series, window_s),
+            conditions=[conditions(target) for target in series.nodes],
+        )
         logs = run / "logs" / each.case / str(each.block)
         logs.mkdir(parents=True, exist_ok=True)
         output = logs / f"{each.pair}-{each.arm}-{each.attempt}.out"
         output.write_text(output_of(each.as_dict()))
-        store.append(each, rows_of(each), [output])
+        judged_by = output.with_suffix(ENDING)
+        save(series, AcceptanceLimits(), judged_by)
+        store.append(each, rows_of(each), [output, judged_by])
         (logs / "reframe.json").write_text("{}")
     (run / "provenance" / f"{each.provenance}.json").write_text(RECORD)
     save_header(run, replace(head, head=walk_run(run).head))

@@ -16,6 +16,8 @@ from analysis.compare.sides import compare_sides
 from analysis.contention import evaluate
 from analysis.contention.fit import fit
 from analysis.contention.page import render as model_page
+from analysis.pages.across import side_by_side
+from analysis.pages.render import index_page
 from analysis.report.data import load_run
 from analysis.report.page import render
 from nimc.cli.main import cli
@@ -23,6 +25,7 @@ from records.checkout import ROOT
 from tests.analysis.compare.nights import night
 from tests.analysis.contention.made_sweeps import sweep as rates
 from tests.analysis.made_counters import CASES
+from tests.analysis.pages.made import made_history
 from tests.analysis.remedies import test_offload, test_rails
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.subjects import test_causes, test_numa, test_paper_tables, test_scaling
@@ -127,6 +130,10 @@ def _comparison(folder: Path) -> str:
     return comparison.render(compare_sides(sides[:1], sides[1:]))
 
 
+def _pages(_: Path) -> str:
+    return index_page([], side_by_side([made_history("first")]))
+
+
 def _model(_: Path) -> str:
     measured = rates(evaluate.load_published("henri"), 0, 0.01)
     return model_page(fit(measured), measured)
@@ -159,6 +166,7 @@ MADE: dict[str, Maker] = {
     **dict.fromkeys(("RDMA and NUMA", "All cells"), _numa),
     **dict.fromkeys(("Figure 1", "Figure 2", "Figure 3"), _rails),
     **dict.fromkeys(("What differs", "Both sides"), _comparison),
+    "Headroom of the memory": _pages,
     **dict.fromkeys(("Parameters", "Errors", "Bandwidth", "All placements"), _model),
 }
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from nimc.run.verify import verify
+from records.chain import digest
 from tests.analysis.integrity.sound import edit_header, edit_samples
 from tests.analysis.synthetic import PROVENANCE, rechain
 from tests.captures import RUN_QUICK
@@ -47,7 +48,7 @@ def test_a_run_that_nobody_touched_is_sound(sound: Path, command: Command) -> No
     (of,) = document["runs"]
     # A warm-up, six pairs of four runs, and one that was repeated: STREAM was read in each.
     assert (of["sound"], of["findings"]) == (True, [])
-    assert (of["samples"], of["reread"]) == (26, 26)
+    assert (of["samples"], of["reread"], of["judged"]) == (26, 26, 26)
     assert of["head"] == json.loads((sound / "run.json").read_text())["head"]
     assert of["head"] in command("verify", sound)
 
@@ -114,9 +115,30 @@ def every(name: str, change: Callable[[Any], Any]) -> Edit:
     return lambda run: edit_samples(run, "stream", edit)
 
 
-def not_read(records: list[dict[str, Any]]) -> None:
-    record = next(each for each in records if each["reason"])
-    record.update(outcome="no_fom", reason="the output has no line of triad", fom=None)
+def of_writer(**changes: Any) -> Edit:
+    """Other values of the first writer of the first pair's `on`."""
+
+    def edit(records: list[dict[str, Any]]) -> None:
+        record = next(each for each in records if (each["arm"], each["pair"]) == ("on", 0))
+        record["writers"][0].update(changes)
+
+    return lambda run: edit_samples(run, "stream", edit)
+
+
+def edit_series(run: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Other series of the first pair's `on`, and the digest of them in its sample."""
+    path = run / "logs/stream/0/0-on-0.series.json"
+    packed = path.with_name(f"{path.name}.gz")
+    stored = json.loads(gzip.decompress(packed.read_bytes()))
+    change(stored["series"])
+    content = json.dumps(stored).encode()
+    packed.write_bytes(gzip.compress(content, mtime=0))
+
+    def edit(records: list[dict[str, Any]]) -> None:
+        record = next(each for each in records if (each["arm"], each["pair"]) == ("on", 0))
+        record["logs"][path.relative_to(run).as_posix()] = digest(content)
+
+    edit_samples(run, "stream", edit)
 
 
 #: What was done -> the file, or field, that is named.
@@ -147,14 +169,16 @@ CONTRADICTED: dict[str, tuple[Edit, str]] = {
     "a figure beside it": (figure(fom_extra={"average_s": 1.0}), ": average_s: 1.0 found"),
     "the unit": (every("fom_unit", lambda _: "1/s"), ": fom_unit: 1/s found; allowed: B/s"),
     "the direction": (every("fom_better", lambda _: "lower"), ": fom_better: lower found"),
-    "another run's log": (
-        figure(logs={"logs/stream/0/1-on-0.out": "0" * 64}),
-        "logs: 'logs/stream/0/1-on-0.out' found",
+    "a writer's rate": (of_writer(rate_b_s=8.0e9), ": writers.0.rate_b_s: 8000000000.0 found"),
+    "a proof": (of_writer(proof="device"), ": writers.0.proof: device found; allowed: unproven"),
+    "no writer": (figure(writers=[]), ": writers: [] found"),
+    "a quiet node": (
+        every("conditions", lambda nodes: [{**each, "steal_share": 0.0} for each in nodes]),
+        ": conditions.0.steal_share: 0.0 found; allowed: 0.001, by its series",
     ),
-    "a log elsewhere": (figure(logs={"../../x": "0" * 64}), "logs: '../../x' found"),
-    "a figure that was not found": (
-        lambda run: edit_samples(run, "stream", not_read),
-        ": fom: none found",
+    "a rejected run": (
+        lambda run: edit_series(run, lambda series: series.update(stood_still_s=9.0)),
+        ": outcome: kept found; allowed: rejected: the conductor did not run for 9.0 s",
     ),
 }
 
@@ -184,10 +208,11 @@ def test_logs_that_are_not_kept_leave_figures_unproven(run: Path, command: Comma
     shutil.rmtree(run / "logs")
     document = command.json("verify", run)
     (of,) = document["runs"]
-    assert [each["kind"] for each in of["findings"]] == ["unproven", "unproven"]
-    assert (of["reread"], of["sound"]) == (0, True)
-    assert of["findings"][1]["text"].endswith("blocks without a report of ReFrame: 1")
+    assert [each["kind"] for each in of["findings"]] == ["unproven"] * 3
+    assert (of["reread"], of["judged"], of["sound"]) == (0, 0, True)
     assert of["findings"][0]["text"].endswith("whose output is not kept: 26")
+    assert of["findings"][1]["text"].endswith("series are not kept, or of another version: 26")
+    assert of["findings"][2]["text"].endswith("blocks without a report of ReFrame: 1")
 
 
 def test_counts_without_a_sample_and_a_torn_line_are_no_fault(run: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from records.acceptance import LIMITS, AcceptanceLimits
 from records.arms import (
     arm_of,
     in_order,
@@ -16,7 +17,6 @@ from records.arms import (
     standard_arms,
 )
 from records.errors import InputError
-from records.plan import LIMITS, Demand
 from records.run import MARGIN, load_header, most_pairs, workload_of
 from records.run_folder import run_folders, size_of, stem_of
 from records.sample import event_parts
@@ -93,7 +93,7 @@ def test_limits_are_those_of_the_documents() -> None:
     """docs/method.md#what-counts and docs/campaigns.md."""
     limits = {"foreign_cpus": 0.25, "steal_share": 0.02, "frequency_drop": 0.1}
     limits |= {"foreign_share": 0.02, "retries": 2, "run_timeout_s": 3600}
-    assert {name: getattr(Demand(), name) for name in limits} == limits
+    assert {name: getattr(AcceptanceLimits(), name) for name in limits} == limits
     assert set(LIMITS) < set(limits)
     assert MARGIN == 0.02
 

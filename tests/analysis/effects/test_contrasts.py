@@ -146,3 +146,22 @@ def test_every_treatment_is_held_against_its_own_baseline() -> None:
     assert set(table.select("arm", "baseline").iter_rows()) == {
         (name, remedies().baselines[name]) for name in REMEDIES if not name.startswith("off")
     }
+
+
+def test_a_difference_is_shown_over_all_prices_and_over_all_gains() -> None:
+    """One of 2^8 signs on either side, of 3/16 of the error: 0.0417 is enough for one price only.
+
+    With twelve pairs, 2 / 2^12 of 9/64 is 0.0035: enough for four prices and five gains.
+    """
+    found = samples(remedies(), pairs=12)
+    few = [each for each in found if each.pair < 8]
+    one = [each for each in few if "tool" not in each.arm]
+    shown = {
+        name: {(row.kind, row.shown) for row in of(frame(runs)).values()}
+        for name, runs in (("all", found), ("few", few), ("one", one))
+    }
+    assert shown == {
+        "all": {("price", True), ("gain", True)},
+        "few": {("price", False), ("gain", False)},
+        "one": {("price", True), ("gain", False)},
+    }

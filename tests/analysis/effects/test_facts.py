@@ -1,6 +1,7 @@
 """References by hand (20 GB/s and 2 s, 10 % allowed), and what differs in provenance."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -8,14 +9,19 @@ import pytest
 import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
+from analysis.effects.estimate import results
 from analysis.effects.facts import (
     bounds,
     compare_with_references,
+    name_contention,
     note_provenance_changes,
     note_qualification,
 )
+from analysis.effects.verdict import Verdict
+from analysis.samples.pairs import judged
 from records.notes import Note
-from tests.analysis.synthetic import header, result
+from tests.analysis.made_counters import counter_row, read_counters, write_rows
+from tests.analysis.synthetic import STREAM, at_rate, frame_of, header, result, samples
 
 REFERENCES = {"references": {"stream": 2e10, "melt": 2.0}, "reference_tolerance": 0.1}
 HEADER = header(facts={"site": REFERENCES})
@@ -154,3 +160,57 @@ def test_a_case_says_where_its_blocks_were_made_in_several_ways(
     rows = [result(notes=["a caveat"]), result(case="lammps")]
     stream, lammps = note_provenance_changes(rows, samples, records)
     assert (stream.notes, lammps.notes) == ([*differs, "a caveat"], [])
+
+
+@pytest.mark.parametrize(
+    ("proofs", "counted_share", "llc_b", "verdict"),
+    [
+        # Messages are of 64 KiB.
+        (["device"], None, 32 << 10, "memory contention"),
+        (["memory", "device"], None, 32 << 10, "memory contention"),
+        (["device"], None, 64 << 10, "slower under RDMA writes"),  # a write may stay in the cache
+        (["device"], None, None, "slower under RDMA writes"),
+        (["device"], 0.11, 64 << 10, "memory contention"),  # a tenth of it reached memory
+        (["device"], 0.09, 64 << 10, "slower under RDMA writes"),
+        (["unproven", "device"], 0.5, 32 << 10, "slower under RDMA writes"),
+        ([None], 0.5, 32 << 10, "slower under RDMA writes"),  # of an earlier schema
+    ],
+)
+def test_contention_is_named_where_proven_writes_reached_memory(
+    proofs: list[str | None],
+    counted_share: float | None,
+    llc_b: int | None,
+    verdict: str,
+    tmp_path: Path,
+) -> None:
+    """In each run 1 GB/s are written for 2 s; off writes 5e6 lines of 64 B into memory."""
+    case = replace(STREAM, effects={"on": 1.35, "aa": 1.0}, transport="InfiniBand", origin="far")
+    found = [
+        replace(
+            at_rate(replace(sample, elapsed_s=2.0), 1e9, proof=proofs[number % len(proofs)]),
+            factors={"tool": "perf_stat:dram"},
+        )
+        for number, sample in enumerate(samples(case, pairs=6))
+    ]
+    lines = {"on": 5e6 + (counted_share or 0) * 2e9 / 64}
+    rows = [
+        counter_row(
+            each.key,
+            "unc_m_cas_count.wr",
+            lines.get(each.arm, 5e6),
+            tool="perf_stat:dram",
+        )
+        for each in found
+        if counted_share is not None
+    ]
+    write_rows(tmp_path, case.name, rows)
+    frame = judged(frame_of(found))
+    hosts = {"sha": {"nodes": {"far": {"llc_total_b": None}, "a": {"llc_total_b": llc_b}}}}
+    effects = [row for row in results(frame) if row.role == "effect"]
+    assert [row.verdict for row in effects] == ["slower under RDMA writes"]
+    (named,) = name_contention(effects, frame, read_counters(tmp_path, frame), hosts)
+    assert named.verdict == verdict
+    # Of emulated writes, and without a loss, it is never said.
+    for other in (Verdict.EMULATED, Verdict.INCONCLUSIVE):
+        row = replace(effects[0], verdict=other)
+        assert name_contention([row], frame, read_counters(tmp_path, frame), hosts) == [row]

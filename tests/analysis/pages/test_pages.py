@@ -8,9 +8,17 @@ from functools import cache
 from pathlib import Path
 
 import polars as pl
+import pytest
 
-from analysis.pages.across import MachineHistory, side_by_side
-from analysis.pages.render import PageNight, index_page, machine_page, state_of
+from analysis.pages.across import (
+    Headroom,
+    MachineHistory,
+    Triad,
+    facts_of,
+    headroom,
+    side_by_side,
+)
+from analysis.pages.render import PageNight, _headroom_figure, index_page, machine_page, state_of
 from analysis.pages.write import gather, write_pages
 from tests.analysis.history.tables import table_of, write_nights
 from tests.analysis.pages.made import made_history
@@ -65,6 +73,30 @@ def test_the_page_over_all_has_the_papers_machines_and_slowdowns_of_each() -> No
     triads = {each.machine: each for each in found.triads}
     assert triads["Lisbon-800"].published
     assert "first" not in triads  # its unit is no rate
+
+
+def test_headroom_of_the_published_machines_by_hand() -> None:
+    """Triad / channels: 16.8 / 17.1, 19.7 / 21.3; those that lose nothing 77.8 / 85.3 and more."""
+    points = {each.machine: each for each in side_by_side([]).headroom}
+    shares = {name: round(100 * point.share) for name, point in points.items()}
+    assert shares["Westmere-1066"] == 98
+    assert (shares["Lisbon-800"], shares["Lisbon-1333"]) == (109, 92)
+    assert (shares["Xeon-Phi"], shares["Haswell-X2"]) == (53, 86)
+    assert points["Westmere-1066"].slowdown == pytest.approx(16.8 / 12.8)
+    assert len(points) == 11
+    assert all(point.published for point in points.values())
+
+
+def test_headroom_of_a_measured_machine_is_from_its_file() -> None:
+    """16 channels of 25.6 GB/s carry 409.6 GB/s; a triad of 204.8 is half of them."""
+    memory = {"channels": 16, "channel_rate_b_s": 25.6e9}
+    of = MachineHistory("box", history().nights, facts={"site": {"memory": memory}})
+    facts = facts_of(of)
+    assert (facts.channels, facts.dram_b_s) == (16, 409.6e9)
+    triad = Triad("box", 204.8e9, 150e9, published=False, slowdown=1.4)
+    assert headroom([facts], [triad]) == [Headroom("box", 0.5, 1.4, False, False)]
+    assert headroom([replace(facts, dram_b_s=None)], [triad]) == []
+    assert "box 1.40 at 50%" in _headroom_figure(headroom([facts], [triad]))
 
 
 def test_they_are_written_with_their_data_from_the_tables_of_runs(tmp_path: Path) -> None:

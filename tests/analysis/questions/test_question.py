@@ -1,6 +1,7 @@
 """The engine: groups, estimates, words and figures, each worked out by hand."""
 
 import math
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -8,7 +9,9 @@ import pytest
 from analysis.questions.estimators import difference, median, ratio, ratio_of_sets
 from analysis.questions.question import Limit, Question, answer
 from analysis.questions.shown import figure, spread
+from analysis.report.data import load_run
 from analysis.statistics.interval import Estimate
+from tests.analysis.synthetic import LAMMPS, samples, write_run
 
 
 def first(rows):
@@ -198,3 +201,14 @@ def test_figures_have_the_unit_of_their_name_and_the_decimals_of_their_interval(
     name, value, ends, shown
 ):
     assert figure(name, value, *ends) == shown
+
+
+def test_a_question_is_answered_once_a_run(tmp_path):
+    run = load_run(write_run(tmp_path / "run", samples(LAMMPS, pairs=2)))
+    asked_for = []
+    question = replace(asked(ROWS), rows=lambda of: asked_for.append(of) or ROWS)
+    assert run.answer(question) is run.answer(question)
+    assert asked_for == [run]
+    # A run with other results has answers of its own.
+    assert replace(run, results=[]).answer(question).equals(run.answer(question))
+    assert len(asked_for) == 2

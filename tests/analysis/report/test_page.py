@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from analysis.effects.estimate import Result
-from analysis.effects.verdict import Verdict
+from analysis.effects.verdict import SENTENCES, Verdict
 from analysis.report import page, plots
 from analysis.report.data import RunData, load_run
 from analysis.report.page import summary
@@ -21,8 +21,8 @@ from analysis.report.plots import (
     themed_svg,
     variable,
 )
-from analysis.report.words import NEXT, control
-from analysis.statistics.interval import Estimate, Interval
+from analysis.report.words import control
+from analysis.statistics.interval import Estimate
 from records.arms import ARMS
 from records.sample import Sample
 from tests.analysis.remedies.sweeps import sweep, swept
@@ -299,32 +299,35 @@ def test_runs_of_the_same_campaign_beside_it_are_counted(tmp_path: Path) -> None
 
 SLOWER = {
     "verdict": Verdict.CONTENTION,
-    "mean": Estimate(1.25, 1.22, 1.28, 0.95),
-    "mean_family": Interval(1.2, 1.3),
+    "mean": Estimate(1.25, 1.2, 1.3, 0.95),
 }
 
 
 def test_a_loss_is_in_node_hours_with_its_interval(run: RunData) -> None:
-    lost = _said(run, _effect(run, writer_rate_b_s=2.5e9, family=1, **SLOWER))[1]
+    lost = _said(run, _effect(run, writer_rate_b_s=2.5e9, **SLOWER))[1]
     assert lost.startswith("Lost: work of 100 node-hours takes 25.0 more (20.0 to 30.0) in lammps ")
     assert lost.endswith(" 2.50 GB/s.")
-    several = _said(run, _effect(run, writer_rate_b_s=2.5e9, family=2, **SLOWER))[1]
-    assert "all effects together" in several
-    mean = {"mean": Estimate(1.054, 0.9, 1.2, 0.95), "mean_family": Interval(0.845, 1.307)}
+    mean = {"mean": Estimate(1.054, 0.845, 1.307, 0.95)}
     lost = _said(run, _effect(run, verdict=Verdict.EMULATED, pairs=5, **mean))[1]
     assert "takes 5.4 more (15.5 fewer to 30.7 more; 5 pairs do not show" in lost
-    for verdict in NEXT:
-        if "slower" not in verdict and "memory" not in verdict:
+    for verdict in Verdict:
+        if not verdict.is_loss:
             lost = _said(run, _effect(run, verdict=verdict, margin=0.03))[1]
-            ruled_out = "; 3 % or more is ruled out for lammps" if verdict == "no effect" else ""
+            ruled_out = "; for the typical run 3 % or more is ruled out for lammps"
+            ruled_out = ruled_out if verdict == "no effect" else ""
             assert lost == f"Lost: no verdict shows a loss of node-hours{ruled_out}."
 
 
 def test_what_the_figures_need_comes_before_what_they_show(run: RunData) -> None:
     unstable = _effect(run, case="other", verdict=Verdict.BASELINE_UNSTABLE)
     said = _said(run, _effect(run, **SLOWER), unstable)[2]
-    assert said.endswith("measure again (other: baseline unstable).")
-    assert set(Verdict) - set(NEXT) == {Verdict.NOISE_FLOOR, Verdict.CONTROL}
+    again = "measure again: `nimc run synthetic --machine synthetic machine --fresh`"
+    assert said.endswith(f"{again} (other: baseline unstable).")
+    undecided = _effect(run, case="other", verdict=Verdict.INCONCLUSIVE)
+    said = _said(run, _effect(run, **SLOWER), undecided)[2]
+    assert said.startswith("Next: measure more pairs: `nimc run synthetic --machine synthetic mach")
+    silent = {verdict for verdict, sentences in SENTENCES.items() if not sentences.do}
+    assert silent == {Verdict.NOISE_FLOOR, Verdict.CONTROL}
 
 
 def test_the_control_is_named_with_what_it_shows_or_why_there_is_none(run: RunData) -> None:

@@ -64,7 +64,7 @@ def test_what_was_wanted_done_and_lost(tmp_path: Path) -> None:
     assert "of 2026-03-01 to 2026-03-10 takes 4.0 % longer [" in sentence(row)
     assert "node-hours" in sentence(row)
     # A loss that is not shown is not stated.
-    assert row["verdict"] == Verdict.CONTENTION
+    assert row["verdict"] == Verdict.SLOWER
     undecided = sentence({**row, "verdict": Verdict.INCONCLUSIVE})
     assert "inconclusive, 4.0 % longer [" in undecided
     assert not {"takes", "node-hours"} & set(undecided.split())

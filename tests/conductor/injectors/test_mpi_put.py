@@ -13,9 +13,8 @@ from statistics import median
 import pytest
 
 from analysis.effects.verdict import emulations
-from conductor.evidence.rates import Bursts
 from conductor.injectors import INJECTORS, mpi_put
-from conductor.injectors.base import Arrived, Fault, Row, Writer
+from conductor.injectors.base import Arrived, Bursts, Fault, Row, Writer
 from records.machine import devices
 from records.processes import descendants
 from records.programs import which

@@ -74,14 +74,14 @@ def test_rows_of_controls_are_shown_only_without_an_effect() -> None:
     alone, bounded = replace(control, case="lammps"), replace(EFFECT, verdict=Verdict.NO_EFFECT)
 
     def shown(*rows: Result, contrasts: tuple[Contrast, ...] = ()) -> str:
-        return click.unstyle(results.results_table(rows, contrasts))
+        return click.unstyle(results.results_table(rows, "quick", "far", contrasts))
 
     text = shown(bounded, control, alone)
     assert text.startswith("stream ")
     assert "\nlammps spin " in text
     assert "stream spin" not in text
-    assert "no effect: less than 2 %" in text
-    assert "less than" not in shown(EFFECT)
+    assert "no effect: typical run within 2 %" in text
+    assert "within" not in shown(EFFECT)
     assert shown() == "no result: only the arm 'off' was run"
     price = Contrast(
         *("lammps", "cores", 1, 0, {}, "price", "off@cores=1", "off", 6),

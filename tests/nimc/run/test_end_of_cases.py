@@ -22,18 +22,18 @@ from tests.analysis.synthetic import Case, samples
 from tests.nimc.campaign.made_request import made_machine, made_request
 
 CASES = [f"case{number:02}" for number in range(20)]
-#: Verdicts are looked at after six pairs; the seventh is the last.
-CAP = 7
+#: Verdicts are looked at after eight pairs; the twelfth is the last.
+FLOOR, CAP = 8, 12
 CAMPAIGN = Campaign.model_validate(
     {
         "name": "c",
         "workloads": [{"case": name, "check": "stream", "expect": "1s"} for name in CASES],
         "arms": ["off", "on", "aa"],
-        "pairs": {"floor": 6, "cap": CAP, "block": 6},
+        "pairs": {"floor": FLOOR, "cap": CAP, "block": FLOOR},
     }
 )
-#: Made pairs of which in two cases, each alone, six show the baseline to differ from itself.
-SEED = 200
+#: Made pairs of which in two cases, each alone, eight show the baseline to differ from itself.
+SEED = 370
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CampaignRu
             w.partition(".")[2].split("=", 1) for flag, w in pairwise(argv) if flag == "-S"
         )
         name, block = asked["case"], int(asked["block"])
-        lines = [json.dumps(each.as_dict()) for each in made[name] if (each.pair >= 6) == block]
+        lines = [json.dumps(each.as_dict()) for each in made[name] if (each.pair >= FLOOR) == block]
         with (run / "samples" / f"{name}.jsonl").open("a") as file:
             file.writelines(f"{line}\n" for line in lines)
         return 0
@@ -79,8 +79,8 @@ def test_no_case_ends_as_unstable_that_the_report_calls_open(work: CampaignRunne
     assert sorted(rows) == CASES
     for name, row in rows.items():
         assert row.pairs == CAP or rule.is_done(row), name
-    six = frame.filter(pl.col("pair") < 6)
-    alone = [rows_of(six.filter(case=name), StoppingRule())[name] for name in CASES]
+    eight = frame.filter(pl.col("pair") < FLOOR)
+    alone = [rows_of(eight.filter(case=name), StoppingRule())[name] for name in CASES]
     assert [row.verdict for row in alone].count(Verdict.BASELINE_UNSTABLE) == 2
 
 
@@ -95,4 +95,4 @@ def test_a_case_that_a_later_one_opens_again_goes_on(
     monkeypatch.setattr(runner, "_is_done", is_done)
     assert work.run_all() == []
     rows = rows_of(read_run(work.run).frame, work.rule)
-    assert (rows[CASES[0]].pairs, rows[CASES[1]].pairs) == (CAP, 6)
+    assert (rows[CASES[0]].pairs, rows[CASES[1]].pairs) == (CAP, FLOOR)

@@ -4,9 +4,10 @@ from types import SimpleNamespace
 import pytest
 
 from records import checkout
+from records.acceptance import AcceptanceLimits
 from records.errors import InputError
 from records.machine import site
-from records.plan import Demand, ShortWrites
+from records.plan import ShortWrites
 from tests.conductor.sysfs import big_host, write
 
 DOC = checkout.ROOT / "docs" / "add-a-machine.md"
@@ -201,7 +202,7 @@ def test_what_docs_say_of_proof_holds_for_a_machine_and_for_a_block():
     """`docs/add-a-machine.md`, in the order of its table; shares, seconds and intervals."""
     shares = {"min_share": 0.5, "max_share": 1.25, "counter_share": 0.2, "late_rows": 2}
     times = {"silent_s": 0.5, "pause_s": 1}
-    for record in (site.Proof(), Demand()):
+    for record in (site.Proof(), AcceptanceLimits()):
         for name, value in {**shares, **times, "rail_share": 0.02}.items():
             assert getattr(record, name) == value, name
     proof, short = site.Proof(), ShortWrites()

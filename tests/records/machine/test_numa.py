@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conductor.evidence.claims import Placed, misplaced, with_placement
 from records import processes
-from records.sample import WriterRecord
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "numa"
 MIB = 2**20
@@ -75,57 +73,3 @@ def test_a_process_gets_its_memory_from_the_node_alone():
     with pytest.raises(OSError, match=r"NUMA node 1023: this host has 0") as refused:
         processes.check_binding(1023)
     assert refused.value.errno == errno.EINVAL
-
-
-def record(**changes):
-    known = {
-        "injector": "perftest",
-        "origin": "n9",
-        "target": "n1",
-        "transport": "RoCE",
-        "message_b": 65536,
-        "asked_b_s": None,
-        "rate_alone_b_s": 2.0,
-        "rate_b_s": 1.0,
-        "rate_min_b_s": 1.0,
-        "bytes_b": 9.0,
-    }
-    return WriterRecord(**{**known, **changes})
-
-
-def test_what_each_end_saw_stands_in_its_writers_record():
-    ends = [
-        Placed(1, "target", "off", {"0": 5}, 2048),
-        Placed(1, "origin", "off", {"1": 7}),
-        Placed(0, "origin", "none", {}),
-    ]
-    first, second = with_placement([record(), record()], ends)
-    assert (first.own_binding, first.target_buffers_b, first.origin_buffers_b) == ("none", {}, {})
-    assert second.own_binding == "off"
-    assert (second.target_buffers_b, second.origin_buffers_b) == ({"0": 5}, {"1": 7})
-    assert (first.target_pinned_b, second.target_pinned_b) == (None, 2048)
-
-
-@pytest.mark.parametrize(
-    ("transport", "target_b", "origin_b", "share"),
-    [
-        ("RoCE", {"1": 3, "0": 1}, {}, 0.75),
-        ("RoCE", {}, {"1": 8}, None),  # the origin's buffer tells nothing of the target's
-        ("shared memory", {}, {"1": 6, "0": 2}, 0.75),
-    ],
-)
-def test_how_much_of_the_targets_buffer_was_seen_on_its_node(transport, target_b, origin_b, share):
-    ends = [Placed(0, "target", "none", target_b), Placed(0, "origin", "none", origin_b)]
-    (bound,) = with_placement([record(transport=transport, buffer_node=1)], ends)
-    assert bound.target_on_node_share == share
-    (alone,) = with_placement([record(transport=transport)], ends)
-    assert alone.target_on_node_share is None
-
-
-def test_buffers_seen_elsewhere_reject_the_run_and_unseen_ones_do_not():
-    bound = record(buffer_node=1, target_buffers_b={"1": 4 * MIB})
-    assert misplaced([record(target_buffers_b={"0": MIB}), bound]) is None
-    away = record(buffer_node=1, origin_buffers_b={"0": 3 * MIB, "1": MIB})
-    assert misplaced([bound, away]) == (
-        "writer 1: 3.0 MiB of the origin's buffers lay outside NUMA node 1"
-    )

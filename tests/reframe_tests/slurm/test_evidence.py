@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from records.plan import Demand
+from records.acceptance import AcceptanceLimits
 from tests.bench import _minicluster as mini
 from tests.nimc.minicluster.real import Cluster, cluster_or_skip
 from tests.undisturbed import UNJUDGED
@@ -46,8 +46,8 @@ def test_foreign_writes_and_a_stopped_writer_are_seen(cluster: Cluster) -> None:
     # As site files of emulated fabrics have it (testbed/cluster.py), but for the
     # bytes that a busy host's soft-RoCE sends again: they are not what this test is about.
     emulated = {"min_share": 0.02, "counter_share": 20, "late_rows": 10, "pause_s": 5}
-    limits = {**UNJUDGED, "foreign_share": Demand.foreign_share}
-    demand = Demand(**emulated, **limits, retries=0, ready_timeout_s=60)
+    limits = {**UNJUDGED, "foreign_share": AcceptanceLimits.foreign_share}
+    demand = AcceptanceLimits(**emulated, **limits, retries=0, ready_timeout_s=60)
     writes = {"injector": "perftest", "devices": ("rxe0",)}
     conductor = mini.conductor(mini.plan(folder, ["off", "on"], 15, writes, demand=demand))
     logs = folder / "run" / "logs" / "bench" / "0"

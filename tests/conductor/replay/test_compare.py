@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from conductor.evidence.rates import Seen
 from conductor.messages import FollowRates
 from conductor.replay.conductor_side import Follows, compare
 from conductor.replay.pacing import due_b
+from conductor.series import RateRow
 from records import clock
 from records.plan import Window
 from records.treatment import Replay
@@ -25,15 +25,20 @@ def test_what_is_due_after_a_while(after_s: float, bytes_b: float) -> None:
     assert due_b(RATES, after_s) == pytest.approx(bytes_b)
 
 
-def rows(*rates_b_s: float, start_s: float = 1000.0) -> list[Seen]:
+def rows(*rates_b_s: float, start_s: float = 1000.0) -> list[RateRow]:
     """One a second."""
     return [
-        Seen(start_s + second, start_s + second + 1, rate) for second, rate in enumerate(rates_b_s)
+        RateRow(start_s + second, start_s + second + 1, rate)
+        for second, rate in enumerate(rates_b_s)
     ]
 
 
 def test_what_was_written_stands_next_to_what_was_wanted() -> None:
-    found = [Seen(999.5, 1000.5, 100.0), Seen(1000.5, 1009.5, 100.0), Seen(1009.5, 1019.5, 14.0)]
+    found = [
+        RateRow(999.5, 1000.5, 100.0),
+        RateRow(1000.5, 1009.5, 100.0),
+        RateRow(1009.5, 1019.5, 14.0),
+    ]
     bins, agreeing, reason = compare(found, RATES, (1000.0, 1020.0), (1000.2, 1020.0), 200.0)
     # The first begins before the traffic does. Within the others, 9 s of 100, and half a second.
     assert [(each.wanted_b, each.done_b) for each in bins] == [
@@ -69,7 +74,7 @@ def test_a_little_counts_as_nothing() -> None:
         ([], "its rows cover 0.0 s"),
     ],
 )
-def test_a_run_counts_within_the_tolerance(found: list[Seen], said: str | None) -> None:
+def test_a_run_counts_within_the_tolerance(found: list[RateRow], said: str | None) -> None:
     _, _, reason = compare(found, RATES, (1000.0, 1020.0), (1000.0, 1020.0), 200.0)
     assert reason is None if said is None else said in str(reason)
 

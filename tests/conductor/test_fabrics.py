@@ -9,14 +9,19 @@ from typing import NamedTuple
 
 import pytest
 
-from conductor.evidence import claims, counters
+from conductor import counters
+from conductor.figures import conditions, passed, writer_records
+from conductor.judge import faults
+from conductor.series import DeviceSample, DeviceSeries, NodeSeries, Series
+from records.acceptance import AcceptanceLimits
 from records.machine import devices
-from records.sample import DeviceBytes, NodeConditions
-from tests.conductor.evidence.test_claims import record
+from records.sample import DeviceBytes
+from tests.conductor.planted import claim
 from tests.conductor.sysfs import write
 
 HEADINGS = "Inter-| Receive | Transmit\n face |bytes packets errs"
 GB = 10**9
+WINDOW = (0.0, 1.0)
 
 
 class Fabric(NamedTuple):
@@ -73,22 +78,28 @@ def read(root, fabric, received, sent=0):
     return first, second
 
 
+def target(root, fabric, before, after):
+    """A target whose device shows numbers received and sent before, and these after a second."""
+    readings = [read(root, fabric, *numbers) for numbers in (before, after)]
+    samples = [
+        DeviceSample(at, *map(counters.total_b, both)) for at, both in enumerate(readings, 7)
+    ]
+    return NodeSeries("n1", [DeviceSeries(fabric.device, readings[0][0].name, samples)])
+
+
 def judged(root, fabric, before, after):
     """Proof of a writer that claims a GB, and why the count refutes it."""
-    (first, _), (last, _) = read(root, fabric, before), read(root, fabric, after)
-    counted = claims.passed({"n1": first}, {"n1": last})
-    records = claims.attach([record(GB)], counted)
-    (proven,) = claims.with_proof(records, {})
-    return proven.proof, claims.disagreement(records, 0.2, alone=True)
+    series = Series([target(root, fabric, (before,), (after,))], claims=[claim(GB)])
+    (proven,) = writer_records(series, WINDOW)
+    return proven.proof, next(faults(series, WINDOW, AcceptanceLimits()), None)
 
 
 def test_numbers_in_the_devices_unit_prove_the_writes(tmp_path, fabric):
     # 3 % more than the payload: headers. The numbers before are beyond 32 bits.
     after = 7 * 10**9 + fabric.per_gb * 103 // 100
     assert judged(tmp_path, fabric, 7 * 10**9, after) == ("device", None)
-    (first, _), (last, _) = read(tmp_path, fabric, 7 * 10**9), read(tmp_path, fabric, after)
-    (count,) = claims.passed({"n1": first}, {"n1": last}).values()
-    assert (count.counter, count.bytes_b) == (fabric.name, 1_030_000_000)
+    here = target(tmp_path, fabric, (7 * 10**9,), (after,))
+    assert passed(here, "received") == (fabric.name, 1_030_000_000, 1.0)
 
 
 @pytest.mark.parametrize(("times", "counted_mb"), [(0.25, "250.0"), (4, "4000.0"), (0, "0.0")])
@@ -105,23 +116,9 @@ def test_a_counter_of_32_bits_that_began_anew_proves_nothing(tmp_path, fabric):
 
 
 def test_rails_have_their_bytes_in_both_directions(tmp_path, fabric):
-    quarter = fabric.per_gb // 4
-    before = read(tmp_path, fabric, 100, 200)
-    after = read(tmp_path, fabric, 100 + fabric.per_gb, 200 + quarter)
-    found = counters.passed([fabric.device], [before], [after])
-    assert found == [DeviceBytes(fabric.device, GB, GB // 4)]
-    named = counters.Named(frozenset([fabric.device]), frozenset([fabric.device]))
-
-    def fault(after):
-        found = counters.passed([fabric.device], [before], [after])
-        node = NodeConditions("n1", 1.0, devices=found)
-        return counters.misrouted([node], named, [fabric.device], 0.02)
-
-    assert fault(after) is None
-    assert "passed 0.00 of 0.00 MB" in fault(read(tmp_path, fabric, 100, 200))
-    set_back = read(tmp_path, fabric, 99, 200)
-    assert counters.passed([fabric.device], [before], [set_back]) == []
-    assert "is missing or was set back" in fault(set_back)
+    after = (100 + fabric.per_gb, 200 + fabric.per_gb // 4)
+    here = target(tmp_path, fabric, (100, 200), after)
+    assert conditions(here).devices == [DeviceBytes(fabric.device, GB, GB // 4)]
 
 
 @pytest.mark.parametrize("number", ["N/A", "", "12 13", "1e9", "12@", "12@x.000000001"])

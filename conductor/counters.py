@@ -8,16 +8,12 @@ pass no device and are not counted.
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from records import kernel_text
 from records.machine import devices
-from records.sample import DeviceBytes, NodeConditions
-from records.treatment import Treatment
 
 #: Direction of the bytes, seen from the host of the device.
 Passed = Literal["received", "sent"]
@@ -76,13 +72,11 @@ _AT = re.compile(r"@[0-9]{1,20}\.[0-9]{9}$")
 class Reading:
     """One reading."""
 
-    #: As in the table, `rdma:mlx5_0/1` or `net:eth0`; several devices are joined by `+`.
+    #: As in the table: `rdma:mlx5_0/1`, `net:eth0`.
     name: str
     bytes_b: int
     #: Whether the counter has reached its largest value and stopped.
     stuck: bool = False
-    #: When it was read, seconds by the node's monotonic clock.
-    at_s: float = field(default=0.0, compare=False)
 
 
 def read(device: str | None, passed: Passed, root: Path = Path("/")) -> Reading | None:
@@ -102,7 +96,7 @@ def read(device: str | None, passed: Passed, root: Path = Path("/")) -> Reading 
             count = _number(root, where.format(**names), interface)
             if count is not None:
                 name, stuck = row.name.format(**names), count == row.stops_at
-                return Reading(name, count * row.unit_b, stuck, time.monotonic())
+                return Reading(name, count * row.unit_b, stuck)
     return None
 
 
@@ -115,22 +109,6 @@ def _number(root: Path, where: str, interface: str) -> int | None:
         values = next((rest for first, _, rest in lines if first.strip() == interface), "")
         text = "".join(values.split()[int(column) :][:1])
     return kernel_text.number(_AT.sub("", text))
-
-
-def total(readings: Sequence[Reading | None]) -> Reading | None:
-    """The sum over several devices; None if there are none, or one has no counter.
-
-    Devices that share a counter, as soft-RoCE and the interface below, are counted once.
-    """
-    if not readings or None in readings:
-        return None
-    known = {reading.name: reading for reading in readings if reading is not None}.values()
-    return Reading(
-        name="+".join(reading.name for reading in known),
-        bytes_b=sum(reading.bytes_b for reading in known),
-        stuck=any(reading.stuck for reading in known),
-        at_s=max(reading.at_s for reading in known),
-    )
 
 
 def difference(earlier: Reading | None, later: Reading | None) -> int | None:
@@ -147,84 +125,6 @@ def difference(earlier: Reading | None, later: Reading | None) -> int | None:
     return None if later.stuck or gone_b < 0 else gone_b
 
 
-# Which rails a run's bytes passed, compared with those that its policies name.
-#
-# Rails are the RDMA devices of a node. Policies of the writers and of the application's MPI name
-# devices; a run counts only if bytes passed each of them, and no other.
-
-
-#: What a device has received, and sent.
-Both = tuple[Reading | None, Reading | None]
-
-
-class Named(NamedTuple):
-    """Devices that bytes must pass, and all that they may pass."""
-
-    required: frozenset[str]
-    allowed: frozenset[str]
-
-
-def total_of_both(readings: Sequence[Both]) -> Both:
-    """What several devices have received, and sent, together."""
-    return (
-        total([received for received, _ in readings]),
-        total([sent for _, sent in readings]),
-    )
-
-
-def passed(
-    devices: Sequence[str], before: Sequence[Both], after: Sequence[Both]
-) -> list[DeviceBytes]:
-    """The bytes of each device between two readings; empty if one of them has no counter."""
-    found = []
-    for device, first, last in zip(devices, before, after, strict=True):
-        received_b, sent_b = map(difference, first, last)
-        if received_b is None or sent_b is None:
-            return []
-        found.append(DeviceBytes(device, received_b, sent_b))
-    return found
-
-
-def named(treatment: Treatment, rails: Sequence[str], targets: int, writers: int) -> Named:
-    """The devices that a treatment names.
-
-    An application on one node sends nothing over them, and one whose MPI chooses by itself may use
-    any. `writers` write at a time, each over the next device; a timetable uses the first.
-    """
-    writes, start = treatment.writes, treatment.start
-    required = set[str]()
-    if writes and writes.scheduled != 0:
-        required |= set(writes.devices[: 1 if writes.scheduled else writers])
-    between = targets > 1 and bool(start.ranks)
-    if between:
-        required |= set(start.devices)
-    free = between and not start.devices
-    return Named(frozenset(required), frozenset(rails if free else required))
-
-
-def misrouted(
-    nodes: Sequence[NodeConditions], names: Named, rails: Collection[str], share: float
-) -> str | None:
-    """Which rail passed bytes against the policy, or none although it names it; None if all agree.
-
-    Bytes are those of all target nodes, received and sent. Other traffic, up to `share` of all
-    bytes, is no evidence.
-    """
-    if not names.required:
-        return None
-    counted = dict.fromkeys(rails, 0)
-    for node in nodes:
-        if not node.devices:
-            listed = ", ".join(rails)
-            return f"{node.node}: a rail's byte counter is missing or was set back ({listed})"
-        for each in node.devices:
-            counted[each.device] += each.received_b + each.sent_b
-    all_b = sum(counted.values())
-    wanted = ", ".join(sorted(names.required))
-    for device, bytes_b in counted.items():
-        seen = f"{device} passed {bytes_b / 1e6:.2f} of {all_b / 1e6:.2f} MB of all rails"
-        if device in names.required and bytes_b <= share * all_b:
-            return f"{seen}; the policy names {wanted}; allowed there: more than {share:.0%}"
-        if device not in names.allowed and bytes_b > share * all_b:
-            return f"{seen}; the policy names {wanted}; allowed elsewhere: {share:.0%}"
-    return None
+def total_b(reading: Reading | None) -> int | None:
+    """The bytes of a reading; None without one, or if the counter has stopped."""
+    return None if reading is None or reading.stuck else reading.bytes_b

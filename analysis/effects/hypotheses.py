@@ -1,0 +1,147 @@
+"""What a campaign asks of its effects, and what their pairs show, over all that it asks.
+
+One hypothesis a case and question: levels with an order are tested from the strongest down, at no
+price, up to the first that is not shown. The family are the cases; levels without an order (rails,
+injectors, cores left free) are compared with the first one and are a family of their own. Each
+kind of statement holds over its family (docs/method.md#evidence).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from analysis.statistics import looks
+from records import units
+from records.arms import level_text, parts_of
+from records.errors import InputError
+from records.groups import grouped
+from records.sample import Level
+
+#: Factors of the writes whose levels have an order: more of it cannot do less.
+ORDERED = ("rate", "message")
+
+#: Statement -> the chance that a campaign makes any wrong one of its kind.
+LEVELS = {"slower": 0.04, "above_control": 0.05, "faster": 0.01, "within": 0.05}
+#: The chance that any sound baseline is called unstable.
+UNSTABLE_LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class PValues:
+    """P values of one effect over its looks, alone (`analysis.statistics.looks`)."""
+
+    #: That the typical run is slower, and faster, than off.
+    slower: float
+    faster: float
+    #: That it lies within the margin.
+    within: float
+    #: That it is slower than off, and than the control; None without one.
+    above_control: float | None
+    #: That the repeated baseline differs from the baseline.
+    unstable: float
+
+
+class Hypothesis(NamedTuple):
+    """A case and its question: an arm, at levels without an order other than the first ones."""
+
+    case: str
+    arm: str
+    levels: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, case: str, treatment: str) -> Hypothesis:
+        """That of one treatment, by its name."""
+        arm, levels = parts_of(treatment)
+        return cls(case, arm, tuple(item for item in levels.items() if item[0] not in ORDERED))
+
+
+@dataclass(frozen=True)
+class Effect:
+    """An effect with its p values; None below six pairs."""
+
+    case: str
+    treatment: str
+    baseline: str
+    factors: Mapping[str, Level]
+    p: PValues | None
+
+    @property
+    def hypothesis(self) -> Hypothesis:
+        """What it is a level of."""
+        return Hypothesis.of(self.case, self.treatment)
+
+    @property
+    def strength(self) -> list[float]:
+        """Larger is stronger."""
+        return [
+            quantity(level_text(self.factors[name])) for name in ORDERED if name in self.factors
+        ]
+
+
+def quantity(level: str) -> float:
+    """The number, share, rate or size that a level is; words and the full rate come last."""
+    with suppress(ValueError):
+        return float(level)
+    for read in (units.share, units.rate_b_s, units.size_b):
+        with suppress(InputError):
+            return read(level, "level")
+    return math.inf
+
+
+#: A case, and one of its treatments.
+Asked = tuple[str, str]
+#: What is shown of an effect: fields of `PValues`.
+Shown = Collection[str]
+
+
+def families(effects: Iterable[Effect], asked: Iterable[Asked]) -> list[list[Hypothesis]]:
+    """The hypotheses at first levels, one a case and arm, and those at other levels."""
+    named = [*(effect.hypothesis for effect in effects), *(Hypothesis.of(*each) for each in asked)]
+    of = grouped((not hypothesis.levels, hypothesis) for hypothesis in dict.fromkeys(named))
+    return [of.get(True, []), of.get(False, [])]
+
+
+def shown(
+    effects: Sequence[Effect], asked: Iterable[Asked] = (), asked_baselines: int = 0
+) -> list[Shown]:
+    """What is shown of each effect. `asked`: those requested, also if not measured yet.
+
+    `asked_baselines`: how many baselines were to be repeated, a family of their own.
+    """
+    statements: list[set[str]] = [set() for _ in effects]
+    places = grouped((effect.hypothesis, place) for place, effect in enumerate(effects))
+    for family in families(effects, asked):
+        for name, level in LEVELS.items():
+            # 'No effect' is shown from the weakest level up.
+            ladders = [
+                sorted(
+                    places.get(hypothesis, []),
+                    key=lambda place: effects[place].strength,
+                    reverse=name != "within",
+                )
+                for hypothesis in family
+            ]
+            p = [[_p(effects[place], name) for place in ladder] or [1.0] for ladder in ladders]
+            for ladder, levels in zip(ladders, looks.shown(p, level), strict=True):
+                for place in ladder[:levels]:
+                    statements[place].add(name)
+    for place in _unstable(effects, asked_baselines):
+        statements[place].add("unstable")
+    return list(statements)
+
+
+def _p(effect: Effect, name: str) -> float:
+    p = getattr(effect.p, name, None)
+    return 1.0 if p is None else float(p)
+
+
+def _unstable(effects: Sequence[Effect], asked: int) -> list[int]:
+    """Places of the effects whose baseline is shown to differ from its repetition."""
+    of = grouped(((e.case, e.baseline), place) for place, e in enumerate(effects))
+    p = [[_p(effects[places[0]], "unstable")] for places in of.values()]
+    held = looks.shown([*p, *[[1.0]] * (asked - len(p))], UNSTABLE_LEVEL)
+    return [place for places, ok in zip(of.values(), held, strict=False) if ok for place in places]

@@ -1,0 +1,172 @@
+"""Whether treated runs take longer, decided at few looks (docs/method.md#evidence).
+
+A pair holds one treated run and its baseline runs, in random order. If the treatment multiplies
+times by `ratio`, dividing the treated time by it makes the runs of a pair exchangeable: each of
+them is as likely to be the treated one. The p value is the exact chance, over all exchanges, of a
+rank sum of the treated runs as large as that measured (aligned ranks: docs/method.md#slowdown).
+
+One looks at 6, 8, 12, 16, 24, 32, 48, ... pairs, without end. Each look spends a quarter of the
+error that is left, so a case's p value is the least of (p value of a look / its share).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
+
+Values = NDArray[np.float64]
+Scores = NDArray[np.int64]
+
+#: Part of the error left that a look spends.
+_SPENT = 0.25
+#: With more pairs, the normal distribution stands for the exact one.
+_MOST_EXACT = 64
+#: Digits of aligned logarithms, so that times which are alike share a rank.
+_DIGITS = 12
+#: Largest logarithm, either way; no figure that is sound is near it.
+_LARGEST = 300.0
+#: Least spread of scores, in ranks: that of scores which are all alike is 0.
+_LEAST_SPREAD = 1e-9
+
+
+class Look(NamedTuple):
+    """A look at the first so many pairs, and its share of the error."""
+
+    pairs: int
+    share: float
+
+
+def looks(pairs: int) -> Iterator[Look]:
+    """The looks at up to so many pairs: 6, 8, 12, 16, 24, 32, 48, ..."""
+    step = 0
+    while (look := (8 if step % 2 else FEWEST) << step // 2) <= pairs:
+        yield Look(look, _SPENT * (1 - _SPENT) ** step)
+        step += 1
+
+
+def next_look(pairs: int) -> int:
+    """The first look at so many pairs or more."""
+    return next(look.pairs for look in looks(2 * max(pairs, FEWEST)) if look.pairs >= pairs)
+
+
+def longer(log_times: Values, ratio: float = 1.0) -> float:
+    """Chance of such pairs, or of clearer ones, if the treated run takes `ratio` times as long.
+
+    `log_times`: natural logarithms of times, a row per pair; first the treated run, then the
+    baseline runs, NaN where one is missing (not all). At least two pairs.
+    """
+    scores, present, unit = _scores(log_times, ratio)
+    treated = scores[:, 0]
+    exact = _tail(scores, present, int(treated.sum()))
+    # Exchange fails if the treatment widens the spread, so Student's p must be as small.
+    spread = max(float(treated.std(ddof=1)), _LEAST_SPREAD * unit)
+    t = float(treated.mean()) * math.sqrt(len(treated)) / spread
+    return max(exact, float(special.stdtr(len(treated) - 1, -t)))
+
+
+def shorter(log_times: Values, ratio: float = 1.0) -> float:
+    """As `longer`, against the treated run's taking `ratio` times as long or more."""
+    return longer(-log_times, 1 / ratio)
+
+
+def outside(log_times: Values, margin: float) -> float:
+    """Chance of such pairs if the treated run is slower, or faster, by `margin` or more."""
+    return max(shorter(log_times, 1 + margin), longer(log_times, 1 / (1 + margin)))
+
+
+def at_looks(p_values: Sequence[float]) -> float:
+    """The p value of a case from those of its first looks, in order; 1 without any."""
+    shares = (_SPENT * (1 - _SPENT) ** step for step in range(len(p_values)))
+    return min((min(1.0, p / share) for p, share in zip(p_values, shares, strict=True)), default=1)
+
+
+def over_looks(log_times: Values, test: Callable[[Values], float]) -> float:
+    """`at_looks` of a test of pairs, such as `longer`; the pairs are in order of time."""
+    return at_looks([test(log_times[: look.pairs]) for look in looks(len(log_times))])
+
+
+def shown(cases: Sequence[Sequence[float]], level: float) -> list[int]:
+    """How many levels of each case are shown, at an error of `level` over all cases (Holm 1979).
+
+    `cases`: of each, p values (`at_looks`) from the strongest level down; 1 where not measured. A
+    level is tested once the stronger ones are shown. A case whose levels are all shown passes its
+    error on to the others.
+    """
+    levels = [0] * len(cases)
+    while True:
+        left = [place for place, case in enumerate(cases) if levels[place] < len(case)]
+        more = [place for place in left if cases[place][levels[place]] <= level / len(left)]
+        if not more:
+            return levels
+        for place in more:
+            levels[place] += 1
+
+
+def mean_ratio(log_times: Values) -> Estimate | None:
+    """Mean time of the treated runs / of their baselines: Student's t; None below six pairs.
+
+    `log_times` as for `longer`. The interval covers what such pairs show; hits that none of them
+    met are beyond it (`unseen`).
+    """
+    pairs = len(log_times)
+    if pairs < FEWEST:
+        return None
+    times = np.exp(log_times.clip(-_LARGEST, _LARGEST))
+    treated, baseline = times[:, 0], np.nanmean(times[:, 1:], axis=1)
+    value = float(treated.mean() / baseline.mean())
+    apart = treated / treated.mean() - baseline / baseline.mean()
+    error = float(apart.std(ddof=1)) / math.sqrt(pairs)
+    half = float(special.stdtrit(pairs - 1, (1 + CONFIDENCE) / 2)) * error
+    return Estimate(value, value * math.exp(-half), value * math.exp(half), CONFIDENCE)
+
+
+def unseen(pairs: int) -> float:
+    """Largest share of treated runs that may be hit although none of `pairs` was (95 %)."""
+    return 1 - math.exp(math.log(1 - CONFIDENCE) / pairs)
+
+
+def _scores(log_times: Values, ratio: float) -> tuple[Scores, NDArray[np.bool_], int]:
+    """Ranks of the aligned runs less their pair's mean, in whole units; which are there; the unit.
+
+    0 for a run that is missing.
+    """
+    aligned = log_times.clip(-_LARGEST, _LARGEST)
+    aligned[:, 0] -= math.log(ratio)
+    aligned -= np.nanmean(aligned, axis=1, keepdims=True)
+    present = ~np.isnan(aligned)
+    runs = present.sum(axis=1, keepdims=True)
+    ranks = np.zeros(aligned.shape)
+    ranks[present] = _ranks(aligned[present].round(_DIGITS))
+    unit = 2 * math.lcm(*np.unique(runs).tolist())
+    scores = np.rint(unit * (ranks - ranks.sum(axis=1, keepdims=True) / runs)).astype(np.int64)
+    return np.where(present, scores, 0), present, unit
+
+
+def _ranks(values: Values) -> Values:
+    """Ranks from 1; equal values share the mean of theirs."""
+    _, place, times = np.unique(values, return_inverse=True, return_counts=True)
+    last = times.cumsum()
+    return np.asarray((last - (times - 1) / 2)[place])
+
+
+def _tail(scores: Scores, present: NDArray[np.bool_], least: int) -> float:
+    """Chance that one score of each pair, all as likely, sum to `least` or more."""
+    if len(scores) > _MOST_EXACT:
+        variance = float(((scores**2).sum(axis=1) / present.sum(axis=1)).sum())
+        return float(special.ndtr(-least / math.sqrt(variance))) if variance else 1.0
+    chances, lowest = np.ones(1), 0
+    for row, there in zip(scores, present, strict=True):
+        pair = row[there]
+        steps = pair - pair.min()
+        summed = np.zeros(len(chances) + int(steps.max()))
+        for step in steps:
+            summed[step : step + len(chances)] += chances / len(pair)
+        chances, lowest = summed, lowest + int(pair.min())
+    return float(min(1.0, chances[max(0, least - lowest) :].sum()))

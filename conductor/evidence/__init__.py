@@ -1,1 +1,0 @@
-"""Evidence that writes happened: rates, device counters, memory binding. Pure."""

@@ -1,0 +1,267 @@
+"""What a run's series say in figures: of each target, and of each writer, for the sample. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from statistics import fmean
+from typing import NamedTuple
+
+from conductor.counters import Passed
+from conductor.injectors import INJECTORS
+from conductor.injectors.base import PASSES
+from conductor.rates import achieved, all_rows, in_window, rate_before
+from conductor.series import (
+    CounterSample,
+    DeviceSample,
+    DeviceSeries,
+    NodeSeries,
+    Placed,
+    Series,
+    WriterSeries,
+)
+from records.notes import Note
+from records.sample import MANY, PROVEN_SHARE, DeviceBytes, NodeConditions, Proof, WriterRecord
+
+#: Shortest time between two looks at a writer, seconds: agents look four times a second, and also
+#: when a row is printed.
+_LOOK_S = 0.2
+
+
+class Count(NamedTuple):
+    """Bytes counted between two readings of a counter."""
+
+    counter: str
+    bytes_b: int
+    over_s: float
+
+
+class Look(NamedTuple):
+    """What was counted of a writer in a time, bytes."""
+
+    length_s: float
+    amount: float
+
+
+def _gone_b(before: int | None, after: int | None) -> int | None:
+    """Bytes from one reading to the next; None if one is missing, or the counter was set back."""
+    return None if before is None or after is None or after < before else after - before
+
+
+def passed(node: NodeSeries, direction: Passed) -> Count | None:
+    """Bytes that all devices of a node counted; None if there is none, or one lacks a count.
+
+    Devices that share a counter, as soft-RoCE and the interface below, are counted once.
+    """
+    counters = {each.counter: each for each in node.devices if each.samples}
+    bytes_b, first_s, last_s = 0, [0.0], [0.0]
+    for device in counters.values():
+        first, last = device.samples[0], device.samples[-1]
+        gone_b = _gone_b(_of(first, direction), _of(last, direction))
+        if gone_b is None:
+            return None
+        bytes_b += gone_b
+        first_s.append(first.at_s)
+        last_s.append(last.at_s)
+    return Count("+".join(counters), bytes_b, max(last_s) - max(first_s)) if counters else None
+
+
+def _of(sample: DeviceSample, direction: Passed) -> int | None:
+    return sample.received_b if direction == "received" else sample.sent_b
+
+
+def conditions(node: NodeSeries) -> NodeConditions:
+    """What disturbed a target from its first reading to its last."""
+    over_s = node.loads[-1].at_s - node.loads[0].at_s if node.loads else 0.0
+    received_b_s, sent_b_s = (_rate_b_s(passed(node, each)) for each in ("received", "sent"))
+    counters = dict.fromkeys(device.counter for device in node.devices)
+    return NodeConditions(
+        node=node.node,
+        over_s=over_s,
+        foreign_cpus=_foreign_cpus(node, over_s),
+        steal_share=_steal_share(node),
+        frequency_hz=fmean(node.frequencies_hz) if node.frequencies_hz else None,
+        received_b_s=received_b_s,
+        sent_b_s=sent_b_s,
+        counter="+".join(counters) if counters and all(counters) else None,
+        devices=_device_bytes(node.devices),
+        free_cpus=node.free_cpus,
+    )
+
+
+def _rate_b_s(count: Count | None) -> float | None:
+    return count.bytes_b / count.over_s if count and count.over_s > 0 else None
+
+
+def _foreign_cpus(node: NodeSeries, over_s: float) -> float | None:
+    if over_s <= 0 or any(load.foreign_s is None for load in (node.loads[0], node.loads[-1])):
+        return None
+    return (node.loads[-1].foreign_s or 0.0) / over_s
+
+
+def _steal_share(node: NodeSeries) -> float | None:
+    """Share of the processor time that the hypervisor took."""
+    if not node.loads:
+        return None
+    first, last = node.loads[0], node.loads[-1]
+    all_ticks = last.total - first.total
+    return (last.stolen - first.stolen) / all_ticks if all_ticks > 0 else None
+
+
+def _device_bytes(devices: Sequence[DeviceSeries]) -> list[DeviceBytes]:
+    """The bytes of each device; empty if one of them has no counter."""
+    counted = []
+    for device in devices:
+        first, last = device.samples[0], device.samples[-1]
+        received_b = _gone_b(first.received_b, last.received_b)
+        sent_b = _gone_b(first.sent_b, last.sent_b)
+        if received_b is None or sent_b is None:
+            return []
+        counted.append(DeviceBytes(device.device, received_b, sent_b))
+    return counted
+
+
+def looks(writer: WriterSeries, window_s: tuple[float, float]) -> list[Look]:
+    """What was counted of a writer in a window, four times a second; without times to be idle in.
+
+    The first begins before the window, and the last ends after it, if there are such readings.
+    """
+    start_s, end_s = window_s
+    before = [sample for sample in writer.samples if sample.at_s <= start_s][-1:]
+    inside = [sample for sample in writer.samples if start_s < sample.at_s < end_s]
+    after = [sample for sample in writer.samples if sample.at_s >= end_s][:1]
+    apart: list[CounterSample] = []
+    for sample in [*before, *inside, *after]:
+        if not apart or sample.at_s - apart[-1].at_s >= _LOOK_S:
+            apart.append(sample)
+    return [
+        Look(last.at_s - first.at_s, last.total - first.total)
+        for first, last in pairwise(apart)
+        if not last.idle
+    ]
+
+
+def writer_records(series: Series, window_s: tuple[float, float]) -> list[WriterRecord]:
+    """What each writer did in the window, with what counted it and where its buffers lay."""
+    records = [_writer_record(writer, window_s) for writer in series.writers]
+    counted = _counted(series, records or series.claims)
+    complete = [_with_proof(_with_count(record, counted), None) for record in series.claims]
+    for record, writer in zip(records, series.writers, strict=True):
+        proven = _with_proof(
+            _with_count(record, counted, writer.counted_alone_b_s), _seen_share(writer, window_s)
+        )
+        complete.append(_with_placement(proven, writer.placed))
+    return complete
+
+
+def _writer_record(seen: WriterSeries, window_s: tuple[float, float]) -> WriterRecord:
+    injector, writer = INJECTORS[seen.injector], seen.writer
+    rows = all_rows(seen.rows, seen.samples, seen.counted_s)
+    did, factor = in_window(seen, rows, window_s), 1.0 if injector.writes else 0.0
+    limiter = "agent" if injector.paced_by == "agent" else writer.limiter
+    return WriterRecord(
+        injector=injector.name,
+        direction=injector.direction,
+        origin=writer.origin,
+        target=writer.target,
+        transport=seen.transport,
+        message_b=writer.message_b if injector.writes else 0,
+        asked_b_s=writer.rate_b_s,
+        limited_by=None if writer.rate_b_s is None else limiter,
+        rate_alone_b_s=factor * seen.alone_b_s,
+        rate_b_s=factor * did.rate_b_s,
+        rate_min_b_s=factor * did.rate_min_b_s,
+        bytes_b=factor * did.bytes_b,
+        buffer_node=writer.buffer_node,
+        observed_share=did.observed_share,
+        unobserved_s=did.unobserved_s,
+        cpu_share=None if injector.writes else did.rate_b_s,
+        rate_before_b_s=rate_before(rows, window_s[0]) if injector.writes else None,
+        burst=achieved(writer.burst, rows, *window_s) if writer.burst else None,
+        replay=seen.replay,
+    )
+
+
+def _counted(series: Series, records: Sequence[WriterRecord]) -> dict[str, Count]:
+    """Target -> what its devices counted; under `MANY` the sum, if each of them counted."""
+    direction = PASSES[records[0].direction][1] if records else "received"
+    counts = {node.node: passed(node, direction) for node in series.nodes}
+    counted = {node: count for node, count in counts.items() if count}
+    if counted and len(counted) == len(counts):
+        counted[MANY] = Count(
+            counter="+".join(dict.fromkeys(count.counter for count in counted.values())),
+            bytes_b=sum(count.bytes_b for count in counted.values()),
+            over_s=max(count.over_s for count in counted.values()),
+        )
+    return counted
+
+
+def _with_count(
+    record: WriterRecord, counted: Mapping[str, Count], alone_b_s: float | None = None
+) -> WriterRecord:
+    """The record with the count of its target's devices, for all its writers together."""
+    count = counted.get(record.target)
+    if count is None or not record.message_b:
+        return record
+    return replace(
+        record,
+        counter=count.counter,
+        counted_b=count.bytes_b,
+        counted_s=count.over_s,
+        counted_alone_b_s=alone_b_s,
+    )
+
+
+def _seen_share(writer: WriterSeries, window_s: tuple[float, float]) -> float | None:
+    """Share of the looks at the target's memory that found it written; None: not looked at."""
+    amounts = [look.amount for look in looks(writer, window_s)] if writer.meter.memory else []
+    return sum(amount > 0 for amount in amounts) / len(amounts) if amounts else None
+
+
+def _with_proof(record: WriterRecord, seen_share: float | None) -> WriterRecord:
+    """The record with what proves its writes; a control has no proof."""
+    if not record.message_b:
+        return record
+    proof: Proof = "unproven"
+    if record.counted_b is not None:
+        proof = "device"
+    elif seen_share is not None and seen_share >= PROVEN_SHARE:
+        proof = "memory"
+    return replace(record, proof=proof, overwritten_share=seen_share)
+
+
+def _with_placement(record: WriterRecord, placed: Sequence[Placed]) -> WriterRecord:
+    """The record with the placement of both ends' buffers."""
+    ends = {end.role: end for end in placed}
+    target, origin = ends.get("target"), ends.get("origin")
+    at_target = target.buffers_b if target else {}
+    at_origin = origin.buffers_b if origin else {}
+    # There the origin maps the target's buffer, sometimes the origin alone.
+    one_memory = record.transport in ("shared memory", "copy engine")
+    there_b = at_target or (at_origin if one_memory else {})
+    share = None
+    if record.buffer_node is not None and there_b:
+        share = there_b.get(str(record.buffer_node), 0) / sum(there_b.values())
+    return replace(
+        record,
+        own_binding=origin.own_binding if origin else None,
+        target_buffers_b=at_target,
+        origin_buffers_b=at_origin,
+        target_on_node_share=share,
+        target_pinned_b=target.pinned_b if target else None,
+    )
+
+
+def unproven(series: Series, records: Sequence[WriterRecord]) -> str | None:
+    """A note on the targets whose writes nothing but the writers' reports shows; None if none."""
+    targets = [record.target for record in records if record.proof == "unproven"]
+    if not targets:
+        return None
+    faults = [
+        writer.meter.fault
+        for writer, record in zip(series.writers, records, strict=False)
+        if record.proof == "unproven" and writer.meter.fault
+    ]
+    who = "the targets" if MANY in targets else ", ".join(dict.fromkeys(targets))
+    return Note.UNPROVEN(targets=who, reason=f" ({faults[0]})" if faults else "")

@@ -1,0 +1,175 @@
+"""The conductor's side of the watches: what all agents record of a run, and what it must show."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from conductor import allocation, messages
+from conductor.agent import node_name
+from conductor.allocation import Allocation
+from conductor.counters import Passed
+from conductor.hub import Hub
+from conductor.injectors import INJECTORS
+from conductor.injectors.base import PASSES
+from conductor.series import Metered, NodeSeries, Rails
+from records.machine.node_counters import NodeCounter
+from records.plan import BlockPlan
+from records.sample import NodeConditions
+from records.treatment import Treatment, Writes
+
+#: Time between two beats, seconds.
+_PERIOD_S = 0.2
+#: Fewer accepted runs say nothing on the usual frequency.
+_LEAST_RUNS = 3
+
+
+class Heartbeat:
+    """Whether this process ran all the time, from `begin` to `end`: it wakes up again and again."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[None] | None = None
+        self._beat_s = 0.0
+        self._longest_s = 0.0
+        self._ahead_s = 0.0
+
+    def begin(self) -> None:
+        """Start to measure."""
+        self._beat_s, self._longest_s = time.monotonic(), 0.0
+        self._ahead_s = time.time() - self._beat_s
+        self._task = asyncio.create_task(self._beat())
+
+    def end(self) -> tuple[float, float]:
+        """Longest time that the process did not run, and what the wall clock gained, seconds.
+
+        Both are compared with the monotonic clock.
+        """
+        if self._task:
+            self._task.cancel()
+        self._measure()
+        return self._longest_s, time.time() - time.monotonic() - self._ahead_s
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(_PERIOD_S)
+            self._measure()
+
+    def _measure(self) -> None:
+        now_s = time.monotonic()
+        self._longest_s = max(self._longest_s, now_s - self._beat_s - _PERIOD_S)
+        self._beat_s = now_s
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What was recorded from just before a run until just after it; see `series.Series`."""
+
+    nodes: list[NodeSeries] = field(default_factory=list)
+    #: Index of the writer -> what counted it.
+    meters: dict[int, Metered] = field(default_factory=dict)
+    #: Node -> name -> what its counters gained.
+    counters: dict[str, dict[str, NodeCounter]] = field(default_factory=dict)
+    ran: list[int] = field(default_factory=list)
+    stood_still_s: float = 0.0
+    clock_moved_s: float = 0.0
+
+
+class Observer:
+    """Observes the runs of one block."""
+
+    def __init__(self, plan: BlockPlan, nodes: Allocation, hub: Hub) -> None:
+        self._nodes = nodes
+        self._hub = hub
+        self._devices = watched_devices(plan)
+        self._roots = {node_name(): [os.getpid()]}
+        self._exempt = {node_name(): [plan.owner_pid]} if plan.owner_pid else {}
+        self._pulse = Heartbeat()
+
+    async def begin(self, cpus: list[int]) -> None:
+        """Begin to watch all nodes; `cpus` are those of the application, empty for all."""
+        await self._hub.begin_watch(
+            {
+                node: messages.BeginWatch(
+                    self._devices if node in self._nodes.targets else [],
+                    cpus,
+                    self._roots.get(node, []),
+                    self._exempt.get(node, []),
+                )
+                for node in self._nodes.nodes
+            }
+        )
+        self._pulse.begin()
+
+    async def end(self) -> Observation:
+        """End the watch."""
+        stood_still_s, clock_moved_s = self._pulse.end()
+        answers = await self._hub.end_watch(self._nodes.nodes)
+        return Observation(
+            nodes=[answers[node].node for node in self._nodes.targets],
+            meters={meter.writer: meter for each in answers.values() for meter in each.meters},
+            counters={node: each.counters for node, each in answers.items()},
+            ran=sorted({writer for each in answers.values() for writer in each.ran}),
+            stood_still_s=stood_still_s,
+            clock_moved_s=clock_moved_s,
+        )
+
+
+# What a run must show, by the plan of its block.
+
+
+def _writing(plan: BlockPlan) -> list[Writes]:
+    """All kinds of writes of a block, without its control."""
+    kinds = [each.writes for each in plan.treatments if each.writes]
+    return [writes for writes in kinds if INJECTORS[writes.injector].writes]
+
+
+def watched_devices(plan: BlockPlan) -> list[str]:
+    """Devices of the targets whose bytes are counted; writes on a shared host pass none."""
+    if plan.origin_policy == "same_host":
+        return []
+    named = dict.fromkeys(device for writes in _writing(plan) for device in writes.devices)
+    return plan.rails or list(named)
+
+
+def silent_directions(plan: BlockPlan, treatment: Treatment) -> list[Passed]:
+    """The directions of the block's writes at the targets, if this treatment writes nothing."""
+    writes = treatment.writes
+    if writes and INJECTORS[writes.injector].writes and writes.scheduled != 0:
+        return []
+    at_targets = (PASSES[INJECTORS[each.injector].direction][1] for each in _writing(plan))
+    return list(dict.fromkeys(at_targets))
+
+
+def rails_of(plan: BlockPlan, treatment: Treatment, nodes: Allocation) -> Rails | None:
+    """The devices that a treatment names; None if rails are not judged.
+
+    An application on one node sends nothing over them, and one whose MPI chooses by itself may use
+    any. Each writer takes the next device; a timetable uses the first.
+    """
+    if not plan.rails or plan.origin_policy == "same_host":
+        return None
+    writes, start = treatment.writes, treatment.start
+    writers = allocation.writers_at_once(plan, nodes)
+    required = set[str]()
+    if writes and writes.scheduled != 0:
+        required |= set(writes.devices[: 1 if writes.scheduled else writers])
+    between = len(nodes.targets) > 1 and bool(start.ranks)
+    if between:
+        required |= set(start.devices)
+    allowed = set(plan.rails) if between and not start.devices else required
+    return Rails(plan.rails, sorted(required), sorted(allowed))
+
+
+def usual_hz(node: str, accepted: Sequence[Sequence[NodeConditions]]) -> float | None:
+    """Median frequency of a node in the accepted runs of a block; None if they are too few."""
+    frequencies_hz = [
+        each.frequency_hz
+        for run in accepted
+        for each in run
+        if each.node == node and each.frequency_hz
+    ]
+    return median(frequencies_hz) if len(frequencies_hz) >= _LEAST_RUNS else None

@@ -1,0 +1,123 @@
+"""The writers of a block: started once, held between runs where they can be, and their series."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from conductor import allocation
+from conductor.allocation import Allocation
+from conductor.hub import Hub, WriterState
+from conductor.injectors import INJECTORS
+from conductor.rates import at_speed, expected
+from conductor.series import Metered, Placed, WriterSeries
+from records.plan import BlockPlan
+from records.sample import ReplayRecord
+from records.treatment import Writes
+
+
+class Writers:
+    """Starts, holds and stops the writers of one block; of each kind, those of its runs."""
+
+    def __init__(self, plan: BlockPlan, nodes: Allocation, hub: Hub, logs: Path) -> None:
+        self._plan = plan
+        self._nodes = nodes
+        self._hub = hub
+        self._logs = logs
+        self._turn = 0
+        #: The writers that are held, and the number of each kind of writes.
+        self._held: dict[Writes, list[WriterState]] = {}
+        self._kinds: dict[Writes, int] = {}
+        #: Whether writers were started, not resumed, since this was set to False.
+        self.restarted = False
+        #: Rate alone of each writer, bytes per second (of a control 0: none is required).
+        self.alone: dict[Writes, list[float]] = {}
+        #: Target -> what its devices then counted, bytes per second.
+        self.counted_alone_b_s: dict[Writes, dict[str, float]] = {}
+
+    def next_turn(self) -> int:
+        """Running number of the starts of writers."""
+        self._turn += 1
+        return self._turn
+
+    async def start(self, writes: Writes) -> list[WriterState]:
+        """Resume the writers of one kind of writes if they are held, else start them."""
+        states = self._held.pop(writes, None)
+        if states and not any(state.ended for state in states):
+            self._hub.resume(states)
+            return states
+        if states:
+            await self._hub.stop(states)
+        self.restarted = True
+        full = self.alone.get(writes.at_full_rate())
+        turn, addresses = self.next_turn(), self._hub.addresses
+        kind = self._kinds.setdefault(writes, len(self._kinds))
+        writers = allocation.assign(self._plan, writes, self._nodes, addresses, turn, full, kind)
+        timeout_s = self._plan.demand.ready_timeout_s
+        return await self._hub.start(INJECTORS[writes.injector], writers, self._logs, timeout_s)
+
+    async def silence(self, writes: Writes, states: list[WriterState]) -> list[Placed]:
+        """Hold the writers until their next run, or stop them; returns where their buffers are.
+
+        Of several kinds of writes those are held whose buffers fit into memory together.
+        """
+        if any(state.ended for state in states) or not self.holds(writes):
+            return await self._hub.stop(states)
+        placed = await self._hub.hold(states)
+        self._held[writes] = states
+        return placed
+
+    def holds(self, writes: Writes) -> bool:
+        """Whether the writers of one kind of writes are held between runs."""
+        planned = [each.writes for each in self._plan.treatments]
+        return writes in planned and self.why_not_held(writes) is None
+
+    def why_not_held(self, writes: Writes) -> str | None:
+        """Why writers cannot be held between runs, in a few words; None if they can."""
+        if INJECTORS[writes.injector].holds == "never":
+            return f"{writes.injector} cannot be held between runs"
+        kinds = [*self._held, writes]
+        fit = allocation.fit(self._plan, kinds, self._nodes, self._hub.facts)
+        return None if fit else allocation.UNFIT
+
+    def at_speed(self, writes: Writes, states: Sequence[WriterState]) -> bool:
+        """Whether all writers write as fast as a run requires, or one has ended."""
+        demand = self._plan.demand
+        # What was counted since a held writer went on stands for one row, but not for several.
+        counted = demand.ready_rows == 1 or not INJECTORS[writes.injector].writes
+        for state, alone_b_s in zip(states, self.alone[writes], strict=True):
+            rows = state.all_rows if counted else state.rows
+            needed_b_s = expected(alone_b_s, state.writer.rate_b_s).rate_b_s
+            fast = at_speed(rows, needed_b_s, demand.min_share)
+            if not state.ended and (len(rows) < demand.ready_rows or not fast):
+                return any(each.ended for each in states)
+        return True
+
+    def series(
+        self,
+        writes: Writes,
+        states: Sequence[WriterState],
+        meters: dict[int, Metered],
+        placed: Sequence[Placed],
+        replays: Sequence[ReplayRecord],
+    ) -> list[WriterSeries]:
+        """What was recorded of each writer; `replays`: the traffic that they followed, if any."""
+        injector, counted_b_s = INJECTORS[writes.injector], self.counted_alone_b_s.get(writes, {})
+        return [
+            WriterSeries(
+                number=state.number,
+                injector=injector.name,
+                writer=state.writer,
+                transport=state.transport or injector.transport(state.writer),
+                alone_b_s=alone_b_s,
+                counted_alone_b_s=counted_b_s.get(state.writer.target),
+                row_s=state.row_s,
+                counted_s=state.counted_s,
+                rows=list(state.rows),
+                samples=list(state.samples),
+                meter=meters.get(state.writer.index, Metered(state.writer.index)),
+                placed=[end for end in placed if end.writer == state.writer.index],
+                replay=replays[at] if replays else None,
+            )
+            for at, (state, alone_b_s) in enumerate(zip(states, self.alone[writes], strict=True))
+        ]

@@ -1,0 +1,44 @@
+"""Limits of an accepted run: bounds of their own, wherever they are set."""
+
+from dataclasses import fields
+
+import pytest
+
+from nimc.campaign.schema import Verify
+from records.acceptance import LIMITS, RULES, AcceptanceLimits
+from records.errors import InputError
+from records.machine.site import Proof
+
+
+@pytest.mark.parametrize(
+    ("name", "within", "beyond"),
+    [
+        ("min_share", [1e-9, 1.0], [0.0, 1.01]),
+        ("max_share", [1.01, 1e9], [1.0]),
+        ("counter_share", [0.01, 20.0], [0.0]),
+        ("late_rows", [1.0], [0.99]),
+        ("rail_share", [0.01, 0.49], [0.0, 0.5]),
+        ("retries", [0, 100], [-1, 101]),
+        ("foreign_cpus", [None, 0.0, 64.0], [-0.1]),
+        ("steal_share", [None, 0.0, 1.0], [-0.1, 1.1]),
+        ("frequency_drop", [None, 0.0, 1.0], [-0.1, 1.1]),
+        ("foreign_share", [None, 0.0, 1.0], [-0.1, 1.1]),
+    ],
+)
+def test_a_limit_out_of_its_bounds_is_named_with_what_is_allowed(
+    name: str, within: list[float | None], beyond: list[float]
+) -> None:
+    assert [getattr(AcceptanceLimits(**{name: each}), name) for each in within] == within
+    for each in beyond:
+        with pytest.raises(InputError, match=rf"^{name}: {each} found; allowed: \w") as error:
+            AcceptanceLimits(**{name: each})
+        assert RULES[name].text in str(error.value)
+
+
+def test_every_limit_is_set_by_its_name_and_has_one_default() -> None:
+    names = {each.name for each in fields(AcceptanceLimits)}
+    in_files = [*Proof.model_fields.items(), *Verify.model_fields.items()]
+    assert set(LIMITS) <= set(RULES) <= names & {name for name, _ in in_files}
+    for name, each in in_files:
+        if name in names and each.default is not None:
+            assert each.default == getattr(AcceptanceLimits, name)
