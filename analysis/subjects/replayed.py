@@ -12,8 +12,8 @@ from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
 from analysis.questions.estimators import stated
 from analysis.questions.question import Question
-from analysis.questions.shown import section
 from analysis.remedies.advice import MONTH_H
+from analysis.report.answers import section
 from analysis.report.data import RunData
 from analysis.statistics.interval import Estimate
 
@@ -101,8 +101,8 @@ REPLAYED = Question(
     name="traffic",
     title="Your traffic, replayed",
     text="The time of the typical run; node-hours by the mean time. Each pair had a window drawn at"
-    " random from the trace. Node-hours are stated only at speed 1 and rate 100 %: windows then have"
-    " bursts and pauses as often as the trace.",
+    " random from the trace. Node-hours are stated only at speed 1 and rate 100 %: windows then"
+    " have bursts and pauses as often as the trace.",
     rows=_rows,
     by=("case", "treatment"),
     estimates={"longer": stated("longer"), "lost": stated("lost")},

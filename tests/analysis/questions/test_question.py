@@ -8,7 +8,7 @@ import pytest
 
 from analysis.questions.estimators import difference, median, ratio, ratio_of_sets
 from analysis.questions.question import Limit, Question, answer
-from analysis.questions.shown import figure, spread
+from analysis.report.answers import figure, spread
 from analysis.report.data import load_run
 from analysis.statistics.interval import Estimate
 from tests.analysis.synthetic import LAMMPS, samples, write_run
