@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-#: Fields of `run.json` that are set when a run ends: its first sample cannot cover them.
-_SET_AT_END = ("finished_s", "head")
+#: Fields of `run.json` that are set after its first sample, which cannot cover them.
+_SET_LATER = ("finished_s", "head", "pairs_raised")
 #: Before the value, the last field of a line.
 MARK = b',"chain":'
 _PIECE_B = 1 << 20
@@ -54,7 +54,7 @@ def header_digest(header: Mapping[str, Any] | None) -> str:
     """
     if header is None:
         return ""
-    begun = {name: value for name, value in header.items() if name not in _SET_AT_END}
+    begun = {name: value for name, value in header.items() if name not in _SET_LATER}
     return digest(json.dumps(begun, sort_keys=True, separators=(",", ":")).encode())
 
 

@@ -101,22 +101,15 @@ class NumaFacts(BaseModel):
 SCHEMA_VERSION = 4
 _SCHEMAS = range(2, SCHEMA_VERSION + 1)
 
-#: Smallest relative effect of interest, and fewest pairs of a case, unless a campaign states
-#: others. Stored runs are checked with these: other defaults need another schema.
+#: Smallest relative effect of interest, and fewest and most pairs of a case, unless a campaign
+#: states others. At 1 % noise 24 pairs show of each of 100 cases that it is within the margin.
 MARGIN = 0.02
-FLOOR = 10
+FLOOR, CAP = 8, 24
 
 
 def workload_of(check: str) -> str:
     """Name of the workload of a campaign's `check`: the class of `PATH.py:Class`, else the same."""
     return check.rpartition(":")[2]
-
-
-def most_pairs(floor: int, cap: int | None, precision: float | None) -> int:
-    """Pairs after which a case ends: as the campaign states, else by its other two."""
-    if cap is not None:
-        return cap
-    return floor if precision is None else 4 * floor
 
 
 Moment = Annotated[float, Field(ge=0, lt=1e11)]
@@ -189,8 +182,15 @@ class RunHeader:
     resolved: dict[str, Any] | None = None
     #: Head of the chain (`records.chain`) when the run was complete; None before.
     head: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    #: Maximum of pairs that `nimc run --pairs` set later; None: `pairs_cap` holds.
+    pairs_raised: Pairs | None = None
     #: Schema of the run and of its samples.
     schema: int = SCHEMA_VERSION
+
+    @property
+    def most_pairs(self) -> int:
+        """Pairs after which a case ends, decided or not."""
+        return self.pairs_raised or self.pairs_cap
 
     @property
     def drawn_seed(self) -> int:

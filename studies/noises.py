@@ -65,6 +65,10 @@ def _spikes(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
     return normal(rng, shape) + 10 * (rng.random(shape) < 0.05)
 
 
+def _six_times(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
+    return normal(rng, shape) + 500 * (rng.random(shape) < 0.01)
+
+
 def _contaminated(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
     return normal(rng, shape) * np.where(rng.random(shape) < 0.1, 5, 1)
 
@@ -83,6 +87,7 @@ NOISES = (
         lambda rng, shape: normal(rng, shape) + np.linspace(0, 10, shape[-1]),
     ),
     RunNoise("normal, `on` twice as wide", normal, treated=2.0),
+    RunNoise("1 % of runs six times as long, at 1 %", _six_times),
 )
 
 

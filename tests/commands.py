@@ -24,7 +24,7 @@ name: small
 workloads:
   - {check: stream, set: {iterations: 10}, expect: 1s}
 arms: [off, on, aa]
-pairs: {floor: 6}
+pairs: {floor: 6, cap: 6}
 """
 #: For the end of its list of workloads.
 SECOND = "  - {check: lammps, expect: 1s}\n"

@@ -75,7 +75,7 @@ class StoppingRule:
         """The rule of the run's campaign."""
         return cls(
             header.pairs_floor,
-            header.pairs_cap,
+            header.most_pairs,
             header.precision,
             header.margin,
             frozenset((case, name) for case, names in header.asked.cases.items() for name in names),

@@ -35,7 +35,7 @@ _CLIP = 3.0
 #: Fewest series from which is known what a machine's series have in common.
 _FEWEST_SERIES = 6
 #: From so few means that they overlap, what is usual is known poorly: it is taken to be larger.
-_DOUBT = 3 * RECENT
+_DOUBT = 5 * RECENT
 #: Robust spread: 1.4826 median absolute deviations.
 _MAD = 1.4826
 #: Case of an alarm of what all series of a machine have in common.

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from analysis.effects.verdict import Verdict
+from analysis.questions.shown import answered
 from analysis.remedies.effect import (
     Net,
     RemedyEffect,
@@ -380,7 +381,7 @@ def advise(runs: Sequence[RunData], assumed: Assumed = Assumed()) -> Advice:
         sweeps=[
             {"run": run.header.run, **row}
             for run in runs
-            for row in run.answer(THROTTLING).to_dicts()
+            for row in answered(THROTTLING, run).to_dicts()
         ],
     )
 

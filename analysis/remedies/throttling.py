@@ -14,6 +14,7 @@ import polars as pl
 from analysis.effects.estimate import Result, by_level
 from analysis.questions.estimators import centre, crossover
 from analysis.questions.question import PER_RATE, Limit, Question
+from analysis.questions.shown import answered
 from analysis.report.data import RunData
 from analysis.samples.pairs import of_treatment
 from records.arms import arm_of, parts_of
@@ -171,7 +172,7 @@ def _drawn(run: RunData) -> pl.DataFrame:
         return runs
     off = runs.unique([*SWEEP, *PAIR], maintain_order=True)
     off = off.with_columns(reached_b_s=pl.lit(0.0), on="off")
-    lines = run.answer(THROTTLING).filter(word="yes").select(*SWEEP, "slope").unique()
+    lines = answered(THROTTLING, run).filter(word="yes").select(*SWEEP, "slope").unique()
     base, lost = pl.col("off").median().over(SWEEP), pl.col("slope") * pl.col("reached_b_s")
     slower = (
         pl.when(pl.col("better") == "lower").then(base * (1 + lost)).otherwise(base / (1 + lost))

@@ -16,7 +16,7 @@ from scipy import special
 
 from analysis.questions.estimators import median, stated
 from analysis.questions.question import INCONCLUSIVE, Limit, Question
-from analysis.report.answers import section
+from analysis.questions.shown import section
 from analysis.report.data import RunData, all_rows
 from analysis.report.sections import Files
 from analysis.samples.counts import medians, role_values, totals, without_tool

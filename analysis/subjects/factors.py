@@ -17,7 +17,7 @@ from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.questions.estimators import stated
 from analysis.questions.question import Question
-from analysis.report.answers import section
+from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.statistics.interval import flat
 from records import units

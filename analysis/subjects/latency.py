@@ -17,7 +17,7 @@ import polars as pl
 from analysis.questions.estimators import median, ratio, ratio_of_sets
 from analysis.questions.question import Limit, Question
 from analysis.questions.rows import paired, runs_that_count
-from analysis.report.answers import section
+from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.samples.pairs import extra, level
 

@@ -16,7 +16,7 @@ from analysis.effects.estimate import Result
 from analysis.effects.verdict import emulations
 from analysis.questions.estimators import stated
 from analysis.questions.question import Question
-from analysis.report.answers import section
+from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.report.plots import View, label, overview_plot
 from analysis.report.sections import Section

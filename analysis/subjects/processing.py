@@ -14,7 +14,7 @@ import polars as pl
 from analysis.questions.estimators import difference
 from analysis.questions.question import INCONCLUSIVE, Limit, Question
 from analysis.questions.rows import PAIR, paired, runs_that_count
-from analysis.report.answers import section
+from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.samples.provenance import mapping
 from records.sample import NODE, ORIGIN, PROCESSING

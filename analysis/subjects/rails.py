@@ -11,7 +11,7 @@ import polars as pl
 from analysis.questions.estimators import median, ratio, stated
 from analysis.questions.question import INCONCLUSIVE, Limit, Question
 from analysis.questions.rows import PAIR
-from analysis.report.answers import section
+from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.samples.counts import over_ranks
 from analysis.samples.pairs import level

@@ -12,8 +12,8 @@ from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
 from analysis.questions.estimators import stated
 from analysis.questions.question import Question
+from analysis.questions.shown import section
 from analysis.remedies.advice import MONTH_H
-from analysis.report.answers import section
 from analysis.report.data import RunData
 from analysis.statistics.interval import Estimate
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from analysis.statistics.looks import next_look
 from conductor.injectors import INJECTORS
 from conductor.length import doublings
 from nimc.campaign.cases import (
@@ -90,6 +91,11 @@ class Request:
         """Its cases, in the order they are run."""
         cases = [_plan_case(self, entry) for entry in self.campaign.cases]
         return Plan(self.campaign.name, self.machine.name, cases)
+
+    def up_to(self, pairs: int) -> Request:
+        """The same, of which a case ends after so many pairs, decided or not."""
+        asked = self.campaign.pairs.model_copy(update={"cap": pairs})
+        return replace(self, campaign=self.campaign.model_copy(update={"pairs": asked}))
 
     def matrix(self) -> Matrix:
         """What of the campaign runs where in the targets' partitions; asks this host and Slurm."""
@@ -213,8 +219,12 @@ def block_sizes(pairs: Pairs) -> list[int]:
 def next_block(complete: int, pairs: Pairs, *, done: bool) -> int:
     """Pairs of the next block after `complete` pairs; 0 when no more are needed."""
     if complete < pairs.floor:
-        return min(pairs.block_size, pairs.floor - complete)
-    return 0 if done else max(0, min(pairs.block_size, pairs.most - complete))
+        until = pairs.floor
+    elif done or complete >= pairs.most:
+        return 0
+    else:  # verdicts change at looks only
+        until = min(next_look(complete + 1), pairs.most)
+    return min(pairs.block or until, until - complete)
 
 
 def block_s(request: Request, entry: Entry, crossed: Sequence[Crossed], pairs: int) -> float:

@@ -16,12 +16,12 @@ from records import units
 from records.acceptance import AcceptanceLimits, limit
 from records.arms import ARMS, BASELINE
 from records.marked_yaml import Duration, Record, quantity
-from records.run import FLOOR, MARGIN, most_pairs, workload_of
+from records.run import CAP, FLOOR, MARGIN, workload_of
 from records.sample import Level
 from reframe_tests.crossing import CELLS_RULE, FACTORS_RULE, VARIABLE, check_cells, check_factors
 
-#: Fewer pairs give no interval of 95 % (`docs/method.md`).
-LEAST_PAIRS = 6
+#: Fewer pairs give no interval of 95 % (`docs/method.md`); more, no case gets.
+LEAST_PAIRS, MOST_PAIRS = 6, 100_000
 #: Allowed in `injector.name`; `auto` takes the one in the machine's file.
 _INJECTORS = ("auto", *sorted(name for name, each in INJECTORS.items() if each.writes))
 
@@ -153,28 +153,26 @@ class Pairs(Record):
     """How many pairs a case gets, over all its blocks."""
 
     floor: int = Field(
-        default=FLOOR, ge=LEAST_PAIRS, le=100_000, description=f"a whole number from {LEAST_PAIRS}"
+        default=FLOOR,
+        ge=LEAST_PAIRS,
+        le=MOST_PAIRS,
+        description=f"a whole number from {LEAST_PAIRS}",
     )
-    #: None: as many as the floor, or four times as many if a precision is given.
+    #: None: enough to show that the typical run is within the margin (`records.run.CAP`).
     cap: int | None = Field(
-        default=None, le=100_000, description="a whole number, at least 'floor'"
+        default=None, le=MOST_PAIRS, description="a whole number, at least 'floor'"
     )
     #: Half-width of the slowdown's interval, relative to it, at which a case is done.
     precision: float | None = Field(
         default=None, gt=0, lt=1, description="a number between 0 and 1, such as 0.01 for 1 %"
     )
-    #: Pairs of one allocation; None: as many as the floor.
+    #: Most pairs of one allocation; None: the floor's, then those up to the next look.
     block: int | None = Field(default=None, ge=1, description="a whole number from 1")
 
     @property
     def most(self) -> int:
         """Pairs after which a case ends, however wide its interval."""
-        return most_pairs(self.floor, self.cap, self.precision)
-
-    @property
-    def block_size(self) -> int:
-        """Pairs of one allocation."""
-        return self.block or self.floor
+        return self.cap or max(self.floor, CAP)
 
 
 class InjectorChoice(Record):

@@ -13,8 +13,9 @@ from nimc.campaign.cases import Scale, omission_lines, scales
 from nimc.campaign.matrix import Matrix
 from nimc.campaign.plan import RUN, Case, Plan
 from nimc.campaign.prepare import prepare, too_long
+from nimc.campaign.reach import Reach, Spreads, last_spreads, lines, reach, warnings
 from nimc.cli.document import Form, listing, show
-from nimc.cli.options import campaign_argument, form_options, machine_option
+from nimc.cli.options import campaign_argument, form_options, machine_option, results_option
 from records.arms import level_text
 from records.checkout import ROOT
 from records.text import Line, aligned, broken, duration, wrapped
@@ -34,23 +35,28 @@ _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was no
 @click.command()
 @campaign_argument
 @machine_option
+@results_option
 @form_options
-def plan_command(campaign: Path, machine: str, form: Form | None) -> None:
+def plan_command(campaign: Path, machine: str, results: Path, form: Form | None) -> None:
     """Show the cases of CAMPAIGN, their nodes and hours, and the ReFrame command of each block."""
     request = prepare(campaign, machine)
     known = list(scales(request.campaign, request.machine))
     planned = request.plan()
     nodes = request.machine.nodes
     where = request.matrix()
+    spreads = last_spreads(results, machine)
+    reached = reach(planned, request.campaign.margin, spreads)
+    long = [*too_long(planned, request.time_limit_s), *warnings(reached)]
     document = planned.as_dict() | {
         "machine_nodes": nodes,
         "absent": [asdict(each) for each in request.absent],
         "scales": [asdict(row) for row in known],
-        "warnings": [*(long := too_long(planned, request.time_limit_s)), *where.lines()],
+        "reach": [asdict(each) for each in reached],
+        "warnings": [*long, *where.lines()],
         "matrix": [asdict(cell) for cell in where.cells],
     }
     remarks = [*omission_lines(request.absent), *long]
-    text = _text(planned, known, nodes, where, remarks)
+    text = _text(planned, known, nodes, where, remarks, _reach(reached, spreads))
     named = campaign.stem if campaign == ROOT / "campaigns" / campaign.name else str(campaign)
     following = broken(["Next:", "nimc", "run", shlex.quote(named), "--machine", machine])
     show("plan", document, form, f"{text}\n\n{following}")
@@ -62,8 +68,9 @@ def _text(
     nodes: int | None,
     where: Matrix,
     remarks: list[str],
+    reached: list[str],
 ) -> str:
-    parts = [_cases(planned, remarks), ""]
+    parts = [_cases(planned, remarks), "", *reached]
     parts += ["What runs where:", "", where.text]
     if where.nowhere:
         parts.append(wrapped(f"cannot run here: {', '.join(where.nowhere)}"))
@@ -88,6 +95,12 @@ def _text(
         elif more := len(case.blocks) - len(always):
             parts.append(f"# plus up to {more} more, while undecided")
     return "\n".join(parts)
+
+
+def _reach(reached: list[Reach], spreads: Spreads) -> list[str]:
+    """What each case shows in nine of ten runs; nothing of a campaign without effects."""
+    title = f"What is shown in 90 % of runs, with a spread of single runs {spreads.text}:"
+    return [wrapped(title), "", *map(wrapped, lines(reached)), ""] if reached else []
 
 
 def _cases(planned: Plan, remarks: list[str]) -> str:

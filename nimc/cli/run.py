@@ -20,10 +20,12 @@ from analysis.report.data import load_run
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from analysis.statistics.interval import effect, flat
+from analysis.statistics.looks import looks
 from analysis.subjects.qualification import qualification
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare, too_long
+from nimc.campaign.schema import MOST_PAIRS
 from nimc.campaign.settings import target_partitions
 from nimc.cli import options
 from nimc.cli.document import Form, listing, log, print_document, show, silent
@@ -60,6 +62,13 @@ if TYPE_CHECKING:
 @options.form_options
 @options.progress_options
 @click.option("--fresh", is_flag=True, help="Start a new run even if there is an unfinished one.")
+@click.option(
+    "--pairs",
+    type=int,
+    metavar="N",
+    callback=lambda _ctx, _param, value: None if value is None else _look(value),
+    help="Most pairs of a case, instead of the campaign's; a finished run continues up to them.",
+)
 @click.option("--nodelist", metavar="N,N", help="Target nodes, for Slurm [default: any].")
 @click.option("--case", "cases", multiple=True, help="Only this case. May be repeated.")
 @click.option("--fail-inconclusive", is_flag=True, help="Exit with 1 if a case stays inconclusive.")
@@ -70,14 +79,31 @@ def run_command(
     form: Form | None,
     progress: Progress,
     fresh: bool,
+    pairs: int | None,
     nodelist: str | None,
     cases: tuple[str, ...],
     fail_inconclusive: bool,
 ) -> int:
-    """Run CAMPAIGN on a machine, or resume its latest unfinished run."""
+    """Run CAMPAIGN on a machine, or resume its latest unfinished run.
+
+    With --pairs, a finished run is resumed as well: its cases that are not decided get more pairs.
+    """
     request = prepare(campaign, machine, nodelist=nodelist, only=cases)
+    floor = request.campaign.pairs.floor
+    if pairs is not None and pairs < floor:
+        raise InputError(f"--pairs: {pairs} found; allowed: from the campaign's floor, {floor}")
     conclude = partial(_conclude_campaign, request, form, progress, fail_inconclusive)
-    return measured(request, new_header(request), results, progress, conclude, fresh=fresh)
+    header = new_header(request)
+    return measured(request, header, results, progress, conclude, fresh=fresh, pairs=pairs)
+
+
+def _look(pairs: int) -> int:
+    """So many pairs, if verdicts are reached at them. Raises InputError."""
+    allowed = [look.pairs for look in looks(MOST_PAIRS)]
+    if pairs not in allowed:
+        first = ", ".join(map(str, allowed[:9]))
+        raise InputError(f"--pairs: {pairs} found; allowed, as verdicts need: {first}, ...")
+    return pairs
 
 
 def measured(
@@ -88,11 +114,17 @@ def measured(
     conclude: Callable[[RunFolder, list[Failure]], int],
     *,
     fresh: bool = False,
+    pairs: int | None = None,
 ) -> int:
-    """Run a campaign, or resume its latest unfinished run; `conclude` gives the exit status."""
+    """Run a campaign, or resume its latest unfinished run; `conclude` gives the exit status.
+
+    Also a finished run, with the most `pairs` of a case.
+    """
     remark = silent if progress == "quiet" else log
     reframe = find_reframe()
-    with open_run(results, header, fresh=fresh, slurm=request.slurm) as folder:
+    slurm = request.slurm
+    with open_run(results, header, fresh=fresh, slurm=slurm, pairs=pairs) as folder:
+        request = request.up_to(folder.header.most_pairs)
         if not (folder.resumed or fresh):
             if other := find_other(folder.path.parent, header):
                 what = "campaign, checks, cases, machine file or host"

@@ -63,12 +63,18 @@ class RunFolder:
 
 @contextmanager
 def open_run(
-    results: Path, header: RunHeader, *, fresh: bool = False, slurm: bool = False
+    results: Path,
+    header: RunHeader,
+    *,
+    fresh: bool = False,
+    slurm: bool = False,
+    pairs: int | None = None,
 ) -> Iterator[RunFolder]:
     """The latest run of the same request in `results`, or a new one.
 
-    That is a new one if it is `fresh`, or if the latest is finished or of an older schema, whose
-    blocks are ordered in another way. `--fresh` so gives up those before it.
+    That is a new one if it is `fresh`, or if the latest is of an older schema, whose blocks are
+    ordered in another way, or finished, unless it goes on up to so many `pairs` a case. `--fresh`
+    so gives up those before it.
 
     `latest` leads to it from then on. Waits for processes that an earlier session left, and cancels
     its jobs if the machine uses `slurm`. Locked until the context ends. Raises InputError if
@@ -78,7 +84,9 @@ def open_run(
     results = results.absolute()
     results.mkdir(parents=True, exist_ok=True)
     found = None if fresh else find_latest(results, header.digest, header.reproduces)
-    if found and (found[1].finished_s or found[1].schema != SCHEMA_VERSION):
+    if found and found[1].schema != SCHEMA_VERSION:
+        found = None
+    if found and found[1].finished_s and pairs is None:
         found = None
     path = found[0] if found else _create(results, header.run)
     with locked(path):
@@ -87,13 +95,30 @@ def open_run(
             if slurm:
                 cancel_jobs(path)
             _await_leftovers(path)
+            if pairs is not None:
+                _raise_cap(path, pairs)
             yield RunFolder(path, load_header(path), resumed=True)
         else:
             known = {**header.facts, **_qualified(results, header.machine)}
-            new = replace(header, run=path.name, facts=known)
+            most = pairs or header.pairs_cap
+            new = replace(header, run=path.name, facts=known, pairs_cap=most)
             new = replace(new, seed=new.drawn_seed)
             save_header(path, new)
             yield RunFolder(path, new, resumed=False)
+
+
+def _raise_cap(run: Path, pairs: int) -> None:
+    """Let a run go on up to so many pairs a case. Raises InputError if a case has more."""
+    from analysis.samples.columns import read_run
+    from analysis.samples.pairs import judged, pair_table
+
+    counted = pair_table(judged(read_run(run).frame)).group_by("case", "arm").len()
+    measured = max(counted["len"].to_list(), default=0)
+    if pairs < measured:
+        allowed = f"from {measured}, or --fresh"
+        raise InputError(f"--pairs: {pairs} found, but {run} has {measured}; allowed: {allowed}")
+    header = load_header(run)
+    save_header(run, replace(header, pairs_raised=pairs, finished_s=None, head=None))
 
 
 def find_latest(

@@ -37,7 +37,7 @@ workloads:
     exclude: [{direction: read, rate: 50%}]
     expect: 11s
 arms: [off, on]
-pairs: {floor: 6}
+pairs: {floor: 6, cap: 6}
 injector: {message: 64KiB}
 verify: {min_share: 0.02, retries: 0, foreign_cpus: null, steal_share: null, frequency_drop: null}
 run_timeout: 1min

@@ -17,7 +17,7 @@ from records.arms import (
     standard_arms,
 )
 from records.errors import InputError
-from records.run import MARGIN, load_header, most_pairs, workload_of
+from records.run import MARGIN, load_header, workload_of
 from records.run_folder import run_folders, size_of, stem_of
 from records.sample import event_parts
 from records.treatment import Burst
@@ -98,9 +98,7 @@ def test_limits_are_those_of_the_documents() -> None:
     assert MARGIN == 0.02
 
 
-def test_pairs_after_which_a_case_ends_and_its_workload() -> None:
-    asked = [(10, None, None), (10, None, 0.05), (10, 14, 0.05), (10, 14, None)]
-    assert [most_pairs(*each) for each in asked] == [10, 40, 14, 14]
+def test_the_workload_of_a_check() -> None:
     assert [workload_of(each) for each in ("stream", "a/b.py:Melt")] == ["stream", "Melt"]
 
 

@@ -99,7 +99,7 @@ def test_a_block_that_outlasts_its_job_is_reported(tmp_path: Path, command: Comm
     # 8 s, and 13 runs of 1 h and 0.7 s each: above 4 h.
     (tmp_path / "long.yaml").write_text(
         "name: long\nworkloads: [{check: stream, expect: 1h}, {check: lammps, expect: 1s}]\n"
-        "arms: [off, on]\npairs: {floor: 6}\nrun_timeout: 2h\n"
+        "arms: [off, on]\npairs: {floor: 6, cap: 6}\nrun_timeout: 2h\n"
     )
     words = ("plan", tmp_path / "long.yaml", "--machine", "example_slurm")
     (line,) = command.json(*words)["warnings"]

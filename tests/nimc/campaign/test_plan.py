@@ -34,10 +34,11 @@ def campaign(**pairs: float) -> Campaign:
 @pytest.mark.parametrize(
     ("pairs", "sizes"),
     [
-        ({"floor": 10}, [10]),
-        ({"floor": 10, "block": 4}, [4, 4, 2]),
-        ({"floor": 6, "cap": 14, "precision": 0.01}, [6, 6, 2]),
-        ({"floor": 6, "precision": 0.01}, [6, 6, 6, 6]),
+        # The floor, then from look to look: 6, 8, 12, 16, 24, ...
+        ({}, [8, 4, 4, 8]),
+        ({"floor": 10}, [10, 2, 4, 8]),
+        ({"floor": 48}, [48]),
+        ({"floor": 10, "cap": 14, "block": 4}, [4, 4, 2, 2, 2]),
     ],
 )
 def test_blocks_of_a_case(pairs: dict[str, float], sizes: list[int]) -> None:
@@ -123,7 +124,7 @@ def test_checks_that_want_more_rows_have_longer_lead_ins() -> None:
 SHORT = """\
 name: c
 arms: [off, on]
-pairs: {{floor: 6}}
+pairs: {{floor: 6, cap: 6}}
 workloads:
   - {{check: stream, expect: 1s}}
   - {{check: hpccg, set: {{edge: 64}}, expect: {hpccg}}}
@@ -199,22 +200,24 @@ def test_node_hours_of_a_case_as_they_are_shown(short: Path, command: Command) -
         lines = command("plan", short, "--machine", machine).splitlines()
         row = next(line for line in lines if line.strip().startswith("hpccg "))
         assert float(row.partition(" node-hours")[0].split()[-1]) == pytest.approx(hours, abs=0.1)
-    # Of 18 pairs in blocks of 6, one block is certain.
-    asked = "{floor: 6, cap: 18, block: 6, precision: 0.01}"
-    short.write_text(SHORT.format(hpccg="1h").replace("{floor: 6}", asked))
+    # Of 16 pairs, looked at after 6, 8, 12 and 16, one block is certain.
+    asked = "{floor: 6, cap: 16}"
+    short.write_text(SHORT.format(hpccg="1h").replace("{floor: 6, cap: 6}", asked))
     text = command("plan", short, "--machine", "localhost")
     assert "# hpccg, block 0: 6 pairs" in text
-    assert text.count("up to 2 more") == 2
+    assert text.count("up to 3 more") == 2
 
 
 def test_nodes_and_hours() -> None:
-    planned = made_request(campaign(floor=6, cap=12, precision=0.5), MACHINE).plan()
+    planned = made_request(campaign(floor=6, cap=8), MACHINE).plan()
     (case,) = planned.cases
-    assert (case.nodes, case.pairs_least, case.pairs_most) == (3, 6, 12)
+    assert (case.nodes, case.pairs_least, case.pairs_most) == (3, 6, 8)
     assert [block.needed for block in case.blocks] == ["always", "until decided"]
     sums = planned.as_dict()
     assert sums["node_hours_most"] == pytest.approx(3 * sums["duration_most_s"] / 3600)
-    assert sums["duration_most_s"] == pytest.approx(2 * sums["duration_least_s"])
+    # As above, and then 8 s, a warm-up and two more pairs.
+    assert sums["duration_least_s"] == pytest.approx(8 + 19 * 10.7)
+    assert sums["duration_most_s"] == pytest.approx(8 + 19 * 10.7 + 8 + 7 * 10.7)
 
 
 def test_the_command_holds_all_that_the_campaign_asks() -> None:

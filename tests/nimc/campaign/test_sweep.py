@@ -45,7 +45,7 @@ def expanded(campaign: Campaign, machine: Machine) -> Campaign:
 def campaign(**asked: str) -> Campaign:
     entry = {"check": "membench", "case": "s", "sweep": asked, "set": {"duration_s": 3}}
     return Campaign.model_validate(
-        {"name": "c", "workloads": [entry], "arms": ["off", "on"], "pairs": {"floor": 6}}
+        {"name": "c", "workloads": [entry], "arms": ["off", "on"], "pairs": {"floor": 6, "cap": 6}}
     )
 
 

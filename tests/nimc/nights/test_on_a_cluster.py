@@ -17,7 +17,7 @@ CAMPAIGN = """\
 name: tiny
 workloads: [{check: stream, set: {iterations: 40, array_most: 64MiB}, expect: 1s}]
 arms: [off, aa]
-pairs: {floor: 6}
+pairs: {floor: 6, cap: 6}
 verify: {foreign_cpus: null, steal_share: null, frequency_drop: null, foreign_share: null}
 run_timeout: 2min
 """

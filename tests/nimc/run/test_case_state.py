@@ -58,7 +58,7 @@ def test_a_session_ends_when_as_many_pairs_are_lost_as_may_count(
     on: int, rejected: int, before: int, missing: int
 ) -> None:
     now = CaseState({"on": on}, next_block=1, rejected=rejected)
-    assert now.missing(Pairs(floor=6), before) == missing
+    assert now.missing(Pairs(floor=6, cap=6), before) == missing
 
 
 ASKED = Pairs(floor=6, cap=20, precision=0.01, block=5)
@@ -68,7 +68,8 @@ ASKED = Pairs(floor=6, cap=20, precision=0.01, block=5)
     ("pairs", "done", "missing"),
     [
         ({"on": 6, "aa": 6}, True, 0),
-        ({"on": 6, "aa": 6}, False, 5),
+        ({"on": 6, "aa": 6}, False, 2),  # to the next look
+        ({"on": 8, "aa": 8}, False, 4),
         ({"on": 18, "aa": 18}, False, 2),  # never beyond the cap
         ({"on": 20, "aa": 20}, False, 0),
         ({"on": 6, "aa": 4}, True, 2),  # the floor is asked of every arm

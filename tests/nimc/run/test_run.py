@@ -120,7 +120,7 @@ workloads:
   - {check: stream, set: {iterations: 10, warmups: 1}, expect: 1s}
 factors: {rate: [0, 50%, full], reserved_cores: [0, 1]}
 exclude: [{reserved_cores: 1, rate: 50%}, {arm: spin}]
-pairs: {floor: 6}
+pairs: {floor: 6, cap: 6}
 """
 #: Treatments that are paired, by hand: two baselines; half the rate is excluded at one core less.
 PAIRED = {
@@ -145,9 +145,33 @@ def test_treatments_of_factors_are_measured_and_resumed(nimc: Nimc) -> None:
 
 
 def test_precision_is_asked_of_every_effect(nimc: Nimc) -> None:
-    nimc.write(FACTORS.replace("{floor: 6}", "{floor: 6, cap: 8, precision: 0.1, block: 6}"))
+    nimc.write(
+        FACTORS.replace("{floor: 6, cap: 6}", "{floor: 6, cap: 8, precision: 0.1, block: 6}")
+    )
     out, _ = complete(nimc, "--json", fake="wide")  # at half the rate figures vary by half
     assert {row["pairs"] for row in json.loads(out)["results"]} == {8}
+
+
+def test_a_finished_run_continues_with_more_pairs_and_never_with_fewer(nimc: Nimc) -> None:
+    nimc.write(FACTORS.replace("cap: 6", "cap: 6, precision: 0.1"))
+    complete(nimc, fake="wide")
+    before = nimc.header()
+    status, out, err = nimc.run("--json", "--pairs", "12", fake="wide")
+    assert (status, f"resumes {nimc.the_run()}" in err) == (0, True)
+    document = json.loads(out)
+    assert document["integrity_faults"] == []  # of the chain, and of the order of runs
+    assert {row["pairs"] for row in document["results"]} == {12}
+    after = nimc.header()
+    changed = {name for name in after if after[name] != before[name]}
+    assert changed == {"pairs_raised", "finished_s", "head"}
+    for number, allowed in (("8", "has 12; allowed: from 12"), ("10", "6, 8, 12, 16, 24,")):
+        status, _, err = nimc.run("--pairs", number)
+        assert (status, err.count("\n"), allowed in err) == (2, 1, True), err
+    assert nimc.header() == after
+    complete(nimc, "--pairs", "12")
+    assert (nimc.complete_pairs("stream"), nimc.header()["head"]) == (12, after["head"])
+    complete(nimc)
+    assert len(nimc.runs()) == 2
 
 
 def test_a_failing_case_is_reported_and_tried_again_unless_the_campaign_is_another(
@@ -161,7 +185,7 @@ def test_a_failing_case_is_reported_and_tried_again_unless_the_campaign_is_anoth
     assert ("Traceback" in err, "does not resume" in err) == (False, False)
     first = nimc.the_run()
     assert nimc.header()["finished_s"] is None
-    nimc.write(CAMPAIGN.replace("floor: 6", "floor: 7"))
+    nimc.write(CAMPAIGN.replace("cap: 6", "cap: 7"))
     status, _, err = nimc.run(fake="die")
     assert (status, f"nimc: does not resume {first}: " in err) == (3, True)
     nimc.write_two_cases()
@@ -394,7 +418,7 @@ workloads:
   - {check: theirs.py:plain, set: {figure: step}, expect: 5s}
   - {check: stream, set: {iterations: 10}, expect: 1s}
 arms: [off, on, aa]
-pairs: {floor: 6}
+pairs: {floor: 6, cap: 6}
 """
 
 

@@ -1,0 +1,162 @@
+"""What a planned campaign can show: the smallest effects, and the pairs of 'no effect'."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+import polars as pl
+
+from analysis.effects.hypotheses import LEVELS, families
+from analysis.samples.columns import read_run
+from analysis.samples.pairs import judged, pair_table
+from analysis.statistics.interval import FEWEST
+from analysis.statistics.looks import looks
+from analysis.statistics.power import least_effect, pairs_for_none
+from nimc.campaign.plan import Case, Plan
+from records.arms import arm_of
+from records.errors import InputError
+from records.groups import grouped
+from records.run import load_header
+from records.run_folder import distrust_run, run_folders
+from records.text import some
+
+#: Spread of runs where no run of the machine says it.
+_USUAL = 0.01
+#: Names of cases in a line; pairs that show a large effect in any campaign.
+_MOST_NAMES, _MOST_PAIRS = 6, 96
+
+
+@dataclass(frozen=True)
+class Spreads:
+    """How much single runs of a machine differ within their pairs, and by which run."""
+
+    run: str | None = None
+    of_case: dict[str, float] = field(default_factory=dict)
+
+    def of(self, case: str) -> float:
+        """Of a case, else the median of those that were measured, else 1 %."""
+        return self.of_case.get(case) or median(self.of_case.values() or [_USUAL])
+
+    @property
+    def text(self) -> str:
+        """Where they come from."""
+        return f"of {self.run}" if self.run else "of 1 %, as no run here repeated its baseline"
+
+
+def last_spreads(results: Path, machine: str) -> Spreads:
+    """Those of the machine's last run with repeated baselines (A/A)."""
+    runs = list[tuple[float, Path]]()
+    with suppress(InputError):  # no such folder yet
+        for path in run_folders(results):
+            with suppress(InputError):
+                header = load_header(path)
+                if header.machine == machine and not distrust_run(path):
+                    runs.append((header.started_s, path))
+    for _, path in sorted(runs, reverse=True):
+        with suppress(InputError):
+            if of_case := spreads(pair_table(judged(read_run(path).frame))):
+                return Spreads(str(path), of_case)
+    return Spreads()
+
+
+def spreads(pairs: pl.DataFrame) -> dict[str, float]:
+    """Case -> standard deviation of the logarithm of a run's time, from its A/A pairs."""
+    names = [arm for arm in pairs["arm"].cast(pl.String).unique() if arm_of(arm).role == "floor"]
+    again = pairs.filter(pl.col("arm").cast(pl.String).is_in(names))
+    rows = again.group_by(pl.col("case").cast(pl.String)).agg(
+        spread=pl.col("ratio").log().std() / math.sqrt(2), pairs=pl.len()
+    )
+    return dict(rows.filter(pl.col("pairs") >= FEWEST).select("case", "spread").iter_rows())
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What one case can show, at a power of 90 % (`analysis.statistics.power`)."""
+
+    case: str
+    spread: float
+    #: Questions over which its verdicts hold, and roles that the treatments of its pairs have.
+    family: int
+    roles: frozenset[str]
+    #: Its floor and cap, and the smallest slowdown, less 1, that so many pairs show; None: of no
+    #: size.
+    pairs: tuple[int, int]
+    least_effects: tuple[float | None, float | None]
+    #: Pairs of 'no effect'; None: more than are ever measured.
+    pairs_for_none: int | None
+
+    @property
+    def text(self) -> str:
+        """In one line, without the case."""
+        shown = (
+            f"{'of no size' if effect is None else f'by {100 * effect:.2g} %'} in {pairs} pairs"
+            for pairs, effect in zip(self.pairs, self.least_effects, strict=True)
+        )
+        none = self.pairs_for_none
+        beyond = "" if none and none <= self.pairs[1] else ", beyond the cap"
+        return (
+            f"slower {', '.join(dict.fromkeys(shown))}; 'no effect' in {none or 'thousands of'}"
+            f" pairs{beyond}; spread {100 * self.spread:.2g} %"
+        )
+
+
+def reach(planned: Plan, margin: float, spread: Spreads) -> list[Reach]:
+    """What each case can show; a case without effects shows nothing."""
+    asked = [(case.case, each.name) for case in planned.cases for each in case.treatments]
+    effects = [each for each in asked if not arm_of(each[1]).silent]
+    sizes = [
+        (hypothesis.case, len(family)) for family in families([], effects) for hypothesis in family
+    ]
+    of_case = grouped(sizes)
+    return [
+        _of_case(case, max(of_case[case.case]), margin, spread.of(case.case))
+        for case in planned.cases
+        if case.case in of_case
+    ]
+
+
+def _of_case(case: Case, family: int, margin: float, spread: float) -> Reach:
+    pairs = (case.pairs_least or FEWEST, case.pairs_most)
+    roles = frozenset(each.role for each in case.treatments)
+    none = pairs_for_none(margin, family, LEVELS["within"], spread)
+    floor, cap = (least_shown(each, family, "control" in roles, spread) for each in pairs)
+    return Reach(case.case, spread, family, roles, pairs, (floor, cap), none)
+
+
+def least_shown(pairs: int, family: int, controlled: bool, spread: float) -> float | None:
+    """The smallest slowdown, less 1, that is shown to be one, and to be above the control."""
+    slower = least_effect(pairs, family, LEVELS["slower"], spread)
+    if slower is None or not controlled:
+        return slower
+    above = least_effect(pairs, family, LEVELS["above_control"], spread, baselines=1)
+    return None if above is None else max(slower, above)
+
+
+def lines(reached: Iterable[Reach]) -> list[str]:
+    """What can be shown, a line for all cases alike."""
+    alike = grouped((each.text, each.case) for each in reached)
+    return [f"{some(cases, _MOST_NAMES)}: {text}" for text, cases in alike.items()]
+
+
+def warnings(reached: Sequence[Reach]) -> Iterator[str]:
+    """A line for the cases that can never have a verdict."""
+    bare = [each.case for each in reached if "floor" not in each.roles]
+    if bare:
+        yield f"{some(bare, _MOST_NAMES)}: no verdict, as the arm aa does not repeat the baseline"
+    short = [each for each in reached if each.least_effects[1] is None]
+    if short:
+        family = max(each.family for each in short)
+        least = next(
+            look.pairs
+            for look in looks(_MOST_PAIRS)
+            if least_shown(look.pairs, family, "control" in short[0].roles, _USUAL) is not None
+        )
+        yield (
+            f"{some([each.case for each in short], _MOST_NAMES)}: {short[0].pairs[1]} pairs show no"
+            f" effect of any size among {family} questions: raise pairs.cap to {least}"
+        )

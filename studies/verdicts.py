@@ -1,0 +1,242 @@
+"""What verdicts are worth, simulated: the table of docs/evidence.md.
+
+    python -m studies.verdicts [NIGHTS]
+
+A night is one case with `on`, `off` and `aa` between two hosts, looked at after 6, 8, 12, 16, 24
+and 32 pairs. It is judged by the program's tests and its verdict, over a family of one, ten or a
+hundred cases, all others of which show nothing. False verdicts are of NIGHTS (default 6,000)
+nights with fixed seeds; the other figures of a twentieth of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from scipy import special
+
+from analysis.effects.hypotheses import LEVELS, UNSTABLE_LEVEL
+from analysis.effects.verdict import Verdict, judge
+from analysis.statistics import looks
+from analysis.statistics.aligned_ranks import next_allocation, slowdown
+from analysis.statistics.interval import FEWEST, Estimate
+from studies import head, row, show
+from studies.noises import NOISES, Draws, RunNoise, nights
+
+#: Of the typical run, the mean, and the repeated baseline.
+Estimates = tuple[Estimate | None, Estimate | None, Estimate | None]
+NIGHTS = 6_000
+MARGIN = 0.02
+FAMILIES = (1, 10, 100)
+LOOKS = [look.pairs for look in looks.looks(32)]
+#: Share of the runs with writes that are hit, and how much longer they take; noise of 1 %.
+HITS = ((0.05, 0.5), (0.1, 0.5), (0.2, 0.5))
+#: Allocations of six pairs, after which the next one is foretold.
+BLOCKS = (3, 5, 8)
+#: The exact test is made of rank sums that the normal one nearly shows: so many deviations less.
+_SAFE = 0.5
+
+
+def longer(log_times: Draws, ratio: float = 1.0) -> Draws:
+    """P values of `looks.longer` of each night at each look, from the looks so far."""
+    p = np.ones((len(log_times), len(LOOKS)))
+    for place, look in enumerate(looks.looks(LOOKS[-1])):
+        part = log_times[:, : look.pairs]
+        # From less, no look shows anything; what is shown of a hundred cases stays so.
+        least_z = special.ndtri(1 - look.share * max(LEVELS.values())) - _SAFE
+        is_open = p.min(1) > min(LEVELS.values()) / FAMILIES[-1]
+        for night in np.flatnonzero(is_open & (_rank_sums(part, ratio) > least_z)):
+            p[night, place] = min(1.0, looks.longer(part[night], ratio) / look.share)
+    return np.minimum.accumulate(p, axis=1)
+
+
+def shorter(log_times: Draws, ratio: float = 1.0) -> Draws:
+    """The same of `looks.shorter`."""
+    return longer(-log_times, 1 / ratio)
+
+
+def within(log_times: Draws, margin: float = MARGIN) -> Draws:
+    """The same of `looks.outside`."""
+    p = shorter(log_times, 1 + margin)
+    near = p[:, -1] <= max(LEVELS.values())
+    p[near] = np.maximum(p[near], longer(log_times[near], 1 / (1 + margin)))
+    return p
+
+
+def _rank_sums(log_times: Draws, ratio: float) -> Draws:
+    """The treated runs' sums of aligned ranks, in standard deviations."""
+    aligned = log_times.copy()
+    aligned[..., 0] -= np.log(ratio)
+    aligned -= aligned.mean(-1, keepdims=True)
+    flat = aligned.reshape(len(aligned), log_times.shape[1] * log_times.shape[2])
+    ranks = flat.argsort(1).argsort(1).reshape(aligned.shape).astype(float)
+    scores = ranks - ranks.mean(-1, keepdims=True)
+    return np.asarray(scores[..., 0].sum(1) / np.sqrt((scores**2).mean(-1).sum(1)))
+
+
+@dataclass(frozen=True)
+class Nights:
+    """Nights of `log_times` (nights, pairs, 3), and what their tests and verdicts are."""
+
+    log_times: Draws
+    #: Night and pairs -> estimates, which take long.
+    _estimates: dict[tuple[int, int], Estimates] = field(default_factory=dict)
+
+    @cached_property
+    def p(self) -> dict[str, Draws]:
+        """Statement -> p values at each look."""
+        times, again = self.log_times, self.log_times[..., [2, 1]]
+        return {
+            "slower": longer(times),
+            "faster": shorter(times),
+            "within": within(times),
+            "unstable": np.minimum(1, 2 * np.minimum(longer(again), shorter(again))),
+        }
+
+    def estimates(self, night: int, pairs: int) -> Estimates:
+        """Of the typical run, the mean, and the repeated baseline."""
+        if (night, pairs) not in self._estimates:
+            times = self.log_times[night, :pairs]
+            again = slowdown(times[:, [2, 1]])
+            self._estimates[night, pairs] = slowdown(times), looks.mean_ratio(times), again
+        return self._estimates[night, pairs]
+
+    def verdicts(self, family: int) -> tuple[list[Verdict], Draws]:
+        """The verdict of each night when it is decided, and its pairs then; 32 if it is not."""
+        levels = {**LEVELS, "unstable": UNSTABLE_LEVEL}
+        shown = {name: p <= levels[name] / family for name, p in self.p.items()}
+        verdicts = [Verdict.INCONCLUSIVE] * len(self.log_times)
+        pairs = np.full(len(verdicts), float(LOOKS[-1]))
+        for night in np.flatnonzero(
+            np.any([each[:, -1] for each in shown.values()], axis=0)
+        ).tolist():
+            for place, look in enumerate(LOOKS):
+                names = {name for name, each in shown.items() if each[night, place]}
+                verdict = self._verdict(night, look, names) if names else Verdict.INCONCLUSIVE
+                if not verdict.needs_pairs:
+                    verdicts[night], pairs[night] = verdict, look
+                    break
+        return verdicts, pairs
+
+    def _verdict(self, night: int, pairs: int, shown: set[str]) -> Verdict:
+        return judge(
+            *self.estimates(night, pairs),
+            shown,
+            controlled=False,
+            pairs=pairs,
+            pairs_floor=FEWEST,
+            margin=MARGIN,
+            wrote=True,
+            same_host=False,
+            emulated=False,
+        )
+
+
+def drawn(noise: RunNoise, count: int, scale: float = 0.01, effect: float = 1.0) -> Nights:
+    """So many nights, with fixed seeds."""
+    rng = np.random.default_rng([count, round(1e4 * scale), round(1e4 * effect)])
+    return Nights(nights(noise, rng, count, LOOKS[-1], scale, effect))
+
+
+def hit(share: float, by: float, count: int) -> Nights:
+    """Nights with noise of 1 % in which a share of the runs with writes takes `by` longer."""
+    times = drawn(NOISES[0], count).log_times.copy()
+    hits = np.random.default_rng(count).random(times.shape[:2]) < share
+    times[..., 0] += np.log1p(by * hits)
+    return Nights(times)
+
+
+def ever(p: Draws, level: float, family: int) -> float:
+    """Share of campaigns of a family of such nights in which any look shows any of them."""
+    return float((p[:, -1] <= level / family).reshape(-1, family).any(1).mean())
+
+
+def power(at: Nights, family: int, verdict: Verdict) -> tuple[float, float]:
+    """Share of nights that come to a verdict, and mean of the pairs that they use."""
+    verdicts, pairs = at.verdicts(family)
+    return verdicts.count(verdict) / len(verdicts), float(pairs.mean())
+
+
+def fixed_pairs(at: Nights, family: int) -> int | None:
+    """Fewest pairs of which a t test finds the effect in 90 %, at the same level; None up to 32."""
+    apart = at.log_times[..., 0] - at.log_times[..., 1:].mean(-1)
+    for pairs in range(2, LOOKS[-1] + 1):
+        part = apart[:, :pairs]
+        t = part.mean(1) / part.std(1, ddof=1) * np.sqrt(pairs)
+        p = special.stdtr(pairs - 1, -t)
+        if (p <= LEVELS["slower"] / family).mean() >= 0.9:
+            return pairs
+    return None
+
+
+def coverage(at: Nights, pairs: int, mean: float = 1.0) -> tuple[float, float, float]:
+    """Shares of intervals that enclose: of the typical run, the mean; whose mean's is too low."""
+    found = [
+        (typical.low <= 1 <= typical.high, ratio.low <= mean <= ratio.high, ratio.high < mean)
+        for night in range(len(at.log_times))
+        for typical, ratio, _ in [at.estimates(night, pairs)]
+        if typical and ratio
+    ]
+    covers, of_mean, too_low = np.mean(found, axis=0)
+    return float(covers), float(of_mean), float(too_low)
+
+
+def covers_next(spread: float, blocks: int, count: int) -> float:
+    """Share of nights of so many allocations whose interval covers the next one's slowdown."""
+    rng = np.random.default_rng(blocks)
+    hits = 0
+    for _ in range(count):
+        true = rng.normal(0, spread, blocks + 1)
+        times = nights(NOISES[0], rng, blocks, FEWEST, 0.01, 1.0)
+        times[..., 0] += true[:-1, None]
+        low, high = next_allocation(list(times)) or (np.nan, np.nan)
+        hits += bool(low <= np.exp(true[-1]) <= high)
+    return hits / count
+
+
+def _of_noise(noise: RunNoise, count: int) -> Iterator[str]:
+    """The cells of a noise; those of families have three figures each."""
+    few = count // 20
+    unchanged, small, large = (
+        drawn(noise, few, *each) for each in ((0.01, 1.0), (0.01, 1.02), (0.03, 1.5))
+    )
+    covers = [coverage(unchanged, pairs) for pairs in (6, 12, 24)]
+    yield "; ".join(", ".join(f"{each[i]:.2f}" for each in covers) for i in (0, 1))
+    times = drawn(noise, count).log_times
+    slower, faster = longer(times), shorter(times)
+    either = np.minimum(slower / LEVELS["slower"], faster / LEVELS["faster"])
+    yield ", ".join(f"{ever(either, 1, family):.3f}" for family in FAMILIES)
+    for at in (small, large):
+        yield ", ".join("{:.2f} {:.1f}".format(*power(at, k, Verdict.SLOWER)) for k in FAMILIES)
+        yield ", ".join(str(fixed_pairs(at, family) or "more") for family in FAMILIES)
+    yield ", ".join(
+        "{:.2f} {:.1f}".format(*power(unchanged, k, Verdict.NO_EFFECT)) for k in FAMILIES
+    )
+    p = within(drawn(noise, count, effect=1 + MARGIN).log_times)
+    yield ", ".join(f"{ever(p, LEVELS['within'], family):.3f}" for family in FAMILIES)
+
+
+def table(count: int) -> Iterator[str]:
+    """The lines of the tables, as Markdown."""
+    found = ["1.02", "by t", "1.5 at 3 %", "by t"]
+    yield from head(["noise", "covers", "false", *found, "no effect", "wrong no effect"])
+    for noise in NOISES:
+        yield row([noise.name, *_of_noise(noise, count)])
+    yield from head(["runs hit; mean loss", "no effect", "slower", "mean's interval below it"])
+    for share, by in HITS:
+        at = hit(share, by, count // 20)
+        verdicts, _ = at.verdicts(10)
+        said = [verdicts.count(each) for each in (Verdict.NO_EFFECT, Verdict.SLOWER)]
+        _, _, below = coverage(at, 12, 1 + share * by)
+        figures = (*(each / len(verdicts) for each in said), below)
+        yield row([f"{share:.0%} by {by:.0%}; {share * by:.1%}", *(f"{x:.2f}" for x in figures)])
+    yield from head(["spread of allocations", *(f"{blocks} of them" for blocks in BLOCKS)])
+    for spread in (0.005, 0.02):
+        covered = (covers_next(spread, blocks, count // 20) for blocks in BLOCKS)
+        yield row([f"{spread:.1%}", *(f"{share:.3f}" for share in covered)])
+
+
+if __name__ == "__main__":
+    show(table, NIGHTS)

@@ -1,0 +1,52 @@
+"""A small version of the simulations in docs/evidence.md; and that page. Seeds are fixed."""
+
+import re
+
+import pytest
+
+from analysis.effects.hypotheses import LEVELS
+from analysis.effects.verdict import Verdict
+from records.checkout import ROOT
+from studies.noises import NOISES
+from studies.verdicts import FAMILIES, coverage, drawn, ever, fixed_pairs, longer, power
+
+NORMAL, SPIKES = NOISES[0], NOISES[2]
+
+
+def test_nothing_is_named_seldom_and_an_effect_soon() -> None:
+    """P(more than 22 of 300 | 4 %) is 0.4 %; a t test of ten pairs finds the effect."""
+    p = longer(drawn(NORMAL, 300).log_times)
+    assert ever(p, LEVELS["slower"], 1) <= 22 / 300
+    found, pairs = power(drawn(NORMAL, 40, effect=1.02), 10, Verdict.SLOWER)
+    assert found >= 0.9
+    assert pairs <= 1.5 * 10
+    spiky = drawn(SPIKES, 200, effect=1.02)
+    assert fixed_pairs(spiky, 1) is not None
+    covered, of_mean, too_low = coverage(drawn(NORMAL, 200), 12)
+    assert min(covered, of_mean) >= 179 / 200
+    assert too_low <= 11 / 200
+
+
+def test_the_tables_are_those_of_the_page() -> None:
+    """Every noise stands in the page's table, and no figure there breaks what is promised."""
+    page = (ROOT / "docs/evidence.md").read_text()
+    section = page.partition("\n## Coverage, level and power\n")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line[:2] == "| "]
+    for noise in NOISES:
+        ((covers, false, small, by_t, *_, wrong),) = (
+            row[1:] for row in rows if row[0] == noise.name
+        )
+        assert all(float(share) >= 0.9 for share in re.split("[,;]", covers))
+        of_false, of_wrong = (list(map(float, each.split(", "))) for each in (false, wrong))
+        # Of 60 campaigns 7 or fewer, if 5 % are wrong: P = 0.98.
+        assert of_false[0] <= 0.05
+        assert max(of_false) <= 7 / 60
+        assert max(of_wrong) <= 0.05
+        pairs = [float(each.split()[1]) for each in small.split(", ")]
+        assert len(pairs) == len(FAMILIES)
+        fixed = [float(each) for each in by_t.split(", ") if each != "more"]
+        if noise is NORMAL:
+            assert max(p / n for p, n in zip(pairs, fixed, strict=True)) <= 1.5
+        if noise is SPIKES:
+            assert max(p / n for p, n in zip(pairs, fixed, strict=False)) < 1
+        assert pytest.approx(sorted(pairs)) == pairs

@@ -1,0 +1,123 @@
+"""What a campaign can show, as planned; simulated by the tests that decide its verdicts."""
+
+import math
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.effects.hypotheses import LEVELS
+from analysis.statistics import looks
+from analysis.statistics.power import least_effect, pairs_for_none
+from nimc.campaign.prepare import prepare
+from nimc.campaign.reach import Spreads, last_spreads, reach, warnings
+from records.checkout import ROOT
+from tests.analysis.synthetic import Case, header, samples, write_run
+from tests.commands import Command
+
+NIGHTS = 200
+#: P(fewer than 170 of 200 | 0.9) is 1 %.
+MOST_OFTEN = 170 / 200
+#: The results of these are no verdicts: a fitted model, claims, a rank of nodes.
+OTHERS = {"contention_model", "contention_emulated", "qualify", "nodes"}
+CAMPAIGNS = sorted({path.stem for path in (ROOT / "campaigns").glob("*.yaml")} - OTHERS)
+
+
+def power(
+    pairs: int, noise: float, slowdown: float, error: float, test: Callable[..., float], runs: int
+) -> float:
+    """Share of nights with normal noise, each of pairs of so many runs, that a test decides."""
+    drawn = np.random.default_rng(pairs).normal(0, noise, (NIGHTS, pairs, runs))
+    drawn[..., 0] += math.log(slowdown)
+    return float(np.mean([looks.over_looks(night, test) <= error for night in drawn]))
+
+
+@cache
+def names(pairs: int, family: int, controlled: bool) -> float:
+    """Share that names a slowdown of 1.5 at a noise of 3 %, next to others that are nothing."""
+    slower = power(pairs, 0.03, 1.5, LEVELS["slower"] / family, looks.longer, 3)
+    if not controlled:
+        return slower
+    return min(slower, power(pairs, 0.03, 1.5, LEVELS["above_control"] / family, looks.longer, 2))
+
+
+@cache
+def rules_out(pairs: int, family: int) -> float:
+    """Share of nights of nothing at a noise of 1 % that are shown to be within 2 %."""
+    within = partial(looks.outside, margin=0.02)
+    return power(pairs, 0.01, 1.0, LEVELS["within"] / family, within, 3)
+
+
+@pytest.mark.parametrize("name", CAMPAIGNS)
+@pytest.mark.parametrize("machine", ["example_slurm", "localhost"])
+def test_every_campaign_of_the_project_can_conclude(name: str, machine: str) -> None:
+    request = prepare(ROOT / "campaigns" / f"{name}.yaml", machine)
+    reached = reach(request.plan(), request.campaign.margin, Spreads())
+    assert reached
+    assert list(warnings(reached)) == []
+    assert request.campaign.margin == 0.02
+    for each in reached:
+        floor, cap = each.pairs
+        assert {floor, cap} <= {look.pairs for look in looks.looks(cap)}
+        assert names(floor, each.family, "control" in each.roles) >= MOST_OFTEN
+        assert rules_out(cap, each.family) >= MOST_OFTEN
+
+
+@pytest.mark.parametrize(("pairs", "family"), [(6, 1), (8, 7), (12, 20), (16, 100)])
+def test_the_least_effect_is_found_in_nine_of_ten_nights(pairs: int, family: int) -> None:
+    error = LEVELS["slower"] / family
+    effect = least_effect(pairs, family, LEVELS["slower"], 0.01)
+    assert effect is not None
+    assert 0.84 <= power(pairs, 0.01, 1 + effect, error, looks.longer, 3) <= 0.98
+    assert power(pairs, 0.01, 1 + effect / 2, error, looks.longer, 3) < 0.6
+    needed = pairs_for_none(0.02, family, LEVELS["within"], 0.01)
+    assert needed is not None
+    assert rules_out(needed, family) >= MOST_OFTEN
+
+
+def test_what_no_effect_can_show() -> None:
+    """The least p value of six pairs is 3^-6, of which 0.04 / 4 / K is the limit at the first look;
+    against the control it is 2^-8 at eight, of 0.05 * 0.1875 / K at the second."""
+    assert least_effect(5, 1, 0.04, 0.01) is None
+    assert least_effect(6, 8, 0.04, 0.01) is None
+    assert least_effect(6, 1, 0.05, 0.01, baselines=1) is None
+    assert least_effect(8, 2, 0.05, 0.01, baselines=1) is not None
+    assert least_effect(8, 3, 0.05, 0.01, baselines=1) is None
+    assert pairs_for_none(0.001, 1, 0.05, 0.1) is None
+
+
+def test_the_spread_is_that_of_the_last_run_that_repeats_its_baseline(tmp_path: Path) -> None:
+    made = Case("melt", "s", "lower", 10.0, {"on": 1.5, "aa": 1.0}, noise=0.02)
+    write_run(tmp_path / "old", samples(made, pairs=400, seed=1), header(started_s=1.0))
+    bare = Case("melt", "s", "lower", 10.0, {"on": 1.5})
+    write_run(tmp_path / "new", samples(bare, pairs=6, seed=2), header(started_s=2.0))
+    spreads = last_spreads(tmp_path, header().machine)
+    assert spreads.run == str(tmp_path / "old")
+    assert spreads.of("melt") == spreads.of("another") == pytest.approx(0.02, rel=0.15)
+    assert last_spreads(tmp_path, "another").of("melt") == 0.01
+    assert last_spreads(tmp_path / "none", "m") == Spreads()
+
+
+def test_the_plan_says_what_is_shown_and_what_never_can_be(
+    tmp_path: Path, command: Command
+) -> None:
+    file = tmp_path / "c.yaml"
+    text = "name: c\nworkloads: [{check: stream, expect: 5s}]\narms: [off, on, aa]\n"
+    file.write_text(f"{text}pairs: {{floor: 6, cap: 24}}\n")
+    shown = " ".join(command("plan", file, "--machine", "localhost", "--results", tmp_path).split())
+    assert "with a spread of single runs of 1 %" in shown
+    # Student's quantiles of 5 and 23 degrees at 0.01 and 0.0032, and at 0.9, by a table.
+    effects = [
+        100 * math.expm1(0.01 * (t + power) * math.sqrt(1.5 / pairs))
+        for t, power, pairs in ((3.3649, 1.4759, 6), (3.0078, 1.3195, 24))
+    ]
+    assert f"slower by {effects[0]:.2g} % in 6 pairs, by {effects[1]:.2g} % in 24 pairs" in shown
+    assert "'no effect' in 12 pairs; spread 1 %" in shown
+    file.write_text(f"{text.replace(', aa', '')}pairs: {{floor: 6, cap: 6}}\n")
+    (warning,) = command.json("plan", file, "--machine", "localhost")["warnings"]
+    assert warning.startswith("stream: no verdict, as the arm aa does not repeat the baseline")
+    file.write_text(f"{text.replace('on,', 'on, spin,')}pairs: {{floor: 6, cap: 6}}\n")
+    (warning,) = command.json("plan", file, "--machine", "localhost")["warnings"]
+    assert warning.endswith("among 1 questions: raise pairs.cap to 8")
