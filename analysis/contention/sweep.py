@@ -128,9 +128,19 @@ def load(path: Path, facts: dict[str, Any] | None = None) -> Sweep:
 
 def overruled(sweep: Sweep, facts: dict[str, Any], path: Path) -> Sweep:
     """The sweep with those `facts` of `load` that are not None. Raises InputError if its points
-    exceed them."""
+    exceed them.
+
+    Numbers of NUMA nodes that have gaps become places, if the points name all nodes.
+    """
     given = {name: value for name, value in facts.items() if value is not None}
     sweep = replace(sweep, **given)
+    named = sorted({node for point in sweep.points for node in point.at})
+    if len(named) == sweep.numa_nodes and named[-1] >= sweep.numa_nodes:
+        points = [
+            replace(p, comp_node=named.index(p.comp_node), comm_node=named.index(p.comm_node))
+            for p in sweep.points
+        ]
+        sweep = replace(sweep, points=points, notes=[*sweep.notes, _places(named)])
     for i, p in enumerate(sweep.points):
         if p.n > sweep.cores:
             raise InputError(
@@ -143,6 +153,12 @@ def overruled(sweep: Sweep, facts: dict[str, Any], path: Path) -> Sweep:
                 f" {sweep.numa_nodes}, the machine's NUMA nodes"
             )
     return sweep
+
+
+def _places(numbers: Sequence[int]) -> str:
+    """What a model calls NUMA nodes whose numbers have gaps."""
+    pairs = (f"{number} is {place}" for place, number in enumerate(numbers))
+    return f"NUMA nodes are numbered without gaps here: {', '.join(pairs)}"
 
 
 # The measured curves of one placement, and how far a model is from them.
@@ -243,7 +259,8 @@ def from_run(run: Path, comm_node: int | None, kernel: str | None = None) -> Swe
     rows = _rows(_of_kernel(samples, kernel, run))
     if rows.is_empty():
         raise InputError(f"{run}: no sample of {WORKLOAD} that counts")
-    nodes, sockets = _nodes_and_sockets(run, header, rows)
+    numbers, sockets = _nodes_and_sockets(run, header, rows)
+    nodes = len(numbers)
     if comm_node is not None:
         rows = rows.with_columns(pl.col("comm_node").fill_null(comm_node))
     if nodes > 1 and rows["comm_node"].null_count():
@@ -253,10 +270,12 @@ def from_run(run: Path, comm_node: int | None, kernel: str | None = None) -> Swe
         )
     if nodes > 1 and rows["comp_node"].null_count():
         raise InputError(f"{run}: {WORKLOAD} ran without a NUMA node (set `node` in the campaign)")
-    rows = rows.with_columns(pl.col("comp_node", "comm_node").fill_null(0))
-    with_cores = rows.filter(pl.max_horizontal("comp_node", "comm_node") < nodes)
+    placed = pl.col("comp_node", "comm_node")
+    rows = rows.with_columns(placed.fill_null(numbers[0]))
+    with_cores = rows.filter(pl.all_horizontal(placed.is_in(numbers)))
     if with_cores.is_empty():
         raise InputError(f"{run}: all cases use a NUMA node without cores; the model has none")
+    with_cores = with_cores.with_columns(placed.replace(numbers, range(nodes)))
     left_out = [_LEFT_OUT] if with_cores.height < rows.height else []
     places = with_cores.partition_by(
         "n", "comp_node", "comm_node", as_dict=True, maintain_order=True
@@ -264,8 +283,8 @@ def from_run(run: Path, comm_node: int | None, kernel: str | None = None) -> Swe
     for (n, comp, comm), group in places.items():
         if len(cases := group["case"].unique(maintain_order=True)) > 1:
             raise InputError(
-                f"{run}: {', '.join(cases)}: each measured {n} cores, data on node {comp} and"
-                f" buffers on {comm}; a model is fitted to one kind of load"
+                f"{run}: {', '.join(cases)}: each measured {n} cores, data on node {numbers[comp]}"
+                f" and buffers on {numbers[comm]}; a model is fitted to one kind of load"
             )
     points = [
         Point(
@@ -285,7 +304,11 @@ def from_run(run: Path, comm_node: int | None, kernel: str | None = None) -> Swe
         numa_per_socket=max(1, nodes // sockets),
         numa_nodes=nodes,
         points=points,
-        notes=[*_notes(with_cores), *left_out],
+        notes=[
+            *_notes(with_cores),
+            *left_out,
+            *([_places(numbers)] if numbers[-1] >= nodes else []),
+        ],
     )
 
 
@@ -336,8 +359,8 @@ def _rows(samples: pl.DataFrame) -> pl.DataFrame:
     ).drop_nulls("n")
 
 
-def _nodes_and_sockets(run: Path, header: RunHeader, rows: pl.DataFrame) -> tuple[int, int]:
-    """NUMA nodes with cores and sockets of the target, as recorded by its agent.
+def _nodes_and_sockets(run: Path, header: RunHeader, rows: pl.DataFrame) -> tuple[list[int], int]:
+    """Numbers of the target's NUMA nodes with cores, and its sockets, as recorded by its agent.
 
     Without such a record, those of the run; nodes with memory only belong to no socket.
     """
@@ -347,8 +370,12 @@ def _nodes_and_sockets(run: Path, header: RunHeader, rows: pl.DataFrame) -> tupl
     host = hosts_of(record).get(str(first["nodes"])) or mapping(header.facts.get("host"))
     listed, sockets = host.get("numa_nodes"), host.get("sockets")
     seen = listed if isinstance(listed, list) else []
-    nodes = sum(bool(mapping(node).get("cpus", True)) for node in seen)
-    return nodes or 1, sockets if type(sockets) is int and sockets > 0 else 1
+    numbers = [
+        number
+        for node in map(mapping, seen)
+        if node.get("cpus", True) and isinstance(number := node.get("number"), int)
+    ]
+    return sorted(numbers) or [0], sockets if type(sockets) is int and sockets > 0 else 1
 
 
 def _notes(rows: pl.DataFrame) -> list[str]:

@@ -104,7 +104,6 @@ def explain(seed: int) -> dict[str, Any]:
 
 def _modelled(ranks: int, writers: int, worst: float, slowed: int, seed: int) -> float:
     """Slowdown if `slowed` ranks of a hit node, one or all, are as slow as the worst."""
-    mean = 1 + (worst - 1) * slowed / RANKS_PER_NODE
     application = Application(ranks, RANKS_PER_NODE, round(SIMULATED_S / STEP_S), STEP_S)
-    slowdowns = rank_slowdowns(RANKS_PER_NODE, mean, worst)
+    slowdowns = rank_slowdowns(RANKS_PER_NODE, worst, slowed)
     return run(application, slowdowns, writers, WRITE_S, seed).slowdown

@@ -79,23 +79,9 @@ class Windows:
     until_s: float
 
 
-def rank_slowdowns(ranks_per_node: int, mean: float, worst: float) -> Times:
-    """Slowdown of each rank of a node while it is hit: the first is the worst, the others equal.
-
-    `mean` is the mean of all its ranks, `worst` that of the worst. Raises InputError if this mean
-    needs a rank that speeds up or one slower than the worst.
-    """
-    rest = (mean * ranks_per_node - worst) / max(ranks_per_node - 1, 1)
-    fits = 1 - 1e-9 <= rest <= worst + 1e-9 if ranks_per_node > 1 else np.isclose(mean, worst)
-    if not (worst >= 1 and fits):
-        least, most = 1 + (worst - 1) / ranks_per_node, worst
-        raise InputError(
-            f"slowdown: a worst rank of {worst:g} among {ranks_per_node} must have a mean of "
-            f"{least:g} to {most:g}, not {mean:g}"
-        )
-    slowdowns = np.full(ranks_per_node, min(max(rest, 1.0), worst))
-    slowdowns[0] = worst
-    return slowdowns
+def rank_slowdowns(ranks_per_node: int, worst: float, slowed: int = 1) -> Times:
+    """Slowdown of each rank of a node while it is hit: `slowed` of them have the worst."""
+    return np.where(np.arange(ranks_per_node) < slowed, worst, 1.0)
 
 
 def delay_hit_ranks(
@@ -189,18 +175,11 @@ class SimulatedRun:
     #: Time when the last rank finishes and the application ends.
     on_s: float
     off_s: float
-    #: Mean of all ranks.
-    on_mean_s: float
 
     @property
     def slowdown(self) -> float:
         """Slowdown of the application."""
         return self.on_s / self.off_s
-
-    @property
-    def slowdown_mean(self) -> float:
-        """Slowdown of the mean rank; the same if ranks are synchronised."""
-        return self.on_mean_s / self.off_s
 
 
 def simulate(application: Application, windows: Windows, slowdowns: Times) -> SimulatedRun:
@@ -210,10 +189,10 @@ def simulate(application: Application, windows: Windows, slowdowns: Times) -> Si
     memory for three numbers per rank. Raises InputError if it runs longer than the known writes.
     """
     application.check()
-    on_s = finishing_times(application, windows, slowdowns)
+    on_s = float(finishing_times(application, windows, slowdowns).max())
     # Summed up step by step, as the simulation does it, so that no write is exactly 1.
     off_s = np.cumsum(np.full(application.steps, application.step_s))[-1]
-    return SimulatedRun(float(on_s.max()), float(off_s), float(on_s.mean()))
+    return SimulatedRun(on_s, float(off_s))
 
 
 def finishing_times(application: Application, windows: Windows, slowdowns: Times) -> Times:

@@ -17,7 +17,7 @@ from nimc.campaign.others import named_in
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
 from nimc.cli import options
-from nimc.cli.document import Form, log, prose, show
+from nimc.cli.document import log, prose, show
 from nimc.cli.results import comparison_lines
 from nimc.cli.run import measured
 from nimc.crate.metadata import LICENSES
@@ -30,7 +30,7 @@ from nimc.run.runner import Failure
 from nimc.run.verify import Kind, Verified, verify
 from records import marked_yaml
 from records.errors import InputError
-from records.files import replace, require_output
+from records.files import require_output
 from records.run import Reproduced, RunHeader
 from records.text import visible
 from records.units import plural, quantity
@@ -68,7 +68,7 @@ def pack_command(
     key: Path | None,
     license_: str,
     authors: tuple[str, ...],
-    form: Form | None,
+    as_json: bool,
 ) -> None:
     """Pack a run as a crate: one zip (RO-Crate) that can be cited, verified and repeated."""
     run = run.resolve()
@@ -80,7 +80,7 @@ def pack_command(
         f"manifest: {made.manifest_sha256}",
         f"head:     {made.head or 'none: the samples of this run are in no chain'}",
     ]
-    show("pack", asdict(made), form, "\n".join(lines))
+    show("pack", asdict(made), as_json, "\n".join(lines))
 
 
 # `nimc reproduce`: the analysis of a crate, or its run, once more.
@@ -98,7 +98,7 @@ def reproduce_command(
     analysis_only: bool,
     machine: str,
     results: Path,
-    form: Form | None,
+    as_json: bool,
     progress: Progress,
 ) -> int:
     """Repeat the run in a crate: the same plan in the same order, or only its analysis.
@@ -113,9 +113,9 @@ def reproduce_command(
                 options.only_with("--analysis-only", "--json")
                 files = compared_files(inside(found.files, REPORT), report_files(found.run))
                 lines = [f"{name}: {state}" for name, state in files.items()]
-                show("reproduce --analysis-only", {"files": files}, form, "\n".join(lines))
+                show("reproduce --analysis-only", {"files": files}, as_json, "\n".join(lines))
                 return int("differs" in files.values())
-            return _repeated(found, Path(folder), machine, results, form, progress)
+            return _repeated(found, Path(folder), machine, results, as_json, progress)
 
 
 def _repeated(
@@ -123,12 +123,12 @@ def _repeated(
     folder: Path,
     machine: str,
     results: Path,
-    form: Form | None,
+    as_json: bool,
     progress: Progress,
 ) -> int:
     packed = load_run(crate.run)
     campaign = folder / f"{packed.header.campaign}.yaml"
-    replace(campaign, crate.files["campaign.yaml"])
+    campaign.write_text(packed.header.campaign_text, encoding="utf-8")
     # The packer must not choose which file of this user is imported.
     if others := [named for _, named in named_in(marked_yaml.load(campaign))]:
         raise InputError(
@@ -143,7 +143,7 @@ def _repeated(
     def conclude(run: RunFolder, failures: list[Failure]) -> int:
         if not any((run.path / "samples").glob("*.jsonl")):
             return 3
-        return _compared(packed, load_run(run.path), failures, form)
+        return _compared(packed, load_run(run.path), failures, as_json)
 
     return measured(request, header, results, progress, conclude)
 
@@ -163,7 +163,7 @@ def _compared(
     packed: RunData,
     new: RunData,
     failures: Sequence[Failure],
-    form: Form | None,
+    as_json: bool,
 ) -> int:
     compared = compare_sides([packed], [new])
     found: Reproduction = judge(compared)
@@ -177,7 +177,7 @@ def _compared(
     }
     lines = [*comparison_lines(compared), *map(prose, found.reasons)]
     lines.append(prose(found.outcome, bold=True))
-    show("reproduce", document, form, "\n".join(lines))
+    show("reproduce", document, as_json, "\n".join(lines))
     return 3 if failures else int(found.outcome != "reproduced")
 
 
@@ -199,7 +199,7 @@ _COLOUR: dict[Kind, str] = {"broken": "red", "contradicted": "red", "unproven": 
 )
 @options.json_option
 def verify_command(
-    runs: tuple[Path, ...], head: str | None, allowed: Path | None, form: Form | None
+    runs: tuple[Path, ...], head: str | None, allowed: Path | None, as_json: bool
 ) -> int:
     """Verify stored runs, and crates (.zip): chain, digests, and figures re-read from kept logs.
 
@@ -215,7 +215,7 @@ def verify_command(
         for run in dict.fromkeys(runs)
     ]
     lines = [line for each in found for line in _lines(each)]
-    show("verify", {"runs": [each.as_dict() for each in found]}, form, "\n".join(lines))
+    show("verify", {"runs": [each.as_dict() for each in found]}, as_json, "\n".join(lines))
     return 0 if all(each.is_sound for each in found) else 2
 
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import click
 
 from nimc.cli import options
-from nimc.cli.document import Form, log, print_document, show
+from nimc.cli.document import log, print_document, show
 from nimc.cluster import reservation
 from nimc.cluster.doctor import Diagnosis, Finding, examine
 from nimc.cluster.in_job import examine as examine_in_job
 from nimc.cluster.learn import learn
-from nimc.cluster.new_machine import config_text, entries, site_text, unknown
+from nimc.cluster.new_machine import config_text, entries, site_text, unknown, with_nodes
 from nimc.cluster.remedies import PARTS, ROOT_REMEDIES, Part, RootRemedy, path_of, render, values
 from nimc.cluster.reservation import Reservation
 from records import units
@@ -56,27 +56,29 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
             raise InputError(f"{path}: exists; allowed: a new name, or remove both files first")
         if not os.access(path.parent, os.W_OK):
             raise MachineError(f"{path.parent}: no permission to write; clone the project yourself")
-    with exit_when_stopped():
-        found = learn(None if no_job else wait_s, _print_line)
-    _write({site: site_text(found), config: config_text(machine, found)})
-    fill_in = ", ".join(unknown(entries(found))) or "nothing"
+    facts = learn()
+    if not no_job:
+        with exit_when_stopped():
+            facts = with_nodes(machine, facts, ROOT, wait_s, _print_line)
+    _write({site: site_text(facts), config: config_text(machine, facts)})
+    fill_in = ", ".join(unknown(entries(facts))) or "nothing"
     _print_line(f"wrote site/{machine}.yaml; to fill in, if wanted: {fill_in}")
-    partitions = ", ".join(each.name for each in found.partitions)
+    partitions = ", ".join(partition.name for partition in facts.partitions)
     _print_line(f"wrote configs/{machine}.py; partitions: {partitions}")
     _print_line(f"read both, then: nimc doctor --machine {machine} --in-job")
 
 
 def _write(texts: Mapping[Path, str]) -> None:
     """Write all of these new files, or none."""
-    made: list[Path] = []
+    new: list[Path] = []
     try:
         for path, text in texts.items():
             with path.open("x", encoding="utf-8") as file:
-                made.append(path)
+                new.append(path)
                 file.write(text)
     except OSError as error:
-        for each in made:
-            each.unlink()
+        for written in new:
+            written.unlink()
         raise MachineError(f"{path}: {error.strerror}") from error
 
 
@@ -96,9 +98,9 @@ _WHAT, _STATE = 23, 9
 @options.wait_option
 @options.results_option
 @click.option("-v", "--verbose", is_flag=True, help="Also what works, and every workload.")
-@options.form_options
+@options.json_option
 def doctor_command(
-    machine: str, in_job: bool, wait_s: float, results: Path, verbose: bool, form: Form | None
+    machine: str, in_job: bool, wait_s: float, results: Path, verbose: bool, as_json: bool
 ) -> None:
     """Check this host: what works for machine M, and how to get what is missing.
 
@@ -110,7 +112,7 @@ def doctor_command(
     with exit_when_stopped():
         of_nodes = examine_in_job(machine, results, wait_s, log) if in_job else []
     diagnosis = examine(machine, of_nodes)
-    show("doctor", diagnosis.as_dict(), form, visible(text(diagnosis, verbose=verbose)))
+    show("doctor", diagnosis.as_dict(), as_json, visible(text(diagnosis, verbose=verbose)))
     if diagnosis.why:
         sys.exit(3)
 
@@ -123,15 +125,13 @@ def text(diagnosis: Diagnosis, *, verbose: bool) -> str:
     """
     findings, lines = diagnosis.findings, []
     if not verbose:
-        works = ", ".join(found.what for found in findings if found.state == "ok")
+        works = ", ".join(row.what for row in findings if row.state == "ok")
         lines = [wrapped(f"works: {works or 'nothing'}"), ""]
-        forms = [found.what for found in findings]
+        forms = [row.what for row in findings]
         findings = [
-            replace(found, what=_short(found.what, forms))
-            for found in findings
-            if found.state != "ok"
+            replace(row, what=_short(row.what, forms)) for row in findings if row.state != "ok"
         ]
-    lines += [line for found in findings for line in _rows(found)]
+    lines += [line for row in findings for line in _lines(row)]
     if diagnosis.matrix.cells:
         lines += ["", "What runs where:", "", diagnosis.matrix.text]
     if diagnosis.why:
@@ -141,12 +141,12 @@ def text(diagnosis: Diagnosis, *, verbose: bool) -> str:
     return "\n".join(lines)
 
 
-def _rows(found: Finding) -> Iterator[str]:
-    detail = found.detail + (f" -> {found.remedy}" if found.remedy else "")
-    what = textwrap.wrap(found.what, _WHAT - 1, break_on_hyphens=False)
-    rows = textwrap.wrap(detail, WIDTH - _WHAT - _STATE, break_on_hyphens=False) or [""]
-    for name, state, row in itertools.zip_longest(what, [found.state], rows, fillvalue=""):
-        yield f"{name:<{_WHAT}}{state:<{_STATE}}{row}".rstrip()
+def _lines(row: Finding) -> Iterator[str]:
+    detail = row.detail + (f" -> {row.remedy}" if row.remedy else "")
+    what = textwrap.wrap(row.what, _WHAT - 1, break_on_hyphens=False)
+    details = textwrap.wrap(detail, WIDTH - _WHAT - _STATE, break_on_hyphens=False) or [""]
+    for name, state, text in itertools.zip_longest(what, [row.state], details, fillvalue=""):
+        yield f"{name:<{_WHAT}}{state:<{_STATE}}{text}".rstrip()
 
 
 def _short(what: str, all_findings: Sequence[str]) -> str:
@@ -155,7 +155,7 @@ def _short(what: str, all_findings: Sequence[str]) -> str:
     stem = f"{first.partition(':')[0]}:"
     bare = stem.removeprefix("tool ")
     alike = others and all(other.startswith(bare) for other in others)
-    elsewhere = any(bare in each for each in all_findings if each != what)
+    elsewhere = any(bare in other for other in all_findings if other != what)
     return f"{stem}*" if alike and not elsewhere else what
 
 
@@ -172,23 +172,23 @@ def origins_command() -> None:
 @click.option("--time", "length", default="4h", help="Duration.")
 @click.option("--nodes", help="Node list [default: number and partition of the site file].")
 @options.json_option
-def create(machine: str, length: str, nodes: str | None, form: Form | None) -> None:
+def create(machine: str, length: str, nodes: str | None, as_json: bool) -> None:
     """Reserve the origin nodes for you, from now."""
     minutes = max(1, round(units.duration_s(length, "--time") / 60))
-    _print("create", reservation.create(load_machine(machine), minutes, nodes), form)
+    _print("create", reservation.create(load_machine(machine), minutes, nodes), as_json)
 
 
 @origins_command.command(name="show")
 @options.machine_option
 @options.json_option
-def show_(machine: str, form: Form | None) -> int:
+def show_(machine: str, as_json: bool) -> int:
     """Show the reservation; exit code 3 if there is none."""
     name = reservation.name_of(load_machine(machine))
-    found = reservation.find(name)
-    if found is None:
+    current = reservation.find(name)
+    if current is None:
         log(f"reservation {name} does not exist")
         return 3
-    _print("show", found, form)
+    _print("show", current, as_json)
     return 0
 
 
@@ -199,14 +199,14 @@ def remove(machine: str) -> None:
     reservation.remove(load_machine(machine))
 
 
-def _print(subcommand: str, found: Reservation, form: Form | None) -> None:
-    users = ", ".join(found.users) or "everyone"
+def _print(subcommand: str, of: Reservation, as_json: bool) -> None:
+    users = ", ".join(of.users) or "everyone"
     show(
         f"origins {subcommand}",
-        {**asdict(found), "start": str(found.start), "end": str(found.end)},
-        form,
-        f"{found.name}: {found.nodes} ({found.node_count} nodes) for {users},"
-        f" {found.start} to {found.end}, {found.state}",
+        {**asdict(of), "start": str(of.start), "end": str(of.end)},
+        as_json,
+        f"{of.name}: {of.nodes} ({of.node_count} nodes) for {users},"
+        f" {of.start} to {of.end}, {of.state}",
     )
 
 
@@ -219,12 +219,12 @@ def remedy_command() -> None:
 
 
 @remedy_command.command(name="list")
-@options.form_options
-def list_remedies(form: Form | None) -> None:
+@options.json_option
+def list_remedies(as_json: bool) -> None:
     """List the remedies."""
     rows = [_facts_of_remedy(remedy) for remedy in ROOT_REMEDIES.values()]
     cells = [[remedy.name, remedy.does] for remedy in ROOT_REMEDIES.values()]
-    show("remedy list", {"remedies": rows}, form, aligned(["remedy", "what it does"], cells))
+    show("remedy list", {"remedies": rows}, as_json, aligned(["remedy", "what it does"], cells))
 
 
 @remedy_command.command(name="show")
@@ -232,14 +232,14 @@ def list_remedies(form: Form | None) -> None:
 @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A value of the scripts.")
 @click.option("--part", type=click.Choice(PARTS), help="Print only this file.")
 @options.json_option
-def show_remedy(name: str, given: tuple[str, ...], part: Part | None, form: Form | None) -> None:
+def show_remedy(name: str, given: tuple[str, ...], part: Part | None, as_json: bool) -> None:
     """Print prolog and epilog for Slurm, and a systemd unit that runs the epilog at boot."""
     remedy = ROOT_REMEDIES.get(name)
     if remedy is None:
         raise InputError(f"{name}: no such remedy; allowed: {', '.join(ROOT_REMEDIES)}")
     chosen = values(remedy, given)
-    if form:
-        parts: dict[str, object] = {each: render(remedy, chosen, each) for each in PARTS}
+    if as_json:
+        parts: dict[str, object] = {part: render(remedy, chosen, part) for part in PARTS}
         print_document("remedy show", {**_facts_of_remedy(remedy), "values": chosen, **parts})
     elif part:
         click.echo(render(remedy, chosen, part), nl=False)
@@ -249,7 +249,7 @@ def show_remedy(name: str, given: tuple[str, ...], part: Part | None, form: Form
 
 def _facts_of_remedy(remedy: RootRemedy) -> dict[str, object]:
     names = ("name", "does", "needs", "price", "trap", "feature")
-    parameters = {each.name: each.allowed for each in remedy.parameters}
+    parameters = {of.name: of.allowed for of in remedy.parameters}
     return {**{name: getattr(remedy, name) for name in names}, "parameters": parameters}
 
 
@@ -261,8 +261,8 @@ def _remedy_text(remedy: RootRemedy, chosen: dict[str, str]) -> str:
         f"trap: {remedy.trap}",
         f"request: sbatch --exclusive --constraint={remedy.feature} (docs/remedies.md)",
         *(
-            f"value: {each.name}={chosen[each.name]} (--set {each.name}=...: {each.allowed})"
-            for each in remedy.parameters
+            f"value: {of.name}={chosen[of.name]} (--set {of.name}=...: {of.allowed})"
+            for of in remedy.parameters
         ),
     ]
     parts = [f"---- {path_of(remedy, p)} ----\n{render(remedy, chosen, p)}" for p in PARTS]

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from records import files
-from records.errors import MachineError, NimcError
+from records.errors import MachineError, NimcError, near
 from records.interrupts import Stopped, stopped_after_clean_up
 from records.text import one_line, visible
 
@@ -104,7 +104,9 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
-            return None
+            if ctx.resilient_parsing:  # the shell completes
+                return None
+            ctx.fail(f"no such command '{name}'{near(name, COMMANDS)}")
         module = importlib.import_module(f"nimc.cli.{COMMANDS[name][0]}")
         command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
         command.epilog = _EXIT_CODES

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from nimc.cli.document import Form, show
+from nimc.cli.document import show
 from nimc.cli.options import json_option
 from records.text import aligned
 from testbed import cluster
@@ -56,11 +56,11 @@ def minicluster_command() -> None:
 )
 @_state
 @json_option
-def up(layout: ClusterLayout, form: Form | None, **spec: Any) -> None:
+def up(layout: ClusterLayout, as_json: bool, **spec: Any) -> None:
     """Start a cluster and print how to use it. Keeps a running one with the same options."""
     current, was_up = cluster.up(Spec(**spec), layout)
     document = current.as_dict(layout) | {"was_up": was_up}
-    show("minicluster up", document, form, _started(layout, current, was_up))
+    show("minicluster up", document, as_json, _started(layout, current, was_up))
 
 
 def _started(layout: ClusterLayout, current: State, was_up: bool) -> str:
@@ -80,13 +80,13 @@ def _started(layout: ClusterLayout, current: State, was_up: bool) -> str:
 @minicluster_command.command()
 @_state
 @json_option
-def status(layout: ClusterLayout, form: Form | None) -> None:
+def status(layout: ClusterLayout, as_json: bool) -> None:
     """Show the state of a cluster. Exit code 3 unless all of it is up."""
     found = cluster.status(layout)
     document: dict[str, Any] = {"healthy": found.healthy, "state": str(layout.state)}
     if found.state is not None:
         document |= asdict(found) | {"state": found.state.as_dict(layout)}
-    show("minicluster status", document, form, _described(layout, found))
+    show("minicluster status", document, as_json, _described(layout, found))
     if not found.healthy:
         sys.exit(3)
 
@@ -109,8 +109,8 @@ def _described(layout: ClusterLayout, found: cluster.Status) -> str:
 @minicluster_command.command()
 @_state
 @json_option
-def down(layout: ClusterLayout, form: Form | None) -> None:
+def down(layout: ClusterLayout, as_json: bool) -> None:
     """Stop a cluster and remove all its files and processes, also after a crash."""
     removed = cluster.down(layout)
     text = f"minicluster down: removed {', '.join(removed) or 'nothing: none was up'}"
-    show("minicluster down", {"state": str(layout.state), "removed": removed}, form, text)
+    show("minicluster down", {"state": str(layout.state), "removed": removed}, as_json, text)

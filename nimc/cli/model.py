@@ -28,8 +28,8 @@ from analysis.contention.parameters import (
 )
 from analysis.contention.sweep import Sweep
 from analysis.samples.integrity import require_sound
-from nimc.cli.document import Form, show
-from nimc.cli.options import RunPath, form_options, json_option, output_option
+from nimc.cli.document import show
+from nimc.cli.options import RunPath, json_option, output_option
 from records.errors import InputError
 from records.files import replace_text
 from records.text import visible, wrapped
@@ -55,13 +55,13 @@ def model_command() -> None:
 @model_option
 @click.option("--comp-node", type=int, help="NUMA node of the computation's data.")
 @click.option("--comm-node", type=int, help="NUMA node of the communication's data.")
-@form_options
+@json_option
 def predict_command(
     platform: str | None,
     model_path: Path | None,
     comp_node: int | None,
     comm_node: int | None,
-    form: Form | None,
+    as_json: bool,
 ) -> None:
     """Print rates for every number of computing cores, for one placement or all; JSON in MB/s."""
     model = load_model(platform, model_path)
@@ -74,7 +74,7 @@ def predict_command(
         if comp_node in (None, comp) and comm_node in (None, comm)
     ]
     text = "\n\n".join(page.prediction_table(model, p) for p in predictions)
-    _say("predict", page.predictions_document(model, predictions), text, form)
+    _say("predict", page.predictions_document(model, predictions), text, as_json)
 
 
 def _facts_options(function: Any) -> Any:
@@ -103,13 +103,13 @@ def _facts_options(function: Any) -> Any:
 @output_option("File for the model.")
 @json_option
 def fit_command(
-    sweep_file: Path, folds: int, output: Path | None, form: Form | None, **facts: Any
+    sweep_file: Path, folds: int, output: Path | None, as_json: bool, **facts: Any
 ) -> None:
     """Fit a model with its error bands to a sweep (JSON, CSV, or a run)."""
     model = calibrated(_load_sweep(sweep_file, **facts), folds).model
     if output is not None:
         replace_text(output, json.dumps(model.as_dict(), indent=1) + "\n")
-    _say("fit", model.as_dict(), page.fit_table(model), form)
+    _say("fit", model.as_dict(), page.fit_table(model), as_json)
 
 
 @model_command.command("evaluate")
@@ -118,13 +118,13 @@ def fit_command(
 @platform_option
 @model_option
 @folds_option
-@form_options
+@json_option
 def evaluate_command(
     sweep_file: Path,
     platform: str | None,
     model_path: Path | None,
     folds: int,
-    form: Form | None,
+    as_json: bool,
     **facts: Any,
 ) -> None:
     """Print errors on a sweep: of a given model, or of one fitted to it and cross-validated."""
@@ -150,7 +150,7 @@ def evaluate_command(
         | {"errors": {name: row.as_dict() for name, row in rows.items()}}
         | {"placements": [asdict(row) for row in placed]},
         text + page.placement_errors_table(placed),
-        form,
+        as_json,
     )
 
 
@@ -195,5 +195,5 @@ def _load_sweep(path: Path, *, comm_node: int | None, kernel: str | None, **mach
     return sweep.load(path, machine)
 
 
-def _say(subcommand: str, document: dict[str, Any], text: str, form: Form | None) -> None:
-    show(f"model {subcommand}", document, form, wrapped(visible(text)))
+def _say(subcommand: str, document: dict[str, Any], text: str, as_json: bool) -> None:
+    show(f"model {subcommand}", document, as_json, wrapped(visible(text)))

@@ -14,7 +14,7 @@ from analysis.history.nights import nights_of, read_results
 from analysis.pages.render import PageNight, state_of
 from analysis.pages.write import gather, write_pages
 from nimc.cli import options
-from nimc.cli.document import Form, listing, log, print_document, prose, show, silent
+from nimc.cli.document import listing, log, print_document, prose, show, silent
 from nimc.nights import summary
 from nimc.nights.night import NightRun, date_of, end_of_night, tell
 from nimc.nights.summary import Outcome, Summary
@@ -76,7 +76,7 @@ def run(
     budget: float | None,
     tell: str,
     metrics: Path | None,
-    form: Form | None,
+    as_json: bool,
     progress: Progress,
 ) -> int:
     """Run CAMPAIGN tonight, or resume an unfinished run, and judge the night.
@@ -102,7 +102,7 @@ def run(
         _tell(this.failed(error), tell, metrics)
         raise
     _tell(ended, tell, metrics)
-    if form:
+    if as_json:
         print_document("nights run", ended.as_dict())
     return EXIT[ended.outcome]
 
@@ -119,8 +119,8 @@ def _tell(ended: Summary, command: str, metrics: Path | None) -> None:
 @nights_command.command("list")
 @_results
 @click.option("--since", default="30d", help="How far back.")
-@options.form_options
-def list_nights(folders: tuple[Path, ...], since: str, form: Form | None) -> None:
+@options.json_option
+def list_nights(folders: tuple[Path, ...], since: str, as_json: bool) -> None:
     """List how nights ended, the oldest first."""
     first_s = time.time() - units.duration_s(since, "--since")
     known, left_out = summary.load_all(folders)
@@ -133,15 +133,15 @@ def list_nights(folders: tuple[Path, ...], since: str, form: Form | None) -> Non
     ]
     text = aligned(["night", "machine", "campaign", "outcome", "reason"], cells)
     document = {"nights": [each.as_dict() for each in rows]}
-    show("nights list", document, form, text if rows else "no nights")
+    show("nights list", document, as_json, text if rows else "no nights")
 
 
 @nights_command.command()
 @_results
 @click.option("--machine", metavar="M", help="Only this machine.")
-@options.form_options
+@options.json_option
 @options.details_option
-def alarms(folders: tuple[Path, ...], machine: str | None, form: Form | None, details: bool) -> int:
+def alarms(folders: tuple[Path, ...], machine: str | None, as_json: bool, details: bool) -> int:
     """Show what became worse, and the loss that each series would show.
 
     The exit code is 1 if an alarm is open.
@@ -150,7 +150,9 @@ def alarms(folders: tuple[Path, ...], machine: str | None, form: Form | None, de
     for line in left_out:
         log(f"left out: {line}")
     found = survey(nights_of(results), results)
-    show("nights alarms", found.as_dict(), form, "\n\n".join(_alarm_texts(found, details=details)))
+    show(
+        "nights alarms", found.as_dict(), as_json, "\n\n".join(_alarm_texts(found, details=details))
+    )
     return int(any(alarm.open for alarm in found.alarms))
 
 
@@ -189,7 +191,7 @@ def _watched(each: WatchedSeries) -> Line:
 @_results
 @options.output_option("Folder for the pages [default: pages in the first results].", folder=True)
 @options.json_option
-def pages(folders: tuple[Path, ...], output: Path | None, form: Form | None) -> None:
+def pages(folders: tuple[Path, ...], output: Path | None, as_json: bool) -> None:
     """Write a page for every machine, and one over all machines.
 
     OUTPUT/index.html is the page over all, OUTPUT/MACHINE/index.html that of a machine, each one
@@ -209,7 +211,7 @@ def pages(folders: tuple[Path, ...], output: Path | None, form: Form | None) -> 
     states = [state_of(each, nights.get(each.machine, ())) for each in histories]
     lines = [f"{each.machine}: {each.state}; {plural(each.nights, 'night')}" for each in states]
     document = {"page": str(page), "machines": [vars(each) for each in states]}
-    show("nights pages", document, form, visible("\n".join([*lines, f"page: {page}"])))
+    show("nights pages", document, as_json, visible("\n".join([*lines, f"page: {page}"])))
 
 
 def _page_night(each: Summary) -> PageNight:

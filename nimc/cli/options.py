@@ -135,9 +135,10 @@ force_option = click.option(
 #: `-v` for what has details, as the argument `details`.
 details_option = click.option("-v", "--verbose", "details", is_flag=True, help="Also the details.")
 
-_JSON = "One JSON document instead of text."
-#: `--json` as the argument `form` (`nimc.cli.document.Form`, or None).
-json_option = click.option("--json", "form", flag_value="json", help=_JSON)
+#: `--json` as the argument `as_json`.
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="One JSON document instead of text."
+)
 
 #: `--results`, the folder of the runs.
 results_option = click.option(
@@ -150,14 +151,8 @@ wait_option = click.option(
     "wait_s",
     default="10min",
     callback=lambda _ctx, _param, value: duration_s(value, "--wait"),
-    help="How long the job may wait and run; it is cancelled then.",
+    help="How long the job may wait in the queue; it is cancelled then.",
 )
-
-
-def form_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--json` and `--csv` as the argument `form`, as `json_option`."""
-    csv = _one_of("form", None, "--csv", help="The table as CSV.")
-    return _one_of("form", None, "--json", help=_JSON)(csv(function))
 
 
 def progress_options(function: Callable[..., Any]) -> Callable[..., Any]:

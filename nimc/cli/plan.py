@@ -14,8 +14,8 @@ from nimc.campaign.matrix import Matrix
 from nimc.campaign.plan import RUN, Case, Plan
 from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.reach import Reach, Spreads, last_spreads, lines, reach, warnings
-from nimc.cli.document import Form, listing, show
-from nimc.cli.options import campaign_argument, form_options, machine_option, results_option
+from nimc.cli.document import listing, show
+from nimc.cli.options import campaign_argument, json_option, machine_option, results_option
 from records.arms import level_text
 from records.checkout import ROOT
 from records.text import Line, aligned, broken, duration, wrapped
@@ -36,8 +36,8 @@ _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was no
 @campaign_argument
 @machine_option
 @results_option
-@form_options
-def plan_command(campaign: Path, machine: str, results: Path, form: Form | None) -> None:
+@json_option
+def plan_command(campaign: Path, machine: str, results: Path, as_json: bool) -> None:
     """Show the cases of CAMPAIGN, their nodes and hours, and the ReFrame command of each block."""
     request = prepare(campaign, machine)
     known = list(scales(request.campaign, request.machine))
@@ -51,7 +51,7 @@ def plan_command(campaign: Path, machine: str, results: Path, form: Form | None)
         "machine_nodes": nodes,
         "absent": [asdict(each) for each in request.absent],
         "scales": [asdict(row) for row in known],
-        "reach": [asdict(each) for each in reached],
+        "reach": [asdict(row) | {"roles": sorted(row.roles)} for row in reached],
         "warnings": [*long, *where.lines()],
         "matrix": [asdict(cell) for cell in where.cells],
     }
@@ -59,7 +59,7 @@ def plan_command(campaign: Path, machine: str, results: Path, form: Form | None)
     text = _text(planned, known, nodes, where, remarks, _reach(reached, spreads))
     named = campaign.stem if campaign == ROOT / "campaigns" / campaign.name else str(campaign)
     following = broken(["Next:", "nimc", "run", shlex.quote(named), "--machine", machine])
-    show("plan", document, form, f"{text}\n\n{following}")
+    show("plan", document, as_json, f"{text}\n\n{following}")
 
 
 def _text(

@@ -29,8 +29,8 @@ from analysis.report.words import named, next_step
 from analysis.samples.pairs import kinds
 from analysis.statistics.interval import bracketed, ends
 from analysis.statistics.location import Crossing
-from nimc.cli.document import Form, listing, prose, ratio_of, show
-from nimc.cli.options import RunPath, details_option, force_option, form_options, output_option
+from nimc.cli.document import listing, prose, ratio_of, show
+from nimc.cli.options import RunPath, details_option, force_option, json_option, output_option
 from records.errors import InputError
 from records.groups import grouped
 from records.text import Line
@@ -40,11 +40,11 @@ from records.units import NONE, number, plural, quantity, scale
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN...")
 @output_option("Folder to write to [default, for one run: RUN/report].", folder=True)
-@form_options
+@json_option
 @force_option
 @details_option
 def report_command(
-    runs: tuple[Path, ...], output: Path | None, form: Form | None, force: bool, details: bool
+    runs: tuple[Path, ...], output: Path | None, as_json: bool, force: bool, details: bool
 ) -> None:
     """Write one self-contained HTML page a machine, and its data, from the folders of runs."""
     reports = make_reports(runs, output, force=force)
@@ -56,7 +56,7 @@ def report_command(
             lines.append(results_table(run.results, *of, run.contrasts, details=details))
         lines.append(f"report: {report.page}")
     document = {"reports": [report.document() for report in reports]}
-    show("report", document, form, "\n".join(lines))
+    show("report", document, as_json, "\n".join(lines))
 
 
 def _faults(lines: Iterable[str]) -> list[str]:
@@ -206,7 +206,7 @@ _RATIO = "ratio with its interval of 95 %, above 1 is slower; reference -> this"
 @click.option(
     "--fail", is_flag=True, help="Exit with 1 if a figure is worse; not with too few nights."
 )
-@form_options
+@json_option
 @force_option
 @details_option
 def compare_command(
@@ -214,7 +214,7 @@ def compare_command(
     references: tuple[Path, ...],
     output: Path | None,
     fail: bool,
-    form: Form | None,
+    as_json: bool,
     force: bool,
     details: bool,
 ) -> int:
@@ -231,7 +231,7 @@ def compare_command(
         raise InputError(f"--fail: {compared.too_few_nights} Give the reference's with --reference")
     page = write_page(output, compared) if output else None
     lines = [*comparison_lines(compared, details=details), *([f"page: {page}"] if page else [])]
-    show("compare", compared.document(), form, "\n".join(lines))
+    show("compare", compared.document(), as_json, "\n".join(lines))
     return 1 if fail and compared.worse else 0
 
 
@@ -329,14 +329,14 @@ _MORE = "intervals of price and gain, that for the next allocation, the rate wit
     metavar="SHARE",
     help="Share of time with traffic as measured, above 0. [default: all the time]",
 )
-@form_options
+@json_option
 @force_option
 @details_option
 def advise_command(
     runs: tuple[Path, ...],
     nodes: int | None,
     traffic_share: float | None,
-    form: Form | None,
+    as_json: bool,
     force: bool,
     details: bool,
 ) -> None:
@@ -361,7 +361,7 @@ def advise_command(
         text += _faults(line for run in of_machine[machine] for line in run.integrity.lines())
         text.append(_advice(advice, details=details))
     document = {"advice": documents, "integrity_faults": faults}
-    show("advise", document, form, "\n".join(text))
+    show("advise", document, as_json, "\n".join(text))
 
 
 def _advice(advice: Advice, *, details: bool) -> str:

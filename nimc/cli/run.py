@@ -28,7 +28,7 @@ from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.schema import MOST_PAIRS
 from nimc.campaign.settings import target_partitions
 from nimc.cli import options
-from nimc.cli.document import Form, listing, log, print_document, show, silent
+from nimc.cli.document import listing, log, print_document, show, silent
 from nimc.cluster import reservation
 from nimc.run.folder import (
     RunFolder,
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 @options.campaign_argument
 @options.machine_option
 @options.results_option
-@options.form_options
+@options.json_option
 @options.progress_options
 @click.option("--fresh", is_flag=True, help="Start a new run even if there is an unfinished one.")
 @click.option(
@@ -76,7 +76,7 @@ def run_command(
     campaign: Path,
     machine: str,
     results: Path,
-    form: Form | None,
+    as_json: bool,
     progress: Progress,
     fresh: bool,
     pairs: int | None,
@@ -92,7 +92,7 @@ def run_command(
     floor = request.campaign.pairs.floor
     if pairs is not None and pairs < floor:
         raise InputError(f"--pairs: {pairs} found; allowed: from the campaign's floor, {floor}")
-    conclude = partial(_conclude_campaign, request, form, progress, fail_inconclusive)
+    conclude = partial(_conclude_campaign, request, as_json, progress, fail_inconclusive)
     header = new_header(request)
     return measured(request, header, results, progress, conclude, fresh=fresh, pairs=pairs)
 
@@ -172,7 +172,7 @@ def _how_to_go_on(folder: RunFolder) -> str:
 
 def _conclude_campaign(
     request: Request,
-    form: Form | None,
+    as_json: bool,
     progress: Progress,
     fail_inconclusive: bool,
     folder: RunFolder,
@@ -186,7 +186,7 @@ def _conclude_campaign(
     faults = run.integrity.lines() if run else []
     for line in faults:
         log(line)
-    if form:
+    if as_json:
         document = {
             "machine": folder.header.machine,
             "campaign": folder.header.campaign,
@@ -199,7 +199,7 @@ def _conclude_campaign(
             "failures": [asdict(failure) for failure in failures],
             "absent": [asdict(each) for each in request.absent],
         }
-        print_document("run", document, form)
+        print_document("run", document)
     elif report:
         from nimc.cli.results import results_table
 
@@ -241,13 +241,13 @@ _READ = ("machine", "campaign", "started_s", "samples", "rejected")
 
 @click.command()
 @options.results_option
-@options.form_options
-def runs_command(results: Path, form: Form | None) -> None:
+@options.json_option
+def runs_command(results: Path, as_json: bool) -> None:
     """List the runs of the results folder, the oldest first."""
     rows = sorted(map(_listed_run, run_folders(results)), key=lambda row: row["started_s"] or 0.0)
     header = ["run", "samples", "rejected", "size", "state"]
     text = aligned(header, map(_run_cells, rows), [0]) if rows else f"{results}: no runs"
-    show("runs", {"runs": rows}, form, text)
+    show("runs", {"runs": rows}, as_json, text)
 
 
 def _listed_run(run: Path) -> dict[str, Any]:
@@ -283,8 +283,8 @@ _COLOURS = {"allowed": "green", "caveat": "yellow", "refused": "red"}
 
 @click.command()
 @click.argument("run", type=options.RunPath(), metavar="RUN")
-@options.form_options
-def qualify_command(run: Path, form: Form | None) -> int:
+@options.json_option
+def qualify_command(run: Path, as_json: bool) -> int:
     """Say what may be claimed of the machine of RUN, a run of the campaign `qualify`.
 
     Each claim is allowed, allowed with a caveat, refused, or not shown. The exit code is 1 unless
@@ -315,7 +315,7 @@ def qualify_command(run: Path, form: Form | None) -> int:
         more="what each claims, and what to do",
         following=[f"{found.machine}: {found.verdict}"],
     )
-    show("qualify", document, form, f"{text}\n\nstored: {stored}")
+    show("qualify", document, as_json, f"{text}\n\nstored: {stored}")
     return int(found.verdict != "qualified")
 
 
@@ -335,7 +335,7 @@ def qualify_command(run: Path, form: Form | None) -> int:
 @click.option("--nodes", metavar="N,N", help="Only these. Default: all usable of the partition.")
 @options.results_option
 @click.option("--fresh", is_flag=True, help="Start a new sweep even if there is an unfinished one.")
-@options.form_options
+@options.json_option
 @options.progress_options
 def sweep_nodes_command(
     campaign: Path,
@@ -344,7 +344,7 @@ def sweep_nodes_command(
     nodes: str | None,
     results: Path,
     fresh: bool,
-    form: Form | None,
+    as_json: bool,
     progress: Progress,
 ) -> int:
     """Run CAMPAIGN, whose cases have one node each, on every node, and rank the nodes.
@@ -378,7 +378,7 @@ def sweep_nodes_command(
             return 128 + stop.signum
         if not failed:
             save_sweep(folder, replace(sweep, finished_s=time.time()))
-    return _conclude_sweep(folder, sweep, failed, request.campaign.margin, form)
+    return _conclude_sweep(folder, sweep, failed, request.campaign.margin, as_json)
 
 
 def _check(request: Request) -> None:
@@ -414,7 +414,7 @@ def _states(nodes: Sequence[SlurmNode]) -> str:
 
 
 def _conclude_sweep(
-    folder: Path, sweep: NodeSweep, failed: Mapping[str, str], margin: float, form: Form | None
+    folder: Path, sweep: NodeSweep, failed: Mapping[str, str], margin: float, as_json: bool
 ) -> int:
     runs = {node: finished_run(folder, node) for node in sweep.nodes}
     measured = {node: run for node, run in runs.items() if run is not None}
@@ -428,7 +428,7 @@ def _conclude_sweep(
         "failed": dict(failed),
     }
     lines = [table(rows), *(f"{node}: not measured: {why}" for node, why in failed.items())]
-    show("sweep-nodes", document, form, visible("\n".join(lines)))
+    show("sweep-nodes", document, as_json, visible("\n".join(lines)))
     if failed:
         return 3
     return int(any(row.text.startswith("slower") for row in rows))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import statistics
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from analysis.simulate.campaign import explain, run
+from analysis.simulate.campaign import explain
+from analysis.simulate.campaign import run as run_application
 from analysis.simulate.progress import Application, rank_slowdowns
 from analysis.subjects.traffic import BUSIEST, Pattern, Traffic, render, traffic
 from analysis.subjects.writers import (
@@ -23,7 +23,7 @@ from analysis.subjects.writers import (
     write_length_s,
 )
 from nimc.cli import options
-from nimc.cli.document import Form, show
+from nimc.cli.document import show
 from records import units
 from records.errors import InputError
 from records.files import replace_text
@@ -36,10 +36,7 @@ from records.units import number, plural, quantity
 @click.command()
 @click.option("--ranks", default="64,1024,8192", metavar="N,N")
 @click.option("--ranks-per-node", type=click.IntRange(1), default=16)
-@click.option("--worst", type=float, help="Slowdown of the slowest rank of a hit node.")
-@click.option(
-    "--mean", type=float, help="Mean slowdown of its ranks [default: only one is slowed]."
-)
+@click.option("--worst", type=float, help="Slowdown of one rank of a hit node, the slowest.")
 @click.option(
     "--writers",
     default="daly",
@@ -56,72 +53,46 @@ from records.units import number, plural, quantity
     help="Steps between reductions over all ranks; 0: never.",
 )
 @click.option("--seed", type=click.IntRange(0), default=1)
-@click.option("--repeats", type=click.IntRange(1), default=1, help="Runs, each with the next seed.")
 @click.option("--paper", "published", is_flag=True, help="What the published figures explain.")
-@options.form_options
-def simulate_command(published: bool, form: Form | None, **given: Any) -> None:
+@options.json_option
+def simulate_command(published: bool, as_json: bool, **given: Any) -> None:
     """Simulate the slowdown of a synchronised application from that of a single node."""
     if published:
-        options.only_with("--paper", "--seed", "--json", "--csv")
+        options.only_with("--paper", "--seed", "--json")
         document = explain(given["seed"])
-        text = _published_text(document)
+        show("simulate --paper", document, as_json, wrapped(_published_text(document)))
     else:
-        document = _simulated(given)
-        text = _text(document)
-    show("simulate", document, form, wrapped(text))
+        document = _simulated(**given)
+        show("simulate", document, as_json, wrapped(_text(document)))
 
 
-def _simulated(given: dict[str, Any]) -> dict[str, Any]:
-    worst = given["worst"]
+def _simulated(
+    *, ranks: str, worst: float | None, writers: str, mtti: str, write: str, seed: int, **given: Any
+) -> dict[str, Any]:
     if worst is None:
         raise InputError("--worst: missing; the measured slowdown of a hit node's slowest rank")
     if not 1 <= worst < math.inf:
         raise InputError(f"--worst: {worst:g} found; allowed: a number from 1")
-    per_node = given["ranks_per_node"]
-    mean = 1 + (worst - 1) / per_node if given["mean"] is None else given["mean"]
-    write_s = write_length_s(given["write"], "--write")
-    mtti_s = units.duration_s(given["mtti"], "--mtti")
-    model = {
-        "worst_rank_slowdown": worst,
-        "mean_rank_slowdown": mean,
-        "ranks_per_node": per_node,
-        "writers": given["writers"],
-        "mtti_s": mtti_s,
-        "write_s": write_s,
-        "step_s": units.duration_s(given["step"], "--step"),
-        "steps": given["steps"],
-        "reduce_every": given["reduce_every"],
-        "seeds": [given["seed"] + i for i in range(given["repeats"])],
-    }
-    shared = ("ranks_per_node", "step_s", "steps", "reduce_every")
+    write_s, mtti_s = write_length_s(write, "--write"), units.duration_s(mtti, "--mtti")
+    shared = {name: given[name] for name in ("ranks_per_node", "steps", "reduce_every")}
+    shared["step_s"] = units.duration_s(given["step"], "--step")
     applications = [
-        Application(units.count(part, "--ranks"), **{name: model[name] for name in shared})
-        for part in given["ranks"].split(",")
+        Application(units.count(part, "--ranks"), **shared) for part in ranks.split(",")
     ]
     for application in applications:
         application.check()
-    slowdowns = rank_slowdowns(per_node, mean, worst)
+    slowdowns = rank_slowdowns(shared["ranks_per_node"], worst)
     rows = []
     for application in applications:
-        writers = _writers(given["writers"], application.ranks, mtti_s, write_s)
-        if writers > application.nodes:
+        count = _writers(writers, application.ranks, mtti_s, write_s)
+        if count > application.nodes:
             nodes = application.nodes
-            raise InputError(f"--writers: {writers} on {nodes} nodes; allowed: one a node at most")
-        runs = [run(application, slowdowns, writers, write_s, seed) for seed in model["seeds"]]
-        rows.append(
-            {
-                "ranks": application.ranks,
-                "nodes": application.nodes,
-                "writers": writers,
-                "slowdown": statistics.median(each.slowdown for each in runs),
-                "slowdown_least": min(each.slowdown for each in runs),
-                "slowdown_most": max(each.slowdown for each in runs),
-                "slowdown_mean_rank": statistics.median(each.slowdown_mean for each in runs),
-                "on_s": statistics.median(each.on_s for each in runs),
-                "off_s": statistics.median(each.off_s for each in runs),
-            }
-        )
-    return {"model": model, "rows": rows}
+            raise InputError(f"--writers: {count} on {nodes} nodes; allowed: one a node at most")
+        run = run_application(application, slowdowns, count, write_s, seed)
+        size = {"ranks": application.ranks, "nodes": application.nodes, "writers": count}
+        rows.append({**size, "slowdown": run.slowdown, **asdict(run)})
+    model = {"worst_rank_slowdown": worst, **shared, "writers": writers, "mtti_s": mtti_s}
+    return {"model": {**model, "write_s": write_s, "seed": seed}, "rows": rows}
 
 
 def _writers(text: str, ranks: int, mtti_s: float, write_s: float) -> int:
@@ -138,15 +109,11 @@ def _writers(text: str, ranks: int, mtti_s: float, write_s: float) -> int:
     return units.count(text, "--writers")
 
 
-def _text(found: dict[str, Any]) -> str:
-    rows, model = found["rows"], found["model"]
-    header = ["ranks", "nodes", "writers", "slowdown", "least", "most", "of mean rank"]
-    whole, ratios = header[:3], ("", "_least", "_most", "_mean_rank")
-    cells = [
-        [*(str(row[name]) for name in whole), *(f"{row[f'slowdown{of}']:.3f}" for of in ratios)]
-        for row in rows
-    ]
-    table = aligned(header, cells)
+def _text(document: dict[str, Any]) -> str:
+    rows, model = document["rows"], document["model"]
+    whole = ("ranks", "nodes", "writers")
+    cells = [[*(str(row[name]) for name in whole), f"{row['slowdown']:.3f}"] for row in rows]
+    table = aligned([*whole, "slowdown"], cells)
     computed = not model["writers"].isdecimal()
     return f"{table}\n{rule(model['mtti_s'], model['write_s'])}" if computed else table
 
@@ -190,15 +157,15 @@ def _published_text(found: dict[str, Any]) -> str:
     "--write", default="1s", help="Length of one write: 1s, or '46k messages of 64KiB at 3GB/s'."
 )
 @click.option("--paper", "published", is_flag=True, help="Table V, published and computed.")
-@options.form_options
-def writers_command(ranks: str, mtti: str, write: str, published: bool, form: Form | None) -> None:
+@options.json_option
+def writers_command(ranks: str, mtti: str, write: str, published: bool, as_json: bool) -> None:
     """Compute concurrent writers of ranks that checkpoint uncoordinated at Daly's interval."""
     if published:
-        options.only_with("--paper", "--json", "--csv")
+        options.only_with("--paper", "--json")
         document, text = _table_5()
     else:
         document, text = _rows(ranks, mtti, write)
-    show("writers --paper" if published else "writers", document, form, wrapped(text))
+    show("writers --paper" if published else "writers", document, as_json, wrapped(text))
 
 
 def _rows(ranks: str, mtti: str, write: str) -> tuple[dict[str, Any], str]:
@@ -263,7 +230,7 @@ def traffic_command() -> None:
 @click.argument("files", nargs=-1, required=True, type=options.FILE)
 @options.output_option("The trace, as Parquet.", required=True)
 @options.json_option
-def import_command(files: tuple[Path, ...], output: Path, form: Form | None) -> None:
+def import_command(files: tuple[Path, ...], output: Path, as_json: bool) -> None:
     """Make a trace, bytes per node and second, from Prometheus answers or CSV."""
     trace = formats.trace([formats.read(file) for file in files])
     trace.save(output)
@@ -275,7 +242,7 @@ def import_command(files: tuple[Path, ...], output: Path, form: Form | None) -> 
     )
     document = {"output": str(output), "nodes": nodes, "seconds": seconds}
     header = {name: value for name, value in asdict(trace.header).items() if name != "schema"}
-    show("traffic import", {**document, **header}, form, wrapped(text))
+    show("traffic import", {**document, **header}, as_json, wrapped(text))
 
 
 @traffic_command.command("show")
@@ -289,7 +256,7 @@ def import_command(files: tuple[Path, ...], output: Path, form: Form | None) -> 
 @click.option("--page", type=options.OutputPath(), help="Also a page with pictures.")
 @options.json_option
 def show_command(
-    trace: Path, above: str | None, mtti: str, page: Path | None, form: Form | None
+    trace: Path, above: str | None, mtti: str, page: Path | None, as_json: bool
 ) -> None:
     """Duty, bursts and pauses of nodes, and how many are written to at once, next to Daly's."""
     loaded = load(trace)
@@ -297,7 +264,7 @@ def show_command(
     found = traffic(loaded, above_b_s, units.duration_s(mtti, "--mtti"))
     if page:
         replace_text(page, render(loaded, found, trace.name))
-    show("traffic show", asdict(found), form, wrapped(_traffic_text(found)))
+    show("traffic show", asdict(found), as_json, wrapped(_traffic_text(found)))
 
 
 def _breaks_text(breaks: list[Break]) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from nimc.cli.document import Form, show
-from nimc.cli.options import FILE, form_options, json_option, machine_option
+from nimc.cli.document import show
+from nimc.cli.options import FILE, json_option, machine_option
 from records.errors import InputError
 from records.text import aligned, wrapped
 from reframe_tests.spack.build import Built, make_mirror, read
@@ -39,8 +39,8 @@ def _say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _show(subcommand: str, document: dict[str, Any], form: Form | None, text: str) -> None:
-    show(f"spack {subcommand}", document, form, wrapped(text))
+def _show(subcommand: str, document: dict[str, Any], as_json: bool, text: str) -> None:
+    show(f"spack {subcommand}", document, as_json, wrapped(text))
 
 
 @spack_command.command()
@@ -62,7 +62,7 @@ def setup(
     packages: Path | None,
     machine_file: Path | None,
     mirror: str | None,
-    form: Form | None,
+    as_json: bool,
 ) -> None:
     """Use the installed Spack (SPACK_ROOT, PATH) or clone the pinned one; find compilers."""
     place = layout(machine)
@@ -75,7 +75,7 @@ def setup(
     if lack := without_compiler(found, machine):
         lines.append(": ".join(lack))
     document = {"root": str(place.root), **asdict(settings), "compilers": found}
-    _show("setup", document, form, "\n".join(lines))
+    _show("setup", document, as_json, "\n".join(lines))
 
 
 @spack_command.command()
@@ -83,12 +83,12 @@ def setup(
 @machine_option
 @_jobs
 @json_option
-def build(stacks: tuple[str, ...], machine: str, jobs: int, form: Form | None) -> None:
+def build(stacks: tuple[str, ...], machine: str, jobs: int, as_json: bool) -> None:
     """Build environments; those that are up to date are skipped."""
     place = layout(machine)
     settings = load(place)
     made = [build_environment(place, settings, name, jobs, _say) for name in _demand(stacks)]
-    _show_built("build", made, form)
+    _show_built("build", made, as_json)
 
 
 @spack_command.command()
@@ -96,7 +96,7 @@ def build(stacks: tuple[str, ...], machine: str, jobs: int, form: Form | None) -
 @click.argument("stacks", nargs=-1, metavar="STACK...")
 @machine_option
 @json_option
-def mirror(folder: Path, stacks: tuple[str, ...], machine: str, form: Form | None) -> None:
+def mirror(folder: Path, stacks: tuple[str, ...], machine: str, as_json: bool) -> None:
     """Copy sources and built packages of environments to FOLDER."""
     place = layout(machine)
     settings = load(place)
@@ -104,19 +104,19 @@ def mirror(folder: Path, stacks: tuple[str, ...], machine: str, form: Form | Non
     made = make_mirror(place, settings, folder.resolve(), names)
     text = f"{made['mirror']}: sources and packages of {', '.join(names)}"
     text += f"\nuse it: nimc spack setup --mirror {made['mirror']}"
-    _show("mirror", made, form, text)
+    _show("mirror", made, as_json, text)
 
 
 @spack_command.command()
 @click.argument("stacks", nargs=-1, metavar="[STACK...]")
 @machine_option
-@form_options
-def info(stacks: tuple[str, ...], machine: str, form: Form | None) -> None:
+@json_option
+def info(stacks: tuple[str, ...], machine: str, as_json: bool) -> None:
     """Show what is built: specs, hashes and folders of programs (--json: prefixes too)."""
     place = layout(machine)
     names = stacks or tuple(known_environments())
     made = [found for name in names if (found := read(place, name))]
-    _show_built("info", made, form)
+    _show_built("info", made, as_json)
 
 
 def _demand(stacks: tuple[str, ...]) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ def _demand(stacks: tuple[str, ...]) -> tuple[str, ...]:
     return stacks
 
 
-def _show_built(subcommand: str, made: list[Built], form: Form | None) -> None:
+def _show_built(subcommand: str, made: list[Built], as_json: bool) -> None:
     header = ["environment", "package", "version", "hash"]
     rows = [
         # Of a commit, `git.COMMIT=VERSION`, what its recipe calls it.
@@ -135,4 +135,4 @@ def _show_built(subcommand: str, made: list[Built], form: Form | None) -> None:
     ]
     folders = [f"{one.environment}: {one.view}/bin" for one in made]
     table = "\n".join([aligned(header, rows), *folders]) if rows else "nothing is built"
-    _show(subcommand, {"environments": [asdict(one) for one in made]}, form, table)
+    _show(subcommand, {"environments": [asdict(one) for one in made]}, as_json, table)

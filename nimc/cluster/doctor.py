@@ -207,13 +207,13 @@ def sharing(partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
 def origins(site: Machine) -> list[Finding]:
     """Whether the reservation of the machine's origins can be used now."""
     try:
-        found = reservation.check(site, site.origins.nodes, needed_s=0)
+        held = reservation.check(site, site.origins.nodes, needed_s=0)
     except NimcError as error:
         remedy = f"nimc origins create --machine {site.name}"
         return [lacking("origins", str(error), remedy, needed=True)]
-    if found is None:
+    if held is None:
         return []
-    return [Finding("origins", "ok", f"reserved until {found.end:%Y-%m-%d %H:%M}", needed=True)]
+    return [Finding("origins", "ok", f"reserved until {held.end:%Y-%m-%d %H:%M}", needed=True)]
 
 
 def slurm(environment: Mapping[str, str], needed: bool) -> list[Finding]:
@@ -244,30 +244,30 @@ def rdma(here: Host, site: Machine | None = None) -> list[Finding]:
     if not here.rdma:
         remedy = "load the device's driver; without hardware: nimc minicluster up --fabric rxe"
         return [lacking("RDMA devices", "none on this host", remedy)]
-    found = []
+    rows = []
     for device in here.rdma:
         ports = [port_words(port) for port in device.ports]
         firmware = f"firmware {device.firmware or 'unknown'}"
         detail = ", ".join([device.transport, firmware, *ports])
-        made = Finding(f"RDMA device {device.name}", "ok", detail)
+        row = Finding(f"RDMA device {device.name}", "ok", detail)
         if device.ports and all(port.state != "ACTIVE" for port in device.ports):
-            made = lacking(made.what, detail, "connect a port, or start the subnet manager")
+            row = lacking(row.what, detail, "connect a port, or start the subnet manager")
         elif site and site.device and (reason := inactive(site.device, [device])):
             remedy, needed = f"device in site/{site.name}.yaml", site.origins.policy == "same_host"
-            made = lacking(made.what, f"{detail}: {reason}", remedy, needed=needed)
-        found.append(made)
-    return found
+            row = lacking(row.what, f"{detail}: {reason}", remedy, needed=needed)
+        rows.append(row)
+    return rows
 
 
-def inactive(wanted: str, found: Sequence[Device]) -> str:
+def inactive(wanted: str, there: Sequence[Device]) -> str:
     """Why the writers' port of a device passes nothing, and which would; empty if it is active."""
-    device, number = devices.named(wanted, found), devices.split(wanted).port
+    device, number = devices.named(wanted, there), devices.split(wanted).port
     if device is None or not device.ports:
         return ""
     port = device.port(number)
     if port and port.state in ("ACTIVE", "unknown"):
         return ""
-    active = [each.number for each in device.ports if each.state == "ACTIVE"]
+    active = [port.number for port in device.ports if port.state == "ACTIVE"]
     names = ", ".join(str(devices.split(wanted)._replace(port=number)) for number in active)
     state = f"port {number} is {port.state}" if port else f"no port {number}"
     return f"{state}; active: {names or 'none'}"
@@ -285,20 +285,20 @@ def gbit_s(rate_b_s: float | None) -> str:
 
 def injectors(site: Machine | None) -> list[Finding]:
     """Every injector; the one of the site file is required if writers run on this host."""
-    found = []
+    rows = []
     apart = site is not None and site.origins.policy != "same_host"
     for name, injector in INJECTORS.items():
         needed = site is not None and name == site.injector
         reason = injector.missing()
         if reason is None:
             detail = "ready, used by this machine" if needed else "ready"
-            found.append(Finding(f"injector {name}", "ok", detail, needed=needed))
+            rows.append(Finding(f"injector {name}", "ok", detail, needed=needed))
         else:
             lack, _, remedy = reason.partition(": ")
             if needed and apart:
                 lack += " on this host; compute nodes must have it"
-            found.append(lacking(f"injector {name}", lack, remedy, needed=needed and not apart))
-    return found
+            rows.append(lacking(f"injector {name}", lack, remedy, needed=needed and not apart))
+    return rows
 
 
 def spack(machine: str) -> Finding:
@@ -334,15 +334,15 @@ def program(what: str, name: str, debian: str, rhel: str) -> Finding:
 
 def tools() -> list[Finding]:
     """Every tool that can wrap the ranks; levels that lack the same in one line."""
-    found = []
+    rows = []
     reasons = grouped((tool.missing(), name) for name, tool in TOOLS.items())
     for reason, names in reasons.items():
         if reason is None:
-            found.append(Finding(f"tool {', '.join(names)}", "ok", "ready"))
+            rows.append(Finding(f"tool {', '.join(names)}", "ok", "ready"))
             continue
         lack, _, remedy = reason.partition(" (")
-        found.append(lacking(f"tool {', '.join(names)}", lack, remedy.removesuffix(")")))
-    return found
+        rows.append(lacking(f"tool {', '.join(names)}", lack, remedy.removesuffix(")")))
+    return rows
 
 
 @dataclass(frozen=True)
@@ -370,10 +370,10 @@ def examine(name: str, of_nodes: Sequence[Finding] = (), root: Path = checkout.R
     Raises InputError if there is no file of that name; an invalid file is a finding.
     """
     if name not in known_machines(root):
-        known = ", ".join(known_machines(root)) or "none"
+        there = ", ".join(known_machines(root)) or "none"
         raise InputError(
             f"machine {name!r}: neither site/{name}.yaml nor configs/{name}.py exists;"
-            f" known machines: {known}"
+            f" known machines: {there}"
         )
     here = host.detect()
     path = root / "configs" / f"{name}.py"
@@ -401,10 +401,10 @@ def examine(name: str, of_nodes: Sequence[Finding] = (), root: Path = checkout.R
     findings += sharing(partitions)
     with_slurm = any(part["scheduler"] in SCHEDULERS for part in partitions)
     findings += slurm(settings.environment, needed=with_slurm)
-    findings += [program(*each) for each in _PROGRAMS]
+    findings += [program(*names) for names in _PROGRAMS]
     findings += [*rdma(here, site), *injectors(site), *tools(), spack(name)]
     findings += of_nodes
-    why = ", ".join(each.what for each in findings if each.needed and each.state == "missing")
+    why = ", ".join(row.what for row in findings if row.needed and row.state == "missing")
     return Diagnosis(name, why, findings, here.as_dict(), cells)
 
 

@@ -1,4 +1,7 @@
-"""What is known of a new machine: from Slurm, the modules system and a short job."""
+"""What can be asked about a new machine: Slurm, the modules system, and a job that looks at nodes.
+
+The first half reads what Slurm's programs print; it is pure.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,19 @@ import os
 import re
 import socket
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
-from nimc.cluster import in_job
-from nimc.cluster.in_job import JobLook, NodeRequest, in_common
-from records.checkout import ROOT
+from nimc.cluster.in_job import JobLook, in_common
 from records.errors import MachineError
 from records.files import user_name
-from records.kernel_text import cpu_list, number
+from records.kernel_text import number
 from records.machine import host
 from records.machine.devices import Device, Port, of_record
 from records.machine.site import Origins
 from records.programs import ask
-
-# What Slurm's programs print about partitions, nodes, settings and accounts. Pure functions.
-
 
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z]\w*)=(\S*)")
 #: A word that may stand in a file that is made: names of partitions, accounts, nodes.
@@ -46,73 +43,47 @@ class SlurmPartition:
     #: Whether jobs get whole nodes only.
     whole_nodes: bool
     nodes: int
-    #: Most CPUs and memory that jobs get of a node; None: all.
-    cpus_a_node: int | None = None
-    cpus_a_socket: int | None = None
-    memory_a_node_mib: int | None = None
 
 
 @dataclass(frozen=True)
 class NodeShape:
-    """What `slurm.conf` says of a node."""
+    """What jobs get of a node, by `slurm.conf`."""
 
     sockets: int
-    cores_per_socket: int
-    #: What Slurm counts: hardware threads or cores.
-    cpus: int
-    #: Without what is kept from jobs; None if it is not configured: Slurm shows 1 then.
+    cores: int
+    #: Hardware threads that Slurm counts as CPUs of a core.
+    threads_per_core: int
+    #: None if it is not configured: Slurm shows 1 then.
     memory_mib: int | None
-    #: Cores that are kept from jobs.
-    reserved_cores: int = 0
-
-    @property
-    def cores(self) -> int:
-        """Cores that jobs get."""
-        return self.sockets * self.cores_per_socket - self.reserved_cores
-
-    @property
-    def cpus_per_core(self) -> int:
-        """Hardware threads that Slurm counts as CPUs of a core."""
-        return max(1, self.cpus // (self.sockets * self.cores_per_socket))
-
-    def within(self, partition: SlurmPartition) -> NodeShape:
-        """The same node as jobs of a partition get it."""
-        limits = [partition.cpus_a_node]
-        limits.append(partition.cpus_a_socket and self.sockets * partition.cpus_a_socket)
-        cores = min([self.cores, *(max(1, cpus // self.cpus_per_core) for cpus in limits if cpus)])
-        memory = [mib for mib in (self.memory_mib, partition.memory_a_node_mib) if mib]
-        reserved = self.reserved_cores + self.cores - cores
-        return replace(self, memory_mib=min(memory, default=None), reserved_cores=reserved)
 
 
 def partitions(text: str) -> list[SlurmPartition]:
-    """From lines of `scontrol --oneliner show partition`, in order."""
-    found = []
-    for fields in map(_fields, text.splitlines()):
-        name = fields.get("PartitionName", "")
-        if _NAME.fullmatch(name):
-            found.append(
-                SlurmPartition(
-                    name,
-                    default=fields.get("Default") == "YES",
-                    up=fields.get("State") == "UP",
-                    limit_s=limit_s(fields.get("MaxTime", "")),
-                    whole_nodes=fields.get("OverSubscribe") == "EXCLUSIVE",
-                    nodes=number(fields.get("TotalNodes", "")) or 0,
-                    cpus_a_node=number(fields.get("MaxCPUsPerNode", "")),
-                    cpus_a_socket=number(fields.get("MaxCPUsPerSocket", "")),
-                    memory_a_node_mib=number(fields.get("MaxMemPerNode", "")),
-                )
-            )
-    return found
+    """Those that can run jobs, the default first.
+
+    From lines of `scontrol --oneliner show partition`.
+    """
+    read = [
+        SlurmPartition(
+            fields["PartitionName"],
+            default=fields.get("Default") == "YES",
+            up=fields.get("State") == "UP",
+            limit_s=limit_s(fields.get("MaxTime", "")),
+            whole_nodes=fields.get("OverSubscribe") == "EXCLUSIVE",
+            nodes=number(fields.get("TotalNodes", "")) or 0,
+        )
+        for fields in map(_fields, text.splitlines())
+        if _NAME.fullmatch(fields.get("PartitionName", ""))
+    ]
+    usable = (partition for partition in read if partition.up and partition.nodes)
+    return sorted(usable, key=lambda partition: not partition.default)
 
 
 def limit_s(text: str) -> int | None:
     """A time limit in seconds; None if there is none or it cannot be read."""
-    found = _LIMIT.fullmatch(text)
-    if found is None:
+    match = _LIMIT.fullmatch(text)
+    if match is None:
         return None
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
@@ -123,31 +94,25 @@ def shapes(text: str, partition: str) -> list[tuple[NodeShape, int]]:
     """
     counts: Counter[NodeShape] = Counter()
     for fields in map(_fields, text.splitlines()):
-        if partition in fields.get("Partitions", "").split(","):
-            names = ("Sockets", "CoresPerSocket", "CPUTot", "RealMemory")
-            numbers = [number(fields.get(name, "")) for name in names]
-            known = [each for each in numbers if each and each > 0]
-            if len(known) == len(names):
-                sockets, cores, cpus, memory_mib = known
-                shape = NodeShape(sockets, cores, cpus, memory_mib if memory_mib > 1 else None)
-                counts[_without_reserved(shape, fields)] += 1
+        if partition in fields.get("Partitions", "").split(",") and (shape := _shape(fields)):
+            counts[shape] += 1
     return counts.most_common()
 
 
-def _without_reserved(shape: NodeShape, fields: Mapping[str, str]) -> NodeShape:
-    """A node without the cores and memory of its system (core specialization).
-
-    `CPUEfctv` counts what is left since Slurm 21.08, also where only CPUs are named.
-    """
-    threads, cpus = shape.cpus_per_core, [0]
-    if left := number(fields.get("CPUEfctv", "")):
-        cpus.append(shape.cpus - left)
-    with suppress(ValueError):
-        cpus.append(len(cpu_list(fields.get("CPUSpecList", ""))))
-    cores = max(number(fields.get("CoreSpecCount", "")) or 0, -(-max(cpus) // threads))
+def _shape(fields: Mapping[str, str]) -> NodeShape | None:
+    """A node without the cores and memory of its system; None without its numbers."""
+    names = ("Sockets", "CoresPerSocket", "CPUTot", "RealMemory")
+    sockets, per_socket, cpus, memory_mib = (number(fields.get(name, "")) or 0 for name in names)
+    if not (sockets and per_socket and cpus and memory_mib):
+        return None
+    cores = sockets * per_socket
+    threads = max(1, cpus // cores)
+    # Since Slurm 21.08 CPUEfctv counts what is left, also if CPUs are named.
+    reserved_cpus = cpus - (number(fields.get("CPUEfctv", "")) or cpus)
+    reserved = max(number(fields.get("CoreSpecCount", "")) or 0, -(-reserved_cpus // threads))
     system_mib = number(fields.get("MemSpecLimit", "")) or 0
-    memory_mib = shape.memory_mib and max(1, shape.memory_mib - system_mib)
-    return replace(shape, reserved_cores=min(cores, shape.cores - 1), memory_mib=memory_mib)
+    left_mib = max(1, memory_mib - system_mib) if memory_mib > 1 else None
+    return NodeShape(sockets, max(1, cores - reserved), threads, left_mib)
 
 
 def settings(text: str) -> dict[str, str]:
@@ -176,9 +141,19 @@ def accounts(text: str, default: str) -> dict[str, bool]:
     return {name: name in of_user[-1:] for name in names if _NAME.fullmatch(name)}
 
 
-def chosen(found: Sequence[SlurmPartition]) -> list[SlurmPartition]:
-    """Partitions that can run jobs: the default first."""
-    return sorted((each for each in found if each.up and each.nodes), key=lambda p: not p.default)
+_MODULE = re.compile(r"([A-Za-z][\w.+-]*(?:/[\w.+-]+)*/[\w.+-]+)(?:\(([\w:,]+)\))?", re.ASCII)
+#: What an environment of ReFrame is made of, by names in lower case.
+_OF_ENVIRONMENTS = re.compile(r"gcc|gnu|mpi|mvapich|lammps")
+
+
+def modules_in(text: str) -> list[str]:
+    """`NAME/VERSION` of compilers, MPI and LAMMPS.
+
+    From `module --terse --default avail` of Lmod or environment-modules.
+    """
+    matches = (_MODULE.fullmatch(line.strip()) for line in text.splitlines())
+    names = dict.fromkeys(match[1] for match in matches if match)
+    return [name for name in names if _OF_ENVIRONMENTS.search(name.lower())]
 
 
 def _fields(line: str) -> dict[str, str]:
@@ -208,14 +183,11 @@ class ClusterFacts:
     mpi: Sequence[str]
     #: Account of the user -> whether it is taken without `--account`.
     accounts: Mapping[str, bool]
-    #: ReFrame's name of the modules system, and the default modules.
+    #: ReFrame's name of the modules system, and the modules of `modules_in`.
     modules_system: str
     modules: Sequence[str]
-    #: Why Slurm refuses a heterogeneous job in the target partition; None if it takes it, or if it
-    #: was not asked.
+    #: Why Slurm takes no heterogeneous job in the target partition, although it takes others.
     hetjob_refused: str | None = None
-    #: Whether that is known: it was asked, and takes other jobs.
-    hetjob_asked: bool = False
     #: What the job found; empty without one.
     looked: JobLook = field(default_factory=lambda: JobLook(None, "no job was submitted"))
 
@@ -252,7 +224,7 @@ def access(partition: SlurmPartition, accounts: Mapping[str, bool]) -> list[str]
 def interfaces(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
     """Network interfaces with an address on every node, the fastest first."""
     there = nodes[0]["host"]["interfaces"] if nodes else []
-    rates = {each["name"]: each["rate_b_s"] or 0.0 for each in there}
+    rates = {interface["name"]: interface["rate_b_s"] or 0.0 for interface in there}
     names = in_common([node["addresses"] for node in nodes])
     usable = [name for name in names if not name.startswith(_INNER)]
     return sorted(usable, key=lambda name: -rates.get(name, 0.0))
@@ -273,17 +245,17 @@ class ActiveDevice:
 def devices(nodes: Sequence[Mapping[str, Any]]) -> list[ActiveDevice]:
     """RDMA devices with the same active port on every node, the fastest first."""
     there = {node["node"]: active_devices(node["host"]) for node in nodes}
-    found: dict[str, ActiveDevice] = {}
+    common: dict[str, ActiveDevice] = {}
     for device, port in next(iter(there.values()), []):
         if active := _on_all(device, port, there):
-            found.setdefault(device.name, active)
-    return sorted(found.values(), key=lambda each: -each.rate_b_s)
+            common.setdefault(device.name, active)
+    return sorted(common.values(), key=lambda device: -device.rate_b_s)
 
 
 def active_devices(host: Mapping[str, Any]) -> list[tuple[Device, Port]]:
     """The RDMA devices of a node with their active ports."""
     listed = map(of_record, host["rdma"])
-    return [(each, port) for each in listed for port in each.ports if port.state == "ACTIVE"]
+    return [(device, port) for device in listed for port in device.ports if port.state == "ACTIVE"]
 
 
 def _on_all(
@@ -306,71 +278,12 @@ def _on_all(
     return None
 
 
-# What `module avail` prints, and the modules that an environment of ReFrame may load.
-
-
-_MODULE = re.compile(r"([A-Za-z][\w.+-]*(?:/[\w.+-]+)*/[\w.+-]+)(?:\(([\w:,]+)\))?", re.ASCII)
-#: Kind of module -> names in lower case, the usual choice first. OpenHPC adds the major version to
-#: some (`gnu13/13.2.0`).
-_KINDS = {
-    "compiler": ("gcc", "gnu", "gcc-native", "gcc-toolset"),
-    "mpi": ("openmpi", "mpich", "mvapich2", "mvapich", "cray-mpich"),
-    "workload": ("lammps",),
-}
-
-
-def modules_in(text: str) -> list[str]:
-    """`NAME/VERSION` from `module --terse --default avail` of Lmod or environment-modules."""
-    found = (_MODULE.fullmatch(line.strip()) for line in text.splitlines())
-    return list(dict.fromkeys(match[1] for match in found if match))
-
-
-def suggested(modules: Sequence[str]) -> dict[str, str]:
-    """Kind -> the module of that kind that is to be loaded; only kinds that there are."""
-    found: dict[str, str] = {}
-    for kind, names in _KINDS.items():
-        for name in names:
-            named = re.compile(rf"{name}[0-9]*", re.IGNORECASE)
-            if matching := [each for each in modules if named.fullmatch(each, 0, each.rfind("/"))]:
-                found[kind] = max(matching, key=version)
-                break
-    return found
-
-
-def version(module: str) -> list[tuple[int, str]]:
-    """Sort key of `NAME/VERSION`: numbers by value."""
-    words = re.findall(r"[0-9]{1,18}|[A-Za-z]+", module.rpartition("/")[2])
-    return [(int(word), "") if word.isdigit() else (-1, word) for word in words]
-
-
 _SCONTROL = ("scontrol", "--oneliner", "show")
 
 
-def learn(wait_s: float | None, tell: Callable[[str], None]) -> ClusterFacts:
-    """All that can be known. The job waits and runs `wait_s` at most; None submits nothing.
-
-    Raises MachineError without a Slurm that answers, Stopped after a signal.
-    """
-    facts = _slurm()
-    if wait_s is None:
-        return facts
-    target = access(facts.target, facts.accounts)
-    if facts.target.nodes > 1:
-        tell(f"asks Slurm for a heterogeneous job in {facts.target.name}")
-        reason = in_job.refusal(NodeRequest(target, facts.origins))
-        # What is refused to any job, such as the account, says nothing of heterogeneous ones.
-        if reason is None or in_job.refusal(NodeRequest(target)) is None:
-            facts = replace(facts, hetjob_refused=reason, hetjob_asked=True)
-    request = NodeRequest(target, facts.origins)
-    tell(f"submits a job of {request.tasks} nodes to {facts.target.name}")
-    looked = in_job.look(request, ROOT, wait_s)
-    tell(in_job.outcome(looked, request))
-    return replace(facts, looked=looked)
-
-
-def _slurm() -> ClusterFacts:
-    """What needs no job."""
-    usable = chosen(partitions(_required([*_SCONTROL, "partition"])))
+def learn() -> ClusterFacts:
+    """What needs no job. Raises MachineError without a Slurm that answers."""
+    usable = partitions(_required([*_SCONTROL, "partition"]))
     if not usable:
         raise MachineError("scontrol show partition: no partition that is up and has nodes")
     nodes = _required([*_SCONTROL, "node"])
@@ -383,7 +296,7 @@ def _slurm() -> ClusterFacts:
         host=socket.gethostname(),
         processor=host.detect().processor,
         partitions=usable,
-        shapes={each.name: shapes_of(nodes, each) for each in usable},
+        shapes={partition.name: shapes(nodes, partition.name) for partition in usable},
         settings=settings(_required(["scontrol", "show", "config"])),
         mpi=mpi_types(ask(["srun", "--mpi=list"]).text),
         accounts=accounts(of_user.text, default.text) if of_user.ok else {},
@@ -392,13 +305,8 @@ def _slurm() -> ClusterFacts:
     )
 
 
-def shapes_of(nodes: str, partition: SlurmPartition) -> list[tuple[NodeShape, int]]:
-    """Shapes of a partition's nodes, as its jobs get them."""
-    return [(shape.within(partition), count) for shape, count in shapes(nodes, partition.name)]
-
-
 def _modules(environment: Mapping[str, str]) -> tuple[str, Sequence[str]]:
-    """ReFrame's name of the modules system, and the default module of each name."""
+    """ReFrame's name of the modules system, and its modules."""
     for variable, name in (("LMOD_CMD", "lmod"), ("MODULES_CMD", "tmod4")):
         if program := environment.get(variable):
             interpreter = [] if os.access(program, os.X_OK) else ["tclsh"]

@@ -1,6 +1,7 @@
-"""What one node of a job finds about itself: run by `srun`, one task a node, standard library only.
+"""What one node of a job has: run by `srun`, one task a node, standard library only.
 
-Writes `FOLDER/RANK.json`. The first task locks a file; the others report whether they see that.
+Writes `RANK.json` next to the request. The first task locks a file; the others report whether they
+see that.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import platform
 import sys
 import time
 from collections.abc import Callable
@@ -27,17 +27,18 @@ _POLL_S = 0.1
 
 
 def main() -> None:
-    """`node_look FOLDER TASKS`."""
-    folder, tasks = Path(sys.argv[1]), int(sys.argv[2])
+    """`node_look REQUEST`."""
+    file = Path(sys.argv[1])
+    request, folder = json.loads(file.read_text()), file.parent
     rank = int(os.environ.get("SLURM_PROCID", "0"))
     here = host.detect()
     record: dict[str, Any] = {
         "node": node_name(),
-        "python": platform.python_version(),
         "host": here.as_dict(),
-        "addresses": {each.name: _address(each.name) for each in here.interfaces},
+        "unseen": [path for path in request["paths"] if not os.path.exists(path)],
+        "addresses": {of.name: _address(of.name) for of in here.interfaces},
         "injectors": {name: injector.missing() for name, injector in INJECTORS.items()},
-        "lock": _lock(folder, rank, tasks),
+        "lock": _lock(folder, rank, request["nodes"]),
     }
     replace_text(folder / f"{rank}.json", json.dumps(record))
 
@@ -62,11 +63,11 @@ def _lock(folder: Path, rank: int, tasks: int) -> str:
             return "late"
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            seen = "unseen"
+            state = "unseen"
         except BlockingIOError:
-            seen = "seen"
+            state = "seen"
         (folder / f"tried.{rank}").touch()
-        return seen
+        return state
 
 
 def _wait(ready: Callable[[], bool]) -> bool:

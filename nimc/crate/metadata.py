@@ -15,13 +15,9 @@ from typing import Any
 from urllib.parse import quote
 
 from nimc.crate.zipped import Files
-from records.errors import InputError
-from records.json_limits import parsed, refuse_long
 from records.run import RunHeader
 
 METADATA = "ro-crate-metadata.json"
-#: Name of the one value that they state.
-HEAD = "chain-head"
 _CONTEXT = "https://w3id.org/ro/crate/1.1"
 _PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 #: Licence of data, by its SPDX name -> its text.
@@ -84,77 +80,74 @@ def _title(header: RunHeader) -> str:
 
 
 def _citation(header: RunHeader, about: About) -> str:
-    """Citation File Format 1.2.0; a string of JSON is one of YAML."""
+    """Citation File Format 1.2.0; JSON is YAML."""
+    names = [name.partition(", ") for name in about.authors]
+    cited = {
+        "cff-version": "1.2.0",
+        "message": "If you use this data, please cite it.",
+        "type": "dataset",
+        "title": _title(header),
+        "authors": [
+            {"family-names": first, "given-names": given} if comma else {"name": first}
+            for first, comma, given in names
+        ],
+        "license": about.license,
+        "date-released": _moment(_end_s(header))[:10],
+    }
+    return "".join(f"{key}: {json.dumps(value)}\n" for key, value in cited.items())
 
-    def cited(name: str) -> str:
-        family, comma, given = name.partition(", ")
-        if not comma:
-            return f"  - name: {json.dumps(name)}\n"
-        names = json.dumps(family), json.dumps(given)
-        return "  - family-names: {}\n    given-names: {}\n".format(*names)
 
-    return (
-        "cff-version: 1.2.0\n"
-        "message: If you use this data, please cite it.\n"
-        "type: dataset\n"
-        f"title: {json.dumps(_title(header))}\n"
-        f"authors:\n{''.join(map(cited, about.authors))}"
-        f"license: {about.license}\n"
-        f"date-released: {_moment(header.finished_s or header.started_s)[:10]}\n"
-    )
+def _end_s(header: RunHeader) -> float:
+    return header.finished_s or header.started_s
 
 
 def _moment(unix_s: float) -> str:
     return datetime.fromtimestamp(int(unix_s), timezone.utc).isoformat()
 
 
-def _described(header: RunHeader, about: About) -> str:
-    return (
-        f"One run of the campaign {header.campaign} by nimc {header.versions.get('nimc', '')} at"
-        f" commit {header.commit or 'unknown'}: slowdown of applications by one-sided writes into"
-        " their nodes' memory. Earlier runs of the same campaign in its folder when it was packed:"
-        f" {about.earlier}."
-    )
-
-
 def _graph(header: RunHeader, about: About, files: Files) -> list[dict[str, Any]]:
     parts = sorted(files)
+    version, commit = header.versions.get("nimc", "unknown"), header.commit or "commit unknown"
     authors = [
         _named(f"#author-{i}", "Person" if ", " in name else "Organization", name)
         for i, name in enumerate(about.authors)
     ]
-    values = [_value(HEAD, about.head)] if about.head else []
+    heads = [_named("#chain-head", "PropertyValue", "chain-head")] if about.head else []
     root = _named("./", "Dataset", _title(header)) | {
-        "description": _described(header, about),
-        "datePublished": _moment(header.finished_s or header.started_s),
+        "description": (
+            f"One run of the campaign {header.campaign} by nimc {version} at {commit}: slowdown of"
+            " applications by one-sided writes into their nodes' memory. Earlier runs of the same"
+            f" campaign in its folder when it was packed: {about.earlier}."
+        ),
+        "datePublished": _moment(_end_s(header)),
         "license": _to(LICENSES[about.license]),
         "author": _to_all(authors),
         "conformsTo": _to(_PROFILE),
         "hasPart": [_to(quote(name)) for name in parts],
         "mentions": _to("#run"),
-        "identifier": _to_all(values),
+        "identifier": _to_all(heads),
     }
-    ended = header.finished_s is not None
     action = _named("#run", "CreateAction", f"nimc run of {header.campaign}") | {
         "description": f"The campaign {header.campaign}, run on the machine {header.machine}",
         "startTime": _moment(header.started_s),
-        "endTime": _moment(header.finished_s or header.started_s),
+        "endTime": _moment(_end_s(header)),
         "agent": root["author"],
         "instrument": _to("#nimc"),
         "object": [_to("campaign.yaml"), _to("machine.json")],
         "result": [_to(quote(name)) for name in parts if name.startswith("run/")],
-        **({"actionStatus": "http://schema.org/CompletedActionStatus"} if ended else {}),
     }
-    versions = [header.versions.get("nimc", "unknown"), header.commit or "commit unknown"]
+    if header.finished_s is not None:
+        action["actionStatus"] = "http://schema.org/CompletedActionStatus"
     return [
         {"@id": METADATA, "@type": "CreativeWork", "about": _to("./"), "conformsTo": _to(_CONTEXT)},
         root,
         action,
-        _named("#nimc", "SoftwareApplication", "nimc") | {"softwareVersion": ", ".join(versions)},
+        _named("#nimc", "SoftwareApplication", "nimc")
+        | {"softwareVersion": f"{version}, {commit}"},
         _named(_PROFILE, "CreativeWork", "Process Run Crate") | {"version": "0.5"},
         _named(LICENSES[about.license], "CreativeWork", about.license),
         *authors,
-        *values,
+        *(each | {"propertyID": "chain-head", "value": about.head} for each in heads),
         *(_file(name, len(files[name])) for name in parts),
     ]
 
@@ -165,7 +158,7 @@ def _to(identifier: str) -> dict[str, str]:
 
 def _to_all(entities: Sequence[dict[str, Any]]) -> Any:
     """Links to entities; to a single one without a list, as RO-Crate recommends."""
-    links = [_to(each["@id"]) for each in entities]
+    links = [_to(entity["@id"]) for entity in entities]
     return links[0] if len(links) == 1 else links
 
 
@@ -173,24 +166,7 @@ def _named(identifier: str, kind: str, name: str) -> dict[str, Any]:
     return {"@id": identifier, "@type": kind, "name": name}
 
 
-def _value(name: str, text: str) -> dict[str, Any]:
-    return _named(f"#{name}", "PropertyValue", name) | {"propertyID": name, "value": text}
-
-
 def _file(name: str, size_b: int) -> dict[str, Any]:
-    found = _named(quote(name), "File", name.rpartition("/")[2])
     kind = _FORMATS.get(name.rpartition(".")[2], "text/plain")
-    return found | {"encodingFormat": kind, "contentSize": str(size_b)}
-
-
-def head_in(metadata: bytes) -> str | None:
-    """The head of the chain that the metadata of a crate states, if any.
-
-    Raises InputError if they are no metadata.
-    """
-    refuse_long(metadata, METADATA)
-    document = parsed(metadata, METADATA)
-    graph = document.get("@graph") if isinstance(document, dict) else None
-    if not isinstance(graph, list) or not all(isinstance(each, dict) for each in graph):
-        raise InputError(f"{METADATA}: has no @graph of entities")
-    return next((str(each["value"]) for each in graph if each.get("propertyID") == HEAD), None)
+    entity = _named(quote(name), "File", name.rpartition("/")[2])
+    return entity | {"encodingFormat": kind, "contentSize": str(size_b)}

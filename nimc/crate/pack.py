@@ -17,7 +17,7 @@ from records import chain
 from records.checkout import git
 from records.errors import InputError
 from records.files import read_regular, replace
-from records.run import RunHeader, load_header
+from records.run import load_header
 from records.run_folder import distrust_run
 
 #: Files of a run's folder that go into its crate. Not: output of writers and of ReFrame.
@@ -82,21 +82,10 @@ def report_files(run: Path) -> dict[str, bytes]:
         return {name: Path(folder, name).read_bytes() for name in _REPORTED}
 
 
-def header_files(header: RunHeader) -> dict[str, bytes]:
-    """Campaign and machine as files of their own."""
-    site = json.dumps(header.facts.get("site"), indent=1)
-    return {"campaign.yaml": header.campaign_text.encode(), "machine.json": f"{site}\n".encode()}
-
-
 def inside(files: Files, folder: str) -> dict[str, bytes]:
     """The files below a folder of the crate, by their names in it."""
     start = f"{folder}/"
     return {name.removeprefix(start): files[name] for name in files if name.startswith(start)}
-
-
-def below(folder: str, files: Files) -> dict[str, bytes]:
-    """The files as they are named below a folder of the crate."""
-    return {f"{folder}/{name}": content for name, content in files.items()}
 
 
 # Packed.
@@ -135,14 +124,11 @@ def pack(
     header, head = loaded.header, loaded.integrity.head
     with TemporaryDirectory() as folder:
         report = report_files(written(files, Path(folder)))
-    made = {
-        **below(RUN, files),
-        **below(REPORT, report),
-        **below("locks", python_locks(header.commit)),
-        **header_files(header),
-    }
-    about = About(license, authors, head, loaded.earlier())
-    made |= descriptions(header, about, made)
+    folders = {RUN: files, REPORT: report, "locks": python_locks(header.commit)}
+    made = {f"{at}/{name}": of[name] for at, of in folders.items() for name in of}
+    made["campaign.yaml"] = header.campaign_text.encode()
+    made["machine.json"] = f"{json.dumps(header.facts.get('site'), indent=1)}\n".encode()
+    made |= descriptions(header, About(license, authors, head, loaded.earlier()), made)
     made[MANIFEST] = manifest(made)
     if key:
         made[SIGNATURE] = sign(made[MANIFEST], key)

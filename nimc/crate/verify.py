@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from nimc.crate.metadata import HEAD, METADATA, head_in
-from nimc.crate.pack import RUN, header_files, inside, written
+from nimc.crate.pack import RUN, inside, written
 from nimc.crate.zipped import (
     LARGEST_B,
     MANIFEST,
@@ -37,8 +36,6 @@ class Opened:
     manifest_sha256: str
     #: None: it is not signed.
     signed: Signed | None
-    #: The head of the chain that its metadata state.
-    stated_head: str | None
 
 
 def opened(crate: Path, folder: Path, allowed: Path | None = None) -> Opened:
@@ -61,12 +58,10 @@ def opened(crate: Path, folder: Path, allowed: Path | None = None) -> Opened:
             raise InputError(f"{crate}: {SIGNATURE}: {error}") from None
     with named_within(crate, folder, folder / RUN):
         run = written(inside(files, RUN), folder)
-        header = load_header(run)
-    for name, content in header_files(header).items():
-        if files.get(name) != content:
-            raise InputError(f"{crate}: {name}: is not what run/run.json has")
-    sha256, head = chain.digest(files[MANIFEST]), head_in(files.get(METADATA, b""))
-    return Opened(files, run, sha256, signed, head)
+        asked = load_header(run).campaign_text
+    if files.get("campaign.yaml") != asked.encode():  # what people read before they repeat it
+        raise InputError(f"{crate}: campaign.yaml: is not what run/run.json has")
+    return Opened(files, run, chain.digest(files[MANIFEST]), signed)
 
 
 @contextmanager
@@ -112,9 +107,6 @@ def verify_crate(
             Finding(each.kind, each.text.replace(f"{found.run}", f"{crate}:run"))
             for each in of.findings
         ]
-    if (stated := found.stated_head) != of.head:
-        text = f"{crate}: {METADATA}: {HEAD}: {stated} found; allowed: {of.head}"
-        findings.append(Finding("contradicted", text))
     findings += _of_signature(crate, found.signed, allowed)
     counts = of.samples, of.reread, of.judged, of.head
     return VerifiedCrate(crate, *counts, findings, found.manifest_sha256, found.signed)

@@ -13,7 +13,7 @@ from typing import Any
 
 from records.errors import MachineError
 from records.machine.site import Origins
-from records.programs import ask, last_line
+from records.programs import ask
 
 #: Slurm's job states that say more than the conductor could, worst first.
 _STATES = {
@@ -144,20 +144,6 @@ def outcome(
     return JobOutcome("done")
 
 
-# What Slurm's programs print, after what a site may print before it.
-
-
-_JOB = re.compile(r"(?:Submitted batch job )?([0-9]{1,10})(?:;\S+| on cluster \S+)?")
-
-
-def job_id(output: str) -> str:
-    """The id in what `sbatch` printed, with or without `--parsable`. Raises MachineError."""
-    found = (_JOB.fullmatch(line.strip()) for line in reversed(output.splitlines()))
-    if last := next(filter(None, found), None):
-        return last[1]
-    raise MachineError(f"sbatch: no line of its output is the id of a job: {last_line(output)}")
-
-
 # Nodes of a Slurm partition, as `sinfo` lists them.
 
 
@@ -203,7 +189,7 @@ def option_values(access: Sequence[str], name: str, letter: str = "") -> list[st
     """
     found = []
     for line in access:
-        words = _words(line)
+        words = words_of(line)
         for word, following in zip(words, [*words[1:], ""], strict=True):
             option, equals, value = word.partition("=")
             if f"--{name}".startswith(option) and len(option) >= _SHORTEST:
@@ -214,7 +200,8 @@ def option_values(access: Sequence[str], name: str, letter: str = "") -> list[st
     return found
 
 
-def _words(line: str) -> list[str]:
+def words_of(line: str) -> list[str]:
+    """The words of a line of options, as a shell reads them; one with an open quote at blanks."""
     try:
         return shlex.split(line)
     except ValueError:  # a quote without its end
@@ -237,20 +224,6 @@ def nodes_in(sinfo_output: str) -> list[SlurmNode]:
                 state = "unknown"
             found[name] = SlurmNode(name, state)
     return list(found.values())
-
-
-#: States of jobs that have not ended.
-_LIVE = (
-    *("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "STOPPED"),
-    *("REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT", "EXPEDITING"),
-    *("RESIZING", "SIGNALING", "POWER_UP_NODE", "UPDATE_DB"),
-)
-
-
-def not_ended(squeue_output: str) -> str:
-    """The line `STATE: REASON` of a job that has not ended, of those of squeue; else empty."""
-    lines = (line.strip() for line in squeue_output.splitlines())
-    return next((line for line in lines if line.partition(":")[0] in _LIVE), "")
 
 
 def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[SlurmNode]:

@@ -117,11 +117,23 @@ def setup(
     mirror: str | None,
     say: Callable[[str], None],
 ) -> SpackSettings:
-    """Set up Spack: clones, configuration, compilers and build tools. Raises InputError."""
+    """Set up Spack: clones, configuration, compilers and build tools. Raises InputError.
+
+    What is not given is as an earlier setup had it.
+    """
     require_clingo()
-    _check(packages, machine_file, mirror)
     pins = load_pins()
     with locked(layout.lock("setup")):
+        before = None
+        with suppress(InputError):
+            before = load(layout)
+        if before:
+            packages = packages or (Path(before.packages) if before.packages else None)
+            machine_file = machine_file or (
+                Path(before.machine_file) if before.machine_file else None
+            )
+            mirror = mirror or before.mirror
+        _check(packages, machine_file, mirror)
         root = find_spack() or _cloned(layout, "spack", pins.spack, say)
         if packages is None:
             _cloned(layout, "packages", pins.packages, say)
@@ -137,11 +149,9 @@ def setup(
             machine_file=str(machine_file.resolve()) if machine_file else None,
             mirror=mirror,
         )
-        before = None
-        with suppress(InputError):
-            before = load(layout) if layout.packages.is_file() else None
         used = settings.spack, settings.version, settings.packages
-        if before is None or (before.spack, before.version, before.packages) != used:
+        complete = layout.packages.is_file()
+        if not (before and complete) or (before.spack, before.version, before.packages) != used:
             layout.settings.unlink(missing_ok=True)
         _search(layout, root, say)
         # Written last: without settings, an earlier search may be incomplete.

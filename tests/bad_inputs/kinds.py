@@ -19,7 +19,7 @@ from analysis.contention import evaluate
 from analysis.report.data import load_run
 from analysis.report.page import write_data
 from nimc.crate.metadata import METADATA
-from nimc.crate.pack import RUN, below, header_files, run_files
+from nimc.crate.pack import RUN, run_files
 from nimc.crate.zipped import MANIFEST, manifest, zipped
 from records.errors import InputError
 from records.run import load_header
@@ -43,7 +43,7 @@ _LINES = [
     b"writers\n--ranks\n64,512\n--mtti\n5y\n--write\n1s\n--json",
     b"writers\n--ranks\n8\n--write\n46k messages of 64KiB at 3.2GB/s",
     b"simulate\n--ranks\n64\n--worst\n2\n--steps\n20\n--seed\n3\n--json",
-    b"simulate\n--ranks\n16,32\n--worst\n1.5\n--mean\n1.2\n--writers\n0.2%\n--step\n25ms",
+    b"simulate\n--ranks\n16,32\n--worst\n1.5\n--writers\n0.2%\n--step\n25ms",
     b"model\npredict\n--platform\nhenri\n--comp-node\n0\n--comm-node\n1\n--json",
     b"plan\nquick.yaml\n--machine\nlocalhost\n--json",
     b"doctor\n--machine\nnowhere\n--json",
@@ -104,9 +104,10 @@ def _crate(text: bytes, folder: Path) -> list[str]:
 
 def crate(run: Path) -> bytes:
     """The least that is verified as a crate of a run."""
-    files = {METADATA: b'{"@graph": []}', **below(RUN, run_files(run))}
+    files = {f"{RUN}/{name}": content for name, content in run_files(run).items()}
+    files[METADATA] = b'{"@graph": []}'
     with suppress(InputError):
-        files |= header_files(load_header(run))
+        files["campaign.yaml"] = load_header(run).campaign_text.encode()
     return zipped({**files, MANIFEST: manifest(files)})
 
 

@@ -201,16 +201,17 @@ def test_both_ends_stand_in_the_record() -> None:
 
 
 @pytest.mark.parametrize(
-    ("origin", "target_b", "origin_b", "share"),
+    ("transport", "target_b", "origin_b", "share"),
     [
-        ("n9", {"1": 3, "0": 1}, {}, 0.75),
-        ("n9", {}, {"1": 8}, None),  # the origin's buffer tells nothing of the target's
-        ("n1", {}, {"1": 6, "0": 2}, 0.75),  # on one host it does
+        ("RoCE", {"1": 3, "0": 1}, {}, 0.75),
+        ("RoCE", {}, {"1": 8}, None),  # the origin's buffer tells nothing of the target's
+        ("shared memory", {}, {"1": 6, "0": 2}, 0.75),
+        ("copy engine", {}, {"1": 6, "0": 2}, 0.75),
     ],
 )
 def test_how_much_of_the_targets_buffer_lay_on_its_node(
-    origin: str, target_b: dict[str, int], origin_b: dict[str, int], share: float | None
+    transport: str, target_b: dict[str, int], origin_b: dict[str, int], share: float | None
 ) -> None:
     ends = [Placed(0, "target", "none", target_b), Placed(0, "origin", "none", origin_b)]
-    seen = writer([], placed=ends, of={"buffer_node": 1, "origin": origin})
+    seen = writer([], transport=transport, placed=ends, of={"buffer_node": 1})
     assert record(seen).target_on_node_share == share

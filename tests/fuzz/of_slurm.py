@@ -8,7 +8,7 @@ from typing import Any
 
 from analysis.report import data as blocks
 from conductor import messages, wire
-from nimc.cluster import in_job, learn, reservation
+from nimc.cluster import learn, reservation
 from nimc.run import runner
 from records.errors import MachineError
 from records.machine import slurm
@@ -47,7 +47,7 @@ def _shapes(text: bytes, _: Path) -> None:
 
 
 def _modules(text: bytes, _: Path) -> None:
-    learn.suggested(learn.modules_in(text_of(text)))
+    learn.modules_in(text_of(text))
 
 
 def _message(name: str, decode: Callable[[Any], object]) -> Target:
@@ -81,8 +81,7 @@ TARGETS = [
     Target("slurm.reservation", lambda text, _: reservation.parse(text_of(text)),
            [LINE.replace("Users=root", "Users=root,ada").encode()], (MachineError,)),
     Target("slurm.sinfo", lambda text, _: slurm.nodes_in(text_of(text)), [_SINFO]),
-    Target("slurm.partitions",
-           lambda text, _: learn.chosen(learn.partitions(text_of(text))),
+    Target("slurm.partitions", lambda text, _: learn.partitions(text_of(text)),
            captures("slurm/partitions.txt")),
     Target("slurm.shapes", _shapes, captures("slurm/nodes.txt")),
     Target("slurm.settings", lambda text, _: learn.settings(text_of(text)),
@@ -91,8 +90,6 @@ TARGETS = [
            captures("slurm/mpi_list.txt")),
     Target("slurm.accounts", lambda text, _: learn.accounts(text_of(text), "bench"),
            [b"bench\nphysics\n"]),
-    Target("slurm.seen", lambda text, _: in_job.output_of_nodes(text_of(text)),
-           [b"seen n1 /a\nsrun: error: x\nseen n2 /a b\n"]),
     Target("modules.avail", _modules, captures("modules/*.txt")),
     Target("reframe.failure", _failure, [tree(_LOGS), tree(_LOGS | {"block.json": "{}"})]),
     _message("order", messages.order),

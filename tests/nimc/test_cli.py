@@ -194,7 +194,7 @@ def parameters() -> list[click.Parameter]:
 
 
 def test_options_are_spelt_in_one_way() -> None:
-    """Where to write is `--output`, how to print `--json` and `--csv`, how much `-q` and `-v`."""
+    """Where to write is `--output`, how to print `--json`, how much `-q` and `-v`."""
     short: dict[str, set[str]] = {}
     for parameter in parameters():
         long = [text for text in parameter.opts if text.startswith("--")]
@@ -209,7 +209,7 @@ def test_options_are_spelt_in_one_way() -> None:
 def test_counts_begin_at_one_and_numbers_at_zero() -> None:
     ranges = {(each.type.min, each.type.max, each.opts[0]) for each in parameters()
               if isinstance(each.type, click.IntRange)}  # fmt: skip
-    counts = "cores jobs nodes numa-nodes numa-per-socket ranks-per-node repeats"
+    counts = "cores jobs nodes numa-nodes numa-per-socket ranks-per-node"
     assert ranges == {
         *((1, None, f"--{name}") for name in (*counts.split(), "steps")),
         *((0, None, f"--{name}") for name in ("comm-node", "reduce-every", "seed")),
@@ -228,6 +228,8 @@ def test_a_wrong_name_is_answered_with_the_nearest(command: Command) -> None:
     command("plan", "quik", code=2)
     assert command.err.startswith("nimc: unknown campaign 'quik', did you mean 'quick'?; ")
     assert "numa" in command.err
+    command("paln", code=2)
+    assert command.err.endswith("no such command 'paln', did you mean 'plan'?\n")
 
 
 def test_help_has_every_command_in_its_group_with_an_example_that_parses(command: Command) -> None:

@@ -1,7 +1,5 @@
 """`nimc qualify` on made runs: what is printed, stored, and known to later runs."""
 
-import csv
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -50,8 +48,8 @@ def test_a_refused_claim_is_status_one_and_qualifies_nothing(
     assert max(map(len, out.partition("\nstored: ")[0].splitlines())) <= 80
     (line,) = [line for line in out.splitlines() if line.startswith("clocks")]
     assert "refused" in line
-    rows = csv.DictReader(io.StringIO(command("qualify", run, "--csv", code=1)))
-    assert {row["name"]: row["state"] for row in rows}["clocks"] == "refused"
+    claims = command.json("qualify", run, code=1)["claims"]
+    assert {claim["name"]: claim["state"] for claim in claims}["clocks"] == "refused"
     with open_run(tmp_path, of_machine_m()) as folder:
         assert "qualified" not in load_header(folder.path).facts
 

@@ -1,8 +1,4 @@
-"""Every table fits 80 columns, and every command that prints one can print it as CSV."""
-
-import csv
-import io
-from pathlib import Path
+"""Every table fits 80 columns."""
 
 import click
 import pytest
@@ -10,12 +6,13 @@ import pytest
 from analysis.contention import evaluate
 from analysis.contention.evaluate import Errors
 from analysis.contention.page import errors_table
-from nimc.cli.document import TABLES, csv_text, listing
+from nimc.cli.document import listing
 from records.text import (
     Gist,
     Line,
     aligned,
     broken,
+    cell,
     columns,
     duration,
     failure,
@@ -25,12 +22,7 @@ from records.text import (
     some,
     wrapped,
 )
-from tests.analysis.history.made import made_run
-from tests.commands import Command, widest, with_option
-
-
-def rows(command: Command, *words: object) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(command(*words, "--csv"))))
+from tests.commands import Command, widest
 
 
 def test_errors_of_models_in_eighty_columns() -> None:
@@ -40,17 +32,6 @@ def test_errors_of_models_in_eighty_columns() -> None:
     assert widest(text) <= 80
     lines = [line.split()[1:] for line in text.splitlines() if line.startswith("average")]
     assert lines == [[f"{errors.average:.2f}"] * 3, [f"{errors.average:.2f}"]]
-
-
-def test_rows_of_runs_are_those_of_the_document(command: Command, tmp_path: Path) -> None:
-    run = made_run(tmp_path / "monday")
-    (listed,) = rows(command, "runs", "--results", tmp_path)
-    assert listed["run"] == "monday"
-    document = command.json("report", run)["reports"][0]["runs"][0]
-    figures = rows(command, "report", run)
-    assert {row["machine"] for row in figures} == {document["machine"]}
-    shown = [(row["case"], float(row["off_median"])) for row in figures]
-    assert shown == [(row["case"], row["off_median"]) for row in document["results"]]
 
 
 def test_what_does_not_fit_goes_on_in_another_line() -> None:
@@ -212,48 +193,12 @@ def test_notes_come_once_and_v_is_named_unless_it_is_given() -> None:
     assert text([]) == list(said[2:])
 
 
-def test_every_table_has_csv() -> None:
-    assert with_option("--csv") == {name.partition(" --")[0] for name in TABLES}
-
-
-def test_csv_of_each_kind(command: Command) -> None:
-    ranks = rows(command, "writers", "--ranks", "64,512")
-    assert [row["counted"] for row in ranks] == ["64", "512"]
-    assert [row["concurrent_writers"] for row in ranks] == ["0", "1"]  # Table V
-    assert {row["name"] for row in rows(command, "writers", "--paper")} >= {"daly_qdr_onload"}
-    cases = rows(command, "plan", "quick", "--machine", "localhost")
-    assert [row["case"] for row in cases] == ["stream", "lammps"]
-    points = rows(command, "model", "predict", "--platform", "henri", "--comp-node", "0")
-    assert {row["comp_node"] for row in points} == {"0"}
-    assert len({(row["comm_node"], row["n"]) for row in points}) == len(points)
-    command("origins", "show", "--csv", code=2)
-
-
 def test_cells_are_no_formulas_and_no_commands_to_the_terminal() -> None:
-    document = {
-        "outer": [
-            {"name": "=1+1", "list": [1], "inner": [{"x": 1}, {"y": "a\x1b[2J,b"}]},
-            {"name": "n", "inner": [{"x": None}]},
-        ]
-    }
-    assert csv_text(document, ["outer", "inner"]) == (
-        "name,x,y\n'=1+1,1,\n'=1+1,,\"a\\x1b[2J,b\"\nn,,\n"
-    )
-    assert csv_text({"rows": [{"of": {"a": 1}}]}, ["rows"]) == 'of\n"{""a"": 1}"\n'
-    assert csv_text({"rows": []}, ["rows"]) == "\n"
-    assert csv_text({"rows": [{"x": -1.5}]}, ["rows"]) == "x\n-1.5\n"
-    assert csv_text({"rows": [{"x": True}]}, ["rows"]) == "x\ntrue\n"  # as in JSON
+    assert [cell(text) for text in ("=1+1", "@x", "a\x1b[2J", "1")] == [
+        *("'=1+1", "'@x", "a\\x1b[2J", "1"),
+    ]
 
 
-@pytest.mark.parametrize(
-    ("words", "flags"),
-    [
-        (["plan", "quick", "--csv", "--json"], "--csv, --json"),
-        (["run", "quick", "-v", "--quiet"], "--verbose, --quiet"),
-    ],
-)
-def test_flags_that_contradict_each_other_are_refused(
-    command: Command, words: list[str], flags: str
-) -> None:
-    command(*words, code=2)
-    assert command.err == f"nimc: {flags}: both found; allowed: one of them\n"
+def test_flags_that_contradict_each_other_are_refused(command: Command) -> None:
+    command("run", "quick", "-v", "--quiet", code=2)
+    assert command.err == "nimc: --verbose, --quiet: both found; allowed: one of them\n"

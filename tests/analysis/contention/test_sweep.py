@@ -216,6 +216,27 @@ def test_the_targets_own_facts_and_what_is_emulated(tmp_path):
     assert sweep.notes[0] in fit_table(model)
 
 
+def test_nodes_whose_numbers_have_gaps_have_places_in_the_model(tmp_path):
+    """Two sockets with cores on nodes 0 and 8, and a GPU's memory on node 1."""
+    cpus = {0: [0], 1: [], 8: [1]}
+    host = {"sockets": 2, "numa_nodes": [{"number": n, "cpus": of} for n, of in cpus.items()]}
+    samples = [
+        replace(one, case=f"c{n}", key=f"{one.arm}{n}") for n in cpus for one in both(node=n)
+    ]
+    run = write(tmp_path, samples)
+    (run / "provenance").mkdir(exist_ok=True)
+    (run / "provenance" / "p.json").write_text(json.dumps({"nodes": {"a": host}}))
+    sweep = from_run(run, 8)
+    assert (sweep.numa_nodes, sweep.numa_per_socket) == (2, 1)
+    assert sweep.placements() == [(0, 1), (1, 1)]  # node 1 has no cores
+    assert sweep.notes[-1] == "NUMA nodes are numbered without gaps here: 0 is 0, 8 is 1"
+    # The same points in a file, which says how many nodes there are.
+    (tmp_path / "gaps.csv").write_text(f"{HEADER}\n1,0,0\n1,8,8\n")
+    assert load(tmp_path / "gaps.csv", {"numa_nodes": 2}).placements() == [(0, 0), (1, 1)]
+    with pytest.raises(InputError, match=r"points\.1: nodes 8 and 8 found; allowed: below 4"):
+        load(tmp_path / "gaps.csv", {"numa_nodes": 4})
+
+
 TRIAD = [replace(one, case="triad", key=one.arm) for one in both()]
 
 

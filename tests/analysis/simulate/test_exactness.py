@@ -15,7 +15,6 @@ from analysis.simulate.progress import (
     Application,
     Windows,
     finishing_times,
-    rank_slowdowns,
     shape,
     simulate,
 )
@@ -145,13 +144,4 @@ def test_a_delay_spreads_by_one_neighbour_a_step() -> None:
     assert [int((each > 0.1).sum()) for each in late] == [1, 7, 64]
     assert late[-1] == pytest.approx([4 / 3] * 64)
     outcome = simulate(Application(64, 1, 9, 1.0), hit, slow)
-    assert outcome.slowdown == outcome.slowdown_mean == pytest.approx((9 + 4 / 3) / 9)
-
-
-def test_slowdowns_of_a_hit_node() -> None:
-    # 16 ranks, one of 2.1, mean 1.1: the others (17.6 - 2.1) / 15.
-    assert rank_slowdowns(16, 1.1, 2.1) == pytest.approx([2.1] + [15.5 / 15] * 15)
-    assert rank_slowdowns(1, 2.1, 2.1) == pytest.approx([2.1])
-    for mean, worst in ((1.0, 2.0), (2.1, 2.0), (0.9, 0.9)):
-        with pytest.raises(InputError, match=r"^slowdown: "):
-            rank_slowdowns(4, mean, worst)
+    assert outcome.slowdown == pytest.approx((9 + 4 / 3) / 9)

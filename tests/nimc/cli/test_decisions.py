@@ -59,14 +59,14 @@ def test_a_campaign_ends_with_what_is_worst(
     monkeypatch.setattr(run, "_report", lambda _: report)
     folder: Any = Made(path=Path("r"), head="h", header=header())
     request: Any = Made(absent=[])
-    found = run._conclude_campaign(request, "json", "normal", fail, folder, failures)
+    found = run._conclude_campaign(request, True, "normal", fail, folder, failures)
     printed = capsys.readouterr()
     document = json.loads(printed.out)
     assert (found, document["integrity_faults"]) == (code, faults[1:])
     assert [each["case"] for each in document["failures"]] == [each.case for each in failures]
     assert len(document["results"]) == (row is not None)
     assert printed.err == "".join(f"nimc: {line}\n" for line in faults)
-    assert run._conclude_campaign(request, None, "normal", fail, folder, failures) == code
+    assert run._conclude_campaign(request, False, "normal", fail, folder, failures) == code
     assert ("samples: r\n" in capsys.readouterr().out) == (row is not None)
 
 
@@ -145,7 +145,7 @@ def test_a_slower_node_is_status_one_and_one_that_was_not_measured_three(
     monkeypatch.setattr(run, "figures", lambda node, _: [node])
     monkeypatch.setattr(run, "ranked", lambda nodes, margin: [row] * len(nodes) * (margin == 0.02))
     sweep = NodeSweep("nodes", "m", "abc", ["n1", "n2"], 1.75e9)
-    assert run._conclude_sweep(Path("s"), sweep, failed, 0.02, "json") == code
+    assert run._conclude_sweep(Path("s"), sweep, failed, 0.02, True) == code
     document = json.loads(capsys.readouterr().out)
     assert_documented("sweep-nodes", document)
     assert (len(document["nodes"]), document["failed"]) == (2 - len(failed), failed)
@@ -257,7 +257,7 @@ def test_only_a_whole_reproduction_is_status_zero(
     monkeypatch.setattr(crate, "comparison_lines", lambda _: ["lines"])
     old, new = (Made(header=header(run=name), path=Path(name)) for name in ("old", "new"))
     compare: Callable[..., int] = crate._compared
-    assert compare(old, new, failures, "json") == code
+    assert compare(old, new, failures, True) == code
     assert sides == [[old], [new]]
     document = json.loads(capsys.readouterr().out)
     assert (document["packed"], document["run"], document["outcome"]) == ("old", "new", outcome)
@@ -273,7 +273,7 @@ def test_built_packages_have_their_version_and_the_beginning_of_their_hash(
     spec = {"name": "lammps", "version": "git.c0ffee=20240829", "hash": "abcdefghij"}
     specs = [spec, {**spec, "version": "1.2"}]
     built = Built("apps", "/v", "lock", None, "d", 1.0, 2.0, specs)
-    spack._show_built("info", [built], None)
+    spack._show_built("info", [built], False)
     _, first, second, view = capsys.readouterr().out.splitlines()
     assert first.split() == ["apps", "lammps", "20240829", "abcdefg"]
     assert (second.split()[2], view) == ("1.2", "apps: /v/bin")

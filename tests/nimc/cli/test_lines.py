@@ -151,34 +151,10 @@ def test_a_watched_series(changes: dict[str, Any], parts: list[str]) -> None:
 # `nimc simulate`: writers.
 
 
-@pytest.mark.parametrize(
-    ("text", "nodes", "writers"),
-    [
-        ("5", 10, 5),
-        ("0%", 10, 0),
-        ("20%", 10, 2),
-        ("0.2%", 8192, 16),  # 16.384
-        ("100%", 7, 7),
-        ("daly", 512, 1),  # Table V
-        ("-1%", 10, None),
-        ("101%", 10, None),
-        ("nan%", 10, None),
-    ],
-)
-def test_writers_in_progress(text: str, nodes: int, writers: int | None) -> None:
-    if writers is None:
-        with pytest.raises(InputError, match=f"^--writers: '{text}' is not a share"):
-            simulate._writers(text, nodes, 157_788_000.0, 1.0)
-    else:
-        assert simulate._writers(text, nodes, 157_788_000.0, 1.0) == writers
-
-
-def test_figures_of_simulated_scales() -> None:
-    names = ("slowdown", "slowdown_least", "slowdown_most", "slowdown_mean_rank")
-    values = (64, 4, 1, 1.5, 1.25, 2, 1.75)
-    row = dict(zip(("ranks", "nodes", "writers", *names), values, strict=True))
-    model = {"writers": "1", "mtti_s": 157_788_000.0, "write_s": 1.0}
-    assert figures(simulate._text({"model": model, "rows": [row]})) == list(values)
+@pytest.mark.parametrize("text", ["-1%", "101%", "nan%"])
+def test_a_share_that_is_none(text: str) -> None:
+    with pytest.raises(InputError, match=f"^--writers: '{text}' is not a share"):
+        simulate._writers(text, 10, 157_788_000.0, 1.0)
 
 
 def test_figures_of_traffic() -> None:

@@ -44,6 +44,7 @@ def node(name: str, devices: list[dict[str, Any]], **changes: Any) -> dict[str, 
         "host": host,
         "addresses": {"docker0": "172.17.0.1", "eno1": "10.0.0.1", "hsn0": "10.1.0.1"},
         "injectors": {"perftest": None, "ucx": None, "spin": None},
+        "unseen": [],
         "lock": "held" if name == "n1" else "seen",
         **changes,
     }
@@ -56,7 +57,7 @@ def found(**changes: Any) -> ClusterFacts:
     """The cluster of the captured outputs, whose nodes have two rails."""
     nodes = (SLURM / "nodes.txt").read_text().replace("CoresPerSocket=1", "CoresPerSocket=32")
     nodes = nodes.replace("CPUTot=2", "CPUTot=64").replace("CPUEfctv=2", "CPUEfctv=64")
-    partitions = learn.chosen(learn.partitions((SLURM / "partitions.txt").read_text()))
+    partitions = learn.partitions((SLURM / "partitions.txt").read_text())
     made = ClusterFacts(
         host="login12.example",
         processor="Example-1-2-3",
@@ -67,7 +68,6 @@ def found(**changes: Any) -> ClusterFacts:
         accounts={},
         modules_system="lmod",
         modules=["gcc/12", "openmpi/5.0.1"],
-        hetjob_asked=True,
         looked=JobLook("7", None, [node("n1", FAST), node("n2", FAST)]),
     )
     return replace(made, **changes)

@@ -17,10 +17,17 @@ import pytest
 
 from nimc.campaign.settings import matching
 from nimc.cli import hosts
-from nimc.cluster import learn
-from nimc.cluster.in_job import JobLook, NodeRequest
+from nimc.cluster import learn, new_machine
+from nimc.cluster.in_job import JobLook, Place
 from nimc.cluster.learn import ClusterFacts, NodeShape, SlurmPartition, access
-from nimc.cluster.new_machine import config_text, entries, host_pattern, site_text, unknown
+from nimc.cluster.new_machine import (
+    config_text,
+    entries,
+    host_pattern,
+    site_text,
+    unknown,
+    with_nodes,
+)
 from records.errors import MachineError
 from records.machine import site as machine
 from records.programs import ProgramAnswer
@@ -60,20 +67,38 @@ def test_the_site_file_has_what_nodes_and_slurm_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("alone", "policy", "known"), [(None, "same_job", True), ("Invalid account", "hetjob", False)]
+    ("answers", "asked", "policy", "known"),
+    [
+        ([("7", None)], ["hetjob"], "hetjob", True),
+        # Refused, and a job without is taken.
+        ([(None, "no hetjobs"), ("8", None)], ["hetjob", "same_job"], "same_job", True),
+        # What is refused to any job says nothing of heterogeneous ones.
+        ([(None, "account"), (None, "account")], ["hetjob", "same_job"], "hetjob", False),
+        # It was taken, but did not start.
+        ([("7", "0 of 2 nodes answered")], ["hetjob"], "hetjob", False),
+    ],
 )
-def test_what_is_refused_to_any_job_says_nothing_of_heterogeneous_ones(
-    monkeypatch: pytest.MonkeyPatch, alone: str | None, policy: str, known: bool
+def test_a_job_shows_where_origins_may_be(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    answers: list[tuple[str | None, str | None]],
+    asked: list[str],
+    policy: str,
+    known: bool,
 ) -> None:
-    def refusal(request: NodeRequest) -> str | None:
-        return "Invalid account" if request.origins.policy == "hetjob" else alone
+    policies: list[str] = []
 
-    monkeypatch.setattr(learn, "_slurm", lambda: found(hetjob_asked=False))
-    monkeypatch.setattr(learn.in_job, "refusal", refusal)
-    monkeypatch.setattr(learn.in_job, "look", lambda *_: JobLook(None, "refused"))
-    learnt = learn.learn(1.0, lambda _: None)
-    assert (learnt.origins.policy, learnt.hetjob_asked) == (policy, known)
-    assert ("not known whether Slurm takes such a job" in site_text(learnt)) is not known
+    def look(place: Place, *_: object) -> JobLook:
+        policies.append(place.origins.policy)
+        assert runpy.run_path(str(place.config))["site_configuration"]
+        job, why = answers.pop(0)
+        return JobLook(job, why, [] if why else [node("n1", FAST), node("n2", FAST)])
+
+    monkeypatch.setattr(new_machine, "look", look)
+    blind = found(looked=JobLook(None, "no job was submitted"))
+    facts = with_nodes("box", blind, tmp_path, 1.0, lambda _: None)
+    assert (policies, facts.origins.policy) == (asked, policy)
+    assert ("not known whether Slurm takes such a job" in site_text(facts)) is not known
 
 
 @pytest.mark.parametrize("name", ['ünï: # "x"\\n', "\U0001f680", "null", "7"])
@@ -126,7 +151,7 @@ def test_cores_that_slurm_keeps_and_caches_that_a_node_does_not_report_do_not_co
     tmp_path: Path,
 ) -> None:
     (shape, count), *_ = found().shapes["batch"]
-    shapes = {"batch": [(replace(shape, cores_per_socket=30), count)]}
+    shapes = {"batch": [(replace(shape, cores=60), count)]}
     nodes = [node("n1", FAST), node("n2", FAST)]
     less = found(shapes=shapes, looked=JobLook("7", None, nodes))
     assert site(tmp_path, less).facts.cores == 60
@@ -194,22 +219,16 @@ def test_the_config_has_all_partitions_that_run_jobs(tmp_path: Path) -> None:
     other = config_text("box", found(processor="Other-1-1-1"))
     assert "Example 9000" in other
     assert "-march=" in other
-    # Modules with a workload are an environment; without an interface to MPI, mpirun starts ranks.
-    listed = ["gcc/12", "openmpi/5.0.1", "lammps/20240829"]
-    made = config(tmp_path, found(modules=listed))
-    assert made["systems"][0]["partitions"][0]["environs"] == ["spack", "modules", "wheels"]
-    modules, wheels = made["environments"][1:]
-    assert modules["modules"] == listed
-    assert modules["env_vars"] == [["SLURM_MPI_TYPE", "pmix"]]
+    # Without an interface to MPI, mpirun starts ranks.
+    spack, wheels = made["environments"]
+    assert spack["env_vars"] == [["SLURM_MPI_TYPE", "pmix"]]
     assert wheels["env_vars"] == [["SLURM_MPI_TYPE", "pmi2"]]  # MPICH
-    made = config(tmp_path, found(modules=listed, mpi=["pmi2"]))
-    assert made["environments"][1]["env_vars"] == []
+    made = config(tmp_path, found(mpi=["pmi2"]))
+    assert [each["env_vars"] for each in made["environments"]] == [[], wheels["env_vars"]]
     made = config(tmp_path, found(mpi=["none"]))
     assert made["systems"][0]["partitions"][0]["launcher"] == "mpirun"
-    # Without a workload, the place of the modules is a comment; jobs may have any length.
-    said = "# Modules (module --terse --default avail):"
-    assert f"{said} gcc/12, openmpi/5.0.1, and no workload." in text
-    assert said not in config_text("box", found(modules=listed))
+    # The place of the modules is a comment; jobs may have any length.
+    assert "# Modules (module --terse --default avail): gcc/12, openmpi/5.0.1." in text
     endless = [replace(each, limit_s=None) for each in found().partitions]
     (first, _) = config(tmp_path, found(partitions=endless))["systems"][0]["partitions"]
     assert first["time_limit"] == "4h"
@@ -249,12 +268,6 @@ def test_what_slurm_prints() -> None:
     assert (settings["AllowSpecResourcesUsage"], settings["ClusterName"]) == ("No", "minicluster")
     assert learn.mpi_types(read("mpi_list.txt")) == ["pmix", "none", "cray_shasta", "pmi2"]
     assert (learn.limit_s("2-01:02:03"), learn.limit_s("UNLIMITED")) == (176523, None)
-    old = "srun: MPI types are...\nsrun: none\nsrun: pmi2\n"
-    assert learn.mpi_types(old) == ["none", "pmi2"]
-    assert learn.accounts("physics\nbench\nphysics\n", "bench\n") == {
-        "physics": False,
-        "bench": True,
-    }
 
 
 def test_the_default_partition_comes_first_and_those_that_are_down_do_not_come() -> None:
@@ -265,22 +278,19 @@ def test_the_default_partition_comes_first_and_those_that_are_down_do_not_come()
         "PartitionName=d Default=NO State=UP TotalNodes=0\n"
         "PartitionName=$(reboot) Default=NO State=UP TotalNodes=1\n"
     )
-    names = [each.name for each in learn.chosen(learn.partitions(text))]
+    names = [each.name for each in learn.partitions(text)]
     assert names == ["c", "a"]
 
 
 def test_shapes_of_nodes_the_most_frequent_first() -> None:
     nodes = read("nodes.txt")
     # Three nodes of two sockets with one core each; debug has two of them.
-    shape = NodeShape(sockets=2, cores_per_socket=1, cpus=2, memory_mib=6026)
+    shape = NodeShape(sockets=2, cores=2, threads_per_core=1, memory_mib=6026)
     assert learn.shapes(nodes, "batch") == [(shape, 3)]
     assert learn.shapes(nodes, "debug") == [(shape, 2)]
     other = nodes.replace("RealMemory=6026", "RealMemory=1024", 1)
     assert [count for _, count in learn.shapes(other, "batch")] == [2, 1]
     assert learn.shapes(nodes, "deb") == []
-    # Two threads a core, of which slurm.conf counts both or one.
-    assert NodeShape(sockets=2, cores_per_socket=8, cpus=32, memory_mib=1).cpus_per_core == 2
-    assert NodeShape(sockets=2, cores_per_socket=8, cpus=16, memory_mib=1).cpus_per_core == 1
 
 
 ANSWERS = {
@@ -307,7 +317,7 @@ def test_slurm_and_modules_are_asked_without_a_job(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(learn, "user_name", lambda _: "me")
     monkeypatch.delenv("LMOD_CMD", raising=False)
     monkeypatch.delenv("MODULES_CMD", raising=False)
-    facts = learn.learn(None, print)
+    facts = learn.learn()
     assert [each.name for each in facts.partitions] == ["batch", "debug"]
     assert facts.shapes["debug"][0][1] == 2
     assert facts.settings["ClusterName"] == "minicluster"
@@ -315,35 +325,28 @@ def test_slurm_and_modules_are_asked_without_a_job(monkeypatch: pytest.MonkeyPat
     assert "pmi2" in facts.mpi
     assert (facts.modules_system, facts.modules) == ("nomod", [])
     monkeypatch.setenv("MODULES_CMD", "/modulecmd.tcl")
-    facts = learn.learn(None, print)
+    facts = learn.learn()
     assert (facts.modules_system, facts.modules) == ("tmod4", ["gcc/12"])
     monkeypatch.setenv("LMOD_CMD", "/lmod")
     monkeypatch.setattr("os.access", lambda *_: True)
-    assert learn.learn(None, print).modules_system == "lmod"
+    assert learn.learn().modules_system == "lmod"
     del answers["sacctmgr --noheader --parsable2 show assoc user=me format=account"]
-    assert learn.learn(None, print).accounts == {}
+    assert learn.learn().accounts == {}
     answers["scontrol --oneliner show partition"] = "PartitionName=a State=DOWN TotalNodes=1\n"
     with pytest.raises(MachineError, match="no partition that is up and has nodes"):
-        learn.learn(None, print)
+        learn.learn()
     del answers["scontrol --oneliner show partition"]
     with pytest.raises(MachineError, match=r"no answer; without Slurm, copy configs/localhost\.py"):
-        learn.learn(None, print)
+        learn.learn()
 
 
 def test_default_modules() -> None:
     lmod = learn.modules_in((CAPTURES / "modules/lmod_avail.txt").read_text())
-    assert lmod == ["gcc/12", "openmpi/5.0.1", "Core/settarg"]
+    assert lmod == ["gcc/12", "openmpi/5.0.1"]
     other = (CAPTURES / "modules/environment_modules_avail.txt").read_text()
     assert learn.modules_in(other) == ["gcc/12", "openmpi/5.0.1"]
     # Without --default, the default of several versions is marked.
     assert learn.modules_in("dot\ngcc/12(default)\n") == ["gcc/12"]
-
-
-def test_a_compiler_an_mpi_and_a_workload_are_suggested() -> None:
-    listed = ["GCC/11.3", "gcc/9.4", "gcc/13.1", "openmpi/4.1.10", "openmpi/4.1.9", "tools/gcc/99"]
-    assert learn.suggested(listed) == {"compiler": "gcc/13.1", "mpi": "openmpi/4.1.10"}
-    assert learn.suggested([*listed, "lammps/20240829"])["workload"] == "lammps/20240829"
-    assert learn.suggested([]) == {}
 
 
 @pytest.fixture
@@ -351,7 +354,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("site", "configs"):
         (tmp_path / name).mkdir()
     monkeypatch.setattr(hosts, "ROOT", tmp_path)
-    monkeypatch.setattr(hosts, "learn", lambda _wait_s, _tell: found())
+    monkeypatch.setattr(hosts, "learn", found)
+    monkeypatch.setattr(hosts, "with_nodes", lambda _name, facts, *_: facts)
     return tmp_path
 
 
@@ -371,7 +375,7 @@ def test_both_files_are_written_or_none(
     """A planted link is neither followed nor replaced."""
     config = root / "configs" / "box.py"
 
-    def meanwhile(*_: object) -> ClusterFacts:
+    def meanwhile() -> ClusterFacts:
         config.symlink_to(root / "elsewhere")
         return found()
 

@@ -14,7 +14,7 @@ from nimc.campaign.matrix import Offer, judge, matrix
 from nimc.campaign.settings import ReframePlace, ReframeSettings
 from records.machine import program
 from records.machine.program import ModuleLoad
-from records.machine.slurm import SlurmNode, ask_nodes, nodes_in, partition_in
+from records.machine.slurm import SlurmNode, ask_nodes, nodes_in
 from records.programs import ProgramAnswer
 
 #: The variable of a module system -> the program that it names.
@@ -191,18 +191,6 @@ def test_a_node_of_several_partitions_is_listed_once_and_other_lines_are_no_node
     assert nodes_in("sinfo: error: Unable to contact\n\n--x idle\nn1\nn2 ???\n") == []
 
 
-@pytest.mark.parametrize(
-    ("state", "usable"),
-    [
-        *((state, True) for state in ("idle", "allocated+", "idle~", "completing", "reserved")),
-        *((state, False) for state in ("idle*", "down", "down*", "drained", "draining@", "maint")),
-    ],
-)
-def test_which_nodes_take_jobs(state: str, usable: bool) -> None:
-    (node,) = nodes_in(f"n1 {state}\n")
-    assert node.usable is usable
-
-
 def test_nodes_of_the_partition_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[str]] = []
 
@@ -226,10 +214,3 @@ def test_nodes_of_the_partition_are_asked_for(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("records.machine.slurm.ask", lambda *_: silent)
     (cell,) = matrix({"copy": COMPILES}, settings, "m", None).cells
     assert cell.runs == "yes"  # nothing is known of its nodes
-
-
-def test_the_partition_of_job_options() -> None:
-    assert partition_in(["--account=a", "--partition=standard", "--exclusive"]) == "standard"
-    assert partition_in(["-p debug"]) == "debug"
-    assert partition_in(["-pdebug"]) == "debug"
-    assert partition_in(["--exclusive"]) is None

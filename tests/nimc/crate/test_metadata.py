@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from nimc.crate.metadata import METADATA, About, descriptions, head_in
+from nimc.crate.metadata import METADATA, About, descriptions
 from nimc.crate.pack import python_locks
 from nimc.crate.reproduce import compared_files
 from records.checkout import ROOT, commit, git
-from records.errors import InputError
 from tests.analysis.synthetic import header
 
 #: 2026-01-01 00:00:00 UTC by date(1), and two days and an hour later.
@@ -44,12 +43,12 @@ def test_a_finished_run_of_one_author() -> None:
     }
     kinds = {name: found[name]["encodingFormat"] for name in ("locks/x.txt", "LICENSE")}
     assert set(kinds.values()) == {"text/plain"}
-    assert "commit c0ffee" in root["description"]
+    assert " at c0ffee: " in root["description"]
     assert root["description"].endswith("when it was packed: 3.")
     cited = yaml.safe_load(files["CITATION.cff"])
     assert str(cited["date-released"]) == "2026-01-03"
     assert b"CC0-1.0, https://creativecommons.org/publicdomain/zero/1.0/" in files["LICENSE"]
-    assert head_in(files[METADATA]) == "f" * 64
+    assert found["#chain-head"]["value"] == "f" * 64
 
 
 def test_an_unfinished_run_without_a_chain() -> None:
@@ -62,13 +61,7 @@ def test_an_unfinished_run_without_a_chain() -> None:
     assert found["#author-1"]["@type"] == "Organization"
     assert found["#nimc"]["softwareVersion"] == "0, commit unknown"
     assert str(yaml.safe_load(files["CITATION.cff"])["date-released"]) == "2026-01-01"
-    assert head_in(files[METADATA]) is None
-
-
-@pytest.mark.parametrize("text", [b"[]", b"{}", b'{"@graph": 3}', b'{"@graph": [3]}', b""])
-def test_what_is_no_metadata_is_refused(text: bytes) -> None:
-    with pytest.raises(InputError, match=f"^{METADATA}: "):
-        head_in(text)
+    assert "#chain-head" not in found
 
 
 def test_locks_are_those_of_the_commit() -> None:

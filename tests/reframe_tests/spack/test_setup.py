@@ -63,6 +63,22 @@ def test_each_setup_searches_what_is_never_built_and_what_may_be(spack_root, tmp
     assert (said.count("compiler find"), said.count("external find")) == (3, 6)
 
 
+@pytest.mark.usefixtures("spack_root")
+def test_options_that_are_not_given_are_as_before(tmp_path, other):
+    place, mirror = layout("here", tmp_path / "state"), f"file://{tmp_path}"
+    machine_file = tmp_path / "m.yaml"
+    machine_file.write_text("packages: {}")
+    first = setup.setup(place, other, machine_file, mirror, print)
+    assert (first.packages, first.machine_file, first.mirror) == (
+        str(other), str(machine_file), mirror,
+    )  # fmt: skip
+    assert setup.setup(place, None, None, None, print) == first
+    mirrors = yaml.safe_load((place.config / "mirrors.yaml").read_text())
+    assert mirrors["mirrors"]["nimc"]["url"] == mirror
+    place.settings.unlink()
+    assert setup.setup(place, other, None, None, print).mirror is None
+
+
 #: Finds a C and C++ compiler, and a Fortran compiler where `gfortran` is; overwrites what there is.
 SEARCHES = """
   *"compiler find"*)

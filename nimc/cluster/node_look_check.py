@@ -1,0 +1,61 @@
+"""The check that looks at a target and its origins: `nimc doctor --in-job` and `nimc init` run it.
+
+ReFrame submits the job, with the options of the machine's configuration.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.backends import getlauncher
+from reframe.core.builtins import run_before, sanity_function, variable
+from reframe.core.exceptions import SanityError
+
+from records.checkout import python_main
+from records.machine import slurm
+from records.machine.site import Origins
+from records.programs import last_line
+
+
+@rfm.simple_test
+class NodeLook(rfm.RunOnlyRegressionTest):
+    """One task a node, each of which leaves its record next to the request."""
+
+    descr = "what a target and its origins have"
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    time_limit = "2m"
+    #: A file with `origins` (as in a site file), `nodes` of the job, `paths` that they must see.
+    request = variable(str)
+
+    @run_before("run")
+    def start_on_all_nodes(self) -> None:
+        """Start the look as agents are started."""
+        request = json.loads(Path(self.request).read_text())
+        origins, nodes = Origins.model_validate(request["origins"]), request["nodes"]
+        self.num_tasks = nodes if origins.policy == "same_job" else 1
+        self.num_tasks_per_node = 1
+        self.job.options += slurm.job_options(origins)
+        self.env_vars |= slurm.STEP_ENVIRONMENT
+        launcher = [word.format(n_nodes=nodes) for word in slurm.agent_launcher(origins)]
+        look = python_main("nimc.cluster.node_look", self.request)
+        self.job.launcher = getlauncher("local")()
+        self.executable, *self.executable_opts = map(shlex.quote, [*launcher, *look])
+        self.nodes = nodes
+
+    @sanity_function
+    def all_nodes_answered(self) -> bool:
+        """Check that every node has left its record; else name what the job said last."""
+        answered = len(list(Path(self.request).parent.glob("[0-9]*.json")))
+        if answered < self.nodes:
+            outputs = [Path(self.stagedir, str(name)) for name in (self.stdout, self.stderr)]
+            said = [
+                last_line(path.read_text(errors="replace")) for path in outputs if path.exists()
+            ]
+            job = f"job {self.job.jobid} ended as {self.job.state}"
+            why = said[-1] if said else f"it had not started after {self.max_pending_time:g} s"
+            raise SanityError(f"{answered} of {self.nodes} nodes answered; {job}: {why}")
+        return True
