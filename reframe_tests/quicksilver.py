@@ -95,7 +95,7 @@ def parse(stdout: str) -> Fom:
     if passed != _TESTS:
         raise FomError(f"Quicksilver passed {passed} of {_TESTS} tests of its problem")
     header = last_match(r"^cycle\s+start\s.*$", stdout, "table of cycles").group().split()
-    rows = [line.split() for line in re.findall(r"^\s+\d+(?:\s+\S+){16}\s*$", stdout, re.MULTILINE)]
+    rows = [row.split() for row in re.findall(r"^ +\d+(?: +\S+){16} *$", stdout, re.MULTILINE)]
     steps = int(last_number("nSteps:", stdout))
     if [int(row[0]) for row in rows] != list(range(steps)):
         raise FomError(f"Quicksilver printed {len(rows)} of {steps} steps")

@@ -260,7 +260,7 @@ STACKS = setup.known_environments()
 #: Packages that are compiled with -O2 or -O3 by what their recipe or makefile says, as the compile
 #: lines of a build show. Those of other workloads must be given their flags.
 OPTIMISED = {"hpccg", "lammps", "lulesh", "minife", "stream"}
-WORKLOADS = OPTIMISED | {"amg2013", "snap", "xsbench"}
+WORKLOADS = OPTIMISED | {"amg2013", "quicksilver", "snap", "xsbench"}
 TOOLS = {"ucx", "papi", "mpip", "likwid", "osu-micro-benchmarks"}
 
 
@@ -294,7 +294,7 @@ def test_every_spec_names_a_release_or_a_commit_and_optimisation_where_its_recip
     for name, spec in SPECS.items():
         assert re.fullmatch(rf"[a-z0-9-]+@({release}|{commit})( .*)?", spec)
         if name in WORKLOADS - OPTIMISED:
-            assert re.search(r' [cf]flags="[^"]*-O[23]\b', spec), name
+            assert re.search(r' (c|cxx|f)flags="[^"]*-O[23]\b', spec), name
 
 
 def test_common_and_network_speak_of_the_same_packages():
