@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from analysis.questions.question import Estimator
-from analysis.statistics.aligned_ranks import against_zero, shifts
+from analysis.questions.question import Crosser, Estimator
+from analysis.statistics.aligned_ranks import against_zero, few, shifts
 from analysis.statistics.aligned_ranks import slowdown as aligned
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate, median_interval
-from analysis.statistics.location import ratio_between
+from analysis.statistics.location import Crossing, crossing, location, ratio_between
 
 
 def ratio(value: str, against: str, again: str | None = None) -> Estimator:
@@ -46,6 +46,22 @@ def difference(value: str, against: str) -> Estimator:
         scale = float(np.abs(values).max()) or 1.0
         low, centre, high = (float(end) * scale for end in shifts(against_zero(values / scale)))
         return Estimate(centre, low, high, CONFIDENCE)
+
+    return estimate
+
+
+def centre(value: str) -> Estimator:
+    """The centre of all rows, by signed ranks."""
+    return lambda rows: location(rows[value].drop_nulls().to_numpy())
+
+
+def crossover(slope: str, level: str, highest: str) -> Crosser:
+    """The x from 0 to `highest` from which on `slope` x exceeds `level`; a row per pair."""
+
+    def estimate(rows: pl.DataFrame) -> Crossing:
+        both = rows.drop_nulls([slope, level])
+        slopes, levels = (few(both[name].to_numpy()) for name in (slope, level))
+        return crossing(lambda x: x * slopes - levels, 0.0, float(rows[highest][0]))
 
     return estimate
 

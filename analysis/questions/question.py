@@ -16,19 +16,24 @@ ratio or a number. All values are SI.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import polars as pl
 
 from analysis.statistics.interval import FEWEST, Estimate
+from analysis.statistics.location import Crossing
 from records.units import plural
 
 #: Rows of a group -> an estimate; None if there are too few.
 Estimator = Callable[[pl.DataFrame], Estimate | None]
-Plot = Literal["forest", "lines"]
+#: Rows of a group -> where something crosses, as an estimate whose interval may be open.
+Crosser = Callable[[pl.DataFrame], Crossing]
+Plot = Literal["forest", "lines", "points", "change"]
 INCONCLUSIVE = "inconclusive"
+#: Unit, for `Question.units`, of what is in SI per byte per second.
+PER_RATE = "per GB/s"
 
 
 @dataclass(frozen=True)
@@ -69,28 +74,42 @@ class Question:
     #: One row per pair or run, or per estimate that a run (`analysis.report.data.RunData`) has.
     rows: Callable[[Any], pl.DataFrame]
     by: tuple[str, ...]
-    #: Name -> estimator.
-    estimates: Mapping[str, Estimator]
+    #: Name -> estimator; with none, the first fact is the main figure, which has no interval.
+    estimates: Mapping[str, Estimator | Crosser] = field(default_factory=dict)
     #: Column -> expression over the rows of a group.
     facts: Mapping[str, pl.Expr] = field(default_factory=dict)
     #: Last step before the words, for what needs all rows of the answer.
     then: Callable[[pl.DataFrame], pl.DataFrame] | None = None
     limits: tuple[Limit, ...] = ()
+    #: What the answer says, in sentences that stand above its table.
+    sentences: Callable[[pl.DataFrame], Sequence[str]] | None = None
     #: Columns beside keys and main estimate in the page's table; empty: all. Files have them all.
     columns: tuple[str, ...] = ()
     #: Column -> its heading, where its name does not read by itself.
     headings: Mapping[str, str] = field(default_factory=dict)
+    #: Column -> the column that has its unit, where rows differ in it; `count` and `1`, of shares,
+    #: are units as well.
+    units: Mapping[str, str] = field(default_factory=dict)
+    #: A key whose values are columns of the page's table, each with the main figure and, below it,
+    #: `columns`.
+    spread: str = ""
     plot: Plot | None = "forest"
-    #: forest: the key that colours stand for, if any. lines: the column of the x axis, then the
-    #: keys of a line; places that are texts are spaced evenly.
+    #: Estimates that have a picture; empty: the main one.
+    drawn: tuple[str, ...] = ()
+    #: forest: the key that colours stand for, if any. lines, and points, which are all drawn and
+    #: have no table: the column of the x axis, then the keys of a line; places that are texts are
+    #: spaced evenly. change: the columns of the values without traffic and with it.
     axes: tuple[str, ...] = ()
+    #: forest: the name of an interval that is drawn behind each row's own. points: a column with
+    #: the values of a line.
+    behind: str = ""
     #: Keys whose values have a picture each.
     apart: tuple[str, ...] = ()
 
     @property
     def main(self) -> str:
-        """Name of the first estimate."""
-        return next(iter(self.estimates))
+        """Name of the first estimate, or of the first fact."""
+        return next(iter(self.estimates or self.facts))
 
 
 def answer(question: Question, run: Any) -> pl.DataFrame:
@@ -127,8 +146,9 @@ def _estimates(question: Question, group: pl.DataFrame) -> dict[str, float | Non
 def _worded(question: Question, table: pl.DataFrame) -> pl.DataFrame:
     main = question.main
     few = pl.format(f"{{}}, fewer than {plural(FEWEST, 'pair')}", pl.col("n"))
-    word = pl.lit(INCONCLUSIVE)
-    why = pl.when(pl.col(f"{main}_low").is_null()).then(few).otherwise(pl.lit(""))
+    word, why = pl.lit(INCONCLUSIVE), pl.lit("")
+    if question.estimates:
+        why = pl.when(pl.col(f"{main}_low").is_null()).then(few).otherwise(why)
     for limit in reversed(question.limits):
         holds = limit.holds(main)
         word = pl.when(holds).then(pl.lit(limit.word)).otherwise(word)

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from analysis.effects.verdict import Verdict
+from analysis.questions.shown import answered
 from analysis.remedies.effect import (
     Net,
     RemedyEffect,
@@ -24,7 +25,7 @@ from analysis.remedies.effect import (
     net,
     remedy_effects,
 )
-from analysis.remedies.throttling import Throttling, throttling
+from analysis.remedies.throttling import THROTTLING
 from analysis.report.data import RunData
 from analysis.statistics.aligned_ranks import FEWEST_BLOCKS
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate, Interval, holm
@@ -282,7 +283,7 @@ def _against(one: RemedyEffect, other: RemedyEffect, share: float) -> Net | None
     return compared(logs, [one.speeds.keys[at] for at in mine])
 
 
-SCHEMA = 1
+SCHEMA = 2
 #: Hours of a mean month: a twelfth of 365.25 days.
 MONTH_H = 365.25 * 24 / 12
 
@@ -330,8 +331,8 @@ class Advice:
     losses: list[TrafficLoss]
     remedies: list[RemedyAdvice]
     best: list[Best]
-    #: Run and sweep of rates.
-    sweeps: list[tuple[str, Throttling]]
+    #: Sweeps of rates: rows of `throttling.THROTTLING`, with `run`.
+    sweeps: list[dict[str, Any]]
 
     @property
     def next(self) -> RemedyAdvice | None:
@@ -353,7 +354,7 @@ class Advice:
                 vars(each) | {"remedies": [row.effect.remedy for row in each.remedies]}
                 for each in self.best
             ],
-            "throttling": [{"run": run, **asdict(sweep)} for run, sweep in self.sweeps],
+            "throttling": self.sweeps,
             "next": following.as_dict() if following else None,
             "sentences": sentences(self),
         }
@@ -378,7 +379,9 @@ def advise(runs: Sequence[RunData], assumed: Assumed = Assumed()) -> Advice:
         remedies=judged,
         best=best(judged, assumed.share),
         sweeps=[
-            (run.header.run, sweep) for run in runs for sweep in throttling(run.results, run.pairs)
+            {"run": run.header.run, **row}
+            for run in runs
+            for row in answered(THROTTLING, run).to_dicts()
         ],
     )
 
@@ -458,16 +461,6 @@ def where(found: Crossing | None, unit: str) -> str:
     if found.low is not None:
         return f"above {text(found.low)}"
     return f"below {text(found.high)}" if found.high is not None else "not decided"
-
-
-def per_byte(sweep: Throttling) -> tuple[str, str, str, str]:
-    """Loss per byte written with both ends, and its unit; without an estimate, dashes."""
-    # A relative loss is in per cent for each GB/s written.
-    factor, unit = (1.0, "B/s per B/s") if sweep.bandwidth else (1e11, "% per GB/s")
-    of = sweep.slope
-    values = (of.value, of.low, of.high) if of else (None, None, None)
-    value, low, high = (number(each and each * factor, 3) for each in values)
-    return value, low, high, unit
 
 
 def named(effect: RemedyEffect) -> str:

@@ -171,7 +171,6 @@ def _case_view(run: RunData, name: str, anchor: str) -> View:
     rejected = samples.filter(status="rejected")
     why = rejected.select("key", "start_s", "outcome", pl.col("reason").fill_null(""))
     pairs = run.pairs.filter(pl.col("case") == name)
-    parts: tuple[Part, ...] = ("estimates", "case_end")
     return View(
         name=name,
         anchor=anchor,
@@ -192,7 +191,6 @@ def _case_view(run: RunData, name: str, anchor: str) -> View:
             for i, unit in enumerate(dict.fromkeys(row.unit for row in rows))
         ],
         ratios_svg=ratios_plot(pairs, rows, f"{anchor}p"),
-        sections={part: shown(part, run, anchor, name) for part in parts},
         samples=samples.height,
         warmups=samples.filter(status="warm-up").height,
         # The first rejected runs: key, time, outcome, reason.

@@ -16,15 +16,14 @@ from typing import Any, Literal
 import polars as pl
 
 from analysis.report.data import RunData
-from analysis.statistics.interval import flat
 
 #: The package of the modules that declare sections, and of their templates.
 SUBJECTS = "analysis.subjects"
 #: Name of a file next to the page -> its JSON document, or its table.
 Files = Mapping[str, Mapping[str, Any] | pl.DataFrame]
 #: Of the page: before all runs. Of a run: before all words, next to the table of all effects,
-#: before the cases, after them. Of a case: after the figures of the effects, after all.
-Part = Literal["machine", "lead", "effects", "run", "end", "estimates", "case_end"]
+#: before the cases, after them.
+Part = Literal["machine", "lead", "effects", "run", "end"]
 
 
 @dataclass(frozen=True)
@@ -35,9 +34,8 @@ class Section:
     place: int
     #: Its template is NAME.html unless `template` says, and NAME its id, after that of the run.
     name: str
-    #: What the template shows, as `view`; None if the section does not apply. It is given the run
-    #: and a prefix for the ids of figures. For a case, it is given the run and the case's name; for
-    #: the machine, all runs, the newest first, and a prefix.
+    #: What the template shows, as `view`; None if the section does not apply. It is given the run,
+    #: for the machine all runs, the newest first, and a prefix for the ids of figures.
     view: Callable[[Any, str], object | None]
     #: Entry in the contents; empty for none.
     title: str = ""
@@ -63,10 +61,10 @@ class Shown:
     view: object
 
 
-def shown(part: Part, of: object, anchor: str = "", case: str | None = None) -> list[Shown]:
-    """The sections of a part of the page that apply to a run, to a case of it, or to all runs."""
+def shown(part: Part, of: object, anchor: str = "") -> list[Shown]:
+    """The sections of a part of the page that apply to a run, or to all runs."""
     named = [(each, f"{anchor}{each.name}") for each in _declared() if each.part == part]
-    views = [(each, name, each.view(of, case or name)) for each, name in named]
+    views = [(each, name, each.view(of, name)) for each, name in named]
     return [Shown(*each) for each in views if each[2] is not None]
 
 
@@ -83,22 +81,3 @@ def _declared() -> list[Section]:
     modules = [import_module(f"{SUBJECTS}.{each.name}") for each in iter_modules(package.__path__)]
     found = [each for module in modules for each in getattr(module, "SECTIONS", ())]
     return sorted(found, key=lambda each: each.place)
-
-
-def json_rows(
-    name: str,
-    key: str,
-    rows: Callable[[RunData], Sequence[Any]],
-    as_dict: Callable[[Any], dict[str, Any]] = flat,
-) -> Callable[[Sequence[RunData]], Files]:
-    """A JSON file of the rows of all runs, each with `run` and the caveats `emulated`."""
-
-    def files(runs: Sequence[RunData]) -> Files:
-        found = [
-            {"run": run.header.run, "emulated": run.emulated(), **as_dict(row)}
-            for run in runs
-            for row in rows(run)
-        ]
-        return {name: {key: found}} if found else {}
-
-    return files

@@ -1,87 +1,280 @@
 """Why runs are slower: how each role changes, on which rank, and how it goes with the time.
 
 From runs that a tool wrapped, which are paired with each other and never with unwrapped ones. Roles
-of nodes that need no tool are from unwrapped runs. On the page as in Table IV and figure 4 of
-Groves, Grant and Arnold (2016).
+of nodes that need no tool are from unwrapped runs. As in Table IV and figure 4 of Groves, Grant and
+Arnold (2016).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
 from operator import itemgetter
-from statistics import median
+from typing import Any
 
 import polars as pl
-from markupsafe import Markup
 from scipy import special
 
-from analysis.effects.estimate import Result
+from analysis.questions.estimators import median, stated
+from analysis.questions.question import INCONCLUSIVE, Limit, Question
+from analysis.questions.shown import section
 from analysis.report.data import RunData, all_rows
-from analysis.report.plots import View, drawing, light, logarithmic, themed_svg
-from analysis.report.sections import Files, Section
+from analysis.report.sections import Files
 from analysis.samples.counts import medians, role_values, totals, without_tool
 from analysis.samples.provenance import all_hosts, hosts_of, mapping
 from analysis.samples.roles import COUNTS, ROLES, SHARES, lacking
-from analysis.statistics.interval import Correlation, Estimate, holm, median_interval, of_r, pearson
+from analysis.statistics.interval import Correlation, holm, of_r, pearson
 from analysis.subjects.published import paper
 from records.arms import in_order
 from records.groups import grouped
 from records.machine.host import processor_family
 from records.sample import AGENTS, NODE
-from records.units import NONE, plural, quantity
+from records.units import plural
 
 #: The figure of merit if that is a time, as in Groves, Grant and Arnold (2016), else the duration.
 TIME = "time"
 STALLS = "memory stalls"
-#: Other roles of the paper's Table IV; all in its order, and their columns in paper.json.
 MISSES = ("L1 misses", "L2 misses", "L3 misses")
-TABLE = (STALLS, *MISSES)
-_PUBLISHED = ("stalled_cycles", "l1_miss", "l2_miss", "l3_miss")
-_RUN = ["key", "case", "treatment", "tool", "block", "pair"]
+#: Roles of the paper's Table IV, and their columns in paper.json.
+PUBLISHED = dict(
+    zip(("stalled_cycles", "l1_miss", "l2_miss", "l3_miss"), (STALLS, *MISSES), strict=True)
+)
+#: Largest p value at which a rank is said to be hit more than the others.
+LEVEL = 0.05
+_KIND = ["case", "treatment", "tool"]
+_PAIR = ["block", "pair"]
+_WORST = ("rank", "times", "leads", "growth", "median_growth", "p")
 
 
-@dataclass(frozen=True)
-class RoleLink:
-    """Pearson's r between the time, or the stalls on memory, and a role."""
-
-    treatment: str
-    of: str
-    to: str
-    #: The case whose runs are the points; empty if the points are the workloads' medians.
-    case: str
-    points: int
-    #: None below four points.
-    correlation: Correlation | None
-    #: p value after Holm over all links of the same case, or of the workloads.
-    p: float | None = None
-
-
-def role_links(values: pl.DataFrame, samples: pl.DataFrame) -> list[RoleLink]:
-    """Across workloads, then within each case; from `role_values` and `pairs.judged` samples."""
-    of_runs = _of_runs(values, samples)
-    of_cases = of_runs.group_by("case", "treatment", "role", maintain_order=True).agg(
-        pl.col("value", TIME).median()
+def _paired(run: RunData) -> pl.DataFrame:
+    """A row per pair, effect, rank and role, with the values `off` and `on`."""
+    values = role_values(run.counters)
+    names = pl.col("arm", "baseline").cast(pl.String)
+    strip = names.map_elements(without_tool, return_dtype=pl.String)
+    effects = (
+        run.samples.filter(pl.col("role").cast(pl.String) == "effect")
+        .select(pl.col("case").cast(pl.String), strip)
+        .unique(maintain_order=True)
+        .rename({"arm": "treatment"})
     )
-    within = of_runs.partition_by("case", maintain_order=True)
+    both = ["case", "tool", *_PAIR, "rank", "role"]
+    off = values.select(*both, pl.col("treatment").alias("baseline"), off="value")
+    return (
+        values.join(effects, on=["case", "treatment"], how="inner", maintain_order="left")
+        .rename({"value": "on"})
+        .join(off, on=[*both, "baseline"], how="inner", maintain_order="left")
+    )
+
+
+def _sums(paired: pl.DataFrame) -> pl.DataFrame:
+    """A row per pair and role: `off` and `on` over all ranks, of which every one has both."""
+    both, share = pl.col("off", "on"), pl.col("role").first().is_in(SHARES)
+    pairs = paired.group_by(*_KIND, "role", *_PAIR, maintain_order=True)
+    whole = pl.all_horizontal(both.is_not_null().all())
+    sums = pairs.agg(
+        pl.when(share).then(both.mean()).otherwise(both.sum()),
+        pl.col("baseline").first(),
+        whole=whole,
+    )
+    return sums.filter("whole")
+
+
+def worst_ranks(paired: pl.DataFrame) -> pl.DataFrame:
+    """Of each case, treatment, tool and role, the rank whose count grew most in most pairs.
+
+    `growth` and `median_growth` are medians over pairs of its on / off and of the median rank's;
+    `times` of `leads` pairs in which one rank grew most it was this one; `p`: at most the chance
+    that any rank does so in so many pairs if all are hit alike.
+
+    If they are, each is as likely to grow most in a pair: the pairs in which a given one of R does
+    are binomial with probability 1/R, and the worst was chosen from R. No distribution of the
+    counts is assumed; pairs must be independent. Counts of nodes, and of one rank, have no worst.
+    """
+    group = [*_KIND, "role"]
+    pair = [*group, *_PAIR]
+    of_ranks = [name for name, role in ROLES.items() if role.scope == "rank"]
+    ranks = pl.col("rank").n_unique().over(group)
+    both = (pl.col("off") > 0) & pl.col("on").is_not_null()
+    grown = (
+        paired.filter(pl.col("role").is_in(of_ranks))
+        .with_columns(ranks=ranks, whole=both.sum().over(pair))
+        .filter(pl.col("ranks") > 1, pl.col("whole") == pl.col("ranks"))
+        .with_columns(growth=pl.col("on") / pl.col("off"))
+    )
+    most = grown.filter(pl.col("growth") == pl.col("growth").max().over(pair))
+    worst = (
+        most.filter(pl.len().over(pair) == 1)
+        .group_by(*group, "rank")
+        .agg(times=pl.len().cast(pl.Int64), ranks=pl.col("ranks").first())
+        .with_columns(leads=pl.col("times").sum().over(group))
+        .sort("times", "rank", descending=[True, False])
+        .unique(group, keep="first", maintain_order=True)
+    )
+    middle = grown.group_by(pair).agg(pl.col("growth").median())
+    middle = middle.group_by(group).agg(median_growth=pl.col("growth").median())
+    of_rank = grown.group_by(*group, "rank").agg(pl.col("growth").median())
+    table = worst.join(middle, on=group).join(of_rank, on=[*group, "rank"])
+    times, leads, number = (table[name].to_numpy() for name in ("times", "leads", "ranks"))
+    p = number * special.bdtrc(times - 1.0, leads, 1 / number)
+    return table.with_columns(p=pl.Series(p, dtype=pl.Float64).clip(upper_bound=1.0))
+
+
+def _roles(run: RunData) -> pl.DataFrame:
+    """A row per pair and role, with its worst rank."""
+    paired = _paired(run)
+    rows = _sums(paired).with_columns(
+        ratio=pl.when(pl.col("off") > 0).then(pl.col("on") / pl.col("off")),
+        unit=pl.col("role").replace_strict({name: role.unit for name, role in ROLES.items()}),
+    )
+    return rows.join(worst_ranks(paired), on=[*_KIND, "role"], how="left", maintain_order="left")
+
+
+def _holm(table: pl.DataFrame) -> pl.DataFrame:
+    """With p after Holm over all rows."""
+    ranked = table["p"].is_not_null()
+    adjusted = holm(table["p"].drop_nulls().to_list())
+    return table.with_columns(p=table["p"].scatter(ranked.arg_true(), adjusted))
+
+
+def hit_more(table: pl.DataFrame) -> list[str]:
+    """Of each treatment, the cases in which one rank is hit more than the others.
+
+    By stalls and misses: of cycles and instructions, ranks that wait for that one have most.
+    """
+    ranked = table.filter(pl.col("p").is_not_null(), pl.col("role").is_in((STALLS, *MISSES)))
+    texts = []
+    for treatment, rows in grouped((row["treatment"], row) for row in ranked.to_dicts()).items():
+        of_case = grouped((row["case"], row) for row in rows)
+        hits = {case: _hit(of) for case, of in of_case.items()}
+        shown = ", ".join(f"{case} ({hit})" for case, hit in hits.items() if hit)
+        others = ", ".join(case for case, hit in hits.items() if not hit)
+        if shown:
+            texts.append(f"{treatment}: one rank is hit more than the others in {shown}.")
+        if others:
+            texts.append(f"{treatment}: no rank is shown to be hit more than others in {others}.")
+    return texts
+
+
+def _hit(rows: Sequence[dict[str, Any]]) -> str:
+    """The rank and the role that are most beyond the median rank's; empty if none is clear."""
+    clear = [
+        (row["growth"] - row["median_growth"], index)
+        for index, row in enumerate(rows)
+        if row["p"] < LEVEL
+    ]
+    if not clear:
+        return ""
+    row = rows[max(clear, key=itemgetter(0))[1]]
+    growths = "{growth:.2f} times, the median rank's {median_growth:.2f} times".format_map(row)
+    return f"rank {row['rank']}, whose {row['role']} grew {growths}"
+
+
+CHANGES = Question(
+    name="roles",
+    title="Roles without and with traffic",
+    text="Medians over pairs of the sums over ranks (of shares, of their means), from runs with the"
+    " tool alone; figure 4 of Groves, Grant and Arnold (2016), which prints no values. Worst rank:"
+    " the one that grew most (on / off) in most pairs; p: at most the chance that a rank does in so"
+    " many if all are hit alike, after Holm over this table. In the paper one core was hit more"
+    " than the others in all applications but CNS.",
+    rows=_roles,
+    by=("case", "treatment", "tool", "role"),
+    estimates={"ratio": median("ratio")},
+    facts={
+        **{name: pl.col(name).median() for name in ("off", "on")},
+        **{name: pl.col(name).first() for name in ("unit", "baseline", *_WORST)},
+    },
+    then=_holm,
+    sentences=hit_more,
+    columns=("off", "on", "rank", "growth", "median_growth", "p", "n"),
+    headings={
+        "ratio": "on / off",
+        "rank": "worst rank",
+        "growth": "its growth",
+        "median_growth": "median rank's growth",
+    },
+    units={"off": "unit", "on": "unit"},
+    plot="change",
+    axes=("off", "on"),
+    apart=("case", "unit"),
+)
+
+
+# What the extra cycles are.
+
+
+def _losses(run: RunData) -> pl.DataFrame:
+    """A row per pair of treatments that make wrapped runs slower: extra cycles, and stalls."""
+    slower = {(row.case, row.arm) for row in run.results if row.slowdown and row.slowdown.low > 1}
+    wrapped = run.counters.select(pl.col("case", "arm", "tool").cast(pl.String)).unique()
+    shown = [
+        (case, without_tool(arm), tool)
+        for case, arm, tool in wrapped.iter_rows()
+        if (case, arm) in slower
+    ]
+    more = _sums(_paired(run)).with_columns(more=pl.col("on") - pl.col("off"))
+    cycles, stalls = (
+        more.filter(role=role).select(*_KIND, *_PAIR, pl.col("more").alias(name))
+        for role, name in (("cycles", "cycles"), (STALLS, "stalls"))
+    )
+    rows = cycles.join(stalls, on=[*_KIND, *_PAIR], maintain_order="left")
+    kinds = pl.DataFrame(shown, schema=dict.fromkeys(_KIND, pl.String), orient="row").unique()
+    rows = rows.join(kinds, on=_KIND, how="semi", maintain_order="left")
+    return rows.with_columns(share=pl.col("stalls") / pl.col("cycles"))
+
+
+LOSS_WORDS = {
+    "stalls on memory": "the loss is stalls on memory",
+    "something else": "most of the loss is something else",
+}
+
+
+def _explained(table: pl.DataFrame) -> list[str]:
+    """What the extra cycles are; only of losses whose interval is clear."""
     return [
-        *_links(of_cases, "case"),
-        *(link for own in within for link in _links(own, "key", own["case"][0])),
+        f"{row['case']}, {row['treatment']}: {row['share']:.0%} ({row['share_low']:.0%} to"
+        f" {row['share_high']:.0%}) of the extra cycles are stalls on memory:"
+        f" {LOSS_WORDS[row['word']]}."
+        for row in table.to_dicts()
+        if row["word"] in LOSS_WORDS
     ]
 
 
-def _of_runs(values: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
-    """One row per run and role: sum over ranks, and the run's time; runs with all values.
+LOSSES = Question(
+    name="why",
+    title="Why: stalls among the extra cycles",
+    text="Share of the cycles that traffic adds which wait for memory, where the wrapped runs are"
+    " slower under it; median over pairs.",
+    rows=_losses,
+    by=tuple(_KIND),
+    estimates={"share": median("share")},
+    facts={"all_more": (pl.col("cycles") > 0).all()},
+    limits=(
+        Limit(INCONCLUSIVE, when=~pl.col("all_more"), why="not every pair took more cycles"),
+        Limit("stalls on memory", when=pl.col("share_low") > 0.5),
+        Limit("something else", when=pl.col("share_high") < 0.5),
+    ),
+    sentences=_explained,
+    columns=("n", "word"),
+    headings={"share": "share of stalls", "word": "the loss is"},
+    plot=None,
+)
+
+
+# Pearson's r between the time, or the stalls on memory, and each role.
+
+
+def _of_runs(run: RunData) -> pl.DataFrame:
+    """A row per run and role: sum over ranks, and the run's time; runs with all values.
 
     Only runs without traffic and with it, and no repeated baseline or control. Each role of a case
     from one level of the tool, since levels have prices of their own: the one with most roles.
     """
+    values, case = role_values(run.counters), ["case", "role"]
     told = pl.col("role").cast(pl.String).is_in(["baseline", "effect"])
     seconds = pl.col("fom_unit").cast(pl.String) == "s"
-    times = samples.filter(told).select(
+    times = run.samples.filter(told).select(
         "key", pl.when(seconds).then("fom").otherwise("elapsed_s").alias(TIME)
     )
-    case = ["case", "role"]
     levels = values.group_by("case", "tool", maintain_order=True).agg(
         roles=pl.col("role").n_unique()
     )
@@ -92,475 +285,246 @@ def _of_runs(values: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
         .select(*case, "tool")
     )
     chosen = values.join(of_role, on=[*case, "tool"], how="semi", maintain_order="left")
-    return totals(chosen, *_RUN, "role").join(times, on="key", how="inner", maintain_order="left")
+    sums = totals(chosen, "key", *_KIND, *_PAIR, "role")
+    return sums.join(times, on="key", how="inner", maintain_order="left")
 
 
-def _links(points: pl.DataFrame, point: str, case: str = "") -> list[RoleLink]:
+def _links(points: pl.DataFrame, point: str, case: str = "") -> list[dict[str, Any]]:
     """Links of each treatment. `points` has one value and time per treatment, role and `point`."""
-    found = []
+    links = []
     for group in points.partition_by("treatment", maintain_order=True):
-        of_role = {role: own for role in ROLES if (own := group.filter(role=role)).height}
-        compared = [(TIME, role, own[TIME], own["value"]) for role, own in of_role.items()]
+        of_role = {role: rows for role in ROLES if (rows := group.filter(role=role)).height}
+        compared = [(TIME, role, rows[TIME], rows["value"]) for role, rows in of_role.items()]
         if STALLS in of_role:
             stalls = of_role[STALLS].select(point, stalls="value")
             for role in [role for role in MISSES if role in of_role]:
                 both = of_role[role].join(stalls, on=point, how="inner", maintain_order="left")
                 compared.append((STALLS, role, both["stalls"], both["value"]))
-        found += [
-            RoleLink(group["treatment"][0], of, to, case, len(x), pearson(list(x), list(y)))
-            for of, to, x, y in compared
-        ]
-    known = iter(holm([link.correlation.p for link in found if link.correlation]))
-    return [replace(link, p=next(known)) if link.correlation else link for link in found]
+        for source, role, x, y in compared:
+            link = {"treatment": group["treatment"][0], "of": source, "role": role, "case": case}
+            link |= {"source": "measured", "points": len(x)}
+            links.append(link | _correlation(pearson(list(x), list(y))))
+    tested = [link for link in links if link["p"] is not None]
+    for link, p in zip(tested, holm([link["p"] for link in tested]), strict=True):
+        link["p"] = p
+    return links
 
 
-# How each role changes, and on which rank.
-
-_PAIR = ["case", "tool", "block", "pair"]
-#: Largest p value at which a rank is said to be hit more than the others.
-_LEVEL = 0.05
-
-
-@dataclass(frozen=True)
-class WorstRank:
-    """The rank whose count grew most (on / off) in most pairs."""
-
-    rank: int
-    #: Medians over pairs of its growth, and of the median rank's.
-    growth: float
-    median_growth: float
-    #: Pairs in which it grew most, of those in which one rank grew most.
-    times: int
-    pairs: int
-    #: At most the chance that any rank does so in so many pairs if all are hit alike; in a
-    #: `RoleChange` after Holm over all changes.
-    p: float
+def _correlation(of: Correlation | None) -> dict[str, float | None]:
+    """r with its interval and p; null without a correlation."""
+    values = (of.r, of.low, of.high, of.p) if of else (None,) * 4
+    return dict(zip(("r", "r_low", "r_high", "p"), values, strict=True))
 
 
-def worst_rank(group: pl.DataFrame) -> WorstRank | None:
-    """The worst rank of a role's `block`, `pair`, `rank`, `off` and `on`; None if none leads.
-
-    If all ranks are hit alike, each is as likely to grow most in a pair: the pairs in which a given
-    one of R does are binomial with probability 1/R, and the worst was chosen from R. No
-    distribution of the counts is assumed; pairs must be independent.
-    """
-    pair, ranks = ["block", "pair"], group["rank"].n_unique()
-    known = (pl.col("off") > 0) & pl.col("on").is_not_null()
-    whole = known.sum().over(pair) == ranks
-    grown = group.filter(whole).with_columns(growth=pl.col("on") / pl.col("off"))
-    most = pl.col("growth") == pl.col("growth").max().over(pair)
-    leads = grown.filter(most).filter(pl.len().over(pair) == 1)["rank"].value_counts()
-    if ranks < 2 or leads.is_empty():
-        return None
-    rank, times = leads.sort("count", "rank", descending=[True, False]).row(0)
-    pairs = int(leads["count"].sum())
-    medians = grown.group_by(pair).agg(pl.col("growth").median())["growth"]
-    return WorstRank(
-        *(rank, median(grown.filter(rank=rank)["growth"]), median(medians), times, pairs),
-        p=min(1.0, ranks * float(special.bdtrc(times - 1, pairs, 1 / ranks))),
-    )
-
-
-@dataclass(frozen=True)
-class RoleChange:
-    """One role of one case under one treatment, against the baseline with the same tool."""
-
-    case: str
-    #: Names without the level of the tool.
-    treatment: str
-    baseline: str
-    tool: str
-    role: str
-    pairs: int
-    #: Medians over pairs of the sums over ranks, in the role's unit; of a share, of the mean.
-    off: float
-    on: float
-    #: on / off within pairs; None below six.
-    ratio: Estimate | None
-    #: None for counts of nodes, and of one rank.
-    worst: WorstRank | None
-
-
-@dataclass(frozen=True)
-class Loss:
-    """What the extra cycles under a treatment are, if the figures carry a statement."""
-
-    case: str
-    treatment: str
-    tool: str
-    #: Stalls on memory among the extra cycles.
-    share: Estimate
-
-
-@dataclass(frozen=True)
-class Causes:
-    """All of it for one run of a campaign."""
-
-    changes: list[RoleChange]
-    #: Across workloads, then within each case.
-    links: list[RoleLink]
-    losses: list[Loss]
-    #: State of counts -> roles that have no value in some run for it.
-    without: dict[str, list[str]]
-
-
-def causes(counters: pl.DataFrame, samples: pl.DataFrame, results: Sequence[Result]) -> Causes:
-    """From `counters.counters_of`, the `pairs.judged` samples and the results of the same run."""
-    values = role_values(counters)
-    lost = values.filter(pl.col("value").is_null()).group_by("state", maintain_order=True)
-    roles = dict(lost.agg(pl.col("role").unique(maintain_order=True)).iter_rows())
-    paired = _paired(values, samples)
-    kind = ["case", "treatment", "tool"]
-    slower = _slower(results, counters)
-    return Causes(
-        changes=_changes(paired.partition_by(*kind, "role", maintain_order=True)),
-        links=role_links(values, samples),
-        losses=[
-            loss
-            for names, group in paired.partition_by(kind, as_dict=True, maintain_order=True).items()
-            if names in slower and (loss := _loss(group))
-        ],
-        without={state: [role for role in ROLES if role in own] for state, own in roles.items()},
-    )
-
-
-def _paired(values: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
-    """One row per pair, treatment, rank and role, with the values `off` and `on`."""
-    names = pl.col("arm", "baseline").cast(pl.String)
-    strip = names.map_elements(without_tool, return_dtype=pl.String)
-    effects = (
-        samples.filter(pl.col("role").cast(pl.String) == "effect")
-        .select(pl.col("case").cast(pl.String), strip)
-        .unique(maintain_order=True)
-        .rename({"arm": "treatment"})
-    )
-    both = ["rank", "role"]
-    off = values.select(*_PAIR, *both, pl.col("treatment").alias("baseline"), off="value")
-    return (
-        values.join(effects, on=["case", "treatment"], how="inner", maintain_order="left")
-        .rename({"value": "on"})
-        .join(off, on=[*_PAIR, *both, "baseline"], how="inner", maintain_order="left")
-        .select(*_PAIR, "treatment", "baseline", *both, "off", "on")
-    )
-
-
-def _changes(groups: Sequence[pl.DataFrame]) -> list[RoleChange]:
-    found = [change for group in groups if (change := _change(group))]
-    adjusted = iter(holm([each.worst.p for each in found if each.worst]))
-    return [
-        replace(each, worst=replace(each.worst, p=next(adjusted))) if each.worst else each
-        for each in found
-    ]
-
-
-def _change(group: pl.DataFrame) -> RoleChange | None:
-    """A change, from the pairs in which every rank has both values."""
-    sums = _sums(group)
-    if sums.is_empty():
-        return None
-    first = group.row(0, named=True)
-    ratios = sums.filter(pl.col("off") > 0).select(pl.col("on") / pl.col("off"))["on"].to_list()
-    return RoleChange(
-        case=first["case"],
-        treatment=first["treatment"],
-        baseline=first["baseline"],
-        tool=first["tool"],
-        role=first["role"],
-        pairs=sums.height,
-        off=median(sums["off"]),
-        on=median(sums["on"]),
-        ratio=median_interval(ratios),
-        worst=worst_rank(group) if ROLES[first["role"]].scope == "rank" else None,
-    )
-
-
-def _sums(group: pl.DataFrame) -> pl.DataFrame:
-    """One row per pair: `off` and `on` over all ranks; without pairs that lack a value."""
-    whole = pl.col("off").is_not_null().all() & pl.col("on").is_not_null().all()
-    both = pl.col("off", "on")
-    share = group["role"].is_in(SHARES).any()
-    return (
-        group.group_by("block", "pair", maintain_order=True)
-        .agg(both.mean() if share else both.sum(), whole=whole)
-        .filter("whole")
-    )
-
-
-def _loss(group: pl.DataFrame) -> Loss | None:
-    """None unless every pair took more cycles and the interval is clear."""
-    more = pl.col("on") - pl.col("off")
-    extra = {
-        role: _sums(group.filter(role=role)).select("block", "pair", more=more)
-        for role in ("cycles", STALLS)
-    }
-    both = extra["cycles"].join(extra[STALLS], on=["block", "pair"], suffix="_stalls")
-    if both.is_empty() or not (both["more"] > 0).all():
-        return None
-    share = median_interval((both["more_stalls"] / both["more"]).to_list())
-    if share is None or share.low <= 0.5 <= share.high:
-        return None
-    case, treatment, tool = group.select("case", "treatment", "tool").row(0)
-    return Loss(case, treatment, tool, share)
-
-
-def _slower(results: Sequence[Result], counters: pl.DataFrame) -> set[tuple[str, str, str]]:
-    """(case, treatment, tool) of which the wrapped runs are slower than their baseline's."""
-    slower = {(row.case, row.arm) for row in results if row.slowdown and row.slowdown.low > 1}
-    runs = counters.select(pl.col("case", "arm", "tool").cast(pl.String)).unique()
-    return {
-        (case, without_tool(arm), tool)
-        for case, arm, tool in runs.iter_rows()
-        if (case, arm) in slower
-    }
-
-
-def link_table(name: str, links: Sequence[RoleLink], published: Sequence[RoleLink] = ()) -> View:
-    """In the form of Table IV, the links of one case, or across workloads and as published."""
-    rows = []
-    for part in (links, published):
-        of = {(link.treatment, link.of, link.to): link for link in part}
-        for treatment, source in dict.fromkeys(key[:2] for key in of if key[2] in TABLE):
-            row = View(treatment=treatment, of=source, published=part is published)
-            row.links = [of.get((treatment, source, to)) for to in TABLE]
-            rows.append(row)
-    return View(name=name, rows=rows, others=[link for link in links if link.to not in TABLE])
-
-
-def published_links() -> list[RoleLink]:
+def _published() -> list[dict[str, Any]]:
     """Table IV as printed; intervals follow from its r and its six points."""
-    names, points = {"time": TIME, "stalled_cycles": STALLS}, 6  # the applications of figure 4
+    points = 6  # the applications of figure 4
+    names = {"time": TIME, "stalled_cycles": STALLS}
     return [
-        RoleLink(treatment, names[source], to, "", points, of_r(values[column], points))
+        {"treatment": treatment, "of": names[source], "role": role, "case": ""}
+        | {"source": "published", "points": points}
+        | _correlation(of_r(values[column], points))
+        | {"p": None}
         for treatment, sources in paper()["table_4_pearson_r"].items()
         for source, values in sources.items()
-        for column, to in zip(_PUBLISHED, TABLE, strict=True)
+        for column, role in PUBLISHED.items()
         if column in values
     ]
 
 
-def p_text(p: float | None) -> str:
-    """`p = 0.012`, `p < 0.001`."""
-    if p is None:
-        return NONE
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+def _frame(links: Sequence[dict[str, Any]]) -> pl.DataFrame:
+    floats = dict.fromkeys(("r", "r_low", "r_high", "p"), pl.Float64)
+    return pl.DataFrame(links, schema_overrides=floats)
 
 
-def roles_plot(changes: Sequence[RoleChange], name: str) -> Markup:
-    """Figure 4 of the paper for this machine: one panel per case, on a logarithmic axis.
-
-    One row per role and treatment: the medians off and on. Counts of events only, since bytes are
-    another unit.
-    """
-    counts = [each for each in changes if ROLES[each.role].unit == "count" and each.off > 0]
-    rows = grouped(((each.case, each.tool), each) for each in counts)
-    height_in = sum(0.55 + 0.24 * len(own) for own in rows.values()) + 0.4
-    with drawing(max(height_in, 1.0)) as figure:
-        sizes = [len(own) + 1.0 for own in rows.values()] or [1.0]
-        panels = figure.subplots(len(sizes), 1, squeeze=False, height_ratios=sizes, sharex=True)
-        for ((case, _), own), axes in zip(rows.items(), panels[:, 0], strict=False):
-            for line, each in enumerate(own):
-                axes.plot([each.off, each.on], [line, line], color=light("muted"), lw=1.5)
-                axes.plot(each.off, line, "o", color=light("off"), ms=6)
-                axes.plot(each.on, line, "^", color=light(each.treatment), ms=6)
-            labels = [
-                each.role + ("" if each.treatment == "on" else f" ({each.treatment})")
-                for each in own
-            ]
-            axes.set_yticks(range(len(own)), labels)
-            axes.set_ylim(len(own) - 0.4, -0.6)
-            logarithmic(axes, "x")
-            axes.set_title(case, loc="left", fontsize=10)
-            axes.grid(axis="x")
-        panels[-1, 0].set_xlabel("count, sum over ranks")
-        return themed_svg(figure, name, "Counts of each role without and with traffic, by case")
+def _across(run: RunData) -> pl.DataFrame:
+    """Links whose points are the medians of the workloads, and those of the paper."""
+    of_cases = (
+        _of_runs(run)
+        .group_by("case", "treatment", "role", maintain_order=True)
+        .agg(pl.col("value", TIME).median())
+    )
+    links = _links(of_cases, "case")
+    return _frame([*links, *_published()] if links else [])
 
 
-def causes_view(run: RunData, name: str) -> View | None:
-    """The section of a run; None if nothing was counted in it."""
-    if run.counters.is_empty():
-        return None
-    found = causes(run.counters, run.samples, run.results)
-    across = [link for link in found.links if not link.case]
-    of_case = grouped((link.case, link) for link in found.links if link.case)
-    of_tools = run.counters.filter(~pl.col("tool").cast(pl.String).is_in(AGENTS))
-    tools = [str(tool) for tool in of_tools["tool"].unique(maintain_order=True)]
-    cases = [str(case) for case in run.counters["case"].unique(maintain_order=True)]
-    nodes = {case: table for case in cases if (table := _node_view(run, case))}
-    return View(
-        sentences=[
-            *(sentence(loss) for loss in found.losses),
-            *hit_more(found.changes),
-        ],
-        columns=TABLE,
-        # Across workloads, with the published rows; None if no role was counted.
-        table=link_table("", across, published_links()) if across else None,
-        cases=[link_table(case, links) for case, links in of_case.items()],
-        changes=found.changes,
-        roles=ROLES,
-        svg=roles_plot(found.changes, name) if found.changes else None,
-        prices=_prices(run, of_tools),
-        margin=run.header.margin,
-        notes=[
-            *(
-                f"no value in some run or in all: {', '.join(roles)}: {_WHY_NOT.get(state, state)}"
-                for state, roles in found.without.items()
-            ),
-            *(_lacking(run.provenance, tools) if tools else []),
-        ],
-        # Case -> the counters of its nodes; and sources of counters that nodes lack.
-        nodes=nodes,
-        absent=_absent_sources(run.provenance) if nodes else [],
-        emulated=run.emulated(),
-        amount=_amount,
-        p_text=p_text,
+def _within(run: RunData) -> pl.DataFrame:
+    """Links whose points are the runs of a case."""
+    cases = _of_runs(run).partition_by("case", maintain_order=True)
+    return _frame([link for of in cases for link in _links(of, "key", of["case"][0])])
+
+
+def _correlations(name: str, title: str, text: str, rows: Any, *first: str) -> Question:
+    return Question(
+        name=name,
+        title=title,
+        text=f"{text} Interval: Fisher's, 95 %; p: after Holm over the measured rows.",
+        rows=rows,
+        by=(*first, "treatment", "of", "role"),
+        estimates={"r": stated("r")},
+        facts={name: pl.col(name).first() for name in ("points", "p")},
+        columns=("p", "points"),
+        headings={"of": "correlated with"},
+        spread="role",
+        plot=None,
     )
 
 
-def sentence(loss: Loss) -> str:
-    """What the extra cycles are; only for a loss whose interval is clear."""
-    share = f"{loss.share.value:.0%} ({loss.share.low:.0%} to {loss.share.high:.0%})"
-    what = f"{loss.case}, {loss.treatment}: {share} of the extra cycles are stalls on memory"
-    if loss.share.high < 0.5:
-        return f"{what}; most of the loss is something else."
-    return f"{what}: the loss is stalls on memory."
+ACROSS = _correlations(
+    "correlations",
+    "Table IV: correlations across workloads",
+    "Pearson's r of roles with the time, and of misses with stalls; a point is the median of a"
+    " workload. The paper prints r only, of six applications; its stalled cycles are PAPI_STL_ICY.",
+    _across,
+    "source",
+)
+WITHIN = _correlations(
+    "correlations_of_runs",
+    "Correlations over the runs of each workload",
+    "As across workloads; a point is a run.",
+    _within,
+    "case",
+)
 
 
-def hit_more(changes: Sequence[RoleChange]) -> list[str]:
-    """Of each treatment, the cases in which one rank is hit more than the others.
-
-    By stalls and misses: of cycles and instructions, ranks that wait for that one have most.
-    """
-    texts = []
-    ranked = [each for each in changes if each.worst and each.role in TABLE]
-    for treatment, own in grouped((each.treatment, each) for each in ranked).items():
-        of_case = grouped((each.case, each) for each in own)
-        hits = {case: _hit(found) for case, found in of_case.items()}
-        shown = ", ".join(f"{case} ({hit})" for case, hit in hits.items() if hit)
-        others = ", ".join(case for case, hit in hits.items() if not hit)
-        if shown:
-            texts.append(f"{treatment}: one rank is hit more than the others in {shown}.")
-        if others:
-            texts.append(f"{treatment}: no rank is shown to be hit more than others in {others}.")
-    return texts
+# What tools cost, what they and the nodes counted, and what was not counted.
 
 
-def _hit(changes: Sequence[RoleChange]) -> str:
-    """The rank and the role that are most beyond the median rank's; empty if none is clear."""
-    clear = [
-        (worst.growth - worst.median_growth, worst, each.role)
-        for each in changes
-        if (worst := each.worst) and worst.p < _LEVEL
-    ]
-    if not clear:
-        return ""
-    _, worst, role = max(clear, key=itemgetter(0))
-    growths = f"{worst.growth:.2f} times, the median rank's {worst.median_growth:.2f} times"
-    return f"rank {worst.rank}, whose {role} grew {growths}"
+def _of_tools(counters: pl.DataFrame) -> pl.DataFrame:
+    return counters.filter(~pl.col("tool").cast(pl.String).is_in(AGENTS))
 
 
-def _prices(run: RunData, counters: pl.DataFrame) -> list[View]:
-    """One row per case and tool that counted in it."""
-    known = {
-        (each.case, str(each.level)): each.ratio
-        for each in run.contrasts
-        if (each.factor, each.kind) == ("tool", "price") and not each.at
+def _tool_prices(run: RunData) -> pl.DataFrame:
+    """A row per case and tool that counted in it; no price below six pairs with the level none."""
+    prices = {
+        (of.case, str(of.level)): of
+        for of in run.contrasts
+        if (of.factor, of.kind) == ("tool", "price") and not of.at
     }
-    counted = counters.select(pl.col("case", "tool").cast(pl.String)).unique(maintain_order=True)
-    most = 1 + run.header.margin
+    names = pl.col("case", "tool").cast(pl.String)
     rows = []
-    for case, tool in counted.rows():
-        of = known.get((case, tool))  # None below six pairs, or without runs without the tool
-        beyond = of.low > most or of.high < 1 / most if of else None
-        rows.append(View(case=case, tool=tool, ratio=of, beyond=beyond))
-    return rows
+    for case, tool in _of_tools(run.counters).select(names).unique(maintain_order=True).rows():
+        of = prices.get((case, tool))
+        ratio = of.ratio if of else None
+        ends = (ratio.value, ratio.low, ratio.high) if ratio else (None, None, None)
+        figures = dict(zip(("ratio", "ratio_low", "ratio_high"), ends, strict=True))
+        more = {"pairs": of.pairs if of else 0, "margin": run.header.margin}
+        rows.append({"case": case, "tool": tool, **figures, **more})
+    floats = dict.fromkeys(("ratio", "ratio_low", "ratio_high"), pl.Float64)
+    return pl.DataFrame(rows, schema_overrides=floats)
+
+
+_MOST = 1 + pl.col("margin")
+PRICES = Question(
+    name="tool_prices",
+    title="Price of the tools",
+    text="Time with the tool / time without, both without traffic, within pairs with the level"
+    " 'none'. Beyond the margin of 'no effect', counts are of runs that the tool changed.",
+    rows=_tool_prices,
+    by=("case", "tool"),
+    estimates={"ratio": stated("ratio")},
+    facts={"n": pl.col("pairs").first(), "margin": pl.col("margin").first()},
+    limits=(
+        Limit("changed by the tool", when=pl.col("ratio_low") > _MOST),
+        Limit("changed by the tool", when=pl.col("ratio_high") < 1 / _MOST),
+        Limit("not shown to be beyond the margin", when=pl.col("ratio_low").is_not_null()),
+    ),
+    columns=("n", "word"),
+    headings={"ratio": "price", "word": "counts"},
+    plot=None,
+)
+
+
+def _counters(run: RunData) -> pl.DataFrame:
+    """Medians of what was counted, in order of treatments; of nodes what was not always 0."""
+    names = pl.col("case", "arm", "tool", "event", "unit", "state").cast(pl.String)
+    used = (pl.col("value") != 0).any().over("case", "tool", "event")
+    rows = medians(run.counters).with_columns(names)
+    rows = rows.filter(~pl.col("tool").is_in(AGENTS) | ((pl.col("tool") == NODE) & used))
+    arms = in_order(rows["arm"].unique(maintain_order=True))
+    places = {arm: place for place, arm in enumerate(arms)}
+    return rows.sort(pl.col("arm").replace_strict(places, default=0), maintain_order=True)
+
+
+COUNTERS = Question(
+    name="counters",
+    title="Counters of tools and nodes",
+    text="Medians over the runs that count, each the sum over its ranks, or over its target nodes;"
+    " of shares and frequencies, the mean. Nodes are read before and after each run: whatever"
+    " happened there is in them, and what stayed 0 is left out. A total grows with the duration.",
+    rows=_counters,
+    by=("case", "tool", "event", "arm"),
+    facts={
+        "value": pl.col("value").first(),
+        "unit": pl.col("unit").first(),
+        "state": pl.col("state").filter(pl.col("state") != "counted").first(),
+    },
+    columns=("state",),
+    units={"value": "unit"},
+    spread="arm",
+    plot=None,
+)
+
+
+def _absent(run: RunData) -> pl.DataFrame:
+    """Roles without a value, roles that a processor lacks, and counters that nodes lack."""
+    lost = role_values(run.counters).filter(pl.col("value").is_null()).select("role", "state")
+    rows = [
+        {"what": role, "where": "some run or all", "reason": _WHY_NOT.get(state, state)}
+        for role, state in lost.unique(maintain_order=True).rows()
+    ]
+    tools = [str(tool) for tool in _of_tools(run.counters)["tool"].unique(maintain_order=True)]
+    programs = {tool.partition(":")[0] for tool in tools} & {row.tool for row in COUNTS}
+    # Hosts of older versions have no `processor`.
+    hosts = all_hosts(run.provenance.values()) if tools else []
+    for identity in sorted({str(host["processor"]) for host in hosts if "processor" in host}):
+        family = processor_family(identity)
+        where = f"processor {identity or '(unknown)'}"
+        if family is None:
+            rows.append(
+                {"what": "all roles", "where": where, "reason": "not in the table of roles"}
+            )
+        rows += [
+            {"what": ", ".join(lack), "where": family, "reason": f"{program} counts none there"}
+            for program in sorted(programs)
+            if family and (lack := lacking(program, family))
+        ]
+    nodes_without = grouped(
+        (source, node)
+        for record in run.provenance.values()
+        for node, facts in hosts_of(record).items()
+        for source in mapping(facts.get("absent_counters")).items()
+    )
+    rows += [
+        {"what": source, "where": plural(len(set(nodes)), "node"), "reason": f"needs {needs}"}
+        for (source, needs), nodes in nodes_without.items()
+        if run.counters.height
+    ]
+    return pl.DataFrame(rows)
 
 
 #: State of counts -> why they are not used.
 _WHY_NOT = {"multiplexed": "the events took turns on the counters, so they are not used"}
+ABSENT = Question(
+    name="not_counted",
+    title="Not counted",
+    text="Roles and counters without a value, and why.",
+    rows=_absent,
+    by=("what", "where"),
+    facts={"reason": pl.col("reason").unique(maintain_order=True).str.join("; ")},
+    columns=("reason",),
+    plot=None,
+)
 
 
-def _lacking(provenance: Mapping[str, Mapping[str, object]], tools: Sequence[str]) -> list[str]:
-    """Roles that the tools cannot count on the processors of the run."""
-    programs = {tool.partition(":")[0] for tool in tools} & {row.tool for row in COUNTS}
-    # Hosts of older versions have no `processor`.
-    hosts = all_hosts(provenance.values())
-    notes = []
-    for identity in sorted({str(host["processor"]) for host in hosts if "processor" in host}):
-        family = processor_family(identity)
-        if family is None:
-            notes.append(f"the processor {identity or '(unknown)'} is not in the table of roles")
-        else:
-            notes += [
-                f"{program} counts no {', '.join(lack)} on {family}"
-                for program in sorted(programs)
-                if (lack := lacking(program, family))
-            ]
-    return list(dict.fromkeys(notes))
+def _table(runs: Sequence[RunData]) -> Files:
+    """counters.parquet, if anything was counted."""
+    counted = any(run.counters.height for run in runs)
+    return {"counters.parquet": all_rows(runs, "counters")} if counted else {}
 
 
-# What tools and nodes counted, on the page: one row per event, one column per treatment.
-
-
-def counters_view(run: RunData, case: str) -> View | None:
-    """The counters of a case; None where no tool counted in it."""
-    return _events_view(run, case, ~pl.col("tool").is_in(AGENTS))
-
-
-def _node_view(run: RunData, case: str) -> View | None:
-    """The counters of a case's nodes that are not 0 under every treatment; None without any."""
-    used = (pl.col("value") != 0).any().over("tool", "event")
-    return _events_view(run, case, (pl.col("tool") == NODE) & used)
-
-
-def _events_view(run: RunData, case: str, shown: pl.Expr) -> View | None:
-    """Treatments, and a row for each event, with what limits it: `multiplexed`, ..."""
-    names = pl.col("case", "arm", "tool", "event", "unit").cast(pl.String)
-    own = run.counters.filter(pl.col("case").cast(pl.String) == case)
-    found = medians(own).with_columns(names).filter(shown)
-    if found.is_empty():
-        return None
-    arms = in_order(found["arm"].unique(maintain_order=True))
-    rows = []
-    for (tool, event), group in found.group_by("tool", "event", maintain_order=True):
-        values = dict(group.select("arm", "value").iter_rows())
-        texts = [_amount(values.get(arm), group["unit"][0]) for arm in arms]
-        states = group.filter(pl.col("state") != "counted")["state"].unique(maintain_order=True)
-        rows.append(View(tool=tool, event=event, states=", ".join(states), values=texts))
-    return View(treatments=arms, rows=rows)
-
-
-def _amount(value: float | None, unit: str, count: str = ",.0f") -> str:
-    """A count, a share or a quantity as text; `count` is the format of counts."""
-    if value is None:
-        return NONE
-    if unit == "count":
-        return f"{value:{count}}"
-    return f"{value:.1%}" if unit == "1" else quantity(value, unit)
-
-
-def _absent_sources(provenance: Mapping[str, Mapping[str, object]]) -> list[str]:
-    """Sources of counters that nodes lack, and what they need; one line for each."""
-    nodes_without = grouped(
-        (source, node)
-        for record in provenance.values()
-        for node, facts in hosts_of(record).items()
-        for source in mapping(facts.get("absent_counters")).items()
-    )
-    return [
-        f"{source}: not on {plural(len(set(nodes)), 'node')}; needs {needs}"
-        for (source, needs), nodes in nodes_without.items()
-    ]
-
-
-def causes_files(runs: Sequence[RunData]) -> Files:
-    """counters.parquet, and why.json (`Causes` of each run), if anything was counted."""
-    if not any(run.counters.height for run in runs):
-        return {}
-    found = {run.header.run: asdict(causes(run.counters, run.samples, run.results)) for run in runs}
-    return {"counters.parquet": all_rows(runs, "counters"), "why.json": {"runs": found}}
-
-
+QUESTIONS = (LOSSES, CHANGES, ACROSS, WITHIN, PRICES, COUNTERS, ABSENT)
 SECTIONS = [
-    Section("estimates", 10, "counters", counters_view),
-    Section("run", 80, "why", causes_view, "Why", causes_files),
+    section(question, "run", 80 + place, _table if question is COUNTERS else None)
+    for place, question in enumerate(QUESTIONS)
 ]

@@ -3,143 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
-from markupsafe import Markup
 
 from analysis.questions.estimators import stated
 from analysis.questions.question import Question
 from analysis.questions.shown import section
-from analysis.remedies.advice import Standing, advise, per_byte, sentences, where
+from analysis.remedies.advice import Standing, advise, sentences, where
 from analysis.remedies.effect import exponential, remedy_effects
-from analysis.remedies.throttling import RATE, RESERVED, Throttling, throttling
+from analysis.remedies.throttling import RUNS, THROTTLING
 from analysis.report.data import RunData
-from analysis.report.plots import (
-    View,
-    drawing,
-    finish,
-    legend,
-    level_look,
-    light,
-    themed_svg,
-)
+from analysis.report.plots import View
 from analysis.report.sections import Files, Section
-from analysis.samples.pairs import of_treatment
 from analysis.statistics.location import location
 from analysis.subjects.published import paper
-from records.groups import grouped
-from records.units import NONE, scale
-
-
-def sweep_plot(lines: Sequence[View], unit: str, name: str) -> Markup:
-    """Figures of merit against the rate reached, one colour per sweep; the crossover as a band."""
-    divisor, scaled = scale(max(float(line.foms.max(initial=0.0)) for line in lines), unit)
-    with drawing(3.4) as figure:
-        axes = figure.subplots()
-        for index, line in enumerate(lines):
-            css, marker = level_look(index)
-            colour = light(css)
-            runs: dict[str, Any] = {"ms": 3.4, "mew": 0, "alpha": 0.5, "gid": f"runs-{index}"}
-            axes.plot(line.rates_b_s / 1e9, line.foms / divisor, marker, color=colour, **runs)
-            if line.fitted is not None:
-                places, fitted = line.line_b_s / 1e9, line.fitted / divisor
-                axes.plot(places, fitted, color=colour, lw=1.6, label=line.label)
-            else:
-                axes.plot([], [], marker, color=colour, label=line.label)
-            found = line.crossover_b_s
-            if found and found.low is not None and found.high is not None:
-                axes.axvspan(found.low / 1e9, found.high / 1e9, color=light("band"), alpha=0.45)
-        finish(axes, "writers' rate in GB/s, as measured", scaled, xlim=(0, None))
-        legend(figure, 2)
-        return themed_svg(figure, name, "Figure of merit against the rate written")
-
-
-def remedies_view(run: RunData, name: str) -> View | None:
-    """The section of a run; None if it has no sweep of rates."""
-    sweeps = throttling(run.results, run.pairs)
-    if not sweeps:
-        return None
-    published = paper()["figure_6b_regression"]
-    return View(
-        sweeps_svgs=[
-            (case, sweep_plot(lines, unit, f"{name}s{index}"))
-            for index, (case, unit, lines) in enumerate(_figures(run, sweeps))
-        ],
-        sweeps=[_row(sweep) for sweep in sweeps],
-        dram=-published["dram_bps_per_rdma_bps"],
-        llc=-published["llc_bps_per_rdma_bps"],
-        crossover_mb_s=published["core_reservation_crossover_mb_s"],
-        emulated=run.emulated(),
-    )
-
-
-def _figures(run: RunData, sweeps: Sequence[Throttling]) -> list[tuple[str, str, list[View]]]:
-    """Case, unit and lines of each figure: sweeps that differ in reserved cores only share one."""
-    # Of a sweep that is compared with several numbers of reserved cores, the first.
-    once = grouped(((each.case, each.arm, *each.at.items()), each) for each in sweeps)
-    groups = grouped(
-        ((case, arm, *(level for level in at if level[0] != RESERVED)), own[0])
-        for (case, arm, *at), own in once.items()
-    )
-    return [
-        (own[0].case, own[0].unit, [_line(run, each) for each in own]) for own in groups.values()
-    ]
-
-
-def _line(run: RunData, sweep: Throttling) -> View:
-    """Every run of a sweep, and the fitted line if a line fits."""
-    arms = {
-        row.arm: row.baseline
-        for row in run.results
-        if row.case == sweep.case
-        and row.role == "effect"
-        and row.arm.startswith(sweep.arm)
-        and {key: value for key, value in row.factors.items() if key != RATE} == sweep.at
-    }
-    own = of_treatment(run.pairs, sweep.case, *arms)
-    baselines = own.unique(["block", "pair"], keep="first", maintain_order=True)["off"]
-    off = float(np.median(baselines.to_numpy()))
-    top = np.linspace(0, sweep.highest_b_s, 50)
-    fitted = None
-    if sweep.slope and sweep.line_fits:
-        better = next(row.better for row in run.results if row.case == sweep.case)
-        lost = sweep.slope.value * top
-        rates = off - lost if sweep.bandwidth else off / (1 + lost)
-        fitted = rates if better == "higher" else off * (1 + lost)
-    return View(
-        label=_at(sweep) or "all levels as at first",
-        rates_b_s=np.array([0.0] * len(baselines) + own["writer_rate_b_s"].to_list()),
-        foms=np.array([*baselines.to_list(), *own["on"].to_list()]),
-        line_b_s=top,
-        fitted=fitted,
-        # Where its loss equals the price of reserved cores; None if that is not known.
-        crossover_b_s=sweep.crossover_b_s if sweep.line_fits else None,
-    )
-
-
-def _at(sweep: Throttling) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {level}" for name, level in sweep.at.items())
-
-
-def _row(sweep: Throttling) -> View:
-    value, low, high, unit = per_byte(sweep)
-    crossings = (sweep.crossover_b_s, sweep.same_rate_b_s)
-    crossover, same_rate = (where(each, "B/s") if sweep.line_fits else "" for each in crossings)
-    at = _at(sweep)
-    if sweep.reserved is not None:
-        at += f"; compared with {sweep.reserved}"
-    return View(
-        sweep=sweep,
-        at=at,
-        slope=(value, f"{low} to {high}" if sweep.slope else ""),
-        unit=unit,
-        line={True: "yes", False: "no: the loss is curved", None: NONE}[sweep.line_fits],
-        crossover=crossover,
-        same_rate=same_rate,
-    )
-
 
 # Figure 6c: times with traffic, with a remedy, and with both.
 
@@ -209,8 +88,15 @@ def advice_view(runs: Sequence[RunData], _: str) -> View | None:
     )
 
 
+_PUBLISHED = paper()["figure_6b_regression"]
+_LOW, _HIGH = _PUBLISHED["core_reservation_crossover_mb_s"]
+_TEXT = (
+    f" Published of STREAM, onload InfiniBand: {-_PUBLISHED['dram_bps_per_rdma_bps']} in DRAM,"
+    f" {-_PUBLISHED['llc_bps_per_rdma_bps']} in cache, equal at {_LOW} to {_HIGH} MB/s."
+)
 SECTIONS = [
     Section("machine", 10, "advice", advice_view, "Advice on remedies", advice_files),
-    Section("run", 10, "remedies", remedies_view, "Remedies"),
-    section(TIMES, "run", 11),
+    section(RUNS, "run", 10),
+    section(replace(THROTTLING, text=THROTTLING.text + _TEXT), "run", 11),
+    section(TIMES, "run", 12),
 ]

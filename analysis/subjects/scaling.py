@@ -12,7 +12,7 @@ from analysis.report.plots import View, drawing, finish, legend, light, marker, 
 from analysis.report.sections import Section
 from analysis.samples.pairs import extra, in_order
 from analysis.statistics.interval import middle
-from analysis.subjects.paper_tables import RUNS_BEST, estimates_of
+from analysis.subjects.paper_tables import RUNS_BEST
 from analysis.subjects.published import paper
 from records.arms import BASELINE, parts_of
 from records.units import scale
@@ -26,8 +26,8 @@ PUBLISHED = {"daly": float(paper()["headlines"]["lammps_slowdown_8192_up_to"]), 
 
 
 def scaling_view(run: RunData, name: str) -> View | None:
-    """Figure and table of a run's scales; None for fewer than two."""
-    told = pl.col("workload", "role", "arm", "case").cast(pl.String)
+    """The figure of a run's scales; None for fewer than two."""
+    told = pl.col("workload", "role", "arm").cast(pl.String)
     runs = (
         run.samples.lazy()
         .filter(pl.col("status") == "counts", pl.col("fom").is_not_null())
@@ -37,18 +37,7 @@ def scaling_view(run: RunData, name: str) -> View | None:
     )
     if runs["ranks"].drop_nulls().n_unique() < 2:
         return None
-    of = runs.select("case", "arm", "ranks").drop_nulls().unique()
-    ranks_of = {(case, arm): ranks for case, arm, ranks in of.iter_rows()}
-    rows = [
-        View(ranks=int(ranks), result=row, paper=estimates_of(run, row))
-        for row in run.results
-        if (ranks := ranks_of.get((row.case, row.arm)))
-    ]
-    return View(
-        svg=_plot(runs, name),
-        rows=sorted(rows, key=lambda row: row.ranks),
-        published_ranks=PUBLISHED_RANKS,
-    )
+    return View(svg=_plot(runs, name), published_ranks=PUBLISHED_RANKS)
 
 
 def best_of_five(runs: pl.DataFrame) -> pl.DataFrame:

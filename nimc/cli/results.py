@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -19,16 +20,15 @@ from analysis.remedies.advice import (
     RemedyAdvice,
     Standing,
     advise,
-    per_byte,
     sentences,
     where,
 )
-from analysis.remedies.throttling import Throttling
 from analysis.report.data import load_run
 from analysis.report.page import make_reports
 from analysis.report.words import named, next_step
 from analysis.samples.pairs import kinds
 from analysis.statistics.interval import bracketed, ends
+from analysis.statistics.location import Crossing
 from nimc.cli.document import listing, prose, ratio_of, show
 from nimc.cli.options import RunPath, details_option, force_option, json_option, output_option
 from records.errors import InputError
@@ -366,7 +366,7 @@ def advise_command(
 
 def _advice(advice: Advice, *, details: bool) -> str:
     notes = dict.fromkeys(note for row in advice.losses for note in row.emulated)
-    sweeps = [text for _, sweep in advice.sweeps for text in _sweep(sweep)]
+    sweeps = [text for row in advice.sweeps for text in _sweep(row)]
     return listing(
         "net",
         list(map(_remedy, advice.remedies)),
@@ -404,16 +404,21 @@ def _remedy(row: RemedyAdvice) -> Line:
     )
 
 
-def _sweep(sweep: Throttling) -> list[str]:
+def _sweep(row: Mapping[str, Any]) -> list[str]:
     """Loss per byte written, and the crossover, of a sweep."""
-    if sweep.slope is None:
+    if row["slope"] is None:
         return []
-    at = "".join(f", {name.replace('_', ' ')} {level}" for name, level in sweep.at.items())
-    value, low, high, unit = per_byte(sweep)
-    if not sweep.line_fits:
-        return [f"{sweep.case}{at}: the loss is curved, so no line gives a loss per byte"]
-    text = f"{sweep.case}{at}: lost per byte written {value} [{low}, {high}] {unit}"
-    if sweep.reserved is not None:
-        found = where(sweep.crossover_b_s, "B/s")
-        text += f"; equals the price of reserved_cores={sweep.reserved}: {found}"
+    begin = ", ".join(filter(None, (row["case"], row["at"])))
+    if row["word"] != "yes":
+        return [f"{begin}: the loss is curved, so no line gives a loss per byte"]
+    # A relative loss is in per cent for each GB/s written.
+    factor, unit = (1.0, "B/s per B/s") if row["bandwidth"] else (1e11, "% per GB/s")
+    figures = (row[f"slope{end}"] * factor for end in ("", "_low", "_high"))
+    value, low, high = (number(figure, 3) for figure in figures)
+    text = f"{begin}: lost per byte written {value} [{low}, {high}] {unit}"
+    if row["reserved"] is not None:
+        crossing = Crossing(*(row[f"crossover_b_s{end}"] for end in ("", "_low", "_high")))
+        text += (
+            f"; equals the price of reserved_cores={row['reserved']:g}: {where(crossing, 'B/s')}"
+        )
     return [text]

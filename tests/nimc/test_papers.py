@@ -164,7 +164,7 @@ MADE: dict[str, Maker] = {
     "Processor time of the traffic": _traffic,
     **dict.fromkeys(("Remedies", "Advice on remedies"), _remedies),
     **dict.fromkeys(("RDMA and NUMA", "All cells"), _numa),
-    **dict.fromkeys(("Rails and MPI calls", "Figure 1", "Figure 2", "Figure 3"), _rails),
+    **dict.fromkeys(("Figure 1", "Figure 2", "Figure 3"), _rails),
     **dict.fromkeys(("What differs", "Both sides"), _comparison),
     "Headroom of the memory": _pages,
     **dict.fromkeys(("Parameters", "Errors", "Bandwidth", "All placements"), _model),

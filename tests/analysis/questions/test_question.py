@@ -8,7 +8,7 @@ import pytest
 
 from analysis.questions.estimators import difference, median, ratio, ratio_of_sets
 from analysis.questions.question import Limit, Question, answer
-from analysis.questions.shown import answered, figure
+from analysis.questions.shown import answered, figure, spread
 from analysis.report.data import load_run
 from analysis.statistics.interval import Estimate
 from tests.analysis.synthetic import LAMMPS, samples, write_run
@@ -103,6 +103,30 @@ def test_a_null_key_is_a_group_of_its_own():
     assert table.select("case", "n", "least").rows() == [(None, 2, 1.0), ("a", 1, 2.0)]
 
 
+def test_a_key_may_be_spread_over_the_columns_of_the_table():
+    rows = pl.DataFrame(
+        {"case": ["a", "a", "b"], "arm": ["off", "on", "on"], "value": [0.25, 300.0, 2.0]}
+    )
+    question = Question(
+        *("made", "Made", "", lambda _: rows, ("case", "arm")),
+        facts={
+            "value": pl.col("value").first(),
+            "unit": pl.when(pl.col("value") < 1).then(pl.lit("1")).otherwise(pl.lit("B")).first(),
+            "state": pl.lit("short").first(),
+        },
+        columns=("state",),
+        units={"value": "unit"},
+        spread="arm",
+        plot=None,
+    )
+    headings, numeric, cells = spread(question, answer(question, None))
+    assert (headings, numeric) == (["case", "off", "on"], [False, True, True])
+    assert cells == [
+        [("a", ""), ("25.00 %", "short"), ("300.0 B", "short")],
+        [("b", ""), ("", ""), ("2.000 B", "short")],
+    ]
+
+
 # Estimators: exact values give exact estimates; five rows give none.
 
 
@@ -166,6 +190,10 @@ def test_the_median_has_the_extremes_of_six_as_its_interval():
         ("cpu_s_b", 0.0, (-1e-15, 0.0004e-9), ("0.00000", "0.00000 to 0.00040")),
         ("latency_s", 4e-7, (4e-7, 4.0000001e-7), ("400.0 ns", "400.0 to 400.0")),
         ("rank", 7, (), ("7", "")),
+        ("share", 0.2003, (0.199, 0.2009), ("20.03 %", "19.90 to 20.09")),
+        ("r", -0.04, (-0.83, 0.8), ("-0.040", "-0.83 to 0.80")),
+        ("p", 0.0116, (), ("0.012", "")),
+        ("p", 1e-12, (), ("< 0.001", "")),
         ("value", None, (None, None), ("\u2013", "")),
     ],
 )

@@ -1,18 +1,18 @@
 """Figures 1 to 3 of the multirail study, on made runs whose truth is known."""
 
-import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
-from statistics import median
 
 import numpy as np
+import polars as pl
 import pytest
 
+from analysis.questions.question import answer
 from analysis.report.data import load_run
 from analysis.report.page import render, write_data
-from analysis.statistics.interval import Estimate
-from analysis.subjects.rails import RailFigures, decided, rail_figures, rails_view
+from analysis.subjects import rails
 from records.arms import name_of
 from records.sample import Better, Sample
 from tests.analysis.made_counters import counter_row, write_rows
@@ -22,7 +22,6 @@ from tests.analysis.synthetic import LAMMPS, Case, crossed, samples, write_run
 
 RANKS = 2
 TOOL = "mpip"
-POLICIES = ("default", "nic0", "nic1")
 #: True time at a policy / time at `default`.
 TIMES = {"default": 1.0, "nic0": 1.0, "nic1": 1.1}
 #: True slowdown under writers, by MPI's policy at the writers' default, and by the writers'.
@@ -101,67 +100,50 @@ def counts(
 PAIRS = 10
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made(tmp_path_factory.mktemp("rails"), case(), pairs=PAIRS)
-
-
-@pytest.fixture(scope="module")
-def found(run: Path) -> RailFigures:
-    return rail_figures(load_run(run))
-
-
-def test_figure_1_has_shares_and_messages_with_their_intervals(found: RailFigures) -> None:
-    assert [(row.case, row.tool, row.kind) for row in found.calls] == [
-        ("umt", "mpip", kind) for kind in SHARES
-    ]
-    for row in found.calls:
-        assert row.pairs == PAIRS  # off and aa of a pair are one value
-        assert row.share == pytest.approx(SHARES[row.kind], rel=0.02)
-        assert row.share_low < SHARES[row.kind] < row.share_high
-        assert row.message_b == row.message_low_b == row.message_high_b == MESSAGES[row.kind]
+def test_figure_1_has_one_value_a_pair(tmp_path: Path) -> None:
+    table = answer(rails.CALLS, load_run(made(tmp_path, case(), pairs=PAIRS)))
+    assert table["kind"].to_list() == list(SHARES)
+    assert table["n"].to_list() == [PAIRS] * 2  # off and aa of a pair
+    assert table["share"].to_list() == pytest.approx(list(SHARES.values()), rel=0.02)
+    assert table["message_b"].to_list() == list(MESSAGES.values())
 
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
 def test_figure_2_has_the_speed_of_each_policy(tmp_path: Path, better: Better) -> None:
-    rows = rail_figures(load_run(made(tmp_path, case(better=better)))).policies
+    table = answer(rails.POLICIES, load_run(made(tmp_path, case(better=better))))
     truth = {("mpi_rail", arm, p): 1 / time for arm in ("off", "on") for p, time in TIMES.items()}
     truth |= {("writer_rail", "on", policy): 1 / time for policy, time in WRITERS.items()}
     expected = {key: speed for key, speed in truth.items() if key[2] != "default"}
-    assert {(row.factor, row.arm, row.policy) for row in rows} == set(expected)
-    for row in rows:
-        speed = expected[row.factor, row.arm, row.policy]
-        assert row.speed.value == pytest.approx(speed, rel=0.01)
-        assert (row.reference, row.pairs) == ("default", PAIRS)
-        assert row.finding in {1.0: ("no difference", "not decided")}.get(
-            speed, ("more",) if speed > 1 else ("less",)
-        )
-        assert row.fom_reference is not None
-        ratio = row.fom / row.fom_reference
+    rows = {(row["factor"], row["arm"], row["policy"]): row for row in table.to_dicts()}
+    assert set(rows) == set(expected)
+    for key, speed in expected.items():
+        row = rows[key]
+        assert row["speed"] == pytest.approx(speed, rel=0.01)
+        word = "faster" if speed > 1 else "slower"
+        assert row["word"] in {1.0: ("no difference", "inconclusive")}.get(speed, (word,))
+        ratio = row["fom"] / row["fom_reference"]
         assert (ratio if better == "higher" else 1 / ratio) == pytest.approx(speed, rel=0.02)
 
 
-def test_figure_3_has_every_run_in_order_and_what_a_policy_changes(found: RailFigures) -> None:
-    own = [row for row in found.runs if row.kind == "collective"]
-    assert [row.number for row in own] == list(range(1, 2 * PAIRS * len(TIMES) + 1))
-    assert [row.start_s for row in own] == sorted(row.start_s for row in own)
-    assert {row.policy for row in own} == set(TIMES)
+def test_figure_3_has_every_run_in_order_and_what_a_policy_changes(tmp_path: Path) -> None:
+    run = load_run(made(tmp_path, case(), pairs=PAIRS))
+    single = answer(rails.RUNS, run).filter(kind="collective").sort("number")
+    assert single["number"].to_list() == list(range(1, 2 * PAIRS * len(TIMES) + 1))
+    assert single["start_s"].is_sorted()
     # Times of synthetic runs are about 6 s, times the pair's factor.
-    default = [row.time_s for row in own if row.policy == "default"]
-    assert median(default) == pytest.approx(6 * SHARES["collective"], rel=0.1)
-    for row in found.changes:
-        truth = CALLS[row.policy][row.kind]
-        assert row.ratio.value == pytest.approx(truth, rel=0.03)
+    default = single.filter(policy="default")["time_s"].median()
+    assert default == pytest.approx(6 * SHARES["collective"], rel=0.1)
+    changes = answer(rails.CHANGES, run).to_dicts()
+    assert len(changes) == 2 * (len(TIMES) - 1)
+    for row in changes:
+        truth = CALLS[row["policy"]][row["kind"]]
+        assert row["ratio"] == pytest.approx(truth, rel=0.03)
         # The application's own time has no part in it: nic1 is slower, its collective calls not.
-        assert row.finding in (("more",) if truth > 1 else ("no difference", "not decided"))
-        assert row.pairs == PAIRS
-    assert len(found.changes) == 2 * (len(TIMES) - 1)
+        words = ("more time",) if truth > 1 else ("no difference", "inconclusive")
+        assert row["word"] in words
 
 
-def test_runs_under_writers_with_a_null_or_of_few_pairs_give_nothing(tmp_path: Path) -> None:
-    few = rail_figures(load_run(made(tmp_path, case(), pairs=5)))
-    assert {row.finding for row in [*few.policies, *few.changes]} == {"too few pairs"}
-    assert {row.share_low for row in few.calls} == {None}
+def test_a_pair_of_which_a_rank_has_no_value_is_left_out(tmp_path: Path) -> None:
     run = made(tmp_path, case(), seed=2)
     path = run / "counters" / "umt.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -169,63 +151,55 @@ def test_runs_under_writers_with_a_null_or_of_few_pairs_give_nothing(tmp_path: P
         if "/0/3/" in line["key"] and line["rank"] == 1:
             line |= {"value": None, "state": "not counted"}
     write_rows(run, "umt", lines)
-    found = rail_figures(load_run(run))
-    assert {row.pairs for row in [*found.calls, *found.changes]} == {PAIRS - 1}
+    loaded = load_run(run)
+    pairs = [answer(question, loaded)["n"].to_list() for question in (rails.CALLS, rails.CHANGES)]
+    assert pairs == [[PAIRS - 1] * 2, [PAIRS - 1] * 4]
 
 
 @pytest.mark.parametrize(
-    ("effect", "floor", "finding"),
+    ("speed", "floor", "word"),
     [
-        ((1.05, 1.02, 1.08), (0.99, 1.01), "more"),
-        ((0.95, 0.92, 0.98), (0.99, 1.01), "less"),
-        ((1.05, 1.02, 1.08), (0.94, 1.06), "not decided"),
+        ((1.05, 1.02, 1.08), (0.99, 1.01), "faster"),
+        ((0.95, 0.92, 0.98), (0.99, 1.01), "slower"),
+        ((1.05, 1.02, 1.08), (0.94, 1.06), "inconclusive"),
         ((1.0, 0.99, 1.01), (0.99, 1.01), "no difference"),
-        ((1.0, 0.97, 1.01), (0.99, 1.01), "not decided"),
-        ((1.05, 1.02, 1.08), (1.01, 1.03), "baseline unstable"),
-        ((1.05, 1.02, 1.08), None, "baseline not repeated"),
-        (None, (0.99, 1.01), "too few pairs"),
+        ((1.0, 0.97, 1.01), (0.99, 1.01), "inconclusive"),
+        ((1.05, 1.02, 1.08), (1.01, 1.03), "inconclusive: baseline unstable"),
+        ((1.05, 1.02, 1.08), (None, None), "inconclusive: baseline not repeated"),
+        ((None, None, None), (0.99, 1.01), "inconclusive: 5, fewer than 6 pairs"),
     ],
 )
-def test_what_an_interval_carries(effect, floor, finding) -> None:
-    of = Estimate(*effect, 0.95) if effect else None
-    repeated = Estimate(sum(floor) / 2, *floor, 0.95) if floor else None
-    assert decided(of, repeated, 0.02) == finding
+def test_what_an_interval_carries(speed, floor, word) -> None:
+    names = ("speed", "speed_low", "speed_high", "floor_low", "floor_high")
+    row = dict(zip(names, (*speed, *floor), strict=True))
+    row |= {"pairs": 5, "margin": 0.02, "fom": 1.0, "fom_reference": 1.0}
+    row |= dict.fromkeys(("factor", "arm", "case", "policy", "reference", "unit"), "")
+    rows = pl.DataFrame([row], schema_overrides=dict.fromkeys(names, pl.Float64))
+    (shown,) = answer(replace(rails.POLICIES, rows=lambda _: rows), None).to_dicts()
+    assert ": ".join(filter(None, (shown["word"], shown["why"]))) == word
 
 
-def test_the_page_shows_the_figures_and_their_findings(run: Path) -> None:
-    text = render([load_run(run)])
-    section = text[text.index('id="r0rails"') :].partition("</section>")[0]
-    assert 'href="#r0rails"' in text
-    assert [len(re.findall(f"<strong>Figure {n}", section)) for n in (1, 2, 3)] == [1, 3, 1]
-    labels = re.findall(r'aria-label="([^"]*)"', section)
-    assert re.search(r"umt point-to-point \d\d\.\d% of the time, mean message 40\.0 kB", labels[0])
-    assert re.search(r"umt nic1 0\.9\d\d \(", labels[1])
-    assert re.search(r"umt nic0 1\.2\d\d \(", labels[3])
-    assert "point-to-point at nic1 1." in labels[4]
-    assert "mathdefault" not in section
-    # Every run with calls counted: off and aa at three policies.
-    singles = section[section.index("Figure 3") - 200_000 :]
-    assert singles.count('id="r0railsr0-runs-') == 6
-    assert "Emulated" not in section
-
-
-def test_emulation_is_marked_at_each_figure_and_in_the_data(tmp_path: Path) -> None:
+def test_the_page_shows_the_figures_and_marks_emulation(tmp_path: Path) -> None:
     loaded = load_run(made(tmp_path, case(transport="soft-RoCE")))
     text = render([loaded])
-    section = text[text.index('id="r0rails"') :].partition("</section>")[0]
-    assert section.count('<span class="emulated">Emulated RDMA') == 5
-    files = {path.name: path for path in write_data(tmp_path, [loaded])}
-    tables = {
-        name: list(csv.DictReader(files[f"{name}.csv"].open()))
+    sections = {
+        name: text[text.index(f'id="r0{name}"') :].partition("</section>")[0]
         for name in ("mpi_calls", "rails", "rail_runs", "rail_calls")
     }
-    assert all("soft-RoCE" in row["emulated"] for rows in tables.values() for row in rows)
-    assert [len(rows) for rows in tables.values()] == [2, 5, 2 * 2 * PAIRS * 3, 4]
-    slow = next(row for row in tables["rails"] if (row["policy"], row["arm"]) == ("nic1", "off"))
-    assert float(slow["speed_low"]) < 1 / 1.1 < float(slow["speed_high"])
+    pictures = {name: len(re.findall("<svg", each)) for name, each in sections.items()}
+    # Shares and messages; MPI's rails without writers and under them, the writers'; two kinds.
+    assert pictures == {"mpi_calls": 2, "rails": 3, "rail_runs": 2, "rail_calls": 2}
+    for name, each in sections.items():
+        assert each.count('<span class="emulated">Emulated RDMA') == pictures[name] + 1
+    assert "umt mpip point-to-point 40.00 kB" in sections["mpi_calls"]
+    # Every run with calls counted, off and aa at three policies, is a point of its kind.
+    assert sections["rail_runs"].count('id="r0rail_runs0-points-') == 3
+    files = {path.name: path for path in write_data(tmp_path, [loaded])}
+    for name in sections:
+        rows = json.loads(files[f"{name}.json"].read_text())[name]
+        assert all("soft-RoCE" in str(row["emulated"]) for row in rows)
 
 
 def test_a_run_without_rails_and_calls_has_no_section_and_no_files(tmp_path: Path) -> None:
     loaded = load_run(write_run(tmp_path / "run", samples(LAMMPS, pairs=6)))
-    assert rails_view(loaded, "t") is None
-    assert not [path for path in write_data(tmp_path, [loaded]) if path.suffix == ".csv"]
+    assert all(answer(each, loaded).is_empty() for each in rails.QUESTIONS)

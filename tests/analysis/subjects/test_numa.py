@@ -147,7 +147,7 @@ def test_the_sections(run: Path, tmp_path: Path) -> None:
     cells = page[page.index('id="r0numa"') :].partition("</section>")[0]
     # Each cell with workers has three bars.
     assert bars(cells).total() == 6 * len(SIDES)
-    assert "write nic write nic communications 0.750" in cells  # read out for the picture
+    assert "write nic write nic communications 75.0" in cells  # read out for the picture
     files = {
         path.name: json.loads(path.read_text())
         for path in write_data(tmp_path, [data])[1:]

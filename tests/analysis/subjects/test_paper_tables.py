@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from analysis.questions.question import answer
 from analysis.report.data import RunData, load_run
 from analysis.report.page import render
 from analysis.report.plots import View
-from analysis.subjects.paper_tables import paper_estimates, paper_tables, picture
+from analysis.subjects.paper_tables import ESTIMATORS, paper_estimates, paper_tables, picture
 from analysis.subjects.published import NAMES, normalised, triad
 from records.sample import Sample
 from tests.analysis.synthetic import Case, samples, write_run
@@ -206,15 +207,20 @@ def test_a_level_of_the_application_is_compared_with_its_own_baseline(tmp_path: 
     ]
 
 
-def estimators(folder: Path, *found: list[Sample]) -> list[list[str]]:
-    return rows_of(render([load(folder, *found)]), "<summary>Estimators of Groves")
-
-
 def test_estimators_of_the_paper_of_a_case(tmp_path: Path) -> None:
-    (row,) = estimators(tmp_path, runs("lammps", OFF_S, ON_S))
-    assert row[:4] == ["on against off", "11.00 s \u00b1 0.82", "22.00 s \u00b1 1.41", "2.000"]
+    run = load(tmp_path, runs("lammps", OFF_S, ON_S))
+    (row,) = answer(ESTIMATORS, run).to_dicts()
+    means = {"off_mean": 11.0, "on_mean": 22.0, "of_means": 2.0, "slowdown": 2.0}
     # Of the first five: 10 and 20, and the median of 20 to 24 is 22.
-    assert row[4:] == ["10.00 s 20.00 s", "2.000", "2.200"]
+    best = {"off_best": 10.0, "on_best": 20.0, "of_best": 2.0, "best_against_median": 2.2}
+    expected = means | best | {"off_sd": (6 / 9) ** 0.5, "on_sd": (18 / 9) ** 0.5}
+    assert {name: row[name] for name in expected} == pytest.approx(expected)
+    (cells,) = rows_of(render([run]), 'id="r0paper_estimates"')
+    assert cells[:3] == ["lammps", "on", "2.000 2.000 to 2.000"]
+    assert cells[4:] == [
+        *("11.00 s", "22.00 s", "2.000"),
+        *("10.00 s", "20.00 s", "2.000", "2.200"),
+    ]
 
 
 @pytest.mark.parametrize("arm", ["daly", "constant"])
@@ -224,8 +230,9 @@ def test_estimators_of_the_paper_at_scale(tmp_path: Path, arm: str) -> None:
         replace(each, arm=arm) if each.arm == "on" else each
         for each in runs("lammps_scaling", [10.0, 12, 11, 10, 12, 1], [15.0, 18, 16, 17, 20, 2])
     ]
-    (row,) = estimators(tmp_path, found)
-    assert row == [f"{arm} against off", "", "", "", "10.00 s 15.00 s", "1.500", "1.700"]
+    (row,) = answer(ESTIMATORS, load(tmp_path, found)).to_dicts()
+    assert (row["off_best"], row["on_best"], row["off_mean"]) == (10.0, 15.0, None)
+    assert (row["of_best"], row["best_against_median"]) == pytest.approx((1.5, 1.7))
 
 
 def test_caveats_of_a_workload_stand_in_the_section(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from analysis.questions.question import answer
 from analysis.report.data import RunData, load_run
 from analysis.report.page import render, write_data
-from analysis.subjects.remedies import TIMES, remedies_view
+from analysis.subjects.remedies import TIMES
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.remedies.test_advice import CORE
 from tests.analysis.subjects.test_paper_tables import rows_of
@@ -42,19 +42,18 @@ def test_advice_comes_before_the_runs(text: str) -> None:
     assert [row[7].split()[0] for row in rows if "rate" in row[1]] == ["slower"] * 3
 
 
-def test_the_sweep_has_a_figure_with_every_run_and_its_slope(run: RunData, text: str) -> None:
-    slopes = rows_of(text, 'id="r0remedies"')
-    value, unit = slopes[0][1].split()[:2]
-    assert float(value) == pytest.approx(0.3, abs=0.03)
-    assert unit == "B/s"
-    assert slopes[0][3].startswith(("3.", "4."))
-    assert slopes[-1][0].startswith("published")
-    assert "400 to 500 MB/s" in slopes[-1][3]
-    view = remedies_view(run, "m")
-    ((case, svg),) = view.sweeps_svgs
-    assert case == "stream"
+def test_the_sweep_has_a_figure_with_every_run_and_its_slope(text: str) -> None:
+    fewest, cores = rows_of(text, 'id="r0throttling"')
+    # Case, arm, levels, number of cores compared with, slope, line, price, same rate, pairs.
+    assert fewest[2:4] == ["reserved cores 0", "1"]
+    assert float(fewest[4].split()[0]) == pytest.approx(0.3, abs=0.03)
+    assert fewest[6].startswith(("3.", "4."))
+    assert cores[6] == "\u2013"
+    section = text[text.index('id="r0throttling"') :].partition("</section>")[0]
+    assert "400 to 500 MB/s" in section
+    runs = text[text.index('id="r0throttled_runs"') :].partition("</section>")[0]
     # Two sweeps of four rates, and their baselines.
-    drawn = [len(re.findall("<use ", part)) for part in str(svg).split('id="ms0-runs-')[1:]]
+    drawn = [len(re.findall("<use ", part)) for part in runs.split("-points-")[1:]]
     assert drawn[0] == PAIRS * 5
     assert drawn[1] >= PAIRS * 5
 
@@ -73,17 +72,11 @@ def test_times_are_relative_to_off_without_the_remedy(run: RunData, tmp_path: Pa
     assert len(json.loads(file.read_text())["remedy_times"]) == len(found)
 
 
-def test_a_curved_loss_names_no_crossover(tmp_path: Path) -> None:
-    bent = swept(sweep(noise=0.003, square=0.8), pairs=12)
-    rows = rows_of(render([load_run(write_run(tmp_path / "run", bent))]), 'id="r0remedies"')
-    assert rows[0][2:5] == ["no: the loss is curved", "", ""]
-
-
 def test_a_run_without_remedies_has_neither_section(tmp_path: Path) -> None:
     plain = load_run(write_run(tmp_path / "run", samples(STREAM, pairs=8)))
     text = render([plain])
     assert 'id="advice"' not in text
-    assert 'id="r0remed' not in text
+    assert 'id="r0thrott' not in text
     assert "advice.json" not in [path.name for path in write_data(tmp_path, [plain])]
 
 

@@ -11,7 +11,6 @@ from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
 from analysis.history.alarms import WatchedSeries
-from analysis.remedies.throttling import Throttling
 from analysis.statistics.interval import Estimate, Interval
 from analysis.subjects.traffic import AtOnce, Pattern, Traffic
 from analysis.subjects.writers import concurrent_writers
@@ -109,10 +108,10 @@ def test_notes_and_rejections_come_once_and_name_their_cases() -> None:
         assert (len(found), found[-1].startswith(last)) == (more, True)
 
 
-SWEEP = Throttling(
-    *("stream", "on", {"reserved_cores": 0}, "s", False, 8, 4e9, about(2e-11, 1e-11, 3e-11)),
-    *(None, True, []),
-)
+SWEEP = {
+    **{"case": "stream", "at": "reserved cores 0", "bandwidth": False, "reserved": None},
+    **{"slope": 2e-11, "slope_low": 1e-11, "slope_high": 3e-11, "word": "yes"},
+}
 
 
 @pytest.mark.parametrize(
@@ -121,12 +120,12 @@ SWEEP = Throttling(
         ({"slope": None}, []),
         # 2e-11 for each byte per second is 2 % for each GB/s.
         ({}, ["stream, reserved cores 0: lost per byte written 2.00 [1.00, 3.00] % per GB/s"]),
-        ({"line_fits": False}, ["stream, reserved cores 0: the loss is curved, so no line gives a"
+        ({"word": "no"}, ["stream, reserved cores 0: the loss is curved, so no line gives a"
                                 " loss per byte"]),
     ],
 )  # fmt: skip
 def test_the_loss_per_byte_of_a_sweep(changes: dict[str, Any], said: list[str]) -> None:
-    assert results._sweep(replace(SWEEP, **changes)) == said
+    assert results._sweep(SWEEP | changes) == said
 
 
 # `nimc nights alarms`: what is watched.

@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.effects.estimate import results
-from analysis.samples.columns import read_run
-from analysis.samples.pairs import judged
-from analysis.subjects.causes import MISSES, STALLS, TIME, causes
+from analysis.questions.question import answer
+from analysis.report.data import load_run
+from analysis.subjects.causes import ACROSS, CHANGES, MISSES, STALLS, TIME
 from reframe_tests import conduct
-from tests.analysis.made_counters import CASES, RANKS, counts, read_counters, with_tool
+from tests.analysis.made_counters import CASES, RANKS, counts, with_tool
 from tests.analysis.synthetic import samples, write_run
 
 TOOL = "perf_stat:memory"
@@ -54,18 +53,20 @@ def found(tmp_path_factory):
             lines += [{"key": each.key, "tool": TOOL, **asdict(row)} for row in rows]
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (run / "counters" / f"{case.name}.jsonl").write_text(text)
-    frame = judged(read_run(run).frame)
-    return causes(read_counters(run, frame), frame, results(frame))
+    return load_run(run)
 
 
 def test_every_cell_of_table_iv_has_a_value_of_six_points_and_r_is_that_of_the_counts(found):
-    across = {(each.treatment, each.of, each.to): each for each in found.links if not each.case}
+    across = {
+        (each["treatment"], each["of"], each["role"]): each
+        for each in answer(ACROSS, found).filter(source="measured").to_dicts()
+    }
     roles = [(TIME, role) for role in (STALLS, *MISSES)] + [(STALLS, role) for role in MISSES]
     for cell in [(arm, *pair) for arm in ("off", "on") for pair in roles]:
-        assert across[cell].points == 6
-        assert None not in (across[cell].correlation, across[cell].p)
-    changes = {(each.case, each.role) for each in found.changes if each.treatment == "on"}
-    assert len(changes) == 6 * 6  # of figure 4
+        assert across[cell]["points"] == 6
+        assert None not in (across[cell]["r"], across[cell]["p"])
+    changes = answer(CHANGES, found).filter(treatment="on")
+    assert changes.select("case", "role").n_unique() == 6 * 6  # of figure 4
     # Medians over the runs of a workload, from the generator and without any tool's file.
     points = []
     for case in CASES:
@@ -78,4 +79,4 @@ def test_every_cell_of_table_iv_has_a_value_of_six_points_and_r_is_that_of_the_c
         ]
         points.append(np.median(np.array(runs), axis=0))
     expected = np.corrcoef(np.array(points).T)[0, 1]
-    assert across["on", TIME, STALLS].correlation.r == pytest.approx(expected, abs=1e-9)
+    assert across["on", TIME, STALLS]["r"] == pytest.approx(expected, abs=1e-9)

@@ -1,0 +1,111 @@
+"""What each question answers for a made run: the rows of `golden/NAME.json`.
+
+`python -m tests.analysis.questions.test_golden NAME ...` writes those of questions whose answer is
+meant to change.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+import analysis.subjects
+from analysis.questions.question import Question, answer
+from analysis.report.data import load_run
+from tests.analysis.remedies import test_offload, test_rails
+from tests.analysis.remedies.sweeps import sweep, swept
+from tests.analysis.subjects import (
+    test_causes,
+    test_factors,
+    test_latency,
+    test_numa,
+    test_replayed,
+    test_scaling,
+)
+from tests.analysis.synthetic import header, samples, write_run
+
+_GOLDEN = Path(__file__).with_name("golden")
+Maker = Callable[[Path], Path]
+
+
+def _rails(folder: Path) -> Path:
+    return test_rails.made(folder, test_rails.case(noise=0.02), pairs=7)
+
+
+def _sweep(folder: Path) -> Path:
+    return write_run(folder / "run", swept(sweep(noise=0.02), pairs=7))
+
+
+def _levels(folder: Path) -> Path:
+    case = test_factors.of_levels({"message": [64, 4096], "workers": ["nic", "other", "free"]})
+    return write_run(folder / "run", samples(case, pairs=6))
+
+
+def _latency(folder: Path) -> Path:
+    return write_run(folder / "run", test_latency.made(), header(campaign="loaded_latency"))
+
+
+def _counted(folder: Path) -> Path:
+    cases = [test_causes.CASES[index] for index in (0, 2, 3, 5)]
+    return test_causes.made_run(folder, cases, processor="AuthenticAMD-26-2-1")
+
+
+#: Question -> a made run that has its data.
+MADE: dict[str, Maker] = {
+    **dict.fromkeys(("by_rate", "prices", "remedy_times", "throttling", "throttled_runs"), _sweep),
+    "by_level": _levels,
+    **dict.fromkeys(("why", "roles", "correlations", "counters", "not_counted"), _counted),
+    "correlations_of_runs": test_causes.made_run,
+    "tool_prices": lambda folder: test_causes.priced(folder, 1.05),
+    "latency": _latency,
+    **dict.fromkeys(("mpi_calls", "rails", "rail_runs", "rail_calls"), _rails),
+    **dict.fromkeys(
+        ("numa", "numa_findings"), lambda folder: test_numa.run_of(folder, test_numa.TWO_NODES)
+    ),
+    "paper_estimates": lambda folder: test_scaling.run_of(folder, 16, 64, pairs=10).path,
+    "traffic": test_replayed.made,
+    "processing": lambda folder: test_offload.made_run(folder, 0.12),
+}
+
+
+def questions() -> Iterator[Question]:
+    """All questions of the report."""
+    for module in iter_modules(analysis.subjects.__path__, "analysis.subjects."):
+        named = vars(import_module(module.name)).values()
+        yield from (each for each in named if isinstance(each, Question))
+
+
+def rows(question: Question) -> list[dict[str, Any]]:
+    """The answer for the made run, as its file has it."""
+    with TemporaryDirectory() as folder:
+        run = load_run(MADE[question.name](Path(folder)), force=True)
+        found: list[dict[str, Any]] = json.loads(json.dumps(answer(question, run).to_dicts()))
+    return found
+
+
+def test_every_question_has_an_answer_here() -> None:
+    assert sorted(each.name for each in questions()) == sorted(MADE)
+
+
+@pytest.mark.parametrize("question", list(questions()), ids=lambda each: each.name)
+def test_a_question_is_answered_as_before(question: Question) -> None:
+    golden = json.loads((_GOLDEN / f"{question.name}.json").read_text())
+    found = rows(question)
+    assert [list(row) for row in found] == [list(row) for row in golden]
+    for row, before in zip(found, golden, strict=True):
+        for name, value in row.items():
+            exact = not isinstance(value, float)
+            assert value == (before[name] if exact else pytest.approx(before[name], rel=1e-9)), name
+
+
+if __name__ == "__main__":
+    for each in questions():
+        if each.name in sys.argv[1:]:
+            lines = ",\n".join(json.dumps(row) for row in rows(each))
+            (_GOLDEN / f"{each.name}.json").write_text(f"[\n{lines}\n]\n")
