@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
@@ -207,29 +206,34 @@ def stand(
     `margin`: writers that lose more than this share are slowed down. `unstable`: a baseline differs
     from its own repetition.
     """
-    found = net(effect, share)
+    measured = net(effect, share)
     slower = effect.written is not None and effect.written.high < 1 / (1 + margin)
-    standing = Standing.FEW
-    if found:
-        standing = Standing.BETTER if found.ratio.low > 1 else Standing.OPEN
-        standing = Standing.WORSE if found.ratio.high < 1 else standing
-        if unstable:
-            standing = Standing.UNSTABLE
-        elif slower and standing is Standing.BETTER:
-            standing = Standing.SLOWER_WRITES
-        elif standing.is_sided and not found.lasts:
-            standing = Standing.HERE
+    standing = Standing.UNSTABLE if measured and unstable else _standing(measured, slower)
     return RemedyAdvice(
         run=run,
         effect=effect,
-        net=found.ratio if found else None,
-        allocations=found.allocations if found else 0,
-        next_allocation=found.next_allocation if found else None,
-        p_adjusted=found.p if found and standing is not Standing.SLOWER_WRITES else None,
+        net=measured.ratio if measured else None,
+        allocations=measured.allocations if measured else 0,
+        next_allocation=measured.next_allocation if measured else None,
+        p_adjusted=measured.p if measured and standing is not Standing.SLOWER_WRITES else None,
         standing=standing,
         recommended=False,
         break_even=break_even(effect),
     )
+
+
+def _standing(measured: Net | None, slower_writes: bool) -> Standing:
+    """On stable baselines, before Holm."""
+    if measured is None:
+        return Standing.FEW
+    if measured.ratio.low <= 1 <= measured.ratio.high:
+        return Standing.OPEN
+    better = measured.ratio.low > 1
+    if better and slower_writes:
+        return Standing.SLOWER_WRITES
+    if not measured.lasts:
+        return Standing.HERE
+    return Standing.BETTER if better else Standing.WORSE
 
 
 def after_holm(rows: Sequence[RemedyAdvice], share_stated: bool) -> list[RemedyAdvice]:
@@ -266,21 +270,19 @@ def best(rows: Sequence[RemedyAdvice], share: float) -> list[Best]:
 
 def _leads(ordered: Sequence[RemedyAdvice], share: float) -> bool:
     """Whether the first is shown to be better than each other one, in the pairs of both."""
-    first, *others = (row.effect for row in ordered)
-    found = [_against(first, other, share) for other in others]
-    p = holm([each.p if each and each.ratio.low > 1 and each.lasts else 1.0 for each in found])
-    return all(each <= _LEVEL for each in p)
+    first, *others = (_speeds(row.effect, share) for row in ordered)
+    p = []
+    for other in others:
+        common = [pair for pair in first if pair in other]
+        apart = compared(np.array([np.log(first[pair] / other[pair]) for pair in common]), common)
+        p.append(apart.p if apart and apart.ratio.low > 1 and apart.lasts else 1.0)
+    return all(adjusted <= _LEVEL for adjusted in holm(p))
 
 
-def _against(one: RemedyEffect, other: RemedyEffect, share: float) -> Net | None:
-    rows = {key: row for row, key in enumerate(other.speeds.keys)}
-    common = [(at, rows[key]) for at, key in enumerate(one.speeds.keys) if key in rows]
-    if not common:
-        return None
-    mine, theirs = (list(at) for at in zip(*common, strict=True))
-    speeds = mean_speed(one.speeds.with_remedy[mine], share)
-    logs = np.log(speeds / mean_speed(other.speeds.with_remedy[theirs], share))
-    return compared(logs, [one.speeds.keys[at] for at in mine])
+def _speeds(effect: RemedyEffect, share: float) -> dict[tuple[int, int], float]:
+    """Block and pair -> mean speed with the remedy; empty for levels in different jobs."""
+    means = mean_speed(effect.speeds.with_remedy, share)
+    return dict(zip(effect.speeds.keys, means, strict=True)) if effect.paired else {}
 
 
 SCHEMA = 2
@@ -469,53 +471,57 @@ def named(effect: RemedyEffect) -> str:
 
 
 def _lost(advice: Advice) -> str:
-    found = [loss for loss in advice.losses if loss.verdict is not Verdict.BASELINE_UNSTABLE]
-    if not found:
+    losses = [loss for loss in advice.losses if loss.verdict is not Verdict.BASELINE_UNSTABLE]
+    if not losses:
         return "No loss can be stated: no traffic was measured in six pairs with a stable baseline."
-    most, assumed = max(found, key=lambda loss: loss.lost.value), advice.assumed
-    text = "With traffic all the time, as in the runs"
+    most, assumed = max(losses, key=lambda loss: loss.lost.value), advice.assumed
+    time = "all the time, as in the runs"
     if assumed.traffic_share is not None:
-        text = f"With traffic {assumed.share * 100:.3g} % of the time (assumed)"
+        time = f"{assumed.share * 100:.3g} % of the time (assumed)"
     rate = "" if most.rate_b_s is None else f" ({quantity(most.rate_b_s, 'B/s', 3)})"
-    rate += " [emulated]" if most.emulated else ""
-    text += f", {most.traffic}{rate} costs {most.case} {percent(most.lost)} of its node-hours"
+    emulated = " [emulated]" if most.emulated else ""
+    month = several = doubt = ""
     if (hours := most.node_hours_month) and assumed.nodes is not None:
-        text += f", {hours.value:,.0f} [{hours.low:,.0f}, {hours.high:,.0f}] node-hours a month if"
-        text += f" {plural(assumed.nodes, 'node')} (assumed) run it"
-    text += f", the most of {len(found)} measured cases of traffic" if len(found) > 1 else ""
+        month = f", {hours.value:,.0f} [{hours.low:,.0f}, {hours.high:,.0f}] node-hours a month if"
+        month += f" {plural(assumed.nodes, 'node')} (assumed) run it"
+    if len(losses) > 1:
+        several = f", the most of {len(losses)} measured cases of traffic"
     if most.lost.low <= 0:
-        text += "; the interval holds 0" if most.lost.high >= 0 else "; it gains"
-        text += ", so no loss is shown"
-    return f"{text}."
+        gains = "the interval holds 0" if most.lost.high >= 0 else "it gains"
+        doubt = f"; {gains}, so no loss is shown"
+    return (
+        f"With traffic {time}, {most.traffic}{rate}{emulated} costs {most.case}"
+        f" {percent(most.lost)} of its node-hours{month}{several}{doubt}."
+    )
 
 
 def _recommended(advice: Advice) -> str:
     rows = advice.remedies
     if not rows:
         return "No remedy was tried, so none is recommended."
+    of_standing = grouped((row.standing, row) for row in rows)
     if all(row.effect.emulated for row in rows):
-        better = sum(row.standing is Standing.BETTER for row in rows)
+        better = len(of_standing.get(Standing.BETTER, []))
         return (
             "The traffic was emulated, so no remedy is recommended for RDMA hardware"
             f" ({better} of {len(rows)} were better here)."
         )
-    parts = []
-    if advice.best:
-        parts.append(f"Recommended: {_some([_of_best(each) for each in advice.best])}")
-    if share := [
-        f"{named(row.effect)}, {_break_even(row)}"
-        for row in rows
-        if row.better and not row.recommended
-    ]:
-        stated = "Worth its price where traffic takes enough of the time (--traffic-share)"
-        parts.append(f"{stated}: {_some(share)}")
-    if not parts:
-        parts.append("No remedy is recommended")
-    worse = [row for row in rows if row.standing is Standing.WORSE]
-    if costs := [f"{named(row.effect)}, {more_work(row.net)}" for row in worse if row.net]:
-        parts.append(f"Shown to cost more than it gains: {_some(costs)}")
-    if slowed := {row.effect.remedy for row in rows if row.standing is Standing.SLOWER_WRITES}:
-        parts.append(f"Helps the application by delaying the writes: {_some(sorted(slowed))}")
+    worth = [row for row in rows if row.better and not row.recommended]
+    worse, slower = (of_standing.get(name, []) for name in (Standing.WORSE, Standing.SLOWER_WRITES))
+    said = {
+        "Recommended": [_of_best(best) for best in advice.best],
+        "Worth its price where traffic takes enough of the time (--traffic-share)": [
+            f"{named(row.effect)}, {_break_even(row)}" for row in worth
+        ],
+        "Shown to cost more than it gains": [
+            f"{named(row.effect)}, {more_work(row.net)}" for row in worse if row.net
+        ],
+        "Helps the application by delaying the writes": sorted(
+            {row.effect.remedy for row in slower}
+        ),
+    }
+    parts = [] if advice.best or worth else ["No remedy is recommended"]
+    parts += [f"{what}: {_some(names)}" for what, names in said.items() if names]
     return f"{'. '.join(parts)}."
 
 
@@ -543,28 +549,25 @@ def _of_best(best: Best) -> str:
 
 
 def _open(advice: Advice) -> str:
-    standings = Counter(row.standing for row in advice.remedies)
-    undecided = sum(times for standing, times in standings.items() if standing.is_open)
-    unstable = standings[Standing.UNSTABLE]
-    if not advice.remedies:
+    rows = advice.remedies
+    if not rows:
         return "A campaign with a remedy, such as campaigns/throttling.yaml, would show its price."
-    tried = f"{plural(len(advice.remedies), 'case')} of a remedy under traffic"
-    if not undecided and not unstable:
+    undecided = sum(row.standing.is_open or row.standing is Standing.UNSTABLE for row in rows)
+    tried = f"{plural(len(rows), 'case')} of a remedy under traffic"
+    if not undecided:
         return f"Nothing is open in {tried}."
-    text = f"Not decided: {undecided + unstable} in {tried}"
-    if (row := advice.next) and row.next:
-        text += f"; {_following(row, row.next)}"
-    return f"{text}."
+    row = advice.next
+    following = f"; {_following(row, row.next)}" if row and row.next else ""
+    return f"Not decided: {undecided} in {tried}{following}."
 
 
-def _following(row: RemedyAdvice, requested: NextPairs) -> str:
-    cost = f"{plural(requested.pairs, 'more pair')} ({number(requested.node_hours, 2)} node-hours)"
-    if requested.allocations is not None:
-        more = plural(requested.allocations, "other allocation")
-        return f"next {cost} in {more}, to see whether {named(row.effect)} does the same there"
-    if requested.finds is None:
-        return f"next {cost} for a first interval of {named(row.effect)}"
-    return (
-        f"next {cost} would show a net difference of {requested.finds * 100:.1f} % of"
-        f" {named(row.effect)}"
-    )
+def _following(row: RemedyAdvice, more: NextPairs) -> str:
+    remedy = named(row.effect)
+    text = f"would show a net difference of {(more.finds or 0.0) * 100:.1f} % of {remedy}"
+    if more.allocations is not None:
+        others = plural(more.allocations, "other allocation")
+        text = f"in {others}, to see whether {remedy} does the same there"
+    elif more.finds is None:
+        text = f"for a first interval of {remedy}"
+    hours = f"{number(more.node_hours, 2)} node-hours"
+    return f"next {plural(more.pairs, 'more pair')} ({hours}) {text}"
