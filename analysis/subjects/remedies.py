@@ -11,8 +11,9 @@ import polars as pl
 from analysis.questions.estimators import stated
 from analysis.questions.question import Question
 from analysis.questions.shown import section
-from analysis.remedies.advice import Standing, advise, sentences, where
+from analysis.remedies.advice import advise, sentences, where
 from analysis.remedies.effect import exponential, remedy_effects
+from analysis.remedies.standing import Standing
 from analysis.remedies.throttling import RUNS, THROTTLING
 from analysis.report.data import RunData
 from analysis.report.plots import View

@@ -14,15 +14,8 @@ from analysis.compare.sides import METRICS, Compared, Comparison, Side, compare_
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result, notes_of
 from analysis.effects.verdict import Verdict
-from analysis.remedies.advice import (
-    Advice,
-    Assumed,
-    RemedyAdvice,
-    Standing,
-    advise,
-    sentences,
-    where,
-)
+from analysis.remedies.advice import Advice, Assumed, advise, sentences, where
+from analysis.remedies.standing import RemedyAdvice, Standing
 from analysis.report.data import load_run
 from analysis.report.page import make_reports
 from analysis.report.words import named, next_step

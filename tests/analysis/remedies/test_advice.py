@@ -12,21 +12,9 @@ import numpy as np
 import pytest
 
 from analysis.effects.verdict import Verdict
-from analysis.remedies.advice import (
-    Advice,
-    Assumed,
-    NextPairs,
-    RemedyAdvice,
-    Standing,
-    TrafficLoss,
-    advise,
-    next_allocations,
-    next_pairs,
-    pair_node_hours,
-    sentences,
-    stand,
-    where,
-)
+from analysis.remedies.advice import Advice, Assumed, TrafficLoss, advise, sentences, where
+from analysis.remedies.next_pairs import NextPairs, next_allocations, next_pairs, pair_node_hours
+from analysis.remedies.standing import RemedyAdvice, Standing, stand
 from analysis.report.data import load_run
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import Crossing, p_value

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.remedies.advice import Standing, advise
+from analysis.remedies.advice import advise
 from analysis.remedies.effect import RemedyEffect, net, remedy_effects
+from analysis.remedies.standing import Standing
 from analysis.report.data import load_run
 from records.sample import Better, Sample
 from tests.analysis.remedies.sweeps import sweep, swept

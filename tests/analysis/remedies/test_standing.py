@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from analysis.remedies.advice import RemedyAdvice, Standing, after_holm, best, stand
 from analysis.remedies.effect import RemedyEffect, Speeds, break_even, net
+from analysis.remedies.standing import RemedyAdvice, Standing, after_holm, best, stand
 from analysis.statistics.interval import Estimate
 
 
