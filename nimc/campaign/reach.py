@@ -82,7 +82,7 @@ class Reach:
     spread: float
     #: Questions over which its verdicts hold, and roles that the treatments of its pairs have.
     family: int
-    roles: frozenset[str]
+    roles: list[str]
     #: Its floor and cap, and the smallest slowdown, less 1, that so many pairs show; None: of no
     #: size.
     pairs: tuple[int, int]
@@ -122,7 +122,7 @@ def reach(planned: Plan, margin: float, spread: Spreads) -> list[Reach]:
 
 def _of_case(case: Case, family: int, margin: float, spread: float) -> Reach:
     pairs = (case.pairs_least or FEWEST, case.pairs_most)
-    roles = frozenset(each.role for each in case.treatments)
+    roles = sorted({each.role for each in case.treatments})
     none = pairs_for_none(margin, family, LEVELS["within"], spread)
     floor, cap = (least_shown(each, family, "control" in roles, spread) for each in pairs)
     return Reach(case.case, spread, family, roles, pairs, (floor, cap), none)

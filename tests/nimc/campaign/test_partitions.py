@@ -102,7 +102,7 @@ def test_a_block_that_outlasts_its_job_is_reported(tmp_path: Path, command: Comm
         "arms: [off, on]\npairs: {floor: 6, cap: 6}\nrun_timeout: 2h\n"
     )
     words = ("plan", tmp_path / "long.yaml", "--machine", "example_slurm")
-    (line,) = command.json(*words)["warnings"]
+    line, _ = command.json(*words)["warnings"]
     for fact in ("stream: 6 pairs", "13 h 00 min", "configs/example_slurm.py is 4 h 00 min"):
         assert fact in line
     assert line in " ".join(command(*words).split())
