@@ -18,25 +18,21 @@ from functools import partial
 from typing import IO
 
 from conductor import counters, messages, shared_memory, wire
+from conductor.follower import Follower, Meaning, ShortWriter, read, start_end, throttled
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import (
     PASSES,
     Arrived,
     EndRole,
-    Fault,
     Injector,
-    LineParser,
     Row,
     Writer,
 )
-from conductor.replay.pacing import Follower, pace_period_s
 from conductor.series import Placed
-from conductor.short_writes.origin_side import ScheduleWriter, stand_by, start_end
 from conductor.watch import Meter, Watch
 from records import clock, processes
 from records.machine import host
 from records.machine.node_counters import NodeReader
-from records.text import Gist, failure
 
 #: How often the byte counter of the origin's device is read if a writer prints no rows, seconds.
 COUNT_S = 1.0
@@ -48,6 +44,7 @@ _SOON_S = 0.75
 _ROWS_TO_HOLD = 3
 #: How often to look whether a suspended process has stopped, seconds.
 _STOP_S = 0.002
+_PIPE = asyncio.subprocess.PIPE
 
 
 def node_name() -> str:
@@ -72,7 +69,8 @@ class _End:
     #: Whether it is suspended between runs, and since when it is not any more.
     held: bool = False
     resumed_s: float = 0.0
-    #: Whether it is a passive side that stays suspended while its origin writes.
+    #: Whether it is a passive side that has listened; that stays suspended while its origin writes.
+    listened: bool = False
     frozen: bool = False
     #: When its last row ended, reported or not, and when it came.
     last_row_s: float | None = None
@@ -114,7 +112,7 @@ class _End:
             self.follow(self.follower)
 
     def follow(self, follower: Follower) -> None:
-        """Begin to follow rates."""
+        """Begin to follow a timetable."""
         self.follower = follower
         self.pacing = asyncio.create_task(follower.run())
         self.tasks.append(self.pacing)
@@ -150,8 +148,7 @@ class Agent:
     def __init__(self, connection: wire.Wire) -> None:
         self._wire = connection
         self._ends: list[_End] = []
-        self._sides: list[asyncio.Task[None]] = []
-        self._schedule: ScheduleWriter | None = None
+        self._schedule: ShortWriter | None = None
         self._watched: Watch | None = None
         self._node_reader = NodeReader()
 
@@ -187,16 +184,11 @@ class Agent:
                         processes.suspend(end.process)
             case messages.Control():
                 await self._control(order)
-            case messages.FollowRates():
+            case messages.Follow():
                 await self._follow(order)
-            case messages.StopSchedule():
-                await self._stop_schedule()
-                self._send(messages.WritersStopped([]))
-            case messages.StandBy():
-                self._sides.append(asyncio.create_task(self._stand_by(order)))
             case messages.Perform():
                 injector = INJECTORS[order.injector]
-                self._schedule = ScheduleWriter(injector, order.part, order.log)
+                self._schedule = ShortWriter(injector, order.part, order.log)
             case messages.Finish():
                 await self._finish(order.timeout_s)
             case messages.BeginWatch():
@@ -211,14 +203,13 @@ class Agent:
         if role == "target" and injector.target_command(writer) is None:
             self._send(messages.Listening(writer.index))
             return
-        process = await start_end(injector, writer, role, asyncio.subprocess.PIPE)
+        process = await start_end(injector, writer, role, _PIPE)
         if isinstance(process, str):
             self._send(messages.Ended(writer.index, role, process))
             return
         log = open(order.log, "ab", buffering=0)  # noqa: SIM115 (closed by _watch)
         end = _End(writer, role, process, injector)
-        parser = injector.parser(writer)
-        end.tasks.append(asyncio.create_task(self._watch(end, parser, log)))
+        end.tasks.append(asyncio.create_task(self._watch(end, log)))
         if role == "target":
             end.tasks.append(asyncio.create_task(self._listen(end, writer.port)))
         else:
@@ -260,7 +251,7 @@ class Agent:
             asyncio.get_running_loop().call_later(end.injector.row_s or 0.0, end.meter.count)
         held = end.held or (over_s is not None and ended_s - over_s < end.resumed_s)
         if end.follower is None and end.paced and not end.held:  # it has set up
-            end.follow(self._even(end, row.rate_b_s))
+            end.follow(self._throttled(end, row.rate_b_s))
         elif end.follower and over_s is not None:
             end.follower.reported(None if held else row.rate_b_s * over_s, over_s)
         if held:
@@ -297,8 +288,8 @@ class Agent:
             await _until_stopped(origins_first)
         self._send(messages.WritersStopped(placed))
 
-    async def _follow(self, order: messages.FollowRates) -> None:
-        """Let an origin follow rates in place of those it follows; at full rate without any."""
+    async def _follow(self, order: messages.Follow) -> None:
+        """Let an origin follow a timetable in place of the one it follows; at full rate without."""
         for end in self._ends:
             if (end.index, end.role) != (order.writer, "origin"):
                 continue
@@ -306,54 +297,57 @@ class Agent:
                 end.pacing.cancel()
                 await asyncio.gather(end.pacing, return_exceptions=True)
             end.follower = end.pacing = None
-            if order.rates_b_s:
-                asked = end.writer.message_b, order.rates_b_s, order.full_b_s
+            if order.plan:
+                asked = end.writer.message_b, order.plan, order.full_b_s
                 end.follow(Follower(end.process, *asked, partial(self._passed_b, end)))
 
-    def _even(self, end: _End, reported_b_s: float) -> Follower:
-        """Follows the one rate of a writer; `reported_b_s`: what it has written without limit."""
-        writer, passed = end.writer, partial(self._passed_b, end)
-        assert writer.rate_b_s, "a writer at full rate is not paced"
-        full_b_s = writer.full_b_s or max(reported_b_s, writer.rate_b_s)
-        asked = writer.message_b, [writer.rate_b_s], full_b_s, passed, pace_period_s(writer)
-        return Follower(end.process, *asked, writer.burst)
+    def _throttled(self, end: _End, reported_b_s: float) -> Follower:
+        """Follows the rate of a writer; `reported_b_s`: what it has written without limit."""
+        writer, passed_b = end.writer, partial(self._passed_b, end)
+        full_b_s = writer.full_b_s or max(reported_b_s, writer.rate_b_s or 0.0)
+        return Follower(end.process, writer.message_b, throttled(writer), full_b_s, passed_b)
 
     def _passed_b(self, end: _End) -> float | None:
         """What an origin's device has passed on, if the origin is the only one here that writes."""
         writing = [each for each in self._ends if each.role == "origin" and not each.held]
         return end.meter.passed_b() if end.meter and writing == [end] else None
 
-    async def _watch(self, end: _End, parser: LineParser, log: IO[bytes]) -> None:
-        """Read what one end prints until it ends."""
-        assert end.process.stdout is not None
-        gist = Gist()
+    async def _watch(self, end: _End, log: IO[bytes]) -> None:
+        """Read what one end prints until it ends; replace it if short writes need another."""
         with contextlib.closing(log):
-            async for raw in processes.lines(end.process.stdout):
-                try:
-                    log.write(raw)
-                except OSError as error:
-                    reason = f"its log {log.name}: {error.strerror}"
-                    self._send(messages.Ended(end.index, end.role, reason))
-                    return
-                line = raw.decode(errors="replace")
-                meaning = parser.parse(line)
-                if isinstance(meaning, Row):
-                    if end.role == "origin":
-                        self._report_rate(end, meaning)
-                elif isinstance(meaning, Arrived):
-                    self._arrived(end, meaning)
-                elif isinstance(meaning, Fault):
-                    gist.fault(meaning.text)
-                else:
-                    gist.add(line)
-        code = await end.process.wait()
-        self._send(messages.Ended(end.index, end.role, failure(code, gist)))
+            why = await self._read(end, log)
+            while self._needs_another(end):
+                await asyncio.sleep(LISTEN_S)  # in case that each of them ends at once
+                process = await start_end(end.injector, end.writer, end.role, _PIPE)
+                if isinstance(process, str):
+                    why = process
+                    break
+                end.process = process
+                why = await self._read(end, log)
+        self._send(messages.Ended(end.index, end.role, why))
+
+    def _needs_another(self, end: _End) -> bool:
+        """Whether a passive side of short writes is to be replaced: it had listened, and ended."""
+        is_over = end.listened and end.process.returncode is not None
+        return is_over and end.writer.messages is not None and end in self._ends
+
+    async def _read(self, end: _End, log: IO[bytes]) -> str:
+        """Read what a process prints until it ends, and why it did."""
+
+        def take(meaning: Meaning) -> None:
+            if isinstance(meaning, Row) and end.role == "origin":
+                self._report_rate(end, meaning)
+            elif isinstance(meaning, Arrived):
+                self._arrived(end, meaning)
+
+        return await read(end.process, end.injector.parser(end.writer), take, log)
 
     async def _listen(self, end: _End, port: int) -> None:
         """Report when the passive side listens: its output may stay buffered for a long time."""
         while end.process.returncode is None:
             match processes.listener(port, end.process.pid):
                 case "own":
+                    end.listened = True
                     self._send(messages.Listening(end.index))
                     return
                 case "other":
@@ -387,7 +381,7 @@ class Agent:
         meters = [end.meter for end in self._ends if end.meter and not end.held]
         self._watched = Watch(
             *(node_name(), order, meters, self._node_reader),
-            [end.process.pid for end in self._ends],
+            [end.process.pid for end in self._ends if not end.writer.messages],
             [(end.index, end.process.pid) for end in held],
         )
         for meter in meters:  # as close to the run's beginning as possible, and to its end
@@ -404,18 +398,11 @@ class Agent:
         watch, self._watched = self._watched, None
         self._send(await watch.end())
 
-    async def _stand_by(self, order: messages.StandBy) -> None:
-        index, injector = order.writer.index, INJECTORS[order.injector]
-        with open(order.log, "ab") as log:
-            listening = partial(self._send, messages.Listening(index))
-            fault = await stand_by(injector, order.writer, log, listening)
-        self._send(messages.Ended(index, "target", fault))
-
     async def _finish(self, timeout_s: float) -> None:
         written = messages.Written([], {})
         if self._schedule:
             await self._schedule.finish(timeout_s)
-            written = messages.Written(self._schedule.done, dict(self._schedule.faults))
+            written = messages.Written(self._schedule.finished, dict(self._schedule.faults))
             self._schedule = None
         self._send(written)
 
@@ -424,17 +411,10 @@ class Agent:
         if self._watched:
             await self._watched.cancel()
             self._watched = None
-        await self._stop_schedule()
-        await self._stop_ends(self._ends)
-
-    async def _stop_schedule(self) -> None:
         if self._schedule:
             await self._schedule.finish(0.0)
             self._schedule = None
-        sides, self._sides = self._sides, []
-        for side in sides:
-            side.cancel()
-        await asyncio.gather(*sides, return_exceptions=True)
+        await self._stop_ends(self._ends)
 
     async def _stop_ends(self, ends: list[_End]) -> None:
         """Stop these ends, origins first so that targets see them go."""

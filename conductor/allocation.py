@@ -15,7 +15,6 @@ from typing import Any
 from conductor import wire
 from conductor.agent import node_name
 from conductor.injectors.base import Writer
-from conductor.short_writes import records
 from records.errors import MachineError
 from records.plan import BlockPlan
 from records.programs import ask
@@ -24,6 +23,8 @@ from records.treatment import Writes
 _NODE = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 _LOOPBACK = "127.0.0.1"
 _FIRST_PORT = 20000
+#: Most passive sides of a target under a timetable; each needs a port.
+MOST_SIDES = 4
 _PORTS = 12000
 #: Unknown to others until writers listen, so that nobody can be there first.
 _BASE = secrets.randbelow(_PORTS)
@@ -161,7 +162,7 @@ def assign(
 
 def first_port(turn: int) -> int:
     """The first of the ports that targets listen on in one run under a timetable."""
-    return _FIRST_PORT + (_BASE + turn * records.MOST_SIDES) % _PORTS
+    return _FIRST_PORT + (_BASE + turn * MOST_SIDES) % _PORTS
 
 
 def own_address(plan: BlockPlan) -> str:

@@ -1,6 +1,6 @@
 """The rate that each writer reaches without an application, measured once a case on the same nodes.
 
-It is kept in the logs of the block that measured it; later blocks of the case on these nodes only
+It is stored in the logs of the block that measured it; later blocks of the case on these nodes only
 start their writers, and hold them.
 """
 
@@ -48,23 +48,23 @@ class Alone:
     needed_s: float
 
 
-def keep(logs: Path, found: Alone) -> None:
+def store(logs: Path, measured: Alone) -> None:
     """Add to a block's logs what it measured, for the case's next blocks."""
-    all_found = [*_read(logs / _FILE), found]
-    replace_text(logs / _FILE, json.dumps([asdict(each) for each in all_found], indent=1))
+    records = [*_read(logs / _FILE), measured]
+    replace_text(logs / _FILE, json.dumps([asdict(each) for each in records], indent=1))
 
 
-def kept(case_logs: Path, nodes: Allocation) -> list[Alone]:
+def stored(case_logs: Path, nodes: Allocation) -> list[Alone]:
     """What earlier blocks of the case measured on these nodes.
 
-    Raises MachineError for a file that `keep` did not write.
+    Raises MachineError for a file that `store` did not write.
     """
     found = [each for path in sorted(case_logs.glob(f"*/{_FILE}")) for each in _read(path)]
     return [each for each in found if Allocation(each.targets, each.origins) == nodes]
 
 
 def _read(path: Path) -> list[Alone]:
-    found: list[Alone] = length.kept_record(path, list[Alone]) if path.exists() else []
+    found: list[Alone] = length.read_record(path, list[Alone]) if path.exists() else []
     return found
 
 
@@ -80,7 +80,7 @@ class AloneRates:
 
     def __post_init__(self) -> None:
         """Raises MachineError for a damaged file of an earlier block."""
-        self._known = {each.writes: each for each in kept(self.logs.parent, self.nodes)}
+        self._known = {each.writes: each for each in stored(self.logs.parent, self.nodes)}
 
     async def learn(self, writes: Writes) -> None:
         """Learn the rates of one kind of writes, at full rate first; its writers are held then.
@@ -101,7 +101,7 @@ class AloneRates:
         found = self._known.get(writes)
         if found is None:
             found = await self._measure(writes)
-            keep(self.logs, found)
+            store(self.logs, found)
         elif runner.writers.holds(writes):
             states, _ = await self._start(writes)
             await runner.writers.silence(writes, states)

@@ -29,7 +29,8 @@ from conductor.allocation import Allocation
 from conductor.alone import AloneRates
 from conductor.hub import AgentGoneError, Hub
 from conductor.readers import Readers
-from conductor.runs import BlockError, BlockRunner, Run
+from conductor.recorded import Run
+from conductor.runs import BlockError, BlockRunner
 from records import chain, clock, processes
 from records.checkout import python_main
 from records.errors import MachineError
@@ -270,7 +271,7 @@ async def _warm_up(
     plan: BlockPlan, runner: BlockRunner, store: Store, logs: Path, rates: AloneRates
 ) -> None:
     """Warm up, and once more at each new length, until the writers' rows fit into a run."""
-    runner.doublings = length.kept(logs.parent)
+    runner.doublings = length.longest_stored(logs.parent)
     least_s = length.least_run_s(runner.row_s)
     left, pair = plan.warmups, -1
     while left:
@@ -288,7 +289,7 @@ async def _warm_up(
                     "run_too_short", f"a run takes {run_s:.2g} s, and {least}; {advice}"
                 )
     if runner.doublings:
-        length.keep(logs, runner.doublings)
+        length.store(logs, runner.doublings)
 
 
 async def _repeat(

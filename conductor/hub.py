@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from conductor import messages, wire
+from conductor.follower import throttled
 from conductor.injectors.base import EndRole, Injector, Writer
 from conductor.messages import Do, Observed, Watching, WritersStopped, Written
 from conductor.rates import COUNTED_S, all_rows, filled, joined
-from conductor.replay.pacing import pace_period_s
 from conductor.series import CounterSample, Placed, RateRow
 from records import clock
 from records.clock import Exchange, Offset, measure
@@ -25,8 +25,6 @@ _MOST_STRANGERS = 64
 #: Calls that the kernel keeps until they are accepted: with fewer, agents of many nodes would wait
 #: for seconds.
 _WAITING = 512
-#: Passive sides of a timetable have indices from here on, so that they are no held writer's.
-FIRST_SIDE = 1_000_000
 #: Round trips for one measurement of a clock offset.
 _PINGS = 8
 #: Time over which a control's share of a core is counted, seconds.
@@ -129,7 +127,7 @@ class Hub:
     async def listen(self, address: str) -> int:
         """Listen on one address only; returns the port."""
         self._server = await asyncio.start_server(
-            self._join, address, 0, limit=wire.FIRST_B, backlog=_WAITING
+            self._join, address, 0, limit=wire.LIMIT_B, backlog=_WAITING
         )
         port: int = self._server.sockets[0].getsockname()[1]
         return port
@@ -182,25 +180,11 @@ class Hub:
 
     async def stand_by(
         self, injector: Injector, writers: list[Writer], logs: Path, timeout_s: float
-    ) -> str | None:
-        """Keep a passive side for each of `writers`; returns why one failed, None if all listen."""
+    ) -> list[WriterState]:
+        """Start passive sides of short writes, and wait until they listen."""
         states = [WriterState(writer, 0.0) for writer in writers]
-        self._states |= {state.writer.index: state for state in states}
-        for writer in writers:
-            order = messages.StandBy(injector.name, writer, _log(logs, writer, "target"))
-            self.send(writer.target, order)
-        waiting = await self.wait_for(
-            lambda: any(s.ended for s in states) or all(s.listening for s in states), timeout_s
-        )
-        for state in states:
-            if state.ended:
-                return f"{state.writer.target}: {state.ended}"
-        return None if waiting else f"a passive side did not listen within {timeout_s:.0f} s"
-
-    async def end_schedule(self) -> None:
-        """Stop the passive sides of a timetable, and writes that are left."""
-        self._states = {i: state for i, state in self._states.items() if i < FIRST_SIDE}
-        await self._silence({node: messages.StopSchedule() for node in self._links})
+        await self._listen(injector, states, logs, timeout_s)
+        return states
 
     def send(self, node: str, order: messages.Order) -> None:
         """Send a node's agent an order that it does not answer."""
@@ -221,8 +205,16 @@ class Hub:
             WriterState(writer, row_s, number, injector.freezes_target(writer), counted_s=each_s)
             for number, (writer, each_s) in enumerate(zip(writers, counted_s, strict=True))
         ]
+        await self._listen(injector, states, logs, timeout_s)
+        if not any(state.ended for state in states):
+            self._start("origin", injector, writers, logs)
+        return states
+
+    async def _listen(
+        self, injector: Injector, states: Sequence[WriterState], logs: Path, timeout_s: float
+    ) -> None:
         self._states |= {state.writer.index: state for state in states}
-        self._start("target", injector, writers, logs)
+        self._start("target", injector, [state.writer for state in states], logs)
 
         def listening() -> bool:
             return all(state.listening or state.ended for state in states)
@@ -231,9 +223,6 @@ class Hub:
             for state in states:
                 if not state.listening:
                     state.ended = f"its passive side did not listen within {timeout_s:.0f} s"
-        if not any(state.ended for state in states):
-            self._start("origin", injector, writers, logs)
-        return states
 
     def _start(self, role: EndRole, injector: Injector, writers: list[Writer], logs: Path) -> None:
         for writer in writers:
@@ -397,7 +386,7 @@ def _counted_s(injector: Injector, writers: Sequence[Writer]) -> list[float | No
 
     def paced_s(writer: Writer) -> float:
         paced = injector.paced_by == "agent" and writer.rate_b_s is not None
-        return pace_period_s(writer) if writer.burst or paced else 0.0
+        return throttled(writer).every_s if writer.burst or paced else 0.0
 
     return [
         max(COUNTED_S, _PERIODS * paced_s(writer))

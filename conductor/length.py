@@ -51,21 +51,21 @@ class _Length:
     doublings: Literal[0, 1, 2, 3, 4, 5, 6]
 
 
-def keep(logs: Path, often: int) -> None:
+def store(logs: Path, often: int) -> None:
     """Note in a block's logs how often its runs were doubled, for the case's next blocks."""
     replace_text(logs / _FILE, json.dumps({"doublings": often}))
 
 
-def kept(case_logs: Path) -> int:
+def longest_stored(case_logs: Path) -> int:
     """How often runs of the case were doubled in earlier blocks; 0 if there are none.
 
-    Raises MachineError for a file that `keep` did not write.
+    Raises MachineError for a file that `store` did not write.
     """
-    found = [kept_record(path, _Length).doublings for path in case_logs.glob(f"*/{_FILE}")]
+    found = [read_record(path, _Length).doublings for path in case_logs.glob(f"*/{_FILE}")]
     return max(found, default=0)
 
 
-def kept_record(path: Path, kind: Any) -> Any:
+def read_record(path: Path, kind: Any) -> Any:
     """What an earlier block of the case wrote. Raises MachineError for what is no `kind`."""
     from pydantic import TypeAdapter  # the block has read its plan with it
 

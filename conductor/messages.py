@@ -10,13 +10,13 @@ import functools
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, cast, get_args
 
+from conductor.follower import Part
 from conductor.injectors.base import Bursts, EndRole, Writer
 from conductor.series import CounterSample, Metered, NodeSeries, Placed
-from conductor.short_writes.origin_side import Part
-from conductor.short_writes.records import Done
 from conductor.wire import WireError
 from records.errors import first_fault
 from records.machine.node_counters import NodeCounter
+from records.timetable import FinishedWrite, Timetable
 
 #: What is done with writers.
 Do = Literal["stop", "hold", "resume"]
@@ -26,7 +26,10 @@ _QUOTE = 60
 
 @dataclass(frozen=True)
 class StartEnd:
-    """Start one end of a writer; `log` is the path that its output is appended to."""
+    """Start one end of a writer; `log` is the path that its output is appended to.
+
+    A passive side of short writes is replaced after each write.
+    """
 
     role: EndRole
     injector: str
@@ -53,29 +56,15 @@ class Control:
 
 
 @dataclass(frozen=True)
-class FollowRates:
-    """Let a writer follow rates, bytes per second, one a second from now on and again; none: stop.
+class Follow:
+    """Let a writer follow a timetable from now on; None: write at full rate again.
 
     `full_b_s` is its rate alone.
     """
 
     writer: int
-    rates_b_s: list[float]
+    plan: Timetable | None
     full_b_s: float
-
-
-@dataclass(frozen=True)
-class StopSchedule:
-    """Stop all writes of a timetable and their passive sides; answered by `WritersStopped`."""
-
-
-@dataclass(frozen=True)
-class StandBy:
-    """Keep a passive side of short writes listening; replace it after each write."""
-
-    injector: str
-    writer: Writer
-    log: str
 
 
 @dataclass(frozen=True)
@@ -210,15 +199,12 @@ class Observed:
 class Written:
     """The writes that an origin made of its part of a timetable, by its own clock."""
 
-    done: list[Done]
+    finished: list[FinishedWrite]
     #: Fault -> number of writes that failed with it.
     faults: dict[str, int]
 
 
-Order = (
-    StartEnd | FreezeTarget | Control | FollowRates | StandBy | Perform
-    | Finish | StopSchedule | BeginWatch | EndWatch | Ping
-)  # fmt: skip
+Order = StartEnd | FreezeTarget | Control | Follow | Perform | Finish | BeginWatch | EndWatch | Ping
 ReportOfWriter = Listening | RateReport | Counted | Transport | Ended
 Answer = WritersStopped | Watching | Observed | Written
 Report = Hello | Pong | ReportOfWriter | Answer

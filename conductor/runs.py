@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,39 +18,21 @@ from conductor.judge import faults, shows_disturbed_alone
 from conductor.lead_in import LeadIn
 from conductor.observer import Observation, Observer, rails_of, silent_directions, usual_hz
 from conductor.readers import Readers, ToolError
-from conductor.replay.conductor_side import Follows
+from conductor.recorded import Run, node_rows, sample_of
 from conductor.series import Series
-from conductor.short_writes import records as short_writes
-from conductor.short_writes.conductor_side import ScheduleControl
+from conductor.timetable import Follows, ScheduleControl
 from conductor.writers import Writers
 from records import clock
-from records.acceptance import LIMITS, AcceptanceLimits
-from records.machine.node_counters import NodeCounter
 from records.notes import Note
 from records.plan import BlockPlan
 from records.run_folder import stem_of
 from records.sample import (
-    NODE,
-    ORIGIN,
-    PROCESSING,
-    CounterRow,
-    Level,
     NodeConditions,
     Sample,
     WriterRecord,
 )
-from records.treatment import Treatment, Writes
-
-
-@dataclass(frozen=True)
-class Run:
-    """The run to make; see `records.sample.Sample` for the fields."""
-
-    treatment: Treatment
-    pair: int
-    position: int
-    attempt: int
-    warmup: bool = False
+from records.timetable import without_writers
+from records.treatment import Writes
 
 
 class BlockError(Exception):
@@ -68,39 +50,6 @@ class MeasuredRun:
     sample: Sample
     counters: list[dict[str, Any]]
     outputs: list[Path]
-
-
-def node_rows(
-    nodes: Allocation, counters: Mapping[str, Mapping[str, NodeCounter]]
-) -> list[dict[str, Any]]:
-    """The counts of nodes as JSON, one row per node and counter; `rank` is the node's index.
-
-    Of origins that are not targets, only the processor time that writing may take.
-    """
-    return [
-        {"tool": tool, **asdict(CounterRow(index, name, counter.value, counter.unit))}
-        for tool, names in ((NODE, nodes.targets), (ORIGIN, nodes.origins))
-        for index, node in enumerate(names)
-        if tool == NODE or node not in nodes.targets
-        for name, counter in counters.get(node, {}).items()
-        if tool == NODE or name in PROCESSING
-    ]
-
-
-def unreserved(factors: Mapping[str, Level], conditions: Sequence[NodeConditions]) -> Iterator[str]:
-    """A note if cores were to be left free, and the application may run on all CPUs all the same.
-
-    Launchers of other hosts than this one bind as they are configured.
-    """
-    full = [each.node for each in conditions if each.free_cpus == ""]
-    if factors.get("reserved_cores") and full:
-        yield Note.UNBOUND(nodes=", ".join(full))
-
-
-def unjudged(limits: AcceptanceLimits) -> Iterator[str]:
-    """A note on the conditions that are recorded but not judged, if there are any."""
-    if names := [name for name in LIMITS if getattr(limits, name) is None]:
-        yield Note.NOT_JUDGED(limits=", ".join(names))
 
 
 #: A timetable is planned for this many times the longest run of the block so far.
@@ -208,7 +157,7 @@ class BlockRunner:
         """The application under short writes; without writers if the number of writers is 0."""
         assert self._plan.short
         if not writes.scheduled:
-            result.timetable = short_writes.nothing(self._plan.short)
+            result.timetable = without_writers(self._plan.short)
             nodes = len(self._nodes.targets)
             result.notes = [Note.WITHOUT_WRITERS(treatment=run.treatment.name, nodes=nodes)]
             return await self._without_writers(run, result)
@@ -218,7 +167,6 @@ class BlockRunner:
         name, turn = f"{run.pair}/{run.treatment.name}", self.writers.next_turn()
         begun = await schedule.begin(run_s, name, turn, self._logs)
         if isinstance(begun, str):
-            await self._hub.end_schedule()
             result.fail("injector_never_ready", begun)
             return Series()
         await self._lead_in(writes)
@@ -338,53 +286,15 @@ class BlockRunner:
         writers: list[WriterRecord],
         counters: Sequence[dict[str, Any]],
     ) -> MeasuredRun:
-        """The sample of a run, the counts of its tool and nodes with its key, and its output."""
-        plan, fom, treatment = self._plan, result.fom, run.treatment
+        """The sample of a run, the counts of its tool and nodes with its key, and its outputs."""
+        nodes, readers, files = self._nodes, self._readers, self._files(run)
+        sample = sample_of(self._plan, nodes, run, result, writers, readers, self._provenance)
         if result.accepted:
-            counters = [*counters, *node_rows(self._nodes, result.node_counters)]
-        key = f"{plan.case}/{plan.block}/{run.pair}/{treatment.name}/{run.attempt}"
-        # What a check of others reads after the block is kept then.
-        files = self._files(run)
-        read_here = [files.out] if self._readers.fom is not None else []
+            counters = [*counters, *node_rows(nodes, result.node_counters)]
+        # What a check of others reads after the block is stored then.
+        read_here = [files.out] if readers.fom is not None else []
         outputs = [path for path in (*read_here, files.series) if path.exists()]
-        sample = Sample(
-            key=key,
-            case=plan.case,
-            workload=plan.workload,
-            arm=treatment.name,
-            block=plan.block,
-            pair=run.pair,
-            position=run.position,
-            attempt=run.attempt,
-            warmup=run.warmup,
-            outcome=result.outcome,
-            reason=result.reason,
-            start_s=result.start_s,
-            elapsed_s=result.elapsed_s,
-            fom=fom.value if fom else None,
-            fom_unit=(fom and fom.unit) or self._readers.unit,
-            fom_better=(fom and fom.better) or self._readers.better,
-            nodes=self._nodes.targets,
-            origin_nodes=self._nodes.origins,
-            provenance=self._provenance,
-            seed=plan.seed,
-            fom_extra=fom.extra if fom else {},
-            writers=writers,
-            timetable=result.timetable,
-            notes=[
-                *plan.notes,
-                *treatment.notes,
-                *result.notes,
-                *unreserved(treatment.factors, result.conditions),
-                *unjudged(plan.demand),
-            ],
-            role=treatment.role,
-            baseline=treatment.baseline,
-            factors=treatment.factors,
-            lead_in_s=result.lead_in_s,
-            conditions=result.conditions,
-        )
-        return MeasuredRun(sample, [{"key": key, **row} for row in counters], outputs)
+        return MeasuredRun(sample, [{"key": sample.key, **row} for row in counters], outputs)
 
     def _files(self, run: Run) -> Files:
         name, logs = stem_of(run.pair, run.treatment.name, run.attempt), self._logs

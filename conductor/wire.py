@@ -1,7 +1,7 @@
 """The connection between conductor and agents: lines of JSON over TCP.
 
-The first line of an agent is the secret of the job; nothing is accepted before it, and it must be
-short and come soon. Lines are not encrypted, since they contain nothing confidential.
+The first line of an agent is the secret of the job; nothing is accepted before it, and it must come
+soon. Lines are not encrypted, since they contain nothing confidential.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import secrets
 import socket
 import struct
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,9 +31,7 @@ _KEEPALIVE_S = 5
 _NODE_GONE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
 #: Longest line, bytes: an origin reports all writes of a timetable of an hour in one.
 LIMIT_B = 16 * 1024 * 1024
-#: The longest first line, bytes (also what is buffered of any line at once), and how long it may
-#: take, seconds.
-FIRST_B = 4 * 1024
+#: How long the first line may take, seconds.
 FIRST_S = 10.0
 
 
@@ -66,28 +65,22 @@ class Wire:
         Raises WireError if the line is too long or not JSON, or the connection is closed.
         """
         try:
-            return json.loads(await self.line(LIMIT_B))
+            return json.loads(await self.awaited(self.reader.readuntil(b"\n")))
         except (ValueError, RecursionError):
             raise WireError("a line is not JSON") from None
 
-    async def line(self, limit_b: int) -> bytes:
-        """One line; the reader buffers no more than `FIRST_B` of it at once."""
-        parts: list[bytes] = []
-        length_b = 0
-        while length_b <= limit_b:
-            try:
-                return b"".join([*parts, await self.reader.readuntil(b"\n")])
-            except asyncio.LimitOverrunError as error:
-                length_b += error.consumed
-                if length_b <= limit_b:
-                    parts.append(await self.reader.readexactly(error.consumed))
-            except asyncio.IncompleteReadError:
-                raise WireError("the connection closed") from None
-            except OSError as error:
-                if error.errno in _NODE_GONE:
-                    raise SilentNodeError(f"its node did not answer for {_SILENCE_S} s") from None
-                raise WireError("the connection closed") from None
-        raise WireError(f"a line is longer than {limit_b} bytes")
+    async def awaited(self, reading: Awaitable[bytes]) -> bytes:
+        """What is being read. Raises WireError if it does not come."""
+        try:
+            return await reading
+        except asyncio.LimitOverrunError:
+            raise WireError(f"a line is longer than {LIMIT_B} bytes") from None
+        except asyncio.IncompleteReadError:
+            raise WireError("the connection closed") from None
+        except OSError as error:
+            if error.errno in _NODE_GONE:
+                raise SilentNodeError(f"its node did not answer for {_SILENCE_S} s") from None
+            raise WireError("the connection closed") from None
 
     def close(self) -> None:
         """Close the connection."""
@@ -112,13 +105,15 @@ def _notice_silence(connection: socket.socket) -> None:
 
 async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: str) -> Wire:
     """The conductor's end of a new connection, once its first line was the job's secret."""
-    wire = Wire(reader, writer)
+    wire, expected = Wire(reader, writer), secret.encode() + b"\n"
     _notice_silence(writer.get_extra_info("socket"))
     try:
-        first = await asyncio.wait_for(wire.line(FIRST_B), FIRST_S)
+        # No more than its length is waited for, so that a stranger fills no memory.
+        first = wire.awaited(reader.readexactly(len(expected)))
+        said = await asyncio.wait_for(first, FIRST_S)
     except asyncio.TimeoutError:
         raise WireError(f"the job's secret did not come within {FIRST_S:.0f} s") from None
-    if not hmac.compare_digest(first.rstrip(b"\n"), secret.encode()):
+    if not hmac.compare_digest(said, expected):
         raise WireError("the first line was not the job's secret")
     return wire
 
@@ -137,7 +132,7 @@ def interface_address(interface: str) -> str:
 async def connect(host: str, port: int, secret: str, source: str | None) -> Wire:
     """Connect to the conductor, from the local address `source` if given."""
     local = (source, 0) if source else None
-    reader, writer = await asyncio.open_connection(host, port, limit=FIRST_B, local_addr=local)
+    reader, writer = await asyncio.open_connection(host, port, limit=LIMIT_B, local_addr=local)
     _notice_silence(writer.get_extra_info("socket"))
     writer.write(secret.encode() + b"\n")
     return Wire(reader, writer)

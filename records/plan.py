@@ -10,7 +10,6 @@ from typing import Any, Literal
 from records.acceptance import AcceptanceLimits
 from records.files import replace_text
 from records.order import pair_order
-from records.timetable import Policy
 from records.treatment import Treatment
 
 #: Where origins come from: the target's own cores, the last nodes of the allocation, the second
@@ -27,11 +26,6 @@ class ShortWrites:
     #: Messages of a write; None takes as many as last `fill` times that length.
     messages: int | None = None
     fill: float = 1.0
-    policy: Policy = "sweep"
-    #: Rate of an origin's link, and the share of it that writers may take. If the rate is unknown,
-    #: writers are distributed evenly.
-    link_b_s: float | None = None
-    link_share: float = 1.0
     #: How late or early a write may start or end, seconds, and the share of the planned writing
     #: that may be missing or beyond the plan; more rejects the run.
     tolerance_s: float = 0.2

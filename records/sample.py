@@ -327,8 +327,8 @@ class Sample:
     conditions: list[NodeConditions] = field(default_factory=list)
     #: SHA-256 of the lines of its counts in `counters/`; None if nothing was counted.
     counters_sha256: str | None = None
-    #: The outputs of its application that the run keeps (`records.run_folder`): path relative
-    #: to the folder of the run -> SHA-256 of the content.
+    #: The outputs of its application, and the series that it was judged by, which the run stores
+    #: (`records.run_folder`): path relative to the folder of the run -> SHA-256 of the content.
     logs: dict[str, str] = field(default_factory=dict)
     #: Schema of the sample; fields that older ones lack are null.
     schema: int = SCHEMA_VERSION

@@ -52,9 +52,6 @@ class lammps_scaling(lammps.lammps):
     #: Arm -> writers at a time, instead of the computed ones: `daly:2,constant:1`.
     writers = variable(str, value=_DEFAULT.writers)
 
-    #: How targets are drawn: `sweep`, all before any is repeated; `uniform`, any that is free.
-    draw = variable(str, value=_DEFAULT.draw)
-
     #: Share of an origin's link that its writers may take.
     link_share = variable(float, value=_DEFAULT.link_share)
 
@@ -75,15 +72,12 @@ class lammps_scaling(lammps.lammps):
                 f"{self.name}.nodes: {self.nodes} found; origins and target of {self.machine.name}"
                 " share one host (origins.policy: same_host); allowed: 1"
             )
-        nic, proof = self.machine.nic, self.machine.proof
+        proof = self.machine.proof
         self.scheduled = load.writers
         self.short = ShortWrites(
             length_s=load.length_s,
             messages=self.messages or None,
             fill=self.fill,
-            policy=self.draw,
-            link_b_s=nic.link_rate_b_s if nic else None,
-            link_share=self.link_share,
             tolerance_s=self.tolerance_s or proof.write_tolerance_s,
             allowed_share=self.allowed_share or proof.write_share,
         )

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from analysis.subjects.writers import concurrent_writers, write_length_s
-from conductor.short_writes.records import origins_needed
 from records import units
 from records.arms import ARMS
 from records.errors import InputError
 from records.machine.site import Machine
-from records.timetable import POLICIES, Policy
 
 #: Arms that write under a timetable.
 SCHEDULED = tuple(arm.name for arm in ARMS.values() if arm.writing == "scheduled")
@@ -35,7 +34,6 @@ class ScaleRequest:
     message: str = "auto"
     messages: int = 0
     fill: float = 1.0
-    draw: Policy = "sweep"
     tolerance_s: float = 0.0
     allowed_share: float = 0.0
 
@@ -67,12 +65,11 @@ def load(request: ScaleRequest, machine: Machine) -> Load:
         mtti_s = units.duration_s(request.node_mtti, "node_mtti")
     if request.nodes < 1 or not length_s > 0:
         raise InputError("nodes, write: allowed: whole numbers from 1, and lengths above 0")
-    if request.draw not in POLICIES:
-        raise InputError(f"draw: {request.draw!r}; allowed: {', '.join(POLICIES)}")
     for field, fits, rule in (
         ("counted_per_node", request.counted_per_node >= 0, "whole numbers from 0"),
         ("messages", request.messages >= 0, "whole numbers from 0"),
         ("fill", request.fill > 0, "numbers above 0"),
+        ("link_share", 0 < request.link_share <= 1, "numbers above 0, up to 1"),
         ("tolerance_s", request.tolerance_s >= 0, "numbers from 0, seconds"),
         ("allowed_share", 0 <= request.allowed_share <= 1, "numbers from 0 to 1"),
     ):
@@ -119,6 +116,22 @@ def load(request: ScaleRequest, machine: Machine) -> Load:
         writer_b_s=writer_b_s,
         write_b=write_b,
     )
+
+
+def origins_needed(writers: int, link_b_s: float, share: float, rate_b_s: float | None) -> int:
+    """Number of origin nodes for `writers` at a time; at least one.
+
+    `rate_b_s` is that of one writer; None is full rate, which takes an origin's whole share of its
+    link. Raises InputError if an origin has no room for a single writer.
+    """
+    # Ten writers of a tenth are ten, despite rounding.
+    room = math.floor(link_b_s * share / rate_b_s * (1 + 1e-12)) if rate_b_s else 1
+    if room < 1:
+        raise InputError(
+            f"rate: one writer takes more than {share:.0%} of an origin's link; allowed: a lower"
+            " rate, or a larger link_share"
+        )
+    return max(math.ceil(writers / room), 1)
 
 
 def ranks_per_node(request: ScaleRequest, cores: int) -> int:

@@ -86,7 +86,7 @@ class Sentences:
 
 
 def _error(statement: str) -> str:
-    return f"A campaign says this wrongly of any of its cases in at most {LEVELS[statement]:.0%}."
+    return f"At most {LEVELS[statement]:.0%} of campaigns say this wrongly of any case."
 
 
 _SLOWER = "The typical run is slower than off: the whole interval lies above 1, the estimate above"
@@ -108,7 +108,7 @@ SENTENCES: dict[Verdict, Sentences] = {
     ),
     Verdict.BASELINE_UNSTABLE: Sentences(
         "The baseline differs from its own repetition, which ends the case.",
-        f"A campaign says this of any sound baseline in at most {UNSTABLE_LEVEL:.0%}.",
+        f"At most {UNSTABLE_LEVEL:.0%} of campaigns say this of any sound baseline.",
         "Nothing is said of the effect.",
         "look for drift and other load on the nodes, and measure again: `{run} --fresh`",
     ),
@@ -140,8 +140,8 @@ SENTENCES: dict[Verdict, Sentences] = {
         _error("slower"),
         "That memory is the cause is not shown: nothing but the writers' reports shows the writes,"
         " or nothing shows that they left the cache.",
-        "count what reaches memory (tool `perf_stat:dram`), or write more than the last-level"
-        " caches hold (message `dram`)",
+        "count what reaches memory, with `factors: {{tool: [none, perf_stat:dram]}}` in the"
+        " campaign, or write more than the caches hold, with `injector: {{message: dram}}`",
     ),
     Verdict.CONTENTION: Sentences(
         f"{_SLOWER}; where there is a control, slower than that as well. The writes were seen to"
@@ -162,7 +162,7 @@ SENTENCES: dict[Verdict, Sentences] = {
         "The typical run lies within the campaign's margin; neither the mean nor the repeated"
         " baseline is shown to lie beyond it.",
         _error("within"),
-        "Of single runs that are hit, it says what so few pairs could have met.",
+        "That no single run is hit is not said.",
         "nothing is needed under the writes that were measured",
     ),
     Verdict.NOISE_FLOOR: Sentences(

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 from markupsafe import Markup
 
-from analysis.questions.question import Question
+from analysis.questions.question import Question, answer
 from analysis.report.data import RunData
 from analysis.report.plots import (
     LEVEL_COLOURS,
@@ -42,11 +42,18 @@ _OPEN = 24
 Row = Mapping[str, Any]
 
 
+def answered(question: Question, run: RunData) -> pl.DataFrame:
+    """The rows of the answer, worked out once a run: page and files share them."""
+    if question.name not in run.answers:
+        run.answers[question.name] = answer(question, run)
+    return run.answers[question.name]
+
+
 def section(question: Question, part: Part, place: int) -> Section:
     """The section of a question, with its file."""
 
     def view(run: RunData, anchor: str) -> View | None:
-        table = run.answer(question)
+        table = answered(question, run)
         return None if table.is_empty() else _view(question, table, run, anchor)
 
     return Section(
@@ -67,7 +74,7 @@ def _file(question: Question) -> Callable[[Sequence[RunData]], Files]:
         rows = [
             {"run": run.header.run, "emulated": run.emulated(), **row}
             for run in runs
-            for row in run.answer(question).to_dicts()
+            for row in answered(question, run).to_dicts()
         ]
         return {f"{question.name}.json": {question.name: rows}} if rows else {}
 

@@ -19,7 +19,6 @@ from analysis.effects.facts import (
     note_qualification,
 )
 from analysis.effects.verdict import emulated
-from analysis.questions.question import Question, answer
 from analysis.samples.columns import read_run
 from analysis.samples.counts import counters_of, read_counts
 from analysis.samples.integrity import Integrity, check_run, refuse_faults
@@ -78,16 +77,10 @@ class RunData:
     #: SHA-256 -> content of the file in `provenance/`.
     provenance: dict[str, Any]
     integrity: Integrity
-    #: Name of a question -> its answer, which the page and the files share.
-    _answers: dict[str, pl.DataFrame] = field(
+    #: Name of a question -> its answer, once worked out (`analysis.questions.shown.answered`).
+    answers: dict[str, pl.DataFrame] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-
-    def answer(self, question: Question) -> pl.DataFrame:
-        """The rows of the answer to a question, worked out once."""
-        if question.name not in self._answers:
-            self._answers[question.name] = answer(question, self)
-        return self._answers[question.name]
 
     def emulated(self, cases: Collection[str] | None = None) -> list[str]:
         """Caveats of the transports of all writers, or of those in `cases`; none for hardware."""

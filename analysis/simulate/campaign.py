@@ -15,7 +15,7 @@ from analysis.simulate.progress import (
     simulate,
 )
 from analysis.subjects.published import normalised, paper
-from records.timetable import Policy, plan
+from records.timetable import staggered
 
 
 def run(
@@ -24,7 +24,6 @@ def run(
     writers: int,
     write_s: float,
     seed: int,
-    policy: Policy = "sweep",
 ) -> SimulatedRun:
     """An application with `writers` concurrent writes all the time, each `write_s` long.
 
@@ -35,7 +34,7 @@ def run(
     # No rank is ever slower than this; a step more covers rounding.
     run_s = (application.steps + 1) * application.step_s * float(slowdowns.max())
     names = list(map(str, range(application.nodes)))
-    table = plan(names, ["origin"], writers, write_s, run_s, seed, policy=policy)
+    table = staggered(names, ["origin"], writers, write_s, run_s, seed)
     starts_s = np.array([table.start_s(number) for number in range(len(table) + writers)])
     starts_s -= table.steady_from_s  # time 0 is when all writers are active
     hits = np.array(table.hits, dtype=np.int64)

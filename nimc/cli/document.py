@@ -63,9 +63,9 @@ Form = Literal["json", "csv"]
 #: Command -> number of its document's schema, where it is not 1; it rises if a key goes or changes
 #: its meaning.
 _SCHEMAS = {
-    **dict.fromkeys(("doctor", "model predict", "plan", "simulate", "traffic show"), 2),
+    **dict.fromkeys(("doctor", "model predict", "plan", "simulate", "traffic import"), 2),
     **dict.fromkeys(("nights run", "writers", "writers --paper"), 2),
-    **dict.fromkeys(("model evaluate", "model fit"), 3),
+    **dict.fromkeys(("model evaluate", "model fit", "traffic show"), 3),
 }
 #: Command -> where its document has the rows of its table: names of keys, the outer one first.
 TABLES: dict[str, tuple[str, ...]] = {

@@ -264,7 +264,7 @@ def traffic_command() -> None:
 @options.output_option("The trace, as Parquet.", required=True)
 @options.json_option
 def import_command(files: tuple[Path, ...], output: Path, form: Form | None) -> None:
-    """Make a trace, bytes per node and second, from Prometheus answers, LDMS's CSV, or CSV."""
+    """Make a trace, bytes per node and second, from Prometheus answers or CSV."""
     trace = formats.trace([formats.read(file) for file in files])
     trace.save(output)
     nodes, seconds = trace.seconds["node"].n_unique(), len(trace.seconds)
@@ -302,8 +302,8 @@ def show_command(
 
 def _breaks_text(breaks: list[Break]) -> str:
     kinds = [each.kind for each in breaks]
-    counts = ", ".join(plural(kinds.count(kind), kind) for kind in ("gap", "reset", "stop", "wrap"))
-    return f"{counts}; seconds of all but wraps are missing, and not filled"
+    counts = ", ".join(plural(kinds.count(kind), kind) for kind in ("gap", "reset"))
+    return f"{counts}; their seconds are missing, and not filled"
 
 
 def _traffic_text(found: Traffic) -> str:

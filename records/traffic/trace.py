@@ -20,7 +20,7 @@ from records.json_limits import parsed, read_text, validated
 from records.plan import Window
 from records.treatment import Replay
 
-SCHEMA = 1
+SCHEMA = 2
 #: Largest trace, and largest file that one is made from, bytes.
 MOST_B = 256 << 20
 #: Key of the header in the Parquet file's metadata.
@@ -39,27 +39,23 @@ class Source:
     #: Its name, without folders, and the SHA-256 of its content.
     name: str
     sha256: str
-    #: `Prometheus`, `LDMS` or `CSV`; and its counters, `bytes` if it has bytes of seconds.
+    #: `Prometheus` or `CSV`; and its counters, `bytes` if it has bytes of seconds.
     format: str
     metrics: list[str]
 
 
 @dataclass(frozen=True)
 class Break:
-    """Where a counter does not simply grow."""
+    """Where a counter does not simply grow: the seconds are missing in the trace."""
 
-    #: `gap`: not sampled; `reset`: it fell, as when a node boots; `wrap`: it began again at 0 after
-    #: its largest value; `stop`: it had stopped at that, and was cleared later or never. Seconds
-    #: of all but wraps are missing in the trace.
-    kind: Literal["gap", "reset", "wrap", "stop"]
+    #: `gap`: not sampled, or stopped at its largest value; `reset`: it fell, as when a node boots.
+    kind: Literal["gap", "reset"]
     node: str
     #: Device and port; empty if the file names none.
     device: str
     #: Between which samples, Unix time in seconds.
     start_s: float
     end_s: float
-    #: Of a wrap, the counter's width.
-    bits: int | None = None
 
 
 @dataclass(frozen=True)
@@ -101,11 +97,12 @@ def load(path: Path) -> Trace:
     if header is None or dict(seconds.schema) != {n: kind() for n, kind in COLUMNS.items()}:
         raise InputError(f"{path}: not a trace; allowed: what 'nimc traffic import' writes")
     record = parsed(header.encode(), f"{path}: {_KEY}")
-    found = validated(TraceHeader, record, path, _KEY)
+    is_ours = isinstance(record, dict) and record.get("schema") == SCHEMA
+    found = validated(TraceHeader, record, path, _KEY) if is_ours else None
     wrong = (
         pl.any_horizontal(pl.all().is_null()) | ~pl.col("bytes").is_finite() | (pl.col("bytes") < 0)
     )
-    if found.schema != SCHEMA or seconds.is_empty() or seconds.select(wrong.any()).item():
+    if found is None or seconds.is_empty() or seconds.select(wrong.any()).item():
         raise InputError(f"{path}: a trace of another version, or damaged; import it again")
     return Trace(found, seconds)
 

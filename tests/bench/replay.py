@@ -22,10 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conductor import counters
+from conductor.follower import Follower
 from conductor.injectors.base import Row, Writer
 from conductor.injectors.ucx import Ucx
-from conductor.replay.pacing import Follower
 from records import clock, processes
+from records.timetable import along
 from testbed import namespaces
 from testbed.shell import run as call
 from tests.bench import BenchRow, at_least, below
@@ -114,7 +115,7 @@ async def _follow(
         full_b_s = float(np.median(rates_b_s))
         print(f"  {device}: alone at {full_b_s / 1e6:.0f} MB/s", file=sys.stderr, flush=True)
         passed = (lambda: _sent_b(device)) if counted else (lambda: None)
-        followers.append(Follower(origin, _MESSAGE_B, rates, full_b_s, passed))
+        followers.append(Follower(origin, _MESSAGE_B, along(rates), full_b_s, passed))
         from_s = clock.now_s()
         task = asyncio.create_task(followers[0].run())
         with ThreadPoolExecutor(1) as pool:

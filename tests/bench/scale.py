@@ -5,7 +5,7 @@ import sys
 
 from analysis.simulate.campaign import run as simulate
 from analysis.simulate.progress import Application, rank_slowdowns
-from records.timetable import plan
+from records.timetable import staggered
 from tests.bench import BenchRow, below, in_own_process, print_cost
 
 _RANKS = 1_000_000
@@ -16,7 +16,7 @@ def timetable(count: int, writers: int) -> int:
     """How many writes of 1 s go to `count` targets in one hour; as JSON, too."""
     targets = [f"node{i:05}" for i in range(count)]
     origins = [f"origin{i:02}" for i in range(writers)]
-    table = plan(targets, origins, writers, 1.0, 3600.0, seed=1, setup_s=0.5, room=1)
+    table = staggered(targets, origins, writers, 1.0, 3600.0, seed=1, rest_s=0.5)
     return len(json.loads(json.dumps(table.as_dict()))["hits"])
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from conductor import agent, allocation, wire
 from conductor.allocation import Allocation
-from conductor.alone import Alone, keep, kept
+from conductor.alone import Alone, store, stored
 from conductor.hub import Hub
 from records.errors import MachineError
 from records.treatment import Writes
@@ -116,14 +116,14 @@ def alone(target="n1", rate_b_s=5e9):
 def test_what_blocks_kept_comes_back_for_their_nodes(tmp_path):
     for block, found in [("0", alone()), ("0", alone(rate_b_s=6e9)), ("1", alone("n2"))]:
         (tmp_path / block).mkdir(exist_ok=True)
-        keep(tmp_path / block, found)
+        store(tmp_path / block, found)
     for target, origin, found in [
         ("n1", "n9", [alone(), alone(rate_b_s=6e9)]),
         ("n2", "n9", [alone("n2")]),
         ("n1", "n2", []),
     ]:
-        assert kept(tmp_path, Allocation([target], [origin])) == found
+        assert stored(tmp_path, Allocation([target], [origin])) == found
     for text in ("", "{}", '[{"targets": ["n1"]}]'):
         (tmp_path / "0/alone.json").write_text(text)
         with pytest.raises(MachineError, match=r"0/alone\.json: not what a block wrote"):
-            kept(tmp_path, Allocation(["n1"], ["n9"]))
+            stored(tmp_path, Allocation(["n1"], ["n9"]))

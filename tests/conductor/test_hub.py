@@ -11,12 +11,12 @@ import pytest
 
 from conductor import messages, wire
 from conductor.agent import Agent
-from conductor.hub import FIRST_SIDE, AgentGoneError, Hub, _counted_s
+from conductor.hub import AgentGoneError, Hub, _counted_s
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
 from conductor.series import CounterSample, NodeSeries, Placed
-from conductor.short_writes.records import Done
 from records.errors import MachineError
+from records.timetable import FinishedWrite
 from records.treatment import Burst
 from tests.conductor.conftest import Sent
 
@@ -74,21 +74,24 @@ def test_a_writer_that_shares_its_counter_has_no_count(injector, origins, counte
 
 def test_a_count_is_a_rate_over_a_quarter_of_a_second_or_four_bursts():
     one = Writer(0, "o", "t", "", 1, 64, device="d0")
-    burst = replace(one, origin="p", burst=Burst(0.05, 0.15))
+    burst = replace(one, origin="p", rate_b_s=1e9, burst=Burst(0.05, 0.15))
     assert _counted_s(INJECTORS["perftest"], [one, burst]) == pytest.approx([0.25, 0.8])
 
 
 def test_an_origin_tells_thousands_of_writes_at_once():
     """A write a second for three hours, about 900 kB in one line."""
-    done = [Done(number, 1.7e9 + number, 1.7e9 + number + 0.987654321, 6.4e9, 0.123456789)
-            for number in range(10_800)]  # fmt: skip
+    starts_s = [1.7e9 + number for number in range(10_800)]
+    finished = [
+        FinishedWrite(number, start_s, start_s + 0.987654321, 6.4e9, 0.123456789)
+        for number, start_s in enumerate(starts_s)
+    ]
 
     async def talk():
         async with connected() as (hub, agent, _):
-            agent.send(messages.encode(messages.Written(done, {})))
+            agent.send(messages.encode(messages.Written(finished, {})))
             return await hub.finish(["n7"], 5.0)
 
-    assert asyncio.run(talk())["n7"].done == done
+    assert asyncio.run(talk())["n7"].finished == finished
 
 
 async def agent_that_answers(port, node, answer, ahead_s=0.0):
@@ -172,21 +175,23 @@ def test_origins_start_once_all_passive_sides_listen(said, ended, tmp_path):
     starts = []
 
     def answer(node, order):
-        if isinstance(order, messages.StartEnd):
-            starts.append((node, order.role))
-        elif not isinstance(order, messages.StandBy):
+        if not isinstance(order, messages.StartEnd):
             return []
+        starts.append((node, order.role, order.writer.index))
         return [each(order.writer.index) for each in said]
 
     async def talk(hub):
         (state,) = await hub.start(PERFTEST, [ONE], tmp_path, 0.3)
-        sides = [replace(ONE, index=FIRST_SIDE + at, target=("n7", "o1")[at]) for at in range(2)]
-        return state.ended, await hub.stand_by(PERFTEST, sides, tmp_path, 0.3)
+        sides = [replace(ONE, index=10 + at, target=("n7", "o1")[at]) for at in range(2)]
+        return [state, *await hub.stand_by(PERFTEST, sides, tmp_path, 0.3)]
 
     found = with_agents(["o1", "n7"], answer, talk)
-    assert starts == [("n7", "target"), *([] if ended else [("o1", "origin")])]
-    for each in found:
-        assert each is None if ended is None else each.endswith(ended)
+    assert sorted(starts) == sorted(
+        [("n7", "target", ONE.index), ("n7", "target", 10), ("o1", "target", 11)]
+        + ([] if ended else [("o1", "origin", ONE.index)])
+    )
+    for state in found:
+        assert state.ended is None if ended is None else state.ended.endswith(ended)
 
 
 def test_what_a_writer_reports_and_is_told(tmp_path, monkeypatch):

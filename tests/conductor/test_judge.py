@@ -220,7 +220,7 @@ def test_what_is_not_writing_all_the_time_is_refused(
 
 def test_a_writer_that_stands_still_is_refused_whatever_share_is_accepted() -> None:
     series = Series(writers=[writer(rows(90, 0, 90))])
-    assert_named(reasons(series, (0.0, 3.0), min_share=0.0), "wrote at 0% of its rate alone")
+    assert_named(reasons(series, (0.0, 3.0), min_share=1e-9), "wrote at 0% of its rate alone")
 
 
 #: A fifth of a row of 114, less 0.8 s at the 90 of the rows before: 210 is mostly the scatter of

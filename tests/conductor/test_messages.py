@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from conductor import messages
+from conductor.follower import Part
 from conductor.injectors.base import Bursts, Writer
 from conductor.series import (
     CounterSample,
@@ -16,15 +17,14 @@ from conductor.series import (
     NodeSeries,
     Placed,
 )
-from conductor.short_writes.origin_side import Part
-from conductor.short_writes.records import Done, Due
 from conductor.wire import WireError
 from records.machine.node_counters import NodeCounter
+from records.timetable import FinishedWrite, PlannedWrite, along
 from records.treatment import Burst
 
 WRITER = Writer(3, "o1", "t1", "10.0.0.1", 20003, 65536, 5e8, 2e9, None, "eth0", 1, [0, 1], [])
-PART = Part(WRITER, [("t1", "10.0.0.1"), ("t2", "10.0.0.2")], 1.7e9, 0.1, 0.3,
-            [Due(7, 1, 0, 0.125), Due(9, 0, 1, 2.0)])  # fmt: skip
+PART = Part(WRITER, [("t1", "10.0.0.1"), ("t2", "10.0.0.2")], 2, 1.7e9, 0.1, 0.3,
+            [PlannedWrite(7, 1, 0.125, 0.5, 3e9), PlannedWrite(9, 0, 2.0, 2.5, 3e9)])  # fmt: skip
 DEVICE = DeviceSeries("a", "rdma:a/1", [DeviceSample(7.5, 4000, None)])
 NODE = NodeSeries("n7", [DEVICE], [LoadSample(4.5, None, 3, 400)], "stress", [2e9], "0-3")
 METERED = Metered(3, "sent by mlx5_0", False, "it stopped")
@@ -33,9 +33,7 @@ ORDERS = [
     messages.StartEnd("origin", "mpi_put", replace(WRITER, burst=Burst(0.01, 0.09)), "log"),
     messages.FreezeTarget(3),
     messages.Control("hold", [0, 1]),
-    messages.FollowRates(3, [1e9, 0.0], 2e9),
-    messages.StopSchedule(),
-    messages.StandBy("ucx", WRITER, "log"),
+    messages.Follow(3, along([1e9, 0.0]), 2e9),
     messages.Perform("perftest", PART, "log"),
     messages.Finish(2.5),
     messages.BeginWatch(["mlx5_0", "mlx5_1"], [0, 1], [4711], []),
@@ -56,7 +54,7 @@ REPORTS = [
     messages.Watching(),
     messages.Observed(NODE, [METERED], {"e:stalled": NodeCounter(0.25, "1", "gauge")}, [3]),
     messages.Observed(NodeSeries("n7")),
-    messages.Written([Done(0, 1.5, 2.5, 6.4e9, 0.25)], {"nobody there": 2}),
+    messages.Written([FinishedWrite(0, 1.5, 2.5, 6.4e9, 0.25)], {"nobody there": 2}),
 ]
 
 
@@ -76,12 +74,12 @@ def test_messages_arrive_as_they_were_sent():
 def test_records_arrive_as_records_from_short_lists():
     """A named tuple equals a plain one."""
     part = messages.order(over_the_wire(messages.Perform("ucx", PART, "log"))).part
-    assert (part.due[1].side, part.targets[1][1]) == (1, "10.0.0.2")
+    assert (part.writes[1].start_s, part.targets[1][1]) == (2.0, "10.0.0.2")
     (count,) = (each for each in REPORTS if isinstance(each, messages.Counted))
     assert messages.report(over_the_wire(count)).samples[1].total == 1e9
 
-    _, written = over_the_wire(messages.Written([Done(4, 1.5, 2.5, 64.0, 0.25)], {}))
-    assert written["done"] == [[4, 1.5, 2.5, 64.0, 0.25]]
+    _, written = over_the_wire(messages.Written([FinishedWrite(4, 1.5, 2.5, 64.0, 0.25)], {}))
+    assert written["finished"] == [[4, 1.5, 2.5, 64.0, 0.25]]
 
 
 @pytest.mark.parametrize(
@@ -94,8 +92,11 @@ def test_records_arrive_as_records_from_short_lists():
         (["Pong", {"sent_s": 1.5}], "malformed message Pong: now_s: missing"),
         (["Pong", {"sent_s": 1.5, "now_s": "now"}], "malformed message Pong: now_s: 'now' found"),
         (["Ended", {"writer": 3, "role": "middle", "why": ""}], "role: 'middle' found"),
-        (["Written", {"done": [[1, 2.0]], "faults": {}}], "malformed message Written: done.0"),
-        (["Written", {"done": [], "faults": {"x": None}}], "faults.x: nothing found"),
+        (
+            ["Written", {"finished": [[1, 2.0]], "faults": {}}],
+            "Written: finished.0",
+        ),
+        (["Written", {"finished": [], "faults": {"x": None}}], "faults.x: nothing found"),
         (["WritersStopped", {"placed": None}], "placed: nothing found; allowed: a list"),
     ],
 )

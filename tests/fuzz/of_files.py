@@ -27,16 +27,14 @@ from testbed.spec import ClusterLayout, Spec
 from testbed.state import State
 from tests.analysis.contention.test_parameters import FITTED
 from tests.fuzz.target import Target, captures, finite, in_file, text_of
-from tests.records.traffic.made import PLAIN, answer, labels, ldms
+from tests.records.traffic.made import PLAIN, answer, labels
 
 _ROOT = Path(__file__).parents[2]
 _SITES = [
     path.read_bytes().replace(f"name: {path.stem}".encode(), b"name: m")
     for path in sorted((_ROOT / "site").glob("*.yaml"))
 ]
-_MONITORED = [
-    each.encode() for each in (PLAIN, ldms([0, 5]), answer([(labels(), [(1, "0"), (2, "5")])]))
-]
+_MONITORED = [each.encode() for each in (PLAIN, answer([(labels(), [(1, "0"), (2, "5")])]))]
 _COUNTER = {
     "key": "stream/0/0/off/0", "case": "stream", "arm": "off", "tool": "perf_stat", "rank": 0,
     "event": "cycles", "value": 5e9, "unit": "count", "state": "counted", "running_share": 1.0,

@@ -67,7 +67,7 @@ def _line(text: bytes, _: Path) -> None:
 
 
 async def _received(text: bytes) -> object:
-    reader = asyncio.StreamReader(limit=wire.FIRST_B)
+    reader = asyncio.StreamReader(limit=wire.LIMIT_B)
     reader.feed_data(text)
     reader.feed_eof()
     # Only the reading side is used.

@@ -25,7 +25,7 @@ def test_a_trace_is_made_and_shown(command: Command, tmp_path: Path) -> None:
     assert page.read_text().startswith("<!doctype html>")
     text = command("traffic", "show", trace)
     assert max(map(len, text.splitlines())) <= 80
-    assert "1 gap, 0 resets, 0 stops, 0 wraps" in " ".join(text.split())
+    assert "1 gap, 0 resets; their seconds" in " ".join(text.split())
 
 
 def test_what_is_no_trace_is_refused(command: Command, tmp_path: Path) -> None:

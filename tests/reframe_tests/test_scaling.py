@@ -4,7 +4,7 @@ import pytest
 
 from analysis.subjects.published import paper
 from records.errors import InputError
-from reframe_tests.scaling import ScaleRequest, load, ranks_per_node
+from reframe_tests.scaling import ScaleRequest, load, origins_needed, ranks_per_node
 from tests.records.machine import made
 
 NIC = {"model": "QDR", "processing": "onload", "link_rate": "32Gbit/s"}  # 4 GB/s
@@ -61,6 +61,21 @@ def test_origin_nodes(asked, changes, origins, writer_b_s):
 
 
 @pytest.mark.parametrize(
+    ("link_b_s", "share", "rate_b_s", "origins"),
+    [
+        (4e9, 0.5, None, 90),  # full rate: an origin each
+        (4e9, 1.0, 1e9, 23),  # four of 1 GB/s fit into 4 GB/s
+        (4e9, 1.0, 3.2e9, 90),
+        (1.0, 1.0, 0.1, 9),  # ten of a tenth, despite rounding
+        (4e9, 0.9, 0.4e9, 10),
+    ],
+)
+def test_origins_of_ninety_writers(link_b_s, share, rate_b_s, origins):
+    assert origins_needed(90, link_b_s, share, rate_b_s) == origins
+    assert origins_needed(0, link_b_s, share, rate_b_s) == 1
+
+
+@pytest.mark.parametrize(
     ("asked", "named"),
     [
         (ScaleRequest(4, writers="daly:5"), "writers: 5 on 4 nodes"),
@@ -75,7 +90,7 @@ def test_origin_nodes(asked, changes, origins, writer_b_s):
             "counted_per_node: -1 found; allowed: whole numbers",
         ),
         (ScaleRequest(8, counted_per_node=65536), "allowed: fewer, as with counted_per_node: 1"),
-        (ScaleRequest(4, draw="random"), "draw: 'random'; allowed: sweep, uniform"),
+        (ScaleRequest(4, link_share=1.01), "link_share: 1.01 found; allowed: numbers above 0"),
         (ScaleRequest(4, fill=0.0), "fill: 0.0 found; allowed: numbers above 0"),
         (ScaleRequest(4, messages=-1), "messages: -1"),
         (ScaleRequest(4, allowed_share=1.5), "allowed_share: 1.5"),

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.questions.estimators import difference, median, ratio, ratio_of_sets
 from analysis.questions.question import Limit, Question, answer
-from analysis.questions.shown import figure
+from analysis.questions.shown import answered, figure
 from analysis.report.data import load_run
 from analysis.statistics.interval import Estimate
 from tests.analysis.synthetic import LAMMPS, samples, write_run
@@ -179,8 +179,8 @@ def test_a_question_is_answered_once_a_run(tmp_path):
     run = load_run(write_run(tmp_path / "run", samples(LAMMPS, pairs=2)))
     asked_for = []
     question = replace(asked(ROWS), rows=lambda of: asked_for.append(of) or ROWS)
-    assert run.answer(question) is run.answer(question)
+    assert answered(question, run) is answered(question, run)
     assert asked_for == [run]
     # A run with other results has answers of its own.
-    assert replace(run, results=[]).answer(question).equals(run.answer(question))
+    assert answered(question, replace(run, results=[])).equals(answered(question, run))
     assert len(asked_for) == 2

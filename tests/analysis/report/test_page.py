@@ -329,6 +329,8 @@ def test_what_the_figures_need_comes_before_what_they_show(run: RunData) -> None
     undecided = _effect(run, case="other", verdict=Verdict.INCONCLUSIVE)
     said = _said(run, _effect(run, **SLOWER), undecided)[2]
     assert said.startswith("Next: measure more pairs: `nimc run synthetic --machine synthetic mach")
+    slower = _said(run, _effect(run, **{**SLOWER, "verdict": Verdict.SLOWER}))[2]
+    assert "`factors: {tool: [none, perf_stat:dram]}`" in slower
     silent = {verdict for verdict, sentences in SENTENCES.items() if not sentences.do}
     assert silent == {Verdict.NOISE_FLOOR, Verdict.CONTROL}
 

@@ -25,7 +25,7 @@ OWN = {
     "hpccg": {"edge", "memory_share"},
     "lammps": {"steps"},
     "lammps_scaling": {
-        *("allowed_share", "counted_per_node", "draw", "fill", "link_share", "messages"),
+        *("allowed_share", "counted_per_node", "fill", "link_share", "messages"),
         *("node_mtti", "nodes", "ranks_per_node", "spare_cores", "steps", "tolerance_s"),
         *("write", "writers"),
     },

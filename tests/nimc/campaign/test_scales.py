@@ -132,7 +132,7 @@ def test_scales_beyond_the_machine_are_left_out_with_the_reason(
          "c.yaml:6: workloads[0].factors.rate: cannot be combined with the arm 'daly'"),
         ("lammps_scaling", "stream", "arms: 'stream' has no arm 'daly'"),
         ("write: 1s", "write: 1", "c.yaml:7: workloads[0].set: write: "),
-        ("write: 1s", "draw: any", "c.yaml:7: workloads[0].set: draw: 'any'; allowed: sweep"),
+        ("write: 1s", "fill: 0", "workloads[0].set.fill: 0 found; allowed: numbers above 0"),
         ("write: 1s", "link_share: x", "link_share: 'x' found; allowed: numbers above 0"),
         ("write: 1s", "messages: 1.5", "messages: 1.5 found; allowed: whole numbers from 0"),
     ],

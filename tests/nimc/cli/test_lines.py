@@ -185,14 +185,14 @@ def test_figures_of_simulated_scales() -> None:
 def test_figures_of_traffic() -> None:
     """Of 22 nodes the 20 busiest are shown, after the whole machine."""
     node = Pattern("n0", 99, 9e9, 2e8, 4e9, 0.125, 7, 3.0, 5.0, 6.0, 20.0, 30.0, 1.6e9)
-    breaks = [Break(kind, "n0", "", 1.0, 3.0) for kind in ("gap", "gap", "wrap")]
+    breaks = [Break(kind, "n0", "", 1.0, 3.0) for kind in ("gap", "gap", "reset")]
     found = Traffic(
-        *(TraceHeader(1, [], 2.5, breaks), 0, 99, 4e8, replace(node, node="all")),
+        *(TraceHeader(2, [], 2.5, breaks), 0, 99, 4e8, replace(node, node="all")),
         *(AtOnce(99, 1.25, 1.0, 3.0, 4), None, [node] * 22),
     )
     first, second, third, _, header, *rows, foot = simulate._traffic_text(found).splitlines()
     assert figures(first) == [400, 2.5]
-    assert figures(second) == [2, 0, 0, 1]
+    assert figures(second) == [2, 1]
     assert figures(third) == [1, 95, 3, 4, 1.25, 22]
     assert header.split()[:4] == ["node", "duty", "mean", "peak"]
     assert [row.split()[0] for row in rows] == ["all", *["n0"] * 20]

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 
 IB = "node_infiniband_port_data_received_bytes_total"
 ETHERNET = "node_network_receive_bytes_total"
-LDMS_HEADER = "#Time,Time_usec,ProducerName,component_id,job_id,app_id"
 #: n1 is known from 100 to 107 s, and for a second from 109 s; n2 from 100 to 107 s.
 PLAIN = """\
 time_s,node,bytes
@@ -38,7 +37,9 @@ def labels(node: str = "n1", device: str = "mlx5_0", name: str = IB) -> dict[str
     return found | ({"port": "1"} if name == IB else {})
 
 
-def ldms(counts: Sequence[int], column: str = "port_rcv_data", start_s: int = 1000) -> str:
-    """One sample a second of one node."""
-    rows = [f"{start_s + i}.000000,0,n1,1,0,0,{count},7" for i, count in enumerate(counts)]
-    return "\n".join([f"{LDMS_HEADER},{column},{column}.rate", *rows, ""])
+def counted(
+    counts: Sequence[int], start_s: int = 1000, every_s: int = 1, name: str = ETHERNET
+) -> str:
+    """What Prometheus answers of one counter of n1."""
+    values = [(start_s + every_s * scrape, str(count)) for scrape, count in enumerate(counts)]
+    return answer([(labels(name=name), values)])

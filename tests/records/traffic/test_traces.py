@@ -9,7 +9,7 @@ import pytest
 from records.errors import InputError
 from records.traffic import formats, trace
 from records.traffic.trace import Break, Trace
-from tests.records.traffic.made import ETHERNET, IB, LDMS_HEADER, PLAIN, answer, labels, ldms
+from tests.records.traffic.made import ETHERNET, IB, PLAIN, answer, counted, labels
 
 
 def read(folder: Path, *texts: str) -> Trace:
@@ -59,55 +59,29 @@ def test_devices_of_a_node_are_added_up_where_all_are_known(tmp_path: Path) -> N
     assert made.header.resolution_s == 4
 
 
-@pytest.mark.parametrize("bits", [32, 64])
-@pytest.mark.parametrize(("column", "unit_b"), [("port_rcv_data", 4), ("rx_bytes", 1)])
-def test_a_counter_that_begins_again_has_lost_nothing(
-    tmp_path: Path, bits: int, column: str, unit_b: int
-) -> None:
-    end = 1 << bits
-    made = read(tmp_path, ldms([end - 250, end - 150, end - 50, 50, 150], column))
-    # 100 counts each second, also in the one in which it began again.
-    assert rates(made) == dict.fromkeys(range(1000, 1004), 100 * unit_b)
-    assert made.header.breaks == [Break("wrap", "n1", "", 1002, 1003, bits)]
-
-
-def test_counters_of_prometheus_are_four_times_those_of_the_device(tmp_path: Path) -> None:
-    """The device counts units of four bytes; node_exporter multiplies. Scrapes are 10 s apart."""
-    end = 4 << 32
-
-    def of(*counts: int, name: str = IB) -> dict[int, float]:
-        values = [(10 * scrape, str(count)) for scrape, count in enumerate(counts)]
-        return rates(read(tmp_path, answer([(labels(name=name), values)])))
-
-    assert of(end - 400, end - 200, 0, 200) == pytest.approx(dict.fromkeys(range(30), 20))
-    # A fall is a wrap up to twice the fastest growth: of 200 in a scrape, 400.
-    slow = dict.fromkeys(range(10), 20.0)
-    assert of(end - 400, end - 200, 200) == pytest.approx(slow | dict.fromkeys(range(10, 20), 40))
-    assert of(end - 400, end - 200, 201) == pytest.approx(slow)
-    end_32 = 1 << 32
-    assert of(end_32 - 400, end_32 - 200, 0, name=ETHERNET) == dict.fromkeys(range(20), 20)
-    # It stops at its largest value.
-    assert of(end - 12, end - 8, end - 4, end - 4) == pytest.approx(dict.fromkeys(range(10), 0.4))
-
-
 def test_a_counter_that_was_set_back_is_unknown_until_the_next_sample(tmp_path: Path) -> None:
-    # As a wrap of 32 bits it would have grown by 4.29e9 in a second, and else grows by 100.
-    made = read(tmp_path, ldms([5000, 5100, 5200, 50, 150]))
-    assert rates(made) == {1000: 400, 1001: 400, 1003: 400}
-    assert made.header.breaks == [Break("reset", "n1", "", 1002, 1003)]
-    made = read(tmp_path, ldms([5000, 5100, 5200]), ldms([50, 150], start_s=1005))
-    assert made.header.breaks == [Break("gap", "n1", "", 1002, 1005)]
-    beyond = 1 << 32  # a counter that has more bits than 32, and was far from the end of 64
-    made = read(tmp_path, ldms([beyond, beyond + 100, 50]))
-    assert made.header.breaks == [Break("reset", "n1", "", 1001, 1002)]
+    made = read(tmp_path, counted([5000, 5100, 5200, 50, 150]))
+    assert rates(made) == {1000: 100, 1001: 100, 1003: 100}
+    assert made.header.breaks == [Break("reset", "n1", "mlx5_0", 1002, 1003)]
+    made = read(tmp_path, counted([5000, 5100, 5200]), counted([50, 150], start_s=1005))
+    assert made.header.breaks == [Break("gap", "n1", "mlx5_0", 1002, 1005)]
+    # It counts more than a float has digits.
+    made = read(tmp_path, counted([2**60 + 512, 2**60 + 1024]))
+    assert rates(made) == {1000: 512}
 
 
 def test_a_counter_that_stopped_is_no_pause(tmp_path: Path) -> None:
-    # InfiniBand's counter of 32 bits stops at its largest value until it is cleared (IBTA).
-    most = (1 << 32) - 1
-    made = read(tmp_path, ldms([most - 250, most - 150, most - 50, most, most, 20, 120]))
-    assert rates(made) == {1000: 400, 1001: 400, 1005: 400}
-    assert made.header.breaks == [Break("stop", "n1", "", 1002, 1005)]
+    """InfiniBand's of 32 bits, in units of four bytes, stops until it is cleared (IBTA)."""
+    most = 4 * ((1 << 32) - 1)
+    counts = [most - 200, most - 120, most - 40, most, most, 20, 100]
+    made = read(tmp_path, counted(counts, name=IB))
+    assert rates(made) == {1000: 80, 1001: 80, 1005: 80}
+    assert made.header.breaks == [Break("gap", "n1", "mlx5_0.1", 1002, 1005)]
+    assert 1003 in rates(read(tmp_path, counted(counts, name=ETHERNET)))
+    # What one device of two counts is not all that arrived.
+    stopped, other = ([(at, str(count)) for at in (1, 2)] for count in (most, 5))
+    with pytest.raises(InputError, match="no whole second"):
+        read(tmp_path, answer([(labels(), stopped), (labels(device="mlx5_1"), other)]))
 
 
 @pytest.mark.parametrize("until_s", [35, 36])
@@ -120,26 +94,12 @@ def test_a_gap_is_not_filled(tmp_path: Path, until_s: int) -> None:
     assert made.header.breaks == [Break("gap", "n1", "mlx5_0.1", 20, until_s) for _ in missing[:1]]
 
 
-def test_columns_of_ldms(tmp_path: Path) -> None:
-    names = f"{LDMS_HEADER},rx_bytes#lo,rx_bytes#eth0,rx_packets#eth0,rx_bytes#eth1"
-    rows = ["10.5,500000,n7,1,0,0,9,100,1,7", "11.5,500000,n7,1,0,0,99,300,2,7"]
-    # A daemon that was started again repeats the header.
-    rows += [names, "12.5,500000,n7,1,0,0,999,700,3,7"]
-    # From 11 to 12: half of 200 bytes, and half of 400.
-    assert rates(read(tmp_path, "\n".join([names, *rows])), "n7") == {11: 300}
-    ports = f"{LDMS_HEADER},ca_name,port,port_rcv_data"
-    rows = [f"{t},0,n7,1,0,0,mlx5_0,{port},{t * port}" for t in (1, 2) for port in (1, 2)]
-    assert rates(read(tmp_path, "\n".join([ports, *rows])), "n7") == {1: 12}
-    sysfs = f"{LDMS_HEADER},ib.port_rcv_data#qib0.1\n1,0,n7,1,0,0,1\n2,0,n7,1,0,0,3\n"
-    assert rates(read(tmp_path, sysfs), "n7") == {1: 8}
-
-
 def test_files_that_overlap_are_one_counter(tmp_path: Path) -> None:
-    made = read(tmp_path, ldms([0, 1, 2]), ldms([2, 3], start_s=1002))
-    assert rates(made) == {1000: 4, 1001: 4, 1002: 4}
+    made = read(tmp_path, counted([0, 1, 2]), counted([2, 3], start_s=1002))
+    assert rates(made) == {1000: 1, 1001: 1, 1002: 1}
     assert [each.name for each in made.header.sources] == ["0.txt", "1.txt"]
-    with pytest.raises(InputError, match=r"n1  1002\.0: count: 2 and 3 found"):
-        read(tmp_path, ldms([0, 1, 2]), ldms([3, 4], start_s=1002))
+    with pytest.raises(InputError, match=r"n1 mlx5_0 1002\.0: count: 2 and 3 found"):
+        read(tmp_path, counted([0, 1, 2]), counted([3, 4], start_s=1002))
 
 
 def test_plain_bytes_are_those_of_the_second_that_begins(tmp_path: Path) -> None:
@@ -166,7 +126,7 @@ def test_a_trace_is_read_as_it_was_written(tmp_path: Path) -> None:
         Trace(made.header, table).save(tmp_path / "t.parquet")
         with pytest.raises(InputError, match=r"t\.parquet: a trace of another version, or damaged"):
             trace.load(tmp_path / "t.parquet")
-    Trace(replace(made.header, schema=2), made.seconds).save(tmp_path / "t.parquet")
+    Trace(replace(made.header, schema=1), made.seconds).save(tmp_path / "t.parquet")
     with pytest.raises(InputError, match=r"t\.parquet: a trace of another version"):
         trace.load(tmp_path / "t.parquet")
 
@@ -208,17 +168,6 @@ def test_a_few_steps_or_different_ones_are_those_of_the_traffic(tmp_path: Path) 
             answer([(labels(name=n), [(1, "1"), (2, "2")]) for n in (IB, ETHERNET)]),
             "n1: metric: node_infi.* and node_netw.*; allowed: one",
         ),
-        (f"{LDMS_HEADER},MemFree\n1,0,n1,0,0,0,5\n", "rx_bytes"),
-        ("#Time,rx_bytes#a\n1,5\n2,6\n", "allowed: ProducerName"),
-        *[
-            (f"{LDMS_HEADER},rx_bytes#a\n{time},0,n1,0,0,0,5\n", f"#Time: '{time}' found")
-            for time in ("nan", "x")
-        ],
-        (
-            f"{LDMS_HEADER},rx_bytes#a\n1,0,n1,0,0,0,5\n2,0,n1,0,0,0,-1\n",
-            "rx_bytes#a: '-1' found",
-        ),
-        (f"{LDMS_HEADER},rx_bytes#a\n1,0,n1,0,0,0,5,6,7\n", "0.txt: "),
         ("time_s,node,bytes\n1.5,n1,3\n", "time_s: '1.5' found"),
         ("time_s,node,bytes\n1,n1,3\n1,n1,4\n", "n1  1.0: count: 3 and 4 found"),
     ],

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 
 import pytest
 
+from conductor.agent import Agent
+from conductor.follower import Part, ShortWriter, start_end
+from conductor.injectors import INJECTORS
 from conductor.injectors.base import Fault, Total, Writer
-from conductor.short_writes.origin_side import Part, ScheduleWriter, stand_by, start_end
-from conductor.short_writes.records import Due
-from tests.conductor.conftest import free_port
+from conductor.messages import Ended, StartEnd
+from records import processes
+from records.timetable import PlannedWrite, staggered
+from tests.conductor.conftest import Sent, free_port
 
 LISTENER = (
     "import socket, sys; s = socket.create_server(('127.0.0.1', int(sys.argv[1])));"
@@ -32,6 +36,7 @@ class Program:
     """Ends of a writer that write nothing; a total says 1000 messages at 5000 a second."""
 
     passive: str = LISTENER
+    writes: bool = True
 
     def target_command(self, writer):
         return [sys.executable, "-S", "-c", self.passive, str(writer.port)]
@@ -75,61 +80,88 @@ def part(port, starts, **changes):
     given = {
         "writer": Writer(0, "o", "t", "", port, message_b=100, messages=1000),
         "targets": [("t", "127.0.0.1")],
+        "sides": 1,
         "zero_s": time.time() + 1.0,
         "lead_s": 0.15,
         "patience_s": 0.3,
-        "due": [Due(number, 0, 0, start_s) for number, start_s in enumerate(starts)],
+        "writes": [
+            PlannedWrite(number, 0, start_s, start_s + 0.2, 1e5)
+            for number, start_s in enumerate(starts)
+        ],
     }
     return Part(**{**given, **changes})
 
 
-def carried_out(handed, seconds, tmp_path, program=None):
-    """What a performer did in so many seconds, with a passive side standing by."""
+def test_passive_sides_of_a_target_take_turns():
+    plan = staggered(["a", "b", "c"], ["o"], 1, 1.0, 12.0, 3)
+    writer = Writer(0, "o", "", "", 20000, 100)
+    handed = Part(writer, [(n, f"at {n}") for n in "abc"], 2, 0.0, 0.1, 0.3, plan.writes_of("o"))
+    for place, name in enumerate("abc"):
+        to_one = [handed.writer_of(write) for write in handed.writes if write.target == place]
+        assert {(each.target, each.address) for each in to_one} == {(name, f"at {name}")}
+        assert [each.port for each in to_one] == [20000, 20001, 20000, 20001]
+
+
+async def passive_side(writer, log):
+    """An agent that was told to start one."""
+    agent = Agent(Sent())
+    await agent._start(StartEnd("target", "stand-in", writer, str(log)))
+    return agent
+
+
+def carried_out(monkeypatch, handed, seconds, tmp_path, program=None):
+    """What an origin did in so many seconds, with a passive side at its target."""
     program = program or Program()
+    monkeypatch.setitem(INJECTORS, "stand-in", program)
 
     async def perform():
-        side = asyncio.create_task(
-            stand_by(program, handed.writer, (tmp_path / "side.log").open("wb"), lambda: None)
-        )
-        performer = ScheduleWriter(program, handed, str(tmp_path / "writes.log"))
+        agent = await passive_side(handed.writer, tmp_path / "side.log")
+        performer = ShortWriter(program, handed, str(tmp_path / "writes.log"))
         await asyncio.sleep(seconds)
         await performer.finish(5.0)
-        side.cancel()
-        await asyncio.gather(side, return_exceptions=True)
+        await agent._stop()
+        assert processes.listener(handed.writer.port, 0) is None
         return performer
 
     return asyncio.run(perform())
 
 
-def test_writes_are_made_when_they_are_due_by_passive_sides_that_are_replaced(tmp_path):
+def test_writes_are_made_when_they_are_due_to_passive_sides_that_are_replaced(
+    monkeypatch, tmp_path
+):
     handed = part(free_port(), [0.0, 1.0, 60.0])
-    seen = carried_out(handed, 2.5, tmp_path)
-    assert [done.number for done in seen.done] == [0, 1]
-    for done in seen.done:
-        assert done.bytes_b == 1000 * 100
+    seen = carried_out(monkeypatch, handed, 2.5, tmp_path)
+    assert [write.number for write in seen.finished] == [0, 1]
+    for write in seen.finished:
+        assert write.bytes_b == 1000 * 100
         # 1000 messages at 5000 a second, and nothing of the 0.1 s before them.
-        assert done.end_s - done.start_s == pytest.approx(0.2)
-        assert done.setup_s >= 0.1
+        assert write.end_s - write.start_s == pytest.approx(0.2)
+        assert write.setup_s >= 0.1
     # The first was launched 0.15 s before it was due, or a little later.
-    first = seen.done[0]
+    first = seen.finished[0]
     assert first.setup_s <= first.start_s - (handed.zero_s - handed.lead_s) + 1e-3
     assert seen.faults == {}
 
 
-def test_a_write_that_finds_nobody_is_given_up_in_time_and_reported(tmp_path):
+def test_a_write_that_finds_nobody_is_given_up_in_time_and_reported(monkeypatch, tmp_path):
     handed = part(free_port(), [0.0])
     program = Program(passive="import time; time.sleep(60)")
-    seen = carried_out(handed, 1.8, tmp_path, program)
-    assert seen.done == []
+    seen = carried_out(monkeypatch, handed, 1.8, tmp_path, program)
+    assert seen.finished == []
     assert seen.faults["nobody there"] == 1
     assert "nobody there" in (tmp_path / "writes.log").read_text()
 
 
-def test_a_passive_side_that_cannot_listen_says_why(tmp_path):
+def test_a_passive_side_that_cannot_listen_says_why(monkeypatch, tmp_path):
     writer = Writer(0, "o", "t", "", free_port(), 100, messages=1)
     program = Program(passive="import sys; print('no device\\n---'); sys.exit(1)")
-    with (tmp_path / "side.log").open("ab") as log:
-        log.write(b"of an earlier one\n")
-        log.flush()
-        fault = asyncio.run(stand_by(program, writer, log, lambda: None))
-    assert fault == "passive side ended: exit status 1: no device"
+    monkeypatch.setitem(INJECTORS, "stand-in", program)
+
+    async def said():
+        agent = await passive_side(writer, tmp_path / "side.log")
+        (side,) = agent._ends
+        await side.tasks[0]
+        return agent._wire.sent
+
+    assert asyncio.run(said()) == [Ended(0, "target", "exit status 1: no device")]
+    assert "no device" in (tmp_path / "side.log").read_text()

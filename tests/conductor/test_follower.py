@@ -1,16 +1,22 @@
-"""A writer follows rates second by second: one that is simulated, and a real one."""
+"""A writer follows its timetable: one that is simulated, a busy process, and real ones."""
 
+import asyncio
+import sys
+import time
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from conductor.replay import pacing
-from conductor.replay.pacing import Follower
+from conductor import follower
+from conductor.follower import Follower, throttled
+from conductor.injectors.base import Writer
+from records import processes
 from records.plan import Window
+from records.timetable import Timetable, along, bursts, even
 from records.treatment import Burst, Replay
-from tests.conductor.conftest import lasting, needs
+from tests.conductor.conftest import lasting, needs, state_of
 
 
 class World:
@@ -29,10 +35,10 @@ class World:
         self.follower: Follower | None = None
         #: Whether it says that its reports are of a time in which it was held.
         self.held = False
-        monkeypatch.setattr(pacing, "clock", SimpleNamespace(now_s=lambda: self.now_s))
-        monkeypatch.setattr(pacing, "asyncio", SimpleNamespace(sleep=self.sleep))
+        monkeypatch.setattr(follower, "clock", SimpleNamespace(now_s=lambda: self.now_s))
+        monkeypatch.setattr(follower.asyncio, "sleep", self.sleep)
         signals = SimpleNamespace(suspend=self.suspend, resume=self.resume)
-        monkeypatch.setattr(pacing, "processes", signals)
+        monkeypatch.setattr(follower, "processes", signals)
 
     def suspend(self, _: object) -> None:
         self.running = False
@@ -60,17 +66,16 @@ class World:
 
     def follow(
         self,
-        rates_b_s: list[float],
+        plan: Timetable | list[float],
         seconds: int,
         told_b_s: float,
         counted: bool = False,
-        **changes: Any,
     ) -> list[float]:
         """Bytes of each second."""
         self.until_s = self.now_s + seconds
         passed_b = (lambda: self.passed_b) if counted else (lambda: None)
-        asked = 1, rates_b_s, told_b_s, passed_b
-        self.follower = Follower(self, *asked, **changes)  # type: ignore[arg-type]
+        asked = 1, along(plan) if isinstance(plan, list) else plan, told_b_s, passed_b
+        self.follower = Follower(self, *asked)  # type: ignore[arg-type]
         with pytest.raises(StopIteration):  # its sleeps take no time
             self.follower.run().send(None)
         return [self.written.get(second, 0.0) for second in range(seconds)]
@@ -151,7 +156,7 @@ def test_bursts_have_their_length_and_begin_at_even_times(
 ) -> None:
     """Of 30 ms each 120 ms, at 200 bytes/s: 50 bytes/s on average."""
     world = World(monkeypatch, 200.0)
-    written = world.follow([50.0], 24, told_b_s, period_s=0.12, burst=Burst(0.03, 0.09))
+    written = world.follow(bursts(50.0, Burst(0.03, 0.09)), 24, told_b_s)
     assert written[12:] == pytest.approx([50.0] * 12, abs=7)  # a second has 8 or 9 bursts
     late = [at % 0.12 for at in world.begins_s]
     assert all(min(each, 0.12 - each) < 0.002 for each in late)
@@ -170,11 +175,81 @@ def test_reports_of_a_time_in_which_it_was_held_say_nothing(
     """What it wrote then is known from the device, or from how long it ran."""
     world = World(monkeypatch, 200.0)
     world.held = True
-    assert sum(world.follow([50.0], 20, 200.0, counted)) == pytest.approx(20 * 50, abs=10)
+    assert sum(world.follow(even(50.0, 0.05), 20, 200.0, counted)) == pytest.approx(20 * 50, abs=10)
     if not counted and (follower := world.follower):  # and one in a pause adds nothing to that
         ran_b = follower._reported_b + follower._ran_s * follower._full_b_s
         follower.reported(None, 1.0)
         assert follower._reported_b == pytest.approx(ran_b, abs=1e-6)
+
+
+BUSY = [sys.executable, "-S", "-c", "while True: pass"]
+
+
+@pytest.mark.parametrize(
+    ("message_b", "full_b_s", "seconds"),
+    [
+        (65536, 10e9, 0.02),
+        (1 << 26, None, 0.02),
+        (100_000_000, 10e9, 0.04),  # four messages of 10 ms
+        (1 << 30, 5e9, 0.2),  # a message alone takes longer
+    ],
+)
+def test_a_period_holds_several_messages_where_it_can(message_b, full_b_s, seconds):
+    asked = Writer(0, "o", "o", "127.0.0.1", 20000, message_b, 1e6, full_b_s)
+    assert throttled(asked).every_s == pytest.approx(seconds)
+    assert throttled(asked).bytes_b == pytest.approx(1e6 * seconds)
+    assert throttled(replace(asked, burst=Burst(0.01, 0.09))) == bursts(1e6, Burst(0.01, 0.09))
+
+
+def test_a_paced_process_runs_for_its_share_and_is_never_left_suspended():
+    async def run():
+        process = await processes.spawn(BUSY, {}, [], -3, -3)
+        task = asyncio.create_task(Follower(process, 1, even(20.0, 0.02), 100.0).run())
+        began_s = time.monotonic()
+        while processes.cpu_s(process.pid) < 0.5:
+            await asyncio.sleep(0.005)
+        took_s = time.monotonic() - began_s
+        while state_of(process.pid) != "T":
+            await asyncio.sleep(0.001)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        until_s = time.monotonic() + 20
+        while processes.cpu_s(process.pid) < 0.7 and time.monotonic() < until_s:
+            await asyncio.sleep(0.01)
+        used_s = processes.cpu_s(process.pid)
+        await processes.stop(process)
+        return took_s, used_s
+
+    took_s, used_s = asyncio.run(run())
+    # At a fifth of a core 0.5 s of it take 2.5 s; a host that wakes the pacer 0.3 s late lets the
+    # process have them after 1 s.
+    assert took_s > 1.0
+    assert used_s >= 0.7  # it goes on when it is no longer paced
+
+
+def test_a_suspended_process_hears_sigterm():
+    async def run():
+        process = await processes.spawn(BUSY, {}, [], -3, -3)
+        processes.suspend(process)
+        while state_of(process.pid) != "T":
+            await asyncio.sleep(0.01)
+        return await asyncio.wait_for(processes.stop(process), processes.GRACE_S)
+
+    assert asyncio.run(run()) == -15
+
+
+@needs("ucx")
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "burst"), [("ucx_read", None), ("ucx", Burst(0.03, 0.09))])
+def test_an_agent_holds_ucx_at_a_quarter_of_its_rate(block, name, burst):
+    """Over shared memory; within a factor of two, since hosts of tests have other work as well."""
+    writes = {"injector": name, "message_b": 65536, "rate_share": 0.25, "burst": burst}
+    run = block(arms=["off", "on"], command=lasting(3), writes=writes)
+    (writer,) = run.done().sample()["writers"]
+    assert 0.5 < writer["rate_b_s"] / writer["asked_b_s"] < 2.0
+    if burst:
+        found = writer["burst"]
+        assert found["length_s"] + found["pause_s"] == pytest.approx(0.12, rel=0.2)
 
 
 @pytest.mark.slow

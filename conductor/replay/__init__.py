@@ -1,1 +1,0 @@
-"""Writers that follow the rates of a trace: how they are paced, and whether they did."""

@@ -1,1 +1,0 @@
-"""Short writes under a timetable: planned, made by the origins, collected and checked."""

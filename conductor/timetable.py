@@ -1,0 +1,397 @@
+"""The conductor's side of timetables: rehearse, hand out, collect, compare with the plan."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from pathlib import Path
+from statistics import median
+
+from conductor import allocation
+from conductor.allocation import Allocation
+from conductor.follower import Part
+from conductor.hub import Hub, WriterState
+from conductor.injectors import INJECTORS
+from conductor.injectors.base import Injector, Writer
+from conductor.messages import Follow, Perform, Written
+from records import clock, timetable
+from records.clock import Offset
+from records.errors import InputError
+from records.files import replace_text
+from records.plan import BlockPlan, ShortWrites, Window
+from records.sample import MANY, ReplayRecord, TimetableRecord, WriterRecord
+from records.timetable import FinishedWrite, Staggered, Timetable
+from records.treatment import Replay, Writes
+
+#: Bytes of a write in the first rehearsal, when no rate is known yet.
+_FIRST_B = 16 * 2**20
+#: Most rehearsals; two are enough if writes last as long as requested to within `_NEAR`, a share.
+_REHEARSALS = 4
+_NEAR = 0.1
+#: Rounds of writes in a rehearsal. The first rehearsal has one: the set-up time is not known yet,
+#: so writes of a second round would collide.
+_ROUNDS = 3
+#: Assumed set-up time of a write before it was measured, seconds.
+_LEAD_S = 0.1
+#: Time between handing out and the first write, in addition to its set-up, seconds.
+_AHEAD_S = 0.3
+_CLOCKS_S = 30.0
+#: Fewest passive sides of a target; each needs a port. They have indices from here on, so that they
+#: are no held writer's.
+_LEAST_SIDES = 2
+_FIRST_SIDE = 1_000_000
+
+
+@dataclass(frozen=True)
+class WriteShape:
+    """Size and set-up time of a write: found in rehearsals, the same in every run of the block."""
+
+    messages: int
+    #: Rate of a writer while all of them write and no application runs, bytes per second.
+    rate_alone_b_s: float
+    #: Set-up time, seconds.
+    lead_s: float
+
+
+@dataclass(frozen=True)
+class RunningTimetable:
+    """A timetable that agents are carrying out."""
+
+    table: Staggered
+    shape: WriteShape
+    #: Its time 0, and when all writers are writing, by the conductor's clock (Unix time).
+    zero_s: float
+    steady_s: float
+    clocks: dict[str, Offset]
+
+
+def messages_of(short: ShortWrites, rate_b_s: float, message_b: int) -> int:
+    """Messages of a write: as requested, else as many as last `fill` times its length."""
+    return short.messages or max(round(short.fill * short.length_s * rate_b_s / message_b), 1)
+
+
+def sides(lead_s: float, table: Staggered) -> int:
+    """Passive sides that a target needs so that one listens whenever a connection is set up.
+
+    A side is in use from the set-up of a write to its end, and its replacement needs about one
+    set-up time until it listens. The next write to the target starts after its rest.
+    """
+    taken_s = lead_s + table.length_s + lead_s
+    needed = math.ceil(taken_s / (table.length_s + table.rest_s))
+    return min(max(needed, _LEAST_SIDES), allocation.MOST_SIDES)
+
+
+class ScheduleControl:
+    """Carries out the timetables of short writes of one kind, one at a time."""
+
+    def __init__(self, plan: BlockPlan, writes: Writes, nodes: Allocation, hub: Hub) -> None:
+        assert plan.short, "a plan with scheduled writes sets `short`"
+        assert writes.scheduled is not None
+        self._plan = plan
+        self._short = plan.short
+        self._writes = writes
+        self._writers = writes.scheduled
+        self._injector = INJECTORS[writes.injector]
+        self._nodes = nodes
+        self._origins = nodes.origins[: plan.n_origins]
+        self._hub = hub
+        self._shape: WriteShape | None = None
+        self._sides: list[WriterState] = []
+        #: Time from its beginning until all writers were writing, the longest seen, seconds.
+        self.start_up_s = 0.0
+
+    @property
+    def alone_b_s(self) -> float:
+        """Rate of all its writers together, without an application; 0 before the rehearsal."""
+        return self._writers * self._shape.rate_alone_b_s if self._shape else 0.0
+
+    async def rehearse(self, turn: int, logs: Path) -> str | None:
+        """Find the size of a write of the requested length. Returns why that failed, else None."""
+        if self._shape:
+            return None
+        message_b = self._writes.message_b
+        first = self._short.messages or max(_FIRST_B // message_b, 1)
+        shape = WriteShape(first, 0.0, _LEAD_S)
+        for attempt in range(_REHEARSALS):
+            run_s = self._short.length_s * (_ROUNDS if attempt else 1)
+            name = f"rehearsal/{self._writers}/{attempt}"
+            started_s = clock.now_s()
+            begun = await self._begin(shape, run_s, name, turn, logs)
+            if isinstance(begun, str):
+                return begun
+            self.start_up_s = max(self.start_up_s, begun.steady_s - started_s)
+            last_s = begun.zero_s + begun.table.start_s(len(begun.table) - 1)
+            await asyncio.sleep(max(last_s - clock.now_s(), 0.0))
+            reports = await self._end()
+            finished = [write for written in reports.values() for write in written.finished]
+            if not finished:
+                return f"no write was done: {_most_frequent(reports)}"
+            rate_b_s = median(write.rate_b_s for write in finished)
+            fit = messages_of(self._short, rate_b_s, message_b)
+            near = abs(fit - shape.messages) <= max(_NEAR * fit, 1)
+            shape = WriteShape(fit, rate_b_s, median(write.setup_s for write in finished))
+            if near and attempt:
+                break
+        self._shape = shape
+        return None
+
+    async def begin(self, run_s: float, name: str, turn: int, logs: Path) -> RunningTimetable | str:
+        """Plan for a run of at most `run_s`, hand out, and wait until all writers are writing.
+
+        The seed derives from `name`. Returns the reason as text on failure.
+        """
+        assert self._shape, "rehearsed before"
+        begun = await self._begin(self._shape, run_s, name, turn, logs)
+        if not isinstance(begun, str):
+            await asyncio.sleep(max(begun.steady_s - clock.now_s(), 0.0))
+        return begun
+
+    async def end(
+        self, begun: RunningTimetable, window_s: tuple[float, float], path: Path
+    ) -> tuple[TimetableRecord, list[WriterRecord], str | None]:
+        """Collect the writes that were made, store them in `path`, compare them with the plan.
+
+        Returns the records for the sample, and why that is rejected (None if accepted).
+        `window_s` is when the application started and ended, by the conductor's clock.
+        """
+        reports = await self._end()
+        after = await self._hub.clocks(self._origins, _CLOCKS_S)
+        middle_s = sum(window_s) / 2
+        offsets = {n: clock.between(begun.clocks[n], after[n], middle_s) for n in after}
+        _keep(path, begun, offsets, reports)
+        finished = [
+            write.earlier(offsets[node].offset_s)
+            for node, written in reports.items()
+            for write in written.finished
+        ]
+        table, shape = begun.table, begun.shape
+        errors_s = {node: offset.error_s for node, offset in offsets.items()}
+        least_b_s = self._plan.demand.min_share * shape.rate_alone_b_s
+        asked = self._short, least_b_s, shape.messages
+        record, fault = timetable.check(table, finished, begun.zero_s, window_s, errors_s, *asked)
+        writer, alone_b_s = self._writer(0, shape), shape.rate_alone_b_s
+        writers = slot_records(table, finished, window_s, alone_b_s, writer, self._injector)
+        return record, writers, fault and "; ".join(filter(None, [fault, _most_frequent(reports)]))
+
+    async def _begin(
+        self, shape: WriteShape, run_s: float, name: str, turn: int, logs: Path
+    ) -> RunningTimetable | str:
+        clocks = await self._hub.clocks(self._origins, _CLOCKS_S)
+        try:
+            table = self._table(shape, run_s, name)
+        except InputError as error:
+            return str(error)
+        template = self._writer(allocation.first_port(turn), shape)
+        n_sides = sides(shape.lead_s, table)
+        passive = [
+            replace(template, index=_FIRST_SIDE + number, target=target, port=template.port + side)
+            for number, (target, side) in enumerate(product(table.targets, range(n_sides)))
+        ]
+        timeout_s = self._plan.demand.ready_timeout_s
+        self._sides = await self._hub.stand_by(self._injector, passive, logs, timeout_s)
+        for side in self._sides:
+            if side.ended:
+                await self._hub.stop(self._sides)
+                return f"{side.writer.target}: {side.ended}"
+        zero_s = clock.now_s() + shape.lead_s + _AHEAD_S
+        for origin in table.origins:
+            part = Part(
+                writer=replace(template, origin=origin),
+                targets=[(name, self._hub.addresses[name]) for name in table.targets],
+                sides=n_sides,
+                zero_s=zero_s + clocks[origin].offset_s,
+                lead_s=shape.lead_s,
+                patience_s=max(table.length_s, self._short.tolerance_s),
+                writes=table.writes_of(origin),
+            )
+            log = str(logs / f"writes-{origin}.log")
+            self._hub.send(origin, Perform(self._injector.name, part, log))
+        return RunningTimetable(table, shape, zero_s, zero_s + table.steady_from_s, clocks)
+
+    async def _end(self) -> dict[str, Written]:
+        # A write in progress may take as long as the slowest one that counts, and a margin.
+        longest_s = self._short.length_s / self._plan.demand.min_share
+        reports = await self._hub.finish(self._origins, longest_s + _CLOCKS_S)
+        await self._hub.stop(self._sides)
+        return reports
+
+    def _table(self, shape: WriteShape, run_s: float, name: str) -> Staggered:
+        plan, length_s, targets = self._plan, self._short.length_s, self._nodes.targets
+        digest = hashlib.sha256(f"{plan.seed}/{plan.case}/{plan.block}/{name}".encode()).digest()
+        return timetable.staggered(
+            targets,
+            self._origins,
+            self._writers,
+            length_s,
+            run_s,
+            int.from_bytes(digest[:8], "big"),
+            bytes_b=float(shape.messages * self._writes.message_b),
+            rest_s=timetable.longest_rest_s(len(targets), self._writers, length_s),
+        )
+
+    def _writer(self, port: int, shape: WriteShape) -> Writer:
+        plan, writes = self._plan, self._writes
+        return Writer(
+            index=0,
+            origin=self._origins[0],
+            target=self._nodes.targets[0],
+            address="",
+            port=port,
+            message_b=writes.message_b,
+            rate_b_s=writes.rate_b_s,
+            messages=shape.messages,
+            device=next(iter(writes.devices), None),
+            buffer_node=writes.buffer_node,
+            origin_cpus=plan.origin_cpus,
+            target_cpus=plan.origin_cpus,
+        )
+
+
+def slot_records(
+    table: Staggered,
+    finished: Iterable[FinishedWrite],
+    window_s: tuple[float, float],
+    alone_b_s: float,
+    writer: Writer,
+    injector: Injector,
+) -> list[WriterRecord]:
+    """One record for each of the W writers: the sum of its writes within a window.
+
+    `window_s` is by the clock of the writes. A write at the window's edge counts with the part
+    inside it; the rate is over the time that writes took.
+    """
+    of_slot: list[list[tuple[float, float]]] = [[] for _ in range(table.writers)]
+    for write in finished:
+        inside_s = timetable.overlap_s((write.start_s, write.end_s), window_s)
+        if 0 <= write.number < len(table) and inside_s > 0:
+            of_slot[table.slot(write.number)].append((write.rate_b_s, inside_s))
+    records = []
+    for slot, parts in enumerate(of_slot):
+        bytes_b = sum(rate_b_s * inside_s for rate_b_s, inside_s in parts)
+        written_s = sum(inside_s for _, inside_s in parts)
+        records.append(
+            WriterRecord(
+                injector=injector.name,
+                direction=injector.direction,
+                origin=table.origin(slot),
+                target=table.targets[0] if len(table.targets) == 1 else MANY,
+                transport=injector.transport(writer),
+                message_b=writer.message_b,
+                asked_b_s=writer.rate_b_s,
+                rate_alone_b_s=alone_b_s,
+                rate_b_s=bytes_b / written_s if written_s else 0.0,
+                rate_min_b_s=min((rate_b_s for rate_b_s, _ in parts), default=0.0),
+                bytes_b=bytes_b,
+                buffer_node=writer.buffer_node,
+            )
+        )
+    return records
+
+
+def _most_frequent(reports: Mapping[str, Written]) -> str:
+    """The most frequent fault, in words; empty if there are none."""
+    faults: Counter[str] = Counter()
+    for written in reports.values():
+        faults.update(written.faults)
+    return next((f"{times} times: {fault}" for fault, times in faults.most_common(1)), "")
+
+
+def _keep(
+    path: Path,
+    begun: RunningTimetable,
+    offsets: Mapping[str, Offset],
+    reports: Mapping[str, Written],
+) -> None:
+    """Store the plan and every write in full; the sample has only a summary."""
+    document = {
+        "zero_s": begun.zero_s,
+        "timetable": begun.table.as_dict(),
+        "clocks": {node: asdict(offset) for node, offset in offsets.items()},
+        "written": {
+            node: {"done": [write._asdict() for write in each.finished], "faults": each.faults}
+            for node, each in reports.items()
+        },
+    }
+    replace_text(path, json.dumps(document, separators=(",", ":")))
+
+
+# Replayed traffic: writers that always write follow a window of a trace while the application runs.
+
+
+class Follows:
+    """Writers that follow a window, from its making until `end`."""
+
+    def __init__(
+        self,
+        replay: Replay,
+        window: Window,
+        targets: Sequence[str],
+        hub: Hub,
+        states: Sequence[WriterState],
+        alone_b_s: Sequence[float],
+    ) -> None:
+        """`alone_b_s`: the rate of each writer without an application."""
+        self._replay = replay
+        self._window = window
+        self._hub = hub
+        self._states = states
+        self._alone_b_s = alone_b_s
+        #: The place of each writer's target among the targets, and the writers that it has.
+        self._places = [targets.index(state.writer.target) for state in states]
+        self._sharing = Counter(self._places)
+        self._from_s = self._until_s = self._order([self._plan(place) for place in self._places])
+
+    def end(self) -> None:
+        """Let them write at full rate again."""
+        self._until_s = self._order([None] * len(self._states))
+
+    def _order(self, plans: Sequence[Timetable | None]) -> float:
+        for state, plan, full_b_s in zip(self._states, plans, self._alone_b_s, strict=True):
+            self._hub.send(state.writer.origin, Follow(state.writer.index, plan, full_b_s))
+        return clock.now_s()
+
+    def _plan(self, place: int) -> Timetable:
+        """Writers of a target share its rates."""
+        return timetable.along(self._window.rates_b_s[place]).scaled(1 / self._sharing[place])
+
+    def compared(self, run_s: tuple[float, float]) -> tuple[list[ReplayRecord], list[str]]:
+        """What each writer did, and why the run is rejected."""
+        records, reasons = [], []
+        for state, alone_b_s in zip(self._states, self._alone_b_s, strict=True):
+            record, fault = self.of(state, alone_b_s, run_s)
+            records.append(record)
+            reasons += [f"writer {state.number} {fault}"] if fault else []
+        return records, reasons
+
+    def of(
+        self, state: WriterState, alone_b_s: float, run_s: tuple[float, float]
+    ) -> tuple[ReplayRecord, str | None]:
+        """What a writer did, and why the run is rejected; None if it is not."""
+        place = self._places[self._states.index(state)]
+        plan = self._plan(place)
+        reports = [
+            FinishedWrite(number, row.start_s, row.end_s, row.bytes_b)
+            for number, row in enumerate(state.rows)
+        ]
+        followed_s = self._from_s, self._until_s
+        bins, agreeing, fault = timetable.check_traffic(plan, reports, followed_s, run_s, alone_b_s)
+        record = ReplayRecord(
+            trace_sha256=self._replay.trace_sha256,
+            node=self._window.nodes[place],
+            window_s=self._window.start_s,
+            speed=self._replay.speed,
+            share=self._replay.share,
+            wanted_b=sum(each.wanted_b for each in bins),
+            done_b=sum(each.done_b for each in bins),
+            agreeing_share=agreeing,
+            bins=bins,
+        )
+        if fault and max(write.bytes_b for write in plan.writes) > alone_b_s:
+            fault += "; its rates exceed the writer's rate alone: lower traffic.rate"
+        return record, fault

@@ -1,0 +1,193 @@
+"""The conductor's side of timetables, with origins of this process whose clocks are not ours."""
+
+import asyncio
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from conductor.allocation import Allocation
+from conductor.injectors import INJECTORS
+from conductor.injectors.base import Writer
+from conductor.messages import Follow, Perform, Written
+from conductor.series import RateRow
+from conductor.timetable import Follows, ScheduleControl, messages_of, sides, slot_records
+from records import clock
+from records.clock import Offset
+from records.plan import ShortWrites, Window
+from records.timetable import FinishedWrite, along, longest_rest_s, staggered
+from records.treatment import Replay, Writes
+from tests.conductor.test_timetable import PLAN
+
+RATE_B_S = 1e6
+AHEAD_S = {"o1": 50.0, "o2": -20.0}
+
+
+class Hub:
+    """Origins that write at a rate when their own clocks say so, and targets that listen."""
+
+    def __init__(self, writes=True, fault=None):
+        self.addresses = dict.fromkeys(("n1", "n2", "n3"), "10.0.0.1")
+        self.fault = fault
+        self.writes, self.parts, self.listening, self.ended = writes, {}, [], 0
+        self.lasts_s = []
+
+    async def clocks(self, nodes, timeout_s):
+        return {node: Offset(AHEAD_S[node], 0.0, 0.0) for node in nodes}
+
+    async def stand_by(self, injector, passive, logs, timeout_s):
+        self.listening = [(each.target, each.port) for each in passive]
+        return [SimpleNamespace(writer=each, ended=self.fault) for each in passive]
+
+    def send(self, node, order):
+        assert isinstance(order, Perform)
+        self.parts[node] = order.part
+        self.lasts_s += [write.start_s for write in order.part.writes[-1:]]
+
+    async def finish(self, nodes, timeout_s):
+        return {node: self.written(self.parts[node]) for node in nodes}
+
+    def written(self, part):
+        if not self.writes:
+            return Written([], {"nobody there": len(part.writes)})
+        bytes_b = part.writer.messages * part.writer.message_b
+        starts = [(write.number, part.zero_s + write.start_s) for write in part.writes]
+        return Written(
+            [
+                FinishedWrite(n, at_s, at_s + bytes_b / RATE_B_S, bytes_b, 0.01)
+                for n, at_s in starts
+            ],
+            {},
+        )
+
+    async def stop(self, sides):
+        self.ended += 1
+        assert len(sides) == len(self.listening)
+
+
+def control(hub):
+    """Two writers at a time, of 0.1 s and messages of 1 kB."""
+    plan = replace(PLAN, n_origins=2, short=ShortWrites(0.1, tolerance_s=0.01, allowed_share=0.02))
+    nodes = Allocation(["n1", "n2", "n3"], ["o1", "o2"])
+    return ScheduleControl(plan, Writes("ucx", 1000, scheduled=2), nodes, hub)
+
+
+def test_writes_are_found_sized_handed_out_and_judged_by_the_clocks_of_their_origins(tmp_path):
+    hub = Hub()
+
+    async def one():
+        schedule = control(hub)
+        assert await schedule.rehearse(1, tmp_path) is None
+        begun = await schedule.begin(0.5, "0/on", 2, tmp_path)
+        window_s = (begun.steady_s, begun.steady_s + 0.5)
+        return schedule, begun, await schedule.end(begun, window_s, tmp_path / "writes.json")
+
+    schedule, begun, (record, writers, reason) = asyncio.run(one())
+    assert max(hub.lasts_s) < 1  # three rounds of 0.1 s, and the run of 0.5 s
+    # By hand: 0.1 s at 1 MB/s are 100 messages of 1 kB.
+    assert (begun.shape.messages, begun.shape.lead_s) == (100, 0.01)
+    assert schedule.alone_b_s == pytest.approx(2 * RATE_B_S)
+    assert schedule.start_up_s > 0.1  # the lead of the first rehearsal
+    for origin, part in hub.parts.items():
+        assert part.zero_s - begun.zero_s == pytest.approx(AHEAD_S[origin])
+    assert len(set(hub.listening)) == len(hub.listening) >= 2 * 3  # two sides of each target
+    assert (reason, record.done, record.slow, record.messages) == (None, record.planned, 0, 100)
+    assert (record.missing_share, record.excess_share) == pytest.approx((0, 0), abs=1e-6)
+    assert [each.bytes_b for each in writers] == pytest.approx([0.5e6] * 2)
+    assert [each.rate_b_s for each in writers] == pytest.approx([RATE_B_S] * 2)
+    stored = json.loads((tmp_path / "writes.json").read_text())
+    assert sum(len(each["done"]) for each in stored["written"].values()) >= record.done
+    assert stored["clocks"]["o1"]["offset_s"] == 50.0
+
+
+def test_writes_that_cannot_be_made_end_the_rehearsal(tmp_path):
+    hub = Hub(writes=False)
+    found = asyncio.run(control(hub).rehearse(1, tmp_path))
+    assert found.startswith("no write was done: ")
+    assert found.endswith(" times: nobody there")
+    assert hub.ended == 1
+    hub = Hub(fault="target side ended: no port")
+    found = asyncio.run(control(hub).rehearse(1, tmp_path))
+    assert (found, hub.ended) == ("n1: target side ended: no port", 1)
+
+
+def test_messages_that_last_as_long_as_asked():
+    # The paper's 46,000 messages of 64 KiB are about 1 s at the 3.2 GB/s that QDR carries.
+    assert messages_of(ShortWrites(1.0), 3.2e9, 65536) == 48828
+    assert messages_of(ShortWrites(0.001), 1e6, 65536) == 1
+    assert messages_of(ShortWrites(2.0, fill=0.25), 3.2e9, 65536) == 24414
+    assert messages_of(ShortWrites(1.0, messages=46000), 1.0, 65536) == 46000
+
+
+@pytest.mark.parametrize(
+    ("lead_s", "length_s", "targets", "expected"),
+    [
+        (0.1, 1.0, 2, 2),  # taken for 1.2 s, and hit every 2 s: one could do
+        (0.1, 1.0, 1, 2),  # hit every second
+        (5.0, 8.0, 1, 3),  # taken for 18 s, hit every 8 s
+        (5.0, 8.0, 2, 2),  # hit every 9 s, since a target rests for a second at most
+        (5.0, 2.0, 2, 4),  # taken for 12 s, hit every 3 s
+        (60.0, 2.0, 2, 4),  # would need 41: more ports than there are
+    ],
+)
+def test_a_passive_side_waits_whenever_a_connection_is_set_up(lead_s, length_s, targets, expected):
+    rest_s = longest_rest_s(targets, 1, length_s)
+    names = [f"t{i}" for i in range(targets)]
+    table = staggered(names, ["o"], 1, length_s, 60.0, 1, rest_s=rest_s)
+    assert sides(lead_s, table) == expected
+
+
+def test_what_each_writer_did_within_the_window():
+    table = staggered(["t0", "t1", "t2"], ["o0", "o1"], 2, 1.0, 4.0, 1)
+    finished = [
+        FinishedWrite(0, 10.0, 11.0, 100.0),  # slot 0, half of it before the window
+        FinishedWrite(2, 11.0, 12.0, 50.0),  # slot 0
+        FinishedWrite(1, 10.5, 11.5, 80.0),  # slot 1
+        FinishedWrite(3, 13.0, 14.0, 40.0),  # slot 1, after the window
+    ]
+    writer, window_s = Writer(0, "o0", "t0", "", 20000, 65536), (10.5, 13.0)
+    first, second = slot_records(table, finished, window_s, 100.0, writer, INJECTORS["ucx"])
+    assert (first.origin, first.target, first.transport) == ("o0", "*", "tcp")
+    assert first.bytes_b == pytest.approx(100.0)  # 0.5 s at 100 and 1 s at 50
+    assert first.rate_b_s == pytest.approx(100 / 1.5)
+    assert first.rate_min_b_s == 50.0
+    assert (second.origin, second.bytes_b, second.rate_alone_b_s) == ("o1", 80.0, 100.0)
+    assert second.rate_min_b_s == 80.0
+
+
+def reported(*rates_b_s):
+    """Rows of a second each."""
+    return [
+        RateRow(1000.0 + second, 1001.0 + second, rate_b_s)
+        for second, rate_b_s in enumerate(rates_b_s)
+    ]
+
+
+def test_writers_of_a_target_share_its_rates_until_the_end(monkeypatch):
+    times_s = iter((1000.0, 1010.0, 1020.0))
+    monkeypatch.setattr(clock, "now_s", lambda: next(times_s))
+    told = []
+    hub = SimpleNamespace(send=lambda node, order: told.append((node, order)))
+    states = [
+        SimpleNamespace(writer=SimpleNamespace(index=index, origin=f"o{index}", target=target))
+        for index, target in enumerate(("n1", "n2", "n2"))
+    ]
+    window = Window(0, ["x1", "x2"], [[8.0, 0.0], [6.0, 4.0]])
+    replay = Replay("ab" * 32, 1, 0.5)
+    follows = Follows(replay, window, ["n1", "n2"], hub, states, [10.0, 10.0, 20.0])
+    alone_b_s = [10.0, 10.0, 20.0]
+    shared = [along(rates_b_s) for rates_b_s in ([8.0, 0.0], [3.0, 2.0], [3.0, 2.0])]
+    for plans in (shared, [None] * 3):
+        assert told == [(f"o{i}", Follow(i, plans[i], alone_b_s[i])) for i in range(3)]
+        told.clear()
+        follows.end()
+    # From 1000 to 1020 s the second writer was to write 3, 2, 3, 2, ..., 50 in all.
+    states[1].rows = reported(*[2.5] * 20, 9.0)
+    record, fault = follows.of(states[1], 10.0, (1000.0, 1020.0))
+    assert (record.node, record.wanted_b, record.done_b) == ("x2", 50, 50)
+    assert (record.agreeing_share, fault) == (1.0, None)
+    states[1].rows = reported(*[9.0] * 20)
+    for alone, exceeds in ((3.0, False), (2.9, True)):
+        _, fault = follows.of(states[1], alone, (1000.0, 1020.0))
+        assert str(fault).endswith("lower traffic.rate") == exceeds
