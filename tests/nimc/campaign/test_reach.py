@@ -120,4 +120,4 @@ def test_the_plan_says_what_is_shown_and_what_never_can_be(
     assert warning.startswith("stream: no verdict, as the arm aa does not repeat the baseline")
     file.write_text(f"{text.replace('on,', 'on, spin,')}pairs: {{floor: 6, cap: 6}}\n")
     (warning,) = command.json("plan", file, "--machine", "localhost")["warnings"]
-    assert warning.endswith("among 1 questions: raise pairs.cap to 8")
+    assert warning.endswith("among 1 question: raise pairs.cap to 8")
