@@ -123,7 +123,7 @@ def reach(planned: Plan, margin: float, spread: Spreads) -> list[Reach]:
 
 def _of_case(case: Case, family: int, margin: float, spread: float) -> Reach:
     pairs = (case.pairs_least or FEWEST, case.pairs_most)
-    roles = sorted({each.role for each in case.treatments})
+    roles: list[str] = sorted({each.role for each in case.treatments})
     none = pairs_for_none(margin, family, LEVELS["within"], spread)
     floor, cap = (least_shown(each, family, "control" in roles, spread) for each in pairs)
     return Reach(case.case, spread, family, roles, pairs, (floor, cap), none)
