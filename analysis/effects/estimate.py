@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from analysis.effects.hypotheses import Asked, Effect, PValues, Shown, families, shown
-from analysis.effects.verdict import Verdict, caveats, emulated, judge, phrase, selection
+from analysis.effects.verdict import Verdict, by_gpu, caveats, emulated, judge, phrase, selection
 from analysis.samples.pairs import (
     first_attempts,
     in_order,
@@ -354,6 +354,8 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, shown: Shown) -> 
         same_host=bool(own["same_host"].any()),
         emulated=under_emulation,
     )
+    if verdict is Verdict.EMULATED and by_gpu(own):
+        verdict = Verdict.DEVICE
     directions = own["direction"].drop_nulls()
     return Result(
         case=case.name,

@@ -33,6 +33,7 @@ class Verdict(str, Enum):
     NO_CONTROL = "control missing"
     NOT_ABOVE_CONTROL = "not above the control"
     EMULATED = "slower under emulated writes"
+    DEVICE = "slower under a GPU's writes"
     SLOWER = "slower under RDMA writes"
     CONTENTION = "memory contention"
     #: Rows that effects are compared with.
@@ -54,7 +55,7 @@ class Verdict(str, Enum):
     @property
     def is_loss(self) -> bool:
         """Whether the typical run is shown to be slower, and not by lost cores alone."""
-        return self in (Verdict.EMULATED, Verdict.SLOWER, Verdict.CONTENTION)
+        return self in (Verdict.EMULATED, Verdict.DEVICE, Verdict.SLOWER, Verdict.CONTENTION)
 
     @property
     def is_not_compared(self) -> bool:
@@ -134,6 +135,12 @@ SENTENCES: dict[Verdict, Sentences] = {
         "The writes were emulated: processors took part in them, so memory is not shown to be the"
         " cause.",
         "measure with RDMA hardware; this loss is that of the emulation",
+    ),
+    Verdict.DEVICE: Sentences(
+        f"{_SLOWER}; where there is a control, slower than that as well.",
+        _error("slower"),
+        "A GPU wrote over PCIe, no network card: what RDMA costs is not shown.",
+        "measure with RDMA hardware; compare the losses at the same rate",
     ),
     Verdict.SLOWER: Sentences(
         f"{_SLOWER}; where there is a control, slower than that as well.",
@@ -238,7 +245,7 @@ def judge(
 #: Share of rejected runs above which a warning says so.
 _MANY_REJECTED = 0.1
 
-#: Transport of a writer -> caveat.
+#: Transport of a writer -> caveat. A GPU's writes are no emulation, but no RDMA either.
 _EMULATIONS = {
     "shared memory": Note.SHARED_MEMORY,
     "soft-RoCE": Note.SOFT_ROCE,
@@ -257,6 +264,11 @@ def emulations(transports: Sequence[str]) -> list[str]:
 def emulated(samples: pl.DataFrame) -> list[str]:
     """Caveats of the transports of `samples`; empty for RDMA hardware."""
     return emulations([str(name) for name in samples["transport"].unique(maintain_order=True)])
+
+
+def by_gpu(samples: pl.DataFrame) -> bool:
+    """Whether a GPU made all writes."""
+    return set(samples["transport"].drop_nulls()) == {"copy engine"}
 
 
 def caveats(

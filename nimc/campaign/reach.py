@@ -24,6 +24,7 @@ from records.groups import grouped
 from records.run import load_header
 from records.run_folder import distrust_run, run_folders
 from records.text import some
+from records.units import plural
 
 #: Spread of runs where no run of the machine says it.
 _USUAL = 0.01
@@ -82,7 +83,7 @@ class Reach:
     spread: float
     #: Questions over which its verdicts hold, and roles that the treatments of its pairs have.
     family: int
-    roles: frozenset[str]
+    roles: list[str]
     #: Its floor and cap, and the smallest slowdown, less 1, that so many pairs show; None: of no
     #: size.
     pairs: tuple[int, int]
@@ -122,7 +123,7 @@ def reach(planned: Plan, margin: float, spread: Spreads) -> list[Reach]:
 
 def _of_case(case: Case, family: int, margin: float, spread: float) -> Reach:
     pairs = (case.pairs_least or FEWEST, case.pairs_most)
-    roles = frozenset(each.role for each in case.treatments)
+    roles: list[str] = sorted({each.role for each in case.treatments})
     none = pairs_for_none(margin, family, LEVELS["within"], spread)
     floor, cap = (least_shown(each, family, "control" in roles, spread) for each in pairs)
     return Reach(case.case, spread, family, roles, pairs, (floor, cap), none)
@@ -158,5 +159,5 @@ def warnings(reached: Sequence[Reach]) -> Iterator[str]:
         )
         yield (
             f"{some([each.case for each in short], _MOST_NAMES)}: {short[0].pairs[1]} pairs show no"
-            f" effect of any size among {family} questions: raise pairs.cap to {least}"
+            f" effect of any size among {plural(family, 'question')}: raise pairs.cap to {least}"
         )

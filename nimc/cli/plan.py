@@ -51,7 +51,7 @@ def plan_command(campaign: Path, machine: str, results: Path, as_json: bool) -> 
         "machine_nodes": nodes,
         "absent": [asdict(each) for each in request.absent],
         "scales": [asdict(row) for row in known],
-        "reach": [asdict(row) | {"roles": sorted(row.roles)} for row in reached],
+        "reach": [asdict(row) for row in reached],
         "warnings": [*long, *where.lines()],
         "matrix": [asdict(cell) for cell in where.cells],
     }

@@ -119,7 +119,11 @@ def _effect(row: Result) -> Line:
     )
     rejected = f", {row.rejected} rejected" if row.rejected else ""
     # Every verdict on emulated writes says so; what 'no effect' means is a note.
-    says = row.emulated and row.verdict is not Verdict.EMULATED and row.said.endswith("writes")
+    says = (
+        row.emulated
+        and row.verdict not in (Verdict.EMULATED, Verdict.DEVICE)
+        and row.said.endswith("writes")
+    )
     written = quantity(row.writer_rate_b_s, "B/s", 3)
     alone = quantity(row.writer_rate_alone_b_s, "B/s", 3)
     return Line(

@@ -105,7 +105,7 @@ def test_nodes_and_tasks(tmp_path, short_folder, origins, lines):
 
 
 def test_rows_are_made_from_the_records():
-    assert len(names()) == 14
+    assert len(names()) == 16
     lines = PAGE.read_text().splitlines(keepends=True)
     bare = "".join(line for line in lines if not line.startswith("| `"))
     assert page(bare) == PAGE.read_text(), "stale: python -m reframe_tests.describe"

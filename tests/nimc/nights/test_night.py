@@ -20,7 +20,7 @@ from tests.nimc.nights.conftest import Box
 pytestmark = pytest.mark.slow
 
 #: Takes minutes with the stand-in's fault `slow`.
-LONG = CAMPAIGN.replace("floor: 6", "floor: 600, block: 600")
+LONG = CAMPAIGN.replace("floor: 6, cap: 6", "floor: 600, block: 600")
 DAY_S = 86_400.0
 
 Wait = Callable[[Callable[[], bool]], None]
