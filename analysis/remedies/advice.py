@@ -8,10 +8,11 @@ from typing import Any
 
 from analysis.effects.verdict import Verdict
 from analysis.questions.shown import answered
-from analysis.remedies.effect import RemedyEffect, emulated_cases, remedy_effects
+from analysis.remedies.effect import RemedyEffect
 from analysis.remedies.next_pairs import NextPairs, next_allocations, next_pairs, pair_node_hours
 from analysis.remedies.standing import Best, RemedyAdvice, Standing, after_holm, best, stand
 from analysis.remedies.throttling import THROTTLING
+from analysis.remedies.tried import emulated_cases, remedy_effects
 from analysis.report.data import RunData
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import Crossing

@@ -10,10 +10,9 @@ import polars as pl
 
 from analysis.statistics.aligned_ranks import FEWEST_BLOCKS
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
+from analysis.statistics.power import POWER
 
 _LEVEL = 1 - CONFIDENCE
-#: Chance with which the pairs decide, if the net benefit is as large as said.
-POWER = 0.9
 _HOUR_S = 3600.0
 
 

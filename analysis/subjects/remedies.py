@@ -12,9 +12,10 @@ from analysis.questions.estimators import stated
 from analysis.questions.question import Question
 from analysis.questions.shown import section
 from analysis.remedies.advice import advise, sentences, where
-from analysis.remedies.effect import exponential, remedy_effects
+from analysis.remedies.effect import exponential
 from analysis.remedies.standing import Standing
 from analysis.remedies.throttling import RUNS, THROTTLING
+from analysis.remedies.tried import remedy_effects
 from analysis.report.data import RunData
 from analysis.report.plots import View
 from analysis.report.sections import Files, Section

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from analysis.remedies.advice import advise
-from analysis.remedies.effect import RemedyEffect, net, remedy_effects
+from analysis.remedies.effect import RemedyEffect, net
 from analysis.remedies.standing import Standing
+from analysis.remedies.tried import remedy_effects
 from analysis.report.data import load_run
 from records.sample import Better, Sample
 from tests.analysis.remedies.sweeps import sweep, swept
