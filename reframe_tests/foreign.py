@@ -26,7 +26,7 @@ from pydantic import TypeAdapter
 from reframe.core.exceptions import ReframeError
 
 from conductor.conductor import UNREAD, Store
-from conductor.readers import Fom, FomError
+from conductor.readers import FomError
 from records import units
 from records.chain import file_digest
 from records.notes import Note
@@ -199,16 +199,14 @@ class OwnReader:
             vars(check).clear()
             vars(check).update(before)
 
-    def read(self, out: Path, err: Path) -> Fom:
-        """The figure of merit of a run, from its output. Raises FomError."""
+    def read(self, out: Path, err: Path) -> float:
+        """The figure of merit of a run, SI, from its output. Raises FomError."""
         with self._as_job(out, err):
             self._require_sane()
-            functions = self._performance()
-            figure = self._choose(functions)
-            value = _number(functions[figure.name], figure.name)
+            figure, value = self._evaluated()
         if not 0 < value < math.inf:
             raise FomError(f"{figure.name} is {value}; a positive number is needed")
-        return Fom(value * figure.factor)
+        return value * figure.factor
 
     def notes(self) -> list[str]:
         """What cannot be proven of the check's figures, shown by an empty output.
@@ -222,14 +220,12 @@ class OwnReader:
                 self._require_sane()
                 notes = [Note.NOT_VERIFIED(check=self._check.name)]
             try:
-                functions = self._performance()  # its hooks may read the output
-                name = self._choose(functions).name
-                _number(functions[name], name)
+                figure, _ = self._evaluated()
             except FomError:
                 return notes
         raise FomError(
-            f"{name} does not come from the standard output of a run: it has a value where that is"
-            " empty"
+            f"{figure.name} does not come from the standard output of a run: it has a value where"
+            " that is empty"
         )
 
     def _run_hooks(self, stages: tuple[str, ...]) -> None:
@@ -238,26 +234,29 @@ class OwnReader:
                 getattr(self._check, name)()
 
     def _require_sane(self) -> None:
-        check = self._check
-        try:
+        check, function = self._check, self._sanity
+        with _faults_of("sanity"):
             self._run_hooks(_BEFORE_SANITY)
-            own = self._sanity
-            requested = own(check) if own else getattr(check, "sanity_patterns", None)
+            requested = function(check) if function else getattr(check, "sanity_patterns", None)
             sane = requested is None or sn.evaluate(requested)
-        except Exception as error:
-            raise FomError(f"sanity: {_line(error)}") from None
         if requested is None:
             raise ReframeError(f"{check.name}: no sanity function; allowed: one of its own")
         if not sane:
             raise FomError("sanity: not passed")
 
+    def _evaluated(self) -> tuple[Figure, float]:
+        """The figure, and its value in the check's unit. Raises FomError."""
+        functions = self._performance()
+        figure = self._choose(functions)
+        with _faults_of(figure.name):
+            value = float(functions[figure.name].evaluate())
+        return figure, value
+
     def _performance(self) -> dict[str, Any]:
         """The check's performance functions, as its hooks leave them. Raises FomError."""
         check = self._check
-        try:
+        with _faults_of("performance"):  # hooks may read the output
             self._run_hooks(_BEFORE_PERFORMANCE)
-        except Exception as error:
-            raise FomError(f"performance: {_line(error)}") from None
         functions = dict(check.perf_variables)
         for name, pattern in (getattr(check, "perf_patterns", None) or {}).items():
             unit = (self._reference(name) or (None, None, None, None))[3]
@@ -296,15 +295,13 @@ class OwnReader:
         return (*reference, None)[:4] if isinstance(reference, tuple) else None
 
 
-def _number(function: Any, name: str) -> float:
+@contextmanager
+def _faults_of(what: str) -> Iterator[None]:
+    """Whatever fails in functions of a check is one line of a FomError."""
     try:
-        return float(function.evaluate())
+        yield
     except Exception as error:
-        raise FomError(f"{name}: {_line(error)}") from None
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())
+        raise FomError(f"{what}: {' '.join(str(error).split())}") from None
 
 
 def read_block(reader: OwnReader, run_dir: Path, case: str, logs: Path) -> None:
@@ -321,9 +318,12 @@ def read_block(reader: OwnReader, run_dir: Path, case: str, logs: Path) -> None:
     samples = []
     for line in whole.splitlines():
         sample = _SAMPLE.validate_python(json.loads(line))
+        sample = replace(sample, notes=[*sample.notes, *notes])
         stem = stem_of(sample.pair, sample.arm, sample.attempt)
         outputs = logs / f"{stem}.out", logs / f"{stem}.err"
-        samples.append((_read(reader, sample, outputs, notes, fault), outputs))
+        if sample.outcome == "kept":
+            sample = _with_figure(reader, sample, outputs, fault)
+        samples.append((sample, outputs))
     for sample, outputs in samples:
         # Every sample of a case has its unit and direction, those without a figure too.
         if of := reader.figure:
@@ -333,16 +333,12 @@ def read_block(reader: OwnReader, run_dir: Path, case: str, logs: Path) -> None:
     unread.unlink()
 
 
-def _read(
-    reader: OwnReader, sample: Sample, outputs: tuple[Path, Path], notes: list[str], fault: str
+def _with_figure(
+    reader: OwnReader, sample: Sample, outputs: tuple[Path, Path], fault: str
 ) -> Sample:
-    sample = replace(sample, notes=[*sample.notes, *notes])
-    if sample.outcome != "kept":
-        return sample
     try:
         if fault:
             raise FomError(fault)
-        fom = reader.read(*outputs)
+        return replace(sample, fom=reader.read(*outputs))
     except (FomError, ReframeError) as error:
         return replace(sample, outcome="no_fom", reason=str(error))
-    return replace(sample, fom=fom.value)
