@@ -107,5 +107,7 @@ def test_nodes_and_tasks(tmp_path, short_folder, origins, lines):
 def test_rows_are_made_from_the_records():
     assert len(names()) == 16
     lines = PAGE.read_text().splitlines(keepends=True)
-    bare = "".join(line for line in lines if not line.startswith("| `"))
+    rows = tuple(f"| `{name}`:" for name in names())
+    bare = "".join(line for line in lines if not line.startswith(rows))
+    assert len(bare.splitlines()) == len(lines) - 16
     assert page(bare) == PAGE.read_text(), "stale: python -m reframe_tests.describe"
