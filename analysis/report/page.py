@@ -117,6 +117,7 @@ def render(runs: Sequence[RunData]) -> str:
         {
             "figure": units.number,
             "utc": utc,
+            "with_code": words.with_code,
             "dates": words.whole_dates,
             "sentence": words.sentence,
             "breakable": words.breakable,

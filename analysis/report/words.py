@@ -62,6 +62,11 @@ def whole_dates(text: object) -> Markup:
     return Markup(re.sub(r"\b\d{4}-\d\d-\d\d\b", whole, str(escape(text))))
 
 
+def with_code(text: object) -> Markup:
+    """A sentence as HTML: commands between backticks are code, and dates do not break."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(whole_dates(text))))
+
+
 def binary(value: float) -> str:
     """A size in powers of 1024: `64 KiB`."""
     for unit in ("B", "KiB", "MiB", "GiB"):

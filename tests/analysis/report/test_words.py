@@ -14,6 +14,7 @@ from analysis.report.words import (
     ratio,
     sentence,
     utc,
+    with_code,
     with_remedy,
 )
 from analysis.samples.columns import read_run
@@ -159,3 +160,10 @@ def test_names_lists_and_times() -> None:
     assert utc(None) == "not finished"
     assert utc(1e300) == "1e+300 is not a date"
     assert utc(float("nan")) == "nan is not a date"
+
+
+def test_commands_of_a_sentence_are_code_and_dates_do_not_break() -> None:
+    shown = with_code("Next: `nimc run quick <M>`, since 2026-11-26")
+    assert shown == (
+        'Next: <code>nimc run quick &lt;M&gt;</code>, since <span class="nowrap">2026-11-26</span>'
+    )
