@@ -340,7 +340,7 @@ def _change(question: Question, rows: Sequence[Row], name: str, anchor: str) -> 
 def _points(question: Question, rows: Sequence[Row], name: str, anchor: str) -> Markup:
     """A point for each row, over the first of `axes`; colours by the others.
 
-    Readers who do not see it are told the medians.
+    Its text for readers who cannot see it has the medians.
     """
     divisor, axis = _scaled(question, rows, name)
     places, x_axis, _ = _across(question, rows, question.axes[0])

@@ -396,7 +396,7 @@ def test_bytes_that_pass_reject_runs_in_which_nothing_writes(tmp_path):
     off, again = measured(runner, "off", "off")
     assert (off.outcome, again.outcome) == ("rejected", "rejected")
     assert "although nothing wrote" in off.reason
-    # What it was judged by stands beside its output, and says the same again.
+    # Its series are stored beside its output, and give the same verdict.
     stored = read((tmp_path / "0/0-off-0.series.json").read_bytes())
     assert stored.limits == limits
     assert stored.series.silent == ["received"]

@@ -103,7 +103,7 @@ def test_passive_sides_of_a_target_take_turns():
 
 
 async def passive_side(writer, log):
-    """An agent that was told to start one."""
+    """An agent with an order to start a short write."""
     agent = Agent(Sent())
     await agent._start(StartEnd("target", "stand-in", writer, str(log)))
     return agent
