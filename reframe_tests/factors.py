@@ -265,6 +265,13 @@ def changes_within_jobs(name: str) -> bool:
     return factor is not None and not factor.between_jobs
 
 
+def lacking_nodes(machine: Machine, targets: int) -> str | None:
+    """Why a machine cannot give an application so many nodes; None if its file allows them."""
+    if targets > 1 and machine.origins.policy == "same_host":
+        return f"origins and target of {machine.name} share one host (origins.policy: same_host)"
+    return None
+
+
 def lacking(machine: Machine, name: str, level: Level) -> str | None:
     """Why a machine does not support a level of a factor, in one line; None if it does."""
     factor = FACTORS.get(name)

@@ -6,8 +6,7 @@ As in section VI of Groves, Grant and Arnold (2016).
 from dataclasses import replace
 
 import reframe as rfm
-from reframe.core.builtins import run_after, variable
-from reframe.core.exceptions import ReframeError
+from reframe.core.builtins import variable
 
 from reframe_tests import lammps, scaling
 
@@ -57,15 +56,6 @@ class lammps_scaling(lammps.lammps):
     #: be missing or beyond the plan. The default, 0, takes the machine's (`proof` in site/).
     tolerance_s = variable(float, value=_DEFAULT.tolerance_s)
     allowed_share = variable(float, value=_DEFAULT.allowed_share)
-
-    @run_after("setup")
-    def require_nodes(self):
-        """On a shared host, origins and target are one node."""
-        if self.machine.origins.policy == "same_host" and self.nodes > 1:
-            raise ReframeError(
-                f"{self.name}.nodes: {self.nodes} found; origins and target of {self.machine.name}"
-                " share one host (origins.policy: same_host); allowed: 1"
-            )
 
     def lay_out(self):
         """The ranks of each node; reserved cores do not change the box."""

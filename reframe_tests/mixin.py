@@ -40,7 +40,7 @@ from records.notes import Note
 from records.plan import BlockPlan
 from records.treatment import Treatment
 from reframe_tests import foreign, planning
-from reframe_tests.factors import fault, lacking
+from reframe_tests.factors import fault, lacking, lacking_nodes
 from reframe_tests.layout import LayoutMixin
 from reframe_tests.workload import load
 
@@ -222,6 +222,8 @@ class NimcMixin(LayoutMixin):
         try:
             self.machine = load_machine(self.current_system.name)
             self.node_facts = self.machine.node_facts()
+            if reason := lacking_nodes(self.machine, int(getattr(self, "nodes", 1))):
+                raise fault(self, "nodes", f"{reason}; allowed: 1")
             notes = self.notes
             self.place_application()
             self.notes = notes
@@ -250,6 +252,9 @@ class NimcMixin(LayoutMixin):
                 self.machine = self.machine.with_origins(decided.n_origins)
                 origins = self.machine.origins
             plan = self._complete(decided)
+            for name in {each.writes.injector for each in plan.treatments if each.writes}:
+                if reason := lacking(self.machine, "injector", name):
+                    raise InputError(f"{self.name}.injector: {name}: {reason}")
         except (InputError, ValueError) as error:
             raise ReframeError(str(error)) from None
         if self.job.scheduler.registered_name != "local":

@@ -216,6 +216,15 @@ def command() -> Command:
     return Command()
 
 
+@pytest.fixture
+def able(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`nimc plan` plans all cases, whatever this host lacks."""
+    from nimc.campaign.matrix import Matrix
+    from nimc.cluster.possible import Possible
+
+    monkeypatch.setattr("nimc.cli.plan.possible", lambda _: Possible(Matrix(), [], ""))
+
+
 def commands() -> Iterator[tuple[str, click.Command]]:
     """All commands, those of groups too, with their names."""
     for name in COMMANDS:

@@ -111,6 +111,8 @@ class CheckVariables:
     from_spack: bool = True
     #: Whether it compiles its sources.
     compiles: bool = False
+    #: Whether the partition's MPI launcher starts it.
+    mpi: bool = False
     #: The variable that makes its runs longer; empty if none does.
     lengthened_by: str = ""
     #: Rows that its writers report before each run.
@@ -303,6 +305,7 @@ def _fields(check: Any, variables: set[str]) -> dict[str, Any]:
         "lengthened_by": check.lengthened_by,
         "ready_rows": check.ready_rows,
         "compiles": not issubclass(check, rfm.RunOnlyRegressionTest),
+        "mpi": bool(_default(check, "mpi")),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -17,12 +17,15 @@ from records.groups import grouped
 from records.machine.program import ModuleLoad, load_modules
 from records.machine.slurm import SCHEDULERS, SlurmNode, ask_nodes, partition_in
 from records.text import some, wrapped
+from records.units import plural
 from reframe_tests.spack import setup
 
 #: `unknown`: only a job will tell.
 Runs = Literal["yes", "no", "unknown"]
 #: Most nodes that a reason names.
 _NODES = 6
+#: ReFrame's launchers that are programs of their own name.
+_LAUNCHERS = ("mpiexec", "mpirun")
 
 
 @dataclass(frozen=True)
@@ -71,10 +74,6 @@ class Matrix:
 
     cells: list[MatrixCell] = field(default_factory=list)
 
-    def lines(self) -> list[str]:
-        """A line for each workload that runs nowhere."""
-        return [f"cannot run here: {name}: {reason}" for name, reason in self.nowhere.items()]
-
     @property
     def nowhere(self) -> dict[str, str]:
         """Workload that runs in no place -> the reason in each, in one line."""
@@ -99,17 +98,19 @@ class Matrix:
         return "\n".join([*lines, "", *sorted(reasons)]).rstrip()
 
 
-def matrix(
-    checks: Mapping[str, CheckVariables],
+#: What there is in each place of a machine.
+Offers = Mapping[ReframePlace, Offer]
+
+
+def offers_of(
     settings: ReframeSettings,
     system: str,
     partition: str | None,
-    nodes: Mapping[str, int] | None = None,
     programs: Mapping[str, str] | None = None,
-) -> Matrix:
-    """What this host knows of these checks in a machine's partitions, or in the one of that name.
+) -> Offers:
+    """What this host and Slurm have in a machine's partitions, or in the one of that name.
 
-    `nodes`: check -> nodes that its largest job takes; 1 by default. `programs`: of its site file.
+    `programs`: of its site file.
     """
     parts = target_partitions(settings.partitions, partition)
     places = places_of(settings, parts, system)
@@ -121,20 +122,34 @@ def matrix(
     except NimcError as error:
         spack_fault = str(error)
     slurm = {str(part.get("name")): _slurm_nodes(part, settings) for part in parts}
-    offers = {}
-    for place in places:  # each is asked for once
-        loaded = load_modules(place.modules, environment)
-        offers[place] = Offer(loaded, *slurm[place.partition], spack_fault, programs or {})
+    return {
+        place: Offer(
+            load_modules(place.modules, environment),
+            *slurm[place.partition],
+            spack_fault,
+            programs or {},
+        )
+        for place in places
+    }
+
+
+def matrix(
+    checks: Mapping[str, CheckVariables], offers: Offers, nodes: Mapping[str, int] | None = None
+) -> Matrix:
+    """Which of these checks can run in which place.
+
+    `nodes`: check -> nodes that its job takes; 1 by default.
+    """
     return Matrix(
         [
             MatrixCell(
                 name,
                 place.partition,
                 place.environment,
-                *judge(check, place, offers[place], (nodes or {}).get(name, 1)),
+                *judge(check, place, offer, (nodes or {}).get(name, 1)),
             )
             for name, check in checks.items()
-            for place in places
+            for place, offer in offers.items()
         ]
     )
 
@@ -143,8 +158,11 @@ def judge(
     check: CheckVariables, place: ReframePlace, offer: Offer, nodes: int = 1
 ) -> tuple[Runs, str]:
     """Whether a check can run in a place: the first thing that is missing decides."""
-    if lacking := place.refuses(check) or _lacking_nodes(offer, nodes):
-        return "no", lacking
+    lack = place.refuses(check)
+    if not lack and offer.nodes is not None:
+        lack = lacking_nodes(offer.nodes, offer.slurm_partition, nodes)
+    if lack:
+        return "no", lack
     named = offer.programs.get(check.program or "")
     if check.program is not None and check.from_spack and not named and "spack" in place.features:
         return ("no" if offer.spack_fault else "yes"), offer.spack_fault
@@ -154,27 +172,26 @@ def judge(
         return "no", f"no module {', '.join(offer.modules.missing)}"
     if check.compiles and not shutil.which(place.compiler, path=offer.modules.path):
         return "no", f"no compiler {place.compiler}"
-    program = named or check.program
-    if program is None or shutil.which(program, path=offer.modules.path):
-        return "yes", ""
-    if "modules" in place.features:  # nodes may have it all the same
-        return "unknown", f"no program {program} on this host"
-    return "no", f"no program {program}"
+    launcher = place.launcher if check.mpi and place.launcher in _LAUNCHERS else None
+    for program in filter(None, (named or check.program, launcher)):
+        if not shutil.which(program, path=offer.modules.path):
+            if "modules" in place.features:  # nodes may have it all the same
+                return "unknown", f"no program {program} on this host"
+            return "no", f"no program {program}"
+    return "yes", ""
 
 
-def _lacking_nodes(offer: Offer, needed: int) -> str:
-    """What is wrong with the nodes of the partition; empty if nothing is, or if it is unknown."""
-    if offer.nodes is None:
-        return ""
-    where = f"partition {offer.slurm_partition}" if offer.slurm_partition else "default partition"
-    if not offer.nodes:
+def lacking_nodes(nodes: Sequence[SlurmNode], partition: str | None, needed: int) -> str:
+    """Why a job cannot have so many of a partition's nodes; empty if it can."""
+    where = f"partition {partition}" if partition else "default partition"
+    if not nodes:
         return f"no node: Slurm has no {where}"
-    usable = [node for node in offer.nodes if node.usable]
+    usable = [node for node in nodes if node.usable]
     if len(usable) >= needed:
         return ""
-    wrong = [f"{node.name} ({node.state})" for node in offer.nodes if not node.usable]
+    wrong = [f"{node.name} ({node.state})" for node in nodes if not node.usable]
     not_usable = f"; not usable: {some(wrong, _NODES)}" if wrong else ""
-    return f"{needed} nodes needed, {len(usable)} usable in {where}{not_usable}"
+    return f"{plural(needed, 'node')} needed, {len(usable)} usable in {where}{not_usable}"
 
 
 def _slurm_nodes(

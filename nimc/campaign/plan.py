@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from nimc.campaign.cases import (
     requested,
 )
 from nimc.campaign.checks import CheckVariables
-from nimc.campaign.matrix import Matrix, matrix
+from nimc.campaign.matrix import Matrix, Offers, matrix, offers_of
 from nimc.campaign.others import Other
 from nimc.campaign.settings import ReframeSettings
 from records.acceptance import LIMITS
@@ -114,9 +114,9 @@ class Request:
         taken = (origins_taken(self.campaign, each, self.machine) for each in self.campaign.cases)
         return max(taken, default=0)
 
-    def plan(self) -> Plan:
-        """Its cases, in the order they are run."""
-        cases = [_plan_case(self, entry) for entry in self.campaign.cases]
+    def plan(self, without: Collection[str] = ()) -> Plan:
+        """Its cases in the order they are run, `without` those of these names."""
+        cases = [_plan_case(self, case) for case in self.campaign.cases if case.name not in without]
         return Plan(self.campaign.name, self.machine.name, cases)
 
     def up_to(self, pairs: int) -> Request:
@@ -124,14 +124,25 @@ class Request:
         asked = self.campaign.pairs.model_copy(update={"cap": pairs})
         return replace(self, campaign=self.campaign.model_copy(update={"pairs": asked}))
 
+    @cached_property
+    def offers(self) -> Offers:
+        """What there is in each place of the targets' partitions; asks this host and Slurm."""
+        site = self.machine
+        return offers_of(self.settings, site.name, site.partition, site.programs)
+
     def matrix(self) -> Matrix:
-        """What of the campaign runs where in the targets' partitions; asks this host and Slurm."""
-        nodes, site = dict[str, int](), self.machine
+        """Which workload runs where, with the nodes of its smallest case."""
+        nodes: dict[str, int] = {}
         for case in self.campaign.cases:
-            apart = site.origins.policy == "same_job"
-            taken = nodes_taken(self.campaign, case, site) if apart else case.nodes
-            nodes[case.check] = max(taken, nodes.get(case.check, 1))
-        return matrix(self.checks, self.settings, site.name, site.partition, nodes, site.programs)
+            taken = self.nodes_from_partition(case)
+            nodes[case.check] = min(taken, nodes.get(case.check, taken))
+        return matrix(self.checks, self.offers, nodes)
+
+    def nodes_from_partition(self, case: Entry) -> int:
+        """Nodes that a case takes from the partition of its targets."""
+        if self.machine.origins.policy == "same_job":
+            return nodes_taken(self.campaign, case, self.machine)
+        return case.nodes
 
 
 @dataclass(frozen=True)

@@ -151,6 +151,8 @@ class ReframePlace:
     compiler: str
     #: Modules that both load, by name.
     modules: tuple[str, ...] = ()
+    #: The partition's launcher, as ReFrame names it.
+    launcher: str = "local"
 
     @property
     def name(self) -> str:
@@ -191,6 +193,7 @@ def places_of(settings: ReframeSettings, partitions: Partitions, system: str) ->
             features=frozenset(map(str, environ.get("features", []))),
             compiler=str(environ.get("cc", "cc")),
             modules=(*_modules(part), *_modules(environ)),
+            launcher=str(part.get("launcher", "local")),
         )
         for part in partitions
         for name in part.get("environs", [])

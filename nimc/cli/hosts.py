@@ -123,10 +123,10 @@ def text(diagnosis: Diagnosis, *, verbose: bool) -> str:
     Unless `verbose`, what works is only named, and the forms of a tool that lack the same are
     `TOOL:*`.
     """
-    findings, lines = diagnosis.findings, []
+    findings, lines = diagnosis.findings, [f"machine: {diagnosis.machine}", ""]
     if not verbose:
         works = ", ".join(row.what for row in findings if row.state == "ok")
-        lines = [wrapped(f"works: {works or 'nothing'}"), ""]
+        lines += [wrapped(f"works: {works or 'nothing'}"), ""]
         forms = [row.what for row in findings]
         findings = [
             replace(row, what=_short(row.what, forms)) for row in findings if row.state != "ok"

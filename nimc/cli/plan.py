@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
@@ -11,11 +11,12 @@ import click
 from analysis.subjects.writers import rule
 from nimc.campaign.cases import Scale, omission_lines, scales
 from nimc.campaign.matrix import Matrix
-from nimc.campaign.plan import RUN, Case, Plan
+from nimc.campaign.plan import RUN, Case, Plan, Request
 from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.reach import Reach, Spreads, last_spreads, lines, reach, warnings
-from nimc.cli.document import listing, show
+from nimc.cli.document import listing, prose, show
 from nimc.cli.options import campaign_argument, json_option, machine_option, results_option
+from nimc.cluster.possible import Possible, possible
 from records.arms import level_text
 from records.checkout import ROOT
 from records.text import Line, aligned, broken, duration, wrapped
@@ -37,54 +38,75 @@ _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was no
 @machine_option
 @results_option
 @json_option
-def plan_command(campaign: Path, machine: str, results: Path, as_json: bool) -> None:
-    """Show the cases of CAMPAIGN, their nodes and hours, and the ReFrame command of each block."""
+def plan_command(campaign: Path, machine: str, results: Path, as_json: bool) -> int:
+    """Show the cases of CAMPAIGN, their nodes and hours, and the ReFrame command of each block.
+
+    What cannot run is named and not counted. The exit code is 1 if nothing can run.
+    """
     request = prepare(campaign, machine)
-    known = list(scales(request.campaign, request.machine))
-    planned = request.plan()
+    able = possible(request)
+    every_scale = list(scales(request.campaign, request.machine))
+    planned = request.plan(able.cannot)
     nodes = request.machine.nodes
-    where = request.matrix()
     spreads = last_spreads(results, machine)
-    reached = reach(planned, request.campaign.margin, spreads)
+    absent = [*request.absent, *able.absent]
+    # Verdicts hold over all that is asked, whether it can run or not.
+    asked = request.plan() if able.cannot else planned
+    reached = reach(asked, request.campaign.margin, spreads)
+    reached = [row for row in reached if row.case not in able.cannot]
     long = [*too_long(planned, request.time_limit_s), *warnings(reached)]
     document = planned.as_dict() | {
         "machine_nodes": nodes,
-        "absent": [asdict(each) for each in request.absent],
-        "scales": [asdict(row) for row in known],
+        "absent": [asdict(each) for each in absent],
+        "why": able.why,
+        "scales": [asdict(row) for row in every_scale],
         "reach": [asdict(row) for row in reached],
-        "warnings": [*long, *where.lines()],
-        "matrix": [asdict(cell) for cell in where.cells],
+        "warnings": long,
+        "matrix": [asdict(cell) for cell in able.matrix.cells],
     }
-    remarks = [*omission_lines(request.absent), *long]
-    text = _text(planned, known, nodes, where, remarks, _reach(reached, spreads))
+    remarks = [*_left_out(request, able), *long]
+    text = _text(planned, every_scale, nodes, able.matrix, remarks, _reach(reached, spreads))
     named = campaign.stem if campaign == ROOT / "campaigns" / campaign.name else str(campaign)
     following = broken(["Next:", "nimc", "run", shlex.quote(named), "--machine", machine])
+    if able.why:
+        following = prose(f"{machine} cannot run it: {able.why}", fg="red")
     show("plan", document, as_json, f"{text}\n\n{following}")
+    return int(bool(able.why))
+
+
+def _left_out(request: Request, able: Possible) -> list[str]:
+    """What cannot run and why; of workloads that run nowhere, the matrix says it."""
+    workload = {case.name: case.check for case in request.campaign.cases}
+    nowhere = able.matrix.nowhere
+    shown = [
+        replace(each, reason="runs nowhere, as below") if workload[each.case] in nowhere else each
+        for each in able.absent
+    ]
+    return omission_lines([*request.absent, *shown])
 
 
 def _text(
     planned: Plan,
-    known: list[Scale],
+    every_scale: list[Scale],
     nodes: int | None,
     where: Matrix,
     remarks: list[str],
     reached: list[str],
 ) -> str:
-    parts = [_cases(planned, remarks), "", *reached]
-    parts += ["What runs where:", "", where.text]
-    if where.nowhere:
-        parts.append(wrapped(f"cannot run here: {', '.join(where.nowhere)}"))
-    parts.append("")
-    if known:
-        parts += [aligned(_SCALE_HEADER, list(map(_scale, known))), _SCALE_FOOT]
-        rules = [rule(row.mtti_s, row.write_s) for row in known if row.counted is not None]
+    title = f"{planned.campaign} on {planned.machine}"
+    parts = [title, "", _cases(planned, remarks), "", *reached]
+    parts += ["What runs where:", "", where.text, ""]
+    if every_scale:
+        parts += [aligned(_SCALE_HEADER, list(map(_scale, every_scale))), _SCALE_FOOT]
+        rules = [rule(row.mtti_s, row.write_s) for row in every_scale if row.counted is not None]
         parts += map(wrapped, dict.fromkeys(rules))
-        if any(row.writers == 0 for row in known):
+        if any(row.writers == 0 for row in every_scale):
             parts.append(wrapped(_NO_WRITERS))
         if nodes is None:
             parts.append(wrapped(_NODES_UNKNOWN.format(planned.machine)))
         parts.append("")
-    parts.append(f"ReFrame's commands ({RUN} is the folder of the run):")
+    if planned.cases:
+        parts.append(f"ReFrame's commands ({RUN} is the folder of the run):")
     for case in planned.cases:
         always = [block for block in case.blocks if block.needed == "always"]
         for block in always:
@@ -94,7 +116,7 @@ def _text(
             parts.append(f"\n# {case.case}: only if models of the other cases disagree")
         elif more := len(case.blocks) - len(always):
             parts.append(f"# plus up to {more} more, while undecided")
-    return "\n".join(parts)
+    return "\n".join(parts).rstrip()
 
 
 def _reach(reached: list[Reach], spreads: Spreads) -> list[str]:
@@ -119,7 +141,7 @@ def _cases(planned: Plan, remarks: list[str]) -> str:
     legend = "duration, node-hours, nodes" + (f"; {pairs[0]} pairs a case" if shared else ", pairs")
     return listing(
         "",
-        [*lines, Line(["total", *total, "", ""])],
+        [*lines, Line(["total", *total, "", ""])] if lines else [],
         [*_factors(planned.cases), *remarks],
         legend=legend,
         needed=4,

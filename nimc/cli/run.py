@@ -29,6 +29,7 @@ from nimc.campaign.settings import target_partitions
 from nimc.cli import options
 from nimc.cli.document import listing, log, print_document, show, silent
 from nimc.cluster import reservation
+from nimc.cluster.possible import possible
 from nimc.run.folder import (
     RunFolder,
     find_other,
@@ -122,6 +123,9 @@ def measured(
     """
     remark = silent if progress == "quiet" else log
     reframe = find_reframe()
+    able = possible(request)
+    if able.why:
+        raise MachineError(f"{request.machine.name}: {able.why}")
     slurm = request.slurm
     with open_run(results, header, fresh=fresh, slurm=slurm, pairs=pairs) as folder:
         request = request.up_to(folder.header.most_pairs)
@@ -134,17 +138,20 @@ def measured(
             if foreign := foreign_runs(folder.path.parent, header):
                 more = f" (nor {len(foreign) - 1} more)" if len(foreign) > 1 else ""
                 remark(f"does not resume {foreign[-1]}{more}")
+        remark(f"machine: {request.machine.name}")
         remark(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
         remark(f"head of its chain: {folder.head}")
-        long = too_long(request.plan(), request.time_limit_s)
+        long = too_long(request.plan(able.cannot), request.time_limit_s)
         if header.commit is None:
             remark("git does not give the commit of this project: samples will not record it")
-        for line in [*omission_lines(request.absent), *long, *request.matrix().lines()]:
+        for line in [*omission_lines([*request.absent, *able.absent]), *long]:
             remark(line)
         try:
             with stopped_at_once():
                 with closing(display(progress)) as shown, Interrupts() as interrupts:
-                    runner = CampaignRunner(request, folder.path, reframe, seed, interrupts, shown)
+                    runner = CampaignRunner(
+                        request, folder.path, reframe, seed, interrupts, shown, able.cannot
+                    )
                     reservation.check(request.machine, request.origins_most, runner.least_s())
                     failures = runner.run_all()
                     interrupts.check()  # one that came after the last block

@@ -8,18 +8,18 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from conductor.injectors import INJECTORS
 from nimc.campaign.checks import checks_in, require_known_programs
-from nimc.campaign.matrix import Matrix, matrix
-from nimc.campaign.settings import ReframeSettings, settings_of
+from nimc.campaign.matrix import Matrix, lacking_nodes, matrix, offers_of
+from nimc.campaign.settings import ReframeSettings, settings_of, target_partitions
 from nimc.cluster import reservation
 from nimc.run.session import find_reframe
 from records import checkout
-from records.errors import InputError, NimcError
+from records.errors import InputError, MachineError, NimcError
 from records.groups import grouped
 from records.machine import devices, host
 from records.machine import site as site_files
@@ -27,7 +27,7 @@ from records.machine.devices import Device, Port
 from records.machine.host import Host
 from records.machine.program import version_of
 from records.machine.site import Machine
-from records.machine.slurm import SCHEDULERS, option_values
+from records.machine.slurm import SCHEDULERS, ask_nodes, option_values
 from records.programs import ask, which
 from records.text import some
 from reframe_tests.spack.setup import compilers, find_spack, layout, load, without_compiler
@@ -184,11 +184,18 @@ def environments(cells: Matrix, config: Path) -> list[Finding]:
     if not (nowhere := list(cells.nowhere)):
         return []
     all_of_them = len(nowhere) == len({cell.workload for cell in cells.cells})
-    state: Literal["limited", "missing"] = "missing" if all_of_them else "limited"
+    state: Literal["limited", "missing"] = "limited"
+    if all_of_them or uncompiled(cells):
+        state = "missing"
     remedy = f"see what runs where, then correct {config.name} or get what is missing"
     return [
         Finding("environments", state, f"none can run {some(nowhere, _NAMED)}", remedy, needed=True)
     ]
+
+
+def uncompiled(cells: Matrix) -> bool:
+    """Whether a workload runs nowhere since a compiler that the configuration names is missing."""
+    return any("no compiler " in reason for reason in cells.nowhere.values())
 
 
 def sharing(partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
@@ -204,16 +211,23 @@ def sharing(partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
     return [lacking("whole nodes", detail, remedy)]
 
 
-def origins(site: Machine) -> list[Finding]:
-    """Whether the reservation of the machine's origins can be used now."""
+def origins(site: Machine, environment: Mapping[str, str]) -> list[Finding]:
+    """Whether the machine's origins can be had: from a reservation now, or from their partition."""
     try:
         held = reservation.check(site, site.origins.nodes, needed_s=0)
     except NimcError as error:
         remedy = f"nimc origins create --machine {site.name}"
         return [lacking("origins", str(error), remedy, needed=True)]
-    if held is None:
+    if held is not None:
+        return [Finding("origins", "ok", f"reserved until {held.end:%Y-%m-%d %H:%M}", needed=True)]
+    if site.origins.policy != "hetjob" or not shutil.which("sinfo"):
         return []
-    return [Finding("origins", "ok", f"reserved until {held.end:%Y-%m-%d %H:%M}", needed=True)]
+    with suppress(MachineError):  # Slurm does not answer: a finding of its own
+        nodes = ask_nodes(site.origins.partition, environment)
+        if lack := lacking_nodes(nodes, site.origins.partition, site.origins.nodes):
+            remedy = f"origins in site/{site.name}.yaml"
+            return [lacking("origins", lack, remedy, needed=True)]
+    return []
 
 
 def slurm(environment: Mapping[str, str], needed: bool) -> list[Finding]:
@@ -241,10 +255,10 @@ def slurm(environment: Mapping[str, str], needed: bool) -> list[Finding]:
 
 def rdma(here: Host, site: Machine | None = None) -> list[Finding]:
     """RDMA devices of this host; those of compute nodes may differ."""
+    rows = unknown_devices(here, site) if site else []
     if not here.rdma:
         remedy = "load the device's driver; without hardware: nimc minicluster up --fabric rxe"
-        return [lacking("RDMA devices", "none on this host", remedy)]
-    rows = []
+        return [*rows, lacking("RDMA devices", "none on this host", remedy)]
     for device in here.rdma:
         ports = [port_words(port) for port in device.ports]
         firmware = f"firmware {device.firmware or 'unknown'}"
@@ -257,6 +271,25 @@ def rdma(here: Host, site: Machine | None = None) -> list[Finding]:
             row = lacking(row.what, f"{detail}: {reason}", remedy, needed=needed)
         rows.append(row)
     return rows
+
+
+def unknown_devices(here: Host, site: Machine) -> list[Finding]:
+    """Devices and rails of the site file that this host should have and does not."""
+    if site.origins.policy != "same_host":
+        return []
+    wanted = dict.fromkeys([*(rail.device for rail in site.rails), *filter(None, [site.device])])
+    interfaces = [each.name for each in here.interfaces]
+    present = ", ".join([*(each.name for each in here.rdma), *interfaces]) or "none"
+    return [
+        lacking(
+            f"device {name}",
+            f"neither an RDMA device nor an interface of this host, which has: {present}",
+            f"device and rails in site/{site.name}.yaml",
+            needed=True,
+        )
+        for name in wanted
+        if name not in interfaces and devices.named(name, here.rdma) is None
+    ]
 
 
 def inactive(wanted: str, there: Sequence[Device]) -> str:
@@ -382,10 +415,9 @@ def examine(name: str, of_nodes: Sequence[Finding] = (), root: Path = checkout.R
     partitions = settings.partitions if config.state == "ok" else []
     site_finding, site = site_file(name, root)
     version = f"{sys.version.split()[0]} at {sys.executable}"
-    findings = [Finding("python", "ok", version, needed=True), c_compiler(), config, site_finding]
+    findings = [Finding("python", "ok", version, needed=True), config, site_finding]
     if site is not None:
-        findings += [cores(site), memory(site), *writes(site)]
-        findings += [*origins(site), *targets(site, partitions)]
+        findings += [*of_machine(site, partitions, settings.environment, here), *writes(site)]
     cells = Matrix()
     if settings.partitions and (root / "reframe_tests").is_dir():
         try:
@@ -393,19 +425,39 @@ def examine(name: str, of_nodes: Sequence[Finding] = (), root: Path = checkout.R
             if site:
                 require_known_programs(site, checks)
             programs = site.programs if site else {}
-            cells = matrix(checks, settings, name, None, programs=programs)
+            cells = matrix(checks, offers_of(settings, name, None, programs))
         except NimcError as error:
             findings.append(lacking("checks", str(error), "fix what it names", needed=True))
-    of_targets = [c for c in cells.cells if not site or site.partition in (None, c.partition)]
-    findings += environments(Matrix(of_targets), path)
-    findings += sharing(partitions)
-    with_slurm = any(part["scheduler"] in SCHEDULERS for part in partitions)
-    findings += slurm(settings.environment, needed=with_slurm)
-    findings += [program(*names) for names in _PROGRAMS]
-    findings += [*rdma(here, site), *injectors(site), *tools(), spack(name)]
-    findings += of_nodes
+    of_targets = Matrix(
+        [each for each in cells.cells if not site or site.partition in (None, each.partition)]
+    )
+    compiler = replace(c_compiler(), needed=uncompiled(of_targets))
+    findings += [compiler, *environments(of_targets, path)]
+    findings += [*sharing(partitions), *(program(*names) for names in _PROGRAMS)]
+    findings += [*injectors(site), *tools(), spack(name), *of_nodes]
     why = ", ".join(row.what for row in findings if row.needed and row.state == "missing")
     return Diagnosis(name, why, findings, here.as_dict(), cells)
+
+
+def of_machine(
+    site: Machine,
+    partitions: Sequence[Mapping[str, Any]],
+    environment: Mapping[str, str],
+    here: Host,
+) -> list[Finding]:
+    """What any campaign on a machine requires, whatever its workloads: of this host and of Slurm.
+
+    `environment`: that in which ReFrame runs Slurm's commands.
+    """
+    used = target_partitions(partitions, site.partition)
+    apart = site.origins.policy != "same_host"
+    with_slurm = apart or any(part["scheduler"] in SCHEDULERS for part in used)
+    return [
+        *(cores(site), memory(site), *targets(site, partitions)),
+        *slurm(environment, needed=with_slurm),
+        *origins(site, environment),
+        *rdma(here, site),
+    ]
 
 
 def known_machines(root: Path) -> list[str]:

@@ -20,6 +20,7 @@ from analysis.history.alarms import Alarm, survey
 from analysis.history.nights import night_of, nights_of, quantities, read_results
 from analysis.report.page import make_reports
 from nimc.campaign.prepare import prepare
+from nimc.cluster.possible import possible
 from nimc.nights import summary
 from nimc.nights.summary import (
     UNFINISHED,
@@ -128,7 +129,7 @@ class NightRun:
 
     def _measured(self, begun: Summary) -> Summary:
         request = prepare(self.campaign, self.machine)
-        most_node_h = request.plan().as_dict()["node_hours_most"]
+        most_node_h = request.plan(possible(request).cannot).as_dict()["node_hours_most"]
         if self.budget_node_h is not None and most_node_h > self.budget_node_h:
             raise InputError(
                 f"--budget: {self.budget_node_h:g} node-hours found; allowed: from"

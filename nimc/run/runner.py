@@ -6,7 +6,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -250,6 +250,8 @@ class CampaignRunner:
     seed: int
     interrupts: Interrupts
     display: PlainDisplay
+    #: Case -> why it cannot run here (`nimc.cluster.possible`).
+    cannot: Mapping[str, str] = field(default_factory=dict)
     #: How long each block took, seconds, without its time in the queue.
     blocks_s: list[float] = field(default_factory=list)
     #: Case -> pairs that were rejected before this session.
@@ -260,6 +262,11 @@ class CampaignRunner:
         """What is requested."""
         return self.request.campaign
 
+    @property
+    def _cases(self) -> list[Entry]:
+        """Those that can run."""
+        return [each for each in self.campaign.cases if each.name not in self.cannot]
+
     @cached_property
     def slurm(self) -> SlurmWatch | None:
         """None where Slurm does not run the jobs."""
@@ -268,8 +275,8 @@ class CampaignRunner:
     def run_all(self) -> list[Failure]:
         """Measure every case, also after one that failed. Raises Stopped on a signal."""
         processes.become_subreaper()
-        failures: dict[str, Failure] = {}
-        left = {entry.name: entry for entry in self.campaign.cases}
+        failures = {name: Failure(name, reason) for name, reason in self.cannot.items()}
+        left = {entry.name: entry for entry in self._cases}
         for entry in self._order(failures):
             left.pop(entry.name, None)
             later_s = sum(map(self._case_least_s, left.values()))
@@ -282,7 +289,7 @@ class CampaignRunner:
 
         They are judged together, so a later one may open an earlier one again: these come last.
         """
-        cases = self.campaign.cases
+        cases = self._cases
         for entry in cases:
             same = siblings(entry, cases) if entry.adaptive else []
             if not same:
@@ -418,7 +425,7 @@ class CampaignRunner:
 
     def least_s(self) -> float:
         """Expected time that the campaign needs at least, seconds."""
-        return sum(map(self._case_least_s, self.campaign.cases))
+        return sum(map(self._case_least_s, self._cases))
 
     def _case_least_s(self, entry: Entry) -> float:
         if is_optional(entry, self.campaign.cases):

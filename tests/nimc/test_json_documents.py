@@ -41,6 +41,7 @@ def assert_printed(command: Command, *words: object) -> None:
     assert widest(command(*words)) <= 80, words
 
 
+@pytest.mark.usefixtures("able")
 @pytest.mark.parametrize(
     "words",
     [

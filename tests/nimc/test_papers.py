@@ -61,12 +61,14 @@ def test_no_row_is_gone() -> None:
         assert (repeat and stands) or shown.startswith("not yet: "), name
 
 
+@pytest.mark.usefixtures("able")
 @pytest.mark.parametrize("name", sorted(set(_CAMPAIGN.findall(PAGE))))
 def test_every_campaign_plans(name: str, command: Command) -> None:
     found = command.json("plan", name, "--machine", "example_slurm")
     assert found["cases"]
 
 
+@pytest.mark.usefixtures("able")
 def test_every_factor_can_be_added(tmp_path: Path, command: Command) -> None:
     text = (ROOT / "campaigns" / "single_node.yaml").read_text()
     factors = [code for code in _CODE.findall(PAGE) if code.startswith("factors: ")]

@@ -96,6 +96,7 @@ def test_slurm_drives_a_shared_host_where_its_configuration_says_so(tmp_path: Pa
     assert not here.slurm
 
 
+@pytest.mark.usefixtures("able")
 def test_a_block_that_outlasts_its_job_is_reported(tmp_path: Path, command: Command) -> None:
     # 8 s, and 13 runs of 1 h and 0.7 s each: above 4 h.
     (tmp_path / "long.yaml").write_text(

@@ -202,19 +202,20 @@ def test_runs_last_for_two_rows_of_the_slowest_writers(
     assert least_s(asked, MACHINE) == least
 
 
-def test_the_largest_case_of_a_check_says_how_many_nodes_it_takes(
+def test_the_smallest_case_of_a_check_says_where_it_can_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("nimc.campaign.plan.matrix", lambda *given: given[4])
+    monkeypatch.setattr("nimc.campaign.plan.matrix", lambda *given: given[2])
     entries = [campaign().workloads[0].but({"set": {"nodes": n}}) for n in (2, 4, 3)]
     asked = campaign().model_copy(
         update={"workloads": [*entries, entries[0].but({"check": "lammps", "set": {}})]}
     )
-    for policy, nodes in (("hetjob", (4, 1)), ("same_job", (6, 3))):
+    for policy, nodes in (("hetjob", (2, 1)), ("same_job", (4, 3))):
         found: object = made_request(asked, made_machine(policy, origins=2)).matrix()
         assert found == dict(zip(("stream", "lammps"), nodes, strict=True))
 
 
+@pytest.mark.usefixtures("able")
 def test_node_hours_of_a_case_as_they_are_shown(short: Path, command: Command) -> None:
     """Runs of an hour: 13 and their lead-ins, on one node of the host, take 13.0 hours.
 
@@ -289,6 +290,7 @@ def test_writes_are_resolved_before_the_check_is_started() -> None:
     }
 
 
+@pytest.mark.usefixtures("able")
 def test_the_plan_tells_which_factors_change_within_a_block(short: Path, command: Command) -> None:
     short.write_text(
         "name: c\nworkloads: [{check: stream, factors: {iterations: [10, 20]}}]\n"

@@ -106,6 +106,7 @@ def test_the_spread_is_that_of_the_last_run_that_repeats_its_baseline(tmp_path: 
     assert last_spreads(tmp_path / "none", "m") == Spreads()
 
 
+@pytest.mark.usefixtures("able")
 def test_the_plan_says_what_is_shown_and_what_never_can_be(
     tmp_path: Path, command: Command
 ) -> None:

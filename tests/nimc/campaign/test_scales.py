@@ -71,6 +71,7 @@ def test_messages_and_not_the_link_say_what_a_write_has(tmp_path: Path) -> None:
     assert (daly.write_b, daly.run_b, daly.link_share) == (500e6, 100 * 500e6, 0.0625)
 
 
+@pytest.mark.usefixtures("able")
 def test_the_papers_campaign_has_the_writers_of_table_5(command: Command) -> None:
     """Its write of 46,000 messages at 3 GB/s has a length for which the column follows."""
     document = command.json("plan", "scaling", "--machine", "localhost")
@@ -88,6 +89,7 @@ def test_the_papers_campaign_has_the_writers_of_table_5(command: Command) -> Non
     assert "each counted rank" not in given
 
 
+@pytest.mark.usefixtures("able")
 def test_the_command_shows_them(tmp_path: Path, command: Command) -> None:
     path = write(tmp_path, TEXT.replace("[4, 512, 8192]", "[4]"))
     document = command.json("plan", path, "--machine", "localhost")
@@ -99,6 +101,7 @@ def test_the_command_shows_them(tmp_path: Path, command: Command) -> None:
     assert "site/localhost.yaml does not give 'nodes'" in text
 
 
+@pytest.mark.usefixtures("able")
 def test_scales_beyond_the_machine_are_left_out_with_the_reason(
     tmp_path: Path, command: Command
 ) -> None:

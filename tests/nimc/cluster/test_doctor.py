@@ -253,7 +253,8 @@ def test_a_reservation_of_the_origins_must_be_usable_now(monkeypatch):
             return answer
 
         monkeypatch.setattr(doctor.reservation, "check", check)
-        return [(each.state, each.needed, each.detail) for each in doctor.origins(machine_apart())]
+        rows = doctor.origins(machine_apart(), os.environ)
+        return [(each.state, each.needed, each.detail) for each in rows]
 
     assert found(None) == []
     held = SimpleNamespace(end=datetime(2026, 11, 21, 5, 25))

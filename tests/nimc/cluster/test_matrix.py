@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nimc.campaign.checks import CheckVariables
-from nimc.campaign.matrix import Offer, judge, matrix
+from nimc.campaign.matrix import Offer, judge, matrix, offers_of
 from nimc.campaign.settings import ReframePlace, ReframeSettings
 from records.machine import program
 from records.machine.program import ModuleLoad
@@ -67,7 +67,7 @@ def path(tmp_path: Path) -> str:
         (COMPILES, [], "mycc", [], [], "", ("no", "no node: Slurm has no partition big")),
         (
             COMPILES, [], "mycc", [], [DOWN], "",
-            ("no", "1 nodes needed, 0 usable in partition big; not usable: n2 (down)"),
+            ("no", "1 node needed, 0 usable in partition big; not usable: n2 (down)"),
         ),
     ],
 )  # fmt: skip
@@ -167,7 +167,7 @@ def test_a_whole_matrix(tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPat
             frozenset(), environs=("+spack", "+modules", "+wheels"), program="melt"
         ),
     }
-    found = matrix(checks, settings, "m", None)
+    found = matrix(checks, offers_of(settings, "m", None))
     assert {(c.workload, c.place): c.runs for c in found.cells} == {
         ("copy", "one+spack"): "no",
         ("copy", "one+own"): "yes",
@@ -177,12 +177,11 @@ def test_a_whole_matrix(tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPat
         ("melt", "two+mods"): "yes",
     }
     assert found.nowhere == {}
-    only = matrix(checks, settings, "m", "one")
-    assert list(only.nowhere) == ["melt"]
-    assert only.lines() == [
-        "cannot run here: melt: one+spack: Spack is not set up for m: nimc spack setup --machine m;"
+    only = matrix(checks, offers_of(settings, "m", "one"))
+    assert only.nowhere == {
+        "melt": "one+spack: Spack is not set up for m: nimc spack setup --machine m;"
         " one+own: no program melt"
-    ]
+    }
 
 
 def test_a_node_of_several_partitions_is_listed_once_and_other_lines_are_no_nodes() -> None:
@@ -205,12 +204,12 @@ def test_nodes_of_the_partition_are_asked_for(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("shutil.which", lambda name, **_: f"/bin/{name}")
     part = {"name": "p", "scheduler": "slurm", "access": ["-p big"], "environs": ["e"]}
     settings = ReframeSettings({}, [part], [{"name": "e"}])
-    (cell,) = matrix({"copy": COMPILES}, settings, "m", None, {"copy": 2}).cells
+    (cell,) = matrix({"copy": COMPILES}, offers_of(settings, "m", None), {"copy": 2}).cells
     reason = "2 nodes needed, 1 usable in partition big; not usable: n2 (down)"
     assert (cell.runs, cell.reason) == ("no", reason)
-    (cell,) = matrix({"copy": COMPILES}, settings, "m", None, {"other": 2}).cells
+    (cell,) = matrix({"copy": COMPILES}, offers_of(settings, "m", None), {"other": 2}).cells
     assert cell.runs == "yes"
     silent = ProgramAnswer("sinfo", 1, "", "no answer")
     monkeypatch.setattr("records.machine.slurm.ask", lambda *_: silent)
-    (cell,) = matrix({"copy": COMPILES}, settings, "m", None).cells
+    (cell,) = matrix({"copy": COMPILES}, offers_of(settings, "m", None)).cells
     assert cell.runs == "yes"  # nothing is known of its nodes
