@@ -179,6 +179,23 @@ class Result:
         return phrase(self.verdict, self.margin, emulated=self.emulated)
 
     @property
+    def typical_on(self) -> float | None:
+        """Figure of merit of a typical run under the treatment: the baseline's, slowed down so.
+
+        Not the median of these runs, which also has how the machine changed between pairs. That
+        one if there are too few pairs for a slowdown.
+        """
+        if self.slowdown is None or self.off_median is None:
+            return self.on_median
+        by = self.slowdown.value
+        return self.off_median / by if self.better == "higher" else self.off_median * by
+
+    @property
+    def cost(self) -> Estimate | None:
+        """Node-hours that work of 100 node-hours takes more, from the mean."""
+        return self.mean.mapped(lambda ratio: 100 * (ratio - 1)) if self.mean else None
+
+    @property
     def above_control_alone(self) -> bool:
         """Whether the interval of this row alone is above the control, which decides nothing."""
         return self.over_control is not None and self.over_control.low > 1
@@ -429,19 +446,16 @@ def _rate(of: _Treated, rates: pl.Series) -> float | None:
 
 
 def reported(row: Result) -> dict[str, tuple[float | None, str]]:
-    """Name -> figure, and its unit, that a check reports to ReFrame of a row of one block.
-
-    ReFrame's stored reports have them, with which a run is compared (`nimc.run.sessions`).
-    """
-    figures = flat(row)
+    """Name -> figure, and its unit, that a check reports to ReFrame of a row of one block."""
+    figures, cost = flat(row), row.cost
     return {
-        f"off_{row.arm}": (row.off_median, row.unit),
-        row.arm: (row.on_median, row.unit),
+        f"typical_{row.baseline}": (row.off_median, row.unit),
+        f"typical_{row.arm}": (row.typical_on, row.unit),
         **{
             f"slowdown_{row.arm}{end}": (figures[f"slowdown{end}"], "x")
             for end in ("", "_low", "_high")
         },
-        f"mean_{row.arm}": (figures["mean"], "x"),
+        f"extra_node_hours_{row.arm}": (cost.value if cost else None, "per 100"),
         f"writers_rate_{row.arm}": (row.writer_rate_b_s, "B/s"),
         f"rejected_{row.arm}": (row.rejected, "runs"),
     }

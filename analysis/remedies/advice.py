@@ -175,6 +175,12 @@ def percent(share: Estimate) -> str:
     return f"{share.value * 100:.1f} % [{share.low * 100:.1f}, {share.high * 100:.1f}]"
 
 
+def _extra(lost: Estimate) -> str:
+    """A share of node-hours that is lost, as what work of 100 node-hours takes more."""
+    more = lost.mapped(lambda share: 100 * share / (1 - share))
+    return f"{more.value:.1f} [{more.low:.1f}, {more.high:.1f}]"
+
+
 def more_work(net: Estimate) -> str:
     """A net benefit as work done in the same time: `2.1 % [1.2, 3.0] more work`."""
     return f"{percent(net.mapped(lambda speed: speed - 1))} more work"
@@ -226,7 +232,7 @@ def _lost(advice: Advice) -> str:
         doubt = f"; {gains}, so no loss is shown"
     return (
         f"With traffic {time}, {most.traffic}{rate}{emulated} costs {most.case}"
-        f" {percent(most.lost)} of its node-hours{month}{several}{doubt}."
+        f" {_extra(most.lost)} more node-hours per 100{month}{several}{doubt}."
     )
 
 

@@ -83,16 +83,16 @@ def _lost(effects: Sequence[Result]) -> str:
 
 
 def _loss(row: Result) -> str:
-    mean = row.mean
-    assert mean
-    low, value, high = (100 * (ratio - 1) for ratio in (mean.low, mean.value, mean.high))
-    ends = f"{low:.1f} to {high:.1f}"
-    if low < 0:
+    cost = row.cost
+    assert cost
+    ends = f"{cost.low:.1f} to {cost.high:.1f}"
+    if cost.low < 0:
         pairs = plural(row.pairs, "pair")
-        ends = f"{-low:.1f} fewer to {high:.1f} more; {pairs} do not show the mean more closely"
+        ends = f"{-cost.low:.1f} fewer to {cost.high:.1f} more"
+        ends += f"; {pairs} do not show the mean more closely"
     kind = f"{'emulated ' if row.emulated else ''}{words.kind(row.direction)[0]}"
     rate = quantity(row.writer_rate_b_s, "B/s", 3)
-    return f"{value:.1f} more ({ends}) in {words.named(row)} under {kind} at {rate}"
+    return f"{cost.value:.1f} more ({ends}) in {words.named(row)} under {kind} at {rate}"
 
 
 #: Most rejected runs listed one by one; samples.parquet has all.

@@ -15,6 +15,7 @@ from records import arms
 from records.errors import InputError
 from records.groups import grouped
 from records.sample import Level
+from records.units import plural
 
 _PAIR = ["case", "block", "pair"]
 _STATUS = pl.Enum(["counts", "warm-up", "rejected"])
@@ -182,25 +183,31 @@ def in_blocks(rows: pl.DataFrame, values: NDArray[np.float64]) -> list[NDArray[n
     return np.split(values[order], starts) if len(block) else []
 
 
-def pairless(samples: pl.DataFrame, treatments: Iterable[str]) -> dict[str, str]:
-    """Treatments without a pair that counts -> why their last run, or their baseline's, does not.
+def short_of_pairs(
+    samples: pl.DataFrame, treatments: Iterable[str], asked: int, least: int
+) -> dict[str, str]:
+    """Treatments with fewer than `least` pairs that count -> how many lack of those asked, and why.
 
-    `treatments` are names of treatments with a baseline. If one was never run, the reason may be a
-    baseline that failed before it.
+    `treatments` are names of treatments with a baseline. The reason is the commonest of their
+    runs and their baseline's; if one was never run, of a baseline that failed before it.
     """
     marked = judged(samples)
-    paired = set(pair_table(marked)["arm"])
+    pairs = dict(pair_table(marked).group_by("arm").len().iter_rows())
     rejected = marked.filter(status="rejected")
-    reasons: dict[str, str] = dict(rejected.select("arm", "reason").iter_rows())
     baselines = dict(marked.select("arm", "baseline").unique().iter_rows())
-    of_any = rejected.filter(role="baseline")["reason"].to_list()
 
-    def reason(name: str) -> str:
-        if name not in baselines:
-            return of_any[-1] if of_any else "no run was made"
-        return reasons.get(name) or reasons.get(baselines[name]) or "no run was made"
+    def why(name: str) -> str:
+        either = pl.col("arm").cast(pl.String).is_in([name, baselines.get(name)])
+        runs = rejected.filter(either if name in baselines else pl.col("role") == "baseline")
+        reasons = kinds(runs.select("outcome", pl.col("reason").fill_null("")).iter_rows())
+        return reasons[0].reason if reasons else "no run was made"
 
-    return {name: reason(name) for name in treatments if name not in paired}
+    counts = {name: pairs.get(name, 0) for name in treatments}
+    return {
+        name: f"{asked - number} of {plural(asked, 'pair')} lack: {why(name)}"
+        for name, number in counts.items()
+        if number < least
+    }
 
 
 def _refuse_mixtures(samples: pl.DataFrame) -> None:

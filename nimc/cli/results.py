@@ -68,8 +68,10 @@ _VERDICTS: dict[Verdict, str] = {
     Verdict.SPEED_UP: "cyan",
     Verdict.NO_EFFECT: "green",
 }
-_SLOWDOWN = "slowdown with its interval of 95 %; medians without -> with writers"
-_BESIDE = "baseline repeated, control, mean, rates of the writers"
+_SLOWDOWN = (
+    "slowdown of the typical run, with its interval of 95 %; the run without -> with writers"
+)
+_BESIDE = "baseline repeated, control, extra node-hours per 100, rates of the writers"
 _PRICES = (
     "price: time at the level / at the first level, without writers; "
     "gain: time at the first level / at the level, with writers"
@@ -115,7 +117,7 @@ def _effect(row: Result) -> Line:
     divisor, unit = scale(row.off_median, row.unit)
     off, on = (
         NONE if value is None else number(value / divisor, 3)
-        for value in (row.off_median, row.on_median)
+        for value in (row.off_median, row.typical_on)
     )
     rejected = f", {row.rejected} rejected" if row.rejected else ""
     # Every verdict on emulated writes says so; what 'no effect' means is a note.
@@ -137,10 +139,16 @@ def _effect(row: Result) -> Line:
         ratio_of(row.slowdown),
         [
             f"baseline repeated: {ends(row.noise_floor)}; control: {ends(row.control)}",
-            f"mean: {bracketed(row.mean)}; writers: {written}, alone {alone}",
+            f"extra node-hours per 100: {_cost(row)}; writers: {written}, alone {alone}",
         ],
         _VERDICTS.get(row.verdict, "yellow"),
     )
+
+
+def _cost(row: Result) -> str:
+    if row.cost is None:
+        return NONE
+    return f"{row.cost.value:.1f} [{row.cost.low:.1f}, {row.cost.high:.1f}]"
 
 
 def _price(each: Contrast) -> Line:

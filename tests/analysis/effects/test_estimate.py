@@ -15,7 +15,7 @@ from analysis.effects.estimate import (
 )
 from analysis.effects.verdict import Verdict, phrase, selection
 from analysis.report.words import next_step
-from analysis.samples.pairs import in_order, log_times, pair_table, pairless
+from analysis.samples.pairs import in_order, log_times, pair_table, short_of_pairs
 from analysis.statistics.interval import Estimate
 from records.errors import InputError
 from records.run import Requirements
@@ -283,20 +283,22 @@ def test_arms_without_a_pair_say_why() -> None:
     slow = {"outcome": "rejected", "reason": "writer 0 was slow"}
     lost = [replace(s, **slow) if s.arm == "on" else s for s in found]
     frame = frame_of(lost)
-    assert pairless(frame, ["on", "aa", "spin"]) == {
-        "on": "writer 0 was slow",
-        "spin": "no run was made",
+    assert short_of_pairs(frame, ["on", "aa", "spin"], 2, 1) == {
+        "on": "2 of 2 pairs lack: writer 0 was slow",
+        "spin": "2 of 2 pairs lack: no run was made",
     }
     fell = {"outcome": "application_failed", "reason": "exit status 9"}
     failed = [replace(s, **fell) if s.arm == "off" else s for s in found]
     frame = frame_of(failed)
     # The second was never run, since the block ended with its baseline.
-    assert pairless(frame, ["on", "on@cores=1"]) == {
-        "on": "exit status 9",
-        "on@cores=1": "exit status 9",
+    assert short_of_pairs(frame, ["on", "on@cores=1"], 2, 1) == {
+        "on": "2 of 2 pairs lack: exit status 9",
+        "on@cores=1": "2 of 2 pairs lack: exit status 9",
     }
     one = [replace(s, **slow) if (s.arm, s.pair) == ("on", 0) else s for s in found]
-    assert pairless(frame_of(one), ["on", "aa"]) == {}
+    assert short_of_pairs(frame_of(one), ["on", "aa"], 2, 1) == {}
+    why = "1 of 2 pairs lack: writer 0 was slow"
+    assert short_of_pairs(frame_of(one), ["on", "aa"], 2, 2) == {"on": why}
 
 
 def test_arms_come_in_one_order_and_their_levels_in_that_of_their_numbers() -> None:
@@ -491,12 +493,14 @@ def test_a_note_that_not_all_rows_have_names_those_that_do() -> None:
 
 def test_figures_for_reframe() -> None:
     row = result(
-        **{"off_median": 2.0, "on_median": 3.0, "rejected": 4, "writer_rate_b_s": 5e9},
+        **{"off_median": 2.0, "on_median": 1.9, "rejected": 4, "writer_rate_b_s": 5e9},
         slowdown=Estimate(1.5, 1.4, 1.7, 0.95),
         mean=Estimate(1.6, 1.1, 1.9, 0.95),
     )
     assert reported(row) == {
-        **{"off_on": (2.0, "s"), "on": (3.0, "s"), "mean_on": (1.6, "x")},
+        # 1.5 times 2 s, whatever the median of its runs; work of 100 node-hours takes 160.
+        **{"typical_off": (2.0, "s"), "typical_on": (3.0, "s")},
+        "extra_node_hours_on": (pytest.approx(60.0), "per 100"),
         **{"slowdown_on": (1.5, "x"), "slowdown_on_low": (1.4, "x")},
         **{"slowdown_on_high": (1.7, "x"), "writers_rate_on": (5e9, "B/s")},
         "rejected_on": (4, "runs"),

@@ -55,7 +55,7 @@ SAID = "slower under emulated writes"
         ),
         (
             {"verdict": Verdict.CONTENTION, "emulated": False, "on_median": None},
-            "stream | 1.60 [1.50, 1.70] | memory contention | 26.2 -> - GB/s | 12 pairs",
+            "stream | 1.60 [1.50, 1.70] | memory contention | 26.2 -> 16.4 GB/s | 12 pairs",
         ),
     ],
 )
@@ -65,7 +65,7 @@ def test_an_effect(changes: dict[str, Any], line: str) -> None:
     assert found.ratio == (None if "slowdown" in changes else (1.6, 1.5, 1.7))
     assert list(found.details) == [
         "baseline repeated: 0.990-1.010; control: 1.000-1.020",
-        "mean: 1.62 [1.51, 1.73]; writers: 2.00 GB/s, alone 3.00 GB/s",
+        "extra node-hours per 100: 62.0 [51.0, 73.0]; writers: 2.00 GB/s, alone 3.00 GB/s",
     ]
 
 
