@@ -166,6 +166,18 @@ _HOPELESS = {
 }
 
 
+#: A block ends if so many runs, its first, are rejected: others would be as well.
+_FIRST = 8
+#: What the reason of a rejected run has in it -> what to do.
+_ADVICE = {
+    "foreign processes": "wait until they end, or raise verify.foreign_cpus",
+    "hypervisor": "take a host of your own, or raise verify.steal_share",
+    "although nothing wrote": "wait until that traffic ends, or raise verify.foreign_share",
+    "of its rate alone": "leave the writers a core, or lower verify.min_share",
+    "": "docs/reliability.md has what each reason means",
+}
+
+
 async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
     """Run the whole block; raises BlockError if it cannot be finished."""
     logs.mkdir(parents=True, exist_ok=True)
@@ -311,11 +323,25 @@ async def _repeat(
         print(f"{sample.key} {said}", flush=True)
         while runner.disturbed_alone:
             await rates.learn_anew(runner.disturbed_alone.pop())
+        _give_up(plan, runner.outcomes, sample)
         if sample.outcome == "kept":
             return sample
     if sample.outcome in _HOPELESS:
         raise BlockError(sample.outcome, f"{sample.key}: {sample.reason}")
     return sample
+
+
+def _give_up(plan: BlockPlan, outcomes: list[str], sample: Sample) -> None:
+    """Raise BlockError if all first runs of the block were rejected, of which this is the last."""
+    outcomes.append(sample.outcome)
+    # Of more than one run, each repeated.
+    if len(outcomes) == max(_FIRST, 2 * (plan.demand.retries + 1)) and {*outcomes} == {"rejected"}:
+        reason = sample.reason or "no reason given"
+        what = next((each for sign, each in _ADVICE.items() if sign in reason), _ADVICE[""])
+        number = len(outcomes)
+        raise BlockError(
+            "all_rejected", f"{number} of {number} runs rejected, the last as {reason}; {what}"
+        )
 
 
 async def _watch_owner(pid: int) -> None:

@@ -94,6 +94,8 @@ class BlockRunner:
         self.row_s = 0.0
         #: How often the length of the check's runs is doubled.
         self.doublings = 0
+        #: How its runs ended, in their order.
+        self.outcomes: list[str] = []
 
     async def measure(self, run: Run) -> MeasuredRun:
         """One run, until its application has ended and its writers are held or stopped."""

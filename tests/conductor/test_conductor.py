@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from records.plan import ShortWrites
-from tests.conductor.conftest import MELT, lasting, needs, state_of, stop_for, wait_until
+from tests.conductor.conftest import MELT, PACE, lasting, needs, state_of, stop_for, wait_until
 from tests.conductor.treatments import treatments
 
 ORIGIN = "ucp_put_bw"
@@ -69,6 +70,24 @@ def test_a_pair_of_all_arms(block):
         assert found["counter"] is None  # nothing passes a device on one host
     assert samples["off"]["writers"] == []
     assert run.state()["state"] == "done"
+
+
+def test_a_block_whose_first_runs_are_all_rejected_ends_with_what_to_do(block):
+    """Another program keeps a thread busy: eight runs are tried of the 15 that were asked."""
+    busy = subprocess.Popen(["sh", "-c", "while :; do :; done"])
+    try:
+        demand = {"foreign_cpus": 0.25, "retries": 2, **PACE}
+        run = block(arms=["off", "aa"], command=lasting(0.5), warmups=1, pairs=7, demand=demand)
+        assert run.finish() == 1
+    finally:
+        busy.kill()
+        busy.wait()
+    assert [sample["outcome"] for sample in run.samples()] == ["rejected"] * 8
+    state = run.state()
+    assert state["state"] == "all_rejected"
+    assert state["reason"].startswith("8 of 8 runs rejected, the last as ")
+    assert "foreign processes used" in state["reason"]
+    assert state["reason"].endswith("; wait until they end, or raise verify.foreign_cpus")
 
 
 def test_a_block_continues_the_order_of_the_one_before(block):
