@@ -20,6 +20,7 @@ from nimc.campaign.cases import (
     requested,
 )
 from nimc.campaign.checks import CheckVariables
+from nimc.campaign.lengths import Lengths
 from nimc.campaign.matrix import Matrix, Offers, matrix, offers_of
 from nimc.campaign.others import Other
 from nimc.campaign.settings import ReframeSettings
@@ -79,6 +80,8 @@ class Request:
     nodelist: str | None = None
     #: The shortest run that the writers' rows allow, seconds; shorter ones are made longer.
     least_run_s: float = 0.0
+    #: How long runs took before.
+    lengths: Lengths = field(default_factory=Lengths)
     #: ReFrame's program.
     reframe: str = "reframe"
     #: Checks of others, by the names of their classes.
@@ -267,12 +270,18 @@ def next_block(complete: int, pairs: Pairs, *, done: bool) -> int:
 
 def block_s(request: Request, entry: Entry, treated: Sequence[Treatment], pairs: int) -> float:
     """Expected length of a block of so many pairs, seconds."""
-    lead_in_s = max(_lead_in_s(request, entry, each) for each in treated)
-    often = doublings(entry.expect, request.least_run_s)
-    run_s = entry.expect * float(2**often) + lead_in_s
     writes = {each.writes for each in treated if each.role == "effect"}
     alone_s = _ALONE_S * max(0, len(writes) - 1)
-    return _BLOCK_S + alone_s + (entry.warmups + pairs * len(treated)) * run_s
+    runs = entry.warmups + pairs * len(treated)
+    return _BLOCK_S + alone_s + runs * run_length_s(request, entry, treated)
+
+
+def run_length_s(request: Request, entry: Entry, treated: Sequence[Treatment]) -> float:
+    """Expected time of one accepted run: as measured before, else as expected with its lead-in."""
+    if measured_s := request.lengths.of_case.get(entry.name):
+        return measured_s
+    lead_in_s = max(_lead_in_s(request, entry, each) for each in treated)
+    return entry.expect * float(2 ** doublings(entry.expect, request.least_run_s)) + lead_in_s
 
 
 def _lead_in_s(request: Request, entry: Entry, treatment: Treatment) -> float:

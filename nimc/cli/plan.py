@@ -17,6 +17,7 @@ from nimc.campaign.reach import Reach, Spreads, last_spreads, lines, reach, warn
 from nimc.cli.document import listing, prose, show
 from nimc.cli.options import campaign_argument, json_option, machine_option, results_option
 from nimc.cluster.possible import Possible, possible
+from nimc.run.folder import new_header, past_lengths
 from records.arms import level_text
 from records.checkout import ROOT
 from records.text import Line, aligned, broken, duration, wrapped
@@ -44,6 +45,8 @@ def plan_command(campaign: Path, machine: str, results: Path, as_json: bool) -> 
     What cannot run is named and not counted. The exit code is 1 if nothing can run.
     """
     request = prepare(campaign, machine)
+    if results.is_dir():
+        request = replace(request, lengths=past_lengths(results, new_header(request).digest))
     able = possible(request)
     every_scale = list(scales(request.campaign, request.machine))
     planned = request.plan(able.cannot)
@@ -64,7 +67,9 @@ def plan_command(campaign: Path, machine: str, results: Path, as_json: bool) -> 
         "warnings": long,
         "matrix": [asdict(cell) for cell in able.matrix.cells],
     }
-    remarks = [*_left_out(request, able), *long]
+    of = request.lengths
+    measured = [f"lengths of runs: as measured in {of.run}"] if of.of_case else []
+    remarks = [*measured, *_left_out(request, able), *long]
     text = _text(planned, every_scale, nodes, able.matrix, remarks, _reach(reached, spreads))
     named = campaign.stem if campaign == ROOT / "campaigns" / campaign.name else str(campaign)
     following = broken(["Next:", "nimc", "run", shlex.quote(named), "--machine", machine])

@@ -37,6 +37,7 @@ from nimc.run.folder import (
     locked,
     new_header,
     open_run,
+    past_lengths,
     save_qualification,
 )
 from nimc.run.node_sweep import NodeSweep, NodeSweeper, finished_run, open_sweep, save_sweep
@@ -123,6 +124,7 @@ def measured(
     """
     remark = silent if progress == "quiet" else log
     reframe = find_reframe()
+    request = replace(request, lengths=past_lengths(results.absolute(), header.digest))
     able = possible(request)
     if able.why:
         raise MachineError(f"{request.machine.name}: {able.why}")

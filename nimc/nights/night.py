@@ -32,7 +32,7 @@ from nimc.nights.summary import (
     judge_night,
     prometheus_text,
 )
-from nimc.run.folder import find_latest, new_header
+from nimc.run.folder import find_latest, new_header, past_lengths
 from nimc.run.runner import Failure
 from nimc.run.session import NIMC, start, stop
 from records.checkout import ROOT, python_path
@@ -129,6 +129,8 @@ class NightRun:
 
     def _measured(self, begun: Summary) -> Summary:
         request = prepare(self.campaign, self.machine)
+        digest = new_header(request).digest
+        request = replace(request, lengths=past_lengths(self.results, digest))
         most_node_h = request.plan(possible(request).cannot).as_dict()["node_hours_most"]
         if self.budget_node_h is not None and most_node_h > self.budget_node_h:
             raise InputError(
@@ -136,7 +138,6 @@ class NightRun:
                 f" {most_node_h:.3g}, which the plan may need"
             )
         begun = replace(begun, campaign=request.campaign.name)
-        digest = new_header(request).digest
         latest = find_latest(self.results, digest)
         resumed = latest is not None and (
             latest[1].finished_s is None and begun.started_s - latest[1].started_s <= FRESH_AFTER_S

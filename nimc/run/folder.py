@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nimc.campaign.cases import is_optional
+from nimc.campaign.lengths import Lengths, lengths_of
 from nimc.campaign.plan import Request
 from nimc.run.session import users_of
 from records.campaign import Campaign
@@ -131,6 +132,16 @@ def find_latest(
         if (header.digest, header.reproduces) == (digest, reproduces)
     ]
     return max(found, key=lambda each: each[1].started_s, default=None)
+
+
+def past_lengths(results: Path, digest: str) -> Lengths:
+    """How long runs took in the latest run of that digest; nothing without one."""
+    from analysis.samples.columns import read_run
+
+    with suppress(InputError, OSError):
+        if latest := find_latest(results, digest):
+            return Lengths(str(latest[0]), lengths_of(read_run(latest[0]).frame))
+    return Lengths()
 
 
 def find_other(results: Path, header: RunHeader) -> Path | None:

@@ -49,9 +49,13 @@ class RunCounter:
     block_runs: int
     block_s: float
     started_s: float
+    #: Expected length of one run; and of all runs of earlier blocks, as expected and as measured.
+    run_s: float = 0.0
+    before: tuple[float, float] = (0.0, 0.0)
     done: int = 0
     rejected: int = 0
-    #: Clock time of the last sample.
+    #: Clock times of the first and of the last sample.
+    first_s: float = field(default=0.0)
     last_s: float = field(default=0.0)
     #: Why the block's job has not started; empty if it has.
     waits: str = ""
@@ -64,6 +68,8 @@ class RunCounter:
 
     def add(self, sample: Mapping[str, Any], now_s: float) -> None:
         """Count one sample; rejected runs are repeated."""
+        if not (self.done or self.rejected):
+            self.first_s = now_s
         if sample["outcome"] == "kept":
             self.done += 1
             # A warm-up that was too short is repeated, and not in the plan.
@@ -72,13 +78,28 @@ class RunCounter:
             self.rejected += 1
         self.last_s = now_s
 
+    @property
+    def lengths_s(self) -> tuple[float, float]:
+        """Lengths of all runs so far, as expected and as measured."""
+        expected_s, measured_s = self.before
+        if self.done < 2:
+            return self.before
+        return expected_s + (self.done - 1) * self.run_s, measured_s + self.last_s - self.first_s
+
+    @property
+    def pace(self) -> float:
+        """By how much runs take longer than expected."""
+        expected_s, measured_s = self.lengths_s
+        return measured_s / expected_s if expected_s else 1.0
+
     def left_s(self, now_s: float) -> float:
-        """Remaining time: from the runs of this block so far, before the first from the plan."""
+        """Remaining time: from the runs so far, before the first from the plan."""
+        later_s = self.later_s * self.pace
         if not self.done:
-            return max(0.0, self.block_s - (now_s - self.started_s)) + self.later_s
+            return max(0.0, self.block_s * self.pace - (now_s - self.started_s)) + later_s
         mean_s = (self.last_s - self.started_s) / self.done
         block_s = (self.block_runs - self.done) * mean_s - (now_s - self.last_s)
-        return max(0.0, block_s) + self.later_s
+        return max(0.0, block_s) + later_s
 
 
 class PlainDisplay:

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from conductor.conductor import UNREAD
 from nimc.campaign.cases import is_optional, next_case, siblings
-from nimc.campaign.plan import Request, block_plan, block_s, command, next_block, plan_file
+from nimc.campaign.plan import (
+    Request,
+    block_plan,
+    block_s,
+    command,
+    next_block,
+    plan_file,
+    run_length_s,
+)
 from nimc.run.folder import require_folder
 from nimc.run.progress import NewSamples, PlainDisplay, RunCounter, run_line
 from nimc.run.session import LostJobError, SilentError, SlurmWatch, run_session
@@ -254,6 +262,8 @@ class CampaignRunner:
     cannot: Mapping[str, str] = field(default_factory=dict)
     #: How long each block took, seconds, without its time in the queue.
     blocks_s: list[float] = field(default_factory=list)
+    #: Lengths of all runs of this session's blocks, as expected and as measured, seconds.
+    lengths_s: list[tuple[float, float]] = field(default_factory=list)
     #: Case -> pairs that were rejected before this session.
     rejected_before: dict[str, int] = field(default_factory=dict)
 
@@ -348,6 +358,8 @@ class CampaignRunner:
             block_runs=entry.warmups + pairs * len(treated),
             block_s=expected_s,
             started_s=time.monotonic(),
+            run_s=run_length_s(self.request, entry, treated),
+            before=self.lengths_s[-1] if self.lengths_s else (0.0, 0.0),
         )
 
         def tick() -> None:
@@ -388,6 +400,7 @@ class CampaignRunner:
             with suppress(KeyError, TypeError):  # one that did not end
                 length_s = float(made["finished_s"] - made["started_s"]) or length_s
             self.blocks_s.append(length_s)
+            self.lengths_s.append(counter.lengths_s)
             if status != 0:
                 self._end_jobs()
         require_folder(self.run)

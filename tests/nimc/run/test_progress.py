@@ -42,6 +42,21 @@ def test_the_time_left(
     assert at_work.block_runs == max(10, done)
 
 
+def test_later_cases_take_as_much_longer_as_those_so_far() -> None:
+    """Runs of 4 s that take 8: 100 s of the plan are 200. A later block begins with that."""
+    at_work = RunCounter(later_s=100.0, block_runs=10, block_s=50.0, started_s=1000.0, run_s=4.0)
+    for now_s in (1010.0, 1018.0, 1026.0):
+        at_work.add(KEPT, now_s)
+    assert at_work.left_s(1026.0) == pytest.approx(7 * 26 / 3 + 200)
+    assert at_work.lengths_s == (8.0, 16.0)
+    later = RunCounter(100.0, 10, 50.0, 2000.0, 4.0, at_work.lengths_s)
+    assert later.left_s(2000.0) == pytest.approx(300.0)
+    # A run of 10 s, then: 26 s for what was expected to take 12.
+    later.add(KEPT, 2010.0)
+    later.add(KEPT, 2020.0)
+    assert later.pace == pytest.approx(26 / 12)
+
+
 def test_only_whole_new_samples_are_read(tmp_path: Path) -> None:
     file = tmp_path / "stream.jsonl"
     later = NewSamples(file)
