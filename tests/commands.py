@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -76,7 +77,8 @@ class Nimc:
     def environment(self, fake: str = "") -> dict[str, str]:
         """With ReFrame's stand-in (`fake`: its faults)."""
         reframe = str(self.folder / "reframe")
-        return {"PYTHONPATH": str(ROOT), "NIMC_REFRAME": reframe, "FAKE": fake}
+        path = f"{os.environ['PATH']}:{self.folder / 'bin'}"
+        return {"PYTHONPATH": str(ROOT), "NIMC_REFRAME": reframe, "FAKE": fake, "PATH": path}
 
     def words(self, *options: str) -> list[str]:
         """`run` of the small campaign."""
@@ -175,6 +177,12 @@ def nimc_in(folder: Path) -> Nimc:
     script = ROOT / "tests/nimc/fake_reframe.py"
     fake.write_text(f'#!/bin/sh\nexec {sys.executable} {script} "$@"\n')
     fake.chmod(0o755)
+    # What the campaigns need of a host; none of it is started.
+    (folder / "bin").mkdir(exist_ok=True)
+    for name in ("cc", "lmp", "mpiexec", "mpi_put"):
+        program = folder / "bin" / name
+        program.write_text("#!/bin/sh\necho sh\n")
+        program.chmod(0o755)
     (folder / "small.yaml").write_text(CAMPAIGN)
     return Nimc(folder)
 

@@ -102,6 +102,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).mkdir()
     for name in ("sh", "cat", "cc", "true"):
         (tmp_path / "bin" / name).symlink_to(str(shutil.which(name)))
+    put(tmp_path, "ucx_perftest", "true")
     put(tmp_path, "reframe", 'case "$*" in *" -r "*) touch "$0.ran";; esac')
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("NIMC_REFRAME", str(tmp_path / "bin" / "reframe"))
