@@ -43,7 +43,12 @@ PIP_DISABLE_PIP_VERSION_CHECK=1
 export PIP_DISABLE_PIP_VERSION_CHECK
 for name in base "$@"; do
     "$venv/bin/python" -m pip install --quiet --require-hashes --only-binary=:all: --no-deps \
-        -r "requirements/$name.lock"
+        -r "requirements/$name.lock" 2>"$venv/pip.log" || {
+        grep -v '^WARNING: Retrying' "$venv/pip.log" | tail -n 1 >&2
+        echo "setup: pip cannot install requirements/$name.lock ($venv/pip.log); without a network:" \
+            "docs/first-day.md#a-site-without-a-network" >&2
+        exit 3
+    }
 done
 "$venv/bin/python" -m pip install --quiet --no-deps --no-build-isolation --editable .
 # The writer of one host, with the MPI of the wheels; -B since it has the path of this checkout.

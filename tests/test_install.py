@@ -61,6 +61,30 @@ def test_setup_refuses_an_extra_that_does_not_exist_before_it_makes_anything(tmp
     assert not list(tmp_path.rglob(".venv"))
 
 
+def test_setup_says_in_two_lines_that_pip_failed(tmp_path):
+    for name in ("scripts/setup.sh", "requirements/base.lock"):
+        (tmp_path / name).parent.mkdir()
+        shutil.copy(ROOT / name, tmp_path / name)
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    said = "WARNING: Retrying\nERROR: none\nERROR: No matching distribution found for x==1"
+    python.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+    python.chmod(0o755)
+    done = subprocess.run(
+        ["sh", "scripts/setup.sh"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={"PATH": os.environ["PATH"], "PYTHON": sys.executable, "CC": "true"},
+    )
+    assert done.returncode == 3
+    assert done.stderr.splitlines() == [
+        "ERROR: No matching distribution found for x==1",
+        "setup: pip cannot install requirements/base.lock (.venv/pip.log); without a network:"
+        " docs/first-day.md#a-site-without-a-network",
+    ]
+
+
 def test_make_adds_the_extras_that_the_last_set_up_left_out(tmp_path):
     for name in ("Makefile", "pyproject.toml", "scripts/setup.sh"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

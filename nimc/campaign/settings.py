@@ -96,7 +96,18 @@ class ReframeSettings:
 
 
 def settings_of(config: Path) -> ReframeSettings:
-    """Run a ReFrame configuration in a separate process and return its settings."""
+    """Run a ReFrame configuration in a separate process and return its settings.
+
+    Once for the same file in the same environment.
+    """
+    text = config.read_bytes() if config.is_file() else b""
+    return _settings_of(config, text, frozenset(os.environ.items()))
+
+
+@lru_cache(maxsize=8)
+def _settings_of(
+    config: Path, _text: bytes, _environment: frozenset[tuple[str, str]]
+) -> ReframeSettings:
     code = (
         "import json, os, runpy; made = runpy.run_path(sys.argv[1])['site_configuration'];"
         "systems = made['systems'];"

@@ -35,6 +35,7 @@ GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
     "Measure": (
         "nimc run quick --machine mycluster",
         {
+            "campaigns": ("plan", "the campaigns: how long each takes here, and what it answers"),
             "plan": ("plan", "the cases, nodes, node-hours and ReFrame commands; runs nothing"),
             "run": ("run", "runs or resumes a campaign, prints the table and the report's path"),
             "runs": ("run", "the runs of a results folder"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,8 +19,10 @@ from nimc.cli.document import listing, prose, show
 from nimc.cli.options import campaign_argument, json_option, machine_option, results_option
 from nimc.cluster.possible import Possible, possible
 from nimc.run.folder import new_header, past_lengths
+from records import marked_yaml
 from records.arms import level_text
 from records.checkout import ROOT
+from records.errors import InputError
 from records.text import Line, aligned, broken, duration, wrapped
 from records.units import NONE, number, plural, quantity
 
@@ -77,6 +80,43 @@ def plan_command(campaign: Path, machine: str, results: Path, as_json: bool) -> 
         following = prose(f"{machine} cannot run it: {able.why}", fg="red")
     show("plan", document, as_json, f"{text}\n\n{following}")
     return int(bool(able.why))
+
+
+# `nimc campaigns`: those of this checkout, how long they take on a machine, what they answer.
+
+
+@click.command()
+@machine_option
+@json_option
+def campaigns_command(machine: str, as_json: bool) -> None:
+    """List the campaigns: how long each takes on a machine, and what it answers."""
+    rows = [_listed(file, machine) for file in sorted((ROOT / "campaigns").glob("*.yaml"))]
+    cells = [[row["campaign"], _time(row), row["title"]] for row in rows]
+    text = aligned(["campaign", f"on {machine}", "what it measures"], cells, [0, 2])
+    show("campaigns", {"machine": machine, "campaigns": rows}, as_json, text)
+
+
+_DURATIONS = ("duration_least_s", "duration_most_s")
+
+
+def _listed(file: Path, machine: str) -> dict[str, Any]:
+    """One campaign: its shortest and longest duration, or why it cannot run."""
+    title = str(marked_yaml.load(file).data.get("title", ""))
+    row = {"campaign": file.stem, "title": title, **dict.fromkeys(_DURATIONS)}
+    try:
+        request = prepare(file, machine)
+        able = possible(request)
+        sums = request.plan(able.cannot).as_dict()
+    except InputError as error:
+        return {**row, "why": str(error)}
+    return {**row, **{name: sums[name] for name in _DURATIONS}, "why": able.why}
+
+
+def _time(row: dict[str, Any]) -> str:
+    return "cannot run" if row["why"] else _range(*(duration(row[name]) for name in _DURATIONS))
+
+
+# `nimc plan`
 
 
 def _left_out(request: Request, able: Possible) -> list[str]:
