@@ -337,7 +337,7 @@ def _give_up(plan: BlockPlan, outcomes: list[str], sample: Sample) -> None:
     # Of more than one run, each repeated.
     if len(outcomes) == max(_FIRST, 2 * (plan.demand.retries + 1)) and {*outcomes} == {"rejected"}:
         reason = sample.reason or "no reason given"
-        what = next((each for sign, each in _ADVICE.items() if sign in reason), _ADVICE[""])
+        what = next(advice for sign, advice in _ADVICE.items() if sign in reason)
         number = len(outcomes)
         raise BlockError(
             "all_rejected", f"{number} of {number} runs rejected, the last as {reason}; {what}"

@@ -252,7 +252,7 @@ class NimcMixin(LayoutMixin):
                 self.machine = self.machine.with_origins(decided.n_origins)
                 origins = self.machine.origins
             plan = self._complete(decided)
-            for name in {each.writes.injector for each in plan.treatments if each.writes}:
+            for name in {it.writes.injector for it in plan.treatments if it.writes}:
                 if reason := lacking(self.machine, "injector", name):
                     raise InputError(f"{self.name}.injector: {name}: {reason}")
         except (InputError, ValueError) as error:

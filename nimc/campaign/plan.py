@@ -114,7 +114,7 @@ class Request:
     @property
     def origins_most(self) -> int:
         """Origin nodes that its largest case takes."""
-        taken = (origins_taken(self.campaign, each, self.machine) for each in self.campaign.cases)
+        taken = (origins_taken(self.campaign, case, self.machine) for case in self.campaign.cases)
         return max(taken, default=0)
 
     def plan(self, without: Collection[str] = ()) -> Plan:
@@ -190,9 +190,10 @@ class Case:
         """The case as in JSON. `asdict` would copy every word of every command."""
         return vars(self) | {
             "treatments": [
-                {name: getattr(each, name) for name in _OF_TREATMENT} for each in self.treatments
+                {name: getattr(treatment, name) for name in _OF_TREATMENT}
+                for treatment in self.treatments
             ],
-            "blocks": [vars(each) for each in self.blocks],
+            "blocks": [vars(block) for block in self.blocks],
         }
 
 
@@ -270,7 +271,7 @@ def next_block(complete: int, pairs: Pairs, *, done: bool) -> int:
 
 def block_s(request: Request, entry: Entry, treated: Sequence[Treatment], pairs: int) -> float:
     """Expected length of a block of so many pairs, seconds."""
-    writes = {each.writes for each in treated if each.role == "effect"}
+    writes = {treatment.writes for treatment in treated if treatment.role == "effect"}
     alone_s = _ALONE_S * max(0, len(writes) - 1)
     runs = entry.warmups + pairs * len(treated)
     return _BLOCK_S + alone_s + runs * run_length_s(request, entry, treated)
@@ -280,7 +281,7 @@ def run_length_s(request: Request, entry: Entry, treated: Sequence[Treatment]) -
     """Expected time of one accepted run: as measured before, else as expected with its lead-in."""
     if measured_s := request.lengths.of_case.get(entry.name):
         return measured_s
-    lead_in_s = max(_lead_in_s(request, entry, each) for each in treated)
+    lead_in_s = max(_lead_in_s(request, entry, treatment) for treatment in treated)
     return entry.expect * float(2 ** doublings(entry.expect, request.least_run_s)) + lead_in_s
 
 

@@ -63,7 +63,7 @@ def plan_command(campaign: Path, machine: str, results: Path, as_json: bool) -> 
     long = [*too_long(planned, request.time_limit_s), *warnings(reached)]
     document = planned.as_dict() | {
         "machine_nodes": nodes,
-        "absent": [asdict(each) for each in absent],
+        "absent": [asdict(omitted) for omitted in absent],
         "why": able.why,
         "scales": [asdict(row) for row in every_scale],
         "reach": [asdict(row) for row in reached],
@@ -124,8 +124,10 @@ def _left_out(request: Request, able: Possible) -> list[str]:
     workload = {case.name: case.check for case in request.campaign.cases}
     nowhere = able.matrix.nowhere
     shown = [
-        replace(each, reason="runs nowhere, as below") if workload[each.case] in nowhere else each
-        for each in able.absent
+        replace(omitted, reason="runs nowhere, as below")
+        if workload[omitted.case] in nowhere
+        else omitted
+        for omitted in able.absent
     ]
     return omission_lines([*request.absent, *shown])
 
@@ -176,8 +178,8 @@ def _cases(planned: Plan, remarks: list[str]) -> str:
     pairs = [_range(f"{case.pairs_least}", f"{case.pairs_most}") for case in planned.cases]
     shared = len(set(pairs)) == 1
     lines = [
-        Line([*_row(case), "" if shared else f"{each} pairs"])
-        for case, each in zip(planned.cases, pairs, strict=True)
+        Line([*_row(case), "" if shared else f"{of_case} pairs"])
+        for case, of_case in zip(planned.cases, pairs, strict=True)
     ]
     total = _lengths(
         *(sums["duration_least_s"], sums["duration_most_s"]),
@@ -200,8 +202,8 @@ def _factors(cases: list[Case]) -> list[str]:
     for case in cases:
         if case.factors_within:
             text = "; ".join(
-                f"{name} {', '.join(map(level_text, each))}"
-                for name, each in case.factors_within.items()
+                f"{name} {', '.join(map(level_text, levels))}"
+                for name, levels in case.factors_within.items()
             )
             runs = f"{text} ({len(case.treatments)} runs a pair)"
             within.setdefault(runs, []).append(case.case)
@@ -217,7 +219,7 @@ def _row(case: Case) -> list[str]:
     targets = plural(case.target_nodes, "node")
     origins = f" and {plural(case.origin_nodes, 'origin')}" if case.origin_nodes else ", same host"
     length_s = (case.duration_least_s, case.duration_most_s)
-    lengths = _lengths(*length_s, *(case.nodes * each / 3600 for each in length_s))
+    lengths = _lengths(*length_s, *(case.nodes * end_s / 3600 for end_s in length_s))
     return [case.case, *lengths, f"{targets}{origins}"]
 
 

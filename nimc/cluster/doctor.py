@@ -278,8 +278,8 @@ def unknown_devices(here: Host, site: Machine) -> list[Finding]:
     if site.origins.policy != "same_host":
         return []
     wanted = dict.fromkeys([*(rail.device for rail in site.rails), *filter(None, [site.device])])
-    interfaces = [each.name for each in here.interfaces]
-    present = ", ".join([*(each.name for each in here.rdma), *interfaces]) or "none"
+    interfaces = [interface.name for interface in here.interfaces]
+    present = ", ".join([*(device.name for device in here.rdma), *interfaces]) or "none"
     return [
         lacking(
             f"device {name}",
@@ -429,7 +429,7 @@ def examine(name: str, of_nodes: Sequence[Finding] = (), root: Path = checkout.R
         except NimcError as error:
             findings.append(lacking("checks", str(error), "fix what it names", needed=True))
     of_targets = Matrix(
-        [each for each in cells.cells if not site or site.partition in (None, each.partition)]
+        [cell for cell in cells.cells if not site or site.partition in (None, cell.partition)]
     )
     compiler = replace(c_compiler(), needed=uncompiled(of_targets))
     findings += [compiler, *environments(of_targets, path)]

@@ -30,7 +30,7 @@ class Possible:
     @property
     def cannot(self) -> dict[str, str]:
         """Case -> why it cannot run."""
-        return {each.case: each.reason for each in self.absent}
+        return {omitted.case: omitted.reason for omitted in self.absent}
 
 
 def possible(request: Request) -> Possible:
@@ -58,8 +58,8 @@ class _Needs:
 
     @classmethod
     def of(cls, request: Request, case: Entry) -> _Needs:
-        writes = (each.writes for each in request.treatments[case.name])
-        injectors = frozenset(each.injector for each in writes if each)
+        writes = (treatment.writes for treatment in request.treatments[case.name])
+        injectors = frozenset(of_treatment.injector for of_treatment in writes if of_treatment)
         return cls(case.check, case.nodes, request.nodes_from_partition(case), injectors)
 
 

@@ -275,7 +275,7 @@ class CampaignRunner:
     @property
     def _cases(self) -> list[Entry]:
         """Those that can run."""
-        return [each for each in self.campaign.cases if each.name not in self.cannot]
+        return [case for case in self.campaign.cases if case.name not in self.cannot]
 
     @cached_property
     def slurm(self) -> SlurmWatch | None:
@@ -305,13 +305,15 @@ class CampaignRunner:
             if not same:
                 yield entry
             elif entry == same[0]:
-                begun = [each for each in same if self._state(each).next_block]
+                begun = [case for case in same if self._state(case).next_block]
                 yield from begun
                 while chosen := next_case(self.run, same, begun):
                     begun.append(chosen)
                     yield chosen
-        while again := [each for each in cases if each.name not in failed and self._missing(each)]:
-            yield from again
+        while reopened := [
+            case for case in cases if case.name not in failed and self._missing(case)
+        ]:
+            yield from reopened
 
     def _missing(self, entry: Entry) -> int:
         """Pairs that a case of this session still needs in its next block."""
@@ -395,10 +397,10 @@ class CampaignRunner:
                 raise
             return f"{error}, and ReFrame still waits for it"
         finally:
-            made = _read(logs / "block.json")
+            ended = _read(logs / "block.json")
             length_s = limit_s or 0.0
             with suppress(KeyError, TypeError):  # one that did not end
-                length_s = float(made["finished_s"] - made["started_s"]) or length_s
+                length_s = float(ended["finished_s"] - ended["started_s"]) or length_s
             self.blocks_s.append(length_s)
             self.lengths_s.append(counter.lengths_s)
             if status != 0:
@@ -417,7 +419,7 @@ class CampaignRunner:
 
     def _state(self, entry: Entry) -> CaseState:
         treatments = self.request.treatments[entry.name]
-        treated = [each.name for each in treatments if each.baseline is not None]
+        treated = [treatment.name for treatment in treatments if treatment.baseline is not None]
         return case_state(self.run, entry.name, treated, self.rule)
 
     @cached_property
@@ -427,9 +429,9 @@ class CampaignRunner:
 
         pairs = self.campaign.pairs
         asked = frozenset(
-            (case.name, each.name)
+            (case.name, treatment.name)
             for case in self.campaign.cases
-            for each in self.request.treatments[case.name]
+            for treatment in self.request.treatments[case.name]
         )
         return StoppingRule(pairs.floor, pairs.most, pairs.precision, self.campaign.margin, asked)
 

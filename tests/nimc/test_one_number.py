@@ -16,22 +16,21 @@ _FIGURE = r"([\d.]+)\w* [\[(]([\d.]+)(?:,| to) ([\d.]+)[\])]"
 
 def figure(text: str, before: str, after: str = "") -> tuple[float, ...]:
     """The one figure with an interval that stands between these words."""
-    (found,) = set(re.findall(f"{before}{_FIGURE}{after}", text))
-    return tuple(map(float, found))
+    (numbers,) = set(re.findall(f"{before}{_FIGURE}{after}", text))
+    return tuple(map(float, numbers))
 
 
 def test_all_say_the_same(tmp_path: Path, command: Command) -> None:
     # Every run drifts and some are hit, so that mean, typical run and medians differ.
     case = replace(STREAM, noise=0.02, pair_noise=0.2)
-    made = samples(case, pairs=12, seed=3)
+    slow = {("on", 2), ("on", 7)}
     hit = [
-        replace(each, fom=each.fom / 1.5) if (each.arm, each.pair) in {("on", 2), ("on", 7)}
-        else each
-        for each in made
-    ]  # fmt: skip
+        replace(one, fom=one.fom / 1.5) if (one.arm, one.pair) in slow else one
+        for one in samples(case, pairs=12, seed=3)
+    ]
     run = write_run(tmp_path / "run", hit, header())
     report = command.json("report", run, "-o", tmp_path / "page")
-    (row,) = (each for each in report["reports"][0]["runs"][0]["results"] if each["arm"] == "on")
+    (row,) = (row for row in report["reports"][0]["runs"][0]["results"] if row["arm"] == "on")
     slowdown = tuple(row[f"slowdown{end}"] for end in ("", "_low", "_high"))
     cost = tuple(100 * (row[f"mean{end}"] - 1) for end in ("", "_low", "_high"))
     assert cost[0] > 100 * (slowdown[0] - 1) + 1
