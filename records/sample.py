@@ -152,6 +152,9 @@ class WriterRecord:
     counter: str | None = None
     #: What the origin did to the target's memory; `write` of a control.
     direction: Direction = "write"
+    #: Memory of the target that its messages pass through again and again, bytes; of `fabtests` at
+    #: least that much, since its versions differ; 0 for a control; None in older samples.
+    footprint_b: int | None = None
     #: NUMA node that the buffers of both ends were bound to; None: not bound.
     buffer_node: int | None = None
     #: NUMA node -> bytes of the buffers on it, as the kernel reports; empty: not available, so that

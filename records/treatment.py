@@ -71,6 +71,9 @@ class Writes:
     #: The traffic that writers follow while the application runs; before and after that they write
     #: at full rate.
     replay: Replay | None = None
+    #: Memory that each writer's messages are to pass through, bytes; None: as the injector does
+    #: unless it is told.
+    footprint_b: int | None = None
 
     @property
     def throttled(self) -> bool:

@@ -167,7 +167,8 @@ def name_contention(
     """The rows; 'slower' is memory contention where the writes are proven and reached memory.
 
     Proven: by a device, or by marks in memory, in all runs. Reached: the counters of memory rise by
-    a tenth of what was written or more, or each write is larger than the last-level caches.
+    a tenth of what was written or more, or each writer's messages pass through more memory than the
+    last-level caches have. A footprint that an older sample lacks is a message at least.
     `samples` and `counters` as of `pairs.judged` and `counts.counters_of`.
     """
     caches_b = [host.get("llc_total_b") for host in all_hosts(records.values())]
@@ -179,7 +180,8 @@ def name_contention(
             runs = of_treatment(samples.filter(status="counts"), row.case, row.arm)
             if reached is None:
                 reached = _counted(counters, samples)
-            least_b = runs["writer_message_b"].fill_null(0).min()
+            through_b = pl.max_horizontal("writer_message_b", "footprint_b").fill_null(0)
+            least_b = runs.select(through_b).to_series().min()
             beyond = largest_b is not None and isinstance(least_b, int) and least_b > largest_b
             proofs = set("+".join(runs["proof"].cast(pl.String).fill_null("none")).split("+"))
             if proofs <= {"device", "memory"} and (beyond or (row.case, row.arm) in reached):
