@@ -79,8 +79,8 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: writes go over shared memory; `auto` is `dram` on a shared host, else 64 KiB.
     message = variable(str, value=WRITES["message"])
 
-    #: Memory that a writer's messages pass through, such as `2MiB`, or of the last-level caches such
-    #: as `llc/2`; `auto` leaves it to the injector.
+    #: Memory that a writer's messages pass through, such as `2MiB`, or `llc/2` of the last-level
+    #: caches; `auto` leaves it to the injector.
     footprint = variable(str, value=WRITES["footprint"])
 
     #: Rate of each writer: `full`, a share of that such as `25%`, or a rate such as `500MB/s`.

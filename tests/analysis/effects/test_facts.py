@@ -174,7 +174,7 @@ def test_a_case_says_where_its_blocks_were_made_in_several_ways(
             None,
             64 << 10,
             "slower under RDMA writes",
-        ),  # a write may stay in the cache
+        ),  # may stay in a cache
         (["device"], None, None, None, "slower under RDMA writes"),
         (["device"], 0.11, None, 64 << 10, "memory contention"),  # a tenth of it reached memory
         (["device"], 0.09, None, 64 << 10, "slower under RDMA writes"),
