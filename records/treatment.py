@@ -111,6 +111,8 @@ class Start:
     devices: list[str] = field(default_factory=list)
     #: Name of the tool that wraps every rank (`reframe_tests/tools/`), if any.
     tool: str | None = None
+    #: Memory that each rank works in, bytes, as `Sample.working_set_b`.
+    working_set_b: float | None = None
 
 
 @dataclass(frozen=True)

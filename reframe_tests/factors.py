@@ -228,6 +228,7 @@ _TABLE = (
     Factor("direction", "writes", ", ".join(_DIRECTIONS), _one_of(*_DIRECTIONS)),
     Factor("comm_node", "writes", "numbers of NUMA nodes", _whole, _no_such_node),
     Factor("writer_rail", "writes", rails.ALLOWED, rails.check, rails.lacking),
+    Factor("working_set", "application", _SIZES, _size, everywhere=False),
     Factor("mpi_rail", "application", rails.ALLOWED, rails.check, rails.lacking_of_mpi),
     Factor("reserved_cores", "application", "whole numbers from 0", _whole, _too_few_cores),
     Factor(
@@ -283,9 +284,9 @@ def fault(check: Any, variable: str, why: str) -> InputError:
 
 
 def changes_within_jobs(name: str) -> bool:
-    """Whether a factor of the table changes from one run to the next."""
+    """Whether a factor that every check has changes from one run to the next."""
     factor = FACTORS.get(name)
-    return factor is not None and not factor.between_jobs
+    return factor is not None and factor.everywhere and not factor.between_jobs
 
 
 def lacking(machine: Machine, name: str, level: Level) -> str | None:

@@ -149,7 +149,7 @@ def _queue_pairs(writer: Writer) -> int:
 
 
 def _buffer_b(writer: Writer) -> int:
-    """What a queue pair writes over: a message; a page, which messages up to half of it step through."""
+    """A message, or the page that messages up to half of it step through."""
     page_b = os.sysconf("SC_PAGESIZE")
     return page_b if writer.message_b <= page_b // 2 else writer.message_b
 
