@@ -154,7 +154,7 @@ def note_qualification(
 # Whether memory was reached by the writes of an effect that is slower.
 
 #: Roles that count what reaches memory; the share of the bytes written from which they show it.
-_MEMORY_ROLES = ("DRAM written", "DDIO misses")
+MEMORY_ROLES = ("DRAM written", "DDIO misses")
 _SHOWN_SHARE = 0.1
 
 
@@ -192,7 +192,17 @@ def name_contention(
 
 def _counted(counters: pl.DataFrame, samples: pl.DataFrame) -> set[tuple[str, str]]:
     """Case and treatment of the effects under which the counters of memory rise."""
-    values = role_values(counters).filter(pl.col("role").is_in(_MEMORY_ROLES))
+    both = beside_baselines(counters, samples, *MEMORY_ROLES)
+    shown = both.filter(pl.col("value") - pl.col("off") >= _SHOWN_SHARE * pl.col("written_b"))
+    return set(shown.select("case", "treatment").iter_rows())
+
+
+def beside_baselines(counters: pl.DataFrame, samples: pl.DataFrame, *roles: str) -> pl.DataFrame:
+    """Medians of roles by treatment, in runs of which its tool is no part.
+
+    Columns: case, treatment, role, `value`, `off` (of its baseline), `written_b` (bytes written).
+    """
+    values = role_values(counters).filter(pl.col("role").is_in(roles))
     sums = totals(values, "key", "case", "treatment", "role")
     baseline = pl.col("baseline").cast(pl.String)
     runs = samples.select(
@@ -207,9 +217,7 @@ def _counted(counters: pl.DataFrame, samples: pl.DataFrame) -> set[tuple[str, st
         .agg(pl.col("value", "written_b").median(), pl.col("baseline").first())
     )
     off = medians.select("case", "role", baseline="treatment", off="value")
-    both = medians.join(off, on=["case", "role", "baseline"], how="inner")
-    shown = both.filter(pl.col("value") - pl.col("off") >= _SHOWN_SHARE * pl.col("written_b"))
-    return set(shown.select("case", "treatment").iter_rows())
+    return medians.join(off, on=["case", "role", "baseline"], how="inner")
 
 
 # Whether the machine is slower than it should be: `off` against the references of its site file.

@@ -23,6 +23,7 @@ from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.subjects import (
     test_causes,
     test_factors,
+    test_footprints,
     test_latency,
     test_numa,
     test_replayed,
@@ -63,6 +64,7 @@ MADE: dict[str, Maker] = {
     **dict.fromkeys(("why", "roles", "correlations", "counters", "not_counted"), _counted),
     "correlations_of_runs": test_causes.made_run,
     "tool_prices": lambda folder: test_causes.priced(folder, 1.05),
+    **dict.fromkeys(("cache_or_memory", "footprints"), test_footprints.made_run),
     "latency": _latency,
     **dict.fromkeys(("mpi_calls", "rails", "rail_runs", "rail_calls"), _rails),
     **dict.fromkeys(
