@@ -28,7 +28,13 @@ from tests.analysis.made_counters import CASES
 from tests.analysis.pages.made import made_history
 from tests.analysis.remedies import test_offload, test_rails
 from tests.analysis.remedies.sweeps import sweep, swept
-from tests.analysis.subjects import test_causes, test_numa, test_paper_tables, test_scaling
+from tests.analysis.subjects import (
+    test_causes,
+    test_footprints,
+    test_numa,
+    test_paper_tables,
+    test_scaling,
+)
 from tests.analysis.synthetic import STREAM, Case, samples, write_run
 from tests.commands import Command
 
@@ -121,6 +127,10 @@ def _numa(folder: Path) -> str:
     return render([load_run(test_numa.run_of(folder, test_numa.TWO_NODES), force=True)])
 
 
+def _footprints(folder: Path) -> str:
+    return render([load_run(test_footprints.made_run(folder))])
+
+
 def _rails(folder: Path) -> str:
     return render([load_run(test_rails.made(folder, test_rails.case()))])
 
@@ -164,6 +174,7 @@ MADE: dict[str, Maker] = {
     "Processor time of the traffic": _traffic,
     **dict.fromkeys(("Remedies", "Advice on remedies"), _remedies),
     **dict.fromkeys(("RDMA and NUMA", "All cells"), _numa),
+    **dict.fromkeys(("Cache or memory", "Loss by footprint and working set"), _footprints),
     **dict.fromkeys(("Figure 1", "Figure 2", "Figure 3"), _rails),
     **dict.fromkeys(("What differs", "Both sides"), _comparison),
     "Headroom of the memory": _pages,
