@@ -213,6 +213,10 @@ class Injector(ABC):
     def origin_command(self, writer: Writer) -> list[str]:
         """The writing side's command."""
 
+    def device(self) -> str | None:
+        """Device of this host that counts what it writes there, if it writes without a network."""
+        return None
+
     def environment(self, writer: Writer) -> dict[str, str]:
         """Variables added to the environment of both ends."""
         return {}
