@@ -28,7 +28,13 @@ from tests.analysis.made_counters import CASES
 from tests.analysis.pages.made import made_history
 from tests.analysis.remedies import test_offload, test_rails
 from tests.analysis.remedies.sweeps import sweep, swept
-from tests.analysis.subjects import test_causes, test_numa, test_paper_tables, test_scaling
+from tests.analysis.subjects import (
+    test_causes,
+    test_free_core,
+    test_numa,
+    test_paper_tables,
+    test_scaling,
+)
 from tests.analysis.synthetic import STREAM, Case, samples, write_run
 from tests.commands import Command
 
@@ -109,6 +115,10 @@ def _scales(folder: Path) -> str:
     return render([test_scaling.run_of(folder, 16, 64)])
 
 
+def _free_core(folder: Path) -> str:
+    return render([test_free_core.made(folder)])
+
+
 def _traffic(folder: Path) -> str:
     return render([load_run(test_offload.made_run(folder, 0.12))])
 
@@ -162,6 +172,7 @@ MADE: dict[str, Maker] = {
     **dict.fromkeys(("Why", "Roles", "Table IV"), _counted),
     "Run time against ranks": _scales,
     "Processor time of the traffic": _traffic,
+    **dict.fromkeys(("The fabric's part", "Interrupts on the free core"), _free_core),
     **dict.fromkeys(("Remedies", "Advice on remedies"), _remedies),
     **dict.fromkeys(("RDMA and NUMA", "All cells"), _numa),
     **dict.fromkeys(("Figure 1", "Figure 2", "Figure 3"), _rails),
