@@ -140,6 +140,11 @@ def _comparison(folder: Path) -> str:
     return comparison.render(compare_sides(sides[:1], sides[1:]))
 
 
+def _machines(folder: Path) -> str:
+    sides = [test_scaling.run_of(folder / f"{at}", 16, 64, later_s=1e6 * at) for at in (0, 1)]
+    return comparison.render(compare_sides(sides[:1], sides[1:]))
+
+
 def _pages(_: Path) -> str:
     return index_page([], side_by_side([made_history("first")]))
 
@@ -177,6 +182,7 @@ MADE: dict[str, Maker] = {
     **dict.fromkeys(("RDMA and NUMA", "All cells"), _numa),
     **dict.fromkeys(("Figure 1", "Figure 2", "Figure 3"), _rails),
     **dict.fromkeys(("What differs", "Both sides"), _comparison),
+    "Run time against ranks, best of five": _machines,
     "Headroom of the memory": _pages,
     **dict.fromkeys(("Parameters", "Errors", "Bandwidth", "All placements"), _model),
 }
