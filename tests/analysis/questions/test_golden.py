@@ -24,6 +24,7 @@ from tests.analysis.subjects import (
     test_causes,
     test_factors,
     test_footprints,
+    test_free_core,
     test_latency,
     test_numa,
     test_replayed,
@@ -71,6 +72,7 @@ MADE: dict[str, Maker] = {
         ("numa", "numa_findings"), lambda folder: test_numa.run_of(folder, test_numa.TWO_NODES)
     ),
     "paper_estimates": lambda folder: test_scaling.run_of(folder, 16, 64, pairs=10).path,
+    **dict.fromkeys(("fabric", "served"), lambda folder: test_free_core.made(folder).path),
     "traffic": test_replayed.made,
     "processing": lambda folder: test_offload.made_run(folder, 0.12),
 }

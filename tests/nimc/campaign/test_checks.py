@@ -34,7 +34,7 @@ OWN = {
     "mcb": {"edge", "particles"},
     "membench": {"cores", "duration_s", "kernel", "node", "order", "share"},
     "minife": {"edge"},
-    "numa": {"buffer", "duration_s", "load", "workers"},
+    "numa": {"buffer", "duration_s", "load", "local_workers", "workers"},
     "quicksilver": {"edge", "particles", "steps"},
     "snap": {"angles", "cells", "groups"},
     "stream": {"array_most", "iterations", "llc_multiple"},

@@ -21,7 +21,10 @@ NIGHTS = 200
 #: P(fewer than 170 of 200 | 0.9) is 1 %.
 MOST_OFTEN = 170 / 200
 #: The results of these are no verdicts: a fitted model, claims, a rank of nodes.
-OTHERS = {"contention_model", "contention_emulated", "qualify", "nodes"}
+OTHERS = {
+    *("contention_model", "contention_model_all", "contention_emulated"),
+    *("qualify", "nodes"),
+}
 CAMPAIGNS = sorted({path.stem for path in (ROOT / "campaigns").glob("*.yaml")} - OTHERS)
 #: What asks for several nodes.
 AT_SCALE = {"core_reservation_scaling", "scaling", "scaling_quick", "scaling_rxe"}
