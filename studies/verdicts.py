@@ -105,7 +105,7 @@ class Nights:
         new = [night for night in asked if (night, pairs) not in self._estimates]
         if new:
             times = self.log_times[new, :pairs]
-            typical, repeated = (np.exp(shifts(each)) for each in (times, times[..., [2, 1]]))
+            typical, repeated = (np.exp(shifts(of)) for of in (times, times[..., [2, 1]]))
             for place, night in enumerate(new):
                 self._estimates[night, pairs] = (
                     _estimate(typical[:, place]),
@@ -238,10 +238,11 @@ def _of_noise(noise: RunNoise, count: int) -> Iterator[str]:
     """The cells of a noise; those of families have three figures each."""
     few = count // FEW
     unchanged, small, large = (
-        drawn(noise, few, *each) for each in ((0.01, 1.0), (0.01, 1.02), (0.03, 1.5))
+        drawn(noise, few, *scale_and_effect)
+        for scale_and_effect in ((0.01, 1.0), (0.01, 1.02), (0.03, 1.5))
     )
     covers = [coverage(unchanged, pairs) for pairs in (6, 12, 24)]
-    yield "; ".join(", ".join(f"{each[i]:.2f}" for each in covers) for i in (0, 1))
+    yield "; ".join(", ".join(f"{shares[i]:.2f}" for shares in covers) for i in (0, 1))
     false = least(slower_or_faster, noise, count, 1.0)
     yield ", ".join(f"{ever(false, 1, family):.3f}" for family in FAMILIES)
     for at in (small, large):
@@ -264,9 +265,9 @@ def table(count: int) -> Iterator[str]:
     for share, by in HITS:
         at = hit(share, by, count // FEW)
         verdicts, _ = at.verdicts(10)
-        said = [verdicts.count(each) for each in (Verdict.NO_EFFECT, Verdict.SLOWER)]
+        said = [verdicts.count(verdict) for verdict in (Verdict.NO_EFFECT, Verdict.SLOWER)]
         _, _, below = coverage(at, 12, 1 + share * by)
-        figures = (*(each / len(verdicts) for each in said), below)
+        figures = (*(nights / len(verdicts) for nights in said), below)
         yield row([f"{share:.0%} by {by:.0%}; {share * by:.1%}", *(f"{x:.2f}" for x in figures)])
     yield from head(["spread of allocations", *(f"{blocks} of them" for blocks in BLOCKS)])
     for spread in (0.005, 0.02):

@@ -60,7 +60,7 @@ def _by_enumeration(log_times: NDArray[np.float64]) -> tuple[float, float]:
     sums = [sum(chosen) for chosen in product(*scores)]
     treated = [pair[0] - sum(pair) / len(pair) for pair in scores]
     student = stats.ttest_1samp(treated, 0, alternative="greater").pvalue
-    return sum(each >= measured - 1e-9 for each in sums) / len(sums), float(student)
+    return sum(total >= measured - 1e-9 for total in sums) / len(sums), float(student)
 
 
 def test_p_values_are_those_of_every_exchange_and_at_least_student_s() -> None:
@@ -133,9 +133,9 @@ def test_the_mean_s_interval_is_student_s() -> None:
     assert ratio.value == pytest.approx(1.2)
     assert (log(ratio.high / 1.2), log(1.2 / ratio.low)) == pytest.approx((half, half), rel=1e-4)
     # Of two baseline runs of 0.9 and 1.1, of which one is missing in the last pair.
-    again = mean_ratio(np.log([[1.2, 0.9, 1.1]] * 5 + [[1.2, nan, 1.0]]))
-    assert again is not None
-    assert (again.low, again.value, again.high) == pytest.approx((1.2, 1.2, 1.2))
+    of_two = mean_ratio(np.log([[1.2, 0.9, 1.1]] * 5 + [[1.2, nan, 1.0]]))
+    assert of_two is not None
+    assert (of_two.low, of_two.value, of_two.high) == pytest.approx((1.2, 1.2, 1.2))
     assert mean_ratio(np.log([[1.1, 1.0]] * 5)) is None
 
 
