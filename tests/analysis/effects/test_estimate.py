@@ -77,7 +77,7 @@ def test_an_effect_that_is_above_the_control_by_its_own_interval_says_so() -> No
     row = rows[6]
     assert row.verdict == "not above the control"
     assert any("is above the control" in note for note in row.notes)
-    step = next_step([row], "quick", "far")
+    step = next_step([row], "quick", "far", 6)
     assert step.startswith("Next: measure more pairs: `nimc run quick --machine far --pairs 8`")
     assert rows[8].verdict == "slower under emulated writes"
     runs = samples(replace(case, origin="far"), pairs=8)
@@ -85,7 +85,25 @@ def test_an_effect_that_is_above_the_control_by_its_own_interval_says_so() -> No
     row = _by_arm(same)["on"]
     assert row.verdict == "not above the control"
     assert not any("not shown yet" in note for note in row.notes)
-    assert "origins on other hosts" in next_step([row], "quick", "far")
+    assert "origins on other hosts" in next_step([row], "quick", "far", 8)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "pairs", "cap", "beside", "more"),
+    [
+        # A run goes on up to its cap or more, and never to fewer pairs than another row has.
+        (Verdict.TOO_FEW_PAIRS, 3, 12, 12, 12),
+        (Verdict.TOO_FEW_PAIRS, 3, 12, 13, 16),
+        (Verdict.INCONCLUSIVE, 12, 12, 12, 16),
+        (Verdict.INCONCLUSIVE, 8, 10, 20, 24),
+        (Verdict.INCONCLUSIVE, 8, 8, 6, 12),
+    ],
+)
+def test_the_next_step_is_a_number_of_pairs_that_the_run_can_go_on_to(
+    verdict: Verdict, pairs: int, cap: int, beside: int, more: int
+) -> None:
+    rows = [result(verdict=verdict, pairs=pairs), result(role="floor", arm="aa", pairs=beside)]
+    assert f"`nimc run quick --machine far --pairs {more}`" in next_step(rows, "quick", "far", cap)
 
 
 @pytest.mark.parametrize(("repeated", "noted"), [(1.06, True), (1.02, False)])
@@ -518,6 +536,20 @@ def test_first_attempts_of_the_control_are_compared_as_well() -> None:
     on = _by_arm(samples(case, pairs=8))["on"]
     assert on.over_control_first == on.over_control
     assert not any("warning" in note for note in on.notes)
+
+
+def test_blocks_of_different_lengths_give_the_same_effects_as_of_one_length() -> None:
+    """Runs of the second block take twice as long: pairs lie within blocks, medians do not."""
+    case = Case("x", "s", "lower", 10.0, {"on": 1.2, "spin": 1.1, "aa": 1.0}, 0.02)
+    runs = samples(case, blocks=2, pairs=6)
+    longer = [replace(s, fom=s.fom * (2 if s.block else 1)) for s in runs if s.fom]
+    one, two = _by_arm(runs)["on"], _by_arm(longer)["on"]
+    for name in ("slowdown", "mean", "over_control", "sign", "hit"):
+        estimates = [getattr(row, name) for row in (one, two)]
+        ends = [(of.low, of.value, of.high) for of in estimates]
+        assert ends[1] == pytest.approx(ends[0]), name
+    assert (two.verdict, two.p, two.noise_floor) == (one.verdict, one.p, one.noise_floor)
+    assert two.off_median > 1.2 * one.off_median
 
 
 def test_from_three_allocations_on_the_next_one_is_covered() -> None:
