@@ -34,6 +34,8 @@ NIGHTS = 200
 #: P(fewer than 170 of 200 | 0.9) is 1 %.
 MOST_OFTEN = 170 / 200
 CAMPAIGNS = sorted(path.stem for path in (ROOT / "campaigns").glob("*.yaml"))
+#: What asks for several nodes.
+AT_SCALE = {"core_reservation_scaling", "scaling", "scaling_quick", "scaling_rxe"}
 
 
 def power(
@@ -129,7 +131,7 @@ def ranks_follow(planned: Plan) -> None:
 @pytest.mark.parametrize(
     ("machine", "name"),
     [
-        *(("localhost", name) for name in CAMPAIGNS),
+        *(("localhost", name) for name in CAMPAIGNS if name not in AT_SCALE),
         # Its writers write the memory of their own host.
         *(("example_slurm", name) for name in CAMPAIGNS if name != "copy_engine"),
     ],
