@@ -159,7 +159,6 @@ def _estimate(
     sign = -1 if price == treatment.higher else 1
     logs = sign * np.log((both["fom"] / both["fom_first"]).to_numpy())
     times = against_zero(logs)
-    apart = [looks.over_looks(times, test) for test in (looks.longer, looks.shorter)]
     contrast = Contrast(
         case=case,
         factor=factor,
@@ -176,4 +175,4 @@ def _estimate(
         else None,
         unit=treatment.unit,
     )
-    return contrast, min(1.0, 2 * min(apart))
+    return contrast, looks.differs(times)

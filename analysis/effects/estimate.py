@@ -298,14 +298,12 @@ class _Case:
         times, over, floor = this.log_times, self.over_control(this), self.beside(this, "floor")
         slower = looks.over_looks(times, looks.longer)
         above = looks.over_looks(np.concatenate(over), looks.longer) if over else None
-        repeated = floor.log_times if floor else times[:0]
-        apart = [looks.over_looks(repeated, test) for test in (looks.longer, looks.shorter)]
         return PValues(
             slower=slower,
             faster=looks.over_looks(times, looks.shorter),
             within=looks.over_looks(times, partial(looks.outside, margin=margin)),
             above_control=None if above is None else max(slower, above),
-            unstable=min(1.0, 2 * min(apart)),
+            unstable=looks.differs(floor.log_times if floor else times[:0]),
         )
 
 

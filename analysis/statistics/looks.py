@@ -96,6 +96,11 @@ def over_looks(log_times: Values, test: Callable[[Values], float]) -> float:
     return at_looks([test(log_times[: look.pairs]) for look in looks(len(log_times))])
 
 
+def differs(log_times: Values) -> float:
+    """`over_looks` against no difference either way: twice the smaller p value of one side."""
+    return min(1.0, 2 * min(over_looks(log_times, test) for test in (longer, shorter)))
+
+
 def shown(cases: Sequence[Sequence[float]], level: float) -> list[int]:
     """How many levels of each case are shown, at an error of `level` over all cases (Holm 1979).
 

@@ -10,6 +10,7 @@ from scipy import stats
 
 from analysis.statistics.looks import (
     at_looks,
+    differs,
     longer,
     looks,
     mean_ratio,
@@ -105,7 +106,10 @@ def test_a_case_s_p_value_is_the_least_of_its_looks_over_their_shares() -> None:
     assert at_looks([0.9]) == 1
     # Eleven pairs are looked at twice: of six and of eight.
     log_times = np.log([[1.5, 1.0, 1.0]] * 8 + [[0.1, 1.0, 1.0]] * 3)
-    assert over_looks(log_times, longer) == pytest.approx(min(3**-6 / 0.25, 3**-8 / 0.1875))
+    least = min(3**-6 / 0.25, 3**-8 / 0.1875)
+    assert over_looks(log_times, longer) == pytest.approx(least)
+    assert differs(log_times) == differs(-log_times) == pytest.approx(2 * least)
+    assert differs(log_times[:5]) == 1
 
 
 def test_holm_over_cases_and_from_the_strongest_level_down() -> None:
