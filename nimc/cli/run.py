@@ -207,8 +207,9 @@ def _conclude_campaign(
     elif report:
         from nimc.cli.results import results_table
 
-        of, details = (folder.header.campaign, folder.header.machine), progress == "verbose"
-        click.echo(results_table(results, *of, contrasts, details=details))
+        of, details = folder.header, progress == "verbose"
+        named = (of.campaign, of.machine, of.most_pairs)
+        click.echo(results_table(results, *named, contrasts, details=details))
         click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}\nhead:    {head}")
     if failures:
         return 3
