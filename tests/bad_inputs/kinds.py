@@ -42,8 +42,8 @@ _SWEEP = (
 _LINES = [
     b"writers\n--ranks\n64,512\n--mtti\n5y\n--write\n1s\n--json",
     b"writers\n--ranks\n8\n--write\n46k messages of 64KiB at 3.2GB/s",
-    b"simulate\n--ranks\n64\n--worst\n2\n--steps\n20\n--seed\n3\n--json",
-    b"simulate\n--ranks\n16,32\n--worst\n1.5\n--writers\n0.2%\n--step\n25ms",
+    b"simulate\n--ranks\n64\n--worst\n2\n--ranks-per-node\n8\n--json",
+    b"simulate\n--ranks\n16,32\n--worst\n1.5\n--writers\n0.2%\n--reduce-every\n5",
     b"model\npredict\n--platform\nhenri\n--comp-node\n0\n--comm-node\n1\n--json",
     b"plan\nquick.yaml\n--machine\nlocalhost\n--json",
     b"doctor\n--machine\nnowhere\n--json",
