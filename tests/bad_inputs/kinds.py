@@ -59,7 +59,7 @@ _LINES = [
     b"remedy\nshow\ncat\n--set\nmask=f\n--part\nprolog",
     b"remedy\nshow\nirq_affinity\n--set\ndevice=mlx5_0\n--set\ncpus=0-3,8\n--json",
     b"nights\nlist\n--since\n30d\n--json",
-    b"nights\nrun\nquick.yaml\n--machine\nnowhere\n--until\n05:00\n--budget\n12\n--tell\ncat",
+    b"nights\nrun\nquick.yaml\n--machine\nnowhere\n--until\n05:00\n--tell\ncat",
     b"advise\nnothing\n--nodes\n512\n--traffic-share\n0.2\n--json",
     b"nights\nalarms\n--machine\nm1\n--results\nresults",
     b"nights\npages\n--results\nresults\n--output\npages",
