@@ -10,10 +10,10 @@ from typing import Any
 import polars as pl
 
 from analysis.effects.estimate import Result
-from analysis.effects.verdict import Verdict, emulated
+from analysis.effects.verdict import Verdict
 from analysis.samples.counts import role_values, totals, without_tool
 from analysis.samples.pairs import of_treatment
-from analysis.samples.provenance import all_hosts, hosts_of, mapping
+from analysis.samples.provenance import all_hosts, hosts_of
 from records.arms import BASELINE
 from records.notes import Note
 from records.run import RunHeader, facts_of
@@ -112,43 +112,6 @@ def _values(records: Iterable[Mapping[str, Any]], name: str) -> list[Any]:
         for value in values
         if value is not None
     ]
-
-
-#: The campaign that qualifies a machine (docs/add-a-machine.md#claims); its own runs need none.
-QUALIFY = "qualify"
-#: Facts of nodes that it depends on, besides the MPI.
-_QUALIFIED = ("kernel", "BIOS", "NIC firmware")
-_MPI = ("mpirun", "mpiexec")
-
-
-def holds_for(records: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Kernel, firmware and MPI -> their distinct versions in records of provenance."""
-    blocks = list(records)
-    facts = reported_facts(all_hosts(blocks))
-    programs = [mapping(record.get("programs")) for record in blocks]
-    mpi = {f"{name}: {of[name]}" for of in programs for name in _MPI if of.get(name)}
-    return {**{name: facts[name] for name in _QUALIFIED}, "MPI": sorted(mpi)}
-
-
-def note_qualification(
-    rows: Iterable[Result], header: RunHeader, samples: pl.DataFrame, records: Mapping[str, Any]
-) -> list[Result]:
-    """The rows, with a note if the machine was not qualified when the run began, or changed since.
-
-    Emulated writes have their own notes: no qualification allows claims on hardware from them.
-    """
-    unchanged = list(rows)
-    wrote = (samples["message_b"] > 0).any() and not emulated(samples)
-    if header.campaign == QUALIFY or not wrote:
-        return unchanged
-    then, note = facts_of(header).qualified, Note.NOT_QUALIFIED()
-    if then:
-        now = holds_for(records.values())
-        changed = [name for name in now if set(now[name]).difference(then.holds_for.get(name, []))]
-        if not changed:
-            return unchanged
-        note = Note.CHANGED(names=", ".join(changed))
-    return [replace(row, notes=[*row.notes, note]) for row in unchanged]
 
 
 # Whether memory was reached by the writes of an effect that is slower.

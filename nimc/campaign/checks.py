@@ -14,7 +14,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -58,14 +58,10 @@ class VariableType:
     name: str
     #: None if it is not a number.
     default: float | None = None
-    #: Of a parameter: its values as ReFrame shows them. Else empty.
-    values: tuple[str, ...] = ()
 
     @property
     def allowed(self) -> str:
         """The values in words."""
-        if self.values:
-            return ", ".join(self.values)
         least = self.default or 0
         if self.name == "int":
             return f"whole numbers from {min(1, least):g}"
@@ -75,8 +71,6 @@ class VariableType:
 
     def accepts(self, value: Any) -> bool:
         """Whether a value of a campaign's can be set."""
-        if self.values:
-            return str(value) in self.values
         if self.name not in ("int", "float", "str"):
             return self.name != "bool" or isinstance(value, bool)
         if self.name == "str" or isinstance(value, bool):
@@ -117,11 +111,6 @@ class CheckVariables:
     ready_rows: int = 1
     #: Its values of the variables that decide what writers do (`planning.planned`).
     levels: Mapping[str, Level] = field(default_factory=dict)
-
-    @cached_property
-    def parameters(self) -> dict[str, tuple[str, ...]]:
-        """Those with several values, of which a campaign chooses one, in ReFrame's order."""
-        return {name: kind.values for name, kind in self.types.items() if kind.values}
 
     @cached_property
     def settable(self) -> frozenset[str]:
@@ -276,7 +265,8 @@ def _described_other(file: str, name: str, config: str, system: str) -> dict[str
                     "fault": f"class {name} found; allowed, with NimcMixin as a base: {allowed}"
                 }
             check: Any = classes[name]
-            shown = _parameters(check)
+            if check.num_variants != 1:
+                return {"fault": f"{check.num_variants} variants; allowed: one value of parameters"}
             one = check(variant_num=0)  # as its hooks leave it
             places = valid_sysenv_comb(one.valid_systems, one.valid_prog_environs)
     except Exception as error:
@@ -285,8 +275,6 @@ def _described_other(file: str, name: str, config: str, system: str) -> dict[str
         **_fields(check, _variables(check)),
         "environs": [f"{part.name}+{each.name}" for part in places for each in places[part]],
     }
-    described["variables"] += shown
-    described["types"] |= {each: {"name": "parameter", "values": shown[each]} for each in shown}
     return {name: described}
 
 
@@ -304,32 +292,6 @@ def _fields(check: Any, variables: set[str]) -> dict[str, Any]:
         "ready_rows": check.ready_rows,
         "compiles": not issubclass(check, rfm.RunOnlyRegressionTest),
     }
-
-
-def _parameters(check: Any) -> dict[str, list[str]]:
-    """Parameters with several values, those of fixtures too -> the values as ReFrame shows them."""
-    from reframe.core.exceptions import ReframeError
-
-    infos = (check.get_variant_info(n, recurse=True) for n in range(check.num_variants))
-    variants = [dict(_shown(check, info)) for info in infos]
-    if not variants:
-        raise ReframeError(
-            f"parameters without values: {', '.join(check.param_space.undefined_params())}"
-        )
-    if len({tuple(each.values()) for each in variants}) < len(variants):
-        raise ReframeError("variants that ReFrame shows alike; allowed: each of another name")
-    values = {name: list(dict.fromkeys(each[name] for each in variants)) for name in variants[0]}
-    return {name: each for name, each in values.items() if len(each) > 1}
-
-
-def _shown(check: Any, info: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Parameters of a variant and its fixtures, as in ReFrame's `display_name`."""
-    for name, value in info["params"].items():
-        yield prefix + name, str(check.raw_params[name].format(value))
-    for name, of_fixture in info["fixtures"].items():
-        fixture = check.fixture_space[name]
-        if fixture.action != "join":
-            yield from _shown(fixture.cls, of_fixture, f"{prefix}{name}.")
 
 
 def _line(error: Exception) -> str:

@@ -20,8 +20,8 @@ from nimc.cli import options
 from nimc.cli.document import log, prose, show
 from nimc.cli.results import comparison_lines
 from nimc.cli.run import measured
-from nimc.crate.metadata import LICENSES
-from nimc.crate.pack import REPORT, inside, pack, report_files
+from nimc.crate.metadata import LICENSES, REPORT
+from nimc.crate.pack import inside, pack, report_files
 from nimc.crate.reproduce import Reproduction, compared_files, judge
 from nimc.crate.verify import Opened, VerifiedCrate, named_within, opened, verify_crate
 from nimc.run.folder import RunFolder, new_header
@@ -104,7 +104,7 @@ def reproduce_command(
     """Repeat the run in a crate: the same plan in the same order, or only its analysis.
 
     Ends with a comparison of both runs and their machines, and a verdict: reproduced (exit code 0),
-    differs, or cannot be compared, with the reasons (1).
+    differs, no difference shown, or cannot be compared, with the reasons (1).
     """
     with TemporaryDirectory() as folder:
         found = opened(crate, Path(folder))

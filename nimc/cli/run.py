@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from analysis.compare.node_ranks import RankedNode, figures, ranked
-from analysis.effects.facts import QUALIFY
+from analysis.questions.shown import answered
 from analysis.report.data import load_run
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from analysis.statistics.interval import effect, flat
 from analysis.statistics.looks import looks
-from analysis.subjects.qualification import qualification
+from analysis.subjects.qualification import QUALIFICATION, QUALIFY, qualified
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import Request, lines_of
 from nimc.campaign.prepare import prepare, too_long
@@ -36,7 +36,6 @@ from nimc.run.folder import (
     locked,
     new_header,
     open_run,
-    save_qualification,
 )
 from nimc.run.node_sweep import NodeSweep, NodeSweeper, finished_run, open_sweep, save_sweep
 from nimc.run.progress import Progress, display
@@ -292,37 +291,42 @@ _COLOURS = {"allowed": "green", "caveat": "yellow", "refused": "red"}
 def qualify_command(run: Path, as_json: bool) -> int:
     """Say what may be claimed of the machine of RUN, a run of the campaign `qualify`.
 
-    Each claim is allowed, allowed with a caveat, refused, or not shown. The exit code is 1 unless
-    no claim is refused and devices count what is written. The result is stored in `qualified` next
-    to the run, and later runs name it.
+    Each claim is allowed, allowed with a caveat, refused, or not shown, as in the run's report. The
+    exit code is 1 unless no claim is refused and devices count what is written.
     """
-    data = load_run(run, force=True)
-    if data.integrity.broken or data.header.campaign != QUALIFY:
-        campaign = f"{run}: {data.header.campaign} found; allowed: {QUALIFY}"
-        raise InputError(*data.integrity.broken[:1] or [campaign])
-    found = qualification(data)
-    document = asdict(found)
-    stored = save_qualification(run.absolute().parent, found.machine, document)
+    data = load_run(run)
+    claims = answered(QUALIFICATION, data)
+    if claims.is_empty():
+        raise InputError(f"{run}: campaign '{data.header.campaign}'; allowed: {QUALIFY}")
+    verdict = "qualified" if qualified(claims) else "not qualified"
+    rows = claims.to_dicts()
     lines = [
         Line(
-            [each.name, each.state, each.reason],
-            details=[f"{each.claim}{f' -> {each.remedy}' if each.remedy else ''}"],
-            colour=_COLOURS.get(each.state),
+            [f"{row['injector']} {row['claim']}".strip(), row["word"], _distance(row)],
+            details=[row["text"], *[f"-> {row['remedy']}"] * (row["word"] != "allowed")],
+            colour=_COLOURS.get(row["word"]),
         )
-        for each in found.claims
+        for row in rows
     ]
-    versions = (f"{name} {', '.join(each) or NONE}" for name, each in found.holds_for.items())
     text = listing(
         "",
         lines,
-        [*found.emulated, f"holds for: {'; '.join(versions)}"],
+        data.emulated(),
         legend="claim, whether this run allows it, and how far it is from it"
         " (docs/add-a-machine.md#claims)",
         more="what each claims, and what to do",
-        following=[f"{found.machine}: {found.verdict}"],
+        following=[f"{data.header.machine}: {verdict}"],
     )
-    show("qualify", document, as_json, f"{text}\n\nstored: {stored}")
-    return int(found.verdict != "qualified")
+    document = {"machine": data.header.machine, "run": data.header.run, "verdict": verdict}
+    show("qualify", {**document, "emulated": data.emulated(), "claims": rows}, as_json, text)
+    return int(verdict != "qualified")
+
+
+def _distance(row: Mapping[str, Any]) -> str:
+    if row["away"] is None:
+        return "not measured"
+    limits = f"allowed {row['allowed']:g}, with a caveat {row['caveat']:g}"
+    return f"{row['figure']} {row['away']:.3g}; {limits}"
 
 
 # `nimc sweep-nodes`: one single-node campaign on every node, and the nodes ranked.

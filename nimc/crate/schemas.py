@@ -20,7 +20,6 @@ from analysis.compare.sides import Comparison
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.statistics.interval import keys
-from analysis.subjects.qualification import Qualification
 from analysis.subjects.traffic import Traffic
 from records.checkout import ROOT
 from records.files import make_folder, replace_text
@@ -126,11 +125,6 @@ SCHEMAS: dict[str, tuple[str, Any, dict[str, Any]]] = {
                 "description": "Of a node: source of counters without any -> what it needs.",
             }
         },
-    ),
-    "qualification": (
-        "nimc qualify --json, and qualified/MACHINE.json next to runs",
-        Qualification,
-        _NUMBERED,
     ),
     "traffic": ("nimc traffic show --json", Traffic, _NUMBERED),
     "results": ("report/results.json", _RESULTS, {}),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -19,14 +18,12 @@ from records.campaign import Campaign
 from records.chain import walk_run
 from records.checkout import commit
 from records.errors import InputError, MachineError
-from records.files import distrust, make_folder, private_lock, replace_text
-from records.json_limits import read_json, validated
+from records.files import private_lock
 from records.machine import host, program
 from records.machine.site import Machine
 from records.machine.slurm import cancel as cancel_jobs
 from records.run import (
     SCHEMA_VERSION,
-    QualifiedFacts,
     Reproduced,
     Requirements,
     RunHeader,
@@ -99,9 +96,7 @@ def open_run(
                 _raise_cap(path, pairs)
             yield RunFolder(path, load_header(path), resumed=True)
         else:
-            known = {**header.facts, **_qualified(results, header.machine)}
-            most = pairs or header.pairs_cap
-            new = replace(header, run=path.name, facts=known, pairs_cap=most)
+            new = replace(header, run=path.name, pairs_cap=pairs or header.pairs_cap)
             new = replace(new, seed=new.drawn_seed)
             save_header(path, new)
             yield RunFolder(path, new, resumed=False)
@@ -213,24 +208,6 @@ def require_folder(run: Path) -> None:
     """Raise MachineError, which names it, if the folder of a run is gone."""
     if not (run / "run.json").exists():
         raise MachineError(f"{run}: this folder is gone: deleted, or not mounted any more")
-
-
-def save_qualification(results: Path, machine: str, found: Mapping[str, Any]) -> Path:
-    """Write what may be claimed of a machine; returns the file."""
-    path = results / "qualified" / f"{machine}.json"
-    make_folder(path.parent)
-    replace_text(path, json.dumps({"schema": 1, **found}, indent=1) + "\n")
-    return path
-
-
-def _qualified(results: Path, machine: str) -> dict[str, Any]:
-    """The fact `qualified` of a run that begins; empty if another user may have written it."""
-    path = results / "qualified" / f"{machine}.json"
-    with suppress(InputError, OSError):
-        if not any(distrust(each, team="owns") for each in (path.parent, path)):
-            found = validated(QualifiedFacts, read_json(path), path)
-            return {"qualified": found.model_dump()}
-    return {}
 
 
 def new_header(request: Request) -> RunHeader:

@@ -15,11 +15,9 @@ from analysis.effects.facts import (
     compare_with_references,
     name_contention,
     note_provenance_changes,
-    note_qualification,
 )
 from analysis.effects.verdict import Verdict
 from analysis.samples.pairs import judged
-from records.notes import Note
 from tests.analysis.made_counters import counter_row, read_counters, write_rows
 from tests.analysis.synthetic import STREAM, at_rate, frame_of, header, result, samples
 
@@ -52,21 +50,6 @@ def test_only_what_falls_short_by_more_than_allowed_is_slower(case, unit, off, b
     (compared,) = compare_with_references([row], HEADER)
     assert compared.slower_than_reference is slower
     assert compared.notes[-1] == "a caveat"
-
-
-@pytest.mark.parametrize(
-    ("campaign", "message_b", "transport", "noted"),
-    [
-        ("night", 8, "InfiniBand", True),
-        ("night", 0, "InfiniBand", False),
-        ("night", 8, "tcp", False),
-        ("qualify", 8, "InfiniBand", False),
-    ],
-)
-def test_only_writes_of_hardware_need_a_qualification(campaign, message_b, transport, noted):
-    samples = pl.DataFrame({"message_b": [0, message_b], "transport": [transport] * 2})
-    (row,) = note_qualification([ROW], header(campaign=campaign), samples, {})
-    assert row.notes == ["a caveat", *[Note.NOT_QUALIFIED()] * noted]
 
 
 def test_a_machine_without_references_is_never_slower():
