@@ -63,10 +63,8 @@ Row = Mapping[str, Any]
 
 
 def answered(question: Question, run: RunData) -> pl.DataFrame:
-    """The rows of the answer, worked out once a run: page and files share them."""
-    if question.name not in run.answers:
-        run.answers[question.name] = answer(question, run)
-    return run.answers[question.name]
+    """The rows of the answer, worked out once a run."""
+    return run.once(question.name, lambda: answer(question, run))
 
 
 def section(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,10 +77,15 @@ class RunData:
     #: SHA-256 -> content of the file in `provenance/`.
     provenance: dict[str, Any]
     integrity: Integrity
-    #: Name of a question -> its answer, once worked out (`analysis.questions.shown.answered`).
-    answers: dict[str, pl.DataFrame] = field(
+    _tables: dict[str, pl.DataFrame] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+
+    def once(self, name: str, work: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+        """The table that `work` makes of this run, worked out once: page and files share it."""
+        if name not in self._tables:
+            self._tables[name] = work()
+        return self._tables[name]
 
     def emulated(self, cases: Collection[str] | None = None) -> list[str]:
         """Caveats of the transports of all writers, or of those in `cases`; none for hardware."""
