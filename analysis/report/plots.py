@@ -135,6 +135,13 @@ def drawing(height_in: float, width_in: float = 5.0, *, font_size: float = 10) -
 
 def themed_svg(figure: Figure, name: str, title: str) -> Markup:
     """`figure` as an `<svg>` element for a page; `name` makes its ids unique."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    FigureCanvasSVG(figure)
+    # `savefig` would draw all of it a first time, for its layout.
+    if layout := figure.get_layout_engine():
+        layout.execute(figure)
+        figure.set_layout_engine("none")
     out = io.BytesIO()
     figure.savefig(out, format="svg", dpi=200)
     svg = out.getvalue().decode()
