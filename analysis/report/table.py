@@ -18,7 +18,7 @@ import polars as pl
 from analysis.effects.estimate import Result
 from analysis.effects.facts import known
 from analysis.report.data import RunData
-from analysis.samples.pairs import counted, levels
+from analysis.samples.pairs import counted, levels, of_treatment
 from analysis.samples.provenance import all_hosts, mapping
 from analysis.statistics.interval import flat, keys, median_interval
 from records.run import RunHeader
@@ -53,7 +53,16 @@ _OF_TREATMENT: dict[str, Any] = {
     "fom": pl.Float64(),
     "fom_low": pl.Float64(),
     "fom_high": pl.Float64(),
+    # Intervals of `off_median` and `on_median`; null below six pairs.
+    **dict.fromkeys(("off_low", "off_high", "on_low", "on_high"), pl.Float64()),
+    # What its writers were: how many, and their median rate requested, null at full rate.
+    "writers": pl.Int64(),
+    "injector": pl.String(),
+    "transport": pl.String(),
+    "message_b": pl.Int64(),
+    "asked_b_s": pl.Float64(),
 }
+_WRITES = ("writers", "injector", "transport", "message_b", "asked_b_s")
 
 
 def _column(kind: Any) -> pl.DataType | type[pl.DataType]:
@@ -100,8 +109,8 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
         "faults": run.integrity.count,
         "facts": _named(made(run.header, run.provenance)),
     }
-    effects = {(row.case, row.arm): _of_result(row) for row in run.results}
-    columns = ("workload", "role", "fom", "fom_unit", "fom_better", "nodes", "factors")
+    effects = {(row.case, row.arm): _of_result(row, run.pairs) for row in run.results}
+    columns = ("workload", "role", "fom", "fom_unit", "fom_better", "nodes", "factors", *_WRITES)
     text = pl.col("case", "arm", "role", "workload", "fom_unit", "fom_better").cast(pl.String)
     counts = counted(run.samples.lazy(), *columns).with_columns(text)
     parts = counts.partition_by("case", "arm", as_dict=True, maintain_order=True)
@@ -116,8 +125,11 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
     ]
 
 
-def _of_result(row: Result) -> dict[str, Any]:
-    named = {"verdict": str(row.verdict), "factors": _named(row.factors)}
+def _of_result(row: Result, pairs: pl.DataFrame) -> dict[str, Any]:
+    named: dict[str, Any] = {"verdict": str(row.verdict), "factors": _named(row.factors)}
+    for side, foms in of_treatment(pairs, row.case, row.arm).select("off", "on").to_dict().items():
+        if of := median_interval(foms.to_list()):
+            named |= {f"{side}_low": of.low, f"{side}_high": of.high}
     return {key: value for key, value in flat(row).items() if key in COLUMNS} | named
 
 
@@ -143,6 +155,9 @@ def _of_treatment(part: pl.DataFrame) -> dict[str, Any]:
         "fom": median(values),
         "fom_low": estimate.low if estimate else None,
         "fom_high": estimate.high if estimate else None,
+        **part.select(pl.col(_WRITES[:-1]).first(), pl.col("asked_b_s").median()).row(
+            0, named=True
+        ),
     }
 
 
