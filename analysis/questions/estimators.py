@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from analysis.questions.question import Crosser, Estimator
+from analysis.questions.question import Crosser, Estimator, estimate_of
 from analysis.statistics.aligned_ranks import against_zero, few, shifts
 from analysis.statistics.aligned_ranks import slowdown as aligned
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate, median_interval
@@ -67,13 +67,8 @@ def crossover(slope: str, level: str, highest: str) -> Crosser:
 
 
 def stated(name: str) -> Estimator:
-    """The estimate of a run's records: NAME, NAME_low and NAME_high of the only row."""
-
-    def estimate(rows: pl.DataFrame) -> Estimate | None:
-        value, low, high = rows.select(name, f"{name}_low", f"{name}_high").row(0)
-        return None if value is None else Estimate(value, low, high, CONFIDENCE)
-
-    return estimate
+    """The estimate of a run's records: NAME, NAME_low and NAME_high of the first row."""
+    return lambda rows: estimate_of(rows.row(0, named=True), name)
 
 
 def median(value: str) -> Estimator:

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from analysis.statistics.interval import FEWEST, Estimate
+from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
 from analysis.statistics.location import Crossing
 from records.units import plural
 
@@ -137,10 +137,21 @@ def answer(question: Question, run: Any) -> pl.DataFrame:
 def _estimates(question: Question, group: pl.DataFrame) -> dict[str, float | None]:
     values: dict[str, float | None] = {}
     for name, estimator in question.estimates.items():
-        of = estimator(group)
-        ends = (of.value, of.low, of.high) if of else (None, None, None)
-        values |= dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
+        values |= columns_of(name, estimator(group))
     return values
+
+
+def columns_of(name: str, of: Estimate | Crossing | None) -> dict[str, float | None]:
+    """An estimate as rows have it: `NAME`, `NAME_low` and `NAME_high`; nulls for none."""
+    value, low, high = (of.value, of.low, of.high) if of else (None, None, None)
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
+
+
+def estimate_of(row: Mapping[str, Any], name: str) -> Estimate | None:
+    """An estimate of a row; None if it is null."""
+    if row[name] is None:
+        return None
+    return Estimate(row[name], row[f"{name}_low"], row[f"{name}_high"], CONFIDENCE)
 
 
 def _worded(question: Question, table: pl.DataFrame) -> pl.DataFrame:

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 from markupsafe import Markup
 
-from analysis.questions.question import PER_RATE, Plot, Question, answer
+from analysis.questions.question import PER_RATE, Plot, Question, answer, estimate_of
 from analysis.report.data import RunData
 from analysis.report.plots import (
     LEVEL_COLOURS,
@@ -30,7 +30,7 @@ from analysis.report.plots import (
 )
 from analysis.report.sections import Files, Part, Section
 from analysis.report.words import DASH
-from analysis.statistics.interval import CONFIDENCE, Estimate, Interval
+from analysis.statistics.interval import Interval
 from records.groups import grouped
 from records.units import number, scale
 
@@ -272,10 +272,6 @@ def _pictures(
     return pictures
 
 
-def _estimate(row: Row, name: str) -> Estimate:
-    return Estimate(row[name], row[f"{name}_low"], row[f"{name}_high"], CONFIDENCE)
-
-
 def _said(question: Question, rows: Sequence[Row], name: str) -> str:
     """The figures in words, for readers who do not see the picture."""
     parts = []
@@ -314,7 +310,8 @@ def _forest(question: Question, rows: Sequence[Row], name: str, anchor: str) -> 
             index = levels.index(row[colour]) if colour else 1
             if question.behind and row[f"{question.behind}_low"] is not None:
                 band(axes, Interval(*(row[f"{question.behind}_{end}"] for end in _ENDS)), line)
-            shown = _estimate(row, name).mapped(lambda value: value / divisor)
+            of = estimate_of(row, name)
+            shown = of.mapped(lambda value: value / divisor) if of else None
             interval(axes, shown, line, LEVEL_COLOURS[index % len(LEVEL_COLOURS)], "o")
         return themed_svg(drawn, anchor, _said(question, rows, name))
 

@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from analysis.effects.verdict import Verdict
+from analysis.questions.question import columns_of, estimate_of
 from analysis.questions.shown import answered
-from analysis.remedies.net import Remedy, flat, remedies
+from analysis.remedies.net import Remedy, remedies
 from analysis.remedies.next_pairs import NextPairs, following
 from analysis.remedies.standing import Standing, best, costs_nothing, is_better, stand
 from analysis.remedies.throttling import THROTTLING
 from analysis.remedies.tried import emulated_cases, speeds
 from analysis.report.data import RunData
-from analysis.statistics.interval import CONFIDENCE, Estimate
 from records.arms import BASELINE
 from records.groups import grouped
 from records.units import number, plural, quantity
@@ -132,8 +132,8 @@ def _losses(run: RunData, assumed: Assumed) -> list[dict[str, Any]]:
                     "traffic": row.arm,
                     "rate_b_s": row.writer_rate_b_s,
                     "verdict": row.verdict,
-                    **flat("lost", lost),
-                    **flat("node_hours_month", month),
+                    **columns_of("lost", lost),
+                    **columns_of("node_hours_month", month),
                     "emulated": emulated[row.case],
                 }
             )
@@ -149,13 +149,6 @@ _MOST = 3
 def sentences(advice: Advice) -> list[str]:
     """What is lost, what is recommended, and what is not decided."""
     return [_lost(advice), _recommended(advice), _open(advice)]
-
-
-def estimate(row: Mapping[str, Any], name: str) -> Estimate | None:
-    """An estimate of a row; None if it is null."""
-    if row[name] is None:
-        return None
-    return Estimate(row[name], row[f"{name}_low"], row[f"{name}_high"], CONFIDENCE)
 
 
 def _percent(value: float, low: float, high: float) -> str:
@@ -204,7 +197,7 @@ def _lost(advice: Advice) -> str:
     emulated = " [emulated]" if most["emulated"] else ""
     lost, low, high = most["lost"], most["lost_low"], most["lost_high"]
     month = several = doubt = ""
-    if (hours := estimate(most, "node_hours_month")) and assumed.nodes is not None:
+    if (hours := estimate_of(most, "node_hours_month")) and assumed.nodes is not None:
         month = f", {hours.value:,.0f} [{hours.low:,.0f}, {hours.high:,.0f}] node-hours a month if"
         month += f" {plural(assumed.nodes, 'node')} (assumed) run it"
     if len(losses) > 1:

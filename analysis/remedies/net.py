@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from analysis.questions.estimators import stated
+from analysis.questions.question import columns_of
 from analysis.remedies.tried import KEYS, speeds
 from analysis.report.data import RunData
 from analysis.statistics.aligned_ranks import (
@@ -72,11 +73,11 @@ def _of_pairs(rows: pl.DataFrame, share: float) -> Remedy:
     rates = (whole["writer_rate_b_s_with"] / whole["writer_rate_b_s"]).to_numpy()
     gain = stated("gain")(rows) or _ratio((whole["on_with"] / whole["on"]).to_numpy())
     return {
-        **flat("price", price),
-        **flat("gain", gain),
-        **flat("written", _ratio(rates)),
-        **flat("net", ratio),
-        **flat("break_even", _break_even(whole) if price else None),
+        **columns_of("price", price),
+        **columns_of("gain", gain),
+        **columns_of("written", _ratio(rates)),
+        **columns_of("net", ratio),
+        **columns_of("break_even", _break_even(whole) if price else None),
         **_following(following),
         "p": p,
         "n": whole.height,
@@ -92,11 +93,11 @@ def _of_allocations(rows: pl.DataFrame, share: float) -> Remedy:
     price, gain = _of_nights(one["off"], other["off"]), _of_nights(other["on"], one["on"])
     allocations = min(one.height, other.height)
     return {
-        **flat("price", price.ratio if price else None),
-        **flat("gain", gain.ratio if gain else None),
-        **flat("written", None),
-        **flat("net", net.ratio if net else None),
-        **flat("break_even", None),
+        **columns_of("price", price.ratio if price else None),
+        **columns_of("gain", gain.ratio if gain else None),
+        **columns_of("written", None),
+        **columns_of("net", net.ratio if net else None),
+        **columns_of("break_even", None),
         **_following(Interval.of(net.ratio) if net and allocations >= FEWEST_BLOCKS else None),
         "p": net.p if net else None,
         "n": allocations,
@@ -156,12 +157,6 @@ def _of_nights(one: pl.Series, other: pl.Series) -> NightsDifference | None:
     if min(len(one), len(other)) < 2:
         return None
     return ratio_of_nights(one.to_list(), other.to_list())
-
-
-def flat(name: str, of: Estimate | Crossing | None) -> Remedy:
-    """An estimate as columns: `NAME`, `NAME_low` and `NAME_high`."""
-    value, low, high = (getattr(of, end, None) for end in _ENDS)
-    return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 
 def _following(of: Interval | None) -> Remedy:

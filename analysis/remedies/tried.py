@@ -15,6 +15,7 @@ import polars as pl
 
 from analysis.effects.estimate import Result, by_level
 from analysis.effects.verdict import Verdict, emulations
+from analysis.questions.question import columns_of
 from analysis.remedies.throttling import PAIR, RATE
 from analysis.report.data import RunData
 from analysis.samples.pairs import of_treatment
@@ -40,10 +41,9 @@ REMEDIES: dict[str, str] = {
 _TOOL = "tool"
 #: What names a remedy of a run: cases and treatments with it and without it, factor, and levels.
 KEYS = ("case", "reference_case", "traffic", "treatment", "factor", "level", "reference", "at")
-_ENDS = ("", "_low", "_high")
 _OF_REMEDY: dict[str, Any] = {
     **dict.fromkeys((*KEYS, "remedy", "what", "workload"), pl.String),
-    **dict.fromkeys((f"{name}{end}" for name in ("price", "gain") for end in _ENDS), pl.Float64),
+    **dict.fromkeys((*columns_of("price", None), *columns_of("gain", None)), pl.Float64),
     **{"rate_b_s": pl.Float64, "margin": pl.Float64},
     **{"paired": pl.Boolean, "unstable": pl.Boolean, "emulated": pl.List(pl.String)},
 }
@@ -102,7 +102,6 @@ def _speeds(run: RunData) -> pl.DataFrame:
 def _named(of: _Tried) -> dict[str, Any]:
     """What the rows of a remedy have in common."""
     level, reference = level_text(of.level), level_text(of.reference)
-    estimates = {"price": of.price, "gain": of.gain}
     return {
         **{"case": of.with_remedy.case, "reference_case": of.without.case},
         **{"workload": of.without.workload, "rate_b_s": of.without.writer_rate_b_s},
@@ -110,12 +109,8 @@ def _named(of: _Tried) -> dict[str, Any]:
         **{"factor": of.factor, "level": level, "reference": reference},
         **{"remedy": f"{of.factor}={level}", "what": REMEDIES[of.factor], "paired": of.paired},
         "at": ", ".join(f"{name}={level_text(at)}" for name, at in of.at.items()),
-        **{
-            f"{name}{end}": value
-            for name, ratio in estimates.items()
-            if ratio
-            for end, value in zip(_ENDS, (ratio.value, ratio.low, ratio.high), strict=True)
-        },
+        **columns_of("price", of.price),
+        **columns_of("gain", of.gain),
     }
 
 

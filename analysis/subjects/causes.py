@@ -15,7 +15,7 @@ import polars as pl
 from scipy import special
 
 from analysis.questions.estimators import median, stated
-from analysis.questions.question import INCONCLUSIVE, Limit, Question
+from analysis.questions.question import INCONCLUSIVE, Limit, Question, columns_of
 from analysis.questions.shown import section
 from analysis.report.data import RunData, all_rows
 from analysis.report.sections import Files
@@ -405,9 +405,7 @@ def _tool_prices(run: RunData) -> pl.DataFrame:
     rows = []
     for case, tool in _of_tools(run.counters).select(names).unique(maintain_order=True).rows():
         of = prices.get((case, tool))
-        ratio = of.ratio if of else None
-        ends = (ratio.value, ratio.low, ratio.high) if ratio else (None, None, None)
-        figures = dict(zip(("ratio", "ratio_low", "ratio_high"), ends, strict=True))
+        figures = columns_of("ratio", of.ratio if of else None)
         more = {"pairs": of.pairs if of else 0, "margin": run.header.margin}
         rows.append({"case": case, "tool": tool, **figures, **more})
     floats = dict.fromkeys(("ratio", "ratio_low", "ratio_high"), pl.Float64)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from analysis.questions.question import Question
+from analysis.questions.question import Question, estimate_of
 from analysis.questions.shown import section
-from analysis.remedies.advice import advise, estimate, sentences, where
+from analysis.remedies.advice import advise, sentences, where
 from analysis.remedies.net import time, times
 from analysis.remedies.standing import Standing
 from analysis.remedies.throttling import RUNS, THROTTLING
@@ -53,7 +53,7 @@ def advice_view(runs: Sequence[RunData], _: str) -> View | None:
             View(
                 row=row,
                 look=_STANDING_LOOKS.get(row["standing"], "plain"),
-                **{name: estimate(row, name) for name in ("price", "gain", "written", "net")},
+                **{name: estimate_of(row, name) for name in ("price", "gain", "written", "net")},
                 next_allocation=None if low is None else Interval(low, row["next_allocation_high"]),
                 break_even=where(row, "break_even", "%") if row["price"] else "",
                 # The pairs that would decide it.

@@ -14,7 +14,8 @@ from analysis.compare.sides import METRICS, Compared, Comparison, Side, compare_
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result, notes_of
 from analysis.effects.verdict import Verdict
-from analysis.remedies.advice import Advice, Assumed, advise, estimate, sentences, where
+from analysis.questions.question import estimate_of
+from analysis.remedies.advice import Advice, Assumed, advise, sentences, where
 from analysis.remedies.net import Remedy
 from analysis.remedies.standing import Standing
 from analysis.report.data import load_run
@@ -378,7 +379,7 @@ def _advice(advice: Advice, *, details: bool) -> str:
 def _remedy(row: Remedy) -> Line:
     traffic = "" if row["traffic"] == "on" else f" under {row['traffic']}"
     marks = [*([] if row["paired"] else ["unpaired"]), *(["emulated"] if row["emulated"] else [])]
-    estimates = {name: estimate(row, name) for name in ("net", "price", "gain", "written")}
+    estimates = {name: estimate_of(row, name) for name in ("net", "price", "gain", "written")}
     shown = {name: bracketed(of) for name, of in estimates.items()}
     low, high = (row[f"next_allocation_{end}"] for end in ("low", "high"))
     following = None if low is None else Interval(low, high)

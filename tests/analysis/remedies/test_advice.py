@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from analysis.effects.verdict import Verdict
+from analysis.questions.question import columns_of
 from analysis.remedies.advice import Advice, Assumed, advise, sentences, where
-from analysis.remedies.net import Remedy, flat
+from analysis.remedies.net import Remedy
 from analysis.remedies.next_pairs import NextPairs, next_allocations, next_pairs, pair_node_hours
 from analysis.remedies.standing import Standing, costs_nothing
 from analysis.report.data import load_run
@@ -168,7 +169,7 @@ def _loss(
     lost = Estimate(value, low, high, 0.95)
     hours = lost.mapped(lambda share: share * 1e4)
     names = {"case": case, "traffic": "on", "rate_b_s": 2e9, "verdict": verdict, "emulated": []}
-    return {**names, **flat("lost", lost), **flat("node_hours_month", hours)}
+    return {**names, **columns_of("lost", lost), **columns_of("node_hours_month", hours)}
 
 
 @pytest.mark.parametrize(
@@ -208,7 +209,7 @@ def test_the_largest_loss_is_told(losses: list[tuple], nodes: int | None, text: 
 def _row(standing: Standing, **changes: object) -> Remedy:
     """A reserved core with this standing."""
     row = {"case": "melt", "traffic": "on", "remedy": "reserved_cores=1", "emulated": []}
-    row |= flat("net", Estimate(0.9, 0.8, 0.95, 0.95)) | {"price": 1.1, "recommended": False}
+    row |= columns_of("net", Estimate(0.9, 0.8, 0.95, 0.95)) | {"price": 1.1, "recommended": False}
     return {**row, "standing": standing, "next": None, **changes}
 
 
