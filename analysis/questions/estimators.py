@@ -21,13 +21,13 @@ def ratio(value: str, against: str, again: str | None = None) -> Estimator:
 
     def estimate(rows: pl.DataFrame) -> Estimate | None:
         references = [against, *([again] if again and rows[again].count() else [])]
-        known = rows.drop_nulls([value, against])
-        if known.is_empty():
+        pairs = rows.drop_nulls([value, against])
+        if pairs.is_empty():
             return None
-        logs = known.select(pl.col(value, *references).log())
+        logs = pairs.select(pl.col(value, *references).log())
         middle = pl.concat_list(references).list.explode(empty_as_null=False).drop_nulls().median()
-        if "block" in known.columns:
-            logs = logs.with_columns(known["block"]).with_columns(middle=middle.over("block"))
+        if "block" in pairs.columns:
+            logs = logs.with_columns(pairs["block"]).with_columns(middle=middle.over("block"))
         else:
             logs = logs.with_columns(middle=middle)
         relative = logs.select(pl.col(value, *references) - pl.col("middle"))

@@ -119,14 +119,14 @@ def answer(question: Question, run: Any) -> pl.DataFrame:
         return pl.DataFrame()
     by = list(question.by)
     groups = rows.group_by(by, maintain_order=True)
-    found = [
+    estimated = [
         {**dict(zip(by, keys, strict=True)), **_estimates(question, group)}
         for keys, group in groups
     ]
     figures = [f"{name}{end}" for name in question.estimates for end in ("", "_low", "_high")]
     types = {name: rows.schema[name] for name in by} | dict.fromkeys(figures, pl.Float64())
     facts = groups.agg(**{"n": pl.len().cast(pl.Int64), **question.facts})
-    table = pl.DataFrame(found, schema=types)
+    table = pl.DataFrame(estimated, schema=types)
     table = table.join(facts, on=by, nulls_equal=True, maintain_order="left")
     table = table.select(*by, "n", pl.exclude(*by, "n"))
     if question.then:

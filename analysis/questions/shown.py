@@ -230,7 +230,7 @@ def figure(name: str, value: Any, *ends: float | None, unit: str | None = None) 
     size = max(map(abs, figures))
     places = max(min(1 - floor(log10(high - low)), _MOST_DIGITS - 1 - floor(log10(size))), 0)
     # Adding 0 to a rounded -0 gives 0.
-    text = [f"{round(each, places) + 0:.{places}f}" for each in figures]
+    text = [f"{round(of, places) + 0:.{places}f}" for of in figures]
     return f"{text[0]}{suffix}", f"{text[1]} to {text[2]}"
 
 
@@ -388,8 +388,8 @@ def _lines(question: Question, rows: Sequence[Row], name: str, anchor: str) -> M
                     nan if row[f"{name}_low"] is None else row[f"{name}_low"] / divisor,
                     nan if row[f"{name}_high"] is None else row[f"{name}_high"] / divisor,
                 )
-                for place, row, own in zip(places, rows, labels, strict=True)
-                if own == label
+                for place, row, of in zip(places, rows, labels, strict=True)
+                if of == label
             ]
             level_line(axes, index, label, points)
         if names:

@@ -44,15 +44,15 @@ class UnfinishedBlock:
 
 def unfinished_blocks(run: Path) -> list[UnfinishedBlock]:
     """Blocks whose `job.json` has an outcome other than `done`, in order of case and block."""
-    found = []
+    unfinished = []
     for file in sorted((run / "logs").glob("*/*/job.json")):
         with suppress(OSError, InputError, KeyError, TypeError):
             job = read_json(file)
             outcome, reason = str(job["outcome"]), str(job["reason"] or "")
             if outcome != "done":
                 case, block = file.parts[-3:-1]
-                found.append(UnfinishedBlock(case, block, outcome, reason))
-    return found
+                unfinished.append(UnfinishedBlock(case, block, outcome, reason))
+    return unfinished
 
 
 @dataclass(frozen=True)
@@ -104,13 +104,13 @@ class RunData:
 
         Reads the headers of all runs in its folder; those that cannot be read do not count.
         """
-        found = 0
+        earlier = 0
         with suppress(InputError, OSError):
             for other in run_folders(self.path.absolute().parent):
                 with suppress(InputError, OSError):
-                    own, beside = self.header, load_header(other)
-                    found += beside.digest == own.digest and beside.started_s < own.started_s
-        return found
+                    this, beside = self.header, load_header(other)
+                    earlier += beside.digest == this.digest and beside.started_s < this.started_s
+        return earlier
 
     def document(self) -> dict[str, Any]:
         """The run's results as every command prints them with `--json`.

@@ -67,7 +67,7 @@ _WRITES = ("writers", "injector", "transport", "message_b", "asked_b_s")
 
 def _column(kind: Any) -> pl.DataType | type[pl.DataType]:
     """The type of a column that holds a field of a record."""
-    inner = [each for each in get_args(kind) if each is not NoneType]
+    inner = [part for part in get_args(kind) if part is not NoneType]
     origin = get_origin(kind)
     if origin is list:
         return pl.List(pl.String)
@@ -77,7 +77,7 @@ def _column(kind: Any) -> pl.DataType | type[pl.DataType]:
         return _column(inner[0])
     if is_dataclass(kind):
         hints = get_type_hints(kind)
-        return pl.Struct({each.name: _column(hints[each.name]) for each in fields(kind)})
+        return pl.Struct({of.name: _column(hints[of.name]) for of in fields(kind)})
     plain = {bool: pl.Boolean(), int: pl.Int64(), float: pl.Float64()}
     return plain.get(kind, pl.String())
 
@@ -107,7 +107,7 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
         **{name: getattr(run.header, name) for name in ("started_s", "finished_s")},
         "schema": SCHEMA,
         "faults": run.integrity.count,
-        "facts": _named(made(run.header, run.provenance)),
+        "facts": _named(how_made(run.header, run.provenance)),
     }
     effects = {(row.case, row.arm): _of_result(row, run.pairs) for row in run.results}
     columns = ("workload", "role", "fom", "fom_unit", "fom_better", "nodes", "factors", *_WRITES)
@@ -149,7 +149,7 @@ def _of_treatment(part: pl.DataFrame) -> dict[str, Any]:
     estimate = median_interval(values)
     return {
         "nodes": ",".join(
-            sorted({node for each in part["nodes"] for node in str(each).split(",")})
+            sorted({node for names in part["nodes"] for node in str(names).split(",")})
         ),
         "runs": len(values),
         "fom": median(values),
@@ -169,34 +169,34 @@ def _named(of: Mapping[str, Any]) -> list[dict[str, str]]:
     ]
 
 
-def made(header: RunHeader, provenance: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def how_made(header: RunHeader, provenance: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Flat name -> value of what made the run; several values are joined with ` | `."""
     records = list(provenance.values())
-    found = known(all_hosts(records))
+    texts = known(all_hosts(records))
     for record in records:
         for name in _BUILT:
             if isinstance(record.get(name), str):
-                found.setdefault(name.replace("_", " "), []).append(record[name])
+                texts.setdefault(name.replace("_", " "), []).append(record[name])
         for name, value in _of_program(record).items():
-            found.setdefault(name, []).append(value)
+            texts.setdefault(name, []).append(value)
         for name, version in mapping(record.get("programs")).items():
-            found.setdefault(f"program {name}", []).append(str(version))
+            texts.setdefault(f"program {name}", []).append(str(version))
     for name, version in header.versions.items():
-        found.setdefault(f"version {name}", []).append(version)
-    return {name: " | ".join(sorted(set(values))) for name, values in found.items() if values}
+        texts.setdefault(f"version {name}", []).append(version)
+    return {name: " | ".join(sorted(set(values))) for name, values in texts.items() if values}
 
 
 def _of_program(record: Mapping[str, Any]) -> dict[str, str]:
     """The application's program and modules, as a block's first node saw them."""
     program, modules = record.get("program"), record.get("modules")
-    found = {}
+    texts = {}
     if isinstance(program, Mapping):
         name = program.get("name")
         facts = {key: program.get(key) for key in ("sha256", "mpi")}
         compilers = program.get("compilers")
         if isinstance(compilers, list):
             facts["compilers"] = ", ".join(map(str, compilers))
-        found = {f"{name} {key}": str(value) for key, value in facts.items() if value}
+        texts = {f"{name} {key}": str(value) for key, value in facts.items() if value}
     if isinstance(modules, list) and modules:
-        found["modules"] = " ".join(map(str, modules))
-    return found
+        texts["modules"] = " ".join(map(str, modules))
+    return texts

@@ -144,26 +144,26 @@ def _effect(row: Result) -> Line:
     )
 
 
-def _price(each: Contrast) -> Line:
+def _price(of: Contrast) -> Line:
     return Line(
         [
-            f"{each.case} {each.treatment}",
-            bracketed(each.ratio),
-            f"{each.kind} against {each.against}",
-            plural(each.pairs, "pair"),
+            f"{of.case} {of.treatment}",
+            bracketed(of.ratio),
+            f"{of.kind} against {of.against}",
+            plural(of.pairs, "pair"),
         ],
-        ratio_of(each.ratio),
-        [f"baseline repeated: {ends(each.noise_floor)}"],
+        ratio_of(of.ratio),
+        [f"baseline repeated: {ends(of.noise_floor)}"],
     )
 
 
 def _notes(rows: Sequence[Result]) -> list[str]:
     """Caveats, each once; those that not all cases have name the cases."""
     cases = grouped((row.case, row) for row in rows)
-    found = grouped((note, case) for case, own in cases.items() for note in notes_of(own))
+    notes = grouped((note, case) for case, of_case in cases.items() for note in notes_of(of_case))
     return [
-        note if len(own) == len(cases) else f"{', '.join(own)}: {note}"
-        for note, own in found.items()
+        note if len(noted) == len(cases) else f"{', '.join(noted)}: {note}"
+        for note, noted in notes.items()
     ]
 
 
@@ -250,7 +250,7 @@ def _sides(
 
 def comparison_lines(compared: Compared, *, details: bool = False) -> Iterator[str]:
     """The comparison as text: what differs, and a line for each quantity."""
-    yield from _faults(text for found in compared.untrusted for text in found.lines())
+    yield from _faults(text for run in compared.untrusted for text in run.lines())
     yield prose(f"{_named(compared.this)} against {_named(compared.reference)}", bold=True)
     for fact in compared.differing:
         yield prose(f"{fact.what} differs: {fact.reference} -> {fact.this}", fg="yellow")
