@@ -46,30 +46,21 @@ def estimated(rows: pl.DataFrame, share: float) -> pl.DataFrame:
     for _, pairs in rows.group_by(KEYS, maintain_order=True):
         figures = _of_pairs(pairs, share) if pairs["paired"][0] else _of_allocations(pairs, share)
         table.append(pairs.select(_NAMES).row(0, named=True) | figures)
-    return pl.DataFrame(table, schema_overrides=_TYPES, infer_schema_length=None)
+    return pl.DataFrame(table, infer_schema_length=None)
 
 
 _NAMES = (
     *KEYS,
     *("remedy", "what", "workload", "rate_b_s", "paired", "emulated", "unstable", "margin"),
 )
-_ENDS = ("value", "low", "high")
-_TYPES = {
-    **dict.fromkeys(("p", "next_allocation_low", "next_allocation_high"), pl.Float64),
-    **{
-        name if end == "value" else f"{name}_{end}": pl.Float64
-        for name in ("price", "gain", "written", "net", "break_even")
-        for end in _ENDS
-    },
-}
 
 
 def _of_pairs(rows: pl.DataFrame, share: float) -> Remedy:
     price = stated("price")(rows)
     whole = rows.drop_nulls(["off", "on", "off_with", "on_with"])
-    logs = _net(whole, share)
     blocks = whole["block"]
-    ratio, p, following = compared(logs, blocks)
+    net = mean_speed(whole, share, "_with") / mean_speed(whole, share)
+    ratio, p, following = compared(net.log().to_numpy(), blocks)
     rates = (whole["writer_rate_b_s_with"] / whole["writer_rate_b_s"]).to_numpy()
     gain = stated("gain")(rows) or _ratio((whole["on_with"] / whole["on"]).to_numpy())
     return {
@@ -108,11 +99,6 @@ def _of_allocations(rows: pl.DataFrame, share: float) -> Remedy:
 def mean_speed(rows: pl.DataFrame, share: float, end: str = "") -> pl.Series:
     """Mean speed over time, with traffic during `share` of it."""
     return (1 - share) * rows[f"off{end}"] + share * rows[f"on{end}"]
-
-
-def _net(rows: pl.DataFrame, share: float) -> Values:
-    ratios = mean_speed(rows, share, "_with") / mean_speed(rows, share)
-    return np.asarray(np.log(ratios.to_numpy()))
 
 
 def compared(
