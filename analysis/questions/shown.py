@@ -88,11 +88,10 @@ def section(
 
 def _file(question: Question, runs: Sequence[RunData]) -> Files:
     """NAME.json: the rows of all runs under NAME, each with `run` and the caveats `emulated`."""
-    rows = [
-        {"run": run.header.run, "emulated": run.emulated(), **row}
-        for run in runs
-        for row in answered(question, run).to_dicts()
-    ]
+    rows = []
+    for run in runs:
+        named = {"run": run.header.run, "emulated": run.emulated()}
+        rows += [named | row for row in answered(question, run).to_dicts()]
     return {f"{question.name}.json": {question.name: rows}} if rows else {}
 
 

@@ -141,7 +141,7 @@ def themed_svg(figure: Figure, name: str, title: str) -> Markup:
     # `savefig` would draw all of it a first time, for its layout.
     if layout := figure.get_layout_engine():
         layout.execute(figure)
-        figure.set_layout_engine("none")
+        figure.set_layout_engine(None)
     out = io.BytesIO()
     figure.savefig(out, format="svg", dpi=200)
     svg = out.getvalue().decode()

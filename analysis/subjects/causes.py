@@ -45,9 +45,13 @@ _PAIR = ["block", "pair"]
 _WORST = ("rank", "times", "leads", "growth", "median_growth", "p")
 
 
+def _values(run: RunData) -> pl.DataFrame:
+    return run.once("values of roles", lambda: role_values(run.counters))
+
+
 def _paired(run: RunData) -> pl.DataFrame:
     """A row per pair, effect, rank and role, with the values `off` and `on`."""
-    values = role_values(run.counters)
+    values = _values(run)
     names = pl.col("arm", "baseline").cast(pl.String)
     strip = names.map_elements(without_tool, return_dtype=pl.String)
     effects = (
@@ -269,7 +273,7 @@ def _of_runs(run: RunData) -> pl.DataFrame:
     Only runs without traffic and with it, and no repeated baseline or control. Each role of a case
     from one level of the tool, since levels have prices of their own: the one with most roles.
     """
-    values, case = role_values(run.counters), ["case", "role"]
+    values, case = _values(run), ["case", "role"]
     told = pl.col("role").cast(pl.String).is_in(["baseline", "effect"])
     seconds = pl.col("fom_unit").cast(pl.String) == "s"
     times = run.samples.filter(told).select(
@@ -466,7 +470,7 @@ COUNTERS = Question(
 
 def _absent(run: RunData) -> pl.DataFrame:
     """Roles without a value, roles that a processor lacks, and counters that nodes lack."""
-    lost = role_values(run.counters).filter(pl.col("value").is_null()).select("role", "state")
+    lost = _values(run).filter(pl.col("value").is_null()).select("role", "state")
     rows = [
         {"what": role, "where": "some run or all", "reason": _WHY_NOT.get(state, state)}
         for role, state in lost.unique(maintain_order=True).rows()

@@ -137,7 +137,11 @@ def _quiet_runs(run: RunData) -> pl.DataFrame:
 
 def _calls(run: RunData) -> pl.DataFrame:
     """A row per quiet run and kind of call; `first`: at the policy that names leave out."""
-    quiet = _quiet_runs(run).with_columns(
+    return run.once("MPI calls of quiet runs", lambda: _of_kinds(_quiet_runs(run)))
+
+
+def _of_kinds(runs: pl.DataFrame) -> pl.DataFrame:
+    quiet = runs.with_columns(
         first=pl.col("others").list.len() == 0,
         number=pl.col("start_s").rank("ordinal").over("case", "tool").cast(pl.Int64),
     )
