@@ -145,24 +145,24 @@ def checks_in(folder: Path) -> Mapping[str, CheckVariables]:
     digest = hashlib.sha256(f"{version('reframe-hpc')} {[*_CHECK_FIELDS]}".encode())
     for path in sorted(folder.rglob("*.py")):
         digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return _known(folder, digest.hexdigest())
+    return _checks(folder, digest.hexdigest())
 
 
 @lru_cache(maxsize=4)
-def _known(folder: Path, digest: str) -> Mapping[str, CheckVariables]:
+def _checks(folder: Path, digest: str) -> Mapping[str, CheckVariables]:
     cache = None
     with suppress(OSError, RuntimeError):  # RuntimeError: a user without a home
-        own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nimc"
-        own.mkdir(mode=0o700, parents=True, exist_ok=True)
-        cache = None if distrust(own) else own / "checks.json"
-    found = _kept(cache, digest) if cache else None
-    if found is None:
+        folder_of_user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nimc"
+        folder_of_user.mkdir(mode=0o700, parents=True, exist_ok=True)
+        cache = None if distrust(folder_of_user) else folder_of_user / "checks.json"
+    checks = _cached(cache, digest) if cache else None
+    if checks is None:
         answer = _ask(folder)
-        found = _CHECKS.validate_python(answer)
+        checks = _CHECKS.validate_python(answer)
         with suppress(OSError, InputError):
             if cache:
                 replace_text(cache, json.dumps({"digest": digest, "checks": answer}), 0o600)
-    return found
+    return checks
 
 
 def check_of_others(file: Path, name: str, config: Path, system: str) -> CheckVariables:
@@ -180,14 +180,14 @@ def _ask(place: Path, *words: str) -> dict[str, Any]:
         timeout_s=_ANSWER_S,
     )
     with suppress(ValueError, IndexError):
-        found: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
-        if "fault" not in found:
-            return found
-        raise MachineError(found["fault"])
+        described: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
+        if "fault" not in described:
+            return described
+        raise MachineError(described["fault"])
     raise MachineError(f"{place}: the checks cannot be read: {answer.last}")
 
 
-def _kept(cache: Path, digest: str) -> dict[str, CheckVariables] | None:
+def _cached(cache: Path, digest: str) -> dict[str, CheckVariables] | None:
     """The cached answer; None if it is another user's, invalid, or of other checks."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         record = {} if distrust(cache) else json.loads(cache.read_bytes())
@@ -226,7 +226,7 @@ def _described(folder: Path) -> dict[str, Any]:
     from reframe_tests.mixin import NimcMixin
 
     of_reframe = _variables(rfm.RegressionTest)
-    found: dict[str, Any] = {}
+    described: dict[str, Any] = {}
     for path in sorted(folder.glob("*.py")):
         name = path.stem
         if not re.search(rf"^class {name}\(", path.read_text(encoding="utf-8"), re.MULTILINE):
@@ -236,13 +236,13 @@ def _described(folder: Path) -> dict[str, Any]:
         except Exception as error:
             return {"fault": f"{path}: the check cannot be read: {_line(error)}"}
         if issubclass(check, NimcMixin):
-            found[name] = {
+            described[name] = {
                 **_fields(check, _variables(check) - of_reframe),
                 "environs": list(_default(check, "valid_prog_environs") or check.wanted_environs),
                 "program": _default(check, "program"),
                 "from_spack": _default(check, "stack") is not None,
             }
-    return found
+    return described
 
 
 def _described_other(file: str, name: str, config: str, system: str) -> dict[str, Any]:
@@ -255,8 +255,8 @@ def _described_other(file: str, name: str, config: str, system: str) -> dict[str
     try:
         with temp_runtime(config, system):
             classes = {
-                each: check
-                for each, check in vars(import_module_from_file(file, load_parents=True)).items()
+                named: check
+                for named, check in vars(import_module_from_file(file, load_parents=True)).items()
                 if isinstance(check, type) and issubclass(check, NimcMixin) and check != NimcMixin
             }
             if name not in classes:
@@ -273,7 +273,7 @@ def _described_other(file: str, name: str, config: str, system: str) -> dict[str
         return {"fault": _line(error)}
     described = {
         **_fields(check, _variables(check)),
-        "environs": [f"{part.name}+{each.name}" for part in places for each in places[part]],
+        "environs": [f"{part.name}+{environ.name}" for part in places for environ in places[part]],
     }
     return {name: described}
 

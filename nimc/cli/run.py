@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +36,7 @@ from nimc.run.folder import (
     new_header,
     open_run,
 )
-from nimc.run.node_sweep import NodeSweep, NodeSweeper, finished_run, open_sweep, save_sweep
+from nimc.run.node_sweep import NodeSweeper, sweep_folder
 from nimc.run.progress import Progress, display
 from nimc.run.runner import CampaignRunner, Failure
 from nimc.run.session import SilentError, find_reframe
@@ -365,30 +364,26 @@ def sweep_nodes_command(
     request = prepare(campaign, machine)
     _check(request)
     listed = _nodes_listed(request, nodes)
-    used = [each.name for each in listed if each.usable]
+    used = [node.name for node in listed if node.usable]
     if not used:
         raise InputError(f"machine {machine!r}: no usable node: {_states(listed) or 'none listed'}")
-    sweep = NodeSweep(request.campaign.name, machine, new_header(request).digest, used, time.time())
-    among = [each.name for each in listed]
-    folder, sweep = open_sweep(results.absolute(), sweep, among, fresh=fresh)
+    name = f"{request.campaign.name}-{machine}"
+    folder = sweep_folder(results.absolute(), name, request.text, used, fresh=fresh)
     remark = silent if progress == "quiet" else log
-    remark(f"{folder}: {len(sweep.nodes)} nodes")
-    if unusable := [each for each in listed if not each.usable]:
+    remark(f"{folder}: {len(used)} nodes")
+    if unusable := [node for node in listed if not node.usable]:
         remark(f"not usable: {_states(unusable)}")
-    with locked(folder):
-        save_sweep(folder, sweep)
+    with locked(folder), Interrupts() as interrupts:
+        files = campaign.absolute(), request.text
+        sweeper = NodeSweeper(folder, used, machine, *files, jobs, interrupts, remark)
+        sweeper.verbose = progress == "verbose"
         try:
-            with Interrupts() as interrupts:
-                verbose = progress == "verbose"
-                failed = NodeSweeper(
-                    folder, sweep, campaign.absolute(), jobs, interrupts, remark, verbose=verbose
-                ).run_all()
+            failed = sweeper.run_all()
         except Stopped as stop:
             log(f"stopped by {stop}; the same command resumes")
             return 128 + stop.signum
-        if not failed:
-            save_sweep(folder, replace(sweep, finished_s=time.time()))
-    return _conclude_sweep(folder, sweep, failed, request.campaign.margin, as_json)
+    runs = {node: run for node in used if (run := sweeper.finished_run(node))}
+    return _conclude_sweep(request, folder, runs, failed, as_json)
 
 
 def _check(request: Request) -> None:
@@ -405,34 +400,36 @@ def _nodes_listed(request: Request, nodes: str | None) -> list[SlurmNode]:
     settings = request.settings
     first = target_partitions(settings.partitions, request.machine.partition)[0]
     partition = partition_in(first.get("access") or [])
-    found = ask_nodes(partition, settings.environment)
+    listed = ask_nodes(partition, settings.environment)
     if nodes is None:
-        return found
-    known = {each.name: each for each in found}
+        return listed
+    by_name = {node.name: node for node in listed}
     wanted = list(dict.fromkeys(nodes.split(",")))
     for name in wanted:
-        if name not in known:
+        if name not in by_name:
             raise InputError(
                 f"--nodes: {name!r} is not in partition {partition or 'default'}; allowed:"
-                f" {', '.join(known)}"
+                f" {', '.join(by_name)}"
             )
-    return [known[name] for name in wanted]
+    return [by_name[name] for name in wanted]
 
 
 def _states(nodes: Sequence[SlurmNode]) -> str:
-    return ", ".join(f"{each.name} ({each.state})" for each in nodes)
+    return ", ".join(f"{node.name} ({node.state})" for node in nodes)
 
 
 def _conclude_sweep(
-    folder: Path, sweep: NodeSweep, failed: Mapping[str, str], margin: float, as_json: bool
+    request: Request,
+    folder: Path,
+    runs: Mapping[str, Path],
+    failed: Mapping[str, str],
+    as_json: bool,
 ) -> int:
-    runs = {node: finished_run(folder, node) for node in sweep.nodes}
-    measured = {node: run for node, run in runs.items() if run is not None}
-    found = [each for node, run in measured.items() for each in figures(node, load_run(run))]
-    rows = ranked(found, margin)
+    of_nodes = [of for node, run in runs.items() for of in figures(node, load_run(run))]
+    rows = ranked(of_nodes, request.campaign.margin)
     document = {
-        "machine": sweep.machine,
-        "campaign": sweep.campaign,
+        "machine": request.machine.name,
+        "campaign": request.campaign.name,
         "sweep": str(folder),
         "nodes": [row.as_dict() for row in rows],
         "failed": dict(failed),

@@ -137,7 +137,7 @@ def _graph(header: RunHeader, about: About) -> list[dict[str, Any]]:
         _named(_PROFILE, "CreativeWork", "Process Run Crate") | {"version": "0.5"},
         _named(LICENSES[about.license], "CreativeWork", about.license),
         *authors,
-        *(each | {"propertyID": "chain-head", "value": about.head} for each in heads),
+        *(entity | {"propertyID": "chain-head", "value": about.head} for entity in heads),
         *parts,
     ]
 

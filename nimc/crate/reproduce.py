@@ -82,21 +82,21 @@ def _effect(
 # Results and page once more from the same samples.
 
 
-def compared_files(packed: Files, made: Files) -> dict[str, str]:
+def compared_files(packed: Files, new: Files) -> dict[str, str]:
     """Name -> `the same`, `the same to nine digits` (of JSON), or `differs`.
 
     The last digits of a figure may depend on the processor.
     """
 
     def alike(name: str) -> str:
-        old, new = packed.get(name, b""), made[name]
-        if old == new:
+        before, after = packed.get(name, b""), new[name]
+        if before == after:
             return "the same"
-        if name.endswith(".json") and _rounded(old) == _rounded(new):
+        if name.endswith(".json") and _rounded(before) == _rounded(after):
             return "the same to nine digits"
         return "differs"
 
-    return {name: alike(name) for name in made}
+    return {name: alike(name) for name in new}
 
 
 def _rounded(text: bytes) -> Any:

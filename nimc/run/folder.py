@@ -80,15 +80,15 @@ def open_run(
     """
     results = results.absolute()
     results.mkdir(parents=True, exist_ok=True)
-    found = None if fresh else find_latest(results, header.digest, header.reproduces)
-    if found and found[1].schema != SCHEMA_VERSION:
-        found = None
-    if found and found[1].finished_s and pairs is None:
-        found = None
-    path = found[0] if found else _create(results, header.run)
+    earlier = None if fresh else find_latest(results, header.digest, header.reproduces)
+    if earlier and earlier[1].schema != SCHEMA_VERSION:
+        earlier = None
+    if earlier and earlier[1].finished_s and pairs is None:
+        earlier = None
+    path = earlier[0] if earlier else _create(results, header.run)
     with locked(path):
         link_latest(path)
-        if found:
+        if earlier:
             if slurm:
                 cancel_jobs(path)
             _await_leftovers(path)
@@ -120,31 +120,31 @@ def find_latest(
     results: Path, digest: str, reproduces: Reproduced | None = None
 ) -> tuple[Path, RunHeader] | None:
     """The latest run of that digest, with its header; of those that reproduce the same, or none."""
-    found = [
+    runs = [
         (path, header)
         for path, header in own_runs(results)
         if (header.digest, header.reproduces) == (digest, reproduces)
     ]
-    return max(found, key=lambda each: each[1].started_s, default=None)
+    return max(runs, key=lambda run: run[1].started_s, default=None)
 
 
 def find_other(results: Path, header: RunHeader) -> Path | None:
     """The latest unfinished run of that campaign and machine with another digest."""
-    found = [
-        (each.started_s, path)
-        for path, each in own_runs(results)
-        if (each.campaign, each.machine) == (header.campaign, header.machine)
-        and each.digest != header.digest
-        and each.finished_s is None
+    unfinished = [
+        (other.started_s, path)
+        for path, other in own_runs(results)
+        if (other.campaign, other.machine) == (header.campaign, header.machine)
+        and other.digest != header.digest
+        and other.finished_s is None
     ]
-    return max(found)[1] if found else None
+    return max(unfinished)[1] if unfinished else None
 
 
 def foreign_runs(results: Path, header: RunHeader) -> list[str]:
     """Runs that another user may have planted, named like those of the campaign: a line each."""
     named = f"{header.campaign}-{header.machine}-*"
-    found = ((path, distrust_run(path)) for path in sorted(results.glob(named)))
-    return [f"{path} {reason}" for path, reason in found if reason]
+    reasons = ((path, distrust_run(path)) for path in sorted(results.glob(named)))
+    return [f"{path} {reason}" for path, reason in reasons if reason]
 
 
 def own_runs(results: Path) -> Iterator[tuple[Path, RunHeader]]:

@@ -145,7 +145,7 @@ _PLACES: list[tuple[str, tuple[str, ...]]] = [
     ("out", ("compare", "run", "run", "--output", "out")),
     ("m.json", ("model", "fit", "s.csv", "--output", "m.json")),
     ("pages", ("nights", "pages", "--output", "pages")),
-    ("results/pages/machines.csv", ("nights", "pages")),
+    ("results/pages/index.json", ("nights", "pages")),
     (_RESULTS, ("nights", "alarms")),
     ("results/run/run.json", ("runs",)),
 ]
