@@ -23,7 +23,7 @@ class membench(rfm.RegressionTest, CompiledMixin, NimcMixin):
     executable = "./membench"
     tags = {"single_node"}
     within_block: tuple[str, ...] = (
-        *("kernel", "share", "cores", "socket", "order", "node", "duration_s"),
+        *("kernel", "share", "cores", "socket", "order", "node", "pages", "duration_s"),
     )
     lengthened_by = "duration_s"
     comparable_across_cores = True
@@ -49,6 +49,9 @@ class membench(rfm.RegressionTest, CompiledMixin, NimcMixin):
     #: NUMA node that the arrays are bound to; -1 leaves them near the cores.
     node = variable(int, value=-1)
 
+    #: Pages of the arrays: `normal` (4 KiB), `transparent` (2 MiB) or `huge` (reserved beforehand).
+    pages = variable(str, value="normal")
+
     #: Size of each core's arrays, such as 512MiB; empty: together four times the last-level cache.
     size = variable(str, value="")
 
@@ -69,6 +72,7 @@ class membench(rfm.RegressionTest, CompiledMixin, NimcMixin):
         self.executable_opts = [self.kernel, "-n", str(cores), "-d", str(self.duration_s)]
         self.executable_opts += ["--order", self.order]
         self.executable_opts += ["-s", self.size] if self.size else []
+        self.executable_opts += [] if self.pages == "normal" else ["--pages", self.pages]
         if sockets > 1:
             self.executable_opts += ["--socket", "all"]
             self.notes = [*self.notes, "cores of all sockets compute; the model is of one socket"]
