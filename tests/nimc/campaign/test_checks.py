@@ -32,7 +32,7 @@ OWN = {
     "latency": {"duration_s", "load_kernel", "load_threads", "node", "pages", "size"},
     "lulesh": {"edge", "iterations"},
     "mcb": {"edge", "particles"},
-    "membench": {"cores", "duration_s", "kernel", "node", "order", "share"},
+    "membench": {"cores", "duration_s", "kernel", "node", "order", "pages", "share"},
     "minife": {"edge"},
     "numa": {"buffer", "duration_s", "load", "local_workers", "workers"},
     "quicksilver": {"edge", "particles", "steps"},
