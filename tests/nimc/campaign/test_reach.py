@@ -46,9 +46,9 @@ def names(pairs: int, family: int, controlled: bool) -> float:
 
 
 @cache
-def rules_out(pairs: int, family: int) -> float:
-    """Share of nights of nothing at a noise of 1 % that are shown to be within 2 %."""
-    within = partial(looks.outside, margin=0.02)
+def rules_out(pairs: int, family: int, margin: float) -> float:
+    """Share of nights of nothing at a noise of 1 % that are shown to be within the margin."""
+    within = partial(looks.outside, margin=margin)
     return power(pairs, 0.01, 1.0, LEVELS["within"] / family, within, 3)
 
 
@@ -62,15 +62,16 @@ def rules_out(pairs: int, family: int) -> float:
 )
 def test_every_campaign_of_the_project_can_conclude(name: str, machine: str) -> None:
     request = prepare(ROOT / "campaigns" / f"{name}.yaml", machine)
-    reached = reach(request.plan(), request.campaign.margin, Spreads())
+    margin = request.campaign.margin
+    reached = reach(request.plan(), margin, Spreads())
     assert reached
     assert list(warnings(reached)) == []
-    assert request.campaign.margin == 0.02
+    assert margin == (0.03 if name == "cache_or_memory" else 0.02)
     for each in reached:
         floor, cap = each.pairs
         assert {floor, cap} <= {look.pairs for look in looks.looks(cap)}
         assert names(floor, each.family, "control" in each.roles) >= MOST_OFTEN
-        assert rules_out(cap, each.family) >= MOST_OFTEN
+        assert rules_out(cap, each.family, margin) >= MOST_OFTEN
 
 
 @pytest.mark.parametrize(("pairs", "family"), [(6, 1), (8, 7), (12, 20), (16, 100)])
