@@ -67,9 +67,9 @@ class Writer:
     #: Memory that its messages are to pass through, bytes; None is the injector's own choice.
     footprint_b: int | None = None
 
-    def places(self, least: int = 1, place_b: int = 0) -> int:
-        """How many places its messages take turns in: as many as the chosen footprint has."""
-        return -(-self.footprint_b // (place_b or self.message_b)) if self.footprint_b else least
+    def places(self, place_b: int) -> int | None:
+        """How many places of a size the chosen footprint has, rounded up; None if not chosen."""
+        return -(-self.footprint_b // place_b) if self.footprint_b else None
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class CopyEngine(Injector):
 
     def footprint_b(self, writer: Writer) -> int:
         """Its memory, of each direction."""
-        return writer.places() * writer.message_b
+        return (writer.places(writer.message_b) or 1) * writer.message_b
 
     def origin_command(self, writer: Writer) -> list[str]:
         """Copies until it is stopped."""

@@ -110,7 +110,7 @@ class MpiPut(Injector):
     def footprint_b(self, writer: Writer) -> int:
         """Its window, of each direction."""
         batch = min(max(_BATCH_B // writer.message_b, 1), _BATCH)
-        return writer.places(batch) * writer.message_b
+        return (writer.places(writer.message_b) or batch) * writer.message_b
 
     def origin_command(self, writer: Writer) -> list[str]:
         """Starts both ranks; the target's is the first, or the one on the target's node."""

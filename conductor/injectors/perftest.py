@@ -145,7 +145,7 @@ class Perftest(Injector):
 
 
 def _queue_pairs(writer: Writer) -> int:
-    return writer.places(place_b=_buffer_b(writer))
+    return writer.places(_buffer_b(writer)) or 1
 
 
 def _buffer_b(writer: Writer) -> int:

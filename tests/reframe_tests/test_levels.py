@@ -35,8 +35,12 @@ CHECKS = {
     "cns": ("{reserved_cores: [0, 1]}", {}),
     "xsbench": ("{reserved_cores: [0, 1], threads: [3, 1]}", {}),
     **dict.fromkeys(
-        ("hpccg", "lulesh_quick", "minife_quick", "cns_quick", "membench_quick"),
+        ("hpccg", "lulesh_quick", "minife_quick", "cns_quick"),
         ("{working_set: [auto, 4MiB]}", {}),
+    ),
+    "membench_quick": (
+        "{working_set: [auto, 4MiB], footprint: [auto, 2MiB], rate: [25%, full]}",
+        {},
     ),
     "stream_quick": ("{rate: [0, 50%]}", {"working_set": "1MiB"}),
 }
@@ -164,6 +168,17 @@ def test_a_working_set_is_what_whole_elements_give(
     if check == "cns_quick":
         (stage,) = dry.glob("stage/*/*/*/cns_quick")
         assert "max_grid_size=16" in (stage / "inputs-2").read_text()
+
+
+def test_footprints_and_working_sets_are_crossed_with_others(of):
+    """Two baselines, each with two footprints at two rates."""
+    found = of["membench_quick"]
+    assert len(found) == 10
+    writes = found["on@working_set=4MiB,footprint=2MiB,rate=25%"]["writes"]
+    assert (writes["message_b"], writes["footprint_b"], writes["rate_share"]) == (
+        *(65536, 2 << 20, 0.25),
+    )
+    assert found["on@working_set=4MiB"]["writes"]["footprint_b"] is None
 
 
 def test_streams_working_set_is_compiled(dry, of):
