@@ -58,7 +58,7 @@ def plan_command(campaign: Path, machine: str, results: Path, as_json: bool) -> 
     absent = [*request.absent, *able.absent]
     # Verdicts hold over all that is asked, whether it can run or not.
     asked = request.plan() if able.cannot else planned
-    reached = reach(asked, request.campaign.margin, spreads)
+    reached = reach(asked, request.campaign, spreads)
     reached = [row for row in reached if row.case not in able.cannot]
     long = [*too_long(planned, request.time_limit_s), *warnings(reached)]
     document = planned.as_dict() | {

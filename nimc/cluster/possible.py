@@ -67,7 +67,7 @@ def _lack(request: Request, needs: _Needs) -> str | None:
     """Why it cannot run: its nodes, the programs of its writers, or what its workload requires."""
     if lack := lacking_nodes(request.machine, needs.targets):
         return lack
-    for injector in sorted(needs.injectors):
+    for injector in () if request.slurm else sorted(needs.injectors):  # else only a job will tell
         if lack := lacking(request.machine, "injector", injector):
             return f"injector {injector}: {lack}"
     check = {needs.check: request.checks[needs.check]}
