@@ -125,7 +125,7 @@ def _left_out(request: Request, able: Possible) -> list[str]:
     nowhere = able.matrix.nowhere
     shown = [
         replace(omitted, reason="runs nowhere, as below")
-        if workload[omitted.case] in nowhere
+        if nowhere.get(workload[omitted.case]) == omitted.reason
         else omitted
         for omitted in able.absent
     ]

@@ -40,11 +40,13 @@ def test_without_a_gpu_its_campaign_is_planned_and_ends_in_one_line(
 ) -> None:
     monkeypatch.setattr(INJECTORS["copy_engine"], "missing", lambda: "no GPU is visible")
     results = ("--results", tmp_path / "none")
-    planned = " ".join(command("plan", "copy_engine", *results).split())
-    assert "cannot run here: stream, hpccg, " in planned
-    assert ": no GPU is visible" in planned
+    planned = " ".join(command("plan", "copy_engine", *results, code=1).split())
+    assert "left out (injector copy_engine: no GPU is visible): stream, hpccg, " in planned
     assert command("run", "copy_engine", *results, code=3) == ""
-    assert command.err == "nimc: no case can run here: no GPU is visible\n"
+    assert (
+        command.err
+        == "nimc: localhost: no case can run: stream: injector copy_engine: no GPU is visible\n"
+    )
     assert not (tmp_path / "none").exists()
 
 
