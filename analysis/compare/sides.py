@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
-from analysis.effects.facts import FACTS, OF_A_BLOCK, UNKNOWN, known
+from analysis.effects.facts import FACTS, OF_A_BLOCK, UNKNOWN, reported_facts
 from analysis.effects.verdict import emulations
 from analysis.report.data import RunData
 from analysis.report.table import results_table
@@ -169,7 +169,7 @@ def node_facts(reference: Side, this: Side) -> list[Difference]:
 
     See `analysis.effects.facts`; `unknown` if no node of a side reports them.
     """
-    old, new = (known(_hosts(side)) for side in (reference, this))
+    old, new = (reported_facts(_hosts(side)) for side in (reference, this))
     return [Difference(name, _joined(old[name]), _joined(new[name])) for name in FACTS]
 
 

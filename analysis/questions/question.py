@@ -30,7 +30,7 @@ from records.units import plural
 Estimator = Callable[[pl.DataFrame], Estimate | None]
 #: Rows of a group -> where something crosses, as an estimate whose interval may be open.
 Crosser = Callable[[pl.DataFrame], Crossing]
-Plot = Literal["forest", "lines", "points", "change"]
+Plot = Literal["forest", "lines", "points", "change", "map"]
 INCONCLUSIVE = "inconclusive"
 #: Unit, for `Question.units`, of what is in SI per byte per second.
 PER_RATE = "per GB/s"
@@ -98,8 +98,11 @@ class Question:
     drawn: tuple[str, ...] = ()
     #: forest: the key that colours stand for, if any. lines, and points, which are all drawn and
     #: have no table: the column of the x axis, then the keys of a line; places that are texts are
-    #: spaced evenly. change: the columns of the values without traffic and with it.
+    #: spaced evenly. change: the columns of the values without traffic and with it. map: the keys
+    #: across and upwards, texts of the sizes NAME_b.
     axes: tuple[str, ...] = ()
+    #: map: columns with sizes at which lines are drawn.
+    marks: tuple[str, ...] = ()
     #: forest: the name of an interval that is drawn behind each row's own. points: a column with
     #: the values of a line.
     behind: str = ""

@@ -16,7 +16,6 @@ from analysis.effects.facts import (
     compare_with_references,
     name_contention,
     note_provenance_changes,
-    note_qualification,
 )
 from analysis.effects.verdict import emulated
 from analysis.samples.columns import read_run
@@ -156,7 +155,6 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
     rows = compare_with_references(results_of(samples, pairs, StoppingRule.of(header)), header)
     counters = counters_of(counts, samples)
     rows = name_contention(rows, samples, counters, provenance.records)
-    rows = note_qualification(rows, header, samples, provenance.records)
     return RunData(
         path=path,
         header=header,

@@ -16,7 +16,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import polars as pl
 
 from analysis.effects.estimate import Result
-from analysis.effects.facts import known
+from analysis.effects.facts import reported_facts
 from analysis.report.data import RunData
 from analysis.samples.pairs import counted, levels, of_treatment
 from analysis.samples.provenance import all_hosts, mapping
@@ -172,7 +172,7 @@ def _named(of: Mapping[str, Any]) -> list[dict[str, str]]:
 def how_made(header: RunHeader, provenance: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Flat name -> value of what made the run; several values are joined with ` | `."""
     records = list(provenance.values())
-    texts = known(all_hosts(records))
+    texts = reported_facts(all_hosts(records))
     for record in records:
         for name in _BUILT:
             if isinstance(record.get(name), str):

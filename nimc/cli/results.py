@@ -46,7 +46,7 @@ def report_command(
     for report in reports:
         for run in report.runs:
             lines += [prose(run.header.run, bold=True), *_faults(run.integrity.lines())]
-            of = (run.header.campaign, run.header.machine)
+            of = (run.header.campaign, run.header.machine, run.header.most_pairs)
             lines.append(results_table(run.results, *of, run.contrasts, details=details))
         lines.append(f"report: {report.page}")
     document = {"reports": [report.document() for report in reports]}
@@ -81,6 +81,7 @@ def results_table(
     rows: Sequence[Result],
     campaign: str,
     machine: str,
+    cap: int,
     contrasts: Sequence[Contrast] = (),
     *,
     details: bool = False,
@@ -93,7 +94,7 @@ def results_table(
     shown = [row for row in rows if row.role == "effect" or row.case not in effects]
     if not shown:
         return "no result: only the arm 'off' was run"
-    step = next_step([row for row in shown if row.role == "effect"], campaign, machine)
+    step = next_step(rows, campaign, machine, cap)
     bounded = [row for row in shown if row.verdict is Verdict.NO_EFFECT]
     margins = [f"no effect: typical run within {row.margin * 100:.3g} %" for row in bounded]
     text = listing(
