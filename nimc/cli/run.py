@@ -22,7 +22,7 @@ from analysis.statistics.interval import effect, flat
 from analysis.statistics.looks import looks
 from analysis.subjects.qualification import QUALIFICATION, QUALIFY, qualified
 from nimc.campaign.cases import omission_lines
-from nimc.campaign.plan import Request
+from nimc.campaign.plan import Request, lines_of
 from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.settings import target_partitions
 from nimc.cli import options
@@ -120,6 +120,9 @@ def measured(
     """
     remark = silent if progress == "quiet" else log
     reframe = find_reframe()
+    lacking = request.without_writers()
+    if len(lacking) == len(request.campaign.cases):
+        raise MachineError(f"no case can run here: {'; '.join(dict.fromkeys(lacking.values()))}")
     slurm = request.slurm
     with open_run(results, header, fresh=fresh, slurm=slurm, pairs=pairs) as folder:
         request = request.up_to(folder.header.most_pairs)
@@ -137,7 +140,8 @@ def measured(
         long = too_long(request.plan(), request.time_limit_s)
         if header.commit is None:
             remark("git does not give the commit of this project: samples will not record it")
-        for line in [*omission_lines(request.absent), *long, *request.matrix().lines()]:
+        here = [*lines_of(lacking), *request.matrix().lines()]
+        for line in [*omission_lines(request.absent), *long, *here]:
             remark(line)
         try:
             with stopped_at_once():
@@ -201,8 +205,9 @@ def _conclude_campaign(
     elif report:
         from nimc.cli.results import results_table
 
-        of, details = (folder.header.campaign, folder.header.machine), progress == "verbose"
-        click.echo(results_table(results, *of, contrasts, details=details))
+        of, details = folder.header, progress == "verbose"
+        named = (of.campaign, of.machine, of.most_pairs)
+        click.echo(results_table(results, *named, contrasts, details=details))
         click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}\nhead:    {head}")
     if failures:
         return 3

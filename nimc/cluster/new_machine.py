@@ -285,12 +285,16 @@ def _injector(facts: ClusterFacts) -> SiteEntry:
     if not facts.nodes:
         return SiteEntry("injector", "perftest", f"Not looked for; {allowed}")
     rdma = _all_active(facts)
-    name = "perftest" if rdma else "ucx"
+    by_gpu = not rdma and all(node["host"].get("gpus") for node in facts.nodes)
+    alone = facts.origins.policy == "same_host"
+    name = "perftest" if rdma else "copy_engine" if by_gpu and alone else "ucx"
     missing = ", ".join(node["node"] for node in facts.nodes if node["injectors"][name])
     if missing and rdma and not any(node["injectors"]["ucx"] for node in facts.nodes):
         return SiteEntry("injector", "ucx", f"{missing} has no {name}, but ucx_perftest")
     reason = "RDMA devices" if rdma else "no active RDMA device"
     state = f"missing on {missing}: install it" if missing else "ready on all"
+    if by_gpu:
+        allowed = "copy_engine needs a GPU, which they have, and policy: same_host; " + allowed
     return SiteEntry("injector", name, f"{reason} on the nodes; {state}; {allowed}")
 
 

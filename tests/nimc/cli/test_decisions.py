@@ -13,6 +13,7 @@ import pytest
 from analysis.compare.node_ranks import RankedNode
 from analysis.effects.verdict import Verdict
 from analysis.statistics.interval import Estimate
+from conductor.injectors import INJECTORS
 from nimc.cli import crate, hosts, minicluster, run, spack
 from nimc.cluster.remedies import ROOT_REMEDIES
 from nimc.cluster.reservation import Reservation
@@ -32,6 +33,19 @@ FAILED = [Failure("stream", "no binary")]
 
 
 # `nimc run`
+
+
+def test_without_a_gpu_its_campaign_is_planned_and_ends_in_one_line(
+    command: Command, monkeypatch: Patch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(INJECTORS["copy_engine"], "missing", lambda: "no GPU is visible")
+    results = ("--results", tmp_path / "none")
+    planned = " ".join(command("plan", "copy_engine", *results).split())
+    assert "cannot run here: stream, hpccg, " in planned
+    assert ": no GPU is visible" in planned
+    assert command("run", "copy_engine", *results, code=3) == ""
+    assert command.err == "nimc: no case can run here: no GPU is visible\n"
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize(

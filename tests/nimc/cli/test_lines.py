@@ -74,7 +74,7 @@ def test_rows_of_controls_are_shown_only_without_an_effect() -> None:
     alone, bounded = replace(control, case="lammps"), replace(EFFECT, verdict=Verdict.NO_EFFECT)
 
     def shown(*rows: Result, contrasts: tuple[Contrast, ...] = ()) -> str:
-        return click.unstyle(results.results_table(rows, "quick", "far", contrasts))
+        return click.unstyle(results.results_table(rows, "quick", "far", 8, contrasts))
 
     text = shown(bounded, control, alone)
     assert text.startswith("stream ")

@@ -204,6 +204,25 @@ def test_writers_use_what_every_node_has(
     assert ("n2 has no perftest" in site_text(seen)) == (device == "mlx5_0")
 
 
+GPU = {"pci": "0000:01:00.0", "name": None, "numa_node": None, "link_rate_b_s": None}
+
+
+@pytest.mark.parametrize(
+    ("devices", "nodes", "injector", "offered"),
+    [([], 1, "copy_engine", True), ([], 2, "ucx", True), (FAST, 1, "perftest", False)],
+)
+def test_a_gpu_writes_where_nothing_else_does(
+    tmp_path: Path, devices: list[dict[str, Any]], nodes: int, injector: str, offered: bool
+) -> None:
+    there = node("n1", devices, injectors={"copy_engine": None, "ucx": None, "perftest": None})
+    there["host"]["gpus"] = [GPU]
+    seen = found(looked=JobLook("7", None, [there]))
+    seen = replace(seen, partitions=[replace(seen.partitions[0], nodes=nodes)])
+    assert site(tmp_path, seen).injector == injector
+    said = " ".join(site_text(seen).replace("\n#", "").split())
+    assert ("copy_engine needs a GPU, which they have" in said) == offered
+
+
 def test_the_config_has_all_partitions_that_run_jobs(tmp_path: Path) -> None:
     made = config(tmp_path, found())
     first, second = made["systems"][0]["partitions"]
