@@ -24,7 +24,7 @@ def test_its_report(tmp_path: Path) -> None:
     status, out, _ = call(["report", RUN_QUICK, "--output", tmp_path])
     assert status == 0
     (line, *_) = out.splitlines()[1:]
-    assert line.split()[0] == "stream"
+    assert line.split()[0] == "lammps"
     assert "inconclusive" in line
     assert line.endswith(" 6 pairs")
     _same((tmp_path / "results.json").read_text(), "results.json")

@@ -24,6 +24,7 @@ from tests.analysis.subjects import (
     test_causes,
     test_factors,
     test_latency,
+    test_nodes,
     test_numa,
     test_replayed,
     test_scaling,
@@ -64,6 +65,7 @@ MADE: dict[str, Maker] = {
     "correlations_of_runs": test_causes.made_run,
     "tool_prices": lambda folder: test_causes.priced(folder, 1.05),
     "latency": _latency,
+    "nodes": test_nodes.made,
     **dict.fromkeys(("mpi_calls", "rails", "rail_runs", "rail_calls"), _rails),
     **dict.fromkeys(
         ("numa", "numa_findings"), lambda folder: test_numa.run_of(folder, test_numa.TWO_NODES)
