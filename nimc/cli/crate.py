@@ -18,7 +18,7 @@ from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
 from nimc.cli import options
 from nimc.cli.document import log, prose, show
-from nimc.cli.results import comparison_lines
+from nimc.cli.results import comparison_parts
 from nimc.cli.run import measured
 from nimc.crate.metadata import LICENSES
 from nimc.crate.pack import REPORT, inside, pack, report_files
@@ -143,7 +143,8 @@ def _repeated(
     def conclude(run: RunFolder, failures: list[Failure]) -> int:
         if not any((run.path / "samples").glob("*.jsonl")):
             return 3
-        return _compared(packed, load_run(run.path), failures, as_json)
+        details = progress == "verbose"
+        return _compared(packed, load_run(run.path), failures, as_json, details=details)
 
     return measured(request, header, results, progress, conclude)
 
@@ -164,6 +165,8 @@ def _compared(
     new: RunData,
     failures: Sequence[Failure],
     as_json: bool,
+    *,
+    details: bool,
 ) -> int:
     compared = compare_sides([packed], [new])
     found: Reproduction = judge(compared)
@@ -175,9 +178,8 @@ def _compared(
         "failures": [asdict(each) for each in failures],
         "comparisons": list(map(flat, compared.rows)),
     }
-    lines = [*comparison_lines(compared), *map(prose, found.reasons)]
-    lines.append(prose(found.outcome, bold=True))
-    show("reproduce", document, as_json, "\n".join(lines))
+    parts = [*comparison_parts(compared, details=details), *map(prose, found.reasons)]
+    show("reproduce", document, as_json, *parts, prose(found.outcome, bold=True))
     return 3 if failures else int(found.outcome != "reproduced")
 
 

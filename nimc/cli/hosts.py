@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from nimc.cli import options
-from nimc.cli.document import log, print_document, show
+from nimc.cli.document import Listing, log, print_document, show
 from nimc.cluster import reservation
 from nimc.cluster.doctor import Diagnosis, Finding, examine
 from nimc.cluster.in_job import examine as examine_in_job
@@ -27,7 +27,7 @@ from records.checkout import ROOT
 from records.errors import InputError, MachineError
 from records.interrupts import exit_when_stopped
 from records.machine.site import load as load_machine
-from records.text import WIDTH, aligned, visible, wrapped
+from records.text import WIDTH, Line, visible, wrapped
 
 #: A module of Python and a system of ReFrame.
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
@@ -223,8 +223,9 @@ def remedy_command() -> None:
 def list_remedies(as_json: bool) -> None:
     """List the remedies."""
     rows = [_facts_of_remedy(remedy) for remedy in ROOT_REMEDIES.values()]
-    cells = [[remedy.name, remedy.does] for remedy in ROOT_REMEDIES.values()]
-    show("remedy list", {"remedies": rows}, as_json, aligned(["remedy", "what it does"], cells))
+    lines = [Line([remedy.name, remedy.does]) for remedy in ROOT_REMEDIES.values()]
+    table = Listing(["remedy", "what it does"], lines, needed=2)
+    show("remedy list", {"remedies": rows}, as_json, table)
 
 
 @remedy_command.command(name="show")

@@ -13,11 +13,11 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from nimc.campaign.settings import default_machine
+from records import units
 from records.checkout import ROOT
 from records.errors import InputError, near
 from records.files import named_output, require_output
 from records.machine.site import known_machines
-from records.units import duration_s
 
 # An argument that is a campaign: a file, or the name of one of `campaigns/`.
 
@@ -132,12 +132,41 @@ force_option = click.option(
     help="Show runs that have integrity faults as well; everything made of them is marked.",
 )
 
+
+class Share(click.ParamType[float]):
+    """A share above 0, at most 1: `0.3`, or `30%`."""
+
+    name = "share"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Raises InputError."""
+        try:
+            share = units.fraction(value)
+            if 0 < float(share) <= 1:
+                return float(share)
+        except ValueError:
+            pass
+        option = param.opts[0] if param else self.name
+        raise InputError(f"{option}: {value} found; allowed: above 0, at most 1, or such as 30%")
+
+
 #: `-v` for what has details, as the argument `details`.
 details_option = click.option("-v", "--verbose", "details", is_flag=True, help="Also the details.")
 
 #: `--json` as the argument `as_json`.
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document instead of text."
+)
+
+#: `--format` of tables, as the argument `form`.
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "markdown", "csv", "latex"]),
+    default="text",
+    help="Only the tables, in one of these forms.",
 )
 
 #: `--results`, the folder of the runs.
@@ -150,7 +179,7 @@ wait_option = click.option(
     "--wait",
     "wait_s",
     default="10min",
-    callback=lambda _ctx, _param, value: duration_s(value, "--wait"),
+    callback=lambda _ctx, _param, value: units.duration_s(value, "--wait"),
     help="How long the job may wait in the queue; it is cancelled then.",
 )
 

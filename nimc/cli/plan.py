@@ -14,15 +14,23 @@ from nimc.campaign.matrix import Matrix
 from nimc.campaign.plan import RUN, Case, Plan
 from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.reach import Reach, Spreads, last_spreads, lines, reach, warnings
-from nimc.cli.document import listing, show
-from nimc.cli.options import campaign_argument, json_option, machine_option, results_option
+from nimc.cli.document import Form, Listing, Table, show
+from nimc.cli.options import (
+    campaign_argument,
+    details_option,
+    format_option,
+    json_option,
+    machine_option,
+    results_option,
+)
 from records.arms import level_text
 from records.checkout import ROOT
-from records.text import Line, aligned, broken, duration, wrapped
+from records.text import Line, broken, duration, wrapped
 from records.units import NONE, number, plural, quantity
 
 _SCALE_HEADER = [*("scale", "arm", "writers", "writes/s", "a write", "a run", "of a link")]
 _SCALE_FOOT = "writers: concurrent, and the ranks that they are computed for."
+_FOLDED = "-v adds: ReFrame's command of each block"
 #: ReFrame's options that stay in one line with their value.
 _WITH_VALUE = ("-C", "-c", "-n", "-S")
 _NO_WRITERS = (
@@ -37,10 +45,14 @@ _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was no
 @machine_option
 @results_option
 @json_option
-def plan_command(campaign: Path, machine: str, results: Path, as_json: bool) -> None:
-    """Show the cases of CAMPAIGN, their nodes and hours, and the ReFrame command of each block."""
+@format_option
+@details_option
+def plan_command(
+    campaign: Path, machine: str, results: Path, as_json: bool, form: Form, details: bool
+) -> None:
+    """Show the cases of CAMPAIGN, their nodes and hours; with -v the ReFrame commands too."""
     request = prepare(campaign, machine)
-    known = list(scales(request.campaign, request.machine))
+    writers = list(scales(request.campaign, request.machine))
     planned = request.plan()
     nodes = request.machine.nodes
     where = request.matrix()
@@ -50,41 +62,44 @@ def plan_command(campaign: Path, machine: str, results: Path, as_json: bool) -> 
     document = planned.as_dict() | {
         "machine_nodes": nodes,
         "absent": [asdict(each) for each in request.absent],
-        "scales": [asdict(row) for row in known],
+        "scales": [asdict(row) for row in writers],
         "reach": [asdict(row) for row in reached],
         "warnings": [*long, *where.lines()],
         "matrix": [asdict(cell) for cell in where.cells],
     }
     remarks = [*omission_lines(request.absent), *long]
-    text = _text(planned, known, nodes, where, remarks, _reach(reached, spreads))
+    parts: list[str | Table | Listing] = [_cases(planned, remarks), ""]
+    parts += [*_reach(reached, spreads), *_where(where)]
+    parts += _scales(writers, planned.machine, nodes)
+    parts += _commands(planned) if details else [_FOLDED]
     named = campaign.stem if campaign == ROOT / "campaigns" / campaign.name else str(campaign)
     following = broken(["Next:", "nimc", "run", shlex.quote(named), "--machine", machine])
-    show("plan", document, as_json, f"{text}\n\n{following}")
+    show("plan", document, as_json, *parts, "", following, form=form)
 
 
-def _text(
-    planned: Plan,
-    known: list[Scale],
-    nodes: int | None,
-    where: Matrix,
-    remarks: list[str],
-    reached: list[str],
-) -> str:
-    parts = [_cases(planned, remarks), "", *reached]
-    parts += ["What runs where:", "", where.text]
-    if where.nowhere:
-        parts.append(wrapped(f"cannot run here: {', '.join(where.nowhere)}"))
-    parts.append("")
-    if known:
-        parts += [aligned(_SCALE_HEADER, list(map(_scale, known))), _SCALE_FOOT]
-        rules = [rule(row.mtti_s, row.write_s) for row in known if row.counted is not None]
-        parts += map(wrapped, dict.fromkeys(rules))
-        if any(row.writers == 0 for row in known):
-            parts.append(wrapped(_NO_WRITERS))
-        if nodes is None:
-            parts.append(wrapped(_NODES_UNKNOWN.format(planned.machine)))
-        parts.append("")
-    parts.append(f"ReFrame's commands ({RUN} is the folder of the run):")
+def _where(where: Matrix) -> list[str]:
+    """Which workload runs in which environment."""
+    nowhere = [wrapped(f"cannot run here: {', '.join(where.nowhere)}")] if where.nowhere else []
+    return ["What runs where:", "", where.text, *nowhere, ""]
+
+
+def _scales(rows: list[Scale], machine: str, nodes: int | None) -> list[str | Table]:
+    """How much is written at which scale, of campaigns with a timetable."""
+    if not rows:
+        return []
+    parts: list[str | Table] = [Table(_SCALE_HEADER, list(map(_scale, rows)), [0, 1]), _SCALE_FOOT]
+    rules = [rule(row.mtti_s, row.write_s) for row in rows if row.counted is not None]
+    parts += map(wrapped, dict.fromkeys(rules))
+    if any(row.writers == 0 for row in rows):
+        parts.append(wrapped(_NO_WRITERS))
+    if nodes is None:
+        parts.append(wrapped(_NODES_UNKNOWN.format(machine)))
+    return [*parts, ""]
+
+
+def _commands(planned: Plan) -> list[str]:
+    """ReFrame's command of each block that always runs."""
+    parts = [f"ReFrame's commands ({RUN} is the folder of the run):"]
     for case in planned.cases:
         always = [block for block in case.blocks if block.needed == "always"]
         for block in always:
@@ -94,7 +109,7 @@ def _text(
             parts.append(f"\n# {case.case}: only if models of the other cases disagree")
         elif more := len(case.blocks) - len(always):
             parts.append(f"# plus up to {more} more, while undecided")
-    return "\n".join(parts)
+    return parts
 
 
 def _reach(reached: list[Reach], spreads: Spreads) -> list[str]:
@@ -103,25 +118,21 @@ def _reach(reached: list[Reach], spreads: Spreads) -> list[str]:
     return [wrapped(title), "", *map(wrapped, lines(reached)), ""] if reached else []
 
 
-def _cases(planned: Plan, remarks: list[str]) -> str:
-    """A line for each case, and their sum; pairs that all cases share are in the legend."""
+def _cases(planned: Plan, remarks: list[str]) -> Listing:
+    """A line for each case, and their sum."""
     sums = planned.as_dict()
-    pairs = [_range(f"{case.pairs_least}", f"{case.pairs_most}") for case in planned.cases]
-    shared = len(set(pairs)) == 1
     lines = [
-        Line([*_row(case), "" if shared else f"{each} pairs"])
-        for case, each in zip(planned.cases, pairs, strict=True)
+        Line([*_row(case), _range(f"{case.pairs_least}", f"{case.pairs_most}")])
+        for case in planned.cases
     ]
     total = _lengths(
         *(sums["duration_least_s"], sums["duration_most_s"]),
         *(sums["node_hours_least"], sums["node_hours_most"]),
     )
-    legend = "duration, node-hours, nodes" + (f"; {pairs[0]} pairs a case" if shared else ", pairs")
-    return listing(
-        "",
+    return Listing(
+        ("case", "duration", "node-hours", "nodes", "pairs"),
         [*lines, Line(["total", *total, "", ""])],
         [*_factors(planned.cases), *remarks],
-        legend=legend,
         needed=4,
     )
 
@@ -157,7 +168,7 @@ def _row(case: Case) -> list[str]:
 def _lengths(least_s: float, most_s: float, least_h: float, most_h: float) -> tuple[str, str]:
     """Duration and node-hours."""
     hours = _range(number(least_h, 2), number(most_h, 2))
-    return _range(duration(least_s), duration(most_s)), f"{hours} node-hours"
+    return _range(duration(least_s), duration(most_s)), hours
 
 
 def _scale(row: Scale) -> list[str]:
