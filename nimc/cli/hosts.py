@@ -120,17 +120,24 @@ def doctor_command(
 def text(diagnosis: Diagnosis, *, verbose: bool) -> str:
     """The findings in 80 columns, then what runs where, the verdict last.
 
-    Unless `verbose`, what works is only named, and the forms of a tool that lack the same are
-    `TOOL:*`.
+    Unless `verbose`, what works is only named, so is what is limited on a machine that is ready,
+    and the forms of a tool that lack the same are `TOOL:*`.
     """
     findings, lines = diagnosis.findings, []
     if not verbose:
         works = ", ".join(row.what for row in findings if row.state == "ok")
-        lines = [wrapped(f"works: {works or 'nothing'}"), ""]
+        lines = [wrapped(f"works: {works or 'nothing'}")]
         forms = [row.what for row in findings]
         findings = [
             replace(row, what=_short(row.what, forms)) for row in findings if row.state != "ok"
         ]
+        if not diagnosis.why:
+            limited = ", ".join(row.what for row in findings)
+            lines += [wrapped(f"limited: {limited} (-v says why, and how to get it)")] * bool(
+                limited
+            )
+            findings = []
+        lines += [""] * bool(findings)
     lines += [line for row in findings for line in _lines(row)]
     if diagnosis.matrix.cells:
         lines += ["", "What runs where:", "", diagnosis.matrix.text]
