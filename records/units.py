@@ -134,7 +134,7 @@ NONE = "-"
 _SHORT_S = 1e-5
 #: From here on a figure of four digits would be shown as 1000, and has the next prefix.
 _ROUNDS_UP = 999.95
-_PREFIXES = {"B/s": "kMGTP", "B": "kMGTP", "1/s": "kMGTP", "Hz": "kMGTP"}
+_PREFIXES = {"B/s": "kMGTP", "B": "kMGTP", "1/s": "kMGTP", "Hz": "kMGTP", "J": "kMGTP"}
 
 
 def scale(value: float | None, unit: str) -> tuple[float, str]:
