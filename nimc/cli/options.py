@@ -33,23 +33,23 @@ class CampaignPath(click.Path):
         path = Path(value)
         if path.suffix or "/" in str(value):
             return path
-        known = _known()
-        if path.name in known:
-            return known[path.name]
+        files = _campaigns()
+        if path.name in files:
+            return files[path.name]
         raise InputError(
-            f"unknown campaign '{value}'{near(path.name, known)}; allowed: a path, or one of"
-            f" {', '.join(known)}"
+            f"unknown campaign '{value}'{near(path.name, files)}; allowed: a path, or one of"
+            f" {', '.join(files)}"
         )
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Names that begin so, and files."""
-        names = [CompletionItem(name) for name in _known() if name.startswith(incomplete)]
+        names = [CompletionItem(name) for name in _campaigns() if name.startswith(incomplete)]
         return [*names, CompletionItem(incomplete, type="file")]
 
 
-def _known() -> dict[str, Path]:
+def _campaigns() -> dict[str, Path]:
     return {file.stem: file for file in sorted(_FOLDER.glob("*.yaml"))}
 
 
@@ -67,7 +67,7 @@ class RunPath(click.Path):
         """Raises InputError."""
         path = Path(value)
         try:
-            for file in (path, *(each for pattern in _READ for each in path.glob(pattern))):
+            for file in (path, *(part for pattern in _READ for part in path.glob(pattern))):
                 mode = file.stat().st_mode
                 if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                     raise InputError(f"{file}: neither a file nor a folder")
@@ -198,9 +198,9 @@ def _one_of(
     """A flag whose name is the value of an argument; no other flag of it may be given as well."""
 
     def take(ctx: click.Context, _param: click.Parameter, given: bool) -> None:
-        known = ctx.params.setdefault(argument, default)
-        if given and known != default:
-            raise InputError(f"--{known}, {flag}: both found; allowed: one of them")
+        before = ctx.params.setdefault(argument, default)
+        if given and before != default:
+            raise InputError(f"--{before}, {flag}: both found; allowed: one of them")
         if given:
             ctx.params[argument] = flag.removeprefix("--")
 
@@ -239,7 +239,8 @@ def _given() -> list[str]:
     context = click.get_current_context()
     source = context.get_parameter_source
     return [
-        each.opts[0]
-        for each in context.command.params
-        if isinstance(each, click.Option) and source(str(each.name)) is ParameterSource.COMMANDLINE
+        param.opts[0]
+        for param in context.command.params
+        if isinstance(param, click.Option)
+        and source(str(param.name)) is ParameterSource.COMMANDLINE
     ]

@@ -61,7 +61,7 @@ def plan_command(
     long = [*too_long(planned, request.time_limit_s), *warnings(reached)]
     document = planned.as_dict() | {
         "machine_nodes": nodes,
-        "absent": [asdict(each) for each in request.absent],
+        "absent": [asdict(case) for case in request.absent],
         "scales": [asdict(row) for row in writers],
         "reach": [asdict(row) for row in reached],
         "warnings": [*long, *where.lines()],
@@ -144,8 +144,8 @@ def _factors(cases: list[Case]) -> list[str]:
     for case in cases:
         if case.factors_within:
             text = "; ".join(
-                f"{name} {', '.join(map(level_text, each))}"
-                for name, each in case.factors_within.items()
+                f"{name} {', '.join(map(level_text, levels))}"
+                for name, levels in case.factors_within.items()
             )
             runs = f"{text} ({len(case.treatments)} runs a pair)"
             within.setdefault(runs, []).append(case.case)
@@ -161,7 +161,7 @@ def _row(case: Case) -> list[str]:
     targets = plural(case.target_nodes, "node")
     origins = f" and {plural(case.origin_nodes, 'origin')}" if case.origin_nodes else ", same host"
     length_s = (case.duration_least_s, case.duration_most_s)
-    lengths = _lengths(*length_s, *(case.nodes * each / 3600 for each in length_s))
+    lengths = _lengths(*length_s, *(case.nodes * seconds / 3600 for seconds in length_s))
     return [case.case, *lengths, f"{targets}{origins}"]
 
 

@@ -165,26 +165,26 @@ def _effect(row: Result) -> Line:
     )
 
 
-def _price(each: Contrast) -> Line:
+def _price(of: Contrast) -> Line:
     return Line(
         [
-            f"{each.case} {each.treatment}",
-            bracketed(each.ratio),
-            f"{each.kind} against {each.against}",
-            plural(each.pairs, "pair"),
+            f"{of.case} {of.treatment}",
+            bracketed(of.ratio),
+            f"{of.kind} against {of.against}",
+            plural(of.pairs, "pair"),
         ],
-        ratio_of(each.ratio),
-        [f"baseline repeated: {ends(each.noise_floor)}"],
+        ratio_of(of.ratio),
+        [f"baseline repeated: {ends(of.noise_floor)}"],
     )
 
 
 def _notes(rows: Sequence[Result]) -> list[str]:
     """Caveats, each once; those that not all cases have name the cases."""
     cases = grouped((row.case, row) for row in rows)
-    found = grouped((note, case) for case, own in cases.items() for note in notes_of(own))
+    noted = grouped((note, case) for case, of_case in cases.items() for note in notes_of(of_case))
     return [
-        note if len(own) == len(cases) else f"{', '.join(own)}: {note}"
-        for note, own in found.items()
+        note if len(names) == len(cases) else f"{', '.join(names)}: {note}"
+        for note, names in noted.items()
     ]
 
 
@@ -412,9 +412,9 @@ def _remedy(row: RemedyAdvice) -> Line:
             bracketed(row.net),
             ", ".join([row.standing, *marks]),
             " ".join(
-                f"{name} {each.value:.2f}"
-                for name, each in (("price", of.price), ("gain", of.gain))
-                if each
+                f"{name} {ratio.value:.2f}"
+                for name, ratio in (("price", of.price), ("gain", of.gain))
+                if ratio
             ),
             f"{row.next.pairs} more pairs" if row.next else "",
         ],
