@@ -116,8 +116,9 @@ def headline(effects: Sequence[Result]) -> str:
         return "No slowdown was measured: too few pairs." if effects else ""
     slower = [row for row in shown if row.verdict.is_loss]
     clear = all(row.verdict is Verdict.NO_EFFECT for row in shown)
-    begin = "Slower under network writes" if slower else "No slowdown is shown"
-    begin = "No effect of network writes" if clear else begin
+    traffic = " and ".join(dict.fromkeys(kind(row.direction)[0] for row in shown))
+    begin = f"Slower under network {traffic}" if slower else "No slowdown is shown"
+    begin = f"No effect of network {traffic}" if clear else begin
     rows = sorted(slower or shown, key=lambda row: -row.slowdown.value if row.slowdown else 0.0)
     said = [
         f"{named(row)} takes {bracketed(row.slowdown)} times as long"

@@ -335,6 +335,9 @@ def test_the_headline_is_the_slowdown_with_its_interval(
     words = headline([row])
     assert words.startswith(said)
     assert words.endswith(" long (inconclusive).") == (verdict is Verdict.INCONCLUSIVE)
+    if verdict is not Verdict.INCONCLUSIVE:
+        reads = headline([replace(row, direction="read")])
+        assert reads == words.replace("network writes", "network reads")
     others = [replace(row, case=f"case {number}") for number in range(5)]
     assert headline(others).endswith(", 2 more below.")
 
