@@ -141,6 +141,13 @@ def themed_svg(
 
     `hover`: id of a group of points -> what a pointer shows of each of them.
     """
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    FigureCanvasSVG(figure)
+    # `savefig` would draw all of it a first time, for its layout.
+    if layout := figure.get_layout_engine():
+        layout.execute(figure)
+        figure.set_layout_engine(None)
     out = io.BytesIO()
     figure.savefig(out, format="svg", dpi=200)
     svg = out.getvalue().decode()
@@ -463,7 +470,7 @@ def render_page(
     page = environment.get_template(template).render(
         title=title, css=Markup(css), light=css_variables(0), dark=css_variables(1), **values
     )
-    return _CONTROLS.sub(lambda sign: one_line(sign[0]), page)
+    return _CONTROLS.sub(lambda match: one_line(match[0]), page)
 
 
 @cache

@@ -20,7 +20,6 @@ from records.errors import InputError
 from records.text import (
     Line,
     aligned,
-    cell,
     columns,
     one_line,
     plot,
@@ -36,8 +35,8 @@ if TYPE_CHECKING:
 #: its meaning.
 _SCHEMAS = {
     **dict.fromkeys(("doctor", "model predict", "plan", "simulate --paper", "traffic import"), 2),
-    **dict.fromkeys(("advise", "nights run", "writers", "writers --paper"), 2),
-    **dict.fromkeys(("model evaluate", "model fit", "simulate", "traffic show"), 3),
+    **dict.fromkeys(("nights run", "writers", "writers --paper"), 2),
+    **dict.fromkeys(("advise", "model evaluate", "model fit", "simulate", "traffic show"), 3),
 }
 
 
@@ -155,7 +154,7 @@ def written(form: Form, header: Sequence[str], rows: Iterable[Sequence[str]]) ->
     records = [[one_line(text) for text in record] for record in (header, *rows)]
     if form == "csv":
         out = io.StringIO()
-        csv.writer(out, lineterminator="\n").writerows([map(cell, record) for record in records])
+        csv.writer(out, lineterminator="\n").writerows([map(_cell, record) for record in records])
         return out.getvalue()
     if form == "markdown":
         escaped = [[re.sub(r"([|\\*_<`])", r"\\\1", text) for text in of] for of in records]
@@ -169,6 +168,11 @@ def written(form: Form, header: Sequence[str], rows: Iterable[Sequence[str]]) ->
             *(r"\end{tabular}", ""),
         ]
     )
+
+
+def _cell(text: str) -> str:
+    """Text for a cell of a spreadsheet: never a formula."""
+    return f"'{text}" if len(text) > 1 and text.startswith(("=", "+", "-", "@")) else text
 
 
 def _in_latex(text: str) -> str:

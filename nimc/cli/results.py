@@ -13,14 +13,15 @@ from analysis.compare.sides import METRICS, Compared, Comparison, Side, compare_
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result, notes_of
 from analysis.effects.verdict import Verdict
+from analysis.questions.question import estimate_of
 from analysis.remedies.advice import Advice, Assumed, advise, sentences, where
-from analysis.remedies.standing import RemedyAdvice, Standing
+from analysis.remedies.net import Remedy
+from analysis.remedies.standing import Standing
 from analysis.report.data import load_run
 from analysis.report.page import make_reports
 from analysis.report.words import named, next_step
 from analysis.samples.pairs import kinds
-from analysis.statistics.interval import bracketed, ends
-from analysis.statistics.location import Crossing
+from analysis.statistics.interval import Interval, bracketed, ends
 from nimc.cli.document import Form, Listing, prose, ratio_of, show
 from nimc.cli.options import (
     RunPath,
@@ -58,7 +59,7 @@ def report_command(
     for report in reports:
         for run in report.runs:
             parts += [prose(run.header.run, bold=True), *_faults(run.integrity.lines())]
-            of = (run.header.campaign, run.header.machine)
+            of = (run.header.campaign, run.header.machine, run.header.most_pairs)
             parts += results_tables(run.results, *of, run.contrasts, details=details)
         parts.append(f"report: {report.page}")
     document = {"reports": [report.document() for report in reports]}
@@ -95,6 +96,7 @@ def results_tables(
     rows: Sequence[Result],
     campaign: str,
     machine: str,
+    cap: int,
     contrasts: Sequence[Contrast] = (),
     *,
     details: bool = False,
@@ -107,7 +109,7 @@ def results_tables(
     shown = [row for row in rows if row.role == "effect" or row.case not in effects]
     if not shown:
         return ["no result: only the arm 'off' was run"]
-    step = next_step([row for row in shown if row.role == "effect"], campaign, machine)
+    step = next_step(rows, campaign, machine, cap)
     bounded = [row for row in shown if row.verdict is Verdict.NO_EFFECT]
     margins = [f"no effect: typical run within {row.margin * 100:.3g} %" for row in bounded]
     effects_table = Listing(
@@ -374,7 +376,7 @@ def advise_command(
     loaded = [load_run(path, force=force) for path in dict.fromkeys(runs)]
     of_machine = grouped((run.header.machine, run) for run in loaded)
     assumed = Assumed(nodes, traffic_share)
-    of_all = {machine: advise(runs, assumed) for machine, runs in of_machine.items()}
+    of_all = {machine: advise(of, assumed) for machine, of in of_machine.items()}
     documents = [advice.as_dict() for advice in of_all.values()]
     faults = {str(run.path): run.integrity.faults for run in loaded if run.integrity.faults}
     parts: list[str | Listing] = []
@@ -387,7 +389,7 @@ def advise_command(
 
 
 def _advice(advice: Advice, *, details: bool) -> Listing:
-    notes = dict.fromkeys(note for row in advice.losses for note in row.emulated)
+    notes = dict.fromkeys(note for row in advice.losses for note in row["emulated"])
     sweeps = [text for row in advice.sweeps for text in _sweep(row)]
     return Listing(
         _REMEDIES,
@@ -401,29 +403,29 @@ def _advice(advice: Advice, *, details: bool) -> Listing:
     )
 
 
-def _remedy(row: RemedyAdvice) -> Line:
-    of = row.effect
-    traffic = "" if of.traffic == "on" else f" under {of.traffic}"
-    marks = [*([] if of.paired else ["unpaired"]), *(["emulated"] if of.emulated else [])]
-    following = row.next_allocation
+def _remedy(row: Remedy) -> Line:
+    traffic = "" if row["traffic"] == "on" else f" under {row['traffic']}"
+    marks = [*([] if row["paired"] else ["unpaired"]), *(["emulated"] if row["emulated"] else [])]
+    estimates = {name: estimate_of(row, name) for name in ("net", "price", "gain", "written")}
+    shown = {name: bracketed(of) for name, of in estimates.items()}
+    low, high = (row[f"next_allocation_{end}"] for end in ("low", "high"))
+    following = None if low is None else Interval(low, high)
     return Line(
         [
-            f"{of.case} {of.remedy}{traffic}",
-            bracketed(row.net),
-            ", ".join([row.standing, *marks]),
+            f"{row['case']} {row['remedy']}{traffic}",
+            shown["net"],
+            ", ".join([row["standing"], *marks]),
             " ".join(
-                f"{name} {ratio.value:.2f}"
-                for name, ratio in (("price", of.price), ("gain", of.gain))
-                if ratio
+                f"{name} {of.value:.2f}" for name in ("price", "gain") if (of := estimates[name])
             ),
-            f"{row.next.pairs} more pairs" if row.next else "",
+            f"{row['next'].pairs} more pairs" if row["next"] else "",
         ],
-        ratio_of(row.net),
+        ratio_of(estimates["net"]),
         [
-            f"price: {bracketed(of.price)}; gain: {bracketed(of.gain)}",
-            f"next allocation: {ends(following)}; writes: {bracketed(of.written)}",
+            f"price: {shown['price']}; gain: {shown['gain']}",
+            f"next allocation: {ends(following)}; writes: {shown['written']}",
         ],
-        _COLOUR.get(row.standing, "yellow"),
+        _COLOUR.get(row["standing"], "yellow"),
     )
 
 
@@ -440,8 +442,6 @@ def _sweep(row: Mapping[str, Any]) -> list[str]:
     value, low, high = (number(figure, 3) for figure in figures)
     text = f"{begin}: lost per byte written {value} [{low}, {high}] {unit}"
     if row["reserved"] is not None:
-        crossing = Crossing(*(row[f"crossover_b_s{end}"] for end in ("", "_low", "_high")))
-        text += (
-            f"; equals the price of reserved_cores={row['reserved']:g}: {where(crossing, 'B/s')}"
-        )
+        at = where(row, "crossover_b_s", "B/s")
+        text += f"; equals the price of reserved_cores={row['reserved']:g}: {at}"
     return [text]

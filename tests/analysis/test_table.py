@@ -16,7 +16,7 @@ from tests.analysis.synthetic import LAMMPS, STREAM, frame_of, reject, remedies,
 def _printed(
     rows: list[Result], contrasts: Sequence[Contrast] = (), *, details: bool = False
 ) -> str:
-    parts = results_tables(rows, "quick", "far", contrasts, details=details)
+    parts = results_tables(rows, "quick", "far", 8, contrasts, details=details)
     return click.unstyle("\n".join(map(str, parts))) + "\n"
 
 
