@@ -83,7 +83,7 @@ def test_the_least_effect_is_found_in_nine_of_ten_nights(pairs: int, family: int
     assert power(pairs, 0.01, 1 + effect / 2, error, looks.longer, 3) < 0.6
     needed = pairs_for_none(0.02, family, LEVELS["within"], 0.01)
     assert needed is not None
-    assert rules_out(needed, family) >= MOST_OFTEN
+    assert rules_out(needed, family, 0.02) >= MOST_OFTEN
 
 
 def test_what_no_effect_can_show() -> None:
