@@ -145,6 +145,14 @@ def _too_few_in_socket(machine: Machine, level: Level) -> str | None:
     return None
 
 
+def _too_few_in_node(machine: Machine, level: Level) -> str | None:
+    cores = len(machine.split_cpus()[0]) or machine.node_facts().cores
+    in_node = max(1, cores // len(machine.node_facts().numa_nodes))
+    if isinstance(level, int) and level > in_node:
+        return f"a NUMA node of {machine.name} has {in_node} cores for the application"
+    return None
+
+
 def _no_core_spec(machine: Machine, level: Level) -> str | None:
     if level and not machine.core_spec:
         return f"core_spec of site/{machine.name}.yaml does not allow it"
@@ -259,6 +267,10 @@ _TABLE = (
     ),
     Factor(
         *("load", "application", ", ".join((IDLE, *LOADS)), _one_of(IDLE, *LOADS)),
+        everywhere=False,
+    ),
+    Factor(
+        *("local_workers", "application", "whole numbers from 0", _whole, _too_few_in_node),
         everywhere=False,
     ),
 )

@@ -28,7 +28,8 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     executable = "./membench"
     tags = {"single_node"}
     within_block: tuple[str, ...] = (
-        *("kernel", "share", "cores", "socket", "order", "node", "duration_s", "working_set"),
+        *("kernel", "share", "cores", "socket", "order", "node", "pages", "duration_s"),
+        "working_set",
     )
     lengthened_by = "duration_s"
     comparable_across_cores = True
@@ -54,6 +55,9 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     #: NUMA node that the arrays are bound to; -1 leaves them near the cores.
     node = variable(int, value=-1)
 
+    #: Pages of the arrays: `normal` (4 KiB), `transparent` (2 MiB) or `huge` (reserved beforehand).
+    pages = variable(str, value="normal")
+
     #: Size of each core's arrays, such as 512MiB; empty: together four times the last-level cache.
     size = variable(str, value="")
 
@@ -75,6 +79,7 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
         self.executable_opts += ["--order", self.order]
         size = self.size_of_arrays()
         self.executable_opts += ["-s", size] if size else []
+        self.executable_opts += [] if self.pages == "normal" else ["--pages", self.pages]
         if sockets > 1:
             self.executable_opts += ["--socket", "all"]
             self.notes = [*self.notes, "cores of all sockets compute; the model is of one socket"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from markupsafe import Markup
 
-from analysis.questions.question import PER_RATE, Plot, Question, answer
+from analysis.questions.question import PER_RATE, Plot, Question, answer, estimate_of
 from analysis.report.data import RunData
 from analysis.report.plots import (
     LEVEL_COLOURS,
@@ -30,7 +30,7 @@ from analysis.report.plots import (
 )
 from analysis.report.sections import Files, Part, Section
 from analysis.report.words import DASH
-from analysis.statistics.interval import CONFIDENCE, Estimate, Interval
+from analysis.statistics.interval import Interval
 from records.groups import grouped
 from records.units import number, scale
 
@@ -67,10 +67,8 @@ Row = Mapping[str, Any]
 
 
 def answered(question: Question, run: RunData) -> pl.DataFrame:
-    """The rows of the answer, worked out once a run: page and files share them."""
-    if question.name not in run.answers:
-        run.answers[question.name] = answer(question, run)
-    return run.answers[question.name]
+    """The rows of the answer, worked out once a run."""
+    return run.once(question.name, lambda: answer(question, run))
 
 
 def section(
@@ -94,11 +92,10 @@ def section(
 
 def _file(question: Question, runs: Sequence[RunData]) -> Files:
     """NAME.json: the rows of all runs under NAME, each with `run` and the caveats `emulated`."""
-    rows = [
-        {"run": run.header.run, "emulated": run.emulated(), **row}
-        for run in runs
-        for row in answered(question, run).to_dicts()
-    ]
+    rows = []
+    for run in runs:
+        named = {"run": run.header.run, "emulated": run.emulated()}
+        rows += [named | row for row in answered(question, run).to_dicts()]
     return {f"{question.name}.json": {question.name: rows}} if rows else {}
 
 
@@ -236,7 +233,7 @@ def figure(name: str, value: Any, *ends: float | None, unit: str | None = None) 
     size = max(map(abs, figures))
     places = max(min(1 - floor(log10(high - low)), _MOST_DIGITS - 1 - floor(log10(size))), 0)
     # Adding 0 to a rounded -0 gives 0.
-    text = [f"{round(each, places) + 0:.{places}f}" for each in figures]
+    text = [f"{round(of, places) + 0:.{places}f}" for of in figures]
     return f"{text[0]}{suffix}", f"{text[1]} to {text[2]}"
 
 
@@ -278,10 +275,6 @@ def _pictures(
     return pictures
 
 
-def _estimate(row: Row, name: str) -> Estimate:
-    return Estimate(row[name], row[f"{name}_low"], row[f"{name}_high"], CONFIDENCE)
-
-
 def _said(question: Question, rows: Sequence[Row], name: str) -> str:
     """The figures in words, for readers who do not see the picture."""
     parts = []
@@ -320,7 +313,8 @@ def _forest(question: Question, rows: Sequence[Row], name: str, anchor: str) -> 
             index = levels.index(row[colour]) if colour else 1
             if question.behind and row[f"{question.behind}_low"] is not None:
                 band(axes, Interval(*(row[f"{question.behind}_{end}"] for end in _ENDS)), line)
-            shown = _estimate(row, name).mapped(lambda value: value / divisor)
+            of = estimate_of(row, name)
+            shown = of.mapped(lambda value: value / divisor) if of else None
             interval(axes, shown, line, LEVEL_COLOURS[index % len(LEVEL_COLOURS)], "o")
         return themed_svg(drawn, anchor, _said(question, rows, name))
 
@@ -450,8 +444,8 @@ def _lines(question: Question, rows: Sequence[Row], name: str, anchor: str) -> M
                     nan if row[f"{name}_low"] is None else row[f"{name}_low"] / divisor,
                     nan if row[f"{name}_high"] is None else row[f"{name}_high"] / divisor,
                 )
-                for place, row, own in zip(places, rows, labels, strict=True)
-                if own == label
+                for place, row, of in zip(places, rows, labels, strict=True)
+                if of == label
             ]
             level_line(axes, index, label, points)
         if names:

@@ -40,7 +40,9 @@ def summary(run: RunData) -> list[str]:
     if run.samples.is_empty():
         return ["Nothing was measured: the run has no samples."]
     effects = [row for row in run.results if row.role == "effect"]
-    step = words.next_step(effects, run.header.campaign, run.header.machine)
+    step = words.next_step(
+        run.results, run.header.campaign, run.header.machine, run.header.most_pairs
+    )
     return [_measured(run), _lost(effects), step]
 
 

@@ -21,6 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../program.h"
+
 // Messages go in pieces of at most PIECE_B, so that the mark moves while one is under way. Below
 // full rate those above UNSPLIT_B go in smaller ones: IN_BURST a burst, or one each EVEN_S (seconds).
 // At most so many small ones are posted together.
@@ -69,8 +71,7 @@ struct options {
     size_t piece_b, step_b, data_b, read_at, marks_at;
 };
 
-__attribute__((noreturn, format(printf, 2, 3))) static void quit(int status, const char *format,
-                                                                ...)
+static void quit(int status, const char *format, ...)
 {
     int begun;
     va_list values;
@@ -83,23 +84,6 @@ __attribute__((noreturn, format(printf, 2, 3))) static void quit(int status, con
     if (begun)
         MPI_Abort(MPI_COMM_WORLD, status);
     exit(status);
-}
-
-static double number(const char *option, const char *text, double least, double most)
-{
-    char *end;
-    const double value = strtod(text, &end);
-    if (end == text || *end != '\0' || !(value >= least && value <= most))
-        quit(2, "%s %s: a number from %g to %g is needed", option, text, least, most);
-    return value;
-}
-
-static double whole(const char *option, const char *text, double least, double most)
-{
-    const double value = number(option, text, least, most);
-    if (value != (double)(long long)value)
-        quit(2, "%s %s: a whole number is needed", option, text);
-    return value;
 }
 
 static enum pages kind_of_pages(const char *word)
@@ -168,19 +152,6 @@ static void read_options(int argc, char **argv, struct options *o)
     o->read_at = o->put && o->get ? o->data_b : 0;
     o->marks_at = (o->read_at + o->data_b + sizeof(uint64_t) - 1) / sizeof(uint64_t) *
                   sizeof(uint64_t);
-}
-
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static void sleep_s(double length_s)
-{
-    const time_t whole_s = (time_t)length_s;
-    nanosleep(&(struct timespec){whole_s, (long)(1e9 * (length_s - (double)whole_s))}, NULL);
 }
 
 // Processor time of all threads of this rank, seconds.

@@ -14,14 +14,21 @@ DRY = ("--system", MACHINE, "-p", "wheels", "--dry-run")
 #: Check -> factors of its dry run, and other settings.
 CHECKS = {
     "snap_quick": ("{angles: [16, 32]}", {}),
-    "numa": ("{load: [idle, write], buffer: [nic, other], workers: [nic, free]}", {}),
+    "numa": (
+        "{load: [idle, write], buffer: [nic, other], workers: [nic, free], local_workers: [0, 2]}",
+        {},
+    ),
     "lammps": ("{reserved_cores: [0, 1], environment: [none, UCX_TLS:rc%2Csm]}", {}),
     "stream": ("{rate: [0, 50%], limiter: [software, hardware], reserved_cores: [0, 1]}", {}),
     "hpccg_quick": (
         "{rate: [full, 5%], burst: [none, 10ms/90ms]}",
         {"injector": "mpi_put", "direction": "both"},
     ),
-    "membench": ("{reserved_cores: [0, 2], order: [compact, spread], socket: [first, all]}", {}),
+    "membench": (
+        "{reserved_cores: [0, 2], order: [compact, spread], socket: [first, all],"
+        " pages: [normal, huge]}",
+        {},
+    ),
     "latency": ("{load_threads: [0, 31], load_kernel: [read, mix]}", {"node": 1}),
     "lammps_scaling": ("{reserved_cores: [0, 1]}", {"nodes": 2, "spare_cores": 4}),
     "minife": ("{reserved_cores: [0, 1], injector: [ucx, mpi_put]}", {}),
@@ -100,11 +107,13 @@ def test_numa_changes_load_places_and_buffers_from_run_to_run(dry, of):
     assert " ".join(words(found["off@load=write"])) == f"{command} 3 --cpu-node 3"
     free = found["off@load=write,buffer=other,workers=free"]
     assert " ".join(words(free)) == f"{command} 7 --free"
+    few = found["off@load=write,local_workers=2"]
+    assert " ".join(words(few)) == f"{command} 3 --cpu-node 3".replace("-n 8", "-n 2")
     assert words(found["off"])[1] == "-c"  # sleeps
     assert words(found["off"])[-1] == "3.0"
     nodes = {name: each["writes"]["buffer_node"] for name, each in found.items() if each["writes"]}
     assert nodes == {name: 7 if "buffer=other" in name else 3 for name in nodes}
-    assert len(nodes) == 8
+    assert len(nodes) == 16
     known = plan_of(dry, "numa")["provenance"]["numa"]
     assert known == {"numa_nodes": 8, "nic_node": 3, "places": {"nic": 3, "other": 7}}
 
@@ -249,6 +258,7 @@ def test_cores_of_all_sockets_compute_and_no_model_hides_it(of):
     spread = of["membench"]["off@order=spread"]
     assert " ".join(words(spread)).endswith("-n 32 -d 5.0 --order spread")
     assert words(of["membench"]["off"])[-1] == "compact"
+    assert words(of["membench"]["off@pages=huge"])[-2:] == ["--pages", "huge"]
 
 
 @pytest.mark.parametrize(
