@@ -11,13 +11,13 @@ from statistics import median
 
 import polars as pl
 
-from analysis.effects.facts import QUALIFY
 from analysis.effects.hypotheses import LEVELS, families
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged, pair_table
 from analysis.statistics.interval import FEWEST
 from analysis.statistics.looks import looks
 from analysis.statistics.power import least_effect, pairs_for_none
+from analysis.subjects.qualification import QUALIFY
 from nimc.campaign.plan import Case, Plan
 from records.arms import arm_of
 from records.campaign import Campaign
