@@ -1,9 +1,10 @@
-"""Where a check's program comes from: the site's file, Spack, or PATH (modules, wheels).
+"""Where a check's program comes from: the site's file, Spack, PATH (modules, wheels), a compiler.
 
 A program that `programs` of the site's file names is used in every environment. Else, in one with
 the feature `spack`, it comes from the check's stack, if it has one, built on first use. Otherwise
 the program must be on PATH on this host, or the check is skipped with a message. What modules
-provide is known only in the job.
+provide is known only in the job. Checks that compile their sources do so with the environment's
+compiler, or with Spack's.
 """
 
 from __future__ import annotations
@@ -29,16 +30,66 @@ from reframe_tests.spack.build import Built
 _PATH = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
 
 
-class BinariesMixin(rfm.RegressionTestPlugin):
-    """Finds the program, and records how it was built."""
-
-    #: Environments that may provide the program.
-    wanted_environs = ("+spack", "+modules", "+wheels")
+class SpackMixin(rfm.RegressionTestPlugin):
+    """Takes a program from Spack, built on first use, and records how it was built."""
 
     #: Environment of `spack_envs/` that builds the program, and its package there; None if Spack
     #: has no recipe of it.
     stack = variable(str, type(None), value=None)
     package = variable(str, type(None), value=None)
+
+    def from_spack(self, environ: Environment) -> bool:
+        """Whether the program of an environment is one that Spack builds."""
+        return "spack" in environ.features and bool(self.stack)
+
+    def spack_environment(self) -> str:
+        """Name of the environment that Spack builds."""
+        assert self.stack
+        return self.stack
+
+    def take_build(self) -> None:
+        """Use Spack's program. Skips where no Spack is set up."""
+        try:
+            self._use(self._built())
+        except InputError as error:
+            self.skip(str(error))
+        except NimcError as error:
+            raise ReframeError(str(error)) from None
+
+    def has_build(self) -> bool:
+        """Whether Spack provides the program."""
+        with suppress(NimcError):
+            return bool(self._built())
+        return False
+
+    def _built(self) -> Built:
+        """The check's environment, built once, under a lock. Raises NimcError."""
+        place = setup.layout(self.current_system.name, None)
+        jobs = len(os.sched_getaffinity(0))
+        return build.build(
+            place, setup.load(place), self.spack_environment(), jobs, self.logger.debug
+        )
+
+    def _use(self, built: Built) -> None:
+        folders = [f"{built.view}/bin", *([f"{built.mpi}/bin"] if built.mpi else [])]
+        self.env_vars["PATH"] = ":".join([*folders, "$PATH"])
+        (spec,) = (spec for spec in built.specs if spec["name"] == self.package)
+        self.provenance = {**self.provenance, "spack": spec, "spack_inputs": built.digest}
+        self.spack_lock = built.lock
+
+    @run_before("run")
+    def keep_lock(self) -> None:
+        """Keep the Spack lock file of the program with the results."""
+        if hasattr(self, "spack_lock"):
+            shutil.copy(self.spack_lock, Path(self.stagedir) / "spack.lock")
+            self.keep_files = [*self.keep_files, "spack.lock"]
+
+
+class BinariesMixin(SpackMixin):
+    """Finds the program, and records how it was built."""
+
+    #: Environments that may provide the program.
+    wanted_environs = ("+spack", "+modules", "+wheels")
 
     #: Name of the program on PATH.
     program = variable(str)
@@ -59,13 +110,8 @@ class BinariesMixin(rfm.RegressionTestPlugin):
         """Build it, find it, or skip."""
         if self.is_dry_run():
             return
-        if self._from_spack(self.current_environ):
-            try:
-                self._use(self._built())
-            except InputError as error:  # no Spack is set up
-                self.skip(str(error))
-            except NimcError as error:
-                raise ReframeError(str(error)) from None
+        if self.from_spack(self.current_environ):
+            self.take_build()
         elif not self._on_path(self.current_environ):
             site = f"site/{self.current_system.name}.yaml"
             absent = f"{self.program} is not on PATH"
@@ -75,61 +121,68 @@ class BinariesMixin(rfm.RegressionTestPlugin):
                 self.skip(f"{absent}; 'nimc spack' builds it (docs/workloads.md#spack)")
             self.skip(f"{absent}; name it in 'programs' of {site} (docs/workloads.md)")
 
+    def from_spack(self, environ: Environment) -> bool:
+        """A program that the site names is not Spack's."""
+        return super().from_spack(environ) and not self._named
+
     def runs_in(self, environ: Environment) -> bool:
         """Whether an environment provides the program."""
-        if self._from_spack(environ):
-            with suppress(NimcError):
-                return bool(self._built())
-            return False
-        return self._on_path(environ)
-
-    def _from_spack(self, environ: Environment) -> bool:
-        return "spack" in environ.features and bool(self.stack) and not self._named
+        return self.has_build() if self.from_spack(environ) else self._on_path(environ)
 
     def _on_path(self, environ: Environment) -> bool:
         """True for modules: what they provide is known only in the job."""
         return "modules" in environ.features or shutil.which(self.program, path=_PATH) is not None
 
-    def _built(self) -> Built:
-        """The check's stack, built once, under a lock. Raises NimcError."""
-        assert self.stack
-        place = setup.layout(self.current_system.name, None)
-        jobs = len(os.sched_getaffinity(0))
-        return build.build(place, setup.load(place), self.stack, jobs, self.logger.debug)
-
-    def _use(self, built: Built) -> None:
-        folders = [f"{built.view}/bin", *([f"{built.mpi}/bin"] if built.mpi else [])]
-        self.env_vars["PATH"] = ":".join([*folders, "$PATH"])
-        (spec,) = (spec for spec in built.specs if spec["name"] == self.package)
-        self.provenance = {**self.provenance, "spack": spec, "spack_inputs": built.digest}
-        self.spack_lock = built.lock
-
-    @run_before("run")
-    def keep_lock(self) -> None:
-        """Keep the Spack lock file of the program with the results."""
-        if hasattr(self, "spack_lock"):
-            shutil.copy(self.spack_lock, Path(self.stagedir) / "spack.lock")
-            self.keep_files = [*self.keep_files, "spack.lock"]
-
 
 # A check that compiles its own sources: any environment with a C compiler will do.
 
 
-class CompiledMixin(rfm.RegressionTestPlugin):
-    """Runs wherever the settings name a C compiler (`cc` of the environment)."""
+class CompiledMixin(SpackMixin):
+    """Compiles with the environment's C compiler, or in one of Spack's with Spack's.
+
+    A check with a `stack` takes the program that Spack builds there.
+    """
 
     #: Environments of a check that names none.
     wanted_environs = ("*",)
 
     @run_after("setup")
-    def require_compiler(self) -> None:
-        """Skip in an environment without a C compiler."""
-        if not self.runs_in(self.current_environ):
-            self.skip(f"environment {self.current_environ.name} has no C compiler: 'cc' is empty")
+    def find_compiler(self) -> None:
+        """Build it with Spack, take a compiler, or skip."""
+        if self.is_dry_run():
+            return
+        if self.from_spack(self.current_environ):
+            self.take_build()
+            return
+        try:
+            self.build_system.cc = self._compiler(self.current_environ)
+        except InputError as error:
+            self.skip(str(error))
+
+    @run_before("compile")
+    def compile_nothing(self) -> None:
+        """What Spack has built is not compiled again."""
+        if self.from_spack(self.current_environ):
+            self.sourcesdir = None
+            self.build_system = "CustomBuild"
+            self.build_system.commands = []
 
     def runs_in(self, environ: Environment) -> bool:
-        """Whether an environment can compile."""
-        return bool(environ.cc)
+        """Whether an environment can compile it, or has what Spack built."""
+        if self.from_spack(environ):
+            return self.has_build()
+        with suppress(InputError):
+            return bool(self._compiler(environ))
+        return False
+
+    def _compiler(self, environ: Environment) -> str:
+        """The C compiler of an environment. Raises InputError if it has none."""
+        if "spack" in environ.features:
+            place = setup.layout(self.current_system.name, None)
+            return setup.c_compiler(place, setup.load(place))
+        if not environ.cc:
+            raise InputError(f"environment {environ.name} has no C compiler: 'cc' is empty")
+        return str(environ.cc)
 
 
 # Checks whose MPI ranks may be spread over several nodes.

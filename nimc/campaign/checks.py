@@ -107,8 +107,8 @@ class CheckVariables:
     environs: tuple[str, ...] = ()
     #: The program that must be found; None if the check compiles its own or uses none.
     program: str | None = None
-    #: Whether Spack builds that program.
-    from_spack: bool = True
+    #: Whether Spack builds it, or has the compiler for its sources, in an environment of Spack's.
+    from_spack: bool = False
     #: Whether it compiles its sources.
     compiles: bool = False
     #: The variable that makes its runs longer; empty if none does.
@@ -234,6 +234,7 @@ def _described(folder: Path) -> dict[str, Any]:
     sys.path.insert(0, str(folder.parent))
     import reframe as rfm
 
+    from reframe_tests.binaries import CompiledMixin
     from reframe_tests.mixin import NimcMixin
 
     of_reframe = _variables(rfm.RegressionTest)
@@ -251,7 +252,9 @@ def _described(folder: Path) -> dict[str, Any]:
                 **_fields(check, _variables(check) - of_reframe),
                 "environs": list(_default(check, "valid_prog_environs") or check.wanted_environs),
                 "program": _default(check, "program"),
-                "from_spack": _default(check, "stack") is not None,
+                "from_spack": (
+                    issubclass(check, CompiledMixin) or _default(check, "stack") is not None
+                ),
             }
     return found
 
