@@ -22,7 +22,7 @@ from reframe.core.exceptions import ReframeError
 
 from records.errors import InputError, NimcError
 from records.machine.site import load as load_machine
-from reframe_tests.factors import fault
+from reframe_tests.factors import cores_lacking, fault, layout_of
 from reframe_tests.spack import build, setup
 from reframe_tests.spack.build import Built
 
@@ -185,7 +185,43 @@ class CompiledMixin(SpackMixin):
         return str(environ.cc)
 
 
-# Checks whose MPI ranks may be spread over several nodes.
+# Checks whose MPI ranks may have threads, and be spread over several nodes.
+
+
+class ThreadsMixin(rfm.RegressionTestPlugin):
+    """Ranks and threads of a program with MPI and OpenMP, as `layout` says."""
+
+    #: Ranks and threads of each node, such as `8x2`, for the problem of one rank a core; `auto`
+    #: takes the fastest (`nimc run` only). The default, empty, is the check's own.
+    layout = variable(str, value="")
+
+    #: Numbers of ranks, of all nodes together, that the program can run with; empty: any.
+    rank_counts: tuple[int, ...] = ()
+
+    def shape(self, ranks: int) -> tuple[int, int]:
+        """Ranks and threads of each node: the layout's, or `ranks` with threads on all cores.
+
+        Raises InputError for a layout that does not fit.
+        """
+        try:
+            asked = layout_of(self.layout)
+        except ValueError:
+            why = "allowed: RANKSxTHREADS, such as 8x2 (auto: with nimc run alone)"
+            raise fault(self, "layout", why) from None
+        if asked is None:
+            return ranks, max(1, self.app_cores // ranks)
+        if lacks := cores_lacking(self.layout, self.app_cores):
+            raise fault(self, "layout", lacks)
+        total = asked[0] * getattr(self, "nodes", 1)
+        if self.rank_counts and total not in self.rank_counts:
+            allowed = ", ".join(map(str, self.rank_counts[:4]))
+            raise fault(self, "layout", f"{total} ranks; allowed: {allowed}, ...")
+        return asked
+
+    def same_work(self, edge: int, of: int | None = None) -> int:
+        """Edge of each rank's cube, so that all have the work of `of` ranks of this edge a node."""
+        ranks, _ = self.shape(of or self.app_cores)
+        return max(1, round(edge * ((of or self.app_cores) / ranks) ** (1 / 3)))
 
 
 class NodesMixin(rfm.RegressionTestPlugin):
@@ -194,11 +230,8 @@ class NodesMixin(rfm.RegressionTestPlugin):
     #: Target nodes.
     nodes = variable(int, value=1)
 
-    #: What gets a rank: `core` (MPI only), or `socket` (MPI with OpenMP).
+    #: What gets a rank unless `layout` says: `core` (MPI only), or `socket` (MPI with OpenMP).
     rank_per = variable(str, value="core")
-
-    #: Whether the program is built with OpenMP.
-    threaded = True
 
     def ranks_per_node(self) -> int:
         """Ranks of each node. Raises InputError."""
@@ -206,15 +239,19 @@ class NodesMixin(rfm.RegressionTestPlugin):
         if self.nodes < 1 or (shared and self.nodes > 1):
             reason = f"{self.machine.name} is one host" if shared else "allowed: numbers from 1"
             raise fault(self, "nodes", reason)
-        allowed = ("core", "socket") if self.threaded else ("core",)
+        allowed = ("core", "socket") if isinstance(self, ThreadsMixin) else ("core",)
         if self.rank_per not in allowed:
             raise fault(self, "rank_per", f"allowed: {', '.join(allowed)}")
         sockets = min(self.node_facts.sockets, self.app_cores)
-        return self.app_cores if self.rank_per == "core" else sockets
+        ranks = self.app_cores if self.rank_per == "core" else sockets
+        return self.shape(ranks)[0] if isinstance(self, ThreadsMixin) else ranks
 
     def spread(self, per_node: int) -> None:
         """`per_node` ranks on each node, with threads on its remaining cores."""
-        self.ranks(per_node, max(1, self.app_cores // per_node))
+        threads = max(1, self.app_cores // per_node)
+        if isinstance(self, ThreadsMixin):
+            _, threads = self.shape(per_node)
+        self.ranks(per_node, threads)
         self.num_tasks = self.nodes * per_node
 
 

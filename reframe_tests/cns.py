@@ -7,7 +7,7 @@ from math import cos, pi, sin, sqrt
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from reframe_tests.binaries import BinariesMixin
+from reframe_tests.binaries import BinariesMixin, ThreadsMixin
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import (
     FLOAT,
@@ -21,7 +21,7 @@ from reframe_tests.workload import (
 
 
 @rfm.simple_test
-class cns(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
+class cns(rfm.RunOnlyRegressionTest, BinariesMixin, ThreadsMixin, NimcMixin):
     """Compressible Navier-Stokes on boxes of a cube, one rank per core."""
 
     descr = "CNS under RDMA writes"
@@ -30,7 +30,7 @@ class cns(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     sourcesdir = None
     program = executable = "cns"
     tags = {"single_node"}
-    within_block = ("cells", "box", "steps")
+    within_block = ("layout", "cells", "box", "steps")
     #: The cube does not grow with the ranks.
     comparable_across_cores = True
 
@@ -41,7 +41,7 @@ class cns(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
 
     def lay_out(self):
         """Write the input, without plot files."""
-        self.rank_a_core()
+        self.ranks(*self.shape(self.app_cores))
         lines = [f"nsteps={self.steps}", "plot_int=0", f"n_cell={self.cells}"]
         lines += [f"max_grid_size={self.box}", "cfl=0.5d0", "eta=1.8d-4", "alam=1.5d2"]
         text = "\n".join(["&probin", *(f"  {line}" for line in lines), "/", ""])

@@ -3,14 +3,14 @@
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from reframe_tests.binaries import BinariesMixin, NodesMixin, largest_cube
+from reframe_tests.binaries import BinariesMixin, NodesMixin, ThreadsMixin, largest_cube
 from reframe_tests.factors import fault
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import Fom, FomError, Workload, last_match, last_number, require_close
 
 
 @rfm.simple_test
-class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
+class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, ThreadsMixin, NimcMixin):
     """Sedov blast on a cube of ranks, with threads on the remaining cores."""
 
     descr = "LULESH under RDMA writes"
@@ -20,7 +20,8 @@ class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
     package = "lulesh"
     program = executable = "lulesh2.0"
     tags = {"single_node"}
-    within_block = ("edge", "iterations")
+    within_block = ("layout", "edge", "iterations")
+    rank_counts = tuple(edge**3 for edge in range(1, 41))
 
     #: Elements along the edge of each rank's cube.
     edge = variable(int, value=60)
@@ -37,7 +38,9 @@ class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
                 self, "nodes", f"allowed: numbers that divide a cube of at most {most} ranks"
             )
         self.spread(count // self.nodes)
-        self.executable_opts = ["-s", str(self.edge), "-i", str(self.iterations)]
+        default = largest_cube(self.nodes * self.app_cores, self.nodes) ** 3 // self.nodes
+        edge = self.same_work(self.edge, of=default)
+        self.executable_opts = ["-s", str(edge), "-i", str(self.iterations)]
 
 
 short_form(lulesh, edge=30, iterations=50)

@@ -24,7 +24,6 @@ class minife(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
     executable = "./show_after.sh"
     tags = {"single_node"}
     within_block = ("edge",)
-    threaded = False
     comparable_across_cores = True
 
     #: Elements along the edge of each core's share, if it were a cube.

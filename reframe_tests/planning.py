@@ -28,6 +28,7 @@ from records.treatment import Burst, Replay, Treatment, Writes
 from reframe_tests import rails, scaling
 from reframe_tests.crossing import RATE, Cell, Factors, cross, is_nothing
 from reframe_tests.factors import (
+    AUTO,
     FACTORS,
     NO_BURST,
     OF_CORES,
@@ -37,8 +38,8 @@ from reframe_tests.factors import (
     share_of,
 )
 
-#: Values of the mixin's variables that leave a choice to the machine, and are no levels.
-CHOSEN_BY_MACHINE = {"injector": "auto", "comm_node": -1, "reserved_cores": -1}
+#: Values of variables that leave a choice to the machine, and are no levels.
+CHOSEN_BY_MACHINE = {"injector": "auto", "comm_node": -1, "reserved_cores": -1, "layout": AUTO}
 #: What writers do unless a check or a campaign says otherwise.
 WRITES: dict[str, Level] = {
     "rate": "full",

@@ -318,7 +318,7 @@ def _keep(campaign: Campaign, case: Entry, machine: Machine) -> tuple[Entry | No
     if most is not None and nodes_taken(campaign, case, machine) > most:
         reason = f"more nodes with its origins than the {most} of site/{machine.name}.yaml"
         return None, [Omitted(case.name, reason)]
-    for name, level in case.between.items():
+    for name, level in case.set.items():
         if lacks := lacking(machine, name, level):
             return None, [Omitted(case.name, lacks)]
     absent = [

@@ -113,6 +113,8 @@ class CheckVariables:
     compiles: bool = False
     #: The variable that makes its runs longer; empty if none does.
     lengthened_by: str = ""
+    #: Numbers of ranks, of all nodes together, that it can run with; empty: any.
+    rank_counts: tuple[int, ...] = ()
     #: Rows that its writers report before each run.
     ready_rows: int = 1
     #: Its values of the variables that decide what writers do (`planning.planned`).
@@ -304,6 +306,7 @@ def _fields(check: Any, variables: set[str]) -> dict[str, Any]:
         "comparable_across_cores": bool(getattr(check, "comparable_across_cores", False)),
         "levels": _levels(check, variables),
         "lengthened_by": check.lengthened_by,
+        "rank_counts": list(getattr(check, "rank_counts", ())),
         "ready_rows": check.ready_rows,
         "compiles": not issubclass(check, rfm.RunOnlyRegressionTest),
     }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from conductor.injectors import INJECTORS
 from conductor.length import LEAST_ROWS, least_run_s
-from nimc.campaign import cases
+from nimc.campaign import cases, layouts
 from nimc.campaign.checks import CheckVariables
 from records.arms import ARMS, level_text, standard_arms
 from records.campaign import SWEPT, Campaign, Entry
@@ -99,7 +99,10 @@ def _of_set(
             yield Fault(where, f"{value!r} found; allowed: whole numbers from 0")
         elif name != "warmups":
             yield from _of_type(check, name, value, where, where)
-    given = entry.set.keys() | cases.factors_of(campaign, entry).keys()
+    factors = cases.factors_of(campaign, entry)
+    if layouts.is_open(entry) and "reserved_cores" in factors:
+        yield _both((*place, "set", layouts.LAYOUT), "the factor 'reserved_cores'")
+    given = entry.set.keys() | factors.keys()
     for name in check.parameters.keys() - given:
         values = f"{', '.join(check.parameters[name])}, here or in factors"
         yield Fault((*place, "set"), f"parameter {name!r} missing; allowed: {values}")

@@ -24,7 +24,7 @@ from nimc.crate.metadata import LICENSES
 from nimc.crate.pack import REPORT, inside, pack, report_files
 from nimc.crate.reproduce import Reproduction, compared_files, judge
 from nimc.crate.verify import Opened, VerifiedCrate, named_within, opened, verify_crate
-from nimc.run.folder import RunFolder, new_header
+from nimc.run.folder import RunFolder, new_header, requirements_of
 from nimc.run.progress import Progress
 from nimc.run.runner import Failure
 from nimc.run.verify import Kind, Verified, verify
@@ -152,7 +152,7 @@ def _asked(packed: RunHeader, request: Request, campaign: Path) -> Request:
     """The cases of the packed run, of those that this machine can run."""
     here = [case.name for case in request.campaign.cases]
     wanted = [name for name in here if name in packed.asked.cases]
-    for name in packed.asked.cases.keys() - set(here):
+    for name in packed.asked.cases.keys() - requirements_of(request).cases.keys():
         log(f"{name}: cannot be run on {request.machine.name}")
     if not wanted:
         raise InputError(f"{request.machine.name}: cannot run any case of {packed.run}")

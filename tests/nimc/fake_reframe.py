@@ -4,7 +4,8 @@ What it does wrong is asked for in FAKE, words with commas between: `slow` takes
 waits after its warm-up until it is ended, `fail` ends with status 1 and a report, `die` says a line
 and ends, `reject` keeps no run of the arm `on`, `torn` leaves half a line and is gone, `child`
 leaves a process behind, `none` runs nothing, `wide` varies the figures of runs at half the rate,
-`loss=N` halves all figures while the results folder has at most N runs.
+`loss=N` halves all figures while the results folder has at most N runs, `layout=L` those of all
+other layouts that are compared.
 """
 
 import json
@@ -108,6 +109,9 @@ def crossed(plan: BlockPlan, each: Treatment, pair: int) -> Sample:
     record = replace(sample(plan, each.arm, pair), arm=each.name, factors=each.factors)
     if "wide" in FAULTS and each.factors.get("rate") == "50%" and record.fom:
         record = replace(record, fom=record.fom * (1 + pair % 2))
+    fastest = [fault.removeprefix("layout=") for fault in FAULTS if fault.startswith("layout=")]
+    if record.fom and fastest and each.factors.get("layout", fastest[0]) != fastest[0]:
+        record = replace(record, fom=record.fom / 2)
     rate = str(each.factors.get("rate"))
     if rate.endswith("%"):
         share = float(rate[:-1]) / 100
