@@ -9,6 +9,7 @@ import reframe as rfm
 from reframe.core.builtins import run_before, variable
 from reframe.core.exceptions import ReframeError
 
+from records.errors import InputError
 from records.notes import Note
 from records.units import size_b
 from reframe_tests.binaries import CompiledMixin
@@ -53,11 +54,14 @@ class stream(rfm.RegressionTest, CompiledMixin, NimcMixin):
     array_most = variable(str, value="")
 
     def array_b(self):
-        """Size of an array, by cache and memory. Raises InputError."""
-        most_b = self.machine.memory_share * self.machine.memory_b() / _ARRAYS
-        if self.array_most:
-            most_b = min(most_b, size_b(self.array_most, "array_most"))
-        return min(self.llc_multiple * self.machine.llc_b(), most_b)
+        """Size of an array, by cache and memory. Raises ReframeError."""
+        try:
+            most_b = self.machine.memory_share * self.machine.memory_b() / _ARRAYS
+            if self.array_most:
+                most_b = min(most_b, size_b(self.array_most, f"{self.name}.array_most"))
+            return min(self.llc_multiple * self.machine.llc_b(), most_b)
+        except InputError as error:
+            raise ReframeError(str(error)) from None
 
     def spack_environment(self):
         """The recipe has the size of the arrays as a variant, so Spack builds one for each."""
