@@ -66,6 +66,8 @@ class _End:
     pacing: asyncio.Task[None] | None = None
     #: What it follows, unless it writes at full rate or its program limits it.
     follower: Follower | None = None
+    #: What its launcher has started, once known.
+    ranks: list[int] = field(default_factory=list)
     #: Whether it is suspended between runs, and since when it is not any more.
     held: bool = False
     resumed_s: float = 0.0
@@ -91,6 +93,27 @@ class _End:
         by_agent = self.injector.paced_by == "agent" and self.writer.rate_b_s is not None
         return by_agent and self.role == "origin"
 
+    @property
+    def pids(self) -> list[int]:
+        """Its processes; of a launcher, those that it has started, once a row has come."""
+        if self.injector.is_launched and not self.ranks and self.last_row_s is not None:
+            self.ranks = processes.launched(self.process.pid)
+        return self.ranks or [self.process.pid]
+
+    def suspend(self) -> None:
+        """Let it stand still; not a launcher, which ends with us, and what it has started then."""
+        if self.injector.is_launched and self.process.returncode is None:
+            processes.send(self.pids, signal.SIGSTOP)
+        else:
+            processes.suspend(self.process)
+
+    def let_run(self) -> None:
+        """End what `suspend` began."""
+        if self.injector.is_launched and self.process.returncode is None:
+            processes.send(self.pids, signal.SIGCONT)
+        else:
+            processes.resume(self.process)
+
     async def hold(self) -> None:
         """Suspend it until `resume`."""
         self.held = True
@@ -99,13 +122,13 @@ class _End:
         if self.pacing:
             self.pacing.cancel()  # first, since it resumes the process at its end
             await asyncio.gather(self.pacing, return_exceptions=True)
-        processes.suspend(self.process)
+        self.suspend()
 
     def resume(self) -> None:
         """Let it continue."""
         self.held, self.reported, self.resumed_s = False, False, clock.now_s()
         if not self.frozen:
-            processes.resume(self.process)
+            self.let_run()
         if self.meter:
             self.meter.start()
         if self.follower:
@@ -131,7 +154,7 @@ class _End:
     def placed(self) -> Placed:
         """Where its buffers are; unknown if the process has ended."""
         found: Counter[int] = Counter()
-        for pid in (self.process.pid, *processes.descendants(self.process.pid)):
+        for pid in self.pids:
             found.update(processes.buffers_b(pid, self.writer.message_b))
         return Placed(
             writer=self.index,
@@ -378,13 +401,13 @@ class Agent:
             await self._watched.cancel()
         held = [end for end in self._ends if end.held]
         for end in held:
-            processes.suspend(end.process)  # another process may have continued it
+            end.suspend()  # another process may have continued it
         await _until_stopped(held)
         meters = [end.meter for end in self._ends if end.meter and not end.held]
         self._watched = Watch(
             *(node_name(), order, meters, self._node_reader),
-            [end.process.pid for end in self._ends if not end.writer.messages],
-            [(end.index, end.process.pid) for end in held],
+            [pid for end in self._ends if not end.writer.messages for pid in end.pids],
+            [(end.index, pid) for end in held for pid in end.pids],
         )
         for meter in meters:  # as close to the run's beginning as possible, and to its end
             meter.count()
@@ -426,6 +449,8 @@ class Agent:
         for task in pacing:
             task.cancel()  # first, so that it suspends nothing that is being stopped
         await asyncio.gather(*pacing, return_exceptions=True)
+        for end in ends:
+            end.let_run()  # what stands still does not end
         for role in ("origin", "target"):
             await asyncio.gather(*(processes.stop(end.process) for end in ends if end.role == role))
         tasks = [task for end in ends for task in end.tasks]
@@ -439,7 +464,7 @@ class Agent:
 
 async def _until_stopped(ends: list[_End]) -> None:
     """A signal takes its time."""
-    while not all(processes.is_stopped(end.process.pid) for end in ends):
+    while not all(processes.is_stopped(pid) for end in ends for pid in end.pids):
         await asyncio.sleep(_STOP_S)
 
 

@@ -74,7 +74,8 @@ class Writers:
 
     def why_not_held(self, writes: Writes) -> str | None:
         """Why writers cannot be held between runs, in a few words; None if they can."""
-        if INJECTORS[writes.injector].holds == "never":
+        holds, origins = INJECTORS[writes.injector].holds, self._nodes.origins
+        if holds == "never" or (holds == "on one host" and origins != self._nodes.targets):
             return f"{writes.injector} cannot be held between runs"
         kinds = [*self._held, writes]
         fit = allocation.fit(self._plan, kinds, self._nodes, self._hub.facts)

@@ -209,9 +209,16 @@ def descendants(pid: int | None = None) -> set[int]:
     return kernel_text.below([root], alive) - {root}
 
 
+def launched(pid: int) -> list[int]:
+    """What a launcher has started, without what it has put in between."""
+    below = descendants(pid)
+    stats = [kernel_text.stat_of(Path(f"/proc/{each}")) for each in below]
+    return sorted(below - {stat.parent for stat in stats if stat})
+
+
 def end_descendants(grace_s: float) -> None:
     """SIGTERM to all descendants: compilers remove their files. SIGKILL to what is left."""
-    _signal(descendants(), signal.SIGTERM)
+    send(descendants(), signal.SIGTERM)
     until_s = time.monotonic() + grace_s
     while descendants() and time.monotonic() < until_s:
         time.sleep(_LOOK_S)
@@ -223,10 +230,11 @@ def kill_descendants() -> None:
     for _ in range(100):
         if not (left := descendants()):
             return
-        _signal(left, signal.SIGKILL)
+        send(left, signal.SIGKILL)
 
 
-def _signal(pids: Iterable[int], signum: signal.Signals) -> None:
+def send(pids: Iterable[int], signum: signal.Signals) -> None:
+    """Send a signal to each of these processes that is still there."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signum)

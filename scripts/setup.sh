@@ -46,4 +46,10 @@ for name in base "$@"; do
         -r "requirements/$name.lock"
 done
 "$venv/bin/python" -m pip install --quiet --no-deps --no-build-isolation --editable .
+# The writer of one host, with the MPI of the wheels; -B since it has the path of this checkout.
+case " $* " in *' wheels '*)
+    command -v make >/dev/null || need make make make
+    MPICH_CC=${CC:-cc} make -s -B -C conductor/mpi_put MPICC="$PWD/$venv/bin/mpicc"
+    ;;
+esac
 echo "$@" >"$venv/.ready" # make looks whether it names the extras that are asked for

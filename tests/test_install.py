@@ -65,9 +65,11 @@ def test_make_adds_the_extras_that_the_last_set_up_left_out(tmp_path):
     for name in ("Makefile", "pyproject.toml", "scripts/setup.sh"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
-    log = tmp_path / "installed"
-    for name, line in (("python", f'for last; do :; done; echo "$last" >>"{log}"'), ("nimc", ":")):
+    for name in ("requirements", "conductor/mpi_put"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    log, last = tmp_path / "installed", "for last; do :; done; echo $last"
+    lines = {"python": f'{last} >>"{log}"', "nimc": ":", "mpicc": f'{last} >>"{log}"'}
+    for name, line in lines.items():
         program = tmp_path / ".venv" / "bin" / name
         program.parent.mkdir(parents=True, exist_ok=True)
         program.write_text(f"#!/bin/sh\n{line}\n")
@@ -77,14 +79,15 @@ def test_make_adds_the_extras_that_the_last_set_up_left_out(tmp_path):
         log.write_text("")
         given = {"PATH": os.environ["PATH"], "PYTHON": sys.executable, "CC": "true"}
         subprocess.run(["make", "campaign", *words], cwd=tmp_path, check=True, env=given)
-        return re.findall(r"requirements/(.*)\.lock", log.read_text())
+        return re.findall(r"(\w+)\.(?:lock|c)$", log.read_text(), re.MULTILINE)
 
     assert installed("NIMC_EXTRAS=") == ["base"]
     assert installed("NIMC_EXTRAS=") == []
-    assert installed() == ["base", "wheels", "ucx"]
+    # The writer of one host is compiled with the MPI of the wheels.
+    assert installed() == ["base", "wheels", "ucx", "mpi_put"]
     assert installed() == []
     assert installed("NIMC_EXTRAS=") == []
-    assert installed("NIMC_EXTRAS=wheels spack") == ["base", "wheels", "spack"]
+    assert installed("NIMC_EXTRAS=wheels spack") == ["base", "wheels", "spack", "mpi_put"]
 
 
 def test_pages_name_locks_and_extras_that_exist():

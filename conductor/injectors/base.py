@@ -155,8 +155,9 @@ RowSource = Literal["output", "counter", "cpu"]
 
 
 #: When both ends of a writer may be suspended until the next run: never, so that it is restarted;
-#: at any moment; or only shortly after a row, since a pause falsifies how the next one is timed.
-Holds = Literal["never", "anytime", "after a row"]
+#: at any moment, or so if they share a host; or only shortly after a row, since a pause falsifies
+#: how the next one is timed.
+Holds = Literal["never", "anytime", "on one host", "after a row"]
 
 #: Direction -> what the devices of (origin, target) count.
 PASSES: dict[Direction, tuple[Passed, Passed]] = {
@@ -182,6 +183,8 @@ class Injector(ABC):
     row_s: float | None = 1.0
     #: Whether its processes can be suspended between runs, and when.
     holds: Holds = "anytime"
+    #: Whether its command is that of a launcher, whose processes write.
+    is_launched: bool = False
     #: Whether the target's process reports what has arrived in its memory (`Arrived`).
     reports_arrivals: bool = False
     #: Whether it can write memory of its own host only.

@@ -87,8 +87,9 @@ class MpiPut(Injector):
 
     name = "mpi_put"
     row_s = 0.25
-    #: Its launcher's processes are not all in the group that the agent can suspend.
-    holds = "never"
+    #: Between hosts, the target's agent does not have the target's rank among its processes.
+    holds = "on one host"
+    is_launched = True
     writes_short = False
     spaces_bursts = True
 

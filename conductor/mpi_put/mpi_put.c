@@ -30,8 +30,9 @@ enum { LINE_B = 64, HUGE_PAGE_B = 2 << 20, NODES_MAX = 1024, LINE = 4096 };
 // From linux/mempolicy.h, which not every machine has.
 enum { POLICY_BIND = 2 };
 // Time between two rows; the most that a limited writer catches up with; how long the target waits
-// for the first mark, and for each later one, before it polls; seconds.
-static const double ROW_S = 0.25, LATE_S = 0.25, FIRST_S = 2, NEXT_S = 10;
+// for the first mark, and for each later one, before it polls; the longest time between two looks,
+// since both ranks may be suspended between runs; seconds.
+static const double ROW_S = 0.25, LATE_S = 0.25, FIRST_S = 2, NEXT_S = 10, LOOK_S = 1;
 // Below this the clock is watched until a message is due; more is slept.
 static const double WATCHED_S = 2e-4;
 
@@ -204,6 +205,15 @@ static void bind_memory(int node)
         quit(3, "--node %d: %m", node);
 }
 
+// What the kernel sends if memory that has been given has no room in /dev/shm.
+static void no_room(int signum)
+{
+    static const char TEXT[] = "mpi_put: the shared memory of this host (/dev/shm) is full:"
+                               " more of it, or smaller messages, are needed\n";
+    const ssize_t written = write(STDERR_FILENO, TEXT, sizeof TEXT - 1);
+    _exit(written < 0 ? signum : 3);
+}
+
 // A window; MPI allocates it, so that two ranks of a host can share it, unless its pages are
 // reserved ones.
 static char *window_of(size_t size_b, enum pages pages, MPI_Win *window)
@@ -223,6 +233,7 @@ static char *window_of(size_t size_b, enum pages pages, MPI_Win *window)
         if (pages == TRANSPARENT && madvise(first, size_b, MADV_HUGEPAGE) != 0)
             quit(3, "--pages transparent: %m");
     }
+    signal(SIGBUS, no_room);
     memset(memory, 0, size_b);
     return memory;
 }
@@ -284,7 +295,7 @@ static void receive(const volatile uint64_t *marks, bool shared)
 {
     MPI_Barrier(MPI_COMM_WORLD); // the origin has its lock
     const double began_s = now_s(), before_s = processor_s();
-    double reported_s = began_s, moved_s = began_s;
+    double reported_s = began_s, looked_s = began_s, still_s = 0;
     bool polls = false, ended = false;
     uint64_t last = 0;
     while (!ended) {
@@ -296,10 +307,10 @@ static void receive(const volatile uint64_t *marks, bool shared)
         ended = marks[ENDED] != 0;
         const double at_s = now_s();
         const uint64_t arrived_b = marks[BYTES], moved = arrived_b + marks[BEGUN];
-        if (moved != last)
-            moved_s = at_s;
+        still_s = moved != last ? 0 : still_s + (at_s - looked_s < LOOK_S ? at_s - looked_s : 0);
         last = moved;
-        if (at_s - moved_s > (moved == 0 ? FIRST_S : NEXT_S))
+        looked_s = at_s;
+        if (still_s > (moved == 0 ? FIRST_S : NEXT_S))
             polls = true;
         if (at_s - reported_s < ROW_S && !ended)
             continue;

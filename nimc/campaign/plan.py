@@ -282,9 +282,9 @@ def _lead_in_s(request: Request, entry: Entry, treatment: Treatment) -> float:
         return _LEAD_IN_S
     machine, injector = request.machine, INJECTORS[treatment.writes.injector]
     row_s, rows = injector.row_s or 0.0, request.check(entry).ready_rows
-    if injector.holds == "never":
-        return _MARGIN * (_START_S + (rows - 1) * row_s)
     apart = machine.origins.policy != "same_host"
+    if injector.holds == "never" or (injector.holds == "on one host" and apart):
+        return _MARGIN * (_START_S + (rows - 1) * row_s)
     counted = apart and bool(machine.device) and entry.nodes <= machine.origins.nodes
     if rows == 1 and (counted or injector.reports_arrivals):
         return _LEAD_IN_S

@@ -48,5 +48,5 @@ def test_checks_plan_longer_runs_and_take_the_machines_share(tmp_path):
     assert plans["lammps_quick"]["notes"] == plans["hpccg_quick"]["notes"]
     # The machine's share holds unless the check has its own.
     assert [plans[f"{name}_quick"]["demand"]["min_share"] for name in ("lammps", "stream")] == [
-        *(0.2, 0.7),
+        *(0.1, 0.7),
     ]

@@ -19,7 +19,7 @@ from records.machine import devices
 from records.processes import descendants
 from records.programs import which
 from records.treatment import Burst, Start, Treatment, Writes
-from tests.conductor.conftest import LENIENT, PACE, lasting, stop_for
+from tests.conductor.conftest import LENIENT, PACE, lasting, state_of, stop_for
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "mpi_put"
 SOURCE = Path(mpi_put.__file__).parents[1] / "mpi_put"
@@ -332,6 +332,22 @@ def test_between_nodes_mpi_goes_over_the_writers_device(monkeypatch, tmp_path):
     assert found == {"eth1": "eth1", "rxe1": "eth1", "mlx5_1": "mlx5_1:1", None: None}
 
 
+def test_shared_memory_without_room_is_said_in_one_line(made):
+    script = 'mount -t tmpfs -o size=4m none /dev/shm || exit 77; exec "$@"'
+    words = [*start(made("mpich")), "-d", "0.5", "-s", str(8 * MIB)]
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip(f"no namespaces: {done.stderr.strip()}")
+    assert done.returncode == 3
+    (fault,) = {each for each in meanings(done.stderr) if isinstance(each, Fault)}
+    assert "/dev/shm) is full" in fault.text
+
+
 # Blocks.
 
 
@@ -362,7 +378,7 @@ def test_its_writes_are_proven_by_the_targets_memory(block):
     assert writer["rate_b_s"] > 1e8
     assert writer["observed_share"] > 0.9  # a row comes a little after its end
     assert (list(writer["origin_buffers_b"]), writer["target_on_node_share"]) == (["0"], 1.0)
-    assert any("mpi_put cannot be held between runs" in note for note in sample["notes"])
+    assert not any("were started for this run" in note for note in sample["notes"])
     left = {path for path in set(NAMED.iterdir()) - before if path.name.startswith("mpich_shm_")}
     assert left == set()
 
@@ -395,6 +411,40 @@ def test_limits_bursts_and_proof_of_reads_and_writes_are_stored(block):
     assert 0.9 * 0.08 < found["length_s"] + found["pause_s"] < 3 * 0.08
     share = found["length_s"] / (found["length_s"] + found["pause_s"])
     assert found["peak_b_s"] * share == pytest.approx(writer["rate_b_s"], rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("on_path")
+def test_its_ranks_stand_still_between_runs_and_end_with_the_block(block):
+    """Without the launcher, which could not end them then."""
+    writes = {"injector": "mpi_put", "message_b": MIB}
+    running = block(arms=["off", "on"], command=lasting(1.5), pairs=9, writes=writes)
+    running.started("0-off-0")
+    ranks = running.processes("--size")  # its options; the launcher has them too
+    launcher = [pid for pid in ranks if descendants(pid)]
+    ranks = [pid for pid in ranks if not descendants(pid)]
+    assert {state_of(pid) for pid in ranks} == {"T"}
+    assert "T" not in {state_of(pid) for pid in launcher}
+    assert len(ranks) == 2
+    running.process.kill()  # what is left behind fails the test
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("on_path")
+@pytest.mark.parametrize("mpi", ["mpich"])
+def test_a_long_pause_is_no_reason_for_the_target_to_receive(made, mpi):
+    """It polls if it has seen nothing for ten seconds; while it was suspended it saw nothing."""
+    with subprocess.Popen(
+        [*start(made(mpi)), "-d", "13.5"],
+        env={**os.environ, **mpi_put._OPEN_MPI, **AS_ROOT},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        time.sleep(1)  # the subject of the test
+        stop_for([pid for pid in descendants(process.pid) if not descendants(pid)], 11)
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert last_arrival(meanings(said)).transport == "shared memory"
 
 
 @pytest.mark.slow

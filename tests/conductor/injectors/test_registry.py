@@ -36,8 +36,8 @@ def test_a_direction_picks_the_counterpart_of_the_same_program(asked, found):
     [
         ("perftest perftest_read", "after a row", "program", False, True, 1.0, False),
         ("ucx ucx_read fabtests", "anytime", "agent", False, True, 1.0, False),
-        ("mpi_put mpi_put_both", "never", "program", True, False, 0.25, True),
-        ("mpi_put_read", "never", "program", True, False, 0.25, False),
+        ("mpi_put mpi_put_both", "on one host", "program", True, False, 0.25, True),
+        ("mpi_put_read", "on one host", "program", True, False, 0.25, False),
     ],
 )
 def test_what_the_page_says_of_each_injector(

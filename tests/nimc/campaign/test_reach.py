@@ -23,6 +23,8 @@ MOST_OFTEN = 170 / 200
 #: The results of these are no verdicts: a fitted model, claims, a rank of nodes.
 OTHERS = {"contention_model", "contention_emulated", "qualify", "nodes"}
 CAMPAIGNS = sorted({path.stem for path in (ROOT / "campaigns").glob("*.yaml")} - OTHERS)
+#: What asks for several nodes.
+AT_SCALE = {"core_reservation_scaling", "scaling", "scaling_quick", "scaling_rxe"}
 
 
 def power(
@@ -53,7 +55,7 @@ def rules_out(pairs: int, family: int) -> float:
 @pytest.mark.parametrize(
     ("machine", "name"),
     [
-        *(("localhost", name) for name in CAMPAIGNS),
+        *(("localhost", name) for name in CAMPAIGNS if name not in AT_SCALE),
         # Its writers write the memory of their own host.
         *(("example_slurm", name) for name in CAMPAIGNS if name != "copy_engine"),
     ],

@@ -38,7 +38,7 @@ def write(tmp_path: Path, text: str) -> Path:
 
 
 def test_what_each_scale_comes_to(tmp_path: Path) -> None:
-    campaign = prepare(write(tmp_path, TEXT), "localhost").campaign
+    campaign = prepare(write(tmp_path, TEXT), "minicluster").campaign
     assert [case.nodes for case in campaign.cases] == [4, 512, 8192]
     given = {"ranks_per_node": 2, "write": "1s", "node_mtti": "5y", "counted_per_node": 1}
     assert campaign.cases[0].set == {**given, "nodes": 4}
@@ -61,7 +61,9 @@ def test_what_each_scale_comes_to(tmp_path: Path) -> None:
 
 def test_messages_and_not_the_link_say_what_a_write_has(tmp_path: Path) -> None:
     text = TEXT.replace("write: 1s", "write: 2s, messages: 500, writers: 'daly:2'")
-    campaign = prepare(write(tmp_path, text.replace("[4, 512, 8192]", "[4]")), "localhost").campaign
+    campaign = prepare(
+        write(tmp_path, text.replace("[4, 512, 8192]", "[4]")), "minicluster"
+    ).campaign
     campaign = campaign.model_copy(
         update={"injector": campaign.injector.model_copy(update={"message": "1MB"})}
     )
@@ -73,7 +75,7 @@ def test_messages_and_not_the_link_say_what_a_write_has(tmp_path: Path) -> None:
 
 def test_the_papers_campaign_has_the_writers_of_table_5(command: Command) -> None:
     """Its write of 46,000 messages at 3 GB/s has a length for which the column follows."""
-    document = command.json("plan", "scaling", "--machine", "localhost")
+    document = command.json("plan", "scaling", "--machine", "minicluster")
     table = paper()["table_5_concurrent_writers"]
     published = {"daly": "daly_qdr_onload", "constant": "constant_0.2_percent"}
     for arm, column in published.items():
@@ -81,7 +83,7 @@ def test_the_papers_campaign_has_the_writers_of_table_5(command: Command) -> Non
         assert [row["target_nodes"] for row in rows] == [4, 32, 64, 128, 256, 512]
         assert [row["counted"] for row in rows] == table["node_count"]
         assert [row["writers"] for row in rows] == table[column]
-    text = " ".join(command("plan", "scaling", "--machine", "localhost").split())
+    text = " ".join(command("plan", "scaling", "--machine", "minicluster").split())
     assert "42 of 8192" in text
     assert "each counted rank writes for 1 s at Daly's interval" in text
     given = command("plan", "scaling_quick", "--machine", "minicluster")
@@ -90,13 +92,13 @@ def test_the_papers_campaign_has_the_writers_of_table_5(command: Command) -> Non
 
 def test_the_command_shows_them(tmp_path: Path, command: Command) -> None:
     path = write(tmp_path, TEXT.replace("[4, 512, 8192]", "[4]"))
-    document = command.json("plan", path, "--machine", "localhost")
+    document = command.json("plan", path, "--machine", "minicluster")
     assert document["cases"][0]["target_nodes"] == 4
     assert document["cases"][0]["factors_between"] == {"nodes": 4}
     assert [row["writers"] for row in document["scales"]] == [0, 0]
-    text = command("plan", path, "--machine", "localhost")
+    text = command("plan", path, "--machine", "minicluster")
     assert "melt@4" in text.partition("writes/s")[2]
-    assert "site/localhost.yaml does not give 'nodes'" in text
+    assert "site/minicluster.yaml does not give 'nodes'" in text
 
 
 def test_scales_beyond_the_machine_are_left_out_with_the_reason(
