@@ -157,7 +157,7 @@ def app_cores(machine: Machine, reserved_cores: int = -1, core_spec: int = 0) ->
 
 
 def _too_large_layout(machine: Machine, level: Level) -> str | None:
-    return None if level == AUTO else cores_lacking(level, app_cores(machine))
+    return cores_lacking(level, app_cores(machine))
 
 
 def _no_core_spec(machine: Machine, level: Level) -> str | None:

@@ -27,21 +27,19 @@ class xsbench(rfm.RunOnlyRegressionTest, BinariesMixin, ThreadsMixin, NimcMixin)
     within_block = ("layout", "size", "method")
     comparable_across_cores = True
 
-    #: `small`, `large`, or `auto`: large if the grids of all ranks fit into the share of memory
-    #: that the site file allows.
+    #: `small`, `large`, or `auto`: large if the grids of a rank on each core fit into the share of
+    #: memory that the site file allows.
     size = variable(str, value="auto")
 
     #: `history` or `event`.
     method = variable(str, value="history")
 
     def lay_out(self):
-        """Every rank holds the whole grid, so memory limits its size; 16 ranks of one thread each
-        in Groves, Grant and Arnold (2016).
-        """
+        """Every rank holds the whole grid, so memory limits its size; layouts do not change it."""
         ranks, threads = self.shape(self.app_cores)
         self.ranks(ranks, threads)
         allowed_b = self.machine.memory_share * self.machine.memory_b()
-        fits = (ranks if self.layout else self.sized_cores) * _LARGE_B <= allowed_b
+        fits = self.sized_cores * _LARGE_B <= allowed_b
         size = ("large" if fits else "small") if self.size == "auto" else self.size
         self.executable_opts = ["-m", self.method, "-s", size, "-t", str(threads)]
 
