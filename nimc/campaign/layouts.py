@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nimc.campaign.plan import Request
 
 #: The variable, and the end of the name of the case in which layouts are compared.
-LAYOUT, _SUFFIX = "layout", "@layouts"
+LAYOUT, SUFFIX = "layout", "@layouts"
 #: Accepted runs of each layout that are compared.
 RUNS = 3
 
@@ -55,7 +55,7 @@ def is_open(case: Entry) -> bool:
 def search(request: Request, case: Entry) -> Request:
     """The campaign of one case that compares the candidates."""
     changes = {
-        "case": f"{case.name}{_SUFFIX}",
+        "case": f"{case.name}{SUFFIX}",
         "set": {name: value for name, value in case.set.items() if name != LAYOUT},
         "factors": {LAYOUT: candidates(request, case)},
         "exclude": [],
