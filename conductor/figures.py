@@ -11,6 +11,7 @@ from typing import NamedTuple
 from conductor.counters import Passed
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import PASSES
+from conductor.pcie import PREFIX
 from conductor.rates import achieved, all_rows, in_window, rate_before
 from conductor.series import (
     CounterSample,
@@ -167,6 +168,7 @@ def _writer_record(seen: WriterSeries, window_s: tuple[float, float]) -> WriterR
         target=writer.target,
         transport=seen.transport,
         message_b=writer.message_b if injector.writes else 0,
+        footprint_b=injector.footprint_b(writer) if injector.writes else 0,
         asked_b_s=writer.rate_b_s,
         limited_by=None if writer.rate_b_s is None else limiter,
         rate_alone_b_s=factor * seen.alone_b_s,
@@ -200,9 +202,14 @@ def _counted(series: Series, records: Sequence[WriterRecord]) -> dict[str, Count
 def _with_count(
     record: WriterRecord, counted: Mapping[str, Count], alone_b_s: float | None = None
 ) -> WriterRecord:
-    """The record with the count of its target's devices, for all its writers together."""
+    """The record with the count of its target's devices, for all its writers together.
+
+    A sampled counter that saw nothing of the writers alone shows nothing.
+    """
     count = counted.get(record.target)
     if count is None or not record.message_b:
+        return record
+    if count.counter.startswith(PREFIX) and not alone_b_s:
         return record
     return replace(
         record,

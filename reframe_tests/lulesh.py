@@ -5,12 +5,18 @@ from reframe.core.builtins import variable
 
 from reframe_tests.binaries import BinariesMixin, NodesMixin, ThreadsMixin, largest_cube
 from reframe_tests.factors import fault
+from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import Fom, FomError, Workload, last_match, last_number, require_close
 
+#: Memory of one element, from the sources: 276 of the domain, 392 of its hourglass forces.
+_ELEMENT_B = 668
+
 
 @rfm.simple_test
-class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, ThreadsMixin, NimcMixin):
+class lulesh(
+    rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, ThreadsMixin, WorkingSetMixin, NimcMixin
+):
     """Sedov blast on a cube of ranks, with threads on the remaining cores."""
 
     descr = "LULESH under RDMA writes"
@@ -20,7 +26,7 @@ class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, ThreadsMixin,
     package = "lulesh"
     program = executable = "lulesh2.0"
     tags = {"single_node"}
-    within_block = ("layout", "edge", "iterations")
+    within_block = ("layout", "edge", "iterations", "working_set")
     rank_counts = tuple(edge**3 for edge in range(1, 41))
 
     #: Elements along the edge of each rank's cube.
@@ -39,7 +45,7 @@ class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, ThreadsMixin,
             )
         self.spread(count // self.nodes)
         default = largest_cube(self.nodes * self.app_cores, self.nodes) ** 3 // self.nodes
-        edge = self.same_work(self.edge, of=default)
+        edge = self.edge_of(self.same_work(self.edge, of=default), _ELEMENT_B)
         self.executable_opts = ["-s", str(edge), "-i", str(self.iterations)]
 
 

@@ -11,7 +11,7 @@ from reframe.core.builtins import variable
 from records.checkout import python_code
 from reframe_tests import membench
 from reframe_tests.binaries import CompiledMixin
-from reframe_tests.factors import FREE, IDLE, node_at, node_of_places
+from reframe_tests.factors import FREE, IDLE, fault, node_at, node_of_places
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import FLOAT, Fom, Workload
 
@@ -32,7 +32,7 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
     build_system = "Make"
     executable = "./membench"
     tags = {"numa"}
-    within_block = ("buffer", "workers", "load", "duration_s")
+    within_block = ("buffer", "workers", "load", "local_workers", "duration_s")
     lengthened_by = "duration_s"
     comparable_across_cores = True
     #: The slowdown of communications is measured here, so it is no reason to reject a run.
@@ -48,11 +48,14 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
     #: What workers do: `read`, `write`, `nt_write` (past the caches), or `idle` (no workers).
     load = variable(str, value="write")
 
+    #: Number of workers; 0: as many as the application has cores of a NUMA node.
+    local_workers = variable(int, value=0)
+
     #: Length of one measurement, seconds.
     duration_s = variable(float, value=3.0)
 
     def lay_out(self):
-        """As many workers as a NUMA node has cores, wherever they run."""
+        """Workers as many as requested, or as a NUMA node has cores, wherever they run."""
         buffer_node = node_at(self.machine, "buffer", self.buffer)
         facts = {"numa_nodes": len(self.node_facts.numa_nodes), "nic_node": self.machine.nic_node()}
         facts["places"] = node_of_places(self.machine)
@@ -64,7 +67,10 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
         node = None
         if self.workers != FREE:
             node = node_at(self.machine, "workers", self.workers)
-        count = max(1, self.app_cores // len(self.node_facts.numa_nodes))
+        most = max(1, self.app_cores // len(self.node_facts.numa_nodes))
+        count = self.local_workers or most
+        if not 0 < count <= most:
+            raise fault(self, "local_workers", f"allowed: 1 to {most}, or 0 for all of them")
         self.executable = "./membench"
         self.executable_opts = [self.load, "-n", str(count), "-d", str(self.duration_s)]
         self.executable_opts += ["-m", str(buffer_node)]

@@ -13,6 +13,7 @@ from records.errors import InputError
 from records.notes import Note
 from records.units import size_b
 from reframe_tests.binaries import CompiledMixin
+from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import FLOAT, Fom, FomError, Workload, last_match
 
@@ -29,7 +30,7 @@ _SMALL_MODEL_B = 2**31 - 2**26
 
 
 @rfm.simple_test
-class stream(rfm.RegressionTest, CompiledMixin, NimcMixin):
+class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     """Official STREAM at full size, one OpenMP thread per core, first touch.
 
     Spack builds it in its environments, this check elsewhere.
@@ -53,28 +54,37 @@ class stream(rfm.RegressionTest, CompiledMixin, NimcMixin):
     #: Largest size of an array, such as `128MiB`, to save time; empty sets no limit.
     array_most = variable(str, value="")
 
-    def array_b(self):
-        """Size of an array, by cache and memory. Raises ReframeError."""
+    def array_size(self):
+        """Elements of an array, and what it was to be in multiples of the last-level caches.
+
+        By the working set, or by cache; limited by the memory. Raises ReframeError.
+        """
         try:
+            llc_b, chosen_b = self.machine.llc_b(), self.chosen_b(_ARRAYS * _DOUBLE_B)
             most_b = self.machine.memory_share * self.machine.memory_b() / _ARRAYS
             if self.array_most:
                 most_b = min(most_b, size_b(self.array_most, f"{self.name}.array_most"))
-            return min(self.llc_multiple * self.machine.llc_b(), most_b)
         except InputError as error:
             raise ReframeError(str(error)) from None
+        multiple = self.llc_multiple
+        if chosen_b is not None:
+            multiple = self.app_cores * chosen_b / _ARRAYS / llc_b
+        return int(min(multiple * llc_b, most_b) / _DOUBLE_B), multiple
 
     def spack_environment(self):
         """The recipe has the size of the arrays as a variant, so Spack builds one for each."""
-        return f"{self.stack}@{int(self.array_b() / _DOUBLE_B)}"
+        return f"{self.stack}@{self.array_size()[0]}"
 
     @run_before("compile")
-    def note_small_arrays(self):
-        """Arrays below STREAM's rule are noted in samples."""
-        array_b, llc_b = self.array_b(), self.machine.llc_b()
+    def size_arrays(self):
+        """Size the arrays; those below STREAM's rule are noted in samples."""
+        self.elements, multiple = self.array_size()
+        array_b, llc_b = _DOUBLE_B * self.elements, self.machine.llc_b()
+        self.arrays_b = float(_ARRAYS * array_b)
         sizes = {"array_mib": array_b / 2**20, "llc_mib": llc_b / 2**20}
-        if self.llc_multiple * _ARRAYS <= 1:
+        if multiple * _ARRAYS <= 1:
             self.notes = [*self.notes, Note.STREAM_IN_CACHE(arrays=_ARRAYS, **sizes)]
-        elif array_b < 4 * llc_b:
+        elif self.elements < int(4 * llc_b / _DOUBLE_B):
             self.notes = [*self.notes, Note.STREAM_SMALL(**sizes)]
 
     @run_before("compile")
@@ -98,15 +108,16 @@ class stream(rfm.RegressionTest, CompiledMixin, NimcMixin):
             "-O3",
             *(named or ["-march=native"]),
             "-fopenmp",
-            f"-DSTREAM_ARRAY_SIZE={int(self.array_b() / _DOUBLE_B)}",
+            f"-DSTREAM_ARRAY_SIZE={self.elements}",
             *("-include", shlex.quote(str(_ITERATIONS))),
         ]
-        if _ARRAYS * self.array_b() > _SMALL_MODEL_B:
+        if self.arrays_b > _SMALL_MODEL_B:
             self.build_system.cflags += ["-fno-pie", "-no-pie", "-mcmodel=large"]
 
     def lay_out(self):
         """One bound thread per core, so that first touch places the pages."""
         self.thread_a_core()
+        self.working_set_b = self.arrays_b / self.app_cores
         self.env_vars["STREAM_ITERATIONS"] = self.iterations
 
 

@@ -20,6 +20,7 @@ from analysis.compare.sides import (
 )
 from analysis.report import plots, words
 from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, PLAIN, render_page
+from analysis.subjects.scaling import sides_plot
 from records import units
 from records.files import make_folder, replace_text
 
@@ -107,6 +108,7 @@ def render(compared: Compared) -> str:
         sides=sides,
         slowdowns=slowdowns_plot(slowdowns, "s") if slowdowns else None,
         ratios=ratios_plot(compared.rows, "r") if compared.rows else None,
+        scales=sides_plot([side.runs for side in sides], (REFERENCE, THIS), "n"),
         colours=(REFERENCE, THIS),
         metrics=METRICS,
         meaning=CHANGES,

@@ -23,6 +23,8 @@ from records.sample import NODE, ORIGIN, PROCESSING
 #: half of that is onload, below a fifth offload, seconds per byte.
 ONLOAD_S_B = 0.05e-9
 OFFLOAD_S_B = 0.02e-9
+#: Most of a core that traffic took in Groves, Grant and Arnold (2016).
+PUBLISHED_CORES = 0.02
 _ENDS = {NODE: "target", ORIGIN: "origin"}
 _ALL_COUNTED = pl.col("counters").list.len() == len(PROCESSING)
 
@@ -60,6 +62,24 @@ def _rows(run: RunData) -> pl.DataFrame:
     ).with_columns(pl.col("value", "against").truediv(rate_b_s).name.suffix("_s_b"))
 
 
+def _of_a_core(table: pl.DataFrame) -> list[str]:
+    """What the traffic of each treatment takes of a core of its targets, beside the paper's."""
+    said = []
+    between = (pl.col("end") == "target") & ~pl.col("same_host")
+    known = table.filter(between, pl.col("cores").is_not_null())
+    for row in known.to_dicts():
+        low, high = row["cores_low"], row["cores_high"]
+        against = "more than" if low > PUBLISHED_CORES else "not told from"
+        if high <= PUBLISHED_CORES:
+            against = "no more than"
+        said.append(
+            f"{row['case']} {row['arm']}: traffic took {100 * row['cores']:.2g} % of a core of the"
+            f" targets ({100 * low:.2g} to {100 * high:.2g} %), {against} the"
+            f" {PUBLISHED_CORES:.0%} of Groves, Grant and Arnold (2016)."
+        )
+    return said
+
+
 PROCESSOR_TIME = Question(
     name="processing",
     title="Processor time of the traffic",
@@ -93,6 +113,7 @@ PROCESSOR_TIME = Question(
         Limit("offload", high=OFFLOAD_S_B, when=_ALL_COUNTED),
         Limit(INCONCLUSIVE, high=OFFLOAD_S_B, why="not all counters exist on the nodes"),
     ),
+    sentences=_of_a_core,
     columns=("cores", "transport", "n", "word", "claim"),
     headings={
         "cpu_s_b": "time",

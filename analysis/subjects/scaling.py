@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -27,17 +28,55 @@ PUBLISHED = {"daly": float(paper()["headlines"]["lammps_slowdown_8192_up_to"]), 
 
 def scaling_view(run: RunData, name: str) -> View | None:
     """The figure of a run's scales; None for fewer than two."""
+    runs = _runs_of(run)
+    if runs["ranks"].drop_nulls().n_unique() < 2:
+        return None
+    return View(svg=_plot(runs, name), published_ranks=PUBLISHED_RANKS)
+
+
+def _runs_of(run: RunData) -> pl.DataFrame:
+    """Baselines and effects at each number of ranks."""
     told = pl.col("workload", "role", "arm").cast(pl.String)
-    runs = (
+    return (
         run.samples.lazy()
         .filter(pl.col("status") == "counts", pl.col("fom").is_not_null())
         .select(told, "fom", "fom_unit", ranks=extra("ranks"))
         .filter(pl.col("workload") == WORKLOAD, pl.col("role").is_in(["baseline", "effect"]))
         .collect()
     )
-    if runs["ranks"].drop_nulls().n_unique() < 2:
+
+
+def sides_plot(
+    sides: Sequence[Sequence[RunData]], names: Sequence[str], name: str
+) -> Markup | None:
+    """Figure 6a: the best of five on two machines; None unless both ran at several scales.
+
+    `sides`: the runs of each; `names`: their colours, by the names of levels.
+    """
+    both = [pl.concat(map(_runs_of, runs)) for runs in sides]
+    if any(runs["ranks"].drop_nulls().n_unique() < 2 for runs in both):
         return None
-    return View(svg=_plot(runs, name), published_ranks=PUBLISHED_RANKS)
+    factor, unit = scale(middle(pl.concat(both)["fom"]), str(both[0]["fom_unit"][0]))
+    said = []
+    with drawing(3.6) as figure:
+        axes = figure.subplots()
+        for side, (colour, runs) in enumerate(zip(names, both, strict=True)):
+            best = best_of_five(runs.with_columns(pl.col("fom") / factor)).sort("ranks")
+            for arm in in_order(best["arm"].unique(maintain_order=True)):
+                line = best.filter(arm=arm)
+                style = "-" if arm == BASELINE else "--"
+                label = f"{arm}, {('reference', 'this side')[side]}"
+                place = line["ranks"], line["fom"], style
+                axes.plot(*place, marker=marker(arm), color=light(colour), label=label)
+                said += [f"{label}, {n:,.0f} ranks {fom:.4g}" for _, n, fom in line.rows()]
+        axes.set_xscale("log", base=2)
+        ticks = sorted({*both[0]["ranks"], *both[1]["ranks"]})
+        axes.set_xticks(ticks, [f"{count:,.0f}" for count in ticks])
+        axes.minorticks_off()
+        finish(axes, "ranks", f"time in {unit}", ylim=(0, None))
+        legend(figure, 3)
+        title = f"Run time against ranks, best of five in {unit}: {'; '.join(said)}"
+        return themed_svg(figure, name, title)
 
 
 def best_of_five(runs: pl.DataFrame) -> pl.DataFrame:

@@ -19,6 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../program.h"
+
 // Batches that are under way; the most copies of one, and its bytes at full rate.
 enum { SLOTS = 4, COPIES_MAX = 256, BATCH_B = 16 << 20 };
 // The least bytes of a copy that is split for a rate.
@@ -117,8 +119,7 @@ struct copies {
     handle writing, reading, all_read;
 };
 
-__attribute__((noreturn, format(printf, 2, 3))) static void quit(int status, const char *format,
-                                                                ...)
+static void quit(int status, const char *format, ...)
 {
     va_list values;
     va_start(values, format);
@@ -127,23 +128,6 @@ __attribute__((noreturn, format(printf, 2, 3))) static void quit(int status, con
     fputc('\n', stderr);
     va_end(values);
     exit(status);
-}
-
-static double number(const char *option, const char *text, double least, double most)
-{
-    char *end;
-    const double value = strtod(text, &end);
-    if (end == text || *end != '\0' || !(value >= least && value <= most))
-        quit(2, "%s %s: a number from %g to %g is needed", option, text, least, most);
-    return value;
-}
-
-static double whole(const char *option, const char *text, double least, double most)
-{
-    const double value = number(option, text, least, most);
-    if (value != (double)(long long)value)
-        quit(2, "%s %s: a whole number is needed", option, text);
-    return value;
 }
 
 // How messages are cut into copies and batches.
@@ -297,19 +281,6 @@ static struct copies prepare(const struct options *o)
     must(driver.stream(&c.reading, OWN_STREAM), "a stream");
     c.all_read = new_event();
     return c;
-}
-
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static void sleep_s(double length_s)
-{
-    const time_t whole_s = (time_t)length_s;
-    nanosleep(&(struct timespec){whole_s, (long)(1e9 * (length_s - (double)whole_s))}, NULL);
 }
 
 // Waits until the next batch is due; one that is late goes at once.

@@ -11,12 +11,16 @@ import shutil
 from pathlib import Path
 
 from conductor.injectors.base import Arrived, Fault, Faults, Injector, Row, Writer
+from conductor.pcie import PREFIX
 from records.programs import ask
 from records.sample import Direction
 
 _FOLDER = Path(__file__).parents[1] / "copy_engine"
 TRANSPORT = "copy engine"
 _ROW = re.compile(r"^row (\d{1,9}\.\d{6}) s (\d{1,18}) B$")
+#: The line of the first GPU with its PCI address, and how long the driver may take to list them.
+_FIRST = re.compile(r"^0 ([0-9A-Fa-f:.]{7,16}) ")
+_LIST_S = 30
 _ARRIVED = re.compile(r"^arrived (\d{1,18}) B$")
 _OPTIONS: dict[Direction, list[str]] = {"write": [], "read": ["--get"], "both": ["--both"]}
 
@@ -43,6 +47,7 @@ class CopyEngine(Injector):
     name = "copy_engine"
     row_s = 0.25
     on_own_host = True
+    footprint_by = "place"
     writes_short = False
 
     def __init__(self, name: str = "", direction: Direction = "write") -> None:
@@ -53,13 +58,23 @@ class CopyEngine(Injector):
         """PCIe: no network is involved."""
         return TRANSPORT
 
+    def footprint_b(self, writer: Writer) -> int:
+        """Its memory, of each direction."""
+        return (writer.places(writer.message_b) or 1) * writer.message_b
+
     def origin_command(self, writer: Writer) -> list[str]:
         """Copies until it is stopped."""
         command = [_program(), "--size", str(writer.message_b), *_OPTIONS[self.direction]]
+        command += ["--footprint", str(self.footprint_b(writer))] if writer.footprint_b else []
         command += ["--rate", f"{writer.rate_b_s:.9g}"] if writer.rate_b_s else []
         command += ["--every", f"{writer.burst.period_s:g}"] if writer.burst else []
         command += [] if writer.buffer_node is None else ["--node", str(writer.buffer_node)]
         return command
+
+    def device(self) -> str | None:
+        """The PCIe link of the first visible GPU."""
+        first = _FIRST.search(ask([_program(), "--list"], timeout_s=_LIST_S).stdout)
+        return f"{PREFIX}{first[1].lower()}" if first else None
 
     def parser(self, writer: Writer) -> ReportParser:
         """Parses the program's lines."""
@@ -69,7 +84,7 @@ class CopyEngine(Injector):
         """Looks for the program on PATH and where it is made, for the driver and for a GPU."""
         if not shutil.which(_program()):
             return f"copy_engine is missing: 'make -C {_FOLDER}'"
-        listed = ask([_program(), "--list"], timeout_s=30)
+        listed = ask([_program(), "--list"], timeout_s=_LIST_S)
         return None if listed.ok else listed.last.removeprefix("copy_engine: ")
 
 

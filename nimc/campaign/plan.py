@@ -28,6 +28,7 @@ from records.acceptance import LIMITS
 from records.arms import ARMS
 from records.campaign import Campaign, Entry, Pairs
 from records.errors import InputError
+from records.groups import grouped
 from records.machine.site import Machine
 from records.plan import BlockPlan
 from records.sample import Level
@@ -130,6 +131,20 @@ class Request:
         asked = self.campaign.pairs.model_copy(update={"cap": pairs})
         return replace(self, campaign=self.campaign.model_copy(update={"pairs": asked}))
 
+    def without_writers(self) -> dict[str, str]:
+        """Case -> why its writers cannot run on this host; elsewhere only a job will tell."""
+        used = {
+            case: sorted({each.writes.injector for each in treated if each.writes})
+            for case, treated in self.treatments.items()
+        }
+        names = set() if self.slurm else {name for each in used.values() for name in each}
+        reasons = {name: INJECTORS[name].missing() for name in names}
+        lacks = {
+            case: [reason for name in of if (reason := reasons.get(name))]
+            for case, of in used.items()
+        }
+        return {case: lack[0] for case, lack in lacks.items() if lack}
+
     def matrix(self) -> Matrix:
         """What of the campaign runs where in the targets' partitions; asks this host and Slurm."""
         nodes, site = dict[str, int](), self.machine
@@ -138,6 +153,12 @@ class Request:
             taken = nodes_taken(self.campaign, case, site) if apart else case.nodes
             nodes[case.check] = max(taken, nodes.get(case.check, 1))
         return matrix(self.checks, self.settings, site.name, site.partition, nodes, site.programs)
+
+
+def lines_of(lacking: Mapping[str, str]) -> list[str]:
+    """A line for each reason why writers cannot run, with its cases."""
+    alike = grouped((reason, case) for case, reason in lacking.items())
+    return [f"cannot run here: {', '.join(cases)}: {reason}" for reason, cases in alike.items()]
 
 
 @dataclass(frozen=True)
@@ -325,11 +346,7 @@ def block_plan(
         nimc_dir=str(run),
         limit_s=limit_s,
         nodelist=request.nodelist or "",
-        settings={
-            name: check.typed(name, value)
-            for name, value in entry.set.items()
-            if name not in check.parameters
-        },
+        settings={name: check.typed(name, value) for name, value in entry.set.items()},
     )
 
 
@@ -343,7 +360,8 @@ def command(request: Request, entry: Entry, index: int, run: str) -> list[str]:
     file = plan_file(run, entry, index)
     other = request.others.get(entry.check)
     checks = str(other.file if other else request.folder / f"{entry.check}.py")
-    named = other.pattern(entry.set) if other else f"^{entry.check}$"
+    # ReFrame shows a parameter that has one value in the name.
+    named = f"^{entry.check}(%.*)?$" if other else f"^{entry.check}$"
     return [
         *(request.reframe, "-C", str(request.config), f"--system={request.machine.system}"),
         *("-c", checks, "-r", "-n", named),

@@ -80,17 +80,15 @@ def of_fields(campaign: Campaign, checks: Mapping[str, CheckVariables]) -> Itera
         if check is None:
             yield Fault((*place, "check"), unknown_text("workload", entry.check, checks))
             continue
-        yield from _of_set(campaign, entry, place, check)
+        yield from _of_set(entry, place, check)
         yield from _of_arms(campaign, entry, place, check)
         yield from _of_sweep(campaign, entry, place, check)
         yield from _of_factors(campaign, entry, place, check)
         yield from _of_levels(campaign, entry, place, check)
 
 
-def _of_set(
-    campaign: Campaign, entry: Entry, place: Place, check: CheckVariables
-) -> Iterator[Fault]:
-    """Wrong variables and values, and parameters of which no value is chosen."""
+def _of_set(entry: Entry, place: Place, check: CheckVariables) -> Iterator[Fault]:
+    """Wrong variables and values."""
     for name, value in entry.set.items():
         where: Place = (*place, "set", name)
         if name not in check.settable:
@@ -99,13 +97,6 @@ def _of_set(
             yield Fault(where, f"{value!r} found; allowed: whole numbers from 0")
         elif name != "warmups":
             yield from _of_type(check, name, value, where, where)
-    factors = cases.factors_of(campaign, entry)
-    if layouts.is_open(entry) and "reserved_cores" in factors:
-        yield _both((*place, "set", layouts.LAYOUT), "the factor 'reserved_cores'")
-    given = entry.set.keys() | factors.keys()
-    for name in check.parameters.keys() - given:
-        values = f"{', '.join(check.parameters[name])}, here or in factors"
-        yield Fault((*place, "set"), f"parameter {name!r} missing; allowed: {values}")
 
 
 def _of_type(
@@ -151,6 +142,8 @@ def _of_factors(
     campaign: Campaign, entry: Entry, place: Place, check: CheckVariables
 ) -> Iterator[Fault]:
     """Factors that the check lacks or that are also set, and levels of the check's own."""
+    if layouts.is_open(entry) and "reserved_cores" in cases.factors_of(campaign, entry):
+        yield _both((*place, "set", layouts.LAYOUT), "the factor 'reserved_cores'")
     for name, levels in cases.factors_of(campaign, entry).items():
         where = _place_of(name, entry, place)
         if name not in check.factors:

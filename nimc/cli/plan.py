@@ -11,7 +11,7 @@ import click
 from analysis.subjects.writers import rule
 from nimc.campaign.cases import Scale, omission_lines, scales
 from nimc.campaign.matrix import Matrix
-from nimc.campaign.plan import RUN, Case, Plan
+from nimc.campaign.plan import RUN, Case, Plan, lines_of
 from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.reach import Reach, Spreads, last_spreads, lines, reach, warnings
 from nimc.cli.document import listing, show
@@ -45,8 +45,9 @@ def plan_command(campaign: Path, machine: str, results: Path, as_json: bool) -> 
     nodes = request.machine.nodes
     where = request.matrix()
     spreads = last_spreads(results, machine)
-    reached = reach(planned, request.campaign.margin, spreads)
-    long = [*too_long(planned, request.time_limit_s), *warnings(reached)]
+    reached = reach(planned, request.campaign, spreads)
+    lacking = lines_of(request.without_writers())
+    long = [*lacking, *too_long(planned, request.time_limit_s), *warnings(reached)]
     document = planned.as_dict() | {
         "machine_nodes": nodes,
         "absent": [asdict(each) for each in request.absent],

@@ -109,13 +109,11 @@ def _environments(facts: ClusterFacts) -> list[str]:
     if different := [model for kind, model in others.items() if kind != facts.processor]:
         note += f" Nodes have {different[0]}, unlike this host, where sources are compiled: set"
         note += ' "cflags": ["-march=..."].'
-    modules = ", ".join(facts.modules) or "no gcc, no MPI"
     return [
         _environment("spack", source, _PMIX, facts, ftn="gfortran"),
         _environment("wheels", note, _PMI2, facts, ftn=""),
-        f"# Modules (module --terse --default avail): {_comment(modules)}.",
-        '# Those that others hide: module spider lammps. To use them, fill in, and add "modules"',
-        "# to environs above; SLURM_MPI_TYPE: pmix for Open MPI, pmi2 for MPICH and MVAPICH.",
+        '# To use modules (module avail, module spider lammps), fill in, and add "modules" to',
+        "# environs above; SLURM_MPI_TYPE: pmix for Open MPI, pmi2 for MPICH and MVAPICH.",
         '# {"name": "modules", "modules": ["gcc/VERSION", "openmpi/VERSION", "lammps/VERSION"],',
         '#  "cc": "gcc", "cxx": "g++", "ftn": "gfortran", "features": ["modules"],',
         '#  "env_vars": [["SLURM_MPI_TYPE", "pmix"]], "target_systems": ["*"]},',
@@ -287,12 +285,16 @@ def _injector(facts: ClusterFacts) -> SiteEntry:
     if not facts.nodes:
         return SiteEntry("injector", "perftest", f"Not looked for; {allowed}")
     rdma = _all_active(facts)
-    name = "perftest" if rdma else "ucx"
+    by_gpu = not rdma and all(node["host"].get("gpus") for node in facts.nodes)
+    alone = facts.origins.policy == "same_host"
+    name = "perftest" if rdma else "copy_engine" if by_gpu and alone else "ucx"
     missing = ", ".join(node["node"] for node in facts.nodes if node["injectors"][name])
     if missing and rdma and not any(node["injectors"]["ucx"] for node in facts.nodes):
         return SiteEntry("injector", "ucx", f"{missing} has no {name}, but ucx_perftest")
     reason = "RDMA devices" if rdma else "no active RDMA device"
     state = f"missing on {missing}: install it" if missing else "ready on all"
+    if by_gpu:
+        allowed = "copy_engine needs a GPU, which they have, and policy: same_host; " + allowed
     return SiteEntry("injector", name, f"{reason} on the nodes; {state}; {allowed}")
 
 

@@ -28,7 +28,14 @@ from tests.analysis.made_counters import CASES
 from tests.analysis.pages.made import made_history
 from tests.analysis.remedies import test_offload, test_rails
 from tests.analysis.remedies.sweeps import sweep, swept
-from tests.analysis.subjects import test_causes, test_numa, test_paper_tables, test_scaling
+from tests.analysis.subjects import (
+    test_causes,
+    test_footprints,
+    test_free_core,
+    test_numa,
+    test_paper_tables,
+    test_scaling,
+)
 from tests.analysis.synthetic import STREAM, Case, samples, write_run
 from tests.commands import Command
 
@@ -109,6 +116,10 @@ def _scales(folder: Path) -> str:
     return render([test_scaling.run_of(folder, 16, 64)])
 
 
+def _free_core(folder: Path) -> str:
+    return render([test_free_core.made(folder)])
+
+
 def _traffic(folder: Path) -> str:
     return render([load_run(test_offload.made_run(folder, 0.12))])
 
@@ -121,12 +132,21 @@ def _numa(folder: Path) -> str:
     return render([load_run(test_numa.run_of(folder, test_numa.TWO_NODES), force=True)])
 
 
+def _footprints(folder: Path) -> str:
+    return render([load_run(test_footprints.made_run(folder))])
+
+
 def _rails(folder: Path) -> str:
     return render([load_run(test_rails.made(folder, test_rails.case()))])
 
 
 def _comparison(folder: Path) -> str:
     sides = [night(folder / name, STREAM, node={"bios": name}) for name in ("before", "after")]
+    return comparison.render(compare_sides(sides[:1], sides[1:]))
+
+
+def _machines(folder: Path) -> str:
+    sides = [test_scaling.run_of(folder / f"{at}", 16, 64, later_s=1e6 * at) for at in (0, 1)]
     return comparison.render(compare_sides(sides[:1], sides[1:]))
 
 
@@ -162,10 +182,13 @@ MADE: dict[str, Maker] = {
     **dict.fromkeys(("Why", "Roles", "Table IV"), _counted),
     "Run time against ranks": _scales,
     "Processor time of the traffic": _traffic,
+    **dict.fromkeys(("The fabric's part", "Interrupts on the free core"), _free_core),
     **dict.fromkeys(("Remedies", "Advice on remedies"), _remedies),
     **dict.fromkeys(("RDMA and NUMA", "All cells"), _numa),
+    **dict.fromkeys(("Cache or memory", "Loss by footprint and working set"), _footprints),
     **dict.fromkeys(("Figure 1", "Figure 2", "Figure 3"), _rails),
     **dict.fromkeys(("What differs", "Both sides"), _comparison),
+    "Run time against ranks, best of five": _machines,
     "Headroom of the memory": _pages,
     **dict.fromkeys(("Parameters", "Errors", "Bandwidth", "All placements"), _model),
 }

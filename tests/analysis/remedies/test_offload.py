@@ -71,6 +71,18 @@ def test_cores_kept_busy_are_time_per_byte_times_the_rate(tmp_path):
     assert row["cores"] == pytest.approx(0.12 * rate_gb_s, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("s_gb", "against"),
+    [(0.0005, "no more than"), (0.12, "more than"), (0.0025, "not told from")],
+)
+def test_what_traffic_takes_of_a_core_stands_beside_the_papers(tmp_path, s_gb, against):
+    """At 7.8 GB/s 0.0005 s/GB are 0.4 % of a core, 0.0025 s/GB 2 %."""
+    text = " ".join(render([load_run(made_run(tmp_path, s_gb))]).split())
+    said = re.search(r"melt on: traffic took (\S+) % of a core [^<]*, (.*?) the 2%", text)
+    assert float(said[1]) == pytest.approx(100 * 7.8 * s_gb, rel=0.35)
+    assert said[2] == against
+
+
 def test_runs_that_take_longer_under_traffic_are_charged_for_the_traffic_only(tmp_path):
     """`on` takes twice as long, with twice the background: none of it is the traffic's."""
     row = found(tmp_path, 0.0)["target"]

@@ -87,6 +87,13 @@ def test_table_two_has_harmonic_means(tmp_path: Path) -> None:
     assert published[-1][4:6] == ["+0.3", "0 %"]
 
 
+def test_writes_of_a_gpu_are_those_of_another_writer(tmp_path: Path) -> None:
+    view = render([load(tmp_path, runs("stream", OFF_B_S, ON_B_S, "B/s", transport="copy engine"))])
+    own, *_ = rows_of(view, "<summary>Table II:")
+    assert own[1].startswith("copy engine ")
+    assert own[7].startswith("measured, another writer ")
+
+
 def test_table_three_as_it_is_read(tmp_path: Path) -> None:
     # Lookups a second: two thirds of the rate is half as long again.
     rate = runs("xsbench", [3e6] * 10, [2e6] * 10, "1/s", transport="InfiniBand", origin="other")

@@ -7,27 +7,37 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from analysis.compare import page as comparison
+from analysis.compare.sides import compare_sides
 from analysis.questions.question import answer
 from analysis.report.data import RunData, load_run
 from analysis.report.page import render
 from analysis.subjects.paper_tables import ESTIMATORS
 from analysis.subjects.scaling import best_of_five, scaling_view
-from tests.analysis.synthetic import Case, reject, samples, write_run
+from tests.analysis.synthetic import STARTED_S, Case, header, reject, samples, write_run
 
 EFFECTS = {"daly": 1.5, "constant": 1.2, "aa": 1.0}
 
 
-def run_of(folder: Path, *ranks: int, workload: str = "lammps_scaling", pairs: int = 6) -> RunData:
+def run_of(
+    folder: Path,
+    *ranks: int,
+    workload: str = "lammps_scaling",
+    pairs: int = 6,
+    effects: dict[str, float] = EFFECTS,
+    later_s: float = 0.0,
+) -> RunData:
     """Ten seconds at every scale; one run was rejected."""
     found = [
         replace(sample, fom_extra={"ranks": float(count)})
         for count in ranks
         for sample in samples(
-            Case(f"{workload}@{count}", "s", "lower", 10.0, EFFECTS, 0.001, 0.0), pairs=pairs
+            Case(f"{workload}@{count}", "s", "lower", 10.0, effects, 0.001, 0.0), pairs=pairs
         )
     ]
     found[5] = reject(found[5], "rejected", "too late")
-    return load_run(write_run(folder / "run", found), force=True)
+    head = header(started_s=STARTED_S + later_s)
+    return load_run(write_run(folder / "run", found, head), force=True)
 
 
 def test_both_estimates_of_every_scale(tmp_path: Path) -> None:
@@ -52,6 +62,26 @@ def test_the_paper_takes_the_best_of_the_first_five() -> None:
     first = pl.DataFrame({"arm": "off", "ranks": 4.0, "fom": [5.0, 4.0, 6.0, 7.0, 8.0, 1.0]})
     few = pl.DataFrame({"arm": "daly", "ranks": 4.0, "fom": [5.0, 4.0, 6.0, 7.0]})
     assert best_of_five(pl.concat([first, few])).rows() == [("off", 4.0, 4.0)]
+
+
+def test_two_machines_are_in_one_picture(tmp_path: Path) -> None:
+    """Figure 6a: writes cost nothing on the machine whose interface offloads."""
+    spared = dict.fromkeys(EFFECTS, 1.0)
+    loses = run_of(tmp_path / "a", 16, 64)
+    sides = [loses, run_of(tmp_path / "b", 16, 64, effects=spared, later_s=1e6)]
+    page = comparison.render(compare_sides(sides[:1], sides[1:]))
+    said = re.search(r"Run time against ranks, best of five in s: ([^<\"]*)", page)[1]
+    shown = dict(each.rsplit(" ", 1) for each in said.strip().split("; "))
+    daly = {f"daly, {side}, 64 ranks": time for side, time in SIDES.items()}
+    off = {f"off, {side}, 16 ranks": 10.0 for side in SIDES}
+    assert len(shown) == 2 * 2 * 3
+    for name, time_s in {**daly, **off}.items():
+        assert float(shown[name]) == pytest.approx(time_s, rel=0.01)
+    one = [run_of(tmp_path / "c", 16, later_s=1e6)]
+    assert "Run time against ranks" not in comparison.render(compare_sides(sides[:1], one))
+
+
+SIDES = {"reference": 15.0, "this side": 10.0}
 
 
 def test_the_page_shows_every_run_and_what_was_published(tmp_path: Path) -> None:

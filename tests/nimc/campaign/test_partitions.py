@@ -17,6 +17,7 @@ from nimc.run.folder import new_header
 from records.campaign import Campaign
 from records.checkout import ROOT
 from records.errors import InputError
+from reframe_tests.factors import lacking
 from tests.commands import Command
 from tests.reframe_tests.test_numa_places import of
 
@@ -204,7 +205,7 @@ def test_a_level_takes_all_its_cells_along_and_a_case_its_last_one() -> None:
 
 def effects(asked: Campaign) -> list[tuple[object, ...]]:
     """Cells of NUMA's campaign: direction, buffer, load and workers of each effect."""
-    (case,) = asked.cases
+    case, _ = asked.cases
     names = ("direction", "buffer", "load", "workers")
     found = [each for each in treatments(asked.arms, case) if each.role == "effect"]
     return sorted(tuple(each.factors[name] for name in names) for each in found)
@@ -212,20 +213,29 @@ def effects(asked: Campaign) -> list[tuple[object, ...]]:
 
 def test_the_numa_campaign_has_every_cell_once_on_two_nodes_and_says_what_one_node_lacks() -> None:
     asked = prepare(ROOT / "campaigns" / "numa.yaml", "example_slurm")
-    # Two directions and two places of the buffer; nobody, or two loads with workers in 3 places.
-    loads = [("idle", "nic"), *product(("read", "write"), ("nic", "other", "free"))]
+    # Two directions and two places of the buffer; nobody, or three loads with workers in 3 places.
+    kinds = ("read", "write", "nt_write")
+    loads = [("idle", "nic"), *product(kinds, ("nic", "other", "free"))]
     expected = [
         (*each, *load) for each in product(("write", "read"), ("nic", "other")) for load in loads
     ]
-    assert len(expected) == 28
+    assert len(expected) == 40
     assert (effects(asked.campaign), asked.absent) == (sorted(expected), [])
     one, absent = leave_out(asked.campaign, of(numa_nodes=1))
-    # One place of the buffer; nobody, or two loads with workers in 2 places.
+    # One place of the buffer; nobody, or three loads with workers in 2 places.
     assert effects(one) == sorted(cell for cell in expected if "other" not in cell)
-    assert len(effects(one)) == 10
+    assert len(effects(one)) == 14
     assert [(each.factor, each.level) for each in absent] == [
-        ("buffer", "other"), ("workers", "other")
+        ("buffer", "other"), ("workers", "other"), ("buffer", "other")
     ]  # fmt: skip
+
+
+def test_a_numa_node_has_as_many_workers_as_cores_at_most() -> None:
+    """24 cores in 8 NUMA nodes are three each."""
+    small = of(numa_nodes=8, cores=24)
+    assert lacking(small, "local_workers", 3) is None
+    reason = "a NUMA node of box has 3 cores for the application"
+    assert lacking(small, "local_workers", 4) == reason
 
 
 def test_loaded_latency_leaves_a_core_to_the_one_that_measures() -> None:

@@ -155,8 +155,8 @@ CASES = {
         ["stream", "lammps", "hpccg", "lulesh", "snap", "xsbench", "cns"],
     ),
     "scaling": ("localhost", [f"lammps@{n}" for n in (4, 32, 64, 128, 256, 512)]),
-    # NUMA's 28 cells are treatments of one case.
-    "numa": ("localhost", ["numa"]),
+    # NUMA's cells are treatments of one case.
+    "numa": ("localhost", ["numa", "few-workers"]),
     # On one host: no rails, and only one node.
     "multirail_quick": ("localhost", ["amg", "minife"]),
     "throttling": ("localhost", ["stream-dram", "stream-llc", "lammps"]),
@@ -166,6 +166,15 @@ CASES = {
     "contention_model": (
         "example_slurm",
         [f"sweep@n{n}-c{i}-m{i}" for i in (0, 4) for n in range(1, 33)],
+    ),
+    # 32 cores of a socket on every pair of 8 NUMA nodes, a calibration's first.
+    "contention_model_all": (
+        "example_slurm",
+        [
+            f"sweep@n{n}-c{i}-m{j}"
+            for i, j in dict.fromkeys([(0, 0), (4, 4), *product(range(8), range(8))])
+            for n in range(1, 33)
+        ],
     ),
 }
 

@@ -163,7 +163,7 @@ def test_mistakes(tmp_path: Path, entry: str, text: str) -> None:
 
 
 def test_campaigns_of_the_project() -> None:
-    for name in ("contention_model", "contention_emulated", "numa"):
+    for name in ("contention_model", "contention_model_all", "contention_emulated", "numa"):
         asked = prepare(ROOT / "campaigns" / f"{name}.yaml", "localhost").campaign
         # Denis, Jeannot and Swartvagher, Table 9: on henri-subnuma's remote side communications
         # keep 0.27: such runs are not rejected.

@@ -1,0 +1,182 @@
+"""What a core left free says: of the fabric, and whether it served the network device.
+
+With a free core Groves, Grant and Arnold (2016, figure 6c) found no loss from writes that crossed
+the fabric as before, so the fabric was not the cause. They had bound the driver to that core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from analysis.effects.estimate import Result
+from analysis.effects.verdict import Verdict
+from analysis.questions.estimators import stated
+from analysis.questions.question import INCONCLUSIVE, Limit, Question
+from analysis.questions.shown import section
+from analysis.report.data import RunData
+from analysis.samples.columns import read_run
+from analysis.samples.provenance import hosts_of, mapping
+from records.arms import arm_of, name_of, parts_of
+from records.kernel_text import cpu_list
+
+#: Factors that leave cores free.
+_FREES = ("reserved_cores", "core_spec")
+_SLOWER = (Verdict.SLOWER, Verdict.CONTENTION, Verdict.EMULATED, Verdict.DEVICE)
+_ENDS = ("", "_low", "_high")
+_FIGURES = [f"{name}{end}" for name in ("free", "full") for end in _ENDS]
+
+
+def _fabric(run: RunData) -> pl.DataFrame:
+    """A row per effect of short writes with a free core: its slowdown, and that with all cores."""
+    found = {(row.case, row.arm): row for row in run.results}
+    rows = []
+    for row in run.results:
+        arm, levels = parts_of(row.arm)
+        cores = {name: level for name, level in levels.items() if name in _FREES}
+        others = {name: level for name, level in levels.items() if name not in _FREES}
+        full = found.get((row.case, name_of(arm, others)))
+        if row.role != "effect" or arm_of(row.arm).writing != "scheduled" or not (cores and full):
+            continue
+        rows.append(
+            {
+                "case": row.case,
+                "arm": name_of(arm, others),
+                "cores": ", ".join(map("=".join, cores.items())),
+                "pairs": row.pairs,
+                "verdict": row.verdict.value,
+                "lost": full.verdict in _SLOWER,
+                "margin": run.header.margin,
+                **_figures("free", row),
+                **_figures("full", full),
+            }
+        )
+    return pl.DataFrame(rows, schema_overrides=dict.fromkeys(_FIGURES, pl.Float64))
+
+
+def _figures(name: str, row: Result) -> dict[str, float | None]:
+    of = row.slowdown
+    values = (of.value, of.low, of.high) if of else (None, None, None)
+    return dict(zip((f"{name}{end}" for end in _ENDS), values, strict=True))
+
+
+NOT_THE_FABRIC, NO_LOSS, REMAINS = "not the fabric", "no loss with all cores", "a part remains"
+
+
+def _said_of_fabric(table: pl.DataFrame) -> Sequence[str]:
+    said = {
+        NOT_THE_FABRIC: "equals off to within {margin:.0%}. As many writes crossed the fabric as"
+        " with all cores, where it takes {full:.3g} times as long: the fabric is not the cause.",
+        REMAINS: "takes {free:.3g} ({free_low:.3g} to {free_high:.3g}) times as long as off. That"
+        " part is not the core's: fabric or memory may cause it.",
+        NO_LOSS: "equals off to within {margin:.0%}, but no loss was shown with all cores either.",
+    }
+    return [
+        f"{row['case']}: with {row['cores']}, {row['arm']} {said[row['word']].format(**row)}"
+        for row in table.to_dicts()
+        if row["word"] in said
+    ]
+
+
+_EQUAL = pl.col("verdict") == Verdict.NO_EFFECT.value
+FABRIC = Question(
+    name="fabric",
+    title="The fabric's part",
+    text="Short writes with a core left free, against off with the same core free; beside it the"
+    " same writes with all cores (figure 6c of Groves, Grant and Arnold 2016). Equal to off is"
+    " the verdict 'no effect' of an equivalence test.",
+    rows=_fabric,
+    by=("case", "arm", "cores"),
+    estimates={"free": stated("free"), "full": stated("full")},
+    facts={
+        "n": pl.col("pairs").first(),
+        **{name: pl.col(name).first() for name in ("verdict", "lost", "margin")},
+    },
+    limits=(
+        Limit(NOT_THE_FABRIC, when=_EQUAL & pl.col("lost")),
+        Limit(NO_LOSS, when=_EQUAL),
+        Limit(REMAINS, when=pl.col("verdict").is_in([each.value for each in _SLOWER])),
+        Limit(INCONCLUSIVE, why="neither equal to off nor slower, see the verdicts"),
+    ),
+    sentences=_said_of_fabric,
+    columns=("full", "n", "verdict", "word"),
+    headings={
+        "cores": "cores left free",
+        "free": "time / time off, with them free",
+        "full": "with all cores",
+        "word": "says",
+    },
+    apart=("case",),
+)
+
+
+def _served(run: RunData) -> pl.DataFrame:
+    """A row per run with free cores and network device: its interrupts, and those bound to them."""
+    levels = pl.col("factors").cast(pl.String)
+    has_free = pl.any_horizontal(levels.str.contains(f'"{name}"') for name in _FREES)
+    if run.samples.filter(has_free).is_empty():
+        return pl.DataFrame()
+    read = read_run(run.path)
+    own = read.frame.with_row_index("row").select("row", "key", "provenance")
+    counts = run.samples.filter(pl.col("status") == "counts").select("key", "case", "arm")
+    runs = read.conditions.select("row", "node", "free_cpus").join(own, on="row")
+    named = _devices(run)
+    rows = []
+    for each in runs.join(counts, on="key", maintain_order="left").iter_rows(named=True):
+        cores = {name for name in parts_of(str(each["arm"]))[1] if name in _FREES}
+        hosts = hosts_of(run.provenance.get(str(each["provenance"])))
+        if not (cores and each["free_cpus"] and each["node"] in hosts):
+            continue
+        free = set(cpu_list(each["free_cpus"]))
+        for device, bound in mapping(hosts[each["node"]].get("interrupts")).items():
+            if named and device not in named:
+                continue
+            there = sum(number for cpus, number in bound.items() if {*cpu_list(cpus)} <= free)
+            numbers = {"bound": there, "all": sum(bound.values())}
+            rows.append({**{name: str(each[name]) for name in ("case", "node")}, "device": device,
+                         "free_cpus": each["free_cpus"], **numbers})  # fmt: skip
+    return pl.DataFrame(rows)
+
+
+def _devices(run: RunData) -> set[str]:
+    """Devices of the machine's file, without their ports; empty if it names none."""
+    site = mapping(run.header.facts.get("site"))
+    rails = [mapping(rail).get("device") for rail in site.get("rails") or []]
+    return {str(name).split(":")[0] for name in [site.get("device"), *rails] if name}
+
+
+def _said_of_interrupts(table: pl.DataFrame) -> Sequence[str]:
+    return [
+        f"{row['case']}: {row['share']:.0%} of the interrupts of {row['device']} on {row['node']}"
+        f" were bound to the free cores ({row['cpus']})."
+        for row in table.to_dicts()
+    ]
+
+
+SERVED = Question(
+    name="served",
+    title="Interrupts on the free core",
+    text="Interrupts of the network device whose CPUs, as recorded for each block, were all free"
+    " of the application. How often each came, and where the device's kernel threads ran, is not"
+    " recorded. Binding them needs root.",
+    rows=_served,
+    by=("case", "node", "device"),
+    facts={
+        "share": pl.col("bound").sum() / pl.col("all").sum(),
+        "unit": pl.lit("1"),
+        "interrupts": pl.col("all").first(),
+        "cpus": pl.col("free_cpus").unique(maintain_order=True).str.join(" | "),
+    },
+    limits=(
+        Limit("on the free core", when=pl.col("share") == 1),
+        Limit("elsewhere", when=pl.col("share") == 0),
+        Limit("in part", when=pl.col("share") > 0),
+    ),
+    sentences=_said_of_interrupts,
+    columns=("interrupts", "cpus", "n", "word"),
+    headings={"share": "bound to free CPUs", "cpus": "free CPUs", "n": "runs", "word": "served"},
+    units={"share": "unit"},
+    plot=None,
+)
+SECTIONS = [section(FABRIC, "end", 92), section(SERVED, "end", 93)]

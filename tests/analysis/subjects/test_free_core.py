@@ -1,0 +1,102 @@
+"""What a free core says of the fabric, and which interrupts it served, on a run of known truth."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.questions.question import answer
+from analysis.report.data import RunData, load_run
+from analysis.report.page import render
+from analysis.subjects.free_core import FABRIC, SERVED
+from records.sample import NodeConditions
+from tests.analysis.synthetic import HOST, STREAM, Case, crossed, header, samples, write_run
+
+#: Figure 6c's price of 6.4 %. With a free core Daly's writes cost nothing, constant ones 10 %.
+CORE = 1.064
+TIMES = {
+    **{"daly": 1.5, "constant": 1.2, "aa": 1.0},
+    **{"off@reserved_cores=1": CORE, "aa@reserved_cores=1": CORE},
+    **{"daly@reserved_cores=1": CORE, "constant@reserved_cores=1": 1.1 * CORE},
+}
+#: Device -> CPUs -> number of its interrupts; CPU 7 is the free one.
+INTERRUPTS = {"mlx5_0": {"7": 3, "0-7": 1}, "eth0": {"0": 2}}
+
+
+def made(
+    folder: Path, times: Mapping[str, float] = TIMES, interrupts: Mapping[str, Any] = INTERRUPTS
+) -> RunData:
+    case = Case("lammps_scaling@4", "s", "lower", 10.0, dict(times), 0.001, transport="InfiniBand")
+    found = samples(crossed(replace(case, origin="other"), {"reserved_cores": 0}), pairs=12)
+    there = [
+        NodeConditions(HOST, 1.0, free_cpus="7" if "reserved_cores" in each.arm else "")
+        for each in found
+    ]
+    found = [replace(each, conditions=[at]) for each, at in zip(found, there, strict=True)]
+    record = {"nodes": {HOST: {"interrupts": interrupts}}}
+    head = header(facts={"site": {"device": "mlx5_0:1"}})
+    return load_run(write_run(folder / "run", found, head, record))
+
+
+def test_a_core_that_takes_the_loss_away_clears_the_fabric(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    rows = {row["arm"]: row for row in answer(FABRIC, run).to_dicts()}
+    assert {arm: row["word"] for arm, row in rows.items()} == {
+        "daly": "not the fabric",
+        "constant": "a part remains",
+    }
+    assert rows["daly"]["free"] == pytest.approx(1.0, abs=0.005)
+    assert rows["daly"]["full"] == pytest.approx(1.5, abs=0.01)
+    assert rows["constant"]["free"] == pytest.approx(1.1, abs=0.01)
+    page = " ".join(render([run]).split())
+    assert "with reserved_cores=1, daly equals off to within 2%" in page
+    assert "constant takes 1.1 (1.1 to 1.1) times as long as off" in page
+
+
+@pytest.mark.parametrize(
+    ("of_daly", "noise", "word"),
+    [
+        ({"daly": 1.0}, 0.01, "no loss with all cores"),
+        ({"daly@reserved_cores=1": 1.01 * CORE}, 0.05, "inconclusive"),  # the margin is 2 %
+    ],
+)
+def test_equal_to_off_says_nothing_without_a_loss(
+    tmp_path: Path, of_daly: dict[str, float], noise: float, word: str
+) -> None:
+    times = {**TIMES, **of_daly}
+    case = Case("lammps_scaling@4", "s", "lower", 10.0, times, noise, transport="InfiniBand")
+    found = samples(crossed(replace(case, origin="other"), {"reserved_cores": 0}), pairs=12)
+    table = answer(FABRIC, load_run(write_run(tmp_path / "run", found)))
+    assert table.filter(arm="daly")["word"].to_list() == [word]
+
+
+@pytest.mark.parametrize(
+    ("bound", "share", "word"),
+    [
+        ({"7": 3, "0-7": 1}, 0.75, "in part"),
+        ({"7": 4}, 1.0, "on the free core"),
+        ({"0": 1, "0-7": 3}, 0.0, "elsewhere"),
+    ],
+)
+def test_interrupts_of_the_machines_device_alone(
+    tmp_path: Path, bound: dict[str, int], share: float, word: str
+) -> None:
+    run = made(tmp_path, interrupts={"mlx5_0": bound, "eth0": {"0": 2}})
+    (row,) = answer(SERVED, run).to_dicts()
+    assert (row["device"], row["share"], row["interrupts"], row["cpus"]) == (
+        "mlx5_0",
+        share,
+        4,
+        "7",
+    )
+    assert row["word"] == word
+    assert row["n"] == 4 * 12  # the four arms with a free core
+    assert f"{share:.0%} of the interrupts of mlx5_0 on {HOST}" in render([run])
+
+
+def test_other_runs_have_neither_section(tmp_path: Path) -> None:
+    plain = load_run(write_run(tmp_path / "run", samples(STREAM, pairs=8)))
+    assert answer(FABRIC, plain).is_empty()
+    assert answer(SERVED, plain).is_empty()
