@@ -56,7 +56,8 @@ def plan_command(campaign: Path, machine: str, results: Path, as_json: bool) -> 
         "warnings": [*long, *where.lines()],
         "matrix": [asdict(cell) for cell in where.cells],
     }
-    remarks = [*omission_lines(request.absent), *long]
+    found = [f"the layout is found first: {name}" for name in request.searches]
+    remarks = [*omission_lines(request.absent), *found, *long]
     text = _text(planned, known, nodes, where, remarks, _reach(reached, spreads))
     named = campaign.stem if campaign == ROOT / "campaigns" / campaign.name else str(campaign)
     following = broken(["Next:", "nimc", "run", shlex.quote(named), "--machine", machine])
