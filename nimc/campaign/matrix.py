@@ -117,7 +117,8 @@ def matrix(
     environment = {**settings.environment, "PATH": here}
     spack_fault = ""
     try:
-        setup.load(setup.layout(system))
+        spack = setup.layout(system)
+        setup.c_compiler(spack, setup.load(spack))
     except NimcError as error:
         spack_fault = str(error)
     slurm = {str(part.get("name")): _slurm_nodes(part, settings) for part in parts}
@@ -146,7 +147,7 @@ def judge(
     if lacking := place.refuses(check) or _lacking_nodes(offer, nodes):
         return "no", lacking
     named = offer.programs.get(check.program or "")
-    if check.program is not None and check.from_spack and not named and "spack" in place.features:
+    if check.from_spack and not named and "spack" in place.features:
         return ("no" if offer.spack_fault else "yes"), offer.spack_fault
     if offer.modules is None:
         return "unknown", "no module system on this host"

@@ -13,6 +13,7 @@ import click
 from analysis.compare.sides import compare_sides
 from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import flat
+from nimc.campaign import layouts
 from nimc.campaign.others import named_in
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
@@ -153,7 +154,8 @@ def _asked(packed: RunHeader, request: Request, campaign: Path) -> Request:
     """The cases of the packed run, of those that this machine can run."""
     here = [case.name for case in request.campaign.cases]
     wanted = [name for name in here if name in packed.asked.cases]
-    for name in packed.asked.cases.keys() - set(here):
+    compared = {f"{name}{layouts.SUFFIX}" for name in here}
+    for name in packed.asked.cases.keys() - set(here) - compared:
         log(f"{name}: cannot be run on {request.machine.name}")
     if not wanted:
         raise InputError(f"{request.machine.name}: cannot run any case of {packed.run}")

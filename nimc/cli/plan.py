@@ -68,7 +68,8 @@ def plan_command(
         "warnings": [*long, *where.lines()],
         "matrix": [asdict(cell) for cell in where.cells],
     }
-    remarks = [*omission_lines(request.absent), *long]
+    searched = [f"the layout is found first: {name}" for name in request.searches]
+    remarks = [*omission_lines(request.absent), *searched, *long]
     parts: list[str | Table | Listing] = [_cases(planned, remarks), ""]
     parts += [*_reach(reached, spreads), *_where(where)]
     parts += _scales(writers, planned.machine, nodes)
