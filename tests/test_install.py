@@ -62,7 +62,7 @@ def test_setup_refuses_an_extra_that_does_not_exist_before_it_makes_anything(tmp
 
 
 def test_make_adds_the_extras_that_the_last_set_up_left_out(tmp_path):
-    for name in ("Makefile", "pyproject.toml", "scripts/setup.sh"):
+    for name in ("Makefile", "pyproject.toml", "scripts/setup.sh", "conductor/program.h"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     for name in ("requirements", "conductor/mpi_put"):
