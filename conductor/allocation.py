@@ -108,13 +108,13 @@ def fit(
 
     `facts` are those of `Hub.facts`.
     """
-    message_b = sum(each.message_b for each in kinds)
+    written_b = sum(max(each.message_b, each.footprint_b or 0) for each in kinds)
     ends = Counter[str]()
     for index in range(writers_at_once(plan, allocation)):
         ends[allocation.origins[index % plan.n_origins]] += 1
         ends[allocation.targets[index % len(allocation.targets)]] += 1
     return all(
-        count * _BUFFERS * message_b <= _HELD_SHARE * facts[node]["memory_b"]
+        count * _BUFFERS * written_b <= _HELD_SHARE * facts[node]["memory_b"]
         for node, count in ends.items()
     )
 
@@ -147,6 +147,7 @@ def assign(
             address=addresses[target],
             port=_FIRST_PORT + (first + index) % _PORTS,
             message_b=writes.message_b,
+            footprint_b=writes.footprint_b,
             rate_b_s=writes.asked_b_s(full[index]),
             full_b_s=full[index],
             limiter=writes.limiter,

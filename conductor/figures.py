@@ -168,6 +168,7 @@ def _writer_record(seen: WriterSeries, window_s: tuple[float, float]) -> WriterR
         target=writer.target,
         transport=seen.transport,
         message_b=writer.message_b if injector.writes else 0,
+        footprint_b=injector.footprint_b(writer) if injector.writes else 0,
         asked_b_s=writer.rate_b_s,
         limited_by=None if writer.rate_b_s is None else limiter,
         rate_alone_b_s=factor * seen.alone_b_s,

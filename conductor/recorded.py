@@ -83,6 +83,7 @@ def sample_of(
         baseline=treatment.baseline,
         factors=treatment.factors,
         lead_in_s=result.lead_in_s,
+        working_set_b=treatment.start.working_set_b,
         conditions=result.conditions,
     )
 

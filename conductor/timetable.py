@@ -283,6 +283,7 @@ def slot_records(
                 target=table.targets[0] if len(table.targets) == 1 else MANY,
                 transport=injector.transport(writer),
                 message_b=writer.message_b,
+                footprint_b=injector.footprint_b(writer),
                 asked_b_s=writer.rate_b_s,
                 rate_alone_b_s=alone_b_s,
                 rate_b_s=bytes_b / written_s if written_s else 0.0,

@@ -128,14 +128,6 @@ class Note(Enum):
         "provenance differs between blocks: {names}",
         "the pairs are valid but mix configurations; `nimc run --fresh` starts again",
     )
-    NOT_QUALIFIED = (
-        "the machine was not qualified: its devices, counters and writers were not checked",
-        "`nimc run qualify`, then `nimc qualify RUN` (docs/add-a-machine.md#claims)",
-    )
-    CHANGED = (
-        "changed since the machine was qualified: {names}",
-        "`nimc run qualify`, then `nimc qualify RUN` again (docs/add-a-machine.md#claims)",
-    )
     REFERENCE = (
         "slower than its reference: {off:.4g} {unit} without writers; {reference:.4g} {unit} within"
         " {tolerance:.0%} was expected",

@@ -17,7 +17,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field, field_validator
 
@@ -66,20 +66,11 @@ class SiteFacts(BaseModel):
     reference_tolerance: Annotated[float, Field(ge=0, lt=1e30)] | None = None
 
 
-class QualifiedFacts(BaseModel):
-    """What `nimc qualify` said of the machine before the run (docs/add-a-machine.md#claims)."""
-
-    run: PlainName
-    verdict: Literal["qualified"]
-    holds_for: dict[str, list[str]]
-
-
 class HeaderFacts(BaseModel):
     """`RunHeader.facts`."""
 
     host: HostFacts = HostFacts()
     site: SiteFacts = SiteFacts()
-    qualified: QualifiedFacts | None = None
 
     @field_validator("site", mode="before")
     @classmethod
@@ -163,8 +154,7 @@ class RunHeader:
     precision: Annotated[float, Field(gt=0, lt=1)] | None
     #: What the campaign requests.
     asked: Requirements
-    #: `host`, that of `nimc run` as detected; `site`, the machine file with defaults, in SI units;
-    #: `qualified`, if the machine was, by which run and what it holds for.
+    #: `host`, that of `nimc run` as detected; `site`, the machine file with defaults, in SI units.
     facts: dict[str, Any] = field(default_factory=dict)
     #: Name -> version of the software that made the run.
     versions: dict[str, str] = field(default_factory=dict)

@@ -152,6 +152,9 @@ class WriterRecord:
     counter: str | None = None
     #: What the origin did to the target's memory; `write` of a control.
     direction: Direction = "write"
+    #: Memory of the target that its messages pass through again and again, bytes; of `fabtests` at
+    #: least that much, since its versions differ; 0 for a control; None in older samples.
+    footprint_b: int | None = None
     #: NUMA node that the buffers of both ends were bound to; None: not bound.
     buffer_node: int | None = None
     #: NUMA node -> bytes of the buffers on it, as the kernel reports; empty: not available, so that
@@ -323,6 +326,9 @@ class Sample:
     #: seconds; None for the first run of a block. If that run never started its application, from
     #: the moment when everything had stopped.
     lead_in_s: float | None = None
+    #: Memory that each rank works in, or each thread of STREAM and membench, bytes: what a check
+    #: makes of its sizes (docs/workloads.md). None of checks that do not say it.
+    working_set_b: float | None = None
     #: One for each target node; empty if the application never started.
     conditions: list[NodeConditions] = field(default_factory=list)
     #: SHA-256 of the lines of its counts in `counters/`; None if nothing was counted.

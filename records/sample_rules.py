@@ -37,7 +37,6 @@ _NUMBERS = r'^\{(\s*"([^"\\]|\\.)*"\s*:\s*-?[0-9][0-9.eE+-]*\s*,?)*\s*\}$'
 #: Schema 1 had no factors.
 _SCHEMAS = range(2, SCHEMA_VERSION + 1)
 _SCHEMA_RULE = f"{_SCHEMAS[0]} to {SCHEMA_VERSION}; for another, use the nimc that wrote it"
-_SAMPLE = pydantic.TypeAdapter(Sample)
 
 
 def check(frame: pl.DataFrame, path: Path, first_line: int) -> None:
@@ -97,6 +96,7 @@ def _are_factors(text: str) -> bool:
 
 def raise_first_fault(text: bytes, path: Path, first_line: int) -> None:
     """Raises InputError for the first line that is not a sample."""
+    of_sample = pydantic.TypeAdapter(Sample)  # takes 50 ms, so only for a fault
     for number, line in enumerate(text.split(b"\n")[:-1], first_line):
         at = f"{path}:{number}"
         try:
@@ -108,6 +108,6 @@ def raise_first_fault(text: bytes, path: Path, first_line: int) -> None:
                 f"{at}: schema: {record.get('schema')!r} found; allowed: {_SCHEMA_RULE}"
             )
         try:
-            _SAMPLE.validate_python(record)
+            of_sample.validate_python(record)
         except pydantic.ValidationError as error:
             raise InputError(f"{at}: {first_fault(error)}") from error

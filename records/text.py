@@ -1,8 +1,7 @@
 """Plain text for the terminal: made safe, durations, tables, lines that read as sentences.
 
 Text of others is made safe at one edge for each place: Jinja escapes what goes into a page
-(`analysis.report.plots`), the same module the labels of plots and turns formulas off, and this
-module the cells of tables.
+(`analysis.report.plots`), the same module the labels of plots and turns formulas off.
 """
 
 from __future__ import annotations
@@ -26,12 +25,6 @@ def one_line(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def cell(text: str) -> str:
-    """Text for a cell of a spreadsheet: never a formula, no control characters."""
-    shown = visible(text)
-    return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown
 
 
 #: Most characters of a fault that are shown.

@@ -71,6 +71,9 @@ class Writes:
     #: The traffic that writers follow while the application runs; before and after that they write
     #: at full rate.
     replay: Replay | None = None
+    #: Memory that each writer's messages are to pass through, bytes; None: as the injector does
+    #: unless it is told.
+    footprint_b: int | None = None
 
     @property
     def throttled(self) -> bool:
@@ -108,6 +111,8 @@ class Start:
     devices: list[str] = field(default_factory=list)
     #: Name of the tool that wraps every rank (`reframe_tests/tools/`), if any.
     tool: str | None = None
+    #: Memory that each rank works in, bytes, as `Sample.working_set_b`.
+    working_set_b: float | None = None
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from reframe_tests.binaries import BinariesMixin
+from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import (
     FLOAT,
@@ -21,7 +22,7 @@ from reframe_tests.workload import (
 
 
 @rfm.simple_test
-class cns(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
+class cns(rfm.RunOnlyRegressionTest, BinariesMixin, WorkingSetMixin, NimcMixin):
     """Compressible Navier-Stokes on boxes of a cube, one rank per core."""
 
     descr = "CNS under RDMA writes"
@@ -30,7 +31,7 @@ class cns(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     sourcesdir = None
     program = executable = "cns"
     tags = {"single_node"}
-    within_block = ("cells", "box", "steps")
+    within_block = ("cells", "box", "steps", "working_set")
     #: The cube does not grow with the ranks.
     comparable_across_cores = True
 
@@ -42,10 +43,32 @@ class cns(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     def lay_out(self):
         """Write the input, without plot files."""
         self.rank_a_core()
+        box = self.box_of()
         lines = [f"nsteps={self.steps}", "plot_int=0", f"n_cell={self.cells}"]
-        lines += [f"max_grid_size={self.box}", "cfl=0.5d0", "eta=1.8d-4", "alam=1.5d2"]
+        lines += [f"max_grid_size={box}", "cfl=0.5d0", "eta=1.8d-4", "alam=1.5d2"]
         text = "\n".join(["&probin", *(f"  {line}" for line in lines), "/", ""])
         self.executable_opts = [self.input_file("inputs", text)]
+
+    def box_of(self):
+        """Edge of the boxes: the largest that divides the cube and is within the working set."""
+        possible = [edge for edge in range(_LEAST_BOX, self.cells + 1) if self.cells % edge == 0]
+        size_b, box = self.chosen_b(box_b(possible[0])), self.box
+        if size_b is not None:
+            box = max(edge for edge in possible if box_b(edge) <= size_b)
+        self.working_set_b = box_b(box)
+        return box
+
+
+#: Arrays of doubles of a box: with ghost cells on each side (five of the state, twice, six of the
+#: primitive variables and nine gradients), and without them (both kinds of fluxes, five each).
+_WITH_GHOSTS, _GHOSTS, _WITHOUT = 25, 4, 10
+#: Smallest edge of a box that is chosen.
+_LEAST_BOX = 8
+
+
+def box_b(edge: int) -> float:
+    """Memory of a box of so many cells along the edge, bytes, which a rank takes one by one."""
+    return 8.0 * (_WITH_GHOSTS * (edge + 2 * _GHOSTS) ** 3 + _WITHOUT * edge**3)
 
 
 short_form(cns, cells=64, steps=3)

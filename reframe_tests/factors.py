@@ -61,6 +61,10 @@ FREE = "free"
 #: Kernels of membench that load memory, and the level without workers.
 LOADS = ("read", "write", "nt_write")
 IDLE = "idle"
+#: The size that an injector or a check has by itself.
+AUTO = "auto"
+#: A size as a multiple or a part of the last-level caches.
+_OF_LLC = re.compile(r"(?:([1-9]\d{0,3})\*)?llc(?:/([1-9]\d{0,3}))?", re.ASCII)
 
 
 def share_of(rate: Level) -> float | None:
@@ -107,6 +111,23 @@ def _whole(level: Level) -> None:
 
 def _message(level: Level) -> object:
     return level in ("auto", "dram") or units.size_b(str(level), "message")
+
+
+def _size(level: Level) -> object:
+    return level == AUTO or _OF_LLC.fullmatch(str(level)) or units.size_b(str(level), "size")
+
+
+def size_of(level: Level, machine: Machine) -> int | None:
+    """`64KiB`, `llc/2` or `4*llc` in bytes, of all last-level caches of a node; None for `auto`.
+
+    Raises InputError if caches are of unknown size.
+    """
+    if level == AUTO:
+        return None
+    if of_llc := _OF_LLC.fullmatch(str(level)):
+        times, parts = (int(part or 1) for part in of_llc.groups())
+        return times * machine.llc_b() // parts
+    return units.size_b(str(level), "size")
 
 
 def _too_few_cores(machine: Machine, level: Level) -> str | None:
@@ -198,9 +219,11 @@ def _no_such_injector(machine: Machine, level: Level) -> str | None:
 
 _DIRECTIONS = get_args(Direction)
 _INJECTORS = [name for name, it in INJECTORS.items() if it.writes and it.direction == "write"]
+_SIZES = f"{AUTO}, a size with its unit, such as 2MiB, or of the last-level caches: llc/2, 4*llc"
 _TABLE = (
     Factor("rate", "writes", "0, full, a share such as 25%, or a rate such as 500MB/s", _rate),
     Factor("message", "writes", "auto, dram, or a size with its unit, such as 64KiB", _message),
+    Factor("footprint", "writes", _SIZES, _size),
     Factor("limiter", "writes", "software, hardware", _one_of("software", "hardware")),
     Factor(
         "burst",
@@ -213,6 +236,7 @@ _TABLE = (
     Factor("direction", "writes", ", ".join(_DIRECTIONS), _one_of(*_DIRECTIONS)),
     Factor("comm_node", "writes", "numbers of NUMA nodes", _whole, _no_such_node),
     Factor("writer_rail", "writes", rails.ALLOWED, rails.check, rails.lacking),
+    Factor("working_set", "application", _SIZES, _size, everywhere=False),
     Factor("mpi_rail", "application", rails.ALLOWED, rails.check, rails.lacking_of_mpi),
     Factor("reserved_cores", "application", "whole numbers from 0", _whole, _too_few_cores),
     Factor(
@@ -272,9 +296,9 @@ def fault(check: Any, variable: str, why: str) -> InputError:
 
 
 def changes_within_jobs(name: str) -> bool:
-    """Whether a factor of the table changes from one run to the next."""
+    """Whether a factor that every check has changes from one run to the next."""
     factor = FACTORS.get(name)
-    return factor is not None and not factor.between_jobs
+    return factor is not None and factor.everywhere and not factor.between_jobs
 
 
 def lacking(machine: Machine, name: str, level: Level) -> str | None:

@@ -37,14 +37,10 @@ _SAMPLE = TypeAdapter(Sample)
 _NOTHING = Path(os.devnull)
 #: Characters that mean something to the shell.
 _SHELL = re.compile(r"""[$*?~<>|&;()'"`\\{}\[\]]""")
-_BEFORE_SANITY = ("pre_sanity",)
-_BEFORE_PERFORMANCE = ("post_sanity", "pre_performance")
+#: Stages whose hooks read an output: of sanity, and of performance.
+_BEFORE_SANITY, _BEFORE_PERFORMANCE = ("pre_sanity",), ("post_sanity", "pre_performance")
 #: Where a check may have its patterns.
 _PATTERNS = ("sanity_patterns", "perf_patterns", "perf_variables")
-#: What the conductor replaces of how a check is started, and its functions may read.
-_START = ("executable", "executable_opts", "num_tasks")
-#: Methods of the mixin that a check may have itself.
-_OPEN = {"lay_out", "added_environment", "runs_in"}
 
 
 @dataclass(frozen=True)
@@ -97,87 +93,54 @@ def origin(cls: type) -> dict[str, str]:
     return {"check_file": path, "check_sha256": file_digest(Path(path))}
 
 
-def require_possible(check: type, ours: tuple[type, ...]) -> None:
-    """Raises ReframeError for a check that runs nothing, or has a method of the mixin's name."""
-    if issubclass(check, rfm.CompileOnlyRegressionTest):
-        raise ReframeError(f"{check.__name__}: runs nothing (a CompileOnlyRegressionTest)")
-    methods = {
-        name
-        for cls in ours
-        for name, value in vars(cls).items()
-        if inspect.isfunction(value) and not name.startswith("_rfm")
-    }
-    for cls in check.mro():
-        if cls not in ours and (clashing := sorted((methods - _OPEN) & vars(cls).keys())):
-            raise ReframeError(
-                f"{check.__name__}: {cls.__name__}.{clashing[0]}: the mixin has a method of this"
-                " name; rename it"
-            )
+class OutputReader:
+    """Reads runs with the functions of the check that ran them, which ReFrame then leaves alone.
 
-
-class OwnReader:
-    """Reads runs with the functions of the check that ran them, which ReFrame then leaves alone."""
+    Made when all hooks before the run have run: the check as it is then reads the outputs.
+    """
 
     def __init__(self, check: rfm.RegressionTest, mixin: type) -> None:
-        self._check = check
-        #: Its patterns, and how it is started, as the check has them.
-        self._theirs: dict[str, Any] = {}
-        #: None until it is known: hooks of the check may find it in an output only.
-        self.figure: Figure | None = None
-        self._hooks = {
-            stage: [
-                hook.__name__
-                for hook in type(check).pipeline_hooks().get(stage, [])
-                if not hasattr(mixin, hook.__name__) and len(hook._rfm_attach) == 1
-            ]
-            for stage in (*_BEFORE_SANITY, *_BEFORE_PERFORMANCE)
-        }
-        for names in self._hooks.values():
-            for name in names:
-                check.disable_hook(name)
-        #: None if the check has `sanity_patterns`.
-        self._sanity = next(
-            (
-                vars(cls)["_rfm_sanity"]
-                for cls in type(check).__mro__
-                if vars(cls).get("_rfm_sanity") not in (None, vars(mixin)["_rfm_sanity"])
-            ),
-            None,
-        )
-        # A failure that is expected is one of each run, not of the block.
-        check.__rfm_xfail_sanity__ = lambda: (False, "")
-
-    def prove(self) -> None:
-        """Refuse before anything runs what cannot be run in pairs, or would be refused afterwards.
-
-        The check's time limit becomes that of each run. Raises ReframeError.
-        """
-        check = self._check
         if check.container_platform.image:
             raise ReframeError(f"{check.name}.container_platform: containers cannot be measured")
         if check.num_tasks is not None and check.num_tasks < 1:
             raise ReframeError(f"{check.name}.num_tasks: {check.num_tasks} found; allowed: from 1")
         check.num_tasks = check.num_tasks or 1
-        if check.time_limit:
-            check.run_timeout_s = min(check.run_timeout_s, float(check.time_limit))
-            check.time_limit = None
-        self._theirs = self._patterns() | {name: getattr(check, name) for name in _START}
+        self._check = check
+        #: None until it is known: hooks of the check may find it in an output only.
+        self.figure: Figure | None = None
+        # None if the check has `sanity_patterns`.
+        functions = (vars(cls).get("_rfm_sanity") for cls in type(check).__mro__)
+        ours = (None, vars(mixin)["_rfm_sanity"])
+        self._sanity = next((function for function in functions if function not in ours), None)
+        self._hooks = {
+            stage: [
+                hook.__name__
+                for hook in type(check).pipeline_hooks().get(stage, [])
+                if not hasattr(mixin, hook.__name__)
+            ]
+            for stage in (*_BEFORE_SANITY, *_BEFORE_PERFORMANCE)
+        }
+        self._as_written = dict(vars(check))
         try:
             self.notes()
         except FomError as error:
             raise ReframeError(f"{check.name}: {error}") from None
+        self._take_over()
 
-    def take_patterns(self) -> None:
-        """Take from the check what it says of sanity and performance; the block has others."""
-        self._theirs |= self._patterns()
+    def _take_over(self) -> None:
+        """Leave ReFrame nothing of the check to evaluate once, after the block."""
+        check = self._check
+        for name in (name for names in self._hooks.values() for name in names):
+            check.disable_hook(name)
         for name in _PATTERNS:  # ReFrame's variables cannot be deleted as attributes
-            vars(self._check).pop(name, None)
-        self._check.perf_variables = {}
-        self._check.require_reference = False
-
-    def _patterns(self) -> dict[str, Any]:
-        patterns = {name: getattr(self._check, name, None) for name in _PATTERNS}
-        return {name: value for name, value in patterns.items() if value is not None}
+            vars(check).pop(name, None)
+        check.perf_variables = {}
+        check.require_reference = False
+        # A failure that is expected is one of each run, not of the block.
+        check.__rfm_xfail_sanity__ = lambda: (False, "")
+        if check.time_limit:  # that of each run
+            check.run_timeout_s = min(check.run_timeout_s, float(check.time_limit))
+            check.time_limit = None
 
     @contextmanager
     def _as_job(self, out: Path, err: Path) -> Iterator[None]:
@@ -187,10 +150,9 @@ class OwnReader:
         # Relative, since checks also write it after the stage folder's name.
         stage = Path(check.stagedir).resolve()
         job._stdout, job._stderr = (os.path.relpath(path.resolve(), stage) for path in (out, err))
-        for name in _PATTERNS:
-            vars(check).pop(name, None)
-        for name, value in self._theirs.items():
-            setattr(check, name, dict(value) if isinstance(value, dict) else value)
+        vars(check).clear()
+        vars(check).update(self._as_written)
+        check.perf_variables = dict(check.perf_variables)
         try:
             with osext.change_dir(stage):
                 yield
@@ -304,7 +266,7 @@ def _faults_of(what: str) -> Iterator[None]:
         raise FomError(f"{what}: {' '.join(str(error).split())}") from None
 
 
-def read_block(reader: OwnReader, run_dir: Path, case: str, logs: Path) -> None:
+def read_block(reader: OutputReader, run_dir: Path, case: str, logs: Path) -> None:
     """Move a block's unread samples to those of the run, each with its figure of merit."""
     unread = logs / UNREAD
     if not unread.exists():
@@ -334,7 +296,7 @@ def read_block(reader: OwnReader, run_dir: Path, case: str, logs: Path) -> None:
 
 
 def _with_figure(
-    reader: OwnReader, sample: Sample, outputs: tuple[Path, Path], fault: str
+    reader: OutputReader, sample: Sample, outputs: tuple[Path, Path], fault: str
 ) -> Sample:
     try:
         if fault:

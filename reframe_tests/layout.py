@@ -26,19 +26,49 @@ from records.treatment import Start, Treatment
 from reframe_tests import foreign, rails, tools
 from reframe_tests.crossing import of_application, read_cells, read_factors
 from reframe_tests.factors import (
+    AUTO,
     FACTORS,
     NO_VARIABLE,
     changes_within_jobs,
     environment_of,
+    fault,
     lacking,
+    size_of,
 )
 from reframe_tests.planning import WRITES, CaseRequest, level_faults, planned, replay_of
 
 #: What a level may change in a check, and what is as before for the next one.
 _RESTORED = (
     *("executable", "executable_opts", "env_vars", "num_tasks", "num_tasks_per_node"),
-    *("num_cpus_per_task", "notes", "app_cpus", "app_cores", "sized_cores"),
+    *("num_cpus_per_task", "notes", "app_cpus", "app_cores", "sized_cores", "working_set_b"),
 )
+
+
+#: So much below a whole number is one, in the cube root of its cube.
+_ROUNDING = 1e-9
+
+
+class WorkingSetMixin(rfm.RegressionTestPlugin):
+    """The size of a workload as the memory that each rank works in."""
+
+    #: Memory that each rank (of STREAM and membench each thread) works in, such as `4MiB`, or
+    #: `llc/2` of the last-level caches, instead of the check's own sizes, which `auto` takes. What
+    #: whole elements give is recorded as `working_set_b`.
+    working_set = variable(str, value=AUTO)
+
+    def chosen_b(self, of_element_b: float = 1.0) -> float | None:
+        """The chosen working set, bytes; None for `auto`. Raises InputError below one element."""
+        size_b = size_of(self.working_set, self.machine)
+        if size_b is not None and size_b < of_element_b:
+            raise fault(self, "working_set", f"allowed: from {of_element_b:.0f} B")
+        return size_b
+
+    def edge_of(self, edge: int, element_b: float) -> int:
+        """Edge of each rank's cube of elements: the chosen working set's, or `edge`; records it."""
+        size_b = self.chosen_b(element_b)
+        edge = edge if size_b is None else int((size_b / element_b) ** (1 / 3) + _ROUNDING)
+        self.working_set_b = edge**3 * element_b
+        return edge
 
 
 class LayoutMixin(rfm.RegressionTestPlugin):
@@ -79,6 +109,10 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: writes go over shared memory; `auto` is `dram` on a shared host, else 64 KiB.
     message = variable(str, value=WRITES["message"])
 
+    #: Memory that a writer's messages pass through, such as `2MiB`, or `llc/2` of the last-level
+    #: caches; `auto` leaves it to the injector.
+    footprint = variable(str, value=WRITES["footprint"])
+
     #: Rate of each writer: `full`, a share of that such as `25%`, or a rate such as `500MB/s`.
     rate = variable(str, value=WRITES["rate"])
 
@@ -113,6 +147,9 @@ class LayoutMixin(rfm.RegressionTestPlugin):
 
     #: Whether figures of merit can be compared between numbers of cores.
     comparable_across_cores = False
+
+    #: Memory that each rank works in at the current levels, bytes; a check with sizes sets it.
+    working_set_b: float | None = None
 
     #: Rows that every writer reports before the application starts: from the third on, the rate
     #: before the run is the mean of two seconds and more.
@@ -189,8 +226,8 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         variables = [name for name in type(self)._rfm_var_space.vars if hasattr(self, name)]
         levels = {name: getattr(self, name) for name in planned(variables, self.within_block)}
         across = self.comparable_across_cores
-        for name, _, fault in level_faults(levels, factors, comparable_across_cores=across):
-            raise InputError(f"{name}: {fault}")
+        for name, _, text in level_faults(levels, factors, comparable_across_cores=across):
+            raise InputError(f"{name}: {text}")
         possible = {
             name: [level for level in levels if not lacking(self.machine, name, level)]
             for name, levels in factors.items()
@@ -293,6 +330,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             threads=threads,
             devices=rails.named(self.machine, self.mpi_rail),
             tool=tool.name if tool else None,
+            working_set_b=self.working_set_b,
         )
 
     def _command(self, launcher: list[str]) -> list[str]:

@@ -5,12 +5,16 @@ from reframe.core.builtins import variable
 
 from reframe_tests.binaries import BinariesMixin, NodesMixin, largest_cube
 from reframe_tests.factors import fault
+from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import Fom, FomError, Workload, last_match, last_number, require_close
 
+#: Memory of one element, from the sources: 276 of the domain, 392 of its hourglass forces.
+_ELEMENT_B = 668
+
 
 @rfm.simple_test
-class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
+class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, WorkingSetMixin, NimcMixin):
     """Sedov blast on a cube of ranks, with threads on the remaining cores."""
 
     descr = "LULESH under RDMA writes"
@@ -20,7 +24,7 @@ class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
     package = "lulesh"
     program = executable = "lulesh2.0"
     tags = {"single_node"}
-    within_block = ("edge", "iterations")
+    within_block = ("edge", "iterations", "working_set")
 
     #: Elements along the edge of each rank's cube.
     edge = variable(int, value=60)
@@ -37,7 +41,8 @@ class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
                 self, "nodes", f"allowed: numbers that divide a cube of at most {most} ranks"
             )
         self.spread(count // self.nodes)
-        self.executable_opts = ["-s", str(self.edge), "-i", str(self.iterations)]
+        edge = self.edge_of(self.edge, _ELEMENT_B)
+        self.executable_opts = ["-s", str(edge), "-i", str(self.iterations)]
 
 
 short_form(lulesh, edge=30, iterations=50)

@@ -5,15 +5,20 @@ import re
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from records.units import plural
+from records.units import plural, size_b
 from reframe_tests.binaries import CompiledMixin
 from reframe_tests.factors import fault
+from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import FLOAT, Fom, FomError, Workload, last_match
 
+#: Kernel -> its arrays, if more than one, which are made of whole grains.
+_ARRAYS = {"copy": 2, "scale": 2, "add": 3, "triad": 3, "intensity": 3}
+_GRAIN_B = 512
+
 
 @rfm.simple_test
-class membench(rfm.RegressionTest, CompiledMixin, NimcMixin):
+class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     """Memory bandwidth of some cores of a socket, each with its own arrays (weak scaling)."""
 
     descr = "membench under RDMA writes"
@@ -24,6 +29,7 @@ class membench(rfm.RegressionTest, CompiledMixin, NimcMixin):
     tags = {"single_node"}
     within_block: tuple[str, ...] = (
         *("kernel", "share", "cores", "socket", "order", "node", "pages", "duration_s"),
+        "working_set",
     )
     lengthened_by = "duration_s"
     comparable_across_cores = True
@@ -71,7 +77,8 @@ class membench(rfm.RegressionTest, CompiledMixin, NimcMixin):
         self.num_cpus_per_task = self.app_cores
         self.executable_opts = [self.kernel, "-n", str(cores), "-d", str(self.duration_s)]
         self.executable_opts += ["--order", self.order]
-        self.executable_opts += ["-s", self.size] if self.size else []
+        size = self.size_of_arrays()
+        self.executable_opts += ["-s", size] if size else []
         self.executable_opts += [] if self.pages == "normal" else ["--pages", self.pages]
         if sockets > 1:
             self.executable_opts += ["--socket", "all"]
@@ -79,6 +86,17 @@ class membench(rfm.RegressionTest, CompiledMixin, NimcMixin):
         node = self.machine.numa_node(self.node, f"{self.name}.node")
         if node is not None:
             self.executable_opts += ["-m", str(node)]
+
+    def size_of_arrays(self):
+        """Size of each array of a core: of the chosen working set, or `size`."""
+        arrays = _ARRAYS.get(self.kernel, 1)
+        chosen_b = self.chosen_b(_GRAIN_B * arrays)
+        if chosen_b is None and not self.size:
+            return ""
+        array_b = size_b(self.size, "size") if chosen_b is None else chosen_b / arrays
+        grains = max(int(array_b / _GRAIN_B), 1)
+        self.working_set_b = float(arrays * grains * _GRAIN_B)
+        return self.size if chosen_b is None else f"{grains * _GRAIN_B}B"
 
 
 short_form(membench, duration_s=1.0)

@@ -6,12 +6,16 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from reframe_tests.binaries import BinariesMixin, NodesMixin
+from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import Fom, FomError, Workload, last_match, last_number
 
+#: Memory of one row: 27 matrix entries of 12 bytes, where it begins, and six vectors.
+_ROW_B = 380
+
 
 @rfm.simple_test
-class minife(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
+class minife(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, WorkingSetMixin, NimcMixin):
     """Finite elements and conjugate gradients, one rank per core (weak scaling)."""
 
     descr = "miniFE under RDMA writes"
@@ -23,7 +27,7 @@ class minife(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
     program = "miniFE.x"
     executable = "./show_after.sh"
     tags = {"single_node"}
-    within_block = ("edge",)
+    within_block = ("edge", "working_set")
     threaded = False
     comparable_across_cores = True
 
@@ -33,8 +37,10 @@ class minife(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
     def lay_out(self):
         """One cube for all ranks; reserved cores do not change it."""
         self.spread(self.ranks_per_node())
-        elements = str(round(self.edge * (self.nodes * self.sized_cores) ** (1 / 3)))
-        self.executable_opts = ["miniFE*.yaml", self.program, "-nx", elements]
+        edge = self.edge_of(self.edge, _ROW_B)
+        elements = round(edge * (self.nodes * self.sized_cores) ** (1 / 3))
+        self.working_set_b = elements**3 * _ROW_B / self.num_tasks
+        self.executable_opts = ["miniFE*.yaml", self.program, "-nx", str(elements)]
         self.executable_opts += ["-verify_solution", "1"]
 
 

@@ -181,12 +181,10 @@ class NimcMixin(LayoutMixin):
             except InputError as error:
                 raise ReframeError(f"{self.name}.{error}") from None
         else:
-            foreign.require_possible(type(self), _OURS)
+            if isinstance(self, rfm.CompileOnlyRegressionTest):
+                raise ReframeError(f"{self.name}: runs nothing (a CompileOnlyRegressionTest)")
             # A check's name may have parameters: `x %threads=2`. That of a case is a file name.
             self.case = self.case or re.sub(r"[^\w.@=+-]+", "_", self.name)
-            # The check's own sanity is a matter of each run, the mixin's of the block.
-            self._own = foreign.OwnReader(self, NimcMixin)
-            self._rfm_sanity = self.block_done
         unknown = [arm for arm in self.arms if arm not in ARMS]
         if unknown or (self.arms and BASELINE not in self.arms):
             raise ReframeError(
@@ -238,7 +236,8 @@ class NimcMixin(LayoutMixin):
         self.run_dir = Path(self.nimc_dir or stage / "nimc").resolve()
         self.block_logs = self.run_dir / "logs" / case / str(self.block)
         if not self.workload:
-            self._own.prove()
+            self._reader = foreign.OutputReader(self, NimcMixin)
+            self._rfm_sanity = self.block_done  # that of the check is a matter of each run
         try:
             if reason := lacking(self.machine, "core_spec", self.core_spec):
                 raise fault(self, "core_spec", f"{reason}; allowed: 0")
@@ -346,7 +345,7 @@ class NimcMixin(LayoutMixin):
         self.block_logs.mkdir(parents=True, exist_ok=True)
         replace_text(self.block_logs / "job.json", json.dumps(job, indent=1))
         if not self.workload:
-            foreign.read_block(self._own, self.run_dir, self.case, self.block_logs)
+            foreign.read_block(self._reader, self.run_dir, self.case, self.block_logs)
         if told.name != "done":
             raise SanityError(f"{told.name}: {told.reason}")
         from analysis.samples.pairs import pairless  # starts slowly
@@ -354,12 +353,6 @@ class NimcMixin(LayoutMixin):
         for arm, reason in pairless(self._block_samples(), self.treated).items():
             raise SanityError(f"no pair of '{arm}' counts: {reason}")
         return True
-
-    @run_before("sanity")
-    def take_patterns(self) -> None:
-        """What a check of others says of sanity and performance is for each run."""
-        if not self.workload:
-            self._own.take_patterns()
 
     @run_before("performance")
     def report_samples(self) -> None:
@@ -387,9 +380,6 @@ class NimcMixin(LayoutMixin):
 
         path = self.run_dir / "samples" / f"{self.case or self.name}.jsonl"
         return read_samples([path]).frame.filter(block=self.block)
-
-
-_OURS = (NimcMixin, LayoutMixin)
 
 
 def short_form(check: type, *tags: str, **values: Any) -> None:

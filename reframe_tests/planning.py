@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from conductor.injectors import get, writing_rate_b_s
+from conductor.injectors import INJECTORS, get, writing_rate_b_s
 from conductor.injectors.base import Injector
 from records import units
 from records.acceptance import AcceptanceLimits
@@ -28,6 +28,7 @@ from records.treatment import Burst, Replay, Treatment, Writes
 from reframe_tests import rails, scaling
 from reframe_tests.crossing import RATE, Cell, Factors, cross, is_nothing
 from reframe_tests.factors import (
+    AUTO,
     FACTORS,
     NO_BURST,
     OF_CORES,
@@ -35,6 +36,7 @@ from reframe_tests.factors import (
     check_level,
     node_at,
     share_of,
+    size_of,
 )
 
 #: Values of the mixin's variables that leave a choice to the machine, and are no levels.
@@ -42,7 +44,8 @@ CHOSEN_BY_MACHINE = {"injector": "auto", "comm_node": -1, "reserved_cores": -1}
 #: What writers do unless a check or a campaign says otherwise.
 WRITES: dict[str, Level] = {
     "rate": "full",
-    "message": "auto",
+    "message": AUTO,
+    "footprint": AUTO,
     "limiter": "software",
     "burst": NO_BURST,
     "injector": "auto",
@@ -50,6 +53,8 @@ WRITES: dict[str, Level] = {
     "comm_node": -1,
     "writer_rail": rails.DEFAULT,
 }
+#: Size of one write if a footprint is chosen and the message is not; or the footprint, if smaller.
+_MESSAGE_B = 64 << 10
 #: By how much a rate may differ from a burst's share of the time, as a share of it, to be full rate
 #: within the bursts.
 _SAME_RATE = 0.01
@@ -246,9 +251,11 @@ def _writes(
     node = _buffer_node(levels, site)
     if asked.replay:
         _require_free(injector, levels, arm)
+    message_b, footprint_b = _sizes(injector, levels, site)
     return Writes(
         injector=injector.name,
-        message_b=site.message_b(str(levels["message"])),
+        message_b=message_b,
+        footprint_b=footprint_b,
         direction=injector.direction,
         rate_b_s=None if share is not None else writing_rate_b_s(injector, str(rate)),
         rate_share=share,
@@ -263,6 +270,32 @@ def _writes(
 
 def _fault(name: str, value: object, why: str) -> InputError:
     return InputError(f"{name}: {value} found; {why}")
+
+
+def _sizes(
+    injector: Injector, levels: Mapping[str, Level], site: Machine
+) -> tuple[int, int | None]:
+    """Size of one write and the chosen footprint, bytes; None leaves that to the injector."""
+    message, level = str(levels["message"]), levels["footprint"]
+    footprint_b = size_of(level, site)
+    if footprint_b is None:
+        return site.message_b(message), None
+    if injector.footprint_by is None:
+        able = [name for name, each in INJECTORS.items() if each.footprint_by]
+        why = f"that of {injector.name} cannot be chosen; allowed: {AUTO}, or injector"
+        raise _fault("footprint", level, f"{why} {', '.join(able)}")
+    if injector.footprint_by == "message":
+        if message != AUTO:
+            why = f"the message of {injector.name} is its footprint, {level}; allowed: {AUTO}"
+            raise _fault("message", message, why)
+        return footprint_b, footprint_b
+    message_b = min(_MESSAGE_B, footprint_b) if message == AUTO else site.message_b(message)
+    most_b = message_b * injector.most_places if injector.most_places else footprint_b
+    if not message_b <= footprint_b <= most_b:
+        what = f"allowed: from one message, {message_b} B,"
+        most = f" to {injector.most_places} of them, {most_b} B" if injector.most_places else " on"
+        raise _fault("footprint", level, f"{footprint_b} B of {injector.name}; {what}{most}")
+    return message_b, footprint_b
 
 
 def _buffer_node(levels: Mapping[str, Level], site: Machine) -> int | None:
@@ -282,6 +315,10 @@ def _require_short(injector: Injector, levels: Mapping[str, Level], arm: str) ->
         raise _fault("injector", injector.name, why)
     if levels["burst"] != NO_BURST:
         raise _fault("burst", levels["burst"], f"arm {arm} has a timetable; allowed: {NO_BURST}")
+    if levels["footprint"] != AUTO:
+        raise _fault(
+            "footprint", levels["footprint"], f"arm {arm} has a timetable; allowed: {AUTO}"
+        )
     if levels["rate"] != "full" and injector.paced_by == "agent":
         why = f"{injector.name} cannot limit the rate of short writes (arm {arm})"
         raise _fault("rate", levels["rate"], f"{why}; allowed: full, or injector perftest")

@@ -9,9 +9,11 @@ import reframe as rfm
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
+from records.errors import InputError
 from records.notes import Note
 from records.units import size_b
 from reframe_tests.binaries import CompiledMixin
+from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import FLOAT, Fom, FomError, Workload, last_match
 
@@ -28,7 +30,7 @@ _SMALL_MODEL_B = 2**31 - 2**26
 
 
 @rfm.simple_test
-class stream(rfm.RegressionTest, CompiledMixin, NimcMixin):
+class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     """Official STREAM at full size, one OpenMP thread per core, first touch."""
 
     descr = "STREAM triad under RDMA writes"
@@ -66,13 +68,21 @@ class stream(rfm.RegressionTest, CompiledMixin, NimcMixin):
         environment's `cflags`.
         """
         llc_b = self.machine.llc_b()
-        wanted_b = self.llc_multiple * llc_b
+        try:
+            chosen_b = self.chosen_b(_ARRAYS * _DOUBLE_B)
+        except InputError as error:
+            raise ReframeError(str(error)) from None
+        multiple = self.llc_multiple
+        if chosen_b is not None:
+            multiple = self.app_cores * chosen_b / _ARRAYS / llc_b
+        wanted_b = multiple * llc_b
         array_b = min(wanted_b, self.machine.memory_share * self.machine.memory_b() / _ARRAYS)
         if self.array_most:
             array_b = min(array_b, size_b(self.array_most, "array_most"))
         elements = int(array_b / _DOUBLE_B)
+        self.arrays_b = float(_ARRAYS * _DOUBLE_B * elements)
         sizes = {"array_mib": array_b / 2**20, "llc_mib": llc_b / 2**20}
-        if self.llc_multiple * _ARRAYS <= 1:
+        if multiple * _ARRAYS <= 1:
             self.notes = [*self.notes, Note.STREAM_IN_CACHE(arrays=_ARRAYS, **sizes)]
         elif array_b < 4 * llc_b:
             self.notes = [*self.notes, Note.STREAM_SMALL(**sizes)]
@@ -90,6 +100,7 @@ class stream(rfm.RegressionTest, CompiledMixin, NimcMixin):
     def lay_out(self):
         """One bound thread per core, so that first touch places the pages."""
         self.thread_a_core()
+        self.working_set_b = self.arrays_b / self.app_cores
         self.env_vars["STREAM_ITERATIONS"] = self.iterations
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import special
 
 from analysis.history.alarms import FEWEST, Watch
-from studies import head, row, show
+from studies import FRESH, head, row, show
 from studies.noises import Draw, correlated, normal
 from studies.noises import Draws as Values
 
@@ -137,14 +137,14 @@ class StudiedNoise:
         return self.false_alarms / years, float(low) / years, float(high) / years
 
 
-def look(seen: StudiedNoise, rng: np.random.Generator) -> None:
+def look(noise: StudiedNoise, rng: np.random.Generator) -> None:
     """Add one history."""
-    values = seen.draw(rng, (SERIES, NIGHTS)).T
+    values = noise.draw(rng, (SERIES, NIGHTS)).T
     at = int(rng.integers(200, 680))
-    for planted in PLANTED if seen.histories % _EVERY == 0 else ():
-        seen.nights[planted].append(_nights_to_find(values, at, *planted))
-    seen.histories += 1
-    seen.false_alarms += sum(change.worse for change in Watch(measured(values)).all())
+    for planted in PLANTED if noise.histories % _EVERY == 0 else ():
+        noise.nights[planted].append(_nights_to_find(values, at, *planted))
+    noise.histories += 1
+    noise.false_alarms += sum(change.worse for change in Watch(measured(values)).all())
 
 
 def measured(values: Values) -> Values:
@@ -158,12 +158,12 @@ def _nights_to_find(values: Values, at: int, loss: float, one_in: int) -> int:
     changed[at:, ::one_in] += loss
     first = len(measured(values[:at]))
     having = {None, *range(0, SERIES, one_in)}
-    found = (
+    noticed = (
         change.noticed + 1 - first
         for change in Watch(measured(changed)).all()
         if change.worse and change.noticed >= first and change.series in having
     )
-    return min(next(found, PATIENCE), PATIENCE)
+    return min(next(noticed, PATIENCE), PATIENCE)
 
 
 def table(histories: int) -> Iterator[str]:
@@ -171,11 +171,11 @@ def table(histories: int) -> Iterator[str]:
     names = [f"{loss:g} in {SERIES // one_in} of {SERIES}" for loss, one_in in PLANTED]
     yield from head(["nights", "false alarms a machine and year", *names])
     for number, (name, draw) in enumerate(NOISES.items()):
-        seen = StudiedNoise(draw)
+        noise = StudiedNoise(draw)
         for history in range(histories):
-            look(seen, np.random.default_rng([number, history]))
-        rate, low, high = seen.rate
-        medians = [f"{np.median(each):.0f}" for each in seen.nights.values()]
+            look(noise, np.random.default_rng([FRESH, number, history]))
+        rate, low, high = noise.rate
+        medians = [f"{np.median(nights):.0f}" for nights in noise.nights.values()]
         yield row([name, f"{rate:.2f} ({low:.2f} to {high:.2f})", *medians])
 
 

@@ -53,19 +53,19 @@ def made_nights(
     noise: NightNoise, rng: np.random.Generator, count: int, cases: int, change: float = 0.0
 ) -> Nights:
     """`count` nights; the first case is slower under writes by the share `change`."""
-    own, common = noise.draw(rng, (2, cases, count)), noise.draw(rng, (1, 1, count))
-    logs = SPREAD * (np.sqrt(1 - noise.common) * own + np.sqrt(noise.common) * common)
+    apart, common = noise.draw(rng, (2, cases, count)), noise.draw(rng, (1, 1, count))
+    logs = SPREAD * (np.sqrt(1 - noise.common) * apart + np.sqrt(noise.common) * common)
     logs[1, 0] += np.log1p(change)
-    found: dict[Quantity, list[Estimate]] = {}
+    nights: dict[Quantity, list[Estimate]] = {}
     for case, (off, on) in enumerate(logs.swapaxes(0, 1)):
-        for arm, metric, each in (
+        for arm, metric, logs_of in (
             ("off", "off", off),
             ("on", "on", on),
             ("on", "slowdown", on - off),
         ):
             quantity = Quantity(f"case{case}", arm, metric, "s", "lower")  # type: ignore[arg-type]
-            found[quantity] = [Estimate(v, v, v, 0.95) for v in np.exp(each).tolist()]
-    return found
+            nights[quantity] = [Estimate(v, v, v, 0.95) for v in np.exp(logs_of).tolist()]
+    return nights
 
 
 def named(
@@ -92,12 +92,12 @@ def tables(count: int) -> Iterator[str]:
     rows = list(zip(columns, product(CASES, SIDES), strict=True))
     yield from head(["unchanged nights: named, %", *(noise.name for noise in NOISES)])
     for column, (cases, sides) in rows:
-        found = [named(noise, sides, cases, count) for noise in NOISES]
-        yield row([column, *map(_percent, found)])
+        shares = [named(noise, sides, cases, count) for noise in NOISES]
+        yield row([column, *map(_percent, shares)])
     yield from head(["change found, %", *(f"{change:.0%}" for change in CHANGES)])
     for column, (cases, sides) in rows:
-        found = [named(NOISES[0], sides, cases, count, change) for change in CHANGES]
-        yield row([column, *map(_percent, found)])
+        shares = [named(NOISES[0], sides, cases, count, change) for change in CHANGES]
+        yield row([column, *map(_percent, shares)])
 
 
 def _percent(share: float) -> str:

@@ -35,11 +35,11 @@ def correlated(r: float) -> Draw:
     """Neighbours correlate by `r`: an autoregressive process of first order."""
 
     def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
-        found = normal(rng, shape)
+        noise = normal(rng, shape)
         for at in range(1, shape[-1]):
-            found[..., at] *= np.sqrt(1 - r**2)
-            found[..., at] += r * found[..., at - 1]
-        return found
+            noise[..., at] *= np.sqrt(1 - r**2)
+            noise[..., at] += r * noise[..., at - 1]
+        return noise
 
     return draw
 
@@ -87,6 +87,7 @@ NOISES = (
         lambda rng, shape: normal(rng, shape) + np.linspace(0, 10, shape[-1]),
     ),
     RunNoise("normal, `on` twice as wide", normal, treated=2.0),
+    RunNoise("normal, `on` five times as wide", normal, treated=5.0),
     RunNoise("1 % of runs six times as long, at 1 %", _six_times),
 )
 

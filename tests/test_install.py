@@ -63,7 +63,7 @@ def test_setup_refuses_an_extra_that_does_not_exist_before_it_makes_anything(tmp
 
 def test_make_adds_the_extras_that_the_last_set_up_left_out(tmp_path):
     for name in ("Makefile", "pyproject.toml", "scripts/setup.sh", "conductor/program.h"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         shutil.copy(ROOT / name, tmp_path / name)
     for name in ("requirements", "conductor/mpi_put"):
         shutil.copytree(ROOT / name, tmp_path / name)

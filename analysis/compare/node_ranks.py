@@ -80,15 +80,15 @@ def figures(node: str, data: RunData) -> list[NodeFigures]:
     ]
 
 
-def ranked(found: Iterable[NodeFigures], margin: float = 0.0) -> list[RankedNode]:
+def ranked(nodes: Iterable[NodeFigures], margin: float = 0.0) -> list[RankedNode]:
     """Every node in every case, the slowest of a case first.
 
     Differences of at most `margin`, as a share, are not named. A node's runs are compared with one
     median of each other node: with the spread of its own runs and with that between nodes
     (`statistics.nights`).
     """
-    by_case = grouped((each.case, each) for each in found)
-    rows = [row for nodes in by_case.values() for row in _of_case(nodes)]
+    by_case = grouped((node.case, node) for node in nodes)
+    rows = [row for of_case in by_case.values() for row in _of_case(of_case)]
     adjusted = iter(holm([row.p_adjusted for row in rows if row.p_adjusted is not None]))
     return [
         replace(row, margin=margin, p_adjusted=None if row.p_adjusted is None else next(adjusted))
@@ -97,12 +97,12 @@ def ranked(found: Iterable[NodeFigures], margin: float = 0.0) -> list[RankedNode
 
 
 def _of_case(nodes: Sequence[NodeFigures]) -> list[RankedNode]:
-    times = {each.node: median(each.times) for each in nodes}
+    times = {of.node: median(of.times) for of in nodes}
     rows = []
-    for each in sorted(nodes, key=lambda each: -times[each.node]):
-        row = RankedNode(each.case, each.node, len(each.values), median(each.values), each.unit)
-        others = [time for node, time in times.items() if node != each.node]
-        if difference := ratio_of_nights(each.times, others):
+    for of in sorted(nodes, key=lambda of: -times[of.node]):
+        row = RankedNode(of.case, of.node, len(of.values), median(of.values), of.unit)
+        others = [time for node, time in times.items() if node != of.node]
+        if difference := ratio_of_nights(of.times, others):
             row = replace(row, ratio=difference.ratio, p_adjusted=difference.p)
         rows.append(row)
     return rows

@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from statistics import median
 from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
-from analysis.effects.facts import FACTS, OF_A_BLOCK, UNKNOWN, known
+from analysis.effects.facts import FACTS, OF_A_BLOCK, UNKNOWN, reported_facts
 from analysis.effects.verdict import emulations
 from analysis.report.data import RunData
+from analysis.report.table import results_table
 from analysis.report.words import binary, facts
 from analysis.samples.integrity import Integrity
 from analysis.samples.provenance import all_hosts
-from analysis.statistics.interval import CONFIDENCE, Estimate, flat, holm, median_interval
+from analysis.statistics.interval import CONFIDENCE, Estimate, flat, holm
 from analysis.statistics.nights import (
     NightCorrelation,
     NightsDifference,
@@ -53,6 +55,12 @@ class Quantity(NamedTuple):
         return self.metric != "slowdown" and self.better == "higher"
 
 
+#: Metric -> columns of the table of results: what its interval begins with, and its value.
+_COLUMNS: dict[Metric, tuple[str, str]] = {
+    "off": ("off", "off_median"),
+    "slowdown": ("slowdown", "slowdown"),
+    "on": ("on", "on_median"),
+}
 #: One estimate per night.
 Nights = Mapping[Quantity, Sequence[Estimate]]
 
@@ -65,11 +73,11 @@ class Side:
 
     def __post_init__(self) -> None:
         for name in ("machine", "campaign"):
-            found = sorted({str(getattr(run.header, name)) for run in self.runs})
-            if len(found) > 1:
+            values = sorted({str(getattr(run.header, name)) for run in self.runs})
+            if len(values) > 1:
                 raise InputError(
                     f"{', '.join(run.header.run for run in self.runs)}: the runs of one side must"
-                    f" have the same {name}, not {' and '.join(found)}"
+                    f" have the same {name}, not {' and '.join(values)}"
                 )
 
     @property
@@ -87,18 +95,40 @@ class Side:
         """Names of its runs."""
         return [run.header.run for run in self.runs]
 
+    @cached_property
+    def effects(self) -> pl.DataFrame:
+        """Its rows of the table of results, one a night, case and treatment."""
+        return results_table(self.runs).filter(role="effect")
+
     def nights(self) -> Nights:
         """One estimate per quantity and night; a night with too few pairs is left out."""
-        found: dict[Quantity, list[Estimate]] = {}
-        for run in self.runs:
-            for watched, estimate in of_night(run).items():
-                found.setdefault(watched, []).extend([estimate] if estimate else [])
-        return found
+        names = ["run", "case", "unit", "better"]
+        parts = [
+            self.effects.with_row_index().select(
+                "index",
+                *names,
+                pl.col("baseline" if metric == "off" else "arm").alias("arm"),
+                pl.lit(metric).alias("metric"),
+                *(pl.col(f"{column}{end}").alias(f"value{end}") for end in ("_low", "_high")),
+                value=value,
+            )
+            for metric, (column, value) in _COLUMNS.items()
+        ]
+        # Effects that share a baseline share its time, which is compared once.
+        rows = pl.concat(parts).sort("index", maintain_order=True)
+        rows = rows.unique([*names, "arm", "metric"], keep="first", maintain_order=True)
+        nights: dict[Quantity, list[Estimate]] = {}
+        for row in rows.iter_rows(named=True):
+            quantity = Quantity(*(row[name] for name in Quantity._fields))
+            ends = row["value"], row["value_low"], row["value_high"]
+            of = [] if ends[1] is None else [Estimate(*ends, CONFIDENCE)]
+            nights.setdefault(quantity, []).extend(of)
+        return nights
 
+    @property
     def emulations(self) -> list[str]:
         """Caveats of the transports of its writes."""
-        names = {str(name) for run in self.runs for name in run.samples["transport"].unique()}
-        return emulations(sorted(names))
+        return emulations(self.effects["transport"].drop_nulls().unique().sort().to_list())
 
 
 def pair_up(reference: Sequence[RunData], this: Sequence[RunData]) -> tuple[Side, Side]:
@@ -108,7 +138,7 @@ def pair_up(reference: Sequence[RunData], this: Sequence[RunData]) -> tuple[Side
     """
     # Runs of two folders that start in the same second have the same name.
     started = [(run.header.run, run.header.started_s) for run in (*reference, *this)]
-    twice = sorted({each for each in started if started.count(each) > 1})
+    twice = sorted({run for run in started if started.count(run) > 1})
     if twice:
         raise InputError(f"{twice[0][0]}: each run must be given once; a copy is not another night")
     one, other = (
@@ -116,21 +146,6 @@ def pair_up(reference: Sequence[RunData], this: Sequence[RunData]) -> tuple[Side
         for runs in (reference, this)
     )
     return one, other
-
-
-def of_night(run: RunData) -> dict[Quantity, Estimate | None]:
-    """What one night says of each quantity; None with too few pairs for an interval."""
-    found: dict[Quantity, Estimate | None] = {}
-    for row in run.results:
-        if row.role == "effect":
-            pairs = run.pairs.filter(pl.col("case") == row.case, pl.col("arm") == row.arm)
-            baseline = Quantity(row.case, row.baseline, "off", row.unit, row.better)
-            # Effects that share a baseline share its time, which is compared once.
-            found.setdefault(baseline, median_interval(pairs["off"].to_list()))
-            found[baseline._replace(arm=row.arm, metric="slowdown")] = row.slowdown
-            times = median_interval(pairs["on"].to_list())
-            found[baseline._replace(arm=row.arm, metric="on")] = times
-    return found
 
 
 #: Parts of provenance that are drawn for each run, or that its header has as well.
@@ -154,7 +169,7 @@ def node_facts(reference: Side, this: Side) -> list[Difference]:
 
     See `analysis.effects.facts`; `unknown` if no node of a side reports them.
     """
-    old, new = (known(_hosts(side)) for side in (reference, this))
+    old, new = (reported_facts(_hosts(side)) for side in (reference, this))
     return [Difference(name, _joined(old[name]), _joined(new[name])) for name in FACTS]
 
 
@@ -178,25 +193,25 @@ def _joined(values: Iterable[str]) -> str:
 
 def _facts(side: Side) -> dict[str, str]:
     """Label -> text. Node by node would list every node; so by fact, over all nodes."""
-    found: list[tuple[str, str]] = []
+    texts: list[tuple[str, str]] = []
     for run in side.runs:
         header = run.header
-        found += [(name, str(getattr(header, name))) for name in ("machine", "campaign", "digest")]
-        found.append(("commit", header.commit or UNKNOWN))
+        texts += [(name, str(getattr(header, name))) for name in ("machine", "campaign", "digest")]
+        texts.append(("commit", header.commit or UNKNOWN))
         # What only one side has, or has in another unit, is not compared: it is listed here.
         effects = (row for row in run.results if row.role == "effect")
-        found += [(f"{row.case} {row.arm}", f"measured in {row.unit}") for row in effects]
-        found += facts({"version": header.versions})
-        found += facts(header.facts)
+        texts += [(f"{row.case} {row.arm}", f"measured in {row.unit}") for row in effects]
+        texts += facts({"version": header.versions})
+        texts += facts(header.facts)
         for record in run.provenance.values():
-            own = {name: value for name, value in record.items() if name not in _OF_A_RUN}
-            if program := own.get("program"):
+            lasting = {name: value for name, value in record.items() if name not in _OF_A_RUN}
+            if program := lasting.get("program"):
                 # What was built for the run lies in its folder; the digest tells programs apart.
-                own["program"] = {name: program[name] for name in program if name != "path"}
-            found += facts({"provenance": own})
+                lasting["program"] = {name: program[name] for name in program if name != "path"}
+            texts += facts({"provenance": lasting})
     for host in _hosts(side):
-        found += facts({"node": {k: v for k, v in host.items() if k not in _LISTED}})
-    return {name: _joined(texts) for name, texts in grouped(found).items()}
+        texts += facts({"node": {k: v for k, v in host.items() if k not in _LISTED}})
+    return {name: _joined(values) for name, values in grouped(texts).items()}
 
 
 # The dose of a treatment: what its writers do. Sides are comparable only if their doses agree.
@@ -231,51 +246,38 @@ _RATES: dict[str, Callable[[float | None], str]] = {
 }
 
 
-def dose_differences(reference: Side, this: Side) -> list[DoseDifference]:
-    """One entry for each case and treatment of both sides whose doses differ."""
-    old, new = _doses(reference), _doses(this)
+def dose_differences(reference: pl.DataFrame, this: pl.DataFrame) -> list[DoseDifference]:
+    """One entry for each case and treatment of both sides whose doses differ, from their effects.
+
+    Of rates, the medians over the nights are compared.
+    """
+    names = ["case", "arm"]
+    old, new = (
+        effects.filter(pl.col("runs") > 0)
+        .group_by(names, maintain_order=True)
+        .agg(pl.col(*_EXACT).unique(maintain_order=True), pl.col(*_RATES))
+        for effects in (reference, this)
+    )
+    both = new.join(old, on=names, suffix="_reference", maintain_order="left")
     return [
-        DoseDifference(*key, text)
-        for key in new
-        if key in old and (text := "; ".join(_differ(old[key], new[key])))
+        DoseDifference(row["case"], row["arm"], text)
+        for row in both.iter_rows(named=True)
+        if (text := "; ".join(_differences(row)))
     ]
 
 
-def _doses(side: Side) -> dict[tuple[str, str], dict[str, list[Any]]]:
-    """(Case, treatment) -> column -> its distinct values, of rates each night's median."""
-    found: dict[tuple[str, str], dict[str, list[Any]]] = {}
-    for run in side.runs:
-        made = run.samples.filter(pl.col("role") == "effect", pl.col("status") == "counts")
-        each = made.group_by("case", "arm", maintain_order=True).agg(
-            *(pl.col(name).unique(maintain_order=True) for name in _EXACT),
-            *(pl.col(name).median() for name in _RATES),
-        )
-        for row in each.iter_rows(named=True):
-            dose = found.setdefault((row["case"], row["arm"]), {n: [] for n in (*_EXACT, *_RATES)})
-            for name in _EXACT:
-                dose[name] += [value for value in row[name] if value not in dose[name]]
-            for name in _RATES:
-                dose[name].append(row[name])
-    return found
-
-
-def _differ(old: dict[str, list[Any]], new: dict[str, list[Any]]) -> list[str]:
-    found = [
-        f"{_all(text, old[name])} against {_all(text, new[name])}"
-        for name, text in _EXACT.items()
-        if len({text(value) for value in (*old[name], *new[name])}) > 1
-    ]
+def _differences(row: Mapping[str, Any]) -> Iterator[str]:
+    for name, text in _EXACT.items():
+        old, new = (list(map(text, row[side])) for side in (f"{name}_reference", name))
+        if len({*old, *new}) > 1:
+            yield f"{', '.join(dict.fromkeys(old))} against {', '.join(dict.fromkeys(new))}"
     for name, show in _RATES.items():
-        # Full rate, which is None, if any night was at full rate.
-        a, b = (None if None in side[name] else median(side[name]) for side in (old, new))
+        rates = [row[f"{name}_reference"], row[name]]
+        # Full rate, which is null, if any night was at full rate.
+        a, b = (None if None in nights else median(nights) for nights in rates)
         alike = a is b if a is None or b is None else max(a, b) <= min(a, b) * (1 + RATE_TOLERANCE)
         if not alike:
-            found.append(f"{show(a)} against {show(b)}")
-    return found
-
-
-def _all(text: Callable[[Any], str], values: list[Any]) -> str:
-    return ", ".join(dict.fromkeys(text(value) for value in values))
+            yield f"{show(a)} against {show(b)}"
 
 
 def _rate(value: float | None) -> str:
@@ -368,9 +370,9 @@ def correlation(old: Nights, new: Nights) -> NightCorrelation:
     """How much neighbouring nights correlate, from all quantities of both sides."""
     return correlation_of_nights(
         [
-            ([e.value for e in old[each]], [e.value for e in new[each]])
-            for each in new
-            if each in old
+            ([night.value for night in old[quantity]], [night.value for night in nights])
+            for quantity, nights in new.items()
+            if quantity in old
         ]
     )
 
@@ -389,22 +391,22 @@ def compare(
     r = correlated.at_most
     rows: dict[Quantity, Comparison] = {}
     alike: dict[Quantity, NightsDifference] = {}
-    for each in (each for each in new if each in old):
-        rows[each], difference = _unjudged(each, old[each], new[each], r)
-        if each.metric != "off" and each[:2] in other_dose and rows[each].ratio:
-            rows[each] = replace(rows[each], verdict="dose differs")
-        elif difference and min(len(old[each]), len(new[each])) >= _FEWEST_NIGHTS:
-            alike[each] = difference
+    for of in (of for of in new if of in old):
+        rows[of], difference = _unjudged(of, old[of], new[of], r)
+        if of.metric != "off" and of[:2] in other_dose and rows[of].ratio:
+            rows[of] = replace(rows[of], verdict="dose differs")
+        elif difference and min(len(old[of]), len(new[of])) >= _FEWEST_NIGHTS:
+            alike[of] = difference
     needed = nights_needed(len(alike))
-    judged = {e: found for e, found in alike.items() if len(old[e]) + len(new[e]) >= needed}
-    adjusted = holm([found.p for found in judged.values()])
-    for (each, found), p in zip(judged.items(), adjusted, strict=True):
-        changed: Change = "worse" if found.ratio.value > 1 else "better"
-        rows[each] = replace(
-            rows[each],
-            p=found.p,
+    judged = {of: apart for of, apart in alike.items() if len(old[of]) + len(new[of]) >= needed}
+    adjusted = holm([apart.p for apart in judged.values()])
+    for (of, apart), p in zip(judged.items(), adjusted, strict=True):
+        changed: Change = "worse" if apart.ratio.value > 1 else "better"
+        rows[of] = replace(
+            rows[of],
+            p=apart.p,
             p_adjusted=p,
-            least_named=found.least(LEVEL / len(judged)),
+            least_named=apart.least(LEVEL / len(judged)),
             verdict=changed if p <= LEVEL else "no change shown",
         )
     return list(rows.values())
@@ -483,7 +485,7 @@ class Compared:
     @property
     def emulations(self) -> list[str]:
         """Caveats of the transports of both sides."""
-        return list(dict.fromkeys([*self.reference.emulations(), *self.this.emulations()]))
+        return list(dict.fromkeys([*self.reference.emulations, *self.this.emulations]))
 
     @property
     def too_few_nights(self) -> str:
@@ -519,13 +521,13 @@ class Compared:
         widened = sorted(row.widened for row in self.rows if row.widened is not None)
         if not widened:
             return
-        found = self.correlation
+        correlated = self.correlation
         text = "Neighbouring nights"
-        if found.estimate is not None:
-            text += f" correlate by {found.estimate:.2f}, and"
-        text += f" may correlate by {found.at_most:.2f}"
-        text += ", the most that is considered" if found.is_worst else ""
-        factors = dict.fromkeys(f"{each:.1f}" for each in (widened[0], widened[-1]))
+        if correlated.estimate is not None:
+            text += f" correlate by {correlated.estimate:.2f}, and"
+        text += f" may correlate by {correlated.at_most:.2f}"
+        text += ", the most that is considered" if correlated.is_worst else ""
+        factors = dict.fromkeys(f"{factor:.1f}" for factor in (widened[0], widened[-1]))
         wide = f"{' to '.join(factors)} times as wide"
         yield f"{text}: intervals are {wide} as of independent nights."
 
@@ -541,14 +543,14 @@ class Compared:
             "differences": [asdict(fact) for fact in self.others],
             "emulations": self.emulations,
             "worse": self.worse,
-            "integrity_faults": {str(found.run): found.faults for found in self.untrusted},
+            "integrity_faults": {str(checked.run): checked.faults for checked in self.untrusted},
         }
 
 
 def compare_sides(reference: Sequence[RunData], this: Sequence[RunData]) -> Compared:
     """Compares the runs of two sides. Raises InputError if they are not two sides of nights."""
     sides = pair_up(reference, this)
-    doses = dose_differences(*sides)
+    doses = dose_differences(*(side.effects for side in sides))
     old, new = (side.nights() for side in sides)
     correlated = correlation(old, new)
     return Compared(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from scipy.special import stdtrit
 
 from analysis.contention.fit import fit
@@ -25,6 +26,7 @@ from analysis.contention.parameters import (
     HeldOut,
     Model,
     Parameters,
+    Rates,
     placements,
     predict,
 )
@@ -67,18 +69,10 @@ class PlacementErrors:
     comp_percent: float | None
 
 
-@dataclass(frozen=True)
-class Deviation:
-    """Predicted over measured rates of a point; None if one is unknown or both are zero.
-
-    Infinite if zero was measured only: no error in percent, but off by all of the prediction.
-    """
-
-    at: tuple[int, int]
-    sample: bool
-    comp_par: float | None
-    comm_par: float | None
-    comp_alone: float | None
+#: Predicted over measured rates, a row a point: its placement, whether a model is fitted to that
+#: (`sample`), and a column a rate; null if one is unknown or both are zero, infinite if zero was
+#: measured only: no error in percent, but off by all of the prediction.
+Deviations = pl.DataFrame
 
 
 def evaluate(model: Model, sweep: Sweep) -> Errors:
@@ -91,19 +85,16 @@ def evaluate(model: Model, sweep: Sweep) -> Errors:
 
 def by_placement(model: Model, sweep: Sweep) -> list[PlacementErrors]:
     """The errors of `evaluate` on each placement that was measured."""
-    found = _deviations(model, sweep, sweep.points)
-    return [
-        PlacementErrors(
-            *at,
-            sample=sweep.is_sample(at),
-            comm_percent=_percent(d.comm_par for d in found if d.at == at),
-            comp_percent=_percent(d.comp_par for d in found if d.at == at),
-        )
-        for at in sweep.placements()
-    ]
+    deviations = _deviations(model, sweep, sweep.points)
+    rows = []
+    for comp, comm in sweep.placements():
+        here = deviations.filter(comp_node=comp, comm_node=comm)
+        sides = _percent(here["comm_par"]), _percent(here["comp_par"])
+        rows.append(PlacementErrors(comp, comm, sweep.is_sample((comp, comm)), *sides))
+    return rows
 
 
-def without_cores(fitter: Fitter, sweep: Sweep, folds: int) -> list[Deviation]:
+def without_cores(fitter: Fitter, sweep: Sweep, folds: int) -> Deviations:
     """Deviations on calibration points whose numbers of cores were held out of the fit.
 
     The inner numbers of cores are split into `folds` groups in turn; each group is predicted from
@@ -112,41 +103,40 @@ def without_cores(fitter: Fitter, sweep: Sweep, folds: int) -> list[Deviation]:
     """
     samples = [p for p in sweep.points if sweep.is_sample(p.at)]
     inner = sorted({p.n for p in samples})[1:-1]
-    found: list[Deviation] = []
+    parts = [_NO_DEVIATIONS]
     for fold in range(min(folds, len(inner))):
         held_out = set(inner[fold::folds])
-        kept = [p for p in sweep.points if p.n not in held_out]
-        model = fitter(replace(sweep, points=kept))
-        found += _deviations(model, sweep, [p for p in samples if p.n in held_out])
-    return found
+        others = [p for p in sweep.points if p.n not in held_out]
+        model = fitter(replace(sweep, points=others))
+        parts.append(_deviations(model, sweep, [p for p in samples if p.n in held_out]))
+    return pl.concat(parts)
 
 
-def without_placements(fitter: Fitter, sweep: Sweep) -> list[Deviation]:
+def without_placements(fitter: Fitter, sweep: Sweep) -> Deviations:
     """Deviations on placements, each predicted from a fit that has seen none of its points.
 
     The calibrated placements are in every fit: without them there are no parameters.
     """
-    found: list[Deviation] = []
+    parts = [_NO_DEVIATIONS]
     for at in sweep.placements():
         if not sweep.is_sample(at):
             model = fitter(replace(sweep, points=[p for p in sweep.points if p.at != at]))
-            found += _deviations(model, sweep, sweep.at(*at))
-    return found
+            parts.append(_deviations(model, sweep, sweep.at(*at)))
+    return pl.concat(parts)
 
 
-def _deviations(model: Model, sweep: Sweep, points: list[Point]) -> list[Deviation]:
-    known = set(placements(model)).intersection(p.at for p in points)
-    predictions = {at: predict(model, *at) for at in known}
-    found = []
+def _deviations(model: Model, sweep: Sweep, points: list[Point]) -> Deviations:
+    predicted = {at: predict(model, *at) for at in {p.at for p in points} & {*placements(model)}}
+    rows = []
     for p in points:
-        rates = predictions.get(p.at)
+        rates = predicted.get(p.at)
         if rates is not None and p.n <= len(rates.n):
-            ratios = {
-                rate: _ratio(getattr(p, f"{rate}_b_s"), getattr(rates, f"{rate}_b_s")[p.n - 1])
+            ratios = [
+                _ratio(getattr(p, f"{rate}_b_s"), getattr(rates, f"{rate}_b_s")[p.n - 1])
                 for rate in RATES
-            }
-            found.append(Deviation(p.at, sweep.is_sample(p.at), **ratios))
-    return found
+            ]
+            rows.append((*p.at, sweep.is_sample(p.at), *ratios))
+    return deviations_of(rows)
 
 
 def _ratio(actual: float | None, predicted: float) -> float | None:
@@ -155,26 +145,24 @@ def _ratio(actual: float | None, predicted: float) -> float | None:
     return float(predicted / actual) if actual else math.inf
 
 
-def _percent(ratios: Iterable[float | None]) -> float | None:
+def _percent(ratios: pl.Series) -> float | None:
     """Mean absolute percentage error."""
-    known = [abs(1 - ratio) for ratio in ratios if ratio is not None and math.isfinite(ratio)]
-    return 100 * float(np.mean(known)) if known else None
+    mean = (1 - ratios.filter(ratios.is_finite())).abs().mean()
+    return 100 * mean if isinstance(mean, float) else None
 
 
-def errors(found: list[Deviation]) -> Errors:
+def errors(deviations: Deviations) -> Errors:
     """The row of Table 2 that the deviations make."""
-
-    def mean(rate: str, samples: bool | None) -> float | None:
-        return _percent(getattr(d, rate) for d in found if samples in (None, d.sample))
-
+    samples, others = deviations.filter("sample"), deviations.filter(~pl.col("sample"))
+    parts = {"samples": samples, "nonsamples": others, "all": deviations}
     of = {
-        f"{side}_{part}": mean(f"{side}_par", samples)
+        f"{side}_{part}": _percent(rows[f"{side}_par"])
         for side in ("comm", "comp")
-        for part, samples in (("samples", True), ("nonsamples", False), ("all", None))
+        for part, rows in parts.items()
     }
     comm, comp = of["comm_all"], of["comp_all"]
     average = None if comm is None or comp is None else (comm + comp) / 2
-    return Errors(**of, average=average, comp_alone=mean("comp_alone", None))
+    return Errors(**of, average=average, comp_alone=_percent(deviations["comp_alone"]))
 
 
 # Error bands: how far measurements that a fit had not seen were from their predictions.
@@ -204,70 +192,72 @@ RATES = {
 }
 
 
+def deviations_of(rows: Iterable[tuple[float | None, ...]]) -> Deviations:
+    """A frame of rows: both nodes, whether a sample, and the ratio of each of `RATES`."""
+    types = {"comp_node": pl.Int64, "comm_node": pl.Int64, "sample": pl.Boolean}
+    return pl.DataFrame(list(rows), schema=types | dict.fromkeys(RATES, pl.Float64), orient="row")
+
+
+_NO_DEVIATIONS = deviations_of([])
+
+
 def bands(
-    without_cores: list[Deviation], without_placements: list[Deviation], sweep: Sweep
+    without_cores: Deviations, without_placements: Deviations, sweep: Sweep
 ) -> dict[str, Bands]:
     """Bands of `local`, `remote` and `others`, each if something was held out for it."""
 
-    def band(off: list[float]) -> Band | None:
+    def band(off: Rates) -> Band | None:
         """The conformal quantile; of few it is the largest, and holds less than stated."""
-        if not off:
+        if not len(off):
             return None
         rank = min(math.ceil(COVERAGE * (len(off) + 1)), len(off))
-        return Band(sorted(off)[rank - 1], float(np.mean(off)), len(off))
+        return Band(float(np.sort(off)[rank - 1]), float(off.mean()), len(off))
 
     groups = _held_out(without_cores, without_placements, sweep)
     return {
-        name: Bands(held_out, **{rate: band(_widths(found, rate)) for rate in RATES})
-        for name, (held_out, found) in groups.items()
+        name: Bands(held_out, **{rate: band(_widths(rows[rate])) for rate in RATES})
+        for name, (held_out, rows) in groups.items()
     }
 
 
 def _held_out(
-    without_cores: list[Deviation], without_placements: list[Deviation], sweep: Sweep
-) -> dict[str, tuple[HeldOut, list[Deviation]]]:
+    without_cores: Deviations, without_placements: Deviations, sweep: Sweep
+) -> dict[str, tuple[HeldOut, Deviations]]:
     """What was held out for `local`, `remote` and `others`, and its deviations."""
-    found = {
-        name: (CORES, [d for d in without_cores if d.at == (node, node)])
+    groups: dict[str, tuple[HeldOut, Deviations]] = {
+        name: (CORES, without_cores.filter(comp_node=node, comm_node=node))
         for name, node in (("local", 0), ("remote", sweep.numa_per_socket))
     }
     if sweep.numa_nodes > 1:
-        held_out = PLACEMENTS if without_placements else CORES
-        found["others"] = held_out, without_placements or without_cores
-    return {name: each for name, each in found.items() if each[1]}
+        of_cores = without_placements.is_empty()
+        groups["others"] = (CORES, without_cores) if of_cores else (PLACEMENTS, without_placements)
+    return {name: group for name, group in groups.items() if group[1].height}
 
 
-def misfits(
-    without_cores: list[Deviation], without_placements: list[Deviation], sweep: Sweep
-) -> list[str]:
+def misfits(without_cores: Deviations, without_placements: Deviations, sweep: Sweep) -> list[str]:
     """A sentence for each rate that the equations do not describe; empty if they describe all."""
     sentences = []
     groups = _held_out(without_cores, without_placements, sweep)
-    for where, (held_out, found) in groups.items():
+    for where, (held_out, rows) in groups.items():
         for rate, words in RATES.items():
-            off = _widths(found, rate)
+            off = _widths(rows[rate])
             if len(off) < 2:
                 continue
             # Lower end of the one-sided interval of the mean.
-            error = float(np.std(off, ddof=1)) / math.sqrt(len(off))
-            least = float(np.mean(off)) - float(stdtrit(len(off) - 1, _CONFIDENCE)) * error
+            error = off.std(ddof=1) / math.sqrt(len(off))
+            least = off.mean() - float(stdtrit(len(off) - 1, _CONFIDENCE)) * error
             if least > BOUNDS[rate]:
                 sentences.append(
                     f"these equations do not describe this machine: {words} ({where}) are"
-                    f" {np.mean(off):.1%} off on average if {held_out} are held out; where the"
+                    f" {off.mean():.1%} off on average if {held_out} are held out; where the"
                     f" paper holds them valid, at most {BOUNDS[rate]:.1%}"
                 )
     return sentences
 
 
-def _widths(found: list[Deviation], rate: str) -> list[float]:
+def _widths(ratios: pl.Series) -> Rates:
     """How far measurements were from predictions, relative to the prediction."""
-    ratios = [getattr(d, rate) for d in found]
-    return [
-        min(abs(1 / ratio - 1), LARGEST) if ratio > 0 else LARGEST
-        for ratio in ratios
-        if ratio is not None
-    ]
+    return (1 / ratios.drop_nulls() - 1).abs().clip(upper_bound=LARGEST).to_numpy()
 
 
 # A model with the error bands of what was held out of the fit.
@@ -282,8 +272,8 @@ class Calibration:
     """A model with its bands, and the deviations that they follow from."""
 
     model: Model
-    without_cores: list[Deviation]
-    without_placements: list[Deviation]
+    without_cores: Deviations
+    without_placements: Deviations
 
 
 def calibrated(sweep: Sweep, folds: int = FOLDS) -> Calibration:

@@ -106,12 +106,12 @@ _KIND = ("case", "arm", "role", "baseline", "factors", "fom_unit", "fom_better")
 
 def _treatments(kinds: pl.DataFrame) -> list[_Treatment]:
     """Baselines and effects of one case, from the distinct `_KIND` of its samples."""
-    found = {
+    of = {
         arm: _Treatment(arm, role, baseline or arm, levels(factors), unit, better == "higher")
         for _, arm, role, baseline, factors, unit, better in kinds.iter_rows()
         if role in ("baseline", "effect")
     }
-    return [found[name] for name in in_order(found)]
+    return [of[name] for name in in_order(of)]
 
 
 def _comparisons(treatments: Sequence[_Treatment]) -> Iterator[_Comparison]:
@@ -123,12 +123,12 @@ def _comparisons(treatments: Sequence[_Treatment]) -> Iterator[_Comparison]:
     first = {name: level for name, level in baseline.items() if name != _RATE}
     for effect in plain:
         first |= {name: effect.factors[name] for name in _PLACES if name in effect.factors}
-    known = {t.at(t.factors): t for t in treatments}
+    at_levels = {t.at(t.factors): t for t in treatments}
     for factor, level in first.items():
         for treatment in treatments:
             if treatment.factors.get(factor, level) == level:
                 continue
-            against = known.get(treatment.at({**treatment.factors, factor: level}))
+            against = at_levels.get(treatment.at({**treatment.factors, factor: level}))
             if against is not None and against.unit == treatment.unit:
                 at = {
                     name: treatment.factors[name]
@@ -151,15 +151,14 @@ def _estimate(
     price = treatment.role == "baseline"
     floor, first_floor = floors.get(treatment.baseline), floors.get(against.baseline)
     one, other = (
-        runs.filter(pl.col("arm") == each.name).select("block", "pair", "fom")
-        for each in (treatment, against)
+        runs.filter(pl.col("arm") == side.name).select("block", "pair", "fom")
+        for side in (treatment, against)
     )
     both = one.join(other, on=["block", "pair"], suffix="_first", maintain_order="left")
     # Prices of times and gains of rates are taken as they are; the others are inverted.
     sign = -1 if price == treatment.higher else 1
     logs = sign * np.log((both["fom"] / both["fom_first"]).to_numpy())
     times = against_zero(logs)
-    apart = [looks.over_looks(times, test) for test in (looks.longer, looks.shorter)]
     contrast = Contrast(
         case=case,
         factor=factor,
@@ -176,4 +175,4 @@ def _estimate(
         else None,
         unit=treatment.unit,
     )
-    return contrast, min(1.0, 2 * min(apart))
+    return contrast, looks.differs(times)

@@ -84,7 +84,7 @@ class StoppingRule:
     @property
     def effects(self) -> list[Asked]:
         """The effects that were requested."""
-        return [each for each in self.asked if not arm_of(each[1]).silent]
+        return [(case, name) for case, name in self.asked if not arm_of(name).silent]
 
     @property
     def baselines(self) -> int:
@@ -204,8 +204,8 @@ def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRul
         _case(str(case), *(frame.filter(pl.col("case") == case) for frame in frames))
         for case in started.sort("start_s", maintain_order=True)["case"]
     ]
-    treated = [(case, each) for case in cases for each in case.treated]
-    effects = [case.effect_of(each, requested.margin) for case, each in treated]
+    treated = [(case, this) for case in cases for this in case.treated]
+    effects = [case.effect_of(this, requested.margin) for case, this in treated]
     asked = [effect for effect in effects if effect]
     statements = iter(shown(asked, requested.effects, requested.baselines))
     sizes = {
@@ -216,12 +216,12 @@ def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRul
     return [
         _with_reasons(
             replace(
-                _row(case, each, requested, next(statements) if effect else ()),
+                _row(case, this, requested, next(statements) if effect else ()),
                 p=effect.p if effect else None,
                 family=sizes[effect.hypothesis] if effect else 1,
             )
         )
-        for (case, each), effect in zip(treated, effects, strict=True)
+        for (case, this), effect in zip(treated, effects, strict=True)
     ]
 
 
@@ -277,8 +277,8 @@ class _Case:
 
     def beside(self, this: _Treated, role: Role) -> _Treated | None:
         """The control, or the repeated baseline, with the same baseline."""
-        same = [each for each in self.treated if each.baseline == this.baseline]
-        return next((each for each in same if each.role == role), None)
+        same = (other for other in self.treated if other.baseline == this.baseline)
+        return next((other for other in same if other.role == role), None)
 
     def over_control(self, this: _Treated) -> list[NDArray[np.float64]]:
         """Log times of an effect and of its control in common pairs; empty without one."""
@@ -298,14 +298,12 @@ class _Case:
         times, over, floor = this.log_times, self.over_control(this), self.beside(this, "floor")
         slower = looks.over_looks(times, looks.longer)
         above = looks.over_looks(np.concatenate(over), looks.longer) if over else None
-        again = floor.log_times if floor else times[:0]
-        apart = [looks.over_looks(again, test) for test in (looks.longer, looks.shorter)]
         return PValues(
             slower=slower,
             faster=looks.over_looks(times, looks.shorter),
             within=looks.over_looks(times, partial(looks.outside, margin=margin)),
             above_control=None if above is None else max(slower, above),
-            unstable=min(1.0, 2 * min(apart)),
+            unstable=looks.differs(floor.log_times if floor else times[:0]),
         )
 
 
@@ -329,14 +327,14 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, shown: Shown) -> 
     floor, control = case.beside(this, "floor"), case.beside(this, "control")
     over_control = _estimate(case.over_control(this))
     effect, pairs = this.effect, this.pairs
-    own = case.samples.filter(pl.col("arm") == this.arm)
+    runs = case.samples.filter(pl.col("arm") == this.arm)
     either = (pl.col("arm") == this.baseline) | (pl.col("arm") == this.arm)
     lost = case.samples.filter(either, status="rejected")
     first = case.first.filter(pl.col("arm") == this.arm)
     first_effect = _estimate(log_times(first)) if case.first.height else effect
     mean_effect = looks.mean_ratio(this.log_times)
     hit = hits(this.log_times, requested.margin)
-    under_emulation = bool(emulated(own))
+    under_emulation = bool(emulated(runs))
     over_first = over_control
     if over_control and control and case.first.height:
         first_control = case.first.filter(pl.col("arm") == control.arm)
@@ -351,21 +349,21 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, shown: Shown) -> 
         pairs_floor=max(requested.pairs_floor, FEWEST),
         margin=requested.margin,
         wrote=pairs["writer_rate_b_s"].null_count() < pairs.height,
-        same_host=bool(own["same_host"].any()),
+        same_host=bool(runs["same_host"].any()),
         emulated=under_emulation,
     )
-    if verdict is Verdict.EMULATED and by_gpu(own):
+    if verdict is Verdict.EMULATED and by_gpu(runs):
         verdict = Verdict.DEVICE
-    directions = own["direction"].drop_nulls()
+    directions = runs["direction"].drop_nulls()
     return Result(
         case=case.name,
-        workload=str(own["workload"][0]),
+        workload=str(runs["workload"][0]),
         arm=this.arm,
         pairs=pairs.height,
         rejected=lost.height,
         off_median=middle(pairs["off"]),
         on_median=middle(pairs["on"]),
-        unit=str(own["fom_unit"][0]),
+        unit=str(runs["fom_unit"][0]),
         slowdown=effect,
         noise_floor=Interval.of(floor.effect if floor else None),
         control=Interval.of(control.effect if control else None),
@@ -377,7 +375,7 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, shown: Shown) -> 
             for key, outcome, reason in lost.select("key", "outcome", "reason").iter_rows()
         ],
         notes=[
-            *caveats(own, this.blocks, effect, requested.precision, requested.pairs_cap),
+            *caveats(runs, this.blocks, effect, requested.precision, requested.pairs_cap),
             *selection(
                 this.arm,
                 {
@@ -391,7 +389,7 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, shown: Shown) -> 
         role=this.role,
         baseline=this.baseline,
         factors=this.factors,
-        better="higher" if own["fom_better"][0] == "higher" else "lower",
+        better="higher" if runs["fom_better"][0] == "higher" else "lower",
         margin=requested.margin,
         emulated=under_emulation,
         off_spread=_spread(pairs["off"]),
@@ -409,7 +407,7 @@ def _row(case: _Case, this: _Treated, requested: StoppingRule, shown: Shown) -> 
 
 def _rejected_share(of_case: pl.DataFrame, this: _Treated, *others: _Treated | None) -> float:
     """Share of the runs of the treatment, its baseline and the others that were rejected."""
-    arms = [this.baseline, this.arm, *(each.arm for each in others if each)]
+    arms = [this.baseline, this.arm, *(other.arm for other in others if other)]
     runs = of_case.filter(~pl.col("warmup"), pl.col("arm").cast(pl.String).is_in(arms))
     return float(runs.select((pl.col("status") == "rejected").mean()).item() or 0)
 
@@ -458,15 +456,15 @@ def by_level(rows: Iterable[Result], factor: str) -> dict[Sweep, list[Result]]:
         at = tuple(sorted((k, v) for k, v in row.factors.items() if k != factor))
         return row.case, parts_of(row.arm)[0], at
 
-    own = (row for row in rows if row.role == "effect" and factor in row.factors)
-    found = grouped((sweep(row), row) for row in own)
-    return {sweep: rows for sweep, rows in found.items() if len(rows) > 1}
+    effects = (row for row in rows if row.role == "effect" and factor in row.factors)
+    sweeps = grouped((sweep(row), row) for row in effects)
+    return {sweep: rows for sweep, rows in sweeps.items() if len(rows) > 1}
 
 
 def notes_of(rows: Sequence[Result]) -> list[str]:
     """The notes of a case's rows, each once; one that not all rows have names those that do."""
-    found = grouped((note, row.arm) for row in rows for note in dict.fromkeys(row.notes))
+    arms_with = grouped((note, row.arm) for row in rows for note in dict.fromkeys(row.notes))
     return [
         note if len(arms) == len(rows) else f"{', '.join(arms)}: {note}"
-        for note, arms in found.items()
+        for note, arms in arms_with.items()
     ]

@@ -10,10 +10,10 @@ from typing import Any
 import polars as pl
 
 from analysis.effects.estimate import Result
-from analysis.effects.verdict import Verdict, emulated
+from analysis.effects.verdict import Verdict
 from analysis.samples.counts import role_values, totals, without_tool
 from analysis.samples.pairs import of_treatment
-from analysis.samples.provenance import all_hosts, hosts_of, mapping
+from analysis.samples.provenance import all_hosts, hosts_of
 from records.arms import BASELINE
 from records.notes import Note
 from records.run import RunHeader, facts_of
@@ -39,11 +39,11 @@ FACTS = {
 }
 
 
-def known(hosts: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+def reported_facts(hosts: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Fact -> its distinct values over the nodes that report it, sorted; empty if none does."""
-    each = list(hosts)
+    nodes = list(hosts)
     return {
-        name: sorted({text for host in each if (text := _text(key, host.get(key))) is not None})
+        name: sorted({text for node in nodes if (text := _text(key, node.get(key))) is not None})
         for name, key in FACTS.items()
     }
 
@@ -52,9 +52,9 @@ def _text(key: str, value: Any) -> str | None:
     if key != "rdma":
         return None if value is None else str(value)
     listed = value if isinstance(value, list) else []
-    devices = [each for each in listed if isinstance(each, Mapping)]
-    found = [f"{each.get('name')} {each['firmware']}" for each in devices if each.get("firmware")]
-    return ", ".join(found) or None
+    devices = [device for device in listed if isinstance(device, Mapping)]
+    firmware = [f"{of.get('name')} {of['firmware']}" for of in devices if of.get("firmware")]
+    return ", ".join(firmware) or None
 
 
 #: Facts of the allocation, which may differ between blocks: the nodes, of which only `FACTS` are
@@ -89,9 +89,9 @@ def _note(records: list[dict[str, Any]]) -> str | None:
     differ = [
         name
         for name in names
-        if len({json.dumps(each, sort_keys=True) for each in _values(records, name)}) > 1
+        if len({json.dumps(value, sort_keys=True) for value in _values(records, name)}) > 1
     ]
-    of_blocks = [known(hosts_of(record).values()) for record in records]
+    of_blocks = [reported_facts(hosts_of(record).values()) for record in records]
     # A fact that a block does not report is unknown there, which is no difference.
     differ += [name for name in FACTS if len({tuple(b[name]) for b in of_blocks if b[name]}) > 1]
     return Note.PROVENANCE(names=", ".join(differ)) if differ else None
@@ -102,59 +102,22 @@ def _values(records: Iterable[Mapping[str, Any]], name: str) -> list[Any]:
 
     Earlier versions recorded neither program nor modules, which is no difference.
     """
-    found = [record.get(name) for record in records]
+    values = [record.get(name) for record in records]
     if name not in ("program", "modules"):
-        return found
+        return values
     return [
-        {key: value for key, value in each.items() if key != "path"}
-        if isinstance(each, Mapping)
-        else each
-        for each in found
-        if each is not None
+        {key: part for key, part in value.items() if key != "path"}
+        if isinstance(value, Mapping)
+        else value
+        for value in values
+        if value is not None
     ]
-
-
-#: The campaign that qualifies a machine (docs/add-a-machine.md#claims); its own runs need none.
-QUALIFY = "qualify"
-#: Facts of nodes that it depends on, besides the MPI.
-_QUALIFIED = ("kernel", "BIOS", "NIC firmware")
-_MPI = ("mpirun", "mpiexec")
-
-
-def holds_for(records: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Kernel, firmware and MPI -> their distinct versions in records of provenance."""
-    blocks = list(records)
-    facts = known(all_hosts(blocks))
-    programs = [mapping(record.get("programs")) for record in blocks]
-    mpi = {f"{name}: {each[name]}" for each in programs for name in _MPI if each.get(name)}
-    return {**{name: facts[name] for name in _QUALIFIED}, "MPI": sorted(mpi)}
-
-
-def note_qualification(
-    rows: Iterable[Result], header: RunHeader, samples: pl.DataFrame, records: Mapping[str, Any]
-) -> list[Result]:
-    """The rows, with a note if the machine was not qualified when the run began, or changed since.
-
-    Emulated writes have their own notes: no qualification allows claims on hardware from them.
-    """
-    found = list(rows)
-    wrote = (samples["message_b"] > 0).any() and not emulated(samples)
-    if header.campaign == QUALIFY or not wrote:
-        return found
-    then, note = facts_of(header).qualified, Note.NOT_QUALIFIED()
-    if then:
-        now = holds_for(records.values())
-        changed = [name for name in now if set(now[name]).difference(then.holds_for.get(name, []))]
-        if not changed:
-            return found
-        note = Note.CHANGED(names=", ".join(changed))
-    return [replace(row, notes=[*row.notes, note]) for row in found]
 
 
 # Whether memory was reached by the writes of an effect that is slower.
 
 #: Roles that count what reaches memory; the share of the bytes written from which they show it.
-_MEMORY_ROLES = ("DRAM written", "DDIO misses")
+MEMORY_ROLES = ("DRAM written", "DDIO misses")
 _SHOWN_SHARE = 0.1
 
 
@@ -167,7 +130,8 @@ def name_contention(
     """The rows; 'slower' is memory contention where the writes are proven and reached memory.
 
     Proven: by a device, or by marks in memory, in all runs. Reached: the counters of memory rise by
-    a tenth of what was written or more, or each write is larger than the last-level caches.
+    a tenth of what was written or more, or each writer's messages pass through more memory than the
+    last-level caches have. A footprint that an older sample lacks is a message at least.
     `samples` and `counters` as of `pairs.judged` and `counts.counters_of`.
     """
     caches_b = [host.get("llc_total_b") for host in all_hosts(records.values())]
@@ -179,7 +143,8 @@ def name_contention(
             runs = of_treatment(samples.filter(status="counts"), row.case, row.arm)
             if reached is None:
                 reached = _counted(counters, samples)
-            least_b = runs["writer_message_b"].fill_null(0).min()
+            through_b = pl.max_horizontal("writer_message_b", "footprint_b").fill_null(0)
+            least_b = runs.select(through_b).to_series().min()
             beyond = largest_b is not None and isinstance(least_b, int) and least_b > largest_b
             proofs = set("+".join(runs["proof"].cast(pl.String).fill_null("none")).split("+"))
             if proofs <= {"device", "memory"} and (beyond or (row.case, row.arm) in reached):
@@ -190,7 +155,17 @@ def name_contention(
 
 def _counted(counters: pl.DataFrame, samples: pl.DataFrame) -> set[tuple[str, str]]:
     """Case and treatment of the effects under which the counters of memory rise."""
-    values = role_values(counters).filter(pl.col("role").is_in(_MEMORY_ROLES))
+    both = beside_baselines(counters, samples, *MEMORY_ROLES)
+    shown = both.filter(pl.col("value") - pl.col("off") >= _SHOWN_SHARE * pl.col("written_b"))
+    return set(shown.select("case", "treatment").iter_rows())
+
+
+def beside_baselines(counters: pl.DataFrame, samples: pl.DataFrame, *roles: str) -> pl.DataFrame:
+    """Medians of roles by treatment, in runs of which its tool is no part.
+
+    Columns: case, treatment, role, `value`, `off` (of its baseline), `written_b` (bytes written).
+    """
+    values = role_values(counters).filter(pl.col("role").is_in(roles))
     sums = totals(values, "key", "case", "treatment", "role")
     baseline = pl.col("baseline").cast(pl.String)
     runs = samples.select(
@@ -205,9 +180,7 @@ def _counted(counters: pl.DataFrame, samples: pl.DataFrame) -> set[tuple[str, st
         .agg(pl.col("value", "written_b").median(), pl.col("baseline").first())
     )
     off = medians.select("case", "role", baseline="treatment", off="value")
-    both = medians.join(off, on=["case", "role", "baseline"], how="inner")
-    shown = both.filter(pl.col("value") - pl.col("off") >= _SHOWN_SHARE * pl.col("written_b"))
-    return set(shown.select("case", "treatment").iter_rows())
+    return medians.join(off, on=["case", "role", "baseline"], how="inner")
 
 
 # Whether the machine is slower than it should be: `off` against the references of its site file.
@@ -223,7 +196,7 @@ def compare_with_references(rows: Iterable[Result], header: RunHeader) -> list[R
     """
     site = facts_of(header).site
     references, tolerance = site.references or {}, site.reference_tolerance or 0.0
-    found = []
+    compared = []
     for row in rows:
         off, reference = row.off_median, references.get(row.case)
         if row.baseline == BASELINE and off is not None and reference is not None:
@@ -233,8 +206,8 @@ def compare_with_references(rows: Iterable[Result], header: RunHeader) -> list[R
                     off=off, unit=row.unit, reference=reference, tolerance=tolerance
                 )
                 row = replace(row, slower_than_reference=True, notes=[note, *row.notes])
-        found.append(row)
-    return found
+        compared.append(row)
+    return compared
 
 
 def bounds(better: Better, tolerance: float) -> tuple[float | None, float | None]:

@@ -100,7 +100,10 @@ Shown = Collection[str]
 
 def families(effects: Iterable[Effect], asked: Iterable[Asked]) -> list[list[Hypothesis]]:
     """The hypotheses at first levels, one a case and arm, and those at other levels."""
-    named = [*(effect.hypothesis for effect in effects), *(Hypothesis.of(*each) for each in asked)]
+    named = [
+        *(effect.hypothesis for effect in effects),
+        *(Hypothesis.of(*treatment) for treatment in asked),
+    ]
     of = grouped((not hypothesis.levels, hypothesis) for hypothesis in dict.fromkeys(named))
     return [of.get(True, []), of.get(False, [])]
 

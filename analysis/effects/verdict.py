@@ -272,17 +272,17 @@ def by_gpu(samples: pl.DataFrame) -> bool:
 
 
 def caveats(
-    own: pl.DataFrame,
+    runs: pl.DataFrame,
     blocks: Sequence[Sized],
     effect: Estimate | None,
     precision: float | None,
     cap: int | None,
 ) -> list[str]:
-    """Caveats of a treatment, from its samples `own`, its pairs in each block and its effect."""
+    """Caveats of a treatment, from its samples `runs`, its pairs in each block and its effect."""
     notes = [
-        str(note) for note in own["notes"].explode(empty_as_null=False).unique(maintain_order=True)
+        str(note) for note in runs["notes"].explode(empty_as_null=False).unique(maintain_order=True)
     ]
-    notes += emulated(own)
+    notes += emulated(runs)
     pairs = sum(len(block) for block in blocks)
     if 0 < len(blocks) < FEWEST_BLOCKS:
         notes.append(Note.NEXT_ALLOCATION(blocks=len(blocks), needed=FEWEST_BLOCKS))

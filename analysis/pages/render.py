@@ -241,19 +241,15 @@ def _slowdown_figures(rows: Sequence[MachineSlowdown]) -> Iterator[tuple[str, Ma
 
 def _rates_figure(rates: Sequence[CoreRates]) -> Markup:
     """Machines by number, on logarithmic axes, and the line of equal rates."""
-    places = [(each.memory_core_b_s / 1e9, each.network_b_s / 1e9) for each in rates]
-    above = [each.machine for each in rates if each.network_b_s > each.memory_core_b_s]
+    places = [(of.memory_core_b_s / 1e9, of.network_b_s / 1e9) for of in rates]
+    above = [of.machine for of in rates if of.network_b_s > of.memory_core_b_s]
     alt = (
         f"Network against triad per core of {units.plural(len(rates), 'machine')}. The network "
         f"is faster than one core's share of the memory on {', '.join(above) or 'none'}."
     )
     with drawing(3.6) as figure:
         axes = figure.subplots()
-        for number, (each, place) in enumerate(zip(rates, places, strict=True), 1):
-            look: dict[str, Any] = {"mfc": "none", "mec": light("ink")} if each.published else {}
-            axes.plot(*place, "o", color=light("spin" if each.emulated else "on"), **look)
-            away = 5 if number % 2 else -11
-            axes.annotate(str(number), place, (0, away), textcoords="offset points", ha="center")
+        _numbered(axes, rates, places)
         logarithmic(axes, "x", "y")
         ends = [min(map(min, places)), max(map(max, places))]
         axes.plot(ends, ends, color=light("muted"), lw=1)
@@ -263,16 +259,22 @@ def _rates_figure(rates: Sequence[CoreRates]) -> Markup:
 
 def _headroom_figure(machines: Sequence[Headroom]) -> Markup:
     """Machines by number: what writes cost against the share of the memory that triad takes."""
-    shares = [f"{each.machine} {each.slowdown:.2f} at {each.share:.0%}" for each in machines]
+    shares = [f"{of.machine} {of.slowdown:.2f} at {of.share:.0%}" for of in machines]
     alt = f"Slowdown of triad against the share of the memory's bandwidth: {', '.join(shares)}"
     with drawing(3.2) as figure:
         axes = figure.subplots()
-        for number, each in enumerate(machines, 1):
-            look: dict[str, Any] = {"mfc": "none", "mec": light("ink")} if each.published else {}
-            place = (100 * each.share, each.slowdown)
-            axes.plot(*place, "o", color=light("spin" if each.emulated else "on"), **look)
-            away = 5 if number % 2 else -11
-            axes.annotate(str(number), place, (0, away), textcoords="offset points", ha="center")
+        _numbered(axes, machines, [(100 * of.share, of.slowdown) for of in machines])
         axes.axhline(1, color=light("muted"), lw=1)
         finish(axes, "triad without writes, % of what the memory carries", "slowdown")
         return themed_svg(figure, "headroom", alt)
+
+
+def _numbered(
+    axes: Any, machines: Sequence[CoreRates | Headroom], places: Sequence[tuple[float, float]]
+) -> None:
+    """A point with its number for each machine; published ones are hollow."""
+    for number, (of, place) in enumerate(zip(machines, places, strict=True), 1):
+        look: dict[str, Any] = {"mfc": "none", "mec": light("ink")} if of.published else {}
+        axes.plot(*place, "o", color=light("spin" if of.emulated else "on"), **look)
+        away = 5 if number % 2 else -11
+        axes.annotate(str(number), place, (0, away), textcoords="offset points", ha="center")

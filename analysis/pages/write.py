@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -27,8 +27,7 @@ from records.run_folder import distrust_run
 #: Number of the schema of index.json.
 INDEX_SCHEMA = 2
 _PAGE, _DOCUMENT = "index.html", "index.json"
-_ENDINGS = ("csv", "parquet")
-#: Tables over all machines, and where `across.SideBySide` has them.
+#: Tables of the document over all machines, and where `across.SideBySide` has them.
 _TABLES = {
     "machines": "facts",
     "triad": "triads",
@@ -37,7 +36,7 @@ _TABLES = {
     "slowdowns": "slowdowns",
 }
 #: Files next to the machines' folders: no machine can have such a name.
-FILES = (_PAGE, _DOCUMENT, *(f"{name}.{ending}" for name in _TABLES for ending in _ENDINGS))
+FILES = (_PAGE, _DOCUMENT)
 
 
 def gather(folders: Sequence[Path], output: Path) -> tuple[list[MachineHistory], list[str]]:
@@ -48,7 +47,7 @@ def gather(folders: Sequence[Path], output: Path) -> tuple[list[MachineHistory],
     results, left_out = read_results(folders)
     nights = nights_of(results)
     surveyed = survey(nights, results)
-    found = []
+    histories = []
     for machine in results["machine"].unique().sort():
         if machine in FILES:
             left_out.append(f"machine {machine}: left out, a file of the pages has this name")
@@ -61,18 +60,18 @@ def gather(folders: Sequence[Path], output: Path) -> tuple[list[MachineHistory],
             if (report := path / "report" / "report.html").exists()
         }
         last = rows.filter(run=rows["run"][-1])
-        found.append(
+        histories.append(
             MachineHistory(
                 machine,
                 nights.filter(machine=machine),
-                [each for each in surveyed.alarms if each.machine == machine],
-                [each for each in surveyed.watched if each.machine == machine],
+                [alarm for alarm in surveyed.alarms if alarm.machine == machine],
+                [series for series in surveyed.watched if series.machine == machine],
                 facts=_facts(paths.get(rows["run"][-1])),
                 emulated=bool(last["emulated"].fill_null(False).any()),
                 reports=reports,
             )
         )
-    return found, left_out
+    return histories, left_out
 
 
 def _folders_of(runs: pl.Series, folders: Sequence[Path]) -> dict[str, Path]:
@@ -97,32 +96,17 @@ def write_pages(
     for history in histories:
         folder = output / history.machine
         make_folder(folder)
-        _write_table(folder / "nights", history.nights)
+        write_table(folder / "nights.parquet", history.nights)
         replace_text(folder / _PAGE, machine_page(history, nights.get(history.machine, ())))
     make_folder(output)
-    found = across.side_by_side(histories)
-    for name, rows in _TABLES.items():
-        _write_table(output / name, _frame(getattr(found, rows)))
-    states = [state_of(each, nights.get(each.machine, ())) for each in histories]
+    compared = across.side_by_side(histories)
+    states = [state_of(history, nights.get(history.machine, ())) for history in histories]
     document = {
         "schema": INDEX_SCHEMA,
         "states": [asdict(state) for state in states],
-        **{name: [asdict(each) for each in getattr(found, rows)] for name, rows in _TABLES.items()},
+        **{name: list(map(asdict, getattr(compared, rows))) for name, rows in _TABLES.items()},
     }
     replace_text(output / _DOCUMENT, json.dumps(document, indent=1) + "\n")
     page = output / _PAGE
-    replace_text(page, index_page(states, found))
+    replace_text(page, index_page(states, compared))
     return page
-
-
-def _frame(rows: Sequence[Any]) -> pl.DataFrame:
-    if not rows:
-        return pl.DataFrame()
-    names = [each.name for each in fields(rows[0])]
-    table = [[getattr(row, name) for name in names] for row in rows]
-    return pl.DataFrame(table, schema=names, orient="row", infer_schema_length=None)
-
-
-def _write_table(path: Path, frame: pl.DataFrame) -> None:
-    for ending in _ENDINGS:
-        write_table(path.with_name(f"{path.name}.{ending}"), frame)

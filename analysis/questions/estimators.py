@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from analysis.questions.question import Crosser, Estimator
+from analysis.questions.question import Crosser, Estimator, estimate_of
 from analysis.statistics.aligned_ranks import against_zero, few, shifts
 from analysis.statistics.aligned_ranks import slowdown as aligned
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate, median_interval
@@ -21,13 +21,13 @@ def ratio(value: str, against: str, again: str | None = None) -> Estimator:
 
     def estimate(rows: pl.DataFrame) -> Estimate | None:
         references = [against, *([again] if again and rows[again].count() else [])]
-        known = rows.drop_nulls([value, against])
-        if known.is_empty():
+        pairs = rows.drop_nulls([value, against])
+        if pairs.is_empty():
             return None
-        logs = known.select(pl.col(value, *references).log())
+        logs = pairs.select(pl.col(value, *references).log())
         middle = pl.concat_list(references).list.explode(empty_as_null=False).drop_nulls().median()
-        if "block" in known.columns:
-            logs = logs.with_columns(known["block"]).with_columns(middle=middle.over("block"))
+        if "block" in pairs.columns:
+            logs = logs.with_columns(pairs["block"]).with_columns(middle=middle.over("block"))
         else:
             logs = logs.with_columns(middle=middle)
         relative = logs.select(pl.col(value, *references) - pl.col("middle"))
@@ -67,13 +67,8 @@ def crossover(slope: str, level: str, highest: str) -> Crosser:
 
 
 def stated(name: str) -> Estimator:
-    """The estimate of a run's records: NAME, NAME_low and NAME_high of the only row."""
-
-    def estimate(rows: pl.DataFrame) -> Estimate | None:
-        value, low, high = rows.select(name, f"{name}_low", f"{name}_high").row(0)
-        return None if value is None else Estimate(value, low, high, CONFIDENCE)
-
-    return estimate
+    """The estimate of a run's records: NAME, NAME_low and NAME_high of the first row."""
+    return lambda rows: estimate_of(rows.row(0, named=True), name)
 
 
 def median(value: str) -> Estimator:

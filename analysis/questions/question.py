@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from analysis.statistics.interval import FEWEST, Estimate
+from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
 from analysis.statistics.location import Crossing
 from records.units import plural
 
@@ -30,7 +30,7 @@ from records.units import plural
 Estimator = Callable[[pl.DataFrame], Estimate | None]
 #: Rows of a group -> where something crosses, as an estimate whose interval may be open.
 Crosser = Callable[[pl.DataFrame], Crossing]
-Plot = Literal["forest", "lines", "points", "change"]
+Plot = Literal["forest", "lines", "points", "change", "map"]
 INCONCLUSIVE = "inconclusive"
 #: Unit, for `Question.units`, of what is in SI per byte per second.
 PER_RATE = "per GB/s"
@@ -98,8 +98,11 @@ class Question:
     drawn: tuple[str, ...] = ()
     #: forest: the key that colours stand for, if any. lines, and points, which are all drawn and
     #: have no table: the column of the x axis, then the keys of a line; places that are texts are
-    #: spaced evenly. change: the columns of the values without traffic and with it.
+    #: spaced evenly. change: the columns of the values without traffic and with it. map: the keys
+    #: across and upwards, texts of the sizes NAME_b.
     axes: tuple[str, ...] = ()
+    #: map: columns with sizes at which lines are drawn.
+    marks: tuple[str, ...] = ()
     #: forest: the name of an interval that is drawn behind each row's own. points: a column with
     #: the values of a line.
     behind: str = ""
@@ -119,14 +122,14 @@ def answer(question: Question, run: Any) -> pl.DataFrame:
         return pl.DataFrame()
     by = list(question.by)
     groups = rows.group_by(by, maintain_order=True)
-    found = [
+    estimated = [
         {**dict(zip(by, keys, strict=True)), **_estimates(question, group)}
         for keys, group in groups
     ]
     figures = [f"{name}{end}" for name in question.estimates for end in ("", "_low", "_high")]
     types = {name: rows.schema[name] for name in by} | dict.fromkeys(figures, pl.Float64())
     facts = groups.agg(**{"n": pl.len().cast(pl.Int64), **question.facts})
-    table = pl.DataFrame(found, schema=types)
+    table = pl.DataFrame(estimated, schema=types)
     table = table.join(facts, on=by, nulls_equal=True, maintain_order="left")
     table = table.select(*by, "n", pl.exclude(*by, "n"))
     if question.then:
@@ -137,10 +140,21 @@ def answer(question: Question, run: Any) -> pl.DataFrame:
 def _estimates(question: Question, group: pl.DataFrame) -> dict[str, float | None]:
     values: dict[str, float | None] = {}
     for name, estimator in question.estimates.items():
-        of = estimator(group)
-        ends = (of.value, of.low, of.high) if of else (None, None, None)
-        values |= dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
+        values |= columns_of(name, estimator(group))
     return values
+
+
+def columns_of(name: str, of: Estimate | Crossing | None) -> dict[str, float | None]:
+    """An estimate as rows have it: `NAME`, `NAME_low` and `NAME_high`; nulls for none."""
+    value, low, high = (of.value, of.low, of.high) if of else (None, None, None)
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
+
+
+def estimate_of(row: Mapping[str, Any], name: str) -> Estimate | None:
+    """An estimate of a row; None if it is null."""
+    if row[name] is None:
+        return None
+    return Estimate(row[name], row[f"{name}_low"], row[f"{name}_high"], CONFIDENCE)
 
 
 def _worded(question: Question, table: pl.DataFrame) -> pl.DataFrame:

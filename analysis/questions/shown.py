@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from math import floor, log10, nan
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from markupsafe import Markup
 
-from analysis.questions.question import PER_RATE, Plot, Question, answer
+from analysis.questions.question import PER_RATE, Plot, Question, answer, estimate_of
 from analysis.report.data import RunData
 from analysis.report.plots import (
     LEVEL_COLOURS,
@@ -30,9 +30,12 @@ from analysis.report.plots import (
 )
 from analysis.report.sections import Files, Part, Section
 from analysis.report.words import DASH
-from analysis.statistics.interval import CONFIDENCE, Estimate, Interval
+from analysis.statistics.interval import Interval
 from records.groups import grouped
 from records.units import number, scale
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 #: Ending of a column -> its unit, longer endings first. Seconds per byte are shown per gigabyte.
 _UNITS = {"_b_s": "B/s", "_s_b": "s/GB", "_s": "s", "_b": "B"}
@@ -58,15 +61,14 @@ _MEANINGS: Mapping[Plot, str] = {
     "lines": "Point and bar: estimate and interval.",
     "points": "One point per run.",
     "change": "Circle: without traffic; triangle: with it.",
+    "map": "A cell: estimate and interval; the darker, the larger. Lines: sizes of caches.",
 }
 Row = Mapping[str, Any]
 
 
 def answered(question: Question, run: RunData) -> pl.DataFrame:
-    """The rows of the answer, worked out once a run: page and files share them."""
-    if question.name not in run.answers:
-        run.answers[question.name] = answer(question, run)
-    return run.answers[question.name]
+    """The rows of the answer, worked out once a run."""
+    return run.once(question.name, lambda: answer(question, run))
 
 
 def section(
@@ -90,11 +92,10 @@ def section(
 
 def _file(question: Question, runs: Sequence[RunData]) -> Files:
     """NAME.json: the rows of all runs under NAME, each with `run` and the caveats `emulated`."""
-    rows = [
-        {"run": run.header.run, "emulated": run.emulated(), **row}
-        for run in runs
-        for row in answered(question, run).to_dicts()
-    ]
+    rows = []
+    for run in runs:
+        named = {"run": run.header.run, "emulated": run.emulated()}
+        rows += [named | row for row in answered(question, run).to_dicts()]
     return {f"{question.name}.json": {question.name: rows}} if rows else {}
 
 
@@ -232,7 +233,7 @@ def figure(name: str, value: Any, *ends: float | None, unit: str | None = None) 
     size = max(map(abs, figures))
     places = max(min(1 - floor(log10(high - low)), _MOST_DIGITS - 1 - floor(log10(size))), 0)
     # Adding 0 to a rounded -0 gives 0.
-    text = [f"{round(each, places) + 0:.{places}f}" for each in figures]
+    text = [f"{round(of, places) + 0:.{places}f}" for of in figures]
     return f"{text[0]}{suffix}", f"{text[1]} to {text[2]}"
 
 
@@ -264,7 +265,7 @@ def _pictures(
     """The values of `apart`, how to draw their rows, these, and the name of what is drawn."""
     if question.plot is None:
         return []
-    draw = {"forest": _forest, "lines": _lines, "points": _points, "change": _change}[question.plot]
+    draw = _DRAWN_BY[question.plot]
     pictures: list[tuple[str, Draw, Sequence[Row], str]] = []
     for name in question.drawn or (question.main,):
         shown = [row for row in rows if row[name] is not None]
@@ -272,10 +273,6 @@ def _pictures(
         groups = grouped((_label(question.apart, row), row) for row in shown)
         pictures += [(text, draw, of, name) for text, of in groups.items()]
     return pictures
-
-
-def _estimate(row: Row, name: str) -> Estimate:
-    return Estimate(row[name], row[f"{name}_low"], row[f"{name}_high"], CONFIDENCE)
 
 
 def _said(question: Question, rows: Sequence[Row], name: str) -> str:
@@ -316,7 +313,8 @@ def _forest(question: Question, rows: Sequence[Row], name: str, anchor: str) -> 
             index = levels.index(row[colour]) if colour else 1
             if question.behind and row[f"{question.behind}_low"] is not None:
                 band(axes, Interval(*(row[f"{question.behind}_{end}"] for end in _ENDS)), line)
-            shown = _estimate(row, name).mapped(lambda value: value / divisor)
+            of = estimate_of(row, name)
+            shown = of.mapped(lambda value: value / divisor) if of else None
             interval(axes, shown, line, LEVEL_COLOURS[index % len(LEVEL_COLOURS)], "o")
         return themed_svg(drawn, anchor, _said(question, rows, name))
 
@@ -335,6 +333,59 @@ def _change(question: Question, rows: Sequence[Row], name: str, anchor: str) -> 
         if shown:
             logarithmic(axes, "x")
         return themed_svg(drawn, anchor, _said(question, rows, name))
+
+
+def _map(question: Question, rows: Sequence[Row], name: str, anchor: str) -> Markup:
+    """A cell for each row of the answer, and lines at the sizes of `marks`; larger is darker."""
+    sides = [list(dict.fromkeys(row[key] for row in rows)) for key in question.axes]
+    least, most = (end(row[name] for row in rows) for end in (min, max))
+    with drawing(1.3 + 0.55 * len(sides[1])) as drawn:
+        axes = drawn.subplots()
+        for row in rows:
+            x, y = (side.index(row[key]) for side, key in zip(sides, question.axes, strict=True))
+            depth = (row[name] - least) / (most - least) if most > least else 0.0
+            corners = [x - 0.5, x + 0.5, x + 0.5, x - 0.5], [y - 0.5, y - 0.5, y + 0.5, y + 0.5]
+            axes.fill(*corners, color=light("on"), alpha=0.05 + 0.5 * depth, lw=0)
+            value, ends = _cell(question, row, name)
+            axes.text(x, y + 0.02, value, ha="center", va="bottom", fontsize=9)
+            axes.text(x, y - 0.05, ends, ha="center", va="top", fontsize=7)
+        for key in question.axes:
+            sizes = {row[key]: row[f"{key}_b"] for row in rows}
+            for place, marks in _boundaries(question, list(sizes.values()), rows[0]).items():
+                _marked(axes, ", ".join(marks), place, key == question.axes[0])
+        axes.set_xticks(range(len(sides[0])), sides[0])
+        axes.set_yticks(range(len(sides[1])), sides[1])
+        axes.set(xlim=(-0.5, len(sides[0]) - 0.5), ylim=(-0.5, len(sides[1]) - 0.5))
+        labels = [question.headings.get(key, key.replace("_", " ")) for key in question.axes]
+        axes.set(xlabel=labels[0], ylabel=labels[1])
+        return themed_svg(drawn, anchor, _said(question, rows, name))
+
+
+def _marked(axes: Axes, text: str, place: float, across: bool) -> None:
+    """A line at a place of one side, with its text at the end."""
+    look: Any = {"fontsize": 7, "va": "bottom" if across else "center"}
+    if across:
+        axes.axvline(place, color=light("ink"), lw=1, ls="--")
+        axes.text(place, 1.0, text, ha="center", transform=axes.get_xaxis_transform(), **look)
+    else:
+        axes.axhline(place, color=light("ink"), lw=1, ls="--")
+        axes.text(1.01, place, text, ha="left", transform=axes.get_yaxis_transform(), **look)
+
+
+def _boundaries(
+    question: Question, sizes: Sequence[float | None], row: Row
+) -> dict[float, list[str]]:
+    """Place between two cells, which are at 0, 1, ... -> the marks that lie there or at the lower.
+
+    Marks beyond all sizes, on either side, have none.
+    """
+    known = [size for size in sizes if size is not None]
+    found: dict[float, list[str]] = {}
+    for mark in question.marks if len(known) == len(sizes) else ():
+        below = sum(size <= (row[mark] or 0) for size in known)
+        if 0 < below < len(known):
+            found.setdefault(below - 0.5, []).append(question.headings.get(mark, mark))
+    return found
 
 
 def _points(question: Question, rows: Sequence[Row], name: str, anchor: str) -> Markup:
@@ -393,8 +444,8 @@ def _lines(question: Question, rows: Sequence[Row], name: str, anchor: str) -> M
                     nan if row[f"{name}_low"] is None else row[f"{name}_low"] / divisor,
                     nan if row[f"{name}_high"] is None else row[f"{name}_high"] / divisor,
                 )
-                for place, row, own in zip(places, rows, labels, strict=True)
-                if own == label
+                for place, row, of in zip(places, rows, labels, strict=True)
+                if of == label
             ]
             level_line(axes, index, label, points)
         if names:
@@ -406,3 +457,12 @@ def _lines(question: Question, rows: Sequence[Row], name: str, anchor: str) -> M
             finish(axes, x_axis, axis, xlim=None if names else (0, None))
         legend(drawn, 3)
         return themed_svg(drawn, anchor, _said(question, rows, name))
+
+
+_DRAWN_BY: Mapping[Plot, Draw] = {
+    "forest": _forest,
+    "lines": _lines,
+    "points": _points,
+    "change": _change,
+    "map": _map,
+}

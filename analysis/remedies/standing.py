@@ -8,17 +8,16 @@ instead, and the share of time with traffic was stated or does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
 import numpy as np
+import polars as pl
 
-from analysis.remedies.effect import Net, RemedyEffect, break_even, compared, mean_speed, net
-from analysis.remedies.next_pairs import NextPairs
-from analysis.statistics.interval import CONFIDENCE, Estimate, Interval, holm
-from analysis.statistics.location import Crossing
+from analysis.remedies.net import Remedy, compared, mean_speed
+from analysis.remedies.throttling import PAIR
+from analysis.statistics.interval import CONFIDENCE, holm
 from records.groups import grouped
 
 _LEVEL = 1 - CONFIDENCE
@@ -38,148 +37,108 @@ class Standing(str, Enum):
     __str__ = str.__str__
 
     @property
-    def is_sided(self) -> bool:
-        """Whether the remedy is shown to be better or worse."""
-        return self in (Standing.BETTER, Standing.WORSE)
-
-    @property
     def is_open(self) -> bool:
         """Whether more pairs, or allocations, could decide."""
         return self in (Standing.OPEN, Standing.FEW, Standing.HERE)
 
 
-@dataclass(frozen=True)
-class RemedyAdvice:
-    """One remedy, what it comes to, and what is missing."""
+def stand(rows: Sequence[Remedy], *, share_stated: bool) -> list[Remedy]:
+    """Remedies of `net.remedies` with `standing`, `p_adjusted`, and whether each is `recommended`.
 
-    run: str
-    effect: RemedyEffect
-    #: Speed with the remedy / without, at the assumed share of traffic, in these allocations.
-    net: Estimate | None
-    #: How many they are; and the interval of the net that covers the next one, None below three.
-    allocations: int
-    next_allocation: Interval | None
-    #: After Holm over all remedies that can be recommended; None for the others.
-    p_adjusted: float | None
-    standing: Standing
-    recommended: bool
-    #: Share of time with traffic from which on it is worth its price.
-    break_even: Crossing
-    #: Pairs that would decide; None if decided, or if pairs cannot.
-    next: NextPairs | None = None
-
-    @property
-    def better(self) -> bool:
-        """Whether it is shown to be better, on RDMA hardware."""
-        return self.standing is Standing.BETTER and not self.effect.emulated
-
-    @property
-    def costs_nothing(self) -> bool:
-        """Whether it is worth its price at any share of traffic: a level of the writers is."""
-        return self.effect.price is None or self.break_even.high == 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """The row as JSON holds it."""
-        own = asdict(self)
-        del own["effect"]
-        return self.effect.as_dict() | own
-
-
-@dataclass(frozen=True)
-class Best:
-    """The remedies recommended for one case and traffic."""
-
-    run: str
-    case: str
-    traffic: str
-    #: By estimate, the largest first.
-    remedies: list[RemedyAdvice]
-    #: Whether the first is shown to be better than each of the others.
-    decided: bool
-
-
-def stand(
-    run: str, effect: RemedyEffect, share: float, margin: float, unstable: bool
-) -> RemedyAdvice:
-    """A remedy by itself, with traffic during `share` of the time; p as before Holm.
-
-    `margin`: writers that lose more than this share are slowed down. `unstable`: a baseline differs
-    from its own repetition.
+    `p_adjusted`: after Holm over all that can be recommended; null for the others. Those that do
+    not hold are not decided. Without a stated share of traffic, only what costs nothing is
+    recommended.
     """
-    measured = net(effect, share)
-    slower = effect.written is not None and effect.written.high < 1 / (1 + margin)
-    standing = Standing.UNSTABLE if measured and unstable else _standing(measured, slower)
-    return RemedyAdvice(
-        run=run,
-        effect=effect,
-        net=measured.ratio if measured else None,
-        allocations=measured.allocations if measured else 0,
-        next_allocation=measured.next_allocation if measured else None,
-        p_adjusted=measured.p if measured and standing is not Standing.SLOWER_WRITES else None,
-        standing=standing,
-        recommended=False,
-        break_even=break_even(effect),
+    alone = [alone_standing(row) for row in rows]
+    adjusted = iter(
+        holm([row["p"] for row, of in zip(rows, alone, strict=True) if _tested(row, of)])
     )
+    judged = []
+    for row, standing in zip(rows, alone, strict=True):
+        p = next(adjusted) if _tested(row, standing) else None
+        sided = standing in (Standing.BETTER, Standing.WORSE, Standing.HERE)
+        if p is not None and p > _LEVEL and sided:
+            standing = Standing.OPEN
+        said = {"standing": standing, "p_adjusted": p}
+        recommended = is_better(row | said) and (share_stated or costs_nothing(row))
+        judged.append(row | said | {"recommended": recommended})
+    return judged
 
 
-def _standing(measured: Net | None, slower_writes: bool) -> Standing:
-    """On stable baselines, before Holm."""
-    if measured is None:
+def _tested(row: Remedy, standing: Standing) -> bool:
+    return row["p"] is not None and standing is not Standing.SLOWER_WRITES
+
+
+def alone_standing(row: Remedy) -> Standing:
+    """A remedy by itself, before Holm."""
+    low, high = row["net_low"], row["net_high"]
+    if low is None:
         return Standing.FEW
-    if measured.ratio.low <= 1 <= measured.ratio.high:
+    if row["unstable"]:
+        return Standing.UNSTABLE
+    if low <= 1 <= high:
         return Standing.OPEN
-    better = measured.ratio.low > 1
-    if better and slower_writes:
+    # Writers that lose more than the margin are slowed down.
+    slower_writes = row["written"] is not None and row["written_high"] < 1 / (1 + row["margin"])
+    if low > 1 and slower_writes:
         return Standing.SLOWER_WRITES
-    if not measured.lasts:
+    if not lasts(row["net"], row["next_allocation_low"], row["next_allocation_high"]):
         return Standing.HERE
-    return Standing.BETTER if better else Standing.WORSE
+    return Standing.BETTER if low > 1 else Standing.WORSE
 
 
-def after_holm(rows: Sequence[RemedyAdvice], share_stated: bool) -> list[RemedyAdvice]:
-    """Rows whose side holds after Holm keep it; the others are not decided.
+def lasts(net: float, low: float | None, high: float | None) -> bool:
+    """Whether the next allocation is shown to be on the same side of 1 as those measured."""
+    if low is None or high is None:
+        return False
+    return low > 1 if net > 1 else high < 1
 
-    `share_stated`: without a stated share of traffic, only what costs nothing is recommended.
+
+def is_better(row: Mapping[str, Any]) -> bool:
+    """Whether it is shown to be better, on RDMA hardware."""
+    return row["standing"] is Standing.BETTER and not row["emulated"]
+
+
+def costs_nothing(row: Mapping[str, Any]) -> bool:
+    """Whether it is worth its price at any share of traffic: a level of the writers is."""
+    return row["price"] is None or bool(row["break_even_high"] == 0)
+
+
+def best(rows: Sequence[Remedy], speeds: Mapping[str, pl.DataFrame], share: float) -> list[Remedy]:
+    """The recommended `remedies` of each run, case and traffic, the largest net first.
+
+    `decided`: whether the first is shown to be better than each of the others. `speeds`: run ->
+    `tried.speeds`.
     """
-    adjusted = iter(holm([row.p_adjusted for row in rows if row.p_adjusted is not None]))
-    found = []
-    for row in rows:
-        if row.p_adjusted is not None:
-            p = next(adjusted)
-            sided = row.standing.is_sided or row.standing is Standing.HERE
-            standing = Standing.OPEN if sided and p > _LEVEL else row.standing
-            row = replace(row, p_adjusted=p, standing=standing)
-        recommended = row.better and (share_stated or row.costs_nothing)
-        found.append(replace(row, recommended=recommended))
-    return found
-
-
-def best(rows: Sequence[RemedyAdvice], share: float) -> list[Best]:
-    """The recommended remedies of each case and traffic."""
     groups = grouped(
-        ((row.run, row.effect.case, row.effect.traffic), row)
-        for row in rows
-        if row.recommended and row.net
+        ((row["run"], row["case"], row["traffic"]), row) for row in rows if row["recommended"]
     )
-    return [
-        Best(*key, ordered, _leads(ordered, share))
-        for key, own in groups.items()
-        if (ordered := sorted(own, key=lambda row: -row.net.value if row.net else 0.0))
-    ]
+    chosen = []
+    for (run, case, traffic), group in groups.items():
+        ordered = sorted(group, key=lambda row: -row["net"])
+        named = {"run": run, "case": case, "traffic": traffic}
+        decided = _leads(ordered, speeds[run], share)
+        chosen.append(named | {"remedies": ordered, "decided": decided})
+    return chosen
 
 
-def _leads(ordered: Sequence[RemedyAdvice], share: float) -> bool:
+def _leads(ordered: Sequence[Remedy], speeds: pl.DataFrame, share: float) -> bool:
     """Whether the first is shown to be better than each other one, in the pairs of both."""
-    first, *others = (_speeds(row.effect, share) for row in ordered)
-    p = []
+    first, *others = (_mean_speeds(speeds, row, share) for row in ordered)
+    p_values = []
     for other in others:
-        common = [pair for pair in first if pair in other]
-        apart = compared(np.array([np.log(first[pair] / other[pair]) for pair in common]), common)
-        p.append(apart.p if apart and apart.ratio.low > 1 and apart.lasts else 1.0)
-    return all(adjusted <= _LEVEL for adjusted in holm(p))
+        common = first.join(other, on=PAIR, suffix="_other", maintain_order="left")
+        logs = np.log((common["speed"] / common["speed_other"]).to_numpy())
+        ratio, p, following = compared(logs, common["block"])
+        leads = ratio and ratio.low > 1 and lasts(ratio.value, *(following or (None, None)))
+        p_values.append(p if p is not None and leads else 1.0)
+    return all(p <= _LEVEL for p in holm(p_values))
 
 
-def _speeds(effect: RemedyEffect, share: float) -> dict[tuple[int, int], float]:
-    """Block and pair -> mean speed with the remedy; empty for levels in different jobs."""
-    means = mean_speed(effect.speeds.with_remedy, share)
-    return dict(zip(effect.speeds.keys, means, strict=True)) if effect.paired else {}
+def _mean_speeds(speeds: pl.DataFrame, row: Remedy, share: float) -> pl.DataFrame:
+    """Mean speed with the remedy in each pair; no rows for levels in different jobs."""
+    same = [pl.col(name) == row[name] for name in ("case", "traffic", "treatment", "remedy")]
+    pairs = speeds.filter("paired", *same)
+    if pairs.is_empty():
+        return pl.DataFrame(schema=dict.fromkeys(PAIR, pl.Int32) | {"speed": pl.Float64})
+    return pairs.select(*PAIR, mean_speed(pairs, share, "_with").alias("speed"))

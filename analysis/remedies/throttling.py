@@ -31,6 +31,10 @@ def lossy_runs(run: RunData) -> pl.DataFrame:
     has one case, arm and level `at` of all other factors; `others` are those but for the reserved
     cores. Of a pair with one rate there is no shape.
     """
+    return run.once("runs of sweeps", lambda: _lossy_runs(run))
+
+
+def _lossy_runs(run: RunData) -> pl.DataFrame:
     writing = [
         row
         for row in run.results

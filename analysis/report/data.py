@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,6 @@ from analysis.effects.facts import (
     compare_with_references,
     name_contention,
     note_provenance_changes,
-    note_qualification,
 )
 from analysis.effects.verdict import emulated
 from analysis.samples.columns import read_run
@@ -44,15 +43,15 @@ class UnfinishedBlock:
 
 def unfinished_blocks(run: Path) -> list[UnfinishedBlock]:
     """Blocks whose `job.json` has an outcome other than `done`, in order of case and block."""
-    found = []
+    unfinished = []
     for file in sorted((run / "logs").glob("*/*/job.json")):
         with suppress(OSError, InputError, KeyError, TypeError):
             job = read_json(file)
             outcome, reason = str(job["outcome"]), str(job["reason"] or "")
             if outcome != "done":
                 case, block = file.parts[-3:-1]
-                found.append(UnfinishedBlock(case, block, outcome, reason))
-    return found
+                unfinished.append(UnfinishedBlock(case, block, outcome, reason))
+    return unfinished
 
 
 @dataclass(frozen=True)
@@ -77,10 +76,15 @@ class RunData:
     #: SHA-256 -> content of the file in `provenance/`.
     provenance: dict[str, Any]
     integrity: Integrity
-    #: Name of a question -> its answer, once worked out (`analysis.questions.shown.answered`).
-    answers: dict[str, pl.DataFrame] = field(
+    _tables: dict[str, pl.DataFrame] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+
+    def once(self, name: str, work: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+        """The table that `work` makes of this run, worked out once: page and files share it."""
+        if name not in self._tables:
+            self._tables[name] = work()
+        return self._tables[name]
 
     def emulated(self, cases: Collection[str] | None = None) -> list[str]:
         """Caveats of the transports of all writers, or of those in `cases`; none for hardware."""
@@ -99,13 +103,13 @@ class RunData:
 
         Reads the headers of all runs in its folder; those that cannot be read do not count.
         """
-        found = 0
+        earlier = 0
         with suppress(InputError, OSError):
             for other in run_folders(self.path.absolute().parent):
                 with suppress(InputError, OSError):
-                    own, beside = self.header, load_header(other)
-                    found += beside.digest == own.digest and beside.started_s < own.started_s
-        return found
+                    this, beside = self.header, load_header(other)
+                    earlier += beside.digest == this.digest and beside.started_s < this.started_s
+        return earlier
 
     def document(self) -> dict[str, Any]:
         """The run's results as every command prints them with `--json`.
@@ -151,7 +155,6 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
     rows = compare_with_references(results_of(samples, pairs, StoppingRule.of(header)), header)
     counters = counters_of(counts, samples)
     rows = name_contention(rows, samples, counters, provenance.records)
-    rows = note_qualification(rows, header, samples, provenance.records)
     return RunData(
         path=path,
         header=header,

@@ -40,7 +40,9 @@ def summary(run: RunData) -> list[str]:
     if run.samples.is_empty():
         return ["Nothing was measured: the run has no samples."]
     effects = [row for row in run.results if row.role == "effect"]
-    step = words.next_step(effects, run.header.campaign, run.header.machine)
+    step = words.next_step(
+        run.results, run.header.campaign, run.header.machine, run.header.most_pairs
+    )
     return [_measured(run), _lost(effects), step]
 
 
@@ -101,7 +103,15 @@ _LISTED = 200
 _SHOWN = [
     *("key", "arm", "status", "outcome", "reason", "start_s", "fom", "fom_unit", "seed"),
     *("nodes", "origin_nodes", "provenance", "writers", "injector", "transport", "message_b"),
-    *("direction", "writer_share", "burst_length_s", "burst_pause_s", "cpu_share", "same_host"),
+    *(
+        "footprint_b",
+        "direction",
+        "writer_share",
+        "burst_length_s",
+        "burst_pause_s",
+        "cpu_share",
+        "same_host",
+    ),
     *("foreign_cpus", "steal_share"),
 ]
 
@@ -210,7 +220,7 @@ def _case_view(run: RunData, name: str, anchor: str) -> View:
 
 
 def _writers(counted: pl.DataFrame) -> list[str]:
-    kind = ("arm", "writers", "injector", "transport", "message_b", "direction")
+    kind = ("arm", "writers", "injector", "transport", "message_b", "footprint_b", "direction")
     kinds = (
         counted.filter(pl.col("message_b") > 0)
         .group_by(*kind, maintain_order=True)
@@ -218,10 +228,18 @@ def _writers(counted: pl.DataFrame) -> list[str]:
     )
     return [
         f"{arm}: {plural(writers, 'writer')}, {injector} over {transport}, "
-        f"{words.kind(direction)[0]} of {words.binary(message_b)};{_bursts(*burst)} "
+        f"{words.kind(direction)[0]} of {words.binary(message_b)}{_through(footprint_b)};"
+        f"{_bursts(*burst)} "
         f"never below {share or 0:.0%} of the rate alone"
-        for arm, writers, injector, transport, message_b, direction, share, *burst in kinds.rows()
+        for arm, writers, injector, transport, message_b, footprint_b, direction, share, *burst in (
+            kinds.rows()
+        )
     ]
+
+
+def _through(footprint_b: int | None) -> str:
+    """The memory that each writer's messages pass through, if it is recorded."""
+    return "" if footprint_b is None else f" through {words.binary(footprint_b)} each"
 
 
 def _bursts(length_s: float | None, pause_s: float | None) -> str:

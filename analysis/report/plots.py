@@ -135,6 +135,13 @@ def drawing(height_in: float, width_in: float = 5.0, *, font_size: float = 10) -
 
 def themed_svg(figure: Figure, name: str, title: str) -> Markup:
     """`figure` as an `<svg>` element for a page; `name` makes its ids unique."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    FigureCanvasSVG(figure)
+    # `savefig` would draw all of it a first time, for its layout.
+    if layout := figure.get_layout_engine():
+        layout.execute(figure)
+        figure.set_layout_engine(None)
     out = io.BytesIO()
     figure.savefig(out, format="svg", dpi=200)
     svg = out.getvalue().decode()
@@ -183,17 +190,17 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> Markup:
     with drawing(0.7 + 0.44 * len(treatments)) as figure:
         axes = figure.subplots()
         for strip, treatment in enumerate(treatments):
-            own = samples.filter(pl.col("arm") == treatment)
-            figures = np.clip(own["fom"].to_numpy() / factor, *edges)
-            _strip(axes, own["status"], figures, strip, treatment, raster)
-        _rows(axes, [label(each) for each in treatments], len(treatments) - 0.45, -0.55)
+            runs = samples.filter(pl.col("arm") == treatment)
+            figures = np.clip(runs["fom"].to_numpy() / factor, *edges)
+            _strip(axes, runs["status"], figures, strip, treatment, raster)
+        _rows(axes, list(map(label, treatments)), len(treatments) - 0.45, -0.55)
         axes.set_xlabel(f"{'rate' if scaled.endswith('/s') else 'time'} in {scaled}")
         axes.margins(x=0.06)
         medians = dict(counted.group_by("arm").agg(pl.median("fom")).iter_rows())
-        found = "; ".join(
-            f"{each} {number(medians[each] / factor)}" for each in treatments if each in medians
+        texts = "; ".join(
+            f"{arm} {number(medians[arm] / factor)}" for arm in treatments if arm in medians
         )
-        return themed_svg(figure, name, f"Every sample in {scaled}, by treatment. Medians: {found}")
+        return themed_svg(figure, name, f"Every sample in {scaled}, by treatment. Medians: {texts}")
 
 
 def _edges(counted: NDArray[np.float64]) -> tuple[float, float]:
@@ -254,11 +261,11 @@ def interval(
         axes.plot(of.value, y, marker=shape, zorder=3, gid=gid, **look)
 
 
-def said(found: Iterable[tuple[str, Estimate | None]]) -> str:
+def said(estimates: Iterable[tuple[str, Estimate | None]]) -> str:
     """Estimates with their intervals by name, for readers who do not see the figure."""
     return "; ".join(
         f"{name} {of.value:.3f} ({of.low:.3f} to {of.high:.3f})".replace("\n", " ")
-        for name, of in found
+        for name, of in estimates
         if of is not None
     )
 
@@ -296,12 +303,12 @@ def overview_plot(rows: Sequence[Result], published: Sequence[float | None], nam
             band(axes, row.noise_floor, line)
             _bar(axes, row.control, line + 0.22, light("spin"), 3)
             interval(axes, row.slowdown, line, row.arm)
-        known = [(value, line) for line, value in enumerate(published) if value is not None]
+        places = [(value, line) for line, value in enumerate(published) if value is not None]
         look: dict[str, Any] = {"ms": 7, "mfc": "none", "mec": light("ink"), "mew": 1.4}
-        if known:
-            axes.plot(*zip(*known, strict=True), "D", gid="published", **look)
+        if places:
+            axes.plot(*zip(*places, strict=True), "D", gid="published", **look)
         title = said((label, row.slowdown) for label, row in zip(labels, rows, strict=True))
-        others = "; ".join(f"{rows[line].case} {value:.3f}" for value, line in known)
+        others = "; ".join(f"{rows[line].case} {value:.3f}" for value, line in places)
         title += f". Published: {others}" if others else ""
         return themed_svg(figure, name, f"Slowdown of every case: {title}")
 
@@ -325,7 +332,7 @@ def _bar(axes: Axes, of: Estimate | Interval | None, y: float, colour: str, widt
 def _rows(axes: Axes, labels: Sequence[str], bottom: float, top: float) -> None:
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(bottom, top)
-    axes.tick_params(axis="y", labelsize=9 if any("\n" in each for each in labels) else 10)
+    axes.tick_params(axis="y", labelsize=9 if any("\n" in text for text in labels) else 10)
     axes.grid(axis="x")
 
 
@@ -397,7 +404,7 @@ def render_page(
     page = environment.get_template(template).render(
         title=title, css=Markup(css), light=css_variables(0), dark=css_variables(1), **values
     )
-    return _CONTROLS.sub(lambda found: one_line(found[0]), page)
+    return _CONTROLS.sub(lambda match: one_line(match[0]), page)
 
 
 @cache

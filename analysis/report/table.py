@@ -16,9 +16,9 @@ from typing import Any, get_args, get_origin, get_type_hints
 import polars as pl
 
 from analysis.effects.estimate import Result
-from analysis.effects.facts import known
+from analysis.effects.facts import reported_facts
 from analysis.report.data import RunData
-from analysis.samples.pairs import counted, levels
+from analysis.samples.pairs import counted, levels, of_treatment
 from analysis.samples.provenance import all_hosts, mapping
 from analysis.statistics.interval import flat, keys, median_interval
 from records.run import RunHeader
@@ -53,12 +53,21 @@ _OF_TREATMENT: dict[str, Any] = {
     "fom": pl.Float64(),
     "fom_low": pl.Float64(),
     "fom_high": pl.Float64(),
+    # Intervals of `off_median` and `on_median`; null below six pairs.
+    **dict.fromkeys(("off_low", "off_high", "on_low", "on_high"), pl.Float64()),
+    # What its writers were: how many, and their median rate requested, null at full rate.
+    "writers": pl.Int64(),
+    "injector": pl.String(),
+    "transport": pl.String(),
+    "message_b": pl.Int64(),
+    "asked_b_s": pl.Float64(),
 }
+_WRITES = ("writers", "injector", "transport", "message_b", "asked_b_s")
 
 
 def _column(kind: Any) -> pl.DataType | type[pl.DataType]:
     """The type of a column that holds a field of a record."""
-    inner = [each for each in get_args(kind) if each is not NoneType]
+    inner = [part for part in get_args(kind) if part is not NoneType]
     origin = get_origin(kind)
     if origin is list:
         return pl.List(pl.String)
@@ -68,7 +77,7 @@ def _column(kind: Any) -> pl.DataType | type[pl.DataType]:
         return _column(inner[0])
     if is_dataclass(kind):
         hints = get_type_hints(kind)
-        return pl.Struct({each.name: _column(hints[each.name]) for each in fields(kind)})
+        return pl.Struct({of.name: _column(hints[of.name]) for of in fields(kind)})
     plain = {bool: pl.Boolean(), int: pl.Int64(), float: pl.Float64()}
     return plain.get(kind, pl.String())
 
@@ -98,10 +107,10 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
         **{name: getattr(run.header, name) for name in ("started_s", "finished_s")},
         "schema": SCHEMA,
         "faults": run.integrity.count,
-        "facts": _named(made(run.header, run.provenance)),
+        "facts": _named(how_made(run.header, run.provenance)),
     }
-    effects = {(row.case, row.arm): _of_result(row) for row in run.results}
-    columns = ("workload", "role", "fom", "fom_unit", "fom_better", "nodes", "factors")
+    effects = {(row.case, row.arm): _of_result(row, run.pairs) for row in run.results}
+    columns = ("workload", "role", "fom", "fom_unit", "fom_better", "nodes", "factors", *_WRITES)
     text = pl.col("case", "arm", "role", "workload", "fom_unit", "fom_better").cast(pl.String)
     counts = counted(run.samples.lazy(), *columns).with_columns(text)
     parts = counts.partition_by("case", "arm", as_dict=True, maintain_order=True)
@@ -116,8 +125,11 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
     ]
 
 
-def _of_result(row: Result) -> dict[str, Any]:
-    named = {"verdict": str(row.verdict), "factors": _named(row.factors)}
+def _of_result(row: Result, pairs: pl.DataFrame) -> dict[str, Any]:
+    named: dict[str, Any] = {"verdict": str(row.verdict), "factors": _named(row.factors)}
+    for side, foms in of_treatment(pairs, row.case, row.arm).select("off", "on").to_dict().items():
+        if of := median_interval(foms.to_list()):
+            named |= {f"{side}_low": of.low, f"{side}_high": of.high}
     return {key: value for key, value in flat(row).items() if key in COLUMNS} | named
 
 
@@ -137,12 +149,15 @@ def _of_treatment(part: pl.DataFrame) -> dict[str, Any]:
     estimate = median_interval(values)
     return {
         "nodes": ",".join(
-            sorted({node for each in part["nodes"] for node in str(each).split(",")})
+            sorted({node for names in part["nodes"] for node in str(names).split(",")})
         ),
         "runs": len(values),
         "fom": median(values),
         "fom_low": estimate.low if estimate else None,
         "fom_high": estimate.high if estimate else None,
+        **part.select(pl.col(_WRITES[:-1]).first(), pl.col("asked_b_s").median()).row(
+            0, named=True
+        ),
     }
 
 
@@ -154,34 +169,34 @@ def _named(of: Mapping[str, Any]) -> list[dict[str, str]]:
     ]
 
 
-def made(header: RunHeader, provenance: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def how_made(header: RunHeader, provenance: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Flat name -> value of what made the run; several values are joined with ` | `."""
     records = list(provenance.values())
-    found = known(all_hosts(records))
+    texts = reported_facts(all_hosts(records))
     for record in records:
         for name in _BUILT:
             if isinstance(record.get(name), str):
-                found.setdefault(name.replace("_", " "), []).append(record[name])
+                texts.setdefault(name.replace("_", " "), []).append(record[name])
         for name, value in _of_program(record).items():
-            found.setdefault(name, []).append(value)
+            texts.setdefault(name, []).append(value)
         for name, version in mapping(record.get("programs")).items():
-            found.setdefault(f"program {name}", []).append(str(version))
+            texts.setdefault(f"program {name}", []).append(str(version))
     for name, version in header.versions.items():
-        found.setdefault(f"version {name}", []).append(version)
-    return {name: " | ".join(sorted(set(values))) for name, values in found.items() if values}
+        texts.setdefault(f"version {name}", []).append(version)
+    return {name: " | ".join(sorted(set(values))) for name, values in texts.items() if values}
 
 
 def _of_program(record: Mapping[str, Any]) -> dict[str, str]:
     """The application's program and modules, as a block's first node saw them."""
     program, modules = record.get("program"), record.get("modules")
-    found = {}
+    texts = {}
     if isinstance(program, Mapping):
         name = program.get("name")
         facts = {key: program.get(key) for key in ("sha256", "mpi")}
         compilers = program.get("compilers")
         if isinstance(compilers, list):
             facts["compilers"] = ", ".join(map(str, compilers))
-        found = {f"{name} {key}": str(value) for key, value in facts.items() if value}
+        texts = {f"{name} {key}": str(value) for key, value in facts.items() if value}
     if isinstance(modules, list) and modules:
-        found["modules"] = " ".join(map(str, modules))
-    return found
+        texts["modules"] = " ".join(map(str, modules))
+    return texts

@@ -142,9 +142,13 @@ def _of_mean(row: Result) -> str:
     )
 
 
-def next_step(effects: Sequence[Result], campaign: str, machine: str) -> str:
-    """What the first open verdict needs, with the command that does it."""
-    of = {row.verdict: row for row in reversed(effects)}
+def next_step(rows: Sequence[Result], campaign: str, machine: str, cap: int) -> str:
+    """What the first open verdict needs, with the command that does it.
+
+    A run goes on up to its `cap` or more, and to no fewer pairs than any of its rows has.
+    """
+    of = {row.verdict: row for row in reversed(rows) if row.role == "effect"}
+    measured = max((row.pairs for row in rows), default=0)
     for verdict, sentences in SENTENCES.items():
         row = of.get(verdict)
         if row is None or not sentences.do:
@@ -154,7 +158,7 @@ def next_step(effects: Sequence[Result], campaign: str, machine: str) -> str:
         advice = sentences.do.format(
             run=f"nimc run {campaign} --machine {machine}",
             machine=machine,
-            pairs=next_look(row.pairs + 1),
+            pairs=next_look(max(row.pairs + 1, measured, cap)),
         )
         return f"Next: {advice} ({named(row)}: {verdict})."
     return "Next: measure an arm with writers; this run has none."

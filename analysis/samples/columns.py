@@ -22,7 +22,6 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import polars as pl
-from polars import selectors
 from pydantic_core import from_json
 
 from records.errors import InputError
@@ -30,7 +29,6 @@ from records.files import replace
 from records.json_limits import refuse_long
 from records.sample import NAME, Sample
 from records.sample_rules import WRITER, check, raise_first_fault
-from records.text import cell
 
 
 def with_shared_nulls(frame: pl.DataFrame) -> pl.DataFrame:
@@ -302,6 +300,7 @@ def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
         ),
         writer_share=col("share").min(),
         writer_message_b=col("message_b").min(),
+        footprint_b=col("footprint_b").min(),
         writer_bytes_b=col("bytes_b").min(),
         writer_figures=col("plausible").all(),
         counted_alone_b_s=col("counted_alone_b_s").max(),
@@ -330,14 +329,12 @@ def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
     return found.with_columns(col(*_WRITER_NAMES, "direction", "own_binding").cast(_NAME))
 
 
-# Tables as files: Parquet, and CSV that is safe to open in a spreadsheet.
-
-_IN_CSV = selectors.by_dtype(pl.String, pl.Categorical, pl.Enum)
+# Tables as files.
 
 
 def write_table(path: Path, frame: pl.DataFrame) -> None:
-    """Write a table as CSV or Parquet, by the file's ending; see `records.files`."""
-    replace(path, _csv(frame) if path.suffix == ".csv" else parquet(frame))
+    """Write a table as Parquet; see `records.files`."""
+    replace(path, parquet(frame))
 
 
 def parquet(frame: pl.DataFrame) -> bytes:
@@ -345,8 +342,3 @@ def parquet(frame: pl.DataFrame) -> bytes:
     out = io.BytesIO()
     frame.write_parquet(out, compression="zstd")
     return out.getvalue()
-
-
-def _csv(frame: pl.DataFrame) -> bytes:
-    text = _IN_CSV.cast(pl.String).map_elements(cell, return_dtype=pl.String)
-    return frame.with_columns(text).write_csv().encode()

@@ -36,33 +36,11 @@ def wait_for_neighbours(finish: Times, ready: Times, lengths: tuple[int, ...]) -
 
     Both arrays have one entry per rank. Neighbours share a face, also across the grid's ends.
     """
-    _wait_along_rows(finish, ready, lengths[-1])
     before, after = finish.reshape(lengths), ready.reshape(lengths)
-    for axis, length in enumerate(lengths[:-1]):
-        low, high, first, last = (
-            (slice(None),) * axis + (part,)
-            for part in (slice(None, -1), slice(1, None), slice(None, 1), slice(-1, None))
-        )
-        np.maximum(after[low], before[high], out=after[low])
-        np.maximum(after[high], before[low], out=after[high])
-        if length > 2:
-            np.maximum(after[first], before[last], out=after[first])
-            np.maximum(after[last], before[first], out=after[last])
-
-
-def _wait_along_rows(finish: Times, ready: Times, length: int) -> None:
-    """Wait for neighbours in the last dimension alone.
-
-    Rows are contiguous in memory, so one sweep over all of them is much faster than many short
-    ones; the ends of rows, which then mix, are corrected afterwards.
-    """
-    ready[0] = finish[0]
-    np.maximum(finish[1:], finish[:-1], out=ready[1:])
-    np.maximum(ready[:-1], finish[1:], out=ready[:-1])
-    before, after = finish.reshape(-1, length), ready.reshape(-1, length)
-    for end, inner, opposite in ((0, 1, -1), (-1, -2, 0)):
-        near = [end, *([inner] if length > 1 else []), opposite]
-        after[:, end] = before[:, near].max(axis=1)
+    np.copyto(after, before)
+    for axis in range(len(lengths)):
+        for side in (-1, 1):
+            np.maximum(after, np.roll(before, side, axis), out=after)
 
 
 @dataclass(frozen=True)

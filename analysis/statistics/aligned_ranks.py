@@ -7,7 +7,7 @@ pairs on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ def slowdown(log_times: NDArray[np.float64]) -> Estimate | None:
     """
     if len(log_times) < FEWEST:
         return None
-    low, value, high = (float(each) for each in np.exp(shifts(few(log_times))))
+    low, value, high = np.exp(shifts(few(log_times))).tolist()
     return Estimate(value, low, high, CONFIDENCE)
 
 
@@ -56,7 +56,7 @@ def shifts(log_times: NDArray[np.float64]) -> NDArray[np.float64]:
     `log_times` has shape (..., pairs, runs), as for `slowdown`, at least six pairs each.
     """
     deviations, steps = _SOUGHT.T.reshape(2, 4, *[1] * (log_times.ndim - 2))
-    low, high = (np.broadcast_to(each, (4, *each.shape)) for each in _range(log_times))
+    low, high = (np.broadcast_to(end, (4, *end.shape)) for end in _range(log_times))
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         statistic, sd = _statistic(log_times, middle)
@@ -99,10 +99,10 @@ def _statistic(
     np.put_along_axis(ranks, order, np.arange(order.shape[-1], dtype=float), axis=-1)
     ranks = np.where(present, ranks.reshape(aligned.shape), 0)
     scores = np.where(present, ranks - ranks.sum(axis=-1, keepdims=True) / runs, 0)
-    own = scores[..., 0]
+    treated = scores[..., 0]
     exchanged = (scores**2).sum(axis=-1) / runs[..., 0]
-    variance = np.maximum(exchanged.sum(axis=-1), (own**2).sum(axis=-1))
-    return own.sum(axis=-1), np.sqrt(variance)
+    variance = np.maximum(exchanged.sum(axis=-1), (treated**2).sum(axis=-1))
+    return treated.sum(axis=-1), np.sqrt(variance)
 
 
 # What pairs of several blocks (allocations) say of the next allocation. From three on, the spread
@@ -124,7 +124,7 @@ def next_allocation(blocks: Sequence[NDArray[np.float64]]) -> Interval | None:
     filled = [block for block in blocks if len(block)]
     if len(filled) < FEWEST_BLOCKS:
         return None
-    shifts = np.concatenate(list(_hodges_lehmann(filled)))
+    shifts = np.array([_hodges_lehmann(few(block, _MOST_PAIRS)) for block in filled])
     blocks_n = len(shifts)
     quantile = special.stdtrit(blocks_n - 1, (1 + CONFIDENCE) / 2)
     half = quantile * shifts.std(ddof=1) * np.sqrt(1 + 1 / blocks_n)
@@ -132,13 +132,8 @@ def next_allocation(blocks: Sequence[NDArray[np.float64]]) -> Interval | None:
     return Interval(float(low), float(high))
 
 
-def _hodges_lehmann(blocks: Sequence[NDArray[np.float64]]) -> Iterator[NDArray[np.float64]]:
-    """Median of the means of two pairs (or one), for each block; equal sizes are done together."""
-    by_size: dict[int, list[NDArray[np.float64]]] = {}
-    for block in blocks:
-        by_size.setdefault(min(len(block), _MOST_PAIRS), []).append(few(block, _MOST_PAIRS))
-    for size, alike in by_size.items():
-        log_times = np.stack(alike)
-        shifts = log_times[..., 0] - np.nanmean(log_times[..., 1:], axis=-1)
-        one, other = np.triu_indices(size)
-        yield np.median((shifts[:, one] + shifts[:, other]) / 2, axis=-1)
+def _hodges_lehmann(log_times: NDArray[np.float64]) -> float:
+    """Median of the means of two pairs (or one)."""
+    shifts = log_times[:, 0] - np.nanmean(log_times[:, 1:], axis=-1)
+    one, other = np.triu_indices(len(shifts))
+    return float(np.median((shifts[one] + shifts[other]) / 2))

@@ -80,9 +80,9 @@ _PARTS = {
 def keys(record: Any) -> dict[str, tuple[str, str]]:
     """Key of a record, or of its class, in JSON -> the field, and which part of it, if any."""
     return {
-        f"{each.name}{ending}": (each.name, part)
-        for each in fields(record)
-        for ending, part in _PARTS.get(str(each.type).removesuffix(" | None"), {"": ""}).items()
+        f"{field.name}{ending}": (field.name, part)
+        for field in fields(record)
+        for ending, part in _PARTS.get(str(field.type).removesuffix(" | None"), {"": ""}).items()
     }
 
 
@@ -158,7 +158,7 @@ def mean(values: Sequence[float], better: Literal["lower", "higher"]) -> float:
 
 
 def middle(values: pl.Series) -> float | None:
-    """Median of the values that are known; None without any."""
+    """Median of the values that are not null; None without any."""
     median = values.median()
     return float(median) if isinstance(median, int | float) else None
 
@@ -188,12 +188,8 @@ def pearson(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
     """r of the points (x, y); None below four points, or if x or y does not vary."""
     if len(x) < FEWEST_POINTS or len(set(x)) < 2 or len(set(y)) < 2:
         return None
-    a, b = (np.asarray(values, dtype=float) / max(map(abs, values)) for values in (x, y))
-    a, b = a - a.mean(), b - b.mean()
-    spread = math.sqrt(float(a @ a) * float(b @ b))
-    if spread == 0:
-        return None
-    return of_r(min(1.0, max(-1.0, float(a @ b) / spread)), len(x))
+    one, other = (np.asarray(values, dtype=float) / max(map(abs, values)) for values in (x, y))
+    return of_r(float(np.corrcoef(one, other)[0, 1]), len(x))
 
 
 def of_r(r: float, points: int) -> Correlation:

@@ -43,7 +43,7 @@ def location(values: Values) -> Estimate | None:
     if len(values) < FEWEST:
         return None
     scale = float(np.abs(values).max()) or 1.0
-    low, value, high = (float(each) * scale for each in centres(few(values) / scale))
+    low, value, high = (centres(few(values) / scale) * scale).tolist()
     return Estimate(value, low, high, CONFIDENCE)
 
 

@@ -22,7 +22,6 @@ from scipy import special
 from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
 
 Values = NDArray[np.float64]
-Scores = NDArray[np.int64]
 
 #: Part of the error left that a look spends.
 _SPENT = 0.25
@@ -62,13 +61,18 @@ def longer(log_times: Values, ratio: float = 1.0) -> float:
     `log_times`: natural logarithms of times, a row per pair; first the treated run, then the
     baseline runs, NaN where one is missing (not all). At least two pairs.
     """
-    scores, present, unit = _scores(log_times, ratio)
+    ranks = _ranks(log_times, ratio)
+    scores = ranks - np.nanmean(ranks, axis=1, keepdims=True)
     treated = scores[:, 0]
-    exact = _tail(scores, present, int(treated.sum()))
+    if len(ranks) > _MOST_EXACT:
+        deviation = math.sqrt(float(np.nanmean(scores**2, axis=1).sum()))
+        exchanged = float(special.ndtr(-treated.sum() / deviation)) if deviation else 1.0
+    else:
+        exchanged = _of_exchanges(ranks)
     # Exchange fails if the treatment widens the spread, so Student's p must be as small.
-    spread = max(float(treated.std(ddof=1)), _LEAST_SPREAD * unit)
+    spread = max(float(treated.std(ddof=1)), _LEAST_SPREAD)
     t = float(treated.mean()) * math.sqrt(len(treated)) / spread
-    return max(exact, float(special.stdtr(len(treated) - 1, -t)))
+    return max(exchanged, float(special.stdtr(len(treated) - 1, -t)))
 
 
 def shorter(log_times: Values, ratio: float = 1.0) -> float:
@@ -90,6 +94,11 @@ def at_looks(p_values: Sequence[float]) -> float:
 def over_looks(log_times: Values, test: Callable[[Values], float]) -> float:
     """`at_looks` of a test of pairs, such as `longer`; the pairs are in order of time."""
     return at_looks([test(log_times[: look.pairs]) for look in looks(len(log_times))])
+
+
+def differs(log_times: Values) -> float:
+    """`over_looks` against no difference either way: twice the smaller p value of one side."""
+    return min(1.0, 2 * min(over_looks(log_times, test) for test in (longer, shorter)))
 
 
 def shown(cases: Sequence[Sequence[float]], level: float) -> list[int]:
@@ -132,41 +141,31 @@ def unseen(pairs: int) -> float:
     return 1 - math.exp(math.log(1 - CONFIDENCE) / pairs)
 
 
-def _scores(log_times: Values, ratio: float) -> tuple[Scores, NDArray[np.bool_], int]:
-    """Ranks of the aligned runs less their pair's mean, in whole units; which are there; the unit.
+def _ranks(log_times: Values, ratio: float) -> Values:
+    """Aligned ranks: of logarithms less the mean of their pair; NaN for a run that is missing.
 
-    0 for a run that is missing.
+    Equal ones share the mean of their ranks.
     """
     aligned = log_times.clip(-_LARGEST, _LARGEST)
     aligned[:, 0] -= math.log(ratio)
     aligned -= np.nanmean(aligned, axis=1, keepdims=True)
     present = ~np.isnan(aligned)
-    runs = present.sum(axis=1, keepdims=True)
-    ranks = np.zeros(aligned.shape)
-    ranks[present] = _ranks(aligned[present].round(_DIGITS))
-    unit = 2 * math.lcm(*np.unique(runs).tolist())
-    scores = np.rint(unit * (ranks - ranks.sum(axis=1, keepdims=True) / runs)).astype(np.int64)
-    return np.where(present, scores, 0), present, unit
+    _, place, runs = np.unique(
+        aligned[present].round(_DIGITS), return_inverse=True, return_counts=True
+    )
+    ranks = np.full(aligned.shape, np.nan)
+    ranks[present] = (runs.cumsum() - (runs - 1) / 2)[place]
+    return ranks
 
 
-def _ranks(values: Values) -> Values:
-    """Ranks from 1; equal values share the mean of theirs."""
-    _, place, times = np.unique(values, return_inverse=True, return_counts=True)
-    last = times.cumsum()
-    return np.asarray((last - (times - 1) / 2)[place])
-
-
-def _tail(scores: Scores, present: NDArray[np.bool_], least: int) -> float:
-    """Chance that one score of each pair, all as likely, sum to `least` or more."""
-    if len(scores) > _MOST_EXACT:
-        variance = float(((scores**2).sum(axis=1) / present.sum(axis=1)).sum())
-        return float(special.ndtr(-least / math.sqrt(variance))) if variance else 1.0
-    chances, lowest = np.ones(1), 0
-    for row, there in zip(scores, present, strict=True):
-        pair = row[there]
-        steps = pair - pair.min()
-        summed = np.zeros(len(chances) + int(steps.max()))
+def _of_exchanges(ranks: Values) -> float:
+    """Share of all exchanges, one run of each pair, with as large a sum of ranks as the first."""
+    above_least = 2 * (ranks - np.nanmin(ranks, axis=1, keepdims=True))
+    chances = np.ones(1)
+    for pair in above_least:
+        steps = pair[~np.isnan(pair)].astype(int)
+        summed = np.zeros(len(chances) + steps.max())
         for step in steps:
-            summed[step : step + len(chances)] += chances / len(pair)
-        chances, lowest = summed, lowest + int(pair.min())
-    return float(min(1.0, chances[max(0, least - lowest) :].sum()))
+            summed[step : step + len(chances)] += chances / len(steps)
+        chances = summed
+    return float(min(1.0, chances[int(above_least[:, 0].sum()) :].sum()))

@@ -71,18 +71,18 @@ def correlation_of_nights(
     """
     most = max(((len(x), len(y)) for x, y in rows), default=(0, 0), key=sum)
     full = [(x, y) for x, y in rows if (len(x), len(y)) == most]
-    found = np.array([[*_centred(x), *_centred(y)] for x, y in full]).reshape(len(full), sum(most))
-    found = found[found.any(axis=1)]
-    if max(most) < 3 or not len(found):
+    nights = np.array([[*_centred(x), *_centred(y)] for x, y in full]).reshape(len(full), sum(most))
+    nights = nights[nights.any(axis=1)]
+    if max(most) < 3 or not len(nights):
         return NightCorrelation(None, _TRIED[-1])
-    found /= np.linalg.norm(found, axis=1, keepdims=True)
-    neighbours = float(np.einsum("ri,ij,rj->r", found, _neighbours(*most), found).mean())
+    nights /= np.linalg.norm(nights, axis=1, keepdims=True)
+    neighbours = float(np.einsum("ri,ij,rj->r", nights, _neighbours(*most), nights).mean())
     expected, deviation = np.array([_of_neighbours(*most, r) for r in _TRIED]).T
-    error = deviation / math.sqrt(_independent_rows(found, sum(most) - 2))
+    error = deviation / math.sqrt(_independent_rows(nights, sum(most) - 2))
     possible = neighbours - expected > special.ndtri(_MISSED) * error
     return NightCorrelation(
         float(np.interp(neighbours, expected, _TRIED)),
-        max((r for r, each in zip(_TRIED, possible, strict=True) if each), default=0.0),
+        float(np.max(_TRIED, where=possible, initial=0.0)),
     )
 
 
@@ -127,7 +127,7 @@ def ratio_of_two(x: Estimate, y: Estimate) -> Estimate:
     On logarithms, the distances of the bounds add in quadrature (Zou and Donner 2008, Statistics in
     Medicine 27, 1693-1702).
     """
-    lx, ly = ([math.log(v) for v in (each.low, each.value, each.high)] for each in (x, y))
+    lx, ly = (np.log([of.low, of.value, of.high]).tolist() for of in (x, y))
     ratio = lx[1] - ly[1]
     return Estimate(
         math.exp(ratio),
@@ -224,13 +224,14 @@ def _of_neighbours(m: int, n: int, r: float) -> tuple[float, float]:
     return first - 2 * float(np.trace(form @ centred @ covariance)) / squares**2, deviation
 
 
-def _independent_rows(found: _Matrix, freedom: int) -> float:
+def _independent_rows(centred: _Matrix, freedom: int) -> float:
     """So many independent rows would give as sharp a mean: rows of one case share its nights.
 
-    `found`: rows of centred nights, each of length 1. Their squared correlations, less what chance
+    `centred`: rows of centred nights, of length 1. Their squared correlations, less what chance
     adds, are the correlations of their products of neighbours.
     """
-    rows = len(found)
+    rows = len(centred)
     chance = 1 / freedom
-    together = float(((found @ found.T) ** 2 - chance).sum()) / (1 - chance) if freedom > 1 else 0.0
+    products = (centred @ centred.T) ** 2
+    together = float((products - chance).sum()) / (1 - chance) if freedom > 1 else 0.0
     return rows**2 / min(max(together, rows), rows**2)

@@ -15,7 +15,7 @@ import polars as pl
 from scipy import special
 
 from analysis.questions.estimators import median, stated
-from analysis.questions.question import INCONCLUSIVE, Limit, Question
+from analysis.questions.question import INCONCLUSIVE, Limit, Question, columns_of
 from analysis.questions.shown import section
 from analysis.report.data import RunData, all_rows
 from analysis.report.sections import Files
@@ -45,9 +45,13 @@ _PAIR = ["block", "pair"]
 _WORST = ("rank", "times", "leads", "growth", "median_growth", "p")
 
 
+def _values(run: RunData) -> pl.DataFrame:
+    return run.once("values of roles", lambda: role_values(run.counters))
+
+
 def _paired(run: RunData) -> pl.DataFrame:
     """A row per pair, effect, rank and role, with the values `off` and `on`."""
-    values = role_values(run.counters)
+    values = _values(run)
     names = pl.col("arm", "baseline").cast(pl.String)
     strip = names.map_elements(without_tool, return_dtype=pl.String)
     effects = (
@@ -269,7 +273,7 @@ def _of_runs(run: RunData) -> pl.DataFrame:
     Only runs without traffic and with it, and no repeated baseline or control. Each role of a case
     from one level of the tool, since levels have prices of their own: the one with most roles.
     """
-    values, case = role_values(run.counters), ["case", "role"]
+    values, case = _values(run), ["case", "role"]
     told = pl.col("role").cast(pl.String).is_in(["baseline", "effect"])
     seconds = pl.col("fom_unit").cast(pl.String) == "s"
     times = run.samples.filter(told).select(
@@ -405,9 +409,7 @@ def _tool_prices(run: RunData) -> pl.DataFrame:
     rows = []
     for case, tool in _of_tools(run.counters).select(names).unique(maintain_order=True).rows():
         of = prices.get((case, tool))
-        ratio = of.ratio if of else None
-        ends = (ratio.value, ratio.low, ratio.high) if ratio else (None, None, None)
-        figures = dict(zip(("ratio", "ratio_low", "ratio_high"), ends, strict=True))
+        figures = columns_of("ratio", of.ratio if of else None)
         more = {"pairs": of.pairs if of else 0, "margin": run.header.margin}
         rows.append({"case": case, "tool": tool, **figures, **more})
     floats = dict.fromkeys(("ratio", "ratio_low", "ratio_high"), pl.Float64)
@@ -468,7 +470,7 @@ COUNTERS = Question(
 
 def _absent(run: RunData) -> pl.DataFrame:
     """Roles without a value, roles that a processor lacks, and counters that nodes lack."""
-    lost = role_values(run.counters).filter(pl.col("value").is_null()).select("role", "state")
+    lost = _values(run).filter(pl.col("value").is_null()).select("role", "state")
     rows = [
         {"what": role, "where": "some run or all", "reason": _WHY_NOT.get(state, state)}
         for role, state in lost.unique(maintain_order=True).rows()

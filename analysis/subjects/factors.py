@@ -5,9 +5,7 @@ Estimates are those of the results and contrasts of a run.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from operator import itemgetter
 from typing import Any
 
@@ -15,14 +13,13 @@ import polars as pl
 
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
+from analysis.effects.hypotheses import quantity
 from analysis.questions.estimators import stated
 from analysis.questions.question import Question
 from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.statistics.interval import flat
-from records import units
 from records.arms import level_text, name_of, parts_of
-from records.errors import InputError
 from records.groups import grouped
 
 _ENDS = ("", "_low", "_high")
@@ -40,7 +37,7 @@ def _rows(run: RunData) -> pl.DataFrame:
     level of the next factor that varies, `at` the levels of the others.
     """
     effects = grouped((row.case, row) for row in run.results if row.role == "effect")
-    return _table([each for of in effects.values() for each in _of_case(of)])
+    return _table([row for of in effects.values() for row in _of_case(of)])
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
@@ -54,9 +51,7 @@ def _of_case(effects: Sequence[Result]) -> list[dict[str, Any]]:
         return []
     factor = max(varied, key=lambda name: (name == RATE, varied[name]))
     others = [name for name in varied if name != factor]
-    own = sorted(
-        (row for row in effects if factor in row.factors), key=lambda row: _place(row, factor)
-    )
+    at_levels = [row for row in effects if factor in row.factors]
     rows = [
         {
             **_figures(row),
@@ -66,7 +61,7 @@ def _of_case(effects: Sequence[Result]) -> list[dict[str, Any]]:
             "level": _level(row, factor),
             "verdict": row.said,
         }
-        for row in own
+        for row in sorted(at_levels, key=lambda row: _place(row, factor))
     ]
     return sorted(rows, key=itemgetter("at", "line"))
 
@@ -82,17 +77,7 @@ def _level(row: Result, factor: str) -> str:
 def _place(row: Result, factor: str) -> tuple[float, bool, str]:
     """Place of a row's level: by its quantity; words after the first level, which names omit."""
     level = _level(row, factor)
-    return _quantity(level), factor in parts_of(row.arm)[1], level
-
-
-def _quantity(level: str) -> float:
-    """The number, share, rate or size that a level is; words and the full rate come last."""
-    with suppress(ValueError):
-        return float(level)
-    for read in (units.share, units.rate_b_s, units.size_b):
-        with suppress(InputError):
-            return read(level, "level")
-    return math.inf
+    return quantity(level), factor in parts_of(row.arm)[1], level
 
 
 def _rows_of(run: RunData, *, rates: bool) -> pl.DataFrame:
@@ -154,11 +139,11 @@ def _contrasts(run: RunData) -> pl.DataFrame:
     return _table(
         [
             {
-                **_figures(each),
-                "level": level_text(each.level),
-                "reference": level_text(each.reference),
+                **_figures(contrast),
+                "level": level_text(contrast.level),
+                "reference": level_text(contrast.reference),
             }
-            for each in run.contrasts
+            for contrast in run.contrasts
         ]
     )
 

@@ -1,30 +1,31 @@
 """Claims that a run of the campaign `qualify` supports (docs/add-a-machine.md#claims).
 
 Each row of `CLAIMS` has an expression, which says how far the run is from what is claimed, and two
-limits for it. What was not measured is not shown, and never allowed; emulated writes allow no claim
-on hardware.
+limits for it. What was not measured is never allowed; emulated writes allow no claim on hardware.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import get_args
 
 import polars as pl
 
-from analysis.effects.facts import QUALIFY, holds_for
 from analysis.effects.verdict import emulated
+from analysis.questions.question import Limit, Question
+from analysis.questions.shown import section
 from analysis.report.data import RunData
-from analysis.report.sections import Section
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged, level
 from analysis.samples.provenance import mapping
 from records.acceptance import AcceptanceLimits
 from records.machine.site import InjectorName
 
+#: The campaign whose runs are judged.
+QUALIFY = "qualify"
 #: Injectors, each of which has a case of its own; all other cases are written by the machine's.
 _INJECTORS: tuple[str, ...] = get_args(InjectorName)
 #: Reasons of runs in which a writer was not held or released as it should be.
@@ -33,63 +34,28 @@ _UNHELD = re.compile(r"writer \d+ (started|stopped|reported nothing|wrote nothin
 _SHOWN = AcceptanceLimits.foreign_share or 0.0
 _FEWEST_PAIRS = 6
 
-State = Literal["allowed", "caveat", "refused", "not shown"]
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """One claim, and whether it may be made."""
-
-    #: Its short name, and what may be claimed if it is allowed.
-    name: str
-    claim: str
-    #: `allowed`, `caveat` (allowed with it), `refused` or `not shown`; and why, in one line.
-    state: State
-    reason: str
-    #: How far the run is from what is claimed; null if that was not measured. The claim is allowed
-    #: up to the one limit, and with a caveat up to the other.
-    away: float | None
-    allowed: float
-    caveat: float
-    #: What to do about it; null if it is allowed.
-    remedy: str | None
-
-
-@dataclass(frozen=True)
-class Qualification:
-    """What may be claimed of a machine."""
-
-    #: The machine, the run that was judged, and the head of its chain.
-    machine: str
-    run: str
-    head: str | None
-    #: `qualified` if no claim but those of other injectors is refused, and devices count what is
-    #: written.
-    verdict: Literal["qualified", "not qualified"]
-    #: Kernel, firmware and MPI -> their versions on the nodes: it holds for no others.
-    holds_for: dict[str, list[str]]
-    #: Caveats of the transports of the writers; empty for RDMA hardware.
-    emulated: list[str]
-    #: One for each claim, in their order.
-    claims: list[Judgement]
-
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the claims are judged by."""
+    """What the claims are judged by.
 
-    run: RunData
-    #: Samples but warm-ups (`judged`); the writers that wrote, and the conditions, of those that
-    #: ended, with `case`, `role`, `rate` and `elapsed_s` of the sample.
+    `runs`: samples but warm-ups; `writers` that wrote, and `conditions`, of those that ended, with
+    `case`, `role`, `rate` and `elapsed_s` of the sample.
+    """
+
     runs: pl.DataFrame
     writers: pl.DataFrame
     conditions: pl.DataFrame
+    #: Rate of the link, if the site file has it; slowdowns of A/A; clock offsets of the nodes.
+    link_b_s: float | None = None
+    floors: Sequence[float] = ()
+    offsets_s: Sequence[float] = ()
 
     def of(self, *cases: str) -> Evidence:
-        """Some cases alone; without a name those of no other injector."""
-        own = pl.col("case").is_in(cases) if cases else ~pl.col("case").is_in(_INJECTORS)
+        """Some cases alone; without a name those of no single injector."""
+        chosen = pl.col("case").is_in(cases) if cases else ~pl.col("case").is_in(_INJECTORS)
         frames = {name: getattr(self, name) for name in ("runs", "writers", "conditions")}
-        return replace(self, **{name: frame.filter(own) for name, frame in frames.items()})
+        return replace(self, **{name: frame.filter(chosen) for name, frame in frames.items()})
 
 
 def evidence_of(run: RunData) -> Evidence:
@@ -99,30 +65,29 @@ def evidence_of(run: RunData) -> Evidence:
     levels = [level(name).alias(name) for name in ("rate", "load", "buffer")]
     runs = runs.with_columns(pl.col("case", "role", "outcome").cast(pl.String), *levels)
     ended = runs.filter(pl.col("outcome").is_in(["kept", "rejected"]))
-    own = ended.select("row", "case", "role", "rate", "elapsed_s")
-    writers = read.writers.filter(pl.col("message_b") > 0).join(own, on="row")
-    return Evidence(run, runs, writers, read.conditions.join(own, on="row"))
+    of_sample = ended.select("row", "case", "role", "rate", "elapsed_s")
+    nic = mapping(mapping(run.header.facts.get("site")).get("nic"))
+    clocks = [mapping(record.get("clock_offsets_s")) for record in run.provenance.values()]
+    return Evidence(
+        runs,
+        read.writers.filter(pl.col("message_b") > 0).join(of_sample, on="row"),
+        read.conditions.join(of_sample, on="row"),
+        nic.get("link_rate_b_s") or None,
+        [row.slowdown.value for row in run.results if row.role == "floor" and row.slowdown],
+        [s for offsets in clocks for s in offsets.values() if isinstance(s, int | float)],
+    )
 
 
-# The expressions: how far a run is from what is claimed; None if that was not measured.
+# The rows from which an expression takes how far a run is from what is claimed.
 
 
-def _share(frame: pl.DataFrame, wrong: pl.Expr) -> float | None:
-    """Share of the rows for which `wrong` holds; unknown ones are left out."""
-    return _float(frame.select(wrong.mean()).item())
-
-
-def _float(found: Any) -> float | None:
-    return None if found is None else float(found)
-
-
-def _count(seen: Evidence, direction: str) -> float | None:
-    """What targets' devices counted against what writers' own rows say, in nine of ten runs.
+def _counts(evidence: Evidence, direction: str) -> pl.DataFrame:
+    """What each target's device counted / what writers' own rows say, run by run.
 
     Rows that are made of the origin's device counter show nothing of counters. No count is 0, if
     other runs have one.
     """
-    rows = seen.writers.filter(
+    rows = evidence.writers.filter(
         pl.col("direction") == direction,
         pl.col("limited_by").is_null() | (pl.col("limited_by") == "agent"),
         ~pl.col("injector").str.starts_with("fabtests"),
@@ -130,84 +95,57 @@ def _count(seen: Evidence, direction: str) -> float | None:
     )
     written_b = (pl.col("bytes_b") / pl.col("observed_share").fill_null(1)).sum()
     counted_b = (pl.col("counted_b") * pl.col("elapsed_s") / pl.col("counted_s")).first()
-    runs = rows.group_by("row", "target").agg(share=counted_b.fill_null(0) / written_b)
-    return _float((runs["share"] - 1).abs().quantile(0.9)) if rows["counted_b"].count() else None
+    shares = rows.group_by("row", "target").agg(share=counted_b.fill_null(0) / written_b)
+    return shares if rows["counted_b"].count() else shares.clear()
 
 
-def _full_rate(seen: Evidence) -> float | None:
-    """What is missing to the link's rate; more than it carries is as far off."""
-    link_b_s = mapping(mapping(seen.run.header.facts.get("site")).get("nic")).get("link_rate_b_s")
-    full = seen.writers.filter(pl.col("asked_b_s").is_null(), pl.col("direction") == "write")
-    rate_b_s = _float(full["rate_alone_b_s"].median())
-    if not isinstance(link_b_s, int | float) or not link_b_s or rate_b_s is None:
-        return None
-    share = rate_b_s / link_b_s
-    return 1 - share if share <= 1.02 else share
+def _full_rates(evidence: Evidence) -> pl.DataFrame:
+    full = evidence.writers.filter(pl.col("asked_b_s").is_null(), pl.col("direction") == "write")
+    return full.with_columns(link_b_s=pl.lit(evidence.link_b_s, pl.Float64()))
 
 
-def _limited(seen: Evidence) -> float | None:
-    """Of the rate that is furthest from what was asked; before the application, if known."""
+def _limited_rates(evidence: Evidence) -> pl.DataFrame:
+    """What limited writers reach / what was asked; before the application, if known."""
     rate_b_s = pl.col("rate_before_b_s").fill_null(pl.col("rate_alone_b_s"))
-    asked = seen.writers.filter(pl.col("asked_b_s") > 0).group_by("rate", "direction")
-    ratios = asked.agg(ratio=(rate_b_s / pl.col("asked_b_s")).median())["ratio"]
-    return _float((ratios - 1).abs().max())
+    asked = evidence.writers.filter(pl.col("asked_b_s") > 0).group_by("rate", "direction")
+    return asked.agg(ratio=(rate_b_s / pl.col("asked_b_s")).median())
 
 
-def _unheld(seen: Evidence) -> float | None:
-    reason = pl.col("reason").fill_null("")
-    failed = pl.col("outcome").str.starts_with("injector_") | reason.str.contains(_UNHELD.pattern)
-    return _share(seen.runs.filter(role="effect"), failed)
-
-
-def _wrongly_seen(seen: Evidence) -> float | None:
-    """Runs in which something arrives although nothing writes, or nothing although it does."""
-    writing = seen.writers.filter(direction="write").group_by("row")
+def _arrivals(evidence: Evidence) -> pl.DataFrame:
+    """Whether something arrives, and whether something writes; neither if too little to show."""
+    writing = evidence.writers.filter(direction="write").group_by("row")
     rates = writing.agg(pl.col("rate_alone_b_s", "rate_b_s").sum())
-    most_b_s = _SHOWN * (_float(rates["rate_alone_b_s"].max()) or 0.0)
-    wrote = pl.when(pl.col("rate_b_s") > 2 * most_b_s).then(True)  # else too little to be seen
-    writes = pl.when(pl.col("role") != "effect").then(False).otherwise(wrote)
-    runs = seen.conditions.join(rates, on="row", how="left")
-    return _share(runs, (pl.col("received_b_s") > most_b_s) != writes) if most_b_s else None
+    most_b_s = _SHOWN * pl.lit(rates["rate_alone_b_s"].max(), pl.Float64())
+    wrote = pl.when(pl.col("rate_b_s") > 2 * most_b_s).then(True)
+    return evidence.conditions.join(rates, on="row", how="left").select(
+        arrives=pl.col("received_b_s") > most_b_s,
+        writes=pl.when(pl.col("role") != "effect").then(False).otherwise(wrote),
+    )
 
 
-def _far(seen: Evidence, load: str, role: str, figure: str) -> float | None:
-    """Bandwidth of the memory called far / of the near one, in the same pair."""
-    near, other = (
-        seen.runs.filter(status="counts", role=role, load=load, buffer=place)
+def _far(evidence: Evidence, load: str, role: str, figure: str) -> pl.DataFrame:
+    """A figure with the memory called far / with the near one, pair by pair."""
+    near, far = (
+        evidence.runs.filter(status="counts", role=role, load=load, buffer=place)
         for place in ("nic", "other")
     )
-    both = near.join(other, on=["block", "pair"], suffix="_other")
-    ratios = (both[f"{figure}_other"] / both[figure]).drop_nulls()
-    return _float(ratios.median()) if len(ratios) >= _FEWEST_PAIRS else None
+    pairs = near.join(far, on=["block", "pair"], suffix="_far")
+    return pairs.select(ratio=pl.col(f"{figure}_far") / pl.col(figure)).drop_nulls()
 
 
-def _repeated(seen: Evidence) -> float | None:
-    rows = [each.slowdown for each in seen.run.results if each.role == "floor" and each.slowdown]
-    return max((abs(each.value - 1) for each in rows), default=None)
-
-
-def _loaded(seen: Evidence, name: str, limit: float | None) -> float | None:
-    return _share(seen.conditions, pl.col(name) > (limit or 0.0))
-
-
-def _slowed_cores(seen: Evidence) -> float | None:
-    drop = 1 - pl.col("frequency_hz") / pl.col("frequency_hz").median().over("node")
-    return _share(seen.conditions, drop > (AcceptanceLimits.frequency_drop or 0.0))
-
-
-def _clocks_s(seen: Evidence) -> float | None:
-    offsets = [mapping(each.get("clock_offsets_s")) for each in seen.run.provenance.values()]
-    known = [s for each in offsets for s in each.values() if isinstance(s, int | float)]
-    return max(map(abs, known)) if len(known) > 1 else None
+def _conditions(evidence: Evidence) -> pl.DataFrame:
+    return evidence.conditions
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A row of the table: what may be claimed, how far a run is from it, its limits, a remedy."""
+    """What may be claimed, how far a run is from it, its limits, a remedy."""
 
     name: str
     text: str
-    away: Callable[[Evidence], float | None]
+    #: The rows, and how far they are from what is claimed; null if that was not measured.
+    rows: Callable[[Evidence], pl.DataFrame]
+    away: pl.Expr
     #: What the figure is, and up to which it is allowed, and allowed with a caveat.
     figure: str
     allowed: float
@@ -215,100 +153,133 @@ class Claim:
     remedy: str
     #: Whether it is of hardware, which no emulation shows; and of each injector by itself, too.
     hardware: bool = True
-    each: bool = False
+    by_injector: bool = False
 
 
 #: The claim without which nothing else on hardware counts.
-_QUALIFIES = "counter of writes"
+_COUNTER = "counter of writes"
+_NINE_OF_TEN = (pl.col("share") - 1).abs().quantile(0.9)
+_LINK_SHARE = pl.col("rate_alone_b_s").median() / pl.col("link_b_s").first()
+_TYPICAL = pl.when(pl.len() >= _FEWEST_PAIRS).then(pl.col("ratio").median())
+_WRITER_FAILED = pl.col("outcome").str.starts_with("injector_") | pl.col("reason").fill_null(
+    ""
+).str.contains(_UNHELD.pattern)
+_CLOCK_DROP = 1 - pl.col("frequency_hz") / pl.col("frequency_hz").median().over("node")
 _RUNS, _IDLE = "share of runs", "take idle nodes, whole ones (--exclusive)"
 CLAIMS = (
-    Claim(_QUALIFIES, "devices count what is written", partial(_count, direction="write"),
-          "difference in nine of ten runs", 0.02, 0.12,
-          "correct `device` or `rails`, or report the device: its counter is not known", each=True),
-    Claim("counter of reads", "devices count what is read", partial(_count, direction="read"),
-          "difference in nine of ten runs", 0.02, 0.12, "as for writes (docs/injectors.md)"),
-    Claim("full rate", "writers reach the rate of the link", _full_rate,
+    Claim(_COUNTER, "devices count what is written", partial(_counts, direction="write"),
+          _NINE_OF_TEN, "difference in nine of ten runs", 0.02, 0.12,
+          "correct `device` or `rails`, or report the device: its counter is not known",
+          by_injector=True),
+    Claim("counter of reads", "devices count what is read", partial(_counts, direction="read"),
+          _NINE_OF_TEN, "difference in nine of ten runs", 0.02, 0.12,
+          "as for writes (docs/injectors.md)"),
+    # More than the link carries is as far off.
+    Claim("full rate", "writers reach the rate of the link", _full_rates,
+          pl.when(_LINK_SHARE <= 1.02).then(1 - _LINK_SHARE).otherwise(_LINK_SHARE),
           "missing share", 0.2, 1.0, "larger messages, more origins, or the right `nic.link_rate`",
-          each=True),
-    Claim("throttled", "limited writers write what was asked", _limited,
-          "difference", 0.05, 0.15, "another `limiter`; name figures by the rate that was reached",
-          hardware=False, each=True),
-    Claim("held", "writers are held between runs, and released", _unheld, _RUNS, 0, 0.1,
-          "look at the logs of the writers, and at docs/injectors.md", hardware=False, each=True),
-    Claim("foreign writer", "nothing else writes; one that does would be seen", _wrongly_seen,
-          _RUNS, 0, 0.1, "find what else uses the devices of these nodes"),
+          by_injector=True),
+    Claim("throttled", "limited writers write what was asked", _limited_rates,
+          (pl.col("ratio") - 1).abs().max(), "difference", 0.05, 0.15,
+          "another `limiter`; name figures by the rate that was reached",
+          hardware=False, by_injector=True),
+    Claim("held", "writers are held between runs, and released",
+          lambda evidence: evidence.runs.filter(role="effect"), _WRITER_FAILED.mean(),
+          _RUNS, 0, 0.1, "look at the logs of the writers, and at docs/injectors.md",
+          hardware=False, by_injector=True),
+    Claim("foreign writer", "nothing else writes; one that does would be seen", _arrivals,
+          (pl.col("arrives") != pl.col("writes")).mean(), _RUNS, 0, 0.1,
+          "find what else uses the devices of these nodes"),
     Claim("NUMA of device", "`nic` is the NUMA node of the device",
-          partial(_far, load="idle", role="effect", figure="writer_rate_b_s"),
+          partial(_far, load="idle", role="effect", figure="writer_rate_b_s"), _TYPICAL,
           "rate into far / near memory", 0.98, 1.02,
           "correct `facts.nic_node`, or `numa_node` of `rails`"),
     Claim("NUMA of cores", "cores are on the NUMA node that they are said to be on",
-          partial(_far, load="read", role="baseline", figure="fom"),
+          partial(_far, load="read", role="baseline", figure="fom"), _TYPICAL,
           "bandwidth of far / near memory", 0.98, 1.02,
           "look at the firmware's NUMA settings, or the virtual machine's map", hardware=False),
-    Claim("repeats", "off against off repeats", _repeated,
-          "slowdown - 1", 0.02, 0.05, _IDLE, hardware=False),
-    Claim("foreign load", "no other process loads the targets",
-          partial(_loaded, name="foreign_cpus", limit=AcceptanceLimits.foreign_cpus),
+    Claim("repeats", "off against off repeats",
+          lambda evidence: pl.DataFrame({"floor": evidence.floors}, {"floor": pl.Float64()}),
+          (pl.col("floor") - 1).abs().max(), "slowdown - 1", 0.02, 0.05, _IDLE, hardware=False),
+    Claim("foreign load", "no other process loads the targets", _conditions,
+          (pl.col("foreign_cpus") > AcceptanceLimits.foreign_cpus).mean(),
           _RUNS, 0, 0.1, _IDLE, hardware=False),
-    Claim("steal", "no hypervisor takes processor time",
-          partial(_loaded, name="steal_share", limit=AcceptanceLimits.steal_share),
+    Claim("steal", "no hypervisor takes processor time", _conditions,
+          (pl.col("steal_share") > AcceptanceLimits.steal_share).mean(),
           _RUNS, 0, 0.1, _IDLE, hardware=False),
-    Claim("frequency", "cores keep their frequency", _slowed_cores, _RUNS, 0, 0.1,
-          "set the governor `performance`", hardware=False),
-    Claim("clocks", "the clocks of the nodes agree", _clocks_s, "seconds", 0.1, 1.0,
+    Claim("frequency", "cores keep their frequency", _conditions,
+          (AcceptanceLimits.frequency_drop < _CLOCK_DROP).mean(),
+          _RUNS, 0, 0.1, "set the governor `performance`", hardware=False),
+    # The offset of a single node is to itself.
+    Claim("clocks", "the clocks of the nodes agree",
+          lambda evidence: pl.DataFrame({"s": evidence.offsets_s}, {"s": pl.Float64()}),
+          pl.when(pl.len() > 1).then(pl.col("s").abs().max()), "seconds", 0.1, 1.0,
           "start chronyd or ntpd there", hardware=False),
 )  # fmt: skip
 
 
-def _judgement(claim: Claim, seen: Evidence, injector: str = "") -> Judgement:
-    away = claim.away(seen)
-    limits = f"allowed {claim.allowed:g}, with a caveat {claim.caveat:g}"
-    reason = "not measured" if away is None else f"{claim.figure} {away:.3g}; {limits}"
-    state: State = "refused"
-    if away is None:
-        state = "not shown"
-    elif away <= claim.caveat:
-        state = "allowed" if away <= claim.allowed else "caveat"
-    if claim.hardware and emulated(seen.runs):
-        state, reason = "refused", f"emulated; {reason}"
-    return Judgement(
-        name=f"{injector}: {claim.name}" if injector else claim.name,
-        claim=claim.text,
-        state=state,
-        reason=reason,
-        away=away,
-        allowed=claim.allowed,
-        caveat=claim.caveat,
-        remedy=None if state == "allowed" else claim.remedy,
+def claimed(evidence: Evidence, claims: Sequence[Claim] = CLAIMS) -> pl.DataFrame:
+    """A row for each claim of the machine, then for those of each injector that has runs."""
+    there = [name for name in _INJECTORS if not evidence.of(name).runs.is_empty()]
+    subjects = [("", evidence.of()), *((name, evidence.of(name)) for name in there)]
+    return pl.DataFrame(
+        [
+            {
+                "injector": injector,
+                "claim": claim.name,
+                "away": claim.rows(of).select(claim.away.cast(pl.Float64())).item(),
+                "figure": claim.figure,
+                "allowed": float(claim.allowed),
+                "caveat": float(claim.caveat),
+                "emulated": claim.hardware and bool(emulated(of.runs)),
+                "text": claim.text,
+                "remedy": claim.remedy,
+            }
+            for injector, of in subjects
+            for claim in claims
+            if claim.by_injector or not injector
+        ],
+        infer_schema_length=None,
     )
 
 
-def qualification(run: RunData) -> Qualification:
-    """What may be claimed of the machine of a run. Raises InputError for invalid records."""
-    seen = evidence_of(run)
-    own = seen.of()
-    of_machine = [_judgement(claim, own) for claim in CLAIMS]
-    there = [name for name in _INJECTORS if not seen.of(name).runs.is_empty()]
-    of_injectors = [
-        _judgement(claim, seen.of(name), name) for name in there for claim in CLAIMS if claim.each
-    ]
-    states = {each.name: each.state for each in of_machine}
-    counted = states[_QUALIFIES] in ("allowed", "caveat")
-    return Qualification(
-        machine=run.header.machine,
-        run=run.header.run,
-        head=run.integrity.head,
-        verdict="qualified" if counted and "refused" not in states.values() else "not qualified",
-        holds_for=holds_for(run.provenance.values()),
-        emulated=emulated(own.runs),
-        claims=of_machine + of_injectors,
-    )
+def _rows(run: RunData) -> pl.DataFrame:
+    return claimed(evidence_of(run)) if run.header.campaign == QUALIFY else pl.DataFrame()
 
 
-SECTIONS = [
-    Section(
-        *("run", 5, "qualification"),
-        lambda run, _: qualification(run) if run.header.campaign == QUALIFY else None,
-        "What may be claimed of this machine",
-    )
-]
+def qualified(answer: pl.DataFrame) -> bool:
+    """Whether devices count what is written, and no claim but those of injectors is refused."""
+    states = dict(answer.filter(injector="").select("claim", "word").iter_rows())
+    return states[_COUNTER] in ("allowed", "caveat") and "refused" not in states.values()
+
+
+def _sentences(answer: pl.DataFrame) -> list[str]:
+    verdict = "qualified" if qualified(answer) else "not qualified"
+    return [f"The machine is {verdict}.", *["Writes were emulated."] * answer["emulated"].any()]
+
+
+_AWAY = pl.col("away")
+QUALIFICATION = Question(
+    name="qualification",
+    title="What may be claimed of this machine",
+    text="How far this run is from each claim, up to which it is allowed, and allowed with a"
+    " caveat. Claims on hardware are refused if writes were emulated.",
+    rows=_rows,
+    by=("injector", "claim"),
+    facts={
+        name: pl.col(name).first()
+        for name in ("away", "figure", "allowed", "caveat", "emulated", "text", "remedy")
+    },
+    limits=(
+        Limit("refused", when=pl.col("emulated")),
+        Limit("not shown", when=_AWAY.is_null(), why="not measured"),
+        Limit("allowed", when=pl.col("allowed") >= _AWAY),
+        Limit("caveat", when=pl.col("caveat") >= _AWAY),
+        Limit("refused", when=pl.col("caveat") < _AWAY),
+    ),
+    sentences=_sentences,
+    columns=("figure", "allowed", "caveat", "word", "text", "remedy"),
+    headings={"word": "state", "text": "what is claimed", "remedy": "if it is not allowed"},
+    plot=None,
+)
+SECTIONS = [section(QUALIFICATION, "run", 5)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import polars as pl
 
 from analysis.questions.estimators import median, ratio, stated
-from analysis.questions.question import INCONCLUSIVE, Limit, Question
+from analysis.questions.question import INCONCLUSIVE, Limit, Question, columns_of
 from analysis.questions.rows import PAIR
 from analysis.questions.shown import section
 from analysis.report.data import RunData
@@ -65,8 +65,7 @@ def _policies(run: RunData) -> pl.DataFrame:
             "fom_reference": medians.get((of.case, of.against)),
             "margin": run.header.margin,
         }
-        if speed:
-            row |= {"speed": speed.value, "speed_low": speed.low, "speed_high": speed.high}
+        row |= columns_of("speed", speed)
         if of.noise_floor:
             row |= {"floor_low": 1 / of.noise_floor.high, "floor_high": 1 / of.noise_floor.low}
         rows.append(dict.fromkeys(_FLOATS) | row)
@@ -138,7 +137,11 @@ def _quiet_runs(run: RunData) -> pl.DataFrame:
 
 def _calls(run: RunData) -> pl.DataFrame:
     """A row per quiet run and kind of call; `first`: at the policy that names leave out."""
-    quiet = _quiet_runs(run).with_columns(
+    return run.once("MPI calls of quiet runs", lambda: _of_kinds(_quiet_runs(run)))
+
+
+def _of_kinds(runs: pl.DataFrame) -> pl.DataFrame:
+    quiet = runs.with_columns(
         first=pl.col("others").list.len() == 0,
         number=pl.col("start_s").rank("ordinal").over("case", "tool").cast(pl.Int64),
     )

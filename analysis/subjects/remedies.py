@@ -5,52 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-import polars as pl
-
-from analysis.questions.estimators import stated
-from analysis.questions.question import Question
+from analysis.questions.question import Question, estimate_of
 from analysis.questions.shown import section
 from analysis.remedies.advice import advise, sentences, where
-from analysis.remedies.effect import exponential
+from analysis.remedies.net import time, times
 from analysis.remedies.standing import Standing
 from analysis.remedies.throttling import RUNS, THROTTLING
-from analysis.remedies.tried import remedy_effects
 from analysis.report.data import RunData
 from analysis.report.plots import View
 from analysis.report.sections import Files, Section
-from analysis.statistics.location import location
+from analysis.statistics.interval import Interval
 from analysis.subjects.published import paper
-
-# Figure 6c: times with traffic, with a remedy, and with both.
-
-
-def _times(run: RunData) -> pl.DataFrame:
-    """A row per time of each remedy that has a price, relative to off without the remedy."""
-    rows = []
-    for each in remedy_effects(run):
-        if each.price is None or not each.paired:
-            continue
-        off = each.speeds.without[:, 0]
-        speeds = {"traffic": each.speeds.without[:, 1], "both": each.speeds.with_remedy[:, 1]}
-        times = {what: exponential(location(np.log(off / of))) for what, of in speeds.items()}
-        for what in ("traffic", "remedy", "both"):
-            of = times.get(what, each.price)
-            names = {"case": each.case, "remedy": each.remedy, "traffic": each.traffic}
-            ends = {"time": of.value, "time_low": of.low, "time_high": of.high} if of else {}
-            rows.append({**names, "with": what, "pairs": each.pairs, **ends})
-    return pl.DataFrame(rows)
-
 
 TIMES = Question(
     name="remedy_times",
     title="Times with each remedy",
     text="As figure 6c of Groves, Grant and Arnold (2016): times relative to off without the"
     " remedy, with traffic, with the remedy (its price) and with both.",
-    rows=_times,
+    rows=times,
     by=("case", "remedy", "traffic", "with"),
-    estimates={"time": stated("time")},
-    facts={"n": pl.col("pairs").first()},
+    estimates={"time": time},
     headings={"time": "time / time off"},
     axes=("with",),
     apart=("case",),
@@ -63,31 +37,31 @@ _STANDING_LOOKS = {Standing.BETTER: "good", Standing.WORSE: "bad"}
 
 def advice_files(runs: Sequence[RunData]) -> Files:
     """advice.json (`analysis.remedies.advice.Advice`), if a remedy was tried."""
-    found = advise(runs)
-    return {"advice.json": found.as_dict()} if found.remedies else {}
+    advice = advise(runs)
+    return {"advice.json": advice.as_dict()} if advice.remedies else {}
 
 
 def advice_view(runs: Sequence[RunData], _: str) -> View | None:
     """The section of a machine's runs; None if none tried a remedy."""
-    found = advise(runs)
-    if not found.remedies:
+    advice = advise(runs)
+    if not advice.remedies:
         return None
-    return View(
-        sentences=sentences(found),
-        rows=[
+    rows = []
+    for row in advice.remedies:
+        more, low = row["next"], row["next_allocation_low"]
+        rows.append(
             View(
                 row=row,
-                look=_STANDING_LOOKS.get(row.standing, "plain"),
-                break_even=where(row.break_even, "%") if row.effect.price else "",
+                look=_STANDING_LOOKS.get(row["standing"], "plain"),
+                **{name: estimate_of(row, name) for name in ("price", "gain", "written", "net")},
+                next_allocation=None if low is None else Interval(low, row["next_allocation_high"]),
+                break_even=where(row, "break_even", "%") if row["price"] else "",
                 # The pairs that would decide it.
                 next=f"{more.pairs} more ({more.node_hours:.2g} node-hours)" if more else "",
-                emulated=bool(row.effect.emulated),
             )
-            for row in found.remedies
-            for more in [row.next]
-        ],
-        several=len({row.run for row in found.remedies}) > 1,
-    )
+        )
+    several = len({row["run"] for row in advice.remedies}) > 1
+    return View(sentences=sentences(advice), rows=rows, several=several)
 
 
 _PUBLISHED = paper()["figure_6b_regression"]

@@ -11,11 +11,10 @@ import polars as pl
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
 from analysis.questions.estimators import stated
-from analysis.questions.question import Question
+from analysis.questions.question import Question, columns_of
 from analysis.questions.shown import section
 from analysis.remedies.advice import MONTH_H
 from analysis.report.data import RunData
-from analysis.statistics.interval import Estimate
 
 _FIGURES = [f"{name}{end}" for name in ("longer", "lost") for end in ("", "_low", "_high")]
 
@@ -44,14 +43,9 @@ def _effect(row: Result) -> dict[str, Any]:
     lost = row.mean.mapped(lambda ratio: 1 - 1 / ratio) if row.mean else None
     return {
         **{"case": row.case, "treatment": row.arm, "verdict": str(row.verdict)},
-        **_ends("longer", longer),
-        **_ends("lost", lost if longer else None),
+        **columns_of("longer", longer),
+        **columns_of("lost", lost if longer else None),
     }
-
-
-def _ends(name: str, of: Estimate | None) -> dict[str, float | None]:
-    values = (of.value, of.low, of.high) if of else (None, None, None)
-    return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
 
 
 def _node_hours(table: pl.DataFrame) -> pl.DataFrame:

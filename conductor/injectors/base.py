@@ -64,6 +64,12 @@ class Writer:
     limiter: Limiter = "software"
     #: Bursts and pauses, of which its rate is the mean; a writer that has them has a rate.
     burst: Burst | None = None
+    #: Memory that its messages are to pass through, bytes; None is the injector's own choice.
+    footprint_b: int | None = None
+
+    def places(self, place_b: int) -> int | None:
+        """How many places of a size the chosen footprint has, rounded up; None if not chosen."""
+        return -(-self.footprint_b // place_b) if self.footprint_b else None
 
 
 @dataclass(frozen=True)
@@ -195,6 +201,10 @@ class Injector(ABC):
     spaces_bursts: bool = False
     #: Whether it makes the short writes of a timetable.
     writes_short: bool = True
+    #: What a chosen footprint changes: the size of a message, or where messages of one size go;
+    #: None if it cannot be chosen. And in how many places they can go, if there is a limit.
+    footprint_by: Literal["message", "place"] | None = None
+    most_places: int | None = None
     #: The program that must be on PATH, if any, and how to install it.
     program: str = ""
     install: str = ""
@@ -215,6 +225,10 @@ class Injector(ABC):
     @abstractmethod
     def origin_command(self, writer: Writer) -> list[str]:
         """The writing side's command."""
+
+    def footprint_b(self, writer: Writer) -> int:
+        """Memory of the target that its messages pass through, bytes; without more, one message."""
+        return writer.message_b
 
     def device(self) -> str | None:
         """Device of this host that counts what it writes there, if it writes without a network."""

@@ -47,6 +47,7 @@ class CopyEngine(Injector):
     name = "copy_engine"
     row_s = 0.25
     on_own_host = True
+    footprint_by = "place"
     writes_short = False
 
     def __init__(self, name: str = "", direction: Direction = "write") -> None:
@@ -57,9 +58,14 @@ class CopyEngine(Injector):
         """PCIe: no network is involved."""
         return TRANSPORT
 
+    def footprint_b(self, writer: Writer) -> int:
+        """Its memory, of each direction."""
+        return (writer.places(writer.message_b) or 1) * writer.message_b
+
     def origin_command(self, writer: Writer) -> list[str]:
         """Copies until it is stopped."""
         command = [_program(), "--size", str(writer.message_b), *_OPTIONS[self.direction]]
+        command += ["--footprint", str(self.footprint_b(writer))] if writer.footprint_b else []
         command += ["--rate", f"{writer.rate_b_s:.9g}"] if writer.rate_b_s else []
         command += ["--every", f"{writer.burst.period_s:g}"] if writer.burst else []
         command += [] if writer.buffer_node is None else ["--node", str(writer.buffer_node)]

@@ -45,6 +45,9 @@ _ARRIVED = re.compile(
     r" (\d{1,9}\.\d{6}) s of its processor$"
 )
 _FAULT = re.compile(r"^mpi_put: (.+)|^(Fatal error in .+|Abort\(.+)")
+#: Messages of a window unless a footprint is chosen: at most so many, and at most so many bytes or
+#: one, as in the program.
+_BATCH, _BATCH_B = 32, 2 << 20
 #: From so much of its processor's time on the target takes part in receiving: seconds per byte, the
 #: report's limit of onload, and as a share of a core, since it sleeps and looks at its memory.
 _TAKES_PART_S_B = 0.05e-9
@@ -92,6 +95,7 @@ class MpiPut(Injector):
     is_launched = True
     writes_short = False
     spaces_bursts = True
+    footprint_by = "place"
 
     def __init__(self, name: str = "", direction: Direction = "write") -> None:
         super().__init__(name, direction)
@@ -102,6 +106,11 @@ class MpiPut(Injector):
         if not _apart(writer):
             return "shared memory"
         return devices.transport(writer.device) if devices.is_rdma(writer.device) else "RDMA"
+
+    def footprint_b(self, writer: Writer) -> int:
+        """Its window, of each direction."""
+        batch = min(max(_BATCH_B // writer.message_b, 1), _BATCH)
+        return (writer.places(writer.message_b) or batch) * writer.message_b
 
     def origin_command(self, writer: Writer) -> list[str]:
         """Starts both ranks; the target's is the first, or the one on the target's node."""
@@ -118,6 +127,7 @@ class MpiPut(Injector):
 
     def _rank(self, writer: Writer) -> list[str]:
         command = [_program(), "--size", str(writer.message_b)]
+        command += ["--footprint", str(self.footprint_b(writer))] if writer.footprint_b else []
         command += ["--target", writer.target] if _apart(writer) else []
         command += {"write": [], "read": ["--get"], "both": ["--both"]}[self.direction]
         command += ["--rate", f"{writer.rate_b_s:.9g}"] if writer.rate_b_s else []

@@ -7,6 +7,7 @@ one row at its end, so the rows are read from the byte counter of the origin's d
 from __future__ import annotations
 
 import functools
+import os
 import re
 
 from conductor.injectors.base import Fault, Faults, Injector, Row, RowSource, Total, Writer
@@ -39,6 +40,9 @@ _LEAST_MESSAGES = 5
 _FREQUENCY_S = sum(100 + 10 * i for i in range(200)) / 1e6
 #: Rates of InfiniBand's hardware limiter, Gbit/s, as the program takes them; no other is accepted.
 _HARDWARE_GBIT_S = (*(2.5, 5, 10, 14, 20, 25, 30, 40, 56, 60, 80, 100, 112, 120, 168, 200, 300),)
+#: Messages of all queue pairs that may be under way, which is the program's default for one; and
+#: the most queue pairs that it accepts.
+_DEPTH, _MOST_QUEUE_PAIRS = 128, 16384
 #: How long a throttled writer writes, seconds: longer than any run.
 _LONG_S = 7 * 86400
 
@@ -82,6 +86,8 @@ class Perftest(Injector):
     name = "perftest"
     holds = "after a row"
     limiters = ("software", "hardware")
+    footprint_by = "place"
+    most_places = _MOST_QUEUE_PAIRS
     install = (
         "'apt install perftest', 'dnf install perftest', or, where drivers are from MLNX_OFED or"
         " DOCA-OFED, the package perftest that comes with them"
@@ -95,9 +101,15 @@ class Perftest(Injector):
         """InfiniBand, RoCE or soft-RoCE, read from this host's device of that name."""
         return devices.transport(writer.device)
 
+    def footprint_b(self, writer: Writer) -> int:
+        """Every queue pair overwrites a buffer of its own."""
+        return _queue_pairs(writer) * _buffer_b(writer)
+
     def target_command(self, writer: Writer) -> list[str]:
         """Waits for one client, sleeping; must be given the same length as the client."""
         command = [self.program, "-F", "-p", str(writer.port), "-s", str(writer.message_b)]
+        if (pairs := _queue_pairs(writer)) > 1:
+            command += ["-q", str(pairs), "-t", str(max(_DEPTH // pairs, 1))]
         if writer.device:
             name, port = devices.chosen(writer.device)
             command += ["-d", name, *(["-i", str(port)] if port != 1 else [])]
@@ -130,6 +142,16 @@ class Perftest(Injector):
     def _binds_itself(self) -> bool:
         """Whether it would undo the agent's pinning and buffer binding."""
         return "--disable_numa" in _help(self.program)
+
+
+def _queue_pairs(writer: Writer) -> int:
+    return writer.places(_buffer_b(writer)) or 1
+
+
+def _buffer_b(writer: Writer) -> int:
+    """A message, or the page that messages up to half of it step through."""
+    page_b = os.sysconf("SC_PAGESIZE")
+    return page_b if writer.message_b <= page_b // 2 else writer.message_b
 
 
 def _limit(writer: Writer) -> list[str]:

@@ -83,6 +83,7 @@ class Ucx(Injector):
 
     name = "ucx"
     paced_by = "agent"
+    footprint_by = "message"
     program = "ucx_perftest"
     install = "'pip install libucx-cu13', 'apt install ucx-utils', or 'dnf install ucx'"
 

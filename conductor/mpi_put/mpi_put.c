@@ -47,6 +47,7 @@ static const char HELP[] =
     "  -g, --get           read the target's memory (write it)\n"
     "  -b, --both          write one half of it and read the other, as many bytes\n"
     "  -s, --size B        bytes of a message (65536)\n"
+    "  -f, --footprint B   bytes of memory that messages pass through (a batch of them)\n"
     "  -r, --rate B/S      bytes per second, evenly spaced (as fast as possible)\n"
     "      --burst S       in bursts of so many seconds, evenly spaced within each\n"
     "      --pause S       seconds between two bursts; the rate is the mean over both\n"
@@ -60,7 +61,7 @@ enum pages { NORMAL, TRANSPARENT, HUGE };
 
 struct options {
     bool put, get;
-    size_t message_b;
+    size_t message_b, footprint_b;
     double rate_b_s, burst_s, pause_s, duration_s;
     int node;
     enum pages pages;
@@ -94,12 +95,20 @@ static enum pages kind_of_pages(const char *word)
     quit(2, "--pages %s: allowed are normal, transparent, huge", word);
 }
 
+// How many of some size are posted together, and have places of their own.
+static size_t in_batch(size_t each_b)
+{
+    const size_t count = BATCH_B / each_b;
+    return count < 1 ? 1 : count > BATCH ? BATCH : count;
+}
+
 static void read_options(int argc, char **argv, struct options *o)
 {
     enum { PAGES = 256, START, BURST, PAUSE };
     static const struct option known[] = {
         {"get", no_argument, NULL, 'g'},        {"both", no_argument, NULL, 'b'},
         {"size", required_argument, NULL, 's'}, {"rate", required_argument, NULL, 'r'},
+        {"footprint", required_argument, NULL, 'f'},
         {"burst", required_argument, NULL, BURST}, {"pause", required_argument, NULL, PAUSE},
         {"node", required_argument, NULL, 'm'},
         {"pages", required_argument, NULL, PAGES}, {"target", required_argument, NULL, 't'},
@@ -107,11 +116,12 @@ static void read_options(int argc, char **argv, struct options *o)
         {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0},
     };
     *o = (struct options){.put = true, .message_b = 65536, .node = -1};
-    for (int option; (option = getopt_long(argc, argv, "gbs:r:m:t:d:h", known, NULL)) != -1;)
+    for (int option; (option = getopt_long(argc, argv, "gbs:f:r:m:t:d:h", known, NULL)) != -1;)
         switch (option) {
         case 'g': o->get = true, o->put = false; break;
         case 'b': o->get = o->put = true; break;
         case 's': o->message_b = (size_t)whole("--size", optarg, 1, 1e12); break;
+        case 'f': o->footprint_b = (size_t)whole("--footprint", optarg, 1, 1e12); break;
         case 'r': o->rate_b_s = number("--rate", optarg, 1, 1e15); break;
         case BURST: o->burst_s = number("--burst", optarg, 1e-4, 1e3); break;
         case PAUSE: o->pause_s = number("--pause", optarg, 1e-4, 1e3); break;
@@ -127,6 +137,9 @@ static void read_options(int argc, char **argv, struct options *o)
         quit(2, "%s: not an option, see --help", argv[optind]);
     if ((o->burst_s > 0) != (o->pause_s > 0) || (o->burst_s > 0 && o->rate_b_s == 0))
         quit(2, "--burst, --pause and --rate: all three are needed");
+    if (o->footprint_b > 0 && o->footprint_b < o->message_b)
+        quit(2, "--footprint %zu: at least a message, %zu, is needed", o->footprint_b, o->message_b);
+    o->data_b = o->footprint_b > 0 ? o->footprint_b : in_batch(o->message_b) * o->message_b;
     o->piece_b = o->message_b < PIECE_B ? o->message_b : PIECE_B;
     if (o->rate_b_s > 0 && o->piece_b > UNSPLIT_B) {
         const double part_s = o->burst_s > 0 ? (o->burst_s + o->pause_s) / IN_BURST : EVEN_S;
@@ -134,10 +147,8 @@ static void read_options(int argc, char **argv, struct options *o)
         if (part_b < (double)o->piece_b)
             o->piece_b = part_b < UNSPLIT_B ? UNSPLIT_B : (size_t)part_b / LINE_B * LINE_B;
     }
-    size_t pieces = o->rate_b_s > 0 ? 1 : BATCH_B / o->piece_b;
-    pieces = pieces < 1 ? 1 : pieces > BATCH ? BATCH : pieces;
-    o->step_b = pieces * o->piece_b;
-    o->data_b = o->message_b > o->step_b ? o->message_b : o->step_b;
+    o->step_b = (o->rate_b_s > 0 ? 1 : in_batch(o->piece_b)) * o->piece_b;
+    o->step_b = o->step_b < o->data_b ? o->step_b : o->data_b;
     o->read_at = o->put && o->get ? o->data_b : 0;
     o->marks_at = (o->read_at + o->data_b + sizeof(uint64_t) - 1) / sizeof(uint64_t) *
                   sizeof(uint64_t);

@@ -14,7 +14,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -58,14 +58,10 @@ class VariableType:
     name: str
     #: None if it is not a number.
     default: float | None = None
-    #: Of a parameter: its values as ReFrame shows them. Else empty.
-    values: tuple[str, ...] = ()
 
     @property
     def allowed(self) -> str:
         """The values in words."""
-        if self.values:
-            return ", ".join(self.values)
         least = self.default or 0
         if self.name == "int":
             return f"whole numbers from {min(1, least):g}"
@@ -75,8 +71,6 @@ class VariableType:
 
     def accepts(self, value: Any) -> bool:
         """Whether a value of a campaign's can be set."""
-        if self.values:
-            return str(value) in self.values
         if self.name not in ("int", "float", "str"):
             return self.name != "bool" or isinstance(value, bool)
         if self.name == "str" or isinstance(value, bool):
@@ -119,11 +113,6 @@ class CheckVariables:
     levels: Mapping[str, Level] = field(default_factory=dict)
 
     @cached_property
-    def parameters(self) -> dict[str, tuple[str, ...]]:
-        """Those with several values, of which a campaign chooses one, in ReFrame's order."""
-        return {name: kind.values for name, kind in self.types.items() if kind.values}
-
-    @cached_property
     def settable(self) -> frozenset[str]:
         """What `set` may name."""
         return self.variables - GOVERNED - _OWN
@@ -156,24 +145,24 @@ def checks_in(folder: Path) -> Mapping[str, CheckVariables]:
     digest = hashlib.sha256(f"{version('reframe-hpc')} {[*_CHECK_FIELDS]}".encode())
     for path in sorted(folder.rglob("*.py")):
         digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return _known(folder, digest.hexdigest())
+    return _checks(folder, digest.hexdigest())
 
 
 @lru_cache(maxsize=4)
-def _known(folder: Path, digest: str) -> Mapping[str, CheckVariables]:
+def _checks(folder: Path, digest: str) -> Mapping[str, CheckVariables]:
     cache = None
     with suppress(OSError, RuntimeError):  # RuntimeError: a user without a home
-        own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nimc"
-        own.mkdir(mode=0o700, parents=True, exist_ok=True)
-        cache = None if distrust(own) else own / "checks.json"
-    found = _kept(cache, digest) if cache else None
-    if found is None:
+        folder_of_user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nimc"
+        folder_of_user.mkdir(mode=0o700, parents=True, exist_ok=True)
+        cache = None if distrust(folder_of_user) else folder_of_user / "checks.json"
+    checks = _cached(cache, digest) if cache else None
+    if checks is None:
         answer = _ask(folder)
-        found = _CHECKS.validate_python(answer)
+        checks = _CHECKS.validate_python(answer)
         with suppress(OSError, InputError):
             if cache:
                 replace_text(cache, json.dumps({"digest": digest, "checks": answer}), 0o600)
-    return found
+    return checks
 
 
 def check_of_others(file: Path, name: str, config: Path, system: str) -> CheckVariables:
@@ -191,14 +180,14 @@ def _ask(place: Path, *words: str) -> dict[str, Any]:
         timeout_s=_ANSWER_S,
     )
     with suppress(ValueError, IndexError):
-        found: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
-        if "fault" not in found:
-            return found
-        raise MachineError(found["fault"])
+        described: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
+        if "fault" not in described:
+            return described
+        raise MachineError(described["fault"])
     raise MachineError(f"{place}: the checks cannot be read: {answer.last}")
 
 
-def _kept(cache: Path, digest: str) -> dict[str, CheckVariables] | None:
+def _cached(cache: Path, digest: str) -> dict[str, CheckVariables] | None:
     """The cached answer; None if it is another user's, invalid, or of other checks."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         record = {} if distrust(cache) else json.loads(cache.read_bytes())
@@ -237,7 +226,7 @@ def _described(folder: Path) -> dict[str, Any]:
     from reframe_tests.mixin import NimcMixin
 
     of_reframe = _variables(rfm.RegressionTest)
-    found: dict[str, Any] = {}
+    described: dict[str, Any] = {}
     for path in sorted(folder.glob("*.py")):
         name = path.stem
         if not re.search(rf"^class {name}\(", path.read_text(encoding="utf-8"), re.MULTILINE):
@@ -247,13 +236,13 @@ def _described(folder: Path) -> dict[str, Any]:
         except Exception as error:
             return {"fault": f"{path}: the check cannot be read: {_line(error)}"}
         if issubclass(check, NimcMixin):
-            found[name] = {
+            described[name] = {
                 **_fields(check, _variables(check) - of_reframe),
                 "environs": list(_default(check, "valid_prog_environs") or check.wanted_environs),
                 "program": _default(check, "program"),
                 "from_spack": _default(check, "stack") is not None,
             }
-    return found
+    return described
 
 
 def _described_other(file: str, name: str, config: str, system: str) -> dict[str, Any]:
@@ -266,8 +255,8 @@ def _described_other(file: str, name: str, config: str, system: str) -> dict[str
     try:
         with temp_runtime(config, system):
             classes = {
-                each: check
-                for each, check in vars(import_module_from_file(file, load_parents=True)).items()
+                named: check
+                for named, check in vars(import_module_from_file(file, load_parents=True)).items()
                 if isinstance(check, type) and issubclass(check, NimcMixin) and check != NimcMixin
             }
             if name not in classes:
@@ -276,17 +265,16 @@ def _described_other(file: str, name: str, config: str, system: str) -> dict[str
                     "fault": f"class {name} found; allowed, with NimcMixin as a base: {allowed}"
                 }
             check: Any = classes[name]
-            shown = _parameters(check)
+            if check.num_variants != 1:
+                return {"fault": f"{check.num_variants} variants; allowed: one value of parameters"}
             one = check(variant_num=0)  # as its hooks leave it
             places = valid_sysenv_comb(one.valid_systems, one.valid_prog_environs)
     except Exception as error:
         return {"fault": _line(error)}
     described = {
         **_fields(check, _variables(check)),
-        "environs": [f"{part.name}+{each.name}" for part in places for each in places[part]],
+        "environs": [f"{part.name}+{environ.name}" for part in places for environ in places[part]],
     }
-    described["variables"] += shown
-    described["types"] |= {each: {"name": "parameter", "values": shown[each]} for each in shown}
     return {name: described}
 
 
@@ -304,32 +292,6 @@ def _fields(check: Any, variables: set[str]) -> dict[str, Any]:
         "ready_rows": check.ready_rows,
         "compiles": not issubclass(check, rfm.RunOnlyRegressionTest),
     }
-
-
-def _parameters(check: Any) -> dict[str, list[str]]:
-    """Parameters with several values, those of fixtures too -> the values as ReFrame shows them."""
-    from reframe.core.exceptions import ReframeError
-
-    infos = (check.get_variant_info(n, recurse=True) for n in range(check.num_variants))
-    variants = [dict(_shown(check, info)) for info in infos]
-    if not variants:
-        raise ReframeError(
-            f"parameters without values: {', '.join(check.param_space.undefined_params())}"
-        )
-    if len({tuple(each.values()) for each in variants}) < len(variants):
-        raise ReframeError("variants that ReFrame shows alike; allowed: each of another name")
-    values = {name: list(dict.fromkeys(each[name] for each in variants)) for name in variants[0]}
-    return {name: each for name, each in values.items() if len(each) > 1}
-
-
-def _shown(check: Any, info: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Parameters of a variant and its fixtures, as in ReFrame's `display_name`."""
-    for name, value in info["params"].items():
-        yield prefix + name, str(check.raw_params[name].format(value))
-    for name, of_fixture in info["fixtures"].items():
-        fixture = check.fixture_space[name]
-        if fixture.action != "join":
-            yield from _shown(fixture.cls, of_fixture, f"{prefix}{name}.")
 
 
 def _line(error: Exception) -> str:

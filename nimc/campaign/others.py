@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nimc.campaign.checks import CheckVariables, check_of_others
 from nimc.campaign.load import refuse
@@ -33,20 +32,9 @@ class Other:
     sha256: str
     check: CheckVariables
 
-    def pattern(self, settings: Mapping[str, Any]) -> str:
-        """ReFrame's `-n` for the variant with the parameters among these settings.
 
-        ReFrame compares it with the name that it shows, without spaces; `@` would mean a number.
-        """
-        chosen = "".join(
-            f"(%.*)?{re.escape(f'%{name}={settings[name]}'.replace(' ', ''))}".replace("@", ".")
-            for name in self.check.parameters
-        )
-        return f"^{self.name}{chosen}(%.*)?$"
-
-
-def others_in(marked: Marked, own: Collection[str], config: Path, system: str) -> dict[str, Other]:
-    """The checks of others in a campaign file, by what it calls them; `own`: this project's.
+def others_in(marked: Marked, ours: Collection[str], config: Path, system: str) -> dict[str, Other]:
+    """The checks of others in a campaign file, by what it calls them; `ours`: this project's.
 
     Asks ReFrame for each. Raises InputError with a line each for those that cannot be used.
     """
@@ -57,7 +45,7 @@ def others_in(marked: Marked, own: Collection[str], config: Path, system: str) -
             continue
         path, name = named.rsplit(":", 1)
         try:
-            if name in {*own, *(other.name for other in others.values())}:
+            if name in {*ours, *(other.name for other in others.values())}:
                 raise InputError("another check has the same name; allowed: such as a subclass")
             others[named] = _other(marked.path.parent / path, name, config, system)
         except (InputError, MachineError) as error:
@@ -78,8 +66,8 @@ def named_in(campaign: Marked) -> Iterator[tuple[Place, str]]:
 def _other(path: Path, name: str, config: Path, system: str) -> Other:
     """Raises InputError or MachineError for one that cannot be used, with the reason."""
     path = Path(os.path.realpath(path.parent), path.name)
-    for each in (path.parent, path):  # it runs as this user, and imports what lies next to it
-        require_own(each, "file", or_root=True)
+    for place in (path.parent, path):  # it runs as this user, and imports what lies next to it
+        require_own(place, "file", or_root=True)
     if not path.is_file():
         raise InputError(f"{path}: no such file; allowed: a file")
     return Other(path, name, file_digest(path), check_of_others(path, name, config, system))
@@ -88,7 +76,7 @@ def _other(path: Path, name: str, config: Path, system: str) -> Other:
 def renamed(campaign: Campaign, others: Iterable[str]) -> Campaign:
     """The campaign with checks of others by the names of their classes."""
     entries = [
-        each.but({"check": workload_of(each.check)}) if each.check in others else each
-        for each in campaign.workloads
+        entry.but({"check": workload_of(entry.check)}) if entry.check in others else entry
+        for entry in campaign.workloads
     ]
     return campaign.model_copy(update={"workloads": entries})

@@ -336,11 +336,7 @@ def block_plan(
         nimc_dir=str(run),
         limit_s=limit_s,
         nodelist=request.nodelist or "",
-        settings={
-            name: check.typed(name, value)
-            for name, value in entry.set.items()
-            if name not in check.parameters
-        },
+        settings={name: check.typed(name, value) for name, value in entry.set.items()},
     )
 
 
@@ -354,7 +350,8 @@ def command(request: Request, entry: Entry, index: int, run: str) -> list[str]:
     file = plan_file(run, entry, index)
     other = request.others.get(entry.check)
     checks = str(other.file if other else request.folder / f"{entry.check}.py")
-    named = other.pattern(entry.set) if other else f"^{entry.check}$"
+    # ReFrame shows a parameter that has one value in the name.
+    named = f"^{entry.check}(%.*)?$" if other else f"^{entry.check}$"
     return [
         *(request.reframe, "-C", str(request.config), f"--system={request.machine.system}"),
         *("-c", checks, "-r", "-n", named),

@@ -17,8 +17,10 @@ from analysis.samples.pairs import judged, pair_table
 from analysis.statistics.interval import FEWEST
 from analysis.statistics.looks import looks
 from analysis.statistics.power import least_effect, pairs_for_none
+from analysis.subjects.qualification import QUALIFY
 from nimc.campaign.plan import Case, Plan
 from records.arms import arm_of
+from records.campaign import Campaign
 from records.errors import InputError
 from records.groups import grouped
 from records.run import load_header
@@ -106,8 +108,12 @@ class Reach:
         )
 
 
-def reach(planned: Plan, margin: float, spread: Spreads) -> list[Reach]:
-    """What each case can show; a case without effects shows nothing."""
+def reach(planned: Plan, campaign: Campaign, spread: Spreads) -> list[Reach]:
+    """What each case can show that ends in a verdict; one without effects does not.
+
+    Nor does a sweep, which ends in a model, or a qualification, which ends in claims.
+    """
+    elsewhere = {entry.name for entry in campaign.cases if entry.sweep or campaign.name == QUALIFY}
     asked = [(case.case, each.name) for case in planned.cases for each in case.treatments]
     effects = [each for each in asked if not arm_of(each[1]).silent]
     sizes = [
@@ -115,9 +121,9 @@ def reach(planned: Plan, margin: float, spread: Spreads) -> list[Reach]:
     ]
     of_case = grouped(sizes)
     return [
-        _of_case(case, max(of_case[case.case]), margin, spread.of(case.case))
+        _of_case(case, max(of_case[case.case]), campaign.margin, spread.of(case.case))
         for case in planned.cases
-        if case.case in of_case
+        if case.case in of_case and case.case not in elsewhere
     ]
 
 

@@ -80,17 +80,15 @@ def of_fields(campaign: Campaign, checks: Mapping[str, CheckVariables]) -> Itera
         if check is None:
             yield Fault((*place, "check"), unknown_text("workload", entry.check, checks))
             continue
-        yield from _of_set(campaign, entry, place, check)
+        yield from _of_set(entry, place, check)
         yield from _of_arms(campaign, entry, place, check)
         yield from _of_sweep(campaign, entry, place, check)
         yield from _of_factors(campaign, entry, place, check)
         yield from _of_levels(campaign, entry, place, check)
 
 
-def _of_set(
-    campaign: Campaign, entry: Entry, place: Place, check: CheckVariables
-) -> Iterator[Fault]:
-    """Wrong variables and values, and parameters of which no value is chosen."""
+def _of_set(entry: Entry, place: Place, check: CheckVariables) -> Iterator[Fault]:
+    """Wrong variables and values."""
     for name, value in entry.set.items():
         where: Place = (*place, "set", name)
         if name not in check.settable:
@@ -99,10 +97,6 @@ def _of_set(
             yield Fault(where, f"{value!r} found; allowed: whole numbers from 0")
         elif name != "warmups":
             yield from _of_type(check, name, value, where, where)
-    given = entry.set.keys() | cases.factors_of(campaign, entry).keys()
-    for name in check.parameters.keys() - given:
-        values = f"{', '.join(check.parameters[name])}, here or in factors"
-        yield Fault((*place, "set"), f"parameter {name!r} missing; allowed: {values}")
 
 
 def _of_type(

@@ -20,9 +20,9 @@ from nimc.cli import options
 from nimc.cli.document import log, prose, show
 from nimc.cli.results import comparison_lines
 from nimc.cli.run import measured
-from nimc.crate.metadata import LICENSES
-from nimc.crate.pack import REPORT, inside, pack, report_files
-from nimc.crate.reproduce import Reproduction, compared_files, judge
+from nimc.crate.metadata import LICENSES, REPORT
+from nimc.crate.pack import inside, pack, report_files
+from nimc.crate.reproduce import compared_files, judge
 from nimc.crate.verify import Opened, VerifiedCrate, named_within, opened, verify_crate
 from nimc.run.folder import RunFolder, new_header
 from nimc.run.progress import Progress
@@ -74,13 +74,13 @@ def pack_command(
     run = run.resolve()
     crate = output or run.with_name(f"{run.name}.zip")
     require_output(crate)
-    made = pack(run, crate, license=license_, authors=authors, key=key)
+    packed = pack(run, crate, license=license_, authors=authors, key=key)
     lines = [
-        f"crate:    {made.crate} ({quantity(made.size_b, 'B', 3)}, {made.files} files)",
-        f"manifest: {made.manifest_sha256}",
-        f"head:     {made.head or 'none: the samples of this run are in no chain'}",
+        f"crate:    {packed.crate} ({quantity(packed.size_b, 'B', 3)}, {packed.files} files)",
+        f"manifest: {packed.manifest_sha256}",
+        f"head:     {packed.head or 'none: the samples of this run are in no chain'}",
     ]
-    show("pack", asdict(made), as_json, "\n".join(lines))
+    show("pack", asdict(packed), as_json, "\n".join(lines))
 
 
 # `nimc reproduce`: the analysis of a crate, or its run, once more.
@@ -104,18 +104,18 @@ def reproduce_command(
     """Repeat the run in a crate: the same plan in the same order, or only its analysis.
 
     Ends with a comparison of both runs and their machines, and a verdict: reproduced (exit code 0),
-    differs, or cannot be compared, with the reasons (1).
+    differs, no difference shown, or cannot be compared, with the reasons (1).
     """
     with TemporaryDirectory() as folder:
-        found = opened(crate, Path(folder))
-        with named_within(crate, Path(folder), found.run):
+        unpacked = opened(crate, Path(folder))
+        with named_within(crate, Path(folder), unpacked.run):
             if analysis_only:
                 options.only_with("--analysis-only", "--json")
-                files = compared_files(inside(found.files, REPORT), report_files(found.run))
+                files = compared_files(inside(unpacked.files, REPORT), report_files(unpacked.run))
                 lines = [f"{name}: {state}" for name, state in files.items()]
                 show("reproduce --analysis-only", {"files": files}, as_json, "\n".join(lines))
                 return int("differs" in files.values())
-            return _repeated(found, Path(folder), machine, results, as_json, progress)
+            return _repeated(unpacked, Path(folder), machine, results, as_json, progress)
 
 
 def _repeated(
@@ -166,19 +166,19 @@ def _compared(
     as_json: bool,
 ) -> int:
     compared = compare_sides([packed], [new])
-    found: Reproduction = judge(compared)
+    reproduction = judge(compared)
     document = {
         "packed": packed.header.run,
         "run": str(new.path),
-        "outcome": found.outcome,
-        "reasons": found.reasons,
-        "failures": [asdict(each) for each in failures],
+        "outcome": reproduction.outcome,
+        "reasons": reproduction.reasons,
+        "failures": [asdict(failure) for failure in failures],
         "comparisons": list(map(flat, compared.rows)),
     }
-    lines = [*comparison_lines(compared), *map(prose, found.reasons)]
-    lines.append(prose(found.outcome, bold=True))
+    lines = [*comparison_lines(compared), *map(prose, reproduction.reasons)]
+    lines.append(prose(reproduction.outcome, bold=True))
     show("reproduce", document, as_json, "\n".join(lines))
-    return 3 if failures else int(found.outcome != "reproduced")
+    return 3 if failures else int(reproduction.outcome != "reproduced")
 
 
 # `nimc verify`: whether stored runs and crates are what was written.
@@ -210,25 +210,25 @@ def verify_command(
     """
     if head is not None and len(runs) != 1:
         raise InputError("--head: cannot be combined with several RUNs")
-    found = [
+    verified = [
         verify_crate(run, head, allowed) if run.suffix == ".zip" else verify(run, head)
         for run in dict.fromkeys(runs)
     ]
-    lines = [line for each in found for line in _lines(each)]
-    show("verify", {"runs": [each.as_dict() for each in found]}, as_json, "\n".join(lines))
-    return 0 if all(each.is_sound for each in found) else 2
+    lines = [line for of in verified for line in _lines(of)]
+    show("verify", {"runs": [of.as_dict() for of in verified]}, as_json, "\n".join(lines))
+    return 0 if all(of.is_sound for of in verified) else 2
 
 
 def _lines(of: Verified) -> list[str]:
-    faults = sum(each.kind != "unproven" for each in of.findings)
+    faults = sum(finding.kind != "unproven" for finding in of.findings)
     state = plural(faults, "fault") if faults else "no fault"
-    again = f"{plural(of.reread, 'figure')} re-read, {plural(of.judged, 'run')} judged again"
-    checked = f"{plural(of.samples, 'sample')}, {again}"
+    repeated = f"{plural(of.reread, 'figure')} re-read, {plural(of.judged, 'run')} judged again"
+    checked = f"{plural(of.samples, 'sample')}, {repeated}"
     return [
         click.style(visible(f"{of.run}: {state}; {checked}; head {of.head or 'none'}"), bold=True),
         *(
-            click.style(visible(f"{each.kind}: {each.text}"), fg=_COLOUR[each.kind])
-            for each in of.findings
+            click.style(visible(f"{finding.kind}: {finding.text}"), fg=_COLOUR[finding.kind])
+            for finding in of.findings
         ),
         *(map(visible, of.remarks()) if isinstance(of, VerifiedCrate) else ()),
     ]

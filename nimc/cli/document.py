@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 #: its meaning.
 _SCHEMAS = {
     **dict.fromkeys(("doctor", "model predict", "plan", "simulate --paper", "traffic import"), 2),
-    **dict.fromkeys(("advise", "nights run", "writers", "writers --paper"), 2),
-    **dict.fromkeys(("model evaluate", "model fit", "simulate", "traffic show"), 3),
+    **dict.fromkeys(("nights run", "writers", "writers --paper"), 2),
+    **dict.fromkeys(("advise", "model evaluate", "model fit", "simulate", "traffic show"), 3),
 }
 
 

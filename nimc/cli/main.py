@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import importlib
 import io
 import os
@@ -175,6 +176,7 @@ def main() -> None:
     gone.
     """
     os.environ["MPLBACKEND"] = "Agg"  # Matplotlib does not start with that of a notebook
+    gc.set_threshold(100_000, 20)  # of what is loaded and drawn nearly nothing is garbage
     try:
         status = _run()
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

@@ -136,12 +136,12 @@ def evaluate_command(
         if platform is not None:
             rows["published, Table 2"] = Errors(**errors_percent(platform))
     else:
-        found = calibrated(measured, folds)
-        judged, notes = found.model, found.model.notes
+        fitted = calibrated(measured, folds)
+        judged, notes = fitted.model, fitted.model.notes
         rows = {"fitted": evaluate(judged, measured)}
-        rows["cores held out"] = errors(found.without_cores)
-        if found.without_placements:
-            rows["placements held out"] = errors(found.without_placements)
+        rows["cores held out"] = errors(fitted.without_cores)
+        if fitted.without_placements.height:
+            rows["placements held out"] = errors(fitted.without_placements)
     placed = by_placement(judged, measured)
     text = f"{page.errors_table(rows, notes)}\n\n{next(iter(rows))}, by placement:\n"
     _say(

@@ -59,9 +59,6 @@ def nights_command() -> None:
 @options.machine_option
 @options.results_option
 @click.option("--until", metavar="HH:MM", help="Stop at this time of day.")
-@click.option(
-    "--budget", type=float, metavar="NODE_H", help="Not run if the plan may need more node-hours."
-)
 @click.option("--tell", metavar="COMMAND", default="", help="Gets the summary as JSON.")
 @click.option(
     "--metrics", type=options.OutputPath(folder=True), help="Folder of node_exporter's text files."
@@ -73,7 +70,6 @@ def run(
     machine: str,
     results: Path,
     until: str | None,
-    budget: float | None,
     tell: str,
     metrics: Path | None,
     as_json: bool,
@@ -93,7 +89,6 @@ def run(
         silent if progress == "quiet" else log,
         end.timestamp() if end else None,
         date_of(end, now),
-        budget,
         verbose=progress == "verbose",
     )
     try:
@@ -123,16 +118,16 @@ def _tell(ended: Summary, command: str, metrics: Path | None) -> None:
 def list_nights(folders: tuple[Path, ...], since: str, as_json: bool) -> None:
     """List how nights ended, the oldest first."""
     first_s = time.time() - units.duration_s(since, "--since")
-    known, left_out = summary.load_all(folders)
+    summaries, left_out = summary.load_all(folders)
     for line in left_out:
         log(f"left out: {line}")
-    rows = [each for each in known if each.started_s >= first_s]
+    rows = [night for night in summaries if night.started_s >= first_s]
     cells = [
-        [str(each.night), each.machine, each.campaign, each.outcome, one_line(each.reason)]
-        for each in rows
+        [str(night.night), night.machine, night.campaign, night.outcome, one_line(night.reason)]
+        for night in rows
     ]
     text = aligned(["night", "machine", "campaign", "outcome", "reason"], cells)
-    document = {"nights": [each.as_dict() for each in rows]}
+    document = {"nights": [night.as_dict() for night in rows]}
     show("nights list", document, as_json, text if rows else "no nights")
 
 
@@ -149,25 +144,24 @@ def alarms(folders: tuple[Path, ...], machine: str | None, as_json: bool, detail
     results, left_out = read_results(folders, machine)
     for line in left_out:
         log(f"left out: {line}")
-    found = survey(nights_of(results), results)
-    show(
-        "nights alarms", found.as_dict(), as_json, "\n\n".join(_alarm_texts(found, details=details))
-    )
-    return int(any(alarm.open for alarm in found.alarms))
+    surveyed = survey(nights_of(results), results)
+    texts = _alarm_texts(surveyed, details=details)
+    show("nights alarms", surveyed.as_dict(), as_json, "\n\n".join(texts))
+    return int(any(alarm.open for alarm in surveyed.alarms))
 
 
-def _alarm_texts(found: Survey, *, details: bool) -> list[str]:
-    if not found.watched:
+def _alarm_texts(surveyed: Survey, *, details: bool) -> list[str]:
+    if not surveyed.watched:
         return [prose("no nights: no run in the results has finished")]
-    lines = [_alarm(each) for each in found.alarms]
+    lines = [_alarm(alarm) for alarm in surveyed.alarms]
     notes = [
         f"changed at the same time: {fact.name}: {fact.before or NONE} -> {fact.after or NONE}"
-        for alarm in found.alarms
+        for alarm in surveyed.alarms
         if alarm.open
         for fact in alarm.changed
     ]
     listed = listing("", lines, notes, legend="what became worse", details=details)
-    series = [_watched(each) for each in found.watched]
+    series = [_watched(watched) for watched in surveyed.watched]
     return [listed or "no alarms", listing("", series, legend=_LEGEND, needed=2, details=details)]
 
 
@@ -177,14 +171,14 @@ def _alarm(alarm: Alarm) -> Line:
     return Line(cells, colour="red" if alarm.open else "yellow")
 
 
-def _watched(each: WatchedSeries) -> Line:
-    name = f"{each.machine} {each.case} {each.arm} {each.quantity}"
-    nights = plural(each.nights, "night")
-    if each.level is None or each.spread is None or each.detectable is None:
-        return Line([name, "too few nights", "", "", nights, each.campaign])
-    level = quantity(each.level, each.unit, 3).removesuffix(" 1")
-    shares = [f"finds {each.detectable:.1%}", f"spread {each.spread:.1%}"]
-    return Line([name, *shares, level, nights, each.campaign])
+def _watched(series: WatchedSeries) -> Line:
+    name = f"{series.machine} {series.case} {series.arm} {series.quantity}"
+    nights = plural(series.nights, "night")
+    if series.level is None or series.spread is None or series.detectable is None:
+        return Line([name, "too few nights", "", "", nights, series.campaign])
+    level = quantity(series.level, series.unit, 3).removesuffix(" 1")
+    shares = [f"finds {series.detectable:.1%}", f"spread {series.spread:.1%}"]
+    return Line([name, *shares, level, nights, series.campaign])
 
 
 @nights_command.command()
@@ -201,19 +195,19 @@ def pages(folders: tuple[Path, ...], output: Path | None, as_json: bool) -> None
         output = folders[0] / "pages"
         require_own(output, "--output", team="owns")
     histories, left_out = gather(folders, output)
-    known, unread = summary.load_all(folders)
+    summaries, unread = summary.load_all(folders)
     for line in [*left_out, *unread]:
         log(f"left out: {line}")
     if not histories:
         raise InputError(f"{folders[0]}: no run has a report")
-    nights = grouped((each.machine, _page_night(each)) for each in known)
+    nights = grouped((night.machine, _page_night(night)) for night in summaries)
     page = write_pages(output, histories, nights)
-    states = [state_of(each, nights.get(each.machine, ())) for each in histories]
-    lines = [f"{each.machine}: {each.state}; {plural(each.nights, 'night')}" for each in states]
-    document = {"page": str(page), "machines": [vars(each) for each in states]}
+    states = [state_of(history, nights.get(history.machine, ())) for history in histories]
+    lines = [f"{of.machine}: {of.state}; {plural(of.nights, 'night')}" for of in states]
+    document = {"page": str(page), "machines": [vars(of) for of in states]}
     show("nights pages", document, as_json, visible("\n".join([*lines, f"page: {page}"])))
 
 
-def _page_night(each: Summary) -> PageNight:
-    run = Path(each.run).name if each.run else ""
-    return PageNight(each.night, each.campaign, each.outcome, one_line(each.reason), run)
+def _page_night(night: Summary) -> PageNight:
+    run = Path(night.run).name if night.run else ""
+    return PageNight(night.night, night.campaign, night.outcome, one_line(night.reason), run)

@@ -12,7 +12,6 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from nimc.campaign.settings import default_machine
 from records.checkout import ROOT
 from records.errors import InputError, near
 from records.files import named_output, require_output
@@ -115,12 +114,18 @@ def machines(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
     return [name for name in known_machines(ROOT) if name.startswith(incomplete)]
 
 
+def _machine_or_default(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str:
+    from nimc.campaign.settings import default_machine  # loads checks, which few commands need
+
+    return value or default_machine()
+
+
 #: `--machine M` as the argument `machine`; without it, $NIMC_MACHINE or this host's.
 machine_option = click.option(
     "--machine",
     metavar="M",
     envvar="NIMC_MACHINE",
-    callback=lambda _ctx, _param, value: value or default_machine(),
+    callback=_machine_or_default,
     shell_complete=machines,
     help="A file of site/ [default: $NIMC_MACHINE, else by this host's name].",
 )

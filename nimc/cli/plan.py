@@ -45,7 +45,7 @@ def plan_command(campaign: Path, machine: str, results: Path, as_json: bool) -> 
     nodes = request.machine.nodes
     where = request.matrix()
     spreads = last_spreads(results, machine)
-    reached = reach(planned, request.campaign.margin, spreads)
+    reached = reach(planned, request.campaign, spreads)
     lacking = lines_of(request.without_writers())
     long = [*lacking, *too_long(planned, request.time_limit_s), *warnings(reached)]
     document = planned.as_dict() | {

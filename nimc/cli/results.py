@@ -14,14 +14,15 @@ from analysis.compare.sides import METRICS, Compared, Comparison, Side, compare_
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result, notes_of
 from analysis.effects.verdict import Verdict
+from analysis.questions.question import estimate_of
 from analysis.remedies.advice import Advice, Assumed, advise, sentences, where
-from analysis.remedies.standing import RemedyAdvice, Standing
+from analysis.remedies.net import Remedy
+from analysis.remedies.standing import Standing
 from analysis.report.data import load_run
 from analysis.report.page import make_reports
 from analysis.report.words import named, next_step
 from analysis.samples.pairs import kinds
-from analysis.statistics.interval import bracketed, ends
-from analysis.statistics.location import Crossing
+from analysis.statistics.interval import Interval, bracketed, ends
 from nimc.cli.document import listing, prose, ratio_of, show
 from nimc.cli.options import RunPath, details_option, force_option, json_option, output_option
 from records.errors import InputError
@@ -45,7 +46,7 @@ def report_command(
     for report in reports:
         for run in report.runs:
             lines += [prose(run.header.run, bold=True), *_faults(run.integrity.lines())]
-            of = (run.header.campaign, run.header.machine)
+            of = (run.header.campaign, run.header.machine, run.header.most_pairs)
             lines.append(results_table(run.results, *of, run.contrasts, details=details))
         lines.append(f"report: {report.page}")
     document = {"reports": [report.document() for report in reports]}
@@ -80,6 +81,7 @@ def results_table(
     rows: Sequence[Result],
     campaign: str,
     machine: str,
+    cap: int,
     contrasts: Sequence[Contrast] = (),
     *,
     details: bool = False,
@@ -92,7 +94,7 @@ def results_table(
     shown = [row for row in rows if row.role == "effect" or row.case not in effects]
     if not shown:
         return "no result: only the arm 'off' was run"
-    step = next_step([row for row in shown if row.role == "effect"], campaign, machine)
+    step = next_step(rows, campaign, machine, cap)
     bounded = [row for row in shown if row.verdict is Verdict.NO_EFFECT]
     margins = [f"no effect: typical run within {row.margin * 100:.3g} %" for row in bounded]
     text = listing(
@@ -143,26 +145,26 @@ def _effect(row: Result) -> Line:
     )
 
 
-def _price(each: Contrast) -> Line:
+def _price(of: Contrast) -> Line:
     return Line(
         [
-            f"{each.case} {each.treatment}",
-            bracketed(each.ratio),
-            f"{each.kind} against {each.against}",
-            plural(each.pairs, "pair"),
+            f"{of.case} {of.treatment}",
+            bracketed(of.ratio),
+            f"{of.kind} against {of.against}",
+            plural(of.pairs, "pair"),
         ],
-        ratio_of(each.ratio),
-        [f"baseline repeated: {ends(each.noise_floor)}"],
+        ratio_of(of.ratio),
+        [f"baseline repeated: {ends(of.noise_floor)}"],
     )
 
 
 def _notes(rows: Sequence[Result]) -> list[str]:
     """Caveats, each once; those that not all cases have name the cases."""
     cases = grouped((row.case, row) for row in rows)
-    found = grouped((note, case) for case, own in cases.items() for note in notes_of(own))
+    notes = grouped((note, case) for case, of_case in cases.items() for note in notes_of(of_case))
     return [
-        note if len(own) == len(cases) else f"{', '.join(own)}: {note}"
-        for note, own in found.items()
+        note if len(noted) == len(cases) else f"{', '.join(noted)}: {note}"
+        for note, noted in notes.items()
     ]
 
 
@@ -249,7 +251,7 @@ def _sides(
 
 def comparison_lines(compared: Compared, *, details: bool = False) -> Iterator[str]:
     """The comparison as text: what differs, and a line for each quantity."""
-    yield from _faults(text for found in compared.untrusted for text in found.lines())
+    yield from _faults(text for run in compared.untrusted for text in run.lines())
     yield prose(f"{_named(compared.this)} against {_named(compared.reference)}", bold=True)
     for fact in compared.differing:
         yield prose(f"{fact.what} differs: {fact.reference} -> {fact.this}", fg="yellow")
@@ -349,11 +351,11 @@ def advise_command(
     loaded = [load_run(path, force=force) for path in dict.fromkeys(runs)]
     of_machine = grouped((run.header.machine, run) for run in loaded)
     assumed = Assumed(nodes, traffic_share)
-    found = {machine: advise(own, assumed) for machine, own in of_machine.items()}
-    documents = [each.as_dict() for each in found.values()]
+    advised = {machine: advise(of, assumed) for machine, of in of_machine.items()}
+    documents = [advice.as_dict() for advice in advised.values()]
     faults = {str(run.path): run.integrity.faults for run in loaded if run.integrity.faults}
     text = []
-    for machine, advice in found.items():
+    for machine, advice in advised.items():
         text.append(prose(machine, bold=True))
         text += _faults(line for run in of_machine[machine] for line in run.integrity.lines())
         text.append(_advice(advice, details=details))
@@ -362,7 +364,7 @@ def advise_command(
 
 
 def _advice(advice: Advice, *, details: bool) -> str:
-    notes = dict.fromkeys(note for row in advice.losses for note in row.emulated)
+    notes = dict.fromkeys(note for row in advice.losses for note in row["emulated"])
     sweeps = [text for row in advice.sweeps for text in _sweep(row)]
     return listing(
         "net",
@@ -375,29 +377,29 @@ def _advice(advice: Advice, *, details: bool) -> str:
     )
 
 
-def _remedy(row: RemedyAdvice) -> Line:
-    of = row.effect
-    traffic = "" if of.traffic == "on" else f" under {of.traffic}"
-    marks = [*([] if of.paired else ["unpaired"]), *(["emulated"] if of.emulated else [])]
-    following = row.next_allocation
+def _remedy(row: Remedy) -> Line:
+    traffic = "" if row["traffic"] == "on" else f" under {row['traffic']}"
+    marks = [*([] if row["paired"] else ["unpaired"]), *(["emulated"] if row["emulated"] else [])]
+    estimates = {name: estimate_of(row, name) for name in ("net", "price", "gain", "written")}
+    shown = {name: bracketed(of) for name, of in estimates.items()}
+    low, high = (row[f"next_allocation_{end}"] for end in ("low", "high"))
+    following = None if low is None else Interval(low, high)
     return Line(
         [
-            f"{of.case} {of.remedy}{traffic}",
-            bracketed(row.net),
-            ", ".join([row.standing, *marks]),
+            f"{row['case']} {row['remedy']}{traffic}",
+            shown["net"],
+            ", ".join([row["standing"], *marks]),
             " ".join(
-                f"{name} {each.value:.2f}"
-                for name, each in (("price", of.price), ("gain", of.gain))
-                if each
+                f"{name} {of.value:.2f}" for name in ("price", "gain") if (of := estimates[name])
             ),
-            f"{row.next.pairs} more pairs" if row.next else "",
+            f"{row['next'].pairs} more pairs" if row["next"] else "",
         ],
-        ratio_of(row.net),
+        ratio_of(estimates["net"]),
         [
-            f"price: {bracketed(of.price)}; gain: {bracketed(of.gain)}",
-            f"next allocation: {ends(following)}; writes: {bracketed(of.written)}",
+            f"price: {shown['price']}; gain: {shown['gain']}",
+            f"next allocation: {ends(following)}; writes: {shown['written']}",
         ],
-        _COLOUR.get(row.standing, "yellow"),
+        _COLOUR.get(row["standing"], "yellow"),
     )
 
 
@@ -414,8 +416,6 @@ def _sweep(row: Mapping[str, Any]) -> list[str]:
     value, low, high = (number(figure, 3) for figure in figures)
     text = f"{begin}: lost per byte written {value} [{low}, {high}] {unit}"
     if row["reserved"] is not None:
-        crossing = Crossing(*(row[f"crossover_b_s{end}"] for end in ("", "_low", "_high")))
-        text += (
-            f"; equals the price of reserved_cores={row['reserved']:g}: {where(crossing, 'B/s')}"
-        )
+        at = where(row, "crossover_b_s", "B/s")
+        text += f"; equals the price of reserved_cores={row['reserved']:g}: {at}"
     return [text]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from analysis.compare.node_ranks import RankedNode, figures, ranked
-from analysis.effects.facts import QUALIFY
+from analysis.questions.shown import answered
 from analysis.report.data import load_run
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from analysis.statistics.interval import effect, flat
 from analysis.statistics.looks import looks
-from analysis.subjects.qualification import qualification
+from analysis.subjects.qualification import QUALIFICATION, QUALIFY, qualified
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import Request, lines_of
 from nimc.campaign.prepare import prepare, too_long
@@ -36,9 +35,8 @@ from nimc.run.folder import (
     locked,
     new_header,
     open_run,
-    save_qualification,
 )
-from nimc.run.node_sweep import NodeSweep, NodeSweeper, finished_run, open_sweep, save_sweep
+from nimc.run.node_sweep import NodeSweeper, sweep_folder
 from nimc.run.progress import Progress, display
 from nimc.run.runner import CampaignRunner, Failure
 from nimc.run.session import SilentError, find_reframe
@@ -207,8 +205,9 @@ def _conclude_campaign(
     elif report:
         from nimc.cli.results import results_table
 
-        of, details = (folder.header.campaign, folder.header.machine), progress == "verbose"
-        click.echo(results_table(results, *of, contrasts, details=details))
+        of, details = folder.header, progress == "verbose"
+        named = (of.campaign, of.machine, of.most_pairs)
+        click.echo(results_table(results, *named, contrasts, details=details))
         click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}\nhead:    {head}")
     if failures:
         return 3
@@ -291,37 +290,42 @@ _COLOURS = {"allowed": "green", "caveat": "yellow", "refused": "red"}
 def qualify_command(run: Path, as_json: bool) -> int:
     """Say what may be claimed of the machine of RUN, a run of the campaign `qualify`.
 
-    Each claim is allowed, allowed with a caveat, refused, or not shown. The exit code is 1 unless
-    no claim is refused and devices count what is written. The result is stored in `qualified` next
-    to the run, and later runs name it.
+    Each claim is allowed, allowed with a caveat, refused, or not shown, as in the run's report. The
+    exit code is 1 unless no claim is refused and devices count what is written.
     """
-    data = load_run(run, force=True)
-    if data.integrity.broken or data.header.campaign != QUALIFY:
-        campaign = f"{run}: {data.header.campaign} found; allowed: {QUALIFY}"
-        raise InputError(*data.integrity.broken[:1] or [campaign])
-    found = qualification(data)
-    document = asdict(found)
-    stored = save_qualification(run.absolute().parent, found.machine, document)
+    data = load_run(run)
+    claims = answered(QUALIFICATION, data)
+    if claims.is_empty():
+        raise InputError(f"{run}: campaign '{data.header.campaign}'; allowed: {QUALIFY}")
+    verdict = "qualified" if qualified(claims) else "not qualified"
+    rows = claims.to_dicts()
     lines = [
         Line(
-            [each.name, each.state, each.reason],
-            details=[f"{each.claim}{f' -> {each.remedy}' if each.remedy else ''}"],
-            colour=_COLOURS.get(each.state),
+            [f"{row['injector']} {row['claim']}".strip(), row["word"], _distance(row)],
+            details=[row["text"], *[f"-> {row['remedy']}"] * (row["word"] != "allowed")],
+            colour=_COLOURS.get(row["word"]),
         )
-        for each in found.claims
+        for row in rows
     ]
-    versions = (f"{name} {', '.join(each) or NONE}" for name, each in found.holds_for.items())
     text = listing(
         "",
         lines,
-        [*found.emulated, f"holds for: {'; '.join(versions)}"],
+        data.emulated(),
         legend="claim, whether this run allows it, and how far it is from it"
         " (docs/add-a-machine.md#claims)",
         more="what each claims, and what to do",
-        following=[f"{found.machine}: {found.verdict}"],
+        following=[f"{data.header.machine}: {verdict}"],
     )
-    show("qualify", document, as_json, f"{text}\n\nstored: {stored}")
-    return int(found.verdict != "qualified")
+    document = {"machine": data.header.machine, "run": data.header.run, "verdict": verdict}
+    show("qualify", {**document, "emulated": data.emulated(), "claims": rows}, as_json, text)
+    return int(verdict != "qualified")
+
+
+def _distance(row: Mapping[str, Any]) -> str:
+    if row["away"] is None:
+        return "not measured"
+    limits = f"allowed {row['allowed']:g}, with a caveat {row['caveat']:g}"
+    return f"{row['figure']} {row['away']:.3g}; {limits}"
 
 
 # `nimc sweep-nodes`: one single-node campaign on every node, and the nodes ranked.
@@ -360,30 +364,26 @@ def sweep_nodes_command(
     request = prepare(campaign, machine)
     _check(request)
     listed = _nodes_listed(request, nodes)
-    used = [each.name for each in listed if each.usable]
+    used = [node.name for node in listed if node.usable]
     if not used:
         raise InputError(f"machine {machine!r}: no usable node: {_states(listed) or 'none listed'}")
-    sweep = NodeSweep(request.campaign.name, machine, new_header(request).digest, used, time.time())
-    among = [each.name for each in listed]
-    folder, sweep = open_sweep(results.absolute(), sweep, among, fresh=fresh)
+    name = f"{request.campaign.name}-{machine}"
+    folder = sweep_folder(results.absolute(), name, request.text, used, fresh=fresh)
     remark = silent if progress == "quiet" else log
-    remark(f"{folder}: {len(sweep.nodes)} nodes")
-    if unusable := [each for each in listed if not each.usable]:
+    remark(f"{folder}: {len(used)} nodes")
+    if unusable := [node for node in listed if not node.usable]:
         remark(f"not usable: {_states(unusable)}")
-    with locked(folder):
-        save_sweep(folder, sweep)
+    with locked(folder), Interrupts() as interrupts:
+        files = campaign.absolute(), request.text
+        sweeper = NodeSweeper(folder, used, machine, *files, jobs, interrupts, remark)
+        sweeper.verbose = progress == "verbose"
         try:
-            with Interrupts() as interrupts:
-                verbose = progress == "verbose"
-                failed = NodeSweeper(
-                    folder, sweep, campaign.absolute(), jobs, interrupts, remark, verbose=verbose
-                ).run_all()
+            failed = sweeper.run_all()
         except Stopped as stop:
             log(f"stopped by {stop}; the same command resumes")
             return 128 + stop.signum
-        if not failed:
-            save_sweep(folder, replace(sweep, finished_s=time.time()))
-    return _conclude_sweep(folder, sweep, failed, request.campaign.margin, as_json)
+    runs = {node: run for node in used if (run := sweeper.finished_run(node))}
+    return _conclude_sweep(request, folder, runs, failed, as_json)
 
 
 def _check(request: Request) -> None:
@@ -400,34 +400,36 @@ def _nodes_listed(request: Request, nodes: str | None) -> list[SlurmNode]:
     settings = request.settings
     first = target_partitions(settings.partitions, request.machine.partition)[0]
     partition = partition_in(first.get("access") or [])
-    found = ask_nodes(partition, settings.environment)
+    listed = ask_nodes(partition, settings.environment)
     if nodes is None:
-        return found
-    known = {each.name: each for each in found}
+        return listed
+    by_name = {node.name: node for node in listed}
     wanted = list(dict.fromkeys(nodes.split(",")))
     for name in wanted:
-        if name not in known:
+        if name not in by_name:
             raise InputError(
                 f"--nodes: {name!r} is not in partition {partition or 'default'}; allowed:"
-                f" {', '.join(known)}"
+                f" {', '.join(by_name)}"
             )
-    return [known[name] for name in wanted]
+    return [by_name[name] for name in wanted]
 
 
 def _states(nodes: Sequence[SlurmNode]) -> str:
-    return ", ".join(f"{each.name} ({each.state})" for each in nodes)
+    return ", ".join(f"{node.name} ({node.state})" for node in nodes)
 
 
 def _conclude_sweep(
-    folder: Path, sweep: NodeSweep, failed: Mapping[str, str], margin: float, as_json: bool
+    request: Request,
+    folder: Path,
+    runs: Mapping[str, Path],
+    failed: Mapping[str, str],
+    as_json: bool,
 ) -> int:
-    runs = {node: finished_run(folder, node) for node in sweep.nodes}
-    measured = {node: run for node, run in runs.items() if run is not None}
-    found = [each for node, run in measured.items() for each in figures(node, load_run(run))]
-    rows = ranked(found, margin)
+    of_nodes = [of for node, run in runs.items() for of in figures(node, load_run(run))]
+    rows = ranked(of_nodes, request.campaign.margin)
     document = {
-        "machine": sweep.machine,
-        "campaign": sweep.campaign,
+        "machine": request.machine.name,
+        "campaign": request.campaign.name,
         "sweep": str(folder),
         "nodes": [row.as_dict() for row in rows],
         "failed": dict(failed),

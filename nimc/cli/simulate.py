@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from analysis.simulate.campaign import explain
+from analysis.simulate.campaign import STEP_S, STEPS, WRITE_S, explain
 from analysis.simulate.campaign import run as run_application
 from analysis.simulate.progress import Application, rank_slowdowns
 from analysis.subjects.traffic import BUSIEST, Pattern, Traffic, render, traffic
@@ -40,26 +40,21 @@ from records.units import number, plural, quantity
 @click.option(
     "--writers",
     default="daly",
-    help="Writes in progress: a number, a share of the ranks such as 0.2%, or daly.",
+    help="Writes in progress: a number, a share of the ranks such as 0.2%, or daly (nimc writers).",
 )
-@click.option("--mtti", default="5y", help="Mean time to interrupt of a rank, for daly.")
-@click.option("--write", default="1s", help="Length of one write.")
-@click.option("--step", default="25ms", help="Time of one step of a rank.")
-@click.option("--steps", type=click.IntRange(1), default=1000)
 @click.option(
     "--reduce-every",
     type=click.IntRange(0),
     default=0,
     help="Steps between reductions over all ranks; 0: never.",
 )
-@click.option("--seed", type=click.IntRange(0), default=1)
 @click.option("--paper", "published", is_flag=True, help="What the published figures explain.")
 @options.json_option
 def simulate_command(published: bool, as_json: bool, **given: Any) -> None:
     """Simulate the slowdown of a synchronised application from that of a single node."""
     if published:
-        options.only_with("--paper", "--seed", "--json")
-        document = explain(given["seed"])
+        options.only_with("--paper", "--json")
+        document = explain()
         show("simulate --paper", document, as_json, wrapped(_published_text(document)))
     else:
         document = _simulated(**given)
@@ -67,37 +62,44 @@ def simulate_command(published: bool, as_json: bool, **given: Any) -> None:
 
 
 def _simulated(
-    *, ranks: str, worst: float | None, writers: str, mtti: str, write: str, seed: int, **given: Any
+    *, ranks: str, ranks_per_node: int, worst: float | None, writers: str, reduce_every: int
 ) -> dict[str, Any]:
     if worst is None:
         raise InputError("--worst: missing; the measured slowdown of a hit node's slowest rank")
     if not 1 <= worst < math.inf:
         raise InputError(f"--worst: {worst:g} found; allowed: a number from 1")
-    write_s, mtti_s = write_length_s(write, "--write"), units.duration_s(mtti, "--mtti")
-    shared = {name: given[name] for name in ("ranks_per_node", "steps", "reduce_every")}
-    shared["step_s"] = units.duration_s(given["step"], "--step")
+    counts = [units.count(part, "--ranks") for part in ranks.split(",")]
     applications = [
-        Application(units.count(part, "--ranks"), **shared) for part in ranks.split(",")
+        Application(count, ranks_per_node, STEPS, STEP_S, reduce_every) for count in counts
     ]
     for application in applications:
         application.check()
-    slowdowns = rank_slowdowns(shared["ranks_per_node"], worst)
+    slowdowns = rank_slowdowns(ranks_per_node, worst)
     rows = []
     for application in applications:
-        count = _writers(writers, application.ranks, mtti_s, write_s)
+        count = _writers(writers, application.ranks)
         if count > application.nodes:
             nodes = application.nodes
             raise InputError(f"--writers: {count} on {nodes} nodes; allowed: one a node at most")
-        run = run_application(application, slowdowns, count, write_s, seed)
+        run = run_application(application, slowdowns, count, WRITE_S)
         size = {"ranks": application.ranks, "nodes": application.nodes, "writers": count}
         rows.append({**size, "slowdown": run.slowdown, **asdict(run)})
-    model = {"worst_rank_slowdown": worst, **shared, "writers": writers, "mtti_s": mtti_s}
-    return {"model": {**model, "write_s": write_s, "seed": seed}, "rows": rows}
+    model = {
+        "worst_rank_slowdown": worst,
+        "ranks_per_node": ranks_per_node,
+        "steps": STEPS,
+        "step_s": STEP_S,
+        "reduce_every": reduce_every,
+        "writers": writers,
+        "mtti_s": PAPER_MTTI_S,
+        "write_s": WRITE_S,
+    }
+    return {"model": model, "rows": rows}
 
 
-def _writers(text: str, ranks: int, mtti_s: float, write_s: float) -> int:
+def _writers(text: str, ranks: int) -> int:
     if text == "daly":
-        return concurrent_writers(ranks, mtti_s, write_s).concurrent_writers
+        return concurrent_writers(ranks, PAPER_MTTI_S, WRITE_S).concurrent_writers
     if text.endswith("%"):
         try:
             share = float(text[:-1]) / 100
@@ -118,7 +120,7 @@ def _text(document: dict[str, Any]) -> str:
     return f"{table}\n{rule(model['mtti_s'], model['write_s'])}" if computed else table
 
 
-def _published_text(found: dict[str, Any]) -> str:
+def _published_text(paper: dict[str, Any]) -> str:
     header = ["writers of", "ranks", "nodes", "writers", "one rank slowed", "all ranks slowed"]
     cells = [
         [
@@ -126,21 +128,21 @@ def _published_text(found: dict[str, Any]) -> str:
             f"{row['slowdown_modelled_worst_rank']:.2f}",
             f"{row['slowdown_modelled_all_ranks']:.2f}",
         ]
-        for row in found["rows"]
+        for row in paper["rows"]
     ]
     readings = (
-        f"- read as {each['slowdown']:.1f} ({each['meaning']}):"
-        f" {100 * each['explained_share_of_excess']:.1f} % of the excess over 1"
-        for each in found["readings"]
+        f"- read as {reading['slowdown']:.1f} ({reading['meaning']}):"
+        f" {100 * reading['explained_share_of_excess']:.1f} % of the excess over 1"
+        for reading in paper["readings"]
     )
     return "\n".join(
         [
-            f"Published: LAMMPS slowed {found['single_node_slowdown_published']:.2f} times on one"
-            f" node ({found['estimator_single_node']}). Modelled, with the published writers all"
-            f" the time and steps of {1000 * found['step_s_assumed']:g} ms (assumed):\n",
+            f"Published: LAMMPS slowed {paper['single_node_slowdown_published']:.2f} times on one"
+            f" node ({paper['estimator_single_node']}). Modelled, with the published writers all"
+            f" the time and steps of {1000 * paper['step_s_assumed']:g} ms (assumed):\n",
             aligned(header, cells),
-            f"\nPublished at scale ({found['estimator_at_scale']}), for the constant share:"
-            f" {found['published_constant_share']!r}. Of the slowdown with Daly's writers the"
+            f"\nPublished at scale ({paper['estimator_at_scale']}), for the constant share:"
+            f" {paper['published_constant_share']!r}. Of the slowdown with Daly's writers the"
             " model explains, if one rank is slowed,",
             *readings,
         ]

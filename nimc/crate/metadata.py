@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
-from urllib.parse import quote
 
-from nimc.crate.zipped import Files
 from records.run import RunHeader
 
 METADATA = "ro-crate-metadata.json"
+#: What a crate has besides its descriptions: the folders of the run and of its report, a file.
+RUN, REPORT, CAMPAIGN = "run/", "report/", "campaign.yaml"
 _CONTEXT = "https://w3id.org/ro/crate/1.1"
 _PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 #: Licence of data, by its SPDX name -> its text.
@@ -25,15 +25,6 @@ LICENSES = {
     "CC-BY-4.0": "https://creativecommons.org/licenses/by/4.0/",
     "CC-BY-SA-4.0": "https://creativecommons.org/licenses/by-sa/4.0/",
     "CC0-1.0": "https://creativecommons.org/publicdomain/zero/1.0/",
-}
-#: Ending of a file -> what it is.
-_FORMATS = {
-    "json": "application/json",
-    "jsonl": "application/jsonl",
-    "html": "text/html",
-    "gz": "application/gzip",
-    "yaml": "application/yaml",
-    "cff": "application/yaml",
 }
 _README = """\
 {title}
@@ -45,8 +36,7 @@ Repeat it:   nimc reproduce FILE.zip --analysis-only    results and page from th
 
 run/        header, samples, counters, provenance, kept output, locks of what Spack built
 report/     its page and results, made from run/
-locks/      Python packages at the commit of the run
-campaign.yaml, machine.json    what was asked, and of which machine, as run/run.json has them
+campaign.yaml    what was asked, as run/run.json has it
 """
 
 
@@ -58,21 +48,18 @@ class About:
     authors: Sequence[str]
     #: Head of the chain of the packed run; None if its samples are in no chain.
     head: str | None
-    #: Runs of the same campaign on the same machine in its folder that started before.
-    earlier: int
 
 
-def descriptions(header: RunHeader, about: About, files: Files) -> dict[str, bytes]:
-    """The files that describe a crate with the files `files`."""
+def descriptions(header: RunHeader, about: About) -> dict[str, bytes]:
+    """The files that describe a crate."""
+    document = {"@context": f"{_CONTEXT}/context", "@graph": _graph(header, about)}
     texts = {
         "README.txt": _README.format(title=_title(header)),
         "LICENSE": f"The data of this crate: {about.license}, {LICENSES[about.license]}\n",
         "CITATION.cff": _citation(header, about),
+        METADATA: json.dumps(document, indent=1) + "\n",
     }
-    described = {name: text.encode() for name, text in texts.items()}
-    graph = _graph(header, about, {**files, **described})
-    document = {"@context": f"{_CONTEXT}/context", "@graph": graph}
-    return {**described, METADATA: (json.dumps(document, indent=1) + "\n").encode()}
+    return {name: text.encode() for name, text in texts.items()}
 
 
 def _title(header: RunHeader) -> str:
@@ -105,8 +92,12 @@ def _moment(unix_s: float) -> str:
     return datetime.fromtimestamp(int(unix_s), timezone.utc).isoformat()
 
 
-def _graph(header: RunHeader, about: About, files: Files) -> list[dict[str, Any]]:
-    parts = sorted(files)
+def _graph(header: RunHeader, about: About) -> list[dict[str, Any]]:
+    parts = [
+        _named(RUN, "Dataset", "header, samples, counters, provenance and kept output of the run"),
+        _named(REPORT, "Dataset", "page and results, made from the run"),
+        _named(CAMPAIGN, "File", "what was asked") | {"encodingFormat": "application/yaml"},
+    ]
     version, commit = header.versions.get("nimc", "unknown"), header.commit or "commit unknown"
     authors = [
         _named(f"#author-{i}", "Person" if ", " in name else "Organization", name)
@@ -116,14 +107,13 @@ def _graph(header: RunHeader, about: About, files: Files) -> list[dict[str, Any]
     root = _named("./", "Dataset", _title(header)) | {
         "description": (
             f"One run of the campaign {header.campaign} by nimc {version} at {commit}: slowdown of"
-            " applications by one-sided writes into their nodes' memory. Earlier runs of the same"
-            f" campaign in its folder when it was packed: {about.earlier}."
+            " applications by one-sided writes into their nodes' memory."
         ),
         "datePublished": _moment(_end_s(header)),
         "license": _to(LICENSES[about.license]),
         "author": _to_all(authors),
         "conformsTo": _to(_PROFILE),
-        "hasPart": [_to(quote(name)) for name in parts],
+        "hasPart": _to_all(parts),
         "mentions": _to("#run"),
         "identifier": _to_all(heads),
     }
@@ -133,8 +123,8 @@ def _graph(header: RunHeader, about: About, files: Files) -> list[dict[str, Any]
         "endTime": _moment(_end_s(header)),
         "agent": root["author"],
         "instrument": _to("#nimc"),
-        "object": [_to("campaign.yaml"), _to("machine.json")],
-        "result": [_to(quote(name)) for name in parts if name.startswith("run/")],
+        "object": _to(CAMPAIGN),
+        "result": _to(RUN),
     }
     if header.finished_s is not None:
         action["actionStatus"] = "http://schema.org/CompletedActionStatus"
@@ -147,8 +137,8 @@ def _graph(header: RunHeader, about: About, files: Files) -> list[dict[str, Any]
         _named(_PROFILE, "CreativeWork", "Process Run Crate") | {"version": "0.5"},
         _named(LICENSES[about.license], "CreativeWork", about.license),
         *authors,
-        *(each | {"propertyID": "chain-head", "value": about.head} for each in heads),
-        *(_file(name, len(files[name])) for name in parts),
+        *(entity | {"propertyID": "chain-head", "value": about.head} for entity in heads),
+        *parts,
     ]
 
 
@@ -164,9 +154,3 @@ def _to_all(entities: Sequence[dict[str, Any]]) -> Any:
 
 def _named(identifier: str, kind: str, name: str) -> dict[str, Any]:
     return {"@id": identifier, "@type": kind, "name": name}
-
-
-def _file(name: str, size_b: int) -> dict[str, Any]:
-    kind = _FORMATS.get(name.rpartition(".")[2], "text/plain")
-    entity = _named(quote(name), "File", name.rpartition("/")[2])
-    return entity | {"encodingFormat": kind, "contentSize": str(size_b)}

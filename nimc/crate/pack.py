@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from analysis.report.data import load_run
 from analysis.report.page import make_reports
-from nimc.crate.metadata import About, descriptions
+from nimc.crate.metadata import CAMPAIGN, REPORT, RUN, About, descriptions
 from nimc.crate.zipped import LARGEST_B, MANIFEST, SIGNATURE, Files, manifest, sign, zipped
 from nimc.run.verify import verify
 from records import chain
-from records.checkout import git
 from records.errors import InputError
 from records.files import read_regular, replace
 from records.run import load_header
@@ -35,8 +32,6 @@ _OF_A_RUN = (
     "logs/*/*/*.gz",
     "logs/*/*/reframe/**/spack.lock",
 )
-#: Folders of the crate for the run and for its report.
-RUN, REPORT = "run", "report"
 _REPORTED = ("report.html", "results.json")
 
 
@@ -47,16 +42,6 @@ def run_files(run: Path) -> dict[str, bytes]:
     """
     paths = sorted({path for pattern in _OF_A_RUN for path in run.glob(pattern)})
     return {str(path.relative_to(run)): read_regular(path, LARGEST_B) for path in paths}
-
-
-def python_locks(commit: str | None) -> dict[str, bytes]:
-    """The locks of the Python packages at a commit; none if this checkout does not have it."""
-    at = (commit or "").removesuffix("+")
-    if not at.isalnum():
-        return {}
-    names = git("ls-tree", "--name-only", at, "requirements/").stdout.split()
-    texts = {Path(name).name: git("show", f"{at}:{name}") for name in names}
-    return {name: text.stdout.encode() for name, text in texts.items() if text.ok}
 
 
 def written(files: Files, folder: Path) -> Path:
@@ -84,8 +69,7 @@ def report_files(run: Path) -> dict[str, bytes]:
 
 def inside(files: Files, folder: str) -> dict[str, bytes]:
     """The files below a folder of the crate, by their names in it."""
-    start = f"{folder}/"
-    return {name.removeprefix(start): files[name] for name in files if name.startswith(start)}
+    return {name.removeprefix(folder): files[name] for name in files if name.startswith(folder)}
 
 
 # Packed.
@@ -118,20 +102,22 @@ def pack(
     """
     if reason := distrust_run(run):
         raise InputError(f"{run}: {reason}; allowed: your own run")
-    if not (found := verify(run)).is_sound:
-        raise InputError(*(each.text for each in found.findings if each.kind != "unproven"))
-    loaded, files = load_run(run), run_files(run)
-    header, head = loaded.header, loaded.integrity.head
+    if not (verified := verify(run)).is_sound:
+        faults = (finding for finding in verified.findings if finding.kind != "unproven")
+        raise InputError(*(fault.text for fault in faults))
+    header, files = load_header(run), run_files(run)
     with TemporaryDirectory() as folder:
         report = report_files(written(files, Path(folder)))
-    folders = {RUN: files, REPORT: report, "locks": python_locks(header.commit)}
-    made = {f"{at}/{name}": of[name] for at, of in folders.items() for name in of}
-    made["campaign.yaml"] = header.campaign_text.encode()
-    made["machine.json"] = f"{json.dumps(header.facts.get('site'), indent=1)}\n".encode()
-    made |= descriptions(header, About(license, authors, head, loaded.earlier()), made)
-    made[MANIFEST] = manifest(made)
+    content = {
+        **{f"{RUN}{name}": text for name, text in files.items()},
+        **{f"{REPORT}{name}": text for name, text in report.items()},
+        CAMPAIGN: header.campaign_text.encode(),
+        **descriptions(header, About(license, authors, verified.head)),
+    }
+    content[MANIFEST] = manifest(content)
     if key:
-        made[SIGNATURE] = sign(made[MANIFEST], key)
-    raw = zipped(made)
+        content[SIGNATURE] = sign(content[MANIFEST], key)
+    raw = zipped(content)
     replace(crate, raw)
-    return Packed(str(crate), len(raw), len(made), chain.digest(made[MANIFEST]), head)
+    digest = chain.digest(content[MANIFEST])
+    return Packed(str(crate), len(raw), len(content), digest, verified.head)

@@ -13,7 +13,14 @@ from analysis.statistics.interval import ends
 from nimc.crate.zipped import Files
 from records.units import signed
 
-Outcome = Literal["reproduced", "differs", "cannot be compared"]
+Outcome = Literal["reproduced", "differs", "no difference shown", "cannot be compared"]
+#: The first that any effect has is that of the run.
+_ORDER: tuple[Outcome, ...] = (
+    "differs",
+    "cannot be compared",
+    "no difference shown",
+    "reproduced",
+)
 
 
 @dataclass(frozen=True)
@@ -29,25 +36,25 @@ def judge(compared: Compared) -> Reproduction:
     """The verdict: `compared.reference` is the packed run, `compared.this` its repetition.
 
     An effect is reproduced if both runs decide it alike, and their slowdowns do not differ by more
-    than their intervals. With one night a side, how nights differ is not known (`docs/method.md`).
+    than their intervals; where one does not decide it, no difference is shown. With one night a
+    side, how nights differ is not known (`docs/method.md`).
     """
     packed, new = compared.reference.runs[0], compared.this.runs[0]
     doses = {(dose.case, dose.arm): dose.text for dose in compared.doses}
     rows = {(row.case, row.arm): row for row in compared.rows if row.metric == "slowdown"}
     results = {(row.case, row.arm): row for row in new.results}
-    found = [
+    judged = [
         _effect(row, results.get(key), rows.get(key), doses.get(key))
         for row in packed.results
         if row.role == "effect"
         for key in [(row.case, row.arm)]
     ]
-    if not found:
+    if not judged:
         return Reproduction("cannot be compared", ["the packed run has no effect"])
-    outcomes: list[Outcome] = ["differs", "cannot be compared", "reproduced"]
-    made = {outcome for outcome, _ in found}
+    outcomes = {outcome for outcome, _ in judged}
     return Reproduction(
-        next(each for each in outcomes if each in made),
-        [f"{text}: {outcome}" for outcome, text in found],
+        next(outcome for outcome in _ORDER if outcome in outcomes),
+        [f"{text}: {outcome}" for outcome, text in judged],
     )
 
 
@@ -61,35 +68,35 @@ def _effect(
         return "cannot be compared", f"{name}: dose differs: {dose}"
     verdicts = (packed.verdict, new.verdict)
     said = f"'{packed.verdict}' packed, '{new.verdict}' here"
-    if row is None or row.ratio is None or any(each.is_not_compared for each in verdicts):
+    if row is None or row.ratio is None or any(verdict.is_not_compared for verdict in verdicts):
         return "cannot be compared", f"{name}: {said}"
     ratio = row.ratio
     text = f"{name}: slowdown here / packed {ratio.value:.3f} ({ends(ratio)}); {said}"
     if not ratio.low <= 1 <= ratio.high:
         return "differs", f"{text}; by {signed((ratio.value - 1) * 100, 1)} %"
-    if any(each.is_open for each in verdicts):
-        return "cannot be compared", text
+    if any(verdict.is_open for verdict in verdicts):
+        return "no difference shown", text
     return ("reproduced" if packed.verdict is new.verdict else "differs"), text
 
 
 # Results and page once more from the same samples.
 
 
-def compared_files(packed: Files, made: Files) -> dict[str, str]:
+def compared_files(packed: Files, new: Files) -> dict[str, str]:
     """Name -> `the same`, `the same to nine digits` (of JSON), or `differs`.
 
     The last digits of a figure may depend on the processor.
     """
 
     def alike(name: str) -> str:
-        old, new = packed.get(name, b""), made[name]
-        if old == new:
+        before, after = packed.get(name, b""), new[name]
+        if before == after:
             return "the same"
-        if name.endswith(".json") and _rounded(old) == _rounded(new):
+        if name.endswith(".json") and _rounded(before) == _rounded(after):
             return "the same to nine digits"
         return "differs"
 
-    return {name: alike(name) for name in made}
+    return {name: alike(name) for name in new}
 
 
 def _rounded(text: bytes) -> Any:

@@ -20,7 +20,6 @@ from analysis.compare.sides import Comparison
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.statistics.interval import keys
-from analysis.subjects.qualification import Qualification
 from analysis.subjects.traffic import Traffic
 from records.checkout import ROOT
 from records.files import make_folder, replace_text
@@ -40,11 +39,11 @@ _COMMENTED = re.compile(r"((?:^    #:.*\n)+)((?:^    \w+:.*\n)+)", re.MULTILINE)
 
 def _comments(kind: type[Any]) -> dict[str, str]:
     """Key in JSON -> the comment (`#:`) of the record's field."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for comment, below in _COMMENTED.findall(getsource(kind)):
         text = " ".join(re.findall(r"#: (.*)", comment))
-        found |= dict.fromkeys(re.findall(r"^    (\w+):", below, re.MULTILINE), text)
-    return {key: found[name] for key, (name, _) in keys(kind).items() if name in found}
+        texts |= dict.fromkeys(re.findall(r"^    (\w+):", below, re.MULTILINE), text)
+    return {key: texts[name] for key, (name, _) in keys(kind).items() if name in texts}
 
 
 def _records(kind: Any) -> Iterator[type[Any]]:
@@ -61,8 +60,8 @@ def _flat(kind: type[Any]) -> Any:
     """A record as JSON has it (`analysis.statistics.interval.flat`)."""
     types = get_type_hints(kind, include_extras=True)
     numbers = {name: float | None if NoneType in get_args(types[name]) else float for name in types}
-    made = {key: numbers[name] if part else types[name] for key, (name, part) in keys(kind).items()}
-    return _typed(kind.__name__, made)
+    flat = {key: numbers[name] if part else types[name] for key, (name, part) in keys(kind).items()}
+    return _typed(kind.__name__, flat)
 
 
 def _rows(kind: type[Any]) -> Any:
@@ -127,11 +126,6 @@ SCHEMAS: dict[str, tuple[str, Any, dict[str, Any]]] = {
             }
         },
     ),
-    "qualification": (
-        "nimc qualify --json, and qualified/MACHINE.json next to runs",
-        Qualification,
-        _NUMBERED,
-    ),
     "traffic": ("nimc traffic show --json", Traffic, _NUMBERED),
     "results": ("report/results.json", _RESULTS, {}),
     "comparison": ("a row of 'comparisons' of nimc compare --json", _flat(Comparison), {}),
@@ -143,7 +137,7 @@ def schema_of(name: str) -> dict[str, Any]:
     where, kind, added = SCHEMAS[name]
     schema = TypeAdapter(kind).json_schema()
     definitions = {**schema.get("$defs", {}), kind.__name__: schema}
-    for record in (each for source in (kind, *_FLAT) for each in _records(source)):
+    for record in (part for source in (kind, *_FLAT) for part in _records(source)):
         if shown := definitions.get(record.__name__):
             for key, text in _comments(record).items():
                 shown["properties"][key]["description"] = text

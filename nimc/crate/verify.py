@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from nimc.crate.pack import RUN, inside, written
+from nimc.crate.metadata import CAMPAIGN, RUN
+from nimc.crate.pack import inside, written
 from nimc.crate.zipped import (
     LARGEST_B,
     MANIFEST,
@@ -59,8 +60,8 @@ def opened(crate: Path, folder: Path, allowed: Path | None = None) -> Opened:
     with named_within(crate, folder, folder / RUN):
         run = written(inside(files, RUN), folder)
         asked = load_header(run).campaign_text
-    if files.get("campaign.yaml") != asked.encode():  # what people read before they repeat it
-        raise InputError(f"{crate}: campaign.yaml: is not what run/run.json has")
+    if files.get(CAMPAIGN) != asked.encode():  # what people read before they repeat it
+        raise InputError(f"{crate}: {CAMPAIGN}: is not what run/run.json has")
     return Opened(files, run, chain.digest(files[MANIFEST]), signed)
 
 
@@ -70,7 +71,7 @@ def named_within(crate: Path, folder: Path, run: Path) -> Iterator[None]:
     try:
         yield
     except NimcError as error:
-        places = {f"{run}": f"{crate}:{RUN}", f"{folder}/": f"{crate}:"}
+        places = {f"{run}": f"{crate}:run", f"{folder}/": f"{crate}:"}
         for unpacked, place in places.items():
             error.args = tuple(str(line).replace(unpacked, place) for line in error.args)
         raise
@@ -98,18 +99,18 @@ def verify_crate(
     """Verify a crate and the run in it, as `nimc.run.verify` does; `allowed`: as `opened`."""
     with TemporaryDirectory() as folder:
         try:
-            found = opened(crate, Path(folder), allowed)
+            unpacked = opened(crate, Path(folder), allowed)
         except InputError as error:
             broken = [Finding("broken", line) for line in str(error).splitlines()]
             return VerifiedCrate(crate, 0, 0, 0, None, broken, None, None)
-        of = verify(found.run, head)
-        findings = [
-            Finding(each.kind, each.text.replace(f"{found.run}", f"{crate}:run"))
-            for each in of.findings
-        ]
-    findings += _of_signature(crate, found.signed, allowed)
+        of = verify(unpacked.run, head)
+    findings = [
+        replace(finding, text=finding.text.replace(f"{unpacked.run}", f"{crate}:run"))
+        for finding in of.findings
+    ]
+    findings += _of_signature(crate, unpacked.signed, allowed)
     counts = of.samples, of.reread, of.judged, of.head
-    return VerifiedCrate(crate, *counts, findings, found.manifest_sha256, found.signed)
+    return VerifiedCrate(crate, *counts, findings, unpacked.manifest_sha256, unpacked.signed)
 
 
 def _of_signature(crate: Path, signed: Signed | None, allowed: Path | None) -> list[Finding]:

@@ -134,8 +134,8 @@ def check_signature(manifest: bytes, signature: bytes, allowed: Path | None) -> 
         valid = _ssh_keygen("check-novalidate", "-s", file.name, text=text)
         if not valid.ok:
             raise InputError(f"is not valid for the manifest: {valid.first}")
-        found = re.search(r" with (\S+) key (\S+)", valid.text)
-        key = f"{found[1]} {found[2]}" if found else "unknown"
+        named = re.search(r" with (\S+) key (\S+)", valid.text)
+        key = f"{named[1]} {named[2]}" if named else "unknown"
         return Signed(key, _signer(text, file.name, allowed) if allowed else None)
 
 

@@ -81,8 +81,6 @@ class NightRun:
     #: When it has to stop, Unix time.
     end_s: float | None
     night: date
-    #: Node-hours that the plan may need at most.
-    budget_node_h: float | None = None
     verbose: bool = False
     clock_s: Callable[[], float] = time.time
 
@@ -128,12 +126,6 @@ class NightRun:
 
     def _measured(self, begun: Summary) -> Summary:
         request = prepare(self.campaign, self.machine)
-        most_node_h = request.plan().as_dict()["node_hours_most"]
-        if self.budget_node_h is not None and most_node_h > self.budget_node_h:
-            raise InputError(
-                f"--budget: {self.budget_node_h:g} node-hours found; allowed: from"
-                f" {most_node_h:.3g}, which the plan may need"
-            )
         begun = replace(begun, campaign=request.campaign.name)
         digest = new_header(request).digest
         latest = find_latest(self.results, digest)
@@ -194,19 +186,14 @@ class NightRun:
         for line in left_out:
             self._say(f"left out: {line}")
         rows = results.filter(run=run.name) if run else results.clear()
-        names = [each.name for each in fields(NightFigure)]
+        names = [figure.name for figure in fields(NightFigure)]
         watched = quantities(rows).select(names).iter_rows(named=True)
         figures = [NightFigure(**row) for row in watched]
-        found = survey(nights_of(results), results).alarms if run else []
-        alarms = [
-            *below_references(rows),
-            *(
-                night_alarm(each, night_of(begun.started_s))
-                for each in found
-                if each.open and each.campaign == begun.campaign
-            ),
-        ]
-        failures = [Failure(**each) for each in ended.document.get("failures", [])]
+        alarms = below_references(rows)
+        for alarm in survey(nights_of(results), results).alarms if run else ():
+            if alarm.open and alarm.campaign == begun.campaign:
+                alarms.append(night_alarm(alarm, night_of(begun.started_s)))
+        failures = [Failure(**failure) for failure in ended.document.get("failures", [])]
         outcome, reason = judge_night(ended, samples, figures, alarms, failures)
         return replace(
             begun,
@@ -240,12 +227,12 @@ def environment() -> dict[str, str]:
 
 def new_samples(run: Path, since_s: float) -> int:
     """Samples of a run that have started since a moment."""
-    found = 0
+    number = 0
     for file in (run / "samples").glob("*.jsonl"):
         for line in file.read_bytes().splitlines():
             with suppress(ValueError, KeyError, TypeError):  # a line that is being written
-                found += float(json.loads(line)["start_s"]) >= since_s
-    return found
+                number += float(json.loads(line)["start_s"]) >= since_s
+    return number
 
 
 def below_references(rows: pl.DataFrame) -> list[NightAlarm]:

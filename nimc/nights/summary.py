@@ -131,14 +131,14 @@ def load(path: Path) -> Summary:
 
 def load_all(folders: Iterable[Path]) -> tuple[list[Summary], list[str]]:
     """All summaries of results folders by start, and a line for each that cannot be read."""
-    found, left_out = [], []
+    summaries, left_out = [], []
     for results in folders:
         for path in sorted(folder_of(results).glob("*-????-??-??.json")):
             try:
-                found.append(load(path))
+                summaries.append(load(path))
             except InputError as error:
                 left_out.append(str(error))
-    return sorted(found, key=lambda each: each.started_s), left_out
+    return sorted(summaries, key=lambda summary: summary.started_s), left_out
 
 
 # How a night ended, in one of five ways. Pure.
@@ -180,7 +180,7 @@ def judge_night(
         return "slower", _and_more(alarms[0].text, len(alarms) - 1)
     if ended.stopped is not None:
         return "inconclusive", f"{ended.stopped} before all cases were measured"
-    undecided = list(dict.fromkeys(each.case for each in figures if each.verdict in _OPEN))
+    undecided = list(dict.fromkeys(of.case for of in figures if of.verdict in _OPEN))
     if undecided:
         return "inconclusive", f"undecided: {', '.join(undecided)}"
     return "measured", f"{samples} samples" if samples else "the night before had taken all samples"
@@ -207,7 +207,7 @@ def _and_more(text: str, more: int) -> str:
 def prometheus_text(summary: Summary) -> str:
     """The text of a file for the textfile collector: each metric with its type and values."""
     of = {"machine": summary.machine, "campaign": summary.campaign}
-    outcomes = [(of | {"outcome": each}, each == summary.outcome) for each in get_args(Outcome)]
+    outcomes = [(of | {"outcome": name}, name == summary.outcome) for name in get_args(Outcome)]
     lines = list(_metric("night_outcome", outcomes))
     lines += _metric("night_started_timestamp_seconds", [(of, summary.started_s)])
     if summary.finished_s is not None:
@@ -216,11 +216,11 @@ def prometheus_text(summary: Summary) -> str:
     for end in ("value", "low", "high"):
         rows = [
             (
-                of | {name: getattr(each, name) for name in ("case", "arm", "quantity", "unit")},
+                of | {name: getattr(figure, name) for name in ("case", "arm", "quantity", "unit")},
                 value,
             )
-            for each in summary.figures
-            if (value := getattr(each, end)) is not None
+            for figure in summary.figures
+            if (value := getattr(figure, end)) is not None
         ]
         lines += _metric(f"night_{end}", rows)
     return "\n".join([*lines, ""])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -19,14 +18,12 @@ from records.campaign import Campaign
 from records.chain import walk_run
 from records.checkout import commit
 from records.errors import InputError, MachineError
-from records.files import distrust, make_folder, private_lock, replace_text
-from records.json_limits import read_json, validated
+from records.files import private_lock
 from records.machine import host, program
 from records.machine.site import Machine
 from records.machine.slurm import cancel as cancel_jobs
 from records.run import (
     SCHEMA_VERSION,
-    QualifiedFacts,
     Reproduced,
     Requirements,
     RunHeader,
@@ -83,15 +80,15 @@ def open_run(
     """
     results = results.absolute()
     results.mkdir(parents=True, exist_ok=True)
-    found = None if fresh else find_latest(results, header.digest, header.reproduces)
-    if found and found[1].schema != SCHEMA_VERSION:
-        found = None
-    if found and found[1].finished_s and pairs is None:
-        found = None
-    path = found[0] if found else _create(results, header.run)
+    earlier = None if fresh else find_latest(results, header.digest, header.reproduces)
+    if earlier and earlier[1].schema != SCHEMA_VERSION:
+        earlier = None
+    if earlier and earlier[1].finished_s and pairs is None:
+        earlier = None
+    path = earlier[0] if earlier else _create(results, header.run)
     with locked(path):
         link_latest(path)
-        if found:
+        if earlier:
             if slurm:
                 cancel_jobs(path)
             _await_leftovers(path)
@@ -99,9 +96,7 @@ def open_run(
                 _raise_cap(path, pairs)
             yield RunFolder(path, load_header(path), resumed=True)
         else:
-            known = {**header.facts, **_qualified(results, header.machine)}
-            most = pairs or header.pairs_cap
-            new = replace(header, run=path.name, facts=known, pairs_cap=most)
+            new = replace(header, run=path.name, pairs_cap=pairs or header.pairs_cap)
             new = replace(new, seed=new.drawn_seed)
             save_header(path, new)
             yield RunFolder(path, new, resumed=False)
@@ -125,31 +120,31 @@ def find_latest(
     results: Path, digest: str, reproduces: Reproduced | None = None
 ) -> tuple[Path, RunHeader] | None:
     """The latest run of that digest, with its header; of those that reproduce the same, or none."""
-    found = [
+    runs = [
         (path, header)
         for path, header in own_runs(results)
         if (header.digest, header.reproduces) == (digest, reproduces)
     ]
-    return max(found, key=lambda each: each[1].started_s, default=None)
+    return max(runs, key=lambda run: run[1].started_s, default=None)
 
 
 def find_other(results: Path, header: RunHeader) -> Path | None:
     """The latest unfinished run of that campaign and machine with another digest."""
-    found = [
-        (each.started_s, path)
-        for path, each in own_runs(results)
-        if (each.campaign, each.machine) == (header.campaign, header.machine)
-        and each.digest != header.digest
-        and each.finished_s is None
+    unfinished = [
+        (other.started_s, path)
+        for path, other in own_runs(results)
+        if (other.campaign, other.machine) == (header.campaign, header.machine)
+        and other.digest != header.digest
+        and other.finished_s is None
     ]
-    return max(found)[1] if found else None
+    return max(unfinished)[1] if unfinished else None
 
 
 def foreign_runs(results: Path, header: RunHeader) -> list[str]:
     """Runs that another user may have planted, named like those of the campaign: a line each."""
     named = f"{header.campaign}-{header.machine}-*"
-    found = ((path, distrust_run(path)) for path in sorted(results.glob(named)))
-    return [f"{path} {reason}" for path, reason in found if reason]
+    reasons = ((path, distrust_run(path)) for path in sorted(results.glob(named)))
+    return [f"{path} {reason}" for path, reason in reasons if reason]
 
 
 def own_runs(results: Path) -> Iterator[tuple[Path, RunHeader]]:
@@ -213,24 +208,6 @@ def require_folder(run: Path) -> None:
     """Raise MachineError, which names it, if the folder of a run is gone."""
     if not (run / "run.json").exists():
         raise MachineError(f"{run}: this folder is gone: deleted, or not mounted any more")
-
-
-def save_qualification(results: Path, machine: str, found: Mapping[str, Any]) -> Path:
-    """Write what may be claimed of a machine; returns the file."""
-    path = results / "qualified" / f"{machine}.json"
-    make_folder(path.parent)
-    replace_text(path, json.dumps({"schema": 1, **found}, indent=1) + "\n")
-    return path
-
-
-def _qualified(results: Path, machine: str) -> dict[str, Any]:
-    """The fact `qualified` of a run that begins; empty if another user may have written it."""
-    path = results / "qualified" / f"{machine}.json"
-    with suppress(InputError, OSError):
-        if not any(distrust(each, team="owns") for each in (path.parent, path)):
-            found = validated(QualifiedFacts, read_json(path), path)
-            return {"qualified": found.model_dump()}
-    return {}
 
 
 def new_header(request: Request) -> RunHeader:

@@ -78,25 +78,28 @@ def verify(run: Path, head: str | None = None) -> Verified:
     if not (run / "run.json").exists():
         load_header(run)  # raises
     verifier = _Verifier(run)
-    samples, its_head = 0, None
     try:
-        samples, its_head = verifier.verify()
+        verifier.verify()
     except InputError as error:
         for line in str(error).splitlines():
             verifier.add("broken", line)
+    its_head = verifier.head
     if head is not None and head != its_head:
         verifier.deny("broken", f"{run}: head", its_head or "none", f"{head}, as given")
-    return Verified(run, samples, verifier.reread, verifier.judged, its_head, verifier.findings)
+    counts = verifier.samples, verifier.reread, verifier.judged
+    return Verified(run, *counts, its_head, verifier.findings)
 
 
 @dataclass
 class _Verifier:
-    """Collects what is found of a run."""
+    """Collects the findings of a run."""
 
     run: Path
     findings: list[Finding] = field(default_factory=list)
+    samples: int = 0
     reread: int = 0
     judged: int = 0
+    head: str | None = None
     #: Why something is unproven -> of how many.
     unproven: Counter[str] = field(default_factory=Counter)
 
@@ -106,10 +109,11 @@ class _Verifier:
     def deny(self, kind: Kind, at: str, stated: object, allowed: object) -> None:
         self.add(kind, f"{at}: {stated} found; allowed: {allowed}")
 
-    def verify(self) -> tuple[int, str | None]:
-        """Number of samples, and the head of the chain."""
+    def verify(self) -> None:
+        """Chain and checks of the run; then what each sample names and states."""
         header, samples = load_header(self.run), read_run(self.run)
         integrity = check_run(self.run, header, samples, read_provenance(self.run))
+        self.samples, self.head = samples.frame.height, integrity.head
         for line in integrity.faults:
             self.add("broken" if line in integrity.broken else "contradicted", line)
         if integrity.head is None:
@@ -117,23 +121,22 @@ class _Verifier:
         for path, count in samples.files.items() if integrity.head else ():
             self._verify_case(path, count)
         for why, number in self.unproven.items():
-            self.add("unproven", f"{why}: {number}")
-        return samples.frame.height, integrity.head
+            self.add("unproven", f"{self.run}: {why}: {number}")
 
     def _verify_case(self, path: Path, count: int) -> None:
         """The first samples of a case: more may be added meanwhile, and counts before them."""
         counted = _counters(self.run / "counters" / path.name)
-        logs, blocks = self.run / "logs" / path.stem, set()
+        blocks = set()
         for at, sample in islice(_samples(path), count):
             blocks.add(sample.block)
-            if sample.counters_sha256 != counted.get(sample.key):
-                allowed = f"{counted.get(sample.key) or 'none'}, by counters/{path.name}"
+            if sample.counters_sha256 != (digest := counted.get(sample.key)):
+                allowed = f"{digest or 'none'}, by counters/{path.name}"
                 stated = sample.counters_sha256 or "none"
                 self.deny("broken", f"{at}: counters_sha256", stated, allowed)
             self._verify_sample(sample, at)
-        for block in blocks:
-            if not (logs / f"{block}/reframe.json").exists():
-                self.unproven[f"{logs}: blocks without a report of ReFrame"] += 1
+        reports = (self.run / "logs" / path.stem / f"{block}/reframe.json" for block in blocks)
+        if lacking := sum(not report.exists() for report in reports):
+            self.unproven["blocks without a report of ReFrame"] += lacking
 
     def _verify_sample(self, sample: Sample, at: str) -> None:
         """What is kept of a run is what was written, and says what the sample says."""
@@ -144,11 +147,11 @@ class _Verifier:
             for ending in (".out", ".err", series.ENDING)
         )
         record = _workload(sample.workload)
-        if output is not None and record is not None:
+        if sample.fom is not None and record and output is not None:
             self._reread(sample, record, output.decode(errors="replace"), at)
         elif sample.fom is not None:
-            why = "whose output is not kept" if record else "of a check that reads its own outputs"
-            self.unproven[f"{self.run}/logs/{sample.case}: figures of merit {why}"] += 1
+            why = "whose output is not kept" if record else "of checks that read their own outputs"
+            self.unproven[f"figures of merit {why}"] += 1
         if sample.elapsed_s:  # its application ran
             self._judge(sample, of_judge, at)
 
@@ -169,29 +172,28 @@ class _Verifier:
         return None
 
     def _reread(self, sample: Sample, record: Workload, output: str, at: str) -> None:
-        """Add a finding for each figure that is not the one which the output gives."""
-        if sample.fom is None:
-            return
-        stated = {"fom": sample.fom, "fom_unit": sample.fom_unit, **sample.fom_extra}
-        stated["fom_better"] = sample.fom_better
+        """The figures are those that the workload's parser gets from the output."""
         try:
             fom = record.parse(output)
         except FomError as error:
             self.deny("contradicted", f"{at}: fom", sample.fom, f"none, by its output: {error}")
             return
-        again = {"fom": fom.value, "fom_unit": fom.unit or record.unit, **fom.extra}
-        again["fom_better"] = fom.better or record.better
         self.reread += 1
-        for name, found, allowed in _differences(stated, again):
-            self.deny("contradicted", f"{at}: {name}", found, f"{allowed}, by its output")
+        unit, better = fom.unit or record.unit, fom.better or record.better
+        self._compare(
+            {"fom": sample.fom, "fom_unit": sample.fom_unit, "fom_better": sample.fom_better}
+            | sample.fom_extra,
+            {"fom": fom.value, "fom_unit": unit, "fom_better": better} | dict(fom.extra),
+            f"{at}: ",
+            "output",
+        )
 
     def _judge(self, sample: Sample, content: bytes | None, at: str) -> None:
-        """Judge a run again by its series."""
+        """The judge accepts the run by its series, and they give its writers and conditions."""
         try:
             stored = series.read(content or b"")
         except ValueError:
-            why = "runs whose series are not kept, or of another version"
-            self.unproven[f"{self.run}/logs/{sample.case}: {why}"] += 1
+            self.unproven["runs whose series are not kept, or of another version"] += 1
             return
         self.judged += 1
         window_s = (sample.start_s, sample.start_s + sample.elapsed_s)
@@ -199,30 +201,26 @@ class _Verifier:
         if sample.outcome == "kept" and reason:
             self.deny("contradicted", f"{at}: outcome", sample.outcome, f"rejected: {reason}")
         writers = writer_records(stored.series, window_s)
-        there = [conditions(node) for node in stored.series.nodes]
-        if (writers, there) == (sample.writers, sample.conditions):
-            return  # nearly always, and comparing field by field takes long
-        again = asdict(replace(sample, writers=writers, conditions=there))
-        for name, found, allowed in _differences(asdict(sample), again):
-            self.deny("contradicted", f"{at}: {name}", found, f"{allowed}, by its series")
+        nodes = [conditions(node) for node in stored.series.nodes]
+        if (writers, nodes) != (sample.writers, sample.conditions):
+            judged = asdict(replace(sample, writers=writers, conditions=nodes))
+            self._compare(asdict(sample), judged, f"{at}: ", "series")
+
+    def _compare(self, stated: Any, shown: Any, at: str, by: str) -> None:
+        """Deny each value in a JSON value that is not the one shown, but for rounding."""
+        if isinstance(stated, dict) and isinstance(shown, dict):
+            for name in stated | shown:
+                self._compare(stated.get(name), shown.get(name), f"{at}.{name}", by)
+        elif isinstance(stated, list) and isinstance(shown, list) and len(stated) == len(shown):
+            for number, pair in enumerate(zip(stated, shown, strict=True)):
+                self._compare(*pair, f"{at}.{number}", by)
+        elif not _same(stated, shown):
+            self.deny("contradicted", at.replace(": .", ": "), stated, f"{shown}, by its {by}")
 
 
-def _differences(stated: Any, again: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Places in two JSON values with other values, and both of them."""
-    pairs: dict[str, tuple[Any, Any]] = {}
-    if isinstance(stated, dict) and isinstance(again, dict):
-        pairs = {name: (stated.get(name), again.get(name)) for name in stated | again}
-    elif isinstance(stated, list) and isinstance(again, list) and len(stated) == len(again):
-        pairs = {str(at): both for at, both in enumerate(zip(stated, again, strict=True))}
-    elif not _same(stated, again):
-        yield place, stated, again
-    for name, both in pairs.items():
-        yield from _differences(*both, f"{place}.{name}".lstrip("."))
-
-
-def _same(stated: Any, again: Any) -> bool:
-    numbers = isinstance(stated, float) and isinstance(again, float)
-    return isclose(stated, again, rel_tol=ROUNDING) if numbers else bool(stated == again)
+def _same(stated: Any, shown: Any) -> bool:
+    numbers = isinstance(stated, float) and isinstance(shown, float)
+    return isclose(stated, shown, rel_tol=ROUNDING) if numbers else bool(stated == shown)
 
 
 @cache

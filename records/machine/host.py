@@ -239,6 +239,8 @@ class Host:
     #: that of any is unknown.
     last_level_caches: list[Cache]
     llc_total_b: int | None
+    #: The smallest level-2 cache, bytes; None if the kernel says no size.
+    l2_b: int | None
     #: Memory that may be used: the host's, or less if a control group limits it, bytes.
     memory_b: int
     #: Frequency governor; several names if CPUs differ.
@@ -280,7 +282,7 @@ def detect(root: Path = Path("/")) -> Host:
     usable = sorted(os.sched_getaffinity(0))
     cpus = _cpus(system / "cpu/online") or every or usable
     memory_b = _memory_b(root / "proc/meminfo")
-    caches, llc_total_b = _last_level_caches(system / "cpu", cpus)
+    caches, llc_total_b, l2_b = _caches(system / "cpu", cpus)
     governors = {_read(system / f"cpu/cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus}
     cpuinfo = _read(root / "proc/cpuinfo")
     flags = re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.MULTILINE)
@@ -299,6 +301,7 @@ def detect(root: Path = Path("/")) -> Host:
         numa_nodes=_numa_nodes(system / "node") or [NumaNode(0, cpus, memory_b)],
         last_level_caches=caches,
         llc_total_b=llc_total_b,
+        l2_b=l2_b,
         memory_b=min(memory_b, memory_limit_b(root) or memory_b),
         governor=", ".join(sorted(governors - {""})) or None,
         hypervisor=product if flags else None,
@@ -372,8 +375,8 @@ def memory_nodes(nodes: list[NumaNode]) -> list[int]:
     return [node.number for node in nodes if node.memory_b and not node.cpus]
 
 
-def _last_level_caches(folder: Path, cpus: list[int]) -> tuple[list[Cache], int | None]:
-    """Each cache of the highest level once, identified by the CPUs that share it; all their sizes.
+def _caches(folder: Path, cpus: list[int]) -> tuple[list[Cache], int | None, int | None]:
+    """Each cache of the highest level once, by the CPUs that share it; their sum; the smallest L2.
 
     Many kernels on ARM and in virtual machines know levels, but no sizes.
     """
@@ -389,7 +392,9 @@ def _last_level_caches(folder: Path, cpus: list[int]) -> tuple[list[Cache], int 
     sizes = {shared: kib for (level, shared), kib in found.items() if level == last}
     caches = [Cache(last, kib * _KIB, _listed(shared)) for shared, kib in sizes.items() if kib]
     known = caches and len(caches) == len(sizes)
-    return caches, sum(cache.size_b for cache in caches) if known else None
+    l2_kib = min((kib for (level, _), kib in found.items() if level == 2 and kib), default=None)
+    total_b = sum(cache.size_b for cache in caches) if known else None
+    return caches, total_b, l2_kib and l2_kib * _KIB
 
 
 def _cpu_model(root: Path) -> str:

@@ -15,7 +15,7 @@ from tests.analysis.synthetic import LAMMPS, STREAM, frame_of, reject, remedies,
 def _printed(
     rows: list[Result], contrasts: Sequence[Contrast] = (), *, details: bool = False
 ) -> str:
-    return click.unstyle(results_table(rows, "quick", "far", contrasts, details=details)) + "\n"
+    return click.unstyle(results_table(rows, "quick", "far", 8, contrasts, details=details)) + "\n"
 
 
 def _rows(failures: int = 1) -> list[Result]:

@@ -42,8 +42,8 @@ _SWEEP = (
 _LINES = [
     b"writers\n--ranks\n64,512\n--mtti\n5y\n--write\n1s\n--json",
     b"writers\n--ranks\n8\n--write\n46k messages of 64KiB at 3.2GB/s",
-    b"simulate\n--ranks\n64\n--worst\n2\n--steps\n20\n--seed\n3\n--json",
-    b"simulate\n--ranks\n16,32\n--worst\n1.5\n--writers\n0.2%\n--step\n25ms",
+    b"simulate\n--ranks\n64\n--worst\n2\n--ranks-per-node\n8\n--json",
+    b"simulate\n--ranks\n16,32\n--worst\n1.5\n--writers\n0.2%\n--reduce-every\n5",
     b"model\npredict\n--platform\nhenri\n--comp-node\n0\n--comm-node\n1\n--json",
     b"plan\nquick.yaml\n--machine\nlocalhost\n--json",
     b"doctor\n--machine\nnowhere\n--json",
@@ -59,7 +59,7 @@ _LINES = [
     b"remedy\nshow\ncat\n--set\nmask=f\n--part\nprolog",
     b"remedy\nshow\nirq_affinity\n--set\ndevice=mlx5_0\n--set\ncpus=0-3,8\n--json",
     b"nights\nlist\n--since\n30d\n--json",
-    b"nights\nrun\nquick.yaml\n--machine\nnowhere\n--until\n05:00\n--budget\n12\n--tell\ncat",
+    b"nights\nrun\nquick.yaml\n--machine\nnowhere\n--until\n05:00\n--tell\ncat",
     b"advise\nnothing\n--nodes\n512\n--traffic-share\n0.2\n--json",
     b"nights\nalarms\n--machine\nm1\n--results\nresults",
     b"nights\npages\n--results\nresults\n--output\npages",
@@ -145,7 +145,7 @@ _PLACES: list[tuple[str, tuple[str, ...]]] = [
     ("out", ("compare", "run", "run", "--output", "out")),
     ("m.json", ("model", "fit", "s.csv", "--output", "m.json")),
     ("pages", ("nights", "pages", "--output", "pages")),
-    ("results/pages/machines.csv", ("nights", "pages")),
+    ("results/pages/index.json", ("nights", "pages")),
     (_RESULTS, ("nights", "alarms")),
     ("results/run/run.json", ("runs",)),
 ]

@@ -16,13 +16,12 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import yaml
 
+from analysis.questions.question import answer
 from analysis.report.data import load_run
-from analysis.subjects import qualification
-from analysis.subjects.qualification import CLAIMS
+from analysis.subjects.qualification import CLAIMS, QUALIFICATION, claimed, evidence_of
 from records.run_folder import run_folders
 from tests.faults.place import wait_until
 from tests.faults.virtual import VirtualMachines
@@ -49,9 +48,14 @@ _RUN_S = 600
 CAVEAT, NOT_SHOWN, REFUSED = "caveat", "not shown", "refused"
 #: Soft-RoCE sends again what an emulated processor took too late, and that is counted too.
 _SENT_AGAIN = 0.2
+#: Claims as if the devices were real.
 _CLAIMS = tuple(
-    replace(each, caveat=_SENT_AGAIN) if each.name.startswith("counter") else each
-    for each in CLAIMS
+    replace(
+        claim,
+        hardware=False,
+        caveat=_SENT_AGAIN if claim.name.startswith("counter") else claim.caveat,
+    )
+    for claim in CLAIMS
 )
 #: How long such a program may take to begin on an emulated processor, and what it says.
 _BEGINS_S = 60
@@ -279,12 +283,10 @@ def trial(on: Machines, name: str) -> dict[str, tuple[str, str]]:
     runs = run_folders(results) if results.exists() else []
     if not runs:
         return {"run": (REFUSED, err.strip().splitlines()[-1])}
-    with (
-        mock.patch.object(qualification, "emulated", return_value=[]),
-        mock.patch.object(qualification, "CLAIMS", _CLAIMS),
-    ):
-        found = qualification.qualification(load_run(runs[0], force=True))
-    return {each.name: (each.state, each.reason) for each in found.claims}
+    claims = claimed(evidence_of(load_run(runs[0], force=True)), _CLAIMS)
+    rows = answer(replace(QUALIFICATION, rows=lambda _: claims), None)
+    states = rows.filter(injector="").select("claim", "word", "figure", "away").iter_rows()
+    return {name: (word, f"{figure} {away}") for name, word, figure, away in states}
 
 
 def _refused(on: Machines, name: str) -> set[str]:

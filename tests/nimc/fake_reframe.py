@@ -4,11 +4,13 @@ What it does wrong is asked for in FAKE, words with commas between: `slow` takes
 waits after its warm-up until it is ended, `fail` ends with status 1 and a report, `die` says a line
 and ends, `reject` keeps no run of the arm `on`, `torn` leaves half a line and is gone, `child`
 leaves a process behind, `none` runs nothing, `wide` varies the figures of runs at half the rate,
-`loss=N` halves all figures while the results folder has at most N runs.
+`faint` makes runs of `on` 2 % slower than `off`, and all vary by 2.5 %, `scarce` keeps runs of `on`
+in every sixth pair only, `loss=N` halves all figures while the results folder has at most N runs.
 """
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -108,6 +110,10 @@ def crossed(plan: BlockPlan, each: Treatment, pair: int) -> Sample:
     record = replace(sample(plan, each.arm, pair), arm=each.name, factors=each.factors)
     if "wide" in FAULTS and each.factors.get("rate") == "50%" and record.fom:
         record = replace(record, fom=record.fom * (1 + pair % 2))
+    if "faint" in FAULTS and record.fom:
+        slower = 0.98 * 2 if each.arm == "on" else 1.0
+        drawn = random.Random(f"{each.name} {plan.block} {pair}").gauss(1, 0.025)
+        record = replace(record, fom=record.fom * slower * drawn)
     rate = str(each.factors.get("rate"))
     if rate.endswith("%"):
         share = float(rate[:-1]) / 100
@@ -121,10 +127,12 @@ def sample(plan: BlockPlan, arm: str, pair: int) -> Sample:
     row = ARMS[arm]
     store = Store(Path(plan.nimc_dir), plan.case)
     provenance = store.keep_provenance({"made_by": "a stand-in"})
-    rejected = arm == "on" and "reject" in FAULTS
+    rejected = arm == "on" and ("reject" in FAULTS or ("scarce" in FAULTS and pair % 6 > 0))
     record = WriterRecord("ucx", "h", "h", "shared memory", 65536, None, 2e9, 1e9, 1e9, 1e6)
     seen = {"observed_share": 1.0, "unobserved_s": 0.0, "overwritten_share": 1.0}
-    writers = [replace(record, proof="memory", **seen)]
+    writers = [replace(record, proof="memory", **seen)] if arm == "on" else []
+    if row.role == "control":
+        writers = [WriterRecord("spin", "h", "h", "none", 0, None, 0.0, 0.0, 0.0, 0.0)]
     made = Sample(
         key=f"{plan.case}/{plan.block}/{pair}/{arm}/0",
         case=plan.case,
@@ -146,7 +154,7 @@ def sample(plan: BlockPlan, arm: str, pair: int) -> Sample:
         origin_nodes=["h"],
         provenance=provenance,
         seed=plan.seed,
-        writers=writers if arm == "on" else [],
+        writers=writers,
         role=row.role,
         baseline=None if row.role == "baseline" else BASELINE,
     )

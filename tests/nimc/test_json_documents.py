@@ -46,7 +46,7 @@ def assert_printed(command: Command, *words: object) -> None:
     [
         "writers --ranks 64",
         "writers --paper",
-        "simulate --ranks 16 --worst 2 --steps 5",
+        "simulate --ranks 16 --worst 2",
         "plan quick --machine localhost",
         "plan scaling --machine example_slurm",
         "remedy list",

@@ -30,6 +30,7 @@ from tests.analysis.remedies import test_offload, test_rails
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.subjects import (
     test_causes,
+    test_footprints,
     test_free_core,
     test_numa,
     test_paper_tables,
@@ -131,6 +132,10 @@ def _numa(folder: Path) -> str:
     return render([load_run(test_numa.run_of(folder, test_numa.TWO_NODES), force=True)])
 
 
+def _footprints(folder: Path) -> str:
+    return render([load_run(test_footprints.made_run(folder))])
+
+
 def _rails(folder: Path) -> str:
     return render([load_run(test_rails.made(folder, test_rails.case()))])
 
@@ -180,6 +185,7 @@ MADE: dict[str, Maker] = {
     **dict.fromkeys(("The fabric's part", "Interrupts on the free core"), _free_core),
     **dict.fromkeys(("Remedies", "Advice on remedies"), _remedies),
     **dict.fromkeys(("RDMA and NUMA", "All cells"), _numa),
+    **dict.fromkeys(("Cache or memory", "Loss by footprint and working set"), _footprints),
     **dict.fromkeys(("Figure 1", "Figure 2", "Figure 3"), _rails),
     **dict.fromkeys(("What differs", "Both sides"), _comparison),
     "Run time against ranks, best of five": _machines,

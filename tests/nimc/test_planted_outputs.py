@@ -91,11 +91,11 @@ def test_pages_in_a_shared_results_folder(shared: Path, mine: Path, command: Com
     write_data(run / "report", [load_run(run)])
     of = ("--results", shared)
     as_mallory("mkdir", shared / "pages")
-    as_mallory("ln", "-s", mine, shared / "pages" / "machines.csv")
+    as_mallory("ln", "-s", mine, shared / "pages" / "index.json")
     command("nights", "pages", *of, code=2)
     assert command.err.startswith(f"nimc: --output: {shared}/pages belongs to nobody; ")
     command("nights", "pages", *of, "--output", shared / "pages", code=2)
-    assert f"{shared}/pages/machines.csv: is a symbolic link; allowed: " in command.err
+    assert f"{shared}/pages/index.json: is a symbolic link; allowed: " in command.err
     as_mallory("ln", "-s", mine.parent, shared / "link")
     command("nights", "pages", *of, "--output", shared / "link", code=2)
     assert command.err.startswith(f"nimc: {shared}/link: is a symbolic link of another user; ")

@@ -35,8 +35,8 @@ def run(sound: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(sound, tmp_path / sound.name))
 
 
-def found(run: Path) -> list[tuple[str, str]]:
-    return [(each.kind, each.text) for each in verify(run).findings]
+def findings(run: Path) -> list[tuple[str, str]]:
+    return [(finding.kind, finding.text) for finding in verify(run).findings]
 
 
 def a_log(run: Path) -> Path:
@@ -197,7 +197,7 @@ def test_what_was_changed_is_found(run: Path, edit: str) -> None:
 @pytest.mark.parametrize("edit", [figure(counters_sha256=None), figure(counters_sha256="0" * 64)])
 def test_counters_are_those_that_their_sample_names(run: Path, edit: Edit) -> None:
     edit(run)
-    ((kind, text),) = found(run)
+    ((kind, text),) = findings(run)
     assert (kind, "counters_sha256" in text) == ("broken", True)
 
 
@@ -222,7 +222,7 @@ def test_counts_without_a_sample_and_a_torn_line_are_no_fault(run: Path) -> None
         file.write(first.replace("stream/0/-1/off/0", "stream/1/0/on/0") + '\n{"key":"stre')
     with (run / SAMPLES).open("a") as file:
         file.write('{"key":"stream/1/0/o')
-    assert found(run) == []
+    assert findings(run) == []
 
 
 def test_a_run_of_an_earlier_version_is_unproven(command: Command) -> None:

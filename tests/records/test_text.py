@@ -12,7 +12,6 @@ from records.text import (
     Line,
     aligned,
     broken,
-    cell,
     columns,
     duration,
     failure,
@@ -191,12 +190,6 @@ def test_notes_come_once_and_v_is_named_unless_it_is_given() -> None:
     assert text([case]) == ["a  b  c", "", *said]
     assert text([case], details=True) == ["a  b  c", "    deep", "", *said[::2], "next"]
     assert text([]) == list(said[2:])
-
-
-def test_cells_are_no_formulas_and_no_commands_to_the_terminal() -> None:
-    assert [cell(text) for text in ("=1+1", "@x", "a\x1b[2J", "1")] == [
-        *("'=1+1", "'@x", "a\\x1b[2J", "1"),
-    ]
 
 
 def test_flags_that_contradict_each_other_are_refused(command: Command) -> None:

@@ -34,6 +34,15 @@ CHECKS = {
     "minife": ("{reserved_cores: [0, 1], injector: [ucx, mpi_put]}", {}),
     "cns": ("{reserved_cores: [0, 1]}", {}),
     "xsbench": ("{reserved_cores: [0, 1], threads: [3, 1]}", {}),
+    **dict.fromkeys(
+        ("hpccg", "lulesh_quick", "minife_quick", "cns_quick"),
+        ("{working_set: [auto, 4MiB]}", {}),
+    ),
+    "membench_quick": (
+        "{working_set: [auto, 4MiB], footprint: [auto, 2MiB], rate: [25%, full]}",
+        {},
+    ),
+    "stream_quick": ("{rate: [0, 50%]}", {"working_set": "1MiB"}),
 }
 
 
@@ -132,6 +141,51 @@ def test_a_burst_at_full_rate_has_its_share_of_the_time_as_mean(of):
         "on@rate=5%": (0.05, None),
     }
     assert {each["injector"] for each in asked.values()} == {"mpi_put_both"}
+
+
+@pytest.mark.parametrize(
+    ("check", "words_of_4_mib", "working_set_b", "of_auto_b"),
+    [
+        # The cube root of 4194304 / 400 is 21.9, that of 4194304 / 668 is 18.4.
+        ("hpccg", "21 21 21", 21**3 * 400, None),
+        ("lulesh_quick", "-s 18", 18**3 * 668, 30**3 * 668),
+        # 22 elements a core and 4 x 4 x 4 cores.
+        ("minife_quick", "-nx 88", 22**3 * 380, 50**3 * 380),
+        # A box of 16 cells has 24 with ghosts: 8 B x (25 x 24^3 + 10 x 16^3); of 32, more.
+        ("cns_quick", "inputs-2", 3_092_480, 15_421_440),
+        ("membench_quick", "-s 4194304B", 4 << 20, None),
+    ],
+)
+def test_a_working_set_is_what_whole_elements_give(
+    dry, of, check, words_of_4_mib, working_set_b, of_auto_b
+):
+    found = of[check]
+    assert f"{words_of_4_mib} " in " ".join([*words(found["off@working_set=4MiB"]), ""])
+    assert found["on@working_set=4MiB"]["baseline"] == "off@working_set=4MiB"
+    assert found["off@working_set=4MiB"]["start"]["working_set_b"] == working_set_b
+    if of_auto_b:
+        assert found["off"]["start"]["working_set_b"] == of_auto_b
+    if check == "cns_quick":
+        (stage,) = dry.glob("stage/*/*/*/cns_quick")
+        assert "max_grid_size=16" in (stage / "inputs-2").read_text()
+
+
+def test_footprints_and_working_sets_are_crossed_with_others(of):
+    """Two baselines, each with two footprints at two rates."""
+    found = of["membench_quick"]
+    assert len(found) == 10
+    writes = found["on@working_set=4MiB,footprint=2MiB,rate=25%"]["writes"]
+    assert (writes["message_b"], writes["footprint_b"], writes["rate_share"]) == (
+        *(65536, 2 << 20, 0.25),
+    )
+    assert found["on@working_set=4MiB"]["writes"]["footprint_b"] is None
+
+
+def test_streams_working_set_is_compiled(dry, of):
+    """64 threads of 1 MiB are 2796202 elements of three arrays, less a third of one a thread."""
+    (script,) = dry.glob("stage/*/*/*/stream_quick/rfm_build.sh")
+    assert "-DSTREAM_ARRAY_SIZE=2796202 " in script.read_text()
+    assert of["stream_quick"]["off"]["start"]["working_set_b"] == 1_048_575.75
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from scipy import stats
 from analysis.compare.sides import (
     Comparison,
     Difference,
+    DoseDifference,
     Nights,
     Quantity,
     Side,
@@ -53,6 +54,10 @@ def _changed(folder: Path, count: int = 1, **changes: object) -> RunData:
     return load_run(write_run(folder, found, header(run=folder.name)), force=True)
 
 
+def differences(*sides: Side) -> list[DoseDifference]:
+    return dose_differences(*(side.effects for side in sides))
+
+
 @pytest.fixture(scope="module")
 def usual(tmp_path_factory: pytest.TempPathFactory) -> RunData:
     return _changed(tmp_path_factory.mktemp("usual") / "a")
@@ -86,8 +91,8 @@ def test_doses_must_agree(
     usual: RunData, tmp_path: Path, changes: dict[str, object], text: str | None
 ) -> None:
     new = Side((_changed(tmp_path / "b", **changes),))  # type: ignore[arg-type]
-    found = [(each.case, each.arm, each.text) for each in dose_differences(Side((usual,)), new)]
-    assert found == ([("stream", "on", text)] if text else [])
+    doses = [(dose.case, dose.arm, dose.text) for dose in differences(Side((usual,)), new)]
+    assert doses == ([("stream", "on", text)] if text else [])
 
 
 def test_a_timetable_of_no_writers_is_another_dose(usual: RunData, tmp_path: Path) -> None:
@@ -106,8 +111,8 @@ def test_a_timetable_of_no_writers_is_another_dose(usual: RunData, tmp_path: Pat
 
 def test_nights_of_one_side_must_have_one_dose_as_well(usual: RunData, tmp_path: Path) -> None:
     old = Side((usual, _changed(tmp_path / "b", message_b=4096)))
-    (found,) = dose_differences(old, Side((_changed(tmp_path / "c"),)))
-    assert found.text == "64 KiB, 4 KiB against 64 KiB"
+    (dose,) = differences(old, Side((_changed(tmp_path / "c"),)))
+    assert dose.text == "64 KiB, 4 KiB against 64 KiB"
 
 
 def test_requested_rates_are_compared_by_the_nights_median(tmp_path: Path) -> None:
@@ -115,8 +120,8 @@ def test_requested_rates_are_compared_by_the_nights_median(tmp_path: Path) -> No
         return Side(tuple(_changed(tmp_path / f"{rate:g}", asked_b_s=rate) for rate in rates))
 
     old = side(1.9e9, 2e9, 2.9e9)
-    assert dose_differences(old, side(2.1e9)) == []
-    assert len(dose_differences(old, Side(old.runs[2:]))) == 1
+    assert differences(old, side(2.1e9)) == []
+    assert len(differences(old, Side(old.runs[2:]))) == 1
 
 
 @pytest.mark.parametrize(

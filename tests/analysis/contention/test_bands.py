@@ -3,15 +3,17 @@
 import dataclasses
 
 import numpy as np
+import polars as pl
 import pytest
 
 from analysis.contention import evaluate as published
 from analysis.contention.evaluate import (
     CORES,
     PLACEMENTS,
-    Deviation,
+    RATES,
     bands,
     calibrated,
+    deviations_of,
     errors,
     misfits,
     without_cores,
@@ -26,37 +28,46 @@ from tests.analysis.contention.made_sweeps import sweep
 TWO_NODES = Sweep("two", 18, 1, 2, [])
 
 
-def local(ratio):
-    return Deviation((0, 0), True, comp_par=ratio, comm_par=None, comp_alone=1.0)
+def rows(at, *ratios, rate="comp_par"):
+    """Points of a placement with these ratios of one rate."""
+    places = {name: place for place, name in enumerate(RATES)}
+    none = [None] * len(RATES)
+    return deviations_of(
+        (*at, at[0] == at[1], *none[: places[rate]], ratio, *none[places[rate] + 1 :])
+        for ratio in ratios
+    )
+
+
+NONE = rows((0, 0))
 
 
 def test_nine_in_ten():
     # Measured 1 % to 19 % above the prediction, in any order: of 19, 0.9 * 20 = 18 are within.
-    found = bands([local(1 / (1 + i / 100)) for i in range(19, 0, -1)], [], TWO_NODES)
-    band = found["local"].comp_par
-    assert band.width == pytest.approx(0.18)
-    assert band.mean == pytest.approx(0.10)
-    assert band.points == 19
-    assert found["local"].comm_par is None
-    assert found["local"].comp_alone.width == 0
-    assert "remote" not in found
-    # Of ten, 0.9 * 11 rounded up, all.
-    ten = bands([local(1 / (1 + i / 100)) for i in range(1, 11)], [], TWO_NODES)
-    assert ten["local"].comp_par.width == pytest.approx(0.10)
+    local = rows((0, 0), *(1 / (1 + i / 100) for i in range(19, 0, -1)))
+    of = bands(local, NONE, TWO_NODES)
+    band = of["local"].comp_par
+    assert (band.width, band.mean, band.points) == (pytest.approx(0.18), pytest.approx(0.1), 19)
+    assert of["local"].comm_par is None
+    assert "remote" not in of
+    assert "computations 18.0 % (19)" in bands_line(of["local"])
+    # Of ten, 0.9 * 11 rounded up, all; of node 1.
+    ten = rows((1, 1), *(1 / (1 + i / 100) for i in range(1, 11)))
+    both = bands(pl.concat([local, ten]), NONE, TWO_NODES)
+    assert both["local"] == of["local"]
+    assert both["remote"].comp_par.width == pytest.approx(0.10)
     # Of four, all are within the largest; measured below the prediction is as far off.
-    few = bands([local(1 / (1 - i / 100)) for i in (1, 2, 3, 4)], [], TWO_NODES)
+    few = bands(rows((0, 0), *(1 / (1 - i / 100) for i in (1, 2, 3, 4))), NONE, TWO_NODES)
     assert few["local"].comp_par.width == pytest.approx(0.04)
     assert "computations 4.0 % (4, too few for 90%: the largest)" in bands_line(few["local"])
-    assert "computations 18.0 % (19)" in bands_line(found["local"])
-    # Numbers of cores stand in for other placements, unless one was held out.
-    assert (found["local"].held_out, found["others"].held_out) == (CORES, CORES)
-    other = Deviation((0, 1), False, comp_par=1 / 1.3, comm_par=None, comp_alone=None)
-    placed = bands([local(1 / 1.1)], [other], TWO_NODES)["others"]
+    # Numbers of cores stand in for other placements, unless one was held out: of 29, the 27th.
+    assert (of["local"].held_out, both["others"].held_out) == (CORES, CORES)
+    assert both["others"].comp_par.width == pytest.approx(0.17)
+    placed = bands(local, rows((0, 1), 1 / 1.3), TWO_NODES)["others"]
     assert (placed.held_out, placed.comp_par.width) == (PLACEMENTS, pytest.approx(0.3))
     # A machine of one node has no other placement.
-    assert "others" not in bands([local(1.0)], [], dataclasses.replace(TWO_NODES, numa_nodes=1))
+    assert "others" not in bands(local, NONE, dataclasses.replace(TWO_NODES, numa_nodes=1))
     # A rate that is predicted as zero has a finite band.
-    assert bands([local(0.0)], [], TWO_NODES)["local"].comp_par.width == 10
+    assert bands(rows((0, 0), 0.0), NONE, TWO_NODES)["local"].comp_par.width == 10
 
 
 def test_a_rate_measured_as_zero_is_off_by_all_of_its_prediction():
@@ -64,10 +75,10 @@ def test_a_rate_measured_as_zero_is_off_by_all_of_its_prediction():
     points = [Point(n, 0, 0, 6e9 * n, 1e10, 6e9 * n, 0.0 if n == 3 else 1e10) for n in range(1, 6)]
     dead = dataclasses.replace(TWO_NODES, points=points)
     model = fit(dataclasses.replace(dead, points=[p for p in points if p.n != 3]))
-    found = without_cores(lambda _: model, dead, 5)
-    assert bands(found, [], dead)["local"].comm_par.width == pytest.approx(1.0)
+    held_out = without_cores(lambda _: model, dead, 5)
+    assert bands(held_out, NONE, dead)["local"].comm_par.width == pytest.approx(1.0)
     # In percent of what was measured it has no error.
-    assert errors(found).comm_all == pytest.approx(0.0, abs=1e-6)
+    assert errors(held_out).comm_all == pytest.approx(0.0, abs=1e-6)
 
 
 def test_a_placement_held_out_is_in_no_fit():
@@ -78,9 +89,9 @@ def test_a_placement_held_out_is_in_no_fit():
         seen.append(part.placements())
         return fit(part)
 
-    found = without_placements(fitter, exact)
+    held_out = without_placements(fitter, exact)
     assert seen == [[(0, 0), (1, 0), (1, 1)], [(0, 0), (0, 1), (1, 1)]]
-    assert {d.at for d in found} == {(0, 1), (1, 0)}
+    assert {*held_out.select("comp_node", "comm_node").rows()} == {(0, 1), (1, 0)}
 
 
 def test_equations_that_do_not_describe_a_machine():
@@ -119,11 +130,8 @@ def test_the_bound_is_what_the_paper_has_for_machines_that_its_equations_describ
     rate, widths, noted
 ):
     # Largest of Table 2 without billy's and pyxis's communications: grvingt's 4.48 and 8.06 %.
-    found = [
-        dataclasses.replace(Deviation((0, 0), True, None, None, None), **{rate: 1 / (1 + width)})
-        for width in widths
-    ]
-    notes = misfits(found, [], Sweep("one", 18, 1, 1, []))
+    off = rows((0, 0), *(1 / (1 + width) for width in widths), rate=rate)
+    notes = misfits(off, NONE, Sweep("one", 18, 1, 1, []))
     assert [note.split(":")[0] for note in notes] == (
         ["these equations do not describe this machine"] if noted else []
     )

@@ -10,13 +10,10 @@ import pytest
 
 from analysis.contention import evaluate as published
 from analysis.contention.evaluate import (
-    Deviation,
-    bands,
     by_placement,
     calibrated,
     errors,
     evaluate,
-    misfits,
     without_cores,
 )
 from analysis.contention.fit import fit
@@ -99,52 +96,12 @@ def test_cross_validation_sees_what_the_fit_has_not():
         points=[scaled(p, 0.5, 1) if (p.n, p.comp_node) == (9, 0) else p for p in exact.points],
     )
     held_out = without_cores(fit, spoilt, 4)
-    assert len(held_out) == 32
+    assert held_out.height == 32
     found = errors(held_out)
     # 16 inner numbers of cores on two placements; one of 32 is off by |0.5 - 1| / 0.5 = 100 %.
     assert found.comp_samples == pytest.approx(100 / 32, abs=0.3)
     assert found.comm_samples < 0.5
     assert found.comp_nonsamples is None
-
-
-def off_by(at, percents):
-    """Points whose computations are off by so many percent, and communications by twice that."""
-    return [Deviation(at, True, 1 / (1 + p / 100), 1 / (1 - p / 50), None) for p in percents]
-
-
-def test_bands_hold_nine_of_ten_measurements_and_others_have_cores_if_no_placements():
-    def found(nodes, placements, cores):
-        of = bands(cores, placements, Sweep("x", 18, 1, nodes, []))
-        return {
-            name: (each.held_out, each.comp_par and (each.comp_par.width, each.comp_par.points))
-            for name, each in of.items()
-        }
-
-    # Of 9 the largest; of 20 the 19th, at least 0.9 x 21.
-    local, remote = off_by((0, 0), range(1, 10)), off_by((1, 1), range(1, 21))
-    cores = {"local": ("numbers of cores", (pytest.approx(0.09), 9))}
-    assert found(1, [], local) == cores
-    cores["remote"] = ("numbers of cores", (pytest.approx(0.19), 20))
-    # Of 29, two of each up to 9, the 27th.
-    others = {"others": ("numbers of cores", (pytest.approx(0.18), 29))}
-    assert found(2, [], local + remote) == cores | others
-    others["others"] = ("placements", (pytest.approx(0.3), 1))
-    assert found(2, off_by((0, 1), [30]), local + remote) == cores | others
-
-
-@pytest.mark.parametrize(
-    ("percents", "rates"),
-    [
-        ([4.4, 4.4], ["communications"]),  # 8.8, beyond 8.06; 4.4 is within 4.48
-        ([4.6, 4.6], ["computations", "communications"]),
-        ([4.0, 4.0], []),
-        ([40], []),  # one says nothing
-        ([2, 30], []),  # 16 +- 14, times 6.3
-    ],
-)
-def test_a_mean_that_is_shown_to_be_beyond_its_bound_is_told(percents, rates):
-    notes = misfits(off_by((0, 0), percents), [], Sweep("x", 18, 1, 1, []))
-    assert [note.partition("machine: ")[2].partition(" (local)")[0] for note in notes] == rates
 
 
 def test_the_published_sets_and_errors():

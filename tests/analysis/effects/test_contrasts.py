@@ -12,8 +12,8 @@ from records.sample import Better, Level, Sample
 from tests.analysis.synthetic import REMEDIES, crossed, frame_of, reject, remedies, samples
 
 
-def frame(found: list[Sample]) -> pl.DataFrame:
-    return judged(frame_of(found))
+def frame(runs: list[Sample]) -> pl.DataFrame:
+    return judged(frame_of(runs))
 
 
 def rows(marked: pl.DataFrame) -> list[Result]:
@@ -21,16 +21,16 @@ def rows(marked: pl.DataFrame) -> list[Result]:
 
 
 def of(marked: pl.DataFrame) -> dict[tuple[str, str, str], Contrast]:
-    found = contrasts(marked, rows(marked))
-    named = {(row.kind, row.treatment, row.against): row for row in found}
-    assert len(named) == len(found)
+    measured = contrasts(marked, rows(marked))
+    named = {(row.kind, row.treatment, row.against): row for row in measured}
+    assert len(named) == len(measured)
     return named
 
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
 def test_prices_and_gains_by_hand(better: Better) -> None:
-    found = of(frame(samples(remedies(better), pairs=6)))
-    assert {key: row.ratio.value for key, row in found.items()} == {
+    measured = of(frame(samples(remedies(better), pairs=6)))
+    assert {key: row.ratio.value for key, row in measured.items()} == {
         ("price", "off@cores=1", "off"): pytest.approx(1.1),
         ("price", "off@cores=1,tool=p", "off@tool=p"): pytest.approx(1.1),
         ("gain", "on@cores=1", "on"): pytest.approx(2.0 / 1.21),
@@ -41,21 +41,21 @@ def test_prices_and_gains_by_hand(better: Better) -> None:
         ("gain", "on@tool=p", "on"): pytest.approx(1 / 1.05),
         ("gain", "on@cores=1,tool=p", "on@cores=1"): pytest.approx(1.21 / 1.32),
     }
-    core = found["price", "off@cores=1,tool=p", "off@tool=p"]
+    core = measured["price", "off@cores=1,tool=p", "off@tool=p"]
     assert (core.case, core.factor, core.level, core.reference) == ("melt", "cores", 1, 0)
     assert core.at == {"tool": "p"}
     assert core.pairs == 6
-    assert found["price", "off@cores=1", "off"].at == {}
+    assert measured["price", "off@cores=1", "off"].at == {}
 
 
 def test_the_interval_is_that_of_the_pairs_ratios() -> None:
     """Times of six pairs: the baseline takes 10 s, at the level 10.1 to 10.6 s."""
     times = {"on": 2.0, "off@cores=1": 1.0, "on@cores=1": 1.0}
-    found = [
+    runs = [
         replace(s, fom=10.0 if s.arm == "off" else 10.1 + s.pair / 10) if s.pair >= 0 else s
         for s in samples(remedies(times=times), pairs=6)
     ]
-    price = of(frame(found))["price", "off@cores=1", "off"]
+    price = of(frame(runs))["price", "off@cores=1", "off"]
     # The extremes of six values are their interval. The median of all products of two of them,
     # under the root, lies between those of 1.03 and 1.04 and of 1.02 and 1.05.
     assert (price.ratio.low, price.ratio.high) == (pytest.approx(1.01), pytest.approx(1.06))
@@ -64,29 +64,29 @@ def test_the_interval_is_that_of_the_pairs_ratios() -> None:
 
 def test_noise_floors_of_both_levels_are_enclosed() -> None:
     times = {**REMEDIES, "aa": 0.98, "aa@cores=1": 1.1 * 1.03}
-    found = of(frame(samples(remedies(times=times), pairs=6)))
+    measured = of(frame(samples(remedies(times=times), pairs=6)))
     for key in (("price", "off@cores=1", "off"), ("gain", "on@cores=1", "on")):
-        assert found[key].noise_floor.low == pytest.approx(0.98)
-        assert found[key].noise_floor.high == pytest.approx(1.03)
+        assert measured[key].noise_floor.low == pytest.approx(0.98)
+        assert measured[key].noise_floor.high == pytest.approx(1.03)
     # No A/A comparison was made with the tool.
-    assert found["price", "off@tool=p", "off"].noise_floor is None
+    assert measured["price", "off@tool=p", "off"].noise_floor is None
 
 
 def test_below_six_pairs_there_is_no_ratio() -> None:
-    found = [
+    runs = [
         reject(s, "no_fom", "no Loop time") if (s.arm, s.pair) == ("off@cores=1", 2) else s
         for s in samples(remedies(), pairs=6)
     ]
-    row = of(frame(found))["price", "off@cores=1", "off"]
+    row = of(frame(runs))["price", "off@cores=1", "off"]
     assert (row.pairs, row.ratio) == (5, None)
 
 
 def test_levels_in_another_unit_are_not_compared() -> None:
-    found = [
+    runs = [
         replace(s, fom_unit="B/s", fom_better="higher") if "cores=1" in s.arm else s
         for s in samples(remedies(), pairs=6)
     ]
-    assert {row.factor for row in of(frame(found)).values()} == {"tool"}
+    assert {row.factor for row in of(frame(runs)).values()} == {"tool"}
 
 
 def test_factors_of_the_writes_alone_make_no_contrast() -> None:
@@ -111,8 +111,8 @@ def test_places_of_buffers_workers_and_writes_have_price_and_gain() -> None:
     application: dict[str, Level] = {"buffer": "nic", "load": "read", "workers": "nic"}
     writers: dict[str, Level] = {"direction": "write", "writer_rail": "nic0"}
     case = crossed(remedies(times=PLACEMENTS), application, writers)
-    found = of(frame(samples(case, pairs=6)))
-    assert {key: row.ratio.value for key, row in found.items()} == {
+    measured = of(frame(samples(case, pairs=6)))
+    assert {key: row.ratio.value for key, row in measured.items()} == {
         ("price", "off@buffer=other", "off"): pytest.approx(1.1),
         ("gain", "on@buffer=other", "on"): pytest.approx(2.0 / 1.32),
         ("price", "off@workers=other", "off"): pytest.approx(1.2),
@@ -121,27 +121,27 @@ def test_places_of_buffers_workers_and_writes_have_price_and_gain() -> None:
         ("gain", "on@writer_rail=nic1", "on"): pytest.approx(2.0 / 1.25),
         ("gain", "on@direction=read,writer_rail=nic1", "on@direction=read"): pytest.approx(1.25),
     }
-    rail = found["gain", "on@writer_rail=nic1", "on"]
+    rail = measured["gain", "on@writer_rail=nic1", "on"]
     assert (rail.factor, rail.level, rail.reference) == ("writer_rail", "nic1", "nic0")
 
 
 def test_every_treatment_is_held_against_its_own_baseline() -> None:
     marked = frame(samples(remedies(), pairs=6))
-    found = {row.arm: row for row in rows(marked)}
-    assert list(found) == [
+    by_arm = {row.arm: row for row in rows(marked)}
+    assert list(by_arm) == [
         *("on", "on@cores=1", "on@cores=1,tool=p", "on@rate=25%", "on@rate=25%,cores=1"),
         *("on@tool=p", "aa", "aa@cores=1"),
     ]
-    assert found["on"].slowdown.value == pytest.approx(2.0)
-    assert found["on@cores=1"].slowdown.value == pytest.approx(1.1)
-    assert found["on@rate=25%,cores=1"].slowdown.value == pytest.approx(1.2 / 1.1)
-    assert found["on@cores=1,tool=p"].slowdown.value == pytest.approx(1.32 / 1.155)
-    assert found["on@cores=1"].baseline == "off@cores=1"
-    assert found["on@rate=25%"].factors == {"cores": 0, "tool": "none", "rate": "25%"}
+    assert by_arm["on"].slowdown.value == pytest.approx(2.0)
+    assert by_arm["on@cores=1"].slowdown.value == pytest.approx(1.1)
+    assert by_arm["on@rate=25%,cores=1"].slowdown.value == pytest.approx(1.2 / 1.1)
+    assert by_arm["on@cores=1,tool=p"].slowdown.value == pytest.approx(1.32 / 1.155)
+    assert by_arm["on@cores=1"].baseline == "off@cores=1"
+    assert by_arm["on@rate=25%"].factors == {"cores": 0, "tool": "none", "rate": "25%"}
     # The floor of a row is the one with its baseline.
-    assert found["on@cores=1"].noise_floor.low == pytest.approx(1.0)
-    assert found["on@tool=p"].noise_floor is None
-    assert found["aa@cores=1"].verdict == "baseline repeatability"
+    assert by_arm["on@cores=1"].noise_floor.low == pytest.approx(1.0)
+    assert by_arm["on@tool=p"].noise_floor is None
+    assert by_arm["aa@cores=1"].verdict == "baseline repeatability"
     table = pair_table(marked)
     assert set(table.select("arm", "baseline").iter_rows()) == {
         (name, remedies().baselines[name]) for name in REMEDIES if not name.startswith("off")
@@ -153,12 +153,12 @@ def test_a_difference_is_shown_over_all_prices_and_over_all_gains() -> None:
 
     With twelve pairs, 2 / 2^12 of 9/64 is 0.0035: enough for four prices and five gains.
     """
-    found = samples(remedies(), pairs=12)
-    few = [each for each in found if each.pair < 8]
-    one = [each for each in few if "tool" not in each.arm]
+    all_runs = samples(remedies(), pairs=12)
+    few = [run for run in all_runs if run.pair < 8]
+    one = [run for run in few if "tool" not in run.arm]
     shown = {
         name: {(row.kind, row.shown) for row in of(frame(runs)).values()}
-        for name, runs in (("all", found), ("few", few), ("one", one))
+        for name, runs in (("all", all_runs), ("few", few), ("one", one))
     }
     assert shown == {
         "all": {("price", True), ("gain", True)},

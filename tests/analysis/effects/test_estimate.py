@@ -36,12 +36,12 @@ RATES = [
 ONE_ALLOCATION = "the interval does not cover the next allocation (1 measured, 3 needed)"
 
 
-def _results(found: list[Sample], rule: StoppingRule | None = None) -> list[Result]:
-    return results(frame_of(found), rule or StoppingRule())
+def _results(runs: list[Sample], rule: StoppingRule | None = None) -> list[Result]:
+    return results(frame_of(runs), rule or StoppingRule())
 
 
-def _by_arm(found: list[Sample]) -> dict[str, Result]:
-    return {row.arm: row for row in _results(found)}
+def _by_arm(runs: list[Sample]) -> dict[str, Result]:
+    return {row.arm: row for row in _results(runs)}
 
 
 def _by_hand() -> list[Sample]:
@@ -54,14 +54,14 @@ def _by_hand() -> list[Sample]:
 
 def test_an_effect_that_needs_more_pairs_for_its_family_says_so() -> None:
     """Of twenty cases asked for, six pairs of a clear effect decide nothing; eight do."""
-    cases = {"stream": ["off", "on"], **{str(each): ["off", "on"] for each in range(19)}}
+    cases = {"stream": ["off", "on"], **{str(number): ["off", "on"] for number in range(19)}}
     asked = Requirements(cases, min_share=0.5, retries=2)
     rule = StoppingRule.of(header(asked=asked))
     clear = replace(STREAM, effects={"on": 1.5, "aa": 1.0}, origin="far", noise=0.002)
     for pairs, decided in ((6, False), (7, False), (8, True)):
         on = _results(samples(clear, pairs=pairs), rule)[0]
         assert (on.family, on.verdict != "inconclusive") == (20, decided)
-        alone = any("over 20 questions that is not shown yet" in each for each in on.notes)
+        alone = any("over 20 questions that is not shown yet" in note for note in on.notes)
         assert alone != decided
     assert _results(samples(clear, pairs=6))[0].verdict != "inconclusive"
 
@@ -76,16 +76,34 @@ def test_an_effect_that_is_above_the_control_by_its_own_interval_says_so() -> No
     assert (rows[6].p.above_control, rows[8].p.above_control) == pytest.approx((1 / 16, 1 / 48))
     row = rows[6]
     assert row.verdict == "not above the control"
-    assert any("is above the control" in each for each in row.notes)
-    step = next_step([row], "quick", "far")
+    assert any("is above the control" in note for note in row.notes)
+    step = next_step([row], "quick", "far", 6)
     assert step.startswith("Next: measure more pairs: `nimc run quick --machine far --pairs 8`")
     assert rows[8].verdict == "slower under emulated writes"
-    found = samples(replace(case, origin="far"), pairs=8)
-    same = [replace(s, fom=s.fom / 1.03) if s.arm == "on" and s.fom else s for s in found]
+    runs = samples(replace(case, origin="far"), pairs=8)
+    same = [replace(s, fom=s.fom / 1.03) if s.arm == "on" and s.fom else s for s in runs]
     row = _by_arm(same)["on"]
     assert row.verdict == "not above the control"
-    assert not any("not shown yet" in each for each in row.notes)
-    assert "origins on other hosts" in next_step([row], "quick", "far")
+    assert not any("not shown yet" in note for note in row.notes)
+    assert "origins on other hosts" in next_step([row], "quick", "far", 8)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "pairs", "cap", "beside", "more"),
+    [
+        # A run goes on up to its cap or more, and never to fewer pairs than another row has.
+        (Verdict.TOO_FEW_PAIRS, 3, 12, 12, 12),
+        (Verdict.TOO_FEW_PAIRS, 3, 12, 13, 16),
+        (Verdict.INCONCLUSIVE, 12, 12, 12, 16),
+        (Verdict.INCONCLUSIVE, 8, 10, 20, 24),
+        (Verdict.INCONCLUSIVE, 8, 8, 6, 12),
+    ],
+)
+def test_the_next_step_is_a_number_of_pairs_that_the_run_can_go_on_to(
+    verdict: Verdict, pairs: int, cap: int, beside: int, more: int
+) -> None:
+    rows = [result(verdict=verdict, pairs=pairs), result(role="floor", arm="aa", pairs=beside)]
+    assert f"`nimc run quick --machine far --pairs {more}`" in next_step(rows, "quick", "far", cap)
 
 
 @pytest.mark.parametrize(("repeated", "noted"), [(1.06, True), (1.02, False)])
@@ -94,12 +112,12 @@ def test_an_effect_no_larger_than_the_baseline_s_own_differences_says_so(
 ) -> None:
     """Off against off reaches from 1 / 1.06 to 1.06, or 1.02; the effect is 1.04."""
     times = {"off": (1.0, 1.0), "on": (1.04, 1.04), "aa": (repeated, 1 / repeated)}
-    found = [
-        replace(each, fom=times.get(each.arm, (1.0, 1.0))[each.pair % 2])
-        for each in samples(LAMMPS, pairs=8)
+    runs = [
+        replace(run, fom=times.get(run.arm, (1.0, 1.0))[run.pair % 2])
+        for run in samples(LAMMPS, pairs=8)
     ]
-    rows = _results(found)
-    row = next(each for each in rows if each.arm == "on")
+    rows = _results(runs)
+    row = next(row for row in rows if row.arm == "on")
     assert row.slowdown.value == pytest.approx(1.04)
     assert row.noise_floor == pytest.approx((1 / repeated, repeated))
     assert any("off against off" in note for note in row.notes) == noted
@@ -144,40 +162,42 @@ def test_six_pairs_by_hand() -> None:
 
 
 def test_writers_rates_are_averaged_harmonically() -> None:
-    found = [
+    runs = [
         replace(s, writers=[replace(w, rate_b_s=2e9 if s.pair % 2 else 6e9) for w in s.writers])
         for s in _by_hand()
     ]
-    on = _results(found)[0]
+    on = _results(runs)[0]
     assert on.writer_rate_b_s == pytest.approx(3e9)  # 2 / (1/2 + 1/6)
     assert on.writer_rate_alone_b_s == pytest.approx(8.1e9)
 
 
 def test_rates_per_second_are_off_over_on() -> None:
     """Figures in 1/s, as of XSBench, AMG and UMT: the ratios are those of the rates by hand."""
-    found = [replace(s, fom_unit="1/s") for s in _by_hand()]
-    on = _results(found)[0]
+    runs = [replace(s, fom_unit="1/s") for s in _by_hand()]
+    on = _results(runs)[0]
     assert on.better == "higher"
     assert on.sign.value == pytest.approx((12.0 / 8.0 + 12.1 / 7.9) / 2)
     rate = on.slowdown.value
-    turned = [replace(s, fom_better="lower") for s in found]
+    turned = [replace(s, fom_better="lower") for s in runs]
     on = _results(turned)[0]
     assert on.better == "lower"
     assert on.sign.value == pytest.approx((8.0 / 12.0 + 7.9 / 12.1) / 2)
     assert on.slowdown.value == pytest.approx(1 / rate, rel=1e-6)
 
 
-def _lost(arm: str, pair: int, outcome: Outcome, reason: str, again: bool = False) -> list[Sample]:
+def _lost(
+    arm: str, pair: int, outcome: Outcome, reason: str, repeated: bool = False
+) -> list[Sample]:
     """The runs by hand, of which one failed; maybe it was repeated."""
-    found = []
+    runs = []
     for s in _by_hand():
         if (s.arm, s.pair) == (arm, pair):
-            found.append(reject(s, outcome, reason))
-            if again:
-                found.append(replace(s, key=s.key[:-1] + "1", attempt=1))
+            runs.append(reject(s, outcome, reason))
+            if repeated:
+                runs.append(replace(s, key=s.key[:-1] + "1", attempt=1))
         else:
-            found.append(s)
-    return found
+            runs.append(s)
+    return runs
 
 
 def test_of_a_run_that_counts_twice_the_last_attempt_is_used() -> None:
@@ -200,7 +220,7 @@ def test_a_rejected_run_takes_its_pair_with_it_and_says_why() -> None:
     # A baseline is missing in all pairs that it is part of.
     of_off = _results(_lost("off", 0, "application_failed", "exit status 9"))
     assert [(row.pairs, row.rejected) for row in of_off] == [(5, 1)] * 3
-    repeated = _results(_lost("on", 2, "rejected", "below the share asked for", again=True))[0]
+    repeated = _results(_lost("on", 2, "rejected", "below the share asked for", repeated=True))[0]
     assert (repeated.pairs, repeated.rejected) == (6, 1)
     assert repeated.sign.high == pytest.approx(12.6 / 8.1)
 
@@ -211,12 +231,12 @@ def test_warmups_count_for_nothing() -> None:
 
 
 def test_an_on_sample_whose_writer_wrote_nothing_never_counts() -> None:
-    nothing = {1: lambda w: [replace(each, rate_b_s=0.0) for each in w], 3: lambda _: []}
-    found = [
+    nothing = {1: lambda w: [replace(writer, rate_b_s=0.0) for writer in w], 3: lambda _: []}
+    runs = [
         replace(s, writers=nothing[s.pair](s.writers)) if s.arm == "on" and s.pair in nothing else s
         for s in _by_hand()
     ]
-    on = _results(found)[0]
+    on = _results(runs)[0]
     assert (on.pairs, on.rejected) == (4, 2)
     assert {r["reason"] for r in on.rejections} == {"no writer wrote during the run"}
 
@@ -253,10 +273,10 @@ def test_every_case_has_its_rows_even_without_any_pair() -> None:
 
 
 def test_units_that_differ_within_a_case_are_refused() -> None:
-    found = _by_hand()
-    found[3] = replace(found[3], fom_unit="MB/s")
+    runs = _by_hand()
+    runs[3] = replace(runs[3], fom_unit="MB/s")
     with pytest.raises(InputError, match=r"case 'stream': .*'off'"):
-        _results(found)
+        _results(runs)
 
 
 def test_what_was_asked_comes_from_the_header() -> None:
@@ -279,23 +299,23 @@ def test_ratios_come_by_block_in_order_of_time() -> None:
 
 
 def test_arms_without_a_pair_say_why() -> None:
-    found = samples(Case("x", "s", "lower", 1.0, {"on": 1.5, "aa": 1.0}, noise=0.0), pairs=2)
+    runs = samples(Case("x", "s", "lower", 1.0, {"on": 1.5, "aa": 1.0}, noise=0.0), pairs=2)
     slow = {"outcome": "rejected", "reason": "writer 0 was slow"}
-    lost = [replace(s, **slow) if s.arm == "on" else s for s in found]
+    lost = [replace(s, **slow) if s.arm == "on" else s for s in runs]
     frame = frame_of(lost)
     assert pairless(frame, ["on", "aa", "spin"]) == {
         "on": "writer 0 was slow",
         "spin": "no run was made",
     }
     fell = {"outcome": "application_failed", "reason": "exit status 9"}
-    failed = [replace(s, **fell) if s.arm == "off" else s for s in found]
+    failed = [replace(s, **fell) if s.arm == "off" else s for s in runs]
     frame = frame_of(failed)
     # The second was never run, since the block ended with its baseline.
     assert pairless(frame, ["on", "on@cores=1"]) == {
         "on": "exit status 9",
         "on@cores=1": "exit status 9",
     }
-    one = [replace(s, **slow) if (s.arm, s.pair) == ("on", 0) else s for s in found]
+    one = [replace(s, **slow) if (s.arm, s.pair) == ("on", 0) else s for s in runs]
     assert pairless(frame_of(one), ["on", "aa"]) == {}
 
 
@@ -316,28 +336,28 @@ def test_units_may_differ_between_treatments_of_other_baselines() -> None:
         noise=0.0,
         baselines={"on@load=idle": "off@load=idle"},
     )
-    found = [
+    runs = [
         replace(s, fom_unit="B/s", fom_better="higher") if "idle" in s.arm else s
         for s in samples(case, pairs=6)
     ]
-    on, idle = _results(found)
+    on, idle = _results(runs)
     assert (on.unit, on.slowdown.value) == ("s", pytest.approx(1.5))
     assert (idle.unit, idle.slowdown.value) == ("B/s", pytest.approx(1 / 1.2))
-    one = next(i for i, s in enumerate(found) if s.arm == "on@load=idle")
-    found[one] = replace(found[one], fom_unit="s")
+    one = next(i for i, s in enumerate(runs) if s.arm == "on@load=idle")
+    runs[one] = replace(runs[one], fom_unit="s")
     with pytest.raises(InputError, match="'off@load=idle'"):
-        _results(found)
+        _results(runs)
 
 
 def test_roles_say_what_counts_not_names() -> None:
     """An arm that no table knows: as a control it needs no writer, as an effect it does."""
     silent = [replace(s, arm="mine", writers=[]) if s.arm == "spin" else s for s in _by_hand()]
-    found = {row.arm: row for row in _results(silent)}
-    assert (found["mine"].role, found["mine"].pairs) == ("control", 6)
-    assert found["on"].control.low == found["mine"].slowdown.low
+    by_arm = {row.arm: row for row in _results(silent)}
+    assert (by_arm["mine"].role, by_arm["mine"].pairs) == ("control", 6)
+    assert by_arm["on"].control.low == by_arm["mine"].slowdown.low
     effect = [replace(s, role="effect") if s.arm == "mine" else s for s in silent]
-    found = {row.arm: row for row in _results(effect)}
-    assert (found["mine"].pairs, found["mine"].rejected) == (0, 6)
+    by_arm = {row.arm: row for row in _results(effect)}
+    assert (by_arm["mine"].pairs, by_arm["mine"].rejected) == (0, 6)
 
 
 def test_an_arm_whose_timetable_asks_for_no_writer_counts_without_one() -> None:
@@ -361,8 +381,8 @@ def test_an_arm_whose_timetable_asks_for_no_writer_counts_without_one() -> None:
 
 def test_a_baseline_that_does_not_repeat_itself_gives_no_other_verdict() -> None:
     """The reviewer's edit: every figure of aa divided by 1.4."""
-    found = [replace(s, fom=s.fom / 1.4) if s.arm == "aa" and s.fom else s for s in samples(STREAM)]
-    rows = _by_arm(found)
+    runs = [replace(s, fom=s.fom / 1.4) if s.arm == "aa" and s.fom else s for s in samples(STREAM)]
+    rows = _by_arm(runs)
     assert rows["on"].verdict == "baseline unstable"
     assert rows["on"].noise_floor.low > 1.3
 
@@ -370,16 +390,16 @@ def test_a_baseline_that_does_not_repeat_itself_gives_no_other_verdict() -> None
 def test_the_repeated_baseline_counts_as_a_baseline() -> None:
     """Off 10 s, aa 10.4 s and 9.6 s in turn, on 12 s: against off alone it is 1.2 exactly."""
     case = Case("x", "s", "lower", 10.0, {"on": 1.2, "aa": 1.0}, noise=0.0, pair_noise=0.0)
-    found = [
+    runs = [
         replace(s, fom=10.4 if s.pair % 2 else 9.6) if s.arm == "aa" else s
         for s in samples(case, pairs=8)
     ]
-    row = _by_arm(found)["on"]
+    row = _by_arm(runs)["on"]
     assert (row.sign.low, row.sign.high) == (pytest.approx(1.2), pytest.approx(1.2))
     # Against the geometric means of 10 and 9.6, of 10 and 10.4.
     low, high = 12 / (10 * 10.4) ** 0.5, 12 / (10 * 9.6) ** 0.5
     assert row.slowdown.low <= low < high <= row.slowdown.high
-    lost = [reject(s, "no_fom", "no Loop time") if s.arm == "aa" else s for s in found]
+    lost = [reject(s, "no_fom", "no Loop time") if s.arm == "aa" else s for s in runs]
     row = _by_arm(lost)["on"]
     assert (row.pairs, row.slowdown.low) == (8, pytest.approx(1.2))
     assert row.verdict == "baseline not repeated"
@@ -388,10 +408,10 @@ def test_the_repeated_baseline_counts_as_a_baseline() -> None:
 def test_the_control_is_judged_within_pairs() -> None:
     """Pairs differ by 20 %, and each has on 2 % above spin: the intervals overlap, pairs do not."""
     case = Case("x", "s", "lower", 1.0, {"on": 1.1, "spin": 1.08, "aa": 1.0}, noise=0.001)
-    found = samples(replace(case, origin="far"), pairs=10)
+    runs = samples(replace(case, origin="far"), pairs=10)
     slow = [
         replace(s, fom=s.fom * (1 + s.pair / 50)) if s.arm in ("on", "spin") and s.fom else s
-        for s in found
+        for s in runs
     ]
     row = _by_arm(slow)["on"]
     assert row.slowdown.low < row.control.high
@@ -411,13 +431,13 @@ def test_the_control_is_judged_within_pairs() -> None:
 
 def _repeated(case: Case, arm: str, factor: float) -> list[Sample]:
     """All first attempts of an arm, so many times as long, rejected and repeated."""
-    found = []
+    runs = []
     for s in samples(case, pairs=8):
         if s.arm == arm and s.fom:
-            found.append(reject(replace(s, fom=s.fom * factor), "rejected", "disturbed"))
+            runs.append(reject(replace(s, fom=s.fom * factor), "rejected", "disturbed"))
             s = replace(s, key=s.key + "1", attempt=1)
-        found.append(s)
-    return found
+        runs.append(s)
+    return runs
 
 
 def test_first_attempts_are_estimated_beside_and_a_difference_is_told() -> None:
@@ -458,8 +478,8 @@ def test_first_attempts_within_half_an_interval_are_not_told() -> None:
 def test_a_case_is_done_if_it_is_decided_and_as_precise_as_requested(
     verdict: Verdict, half: float | None, done: bool
 ) -> None:
-    found = Estimate(1.0, 1 - half, 1 + half, 0.95) if half else None
-    row = result(verdict=verdict, slowdown=found)
+    slowdown = Estimate(1.0, 1 - half, 1 + half, 0.95) if half else None
+    row = result(verdict=verdict, slowdown=slowdown)
     assert StoppingRule(precision=0.0625).is_done(row) == done
     assert StoppingRule().is_done(row) == (not verdict.needs_pairs)
 
@@ -468,11 +488,11 @@ def test_what_a_row_says_of_itself() -> None:
     row = result(verdict=Verdict.NO_EFFECT, margin=0.03, emulated=True)
     assert row.said == phrase(Verdict.NO_EFFECT, 0.03, emulated=True)
     factors = [{}, {"rate": "full", "burst": "none"}, {"rate": "50%"}, {"burst": "1s"}]
-    assert [result(factors=each).at_full_rate for each in factors] == [True, True, False, False]
+    assert [result(factors=levels).at_full_rate for levels in factors] == [True, True, False, False]
 
 
 def test_rows_that_differ_in_one_level_belong_together() -> None:
-    made = [
+    rows = [
         result(factors={"rate": "full", "cores": 0}),
         result(arm="on@rate=50%", factors={"rate": "50%", "cores": 0}),
         result(arm="on@cores=1", factors={"rate": "full", "cores": 1}),  # alone
@@ -480,13 +500,13 @@ def test_rows_that_differ_in_one_level_belong_together() -> None:
         result(arm="aa", role="floor", factors={"rate": "full", "cores": 0}),
         result(arm="on@x=1", factors={"x": 1, "cores": 0}),
     ]
-    assert by_level(made, "rate") == {("stream", "on", (("cores", 0),)): made[:2]}
+    assert by_level(rows, "rate") == {("stream", "on", (("cores", 0),)): rows[:2]}
 
 
 def test_a_note_that_not_all_rows_have_names_those_that_do() -> None:
-    made = [result(notes=["x", "y"]), result(arm="spin", notes=["y", "x"])]
-    made.append(result(arm="aa", notes=["x", "x"]))
-    assert notes_of(made) == ["x", "on, spin: y"]
+    rows = [result(notes=["x", "y"]), result(arm="spin", notes=["y", "x"])]
+    rows.append(result(arm="aa", notes=["x", "x"]))
+    assert notes_of(rows) == ["x", "on, spin: y"]
 
 
 def test_figures_for_reframe() -> None:
@@ -518,8 +538,22 @@ def test_first_attempts_of_the_control_are_compared_as_well() -> None:
     assert not any("warning" in note for note in on.notes)
 
 
+def test_blocks_of_different_lengths_give_the_same_effects_as_of_one_length() -> None:
+    """Runs of the second block take twice as long: pairs lie within blocks, medians do not."""
+    case = Case("x", "s", "lower", 10.0, {"on": 1.2, "spin": 1.1, "aa": 1.0}, 0.02)
+    runs = samples(case, blocks=2, pairs=6)
+    longer = [replace(s, fom=s.fom * (2 if s.block else 1)) for s in runs if s.fom]
+    one, two = _by_arm(runs)["on"], _by_arm(longer)["on"]
+    for name in ("slowdown", "mean", "over_control", "sign", "hit"):
+        estimates = [getattr(row, name) for row in (one, two)]
+        ends = [(of.low, of.value, of.high) for of in estimates]
+        assert ends[1] == pytest.approx(ends[0]), name
+    assert (two.verdict, two.p, two.noise_floor) == (one.verdict, one.p, one.noise_floor)
+    assert two.off_median > 1.2 * one.off_median
+
+
 def test_from_three_allocations_on_the_next_one_is_covered() -> None:
     spread = replace(LAMMPS, block_noise=0.02)
-    found = _results(samples(spread, blocks=3, pairs=4))[0]
-    assert found.next.low < found.slowdown.low < found.slowdown.high < found.next.high
-    assert not any("next allocation" in note for note in found.notes)
+    row = _results(samples(spread, blocks=3, pairs=4))[0]
+    assert row.next.low < row.slowdown.low < row.slowdown.high < row.next.high
+    assert not any("next allocation" in note for note in row.notes)

@@ -31,7 +31,7 @@ def effect(
 def of(
     name: str, effects: Sequence[Effect], asked: Sequence[Asked] = (), baselines: int = 0
 ) -> list[bool]:
-    return [name in each for each in shown(effects, asked, baselines)]
+    return [name in statements for statements in shown(effects, asked, baselines)]
 
 
 def test_the_family_are_the_cases_that_were_asked_for() -> None:
@@ -53,8 +53,8 @@ def test_rates_are_one_hypothesis_from_the_full_one_down_and_for_no_effect_from_
     def swept(*p: float, within: Sequence[float] = (1, 1, 1)) -> list[Effect]:
         rates = ["25%", "full", "50%"]
         return [
-            effect(name, each, rate=rate, within=small)
-            for name, each, rate, small in zip(names, p, rates, within, strict=True)
+            effect(name, chance, rate=rate, within=small)
+            for name, chance, rate, small in zip(names, p, rates, within, strict=True)
         ]
 
     asked = [("a", name) for name in names]
@@ -75,7 +75,10 @@ def test_levels_without_an_order_are_a_family_of_their_own() -> None:
     ]
     first, others = families(rows, [])
     assert first == [Hypothesis("a", "on", ())]
-    assert [each.levels for each in others] == [(("injector", "ucx"),), (("injector", "spin"),)]
+    assert [hypothesis.levels for hypothesis in others] == [
+        (("injector", "ucx"),),
+        (("injector", "spin"),),
+    ]
     # Two others: 0.02 shows the one, all of whose levels pass on what they had.
     assert of("slower", rows) == [True, True, False, False]
     assert of("slower", [*rows[:2], rows[3]]) == [True, True, True]

@@ -79,7 +79,7 @@ def test_an_effect_or_none_is_shown_or_neither(
 
 def test_there_is_no_effect_only_beside_a_baseline_that_may_be_within_the_margin() -> None:
     ends = [(1.01, 1.05), (1.021, 1.05), (0.95, 0.99), (0.95, 0.98)]
-    verdicts = [_judge(SAME, NONE, _interval(*each)) for each in ends]
+    verdicts = [_judge(SAME, NONE, _interval(*pair)) for pair in ends]
     assert verdicts == ["no effect", "inconclusive", "no effect", "inconclusive"]
 
 
@@ -117,7 +117,11 @@ def test_every_verdict_has_a_meaning_and_the_margin_stands_in_the_phrase() -> No
     assert [verdict for verdict in Verdict if verdict.is_loss] == losses
     assert phrase(Verdict.NO_EFFECT, 0.005) == "no effect: typical run within 0.5 %"
     assert phrase(Verdict.CONTENTION, 0.005) == "memory contention"
-    says = [each for each in Verdict if phrase(each, 0.02, emulated=True) != phrase(each, 0.02)]
+    says = [
+        verdict
+        for verdict in Verdict
+        if phrase(verdict, 0.02, emulated=True) != phrase(verdict, 0.02)
+    ]
     assert says == ["speed-up", "no effect"]
     # 'Slower' is wrong in 4 % of campaigns at most, 'faster' in 1 %.
     sure = {verdict: SENTENCES[verdict].sure[:10] for verdict in ("memory contention", "speed-up")}
@@ -136,14 +140,14 @@ def test_a_ratio_and_its_inverse_have_the_same_margin(
 
 def test_caveats_are_those_of_the_samples_of_the_width_and_of_the_allocations() -> None:
     transports = ["InfiniBand", "tcp+soft-RoCE", "tcp"]
-    own = pl.DataFrame({"notes": [[], ["b"], ["a", "b"]], "transport": transports})
-    assert emulated(own) == [Note.TCP(), Note.SOFT_ROCE()]
+    runs = pl.DataFrame({"notes": [[], ["b"], ["a", "b"]], "transport": transports})
+    assert emulated(runs) == [Note.TCP(), Note.SOFT_ROCE()]
     samples = ["b", "a", Note.TCP(), Note.SOFT_ROCE()]
     three = [range(4)] * 3
-    assert caveats(own, three, SLOW, None, 40) == samples
+    assert caveats(runs, three, SLOW, None, 40) == samples
     for cap, most in ((None, ""), (40, " (at most 40)")):
         # Half of 0.1, of 1.25.
         width = Note.HALF_WIDTH(half_width=0.04, pairs=12, most=most, precision=0.03)
-        assert caveats(own, three, SLOW, 0.03, cap) == [*samples, width]
+        assert caveats(runs, three, SLOW, 0.03, cap) == [*samples, width]
     few = Note.NEXT_ALLOCATION(blocks=2, needed=3)
-    assert caveats(own, three[:2], SLOW, 0.05, None) == [*samples, few]
+    assert caveats(runs, three[:2], SLOW, 0.05, None) == [*samples, few]

@@ -21,8 +21,10 @@ from analysis.report.data import load_run
 from tests.analysis.remedies import test_offload, test_rails
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.subjects import (
+    made_qualification,
     test_causes,
     test_factors,
+    test_footprints,
     test_free_core,
     test_latency,
     test_numa,
@@ -64,6 +66,7 @@ MADE: dict[str, Maker] = {
     **dict.fromkeys(("why", "roles", "correlations", "counters", "not_counted"), _counted),
     "correlations_of_runs": test_causes.made_run,
     "tool_prices": lambda folder: test_causes.priced(folder, 1.05),
+    **dict.fromkeys(("cache_or_memory", "footprints"), test_footprints.made_run),
     "latency": _latency,
     **dict.fromkeys(("mpi_calls", "rails", "rail_runs", "rail_calls"), _rails),
     **dict.fromkeys(
@@ -72,6 +75,7 @@ MADE: dict[str, Maker] = {
     "paper_estimates": lambda folder: test_scaling.run_of(folder, 16, 64, pairs=10).path,
     **dict.fromkeys(("fabric", "served"), lambda folder: test_free_core.made(folder).path),
     "traffic": test_replayed.made,
+    "qualification": lambda folder: made_qualification.made_run(folder / "run"),
     "processing": lambda folder: test_offload.made_run(folder, 0.12),
 }
 

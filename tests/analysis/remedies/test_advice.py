@@ -12,15 +12,16 @@ import numpy as np
 import pytest
 
 from analysis.effects.verdict import Verdict
-from analysis.remedies.advice import Advice, Assumed, TrafficLoss, advise, sentences, where
+from analysis.questions.question import columns_of
+from analysis.remedies.advice import Advice, Assumed, advise, sentences, where
+from analysis.remedies.net import Remedy
 from analysis.remedies.next_pairs import NextPairs, next_allocations, next_pairs, pair_node_hours
-from analysis.remedies.standing import RemedyAdvice, Standing, stand
+from analysis.remedies.standing import Standing, costs_nothing
 from analysis.report.data import load_run
 from analysis.statistics.interval import Estimate
-from analysis.statistics.location import Crossing, p_value
+from analysis.statistics.location import p_value
 from records.checkout import ROOT
 from tests.analysis.remedies.sweeps import sweep, swept
-from tests.analysis.remedies.test_standing import MACHINES, effects
 from tests.analysis.synthetic import LAMMPS, Case, crossed, samples, write_run
 
 #: A core that costs 5 % and takes the loss from 1.5 to 1.1 times: a net of 1.364 all the time.
@@ -44,14 +45,14 @@ def advice(folder: Path, case: Case, *assumed: Assumed, pairs: int = 4, blocks: 
 
 
 def test_the_right_remedy_is_recommended(tmp_path: Path) -> None:
-    found = advice(tmp_path, CORE, Assumed(traffic_share=1.0))
-    (row,) = found.remedies
-    assert row.standing is Standing.BETTER
-    assert row.recommended
-    assert row.net.low <= 1.5 / 1.1 <= row.net.high
-    (loss,) = found.losses
-    assert loss.lost.low <= 1 - 1 / 1.5 <= loss.lost.high
-    lost, recommended, undecided = sentences(found)
+    advised = advice(tmp_path, CORE, Assumed(traffic_share=1.0))
+    (row,) = advised.remedies
+    assert row["standing"] is Standing.BETTER
+    assert row["recommended"]
+    assert row["net_low"] <= 1.5 / 1.1 <= row["net_high"]
+    (loss,) = advised.losses
+    assert loss["lost_low"] <= 1 - 1 / 1.5 <= loss["lost_high"]
+    lost, recommended, undecided = sentences(advised)
     assert "33." in lost
     assert recommended.startswith("Recommended: reserved_cores=1 for lammps under on, 36.")
     # (1 - s) (1 - 1 / 1.05) = s (1 / 1.1 - 1 / 1.5): a share of 16.4 %.
@@ -70,9 +71,8 @@ def test_without_a_share_of_traffic_the_break_even_is_all_that_is_said(tmp_path:
 def test_one_allocation_recommends_nothing_and_asks_for_two_more(tmp_path: Path) -> None:
     found = advice(tmp_path, CORE, Assumed(traffic_share=1.0), pairs=12, blocks=1)
     (row,) = found.remedies
-    assert (row.standing, row.recommended) == (Standing.HERE, False)
-    assert row.next
-    assert (row.next.pairs, row.next.allocations) == (24, 2)
+    assert (row["standing"], row["recommended"]) == (Standing.HERE, False)
+    assert (row["next"].pairs, row["next"].allocations) == (24, 2)
     assert "next 24 more pairs" in sentences(found)[2]
 
 
@@ -80,10 +80,11 @@ def test_a_stated_traffic_and_size_give_node_hours_a_month(tmp_path: Path) -> No
     """1 % of the time, a third of it lost, on 90 nodes of 730.5 h: 219 node-hours."""
     found = advice(tmp_path, CORE, Assumed(90, 0.01))
     (loss,) = found.losses
-    assert loss.node_hours_month.low <= 90 * 730.5 * 0.01 / 3 <= loss.node_hours_month.high
+    low, high = (loss[f"node_hours_month_{end}"] for end in ("low", "high"))
+    assert low <= 90 * 730.5 * 0.01 / 3 <= high
     # Price 5 % in 99 % of the time against 27 % won in 1 %.
     (row,) = found.remedies
-    assert row.standing is Standing.WORSE
+    assert row["standing"] is Standing.WORSE
     assert not found.best
     lost, recommended, _ = sentences(found)
     assert "With traffic 1 % of the time (assumed)" in lost
@@ -105,13 +106,13 @@ def test_noise_is_not_decided_and_names_the_next_pairs(tmp_path: Path) -> None:
     times = {**CORE.effects, "on": 1.0, "on@reserved_cores=1": 1.0}
     found = advice(tmp_path, replace(CORE, noise=0.05, effects=times), pairs=8, blocks=1)
     (row,) = found.remedies
-    assert row.standing is Standing.OPEN
+    assert row["standing"] is Standing.OPEN
     assert found.next == row
-    assert found.losses[0].lost.low <= 0 <= found.losses[0].lost.high
+    assert found.losses[0]["lost_low"] <= 0 <= found.losses[0]["lost_high"]
     lost, _, undecided = sentences(found)
     assert lost.endswith("no loss is shown.")
     assert undecided.startswith("Not decided: 1 in 1 case ")
-    assert f"next {row.next.pairs} more pairs (" in undecided
+    assert f"next {row['next'].pairs} more pairs (" in undecided
 
 
 def test_a_run_without_remedies_has_none(tmp_path: Path) -> None:
@@ -132,38 +133,43 @@ def _keys(found: object) -> set[str]:
 def test_the_document_and_its_documented_keys(tmp_path: Path) -> None:
     run = load_run(write_run(tmp_path / "run", swept(sweep(noise=0.05), pairs=8)))
     document = json.loads(json.dumps(advise([run], Assumed(10, 0.5)).as_dict()))
-    assert document["schema"] == 2
+    assert document["schema"] == 3
     assert document["assumed"] == {"nodes": 10, "traffic_share": 0.5}
     assert len(document["sentences"]) == 3
     row = next(each for each in document["remedies"] if each["remedy"] == "reserved_cores=1")
     assert row["what"] == "cores left free by the application"
-    assert row["net"]["low"] <= row["net"]["value"] <= row["net"]["high"]
-    assert "speeds" not in row
+    assert row["net_low"] <= row["net"] <= row["net_high"]
     assert [each["reserved"] for each in document["throttling"]] == [1, None]
     throttled = [each for each in document["remedies"] if each["factor"] == "rate"]
     assert not any(each["recommended"] for each in throttled)
     assert document["next"]
-    levels = {"reserved_cores"}  # names of factors, in `at`
     text = (ROOT / "docs/remedies.md").read_text()
-    assert {key for key in _keys(document) - levels if f"`{key}`" not in text} == set()
+    assert {key for key in _keys(document) if f"`{key}`" not in text} == set()
 
 
-def test_crossings_as_text() -> None:
-    assert where(Crossing(4e9, 3.6e9, 4.4e9), "B/s") == "4.00 GB/s [3.60 GB/s, 4.40 GB/s]"
-    assert where(Crossing(None, 7.2e9, None), "B/s") == "above 7.20 GB/s"
-    assert where(Crossing(None, None, 1e9), "B/s") == "below 1.00 GB/s"
-    assert where(Crossing(None, None, None), "B/s") == "not decided"
-    assert where(Crossing(0.18, 0.15, 0.2), "%") == "18 % [15 %, 20 %]"
-    assert where(Crossing(None, 1.0, None), "%") == "never"
-    assert where(Crossing(None, None, 0.0), "%") == "always"
-    assert where(Crossing(0.9, 0.85, 0.95), "%") == "90 % [85 %, 95 %]"
+@pytest.mark.parametrize(
+    ("ends", "unit", "text"),
+    [
+        ((4e9, 3.6e9, 4.4e9), "B/s", "4.00 GB/s [3.60 GB/s, 4.40 GB/s]"),
+        ((None, 7.2e9, None), "B/s", "above 7.20 GB/s"),
+        ((None, None, 1e9), "B/s", "below 1.00 GB/s"),
+        ((None, None, None), "B/s", "not decided"),
+        ((0.18, 0.15, 0.2), "%", "18 % [15 %, 20 %]"),
+        ((None, 1.0, None), "%", "never"),
+        ((None, None, 0.0), "%", "always"),
+    ],
+)
+def test_crossings_as_text(ends: tuple, unit: str, text: str) -> None:
+    assert where(dict(zip(("at", "at_low", "at_high"), ends, strict=True)), "at", unit) == text
 
 
-def _loss(case: str, value: float, low: float, high: float, **changes: object) -> TrafficLoss:
-    verdict = changes.pop("verdict", Verdict.CONTENTION)
-    hours = Estimate(value * 1e4, low * 1e4, high * 1e4, 0.95)
+def _loss(
+    case: str, value: float, low: float, high: float, verdict: Verdict = Verdict.CONTENTION
+) -> dict:
     lost = Estimate(value, low, high, 0.95)
-    return TrafficLoss("run", case, "w", "on", 2e9, verdict, lost, hours, [])  # type: ignore[arg-type]
+    hours = lost.mapped(lambda share: share * 1e4)
+    names = {"case": case, "traffic": "on", "rate_b_s": 2e9, "verdict": verdict, "emulated": []}
+    return {**names, **columns_of("lost", lost), **columns_of("node_hours_month", hours)}
 
 
 @pytest.mark.parametrize(
@@ -200,12 +206,11 @@ def test_the_largest_loss_is_told(losses: list[tuple], nodes: int | None, text: 
     assert said.startswith("No loss can be stated")
 
 
-def _row(standing: Standing, **changes: object) -> RemedyAdvice:
-    """A reserved core of the first made machine, with this standing."""
-    (core, _) = effects(MACHINES[0], 12, 1)
-    row = stand("run", core, 1.0, 0.02, False)
-    net = Estimate(0.9, 0.8, 0.95, 0.95)
-    return replace(row, standing=standing, net=net, **changes)  # type: ignore[arg-type]
+def _row(standing: Standing, **changes: object) -> Remedy:
+    """A reserved core with this standing."""
+    row = {"case": "melt", "traffic": "on", "remedy": "reserved_cores=1", "emulated": []}
+    row |= columns_of("net", Estimate(0.9, 0.8, 0.95, 0.95)) | {"price": 1.1, "recommended": False}
+    return {**row, "standing": standing, "next": None, **changes}
 
 
 NONE = "No remedy is recommended."
@@ -252,7 +257,7 @@ NEXT = NextPairs(24, 12.0, None, 0.2, 2)
         ),
         (
             [
-                _row(s, effect=replace(_row(s).effect, emulated=["soft-RoCE"]))
+                _row(s, emulated=["soft-RoCE"])
                 for s in (Standing.BETTER, Standing.BETTER, Standing.WORSE)
             ],
             "The traffic was emulated, so no remedy is recommended for RDMA hardware (2 of 3 were"
@@ -261,46 +266,48 @@ NEXT = NextPairs(24, 12.0, None, 0.2, 2)
         ),
     ],
 )
-def test_what_is_recommended_and_open(
-    rows: list[RemedyAdvice], recommended: str, undecided: str
-) -> None:
+def test_what_is_recommended_and_open(rows: list[Remedy], recommended: str, undecided: str) -> None:
     found = sentences(Advice("m", [], Assumed(), [], rows, [], []))
     assert found[1:] == [recommended, undecided]
 
 
 def test_what_costs_nothing_and_what_is_worth_most() -> None:
-    row = _row(Standing.BETTER)
-    ends = (Crossing(None, None, 0.0), Crossing(None, 1.0, None), Crossing(0.2, 0.1, 1.0))
-    assert [replace(row, break_even=each).costs_nothing for each in ends] == [True, False, False]
+    highs = (0.0, None, 1.0)
+    free = [costs_nothing({"price": 1.1, "break_even_high": high}) for high in highs]
+    assert free == [True, False, False]
     assert NextPairs(1, 2.0, None, None).worth == NextPairs(1, 0.0, None, 0.5).worth == 0
     assert NextPairs(1, 2.0, None, 0.5).worth == 0.25
 
 
 def test_pairs_by_hand() -> None:
     """An interval that just holds 1: (1.96 + 1.2816)^2 / 1.96^2 = 2.735 times as many pairs."""
-    net = Estimate(1.03, 1.0, 1.03**2, 0.95)
-    found = next_pairs(10, net, 1, 0.02, 0.5)
+    row = _measured(10, (1.03, 1.0, 1.03**2))
+    found = next_pairs(row, 1, 0.5)
     assert found.pairs == 28 - 10
     assert found.node_hours == pytest.approx(9.0)
     assert found.finds == pytest.approx(0.03)
     assert found.at_stake == pytest.approx(1 - 1 / 1.03**2)
     assert found.worth == pytest.approx(found.at_stake / 9.0)
     # Ten remedies: z of 0.0025 is 2.807 instead of 1.96.
-    strict = next_pairs(10, net, 10, 0.02, 0.5)
+    strict = next_pairs(row, 10, 0.5)
     assert strict.pairs == np.ceil(10 * ((2.807 + 1.2816) / 1.96) ** 2) - 10
     # Near 1 the margin takes the estimate's place.
-    near = next_pairs(10, Estimate(1.001, 0.98, 1.0225, 0.95), 1, 0.02, 1.0)
+    near = next_pairs(_measured(10, (1.001, 0.98, 1.0225)), 1, 1.0)
     assert near.finds == pytest.approx(0.02)
+
+
+def _measured(pairs: int, net: tuple[float | None, ...] = (None, None, None)) -> Remedy:
+    ends = dict(zip(("net", "net_low", "net_high"), net, strict=True))
+    return {"n": pairs, "margin": 0.02, **ends}
 
 
 def test_as_many_pairs_as_holm_needs() -> None:
     """Six pairs pass 0.05, ten remedies need 2 / 2^n <= 0.005: nine."""
-    assert next_pairs(4, None, 1, 0.02, 1.0).pairs == 2
-    assert next_pairs(4, None, 10, 0.02, 1.0).pairs == 5
+    assert next_pairs(_measured(4), 1, 1.0).pairs == 2
+    assert next_pairs(_measured(4), 10, 1.0).pairs == 5
     assert p_value(np.linspace(1, 1.5, 9)) <= 0.005 < p_value(np.linspace(1, 1.5, 8))
-    assert next_pairs(6, None, 1, 0.02, 1.0).pairs == 1
-    narrow = Estimate(1.2, 1.19, 1.21, 0.95)
-    assert next_pairs(6, narrow, 10, 0.02, 1.0).pairs == 3
+    assert next_pairs(_measured(6), 1, 1.0).pairs == 1
+    assert next_pairs(_measured(6, (1.2, 1.19, 1.21)), 10, 1.0).pairs == 3
 
 
 @pytest.mark.parametrize(
@@ -308,7 +315,8 @@ def test_as_many_pairs_as_holm_needs() -> None:
 )
 def test_allocations_that_are_missing(allocations: int, more: int, pairs: int) -> None:
     """12 pairs in so many allocations: up to three of them, then one more, with as many each."""
-    found = next_allocations(12, allocations, Estimate(1.2, 1.1, 1.25, 0.95), 0.5)
+    row = _measured(12, (1.2, 1.1, 1.25)) | {"allocations": allocations}
+    found = next_allocations(row, 0.5)
     assert (found.allocations, found.pairs, found.node_hours) == (more, pairs, pairs / 2)
     assert found.finds is None
     assert found.at_stake == pytest.approx(0.2)

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from analysis.remedies.advice import advise
-from analysis.remedies.effect import RemedyEffect, net
+from analysis.remedies.net import Remedy, remedies
 from analysis.remedies.standing import Standing
-from analysis.remedies.tried import remedy_effects
 from analysis.report.data import load_run
 from records.sample import Better, Sample
 from tests.analysis.remedies.sweeps import sweep, swept
@@ -36,38 +35,35 @@ def cores(better: Better = "lower") -> Case:
     return crossed(case, {"reserved_cores": 0, "tool": "none"})
 
 
-def found_of(folder: Path, found: list[Sample]) -> list[RemedyEffect]:
-    return remedy_effects(load_run(write_run(folder / "run", found)))
+def rows_of(folder: Path, runs: list[Sample], share: float = 1.0) -> list[Remedy]:
+    return remedies(load_run(write_run(folder / "run", runs)), share).to_dicts()
 
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
 def test_price_gain_and_net_by_hand(tmp_path: Path, better: Better) -> None:
-    (core,) = found_of(tmp_path, samples(cores(better), pairs=6))
-    assert (core.remedy, core.reference, core.traffic) == ("reserved_cores=1", 0, "on")
-    assert core.at == {}
-    assert core.price.value == pytest.approx(1.1)
-    assert core.gain.value == pytest.approx(2.0 / 1.21)
-    assert core.paired
-    assert core.emulated == ["writers went through shared memory on one host: emulation, not RDMA"
-                             " hardware"]  # fmt: skip
+    (core,) = rows_of(tmp_path, samples(cores(better), pairs=6), share=0.5)
+    names = ("remedy", "reference", "traffic", "at", "paired")
+    assert [core[name] for name in names] == ["reserved_cores=1", "0", "on", "", True]
+    assert core["price"] == pytest.approx(1.1)
+    assert core["gain"] == pytest.approx(2.0 / 1.21)
+    (why,) = core["emulated"]
+    assert why.startswith("writers went through shared memory on one host: emulation")
     # Speeds 1 and 1/2 without, 1/1.1 and 1/1.21 with it, half of the time each.
-    half = net(core, 0.5)
-    assert half.ratio.value == pytest.approx((1 / 1.1 + 1 / 1.21) / (1 + 1 / 2))
+    assert core["net"] == pytest.approx((1 / 1.1 + 1 / 1.21) / (1 + 1 / 2))
 
 
 def test_throttled_rates_have_no_price_and_delay_the_writes(tmp_path: Path) -> None:
     case = replace(sweep(noise=0.0), pair_noise=0.0)
-    found = {each.remedy: each for each in found_of(tmp_path, swept(case, pairs=6)) if not each.at}
-    half = found["rate=50%"]
-    assert (half.price, half.traffic, half.reference) == (None, "on", "full")
+    half = next(row for row in rows_of(tmp_path, swept(case, pairs=6)) if row["level"] == "50%")
+    assert (half["price"], half["traffic"], half["reference"]) == (None, "on", "full")
     # (14 - 0.3 x 3.6) / (14 - 0.3 x 7.2)
-    assert half.gain.value == pytest.approx(12.92 / 11.84)
-    assert half.written.value == pytest.approx(0.5, rel=0.03)
-    assert half.emulated == []
+    assert half["gain"] == pytest.approx(12.92 / 11.84)
+    assert half["written"] == pytest.approx(0.5, rel=0.03)
+    assert half["emulated"] == []
 
 
 @pytest.mark.parametrize(
-    ("plain", "times", "reference", "found"),
+    ("plain", "times", "reference", "gains"),
     [
         # The level that names leave out, wherever it stands; 1.5 / 1.2 and 1.5 / 1.8.
         (
@@ -83,12 +79,12 @@ def test_throttled_rates_have_no_price_and_delay_the_writes(tmp_path: Path) -> N
     ],
 )
 def test_what_a_level_of_the_writers_is_compared_with(
-    tmp_path: Path, plain: dict, times: dict, reference: str | None, found: dict
+    tmp_path: Path, plain: dict, times: dict, reference: str | None, gains: dict
 ) -> None:
     case = Case("melt", "s", "lower", 10.0, times, noise=0.0, pair_noise=0.2)
-    rows = found_of(tmp_path, swept(crossed(case, {}, {"rate": "full", **plain}), pairs=6))
-    assert {row.reference for row in rows} == ({reference} if found else set())
-    assert {row.level: row.gain.value for row in rows} == pytest.approx(found)
+    rows = rows_of(tmp_path, swept(crossed(case, {}, {"rate": "full", **plain}), pairs=6))
+    assert {row["reference"] for row in rows} == ({reference} if gains else set())
+    assert {row["level"]: row["gain"] for row in rows} == pytest.approx(gains)
 
 
 def test_levels_in_jobs_of_their_own_are_unpaired(tmp_path: Path) -> None:
@@ -96,15 +92,15 @@ def test_levels_in_jobs_of_their_own_are_unpaired(tmp_path: Path) -> None:
     base = Case("stream@core_spec=0", "s", "lower", 10.0, {"on": 2.0, "aa": 1.0}, 0.001, 0.0, 0.0)
     with_ = replace(base, name="stream@core_spec=1", base=11.0, effects={"on": 1.1, "aa": 1.0})
     made = [*samples(base, blocks=3, pairs=6), *samples(with_, blocks=3, pairs=6, seed=2)]
-    (found,) = found_of(tmp_path / "three", made)
-    assert {found.reference, found.level} == {"0", "1"}
-    ahead = found.reference == "0"
-    assert (found.paired, found.pairs) == (False, 3)
-    assert found.price.value == pytest.approx(1.1 if ahead else 1 / 1.1, rel=0.005)
-    assert found.gain.value == pytest.approx((2 / 1.21) ** (1 if ahead else -1), rel=0.005)
+    (row,) = rows_of(tmp_path / "three", made)
+    assert {row["reference"], row["level"]} == {"0", "1"}
+    ahead = row["reference"] == "0"
+    assert (row["paired"], row["n"]) == (False, 3)
+    assert row["price"] == pytest.approx(1.1 if ahead else 1 / 1.1, rel=0.005)
+    assert row["gain"] == pytest.approx((2 / 1.21) ** (1 if ahead else -1), rel=0.005)
     # One allocation a side gives no interval.
-    (found,) = found_of(tmp_path / "one", [*samples(base, pairs=6), *samples(with_, pairs=6)])
-    assert (found.price, found.gain, net(found, 1.0)) == (None, None, None)
+    (row,) = rows_of(tmp_path / "one", [*samples(base, pairs=6), *samples(with_, pairs=6)])
+    assert (row["price"], row["gain"], row["net"]) == (None, None, None)
 
 
 @pytest.mark.parametrize("odd", [0, 1])
@@ -124,5 +120,5 @@ def test_both_sides_of_levels_in_different_jobs_must_be_sound(odd: int, tmp_path
         cases[odd] = replace(cases[odd], **changes)  # type: ignore[arg-type]
         made = [each for case in cases for each in samples(case, blocks=3, pairs=6)]
         (row,) = advise([load_run(write_run(tmp_path / name, made))]).remedies
-        assert bool(row.effect.emulated) == (name == "emulated")
-        assert (row.standing is Standing.UNSTABLE) == (name == "unstable")
+        assert bool(row["emulated"]) == (name == "emulated")
+        assert (row["standing"] is Standing.UNSTABLE) == (name == "unstable")

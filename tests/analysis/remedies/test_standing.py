@@ -3,11 +3,12 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+import polars as pl
 import pytest
 
-from analysis.remedies.effect import RemedyEffect, Speeds, break_even, net
-from analysis.remedies.standing import RemedyAdvice, Standing, after_holm, best, stand
-from analysis.statistics.interval import Estimate
+from analysis.remedies.net import Remedy as Row
+from analysis.remedies.net import estimated
+from analysis.remedies.standing import Standing, best, stand
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,11 @@ MACHINES = (
     MadeMachine("noisy", 1.1, 0.08, 1.0, (Remedy(CORE, 1.0, 1.01), Remedy("rate", 1.0, 1.08, 0.25)),
                 (CORE,)),
 )  # fmt: skip
+#: The first one with its core alone.
+ONE = replace(MACHINES[0], remedies=MACHINES[0].remedies[:1])
 
 
-def effects(made: MadeMachine, pairs: int, seed: int, allocations: int = 3) -> list[RemedyEffect]:
+def tried(made: MadeMachine, pairs: int, seed: int, allocations: int = 3) -> pl.DataFrame:
     """What `pairs` pairs of all treatments give, with speeds that scatter around the truth.
 
     As many pairs, but for one, in each of the allocations, which do not differ.
@@ -68,34 +71,34 @@ def effects(made: MadeMachine, pairs: int, seed: int, allocations: int = 3) -> l
     def speed(time: float) -> np.ndarray:
         return np.exp(shared + rng.normal(0, made.noise, pairs)) / time
 
-    without = np.column_stack([speed(1.0), speed(made.slowdown)])
-    keys = [(pair % allocations, pair) for pair in range(pairs)]
-    return [
-        RemedyEffect(
-            case="melt",
-            reference_case="melt",
-            workload="melt",
-            traffic="on",
-            treatment=f"on@{each.name}=1",
-            factor=each.name,
-            level=1,
-            reference=0,
-            at={},
-            price=Estimate(each.price, each.price, each.price, 0.95),
-            gain=None,
+    off, on, place = speed(1.0), speed(made.slowdown), np.arange(pairs)
+    return pl.concat(
+        pl.DataFrame(
+            {"block": place % allocations, "pair": place, "off": off, "on": on}
+        ).with_columns(
+            off_with=speed(of.price),
+            on_with=speed(made.slowdown / of.gain),
+            writer_rate_b_s=8e9,
+            writer_rate_b_s_with=8e9 * of.written,
+            **{
+                name: pl.lit(text)
+                for name, text in {
+                    **dict.fromkeys(("case", "reference_case", "workload"), "melt"),
+                    **{"traffic": "on", "treatment": f"on@{of.name}=1", "factor": of.name},
+                    **{"level": "1", "reference": "0", "at": "", "remedy": f"{of.name}=1"},
+                    "what": "",
+                }.items()
+            },
+            **dict.fromkeys(("price", "price_low", "price_high"), pl.lit(of.price)),
+            **dict.fromkeys(("gain", "gain_low", "gain_high"), pl.lit(None, pl.Float64)),
             rate_b_s=8e9,
-            written=Estimate(each.written, each.written, each.written, 0.95),
-            pairs=pairs,
+            margin=0.02,
             paired=True,
-            emulated=[],
-            speeds=Speeds(
-                without,
-                np.column_stack([speed(each.price), speed(made.slowdown / each.gain)]),
-                keys,
-            ),
+            unstable=False,
+            emulated=pl.lit([], pl.List(pl.String)),
         )
-        for each in made.remedies
-    ]
+        for of in made.remedies
+    )
 
 
 # Which remedy is named on six made machines, and how often a wrong one is.
@@ -104,22 +107,31 @@ def effects(made: MadeMachine, pairs: int, seed: int, allocations: int = 3) -> l
 SEEDS = 40
 
 
-def advice(made: MadeMachine, pairs: int = 12, seed: int = 1) -> list[RemedyAdvice]:
-    found = effects(made, pairs, seed)
-    return after_holm([stand("run", each, made.share, 0.02, False) for each in found], True)
+def judged(speeds: pl.DataFrame, share: float = 1.0, *, share_stated: bool = True) -> list[Row]:
+    rows = [{"run": "run", **row} for row in estimated(speeds, share).to_dicts()]
+    return stand(rows, share_stated=share_stated)
+
+
+def advice(made: MadeMachine, pairs: int = 12, seed: int = 1) -> list[Row]:
+    return judged(tried(made, pairs, seed), made.share)
+
+
+def leading(made: MadeMachine, pairs: int = 12, seed: int = 1) -> list[Row]:
+    speeds = tried(made, pairs, seed)
+    return best(judged(speeds, made.share), {"run": speeds}, made.share)
 
 
 @pytest.mark.parametrize("made", MACHINES, ids=lambda made: made.name)
 def test_a_wrong_remedy_is_named_in_at_most_one_seed_of_twenty(made: MadeMachine) -> None:
     wrong = found = 0
     for seed in range(SEEDS):
-        rows = advice(made, 12, seed)
-        named = {row.effect.factor for row in rows if row.recommended}
-        leading = [each for each in best(rows, made.share) if each.decided]
-        wrong += bool(named - set(made.worth)) or any(
-            each.remedies[0].effect.factor != made.worth[0] for each in leading
-        )
-        found += bool(leading)
+        speeds = tried(made, 12, seed)
+        rows = judged(speeds, made.share)
+        named = {row["factor"] for row in rows if row["recommended"]}
+        groups = best(rows, {"run": speeds}, made.share)
+        first = [group["remedies"][0]["factor"] for group in groups if group["decided"]]
+        wrong += bool(named - set(made.worth)) or any(name != made.worth[0] for name in first)
+        found += bool(first)
     assert wrong <= 5  # P(more of 40 | 5 %) is 1.4 %
     if made.clear:
         assert found >= 0.9 * SEEDS
@@ -133,43 +145,43 @@ def test_the_truth_without_noise(made: MadeMachine) -> None:
         share, slow = made.share, made.slowdown
         speed = (1 - share) + share / slow
         speed_with = (1 - share) / truth.price + share * truth.gain / slow
-        assert row.net.value == pytest.approx(speed_with / speed, rel=1e-4)
+        assert row["net"] == pytest.approx(speed_with / speed, rel=1e-4)
         if truth.written < 1:
-            assert row.standing is Standing.SLOWER_WRITES
+            assert row["standing"] is Standing.SLOWER_WRITES
         elif abs(speed_with / speed - 1) > 1e-3:
-            assert row.standing is (Standing.BETTER if speed_with > speed else Standing.WORSE)
-        assert row.recommended == (row.standing is Standing.BETTER)
+            assert row["standing"] is (Standing.BETTER if speed_with > speed else Standing.WORSE)
+        assert row["recommended"] == (row["standing"] is Standing.BETTER)
 
 
 def test_price_gain_and_break_even_by_hand() -> None:
     """(1 - s) (1 - 1/1.1) = s (1.8 / 2 - 1 / 2), so s = (1/11) / (1/11 + 0.4) = 5/27."""
-    (core, _) = effects(replace(MACHINES[0], noise=1e-9), 8, 1)
-    seldom, always = net(core, 0.0), net(core, 1.0)
-    assert (seldom.ratio.value, always.ratio.value) == pytest.approx((1 / 1.1, 1.8))
-    found = break_even(core)
-    assert found.low <= 5 / 27 <= found.high
-    assert found.high - found.low <= 0.0021
+    core = tried(replace(MACHINES[0], noise=1e-9), 8, 1)
+    seldom, always = (estimated(core, share)["net"][0] for share in (0.0, 1.0))
+    assert (seldom, always) == pytest.approx((1 / 1.1, 1.8))
+    row = estimated(core, 1.0).row(0, named=True)
+    assert row["break_even_low"] <= 5 / 27 <= row["break_even_high"]
+    assert row["break_even_high"] - row["break_even_low"] <= 0.0021
 
 
 def test_the_better_of_two_good_ones_is_told_only_if_the_pairs_tell() -> None:
     both = (Remedy(CORE, 1.0, 1.2), Remedy(PLACE, 1.0, 1.2))
     made = MadeMachine("both", 1.5, 0.02, 1.0, both, (CORE, PLACE))
-    (found,) = best(advice(made), 1.0)
-    assert {row.effect.factor for row in found.remedies} == {CORE, PLACE}
-    assert not found.decided
-    (found,) = best(advice(MACHINES[2]), 1.0)
-    assert [row.effect.factor for row in found.remedies] == [PLACE, CORE]
-    assert found.decided
+    (group,) = leading(made)
+    assert {row["factor"] for row in group["remedies"]} == {CORE, PLACE}
+    assert not group["decided"]
+    (group,) = leading(MACHINES[2])
+    assert [row["factor"] for row in group["remedies"]] == [PLACE, CORE]
+    assert group["decided"]
 
 
 def test_holm_leaves_more_remedies_undecided() -> None:
     """Six pairs have no p below 2/64, so that two remedies together can never pass 0.05."""
     made = replace(MACHINES[0], remedies=MACHINES[0].remedies[:1])
-    assert advice(made, pairs=6)[0].recommended
+    assert advice(made, pairs=6)[0]["recommended"]
     rows = advice(MACHINES[0], pairs=6)
-    assert [row.standing for row in rows] == [Standing.OPEN, Standing.OPEN]
-    assert rows[0].net.low > 1
-    assert rows[0].p_adjusted == pytest.approx(2 * 2 / 64)
+    assert [row["standing"] for row in rows] == [Standing.OPEN, Standing.OPEN]
+    assert rows[0]["net_low"] > 1
+    assert rows[0]["p_adjusted"] == pytest.approx(2 * 2 / 64)
 
 
 @pytest.mark.parametrize(
@@ -186,70 +198,72 @@ def test_writers_are_slowed_down_if_the_whole_interval_says_so(
     gain: float, high: float, standing: Standing
 ) -> None:
     made = MadeMachine("slower", 1.5, 0.02, 1.0, (Remedy(CORE, 1.0, gain),), (CORE,))
-    (core,) = effects(made, 12, 1)
-    row = stand("run", replace(core, written=Estimate(0.9, 0.85, high, 0.95)), 1.0, 0.05, False)
-    assert row.standing is standing
-    assert (row.p_adjusted is None) == (standing is Standing.SLOWER_WRITES)
+    (core,) = estimated(tried(made, 12, 1), 1.0).to_dicts()
+    (row,) = stand([core | {"written_high": high, "margin": 0.05}], share_stated=True)
+    assert row["standing"] is standing
+    assert (row["p_adjusted"] is None) == (standing is Standing.SLOWER_WRITES)
 
 
 @pytest.mark.parametrize(
-    ("changes", "pairs", "allocations", "unstable", "standing"),
+    ("changes", "pairs", "allocations", "standing"),
     [
-        ({}, 12, 3, False, Standing.BETTER),
-        ({"emulated": ["over soft-RoCE"]}, 12, 3, False, Standing.BETTER),
-        ({}, 12, 3, True, Standing.UNSTABLE),
-        ({}, 12, 1, False, Standing.HERE),
-        ({}, 5, 3, False, Standing.FEW),
+        ({}, 12, 3, Standing.BETTER),
+        ({"emulated": ["over soft-RoCE"]}, 12, 3, Standing.BETTER),
+        ({"unstable": True}, 12, 3, Standing.UNSTABLE),
+        ({}, 12, 1, Standing.HERE),
+        ({}, 5, 3, Standing.FEW),
     ],
 )
-def test_what_is_recommended(changes, pairs, allocations, unstable, standing) -> None:
+def test_what_is_recommended(changes, pairs, allocations, standing) -> None:
     """Nothing from emulation, an unstable baseline, few allocations or few pairs."""
-    (core, _) = effects(MACHINES[0], pairs, 1, allocations)
-    (row,) = after_holm([stand("run", replace(core, **changes), 1.0, 0.02, unstable)], True)
-    assert row.standing is standing
-    assert row.recommended == (standing is Standing.BETTER and not changes)
-    assert (row.net is None) == (row.p_adjusted is None) == (pairs < 6)
-    assert (row.next_allocation is not None) == (allocations == 3 and pairs > 5)
-    assert row.allocations == (allocations if pairs > 5 else 0)
+    core = estimated(tried(ONE, pairs, 1, allocations), 1.0).row(0, named=True)
+    (row,) = stand([core | changes], share_stated=True)
+    assert row["standing"] is standing
+    assert row["recommended"] == (standing is Standing.BETTER and not changes)
+    assert (row["net"] is None) == (row["p_adjusted"] is None) == (pairs < 6)
+    assert (row["next_allocation_low"] is not None) == (allocations == 3 and pairs > 5)
+    assert (row["n"], row["allocations"]) == (pairs, allocations)
 
 
 def test_allocations_that_differ_say_nothing_of_the_next_one() -> None:
     """Gains of 10, 20 and 30 % in three: 4.303 x 0.0837 x sqrt(4/3) is far more than 18 %."""
-    (core,) = effects(replace(MACHINES[0], remedies=MACHINES[0].remedies[:1], noise=1e-9), 12, 1)
-    gains = np.array([1.1, 1.2, 1.3])[[block for block, _ in core.speeds.keys]]
-    speeds = np.column_stack([np.ones(12), np.ones(12)])
-    with_remedy = np.column_stack([np.ones(12), gains])
-    apart = replace(core, speeds=Speeds(speeds, with_remedy, core.speeds.keys))
-    (row,) = after_holm([stand("run", apart, 1.0, 0.02, False)], True)
-    assert row.net
-    assert row.net.low > 1
-    assert row.standing is Standing.HERE
+    gain = pl.col("block").replace_strict({0: 1.1, 1: 1.2, 2: 1.3})
+    even = dict.fromkeys(("off", "on", "off_with"), 1.0)
+    (row,) = judged(tried(ONE, 12, 1).with_columns(on_with=gain, **even))
+    assert row["net_low"] > 1
+    assert row["standing"] is Standing.HERE
     centre, spread = np.log([1.1, 1.2, 1.3]).mean(), np.log([1.1, 1.2, 1.3]).std(ddof=1)
     half = 4.3027 * spread * np.sqrt(4 / 3)
-    assert row.next_allocation == pytest.approx(np.exp([centre - half, centre + half]), rel=1e-4)
+    ends = row["next_allocation_low"], row["next_allocation_high"]
+    assert ends == pytest.approx(np.exp([centre - half, centre + half]), rel=1e-4)
 
 
 def test_without_a_share_only_what_costs_nothing_is_recommended() -> None:
-    (core, _) = effects(MACHINES[0], 12, 1)
-    (row,) = after_holm([stand("run", core, 1.0, 0.02, False)], False)
-    assert (row.standing, row.recommended) == (Standing.BETTER, False)
-    (row,) = after_holm([stand("run", replace(core, price=None), 1.0, 0.02, False)], False)
-    assert row.recommended
+    (core,) = estimated(tried(ONE, 12, 1), 1.0).to_dicts()
+    (row,) = stand([core], share_stated=False)
+    assert (row["standing"], row["recommended"]) == (Standing.BETTER, False)
+    (row,) = stand([core | {"price": None}], share_stated=False)
+    assert row["recommended"]
 
 
 def test_jobs_of_their_own_are_compared_by_allocation() -> None:
     """Four allocations a side: the ratio of their geometric means, with Student's interval."""
-    (core, _) = effects(MACHINES[0], 4, 1)
-    one = np.array([[1.0, 0.5], [1.0, 0.51], [1.0, 0.49], [1.0, 0.5]])
-    other = np.array([[0.9, 0.8], [0.9, 0.81], [0.9, 0.79]])
-    apart = replace(core, paired=False, speeds=Speeds(one, other, []))
-    found = net(apart, 1.0)
-    gain = np.exp(np.log(other[:, 1]).mean() - np.log(one[:, 1]).mean())
-    assert found.ratio.value == pytest.approx(gain)
-    assert found.ratio.low > 1
-    assert break_even(apart).value is None
-    assert found.lasts
-    assert net(replace(apart, speeds=Speeds(one[:1], other, [])), 1.0) is None
-    two = net(replace(apart, speeds=Speeds(one[:2], other, [])), 1.0)
-    assert two
-    assert not two.lasts
+    one = pl.DataFrame({"off": [1.0] * 4, "on": [0.5, 0.51, 0.49, 0.5]})
+    other = pl.DataFrame({"off_with": [0.9] * 3, "on_with": [0.8, 0.81, 0.79]})
+    named = tried(ONE, 6, 1).with_columns(paired=False).drop("pair", "block", *one.columns)
+    named = named.drop(other.columns).head(1)
+
+    def row_of(first: int) -> Row:
+        speeds = pl.concat([one.head(first), other], how="diagonal")
+        (row,) = judged(named.join(speeds, how="cross"))
+        return row
+
+    row = row_of(4)
+    gain = np.exp(np.log(other["on_with"]).mean() - np.log(one["on"]).mean())
+    assert (row["net"], row["gain"]) == pytest.approx((gain, gain))
+    assert row["net_low"] > 1
+    assert row["break_even"] is None
+    assert row["standing"] is Standing.BETTER
+    assert row_of(1)["net"] is None
+    assert row_of(2)["standing"] in (Standing.HERE, Standing.OPEN)
+    assert row_of(2)["next_allocation_low"] is None

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.effects.estimate import Result
@@ -16,6 +17,7 @@ from analysis.report.data import RunData, load_run
 from analysis.report.page import summary
 from analysis.report.plots import (
     COLOURS,
+    drawing,
     light,
     marker,
     themed_svg,
@@ -369,3 +371,14 @@ def test_labels_keep_what_looks_like_an_id() -> None:
     assert "grid=fine, a &lt; b" in svg
     assert 'aria-label="a &#34;title&#34; &amp; more"' in svg
     assert 'id="f-figure_1"' in svg
+
+
+def test_a_figure_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    times, draw = [], Axes.draw
+    monkeypatch.setattr(
+        Axes, "draw", lambda axes, renderer: (times.append(1), draw(axes, renderer))
+    )
+    with drawing(2.0) as figure:
+        figure.subplots().set_ylabel("a label that is given room")
+        assert "a label" in themed_svg(figure, "f", "title")
+    assert len(times) == 1

@@ -32,8 +32,8 @@ def _crossings(log_times: NDArray[np.float64]) -> list[float]:
 
 def test_six_pairs_with_one_baseline_give_the_extremes() -> None:
     """As Wilcoxon's signed-rank test: one of 64 orders of signs on each side."""
-    found = slowdown(np.log([[r, 1.0] for r in (1.31, 1.12, 1.63, 1.24, 1.55, 1.46)]))
-    assert (found.low, found.high) == (pytest.approx(1.12), pytest.approx(1.63))
+    estimate = slowdown(np.log([[r, 1.0] for r in (1.31, 1.12, 1.63, 1.24, 1.55, 1.46)]))
+    assert (estimate.low, estimate.high) == (pytest.approx(1.12), pytest.approx(1.63))
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,9 @@ def test_a_second_baseline_narrows_the_interval() -> None:
 
 
 def test_equal_runs_give_one_and_an_interval_that_holds_it() -> None:
-    found = slowdown(np.zeros((6, 3)))
-    assert found.low <= 1 <= found.high
-    assert found.high - found.low < 1e-8
+    estimate = slowdown(np.zeros((6, 3)))
+    assert estimate.low <= 1 <= estimate.high
+    assert estimate.high - estimate.low < 1e-8
 
 
 def test_of_many_pairs_evenly_spaced_ones_are_used() -> None:
@@ -134,8 +134,8 @@ def test_a_block_is_one_value_however_many_pairs_it_holds() -> None:
     # Hodges-Lehmann of 0, 0, 0.03: means of two are 0, 0, 0, 0.015, 0.015, 0.03: median 0.0075.
     long = np.array([[0.0, 0.0, 0.0], [0.01, 0.0, 0.02], [0.03, 0.0, np.nan]])
     others = _blocks(0.0075, 0.0075)
-    found = next_allocation([long, *others])
-    assert found == (pytest.approx(math.exp(0.0075)), pytest.approx(math.exp(0.0075)))
+    estimate = next_allocation([long, *others])
+    assert estimate == (pytest.approx(math.exp(0.0075)), pytest.approx(math.exp(0.0075)))
 
 
 def test_two_blocks_say_nothing_of_the_next_and_empty_ones_do_not_count() -> None:

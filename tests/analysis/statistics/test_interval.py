@@ -66,10 +66,10 @@ def test_an_estimate_lies_within_its_interval_and_is_printed_with_it() -> None:
 
 
 def test_an_estimate_is_mapped_with_its_ends() -> None:
-    found = Estimate(2.0, 1.6, 4.0, 0.96)
-    assert found.inverse == Estimate(0.5, 0.25, 0.625, 0.96)
-    assert found.mapped(lambda value: 3 * value + 1) == Estimate(7.0, 1 + 3 * 1.6, 13.0, 0.96)
-    assert (Interval.of(found), Interval.of(None)) == ((1.6, 4.0), None)
+    estimate = Estimate(2.0, 1.6, 4.0, 0.96)
+    assert estimate.inverse == Estimate(0.5, 0.25, 0.625, 0.96)
+    assert estimate.mapped(lambda value: 3 * value + 1) == Estimate(7.0, 1 + 3 * 1.6, 13.0, 0.96)
+    assert (Interval.of(estimate), Interval.of(None)) == ((1.6, 4.0), None)
 
 
 def test_means_of_equal_work() -> None:
@@ -98,18 +98,18 @@ def test_a_record_is_flat_in_json() -> None:
 
 def test_r_by_hand():
     # x - 3 = -2 -1 0 1 2; y - 4 = -3 -1 1 0 3 (sum 0); products 6 1 0 0 6 = 13; squares 10 and 20.
-    found = pearson([1, 2, 3, 4, 5], [1, 3, 5, 4, 7])
-    assert found.r == pytest.approx(13 / math.sqrt(200))
-    assert found.points == 5
+    correlation = pearson([1, 2, 3, 4, 5], [1, 3, 5, 4, 7])
+    assert correlation.r == pytest.approx(13 / math.sqrt(200))
+    assert correlation.points == 5
 
 
 def test_p_and_interval_by_hand():
     # r = 0.6, n = 28: t = 0.6 sqrt(26 / 0.64) = 3.824, of 26 degrees of freedom: p = 0.00074;
     # atanh(0.6) = 0.693147, 1.959964 / sqrt(25) = 0.391993; tanh(0.301154) = 0.29237,
     # tanh(1.085140) = 0.79510.
-    found = of_r(0.6, 28)
-    assert found.p == pytest.approx(0.00074, abs=5e-6)
-    assert (found.low, found.high) == pytest.approx((0.29237, 0.79510), abs=2e-5)
+    correlation = of_r(0.6, 28)
+    assert correlation.p == pytest.approx(0.00074, abs=5e-6)
+    assert (correlation.low, correlation.high) == pytest.approx((0.29237, 0.79510), abs=2e-5)
 
 
 @pytest.mark.parametrize(("points", "critical"), [(4, 0.950), (6, 0.811), (10, 0.632), (30, 0.361)])
@@ -120,11 +120,11 @@ def test_critical_values_of_the_textbooks(points, critical):
 
 def test_the_sign_and_the_scale():
     x, y = [1.0, 2.0, 4.0, 7.0], [2.0, 3.0, 3.5, 9.0]
-    found = pearson(x, y)
-    opposite = pearson(x, [-1e12 * each for each in y])
-    assert opposite.r == pytest.approx(-found.r)
-    assert (opposite.low, opposite.high) == pytest.approx((-found.high, -found.low))
-    assert pearson([1e-300 * each for each in x], y).r == pytest.approx(found.r)
+    correlation = pearson(x, y)
+    opposite = pearson(x, [-1e12 * value for value in y])
+    assert opposite.r == pytest.approx(-correlation.r)
+    assert (opposite.low, opposite.high) == pytest.approx((-correlation.high, -correlation.low))
+    assert pearson([1e-300 * value for value in x], y).r == pytest.approx(correlation.r)
     # Points on a line, one of them at 0.
     line = pearson([0.0, 1.0, 2.0, 3.0], [5.0, 3.0, 1.0, -1.0])
     assert (line.r, line.low, line.high, line.p) == (-1.0, -1.0, -1.0, 0.0)

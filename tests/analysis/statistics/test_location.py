@@ -32,11 +32,11 @@ def rejected_by_ranks(values: np.ndarray) -> bool:
 
 
 def test_the_interval_is_the_wider_of_ranks_and_t() -> None:
-    found = location(VALUES)
+    centre = location(VALUES)
     means = [(a + b) / 2 for a, b in combinations_with_replacement(VALUES, 2)]
-    assert found.value == pytest.approx(np.median(means), abs=1e-6)
+    assert centre.value == pytest.approx(np.median(means), abs=1e-6)
     t_low, t_high = stats.t.interval(0.95, 9, VALUES.mean(), stats.sem(VALUES))
-    for end, t_end, outward in ((found.low, t_low, -1), (found.high, t_high, 1)):
+    for end, t_end, outward in ((centre.low, t_low, -1), (centre.high, t_high, 1)):
         assert (end - t_end) * outward > -1e-6
         outside, inside = end + outward * 1e-4, end - outward * 1e-4
         assert rejected_by_ranks(VALUES - outside)
@@ -47,7 +47,7 @@ def test_the_interval_is_the_wider_of_ranks_and_t() -> None:
     assert location(far).low == pytest.approx(low)
     # The scale of the values has no part in it.
     tiny = location(VALUES * 1e-11)
-    assert tiny.low == pytest.approx(found.low * 1e-11)
+    assert tiny.low == pytest.approx(centre.low * 1e-11)
     assert (location(VALUES[:5]), location(VALUES[:6]) is None) == (None, False)
 
 
@@ -76,14 +76,16 @@ def fieller(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
 def test_a_crossing_is_as_wide_as_fieller_and_ranks() -> None:
     rng = np.random.default_rng(3)
     slope, price = rng.normal(0.3, 0.03, 12), rng.normal(0.9, 0.1, 12)
-    found = crossing(lambda x: x * slope - price, 0.0, 8.0)
+    change = crossing(lambda x: x * slope - price, 0.0, 8.0)
     low, high = fieller(slope, price)
     points = np.linspace(0, 8, 1001)
-    kept = [x for x in points if stats.wilcoxon(x * slope - price, method="exact").pvalue > 0.05]
+    possible = [
+        x for x in points if stats.wilcoxon(x * slope - price, method="exact").pvalue > 0.05
+    ]
     step = 8 / 1000
-    assert found.low == pytest.approx(min(low, kept[0]), abs=2 * step)
-    assert found.high == pytest.approx(max(high, kept[-1]), abs=2 * step)
-    assert found.value == pytest.approx(3.0, abs=0.2)
+    assert change.low == pytest.approx(min(low, possible[0]), abs=2 * step)
+    assert change.high == pytest.approx(max(high, possible[-1]), abs=2 * step)
+    assert change.value == pytest.approx(3.0, abs=0.2)
 
 
 @pytest.mark.parametrize(
@@ -92,9 +94,9 @@ def test_a_crossing_is_as_wide_as_fieller_and_ranks() -> None:
 )
 def test_a_crossing_outside_the_range_is_open_on_that_side(price: float, open_side: str) -> None:
     slope = np.random.default_rng(1).normal(0.3, 0.01, 10)
-    found = crossing(lambda x: x * slope - price, 0.0, 8.0)
-    assert getattr(found, open_side) is None
-    assert (found.low, found.high) == ((8.0, None) if open_side == "high" else (None, 0.0))
+    change = crossing(lambda x: x * slope - price, 0.0, 8.0)
+    assert getattr(change, open_side) is None
+    assert (change.low, change.high) == ((8.0, None) if open_side == "high" else (None, 0.0))
 
 
 def test_a_crossing_that_noise_hides_is_not_decided() -> None:
@@ -108,28 +110,28 @@ def test_a_crossing_that_noise_hides_is_not_decided() -> None:
 
 
 def test_values_without_scatter_cross_between_two_points() -> None:
-    found = crossing(lambda x: x * np.ones(8) - 0.50025, 0.0, 1.0)
-    assert (found.low, found.high) == (pytest.approx(0.5), pytest.approx(0.501))
+    change = crossing(lambda x: x * np.ones(8) - 0.50025, 0.0, 1.0)
+    assert (change.low, change.high) == (pytest.approx(0.5), pytest.approx(0.501))
 
 
 def test_six_against_six_by_hand() -> None:
     # Against ones, the ratios are six copies of each x. The table of the rank-sum test for 6 and 6
     # at 5 %, two-sided, has the critical value 5: the 6th smallest and 6th largest are the ends.
-    found = ratio_between([1, 2, 3, 4, 5, 6], [1] * 6)
-    assert (found.low, found.value, found.high) == (1.0, 3.5, 6.0)
-    assert found.confidence == pytest.approx(1 - 2 * 19 / 924)  # 19 of C(12, 6) orders have U <= 5
+    ratio = ratio_between([1, 2, 3, 4, 5, 6], [1] * 6)
+    assert (ratio.low, ratio.value, ratio.high) == (1.0, 3.5, 6.0)
+    assert ratio.confidence == pytest.approx(1 - 2 * 19 / 924)  # 19 of C(12, 6) orders have U <= 5
 
 
 def test_ends_are_the_ranked_ratios() -> None:
     x = [2.0, 3.0, 5.0, 7.0, 11.0, 13.0]
     y = [1.0, 1.7, 1.9, 2.3, 2.9, 3.1]
-    found = ratio_between(x, y)
+    ratio = ratio_between(x, y)
     ratios = sorted(a / b for a in x for b in y)
-    assert (found.low, found.high) == (pytest.approx(ratios[5]), pytest.approx(ratios[-6]))
+    assert (ratio.low, ratio.high) == (pytest.approx(ratios[5]), pytest.approx(ratios[-6]))
     # Normal from 2,500 ratios on: of 60 and 60, 1800 - 1.96 sqrt(3600 * 121 / 12) + 1/2 = 1427.08.
     x, y = (np.random.default_rng(4).lognormal(0, 1, (2, 60))).tolist()
-    ratios, found = sorted(a / b for a in x for b in y), ratio_between(x, y)
-    assert (found.low, found.high) == (pytest.approx(ratios[1426]), pytest.approx(ratios[-1427]))
+    ratios, ratio = sorted(a / b for a in x for b in y), ratio_between(x, y)
+    assert (ratio.low, ratio.high) == (pytest.approx(ratios[1426]), pytest.approx(ratios[-1427]))
 
 
 def test_fewer_than_six_give_none() -> None:
@@ -138,9 +140,9 @@ def test_fewer_than_six_give_none() -> None:
 
 def test_large_sets_agree_with_the_truth() -> None:
     rng = np.random.default_rng(12)
-    found = ratio_between(1.5 * rng.lognormal(0, 0.1, 30_000), rng.lognormal(0, 0.1, 50_000))
-    assert found.low < 1.5 < found.high
-    assert found.half_width < 0.02
+    ratio = ratio_between(1.5 * rng.lognormal(0, 0.1, 30_000), rng.lognormal(0, 0.1, 50_000))
+    assert ratio.low < 1.5 < ratio.high
+    assert ratio.half_width < 0.02
 
 
 # Shares of runs hit, and the slowest tenth.
@@ -150,22 +152,22 @@ def test_two_runs_of_twenty_are_hit() -> None:
     """Clopper and Pearson for 2 of 20: 1.23 % to 31.70 %, as tables of it have it."""
     on = np.ones(20)
     on[[3, 11]] = 1.5
-    found = hits(np.log(np.column_stack([on, np.ones(20), np.ones(20)])), 0.02)
-    assert found.treated.value == 0.1
-    assert (found.treated.low, found.treated.high) == (
+    share = hits(np.log(np.column_stack([on, np.ones(20), np.ones(20)])), 0.02)
+    assert share.treated.value == 0.1
+    assert (share.treated.low, share.treated.high) == (
         pytest.approx(0.0123, abs=1e-4),
         pytest.approx(0.3170, abs=1e-4),
     )
-    assert found.baseline == 0.0
+    assert share.baseline == 0.0
 
 
 def test_a_hit_is_beyond_the_margin_and_beyond_the_noise() -> None:
     spread = np.linspace(-0.1, 0.1, 11)
     # The median distance is 0.06 (0.02, 0.04, ... twice each), four deviations 0.356.
     on = 1.0 + np.append(spread, [0.3, 0.4])  # hits are seen against the treatment's own runs
-    found = hits(np.column_stack([on, np.zeros(13)]), 0.02)
-    assert found.treated.value == pytest.approx(1 / 13)
+    share = hits(np.column_stack([on, np.zeros(13)]), 0.02)
+    assert share.treated.value == pytest.approx(1 / 13)
     calm = np.array([0.0] * 8 + [0.015, 0.05])
-    found = hits(np.column_stack([np.zeros(10), calm]), 0.02)
-    assert (found.treated.value, found.baseline) == (0.0, 0.1)
+    share = hits(np.column_stack([np.zeros(10), calm]), 0.02)
+    assert (share.treated.value, share.baseline) == (0.0, 0.1)
     assert hits(np.zeros((5, 2)), 0.02) is None

@@ -10,6 +10,7 @@ from scipy import stats
 
 from analysis.statistics.looks import (
     at_looks,
+    differs,
     longer,
     looks,
     mean_ratio,
@@ -60,7 +61,7 @@ def _by_enumeration(log_times: NDArray[np.float64]) -> tuple[float, float]:
     sums = [sum(chosen) for chosen in product(*scores)]
     treated = [pair[0] - sum(pair) / len(pair) for pair in scores]
     student = stats.ttest_1samp(treated, 0, alternative="greater").pvalue
-    return sum(each >= measured - 1e-9 for each in sums) / len(sums), float(student)
+    return sum(total >= measured - 1e-9 for total in sums) / len(sums), float(student)
 
 
 def test_p_values_are_those_of_every_exchange_and_at_least_student_s() -> None:
@@ -105,7 +106,10 @@ def test_a_case_s_p_value_is_the_least_of_its_looks_over_their_shares() -> None:
     assert at_looks([0.9]) == 1
     # Eleven pairs are looked at twice: of six and of eight.
     log_times = np.log([[1.5, 1.0, 1.0]] * 8 + [[0.1, 1.0, 1.0]] * 3)
-    assert over_looks(log_times, longer) == pytest.approx(min(3**-6 / 0.25, 3**-8 / 0.1875))
+    least = min(3**-6 / 0.25, 3**-8 / 0.1875)
+    assert over_looks(log_times, longer) == pytest.approx(least)
+    assert differs(log_times) == differs(-log_times) == pytest.approx(2 * least)
+    assert differs(log_times[:5]) == 1
 
 
 def test_holm_over_cases_and_from_the_strongest_level_down() -> None:
@@ -133,9 +137,9 @@ def test_the_mean_s_interval_is_student_s() -> None:
     assert ratio.value == pytest.approx(1.2)
     assert (log(ratio.high / 1.2), log(1.2 / ratio.low)) == pytest.approx((half, half), rel=1e-4)
     # Of two baseline runs of 0.9 and 1.1, of which one is missing in the last pair.
-    again = mean_ratio(np.log([[1.2, 0.9, 1.1]] * 5 + [[1.2, nan, 1.0]]))
-    assert again is not None
-    assert (again.low, again.value, again.high) == pytest.approx((1.2, 1.2, 1.2))
+    of_two = mean_ratio(np.log([[1.2, 0.9, 1.1]] * 5 + [[1.2, nan, 1.0]]))
+    assert of_two is not None
+    assert (of_two.low, of_two.value, of_two.high) == pytest.approx((1.2, 1.2, 1.2))
     assert mean_ratio(np.log([[1.1, 1.0]] * 5)) is None
 
 

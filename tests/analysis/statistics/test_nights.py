@@ -19,22 +19,26 @@ def test_two_sides_as_worked_out_by_hand() -> None:
     """Logs 0, 1, 2 and 5, 6, 7: difference 5, each variance 1, standard error sqrt(2/3), 4 degrees
     of freedom; t of 97.5 % is 2.776445 in printed tables."""
     y, x = [math.exp(v) for v in (0, 1, 2)], [math.exp(v) for v in (5, 6, 7)]
-    found = ratio_of_nights(x, y)
-    assert math.log(found.ratio.value) == pytest.approx(5)
-    assert math.log(found.ratio.high) == pytest.approx(5 + 2.776445 * math.sqrt(2 / 3), abs=1e-6)
-    assert math.log(found.ratio.low) == pytest.approx(5 - 2.776445 * math.sqrt(2 / 3), abs=1e-6)
+    difference = ratio_of_nights(x, y)
+    assert math.log(difference.ratio.value) == pytest.approx(5)
+    assert math.log(difference.ratio.high) == pytest.approx(
+        5 + 2.776445 * math.sqrt(2 / 3), abs=1e-6
+    )
+    assert math.log(difference.ratio.low) == pytest.approx(
+        5 - 2.776445 * math.sqrt(2 / 3), abs=1e-6
+    )
     # t = 6.12; printed tables have 4.604 for 0.01 and 8.610 for 0.001.
-    assert 0.001 < found.p < 0.01
+    assert 0.001 < difference.p < 0.01
 
 
 def test_one_new_night_is_judged_by_the_spread_of_the_others() -> None:
     """Logs 0, 1, 2 against 4: difference 3, standard error sqrt(1 + 1/3), 2 degrees of freedom
     (t of 97.5 %: 4.302653)."""
-    found = ratio_of_nights([math.exp(4)], [math.exp(v) for v in (0, 1, 2)])
+    difference = ratio_of_nights([math.exp(4)], [math.exp(v) for v in (0, 1, 2)])
     half = 4.302653 * math.sqrt(4 / 3)
-    assert math.log(found.ratio.low) == pytest.approx(3 - half, abs=1e-5)
+    assert math.log(difference.ratio.low) == pytest.approx(3 - half, abs=1e-5)
     # A change as large as the half-width is the least one with p = 0.05.
-    assert math.log1p(found.least(0.05)) == pytest.approx(half, abs=1e-5)
+    assert math.log1p(difference.least(0.05)) == pytest.approx(half, abs=1e-5)
 
 
 def test_the_more_cautious_of_student_and_welch_is_used() -> None:
@@ -44,11 +48,11 @@ def test_the_more_cautious_of_student_and_welch_is_used() -> None:
         oracle = [
             stats.ttest_ind(np.log(x), np.log(y), equal_var=equal).pvalue for equal in (True, False)
         ]
-        found = ratio_of_nights(list(x), list(y))
-        assert found.p == pytest.approx(max(oracle))
+        difference = ratio_of_nights(list(x), list(y))
+        assert difference.p == pytest.approx(max(oracle))
     # A side without spread: logs 5, 5, 5 and 0, 1, 2 have Welch's 2 degrees of freedom.
-    found = ratio_of_nights([math.exp(5)] * 3, [math.exp(v) for v in (0, 1, 2)])
-    assert math.log(found.ratio.high) == pytest.approx(4 + 4.302653 / math.sqrt(3), abs=1e-5)
+    difference = ratio_of_nights([math.exp(5)] * 3, [math.exp(v) for v in (0, 1, 2)])
+    assert math.log(difference.ratio.high) == pytest.approx(4 + 4.302653 / math.sqrt(3), abs=1e-5)
 
 
 def test_correlated_nights_widen_the_interval_of_independent_ones() -> None:
@@ -59,10 +63,10 @@ def test_correlated_nights_widen_the_interval_of_independent_ones() -> None:
     """
     x, y = [math.exp(3)], [math.exp(v) for v in (-1, 1)]
     for r, variance in ((0.0, 3), (0.5, 7)):
-        found = ratio_of_nights(x, y, r)
+        difference = ratio_of_nights(x, y, r)
         half = 12.7062 * math.sqrt(variance)
-        assert math.log(found.ratio.high) == pytest.approx(3 + half, rel=1e-5)
-        assert found.widened == pytest.approx(math.sqrt(variance / 3))
+        assert math.log(difference.ratio.high) == pytest.approx(3 + half, rel=1e-5)
+        assert difference.widened == pytest.approx(math.sqrt(variance / 3))
 
 
 def test_one_night_a_side_says_nothing_of_nights() -> None:
@@ -92,17 +96,17 @@ def test_the_error_of_correlated_nights_follows_from_their_covariances(r: float)
     rest = logs - (one @ inverse @ logs) / (one @ inverse @ one)
     independent = logs.std(ddof=1) / math.sqrt(7)
     error = max(math.sqrt(rest @ inverse @ rest / 6 * covariance.mean()), independent)
-    found = mean_of_nights(values.tolist(), r)
-    assert math.log(found.high / found.value) == pytest.approx(2.446912 * error, rel=1e-5)
+    mean = mean_of_nights(values.tolist(), r)
+    assert math.log(mean.high / mean.value) == pytest.approx(2.446912 * error, rel=1e-5)
 
 
 @pytest.mark.parametrize("r", [0.0, 0.3, 0.6, 0.9])
 def test_the_correlation_of_many_nights_is_found(r: float) -> None:
     rng = np.random.default_rng(9)
     sides = [_correlated(rng, r, 20, 60).tolist() for _ in range(2)]
-    found = correlation_of_nights(list(zip(*sides, strict=True)))
-    assert found.estimate == pytest.approx(r, abs=0.07)
-    assert r <= found.at_most <= r + 0.15
+    correlation = correlation_of_nights(list(zip(*sides, strict=True)))
+    assert correlation.estimate == pytest.approx(r, abs=0.07)
+    assert r <= correlation.at_most <= r + 0.15
 
 
 @pytest.mark.parametrize("copies", [1, 10])
@@ -118,8 +122,12 @@ def test_the_largest_correlation_is_rarely_missed_however_alike_rows_are(copies:
 
 def test_few_nights_reject_no_correlation() -> None:
     for sides in ([([1.0, 1.1], [1.2, 1.1])], [([1.0, 1.0, 1.0], [2.0, 2.0])], []):
-        found = correlation_of_nights(sides)
-        assert (found.estimate, found.at_most, found.is_worst) == (None, 0.95, True)
+        correlation = correlation_of_nights(sides)
+        assert (correlation.estimate, correlation.at_most, correlation.is_worst) == (
+            None,
+            0.95,
+            True,
+        )
 
 
 @pytest.mark.parametrize(("m", "n", "r"), [(3, 3, 0.6), (8, 5, 0.3), (10, 10, 0.6)])
@@ -138,8 +146,8 @@ def test_products_of_neighbours_are_as_drawn(m: int, n: int, r: float) -> None:
     [(0.0, 4, 2.0), (0.625**0.5, 4, 4 / 3), (1.0, 4, 1.0), (1.0, 1, 2.0)],
 )
 def test_rows_that_are_alike_count_as_fewer(cosine: float, freedom: int, rows: float) -> None:
-    found = np.array([[1.0, 0.0], [cosine, math.sqrt(1 - cosine**2)]])
-    assert _independent_rows(found, freedom) == pytest.approx(rows)
+    centred = np.array([[1.0, 0.0], [cosine, math.sqrt(1 - cosine**2)]])
+    assert _independent_rows(centred, freedom) == pytest.approx(rows)
 
 
 def test_rows_that_lack_a_night_do_not_count() -> None:
@@ -150,16 +158,16 @@ def test_rows_that_lack_a_night_do_not_count() -> None:
 
 
 def test_the_mean_of_nights_is_the_geometric_one() -> None:
-    found = mean_of_nights([1.0, 4.0])
-    assert found.value == pytest.approx(2)
+    mean = mean_of_nights([1.0, 4.0])
+    assert mean.value == pytest.approx(2)
     # Logs 0 and 2 ln 2: standard error ln 2, one degree of freedom, t of 97.5 % 12.7062.
-    assert math.log(found.high) == pytest.approx(math.log(2) * (1 + 12.7062), rel=1e-5)
+    assert math.log(mean.high) == pytest.approx(math.log(2) * (1 + 12.7062), rel=1e-5)
 
 
 def test_the_ratio_of_two_estimates_adds_their_distances_in_quadrature() -> None:
     x = Estimate(math.exp(5), math.exp(2), math.exp(9), 0.97)  # 3 below, 4 above
     y = Estimate(math.exp(1), math.exp(-11), math.exp(5), 0.96)  # 12 below, 4 above
-    found = ratio_of_two(x, y)
-    logs = [math.log(v) for v in (found.low, found.value, found.high)]
+    ratio = ratio_of_two(x, y)
+    logs = [math.log(v) for v in (ratio.low, ratio.value, ratio.high)]
     assert logs == pytest.approx([4 - 5, 4, 4 + math.sqrt(16 + 144)])
-    assert found.confidence == 0.96
+    assert ratio.confidence == 0.96

@@ -1,20 +1,17 @@
 """Faults that were planted in made runs are named by the claims they break, and no others."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
 import pytest
 
+from analysis.questions.question import answer
 from analysis.report.data import load_run
-from analysis.subjects import qualification as module
-from analysis.subjects.qualification import CLAIMS, Evidence, Qualification, qualification
+from analysis.subjects.qualification import CLAIMS, QUALIFICATION, Evidence, claimed, qualified
 from records.groups import grouped
-from records.notes import Note
 from records.sample import Sample, WriterRecord
 from tests.analysis.subjects.made_qualification import (
     ALONE_B_S,
@@ -23,41 +20,36 @@ from tests.analysis.subjects.made_qualification import (
     made_run,
     rejected,
 )
-from tests.analysis.synthetic import HOST, rechain
+from tests.analysis.synthetic import HOST
 
 COUNTS = ["counter of writes", "counter of reads"]
 _REFUTED = rejected(f"{HOST} counted 1 MB, but the writers claim 2 MB; allowed difference: 20%")
 
 
-def judged(run: Path) -> Qualification:
-    return qualification(load_run(run, force=True))
+def judged(run: Path) -> pl.DataFrame:
+    return answer(QUALIFICATION, load_run(run, force=True))
 
 
-def states(of: Qualification) -> dict[str, list[str]]:
-    """State -> the claims of the machine, those of injectors apart."""
-    return grouped((each.state, each.name) for each in of.claims if ":" not in each.name)
+def states(claims: pl.DataFrame, injector: str = "") -> dict[str, list[str]]:
+    """State -> the claims of the machine, or of an injector."""
+    return grouped(claims.filter(injector=injector).select("word", "claim").iter_rows())
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_clean_run_allows_all_that_it_measured(tmp_path: Path, seed: int) -> None:
-    found = judged(made_run(tmp_path / "run", seed=seed))
-    assert states(found) == {"allowed": [claim.name for claim in CLAIMS]}
-    of_ucx = {each.name: each.state for each in found.claims if ":" in each.name}
-    assert of_ucx == {f"ucx: {each.name}": "allowed" for each in CLAIMS if each.each}
-    assert found.verdict == "qualified"
-    assert found.holds_for == {
-        "kernel": ["6.1"],
-        "BIOS": [],
-        "NIC firmware": ["mlx5_0 20.31"],
-        "MPI": ["mpirun: mpirun (Open MPI) 4.1.4"],
+    claims = judged(made_run(tmp_path / "run", seed=seed))
+    assert states(claims) == {"allowed": [claim.name for claim in CLAIMS]}
+    assert states(claims, "ucx") == {
+        "allowed": [claim.name for claim in CLAIMS if claim.by_injector]
     }
+    assert qualified(claims)
 
 
 def condition(**values: float) -> Callable[[Sample], Sample]:
     def change(sample: Sample) -> Sample:
         hit = sample.pair % 3 == 0
-        each = sample.conditions[0]
-        return replace(sample, conditions=[replace(each, **values) if hit else each])
+        node = sample.conditions[0]
+        return replace(sample, conditions=[replace(node, **values) if hit else node])
 
     return change
 
@@ -106,34 +98,32 @@ PLANTED: dict[str, tuple[Fault, list[str]]] = {
 def test_a_planted_fault_is_named_by_its_claim(
     tmp_path: Path, fault: Fault, broken: list[str]
 ) -> None:
-    found = judged(made_run(tmp_path / "run", fault))
-    assert states(found)["refused"] == broken
-    assert found.verdict == "not qualified"
-    assert all(each.reason and each.remedy for each in found.claims if each.state == "refused")
+    claims = judged(made_run(tmp_path / "run", fault))
+    assert states(claims)["refused"] == broken
+    assert not qualified(claims)
 
 
 def test_headers_limit_what_may_be_claimed_of_counters(tmp_path: Path) -> None:
-    found = judged(made_run(tmp_path / "run", Fault(counts=lambda _: 1.05)))
-    assert states(found)["caveat"] == COUNTS
-    assert found.verdict == "qualified"
+    claims = judged(made_run(tmp_path / "run", Fault(counts=lambda _: 1.05)))
+    assert states(claims)["caveat"] == COUNTS
+    assert qualified(claims)
 
 
 # Claims at their limits, from few records by hand. The link has 10 GB/s.
 
-SITE = {"nic": {"link_rate_b_s": 1e10}}
+
+def evidence(offsets_s: list[float] | None = None, **rows: list[dict[str, Any]]) -> Evidence:
+    frames = {name: pl.DataFrame(rows.get(name)) for name in ("writers", "conditions")}
+    runs = pl.DataFrame(rows.get("runs", [{"role": "effect"}]))
+    frames = {name: frame.with_columns(case=pl.lit("m")) for name, frame in frames.items()}
+    runs = runs.with_columns(case=pl.lit("m"), transport=pl.lit("InfiniBand"))
+    return Evidence(runs, **frames, link_b_s=1e10, offsets_s=offsets_s or [])
 
 
-def evidence(offsets_s: dict[str, float] | None = None, **frames: list[dict[str, Any]]) -> Evidence:
-    made = {name: pl.DataFrame(frames.get(name)) for name in ("runs", "writers", "conditions")}
-    provenance = {"sha": {"clock_offsets_s": offsets_s or {}}}
-    run = SimpleNamespace(header=SimpleNamespace(facts={"site": SITE}), provenance=provenance)
-    return Evidence(run, **made)  # type: ignore[arg-type]
-
-
-def state(name: str, seen: Evidence, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(module, "emulated", lambda _: [])
-    (claim,) = (each for each in CLAIMS if each.name == name)
-    return module._judgement(claim, seen).state
+def state(name: str, of: Evidence) -> str:
+    rows = claimed(of, [claim for claim in CLAIMS if claim.name == name])
+    (word,) = answer(replace(QUALIFICATION, rows=lambda _: rows), None)["word"]
+    return str(word)
 
 
 def wrote(share: float | None = None, **changes: object) -> dict[str, Any]:
@@ -168,10 +158,8 @@ def limited(before: float | None, alone: float = 5.0, **changes: object) -> dict
         ("throttled", [limited(1.0, asked_b_s=0.0)], "not shown"),
     ],
 )
-def test_what_writers_reach_limits_claims(
-    claim: str, writers: list[Any], expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert state(claim, evidence(writers=writers), monkeypatch) == expected
+def test_what_writers_reach_limits_claims(claim: str, writers: list[Any], expected: str) -> None:
+    assert state(claim, evidence(writers=writers)) == expected
 
 
 def received(*rates: float, role: str = "floor") -> list[dict[str, Any]]:
@@ -191,10 +179,10 @@ def received(*rates: float, role: str = "floor") -> list[dict[str, Any]]:
     ],
 )
 def test_what_arrives_although_nothing_writes(
-    conditions: list[Any], reached: float, expected: str, monkeypatch: pytest.MonkeyPatch
+    conditions: list[Any], reached: float, expected: str
 ) -> None:
-    seen = evidence(conditions=conditions, writers=[wrote(0.1, rate_b_s=reached)])
-    assert state("foreign writer", seen, monkeypatch) == expected
+    of = evidence(conditions=conditions, writers=[wrote(0.1, rate_b_s=reached)])
+    assert state("foreign writer", of) == expected
 
 
 @pytest.mark.parametrize(
@@ -207,13 +195,11 @@ def test_what_arrives_although_nothing_writes(
         ([], 0, "not shown"),
     ],
 )
-def test_runs_whose_writers_were_not_held(
-    failed: list[Any], of: int, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_whose_writers_were_not_held(failed: list[Any], of: int, expected: str) -> None:
     outcomes = [*failed, *[("kept", None)] * (of - len(failed))]
-    runs = [{"role": "effect", "outcome": each, "reason": why} for each, why in outcomes]
+    runs = [{"role": "effect", "outcome": outcome, "reason": why} for outcome, why in outcomes]
     runs.append({"role": "floor", "outcome": "injector_died", "reason": "writer 1 stopped"})
-    assert state("held", evidence(runs=runs), monkeypatch) == expected
+    assert state("held", evidence(runs=runs)) == expected
 
 
 @pytest.mark.parametrize(
@@ -228,10 +214,10 @@ def test_runs_whose_writers_were_not_held(
     ],
 )
 def test_nodes_are_quiet_in_nine_of_ten_runs(
-    claim: str, name: str, values: list[float], expected: str, monkeypatch: pytest.MonkeyPatch
+    claim: str, name: str, values: list[float], expected: str
 ) -> None:
-    seen = evidence(conditions=[{"node": "a", name: each} for each in values])
-    assert state(claim, seen, monkeypatch) == expected
+    of = evidence(conditions=[{"node": "a", name: value} for value in values])
+    assert state(claim, of) == expected
 
 
 @pytest.mark.parametrize(
@@ -239,18 +225,15 @@ def test_nodes_are_quiet_in_nine_of_ten_runs(
     [([0, 0.1], "allowed"), ([0, -0.11], "caveat"), ([-1, 0.05], "caveat"), ([0, 1.1], "refused"),
      ([5.0], "not shown")],
 )  # fmt: skip
-def test_clocks_may_differ_by_a_second(
-    offsets_s: list[float], expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nodes = {f"n{at}": each for at, each in enumerate(offsets_s)}
-    assert state("clocks", evidence(nodes), monkeypatch) == expected
+def test_clocks_may_differ_by_a_second(offsets_s: list[float], expected: str) -> None:
+    assert state("clocks", evidence(offsets_s)) == expected
 
 
 def count(share: float, of: float = 1.0, seconds: float = 1.0, **changes: object) -> dict[str, Any]:
     """A run of a second in which 1 GB was written, and counted over so many seconds."""
-    own = {"row": 1, "target": "a", "injector": "mpi_put", "bytes_b": 1e9, "elapsed_s": 1.0}
+    run = {"row": 1, "target": "a", "injector": "mpi_put", "bytes_b": 1e9, "elapsed_s": 1.0}
     counted = {"counted_b": share * seconds * 1e9, "counted_s": seconds, "observed_share": of}
-    return wrote(**(own | counted | changes))
+    return wrote(**(run | counted | changes))
 
 
 @pytest.mark.parametrize(
@@ -278,71 +261,42 @@ def count(share: float, of: float = 1.0, seconds: float = 1.0, **changes: object
         ([count(1.0, direction="read")], "not shown"),
     ],
 )
-def test_a_counter_shows_what_was_written(
-    writers: list[Any], expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert state("counter of writes", evidence(writers=writers), monkeypatch) == expected
+def test_a_counter_shows_what_was_written(writers: list[Any], expected: str) -> None:
+    assert state("counter of writes", evidence(writers=writers)) == expected
 
 
 def only_ucx(change: Callable[[Sample, WriterRecord], WriterRecord]) -> Fault:
-    return Fault(writer=lambda of, each: change(of, each) if of.case == "ucx" else each)
+    return Fault(writer=lambda of, writer: change(of, writer) if of.case == "ucx" else writer)
 
 
 @pytest.mark.parametrize(
-    ("fault", "expected", "name", "part"),
+    ("fault", "claim", "expected"),
     [
-        (only_ucx(unlimited), "refused", "throttled", "difference 1;"),
+        (only_ucx(unlimited), "throttled", ("refused", 1.0, False)),
         (
-            only_ucx(lambda _, each: replace(each, transport="tcp")),
-            *("refused", "full rate", "emulated"),
+            only_ucx(lambda _, writer: replace(writer, transport="tcp")),
+            *("full rate", ("refused", 0.12, True)),
         ),
+        # 5 of 12.5 GB/s.
         (
-            only_ucx(lambda _, each: replace(each, rate_alone_b_s=5e9)),
-            *("caveat", "full rate", "missing share 0.6;"),
+            only_ucx(lambda _, writer: replace(writer, rate_alone_b_s=5e9)),
+            *("full rate", ("caveat", 0.6, False)),
         ),
     ],
 )
 def test_another_injector_is_judged_by_its_own_runs(
-    tmp_path: Path, fault: Fault, expected: str, name: str, part: str
+    tmp_path: Path, fault: Fault, claim: str, expected: tuple[str, float, bool]
 ) -> None:
-    found = judged(made_run(tmp_path / "run", fault))
-    (row,) = (each for each in found.claims if each.name == f"ucx: {name}")
-    assert (row.state, part in row.reason) == (expected, True), row.reason
-    assert (found.verdict, found.emulated) == ("qualified", [])
+    claims = judged(made_run(tmp_path / "run", fault))
+    (row,) = claims.filter(injector="ucx", claim=claim).to_dicts()
+    assert (row["word"], round(row["away"], 2), row["emulated"]) == expected
+    assert qualified(claims)
 
 
 def test_emulated_writes_allow_no_claim_on_hardware(tmp_path: Path) -> None:
     def soft(_: Sample, writer: WriterRecord) -> WriterRecord:
         return replace(writer, transport="soft-RoCE")
 
-    found = judged(made_run(tmp_path / "run", Fault(writer=soft)))
-    hardware = [each.name for each in CLAIMS if each.hardware]
-    assert states(found)["refused"] == hardware
-    assert {each.reason[:9] for each in found.claims if each.name in hardware} == {"emulated;"}
-    assert found.emulated == [Note.SOFT_ROCE()]
-    assert found.verdict == "not qualified"
-
-
-def noted(run: Path, **changes: object) -> list[str]:
-    """Notes of a run of another campaign, with these changes of its header's facts."""
-    record = json.loads((run / "run.json").read_text())
-    record["campaign"] = "night"
-    record["campaign_text"] = record["campaign_text"].replace("qualify", "night")
-    record["facts"] |= changes
-    (run / "run.json").write_text(json.dumps(record))
-    (row, *_) = load_run(rechain(run), force=True).results
-    return [note for note in row.notes if "qualified" in note]
-
-
-def test_reports_of_hardware_name_a_machine_that_is_not_qualified_or_changed(
-    tmp_path: Path,
-) -> None:
-    assert noted(made_run(tmp_path / "a")) == [Note.NOT_QUALIFIED()]
-    holds_for = {"kernel": ["6.1"], "NIC firmware": ["mlx5_0 20.31"], "MPI": []}
-    known = {"run": "q", "verdict": "qualified", "holds_for": holds_for}
-    changed = [Note.CHANGED(names="MPI")]
-    assert noted(made_run(tmp_path / "b"), qualified=known) == changed
-    holds_for["MPI"] = ["mpirun: mpirun (Open MPI) 4.1.4"]
-    assert noted(made_run(tmp_path / "c"), qualified=known) == []
-    holds_for["NIC firmware"] = ["mlx5_0 20.30"]
-    assert noted(made_run(tmp_path / "d"), qualified=known) == [Note.CHANGED(names="NIC firmware")]
+    claims = judged(made_run(tmp_path / "run", Fault(writer=soft)))
+    assert states(claims)["refused"] == [claim.name for claim in CLAIMS if claim.hardware]
+    assert not qualified(claims)

@@ -113,7 +113,14 @@ IN_BURSTS = ["-r", "200e6", "--burst", "0.02", "--pause", "0.06"]
 
 
 @pytest.mark.parametrize(
-    "words", [["--get", "--pages", "transparent"], ["--both", "-r", "20e6"], IN_BURSTS]
+    "words",
+    [
+        ["--get", "--pages", "transparent"],
+        ["--both", "-r", "20e6"],
+        IN_BURSTS,
+        ["--both", "--footprint", "3000000"],
+        ["--footprint", "70000", "-s", "65536"],
+    ],
 )
 def test_under_sanitizers(made, words):
     done = run(made("mpich", "mpi_put-asan"), "-d", 0.6, *words, ASAN_OPTIONS="detect_leaks=0")
@@ -198,6 +205,7 @@ def bursts_of(looks, least_pause_s):
         (["--size", "64KiB"], "--size 64KiB: a number from 1 to 1e+12 is needed"),
         (["--size", "1.5"], "--size 1.5: a whole number is needed"),
         (["--rate", "0"], "--rate 0: a number from 1 to 1e+15 is needed"),
+        (["--footprint", "9"], "--footprint 9: at least a message, 65536, is needed"),
         (["--node", "1024"], "--node 1024: a number from 0 to 1023 is needed"),
         (["--pages", "large"], "--pages large: allowed are normal, transparent, huge"),
         (["--burst", "0.01"], "--burst, --pause and --rate: all three are needed"),

@@ -66,7 +66,7 @@ class heir(base):
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache of one's own; nothing is kept in memory either."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    checks._known.cache_clear()
+    checks._checks.cache_clear()
     return tmp_path / "cache" / "nimc" / "checks.json"
 
 
@@ -158,7 +158,7 @@ def test_reframe_is_asked_once_until_a_check_changes(
     first = checks_in(made)
     assert first["melt"].types["steps"] == VariableType("int", 100)
     assert checks_in(made) == first
-    checks._known.cache_clear()  # as another process would
+    checks._checks.cache_clear()  # as another process would
     assert checks_in(made) == first
     assert len(asked) == 1
     folder(tmp_path, melt="x = 2\n")
@@ -189,7 +189,7 @@ def test_a_broken_or_foreign_cache_is_ignored(
     made = folder(tmp_path, melt="x = 1\n")
     checks_in(made)
     change(cache)
-    checks._known.cache_clear()
+    checks._checks.cache_clear()
     assert set(checks_in(made)) == {"melt"}
     assert len(asked) == 2
 

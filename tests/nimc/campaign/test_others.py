@@ -17,8 +17,8 @@ name: theirs
 workloads:
   - check: theirs.py:melt
     case: small
-    set: {steps: 20, atoms: 1000, num_cpus_per_task: 1}
-    factors: {source.version: [1.0, 2.0]}
+    set: {steps: 20}
+    factors: {num_cpus_per_task: [1, 2]}
     expect: 5s
   - {check: theirs.py:plain, expect: 5s}
   - {check: stream, expect: 5s}
@@ -49,19 +49,14 @@ def after(words: list[str], option: str) -> str:
     return words[words.index(option) + 1]
 
 
-def test_each_value_of_a_parameter_is_a_case_that_reframe_is_asked_for(asked: Request) -> None:
-    names = ["small@source.version=1.0", "small@source.version=2.0", "plain", "stream"]
+def test_each_level_is_a_case_that_reframe_is_asked_for(asked: Request) -> None:
+    names = ["small@num_cpus_per_task=1", "small@num_cpus_per_task=2", "plain", "stream"]
     assert [case.name for case in asked.campaign.cases] == names
-    first = words(asked, names[0])
-    assert after(first, "-c").endswith("theirs.py")
+    assert after(words(asked, names[0]), "-c").endswith("theirs.py")
     (small, *_) = asked.campaign.cases
     plan = block_plan(asked, small, 0, 10, Path("/r"), seed=1)
     assert (plan.workload, plan.pairs) == ("melt", 10)
-    assert plan.settings == {"steps": 20, "num_cpus_per_task": 1}  # parameters are not variables
-    # As ReFrame shows the four variants, without spaces.
-    shown = [f"melt%atoms={n}%source.version={v}" for n in (1000, 32000) for v in ("1.0", "2.0")]
-    found = [[bool(re.search(after(words(asked, name), "-n"), s)) for s in shown] for name in names]
-    assert found == [[True, *[False] * 3], [False, True, False, False], [False] * 4, [False] * 4]
+    assert plan.settings == {"steps": 20, "num_cpus_per_task": 1}
 
     # Only where its class says.
     melt, plain = (asked.others[name].check for name in ("melt", "plain"))
@@ -72,8 +67,8 @@ def test_each_value_of_a_parameter_is_a_case_that_reframe_is_asked_for(asked: Re
     }
 
 
-def test_reframe_finds_the_chosen_variant_alone(asked: Request, tmp_path: Path) -> None:
-    planned = words(asked, "small@source.version=2.0")
+def test_reframe_finds_the_class_alone(asked: Request, tmp_path: Path) -> None:
+    planned = words(asked, "small@num_cpus_per_task=2")
     config, file, name = (after(planned, option) for option in ("-C", "-c", "-n"))
     done = reframe(tmp_path, Path(config), Path(file), "-l", name=name.strip("^$"))
     assert re.findall(r"^- (\w+ .*) /", done.stdout, re.MULTILINE) == [
@@ -89,9 +84,9 @@ REFUSED = [
     ("link.py:melt", "link.py is a symbolic link"),
     (
         "theirs.py:lj",
-        "class lj found; allowed, with NimcMixin as a base: melt, plain, stream, open_ended, else",
+        "class lj found; allowed, with NimcMixin as a base: every, melt, plain, stream, elsewhere",
     ),
-    ("theirs.py:open_ended", "parameters without values: atoms"),
+    ("theirs.py:every", "4 variants; allowed: one value of parameters"),
     ("broken.py:melt", "SyntaxError"),
     ("theirs.py:stream", "another check has the same name; allowed: such as a subclass"),
     ("theirs.py:plain", ""),
@@ -119,30 +114,6 @@ def test_what_cannot_be_measured_is_refused_with_its_line(tmp_path: Path) -> Non
     for line, (start, reason) in zip(lines, expected, strict=True):
         assert line.startswith(start)
         assert reason in line
-
-
-@pytest.mark.parametrize(
-    ("keys", "fault"),
-    [
-        (
-            "set: {atoms: 1000}",
-            "set: parameter 'source.version' missing; allowed: 1.0, 2.0, here or",
-        ),
-        ("set: {atoms: 9, source.version: 1.0}", "set.atoms: 9 found; allowed: 1000, 32000"),
-        (
-            "set: {source.version: 1.0}, factors: {atoms: [1000, 5]}",
-            "factors.atoms: 5 found; allowed: 1000, 32000",
-        ),
-        ("set: {atoms: 1000, source.version: 1.0}, expect: 1ms", "expect: 0.001 s found; runs of"),
-    ],
-)
-def test_every_parameter_needs_one_value_that_it_has(folder: Path, keys: str, fault: str) -> None:
-    path = folder / "faulty.yaml"
-    path.write_text(
-        f"name: c\nworkloads:\n  - {{check: 'theirs.py:melt', {keys}}}\narms: [off, on]\n"
-    )
-    with pytest.raises(InputError, match=re.escape(f"workloads[0].{fault}")):
-        prepare(path, "localhost")
 
 
 def test_a_check_for_no_place_of_the_machine_is_refused(folder: Path) -> None:

@@ -46,27 +46,28 @@ class lj(rfm.RunOnlyRegressionTest):
         return sn.extractsingle(r"step (\S+)", self.stdout, 1, float)
 
 
-@rfm.simple_test
-class melt(lj, NimcMixin):
-    valid_systems = ["*"]
-
-
-@rfm.simple_test
-class plain(lj, NimcMixin):
-    """Without a choice."""
+class every(lj, NimcMixin):
+    """With four variants."""
 
     valid_systems = ["*"]
+
+
+@rfm.simple_test
+class melt(every):
+    """One of them."""
+
     valid_prog_environs = ["wheels"]
     atoms = parameter([1000])
     source = fixture(fetched, scope="session", variants={"version": lambda v: v == "2.0"})
 
 
+@rfm.simple_test
+class plain(melt):
+    pass
+
+
 class stream(plain):
     """Named like a workload of the project."""
-
-
-class open_ended(melt):
-    atoms = parameter()
 
 
 class elsewhere(plain):

@@ -18,7 +18,6 @@ from nimc.cli import crate, hosts, minicluster, run, spack
 from nimc.cluster.remedies import ROOT_REMEDIES
 from nimc.cluster.reservation import Reservation
 from nimc.crate.reproduce import Reproduction
-from nimc.run.node_sweep import NodeSweep
 from nimc.run.runner import Failure
 from records.errors import InputError
 from records.machine.slurm import SlurmNode
@@ -95,6 +94,7 @@ def swept_on(partition: str | None, nodes: int = 1, *, slurm: bool = True) -> An
     partitions = [{"name": "a", "access": ["--partition=fat"]}, {"name": "b"}]
     return Made(
         slurm=slurm,
+        text="",
         machine=Made(name="m", partition=partition),
         settings=Made(partitions=partitions, environment={}),
         campaign=Made(name="c", margin=0.02, cases=[Made(name="stream", nodes=nodes)]),
@@ -127,20 +127,17 @@ def test_usable_nodes_are_swept_and_the_sweep_is_finished_if_none_failed(
 ) -> None:
     jobs: list[Any] = []
 
-    def sweeper(*given: Any, verbose: bool) -> Any:
-        jobs.append((given[1].nodes, given[3], verbose))
-        return Made(run_all=lambda: failed)
+    def sweeper(*given: Any) -> Any:
+        jobs.append((given[1], given[5]))
+        return Made(run_all=lambda: failed, finished_run=lambda _: None)
 
     monkeypatch.setattr(run, "prepare", lambda *_: swept_on("a"))
-    monkeypatch.setattr(run, "new_header", lambda _: Made(digest="d"))
     monkeypatch.setattr(run, "ask_nodes", lambda *_: LISTED)
     monkeypatch.setattr(run, "NodeSweeper", sweeper)
     words = ("sweep-nodes", "quick", "--machine", "m", "--results", tmp_path, "--jobs", 2)
     command(*words, code=3 if failed else 0)
     assert "nimc: not usable: n2 (down)\n" in command.err
-    assert jobs == [(["n1", "n3"], 2, False)]
-    (file,) = tmp_path.glob("c-m-nodes-*/sweep.json")
-    assert (json.loads(file.read_text())["finished_s"] is None) == bool(failed)
+    assert jobs == [(["n1", "n3"], 2)]
     command(*words, "--nodes", "n2", code=2)
     assert command.err == "nimc: machine 'm': no usable node: n2 (down)\n"
 
@@ -154,12 +151,12 @@ def test_a_slower_node_is_status_one_and_one_that_was_not_measured_three(
 ) -> None:  # fmt: skip
     found = Estimate(ratio, ratio - 0.01, ratio + 0.01, 0.95)
     row = RankedNode("stream", "n1", 6, 1.5e11, "B/s", found, 0.01, 0.02)
-    monkeypatch.setattr(run, "finished_run", lambda _, node: None if node in failed else node)
     monkeypatch.setattr(run, "load_run", lambda path: path)
     monkeypatch.setattr(run, "figures", lambda node, _: [node])
     monkeypatch.setattr(run, "ranked", lambda nodes, margin: [row] * len(nodes) * (margin == 0.02))
-    sweep = NodeSweep("nodes", "m", "abc", ["n1", "n2"], 1.75e9)
-    assert run._conclude_sweep(Path("s"), sweep, failed, 0.02, True) == code
+    request = Made(machine=Made(name="m"), campaign=Made(name="nodes", margin=0.02))
+    runs = {node: Path(node) for node in ("n1", "n2") if node not in failed}
+    assert run._conclude_sweep(request, Path("s"), runs, failed, True) == code
     document = json.loads(capsys.readouterr().out)
     assert_documented("sweep-nodes", document)
     assert (len(document["nodes"]), document["failed"]) == (2 - len(failed), failed)

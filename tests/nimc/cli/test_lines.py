@@ -74,7 +74,7 @@ def test_rows_of_controls_are_shown_only_without_an_effect() -> None:
     alone, bounded = replace(control, case="lammps"), replace(EFFECT, verdict=Verdict.NO_EFFECT)
 
     def shown(*rows: Result, contrasts: tuple[Contrast, ...] = ()) -> str:
-        return click.unstyle(results.results_table(rows, "quick", "far", contrasts))
+        return click.unstyle(results.results_table(rows, "quick", "far", 8, contrasts))
 
     text = shown(bounded, control, alone)
     assert text.startswith("stream ")
@@ -154,7 +154,7 @@ def test_a_watched_series(changes: dict[str, Any], parts: list[str]) -> None:
 @pytest.mark.parametrize("text", ["-1%", "101%", "nan%"])
 def test_a_share_that_is_none(text: str) -> None:
     with pytest.raises(InputError, match=f"^--writers: '{text}' is not a share"):
-        simulate._writers(text, 10, 157_788_000.0, 1.0)
+        simulate._writers(text, 10)
 
 
 def test_figures_of_traffic() -> None:

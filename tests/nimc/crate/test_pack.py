@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from nimc.crate.pack import python_locks, run_files
+from nimc.crate.pack import run_files
 from nimc.crate.verify import opened, verify_crate
 from nimc.crate.zipped import SIGNATURE, unzipped, zipped
 from records.errors import InputError
@@ -55,9 +55,8 @@ def test_its_metadata_are_those_of_a_process_run_crate(crate: Path, run: Path) -
     root = found["./"]
     assert root["conformsTo"] == {"@id": "https://w3id.org/ro/wfrun/process/0.5"}
     assert root["mentions"] == {"@id": "#run"}
-    parts = {part["@id"] for part in root["hasPart"]}
-    described = {"manifest-sha256.txt", "ro-crate-metadata.json"}
-    assert len(parts) == len(files_in(crate).keys() - described)
+    for part in root["hasPart"]:
+        assert any(name.startswith(part["@id"]) for name in files_in(crate))
     links = re.findall(r'\{"@id": "([^"]+)"\}', json.dumps(list(found.values())))
     assert all(each in found for each in links if not each.startswith("https://w3id.org/ro/crate"))
     assert found["#chain-head"]["value"] == json.loads((run / "run.json").read_text())["head"]
@@ -132,11 +131,6 @@ def test_the_recorded_run_is_packed(tmp_path: Path, command: Command) -> None:
     assert (found["sound"], found["samples"]) == (True, 51)
     with zipfile.ZipFile(io.BytesIO((tmp_path / "quick.zip").read_bytes())) as archive:
         assert {each.date_time for each in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
-
-
-@pytest.mark.parametrize("commit", [None, "0" * 40, "--help", "HEAD:x"])
-def test_locks_of_an_unknown_commit_are_left_out(commit: str | None) -> None:
-    assert python_locks(commit) == {}
 
 
 @pytest.mark.parametrize("name", ["run/run.json", "samples"])

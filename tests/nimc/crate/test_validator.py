@@ -19,7 +19,7 @@ _SCHEMA_ORG = (
     "Dataset CreativeWork CreateAction SoftwareApplication PropertyValue Person Organization name"
     " description datePublished license author hasPart mentions identifier about startTime endTime"
     " agent instrument object result actionStatus softwareVersion version encodingFormat"
-    " contentSize propertyID value"
+    " propertyID value"
 )
 CONTEXT = {
     **{term: f"http://schema.org/{term}" for term in _SCHEMA_ORG.split()},

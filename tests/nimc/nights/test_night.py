@@ -123,15 +123,10 @@ def test_an_old_unfinished_run_is_not_resumed(box: Box) -> None:
     assert box.night().run == str(box.runs()[1])
 
 
-@pytest.mark.parametrize("fault", ["campaign", "budget"])
-def test_what_cannot_be_run_is_told_as_well(box: Box, fault: str) -> None:
-    if fault == "campaign":
-        box.nimc.write("name: small\n")
+def test_what_cannot_be_run_is_told_as_well(box: Box) -> None:
+    box.nimc.write("name: small\n")
     told = box.folder / "told.json"
-    budget = ("--budget", "0.001") if fault == "budget" else ()
-    status, _, err = box.run("--tell", f"sh -c 'cat > {told}'", *budget)
-    assert status == 2
-    assert ("--budget: 0.001 node-hours found; allowed: from" in err) == (fault == "budget")
+    assert box.run("--tell", f"sh -c 'cat > {told}'")[0] == 2
     assert json.loads(told.read_text())["outcome"] == "not run"
     assert load(box.summaries()[0]).finished_s is not None
 

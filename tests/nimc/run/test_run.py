@@ -175,6 +175,39 @@ def test_a_finished_run_continues_with_more_pairs_and_never_with_fewer(nimc: Nim
     assert len(nimc.runs()) == 2
 
 
+OPEN = "name: small\nworkloads: [{check: stream, expect: 1s}]\narms: [off, on, spin, aa]\n"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "fake", "first", "last"),
+    [
+        # 2 % slower, at a noise of 2.5 %.
+        ("{floor: 6, cap: 6}", "faint,faint", "inconclusive", "slower under emulated writes"),
+        # Six pairs, of 2^6 exchanges, never show a difference from the control.
+        ("{floor: 6, cap: 6}", ",", "not above the control", "slower under emulated writes"),
+        # Rejected until as many are as the cap allows to be accepted.
+        ("{floor: 8, cap: 12}", "scarce,", "too few pairs", "slower under emulated writes"),
+    ],
+)
+def test_the_command_that_is_printed_reaches_a_verdict(
+    nimc: Nimc, pairs: str, fake: str, first: str, last: str
+) -> None:
+    """What a user does: run the campaign, then the command of `Next:`, until there is a verdict."""
+    nimc.write(f"{OPEN}pairs: {pairs}\n")
+    at_first, afterwards = fake.split(",")
+    out, _ = complete(nimc, fake=at_first)
+    said = " ".join(out.split())
+    assert f"(stream: {first})" in said
+    for _ in range(6):
+        if last in said:
+            break
+        (number,) = re.findall(r"Next: [^(]*--pairs (\d+)`", said)
+        out, err = complete(nimc, "--pairs", number, fake=afterwards)
+        assert f"resumes {nimc.the_run()}" in err
+        said = " ".join(out.split())
+    assert f"(stream: {last})" in said
+
+
 def test_a_failing_case_is_reported_and_tried_again_unless_the_campaign_is_another(
     nimc: Nimc,
 ) -> None:

@@ -97,6 +97,7 @@ def test_this_host_is_what_lscpu_says():
     if caches := json.loads(answer.stdout)["caches"] if answer.returncode == 0 else []:
         last = max(caches, key=lambda cache: int(cache["level"]))
         assert here.llc_total_b == int(last["all-size"])
+        assert here.l2_b in (None, *(int(of["one-size"]) for of in caches if of["level"] == 2))
 
 
 CGROUP = "sys/fs/cgroup"

@@ -137,16 +137,6 @@ class compiles_only(rfm.CompileOnlyRegressionTest, NimcMixin):
     valid_prog_environs = ["wheels"]
 
 
-class has_our_hook(timed):
-    @run_before("run")
-    def learn_machine(self):
-        pass
-
-
-class has_our_hook_too(has_our_hook, NimcMixin):
-    pass
-
-
 class has_our_variable(timed):
     message = variable(str, value="")
 

@@ -42,7 +42,6 @@ def read(check: Any, tmp_path: Path, *outputs: str, errors: str = "") -> list[di
     The block was killed as it wrote its last line, which is no run.
     """
     check.put_conductor()
-    check.take_patterns()
     logs = tmp_path / "run/logs/case/0"
     logs.mkdir(parents=True)
     with (logs / UNREAD).open("w") as unread:
@@ -52,7 +51,7 @@ def read(check: Any, tmp_path: Path, *outputs: str, errors: str = "") -> list[di
             (logs / f"{pair}-off-0.out").write_text(output)
             (logs / f"{pair}-off-0.err").write_text(errors)
         unread.write(json.dumps(UNREAD_SAMPLE.as_dict())[:40])
-    foreign.read_block(check._own, tmp_path / "run", "case", logs)
+    foreign.read_block(check._reader, tmp_path / "run", "case", logs)
     assert not (logs / UNREAD).exists()
     text = (tmp_path / "run/samples/case.jsonl").read_text()
     return [json.loads(line) for line in text.splitlines()]
@@ -122,7 +121,6 @@ def test_a_figure_that_is_not_of_the_output_is_none_of_any_run(reframe, tmp_path
     check = reframe(from_a_file)
     check.put_conductor()
     Path(check.stagedir, "result.txt").write_text("step 7\n")  # left by the last run
-    check._own.prove = lambda: None
     check.put_conductor = lambda: None
     (sample,) = read(check, tmp_path, GOOD)
     assert (sample["outcome"], sample["fom"]) == ("no_fom", None)

@@ -16,7 +16,6 @@ from tests.reframe_tests.foreign.checks import (
     any_number,
     compiles_only,
     contained,
-    has_our_hook_too,
     has_our_variable,
     in_furlongs,
     swept,
@@ -58,9 +57,6 @@ def test_what_is_taken_from_a_check_and_what_no_mixin_can_help(reframe):
     assert (plan["demand"]["run_timeout_s"], check.time_limit) == (180, None)
     with pytest.raises(ReframeError, match="runs nothing"):
         compiles_only()
-    hook = "has_our_hook.learn_machine: the mixin has a method of this name"
-    with pytest.raises(ReframeError, match=hook):
-        has_our_hook_too()
 
 
 def test_a_variable_of_our_name_is_refused_by_name():

@@ -1,0 +1,163 @@
+"""Cache or memory: made runs with a planted cause, and which cells it rests on."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from analysis.questions.question import INCONCLUSIVE, answer
+from analysis.questions.shown import _boundaries
+from analysis.report.data import load_run
+from analysis.report.page import render
+from analysis.subjects.footprints import BOTH, CACHE, CAUSES, CELLS, MEMORY, NONE, cause
+from records.arms import name_of, parts_of
+from studies.footprints import MIB, PLANTED, made, named
+from tests.analysis.made_counters import counter_row, write_rows
+from tests.analysis.synthetic import Case, crossed, header, samples, write_run
+
+KIB = 1 << 10
+#: Footprint -> bytes, and time, of the made run below.
+FOOTPRINTS = {"64KiB": (64 * KIB, 1.0), "llc_16": (2 * MIB, 1.0), "2*llc": (64 * MIB, 1.2)}
+SETS = {"512KiB": 512.0 * KIB, "64MiB": 64.0 * MIB}
+
+
+def treated(arm: str) -> tuple[str, str]:
+    """Its footprint and working set; names leave out first levels."""
+    of = parts_of(arm)[1]
+    return of.get("footprint", "64KiB"), of.get("working_set", "512KiB")
+
+
+def made_run(folder: Path, transport: str = "InfiniBand") -> Path:
+    """Writes beyond the caches cost 20 % whatever the working set; half of them reach memory."""
+    levels = [{"footprint": f, "working_set": w} for f in FOOTPRINTS for w in SETS]
+    first = {"footprint": "64KiB", "working_set": "512KiB"}
+    silent = [each for each in levels if each["footprint"] == "64KiB"]
+    names = [
+        name_of(arm, {key: level for key, level in of.items() if level != first[key]})
+        for arm, cells in (("on", levels), ("off", silent), ("aa", silent))
+        for of in cells
+    ]
+    times = {
+        name: FOOTPRINTS[treated(name)[0]][1] if name.startswith("on") else 1.0 for name in names
+    }
+    case = Case("membench", "B/s", "higher", 1e10, times, noise=0.004, transport=transport)
+    case = replace(
+        crossed(case, {"working_set": "512KiB", "tool": "perf_stat:dram"}, {"footprint": "64KiB"}),
+        origin="far",
+    )
+    found = []
+    for each in samples(case, pairs=12):
+        footprint, working_set = treated(each.arm)
+        size_b = FOOTPRINTS[footprint][0]
+        writers = [replace(writer, footprint_b=size_b) for writer in each.writers]
+        found.append(replace(each, writers=writers, working_set_b=SETS[working_set]))
+    host = {"llc_total_b": 32 * MIB, "sockets": 2, "l2_b": MIB}
+    run = write_run(folder / "run", found, header(margin=0.03), record={"nodes": {"n": host}})
+    rows = []
+    for each in found:
+        written_b = sum(writer.bytes_b for writer in each.writers)
+        share = 0.5 if treated(each.arm)[0] == "2*llc" else 0.0
+        lines = (1e9 + share * written_b) / 64
+        rows.append(counter_row(each.key, "unc_m_cas_count.wr", lines, tool="perf_stat:dram"))
+    write_rows(run, "membench", rows)
+    return run
+
+
+@pytest.mark.parametrize("everywhere", [True, False])
+@pytest.mark.parametrize("planted", PLANTED)
+def test_a_planted_cause_is_named(planted, everywhere):
+    """`python -m studies.footprints` has 200 runs of each."""
+    assert named(planted, everywhere, 6) == Counter({planted: 6})
+
+
+def test_three_pairs_less_than_six_name_nothing():
+    rows = answer(CAUSES, made(BOTH, True, 1, pairs=5))
+    assert cause(rows) == INCONCLUSIVE
+    assert set(rows["why"]) == {"5, fewer than 6 pairs"}
+    assert CAUSES.sentences(rows) == [
+        "made: not decided. Evidence lacks at working sets of 512 KiB, 8 MiB, 128 MiB a rank."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("llc_b", "sockets", "inside_at", "beyond_at", "why"),
+    [
+        # Footprints are 64 KiB, 4 MiB, 16 MiB and 128 MiB.
+        (32 * MIB, 1, "4 MiB", "128 MiB", ""),
+        (128 * MIB, 1, "16 MiB", None, "no footprint beyond"),
+        (64 * MIB, 2, "4 MiB", "128 MiB", ""),
+        (63 * MIB, 2, "64 KiB", "128 MiB", ""),
+        (8 * MIB, 2, "64 KiB", "128 MiB", ""),
+        (MIB // 4, 1, None, "128 MiB", "no footprint inside"),
+        (None, 1, None, None, "the size of the last-level caches is unknown"),
+    ],
+)
+def test_what_stands_for_a_cache_and_for_memory(llc_b, sockets, inside_at, beyond_at, why):
+    run = made(BOTH, True, 1, pairs=6)
+    run.provenance = {"sha": {"nodes": {"n": {"llc_total_b": llc_b, "sockets": sockets}}}}
+    row = answer(CAUSES, run).row(0, named=True)
+    assert (row["inside_at"], row["beyond_at"]) == (inside_at or "unknown", beyond_at or "unknown")
+    assert not why or row["why"] == why
+
+
+def test_all_writers_of_a_target_pass_through_memory_together():
+    run = made(BOTH, True, 1, pairs=6)
+    run.samples = run.samples.with_columns(writers=pl.col("writers") * 3, nodes=pl.lit("a,b"))
+    # Two writers a node, rounded up.
+    assert answer(CAUSES, run)["inside_b"][0] == 2 * 64 * KIB
+
+
+@pytest.mark.parametrize(
+    ("shown", "word"),
+    [
+        ([(0, 1, 1, 0), (0, 1, 0, 1)], MEMORY),
+        ([(1, 0, 0, 1), (0, 1, 0, 1)], CACHE),
+        ([(1, 0, 0, 1), (0, 1, 1, 0)], BOTH),
+        ([(1, 0, 1, 0), (0, 0, 0, 0)], BOTH),
+        ([(0, 1, 0, 1), (0, 1, 0, 1)], NONE),
+        # One cell undecided: it may have the other cause.
+        ([(1, 0, 0, 1), (0, 1, 0, 0)], INCONCLUSIVE),
+        ([(0, 1, 1, 0), (0, 0, 0, 1)], INCONCLUSIVE),
+        ([(0, 1, 0, 1), (0, 0, 0, 1)], INCONCLUSIVE),
+    ],
+)
+def test_a_case_has_the_causes_of_its_working_sets(shown, word):
+    names = ("loss", "same", "more", "no_more")
+    rows = [dict(zip(names, map(bool, row), strict=True)) for row in shown]
+    assert cause(pl.DataFrame(rows)) == word
+
+
+def test_the_page_says_it_and_draws_the_map(tmp_path):
+    run = load_run(made_run(tmp_path))
+    rows = answer(CAUSES, run).to_dicts()
+    assert [row["word"] for row in rows] == [MEMORY, MEMORY]
+    assert [(row["inside_low"] < 1 < row["inside_high"]) for row in rows] == [True, True]
+    assert all(row["beyond_low"] < 1.2 < row["beyond_high"] for row in rows)
+    cells = {(row["working_set"], row["footprint"]): row for row in answer(CELLS, run).to_dicts()}
+    assert len(cells) == 6
+    assert cells["64 MiB", "64 MiB"]["dram_share"] == pytest.approx(0.5, rel=0.1)
+    assert cells["64 MiB", "2 MiB"]["dram_share"] == pytest.approx(0.0, abs=0.05)
+    text = render([run])
+    assert (
+        "membench: loss follows the footprint of the writes: memory (working sets of 512 KiB,"
+        " 64 MiB a rank)." in text
+    )
+    map_of = text.partition('aria-label="Loss by footprint and working set')[2].partition("</svg>")[
+        0
+    ]
+    for said in ("64 KiB", "2 MiB", "512 KiB", "L2", "last-level caches"):
+        assert said in map_of
+    assert "1.20" in map_of
+    assert "through 2 MiB each" in text
+
+
+def test_the_sizes_of_caches_lie_between_levels():
+    """At a level, behind it; of levels of 4, 16 and 64, none is below 2 or above 64."""
+    for mark, place in {8: 0.5, 16: 1.5, 63: 1.5, 4: 0.5}.items():
+        found = _boundaries(CELLS, [4, 16, 64], {"l2_b": 2, "llc_b": mark})
+        assert found == {place: ["last-level caches"]}
+    assert _boundaries(CELLS, [4, 16, 64], {"l2_b": 3, "llc_b": 64}) == {}
+    both = _boundaries(CELLS, [4, 16, 64], {"l2_b": 17, "llc_b": 60})
+    assert both == {1.5: ["L2", "last-level caches"]}

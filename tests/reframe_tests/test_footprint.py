@@ -1,0 +1,110 @@
+"""Footprints as planning resolves them, for each injector; 48 MiB are the last-level caches."""
+
+import pytest
+
+from conductor.injectors import INJECTORS
+from conductor.injectors.base import Writer
+from records.errors import InputError
+from reframe_tests import planning
+from reframe_tests.factors import check_level
+from tests.records.machine import made
+
+KIB, MIB = 1 << 10, 1 << 20
+FACTS = {"cores": 64, "sockets": 2, "numa_nodes": 2, "nic_node": 0, "llc": "48MiB"}
+MACHINE = made.machine("same_job", device="mlx5_0", facts={**FACTS, "memory": "64GiB"})
+
+
+def writes(injector, footprint, message="auto", arm="on"):
+    levels = {"injector": injector, "message": message, "footprint": footprint}
+    asked = planning.CaseRequest(arms=["off", arm], levels=levels)
+    return planning.treatments(asked, MACHINE)[-1].writes
+
+
+def end(injector, asked):
+    """The words of a writer that the origin starts, after the program, and what it writes over."""
+    writer = Writer(
+        *(0, "o", "t", "10.0.0.2", 20001, asked.message_b), footprint_b=asked.footprint_b
+    )
+    return INJECTORS[injector].footprint_b(writer), writer
+
+
+@pytest.mark.parametrize(
+    ("injector", "footprint", "message", "message_b", "written_b"),
+    [
+        # What the papers did: one buffer of a message.
+        ("perftest", "auto", "auto", 64 * KIB, 64 * KIB),
+        # Small messages step through the 4 KiB of a buffer.
+        ("perftest", "auto", "2KiB", 2 * KIB, 4 * KIB),
+        ("perftest", "auto", "3KiB", 3 * KIB, 3 * KIB),
+        ("perftest", "2MiB", "auto", 64 * KIB, 2 * MIB),
+        ("perftest", "4*llc", "1MiB", MIB, 192 * MIB),
+        # Whole messages: 100 KiB are two of 64 KiB; 8 KiB are two buffers of 4 KiB.
+        ("perftest", "100KiB", "auto", 64 * KIB, 128 * KIB),
+        ("perftest", "8KiB", "1KiB", KIB, 8 * KIB),
+        # A smaller footprint makes the message smaller.
+        ("perftest", "16KiB", "auto", 16 * KIB, 16 * KIB),
+        # Its message; at most 32 of them, or 2 MiB, at a time.
+        ("ucx", "auto", "auto", 64 * KIB, 64 * KIB),
+        ("ucx", "llc/2", "auto", 24 * MIB, 24 * MIB),
+        ("mpi_put", "auto", "auto", 64 * KIB, 2 * MIB),
+        ("mpi_put", "auto", "1KiB", KIB, 32 * KIB),
+        ("mpi_put", "auto", "3MiB", 3 * MIB, 3 * MIB),
+        ("mpi_put", "llc", "auto", 64 * KIB, 48 * MIB),
+        ("mpi_put", "64KiB", "auto", 64 * KIB, 64 * KIB),
+        ("fabtests", "auto", "auto", 64 * KIB, 64 * KIB),
+    ],
+)
+def test_footprints_that_are_chosen(injector, footprint, message, message_b, written_b):
+    asked = writes(injector, footprint, message)
+    assert (asked.message_b, end(injector, asked)[0]) == (message_b, written_b)
+
+
+def test_the_copy_engine_passes_through_whole_messages():
+    injector = INJECTORS["copy_engine"]
+    writer = Writer(0, "o", "o", "127.0.0.1", 20001, MIB, footprint_b=5 * MIB // 2)
+    assert injector.footprint_b(writer) == 3 * MIB
+    words = injector.origin_command(writer)
+    assert words[words.index("--footprint") + 1] == str(3 * MIB)
+
+
+def test_programs_are_told():
+    _, of_perftest = end("perftest", writes("perftest", "2MiB"))
+    for command in (INJECTORS["perftest"].target_command, INJECTORS["perftest"].origin_command):
+        words = " ".join(command(of_perftest))
+        # 32 queue pairs, and as many messages under way as one has by default: 128.
+        assert " -s 65536 " in words
+        assert " -q 32 -t 4 " in f"{words} "
+    _, of_mpi = end("mpi_put", writes("mpi_put", "llc/2"))
+    assert f" --size 65536 --footprint {24 * MIB} " in " ".join(INJECTORS["mpi_put"]._rank(of_mpi))
+
+
+@pytest.mark.parametrize(
+    ("asked", "fault"),
+    [
+        (
+            ("fabtests", "2MiB"),
+            "footprint: 2MiB found; that of fabtests cannot be chosen; allowed: auto, or injector"
+            " perftest, ucx, mpi_put, copy_engine,",
+        ),
+        (
+            ("ucx", "2MiB", "64KiB"),
+            "message: 64KiB found; the message of ucx is its footprint, 2MiB; allowed: auto",
+        ),
+        (("mpi_put", "32KiB", "64KiB"), "footprint: 32KiB found; .* from one message, 65536 B, on"),
+        (
+            ("perftest", "2GiB", "64KiB"),
+            "footprint: 2GiB found; .* to 16384 of them, 1073741824 B",
+        ),
+    ],
+)
+def test_an_injector_that_cannot_says_so_in_a_line(asked, fault):
+    with pytest.raises(InputError, match=fault):
+        writes(*asked)
+
+
+def test_levels_that_are_allowed():
+    for level in ("auto", "64KiB", "llc", "llc/2", "4*llc", "3*llc/4"):
+        check_level("footprint", level)
+    for level in ("dram", "64", "0*llc", "llc/0", "llc*4", "2*l2", 64):
+        with pytest.raises(InputError, match="allowed: auto, a size"):
+            check_level("footprint", level)
