@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from analysis.contention.parameters import UNKNOWN, Model, Parameters, alone, known, shared, total
+from analysis.contention.parameters import UNKNOWN, Model, Parameters, alone, or_nan, shared, total
 from analysis.contention.sweep import (
     HUBER,
     OUTLIER,
@@ -78,10 +78,10 @@ def capacities(
     cores by more than the noise: the capacity is not reached there.
     """
     both = c.comp_par + c.comm_par
-    seen = np.isfinite(both) & (both > 0)
-    if not seen.any():
+    measured = np.isfinite(both) & (both > 0)
+    if not measured.any():
         return np.zeros((len(pairs), 3)), np.full(len(pairs), np.inf)
-    n, totals = c.n[seen], both[seen]
+    n, totals = c.n[measured], both[measured]
     wanted = n * b_comp + b_comm
     basis = _basis(n, pairs)
     # Not the largest total: one that is too high would hide the capacity.
@@ -134,7 +134,7 @@ def candidates(c: Curves, base: Parameters) -> Iterator[Parameters]:
     `base` has the rates of both sides alone. If its computations never saturate there is one
     guess, without n_seq_max.
     """
-    b_comp, b_comm = known(base.b_comp_seq_b_s), known(base.b_comm_seq_b_s)
+    b_comp, b_comm = or_nan(base.b_comp_seq_b_s), or_nan(base.b_comm_seq_b_s)
     t_seq = base.t_seq_max_b_s
     numbers = [int(n) for n in np.unique(c.n)]
     n_seq_values = [numbers[-1]]
@@ -152,13 +152,13 @@ def candidates(c: Curves, base: Parameters) -> Iterator[Parameters]:
     inverted = (gap < 0) & (pairs[:, 0] < numbers[-1])
     kinds = (inverted, (gap >= 0) & (gap <= 1), gap > 1) if t_seq is not None else (gap >= 0,)
     trims = (False, True) if len(numbers) >= ENOUGH else (False,)
-    found = [capacities(c, b_comp, b_comm, pairs, trimmed=trimmed) for trimmed in trims]
+    solved = [capacities(c, b_comp, b_comm, pairs, trimmed=trimmed) for trimmed in trims]
     for n_seq, kind in product(n_seq_values, kinds):
         guesses: list[Parameters] = []
-        for solution, loss in found:
-            mine = np.where((pairs[:, 1] == n_seq) & kind, loss, np.inf)
-            best = int(np.argmin(mine))
-            if np.isfinite(mine[best]):
+        for solution, loss in solved:
+            of_kind = np.where((pairs[:, 1] == n_seq) & kind, loss, np.inf)
+            best = int(np.argmin(of_kind))
+            if np.isfinite(of_kind[best]):
                 n_par = int(pairs[best, 0])
                 guesses += _guesses(c, base, n_par, n_seq, solution[best])
         if guesses:
@@ -196,9 +196,10 @@ def _guesses(
         floor_from = n_seq if n_seq - n_par > 1 else 1
         t_par2 = second if inverted else t_par - second * (n_seq - n_par)
         guess = replace(guess, t_par_max2_b_s=t_par2, n_seq_max=n_seq, delta_r_b_s=delta_r)
-    b_comp, b_comm = known(base.b_comp_seq_b_s), known(base.b_comm_seq_b_s)
-    seen = np.isfinite(c.comm_par)
-    n, shares = c.n[seen], c.comm_par[seen] / b_comm if b_comm else np.ones(int(seen.sum()))
+    b_comp, b_comm = or_nan(base.b_comp_seq_b_s), or_nan(base.b_comm_seq_b_s)
+    measured = np.isfinite(c.comm_par)
+    n, rates = c.n[measured], c.comm_par[measured]
+    shares = rates / b_comm if b_comm else np.ones_like(rates)
     for alpha in (0.0, 1.0):
         for _ in range(ROUNDS):
             floor = (n >= floor_from) & (n * b_comp + alpha * b_comm >= t_par)
@@ -309,7 +310,7 @@ def contenders(c: Curves, count: int) -> list[tuple[Parameters, float]]:
     starts.sort(key=cost)
     # Of each guess and what became of it, the best one: least squares may end elsewhere.
     refined = [min(_refined(p, c, scale), key=cost) for p in starts[:count]]
-    return sorted(((p, cost(p)) for p in refined), key=lambda found: found[1])
+    return sorted(((p, cost(p)) for p in refined), key=lambda contender: contender[1])
 
 
 def _starts(c: Curves) -> list[Parameters]:
@@ -337,7 +338,7 @@ def _decided_by_one(p: Parameters, c: Curves) -> bool:
     if p.t_par_max_b_s is None or p.alpha is None:
         return False
     n = np.unique(c.n[np.isfinite(c.comm_par)])
-    demand = n * known(p.b_comp_seq_b_s) + p.alpha * known(p.b_comm_seq_b_s)
+    demand = n * or_nan(p.b_comp_seq_b_s) + p.alpha * or_nan(p.b_comm_seq_b_s)
     return len(n) > FEW and int((demand >= total(p, n)).sum()) < 2
 
 
@@ -424,16 +425,16 @@ def _losses(c: Curves) -> str:
 
     Large losses with an unknown capacity mean that the equations do not describe the machine.
     """
-    found = []
+    losses = []
     for name, by_itself, together in (
         ("computations", c.comp_alone, c.comp_par),
         ("communications", c.comm_alone, c.comm_par),
     ):
-        seen = np.isfinite(together) & (by_itself > 0)
-        if seen.any():
-            lost = 1 - float((together[seen] / by_itself[seen]).min())
-            found.append(f"{name} {max(lost, 0.0):.0%}")
-    return f"; largest losses measured: {', '.join(found)}" if found else ""
+        measured = np.isfinite(together) & (by_itself > 0)
+        if measured.any():
+            lost = 1 - float((together[measured] / by_itself[measured]).min())
+            losses.append(f"{name} {max(lost, 0.0):.0%}")
+    return f"; largest losses measured: {', '.join(losses)}" if losses else ""
 
 
 def _known_only(p: Parameters, c: Curves) -> tuple[Parameters, dict[str, str]]:
@@ -522,8 +523,8 @@ def points_allowed(cores: int) -> int:
 
 def _disagreement(points: list[Point], cores: int) -> Array:
     """Largest relative difference between plausible models, for 1 .. cores; shape (cores,)."""
-    found = contenders(curves(points), COMMITTEE)
-    plausible = [p for p, cost in found if cost - found[0][1] <= PLAUSIBLE]
+    likeliest = contenders(curves(points), COMMITTEE)
+    plausible = [p for p, cost in likeliest if cost - likeliest[0][1] <= PLAUSIBLE]
     n = np.arange(1, cores + 1)
     rates = np.stack([[alone(p, n), *shared(p, n)] for p in plausible])
     spread = np.abs(deviation(rates, rates[:1]))

@@ -101,10 +101,10 @@ def _dots(
     axes: Axes, n: Cores, rates_b_s: Rates, colour: str, marker: str, hollow: bool = False
 ) -> None:
     """The rates that were measured."""
-    seen = np.isfinite(rates_b_s)
-    if seen.any():
+    measured = np.isfinite(rates_b_s)
+    if measured.any():
         look: dict[str, Any] = {"facecolor": "none" if hollow else colour, "edgecolor": colour}
-        axes.scatter(n[seen], rates_b_s[seen] / _GB, s=11, marker=marker, lw=0.8, **look)
+        axes.scatter(n[measured], rates_b_s[measured] / _GB, s=11, marker=marker, lw=0.8, **look)
 
 
 def _from_zero(axes: Axes, top: float) -> None:
@@ -128,8 +128,8 @@ def render(model: Model, sweep: Sweep | None) -> str:
     nodes = model.calibrated_nodes()
     stacked = []
     for node in nodes:
-        own = [p for p in points if p.at == (node, node)]
-        svg = stacked_plot(predict(model, node, node), own, f"s{node}")
+        there = [p for p in points if p.at == (node, node)]
+        svg = stacked_plot(predict(model, node, node), there, f"s{node}")
         stacked.append((f"Both on NUMA node {node}", svg))
     errors = asdict(evaluate(model, sweep)) if sweep else {}
     cells = ["\u2013" if value is None else f"{value:.2f} %" for value in errors.values()]
@@ -253,12 +253,12 @@ def parameter_rows(model: Model) -> list[tuple[str, str, str, str]]:
     """Each parameter: name, local and remote value, unit."""
     return [
         (
-            each.name.removesuffix("_b_s"),
-            _cell(getattr(model.local, each.name), each.name),
-            _cell(getattr(model.remote, each.name, None), each.name),
-            _UNITS.get(each.name, "MB/s"),
+            parameter.name.removesuffix("_b_s"),
+            _cell(getattr(model.local, parameter.name), parameter.name),
+            _cell(getattr(model.remote, parameter.name, None), parameter.name),
+            _UNITS.get(parameter.name, "MB/s"),
         )
-        for each in fields(Parameters)
+        for parameter in fields(Parameters)
     ]
 
 
@@ -280,7 +280,7 @@ def errors_table(rows: dict[str, Errors], notes: list[str]) -> str:
         aligned(
             ["", *part],
             [
-                [name.replace("_", " "), *(_percent(getattr(rows[each], name)) for each in part)]
+                [name.replace("_", " "), *(_percent(getattr(rows[label], name)) for label in part)]
                 for name in names
             ],
             left=(0,),

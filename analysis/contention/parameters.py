@@ -147,7 +147,7 @@ Rates = NDArray[np.float64]
 Cores = NDArray[np.int64]
 
 
-def known(value: float | None) -> float:
+def or_nan(value: float | None) -> float:
     """The value, NaN for None."""
     return np.nan if value is None else value
 
@@ -160,8 +160,8 @@ def total(p: Parameters, n: Cores) -> Rates:
     if p.t_par_max_b_s is None or p.n_par_max is None:
         return np.full(n.shape, np.inf)
     n_seq = np.inf if p.n_seq_max is None else p.n_seq_max
-    left = p.t_par_max_b_s - known(p.delta_l_b_s) * (n - p.n_par_max)
-    right = known(p.t_par_max2_b_s) - known(p.delta_r_b_s) * (n - n_seq)
+    left = p.t_par_max_b_s - or_nan(p.delta_l_b_s) * (n - p.n_par_max)
+    right = or_nan(p.t_par_max2_b_s) - or_nan(p.delta_r_b_s) * (n - n_seq)
     return np.where(n <= p.n_par_max, p.t_par_max_b_s, np.where(n <= n_seq, left, right))
 
 
@@ -169,14 +169,14 @@ def alone(p: Parameters, n: Cores) -> Rates:
     """Rate of `n` computing cores without communications: equation 6."""
     limit = np.inf if p.t_seq_max_b_s is None else p.t_seq_max_b_s
     capacity = np.clip(total(p, n), 0.0, limit)
-    rates: Rates = np.minimum(n * known(p.b_comp_seq_b_s), capacity)
+    rates: Rates = np.minimum(n * or_nan(p.b_comp_seq_b_s), capacity)
     return rates
 
 
 def together(p: Parameters, n: Cores, comm: Rates) -> Rates:
     """Rate of `n` computing cores while communications take `comm`."""
     left = np.maximum(total(p, n) - comm, 0.0)
-    rates: Rates = np.minimum(n * known(p.b_comp_seq_b_s), left)
+    rates: Rates = np.minimum(n * or_nan(p.b_comp_seq_b_s), left)
     return rates
 
 
@@ -187,10 +187,10 @@ def shared(p: Parameters, n: Cores) -> tuple[Rates, Rates]:
     demand fits the capacity. If not even one core fits, that number is 0, with communications at
     full rate. Returns (computations, communications).
     """
-    nominal = known(p.b_comm_seq_b_s)
-    alpha = 0.0 if nominal == 0 else known(p.alpha)
+    nominal = or_nan(p.b_comm_seq_b_s)
+    alpha = 0.0 if nominal == 0 else or_nan(p.alpha)
     capacity = total(p, n)
-    wanted = n * known(p.b_comp_seq_b_s)
+    wanted = n * or_nan(p.b_comp_seq_b_s)
     unbounded = np.isinf(capacity)
     fits = unbounded | (wanted + alpha * nominal < capacity)
     comm_fitting = np.where(unbounded, nominal, np.minimum(capacity - wanted, nominal))
@@ -201,7 +201,7 @@ def shared(p: Parameters, n: Cores) -> tuple[Rates, Rates]:
 
 def _alpha(p: Parameters, n: Cores, fits: NDArray[np.bool_], comm_fitting: Rates) -> Rates:
     """Share that communications keep: equation 5, following algorithm 2."""
-    alpha = known(p.alpha) if p.b_comm_seq_b_s else 0.0
+    alpha = or_nan(p.alpha) if p.b_comm_seq_b_s else 0.0
     if p.n_seq_max is None or p.n_par_max is None or p.n_seq_max - p.n_par_max <= 1:
         return np.full(n.shape, alpha)
     last = np.maximum.accumulate(np.where(fits, n, 0))
@@ -231,8 +231,8 @@ class Prediction:
 
     def band(self, rate: str) -> Band | None:
         """The band of a rate: `comp_par`, `comm_par` or `comp_alone`."""
-        found: Band | None = getattr(self.bands, rate, None)
-        return found
+        of: Band | None = getattr(self.bands, rate, None)
+        return of
 
 
 def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
@@ -264,7 +264,7 @@ def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
         comp_par_b_s=measured(comp if same else comp_alone, comp_at),
         comm_par_b_s=measured(comm, comm_at),
         comp_alone_b_s=measured(comp_alone, comp_at),
-        comm_alone_b_s=np.full(n.shape, known(of_socket)),
+        comm_alone_b_s=np.full(n.shape, or_nan(of_socket)),
         bands=model.bands.get(comp_at if calibrated else "others"),
     )
 

@@ -120,10 +120,10 @@ def load(path: Path, facts: dict[str, Any] | None = None) -> Sweep:
             raise InputError(f"{path}: not a sweep; allowed: a mapping with schema 1")
     file = validated(_File, document, path)
     cores, nodes = max(p.n for p in file.points), 1 + max(max(p.at) for p in file.points)
-    found: dict[str, Any] = {"name": path.stem, "numa_per_socket": 1}
-    found |= {"cores": cores, "numa_nodes": nodes}
-    found |= {name: value for name, value in vars(file).items() if value}
-    return overruled(Sweep(**found), facts or {}, path)
+    stated: dict[str, Any] = {"name": path.stem, "numa_per_socket": 1}
+    stated |= {"cores": cores, "numa_nodes": nodes}
+    stated |= {name: value for name, value in vars(file).items() if value}
+    return overruled(Sweep(**stated), facts or {}, path)
 
 
 def overruled(sweep: Sweep, facts: dict[str, Any], path: Path) -> Sweep:
@@ -218,7 +218,7 @@ def differences(predicted: tuple[Array, Array, Array, Array], c: Curves) -> Arra
 
     0 for rates that were not measured.
     """
-    parts = [deviation(p[c.n - 1], seen) for p, seen in zip(predicted, c.rates, strict=True)]
+    parts = [deviation(p[c.n - 1], rate) for p, rate in zip(predicted, c.rates, strict=True)]
     return np.nan_to_num(np.concatenate(parts), nan=0.0)
 
 
@@ -314,17 +314,17 @@ def from_run(run: Path, comm_node: int | None, kernel: str | None = None) -> Swe
 
 def _of_kernel(samples: pl.DataFrame, kernel: str | None, run: Path) -> pl.DataFrame:
     """The runs of one kernel, at the first levels of factors other than those of points."""
-    found = samples.select(pl.col("arm", "factors").cast(pl.String)).unique(maintain_order=True)
-    known = {arm: levels(text).get("kernel") for arm, text in found.iter_rows()}
-    if kernel is not None and kernel not in known.values():
-        words = ", ".join(sorted({str(each) for each in known.values() if each is not None}))
+    arms = samples.select(pl.col("arm", "factors").cast(pl.String)).unique(maintain_order=True)
+    kernels = {arm: levels(text).get("kernel") for arm, text in arms.iter_rows()}
+    if kernel is not None and kernel not in kernels.values():
+        words = ", ".join(sorted({str(name) for name in kernels.values() if name is not None}))
         raise InputError(f"--kernel: {kernel} was not measured in {run}; allowed: {words or '-'}")
 
     def wanted(arm: str) -> bool:
         others = parts_of(arm)[1].keys() - _OF_POINTS
-        return not others if kernel is None else known[arm] == kernel and others <= {"kernel"}
+        return not others if kernel is None else kernels[arm] == kernel and others <= {"kernel"}
 
-    return samples.filter(pl.col("arm").cast(pl.String).is_in([*filter(wanted, known)]))
+    return samples.filter(pl.col("arm").cast(pl.String).is_in([*filter(wanted, kernels)]))
 
 
 def _rows(samples: pl.DataFrame) -> pl.DataFrame:
@@ -333,21 +333,21 @@ def _rows(samples: pl.DataFrame) -> pl.DataFrame:
     A baseline appears once for each node of the effects paired with it. `comm_alone_b_s` and
     `comm_par_b_s` are the target device's counts if it counted both; else the writers' reports.
     """
-    kept = judged(samples).filter(status="counts")
-    effects = kept.filter(
+    runs = judged(samples).filter(status="counts")
+    effects = runs.filter(
         pl.col("role") == "effect",
         level("rate").fill_null("full") == "full",
         level("burst").fill_null("none") == "none",
     )
     nodes = effects.select("case", "comm_node", arm="baseline").unique(maintain_order=True)
     baselines = (
-        kept.filter(pl.col("role") == "baseline")
+        runs.filter(pl.col("role") == "baseline")
         .drop("comm_node")
         .join(nodes, on=["case", "arm"], how="left", maintain_order="left")
     )
-    kept = pl.concat([baselines.select(kept.columns), effects])
+    runs = pl.concat([baselines.select(runs.columns), effects])
     counted = pl.col("counted_alone_b_s").is_not_null() & pl.col("counted_b_s").is_not_null()
-    return kept.with_columns(
+    return runs.with_columns(
         n=extra("cores").cast(pl.Int64),
         comp_node=extra("node").cast(pl.Int64),
         streaming=extra("streaming"),
@@ -369,10 +369,10 @@ def _nodes_and_sockets(run: Path, header: RunHeader, rows: pl.DataFrame) -> tupl
     record = read_json(path) if path.is_file() else {}
     host = hosts_of(record).get(str(first["nodes"])) or mapping(header.facts.get("host"))
     listed, sockets = host.get("numa_nodes"), host.get("sockets")
-    seen = listed if isinstance(listed, list) else []
+    nodes = listed if isinstance(listed, list) else []
     numbers = [
         number
-        for node in map(mapping, seen)
+        for node in map(mapping, nodes)
         if node.get("cpus", True) and isinstance(number := node.get("number"), int)
     ]
     return sorted(numbers) or [0], sockets if type(sockets) is int and sockets > 0 else 1

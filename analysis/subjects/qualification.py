@@ -278,8 +278,16 @@ QUALIFICATION = Question(
         Limit("refused", when=pl.col("caveat") < _AWAY),
     ),
     sentences=_sentences,
-    columns=("figure", "allowed", "caveat", "word", "text", "remedy"),
-    headings={"word": "state", "text": "what is claimed", "remedy": "if it is not allowed"},
+    columns=("allowed", "caveat", "figure", "word", "text", "remedy"),
+    headings={
+        "away": "how far it is",
+        "allowed": "allowed up to",
+        "caveat": "with a caveat up to",
+        "figure": "of what",
+        "word": "state",
+        "text": "what is claimed",
+        "remedy": "if it is not allowed",
+    },
     plot=None,
 )
 SECTIONS = [section(QUALIFICATION, "run", 5)]

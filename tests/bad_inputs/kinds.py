@@ -18,8 +18,8 @@ from pathlib import Path
 from analysis.contention import evaluate
 from analysis.report.data import load_run
 from analysis.report.page import write_data
-from nimc.crate.metadata import METADATA
-from nimc.crate.pack import RUN, run_files
+from nimc.crate.metadata import METADATA, RUN
+from nimc.crate.pack import run_files
 from nimc.crate.zipped import MANIFEST, manifest, zipped
 from records.errors import InputError
 from records.run import load_header
@@ -104,7 +104,7 @@ def _crate(text: bytes, folder: Path) -> list[str]:
 
 def crate(run: Path) -> bytes:
     """The least that is verified as a crate of a run."""
-    files = {f"{RUN}/{name}": content for name, content in run_files(run).items()}
+    files = {f"{RUN}{name}": content for name, content in run_files(run).items()}
     files[METADATA] = b'{"@graph": []}'
     with suppress(InputError):
         files["campaign.yaml"] = load_header(run).campaign_text.encode()

@@ -211,8 +211,8 @@ def test_counts_begin_at_one_and_numbers_at_zero() -> None:
               if isinstance(each.type, click.IntRange)}  # fmt: skip
     counts = "cores jobs nodes numa-nodes numa-per-socket ranks-per-node"
     assert ranges == {
-        *((1, None, f"--{name}") for name in (*counts.split(), "steps")),
-        *((0, None, f"--{name}") for name in ("comm-node", "reduce-every", "seed")),
+        *((1, None, f"--{name}") for name in counts.split()),
+        *((0, None, f"--{name}") for name in ("comm-node", "reduce-every")),
         (2, None, "--folds"),  # what is left out, and what is fitted
     }
 
