@@ -66,8 +66,7 @@ site_configuration = {
     ],
     "environments": [
         {
-            # Built by `nimc spack build` from spack_envs/, with Spack's compilers: without `cc`, no
-            # check compiles here. stream, membench and numa take the next environment that has one.
+            # Built by `nimc spack` from spack_envs/, with Spack's compilers, so `cc` is empty.
             "name": "spack",
             "cc": "",
             "cxx": "",

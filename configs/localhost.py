@@ -37,7 +37,7 @@ site_configuration = {
         },
         {
             "name": "spack",
-            # Spack has its own compilers; checks that compile use the environment `wheels`.
+            # Spack has its own compilers.
             "cc": "",
             "cxx": "",
             "ftn": "",

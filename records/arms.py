@@ -5,6 +5,7 @@ The only list of arms. Standard library only, because compute nodes import it to
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -95,12 +96,18 @@ def arm_of(treatment: str) -> Arm:
     return ARMS.get(parts_of(treatment)[0], _OTHER)
 
 
+def natural(name: str) -> list[tuple[float, str]]:
+    """Sorts names as people do, by the numbers in them: `stream@2` before `stream@10`."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", name)
+    return [(float(part), "") if at % 2 else (0.0, part) for at, part in enumerate(parts)]
+
+
 def in_order(treatments: Iterable[str]) -> list[str]:
     """Treatments in the order used by tables and figures; unknown arms come last."""
     places = {name: place for place, name in enumerate(ARMS)}
 
-    def key(name: str) -> tuple[int, str, bool]:
+    def key(name: str) -> tuple[int, str, bool, list[tuple[float, str]]]:
         arm, levels = parts_of(name)
-        return places.get(arm, len(places)), arm, bool(levels)
+        return places.get(arm, len(places)), arm, bool(levels), natural(name)
 
     return sorted(treatments, key=key)

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, Valida
 from records import units
 from records.acceptance import AcceptanceLimits, limit
 from records.arms import ARMS, BASELINE, level_text
-from records.marked_yaml import Duration, Record, quantity
+from records.marked_yaml import Duration, Fraction, Record, quantity
 from records.run import CAP, FLOOR, MARGIN, workload_of
 from records.sample import Level
 
@@ -227,7 +227,7 @@ class Pairs(Record):
         default=None, le=MOST_PAIRS, description="a whole number, at least 'floor'"
     )
     #: Half-width of the slowdown's interval, relative to it, at which a case is done.
-    precision: float | None = Field(
+    precision: Fraction | None = Field(
         default=None, gt=0, lt=1, description="a number between 0 and 1, such as 0.01 for 1 %"
     )
     #: Most pairs of one allocation; None: the floor's, then those up to the next look.
@@ -269,13 +269,13 @@ class Verify(Record):
     """What a run must fulfil to be accepted: writes, and silence around it."""
 
     #: None: the machine's (`proof.min_share`).
-    min_share: float | None = limit("min_share", default=None)
+    min_share: Fraction | None = limit("min_share", default=None)
     retries: int = limit("retries")
     #: Limits of disturbance, for runs of every arm; null: no limit.
     foreign_cpus: float | None = limit("foreign_cpus")
-    steal_share: float | None = limit("steal_share")
-    frequency_drop: float | None = limit("frequency_drop")
-    foreign_share: float | None = limit("foreign_share")
+    steal_share: Fraction | None = limit("steal_share")
+    frequency_drop: Fraction | None = limit("frequency_drop")
+    foreign_share: Fraction | None = limit("foreign_share")
 
 
 class Campaign(Record):
@@ -304,7 +304,7 @@ class Campaign(Record):
     )
     verify: Verify = Field(default=Verify(), description="a mapping")
     #: Smallest relative effect of interest: 'no effect' means less than this.
-    margin: float = Field(
+    margin: Fraction = Field(
         default=MARGIN, gt=0, lt=1, description="a number between 0 and 1, such as 0.02 for 2 %"
     )
     #: Longest time that one run of an application may take, seconds.

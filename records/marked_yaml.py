@@ -217,6 +217,8 @@ def quantity(read: Callable[[str, str], float], text: object) -> float:
         raise ValueError(str(error).removeprefix("value: ")) from None
 
 
+#: A share, as a number or in per cent.
+Fraction = Annotated[float, BeforeValidator(units.fraction)]
 #: Quantities with their units, above zero.
 Duration = Annotated[float, BeforeValidator(partial(quantity, units.duration_s)), Field(gt=0)]
 Size = Annotated[int, BeforeValidator(partial(quantity, units.size_b)), Field(gt=0)]

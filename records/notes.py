@@ -46,6 +46,10 @@ class Note(Enum):
         "laid out on {cores} cores, but has only {had}",
         "set `layout_cores` to the cores that the application has",
     )
+    LAYOUT = (
+        "layout {layout}, ranks x threads of a node: the fastest without writers; slower: {others}",
+        "set this layout, to measure without the search",
+    )
     UNBOUND = (
         "reserved_cores: the application's threads are not bound on {nodes}: fewer run, but on any"
         " core",

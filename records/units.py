@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from records.errors import InputError
 
@@ -61,6 +62,13 @@ def rate_b_s(text: str, field: str) -> float:
 def count(text: str, field: str) -> int:
     """`46k`, `64` as a whole number. Raises InputError, which names `field`."""
     return _whole(_read(text, field, COUNT, "a count", "46k"), text, field, "items")
+
+
+def fraction(value: Any) -> Any:
+    """`2%` as 0.02; all else as it is, for those who check it."""
+    if isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?%", value, re.ASCII):
+        return float(value[:-1]) / 100
+    return value
 
 
 def share(text: str, field: str) -> float:
@@ -126,7 +134,7 @@ NONE = "-"
 _SHORT_S = 1e-5
 #: From here on a figure of four digits would be shown as 1000, and has the next prefix.
 _ROUNDS_UP = 999.95
-_PREFIXES = {"B/s": "kMGTP", "B": "kMGTP", "1/s": "kMGTP", "Hz": "kMGTP"}
+_PREFIXES = {"B/s": "kMGTP", "B": "kMGTP", "1/s": "kMGTP", "Hz": "kMGTP", "J": "kMGTP"}
 
 
 def scale(value: float | None, unit: str) -> tuple[float, str]:

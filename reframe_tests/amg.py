@@ -3,7 +3,7 @@
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from reframe_tests.binaries import BinariesMixin, NodesMixin, near_cube
+from reframe_tests.binaries import BinariesMixin, NodesMixin, ThreadsMixin, near_cube
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import (
     FLOAT,
@@ -17,7 +17,7 @@ from reframe_tests.workload import (
 
 
 @rfm.simple_test
-class amg(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
+class amg(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, ThreadsMixin, NimcMixin):
     """Algebraic multigrid, problem 1, one rank per core or socket (weak scaling)."""
 
     descr = "AMG under RDMA writes"
@@ -28,7 +28,7 @@ class amg(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
     package = "amg2013"
     program = executable = "amg"
     tags = {"single_node"}
-    within_block = ("edge",)
+    within_block = ("layout", "edge")
 
     #: Grid points along the edge of each rank's cube.
     edge = variable(int, value=96)
@@ -38,7 +38,8 @@ class amg(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
         per_node = self.ranks_per_node()
         self.spread(per_node)
         ranks = [str(n) for n in near_cube(self.nodes * per_node)]
-        self.executable_opts = ["-P", *ranks, "-n", *[str(self.edge)] * 3, "-problem", "1"]
+        edges = [str(self.same_work(self.edge))] * 3
+        self.executable_opts = ["-P", *ranks, "-n", *edges, "-problem", "1"]
 
 
 short_form(amg, edge=48)

@@ -1,9 +1,10 @@
-"""Where a check's program comes from: the site's file, Spack, or PATH (modules, wheels).
+"""Where a check's program comes from: the site's file, Spack, PATH (modules, wheels), a compiler.
 
 A program that `programs` of the site's file names is used in every environment. Else, in one with
 the feature `spack`, it comes from the check's stack, if it has one, built on first use. Otherwise
 the program must be on PATH on this host, or the check is skipped with a message. What modules
-provide is known only in the job.
+provide is known only in the job. Checks that compile their sources do so with the environment's
+compiler, or with Spack's.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from reframe.core.exceptions import ReframeError
 
 from records.errors import InputError, NimcError
 from records.machine.site import load as load_machine
-from reframe_tests.factors import fault
+from reframe_tests.factors import cores_lacking, fault, layout_of
 from reframe_tests.spack import build, setup
 from reframe_tests.spack.build import Built
 
@@ -29,16 +30,66 @@ from reframe_tests.spack.build import Built
 _PATH = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
 
 
-class BinariesMixin(rfm.RegressionTestPlugin):
-    """Finds the program, and records how it was built."""
-
-    #: Environments that may provide the program.
-    wanted_environs = ("+spack", "+modules", "+wheels")
+class SpackMixin(rfm.RegressionTestPlugin):
+    """Takes a program from Spack, built on first use, and records how it was built."""
 
     #: Environment of `spack_envs/` that builds the program, and its package there; None if Spack
     #: has no recipe of it.
     stack = variable(str, type(None), value=None)
     package = variable(str, type(None), value=None)
+
+    def from_spack(self, environ: Environment) -> bool:
+        """Whether the program of an environment is one that Spack builds."""
+        return "spack" in environ.features and bool(self.stack)
+
+    def spack_environment(self) -> str:
+        """Name of the environment that Spack builds."""
+        assert self.stack
+        return self.stack
+
+    def take_build(self) -> None:
+        """Use Spack's program. Skips where no Spack is set up."""
+        try:
+            self._use(self._built())
+        except InputError as error:
+            self.skip(str(error))
+        except NimcError as error:
+            raise ReframeError(str(error)) from None
+
+    def has_build(self) -> bool:
+        """Whether Spack provides the program."""
+        with suppress(NimcError):
+            return bool(self._built())
+        return False
+
+    def _built(self) -> Built:
+        """The check's environment, built once, under a lock. Raises NimcError."""
+        place = setup.layout(self.current_system.name, None)
+        jobs = len(os.sched_getaffinity(0))
+        return build.build(
+            place, setup.load(place), self.spack_environment(), jobs, self.logger.debug
+        )
+
+    def _use(self, built: Built) -> None:
+        folders = [f"{built.view}/bin", *([f"{built.mpi}/bin"] if built.mpi else [])]
+        self.env_vars["PATH"] = ":".join([*folders, "$PATH"])
+        (spec,) = (spec for spec in built.specs if spec["name"] == self.package)
+        self.provenance = {**self.provenance, "spack": spec, "spack_inputs": built.digest}
+        self.spack_lock = built.lock
+
+    @run_before("run")
+    def keep_lock(self) -> None:
+        """Keep the Spack lock file of the program with the results."""
+        if hasattr(self, "spack_lock"):
+            shutil.copy(self.spack_lock, Path(self.stagedir) / "spack.lock")
+            self.keep_files = [*self.keep_files, "spack.lock"]
+
+
+class BinariesMixin(SpackMixin):
+    """Finds the program, and records how it was built."""
+
+    #: Environments that may provide the program.
+    wanted_environs = ("+spack", "+modules", "+wheels")
 
     #: Name of the program on PATH.
     program = variable(str)
@@ -59,13 +110,8 @@ class BinariesMixin(rfm.RegressionTestPlugin):
         """Build it, find it, or skip."""
         if self.is_dry_run():
             return
-        if self._from_spack(self.current_environ):
-            try:
-                self._use(self._built())
-            except InputError as error:  # no Spack is set up
-                self.skip(str(error))
-            except NimcError as error:
-                raise ReframeError(str(error)) from None
+        if self.from_spack(self.current_environ):
+            self.take_build()
         elif not self._on_path(self.current_environ):
             site = f"site/{self.current_system.name}.yaml"
             absent = f"{self.program} is not on PATH"
@@ -75,64 +121,107 @@ class BinariesMixin(rfm.RegressionTestPlugin):
                 self.skip(f"{absent}; 'nimc spack' builds it (docs/workloads.md#spack)")
             self.skip(f"{absent}; name it in 'programs' of {site} (docs/workloads.md)")
 
+    def from_spack(self, environ: Environment) -> bool:
+        """A program that the site names is not Spack's."""
+        return super().from_spack(environ) and not self._named
+
     def runs_in(self, environ: Environment) -> bool:
         """Whether an environment provides the program."""
-        if self._from_spack(environ):
-            with suppress(NimcError):
-                return bool(self._built())
-            return False
-        return self._on_path(environ)
-
-    def _from_spack(self, environ: Environment) -> bool:
-        return "spack" in environ.features and bool(self.stack) and not self._named
+        return self.has_build() if self.from_spack(environ) else self._on_path(environ)
 
     def _on_path(self, environ: Environment) -> bool:
         """True for modules: what they provide is known only in the job."""
         return "modules" in environ.features or shutil.which(self.program, path=_PATH) is not None
 
-    def _built(self) -> Built:
-        """The check's stack, built once, under a lock. Raises NimcError."""
-        assert self.stack
-        place = setup.layout(self.current_system.name, None)
-        jobs = len(os.sched_getaffinity(0))
-        return build.build(place, setup.load(place), self.stack, jobs, self.logger.debug)
-
-    def _use(self, built: Built) -> None:
-        folders = [f"{built.view}/bin", *([f"{built.mpi}/bin"] if built.mpi else [])]
-        self.env_vars["PATH"] = ":".join([*folders, "$PATH"])
-        (spec,) = (spec for spec in built.specs if spec["name"] == self.package)
-        self.provenance = {**self.provenance, "spack": spec, "spack_inputs": built.digest}
-        self.spack_lock = built.lock
-
-    @run_before("run")
-    def keep_lock(self) -> None:
-        """Keep the Spack lock file of the program with the results."""
-        if hasattr(self, "spack_lock"):
-            shutil.copy(self.spack_lock, Path(self.stagedir) / "spack.lock")
-            self.keep_files = [*self.keep_files, "spack.lock"]
-
 
 # A check that compiles its own sources: any environment with a C compiler will do.
 
 
-class CompiledMixin(rfm.RegressionTestPlugin):
-    """Runs wherever the settings name a C compiler (`cc` of the environment)."""
+class CompiledMixin(SpackMixin):
+    """Compiles with the environment's C compiler, or in one of Spack's with Spack's.
+
+    A check with a `stack` takes the program that Spack builds there.
+    """
 
     #: Environments of a check that names none.
     wanted_environs = ("*",)
 
     @run_after("setup")
-    def require_compiler(self) -> None:
-        """Skip in an environment without a C compiler."""
-        if not self.runs_in(self.current_environ):
-            self.skip(f"environment {self.current_environ.name} has no C compiler: 'cc' is empty")
+    def find_compiler(self) -> None:
+        """Build it with Spack, take a compiler, or skip."""
+        if self.is_dry_run():
+            return
+        if self.from_spack(self.current_environ):
+            self.take_build()
+            return
+        try:
+            self.build_system.cc = self._compiler(self.current_environ)
+        except InputError as error:
+            self.skip(str(error))
+
+    @run_before("compile")
+    def compile_nothing(self) -> None:
+        """What Spack has built is not compiled again."""
+        if self.from_spack(self.current_environ):
+            self.sourcesdir = None
+            self.build_system = "CustomBuild"
+            self.build_system.commands = []
 
     def runs_in(self, environ: Environment) -> bool:
-        """Whether an environment can compile."""
-        return bool(environ.cc)
+        """Whether an environment can compile it, or has what Spack built."""
+        if self.from_spack(environ):
+            return self.has_build()
+        with suppress(InputError):
+            return bool(self._compiler(environ))
+        return False
+
+    def _compiler(self, environ: Environment) -> str:
+        """The C compiler of an environment. Raises InputError if it has none."""
+        if "spack" in environ.features:
+            place = setup.layout(self.current_system.name, None)
+            return setup.c_compiler(place, setup.load(place))
+        if not environ.cc:
+            raise InputError(f"environment {environ.name} has no C compiler: 'cc' is empty")
+        return str(environ.cc)
 
 
-# Checks whose MPI ranks may be spread over several nodes.
+# Checks whose MPI ranks may have threads, and be spread over several nodes.
+
+
+class ThreadsMixin(rfm.RegressionTestPlugin):
+    """Ranks and threads of a program with MPI and OpenMP, as `layout` says."""
+
+    #: Ranks and threads of each node, such as `8x2`, for the problem of one rank a core; `auto`
+    #: takes the fastest (`nimc run` only). The default, empty, is the check's own.
+    layout = variable(str, value="")
+
+    #: Numbers of ranks, of all nodes together, that the program can run with; empty: any.
+    rank_counts: tuple[int, ...] = ()
+
+    def shape(self, ranks: int) -> tuple[int, int]:
+        """Ranks and threads of each node: the layout's, or `ranks` with threads on all cores.
+
+        Raises InputError for a layout that does not fit.
+        """
+        try:
+            asked = layout_of(self.layout)
+        except ValueError:
+            why = "allowed: RANKSxTHREADS, such as 8x2 (auto: with nimc run alone)"
+            raise fault(self, "layout", why) from None
+        if asked is None:
+            return ranks, max(1, self.app_cores // ranks)
+        if lacks := cores_lacking(self.layout, self.app_cores):
+            raise fault(self, "layout", lacks)
+        total = asked[0] * getattr(self, "nodes", 1)
+        if self.rank_counts and total not in self.rank_counts:
+            allowed = ", ".join(map(str, self.rank_counts[:4]))
+            raise fault(self, "layout", f"{total} ranks; allowed: {allowed}, ...")
+        return asked
+
+    def same_work(self, edge: int, of: int | None = None) -> int:
+        """Edge of each rank's cube, so that all have the work of `of` ranks of this edge a node."""
+        ranks, _ = self.shape(of or self.app_cores)
+        return max(1, round(edge * ((of or self.app_cores) / ranks) ** (1 / 3)))
 
 
 class NodesMixin(rfm.RegressionTestPlugin):
@@ -141,11 +230,8 @@ class NodesMixin(rfm.RegressionTestPlugin):
     #: Target nodes.
     nodes = variable(int, value=1)
 
-    #: What gets a rank: `core` (MPI only), or `socket` (MPI with OpenMP).
+    #: What gets a rank unless `layout` says: `core` (MPI only), or `socket` (MPI with OpenMP).
     rank_per = variable(str, value="core")
-
-    #: Whether the program is built with OpenMP.
-    threaded = True
 
     def ranks_per_node(self) -> int:
         """Ranks of each node. Raises InputError."""
@@ -153,15 +239,19 @@ class NodesMixin(rfm.RegressionTestPlugin):
         if self.nodes < 1 or (shared and self.nodes > 1):
             reason = f"{self.machine.name} is one host" if shared else "allowed: numbers from 1"
             raise fault(self, "nodes", reason)
-        allowed = ("core", "socket") if self.threaded else ("core",)
+        allowed = ("core", "socket") if isinstance(self, ThreadsMixin) else ("core",)
         if self.rank_per not in allowed:
             raise fault(self, "rank_per", f"allowed: {', '.join(allowed)}")
         sockets = min(self.node_facts.sockets, self.app_cores)
-        return self.app_cores if self.rank_per == "core" else sockets
+        ranks = self.app_cores if self.rank_per == "core" else sockets
+        return self.shape(ranks)[0] if isinstance(self, ThreadsMixin) else ranks
 
     def spread(self, per_node: int) -> None:
         """`per_node` ranks on each node, with threads on its remaining cores."""
-        self.ranks(per_node, max(1, self.app_cores // per_node))
+        threads = max(1, self.app_cores // per_node)
+        if isinstance(self, ThreadsMixin):
+            _, threads = self.shape(per_node)
+        self.ranks(per_node, threads)
         self.num_tasks = self.nodes * per_node
 
 

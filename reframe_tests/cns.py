@@ -7,7 +7,7 @@ from math import cos, pi, sin, sqrt
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from reframe_tests.binaries import BinariesMixin
+from reframe_tests.binaries import BinariesMixin, ThreadsMixin
 from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import (
@@ -22,7 +22,7 @@ from reframe_tests.workload import (
 
 
 @rfm.simple_test
-class cns(rfm.RunOnlyRegressionTest, BinariesMixin, WorkingSetMixin, NimcMixin):
+class cns(rfm.RunOnlyRegressionTest, BinariesMixin, ThreadsMixin, WorkingSetMixin, NimcMixin):
     """Compressible Navier-Stokes on boxes of a cube, one rank per core."""
 
     descr = "CNS under RDMA writes"
@@ -31,7 +31,7 @@ class cns(rfm.RunOnlyRegressionTest, BinariesMixin, WorkingSetMixin, NimcMixin):
     sourcesdir = None
     program = executable = "cns"
     tags = {"single_node"}
-    within_block = ("cells", "box", "steps", "working_set")
+    within_block = ("layout", "cells", "box", "steps", "working_set")
     #: The cube does not grow with the ranks.
     comparable_across_cores = True
 
@@ -42,7 +42,7 @@ class cns(rfm.RunOnlyRegressionTest, BinariesMixin, WorkingSetMixin, NimcMixin):
 
     def lay_out(self):
         """Write the input, without plot files."""
-        self.rank_a_core()
+        self.ranks(*self.shape(self.app_cores))
         box = self.box_of()
         lines = [f"nsteps={self.steps}", "plot_int=0", f"n_cell={self.cells}"]
         lines += [f"max_grid_size={box}", "cfl=0.5d0", "eta=1.8d-4", "alam=1.5d2"]

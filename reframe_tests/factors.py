@@ -61,7 +61,7 @@ FREE = "free"
 #: Kernels of membench that load memory, and the level without workers.
 LOADS = ("read", "write", "nt_write")
 IDLE = "idle"
-#: The size that an injector or a check has by itself.
+#: The size that an injector or a check has by itself; of `layout` no level: the fastest.
 AUTO = "auto"
 #: A size as a multiple or a part of the last-level caches.
 _OF_LLC = re.compile(r"(?:([1-9]\d{0,3})\*)?llc(?:/([1-9]\d{0,3}))?", re.ASCII)
@@ -143,6 +143,38 @@ def _too_few_in_socket(machine: Machine, level: Level) -> str | None:
     if isinstance(level, int) and level >= in_socket:
         return f"a socket of {machine.name} has {in_socket} cores, of which one is measured"
     return None
+
+
+def layout_of(level: Level) -> tuple[int, int] | None:
+    """`8x2` as 8 ranks of 2 threads a node; None for empty, the check's own. Raises ValueError."""
+    if level == "":
+        return None
+    ranks, _, threads = str(level).partition("x")
+    if not (ranks.isdecimal() and threads.isdecimal() and int(ranks) and int(threads)):
+        raise ValueError
+    return int(ranks), int(threads)
+
+
+def cores_lacking(level: Level, cores: int) -> str | None:
+    """Why a layout does not fit on the application's cores of a node; None if it does."""
+    ranks, threads = layout_of(level) or (1, 1)
+    if ranks * threads > cores:
+        return f"{level} takes {plural(ranks * threads, 'core')}; the application has {cores}"
+    return None
+
+
+def app_cores(machine: Machine, reserved_cores: int = -1, core_spec: int = 0) -> int:
+    """Cores of a node that the application has; -1 leaves the machine's number of cores free.
+
+    On other hosts than the origins', Slurm takes `core_spec` of them first. Raises InputError.
+    """
+    reserved = max(reserved_cores, 0)
+    app_cpus, _ = machine.split_cpus(None if reserved_cores < 0 else reserved_cores)
+    return len(app_cpus) or machine.node_facts().cores - core_spec - reserved
+
+
+def _too_large_layout(machine: Machine, level: Level) -> str | None:
+    return cores_lacking(level, app_cores(machine))
 
 
 def _too_few_in_node(machine: Machine, level: Level) -> str | None:
@@ -241,6 +273,11 @@ _TABLE = (
     Factor("reserved_cores", "application", "whole numbers from 0", _whole, _too_few_cores),
     Factor(
         "core_spec", "application", "whole numbers from 0", _whole, _no_core_spec, between_jobs=True
+    ),
+    Factor(
+        *("layout", "application", "RANKSxTHREADS of a node, such as 8x2", layout_of),
+        _too_large_layout,
+        everywhere=False,
     ),
     Factor(
         *("load_threads", "application", "whole numbers from 0", _whole, _too_few_in_socket),

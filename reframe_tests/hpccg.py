@@ -7,7 +7,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from records.notes import Note
-from reframe_tests.binaries import BinariesMixin
+from reframe_tests.binaries import BinariesMixin, ThreadsMixin
 from reframe_tests.factors import AUTO, fault
 from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import NimcMixin, short_form
@@ -18,7 +18,7 @@ _POINT_B = 400
 
 
 @rfm.simple_test
-class hpccg(rfm.RunOnlyRegressionTest, BinariesMixin, WorkingSetMixin, NimcMixin):
+class hpccg(rfm.RunOnlyRegressionTest, BinariesMixin, ThreadsMixin, WorkingSetMixin, NimcMixin):
     """Conjugate gradients on a 27-point chimney, one rank per core (weak scaling)."""
 
     descr = "HPCCG under RDMA writes"
@@ -27,7 +27,7 @@ class hpccg(rfm.RunOnlyRegressionTest, BinariesMixin, WorkingSetMixin, NimcMixin
     stack = package = "hpccg"
     program = executable = "test_HPCCG"
     tags = {"single_node"}
-    within_block = ("memory_share", "edge", "working_set")
+    within_block = ("layout", "memory_share", "edge", "working_set")
 
     #: Share of memory that all ranks of a node take, limited by the site file's memory_share;
     #: Groves, Grant and Arnold (2016) use 25 to 75 %.
@@ -38,16 +38,18 @@ class hpccg(rfm.RunOnlyRegressionTest, BinariesMixin, WorkingSetMixin, NimcMixin
 
     def lay_out(self):
         """Cubes of the same size, one per rank, stacked along z."""
-        self.rank_a_core()
+        ranks, threads = self.shape(self.app_cores)
+        self.ranks(ranks, threads)
         if not 0 < self.memory_share <= 1:
             raise fault(self, "memory_share", "allowed: a number above 0, at most 1")
-        share, edge = min(self.memory_share, self.machine.memory_share), self.edge
+        share = min(self.memory_share, self.machine.memory_share)
+        edge = self.edge and self.same_work(self.edge)
         if not edge and self.working_set == AUTO:
             if share < self.memory_share:
                 name, wanted = self.machine.name, self.memory_share
                 note = Note.HPCCG_SMALL(share=share, machine=name, wanted=wanted)
                 self.notes = [*self.notes, note]
-            rank_b = share * self.machine.memory_b() / self.app_cores
+            rank_b = share * self.machine.memory_b() / ranks
             edge = int((rank_b / _POINT_B) ** (1 / 3))
         self.executable_opts = [str(self.edge_of(edge, _POINT_B))] * 3
 

@@ -29,6 +29,7 @@ from reframe_tests.factors import (
     AUTO,
     FACTORS,
     NO_VARIABLE,
+    app_cores,
     changes_within_jobs,
     environment_of,
     fault,
@@ -192,13 +193,10 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         return path.name
 
     def place_application(self) -> None:
-        """Split the cores between application and origin, as `reserved_cores` says.
-
-        On other hosts than the origins', Slurm takes `core_spec` of them first.
-        """
+        """Split the cores between application and origin, as `reserved_cores` says."""
         reserved = None if self.reserved_cores < 0 else self.reserved_cores
         self.app_cpus, self.origin_cpus = self.machine.split_cpus(reserved)
-        had = len(self.app_cpus) or self.node_facts.cores - self.core_spec - (reserved or 0)
+        had = app_cores(self.machine, self.reserved_cores, self.core_spec)
         usable = len(self.machine.usable_cpus()) or self.node_facts.cores
         #: Cores per node that the application is laid out on, and that its problem is sized for.
         self.app_cores = self.layout_cores or had

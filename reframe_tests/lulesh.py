@@ -3,7 +3,7 @@
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from reframe_tests.binaries import BinariesMixin, NodesMixin, largest_cube
+from reframe_tests.binaries import BinariesMixin, NodesMixin, ThreadsMixin, largest_cube
 from reframe_tests.factors import fault
 from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import NimcMixin, short_form
@@ -14,7 +14,9 @@ _ELEMENT_B = 668
 
 
 @rfm.simple_test
-class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, WorkingSetMixin, NimcMixin):
+class lulesh(
+    rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, ThreadsMixin, WorkingSetMixin, NimcMixin
+):
     """Sedov blast on a cube of ranks, with threads on the remaining cores."""
 
     descr = "LULESH under RDMA writes"
@@ -24,7 +26,8 @@ class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, WorkingSetMix
     package = "lulesh"
     program = executable = "lulesh2.0"
     tags = {"single_node"}
-    within_block = ("edge", "iterations", "working_set")
+    within_block = ("layout", "edge", "iterations", "working_set")
+    rank_counts = tuple(edge**3 for edge in range(1, 41))
 
     #: Elements along the edge of each rank's cube.
     edge = variable(int, value=60)
@@ -41,7 +44,8 @@ class lulesh(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, WorkingSetMix
                 self, "nodes", f"allowed: numbers that divide a cube of at most {most} ranks"
             )
         self.spread(count // self.nodes)
-        edge = self.edge_of(self.edge, _ELEMENT_B)
+        default = largest_cube(self.nodes * self.app_cores, self.nodes) ** 3 // self.nodes
+        edge = self.edge_of(self.same_work(self.edge, of=default), _ELEMENT_B)
         self.executable_opts = ["-s", str(edge), "-i", str(self.iterations)]
 
 

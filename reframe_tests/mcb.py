@@ -5,13 +5,13 @@ from math import isqrt
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from reframe_tests.binaries import BinariesMixin, NodesMixin
+from reframe_tests.binaries import BinariesMixin, NodesMixin, ThreadsMixin
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import Fom, FomError, Workload, last_match, last_number, require_close
 
 
 @rfm.simple_test
-class mcb(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
+class mcb(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, ThreadsMixin, NimcMixin):
     """Photons from a source in a corner, one rank per core or socket (weak scaling).
 
     This is its validation problem, whose solution is known, so that every run is proved.
@@ -23,7 +23,7 @@ class mcb(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
     sourcesdir = None
     program = executable = "MCBenchmark.exe"
     tags = {"single_node"}
-    within_block = ("edge", "particles")
+    within_block = ("layout", "edge", "particles")
 
     #: Zones along the edge of each core's square, and particles of each zone.
     edge = variable(int, value=40)
@@ -34,7 +34,7 @@ class mcb(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
         per_node = self.ranks_per_node()
         self.spread(per_node)
         edge = self.edge * max(1, isqrt(self.nodes * self.sized_cores))
-        self.executable_opts = [f"--nCores={self.app_cores // per_node}", "--nThreadCore=1"]
+        self.executable_opts = [f"--nCores={self.num_cpus_per_task}", "--nThreadCore=1"]
         self.executable_opts += [f"--nZonesX={edge}", f"--nZonesY={edge}"]
         self.executable_opts += [f"--numParticles={self.particles * edge**2}"]
 

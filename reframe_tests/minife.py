@@ -28,7 +28,6 @@ class minife(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, WorkingSetMix
     executable = "./show_after.sh"
     tags = {"single_node"}
     within_block = ("edge", "working_set")
-    threaded = False
     comparable_across_cores = True
 
     #: Elements along the edge of each core's share, if it were a cube.

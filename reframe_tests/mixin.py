@@ -196,6 +196,22 @@ class NimcMixin(LayoutMixin):
         self.valid_prog_environs = named or list(self.wanted_environs)
 
     @run_after("setup")
+    def learn_machine(self) -> None:
+        """Read the site file, and split the cores between application and origin."""
+        try:
+            self.machine = load_machine(self.current_system.name)
+            self.node_facts = self.machine.node_facts()
+            if reason := lacking_nodes(self.machine, int(getattr(self, "nodes", 1))):
+                raise fault(self, "nodes", f"{reason}; allowed: 1")
+            notes = self.notes
+            self.place_application()
+            self.notes = notes
+        except InputError as error:
+            raise ReframeError(str(error)) from None
+        if not self.arms:
+            self.arms = standard_arms(same_host=self.machine.origins.policy == "same_host")
+
+    @run_after("setup")
     def run_in_one_place(self) -> None:
         """Run each case on one partition and environment only: the first that can run it."""
         if not self.nimc_dir or self.is_dry_run():
@@ -213,22 +229,6 @@ class NimcMixin(LayoutMixin):
     def runs_in(self, environ: Environment) -> bool:
         """Whether a valid environment provides the program."""
         return True
-
-    @run_after("setup")
-    def learn_machine(self) -> None:
-        """Read the site file, and split the cores between application and origin."""
-        try:
-            self.machine = load_machine(self.current_system.name)
-            self.node_facts = self.machine.node_facts()
-            if reason := lacking_nodes(self.machine, int(getattr(self, "nodes", 1))):
-                raise fault(self, "nodes", f"{reason}; allowed: 1")
-            notes = self.notes
-            self.place_application()
-            self.notes = notes
-        except InputError as error:
-            raise ReframeError(str(error)) from None
-        if not self.arms:
-            self.arms = standard_arms(same_host=self.machine.origins.policy == "same_host")
 
     @run_before("run", always_last=True)
     def put_conductor(self) -> None:
@@ -321,13 +321,18 @@ class NimcMixin(LayoutMixin):
             "environment": self.current_environ.name,
             "partition": self.current_partition.fullname,
             "starts": self.starts(treatments),
-            # Programs from Spack, modules or wheels were built by another compiler.
-            "compiler": program.version_of(self.current_environ.cc) if self.build_system else None,
+            "compiler": self._compiler_version(),
             "seed": seed,
             "reframe": rfm.VERSION,
             "commit": checkout.commit(),
             "machine": self.machine.model_dump(),
         }
+
+    def _compiler_version(self) -> str | None:
+        """Version of what compiled the program; None of one from Spack, modules or wheels."""
+        if self.build_system is None or "spack" in self.provenance:
+            return None
+        return program.version_of(self.build_system.cc or self.current_environ.cc)
 
     @sanity_function
     def block_done(self) -> bool:

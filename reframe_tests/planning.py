@@ -39,8 +39,8 @@ from reframe_tests.factors import (
     size_of,
 )
 
-#: Values of the mixin's variables that leave a choice to the machine, and are no levels.
-CHOSEN_BY_MACHINE = {"injector": "auto", "comm_node": -1, "reserved_cores": -1}
+#: Values of variables that leave a choice to the machine, and are no levels.
+CHOSEN_BY_MACHINE = {"injector": "auto", "comm_node": -1, "reserved_cores": -1, "layout": AUTO}
 #: What writers do unless a check or a campaign says otherwise.
 WRITES: dict[str, Level] = {
     "rate": "full",

@@ -5,7 +5,7 @@ import re
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from reframe_tests.binaries import BinariesMixin, NodesMixin, near_cube
+from reframe_tests.binaries import BinariesMixin, NodesMixin, ThreadsMixin, near_cube
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import Fom, FomError, Workload, last_match, last_number, require_close
 
@@ -43,7 +43,7 @@ _PROBLEM: dict[str, dict[str, float | str]] = {
 
 
 @rfm.simple_test
-class quicksilver(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
+class quicksilver(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, ThreadsMixin, NimcMixin):
     """Monte Carlo transport of particles, one rank per core or socket (weak scaling)."""
 
     descr = "Quicksilver under RDMA writes"
@@ -54,7 +54,7 @@ class quicksilver(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixi
     package = "quicksilver"
     program = executable = "qs"
     tags = {"single_node"}
-    within_block = ("edge", "particles", "steps")
+    within_block = ("layout", "edge", "particles", "steps")
 
     #: Cells along the edge of each rank's cube, particles of each cell, and time steps. Its test of
     #: homogeneity needs about 5,000 particles and steps of each cell.
@@ -65,11 +65,12 @@ class quicksilver(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixi
     def lay_out(self):
         """Write the input: a box of as many cubes as ranks."""
         self.spread(self.ranks_per_node())
+        edge = self.same_work(self.edge)
         box = dict(zip("xyz", near_cube(self.num_tasks), strict=True))
         sizes: dict[str, float | str] = {"nSteps": self.steps}
-        sizes["nParticles"] = self.particles * self.edge**3 * self.num_tasks
+        sizes["nParticles"] = self.particles * edge**3 * self.num_tasks
         for x, ranks in box.items():
-            sizes |= {f"{x}Dom": ranks, f"n{x}": self.edge * ranks, f"l{x}": self.edge * ranks}
+            sizes |= {f"{x}Dom": ranks, f"n{x}": edge * ranks, f"l{x}": edge * ranks}
         lines = []
         for name, block in {"Simulation": _SIMULATION | sizes, **_PROBLEM}.items():
             lines += [f"{name}:", *(f"   {key}: {value}" for key, value in block.items()), ""]

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import reframe as rfm
-from reframe.core.builtins import run_after, run_before, variable
+from reframe.core.builtins import run_before, variable
 from reframe.core.exceptions import ReframeError
 
 from records.errors import InputError
@@ -31,11 +31,15 @@ _SMALL_MODEL_B = 2**31 - 2**26
 
 @rfm.simple_test
 class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
-    """Official STREAM at full size, one OpenMP thread per core, first touch."""
+    """Official STREAM at full size, one OpenMP thread per core, first touch.
+
+    Spack builds it in its environments, this check elsewhere.
+    """
 
     descr = "STREAM triad under RDMA writes"
     workload = "stream"
     build_system = "SingleSource"
+    stack = package = "stream"
     tags = {"single_node"}
     lengthened_by = "iterations"
     comparable_across_cores = True
@@ -50,51 +54,64 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     #: Largest size of an array, such as `128MiB`, to save time; empty sets no limit.
     array_most = variable(str, value="")
 
-    @run_after("init")
-    def use_official_source(self):
-        """Take the source from the wheel, and check that it is the official one."""
+    def array_size(self):
+        """Elements of an array, and what it was to be in multiples of the last-level caches.
+
+        By the working set, or by cache; limited by the memory. Raises ReframeError.
+        """
+        try:
+            llc_b, chosen_b = self.machine.llc_b(), self.chosen_b(_ARRAYS * _DOUBLE_B)
+            most_b = self.machine.memory_share * self.machine.memory_b() / _ARRAYS
+            if self.array_most:
+                most_b = min(most_b, size_b(self.array_most, f"{self.name}.array_most"))
+        except InputError as error:
+            raise ReframeError(str(error)) from None
+        multiple = self.llc_multiple
+        if chosen_b is not None:
+            multiple = self.app_cores * chosen_b / _ARRAYS / llc_b
+        return int(min(multiple * llc_b, most_b) / _DOUBLE_B), multiple
+
+    def spack_environment(self):
+        """The recipe has the size of the arrays as a variant, so Spack builds one for each."""
+        return f"{self.stack}@{self.array_size()[0]}"
+
+    @run_before("compile")
+    def size_arrays(self):
+        """Size the arrays; those below STREAM's rule are noted in samples."""
+        self.elements, multiple = self.array_size()
+        array_b, llc_b = _DOUBLE_B * self.elements, self.machine.llc_b()
+        self.arrays_b = float(_ARRAYS * array_b)
+        sizes = {"array_mib": array_b / 2**20, "llc_mib": llc_b / 2**20}
+        if multiple * _ARRAYS <= 1:
+            self.notes = [*self.notes, Note.STREAM_IN_CACHE(arrays=_ARRAYS, **sizes)]
+        elif self.elements < int(4 * llc_b / _DOUBLE_B):
+            self.notes = [*self.notes, Note.STREAM_SMALL(**sizes)]
+
+    @run_before("compile")
+    def compile_official_source(self):
+        """Compile the wheel's source, unless Spack has built its own.
+
+        If the nodes have another processor than the host that compiles, set `-march=` in the
+        environment's `cflags`.
+        """
+        if self.from_spack(self.current_environ):
+            self.executable = "stream_c.exe"
+            return
         if not SOURCE.is_file():
             raise ReframeError(f"{SOURCE}: not installed; 'make test' installs it")
         if hashlib.sha256(SOURCE.read_bytes()).hexdigest() != SOURCE_SHA256:
             raise ReframeError(f"{SOURCE}: not the official STREAM 5.10 (SHA-256 differs)")
         self.sourcesdir = str(SOURCE.parent)
         self.sourcepath = SOURCE.name
-
-    @run_before("compile")
-    def size_arrays(self):
-        """Size the arrays by cache and memory; arrays below STREAM's rule are noted in samples.
-
-        If the nodes have another processor than the host that compiles, set `-march=` in the
-        environment's `cflags`.
-        """
-        llc_b = self.machine.llc_b()
-        try:
-            chosen_b = self.chosen_b(_ARRAYS * _DOUBLE_B)
-        except InputError as error:
-            raise ReframeError(str(error)) from None
-        multiple = self.llc_multiple
-        if chosen_b is not None:
-            multiple = self.app_cores * chosen_b / _ARRAYS / llc_b
-        wanted_b = multiple * llc_b
-        array_b = min(wanted_b, self.machine.memory_share * self.machine.memory_b() / _ARRAYS)
-        if self.array_most:
-            array_b = min(array_b, size_b(self.array_most, "array_most"))
-        elements = int(array_b / _DOUBLE_B)
-        self.arrays_b = float(_ARRAYS * _DOUBLE_B * elements)
-        sizes = {"array_mib": array_b / 2**20, "llc_mib": llc_b / 2**20}
-        if multiple * _ARRAYS <= 1:
-            self.notes = [*self.notes, Note.STREAM_IN_CACHE(arrays=_ARRAYS, **sizes)]
-        elif array_b < 4 * llc_b:
-            self.notes = [*self.notes, Note.STREAM_SMALL(**sizes)]
         named = [flag for flag in self.current_environ.cflags if flag.startswith("-march=")]
         self.build_system.cflags = [
             "-O3",
             *(named or ["-march=native"]),
             "-fopenmp",
-            f"-DSTREAM_ARRAY_SIZE={elements}",
+            f"-DSTREAM_ARRAY_SIZE={self.elements}",
             *("-include", shlex.quote(str(_ITERATIONS))),
         ]
-        if _ARRAYS * array_b > _SMALL_MODEL_B:
+        if self.arrays_b > _SMALL_MODEL_B:
             self.build_system.cflags += ["-fno-pie", "-no-pie", "-mcmodel=large"]
 
     def lay_out(self):

@@ -6,7 +6,7 @@ from math import prod
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from reframe_tests.binaries import BinariesMixin, NodesMixin
+from reframe_tests.binaries import BinariesMixin, NodesMixin, ThreadsMixin
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import (
     FLOAT,
@@ -20,7 +20,7 @@ from reframe_tests.workload import (
 
 
 @rfm.simple_test
-class umt(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
+class umt(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, ThreadsMixin, NimcMixin):
     """Radiation transport, benchmark problem 2, one rank per core or socket (weak scaling)."""
 
     descr = "UMT under RDMA writes"
@@ -29,7 +29,7 @@ class umt(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
     sourcesdir = None
     program = executable = "test_driver"
     tags = {"single_node"}
-    within_block = ("edge", "cycles")
+    within_block = ("layout", "edge", "cycles")
 
     #: Tiles along the edge of each rank's mesh (192 elements and 98,304 unknowns per tile); cycles.
     edge = variable(int, value=8)
@@ -38,7 +38,7 @@ class umt(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, NimcMixin):
     def lay_out(self):
         """The same mesh for every rank."""
         self.spread(self.ranks_per_node())
-        edges = ",".join([str(self.edge)] * 3)
+        edges = ",".join([str(self.same_work(self.edge))] * 3)
         self.executable_opts = ["-c", str(self.cycles), "-B", "local", "-d", edges]
         self.executable_opts += ["--benchmark_problem", "2"]
 

@@ -5,7 +5,7 @@ import re
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from reframe_tests.binaries import BinariesMixin
+from reframe_tests.binaries import BinariesMixin, ThreadsMixin
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import Fom, FomError, Workload, last_match
 
@@ -14,7 +14,7 @@ _LARGE_B = 5.7e9
 
 
 @rfm.simple_test
-class xsbench(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
+class xsbench(rfm.RunOnlyRegressionTest, BinariesMixin, ThreadsMixin, NimcMixin):
     """Lookups of cross-sections, on ranks and threads."""
 
     descr = "XSBench under RDMA writes"
@@ -24,27 +24,24 @@ class xsbench(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     package = "xsbench"
     program = executable = "XSBench"
     tags = {"single_node"}
-    within_block = ("threads", "size", "method")
+    within_block = ("layout", "size", "method")
     comparable_across_cores = True
 
-    #: Threads per rank; cores / threads is the number of ranks (16 ranks of one thread in Groves,
-    #: Grant and Arnold 2016).
-    threads = variable(int, value=1)
-
-    #: `small`, `large`, or `auto`: large if the grids of all ranks fit into the share of memory
-    #: that the site file allows.
+    #: `small`, `large`, or `auto`: large if the grids of a rank on each core fit into the share of
+    #: memory that the site file allows.
     size = variable(str, value="auto")
 
     #: `history` or `event`.
     method = variable(str, value="history")
 
     def lay_out(self):
-        """Every rank holds the whole grid, so memory limits its size."""
-        self.ranks(max(1, self.app_cores // self.threads), self.threads)
+        """Every rank holds the whole grid, so memory limits its size; layouts do not change it."""
+        ranks, threads = self.shape(self.app_cores)
+        self.ranks(ranks, threads)
         allowed_b = self.machine.memory_share * self.machine.memory_b()
-        fits = max(1, self.sized_cores // self.threads) * _LARGE_B <= allowed_b
+        fits = self.sized_cores * _LARGE_B <= allowed_b
         size = ("large" if fits else "small") if self.size == "auto" else self.size
-        self.executable_opts = ["-m", self.method, "-s", size, "-t", str(self.threads)]
+        self.executable_opts = ["-m", self.method, "-s", size, "-t", str(threads)]
 
 
 #: The smallest form with a known checksum.

@@ -27,7 +27,7 @@ recent() { # recent PYTHON...: prints the first that is new enough
 if [ -n "${PYTHON:-}" ]; then
     python=$(recent "$PYTHON")
 else
-    python=$(recent python3 python3.13 python3.12 python3.11 python3.10)
+    python=$(recent python3 python3.14 python3.13 python3.12 python3.11 python3.10)
 fi
 [ -n "$python" ] || need 'Python 3.10 or newer' python3 python3.11
 "$python" -c 'import ensurepip, venv' 2>/dev/null ||

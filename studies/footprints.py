@@ -32,7 +32,7 @@ PAIRS, SEEDS = 16, 200
 _NOISE, _PAIR_NOISE, _CONTROL = 0.01, 0.03, 1.02
 
 
-def made(planted: str, everywhere: bool, seed: int, pairs: int = PAIRS) -> SimpleNamespace:
+def planted_run(planted: str, everywhere: bool, seed: int, pairs: int = PAIRS) -> SimpleNamespace:
     """What the question reads of a run: samples, the nodes' caches and the margin."""
     rng = np.random.default_rng([seed, everywhere, *planted.encode()])
     rows = []
@@ -79,7 +79,7 @@ def made(planted: str, everywhere: bool, seed: int, pairs: int = PAIRS) -> Simpl
 
 def named(planted: str, everywhere: bool, seeds: int) -> Counter[str]:
     """Word -> how many of so many made runs it is said of."""
-    runs = (made(planted, everywhere, seed) for seed in range(seeds))
+    runs = (planted_run(planted, everywhere, seed) for seed in range(seeds))
     return Counter(cause(answer(CAUSES, run)) for run in runs)
 
 
@@ -88,10 +88,10 @@ def table(seeds: int) -> Iterator[str]:
     yield from head(["planted", "in", "named rightly", "otherwise"])
     for planted in PLANTED:
         for everywhere in (True, False)[: 1 if planted == NONE else 2]:
-            found = named(planted, everywhere, seeds)
-            others = ", ".join(f"{n} {word}" for word, n in found.items() if word != planted)
+            words = named(planted, everywhere, seeds)
+            others = ", ".join(f"{n} {word}" for word, n in words.items() if word != planted)
             where = "all working sets" if everywhere else "the smallest"
-            yield row([planted, where, f"{found[planted] / seeds:.1%}", others or "-"])
+            yield row([planted, where, f"{words[planted] / seeds:.1%}", others or "-"])
 
 
 if __name__ == "__main__":

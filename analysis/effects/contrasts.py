@@ -20,11 +20,11 @@ import numpy as np
 import polars as pl
 
 from analysis.effects.estimate import Result
-from analysis.samples.pairs import counted, in_order, levels
+from analysis.samples.pairs import counted, levels
 from analysis.statistics import looks
 from analysis.statistics.aligned_ranks import against_zero, slowdown
 from analysis.statistics.interval import Estimate, Interval
-from records.arms import parts_of
+from records.arms import in_order, parts_of
 from records.groups import grouped
 from records.sample import Level
 

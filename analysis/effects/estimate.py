@@ -18,7 +18,6 @@ from analysis.effects.hypotheses import Asked, Effect, PValues, Shown, families,
 from analysis.effects.verdict import Verdict, by_gpu, caveats, emulated, judge, phrase, selection
 from analysis.samples.pairs import (
     first_attempts,
-    in_order,
     judged,
     levels,
     log_times,
@@ -38,7 +37,7 @@ from analysis.statistics.interval import (
     middle,
 )
 from analysis.statistics.location import hits
-from records.arms import Role, arm_of, parts_of
+from records.arms import Role, arm_of, in_order, natural, parts_of
 from records.groups import grouped
 from records.notes import Note
 from records.run import MARGIN, RunHeader
@@ -208,18 +207,17 @@ class Result:
 
 
 def results(samples: pl.DataFrame, requested: StoppingRule = StoppingRule()) -> list[Result]:
-    """One row for each case and each treatment with a baseline, in the order they were run."""
+    """One row for each case and each treatment with a baseline, in the order of their names."""
     marked = judged(samples)
     return results_of(marked, pair_table(marked), requested)
 
 
 def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRule) -> list[Result]:
     """As `results`, from `analysis.samples.pairs.judged` samples and their `pair_table`."""
-    started = marked.group_by("case", maintain_order=True).agg(pl.col("start_s").min())
     frames = (marked.select(_USED), pairs, pair_table(first_attempts(marked)))
     cases = [
-        _case(str(case), *(frame.filter(pl.col("case") == case) for frame in frames))
-        for case in started.sort("start_s", maintain_order=True)["case"]
+        _case(case, *(frame.filter(pl.col("case") == case) for frame in frames))
+        for case in sorted(marked["case"].unique(), key=natural)
     ]
     treated = [(case, this) for case in cases for this in case.treated]
     effects = [case.effect_of(this, requested.margin) for case, this in treated]

@@ -205,7 +205,7 @@ def index_page(states: Sequence[MachineState], found: SideBySide) -> str:
     order = ("bad", "warn", "plain", "good")
     return render_page(
         PACKAGE,
-        "Memory contention on all machines",
+        "Slowdown under network writes: all machines",
         {"dates": whole_dates},
         template="index.html",
         states=sorted(states, key=lambda each: (order.index(each.look), each.machine)),

@@ -379,13 +379,13 @@ def _boundaries(
 
     Marks beyond all sizes, on either side, have none.
     """
-    known = [size for size in sizes if size is not None]
-    found: dict[float, list[str]] = {}
-    for mark in question.marks if len(known) == len(sizes) else ():
-        below = sum(size <= (row[mark] or 0) for size in known)
-        if 0 < below < len(known):
-            found.setdefault(below - 0.5, []).append(question.headings.get(mark, mark))
-    return found
+    numbers = [size for size in sizes if size is not None]
+    places: dict[float, list[str]] = {}
+    for mark in question.marks if len(numbers) == len(sizes) else ():
+        below = sum(size <= (row[mark] or 0) for size in numbers)
+        if 0 < below < len(numbers):
+            places.setdefault(below - 0.5, []).append(question.headings.get(mark, mark))
+    return places
 
 
 def _points(question: Question, rows: Sequence[Row], name: str, anchor: str) -> Markup:

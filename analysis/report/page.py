@@ -16,7 +16,7 @@ from analysis.effects.estimate import Result, notes_of
 from analysis.effects.verdict import MEANING, Verdict, emulated
 from analysis.report import words
 from analysis.report.data import RunData, all_rows, load_run
-from analysis.report.plots import View, ratios_plot, render_page, samples_plot, variable
+from analysis.report.plots import View, ratios_plot, render_page, samples_plot, steady, variable
 from analysis.report.sections import SUBJECTS, Files, Part, data_files, shown
 from analysis.report.table import results_table
 from analysis.report.words import DASH, utc
@@ -49,17 +49,17 @@ def summary(run: RunData) -> list[str]:
 def _measured(run: RunData) -> str:
     header, samples, earlier = run.header, run.samples, run.earlier()
     cases = samples["case"].unique(maintain_order=True)
-    nodes = {name for each in samples["nodes"].unique() for name in str(each).split(",")}
+    nodes = {name for names in samples["nodes"].unique() for name in str(names).split(",")}
     rejected = samples.filter(status="rejected").height
     end = "and is not finished" if run.ended_s is None else f"to {utc(run.ended_s)}"
-    again = ""
+    beside = ""
     if earlier:
         runs = plural(earlier, "earlier run")
-        again = f" Beside it: {runs} of the same campaign; verdicts hold for one, not the best."
+        beside = f" Beside it: {runs} of the same campaign; verdicts hold for one, not the best."
     return (
         f"Measured: {some(cases, _NAMED)} on {plural(len(nodes), 'node')} of {header.machine}, "
         f"{plural(samples.height, 'run')}, {rejected or 'none'} rejected, from "
-        f"{utc(header.started_s)} {end}.{again}"
+        f"{utc(header.started_s)} {end}.{beside}"
     )
 
 
@@ -102,7 +102,7 @@ _LISTED = 200
 #: Columns used by the page.
 _SHOWN = [
     *("key", "arm", "status", "outcome", "reason", "start_s", "fom", "fom_unit", "seed"),
-    *("nodes", "origin_nodes", "provenance", "writers", "injector", "transport", "message_b"),
+    *("nodes", "origin_nodes", "writers", "injector", "transport", "message_b"),
     *(
         "footprint_b",
         "direction",
@@ -123,7 +123,7 @@ def render(runs: Sequence[RunData]) -> str:
     machine = ordered[0].header.machine
     return render_page(
         SUBJECTS,
-        f"Memory contention on {machine}",
+        f"Slowdown under network writes: {machine}",
         {
             "figure": units.number,
             "utc": utc,
@@ -140,7 +140,6 @@ def render(runs: Sequence[RunData]) -> str:
         emulated=sorted({text for run in views for text in run.emulated}),
         meaning=MEANING,
         outcomes=words.OUTCOMES,
-        flat=words.facts,
         fom=_fom,
         ratio=words.ratio,
         interval=lambda of: ends(of).replace("-", DASH),
@@ -149,6 +148,7 @@ def render(runs: Sequence[RunData]) -> str:
         spread=units.spread,
         signed=units.signed,
         variable=variable,
+        steady=steady,
         binary=lambda value: DASH if value is None else words.binary(value),
         quantity=lambda *figure: units.quantity(*figure).replace(units.NONE, DASH),
     )
@@ -162,7 +162,9 @@ def _run_view(run: RunData, anchor: str) -> View:
     return View(
         data=run,
         anchor=anchor,
+        headline=words.headline([row for row in run.results if row.role == "effect"]),
         summary=summary(run),
+        provenance=_provenance(run),
         cases=cases,
         shown=[row for case in cases for row in (case.effects or case.rows)],
         sections={part: shown(part, run, anchor) for part in parts},
@@ -202,6 +204,7 @@ def _case_view(run: RunData, name: str, anchor: str) -> View:
             for i, unit in enumerate(dict.fromkeys(row.unit for row in rows))
         ],
         ratios_svg=ratios_plot(pairs, rows, f"{anchor}p"),
+        unsteady=not all(steady(row.noise_floor) for row in rows),
         samples=samples.height,
         warmups=samples.filter(status="warm-up").height,
         # The first rejected runs: key, time, outcome, reason.
@@ -215,7 +218,28 @@ def _case_view(run: RunData, name: str, anchor: str) -> View:
         seeds=some(samples["seed"].unique(maintain_order=True), 12),
         nodes=some(samples["nodes"].unique(maintain_order=True), 12),
         origins=some(samples["origin_nodes"].unique(maintain_order=True), 12),
-        provenance=[str(sha) for sha in samples["provenance"].unique(maintain_order=True)],
+    )
+
+
+def _provenance(run: RunData) -> View:
+    """What all blocks have in common of how they were made, and what differs in each of them."""
+    columns = ("provenance", "case", "block")
+    rows = run.samples.select(columns).unique(maintain_order=True)
+    blocks = grouped((str(sha), f"{case}, block {block}") for sha, case, block in rows.iter_rows())
+    facts = {sha: words.facts(run.provenance.get(sha, {})) for sha in blocks}
+    present = [set(of) for of in facts.values() if of]
+    shared = set.intersection(*present) if present else set()
+    return View(
+        shared=[fact for fact in next(filter(None, facts.values()), []) if fact in shared],
+        blocks=[
+            View(
+                sha=sha,
+                names=some(names, _NAMED),
+                facts=[fact for fact in facts[sha] if fact not in shared],
+                missing=sha not in run.provenance,
+            )
+            for sha, names in blocks.items()
+        ],
     )
 
 

@@ -20,9 +20,8 @@ from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from analysis.effects.estimate import Result
-from analysis.samples.pairs import in_order
-from analysis.statistics.interval import Estimate, Interval, middle
-from records.arms import ARMS, arm_of, parts_of
+from analysis.statistics.interval import Estimate, Interval, bracketed, middle
+from records.arms import ARMS, arm_of, in_order, parts_of
 from records.programs import START_FOLDER
 from records.text import one_line
 from records.units import number, scale
@@ -45,6 +44,8 @@ COLOURS = {
     "grid": ("#dfe3e8", "#333b47"),
     "panel": ("#ffffff", "#171b21"),
     "band": ("#c4cad3", "#4a5361"),
+    # The same of a baseline that does not repeat itself.
+    "unsteady": ("#e9b9a6", "#7d4a3c"),
     _OTHER: arm_of("").colours,
     "bad": ("#8a8f98", "#a7adb8"),
     # Levels of a factor with one line per level.
@@ -133,8 +134,13 @@ def drawing(height_in: float, width_in: float = 5.0, *, font_size: float = 10) -
         yield mpl.figure.Figure(figsize=(width_in, height_in), layout="constrained")
 
 
-def themed_svg(figure: Figure, name: str, title: str) -> Markup:
-    """`figure` as an `<svg>` element for a page; `name` makes its ids unique."""
+def themed_svg(
+    figure: Figure, name: str, title: str, hover: Mapping[str, Sequence[str]] = {}
+) -> Markup:
+    """`figure` as an `<svg>` element for a page; `name` makes its ids unique.
+
+    `hover`: id of a group of points -> what a pointer shows of each of them.
+    """
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     FigureCanvasSVG(figure)
@@ -152,15 +158,37 @@ def themed_svg(figure: Figure, name: str, title: str) -> Markup:
     svg = svg.replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1)
     # Only ids: a label may contain `grid=fine`.
     svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
+    for group, texts in hover.items():
+        svg = _with_titles(svg, f"{name}-{group}", texts)
     for css, (colour, _) in _VARIABLES.items():
         svg = svg.replace(colour, f"var(--{css})")
     return Markup(svg.replace(f"'{_FONT}'", "var(--font)"))
+
+
+def _with_titles(svg: str, group: str, texts: Sequence[str]) -> str:
+    """The points of a group with a title each; none are there if they are one picture."""
+    titles = iter(texts)
+    return re.sub(
+        rf'(?<=<g id="{re.escape(group)}">).*?</g>\s*</g>',
+        lambda points: re.sub(
+            r"(<use [^>]*?)/>",
+            lambda point: f"{point[1]}><title>{escape(next(titles, ''))}</title></use>",
+            points[0],
+        ),
+        svg,
+        count=1,
+        flags=re.DOTALL,
+    )
 
 
 #: Above this many points, a figure's points are rasterized.
 RASTER_ABOVE = 3000
 #: Above this many points, a treatment's points are single pixels.
 PIXELS_ABOVE = 20_000
+#: Most characters that a pointer shows of a run.
+_TITLE = 200
+#: Width of the picture of all cases, and of that for narrow screens, inches.
+WIDE_IN, NARROW_IN = 9.9, 5.0
 #: The treatment that figures do not name.
 PLAIN = "on"
 _SLOWDOWN = "slowdown (1 is no effect)"
@@ -187,20 +215,36 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> Markup:
     counted = samples.filter(status="counts")
     edges = _edges(counted["fom"].to_numpy() / factor)
     raster = samples.height > RASTER_ABOVE
+    hover: dict[str, list[str]] = {}
     with drawing(0.7 + 0.44 * len(treatments)) as figure:
         axes = figure.subplots()
         for strip, treatment in enumerate(treatments):
             runs = samples.filter(pl.col("arm") == treatment)
             figures = np.clip(runs["fom"].to_numpy() / factor, *edges)
             _strip(axes, runs["status"], figures, strip, treatment, raster)
-        _rows(axes, list(map(label, treatments)), len(treatments) - 0.45, -0.55)
+            hover |= {} if raster else _titles(runs, strip, factor, scaled)
+        _rows(axes, [label(name) for name in treatments], len(treatments) - 0.45, -0.55)
         axes.set_xlabel(f"{'rate' if scaled.endswith('/s') else 'time'} in {scaled}")
         axes.margins(x=0.06)
         medians = dict(counted.group_by("arm").agg(pl.median("fom")).iter_rows())
         texts = "; ".join(
             f"{arm} {number(medians[arm] / factor)}" for arm in treatments if arm in medians
         )
-        return themed_svg(figure, name, f"Every sample in {scaled}, by treatment. Medians: {texts}")
+        title = f"Every sample in {scaled}, by treatment. Medians: {texts}"
+        return themed_svg(figure, name, title, hover)
+
+
+def _titles(runs: pl.DataFrame, strip: int, factor: float, unit: str) -> dict[str, list[str]]:
+    """What a pointer shows of the runs of one treatment, by the id of their points."""
+    columns = ("key", "nodes", "fom", "status", "outcome", "reason")
+    titles: dict[str, list[str]] = {}
+    for key, nodes, fom, status, outcome, reason in runs.select(columns).iter_rows():
+        figure = "no figure of merit" if fom is None else f"{number(fom / factor)} {unit}"
+        why = f"; {outcome.replace('_', ' ')}: {reason}" if status == "rejected" else ""
+        text = one_line(f"{key} on {nodes}, {status}: {figure}{why}")
+        group = "lost" if fom is None else status
+        titles.setdefault(f"points-{strip}-{group}", []).append(text[:_TITLE])
+    return titles
 
 
 def _edges(counted: NDArray[np.float64]) -> tuple[float, float]:
@@ -273,49 +317,71 @@ def said(estimates: Iterable[tuple[str, Estimate | None]]) -> str:
 def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> Markup:
     """The slowdown of every pair of one case by treatment, each with interval and repeatability."""
     raster = pairs.height > RASTER_ABOVE
+    hover: dict[str, list[str]] = {}
     one_floor = len({row.baseline for row in rows}) == 1
     with drawing(0.9 + (0.66 if one_floor else 0.5) * len(rows)) as figure:
         axes = rows_axes(figure, [label(row.arm) for row in rows], _SLOWDOWN)
         floor = rows[0].noise_floor
         if one_floor and floor:
-            axes.axvspan(*floor, color=light("band"), alpha=0.45)
+            axes.axvspan(*floor, color=light(_floor(floor)), alpha=0.45)
         for line, row in enumerate(rows):
             if not one_floor:
                 band(axes, row.noise_floor, line)
-            ratios = pairs.filter(pl.col("arm") == row.arm)["ratio"].to_numpy()
+            of_arm = pairs.filter(pl.col("arm") == row.arm)
+            ratios = of_arm["ratio"].to_numpy()
             across = line + np.linspace(-0.12, 0.3, len(ratios) + 2)[1:-1]
-            look = {"alpha": 0.7, "mew": 0, "rasterized": raster}
+            look = {"alpha": 0.7, "mew": 0, "rasterized": raster, "gid": f"pairs-{line}"}
             points(axes, ratios, across, row.arm, marker(row.arm), 4.4, **look)
+            hover[f"pairs-{line}"] = [
+                f"block {block}, pair {pair}: {ratio:.3f}"
+                for block, pair, ratio in of_arm.select("block", "pair", "ratio").iter_rows()
+            ]
             interval(axes, row.slowdown, line - 0.27, row.arm)
         estimates = said((row.arm, row.slowdown) for row in rows)
-        return themed_svg(figure, name, f"Slowdown of every pair. Estimates: {estimates}")
+        title = f"Slowdown of every pair. Estimates: {estimates}"
+        return themed_svg(figure, name, title, {} if raster else hover)
 
 
-def overview_plot(rows: Sequence[Result], published: Sequence[float | None], name: str) -> Markup:
+def overview_plot(
+    rows: Sequence[Result], published: Sequence[float | None], name: str, width_in: float
+) -> Markup:
     """The effects of all cases, one row each, with repeatability, control and published slowdown.
 
     A published one is a hollow diamond; None where there is none.
     """
     labels = [row.case if row.arm == PLAIN else f"{row.case} {label(row.arm)}" for row in rows]
-    with drawing(0.7 + 0.42 * len(rows)) as figure:
+    with drawing(0.7 + 0.42 * len(rows), width_in) as figure:
         axes = rows_axes(figure, labels, _SLOWDOWN)
+        beside = axes.get_yaxis_transform()
         for line, row in enumerate(rows):
             band(axes, row.noise_floor, line)
             _bar(axes, row.control, line + 0.22, light("spin"), 3)
             interval(axes, row.slowdown, line, row.arm)
-        places = [(value, line) for line, value in enumerate(published) if value is not None]
+            axes.text(1.02, line, bracketed(row.slowdown), va="center", size=9, transform=beside)
+        others = [(value, line) for line, value in enumerate(published) if value is not None]
         look: dict[str, Any] = {"ms": 7, "mfc": "none", "mec": light("ink"), "mew": 1.4}
-        if places:
-            axes.plot(*zip(*places, strict=True), "D", gid="published", **look)
+        if others:
+            axes.plot(*zip(*others, strict=True), "D", gid="published", **look)
         title = said((label, row.slowdown) for label, row in zip(labels, rows, strict=True))
-        others = "; ".join(f"{rows[line].case} {value:.3f}" for value, line in places)
-        title += f". Published: {others}" if others else ""
+        texts = "; ".join(f"{rows[line].case} {value:.3f}" for value, line in others)
+        title += f". Published: {texts}" if others else ""
         return themed_svg(figure, name, f"Slowdown of every case: {title}")
 
 
 def band(axes: Axes, of: Interval | None, line: int) -> None:
     """The repeatability of a row's baseline, behind its interval."""
-    _bar(axes, of, line, light("band"), 12)
+    if of:
+        _bar(axes, of, line, light(_floor(of)), 12)
+
+
+def _floor(of: Interval) -> str:
+    """The colour of a baseline's repeatability: another if its repetition lies off 1."""
+    return "band" if steady(of) else "unsteady"
+
+
+def steady(of: Interval | None) -> bool:
+    """Whether a baseline repeats itself: the interval of its repetition holds 1."""
+    return of is None or of.low <= 1 <= of.high
 
 
 def points(axes: Axes, x: Any, y: Any, name: str, shape: str, size: float, **look: Any) -> None:

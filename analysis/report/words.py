@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import MEANING, SENTENCES, Verdict
 from analysis.samples.columns import MOST
-from analysis.statistics.interval import FEWEST, Estimate, Interval, effect
+from analysis.statistics.interval import FEWEST, Estimate, Interval, bracketed, effect
 from analysis.statistics.looks import next_look, unseen
 from records.notes import Note, remedy_of
 from records.units import SECONDS, plural, quantity
@@ -103,6 +103,30 @@ _ENDINGS: dict[str, Callable[[float], str]] = {
 def kind(direction: str | None) -> tuple[str, str]:
     """What the network does (`writes`, `reads` or both), and with the target's memory."""
     return _KINDS.get(direction or "", ("writes", "written into"))
+
+
+#: Most effects of the headline.
+_HEADED = 3
+
+
+def headline(effects: Sequence[Result]) -> str:
+    """What was measured, in one sentence: the slowdown of the typical run with its interval."""
+    shown = [row for row in effects if row.slowdown]
+    if not shown:
+        return "No slowdown was measured: too few pairs." if effects else ""
+    slower = [row for row in shown if row.verdict.is_loss]
+    clear = all(row.verdict is Verdict.NO_EFFECT for row in shown)
+    traffic = " and ".join(dict.fromkeys(kind(row.direction)[0] for row in shown))
+    begin = f"Slower under network {traffic}" if slower else "No slowdown is shown"
+    begin = f"No effect of network {traffic}" if clear else begin
+    rows = sorted(slower or shown, key=lambda row: -row.slowdown.value if row.slowdown else 0.0)
+    said = [
+        f"{named(row)} takes {bracketed(row.slowdown)} times as long"
+        f"{'' if slower or clear else f' ({row.verdict})'}"
+        for row in rows[:_HEADED]
+    ]
+    more = [f"{len(rows) - _HEADED} more below"] if len(rows) > _HEADED else []
+    return f"{begin}: {', '.join([*said, *more])}."
 
 
 #: How the note of replayed traffic begins.
@@ -199,13 +223,13 @@ def conditions(samples: pl.DataFrame) -> str:
     foreign, steal = (
         counted[name].drop_nulls().to_list() for name in ("foreign_cpus", "steal_share")
     )
-    found = []
+    said = []
     if foreign:
         ends = f"{min(foreign):.2f} to {max(foreign):.2f}"
-        found.append(f"foreign processes kept {ends} hardware threads busy")
+        said.append(f"foreign processes kept {ends} hardware threads busy")
     if steal:
-        found.append(f"the hypervisor took up to {max(steal):.1%} of the processor time")
-    return f"During the runs that count, {' and '.join(found)}." if found else ""
+        said.append(f"the hypervisor took up to {max(steal):.1%} of the processor time")
+    return f"During the runs that count, {' and '.join(said)}." if said else ""
 
 
 def _limits(row: Result) -> str:
@@ -242,8 +266,8 @@ def facts(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     """
     rows = _flat(record, "")
     unknown = [label for label, text in rows if text is None]
-    known = [(label, text) for label, text in rows if text is not None]
-    return [*known, ("not known", ", ".join(unknown))] if unknown else known
+    told = [(label, text) for label, text in rows if text is not None]
+    return [*told, ("not known", ", ".join(unknown))] if unknown else told
 
 
 def _flat(record: Mapping[str, Any], prefix: str) -> list[tuple[str, str | None]]:
@@ -257,8 +281,8 @@ def _flat(record: Mapping[str, Any], prefix: str) -> list[tuple[str, str | None]
         elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
             for index, item in enumerate(value):
                 of = dict(item) if isinstance(item, Mapping) else {"": item}
-                own = of.pop("name", of.pop("number", index))
-                rows += _flat(of, f"{_label(prefix, key)} {own}")
+                name = of.pop("name", of.pop("number", index))
+                rows += _flat(of, f"{_label(prefix, key)} {name}")
         else:
             rows.append(_fact(prefix, key, value))
     return rows

@@ -24,6 +24,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import polars as pl
 from pydantic_core import from_json
 
+from records.arms import natural
 from records.errors import InputError
 from records.files import replace
 from records.json_limits import refuse_long
@@ -136,12 +137,13 @@ class _Piece:
 
 
 def read_run(run: Path) -> Samples:
-    """The samples of the run in folder `run`; an empty frame if there are none.
+    """The samples of the run in folder `run`, cases by name; an empty frame if there are none.
 
     Raises InputError, naming file and line, for a line that is not a sample, a sample of a newer
     schema or a duplicate key.
     """
-    return read_samples(sorted((run / "samples").glob("*.jsonl")))
+    files = (run / "samples").glob("*.jsonl")
+    return read_samples(sorted(files, key=lambda path: natural(path.stem)))
 
 
 def read_samples(paths: Iterable[Path]) -> Samples:

@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from records import arms
 from records.errors import InputError
 from records.groups import grouped
 from records.sample import Level
@@ -41,16 +40,6 @@ def judged(samples: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.lit("counts"))
         .cast(_STATUS),
     )
-
-
-def in_order(treatments: Iterable[str]) -> list[str]:
-    """Treatments as `arms.in_order`, those of one arm in natural order: 5 before 10."""
-
-    def natural(name: str) -> list[tuple[float, str]]:
-        parts = re.split(r"(\d+(?:\.\d+)?)", name)
-        return [(float(part), "") if at % 2 else (0.0, part) for at, part in enumerate(parts)]
-
-    return arms.in_order(sorted(treatments, key=natural))
 
 
 def counted(marked: pl.LazyFrame, *columns: str) -> pl.DataFrame:

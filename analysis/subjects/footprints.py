@@ -84,7 +84,7 @@ def _pairs(run: RunData) -> pl.DataFrame:
 
 
 def _text(name: str) -> pl.Expr:
-    """A size in words; texts are keys, since several levels may round to one."""
+    """A size in words."""
     return pl.col(name).map_elements(binary, return_dtype=pl.String).fill_null("unknown")
 
 
@@ -244,7 +244,7 @@ def _sentences(table: pl.DataFrame) -> list[str]:
         }
         word = cause(rows)
         text = _SENTENCES.get(word) or "; ".join(
-            _SENTENCES[each] for each, sets in at.items() if sets
+            _SENTENCES[part] for part, sets in at.items() if sets
         )
         text = text.format(**at) or "not decided"
         decided = pl.col("word").is_in([MEMORY, CACHE, BOTH, NONE])

@@ -18,12 +18,12 @@ from analysis.questions.estimators import stated
 from analysis.questions.question import Question
 from analysis.questions.shown import section
 from analysis.report.data import RunData
-from analysis.report.plots import View, label, overview_plot
+from analysis.report.plots import NARROW_IN, WIDE_IN, View, label, overview_plot, steady
 from analysis.report.sections import Section
-from analysis.samples.pairs import extra, in_order
+from analysis.samples.pairs import extra
 from analysis.statistics.interval import FEWEST, flat, mean
 from analysis.subjects.published import MACHINE, NAMES, Published, normalised, triad
-from records.arms import arm_of, parts_of
+from records.arms import arm_of, in_order, parts_of
 from records.sample import Better
 from records.units import plural
 
@@ -173,22 +173,25 @@ def picture(run: RunData, name: str) -> View | None:
     If there are many, or their names are long, levels of factors are left to those by factor.
     """
     rows = [row for row in run.results if row.role == "effect" and row.slowdown]
-    lines = [line for row in rows for line in label(row.arm).split("\n")]
-    if len(rows) > _MOST_ROWS or max(map(len, lines), default=0) > _LONGEST:
+    labels = [text for row in rows for text in label(row.arm).split("\n")]
+    if len(rows) > _MOST_ROWS or max(map(len, labels), default=0) > _LONGEST:
         of_case = Counter(row.case for row in rows)
         rows = [row for row in rows if of_case[row.case] == 1 or not parts_of(row.arm)[1]]
     if not rows:
         return None
     on_one_node = _on_one_node(run)
-    known = [
+    lines = [
         normalised().get(row.workload)
         if row.case in on_one_node and writes_as_the_paper(row)
         else None
         for row in rows
     ]
-    published = {line.workload: line for line in known if line}
+    published = {line.workload: line for line in lines if line}
+    slowdowns = [line.slowdown if line else None for line in lines]
     return View(
-        svg=overview_plot(rows, [line.slowdown if line else None for line in known], name),
+        wide=overview_plot(rows, slowdowns, name, WIDE_IN),
+        narrow=overview_plot(rows, slowdowns, f"{name}n", NARROW_IN),
+        unsteady=[row.case for row in rows if not steady(row.noise_floor)],
         arms=in_order({parts_of(row.arm)[0] for row in rows}),
         published=[
             f"{NAMES[workload]} {line.slowdown:.2f} ({line.table})"

@@ -11,11 +11,11 @@ from markupsafe import Markup
 from analysis.report.data import RunData
 from analysis.report.plots import View, drawing, finish, legend, light, marker, points, themed_svg
 from analysis.report.sections import Section
-from analysis.samples.pairs import extra, in_order
+from analysis.samples.pairs import extra
 from analysis.statistics.interval import middle
 from analysis.subjects.paper_tables import RUNS_BEST
 from analysis.subjects.published import paper
-from records.arms import BASELINE, parts_of
+from records.arms import BASELINE, in_order, parts_of
 from records.units import scale
 
 #: Run at several numbers of ranks, with as much work for each.

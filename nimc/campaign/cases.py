@@ -23,7 +23,7 @@ from records.treatment import Replay
 from reframe_tests import scaling
 from reframe_tests.crossing import Cell, Crossed, cross
 from reframe_tests.factors import lacking
-from reframe_tests.planning import CaseRequest
+from reframe_tests.planning import CHOSEN_BY_MACHINE, CaseRequest
 
 #: Characters that are not allowed in the name of a case, which names files.
 _UNSAFE = re.compile(r"[^A-Za-z0-9._@+%=,-]")
@@ -318,8 +318,8 @@ def _keep(campaign: Campaign, case: Entry, machine: Machine) -> tuple[Entry | No
     if most is not None and nodes_taken(campaign, case, machine) > most:
         reason = f"more nodes with its origins than the {most} of site/{machine.name}.yaml"
         return None, [Omitted(case.name, reason)]
-    for name, level in case.between.items():
-        if lacks := lacking(machine, name, level):
+    for name, level in case.set.items():
+        if level != CHOSEN_BY_MACHINE.get(name) and (lacks := lacking(machine, name, level)):
             return None, [Omitted(case.name, lacks)]
     absent = [
         Omitted(case.name, lacks, name, level)

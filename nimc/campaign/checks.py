@@ -101,14 +101,16 @@ class CheckVariables:
     environs: tuple[str, ...] = ()
     #: The program that must be found; None if the check compiles its own or uses none.
     program: str | None = None
-    #: Whether Spack builds that program.
-    from_spack: bool = True
+    #: Whether Spack builds it, or has the compiler for its sources, in an environment of Spack's.
+    from_spack: bool = False
     #: Whether it compiles its sources.
     compiles: bool = False
     #: Whether the partition's MPI launcher starts it.
     mpi: bool = False
     #: The variable that makes its runs longer; empty if none does.
     lengthened_by: str = ""
+    #: Numbers of ranks, of all nodes together, that it can run with; empty: any.
+    rank_counts: tuple[int, ...] = ()
     #: Rows that its writers report before each run.
     ready_rows: int = 1
     #: Its values of the variables that decide what writers do (`planning.planned`).
@@ -225,6 +227,7 @@ def _described(folder: Path) -> dict[str, Any]:
     sys.path.insert(0, str(folder.parent))
     import reframe as rfm
 
+    from reframe_tests.binaries import CompiledMixin
     from reframe_tests.mixin import NimcMixin
 
     of_reframe = _variables(rfm.RegressionTest)
@@ -242,7 +245,9 @@ def _described(folder: Path) -> dict[str, Any]:
                 **_fields(check, _variables(check) - of_reframe),
                 "environs": list(_default(check, "valid_prog_environs") or check.wanted_environs),
                 "program": _default(check, "program"),
-                "from_spack": _default(check, "stack") is not None,
+                "from_spack": (
+                    issubclass(check, CompiledMixin) or _default(check, "stack") is not None
+                ),
             }
     return described
 
@@ -291,6 +296,7 @@ def _fields(check: Any, variables: set[str]) -> dict[str, Any]:
         "comparable_across_cores": bool(getattr(check, "comparable_across_cores", False)),
         "levels": _levels(check, variables),
         "lengthened_by": check.lengthened_by,
+        "rank_counts": list(getattr(check, "rank_counts", ())),
         "ready_rows": check.ready_rows,
         "compiles": not issubclass(check, rfm.RunOnlyRegressionTest),
         "mpi": bool(_default(check, "mpi")),

@@ -118,7 +118,8 @@ def offers_of(
     environment = {**settings.environment, "PATH": here}
     spack_fault = ""
     try:
-        setup.load(setup.layout(system))
+        spack = setup.layout(system)
+        setup.c_compiler(spack, setup.load(spack))
     except NimcError as error:
         spack_fault = str(error)
     slurm = {str(part.get("name")): _slurm_nodes(part, settings) for part in parts}
@@ -164,7 +165,7 @@ def judge(
     if lack:
         return "no", lack
     named = offer.programs.get(check.program or "")
-    if check.program is not None and check.from_spack and not named and "spack" in place.features:
+    if check.from_spack and not named and "spack" in place.features:
         return ("no" if offer.spack_fault else "yes"), offer.spack_fault
     if offer.modules is None:
         return "unknown", "no module system on this host"

@@ -20,6 +20,7 @@ from nimc.campaign.cases import (
     requested,
 )
 from nimc.campaign.checks import CheckVariables
+from nimc.campaign.layouts import RUNS, searches
 from nimc.campaign.lengths import Lengths
 from nimc.campaign.matrix import Matrix, Offers, matrix, offers_of
 from nimc.campaign.others import Other
@@ -110,6 +111,11 @@ class Request:
     def asked(self, case: Entry) -> CaseRequest:
         """What a case asks of its check."""
         return requested(self.campaign, case, self.check(case), self.replay)
+
+    @cached_property
+    def searches(self) -> dict[str, Request]:
+        """Case -> the campaign that finds its layout. Raises InputError."""
+        return searches(self)
 
     @property
     def origins_most(self) -> int:
@@ -232,6 +238,10 @@ def _plan_case(request: Request, entry: Entry) -> Case:
         needed = "where models disagree" if chosen else needed
         blocks.append(Block(index, size, needed, length_s, argv))
         planned += size
+    search_s = 0.0
+    if search := request.searches.get(entry.name):
+        (compared,) = search.campaign.cases
+        search_s = block_s(search, compared, search.treatments[compared.name], RUNS)
     return Case(
         case=entry.name,
         workload=entry.check,
@@ -243,8 +253,8 @@ def _plan_case(request: Request, entry: Entry) -> Case:
         origin_nodes=origins_taken(campaign, entry, request.machine),
         pairs_least=0 if chosen else campaign.pairs.floor,
         pairs_most=campaign.pairs.most,
-        duration_least_s=sum(b.duration_s for b in blocks if b.needed == "always"),
-        duration_most_s=sum(b.duration_s for b in blocks),
+        duration_least_s=search_s + sum(b.duration_s for b in blocks if b.needed == "always"),
+        duration_most_s=search_s + sum(b.duration_s for b in blocks),
         counts=not chosen or entry in most_measured(entry, campaign.cases),
         blocks=blocks,
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from conductor.injectors import INJECTORS
 from conductor.length import LEAST_ROWS, least_run_s
-from nimc.campaign import cases
+from nimc.campaign import cases, layouts
 from nimc.campaign.checks import CheckVariables
 from records.arms import ARMS, level_text, standard_arms
 from records.campaign import SWEPT, Campaign, Entry
@@ -142,6 +142,8 @@ def _of_factors(
     campaign: Campaign, entry: Entry, place: Place, check: CheckVariables
 ) -> Iterator[Fault]:
     """Factors that the check lacks or that are also set, and levels of the check's own."""
+    if layouts.is_open(entry) and "reserved_cores" in cases.factors_of(campaign, entry):
+        yield _both((*place, "set", layouts.LAYOUT), "the factor 'reserved_cores'")
     for name, levels in cases.factors_of(campaign, entry).items():
         where = _place_of(name, entry, place)
         if name not in check.factors:

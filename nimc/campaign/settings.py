@@ -175,7 +175,9 @@ class ReframePlace:
         if not self.accepted_by(check.environs):
             features = features_in_words(check.environs)
             return f"no feature {features}" if features else "not one of its valid places"
-        return "no compiler: 'cc' is empty" if check.compiles and not self.compiler else ""
+        if not check.compiles or self.compiler or (check.from_spack and "spack" in self.features):
+            return ""
+        return "no compiler: 'cc' is empty"
 
     def accepted_by(self, conditions: Sequence[str]) -> bool:
         """Whether any of a check's conditions (`valid_prog_environs`) holds.

@@ -13,12 +13,13 @@ import click
 from analysis.compare.sides import compare_sides
 from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import flat
+from nimc.campaign import layouts
 from nimc.campaign.others import named_in
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
 from nimc.cli import options
 from nimc.cli.document import log, prose, show
-from nimc.cli.results import comparison_lines
+from nimc.cli.results import comparison_parts
 from nimc.cli.run import measured
 from nimc.crate.metadata import LICENSES, REPORT
 from nimc.crate.pack import inside, pack, report_files
@@ -143,7 +144,8 @@ def _repeated(
     def conclude(run: RunFolder, failures: list[Failure]) -> int:
         if not any((run.path / "samples").glob("*.jsonl")):
             return 3
-        return _compared(packed, load_run(run.path), failures, as_json)
+        details = progress == "verbose"
+        return _compared(packed, load_run(run.path), failures, as_json, details=details)
 
     return measured(request, header, results, progress, conclude)
 
@@ -152,7 +154,8 @@ def _asked(packed: RunHeader, request: Request, campaign: Path) -> Request:
     """The cases of the packed run, of those that this machine can run."""
     here = [case.name for case in request.campaign.cases]
     wanted = [name for name in here if name in packed.asked.cases]
-    for name in packed.asked.cases.keys() - set(here):
+    compared = {f"{name}{layouts.SUFFIX}" for name in here}
+    for name in packed.asked.cases.keys() - set(here) - compared:
         log(f"{name}: cannot be run on {request.machine.name}")
     if not wanted:
         raise InputError(f"{request.machine.name}: cannot run any case of {packed.run}")
@@ -164,6 +167,8 @@ def _compared(
     new: RunData,
     failures: Sequence[Failure],
     as_json: bool,
+    *,
+    details: bool,
 ) -> int:
     compared = compare_sides([packed], [new])
     reproduction = judge(compared)
@@ -175,9 +180,8 @@ def _compared(
         "failures": [asdict(failure) for failure in failures],
         "comparisons": list(map(flat, compared.rows)),
     }
-    lines = [*comparison_lines(compared), *map(prose, reproduction.reasons)]
-    lines.append(prose(reproduction.outcome, bold=True))
-    show("reproduce", document, as_json, "\n".join(lines))
+    parts = [*comparison_parts(compared, details=details), *map(prose, reproduction.reasons)]
+    show("reproduce", document, as_json, *parts, prose(reproduction.outcome, bold=True))
     return 3 if failures else int(reproduction.outcome != "reproduced")
 
 

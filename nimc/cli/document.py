@@ -1,17 +1,32 @@
-"""What commands print: text, or JSON with the number of its schema (docs/command-line.md#json).
+"""What commands print: text, JSON with the number of its schema, or its tables in another form.
 
-Text is a line a case, their plot, notes, and what to do next.
+Text is a line a case under a header, their plot, notes, and what to do next
+(docs/command-line.md#json).
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from records.text import Line, columns, one_line, plot, sentences, visible, wrapped
+from records.errors import InputError
+from records.text import (
+    Line,
+    aligned,
+    columns,
+    one_line,
+    plot,
+    sentences,
+    visible,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from analysis.statistics.interval import Estimate
@@ -30,12 +45,27 @@ def print_document(command: str, document: Mapping[str, object]) -> None:
     click.echo(json.dumps({"schema": _SCHEMAS.get(command, 1), **document}, indent=1))
 
 
-def show(command: str, document: Mapping[str, object], as_json: bool, text: str) -> None:
-    """Print a command's document as JSON, or else its text."""
+#: Forms in which a command's tables are printed; `text` has all else too.
+Form = Literal["text", "markdown", "csv", "latex"]
+
+
+def show(
+    command: str,
+    document: Mapping[str, object],
+    as_json: bool,
+    *parts: str | Table | Listing,
+    form: Form = "text",
+) -> None:
+    """Print a command's document as JSON; or else its parts as text, or the tables among them."""
+    if as_json and form != "text":
+        raise InputError("--json, --format: both found; allowed: one of them")
     if as_json:
         print_document(command, document)
+    elif form == "text":
+        click.echo("\n".join(map(str, parts)))
     else:
-        click.echo(text)
+        tables = [part for part in parts if not isinstance(part, str)]
+        click.echo("\n".join(written(form, of.header, of.rows) for of in tables), nl=False)
 
 
 def log(line: str) -> None:
@@ -55,32 +85,95 @@ def prose(text: str, **style: Any) -> str:
     return click.style(wrapped(visible(text)), **style)
 
 
-def listing(
-    title: str,
-    lines: Sequence[Line],
-    notes: Iterable[str] = (),
-    *,
-    legend: str,
-    needed: int = 3,
-    more: str = "",
-    details: bool = False,
-    following: Iterable[str] = (),
-) -> str:
-    """A line a case (`records.text.sentences`), the plot of their intervals, and notes, once.
+@dataclass(frozen=True)
+class Table:
+    """Figures under a header; columns in `left` are texts."""
 
-    `title`: of the plot. `legend`: what lines hold. `needed`: parts that are never left out.
-    `more`: what `details`, the option -v, adds. `following`: what to do next.
-    """
-    width = columns()
-    texts = sentences(lines, width, needed=needed, details=details)
-    shown = [click.style(text, fg=of.colour) for text, of in zip(texts, lines, strict=True)]
-    drawn = plot(title, lines, width)
-    about = [legend, *([f"-v adds: {more}"] if more and not details else [])] if lines else []
-    noted = [prose(note, dim=True) for note in dict.fromkeys([*about, *notes])]
-    parts = ["\n".join(each) for each in (shown, drawn, [*noted, *map(prose, following)]) if each]
-    return "\n\n".join(parts)
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: Collection[int] = ()
+
+    def __str__(self) -> str:
+        return aligned(self.header, self.rows, self.left, columns())
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A line a case (`records.text.sentences`), the plot of their intervals, and notes, once."""
+
+    #: Of the parts of each line.
+    header: Sequence[str]
+    lines: Sequence[Line]
+    notes: Iterable[str] = ()
+    #: Of the plot.
+    title: str = ""
+    #: What the header does not say.
+    legend: str = ""
+    #: Parts that are never left out.
+    needed: int = 3
+    #: What `details`, the option -v, adds.
+    more: str = ""
+    details: bool = False
+    #: What to do next.
+    following: Iterable[str] = ()
+
+    @property
+    def rows(self) -> list[Sequence[str]]:
+        """The parts of each line."""
+        return [line.parts for line in self.lines]
+
+    def __str__(self) -> str:
+        width, lines = columns(), self.lines
+        headed = [Line(self.header), *lines] if lines else []
+        texts = sentences(headed, width, needed=self.needed, details=self.details)
+        looks: list[dict[str, Any]] = [{"bold": True}, *({"fg": line.colour} for line in lines)]
+        shown = [click.style(text, **look) for text, look in zip(texts, looks, strict=False)]
+        more = [f"-v adds: {self.more}"] if self.more and not self.details else []
+        about = [*filter(None, [self.legend]), *more] if lines else []
+        noted = [prose(note, dim=True) for note in dict.fromkeys([*about, *self.notes])]
+        parts = (shown, plot(self.title, lines, width), [*noted, *map(prose, self.following)])
+        return "\n\n".join("\n".join(part) for part in parts if part)
 
 
 def ratio_of(of: Estimate | None) -> tuple[float, float, float] | None:
     """A ratio as the plot has it."""
     return (of.value, of.low, of.high) if of else None
+
+
+# Tables for other programs.
+
+
+_LATEX = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+}
+
+
+def written(form: Form, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table as Markdown, CSV or LaTeX, with a line break at its end."""
+    records = [[one_line(text) for text in record] for record in (header, *rows)]
+    if form == "csv":
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n").writerows([map(_cell, record) for record in records])
+        return out.getvalue()
+    if form == "markdown":
+        escaped = [[re.sub(r"([|\\*_<`])", r"\\\1", text) for text in of] for of in records]
+        lines = [f"| {' | '.join(of)} |" for of in escaped]
+        return "\n".join([lines[0], f"|{'---|' * len(header)}", *lines[1:], ""])
+    lines = [" & ".join(_in_latex(text) for text in of) + r" \\" for of in records]
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{{'l' * len(header)}}}",
+            *(lines[0], r"\hline", *lines[1:]),
+            *(r"\end{tabular}", ""),
+        ]
+    )
+
+
+def _cell(text: str) -> str:
+    """Text for a cell of a spreadsheet: never a formula."""
+    return f"'{text}" if len(text) > 1 and text.startswith(("=", "+", "-", "@")) else text
+
+
+def _in_latex(text: str) -> str:
+    return "".join(_LATEX.get(sign, sign) for sign in text).replace("[", "{[}")

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from nimc.cli import options
-from nimc.cli.document import log, print_document, show
+from nimc.cli.document import Listing, log, print_document, show
 from nimc.cluster import reservation
 from nimc.cluster.doctor import Diagnosis, Finding, examine
 from nimc.cluster.in_job import examine as examine_in_job
@@ -27,7 +27,7 @@ from records.checkout import ROOT
 from records.errors import InputError, MachineError
 from records.interrupts import exit_when_stopped
 from records.machine.site import load as load_machine
-from records.text import WIDTH, aligned, visible, wrapped
+from records.text import WIDTH, Line, visible, wrapped
 
 #: A module of Python and a system of ReFrame.
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
@@ -120,8 +120,8 @@ def doctor_command(
 def text(diagnosis: Diagnosis, *, verbose: bool) -> str:
     """The findings in 80 columns, then what runs where, the verdict last.
 
-    Unless `verbose`, what works is only named, and the forms of a tool that lack the same are
-    `TOOL:*`.
+    Unless `verbose`, what works is only named, so is what is limited on a machine that is ready,
+    and the forms of a tool that lack the same are `TOOL:*`.
     """
     findings, lines = diagnosis.findings, [f"machine: {diagnosis.machine}", ""]
     if not verbose:
@@ -131,6 +131,13 @@ def text(diagnosis: Diagnosis, *, verbose: bool) -> str:
         findings = [
             replace(row, what=_short(row.what, forms)) for row in findings if row.state != "ok"
         ]
+        if not diagnosis.why:
+            limited = ", ".join(row.what for row in findings)
+            lines += [wrapped(f"limited: {limited} (-v says why, and how to get it)")] * bool(
+                limited
+            )
+            findings = []
+        lines += [""] * bool(findings)
     lines += [line for row in findings for line in _lines(row)]
     if diagnosis.matrix.cells:
         lines += ["", "What runs where:", "", diagnosis.matrix.text]
@@ -223,8 +230,9 @@ def remedy_command() -> None:
 def list_remedies(as_json: bool) -> None:
     """List the remedies."""
     rows = [_facts_of_remedy(remedy) for remedy in ROOT_REMEDIES.values()]
-    cells = [[remedy.name, remedy.does] for remedy in ROOT_REMEDIES.values()]
-    show("remedy list", {"remedies": rows}, as_json, aligned(["remedy", "what it does"], cells))
+    lines = [Line([remedy.name, remedy.does]) for remedy in ROOT_REMEDIES.values()]
+    table = Listing(["remedy", "what it does"], lines, needed=2)
+    show("remedy list", {"remedies": rows}, as_json, table)
 
 
 @remedy_command.command(name="show")

@@ -85,7 +85,48 @@ GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
         },
     ),
 }
-COMMANDS = {name: found for _, commands in GROUPS.values() for name, found in commands.items()}
+COMMANDS = {name: of for _, commands in GROUPS.values() for name, of in commands.items()}
+#: Command, with its subcommand -> the options and arguments of an example.
+EXAMPLES = {
+    "init": "mycluster",
+    "doctor": "--machine mycluster",
+    "spack setup": "--machine mycluster",
+    "spack build": "lammps --machine mycluster",
+    "spack mirror": "mirror/ lammps",
+    "spack info": "lammps",
+    "minicluster up": "--nodes 3 --origins 1",
+    "minicluster status": "",
+    "minicluster down": "",
+    "campaigns": "--machine mycluster",
+    "plan": "quick --machine mycluster",
+    "run": "quick --machine mycluster --pairs 12",
+    "runs": "--results results",
+    "report": "results/night-1 results/night-2 --output pages",
+    "compare": "results/night-1 results/night-2 --format markdown",
+    "advise": "results/night-1 --traffic-share 30%",
+    "qualify": "results/qualify-1",
+    "model predict": "--platform henri-subnuma",
+    "model fit": "sweep.json -o model.json",
+    "model evaluate": "sweep.json",
+    "model plot": "--platform henri-subnuma -o model.html",
+    "simulate": "--ranks 64,8192 --worst 1.5 --writers 0.2%",
+    "writers": "--ranks 8192",
+    "nights run": "quick --machine mycluster",
+    "nights list": "--since 7d",
+    "nights alarms": "--machine mycluster",
+    "nights pages": "--output pages",
+    "origins create": "--machine mycluster --time 8h",
+    "origins show": "--machine mycluster",
+    "origins remove": "--machine mycluster",
+    "remedy list": "",
+    "remedy show": "mba --part prolog",
+    "sweep-nodes": "nodes --machine mycluster --jobs 16",
+    "pack": "results/night-1 -o run.zip",
+    "verify": "results/night-1",
+    "reproduce": "run.zip --analysis-only",
+    "traffic import": "traffic.csv -o trace.parquet",
+    "traffic show": "trace.parquet",
+}
 _EXIT_CODES = (
     "Exit codes: 0 done, 1 the measurement says no, 2 invalid usage or input, 3 the machine or a"
     " tool failed."
@@ -111,7 +152,7 @@ class _Commands(click.Group):
             ctx.fail(f"no such command '{name}'{near(name, COMMANDS)}")
         module = importlib.import_module(f"nimc.cli.{COMMANDS[name][0]}")
         command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
-        command.epilog = _EXIT_CODES
+        _add_examples(command, name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -135,6 +176,16 @@ class _Commands(click.Group):
             if ctx.params["debug"]:
                 traceback.print_exc()
             raise
+
+
+def _add_examples(command: click.Command, name: str) -> None:
+    """End the help of a command and of its subcommands with an example."""
+    command.epilog = _EXIT_CODES
+    if isinstance(command, click.Group):
+        for under, subcommand in command.commands.items():
+            _add_examples(subcommand, f"{name} {under}")
+    else:
+        command.epilog = f"Example: nimc {name} {EXAMPLES[name]}".rstrip() + f"\n\n{_EXIT_CODES}"
 
 
 @contextmanager

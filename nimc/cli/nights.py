@@ -14,7 +14,7 @@ from analysis.history.nights import nights_of, read_results
 from analysis.pages.render import PageNight, state_of
 from analysis.pages.write import gather, write_pages
 from nimc.cli import options
-from nimc.cli.document import listing, log, print_document, prose, show, silent
+from nimc.cli.document import Listing, Table, log, print_document, prose, show, silent
 from nimc.nights import summary
 from nimc.nights.night import NightRun, date_of, end_of_night, tell
 from nimc.nights.summary import Outcome, Summary
@@ -23,7 +23,7 @@ from records import units
 from records.errors import InputError, NimcError
 from records.files import require_own
 from records.groups import grouped
-from records.text import Line, aligned, one_line, visible
+from records.text import Line, one_line, visible
 from records.units import NONE, plural, quantity
 
 #: Exit status of a night. One that was not run is no failure: its summary says why.
@@ -126,9 +126,9 @@ def list_nights(folders: tuple[Path, ...], since: str, as_json: bool) -> None:
         [str(night.night), night.machine, night.campaign, night.outcome, one_line(night.reason)]
         for night in rows
     ]
-    text = aligned(["night", "machine", "campaign", "outcome", "reason"], cells)
+    table = Table(["night", "machine", "campaign", "outcome", "reason"], cells)
     document = {"nights": [night.as_dict() for night in rows]}
-    show("nights list", document, as_json, text if rows else "no nights")
+    show("nights list", document, as_json, table if rows else "no nights")
 
 
 @nights_command.command()
@@ -160,9 +160,15 @@ def _alarm_texts(surveyed: Survey, *, details: bool) -> list[str]:
         if alarm.open
         for fact in alarm.changed
     ]
-    listed = listing("", lines, notes, legend="what became worse", details=details)
-    series = [_watched(watched) for watched in surveyed.watched]
-    return [listed or "no alarms", listing("", series, legend=_LEGEND, needed=2, details=details)]
+    listed = Listing(("what became worse", "state", "", "campaign"), lines, notes, details=details)
+    series = Listing(
+        ("series", "finds", "spread", "level", "", "campaign"),
+        [_watched(of) for of in surveyed.watched],
+        legend=_LEGEND,
+        needed=2,
+        details=details,
+    )
+    return [str(listed) or "no alarms", str(series)]
 
 
 def _alarm(alarm: Alarm) -> Line:

@@ -12,11 +12,11 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from records import units
 from records.checkout import ROOT
 from records.errors import InputError, near
 from records.files import named_output, require_output
 from records.machine.site import known_machines
-from records.units import duration_s
 
 # An argument that is a campaign: a file, or the name of one of `campaigns/`.
 
@@ -32,23 +32,23 @@ class CampaignPath(click.Path):
         path = Path(value)
         if path.suffix or "/" in str(value):
             return path
-        known = _known()
-        if path.name in known:
-            return known[path.name]
+        files = _campaigns()
+        if path.name in files:
+            return files[path.name]
         raise InputError(
-            f"unknown campaign '{value}'{near(path.name, known)}; allowed: a path, or one of"
-            f" {', '.join(known)}"
+            f"unknown campaign '{value}'{near(path.name, files)}; allowed: a path, or one of"
+            f" {', '.join(files)}"
         )
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Names that begin so, and files."""
-        names = [CompletionItem(name) for name in _known() if name.startswith(incomplete)]
+        names = [CompletionItem(name) for name in _campaigns() if name.startswith(incomplete)]
         return [*names, CompletionItem(incomplete, type="file")]
 
 
-def _known() -> dict[str, Path]:
+def _campaigns() -> dict[str, Path]:
     return {file.stem: file for file in sorted(_FOLDER.glob("*.yaml"))}
 
 
@@ -66,7 +66,7 @@ class RunPath(click.Path):
         """Raises InputError."""
         path = Path(value)
         try:
-            for file in (path, *(each for pattern in _READ for each in path.glob(pattern))):
+            for file in (path, *(part for pattern in _READ for part in path.glob(pattern))):
                 mode = file.stat().st_mode
                 if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                     raise InputError(f"{file}: neither a file nor a folder")
@@ -137,12 +137,41 @@ force_option = click.option(
     help="Show runs that have integrity faults as well; everything made of them is marked.",
 )
 
+
+class Share(click.ParamType[float]):
+    """A share above 0, at most 1: `0.3`, or `30%`."""
+
+    name = "share"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Raises InputError."""
+        try:
+            share = units.fraction(value)
+            if 0 < float(share) <= 1:
+                return float(share)
+        except ValueError:
+            pass
+        option = param.opts[0] if param else self.name
+        raise InputError(f"{option}: {value} found; allowed: above 0, at most 1, or such as 30%")
+
+
 #: `-v` for what has details, as the argument `details`.
 details_option = click.option("-v", "--verbose", "details", is_flag=True, help="Also the details.")
 
 #: `--json` as the argument `as_json`.
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document instead of text."
+)
+
+#: `--format` of tables, as the argument `form`.
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "markdown", "csv", "latex"]),
+    default="text",
+    help="Only the tables, in one of these forms.",
 )
 
 #: `--results`, the folder of the runs.
@@ -155,7 +184,7 @@ wait_option = click.option(
     "--wait",
     "wait_s",
     default="10min",
-    callback=lambda _ctx, _param, value: duration_s(value, "--wait"),
+    callback=lambda _ctx, _param, value: units.duration_s(value, "--wait"),
     help="How long the job may wait in the queue; it is cancelled then.",
 )
 
@@ -174,9 +203,9 @@ def _one_of(
     """A flag whose name is the value of an argument; no other flag of it may be given as well."""
 
     def take(ctx: click.Context, _param: click.Parameter, given: bool) -> None:
-        known = ctx.params.setdefault(argument, default)
-        if given and known != default:
-            raise InputError(f"--{known}, {flag}: both found; allowed: one of them")
+        before = ctx.params.setdefault(argument, default)
+        if given and before != default:
+            raise InputError(f"--{before}, {flag}: both found; allowed: one of them")
         if given:
             ctx.params[argument] = flag.removeprefix("--")
 
@@ -215,7 +244,8 @@ def _given() -> list[str]:
     context = click.get_current_context()
     source = context.get_parameter_source
     return [
-        each.opts[0]
-        for each in context.command.params
-        if isinstance(each, click.Option) and source(str(each.name)) is ParameterSource.COMMANDLINE
+        param.opts[0]
+        for param in context.command.params
+        if isinstance(param, click.Option)
+        and source(str(param.name)) is ParameterSource.COMMANDLINE
     ]

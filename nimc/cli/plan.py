@@ -11,23 +11,30 @@ import click
 
 from analysis.subjects.writers import rule
 from nimc.campaign.cases import Scale, omission_lines, scales
-from nimc.campaign.matrix import Matrix
 from nimc.campaign.plan import RUN, Case, Plan, Request
 from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.reach import Reach, Spreads, last_spreads, lines, reach, warnings
-from nimc.cli.document import listing, prose, show
-from nimc.cli.options import campaign_argument, json_option, machine_option, results_option
+from nimc.cli.document import Form, Listing, Table, prose, show
+from nimc.cli.options import (
+    campaign_argument,
+    details_option,
+    format_option,
+    json_option,
+    machine_option,
+    results_option,
+)
 from nimc.cluster.possible import Possible, possible
 from nimc.run.folder import new_header, past_lengths
 from records import marked_yaml
 from records.arms import level_text
 from records.checkout import ROOT
 from records.errors import InputError
-from records.text import Line, aligned, broken, duration, wrapped
+from records.text import Line, broken, duration, wrapped
 from records.units import NONE, number, plural, quantity
 
 _SCALE_HEADER = [*("scale", "arm", "writers", "writes/s", "a write", "a run", "of a link")]
 _SCALE_FOOT = "writers: concurrent, and the ranks that they are computed for."
+_FOLDED = "-v adds: ReFrame's command of each block"
 #: ReFrame's options that stay in one line with their value.
 _WITH_VALUE = ("-C", "-c", "-n", "-S")
 _NO_WRITERS = (
@@ -42,8 +49,12 @@ _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was no
 @machine_option
 @results_option
 @json_option
-def plan_command(campaign: Path, machine: str, results: Path, as_json: bool) -> int:
-    """Show the cases of CAMPAIGN, their nodes and hours, and the ReFrame command of each block.
+@format_option
+@details_option
+def plan_command(
+    campaign: Path, machine: str, results: Path, as_json: bool, form: Form, details: bool
+) -> int:
+    """Show the cases of CAMPAIGN, their nodes and hours; with -v the ReFrame commands too.
 
     What cannot run is named and not counted. The exit code is 1 if nothing can run.
     """
@@ -72,13 +83,19 @@ def plan_command(campaign: Path, machine: str, results: Path, as_json: bool) -> 
     }
     of = request.lengths
     measured = [f"lengths of runs: as measured in {of.run}"] if of.of_case else []
-    remarks = [*measured, *_left_out(request, able), *long]
-    text = _text(planned, every_scale, nodes, able.matrix, remarks, _reach(reached, spreads))
+    searched = [f"the layout is found first: {name}" for name in request.searches]
+    remarks = [*measured, *_left_out(request, able), *searched, *long]
+    parts: list[str | Table | Listing] = [f"{planned.campaign} on {planned.machine}", ""]
+    parts += [_cases(planned, remarks), "", *_reach(reached, spreads)]
+    parts += ["What runs where:", "", able.matrix.text, ""]
+    parts += _scales(every_scale, planned.machine, nodes)
+    if planned.cases:
+        parts += [*(_commands(planned) if details else [_FOLDED]), ""]
     named = campaign.stem if campaign == ROOT / "campaigns" / campaign.name else str(campaign)
     following = broken(["Next:", "nimc", "run", shlex.quote(named), "--machine", machine])
     if able.why:
         following = prose(f"{machine} cannot run it: {able.why}", fg="red")
-    show("plan", document, as_json, f"{text}\n\n{following}")
+    show("plan", document, as_json, *parts, following, form=form)
     return int(bool(able.why))
 
 
@@ -88,12 +105,13 @@ def plan_command(campaign: Path, machine: str, results: Path, as_json: bool) -> 
 @click.command()
 @machine_option
 @json_option
-def campaigns_command(machine: str, as_json: bool) -> None:
+@format_option
+def campaigns_command(machine: str, as_json: bool, form: Form) -> None:
     """List the campaigns: how long each takes on a machine, and what it answers."""
     rows = [_listed(file, machine) for file in sorted((ROOT / "campaigns").glob("*.yaml"))]
     cells = [[row["campaign"], _time(row), row["title"]] for row in rows]
-    text = aligned(["campaign", f"on {machine}", "what it measures"], cells, [0, 2])
-    show("campaigns", {"machine": machine, "campaigns": rows}, as_json, text)
+    table = Table(["campaign", f"on {machine}", "what it measures"], cells, [0, 2])
+    show("campaigns", {"machine": machine, "campaigns": rows}, as_json, table, form=form)
 
 
 _DURATIONS = ("duration_least_s", "duration_most_s")
@@ -132,28 +150,23 @@ def _left_out(request: Request, able: Possible) -> list[str]:
     return omission_lines([*request.absent, *shown])
 
 
-def _text(
-    planned: Plan,
-    every_scale: list[Scale],
-    nodes: int | None,
-    where: Matrix,
-    remarks: list[str],
-    reached: list[str],
-) -> str:
-    title = f"{planned.campaign} on {planned.machine}"
-    parts = [title, "", _cases(planned, remarks), "", *reached]
-    parts += ["What runs where:", "", where.text, ""]
-    if every_scale:
-        parts += [aligned(_SCALE_HEADER, list(map(_scale, every_scale))), _SCALE_FOOT]
-        rules = [rule(row.mtti_s, row.write_s) for row in every_scale if row.counted is not None]
-        parts += map(wrapped, dict.fromkeys(rules))
-        if any(row.writers == 0 for row in every_scale):
-            parts.append(wrapped(_NO_WRITERS))
-        if nodes is None:
-            parts.append(wrapped(_NODES_UNKNOWN.format(planned.machine)))
-        parts.append("")
-    if planned.cases:
-        parts.append(f"ReFrame's commands ({RUN} is the folder of the run):")
+def _scales(rows: list[Scale], machine: str, nodes: int | None) -> list[str | Table]:
+    """How much is written at which scale, of campaigns with a timetable."""
+    if not rows:
+        return []
+    parts: list[str | Table] = [Table(_SCALE_HEADER, list(map(_scale, rows)), [0, 1]), _SCALE_FOOT]
+    rules = [rule(row.mtti_s, row.write_s) for row in rows if row.counted is not None]
+    parts += map(wrapped, dict.fromkeys(rules))
+    if any(row.writers == 0 for row in rows):
+        parts.append(wrapped(_NO_WRITERS))
+    if nodes is None:
+        parts.append(wrapped(_NODES_UNKNOWN.format(machine)))
+    return [*parts, ""]
+
+
+def _commands(planned: Plan) -> list[str]:
+    """ReFrame's command of each block that always runs."""
+    parts = [f"ReFrame's commands ({RUN} is the folder of the run):"]
     for case in planned.cases:
         always = [block for block in case.blocks if block.needed == "always"]
         for block in always:
@@ -163,7 +176,7 @@ def _text(
             parts.append(f"\n# {case.case}: only if models of the other cases disagree")
         elif more := len(case.blocks) - len(always):
             parts.append(f"# plus up to {more} more, while undecided")
-    return "\n".join(parts).rstrip()
+    return parts
 
 
 def _reach(reached: list[Reach], spreads: Spreads) -> list[str]:
@@ -172,25 +185,21 @@ def _reach(reached: list[Reach], spreads: Spreads) -> list[str]:
     return [wrapped(title), "", *map(wrapped, lines(reached)), ""] if reached else []
 
 
-def _cases(planned: Plan, remarks: list[str]) -> str:
-    """A line for each case, and their sum; pairs that all cases share are in the legend."""
+def _cases(planned: Plan, remarks: list[str]) -> Listing:
+    """A line for each case, and their sum."""
     sums = planned.as_dict()
-    pairs = [_range(f"{case.pairs_least}", f"{case.pairs_most}") for case in planned.cases]
-    shared = len(set(pairs)) == 1
     lines = [
-        Line([*_row(case), "" if shared else f"{of_case} pairs"])
-        for case, of_case in zip(planned.cases, pairs, strict=True)
+        Line([*_row(case), _range(f"{case.pairs_least}", f"{case.pairs_most}")])
+        for case in planned.cases
     ]
     total = _lengths(
         *(sums["duration_least_s"], sums["duration_most_s"]),
         *(sums["node_hours_least"], sums["node_hours_most"]),
     )
-    legend = "duration, node-hours, nodes" + (f"; {pairs[0]} pairs a case" if shared else ", pairs")
-    return listing(
-        "",
+    return Listing(
+        ("case", "duration", "node-hours", "nodes", "pairs"),
         [*lines, Line(["total", *total, "", ""])] if lines else [],
         [*_factors(planned.cases), *remarks],
-        legend=legend,
         needed=4,
     )
 
@@ -219,14 +228,14 @@ def _row(case: Case) -> list[str]:
     targets = plural(case.target_nodes, "node")
     origins = f" and {plural(case.origin_nodes, 'origin')}" if case.origin_nodes else ", same host"
     length_s = (case.duration_least_s, case.duration_most_s)
-    lengths = _lengths(*length_s, *(case.nodes * end_s / 3600 for end_s in length_s))
+    lengths = _lengths(*length_s, *(case.nodes * seconds / 3600 for seconds in length_s))
     return [case.case, *lengths, f"{targets}{origins}"]
 
 
 def _lengths(least_s: float, most_s: float, least_h: float, most_h: float) -> tuple[str, str]:
     """Duration and node-hours."""
     hours = _range(number(least_h, 2), number(most_h, 2))
-    return _range(duration(least_s), duration(most_s)), f"{hours} node-hours"
+    return _range(duration(least_s), duration(most_s)), hours
 
 
 def _scale(row: Scale) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,16 @@ from analysis.report.page import make_reports
 from analysis.report.words import named, next_step
 from analysis.samples.pairs import kinds
 from analysis.statistics.interval import Interval, bracketed, ends
-from nimc.cli.document import listing, prose, ratio_of, show
-from nimc.cli.options import RunPath, details_option, force_option, json_option, output_option
+from nimc.cli.document import Form, Listing, prose, ratio_of, show
+from nimc.cli.options import (
+    RunPath,
+    Share,
+    details_option,
+    force_option,
+    format_option,
+    json_option,
+    output_option,
+)
 from records.errors import InputError
 from records.groups import grouped
 from records.text import Line
@@ -35,22 +42,28 @@ from records.units import NONE, number, plural, quantity, scale
 @click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN...")
 @output_option("Folder to write to [default, for one run: RUN/report].", folder=True)
 @json_option
+@format_option
 @force_option
 @details_option
 def report_command(
-    runs: tuple[Path, ...], output: Path | None, as_json: bool, force: bool, details: bool
+    runs: tuple[Path, ...],
+    output: Path | None,
+    as_json: bool,
+    form: Form,
+    force: bool,
+    details: bool,
 ) -> None:
     """Write one self-contained HTML page a machine, and its data, from the folders of runs."""
     reports = make_reports(runs, output, force=force)
-    lines = []
+    parts: list[str | Listing] = []
     for report in reports:
         for run in report.runs:
-            lines += [prose(run.header.run, bold=True), *_faults(run.integrity.lines())]
+            parts += [prose(run.header.run, bold=True), *_faults(run.integrity.lines())]
             of = (run.header.campaign, run.header.machine, run.header.most_pairs)
-            lines.append(results_table(run.results, *of, run.contrasts, details=details))
-        lines.append(f"report: {report.page}")
+            parts += results_tables(run.results, *of, run.contrasts, details=details)
+        parts.append(f"report: {report.page}")
     document = {"reports": [report.document() for report in reports]}
-    show("report", document, as_json, "\n".join(lines))
+    show("report", document, as_json, *parts, form=form)
 
 
 def _faults(lines: Iterable[str]) -> list[str]:
@@ -69,17 +82,19 @@ _VERDICTS: dict[Verdict, str] = {
     Verdict.SPEED_UP: "cyan",
     Verdict.NO_EFFECT: "green",
 }
+_EFFECTS = ("case", "slowdown, 95 %", "verdict", "off -> on", "pairs")
 _SLOWDOWN = (
     "slowdown of the typical run, with its interval of 95 %; the run without -> with writers"
 )
 _BESIDE = "baseline repeated, control, extra node-hours per 100, rates of the writers"
+_CONTRASTS = ("case, level", "ratio, 95 %", "kind", "pairs")
 _PRICES = (
     "price: time at the level / at the first level, without writers; "
     "gain: time at the first level / at the level, with writers"
 )
 
 
-def results_table(
+def results_tables(
     rows: Sequence[Result],
     campaign: str,
     machine: str,
@@ -87,7 +102,7 @@ def results_table(
     contrasts: Sequence[Contrast] = (),
     *,
     details: bool = False,
-) -> str:
+) -> list[str | Listing]:
     """One line per effect, then caveats and what to do next; then prices and gains.
 
     Controls and repeated baselines are details; they are rows only in a case without effects.
@@ -95,24 +110,31 @@ def results_table(
     effects = {row.case for row in rows if row.role == "effect"}
     shown = [row for row in rows if row.role == "effect" or row.case not in effects]
     if not shown:
-        return "no result: only the arm 'off' was run"
+        return ["no result: only the arm 'off' was run"]
     step = next_step(rows, campaign, machine, cap)
     bounded = [row for row in shown if row.verdict is Verdict.NO_EFFECT]
     margins = [f"no effect: typical run within {row.margin * 100:.3g} %" for row in bounded]
-    text = listing(
-        "slowdown",
+    effects_table = Listing(
+        _EFFECTS,
         list(map(_effect, shown)),
         [*margins, *_notes(shown), *_rejections(shown)],
+        title="slowdown",
         legend=_SLOWDOWN,
         more=_BESIDE,
         details=details,
         following=[] if contrasts else [step],
     )
     if not contrasts:
-        return text
-    lines = list(map(_price, contrasts))
-    prices = listing("price, gain", lines, legend=_PRICES, details=details, following=[step])
-    return f"{text}\n\n{prices}"
+        return [effects_table]
+    prices = Listing(
+        _CONTRASTS,
+        list(map(_price, contrasts)),
+        title="price, gain",
+        legend=_PRICES,
+        details=details,
+        following=[step],
+    )
+    return [effects_table, "", prices]
 
 
 def _effect(row: Result) -> Line:
@@ -169,10 +191,10 @@ def _price(of: Contrast) -> Line:
 def _notes(rows: Sequence[Result]) -> list[str]:
     """Caveats, each once; those that not all cases have name the cases."""
     cases = grouped((row.case, row) for row in rows)
-    notes = grouped((note, case) for case, of_case in cases.items() for note in notes_of(of_case))
+    noted = grouped((note, case) for case, of_case in cases.items() for note in notes_of(of_case))
     return [
-        note if len(noted) == len(cases) else f"{', '.join(noted)}: {note}"
-        for note, noted in notes.items()
+        note if len(names) == len(cases) else f"{', '.join(names)}: {note}"
+        for note, names in noted.items()
     ]
 
 
@@ -196,7 +218,8 @@ def _rejections(rows: Sequence[Result]) -> list[str]:
 
 
 _RUN = RunPath()
-_RATIO = "ratio with its interval of 95 %, above 1 is slower; reference -> this"
+_COMPARISONS = ("figure", "ratio, 95 %", "change", "reference -> this", "adjusted p")
+_RATIO = "ratio: above 1 is slower"
 
 
 @click.command()
@@ -214,6 +237,7 @@ _RATIO = "ratio with its interval of 95 %, above 1 is slower; reference -> this"
     "--fail", is_flag=True, help="Exit with 1 if a figure is worse; not with too few nights."
 )
 @json_option
+@format_option
 @force_option
 @details_option
 def compare_command(
@@ -222,6 +246,7 @@ def compare_command(
     output: Path | None,
     fail: bool,
     as_json: bool,
+    form: Form,
     force: bool,
     details: bool,
 ) -> int:
@@ -237,8 +262,8 @@ def compare_command(
     if fail and compared.too_few_nights:
         raise InputError(f"--fail: {compared.too_few_nights} Give the reference's with --reference")
     page = write_page(output, compared) if output else None
-    lines = [*comparison_lines(compared, details=details), *([f"page: {page}"] if page else [])]
-    show("compare", compared.document(), as_json, "\n".join(lines))
+    parts = [*comparison_parts(compared, details=details), *([f"page: {page}"] if page else [])]
+    show("compare", compared.document(), as_json, *parts, form=form)
     return 1 if fail and compared.worse else 0
 
 
@@ -257,8 +282,8 @@ def _sides(
     return runs[:1], runs[1:]
 
 
-def comparison_lines(compared: Compared, *, details: bool = False) -> Iterator[str]:
-    """The comparison as text: what differs, and a line for each quantity."""
+def comparison_parts(compared: Compared, *, details: bool = False) -> Iterator[str | Listing]:
+    """The comparison: what differs, and a line for each quantity; with `details` all facts."""
     yield from _faults(text for run in compared.untrusted for text in run.lines())
     yield prose(f"{_named(compared.this)} against {_named(compared.reference)}", bold=True)
     for fact in compared.differing:
@@ -268,15 +293,14 @@ def comparison_lines(compared: Compared, *, details: bool = False) -> Iterator[s
     for dose in compared.doses:
         yield prose(f"{dose.case} {dose.arm}: dose differs: {dose.text}", fg="yellow")
     yield ""
-    yield listing(
-        "ratio",
+    others = [f"{fact.what}: {fact.reference} -> {fact.this}" for fact in compared.others]
+    yield Listing(
+        _COMPARISONS,
         list(map(_comparison, compared.rows)),
-        [
-            *compared.emulations,
-            *(f"{fact.what}: {fact.reference} -> {fact.this}" for fact in compared.others),
-        ],
+        [*compared.emulations, *(others if details else [])],
+        title="ratio",
         legend=_RATIO,
-        more="p adjusted over all rows, every night",
+        more="p adjusted over all rows, every night, and other facts of both sides",
         details=details,
         following=[compared.summary],
     )
@@ -315,6 +339,7 @@ def _comparison(row: Comparison) -> Line:
 
 
 _COLOUR = {Standing.BETTER: "green", Standing.WORSE: "red"}
+_REMEDIES = ("remedy", "net, 95 %", "standing", "price and gain", "next")
 _LEGEND = (
     "net: speed with / without the remedy at the share of traffic, above 1 is better; price: time"
     " with / without, off; gain: time without / with, on"
@@ -332,11 +357,12 @@ _MORE = "intervals of price and gain, that for the next allocation, the rate wit
 )
 @click.option(
     "--traffic-share",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=Share(),
     metavar="SHARE",
-    help="Share of time with traffic as measured, above 0. [default: all the time]",
+    help="Share of time with traffic as measured: 0.3 or 30%. [default: all the time]",
 )
 @json_option
+@format_option
 @force_option
 @details_option
 def advise_command(
@@ -344,6 +370,7 @@ def advise_command(
     nodes: int | None,
     traffic_share: float | None,
     as_json: bool,
+    form: Form,
     force: bool,
     details: bool,
 ) -> None:
@@ -354,30 +381,29 @@ def advise_command(
     something without traffic needs a --traffic-share. This and --nodes are assumptions about the
     machine; nothing of them is measured.
     """
-    if traffic_share is not None and math.isnan(traffic_share):
-        raise InputError("--traffic-share: nan found; allowed: above 0, at most 1")
     loaded = [load_run(path, force=force) for path in dict.fromkeys(runs)]
     of_machine = grouped((run.header.machine, run) for run in loaded)
     assumed = Assumed(nodes, traffic_share)
-    advised = {machine: advise(of, assumed) for machine, of in of_machine.items()}
-    documents = [advice.as_dict() for advice in advised.values()]
+    of_all = {machine: advise(of, assumed) for machine, of in of_machine.items()}
+    documents = [advice.as_dict() for advice in of_all.values()]
     faults = {str(run.path): run.integrity.faults for run in loaded if run.integrity.faults}
-    text = []
-    for machine, advice in advised.items():
-        text.append(prose(machine, bold=True))
-        text += _faults(line for run in of_machine[machine] for line in run.integrity.lines())
-        text.append(_advice(advice, details=details))
+    parts: list[str | Listing] = []
+    for machine, advice in of_all.items():
+        parts.append(prose(machine, bold=True))
+        parts += _faults(line for run in of_machine[machine] for line in run.integrity.lines())
+        parts.append(_advice(advice, details=details))
     document = {"advice": documents, "integrity_faults": faults}
-    show("advise", document, as_json, "\n".join(text))
+    show("advise", document, as_json, *parts, form=form)
 
 
-def _advice(advice: Advice, *, details: bool) -> str:
+def _advice(advice: Advice, *, details: bool) -> Listing:
     notes = dict.fromkeys(note for row in advice.losses for note in row["emulated"])
     sweeps = [text for row in advice.sweeps for text in _sweep(row)]
-    return listing(
-        "net",
+    return Listing(
+        _REMEDIES,
         list(map(_remedy, advice.remedies)),
         [*sweeps, *notes],
+        title="net",
         legend=_LEGEND,
         more=_MORE,
         details=details,

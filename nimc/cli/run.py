@@ -26,7 +26,7 @@ from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.settings import target_partitions
 from nimc.cli import options
-from nimc.cli.document import listing, log, print_document, show, silent
+from nimc.cli.document import Form, Listing, Table, log, print_document, prose, show, silent
 from nimc.cluster import reservation
 from nimc.cluster.possible import possible
 from nimc.run.folder import (
@@ -208,11 +208,12 @@ def _conclude_campaign(
         }
         print_document("run", document)
     elif report:
-        from nimc.cli.results import results_table
+        from nimc.cli.results import results_tables
 
         of, details = folder.header, progress == "verbose"
         named = (of.campaign, of.machine, of.most_pairs)
-        click.echo(results_table(results, *named, contrasts, details=details))
+        for part in results_tables(results, *named, contrasts, details=details):
+            click.echo(str(part))
         click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}\nhead:    {head}")
     if failures:
         return 3
@@ -250,12 +251,15 @@ _READ = ("machine", "campaign", "started_s", "samples", "rejected")
 @click.command()
 @options.results_option
 @options.json_option
-def runs_command(results: Path, as_json: bool) -> None:
+@options.format_option
+def runs_command(results: Path, as_json: bool, form: Form) -> None:
     """List the runs of the results folder, the oldest first."""
     rows = sorted(map(_listed_run, run_folders(results)), key=lambda row: row["started_s"] or 0.0)
     header = ["run", "samples", "rejected", "size", "state"]
-    text = aligned(header, map(_run_cells, rows), [0]) if rows else f"{results}: no runs"
-    show("runs", {"runs": rows}, as_json, text)
+    table = Table(header, list(map(_run_cells, rows)), [0, 4])
+    unreadable = [prose(f"{row['run']}: {row['state']}") for row in rows if row["machine"] is None]
+    parts = [table, *unreadable] if rows else [f"{results}: no runs"]
+    show("runs", {"runs": rows}, as_json, *parts, form=form)
 
 
 def _listed_run(run: Path) -> dict[str, Any]:
@@ -278,7 +282,8 @@ def _listed_run(run: Path) -> dict[str, Any]:
 
 def _run_cells(row: dict[str, Any]) -> list[str]:
     """Without campaign, machine and start, which are in the run's name."""
-    shown = {**row, "size_b": quantity(row["size_b"], "B", 3)}
+    state = row["state"].partition(":")[0]  # why it is unreadable stands below the table
+    shown = {**row, "size_b": quantity(row["size_b"], "B", 3), "state": state}
     order = ("run", "samples", "rejected", "size_b", "state")
     return [NONE if shown[name] is None else str(shown[name]) for name in order]
 
@@ -312,17 +317,16 @@ def qualify_command(run: Path, as_json: bool) -> int:
         )
         for row in rows
     ]
-    text = listing(
-        "",
+    table = Listing(
+        ("claim", "state", "distance"),
         lines,
         data.emulated(),
-        legend="claim, whether this run allows it, and how far it is from it"
-        " (docs/add-a-machine.md#claims)",
+        legend="claims: docs/add-a-machine.md#claims",
         more="what each claims, and what to do",
         following=[f"{data.header.machine}: {verdict}"],
     )
     document = {"machine": data.header.machine, "run": data.header.run, "verdict": verdict}
-    show("qualify", {**document, "emulated": data.emulated(), "claims": rows}, as_json, text)
+    show("qualify", {**document, "emulated": data.emulated(), "claims": rows}, as_json, table)
     return int(verdict != "qualified")
 
 

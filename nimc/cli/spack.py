@@ -13,7 +13,7 @@ from nimc.cli.document import show
 from nimc.cli.options import FILE, json_option, machine_option
 from records.errors import InputError
 from records.text import aligned, wrapped
-from reframe_tests.spack.build import Built, make_mirror, read
+from reframe_tests.spack.build import Built, make_mirror, read, stored
 from reframe_tests.spack.build import build as build_environment
 from reframe_tests.spack.setup import compilers, known_environments, layout, load, without_compiler
 from reframe_tests.spack.setup import setup as set_up
@@ -114,8 +114,7 @@ def mirror(folder: Path, stacks: tuple[str, ...], machine: str, as_json: bool) -
 def info(stacks: tuple[str, ...], machine: str, as_json: bool) -> None:
     """Show what is built: specs, hashes and folders of programs (--json: prefixes too)."""
     place = layout(machine)
-    names = stacks or tuple(known_environments())
-    made = [found for name in names if (found := read(place, name))]
+    made = [found for name in stacks or stored(place) if (found := read(place, name))]
     _show_built("info", made, as_json)
 
 

@@ -253,8 +253,11 @@ def requirements_of(request: Request) -> Requirements:
     """What is asked of every run of a campaign."""
     campaign = request.campaign
     cases = campaign.cases
+    treated = dict(request.treatments)
+    for search in request.searches.values():
+        treated |= search.treatments
     return Requirements(
-        cases={case.name: [each.name for each in request.treatments[case.name]] for case in cases},
+        cases={case: [each.name for each in treatments] for case, treatments in treated.items()},
         min_share=campaign.verify.min_share or request.machine.proof.min_share,
         retries=campaign.verify.retries,
         optional=[case.name for case in cases if is_optional(case, cases)],

@@ -8,13 +8,14 @@ import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from signal import Signals
 from typing import TYPE_CHECKING, Any
 
 from conductor.conductor import UNREAD
+from nimc.campaign import layouts
 from nimc.campaign.cases import is_optional, next_case, siblings
 from nimc.campaign.plan import (
     Request,
@@ -35,6 +36,7 @@ from records.chain import walk_run
 from records.errors import InputError, MachineError
 from records.interrupts import Interrupts
 from records.machine import slurm
+from records.notes import Note
 from records.run import PlainName
 
 if TYPE_CHECKING:
@@ -264,6 +266,8 @@ class CampaignRunner:
     blocks_s: list[float] = field(default_factory=list)
     #: Lengths of all runs of this session's blocks, as expected and as measured, seconds.
     lengths_s: list[tuple[float, float]] = field(default_factory=list)
+    #: Case that leaves its layout open -> the one that was chosen.
+    layouts: dict[str, str] = field(default_factory=dict)
     #: Case -> pairs that were rejected before this session.
     rejected_before: dict[str, int] = field(default_factory=dict)
 
@@ -324,6 +328,10 @@ class CampaignRunner:
 
     def _run_case(self, entry: Entry, later_s: float) -> str | None:
         """Run blocks of a case until it is decided. Returns why it failed, None if it did not."""
+        if layouts.is_open(entry):
+            if reason := self._find_layout(entry, later_s):
+                return reason
+            entry = layouts.at(entry, self.layouts[entry.name])
         now = self._state(entry)
         rejected_before = self.rejected_before.setdefault(entry.name, now.rejected)
         while pairs := now.missing(self.campaign.pairs, rejected_before):
@@ -339,6 +347,30 @@ class CampaignRunner:
             return None
         return f"no pair was accepted: {now.last_reason}; 'nimc run' again makes as many more"
 
+    def _find_layout(self, entry: Entry, later_s: float) -> str | None:
+        """Have the fastest layout of a case in `layouts`. Returns why there is none, else None."""
+        search = layouts.search(self.request, entry)
+        (compared,) = search.campaign.cases
+        found = layouts.fastest(self.run, search)
+        if found is None:
+            block = len(list((self.run / "logs" / compared.name).glob("[0-9]*")))
+            runner = replace(self, request=search)
+            if reason := runner._run_block(compared, block, layouts.RUNS, later_s):
+                return f"{compared.name}: {reason}"
+            found = layouts.fastest(self.run, search)
+        if found is None:
+            return f"{compared.name}: a layout has fewer than {layouts.RUNS} accepted runs"
+        if entry.name not in self.layouts:
+            self.display.tell(f"{entry.name}: layout {found} is the fastest without writers")
+        self.layouts[entry.name] = found
+        return None
+
+    def _of_layout(self, entry: Entry) -> list[str]:
+        """What samples say of a layout that was chosen from several."""
+        chosen = self.layouts[entry.name]
+        others = [each for each in layouts.candidates(self.request, entry) if each != chosen]
+        return [Note.LAYOUT(layout=chosen, others=", ".join(others))] if others else []
+
     def _run_block(self, entry: Entry, block: int, pairs: int, later_s: float) -> str | None:
         """Run one ReFrame session. Returns why it failed, None if it did not."""
         require_folder(self.run)  # one that was renamed is not made again
@@ -350,9 +382,12 @@ class CampaignRunner:
         if limit_s is not None:  # the block's share of what is left
             limit_s = max(limit_s - sum(self.blocks_s), 0.0) * expected_s / (expected_s + later_s)
         _, *arguments = command(self.request, entry, block, str(self.run))
-        block_plan(
+        plan = block_plan(
             self.request, entry, block, pairs, self.run, seed=self.seed, limit_s=limit_s
-        ).save(plan_file(self.run, entry, block))
+        )
+        if entry.name in self.layouts:
+            plan = replace(plan, notes=[*plan.notes, *self._of_layout(entry)])
+        plan.save(plan_file(self.run, entry, block))
         arguments.append(f"--session-extras=nimc_head={walk_run(self.run).head}")
         samples = NewSamples(self.run / "samples" / f"{entry.name}.jsonl")
         counter = RunCounter(

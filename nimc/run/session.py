@@ -51,7 +51,10 @@ def run_session(
     Returns its exit status. Raises Stopped after a signal. No process that it started is left when
     this returns or raises, provided that this process is a subreaper.
     """
-    environment = {**os.environ, RUN_VARIABLE: str(run)}
+    # The run's folder has its results: ReFrame's own database, which the configuration may turn on,
+    # is for sessions without a campaign.
+    no_database = {"RFM_ENABLE_RESULTS_STORAGE": "no"}
+    environment = {**os.environ, **no_database, RUN_VARIABLE: str(run)}
     interrupts.check()
     with log.open("ab") as output:
         child = start(argv, output, environment=environment, cwd=log.parent)

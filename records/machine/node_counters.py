@@ -34,7 +34,7 @@ class NodeCounter:
     """One counter at one time."""
 
     value: float
-    #: SI: `count`, `s`, `B`, and `1` for shares.
+    #: SI: `count`, `s`, `B`, `J`, and `1` for shares.
     unit: str
     kind: Kind = "total"
 
@@ -180,6 +180,21 @@ def _net(root: Path) -> dict[str, NodeCounter]:
     return _of_files(files, "count")
 
 
+def _energy(root: Path) -> dict[str, NodeCounter]:
+    """Energy of processors and their memory, by zone of RAPL; those of AMD have the same names.
+
+    A zone starts again at its largest value, after some 10 minutes to an hour.
+    """
+    counters = {}
+    for zone in sorted((root / "sys/class/powercap").glob("intel-rapl:*")):
+        microjoules = _count(kernel_text.read(zone / "energy_uj"))
+        if microjoules is not None:
+            part = kernel_text.read(zone / "name").strip()
+            name = f"energy:{zone.name.removeprefix('intel-rapl:')}/{part}"
+            counters[name] = NodeCounter(microjoules * 1e-6, "J")
+    return counters
+
+
 def _of_files(files: Iterable[tuple[str, Path]], unit: str) -> dict[str, NodeCounter]:
     """The numbers in files, by name; without those that have none, as resctrl's `Unavailable`."""
     found = ((name, _count(kernel_text.read(path))) for name, path in files)
@@ -200,6 +215,7 @@ _SOURCES: dict[str, tuple[Callable[[Path], dict[str, NodeCounter]], str]] = {
     "resctrl": (_resctrl, "memory bandwidth monitoring of the processor, and resctrl mounted"),
     "RDMA": (_rdma, "an RDMA device with hw_counters"),
     "network": (_net, "a network interface of a device"),
+    "energy": (_energy, "RAPL, and energy_uj below /sys/class/powercap readable by users"),
 }
 
 

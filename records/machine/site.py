@@ -25,7 +25,7 @@ from records.checkout import ROOT
 from records.errors import InputError, near, show
 from records.files import require_own
 from records.machine import devices, host
-from records.marked_yaml import Duration, Rate, Record, Size
+from records.marked_yaml import Duration, Fraction, Rate, Record, Size
 from records.plan import OriginPolicy, ShortWrites
 
 #: The smallest message that counts as reaching DRAM, bytes.
@@ -102,17 +102,17 @@ class Proof(Record):
     processors.
     """
 
-    min_share: float = limit("min_share")
-    max_share: float = limit("max_share")
-    counter_share: float = limit("counter_share")
+    min_share: Fraction = limit("min_share")
+    max_share: Fraction = limit("max_share")
+    counter_share: Fraction = limit("counter_share")
     late_rows: float = limit("late_rows")
     silent_s: Duration = limit("silent_s", alias="silent")
     pause_s: Duration = limit("pause_s", alias="pause")
-    rail_share: float = limit("rail_share")
+    rail_share: Fraction = limit("rail_share")
     #: How late or early a short write may start or end, seconds, and the share of the planned
     #: writing that may be missing or be beyond the plan (docs/scale.md says where both come from).
     write_tolerance_s: Duration = Field(default=ShortWrites.tolerance_s, alias="write_tolerance")
-    write_share: Annotated[float, Field(gt=0, le=1)] = ShortWrites.allowed_share
+    write_share: Annotated[Fraction, Field(gt=0, le=1)] = ShortWrites.allowed_share
 
 
 def _numbers(given: object) -> object:
@@ -198,7 +198,7 @@ class Machine(Record):
     #: Case -> figure of merit that it normally reaches without writers, SI units; and the share by
     #: which it may be worse.
     references: dict[str, Annotated[float, Field(gt=0)]] = {}
-    reference_tolerance: Annotated[float, Field(gt=0)] = 0.1
+    reference_tolerance: Annotated[Fraction, Field(gt=0)] = 0.1
     #: ReFrame partition of a campaign's targets; None: the first that can run a check.
     partition: _Word | None = None
     #: Nodes that jobs may use, origins included; None if the file does not say.
@@ -210,7 +210,7 @@ class Machine(Record):
     #: Mean time to interrupt of one node, seconds; five years in Groves, Grant and Arnold (2016).
     node_mtti_s: Duration = Field(default=5 * units.SECONDS["y"], alias="node_mtti")
     #: Largest share of a node's memory that a workload may take.
-    memory_share: Annotated[float, Field(gt=0, le=1)] = 0.5
+    memory_share: Annotated[Fraction, Field(gt=0, le=1)] = 0.5
     #: None: detected on this host.
     facts: Facts | None = None
     #: Path of a file whose keys override this file's, if it exists; may contain `$NAME`. It and its

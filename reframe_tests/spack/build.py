@@ -21,13 +21,13 @@ from reframe_tests.spack.setup import (
     SpackLayout,
     SpackSettings,
     compilers,
-    known_environments,
     load_pins,
     locked,
     packages_in,
     recipes,
     section_name,
     spack,
+    text_of,
     without_compiler,
 )
 
@@ -113,9 +113,7 @@ def build(
     layout: SpackLayout, settings: SpackSettings, name: str, jobs: int, say: Callable[[str], None]
 ) -> Built:
     """Concretize and install an environment, unless it is built from the same inputs."""
-    known = known_environments()
-    if name not in known:
-        raise InputError(f"environment {name!r}: allowed are {', '.join(known)}")
+    text_of(name)  # an unknown one has no lock either
     with locked(layout.lock(name)):
         text = placed(layout, settings, name)
         digest = digest_of(layout, settings, name, text)
@@ -189,10 +187,14 @@ def read(layout: SpackLayout, name: str) -> Built | None:
         raise InputError(f"{path}: not what nimc spack build writes: build again") from None
 
 
+def stored(layout: SpackLayout) -> list[str]:
+    """Names of the environments with a record of a build."""
+    return sorted(path.parent.name for path in layout.stamp("*").parent.parent.glob("*/built.json"))
+
+
 def placed(layout: SpackLayout, settings: SpackSettings, name: str) -> str:
     """The environment's file for a folder outside the checkout: absolute paths, recipes set."""
-    text = (ENVIRONMENTS / name / "spack.yaml").read_text()
-    text = text.replace("$env/..", str(ENVIRONMENTS))
+    text = text_of(name).replace("$env/..", str(ENVIRONMENTS))
     if settings.machine_file:
         machine_path = str(ENVIRONMENTS / "machines" / "$NIMC_MACHINE.yaml")
         text = text.replace(machine_path, settings.machine_file)

@@ -52,9 +52,28 @@ def load_pins(folder: Path = ENVIRONMENTS) -> Pins:
         raise InputError(f"{path.name}: {first_fault(error)}") from None
 
 
+#: What stands in the file of an environment for its size, and joins that to its name.
+SIZE, _AT = "$NIMC_SIZE", "@"
+
+
 def known_environments() -> list[str]:
-    """Every environment, by its folder's name."""
-    return sorted(path.parent.name for path in ENVIRONMENTS.glob("*/spack.yaml"))
+    """Every environment, by its folder's name; with `@SIZE` those that are built for a size."""
+    texts = {path.parent.name: path.read_text() for path in ENVIRONMENTS.glob("*/spack.yaml")}
+    return sorted(f"{name}{_AT}SIZE" if SIZE in text else name for name, text in texts.items())
+
+
+def text_of(name: str) -> str:
+    """The file of an environment such as `proxyapps` or `stream@80000000`, its size filled in.
+
+    Raises InputError for other names.
+    """
+    folder, at, size = name.partition(_AT)
+    allowed = known_environments()
+    if f"{folder}{at}SIZE" not in allowed if at else folder not in allowed:
+        raise InputError(f"environment {name!r}: allowed are {', '.join(allowed)}")
+    if at and not re.fullmatch(r"[1-9][0-9]*", size):
+        raise InputError(f"environment {name!r}: SIZE is a whole number from 1")
+    return (ENVIRONMENTS / folder / "spack.yaml").read_text().replace(SIZE, size)
 
 
 #: Build tools that every host has: never built.
@@ -207,16 +226,41 @@ def compilers(layout: SpackLayout, settings: SpackSettings) -> dict[str, list[st
     Those that Spack has for the machine and whose programs exist. Raises InputError for a file
     that cannot be read.
     """
-    own = Path(settings.machine_file or ENVIRONMENTS / "machines" / f"{layout.machine}.yaml")
     found: dict[str, list[str]] = {}
+    for name, programs in _compilers(layout, settings):
+        has = [_LANGUAGES[key][0] for key in programs]
+        found[name] = list(dict.fromkeys([*found.get(name, []), *has]))
+    return found
+
+
+def c_compiler(layout: SpackLayout, settings: SpackSettings) -> str:
+    """The program of Spack's C compiler: GCC before others (`common.yaml`), the newest of them.
+
+    Raises InputError if it has none.
+    """
+    with_c = [(name, has["c"]) for name, has in _compilers(layout, settings) if "c" in has]
+    if not with_c:
+        lack = without_compiler(compilers(layout, settings), layout.machine)
+        raise InputError(": ".join(lack or ()))
+    _, program = max(with_c, key=lambda each: (each[0].startswith("gcc@"), _numbers(each[0])))
+    return program
+
+
+def _numbers(spec: str) -> list[int]:
+    """The numbers of a version, which order it."""
+    return [int(number) for number in re.findall(r"\d+", spec.partition("@")[2])]
+
+
+def _compilers(
+    layout: SpackLayout, settings: SpackSettings
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Compiler (spec without variants), and its programs on this host by language."""
+    own = Path(settings.machine_file or ENVIRONMENTS / "machines" / f"{layout.machine}.yaml")
     for path in (layout.packages, own):
         for rules in packages_in(path, "packages").values() if path.is_file() else ():
             for external in _externals(rules):
-                has = [_LANGUAGES[key][0] for key in _LANGUAGES if _runs(external, key)]
-                if has:
-                    name = str(external.get("spec")).partition(" ")[0]
-                    found[name] = list(dict.fromkeys([*found.get(name, []), *has]))
-    return found
+                if programs := _programs(external):
+                    yield str(external.get("spec")).partition(" ")[0], programs
 
 
 def _externals(rules: dict[str, Any]) -> list[dict[str, Any]]:
@@ -225,12 +269,16 @@ def _externals(rules: dict[str, Any]) -> list[dict[str, Any]]:
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
-def _runs(external: dict[str, Any], language: str) -> bool:
-    """Whether a compiler has a program for a language, and it is on this host."""
-    program: Any = external
-    for key in ("extra_attributes", "compilers", language):
-        program = program.get(key) if isinstance(program, dict) else None
-    return isinstance(program, str) and shutil.which(program) is not None
+def _programs(external: dict[str, Any]) -> dict[str, str]:
+    """Language -> the compiler's program for it, if that is on this host."""
+    programs: Any = external
+    for key in ("extra_attributes", "compilers"):
+        programs = programs.get(key) if isinstance(programs, dict) else None
+    return {
+        key: program
+        for key, program in (programs.items() if isinstance(programs, dict) else ())
+        if key in _LANGUAGES and isinstance(program, str) and shutil.which(program) is not None
+    }
 
 
 def without_compiler(found: dict[str, list[str]], machine: str) -> tuple[str, str] | None:

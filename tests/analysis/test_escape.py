@@ -55,7 +55,8 @@ def test_results_and_a_page_of_such_a_run_have_no_script_of_its_author(tmp_path:
     found = [replace(each, **THEIRS) for each in samples(STREAM, pairs=7)]
     on = next(i for i, each in enumerate(found) if each.arm == "on")
     found[on] = reject(found[on], "injector_died", NASTY)
-    text = click.unstyle(shown.results_table(results(frame_of(found)), "quick", "far", 8))
+    parts = shown.results_tables(results(frame_of(found)), "quick", "far", 8)
+    text = click.unstyle("\n".join(map(str, parts)))
     assert "injector_died: \\x1b[2J" in text
     assert "\x1b" not in text
     (report,) = make_reports([write_run(tmp_path / "run", found)])

@@ -23,8 +23,8 @@ def _same(made: str, recorded: str) -> None:
 def test_its_report(tmp_path: Path) -> None:
     status, out, _ = call(["report", RUN_QUICK, "--output", tmp_path])
     assert status == 0
-    (line, *_) = out.splitlines()[1:]
-    assert line.split()[0] == "stream"
+    (line, *_) = out.splitlines()[2:]
+    assert line.split()[0] == "lammps"
     assert "inconclusive" in line
     assert line.endswith(" 6 pairs")
     _same((tmp_path / "results.json").read_text(), "results.json")

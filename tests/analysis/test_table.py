@@ -1,3 +1,4 @@
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,14 +9,15 @@ import pytest
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result, results
 from analysis.report.data import load_run
-from nimc.cli.results import results_table
+from nimc.cli.results import results_tables
 from tests.analysis.synthetic import LAMMPS, STREAM, frame_of, reject, remedies, samples, write_run
 
 
 def _printed(
     rows: list[Result], contrasts: Sequence[Contrast] = (), *, details: bool = False
 ) -> str:
-    return click.unstyle(results_table(rows, "quick", "far", 8, contrasts, details=details)) + "\n"
+    parts = results_tables(rows, "quick", "far", 8, contrasts, details=details)
+    return click.unstyle("\n".join(map(str, parts))) + "\n"
 
 
 def _rows(failures: int = 1) -> list[Result]:
@@ -40,7 +42,8 @@ def test_a_line_a_case_in_eighty_columns_with_its_figures(rows: list[Result]) ->
     assert max(map(len, text.splitlines())) <= 80
     on = rows[2]
     assert (on.case, on.arm) == ("stream", "on")
-    melt, stream, *others = text.splitlines()
+    head, melt, stream, *others = text.splitlines()
+    assert re.split("  +", head)[:3] == ["case", "slowdown, 95 %", "verdict"]
     assert (melt.split()[0], stream.split()[0], others[0]) == ("lammps@8192", "stream", "")
     of = on.slowdown
     places = 2 if of.high - of.low > 0.05 else 3
@@ -79,7 +82,7 @@ def test_details_have_the_repeated_baseline_the_control_and_the_writers(rows: li
 def test_every_interval_is_drawn(rows: list[Result]) -> None:
     rows = [row for row in rows if row.role == "effect"]
     lines = _printed(rows).splitlines()
-    at = next(n for n, line in enumerate(lines) if line.startswith("slowdown"))
+    at = next(n for n, line in enumerate(lines) if re.match(r"slowdown +\d", line))
     drawn = lines[at + 1 : at + 1 + len(rows)]
     for row, line in zip(rows, drawn, strict=True):
         assert line.startswith(row.case)

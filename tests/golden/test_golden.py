@@ -25,7 +25,7 @@ def _files_are_not_flushed_to_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _assert_golden(name: str, run: Path) -> None:
-    computed, golden = rows_of(run), _GOLDEN["runs"][name]
+    computed, golden = (sorted(rows) for rows in (rows_of(run), _GOLDEN["runs"][name]))
     assert len(computed) == len(golden), f"run {name}"
     for row, expected in zip(computed, golden, strict=True):
         for column, value, stored in zip(COLUMNS, row, expected, strict=True):

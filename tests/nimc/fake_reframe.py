@@ -5,7 +5,8 @@ waits after its warm-up until it is ended, `fail` ends with status 1 and a repor
 and ends, `reject` keeps no run of the arm `on`, `torn` leaves half a line and is gone, `child`
 leaves a process behind, `none` runs nothing, `wide` varies the figures of runs at half the rate,
 `faint` makes runs of `on` 2 % slower than `off`, and all vary by 2.5 %, `scarce` keeps runs of `on`
-in every sixth pair only, `loss=N` halves all figures while the results folder has at most N runs.
+in every sixth pair only, `loss=N` halves all figures while the results folder has at most N runs,
+`layout=L` those of all other layouts that are compared.
 """
 
 import json
@@ -110,6 +111,9 @@ def crossed(plan: BlockPlan, each: Treatment, pair: int) -> Sample:
     record = replace(sample(plan, each.arm, pair), arm=each.name, factors=each.factors)
     if "wide" in FAULTS and each.factors.get("rate") == "50%" and record.fom:
         record = replace(record, fom=record.fom * (1 + pair % 2))
+    fastest = [fault.removeprefix("layout=") for fault in FAULTS if fault.startswith("layout=")]
+    if record.fom and fastest and each.factors.get("layout", fastest[0]) != fastest[0]:
+        record = replace(record, fom=record.fom / 2)
     if "faint" in FAULTS and record.fom:
         slower = 0.98 * 2 if each.arm == "on" else 1.0
         drawn = random.Random(f"{each.name} {plan.block} {pair}").gauss(1, 0.025)

@@ -232,6 +232,27 @@ def test_a_wrong_name_is_answered_with_the_nearest(command: Command) -> None:
     assert command.err.endswith("no such command 'paln', did you mean 'plan'?\n")
 
 
+def _leaf(words: list[str]) -> click.Command:
+    """The command that a command line names; its name is taken from the words."""
+    of = main.cli.get_command(click.Context(main.cli), words.pop(0))
+    assert of is not None
+    return of.commands[words.pop(0)] if isinstance(of, click.Group) else of
+
+
+@pytest.mark.parametrize("name", main.EXAMPLES)
+def test_help_of_every_command_ends_with_an_example_that_parses(
+    command: Command, name: str
+) -> None:
+    example = f"{name} {main.EXAMPLES[name]}".rstrip()
+    said = " ".join(command(*name.split(), "--help").split())
+    assert said.endswith(f" Example: nimc {example} {main._EXIT_CODES}")
+    words = shlex.split(example)
+    of = _leaf(words)
+    values, rest, _ = of.make_parser(click.Context(of)).parse_args(args=words)
+    needed = {param.name for param in of.params if param.required}
+    assert (rest, {name for name in needed if values.get(name) in (None, ())}) == ([], set())
+
+
 def test_help_has_every_command_in_its_group_with_an_example_that_parses(command: Command) -> None:
     said = command("--help")
     titles = [f"{title}, such as '{example}':" for title, (example, _) in main.GROUPS.items()]
@@ -240,10 +261,7 @@ def test_help_has_every_command_in_its_group_with_an_example_that_parses(command
         assert set(re.findall(r"^  ([\w-]+)  ", part, re.MULTILINE)) == of_group.keys()
         nimc, name, *words = shlex.split(example)
         assert (nimc, name in of_group) == ("nimc", True)
-        found = main.cli.get_command(click.Context(main.cli), name)
-        assert found is not None
-        if isinstance(found, click.Group):
-            found = found.commands[words.pop(0)]
-        options = {word for each in found.params for word in (*each.opts, *each.secondary_opts)}
+        of = _leaf([name, *words])
+        options = {word for param in of.params for word in (*param.opts, *param.secondary_opts)}
         assert {word for word in words if word.startswith("-")} <= options
     assert list(main.GROUPS) == ["Set up", "Measure", "Read", "Operate", "Share"]

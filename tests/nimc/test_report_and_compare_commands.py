@@ -113,7 +113,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_line_a_remedy_and_three_sentences_in_eighty_columns(run: Path, command: Command) -> None:
-    out = command("advise", run, "--nodes", 100, "--traffic-share", 0.5)
+    out = command("advise", run, "--nodes", 100, "--traffic-share", "50%")
     assert max(map(len, out.splitlines())) <= 80
     words = " ".join(out.split())
     for fact in ("traffic 50 % of the time", "month if 100 nodes", "reserved_cores=1 for lammps"):
@@ -146,7 +146,7 @@ def test_each_machine_has_its_advice(run: Path, tmp_path: Path, command: Command
     assert second["remedies"] == []
 
 
-@pytest.mark.parametrize("share", ["0", "1.1", "nan"])
+@pytest.mark.parametrize("share", ["0", "1.1", "nan", "101%", "x"])
 def test_a_share_of_time_is_above_0_and_at_most_1(run: Path, share: str, command: Command) -> None:
     command("advise", run, "--traffic-share", share, code=2)
     assert "--traffic-share" in command.err

@@ -6,7 +6,7 @@ import pytest
 from analysis.contention import evaluate
 from analysis.contention.evaluate import Errors
 from analysis.contention.page import errors_table
-from nimc.cli.document import listing
+from nimc.cli.document import Form, Listing, written
 from records.text import (
     Gist,
     Line,
@@ -185,11 +185,26 @@ def test_notes_come_once_and_v_is_named_unless_it_is_given() -> None:
 
     def text(lines: list[Line], **given: bool) -> list[str]:
         notes = {"legend": "legend", "more": "more", "following": ["next"]}
-        return click.unstyle(listing("", lines, ["note", "note"], **notes, **given)).split("\n")
+        shown = Listing(("x", "y", "z"), lines, ["note", "note"], **notes, **given)
+        return click.unstyle(str(shown)).split("\n")
 
-    assert text([case]) == ["a  b  c", "", *said]
-    assert text([case], details=True) == ["a  b  c", "    deep", "", *said[::2], "next"]
+    assert text([case]) == ["x  y  z", "a  b  c", "", *said]
+    assert text([case], details=True) == ["x  y  z", "a  b  c", "    deep", "", *said[::2], "next"]
     assert text([]) == list(said[2:])
+
+
+@pytest.mark.parametrize(
+    ("form", "lines"),
+    [
+        ("csv", ["case,95 %", '"a, b",\'=1_000', "\\x1b,x|y"]),
+        ("markdown", ["| case | 95 % |", "|---|---|", r"| a, b | =1\_000 |", r"| \\x1b | x\|y |"]),
+        ("latex", [r"\begin{tabular}{ll}", r"case & 95 \% \\", r"\hline", r"a, b & =1\_000 \\",
+                   r"\textbackslash{}x1b & x|y \\", r"\end{tabular}"]),
+    ],
+)  # fmt: skip
+def test_a_table_in_other_forms(form: Form, lines: list[str]) -> None:
+    text = written(form, ["case", "95 %"], [["a, b", "=1_000"], ["\x1b", "x|y"]])
+    assert text == "\n".join([*lines, ""])
 
 
 def test_flags_that_contradict_each_other_are_refused(command: Command) -> None:

@@ -6,6 +6,7 @@ from records.errors import InputError
 from records.units import (
     count,
     duration_s,
+    fraction,
     number,
     plural,
     quantity,
@@ -123,6 +124,12 @@ def test_prefixes_are_powers_of_a_thousand(value: float | None, unit: str, text:
 
 def test_scale_of_nothing_is_the_unit_itself() -> None:
     assert scale(None, "B/s") == (1.0, "B/s")
+
+
+def test_a_share_may_be_in_per_cent() -> None:
+    assert [fraction(value) for value in ("2%", "0.5%", 0.02, "2 %", "-1%")] == [
+        *(0.02, 0.005, 0.02, "2 %", "-1%"),
+    ]
 
 
 def test_a_spread_has_the_digits_of_its_mean() -> None:

@@ -1,5 +1,6 @@
 """Programs from Spack and from PATH; layouts of ranks, against factors found by hand."""
 
+import json
 import os
 import shutil
 
@@ -56,36 +57,82 @@ def test_a_run_takes_each_case_from_one_environment_alone(tmp_path):
     assert len(samples_of(tmp_path / "run", "hpccg_quick")) == 1
 
 
-#: Spack in ten lines: it chooses one version, and installs what prints a captured run of HPCCG.
+#: Spack in ten lines: it chooses one version, and installs what prints a captured run.
 SPACK = """#!/bin/sh
 here=$(cd "$(dirname "$0")/.." && pwd)
 shift 2
 case "$*" in
   --version) echo "1.1.0 (2e90720)" ;;
-  *concretize*) echo '{{"roots": [{{"hash": "aaa", "spec": "hpccg"}}]}}' > "$2/spack.lock" ;;
+  *"compiler find"*) cp "$here/packages.yaml" "$SPACK_USER_CONFIG_PATH" ;;
+  *concretize*) echo '{{"roots": [{{"hash": "aaa", "spec": "{package}"}}]}}' > "$2/spack.lock" ;;
   *install*)
     mkdir -p "$2/.spack-env/view/bin"
-    printf '#!/bin/sh\\ncat {capture}\\n' > "$2/.spack-env/view/bin/test_HPCCG"
-    chmod +x "$2/.spack-env/view/bin/test_HPCCG" ;;
-  *find*) printf 'aaa\\thpccg\\t1.0\\t%s\\thpccg@1.0\\n' "$here" ;;
+    printf '#!/bin/sh\ncat {capture}\n' > "$2/.spack-env/view/bin/{program}"
+    chmod +x "$2/.spack-env/view/bin/{program}" ;;
+  *find*) printf 'aaa\t{package}\t1.0\t%s\t{package}@1.0\n' "$here" ;;
 esac
 """
 
 
-def test_a_check_builds_its_program_and_says_how_it_was_made(tmp_path, monkeypatch):
-    capture = ROOT / "tests/captures/hpccg/n1.txt"
-    script(tmp_path / "spack" / "bin" / "spack", SPACK.format(capture=capture))
-    monkeypatch.setenv("SPACK_ROOT", str(tmp_path / "spack"))
-    monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
-    (tmp_path / "repo.yaml").write_text("repo: {}\n")
-    setup(spack_layout("localhost", None), tmp_path, None, None, print)
-    given = {**ONE, "layout_cores": 1, "nimc_dir": tmp_path / "run"}
-    words = ("-p", "spack", "-r")
-    succeeded(reframe(tmp_path, "localhost", "hpccg", *words, name="hpccg_quick", settings=given))
-    (sample,) = samples_of(tmp_path / "run", "hpccg_quick")
+@pytest.fixture
+def set_up(tmp_path, monkeypatch):
+    """Sets up such a Spack for localhost, which finds one compiler and says `spackcc 7.7.7`."""
+
+    def set_up(package="", program="", capture=""):
+        root = tmp_path / "spack"
+        text = SPACK.format(package=package, program=program, capture=ROOT / "tests" / capture)
+        script(root / "bin" / "spack", text)
+        compiler = script(
+            root / "cc", 'test "$1" = --version && echo spackcc 7.7.7 || exec cc "$@"'
+        )
+        found = {"spec": "gcc@7", "extra_attributes": {"compilers": {"c": str(compiler)}}}
+        (root / "packages.yaml").write_text(
+            json.dumps({"packages": {"gcc": {"externals": [found]}}})
+        )
+        monkeypatch.setenv("SPACK_ROOT", str(root))
+        monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
+        (tmp_path / "repo.yaml").write_text("repo: {}\n")
+        setup(spack_layout("localhost", None), tmp_path, None, None, print)
+
+    return set_up
+
+
+@pytest.mark.parametrize(
+    ("check", "package", "program", "capture", "settings", "environment"),
+    [
+        ("hpccg", "hpccg", "test_HPCCG", "captures/hpccg/n1.txt", {}, "hpccg"),
+        # Two MiB of doubles are 2 * 1024 * 1024 / 8 elements.
+        (
+            *("stream", "stream", "stream_c.exe", "captures/stream/stream-1core.txt"),
+            *({"array_most": "2MiB"}, "stream@262144"),
+        ),
+    ],
+)
+def test_a_check_builds_its_program_and_says_how_it_was_made(
+    tmp_path, set_up, check, package, program, capture, settings, environment
+):
+    set_up(package, program, capture)
+    given = {**ONE, "layout_cores": 1, "nimc_dir": tmp_path / "run", **settings}
+    name, words = f"{check}_quick", ("-p", "spack", "-r")
+    succeeded(reframe(tmp_path, "localhost", check, *words, name=name, settings=given))
+    (sample,) = samples_of(tmp_path / "run", name)
     assert sample["outcome"] == "kept", sample["reason"]
-    spack = provenance_of(tmp_path / "run")["spack"]
-    assert (spack["hash"], spack["spec"]) == ("aaa", "hpccg@1.0")
+    provenance = provenance_of(tmp_path / "run")
+    spack = provenance["spack"]
+    assert (spack["hash"], spack["spec"]) == ("aaa", f"{package}@1.0")
+    assert provenance["compiler"] is None
+    (built,) = (tmp_path / "state" / "localhost" / "environments").iterdir()
+    assert built.name == environment
+
+
+def test_a_check_compiles_with_the_compiler_of_spack(tmp_path, set_up):
+    set_up()
+    given = {**ONE, "nimc_dir": tmp_path / "run", "duration_s": 0.1, "size": "1MiB"}
+    words = ("membench", "-p", "spack", "-r")
+    succeeded(reframe(tmp_path, "localhost", *words, name="membench_quick", settings=given))
+    (sample,) = samples_of(tmp_path / "run", "membench_quick")
+    assert sample["outcome"] == "kept", sample["reason"]
+    assert provenance_of(tmp_path / "run")["compiler"] == "spackcc 7.7.7"
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -30,6 +30,16 @@ STARTED = {
     "hpccg_quick": (12, ""),
     "xsbench_quick": (4, "XSBench -m event -s small -t 3"),  # 3 threads a rank
 }
+#: Check -> what it runs on 12 cores as 4 ranks of 3 threads, with the work of 12 ranks: edges are
+#: 3^(1/3) = 1.442 times as long.
+LAID_OUT = {
+    "amg": "amg -P 1 2 2 -n 138 138 138 -problem 1",
+    "cns": "cns inputs",
+    "hpccg_quick": "test_HPCCG 92 92 92",
+    "mcb": "--nCores=3 --nThreadCore=1 --nZonesX=120 --nZonesY=120 --numParticles=14400000",
+    "quicksilver": "qs -i coral2_p1.inp",
+    "umt": "test_driver -c 3 -B local -d 12,12,12 --benchmark_problem 2",
+}
 #: Check and its input -> what that says: of SNAP 3 x 4 ranks of 8 x 8 cells of 1 mm; of Quicksilver
 #: 2 x 2 x 3 ranks of 6 x 6 x 6 cells of 500 particles.
 INPUTS = {
@@ -56,7 +66,7 @@ def dry(tmp_path_factory):
     """The folder of a dry run of these checks, and of hpccg itself."""
     folder = tmp_path_factory.mktemp("layout")
     words = [*DRY, "-c", ROOT / "reframe_tests", "-R"]
-    words += ["-S", "layout_cores=12", "-S", "xsbench_quick.threads=3"]
+    words += ["-S", "layout_cores=12", "-S", "xsbench_quick.layout=4x3"]
     words += ["-S", "hpccg.memory_share=0.5"]
     names = f"({'|'.join(['hpccg', *STARTED])})"
     succeeded(reframe(folder, "localhost", "hpccg", *words, name=names))
@@ -74,6 +84,45 @@ def test_launcher_starts_as_many_ranks_as_the_check_lays_out(dry, check):
     assert plan["provenance"]["commit"] == commit()
     if (os.cpu_count() or 1) < 12:
         assert any("laid out on 12 cores, but has only" in note for note in treatment["notes"])
+
+
+@pytest.fixture(scope="module")
+def hybrid(tmp_path_factory):
+    """The folder of a dry run with layouts of 12 cores."""
+    folder = tmp_path_factory.mktemp("hybrid")
+    words = [*DRY, "-c", ROOT / "reframe_tests", "-R", "-S", "layout_cores=12"]
+    for name in LAID_OUT:
+        words += ["-S", f"{name}.layout=4x3"]
+    words += ["-S", "lulesh.layout=8x1", "-S", "lulesh_quick.layout=1x12"]
+    names = f"({'|'.join(['lulesh', 'lulesh_quick', *LAID_OUT])})"
+    succeeded(reframe(folder, "localhost", "lulesh", *words, name=names))
+    return folder
+
+
+@pytest.mark.parametrize("check", LAID_OUT)
+def test_layout_gives_ranks_and_threads_the_work_of_a_rank_a_core(hybrid, check):
+    start = plan_of(hybrid, check)["treatments"][0]["start"]
+    assert start["command"][:3] == ["mpiexec", "-n", "4"]
+    assert " ".join(start["command"]).endswith(LAID_OUT[check])
+    assert (start["threads"], start["environment"]["OMP_NUM_THREADS"]) == (3, "3")
+    if check == "quicksilver":  # 1 x 2 x 2 ranks of 9 x 9 x 9 cells of 500 particles
+        (path,) = hybrid.glob("stage/*/*/*/quicksilver/coral2_p1.inp")
+        assert {"nParticles: 1458000", "nx: 9", "nz: 18"} <= {*map(str.strip, path.open())}
+
+
+@pytest.mark.parametrize(
+    ("check", "ranks", "application"),
+    [
+        ("lulesh", 8, "lulesh2.0 -s 60 -i 100"),
+        # A rank a core would be 2 x 2 x 2 cubes of 30 elements.
+        ("lulesh_quick", 1, "lulesh2.0 -s 60 -i 50"),
+    ],
+)
+def test_a_layout_of_lulesh_keeps_its_mesh(hybrid, check, ranks, application):
+    (command, *others) = (each["start"]["command"] for each in plan_of(hybrid, check)["treatments"])
+    assert command[:3] == ["mpiexec", "-n", str(ranks)]
+    assert " ".join(command).endswith(application)
+    assert [command] * len(others) == others
 
 
 @pytest.mark.parametrize(("check", "file"), INPUTS)
@@ -101,6 +150,14 @@ REFUSED = [
         {"traffic": str(ROOT / "README.md")},
         "injector: mpi_put found; it cannot be combined with traffic",
     ),
+    ("lulesh", {"layout": "4x3", "layout_cores": 12}, "4x3 found; 4 ranks; allowed: 1, 8, 27, 64"),
+    (
+        "lulesh",
+        {"layout": "16x1", "layout_cores": 12},
+        "layout: 16x1 found; 16x1 takes 16 cores; the application has 12",
+    ),
+    ("xsbench", {"layout": "auto"}, "layout: auto found; allowed: RANKSxTHREADS, such as 8x2"),
+    ("xsbench", {"layout": "8x"}, "layout: 8x found; allowed: RANKSxTHREADS of a node, such as"),
     ("stream", {"rate": "50%", "limiter": "hardware"}, "limiter: hardware found; mpi_put has"),
     (
         "stream",
@@ -118,7 +175,9 @@ REFUSED = [
 
 
 def test_what_a_machine_or_an_injector_cannot_do_is_refused(tmp_path):
-    text = "import reframe as rfm\nfrom reframe_tests import lammps_scaling, stream\n"
+    text = (
+        "import reframe as rfm\nfrom reframe_tests import lammps_scaling, lulesh, stream, xsbench\n"
+    )
     for number, (check, settings, _) in enumerate(REFUSED):
         text += f"\n\n@rfm.simple_test\nclass refused{number}({check}.{check}):\n"
         for name, value in {"injector": "mpi_put", **settings}.items():

@@ -33,7 +33,7 @@ CHECKS = {
     "lammps_scaling": ("{reserved_cores: [0, 1]}", {"nodes": 2, "spare_cores": 4}),
     "minife": ("{reserved_cores: [0, 1], injector: [ucx, mpi_put]}", {}),
     "cns": ("{reserved_cores: [0, 1]}", {}),
-    "xsbench": ("{reserved_cores: [0, 1], threads: [3, 1]}", {}),
+    "xsbench": ("{reserved_cores: [0, 1], layout: [21x3, 63x1]}", {}),
     **dict.fromkeys(
         ("hpccg", "lulesh_quick", "minife_quick", "cns_quick"),
         ("{working_set: [auto, 4MiB]}", {}),
@@ -83,9 +83,9 @@ RESERVED = ("off", "off@reserved_cores=1")
         # 100 elements a core along each edge, and the cube root of 64 is 4.
         ("minife", RESERVED, (64, 63), "-nx 400"),
         ("cns", RESERVED, (64, 63), "cns inputs"),
-        # Half of 256 GiB holds 24 grids of 5.7 GB; a rank of three threads has one.
-        ("xsbench", ("off@threads=1", "off@reserved_cores=1,threads=1"), (64, 63), "-s small"),
-        ("xsbench", RESERVED, (21, 21), "-s large -t 3"),
+        # Half of 256 GiB holds 24 grids of 5.7 GB, too few for a rank on each of 64 cores.
+        ("xsbench", ("off@layout=63x1", "off@reserved_cores=1,layout=63x1"), (63, 63), "-s small"),
+        ("xsbench", RESERVED, (21, 21), "-s small -t 3"),
     ],
 )
 def test_work_stays_the_same_where_a_core_is_reserved(of, check, names, ranks, size):
@@ -269,6 +269,7 @@ def test_cores_of_all_sockets_compute_and_no_model_hides_it(of):
         ("comm_node", [0, 7], [-1, 1.0, True, "0"]),
         ("buffer", ["nic", "other"], ["free"]),
         ("workers", ["nic", "other", "free"], ["any"]),
+        ("layout", ["8x2", "1x128"], ["8", "x2", "0x4", "8X2", "8x2x1", "auto", 8]),
         ("load", ["idle", "read", "write", "nt_write"], ["copy"]),
         ("environment", ["none", "A_1:b%2Cc%3D", "A:"], ["A", "1A:b", "A b:c", "A:%ff"]),
         (

@@ -15,8 +15,9 @@ from analysis.effects.estimate import (
 )
 from analysis.effects.verdict import Verdict, phrase, selection
 from analysis.report.words import next_step
-from analysis.samples.pairs import in_order, log_times, pair_table, short_of_pairs
+from analysis.samples.pairs import log_times, pair_table, short_of_pairs
 from analysis.statistics.interval import Estimate
+from records.arms import in_order
 from records.errors import InputError
 from records.run import Requirements
 from records.sample import Outcome, Sample, TimetableRecord

@@ -27,6 +27,7 @@ from tests.analysis.subjects import (
     test_footprints,
     test_free_core,
     test_latency,
+    test_nodes,
     test_numa,
     test_replayed,
     test_scaling,
@@ -68,6 +69,7 @@ MADE: dict[str, Maker] = {
     "tool_prices": lambda folder: test_causes.priced(folder, 1.05),
     **dict.fromkeys(("cache_or_memory", "footprints"), test_footprints.made_run),
     "latency": _latency,
+    "nodes": test_nodes.made,
     **dict.fromkeys(("mpi_calls", "rails", "rail_runs", "rail_calls"), _rails),
     **dict.fromkeys(
         ("numa", "numa_findings"), lambda folder: test_numa.run_of(folder, test_numa.TWO_NODES)

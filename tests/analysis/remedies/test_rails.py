@@ -190,7 +190,7 @@ def test_the_page_shows_the_figures_and_marks_emulation(tmp_path: Path) -> None:
     # Shares and messages; MPI's rails without writers and under them, the writers'; two kinds.
     assert pictures == {"mpi_calls": 2, "rails": 3, "rail_runs": 2, "rail_calls": 2}
     for name, each in sections.items():
-        assert each.count('<span class="emulated">Emulated RDMA') == pictures[name] + 1
+        assert each.count('">emulated</span>') == pictures[name] + 1
     assert "umt mpip point-to-point 40.00 kB" in sections["mpi_calls"]
     # Every run with calls counted, off and aa at three policies, is a point of its kind.
     assert sections["rail_runs"].count('id="r0rail_runs0-points-') == 3

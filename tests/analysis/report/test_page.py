@@ -6,6 +6,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import polars as pl
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -23,8 +24,8 @@ from analysis.report.plots import (
     themed_svg,
     variable,
 )
-from analysis.report.words import control
-from analysis.statistics.interval import Estimate
+from analysis.report.words import control, headline
+from analysis.statistics.interval import Estimate, Interval
 from records.arms import ARMS
 from records.sample import Sample
 from tests.analysis.remedies.sweeps import sweep, swept
@@ -122,12 +123,58 @@ def test_figures_follow_the_colour_scheme(text: str) -> None:
     assert f"--on:{ARMS['on'].colours[1]}" in text
 
 
+def test_a_pointer_shows_run_node_and_reason(run: RunData, text: str) -> None:
+    svg = plots.samples_plot(run.samples.filter(case="stream"), "B/s", "x")
+    titles = Page(svg).texts["title"]
+    assert len(titles) == len(set(titles)) == svg.count("<use ") == 50
+    (key,) = run.samples.filter(outcome="injector_died")["key"]
+    (title,) = [title for title in titles if title.startswith(f"{key} on ")]
+    node = "synthetic-0"
+    ended = "rejected: no figure of merit; injector died: writer 0 ended"
+    assert title == f"{key} on {node}, {ended}"
+    assert "<title>block 1, pair 5: 1." in text
+
+
+def test_a_baseline_whose_repeat_lies_off_1_is_marked(run: RunData) -> None:
+    off_one = Interval(1.1, 1.2)
+    row = replace(_effect(run, noise_floor=off_one), case="stream")
+    shown = re.sub(r"<[^>]*>", "", page.render([replace(run, results=[row])]))
+    assert "baseline whose repeat lies off 1: stream" in shown
+    assert "lies off 1" not in page.render([run])
+    assert [plots.steady(of) for of in (None, off_one, Interval(0.9, 1.0))] == [True, False, True]
+
+
+def test_cases_stand_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    """In every table: the files' names sort the other way, and so do the times of the runs."""
+    cases = [replace(STREAM, name=f"stream@{nodes}") for nodes in (10, 2)]
+    run = _run(tmp_path, [sample for case in cases for sample in samples(case, pairs=6)])
+    assert list(run.samples["case"].unique(maintain_order=True)) == ["stream@2", "stream@10"]
+    assert [row.case for row in run.results if row.role == "effect"] == ["stream@2", "stream@10"]
+
+
+def test_provenance_stands_once_and_what_differs_by_block(run: RunData) -> None:
+    """Two blocks of two compilers, on one node."""
+    records = {"a": {"seed": 1, "compiler": "gcc 12"}, "b": {"seed": 1, "compiler": "gcc 13"}}
+    case, block = pl.col("case").cast(pl.String), pl.col("block")
+    second = (case == "stream") & (block == 1)
+    blocks = run.samples.with_columns(
+        provenance=pl.when(second).then(pl.lit("b")).otherwise(pl.lit("a"))
+    )
+    text = page.render([replace(run, samples=blocks, provenance=records)])
+    (part,) = re.findall(r"<summary>Provenance.*?</details>", text, re.DOTALL)
+    words = " ".join(re.sub(r"<[^>]*>", " ", part).split())
+    assert words.endswith(
+        " seed 1 lammps, block 0, stream, block 0 a compiler gcc 12 stream, block 1 b compiler"
+        " gcc 13"
+    )
+
+
 def test_every_figure_says_that_it_is_emulated_and_hardware_is_not(
     tmp_path: Path, text: str
 ) -> None:
     captions = Page(text).texts["figcaption"]
     assert len(captions) == 5  # two a case, and the picture
-    assert all("Emulated RDMA, not RDMA hardware." in caption for caption in captions)
+    assert all(caption.endswith(" emulated") for caption in captions)
     remote = replace(STREAM, transport="InfiniBand", origin="synthetic-1")
     text = page.render([_run(tmp_path, samples(remote))])
     assert "mulated" not in re.sub(r"<style>.*</style>", "", text, flags=re.DOTALL)
@@ -143,7 +190,7 @@ def test_effects_stand_with_their_intervals_and_writers_with_their_worst_share(
     line = f"on: 1 writer, ucx over shared memory, writes of 64 KiB; never below {worst:.0%} of"
     assert line in text
     # The first table has the effects alone, a row each; the control is a column of theirs.
-    (table,) = re.findall(r"<caption>Slowdown of each workload.*?</table>", text, re.DOTALL)
+    (table,) = re.findall(r"<caption>Slowdown by workload.*?</table>", text, re.DOTALL)
     assert table.count('<th scope="row"') == sum(row.role == "effect" for row in run.results) == 2
 
 
@@ -156,7 +203,7 @@ def test_runs_that_lack_samples_or_an_end_have_a_page(tmp_path: Path) -> None:
     # Without an effect the table has what there is.
     repeated = samples(replace(STREAM, effects={"aa": 1.0}), pairs=6)
     text = page.render([_run(tmp_path / "repeated", repeated)])
-    assert "Slowdown of each workload" in text
+    assert "Slowdown by workload" in text
     empty = load_run(write_run(tmp_path / "empty", []))
     Page(page.render([empty]))
     assert "No samples." in page.render([empty])
@@ -249,8 +296,8 @@ def test_tables_have_captions_and_scopes_and_the_first_link_skips_to_the_content
 
 def test_every_figure_says_what_it_shows_with_its_figures(html: str) -> None:
     labels = re.findall(r'<svg role="img" aria-label="([^"]*)"', html)
-    # Two a case, and the picture; of remedies, sweeps and prices too.
-    assert len(labels) >= 5
+    # Two a case, and the picture for wide and narrow screens; of remedies, sweeps and prices too.
+    assert len(labels) >= 6
     assert [label for label in labels if not re.search(r"\d\.\d\d", label)] == []
     assert any(re.search(r" both [01]\.", label) for label in labels) == ('id="advice"' in html)
 
@@ -258,7 +305,7 @@ def test_every_figure_says_what_it_shows_with_its_figures(html: str) -> None:
 def test_the_contents_lead_to_every_section(html: str) -> None:
     (contents,) = re.findall(r"<nav.*?</nav>", html, re.DOTALL)
     links = re.findall(r'href="#([^"]+)"', contents)
-    sections = re.findall(r'<section (?:class="panel" )?id="([^"]+)"', html)
+    sections = re.findall(r'<section (?:class="(?:panel|silent)" )?id="([^"]+)"', html)
     assert links == sections
     assert html.index("Next: ") < html.index("<nav")
 
@@ -270,6 +317,31 @@ def _effect(run: RunData, **changes: object) -> Result:
 
 def _said(run: RunData, *rows: Result) -> list[str]:
     return summary(replace(run, results=list(rows)))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [
+        (
+            Verdict.CONTENTION,
+            "Slower under network writes: lammps takes 1.61 [1.51, 1.71] times as",
+        ),
+        (Verdict.NO_EFFECT, "No effect of network writes: lammps takes 1.61 [1.51, 1.71] times as"),
+        (Verdict.INCONCLUSIVE, "No slowdown is shown: lammps takes 1.61 [1.51, 1.71] times as"),
+    ],
+)
+def test_the_headline_is_the_slowdown_with_its_interval(
+    run: RunData, verdict: Verdict, said: str
+) -> None:
+    row = _effect(run, verdict=verdict, slowdown=Estimate(1.612, 1.51, 1.71, 0.95))
+    words = headline([row])
+    assert words.startswith(said)
+    assert words.endswith(" long (inconclusive).") == (verdict is Verdict.INCONCLUSIVE)
+    if verdict is not Verdict.INCONCLUSIVE:
+        reads = headline([replace(row, direction="read")])
+        assert reads == words.replace("network writes", "network reads")
+    others = [replace(row, case=f"case {number}") for number in range(5)]
+    assert headline(others).endswith(", 2 more below.")
 
 
 def test_what_was_measured_is_counted(run: RunData) -> None:

@@ -13,7 +13,7 @@ from analysis.report.data import load_run
 from analysis.report.page import render
 from analysis.subjects.footprints import BOTH, CACHE, CAUSES, CELLS, MEMORY, NONE, cause
 from records.arms import name_of, parts_of
-from studies.footprints import MIB, PLANTED, made, named
+from studies.footprints import MIB, PLANTED, named, planted_run
 from tests.analysis.made_counters import counter_row, write_rows
 from tests.analysis.synthetic import Case, crossed, header, samples, write_run
 
@@ -72,8 +72,8 @@ def test_a_planted_cause_is_named(planted, everywhere):
     assert named(planted, everywhere, 6) == Counter({planted: 6})
 
 
-def test_three_pairs_less_than_six_name_nothing():
-    rows = answer(CAUSES, made(BOTH, True, 1, pairs=5))
+def test_five_pairs_name_nothing():
+    rows = answer(CAUSES, planted_run(BOTH, True, 1, pairs=5))
     assert cause(rows) == INCONCLUSIVE
     assert set(rows["why"]) == {"5, fewer than 6 pairs"}
     assert CAUSES.sentences(rows) == [
@@ -95,7 +95,7 @@ def test_three_pairs_less_than_six_name_nothing():
     ],
 )
 def test_what_stands_for_a_cache_and_for_memory(llc_b, sockets, inside_at, beyond_at, why):
-    run = made(BOTH, True, 1, pairs=6)
+    run = planted_run(BOTH, True, 1, pairs=6)
     run.provenance = {"sha": {"nodes": {"n": {"llc_total_b": llc_b, "sockets": sockets}}}}
     row = answer(CAUSES, run).row(0, named=True)
     assert (row["inside_at"], row["beyond_at"]) == (inside_at or "unknown", beyond_at or "unknown")
@@ -103,7 +103,7 @@ def test_what_stands_for_a_cache_and_for_memory(llc_b, sockets, inside_at, beyon
 
 
 def test_all_writers_of_a_target_pass_through_memory_together():
-    run = made(BOTH, True, 1, pairs=6)
+    run = planted_run(BOTH, True, 1, pairs=6)
     run.samples = run.samples.with_columns(writers=pl.col("writers") * 3, nodes=pl.lit("a,b"))
     # Two writers a node, rounded up.
     assert answer(CAUSES, run)["inside_b"][0] == 2 * 64 * KIB

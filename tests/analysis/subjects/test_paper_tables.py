@@ -122,11 +122,11 @@ def test_the_picture_has_every_case_and_the_published_value_of_its_workload(tmp_
     view = picture(load(tmp_path, *found, runs("minife", OFF_S, ON_S)), "s")
     assert view is not None
     assert sorted(view.published) == ["LAMMPS 2.10 (Table III)", "STREAM 2.03 (Table II)"]
-    diamonds = re.search(r'<g id="s-published">.*?</g>\s*</g>', view.svg, re.DOTALL)
+    diamonds = re.search(r'<g id="s-published">.*?</g>\s*</g>', view.wide, re.DOTALL)
     assert diamonds[0].count("<use ") == 2
-    labels = re.findall(r"<text[^>]*>([^<]*)</text>", view.svg)
+    labels = re.findall(r"<text[^>]*>([^<]*)</text>", view.wide)
     assert {"stream", "lammps", "snap", "minife"} <= set(labels)
-    (published,) = re.findall(r'Published: ([^"]*)"', view.svg)
+    (published,) = re.findall(r'Published: ([^"]*)"', view.wide)
     assert sorted(published.split("; ")) == ["lammps 2.099", "stream 2.033"]
     # Without an interval there is none.
     short = load(tmp_path / "short", runs("lammps", OFF_S[:5], ON_S[:5]))
@@ -155,7 +155,7 @@ def test_the_picture_has_at_most_twelve_effects_of_names_that_fit(
     ]
     view = picture(load(tmp_path, [*plain, *levels]), "s")
     assert view is not None
-    found = re.findall(r"<text[^>]*>([^<]*(?:stream|=)[^<]*)</text>", view.svg)
+    found = re.findall(r"<text[^>]*>([^<]*(?:stream|=)[^<]*)</text>", view.wide)
     assert set(found) == labels
 
 

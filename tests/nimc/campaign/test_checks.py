@@ -39,7 +39,7 @@ OWN = {
     "snap": {"angles", "cells", "groups"},
     "stream": {"array_most", "iterations", "llc_multiple"},
     "umt": {"cycles", "edge"},
-    "xsbench": {"method", "size", "threads"},
+    "xsbench": {"layout", "method", "size"},
 }
 OF_THE_MIXIN = {"comm_node", "direction", "layout_cores", "warmups"}
 CHECK = """\

@@ -50,8 +50,9 @@ def test_defaults_are_the_documented_ones_and_quantities_become_si(tmp_path: Pat
     assert (campaign.verify.min_share, campaign.verify.retries) == (None, 2)
     assert campaign.run_timeout == 3600.0
     text = SMALL.replace("check: stream", "{check: lammps, case: melt, expect: 2min}")
-    campaign = load(tmp_path, f"{text}run_timeout: 1.5h\npairs: {{floor: 6, precision: 0.02}}\n")
+    campaign = load(tmp_path, f"{text}run_timeout: 1.5h\npairs: {{floor: 6, precision: 2%}}\n")
     assert (campaign.workloads[0].expect, campaign.run_timeout) == (120.0, 5400.0)
+    assert campaign.pairs.precision == 0.02
 
 
 @pytest.mark.parametrize(

@@ -267,10 +267,10 @@ def test_only_a_whole_reproduction_is_status_zero(
     sides: list[Any] = []
     monkeypatch.setattr(crate, "compare_sides", lambda *of: sides.extend(of) or Made(rows=[]))
     monkeypatch.setattr(crate, "judge", lambda _: Reproduction(outcome, ["why"]))
-    monkeypatch.setattr(crate, "comparison_lines", lambda _: ["lines"])
+    monkeypatch.setattr(crate, "comparison_parts", lambda _, **__: ["lines"])
     old, new = (Made(header=header(run=name), path=Path(name)) for name in ("old", "new"))
     compare: Callable[..., int] = crate._compared
-    assert compare(old, new, failures, True) == code
+    assert compare(old, new, failures, True, details=False) == code
     assert sides == [[old], [new]]
     document = json.loads(capsys.readouterr().out)
     assert (document["packed"], document["run"], document["outcome"]) == ("old", "new", outcome)

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from types import SimpleNamespace
 
@@ -131,10 +131,19 @@ SOME = doctor.Diagnosis(
 )
 
 
-def test_what_works_is_named_and_what_does_not_has_a_line():
-    lines = text(SOME, verbose=False).splitlines()
+def _words(diagnosis, *, verbose: bool) -> str:
+    lines = text(diagnosis, verbose=verbose).splitlines()
     assert max(map(len, lines)) <= 80
-    words = " ".join(" ".join(lines).split())
+    return " ".join(" ".join(lines).split())
+
+
+def test_what_is_limited_is_only_named_on_a_machine_that_is_ready():
+    names = "RDMA devices, tool likwid:*, tool papi:caches, papi:hits, tool mpip, tau"
+    assert f"papi:stalls limited: {names} (-v says why" in _words(SOME, verbose=False)
+
+
+def test_what_works_is_named_and_what_does_not_has_a_line():
+    words = _words(replace(SOME, why="no compiler"), verbose=False)
     for fact in (
         "works: python, tool papi:stalls",
         "RDMA devices limited none -> get it",
@@ -144,7 +153,7 @@ def test_what_works_is_named_and_what_does_not_has_a_line():
         "amg, cns on p+e: no program amg, cns",
         "cns on q+e: no feature wheels or modules",
         "stream on q+e: no compiler: 'cc' is empty",
-        "box is ready",
+        "box is not ready: no compiler",
     ):
         assert fact in words
     everything = text(SOME, verbose=True).splitlines()

@@ -230,6 +230,7 @@ def test_the_config_has_all_partitions_that_run_jobs(tmp_path: Path) -> None:
     assert first["access"] == ["--partition=batch"]
     assert (second["access"], second["time_limit"]) == (["--partition=debug", "--exclusive"], "30m")
     assert [each["name"] for each in made["environments"]] == ["spack", "wheels"]
+    assert made["storage"] == [{"enable": True}]
     text = config_text("box", found())
     assert text.count('"box"') == 0, "the system's name is that of the file"
     assert max(map(len, text.splitlines())) <= 100

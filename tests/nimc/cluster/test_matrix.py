@@ -5,6 +5,7 @@ Nodes from sinfo. The lines are those of Slurm 22.05 for `sinfo -N -h -o '%N %T'
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,9 +34,13 @@ case $3 in
 esac
 """
 COMPILES = CheckVariables(frozenset(), environs=("*",), compiles=True)
-PROGRAM = CheckVariables(frozenset(), environs=("+spack", "+wheels"), program="melt")
+#: Compiled by Spack, or with its compiler.
+BUILT = replace(COMPILES, from_spack=True)
+PROGRAM = CheckVariables(
+    frozenset(), environs=("+spack", "+wheels"), program="melt", from_spack=True
+)
 #: Spack has no recipe of it.
-OWN = CheckVariables(frozenset(), environs=("+spack",), program="umt", from_spack=False)
+OWN = CheckVariables(frozenset(), environs=("+spack",), program="umt")
 IDLE = SlurmNode("n1", "idle")
 DOWN = SlurmNode("n2", "down")
 
@@ -63,6 +68,10 @@ def path(tmp_path: Path) -> str:
         (PROGRAM, ["spack"], "", [], None, "", ("yes", "")),
         (PROGRAM, ["spack"], "", [], None, "not set up", ("no", "not set up")),
         (OWN, ["spack"], "", [], None, "", ("no", "no program umt")),
+        (BUILT, ["spack"], "", [], None, "", ("yes", "")),
+        (BUILT, ["spack"], "mycc", [], None, "not set up", ("no", "not set up")),
+        (BUILT, [], "", [], None, "", ("no", "no compiler: 'cc' is empty")),
+        (COMPILES, ["spack"], "", [], None, "", ("no", "no compiler: 'cc' is empty")),
         (COMPILES, [], "mycc", [], [IDLE, DOWN], "", ("yes", "")),
         (COMPILES, [], "mycc", [], [], "", ("no", "no node: Slurm has no partition big")),
         (
@@ -163,9 +172,7 @@ def test_a_whole_matrix(tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPat
     )
     checks = {
         "copy": COMPILES,
-        "melt": CheckVariables(
-            frozenset(), environs=("+spack", "+modules", "+wheels"), program="melt"
-        ),
+        "melt": replace(PROGRAM, environs=("+spack", "+modules", "+wheels")),
     }
     found = matrix(checks, offers_of(settings, "m", None))
     assert {(c.workload, c.place): c.runs for c in found.cells} == {

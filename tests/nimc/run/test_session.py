@@ -148,3 +148,28 @@ def test_a_signal_after_the_last_block_is_obeyed(
     assert code == status
     assert f"nimc: stopped by {name}; all samples are saved; to resume: nimc" in err
     assert nimc.header()["finished_s"] is None
+
+
+def test_blocks_do_not_write_to_reframes_own_database(tmp_path: Path) -> None:
+    check, config, log = (tmp_path / name for name in ("check.py", "config.py", "log"))
+    check.write_text(
+        "import reframe as rfm\nfrom reframe.utility.sanity import assert_true\n"
+        "@rfm.simple_test\nclass Quick(rfm.RunOnlyRegressionTest):\n    executable = 'true'\n"
+        "    valid_systems = valid_prog_environs = ['*']\n"
+        "    @sanity_function\n    def ends(self):\n        return assert_true(True)\n"
+    )
+    partition = {"name": "p", "scheduler": "local", "launcher": "local", "environs": ["e"]}
+    made = {
+        "systems": [{"name": "s", "hostnames": [".*"], "partitions": [partition]}],
+        "environments": [{"name": "e"}],
+        "storage": [{"enable": True, "sqlite_db_file": str(tmp_path / "results.db")}],
+    }
+    config.write_text(f"site_configuration = {made}\n")
+    reframe = Path(sys.executable).with_name("reframe")
+    argv = [str(reframe), "-C", str(config), "-c", str(check), "-r", f"--prefix={tmp_path}/out"]
+    argv += [f"--report-file={tmp_path}/report.json"]
+    with Interrupts() as interrupts:
+        assert session.run_session(argv, tmp_path, log, interrupts, lambda: None) == 0
+    assert not (tmp_path / "results.db").exists()
+    subprocess.run(argv, check=True, capture_output=True, cwd=tmp_path)
+    assert (tmp_path / "results.db").exists()

@@ -26,6 +26,11 @@ FILES = {
     f"{PORT}/hw_counters/np_cnp_sent": "17",
     f"{PORT}/counters/port_xmit_wait": "5",
     f"{PORT}/counters/port_rcv_data": "99",
+    "sys/class/powercap/intel-rapl:0/name": "package-0\n",
+    "sys/class/powercap/intel-rapl:0/energy_uj": "262143328850\n",
+    "sys/class/powercap/intel-rapl:0:1/name": "dram\n",
+    "sys/class/powercap/intel-rapl:0:1/energy_uj": "5000000\n",
+    "sys/class/powercap/intel-rapl:1/name": "package-1\n",
     "sys/class/net/eth0/device/vendor": "0x15b3",
     "sys/class/net/eth0/statistics/rx_dropped": "3",
     "sys/class/net/eth0/statistics/rx_bytes": "1000",
@@ -69,12 +74,15 @@ def test_counters_have_si_units(tmp_path):
         "mlx5_0/1:np_cnp_sent": NodeCounter(17, "count"),
         "mlx5_0/1:port_xmit_wait": NodeCounter(5, "count"),
         "eth0:rx_dropped": NodeCounter(3, "count"),
+        # Microjoules; users cannot read those of the second package.
+        "energy:0/package-0": NodeCounter(pytest.approx(262143.32885), "J"),
+        "energy:0:1/dram": NodeCounter(pytest.approx(5), "J"),
     }
 
 
 def test_what_is_absent_is_named_once_with_what_it_needs(tmp_path):
     assert read(tmp_path) == {}
-    assert len(NodeReader(tmp_path).absent) == 10
+    assert len(NodeReader(tmp_path).absent) == 11
     absent = NodeReader(write(tmp_path, {"proc/stat": FILES["proc/stat"]})).absent
     assert "resctrl mounted" in absent["resctrl"]
     assert "CONFIG_PSI" in absent["pressure"]

@@ -13,7 +13,7 @@ case "$*" in
     echo '{"roots": [{"hash": "aaa", "spec": "stream"}]}' > "$2/spack.lock" ;;
   *install*)
     echo "==> Installing stream"
-    log="$SPACK_USER_CONFIG_PATH/../logs/stream.log"
+    log="$SPACK_USER_CONFIG_PATH/../logs/stream@1000.log"
     timeout 5 sh -c "until grep -q Installing '$log'; do sleep 0.02; done" \\
       || { echo "==> Error: the log does not grow while Spack works" >&2; exit 1; } ;;
   *find*)

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from records.errors import MachineError
+from records.errors import InputError, MachineError
 from records.files import private_lock
 from reframe_tests.spack import setup
 from reframe_tests.spack.build import build, lacking, make_mirror, placed
 from tests.reframe_tests.spack.fake import calls, install
+
+#: An environment, of arrays of a thousand elements.
+STREAM = "stream@1000"
 
 
 def test_an_environment_is_built_again_only_where_inputs_or_prefixes_changed(
@@ -21,28 +24,28 @@ def test_an_environment_is_built_again_only_where_inputs_or_prefixes_changed(
 ):
     place, settings = ready
     said = []
-    built = build(place, settings, "stream", 3, said.append)
+    built = build(place, settings, STREAM, 3, said.append)
     assert [spec["name"] for spec in built.specs] == ["stream"]  # roots only
     assert built.specs[0]["prefix"] == str(spack_root)
     steps = [call.split()[4] for call in calls(spack_root)]
     assert steps == ["concretize", "install", "find"]
     assert " install -j 3 --fail-fast" in calls(spack_root)[1]
     assert all(0 <= each < 60 for each in (built.concretize_s, built.install_s))
-    assert re.fullmatch(r"stream: built in \d+ s", said[-1])
+    assert re.fullmatch(r"stream@1000: built in \d+ s", said[-1])
     assert built.mpi is None
-    assert build(place, settings, "stream", 3, said.append) == built
+    assert build(place, settings, STREAM, 3, said.append) == built
     assert len(calls(spack_root)) == 3
-    assert said[-1] == "stream: up to date"
+    assert said[-1] == "stream@1000: up to date"
     (place.config / "packages.yaml").write_text("packages: {}\n")
-    build(place, settings, "stream", 1, print)
+    build(place, settings, STREAM, 1, print)
     assert len(calls(spack_root)) == 6
-    stamp = json.loads(place.stamp("stream").read_text())
+    stamp = json.loads(place.stamp(STREAM).read_text())
     stamp["specs"][0]["prefix"] = str(tmp_path / "removed")
-    place.stamp("stream").write_text(json.dumps(stamp))
-    build(place, settings, "stream", 1, print)
+    place.stamp(STREAM).write_text(json.dumps(stamp))
+    build(place, settings, STREAM, 1, print)
     assert len(calls(spack_root)) == 8  # the versions were chosen already
     (tmp_path / "m.yaml").write_text("packages: {}\n")
-    build(place, replace(settings, machine_file=str(tmp_path / "m.yaml")), "stream", 1, print)
+    build(place, replace(settings, machine_file=str(tmp_path / "m.yaml")), STREAM, 1, print)
     assert len(calls(spack_root)) == 11
 
 
@@ -63,12 +66,12 @@ def test_an_mpi_without_the_fast_network_is_not_built(spack_root, ready):
     plain = {"name": "openmpi", "version": "4.1.8", "parameters": {"fabrics": "none"}}
     chosen(spack_root, plain)
     with pytest.raises(MachineError, match=r"openmpi@4\.1\.8 without a fast network") as error:
-        build(place, settings, "stream", 1, print)
+        build(place, settings, STREAM, 1, print)
     assert str(setup.ENVIRONMENTS / "machines" / "here.yaml") in str(error.value)
     assert not [call for call in calls(spack_root) if " install " in call]
     chosen(spack_root, {**plain, "external": {"path": "/usr"}})
-    (place.environment("stream") / "chosen").unlink()
-    assert build(place, settings, "stream", 1, print).specs
+    (place.environment(STREAM) / "chosen").unlink()
+    assert build(place, settings, STREAM, 1, print).specs
 
 
 def test_a_mirror_has_sources_and_packages_of_environments_with_their_mpi(
@@ -76,11 +79,11 @@ def test_a_mirror_has_sources_and_packages_of_environments_with_their_mpi(
 ):
     place, settings = ready
     changed(spack_root, "'bbb\\tgmake", "'ccc\\tmpich\\t4.3\\t/mpi\\tmpich@4.3\\nbbb\\tgmake")
-    assert build(place, settings, "stream", 1, print).mpi == "/mpi"
+    assert build(place, settings, STREAM, 1, print).mpi == "/mpi"
     (spack_root / "calls").unlink()
-    made = make_mirror(place, settings, tmp_path / "m", ["stream"])
-    assert made == {"mirror": f"file://{tmp_path}/m", "environments": ["stream"]}
-    here = f"--color never -e {place.environment('stream')}"
+    made = make_mirror(place, settings, tmp_path / "m", [STREAM])
+    assert made == {"mirror": f"file://{tmp_path}/m", "environments": [STREAM]}
+    here = f"--color never -e {place.environment(STREAM)}"
     assert calls(spack_root) == [
         f"{here} mirror create -d {tmp_path}/m --all",
         f"{here} buildcache push --unsigned --update-index {tmp_path}/m",
@@ -91,18 +94,18 @@ def test_a_build_says_which_package_it_is_at(spack_root, ready):
     line = f"==> Installing umt-5.3.0-{'a' * 32} [2/7]"
     changed(spack_root, "==> Installing stream", line)
     said = []
-    build(*ready, "stream", 1, said.append)
-    assert said[2:4] == ["stream: building", "stream: umt-5.3.0 [2/7]"]
+    build(*ready, STREAM, 1, said.append)
+    assert said[2:4] == ["stream@1000: building", "stream@1000: umt-5.3.0 [2/7]"]
 
 
 @pytest.mark.parametrize("cut", ['{"roots": [{"ha', "[]"])
 def test_a_lock_that_was_cut_off_is_made_again(ready, cut):
     place, settings = ready
-    build(place, settings, "stream", 1, print)
-    lock, said = place.environment("stream") / "spack.lock", []
+    build(place, settings, STREAM, 1, print)
+    lock, said = place.environment(STREAM) / "spack.lock", []
     lock.write_text(cut)
-    place.stamp("stream").unlink()
-    build(place, settings, "stream", 1, said.append)
+    place.stamp(STREAM).unlink()
+    build(place, settings, STREAM, 1, said.append)
     assert [line for line in said if str(lock) in line and line.endswith("removed")]
     assert json.loads(lock.read_text())["roots"]
 
@@ -112,23 +115,25 @@ def test_a_record_that_cannot_be_read_is_named_and_made_again(
     ready, monkeypatch, tmp_path, text, command
 ):
     place, settings = ready
-    built, said = build(place, settings, "stream", 1, print), []
-    place.stamp("stream").write_text(text)
+    built, said = build(place, settings, STREAM, 1, print), []
+    place.stamp(STREAM).write_text(text)
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
     command("spack", "info", "--machine", "here", code=2)
-    assert command.err.startswith(f"nimc: {place.stamp('stream')}: not what nimc spack build")
-    again = build(place, settings, "stream", 1, said.append)
+    assert command.err.startswith(f"nimc: {place.stamp(STREAM)}: not what nimc spack build")
+    again = build(place, settings, STREAM, 1, said.append)
     assert again.specs == built.specs
-    assert str(place.stamp("stream")) in said[0]
+    assert str(place.stamp(STREAM)) in said[0]
 
 
 def test_a_failure_is_one_line_with_the_log(spack_root, ready):
     place, settings = ready
     (spack_root / "broken").touch()
-    with pytest.raises(MachineError, match=r"at stream: cannot be solved \(log: .*stream\.log\)"):
-        build(place, settings, "stream", 1, print)
-    assert not place.stamp("stream").exists()
-    assert "cannot be solved" in place.log("stream").read_text()
+    with pytest.raises(
+        MachineError, match=r"at stream@1000: cannot be solved \(log: .*stream@1000\.log\)"
+    ):
+        build(place, settings, STREAM, 1, print)
+    assert not place.stamp(STREAM).exists()
+    assert "cannot be solved" in place.log(STREAM).read_text()
 
 
 def test_a_failed_build_names_its_package(spack_root, ready):
@@ -142,9 +147,11 @@ def test_a_failed_build_names_its_package(spack_root, ready):
     printf '==> Error: Terminating after first install failure\\n' >&2
     exit 1""",
     )
-    said = "at stream: umt-5.3.0: ProcessError: Command exited with status 2: 'make' '-j2' (log: "
+    said = (
+        "at stream@1000: umt-5.3.0: ProcessError: Command exited with status 2: 'make' '-j2' (log: "
+    )
     with pytest.raises(MachineError, match=re.escape(said)):
-        build(*ready, "stream", 1, print)
+        build(*ready, STREAM, 1, print)
 
 
 def test_placed_environment_stands_anywhere(ready, tmp_path):
@@ -152,6 +159,19 @@ def test_placed_environment_stands_anywhere(ready, tmp_path):
     assert content["repos"] == {"builtin": str(tmp_path)}
     assert content["include"][0]["path"] == str(setup.ENVIRONMENTS / "machines/here.yaml")
     assert "$" not in json.dumps(content)
+
+
+def test_stream_is_built_for_the_size_in_its_name(ready):
+    (spec,) = yaml.safe_load(placed(*ready, "stream@250000000"))["spack"]["specs"]
+    assert " stream_array_size=250000000 " in spec
+    (header,) = re.findall(r' -include ([^ "]+)', spec)
+    assert "#define NTIMES" in Path(header).read_text()
+
+
+@pytest.mark.parametrize("name", ["stream", "stream@", "stream@0", "stream@1e9", "lammps@1000"])
+def test_a_name_without_the_size_or_with_one_too_many_is_refused(ready, name):
+    with pytest.raises(InputError, match=f"environment '{name}': "):
+        build(*ready, name, 1, print)
 
 
 @pytest.mark.parametrize("named", [[], ["openmpi"], ["openmpi", "ucx"], ["mpi"]])
@@ -172,13 +192,13 @@ def test_the_network_is_required_of_what_the_machine_does_not_name(ready, tmp_pa
 def test_commands(tmp_path, monkeypatch, command):
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
     here = ("--machine", "here")
-    built = command.json("spack", "build", "stream", *here)
-    assert built["environments"][0]["environment"] == "stream"
+    built = command.json("spack", "build", STREAM, *here)
+    assert built["environments"][0]["environment"] == STREAM
     shown = command("spack", "info", *here)
-    assert shown.splitlines()[1].split()[:3] == ["stream", "stream", "5.10"]
+    assert shown.splitlines()[1].split()[:3] == [STREAM, "stream", "5.10"]
     command("spack", "build", "strem", *here, code=2)
-    assert "allowed are hpccg, lammps" in command.err
-    command("spack", "build", "stream", "--machine", "elsewhere", code=2)
+    assert "allowed are hpccg, lammps, profiling, proxyapps, stream@SIZE, tools" in command.err
+    command("spack", "build", STREAM, "--machine", "elsewhere", code=2)
     assert "nimc spack setup --machine elsewhere" in command.err
     command("spack", "mirror", tmp_path / "m", "lammps", *here, code=2)
     assert "not built" in command.err
@@ -190,7 +210,7 @@ def locked(tmp_path, monkeypatch):
     copy = tmp_path / "spack_envs"
     shutil.copytree(setup.ENVIRONMENTS, copy)
     monkeypatch.setattr("reframe_tests.spack.build.ENVIRONMENTS", copy)
-    path = copy / "locks" / "here" / "stream.lock"
+    path = copy / "locks" / "here" / "stream@1000.lock"
     path.parent.mkdir(parents=True)
     path.write_text('{"roots": [{"hash": "aaa", "spec": "stream"}], "note": "committed"}')
     return path
@@ -199,11 +219,11 @@ def locked(tmp_path, monkeypatch):
 def test_a_committed_lock_is_taken_and_decides_what_is_built(spack_root, ready, locked):
     # Spack leaves a lock alone that has all that the environment asks for.
     changed(spack_root, "*concretize*)", "*--force*)")
-    built = build(*ready, "stream", 1, print)
+    built = build(*ready, STREAM, 1, print)
     assert json.loads(Path(built.lock).read_text())["note"] == "committed"
     assert [call for call in calls(spack_root) if "--force" in call] == []
     locked.write_text(locked.read_text().replace("committed", "moved on"))
-    build(*ready, "stream", 1, print)
+    build(*ready, STREAM, 1, print)
     assert json.loads(Path(built.lock).read_text())["note"] == "moved on"
 
 
@@ -211,13 +231,13 @@ def test_a_committed_lock_is_taken_and_decides_what_is_built(spack_root, ready, 
     ("text", "fault"),
     [
         ('{"roots": [', "not a lock of Spack's"),
-        ('{"roots": [{"hash": "zzz"}]}', "does not match the stream environment"),
+        ('{"roots": [{"hash": "zzz"}]}', "does not match the stream@1000 environment"),
     ],
 )
 def test_a_committed_lock_that_cannot_serve_is_refused(ready, locked, text, fault):
     locked.write_text(text)
-    with pytest.raises(MachineError, match=rf"here/stream\.lock: {fault}"):
-        build(*ready, "stream", 1, print)
+    with pytest.raises(MachineError, match=rf"here/stream@1000\.lock: {fault}"):
+        build(*ready, STREAM, 1, print)
 
 
 def test_who_builds_keeps_others_out(tmp_path):

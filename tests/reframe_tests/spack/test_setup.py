@@ -137,6 +137,37 @@ def test_a_compiler_that_went_is_said_to_be_missing(searching, spack_root):
     assert "fortran" in path.read_text()  # it may be on other nodes
 
 
+@pytest.mark.parametrize(
+    ("specs", "expected"),
+    [
+        (["gcc@9.4.0", "gcc@12.2.0 languages:='c,c++'", "gcc@10.2"], "gcc@12.2.0"),
+        (["llvm@17.0.6", "gcc@8.5.0"], "gcc@8.5.0"),
+        (["llvm@9.0.1", "llvm@17.0.6"], "llvm@17.0.6"),
+        (["absent@99", "llvm@9.0.1"], "llvm@9.0.1"),
+        (["absent@99"], None),
+    ],
+)
+def test_checks_compile_with_the_newest_gcc_or_else_the_newest_compiler(
+    ready, tmp_path, specs, expected
+):
+    """A compiler's program has the name of its spec; that of `absent` is not on this host."""
+    place, settings = ready
+    rules = {}
+    for spec in specs:
+        program = tmp_path / "compilers" / spec.partition(" ")[0]
+        program.parent.mkdir(exist_ok=True)
+        if not spec.startswith("absent"):
+            program.touch(0o755)
+        found = {"spec": spec, "extra_attributes": {"compilers": {"c": str(program)}}}
+        rules.setdefault(spec.partition("@")[0], {"externals": []})["externals"].append(found)
+    place.packages.write_text(yaml.safe_dump({"packages": rules}))
+    if expected:
+        assert setup.c_compiler(place, settings) == str(tmp_path / "compilers" / expected)
+    else:
+        with pytest.raises(InputError, match="Spack has no C and no C"):
+            setup.c_compiler(place, settings)
+
+
 def test_without_a_spack_the_pinned_one_and_its_recipes_are_cloned_once(tmp_path, monkeypatch):
     cloned = []
 
@@ -256,7 +287,7 @@ def test_pins_file_with_a_mistake(tmp_path):
 
 
 FOLDER = setup.ENVIRONMENTS
-STACKS = setup.known_environments()
+STACKS = [name.removesuffix("@SIZE") for name in setup.known_environments()]
 #: Packages that are compiled with -O2 or -O3 by what their recipe or makefile says, as the compile
 #: lines of a build show. Those of other workloads must be given their flags.
 OPTIMISED = {"hpccg", "lammps", "lulesh", "minife", "stream"}

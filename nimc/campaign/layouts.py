@@ -1,0 +1,104 @@
+"""The layout `auto`: all layouts are run without writers, and the fastest one is used.
+
+The runs are a case of their own, `CASE@layouts`, of `off` alone. What is chosen follows from its
+samples, so that a run that is resumed goes on with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from records.arms import BASELINE
+from records.campaign import Entry
+from records.errors import InputError
+from records.units import plural
+from reframe_tests.factors import AUTO, app_cores
+
+if TYPE_CHECKING:
+    from nimc.campaign.plan import Request
+
+#: The variable, and the end of the name of the case in which layouts are compared.
+LAYOUT, SUFFIX = "layout", "@layouts"
+#: Accepted runs of each layout that are compared.
+RUNS = 3
+
+
+def candidates(request: Request, case: Entry) -> list[str]:
+    """Layouts on all cores, or on most where few numbers of ranks are possible; most ranks first.
+
+    Raises InputError if there is none.
+    """
+    reserved, core_spec = case.set.get("reserved_cores", -1), case.set.get("core_spec", 0)
+    cores = case.set.get("layout_cores") or app_cores(request.machine, reserved, core_spec)
+    allowed = request.check(case).rank_counts
+    found = [
+        f"{ranks}x{cores // ranks}"
+        for ranks in range(cores, 0, -1)
+        if (ranks * case.nodes in allowed if allowed else cores % ranks == 0)
+    ]
+    if not found:
+        raise InputError(
+            f"{case.name}: layout: {AUTO} found; no number of ranks of '{case.check}' fits on"
+            f" {plural(cores, 'core')} of {plural(case.nodes, 'node')}; allowed: other numbers"
+        )
+    return found
+
+
+def is_open(case: Entry) -> bool:
+    """Whether a case leaves its layout to a comparison."""
+    return bool(case.set.get(LAYOUT) == AUTO)
+
+
+def search(request: Request, case: Entry) -> Request:
+    """The campaign of one case that compares the candidates."""
+    changes = {
+        "case": f"{case.name}{SUFFIX}",
+        "set": {name: value for name, value in case.set.items() if name != LAYOUT},
+        "factors": {LAYOUT: candidates(request, case)},
+        "exclude": [],
+        "only": [],
+    }
+    asked = {"workloads": [case.but(changes)], "arms": [BASELINE], "traffic": None}
+    return replace(request, campaign=request.campaign.model_copy(update=asked))
+
+
+def searches(request: Request) -> dict[str, Request]:
+    """Case -> that campaign, of cases with several candidates. Raises InputError."""
+    return {
+        case.name: search(request, case)
+        for case in request.campaign.cases
+        if is_open(case) and len(candidates(request, case)) > 1
+    }
+
+
+def at(case: Entry, layout: str) -> Entry:
+    """The case with a layout that was chosen."""
+    return case.but({"set": {**case.set, LAYOUT: layout}})
+
+
+def fastest(run: Path, asked: Request) -> str | None:
+    """The layout whose median is best, or the only one; None while one lacks accepted runs."""
+    (case,) = asked.campaign.cases
+    treatments = asked.treatments[case.name]
+    if len(treatments) == 1:
+        return str(treatments[0].factors[LAYOUT])
+    path = run / "samples" / f"{case.name}.jsonl"
+    if not path.exists() or not path.stat().st_size:
+        return None
+    import polars as pl
+
+    from analysis.samples.columns import read_samples
+    from analysis.samples.pairs import judged
+
+    counted = judged(read_samples([path]).frame).filter(status="counts")
+    medians: dict[str, float] = {}
+    for treatment in treatments:
+        figures = counted.filter(pl.col("arm") == treatment.name)["fom"].to_list()
+        if len(figures) < RUNS:
+            return None
+        medians[str(treatment.factors[LAYOUT])] = median(figures)
+    better = max if counted["fom_better"][0] == "higher" else min
+    return better(medians, key=lambda layout: medians[layout])

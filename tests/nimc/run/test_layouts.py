@@ -1,0 +1,112 @@
+"""`layout: auto`: which layouts are compared, which one is used, and where it is named."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from nimc.campaign.checks import CheckVariables
+from nimc.campaign.layouts import candidates
+from records.campaign import Campaign, Entry
+from records.errors import InputError
+from tests.commands import Nimc
+from tests.nimc.campaign.made_request import made_machine, made_request
+
+CUBES = (1, 8, 27, 64, 125)
+
+
+@pytest.mark.parametrize(
+    ("cores", "nodes", "counts", "expected"),
+    [
+        (16, 1, (), ["16x1", "8x2", "4x4", "2x8", "1x16"]),
+        (7, 1, (), ["7x1", "1x7"]),
+        # Ranks of all nodes together are a cube: 27, 8 or 1 of 28 cores, with 1, 3 or 28 threads.
+        (28, 1, CUBES, ["27x1", "8x3", "1x28"]),
+        # 8 on two nodes; 64 would be 32 a node.
+        (16, 2, CUBES, ["4x4"]),
+        # 27 on three nodes are 9 a node.
+        (4, 3, CUBES, []),
+    ],
+)
+def test_layouts_that_are_compared(
+    cores: int, nodes: int, counts: tuple[int, ...], expected: list[str]
+) -> None:
+    entry = Entry(check="melt", set={"layout": "auto", "nodes": nodes})
+    campaign = Campaign(name="c", workloads=[entry], arms=["off", "on"])
+    facts = {"cores": cores, "sockets": 1, "numa_nodes": 1, "llc": "1MiB", "memory": "1GiB"}
+    checks = {"melt": CheckVariables(frozenset(), rank_counts=counts)}
+    request = replace(made_request(campaign, made_machine(facts=facts)), checks=checks)
+    if expected:
+        assert candidates(request, entry) == expected
+    else:
+        with pytest.raises(InputError, match="no number of ranks of 'melt' fits on 4 cores of 3"):
+            candidates(request, entry)
+
+
+AUTO = """\
+name: small
+workloads:
+  - {check: xsbench, set: {layout: auto, layout_cores: 16}, expect: 3s}
+arms: [off, on, aa]
+pairs: {floor: 6, cap: 6}
+"""
+LAYOUTS = ["16x1", "8x2", "4x4", "2x8", "1x16"]
+
+
+def test_the_fastest_layout_without_writers_is_found_named_and_used(nimc: Nimc) -> None:
+    nimc.write(AUTO)
+    status, out, err = nimc.run("--json", fake="layout=4x4")
+    assert status == 0, err
+    assert "xsbench: layout 4x4 is the fastest without writers" in err
+    document = json.loads(out)
+    assert {(row["case"], row["arm"]) for row in document["results"]} == {
+        ("xsbench", "on"),
+        ("xsbench", "aa"),
+    }
+    assert document["integrity_faults"] == []
+    compared = [each for each in nimc.samples("xsbench@layouts") if not each["warmup"]]
+    assert sorted(each["factors"]["layout"] for each in compared) == sorted(3 * LAYOUTS)
+    assert {each["role"] for each in compared} == {"baseline"}
+    plan = json.loads((nimc.the_run() / "logs/xsbench/0/plan.json").read_text())
+    assert plan["settings"]["layout"] == "4x4"
+    (note,) = (each for each in plan["notes"] if "layout" in each)
+    assert note == (
+        "layout 4x4, ranks x threads of a node: the fastest without writers; slower: 16x1, 8x2,"
+        " 2x8, 1x16"
+    )
+    asked = nimc.header()["asked"]["cases"]
+    assert asked["xsbench@layouts"] == ["off", *(f"off@layout={each}" for each in LAYOUTS[1:])]
+
+
+def test_a_run_that_is_resumed_keeps_its_layout(nimc: Nimc) -> None:
+    nimc.write(AUTO)
+    status, _, err = nimc.run(fake="layout=2x8,torn")  # gone after the third run of each layout
+    assert status == 3, err
+    status, _, err = nimc.run(fake="layout=16x1")
+    assert status == 0, err
+    assert "xsbench: layout 2x8 is the fastest" in err
+    assert len([each for each in nimc.samples("xsbench@layouts") if not each["warmup"]]) == 15
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "layout: auto, layout_cores: 16",
+            "layout: 64x64",
+            "no case is left: xsbench: 64x64 takes 4,096 cores; the application has",
+        ),
+        (
+            "arms:",
+            "factors: {reserved_cores: [0, 1]}\narms:",
+            "workloads[0].set.layout: cannot be combined with the factor 'reserved_cores'",
+        ),
+        ("layout: auto", "layout: 8by2", "set.layout: 8by2 found; allowed: RANKSxTHREADS of"),
+        ("check: xsbench", "check: minife", "unknown variable 'layout'"),
+    ],
+)
+def test_what_cannot_be_laid_out_is_one_line(nimc: Nimc, old: str, new: str, said: str) -> None:
+    nimc.write(AUTO.replace(old, new))
+    status, _, err = nimc.run()
+    assert (status, err.count("\n")) == (2, 1), err
+    assert said in err
