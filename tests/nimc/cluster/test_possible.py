@@ -64,7 +64,7 @@ MACHINES = {
     "unknown device": Wrong({}, {"injector": "device: mlx5_9\ninjector"}, {}, STREAM,
                             "device mlx5_9", (1, 3, 3)),
     "no Spack": Wrong({'"wheels"': '"spack"'}, {}, {}, "{check: hpccg, expect: 5s}",
-                      "Spack is not set up for box", (1, 3, 0)),
+                      "Spack is not set up for box", (1, 3, 3)),
     "one host": Wrong({}, {}, {}, FOUR_NODES, "origins and target of box share one host",
                       (1, 3, 0)),
     "too few nodes": Wrong(SLURM, ONE_JOB, {}, FOUR_NODES,
