@@ -1,4 +1,4 @@
-"""What can be asked about a new machine: Slurm, and a job that looks at nodes.
+"""What can be asked about a new machine: Slurm, the modules system, and a job that looks at nodes.
 
 The first half reads what Slurm's programs print; it is pure.
 """
@@ -141,6 +141,21 @@ def accounts(text: str, default: str) -> dict[str, bool]:
     return {name: name in of_user[-1:] for name in names if _NAME.fullmatch(name)}
 
 
+_MODULE = re.compile(r"([A-Za-z][\w.+-]*(?:/[\w.+-]+)*/[\w.+-]+)(?:\(([\w:,]+)\))?", re.ASCII)
+#: What an environment of ReFrame is made of, by names in lower case.
+_OF_ENVIRONMENTS = re.compile(r"gcc|gnu|mpi|mvapich|lammps")
+
+
+def modules_in(text: str) -> list[str]:
+    """`NAME/VERSION` of compilers, MPI and LAMMPS.
+
+    From `module --terse --default avail` of Lmod or environment-modules.
+    """
+    matches = (_MODULE.fullmatch(line.strip()) for line in text.splitlines())
+    names = dict.fromkeys(match[1] for match in matches if match)
+    return [name for name in names if _OF_ENVIRONMENTS.search(name.lower())]
+
+
 def _fields(line: str) -> dict[str, str]:
     return dict(_FIELD.findall(line))
 
@@ -168,8 +183,9 @@ class ClusterFacts:
     mpi: Sequence[str]
     #: Account of the user -> whether it is taken without `--account`.
     accounts: Mapping[str, bool]
-    #: ReFrame's name of the modules system.
+    #: ReFrame's name of the modules system, and the modules of `modules_in`.
     modules_system: str
+    modules: Sequence[str]
     #: Why Slurm takes no heterogeneous job in the target partition, although it takes others.
     hetjob_refused: str | None = None
     #: What the job found; empty without one.
@@ -275,7 +291,7 @@ def learn() -> ClusterFacts:
     assoc = ["sacctmgr", "--noheader", "--parsable2", "show"]
     default = ask([*assoc, "user", user, "format=defaultaccount"])
     of_user = ask([*assoc, "assoc", f"user={user}", "format=account"])
-    tmod = "tmod4" if "MODULES_CMD" in os.environ else "nomod"
+    system, modules = _modules(os.environ)
     return ClusterFacts(
         host=socket.gethostname(),
         processor=host.detect().processor,
@@ -284,8 +300,19 @@ def learn() -> ClusterFacts:
         settings=settings(_required(["scontrol", "show", "config"])),
         mpi=mpi_types(ask(["srun", "--mpi=list"]).text),
         accounts=accounts(of_user.text, default.text) if of_user.ok else {},
-        modules_system="lmod" if "LMOD_CMD" in os.environ else tmod,
+        modules_system=system,
+        modules=modules,
     )
+
+
+def _modules(environment: Mapping[str, str]) -> tuple[str, Sequence[str]]:
+    """ReFrame's name of the modules system, and its modules."""
+    for variable, name in (("LMOD_CMD", "lmod"), ("MODULES_CMD", "tmod4")):
+        if program := environment.get(variable):
+            interpreter = [] if os.access(program, os.X_OK) else ["tclsh"]
+            answer = ask([*interpreter, program, "bash", "--terse", "--default", "avail"])
+            return name, modules_in(answer.text)
+    return "nomod", []
 
 
 def _required(command: Sequence[str]) -> str:

@@ -109,11 +109,13 @@ def _environments(facts: ClusterFacts) -> list[str]:
     if different := [model for kind, model in others.items() if kind != facts.processor]:
         note += f" Nodes have {different[0]}, unlike this host, where sources are compiled: set"
         note += ' "cflags": ["-march=..."].'
+    modules = ", ".join(facts.modules) or "no gcc, no MPI"
     return [
         _environment("spack", source, _PMIX, facts, ftn="gfortran"),
         _environment("wheels", note, _PMI2, facts, ftn=""),
-        '# To use modules (module avail, module spider lammps), fill in, and add "modules" to',
-        "# environs above; SLURM_MPI_TYPE: pmix for Open MPI, pmi2 for MPICH and MVAPICH.",
+        f"# Modules (module --terse --default avail): {_comment(modules)}.",
+        '# Those that others hide: module spider lammps. To use them, fill in, and add "modules"',
+        "# to environs above; SLURM_MPI_TYPE: pmix for Open MPI, pmi2 for MPICH and MVAPICH.",
         '# {"name": "modules", "modules": ["gcc/VERSION", "openmpi/VERSION", "lammps/VERSION"],',
         '#  "cc": "gcc", "cxx": "g++", "ftn": "gfortran", "features": ["modules"],',
         '#  "env_vars": [["SLURM_MPI_TYPE", "pmix"]], "target_systems": ["*"]},',

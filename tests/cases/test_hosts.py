@@ -22,7 +22,7 @@ from nimc.cli import hosts
 from nimc.cluster import doctor, in_job, learn, reservation
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.learn import NodeShape
-from nimc.cluster.new_machine import entries, site_text
+from nimc.cluster.new_machine import config_text, entries, site_text
 from records.errors import InputError
 from records.machine import devices, host, slurm
 from records.machine import site as site_files
@@ -650,6 +650,25 @@ def test_a_reservation_of_the_origins_is_not_for_targets(option: str) -> None:
 
 
 # Modules.
+
+
+@pytest.mark.parametrize(
+    ("printed", "listed"),
+    [
+        ("case", "gnu12/12.2.0, gnu13/13.2.0, openmpi4/4.1.6, mpich/4.1-ofi, mvapich2/2.3.7"),
+        # EasyBuild, and a Cray.
+        ("GCC/12.3.0\nOpenMPI/4.1.5-GCC-12.3.0(L,D)\ncmake/3\n",
+         "GCC/12.3.0, OpenMPI/4.1.5-GCC-12.3.0"),
+        ("PrgEnv-gnu/8.5.0\ncray-mpich/8.1.29\n", "PrgEnv-gnu/8.5.0, cray-mpich/8.1.29"),
+    ],
+    ids=["case", "EasyBuild", "Cray"],
+)  # fmt: skip
+def test_modules_to_choose_from_are_listed_whatever_their_site_calls_them(
+    printed: str, listed: str
+) -> None:
+    modules = learn.modules_in(case("modules_openhpc") if printed == "case" else printed)
+    text = " ".join(config_text("box", made.found(modules=modules)).replace("#", "").split())
+    assert f"Modules (module --terse --default avail): {listed}." in text
 
 
 # Configurations of ReFrame with several systems.

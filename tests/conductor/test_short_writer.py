@@ -37,6 +37,7 @@ class Program:
 
     passive: str = LISTENER
     writes: bool = True
+    is_launched: bool = False
 
     def target_command(self, writer):
         return [sys.executable, "-S", "-c", self.passive, str(writer.port)]

@@ -46,6 +46,10 @@ def _shapes(text: bytes, _: Path) -> None:
     learn.shapes(text_of(text), "batch")
 
 
+def _modules(text: bytes, _: Path) -> None:
+    learn.modules_in(text_of(text))
+
+
 def _message(name: str, decode: Callable[[Any], object]) -> Target:
     def read(text: bytes, _: Path) -> None:
         try:
@@ -86,6 +90,7 @@ TARGETS = [
            captures("slurm/mpi_list.txt")),
     Target("slurm.accounts", lambda text, _: learn.accounts(text_of(text), "bench"),
            [b"bench\nphysics\n"]),
+    Target("modules.avail", _modules, captures("modules/*.txt")),
     Target("reframe.failure", _failure, [tree(_LOGS), tree(_LOGS | {"block.json": "{}"})]),
     _message("order", messages.order),
     _message("report", messages.report),

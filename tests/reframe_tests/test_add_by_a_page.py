@@ -160,8 +160,11 @@ def test_the_examples_pass_lint(checkout: Path) -> None:
 
 
 def test_the_page_names_what_the_mixin_has() -> None:
+    from reframe_tests.binaries import ThreadsMixin
     from reframe_tests.mixin import NimcMixin
 
-    named = re.findall(r"^\| `(\w+)\(.*?\)` \|", WORKLOAD, re.MULTILINE)
-    assert len(named) == 4
-    assert all(callable(getattr(NimcMixin, name)) for name in named)
+    rows = re.findall(r"^\| (`\w+\(.*?\)`(?:, `\w+\(.*?\)`)*) \|(.*)", WORKLOAD, re.MULTILINE)
+    assert len(rows) == 5
+    for names, text in rows:
+        of = ThreadsMixin if "of `ThreadsMixin`" in text else NimcMixin
+        assert all(callable(getattr(of, name)) for name in re.findall(r"`(\w+)\(", names))

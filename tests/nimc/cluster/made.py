@@ -67,6 +67,7 @@ def found(**changes: Any) -> ClusterFacts:
         mpi=learn.mpi_types((SLURM / "mpi_list.txt").read_text()),
         accounts={},
         modules_system="lmod",
+        modules=["gcc/12", "openmpi/5.0.1"],
         looked=JobLook("7", None, [node("n1", FAST), node("n2", FAST)]),
     )
     return replace(made, **changes)

@@ -1,6 +1,6 @@
 """The two files that are made can be read, and hold what was found.
 
-What Slurm prints is read; the captured outputs are of Slurm 22.05.
+What Slurm and modules print is read; the captured outputs are of Slurm 22.05 and Lmod 8.6.
 
 `nimc init` as it is called.
 """
@@ -32,6 +32,7 @@ from records.errors import MachineError
 from records.machine import site as machine
 from records.programs import ProgramAnswer
 from tests.commands import Command
+from tests.fuzz.target import CAPTURES
 from tests.nimc.cluster.made import FAST, SLURM, found, node, rdma
 
 
@@ -247,7 +248,7 @@ def test_the_config_has_all_partitions_that_run_jobs(tmp_path: Path) -> None:
     made = config(tmp_path, found(mpi=["none"]))
     assert made["systems"][0]["partitions"][0]["launcher"] == "mpirun"
     # The place of the modules is a comment; jobs may have any length.
-    assert "# To use modules (module avail, module spider lammps), fill in" in text
+    assert "# Modules (module --terse --default avail): gcc/12, openmpi/5.0.1." in text
     endless = [replace(each, limit_s=None) for each in found().partitions]
     (first, _) = config(tmp_path, found(partitions=endless))["systems"][0]["partitions"]
     assert first["time_limit"] == "4h"
@@ -319,10 +320,12 @@ ANSWERS = {
     "srun --mpi=list": read("mpi_list.txt"),
     "sacctmgr --noheader --parsable2 show user me format=defaultaccount": "bench\n",
     "sacctmgr --noheader --parsable2 show assoc user=me format=account": "physics\nbench\n",
+    "/lmod bash --terse --default avail": "",
+    "tclsh /modulecmd.tcl bash --terse --default avail": "gcc/12\n",
 }
 
 
-def test_slurm_is_asked_without_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slurm_and_modules_are_asked_without_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = dict(ANSWERS)
 
     def ask(command: Sequence[str], *_: object) -> ProgramAnswer:
@@ -340,10 +343,13 @@ def test_slurm_is_asked_without_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     assert facts.settings["ClusterName"] == "minicluster"
     assert facts.accounts == {"physics": False, "bench": True}
     assert "pmi2" in facts.mpi
-    assert facts.modules_system == "nomod"
-    for variable, name in (("MODULES_CMD", "tmod4"), ("LMOD_CMD", "lmod")):
-        monkeypatch.setenv(variable, "/modules")
-        assert learn.learn().modules_system == name
+    assert (facts.modules_system, facts.modules) == ("nomod", [])
+    monkeypatch.setenv("MODULES_CMD", "/modulecmd.tcl")
+    facts = learn.learn()
+    assert (facts.modules_system, facts.modules) == ("tmod4", ["gcc/12"])
+    monkeypatch.setenv("LMOD_CMD", "/lmod")
+    monkeypatch.setattr("os.access", lambda *_: True)
+    assert learn.learn().modules_system == "lmod"
     del answers["sacctmgr --noheader --parsable2 show assoc user=me format=account"]
     assert learn.learn().accounts == {}
     answers["scontrol --oneliner show partition"] = "PartitionName=a State=DOWN TotalNodes=1\n"
@@ -352,6 +358,15 @@ def test_slurm_is_asked_without_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     del answers["scontrol --oneliner show partition"]
     with pytest.raises(MachineError, match=r"no answer; without Slurm, copy configs/localhost\.py"):
         learn.learn()
+
+
+def test_default_modules() -> None:
+    lmod = learn.modules_in((CAPTURES / "modules/lmod_avail.txt").read_text())
+    assert lmod == ["gcc/12", "openmpi/5.0.1"]
+    other = (CAPTURES / "modules/environment_modules_avail.txt").read_text()
+    assert learn.modules_in(other) == ["gcc/12", "openmpi/5.0.1"]
+    # Without --default, the default of several versions is marked.
+    assert learn.modules_in("dot\ngcc/12(default)\n") == ["gcc/12"]
 
 
 @pytest.fixture
