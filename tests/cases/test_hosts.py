@@ -353,7 +353,7 @@ def test_doctor_looks_at_the_port_that_writers_use(device: str, state: str, said
     devices = ports_of_case()
     (found,) = in_job.device(looked_at(a=devices, b=devices), machine(device=device))
     assert (found.state, said in found.detail) == (state, True), found
-    here = SimpleNamespace(rdma=[of_record(each) for each in devices])
+    here = SimpleNamespace(rdma=[of_record(each) for each in devices], interfaces=[])
     (own,) = doctor.rdma(here, machine("same_host", device=device))
     assert (own.state, said in own.detail) == (state, True), own
 
