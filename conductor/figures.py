@@ -12,7 +12,7 @@ from conductor.counters import Passed
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import PASSES
 from conductor.pcie import PREFIX
-from conductor.rates import achieved, all_rows, in_window, rate_before
+from conductor.rates import COUNTED_S, achieved, all_rows, in_window, passed_at, rate_before
 from conductor.series import (
     CounterSample,
     DeviceSample,
@@ -150,7 +150,8 @@ def writer_records(series: Series, window_s: tuple[float, float]) -> list[Writer
     complete = [_with_proof(_with_count(record, counted), None) for record in series.claims]
     for record, writer in zip(records, series.writers, strict=True):
         proven = _with_proof(
-            _with_count(record, counted, writer.counted_alone_b_s), _seen_share(writer, window_s)
+            _with_count(record, counted, writer.counted_alone_b_s),
+            _found_share(writer, record.rate_b_s, window_s),
         )
         complete.append(_with_placement(proven, writer.placed))
     return complete
@@ -220,22 +221,35 @@ def _with_count(
     )
 
 
-def _seen_share(writer: WriterSeries, window_s: tuple[float, float]) -> float | None:
-    """Share of the looks at the target's memory that found it written; None: not looked at."""
-    amounts = [look.amount for look in looks(writer, window_s)] if writer.meter.memory else []
-    return sum(amount > 0 for amount in amounts) / len(amounts) if amounts else None
+def _found_share(
+    writer: WriterSeries, claimed_b_s: float, window_s: tuple[float, float]
+) -> float | None:
+    """Share of the bytes claimed that the target found in its memory; None: not looked at.
+
+    Its last report may come after the window; two looks at most are not asked for.
+    """
+    (start_s, end_s), samples = window_s, writer.samples if writer.meter.memory else []
+    news = [later.at_s for earlier, later in pairwise(samples) if later.total > earlier.total]
+    if not samples or not claimed_b_s:
+        return None
+    since_s, until_s = max(start_s, samples[0].at_s), min(end_s, max(news, default=start_s))
+    before, after = passed_at(samples, since_s), passed_at(samples, until_s)
+    if before is None or after is None:
+        return 0.0
+    over_s = max(until_s - since_s, end_s - start_s - 2 * COUNTED_S)
+    return min((after - before) / (claimed_b_s * over_s), 1.0)
 
 
-def _with_proof(record: WriterRecord, seen_share: float | None) -> WriterRecord:
+def _with_proof(record: WriterRecord, found_share: float | None) -> WriterRecord:
     """The record with what proves its writes; a control has no proof."""
     if not record.message_b:
         return record
     proof: Proof = "unproven"
     if record.counted_b is not None:
         proof = "device"
-    elif seen_share is not None and seen_share >= PROVEN_SHARE:
+    elif found_share is not None and found_share >= PROVEN_SHARE:
         proof = "memory"
-    return replace(record, proof=proof, overwritten_share=seen_share)
+    return replace(record, proof=proof, overwritten_share=found_share)
 
 
 def _with_placement(record: WriterRecord, placed: Sequence[Placed]) -> WriterRecord:

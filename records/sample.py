@@ -50,9 +50,9 @@ Outcome = Literal[
 Proof = Literal["device", "memory", "unproven"]
 
 
-#: A writer's marks prove its writes if at least this share of the looks found new ones. A look or
-#: two may come before the next message of a writer that the application slows down.
-PROVEN_SHARE = 0.9
+#: A writer's marks prove its writes if the target found at least this share of the bytes claimed:
+#: the rate of a writer that the application slows down is not even.
+PROVEN_SHARE = 0.75
 
 #: Largest mean rate of a limited writer, as a multiple of what was requested, and the messages that
 #: may be added: a limiter counts whole messages, and the device's own has a scatter.
@@ -176,7 +176,7 @@ class WriterRecord:
     #: What proves the writes, besides the writer's report: bytes counted by the target's `device`,
     #: marks of the writer in its `memory`, or nothing; None for a control, and in schema 2.
     proof: Proof | None = None
-    #: Share of the looks at the target's memory that found it written; None: not looked.
+    #: Share of the bytes claimed that the target found in its memory; None: not looked.
     overwritten_share: float | None = None
     #: Share of a core that a control used within the window (none is required, since the
     #: application may take it); None for a writer.

@@ -145,12 +145,24 @@ def test_rows_at_the_edges_of_a_run_are_divided_as_the_meter_counted() -> None:
 # What proves its writes.
 
 
-@pytest.mark.parametrize(("shown", "proof"), [(20, "memory"), (18, "memory"), (17, "unproven")])
-def test_memory_proves_if_nearly_all_looks_found_it_written(shown: int, proof: str) -> None:
-    samples = counted(*[4] * shown, *[0] * (20 - shown))
+@pytest.mark.parametrize(
+    ("shown", "share", "proof"),
+    [
+        (20, 1.0, "memory"),
+        (18, 1.0, "memory"),  # the last two reports come late: of 4.5 s all was found
+        (14, 350 / 450, "memory"),
+        (13, 325 / 450, "unproven"),
+        (0, 0.0, "unproven"),
+    ],
+)
+def test_memory_proves_if_it_has_most_of_the_bytes_claimed(
+    shown: int, share: float, proof: str
+) -> None:
+    """100 B/s in so many quarters of a second, of 5 s for which it is claimed."""
+    samples = counted(*[100] * shown, *[0] * (20 - shown))
     seen = writer(rows(*[100] * 9), samples=samples, meter=MEMORY)
     (found,) = writer_records(Series(writers=[seen]), (0.0, 5.0))
-    assert (found.proof, found.overwritten_share) == (proof, shown / 20)
+    assert (found.proof, found.overwritten_share) == (proof, pytest.approx(share))
     by_device = replace(seen, meter=Metered(0, "sent by eth0"))
     assert record(by_device, node(device(160))).proof == "device"
     assert record(by_device).overwritten_share is None
