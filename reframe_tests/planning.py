@@ -232,8 +232,8 @@ def _writes(
     if row.writing == "scheduled" and load is None:
         raise InputError(f"arms: {arm} found; allowed: only in lammps_scaling")
     levels = {**WRITES, **asked.levels, **factors}
-    rate, named = levels["rate"], str(levels["injector"])
-    injector = get(site.injector if named == "auto" else named, str(levels["direction"]))
+    rate = levels["rate"]
+    injector = _injector(levels, site, special=row.writing == "scheduled" or bool(asked.replay))
     if injector.on_own_host and site.origins.policy != "same_host":
         why = "it writes memory of its own host; allowed: with 'origins: {policy: same_host}' in"
         raise _fault("injector", injector.name, f"{why} site/{site.name}.yaml")
@@ -266,6 +266,20 @@ def _writes(
         scheduled=load.writers[arm] if load and row.writing == "scheduled" else None,
         replay=asked.replay,
     )
+
+
+def _injector(levels: Mapping[str, Level], site: Machine, *, special: bool) -> Injector:
+    """The injector that is named; `auto` is the machine's.
+
+    On one host that is ucx for what is `special`, short writes and replayed traffic, if the
+    machine's makes none: both go through the same memory. Raises InputError.
+    """
+    named, direction = str(levels["injector"]), str(levels["direction"])
+    if named != "auto":
+        return get(named, direction)
+    injector = get(site.injector, direction)
+    lacks = special and not injector.writes_short and not injector.on_own_host
+    return get("ucx", direction) if lacks and site.origins.policy == "same_host" else injector
 
 
 def _fault(name: str, value: object, why: str) -> InputError:

@@ -197,3 +197,14 @@ def test_the_throttling_sweep_crosses_rates_with_a_reserved_core() -> None:
         assert sorted(crossed) == sorted(product(("off", "off@reserved_cores=1"), rates))
         # Origins are other nodes: no control. Two baselines, each with five rates and A/A.
         assert len(case.treatments) == 2 * (1 + 5 + 1)
+
+
+def test_one_host_takes_ucx_where_its_own_injector_makes_no_short_writes(tmp_path: Path) -> None:
+    text = "name: c\nworkloads: [{check: lammps_scaling, case: melt, expect: 3s}]\n"
+    path = write(tmp_path, f"{text}arms: [off, on, daly]\npairs: {{floor: 6, cap: 6}}\n")
+    writers = {
+        treatment.name: treatment.writes.injector
+        for treatment in prepare(path, "localhost").treatments["melt"]
+        if treatment.writes
+    }
+    assert writers == {"on": "mpi_put", "daly": "ucx"}
