@@ -71,8 +71,7 @@ class Writes:
     #: The traffic that writers follow while the application runs; before and after that they write
     #: at full rate.
     replay: Replay | None = None
-    #: Memory that each writer's messages are to pass through, bytes; None: as the injector does
-    #: unless it is told.
+    #: Memory that each writer's messages are to pass through, bytes; None: the injector's default.
     footprint_b: int | None = None
 
     @property

@@ -118,24 +118,24 @@ def _served(run: RunData) -> pl.DataFrame:
     if run.samples.filter(has_free).is_empty():
         return pl.DataFrame()
     read = read_run(run.path)
-    own = read.frame.with_row_index("row").select("row", "key", "provenance")
+    identity = read.frame.with_row_index("row").select("row", "key", "provenance")
     counts = run.samples.filter(pl.col("status") == "counts").select("key", "case", "arm")
-    runs = read.conditions.select("row", "node", "free_cpus").join(own, on="row")
+    runs = read.conditions.select("row", "node", "free_cpus").join(identity, on="row")
     named = _devices(run)
     rows = []
-    for each in runs.join(counts, on="key", maintain_order="left").iter_rows(named=True):
-        cores = {name for name in parts_of(str(each["arm"]))[1] if name in _FREES}
-        hosts = hosts_of(run.provenance.get(str(each["provenance"])))
-        if not (cores and each["free_cpus"] and each["node"] in hosts):
+    for record in runs.join(counts, on="key", maintain_order="left").iter_rows(named=True):
+        cores = {name for name in parts_of(str(record["arm"]))[1] if name in _FREES}
+        hosts = hosts_of(run.provenance.get(str(record["provenance"])))
+        if not (cores and record["free_cpus"] and record["node"] in hosts):
             continue
-        free = set(cpu_list(each["free_cpus"]))
-        for device, bound in mapping(hosts[each["node"]].get("interrupts")).items():
+        free = set(cpu_list(record["free_cpus"]))
+        for device, bound in mapping(hosts[record["node"]].get("interrupts")).items():
             if named and device not in named:
                 continue
             there = sum(number for cpus, number in bound.items() if {*cpu_list(cpus)} <= free)
             numbers = {"bound": there, "all": sum(bound.values())}
-            rows.append({**{name: str(each[name]) for name in ("case", "node")}, "device": device,
-                         "free_cpus": each["free_cpus"], **numbers})  # fmt: skip
+            of_run = {name: str(record[name]) for name in ("case", "node")}
+            rows.append({**of_run, "device": device, "free_cpus": record["free_cpus"], **numbers})
     return pl.DataFrame(rows)
 
 

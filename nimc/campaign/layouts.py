@@ -1,7 +1,7 @@
 """The layout `auto`: all layouts are run without writers, and the fastest one is used.
 
-The runs are a case of their own, `CASE@layouts`, of `off` alone. What is chosen follows from its
-samples, so that a run that is resumed goes on with it.
+The runs are a case of their own, `CASE@layouts`, of `off` alone. The choice is computed from its
+samples, so a resumed run makes the same one.
 """
 
 from __future__ import annotations
