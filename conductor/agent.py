@@ -154,7 +154,7 @@ class _End:
     def placed(self) -> Placed:
         """Where its buffers are; unknown if the process has ended."""
         found: Counter[int] = Counter()
-        for pid in self.pids:
+        for pid in (self.process.pid, *processes.descendants(self.process.pid)):
             found.update(processes.buffers_b(pid, self.writer.message_b))
         return Placed(
             writer=self.index,

@@ -226,7 +226,7 @@ def _found_share(
 ) -> float | None:
     """Share of the bytes claimed that the target found in its memory; None: not looked at.
 
-    Its last report may come after the window; two looks at most are not asked for.
+    Its last report may come after the window: the bytes of up to two looks may be missing.
     """
     (start_s, end_s), samples = window_s, writer.samples if writer.meter.memory else []
     news = [later.at_s for earlier, later in pairwise(samples) if later.total > earlier.total]
