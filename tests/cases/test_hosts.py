@@ -191,11 +191,9 @@ def init_says(looked: JobLook, folder: Path) -> tuple[str, Machine]:
     ("devices", "expected"),
     [
         (ports_of_case, "mlx4_0:2"),
-        # Both are active: the first. None of the first two: the third.
-        (lambda: [rdma("mlx4_0", {1: "ACTIVE", 2: "ACTIVE"})], "mlx4_0"),
         (lambda: [rdma("qib0", {1: "DOWN", 2: "INIT", 3: "ACTIVE"})], "qib0:3"),
     ],
-    ids=["case", "both", "third"],
+    ids=["case", "third"],
 )
 def test_init_names_the_port_that_is_active(devices: Any, expected: str, tmp_path: Path) -> None:
     _, box = init_says(looked_at(a=devices(), b=devices()), tmp_path)
@@ -206,7 +204,6 @@ def test_init_names_the_port_that_is_active(devices: Any, expected: str, tmp_pat
     ("device", "state", "said"),
     [
         ("mlx4_0", "missing", "port 1 is DOWN; active: mlx4_0:2"),
-        ("mlx4_0:2", "ok", "port 2 ACTIVE"),
         ("mlx4_0:3", "missing", "no port 3; active: mlx4_0:2"),
     ],
 )
@@ -255,11 +252,6 @@ def test_every_program_takes_the_port_of_the_site_file(tmp_path: Path, monkeypat
     [
         # No address is known, or they differ: said.
         (lambda: names_of_case({"a": None, "b": None}), None, "a: mlx5_0:1; b: ibp12s0:1"),
-        (
-            lambda: names_of_case({"a": AT, "b": OTHER}),
-            None,
-            f"a: mlx5_0:1 at {AT}; b: ibp12s0:1 at {OTHER}",
-        ),
         # One address: it stays.
         (lambda: names_of_case({"a": AT, "b": AT}), AT, "PCI address of a: mlx5_0; b: ibp12s0"),
         # Two devices whose names are exchanged on the other node; the first is down there.
@@ -271,22 +263,13 @@ def test_every_program_takes_the_port_of_the_site_file(tmp_path: Path, monkeypat
             AT,
             "PCI address of a: mlx5_0; b: mlx5_1",
         ),
-        # One name, two devices, both active: the name would choose another one on each node.
-        (
-            lambda: {
-                "a": [rdma("mlx5_0", UP, AT)],
-                "b": [rdma("mlx5_0", UP, OTHER), rdma("mlx5_1", {2: "ACTIVE"}, AT)],
-            },
-            None,
-            "No active port has the same device",
-        ),
         (
             lambda: {"a": [rdma("ib0", {2: "ACTIVE"}, AT)], "b": [rdma("ib9", {2: "ACTIVE"}, AT)]},
             f"{AT}:2",
             "ib0",
         ),
     ],
-    ids=["case", "case, other slots", "case, one slot", "exchanged", "one name", "second port"],
+    ids=["case", "case, one slot", "exchanged", "second port"],
 )
 def test_init_says_that_names_differ_and_chooses_what_does_not(
     of_nodes: Any, device: str | None, said: str, tmp_path: Path
@@ -322,7 +305,6 @@ def test_interfaces_of_different_names_are_said(tmp_path: Path) -> None:
     [
         ((AT, AT), "mlx5_0", "missing", f"b: no mlx5_0, but ibp12s0 at {AT}", f".yaml: {AT}"),
         ((AT, AT), AT, "ok", "a (port 1 ACTIVE 100 Gbit/s), b (port 1 ACTIVE", ""),
-        ((None, None), "mlx5_0", "missing", "b: no mlx5_0, but ibp12s0, docker0", "box.yaml"),
         ((AT, OTHER), AT, "missing", f"b: no {AT}, but ibp12s0 at {OTHER}", "box.yaml"),
     ],
 )
@@ -411,20 +393,6 @@ def test_reframe_s_other_scheduler_that_is_slurm_looks_at_nodes(cluster: Path) -
     config.write_text(config.read_text().replace('"slurm"', '"squeue"'))
     found = in_job.examine("box", cluster / "results", 60.0, print, cluster)
     assert [each.state for each in found if each.what == "job on nodes"] == ["ok"]
-
-
-@pytest.mark.parametrize(
-    ("access", "whole"),
-    [
-        (["--exclusive"], True),
-        (["-p cpu --exclusive"], True),
-        (["--exclusive=user"], False),
-        (["-p", "--oversubscribe"], False),
-    ],
-)
-def test_whole_nodes_are_requested_in_any_form(access: list[str], whole: bool) -> None:
-    part = {"name": "cpu", "scheduler": "slurm", "access": access}
-    assert (doctor.sharing([part]) == []) == whole
 
 
 def test_a_reservation_of_the_origins_is_not_for_targets() -> None:
