@@ -66,6 +66,9 @@ def test_path_and_checksum_are_those_of_the_file_that_runs(tmp_path: Path) -> No
         assert found["path"] == os.path.realpath(SH)
         assert found["sha256"] == summed.stdout.split()[0]
         assert found["mpi"] is None
+    script = program_facts(str(Path(sys.executable).parent / "reframe"), {}, Path("/"))
+    assert script["sha256"]
+    assert (script["compilers"], script["mpi"]) == ([], None)
     missing = program_facts("nothing-of-that-name", here, tmp_path)
     assert (missing["path"], missing["sha256"], missing["compilers"]) == (None, None, [])
 
@@ -81,13 +84,6 @@ def test_mpi_is_the_library_that_is_linked(tmp_path: Path) -> None:
         assert mpi_library(f"\t{other} => /opt/{other} (0x1)\n") is None
     assert mpi_library("\tnot a dynamic executable\n") is None
     assert mpi_library("\tlibmpi.so.40 => /opt/\0libmpi.so.40 (0x1)\n") is None
-
-
-def test_a_script_has_a_checksum_and_no_compiler() -> None:
-    script = Path(sys.executable).parent / "reframe"
-    found = program_facts(str(script), {}, Path("/"))
-    assert found["sha256"]
-    assert (found["compilers"], found["mpi"]) == ([], None)
 
 
 #: perftest 6.06, Open MPI 4.1.4, MPICH 5.0.2 and Slurm 22.05.8, of Debian 12 and the wheels.
