@@ -41,10 +41,10 @@ def validated(kind: type[_T], record: Any, path: Path, *within: str) -> _T:
     `within`: where in the file the record is.
     """
     try:
-        found: _T = _adapter(kind).validate_python(record)  # type: ignore[arg-type]
+        checked: _T = _adapter(kind).validate_python(record)  # type: ignore[arg-type]
     except ValidationError as error:
         raise InputError(f"{path}: {first_fault(error, *within)}") from error
-    return found
+    return checked
 
 
 @cache

@@ -32,8 +32,8 @@ def program_facts(name: str, environment: Mapping[str, str], folder: Path) -> di
     `compilers` are those that the program itself names; `mpi` is the library that it is linked to.
     """
     at = name if os.path.isabs(name) or "/" not in name else str(folder / name)
-    found = shutil.which(at, path=environment.get("PATH"))
-    path = os.path.realpath(found) if found else None
+    program = shutil.which(at, path=environment.get("PATH"))
+    path = os.path.realpath(program) if program else None
     facts: dict[str, Any] = {"name": name, "path": path}
     facts |= {"sha256": None, "compilers": [], "mpi": None}
     with suppress(OSError):
@@ -118,17 +118,17 @@ def version_of(program: str, option: str = "--version") -> str | None:
     None if there is none. The exit status is ignored: perftest's is 1.
     """
     lines = ask([program, option], timeout_s=_VERSION_TIMEOUT_S).text.splitlines()
-    found = (" ".join(line.split()) for line in lines if _VERSION.search(line))
-    return next((line for line in found if not warns(line)), None)
+    candidates = (" ".join(line.split()) for line in lines if _VERSION.search(line))
+    return next((line for line in candidates if not warns(line)), None)
 
 
 def package_versions(names: Iterable[str]) -> dict[str, str]:
     """Python package -> its version; without those that are not installed."""
-    found = {}
+    versions = {}
     for name in names:
         with suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+            versions[name] = metadata.version(name)
+    return versions
 
 
 # Modules: those loaded and those requested, and what those of an environment provide.
@@ -143,13 +143,13 @@ def loaded_modules(environment: Mapping[str, str]) -> list[str]:
     return [name for name in environment.get(LOADED, "").split(":") if name]
 
 
-def missing_modules(requested: Iterable[str], found: Sequence[str]) -> list[str]:
+def missing_modules(requested: Iterable[str], loaded: Sequence[str]) -> list[str]:
     """Requested modules that are not among those loaded.
 
     A name without a version takes any, and a version stands for those that begin with it (`gcc/13`
     for `gcc/13.2.0`), as in Lmod.
     """
-    return [name for name in requested if not any(_is(name, each) for each in found)]
+    return [name for name in requested if not any(_is(name, module) for module in loaded)]
 
 
 def _is(requested: str, name: str) -> bool:
@@ -207,8 +207,8 @@ def load_modules(names: Sequence[str], environment: Mapping[str, str]) -> Module
     if not names:
         return ModuleLoad([], environment.get("PATH", os.defpath))
     answer = ask(["bash", "-c", _LOAD, "bash", *names], environment)
-    _, found, tail = answer.text.partition(f"\n{_MARK}\n")
+    _, mark, tail = answer.text.partition(f"\n{_MARK}\n")
     lines = tail.split("\n")
-    if not answer.ok or not found or len(lines) < 2:
+    if not answer.ok or not mark or len(lines) < 2:
         return None
     return ModuleLoad(missing_modules(names, lines[0].split(":")), lines[1])
