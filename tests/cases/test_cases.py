@@ -525,6 +525,12 @@ HOSTS = [
         *(usable, []),
         "a down\nb drained@\nc draining\nd idle*\ne fail\nf inval\ng maint\nh future\ni down~",
     ),
+    Case(
+        "LAUNCH_FAILED",
+        lambda text, _: slurm.outcome(text, 1, None).name,
+        "node_failed",
+        "LAUNCH_FAILED",
+    ),
     Case("partition_option_with_blank", partition, "cpu"),
     *(
         Case(text, partition, right, text)

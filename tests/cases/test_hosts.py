@@ -383,10 +383,6 @@ def test_other_answers_may_begin_with_a_banner(monkeypatch) -> None:
 # Jobs and nodes.
 
 
-def test_a_job_that_slurm_could_not_launch_failed_by_its_node() -> None:
-    assert slurm.outcome("LAUNCH_FAILED", 1, None).name == "node_failed"
-
-
 def test_reframe_s_other_scheduler_that_is_slurm_looks_at_nodes(cluster: Path) -> None:
     Command()("init", "box", "--no-job")
     config = cluster / "configs/box.py"
@@ -415,12 +411,11 @@ def test_modules_to_choose_from_are_listed_whatever_their_site_calls_them() -> N
 # Configurations of ReFrame with several systems.
 
 
-def configured(root: Path, name: str, text: str, partition: str | None = None) -> Path:
+def configured(root: Path, name: str, text: str) -> Path:
     """A checkout with a machine of that configuration."""
     for folder in ("configs", "site"):
         (root / folder).mkdir()
-    named = f"partition: {partition}\n" if partition else ""
-    site = f"description: x\norigins: {{policy: same_host}}\ninjector: ucx\n{named}"
+    site = "description: x\norigins: {policy: same_host}\ninjector: ucx\n"
     (root / "site" / f"{name}.yaml").write_text(site)
     (root / "reframe_tests").symlink_to(ROOT / "reframe_tests")
     config = root / "configs" / f"{name}.py"
@@ -428,55 +423,28 @@ def configured(root: Path, name: str, text: str, partition: str | None = None) -
     return config
 
 
-SYSTEM = "{{'name': {0!r}, 'hostnames': ['{0}'], 'partitions': [{{'name': '{0}-part', "
-SYSTEM += "'scheduler': 'local', 'launcher': 'local', 'environs': ['gnu']}}]}}"
-
-
-def systems(*names: str) -> str:
-    listed = ", ".join(SYSTEM.format(name) for name in names)
-    environs = "[{'name': 'gnu', 'cc': 'cc'}]"
-    return f"site_configuration = {{'systems': [{listed}], 'environments': {environs}}}\n"
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "hostnames", "partitions"),
-    [
-        ("alvis", "case", ["alvis"], {"cpu": ["-A P1", "-C 8xT4", "--partition cpu"]}),
-        ("b", systems("a", "b", "c"), ["b"], {"b-part": []}),
-    ],
-)
-def test_a_machine_has_its_own_system_of_a_configuration(
-    name: str, text: str, hostnames: list[str], partitions: dict[str, list[str]], tmp_path: Path
-) -> None:
-    text = case("reframe_several_systems") if text == "case" else text
-    config = configured(tmp_path, name, text)
-    found = settings_of(config)
-    assert (found.fault, found.system, found.hostnames) == (None, name, hostnames)
-    assert {part["name"]: part.get("access", []) for part in found.partitions} == partitions
-    made_of = doctor.config_file(name, config, found)
-    assert made_of.state == "ok", made_of
-    assert all(part in made_of.detail for part in partitions)
+def test_a_machine_has_its_own_system_of_a_configuration(tmp_path: Path) -> None:
+    config = configured(tmp_path, "alvis", case("reframe_several_systems"))
+    settings = settings_of(config)
+    assert (settings.fault, settings.system, settings.hostnames) == (None, "alvis", ["alvis"])
+    partitions = {"cpu": ["-A P1", "-C 8xT4", "--partition cpu"]}
+    assert {part["name"]: part.get("access", []) for part in settings.partitions} == partitions
+    finding = doctor.config_file("alvis", config, settings)
+    assert (finding.state, "cpu" in finding.detail) == ("ok", True)
     campaign = tmp_path / "small.yaml"
     campaign.write_text(CAMPAIGN)
-    assert [part["name"] for part in prepare(campaign, name, tmp_path).settings.partitions] == [
-        *partitions
-    ]
+    planned = prepare(campaign, "alvis", tmp_path).settings.partitions
+    assert [part["name"] for part in planned] == ["cpu"]
 
 
-@pytest.mark.parametrize(
-    ("text", "found", "line"), [("case", "'skalman', 'alvis'", 3), (systems(), "none", 1)]
-)
-def test_doctor_and_plan_name_the_systems_of_which_none_is_the_machine(
-    text: str, found: str, line: int, tmp_path: Path
-) -> None:
-    text = case("reframe_several_systems") if text == "case" else text
-    config = configured(tmp_path, "box", text)
-    said = f"systems: name: {found} found; allowed: one with the name of the file, 'box'"
+def test_doctor_and_plan_name_the_systems_of_which_none_is_the_machine(tmp_path: Path) -> None:
+    config = configured(tmp_path, "box", case("reframe_several_systems"))
+    said = "systems: name: 'skalman', 'alvis' found; allowed: one with the name of the file, 'box'"
     finding = doctor.config_file("box", config, settings_of(config))
-    assert (finding.state, finding.detail) == ("missing", f"line {line}: {said}")
+    assert (finding.state, finding.detail) == ("missing", f"line 3: {said}")
     with pytest.raises(InputError) as error:
         prepare(ROOT / "campaigns/quick.yaml", "box", tmp_path)
-    assert str(error.value) == f"{config}:{line}: {said}"
+    assert str(error.value) == f"{config}:3: {said}"
 
 
 # All of it, as a user meets it: init, doctor and plan on a cluster of stand-ins for Slurm.
