@@ -227,7 +227,7 @@ def test_the_numa_campaign_has_every_cell_once_on_two_nodes_and_says_what_one_no
     assert effects(one) == sorted(cell for cell in expected if "other" not in cell)
     assert len(effects(one)) == 14
     assert [(each.factor, each.level) for each in absent] == [
-        ("buffer", "other"), ("workers", "other"), ("buffer", "other")
+        ("buffer", "other"), ("workers", "other"), ("buffer", "other"), ("buffer", "other")
     ]  # fmt: skip
 
 
