@@ -206,7 +206,7 @@ def test_a_level_takes_all_its_cells_along_and_a_case_its_last_one() -> None:
 
 def effects(asked: Campaign) -> list[tuple[object, ...]]:
     """Cells of NUMA's campaign: direction, buffer, load and workers of each effect."""
-    case, _ = asked.cases
+    case, *_ = asked.cases
     names = ("direction", "buffer", "load", "workers")
     found = [each for each in treatments(asked.arms, case) if each.role == "effect"]
     return sorted(tuple(each.factors[name] for name in names) for each in found)
