@@ -212,14 +212,13 @@ class PrivateLock:
     #: A child that inherits it keeps the lock.
     handle: int
 
-    def take(self, within_s: float | None = 0.0, *, shared: bool = False) -> bool:
+    def take(self, within_s: float | None = 0.0) -> bool:
         """Whether it could be locked within that time; released when the file is closed.
 
         None waits without a limit. Raises MachineError if the file system has no locks.
         """
         began_s = time.monotonic()
-        how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-        how |= fcntl.LOCK_NB if within_s is not None else 0
+        how = fcntl.LOCK_EX | (fcntl.LOCK_NB if within_s is not None else 0)
         while True:
             try:
                 fcntl.flock(self.handle, how)

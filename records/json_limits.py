@@ -52,7 +52,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def refuse_long(text: bytes, at: str, longest_b: int = LONGEST_B) -> None:
-    """Raises InputError for a line or document that is too long."""
-    if len(text) > longest_b:
-        raise InputError(f"{at}: is longer than allowed: {longest_b >> 20} MiB")
+def refuse_long(text: bytes, at: str) -> None:
+    """Raises InputError for a line that is too long."""
+    if len(text) > LONGEST_B:
+        raise InputError(f"{at}: is longer than allowed: {LONGEST_B >> 20} MiB")
