@@ -88,7 +88,7 @@ TARGETS = [
            captures("slurm/config.txt")),
     Target("slurm.mpi types", lambda text, _: learn.mpi_types(text_of(text)),
            captures("slurm/mpi_list.txt")),
-    Target("slurm.accounts", lambda text, _: learn.accounts(text_of(text), "bench"),
+    Target("slurm.accounts", lambda text, _: learn.accounts(text_of(text)),
            [b"bench\nphysics\n"]),
     Target("modules.avail", _modules, captures("modules/*.txt")),
     Target("reframe.failure", _failure, [tree(_LOGS), tree(_LOGS | {"block.json": "{}"})]),
