@@ -13,9 +13,16 @@ from nimc.cli.document import show
 from nimc.cli.options import FILE, json_option, machine_option
 from records.errors import InputError
 from records.text import aligned, wrapped
-from reframe_tests.spack.build import Built, make_mirror, read, stored
+from reframe_tests.spack.build import Built, read, stored
 from reframe_tests.spack.build import build as build_environment
-from reframe_tests.spack.setup import compilers, known_environments, layout, load, without_compiler
+from reframe_tests.spack.setup import (
+    LANGUAGES,
+    compilers,
+    known_environments,
+    layout,
+    load,
+    without_compiler,
+)
 from reframe_tests.spack.setup import setup as set_up
 
 _jobs = click.option(
@@ -55,7 +62,7 @@ def _show(subcommand: str, document: dict[str, Any], as_json: bool, text: str) -
     type=FILE,
     help="Externals of this machine [default: spack_envs/machines/MACHINE.yaml, if it exists].",
 )
-@click.option("--mirror", help="URL of a mirror made by 'nimc spack mirror'.")
+@click.option("--mirror", help="URL of a mirror of sources and built packages.")
 @json_option
 def setup(
     machine: str,
@@ -68,13 +75,14 @@ def setup(
     place = layout(machine)
     settings = set_up(place, packages, machine_file, mirror, _say)
     note = "" if settings.pinned else " (not the pinned version)"
-    found = compilers(place, settings)
-    made = ", ".join(f"{name} ({', '.join(languages)})" for name, languages in found.items())
+    there = compilers(place, settings)
+    names = {name: [LANGUAGES[key][0] for key in programs] for name, programs in there.items()}
+    listed = ", ".join(f"{name} ({', '.join(languages)})" for name, languages in names.items())
     lines = [f"Spack {settings.version}{note} in {settings.spack}", f"files in {place.root}"]
-    lines.append(f"compilers: {made or 'none'}")
-    if lack := without_compiler(found, machine):
+    lines.append(f"compilers: {listed or 'none'}")
+    if lack := without_compiler(there, machine):
         lines.append(": ".join(lack))
-    document = {"root": str(place.root), **asdict(settings), "compilers": found}
+    document = {"root": str(place.root), **asdict(settings), "compilers": names}
     _show("setup", document, as_json, "\n".join(lines))
 
 
@@ -89,22 +97,6 @@ def build(stacks: tuple[str, ...], machine: str, jobs: int, as_json: bool) -> No
     settings = load(place)
     made = [build_environment(place, settings, name, jobs, _say) for name in _demand(stacks)]
     _show_built("build", made, as_json)
-
-
-@spack_command.command()
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-@click.argument("stacks", nargs=-1, metavar="STACK...")
-@machine_option
-@json_option
-def mirror(folder: Path, stacks: tuple[str, ...], machine: str, as_json: bool) -> None:
-    """Copy sources and built packages of environments to FOLDER."""
-    place = layout(machine)
-    settings = load(place)
-    names = _demand(stacks)
-    made = make_mirror(place, settings, folder.resolve(), names)
-    text = f"{made['mirror']}: sources and packages of {', '.join(names)}"
-    text += f"\nuse it: nimc spack setup --mirror {made['mirror']}"
-    _show("mirror", made, as_json, text)
 
 
 @spack_command.command()
