@@ -128,7 +128,7 @@ def _compilers(text: bytes, folder: Path) -> None:
 
 
 _STATE = json.dumps(
-    State(Spec("rxe", 3, 1), "up", "10.77.9", 1, 900, "tcg").as_dict(ClusterLayout(Path("/s")))
+    dataclasses.asdict(State(Spec("rxe", 3, 1), "up", "10.77.9", 1, 900, "tcg"))
 ).encode()
 _SETTINGS = json.dumps({each.name: None for each in dataclasses.fields(setup.SpackSettings)})
 _BUILT = json.dumps({each.name: None for each in dataclasses.fields(build.Built)})
