@@ -279,17 +279,15 @@ def test_the_spack_at_hand_is_named_with_its_version_and_what_it_lacks(tmp_path,
     place.config.mkdir(parents=True)
     settings = SpackSettings(str(tmp_path), "1.1.0", True, None, None, None)
     place.settings.write_text(json.dumps(asdict(settings)))
-    programs = {"c": sys.executable, "cxx": sys.executable, "fortran": str(tmp_path / "gone")}
-    gcc = {"spec": "gcc@14.2.0 languages:='c,c++'", "extra_attributes": {"compilers": programs}}
-    place.packages.write_text(yaml.safe_dump({"packages": {"gcc": {"externals": [gcc]}}}))
-    found = doctor.spack("here")
-    assert (found.state, found.detail) == ("limited", f"{here}; Spack has no Fortran compiler")
-    assert found.remedy == (
-        "apt install gfortran, or dnf install gcc-gfortran; then nimc spack setup --machine here"
-    )
-    programs["fortran"] = sys.executable
-    place.packages.write_text(yaml.safe_dump({"packages": {"gcc": {"externals": [gcc]}}}))
-    assert doctor.spack("here") == Finding("spack", "ok", here)
+    remedy = "apt install gfortran, or dnf install gcc-gfortran; then nimc spack setup --machine"
+    for fortran, state, detail, said in (
+        (tmp_path / "gone", "limited", f"{here}; Spack has no Fortran compiler", f"{remedy} here"),
+        (sys.executable, "ok", here, ""),
+    ):
+        programs = {"c": sys.executable, "cxx": sys.executable, "fortran": str(fortran)}
+        gcc = {"spec": "gcc@14.2.0 languages:='c,c++'", "extra_attributes": {"compilers": programs}}
+        place.packages.write_text(yaml.safe_dump({"packages": {"gcc": {"externals": [gcc]}}}))
+        assert doctor.spack("here") == Finding("spack", state, detail, said)
     monkeypatch.setenv("SPACK_ROOT", str(tmp_path / "none"))
     assert (doctor.spack("here").state, doctor.spack("here").needed) == ("limited", False)
 
@@ -372,10 +370,9 @@ def test_targets_that_others_may_share_are_reported():
         {"name": "c", "scheduler": "slurm"},
         {"name": "d", "scheduler": "local"},
     ]
-    (found,) = doctor.sharing(partitions)
-    assert (found.state, found.needed) == ("limited", False)
-    assert found.detail.startswith("a, c: access has no --exclusive")
-    assert doctor.sharing(partitions[1::2]) == []
+    (row,) = doctor.sharing(partitions)
+    assert (row.state, row.needed) == ("limited", False)
+    assert row.detail.startswith("a, c: access has no --exclusive")
 
 
 @pytest.mark.parametrize(
