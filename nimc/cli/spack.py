@@ -95,8 +95,8 @@ def build(stacks: tuple[str, ...], machine: str, jobs: int, as_json: bool) -> No
     """Build environments; those that are up to date are skipped."""
     place = layout(machine)
     settings = load(place)
-    made = [build_environment(place, settings, name, jobs, _say) for name in _demand(stacks)]
-    _show_built("build", made, as_json)
+    built = [build_environment(place, settings, name, jobs, _say) for name in _demand(stacks)]
+    _show_built("build", built, as_json)
 
 
 @spack_command.command()
@@ -106,8 +106,8 @@ def build(stacks: tuple[str, ...], machine: str, jobs: int, as_json: bool) -> No
 def info(stacks: tuple[str, ...], machine: str, as_json: bool) -> None:
     """Show what is built: specs, hashes and folders of programs (--json: prefixes too)."""
     place = layout(machine)
-    made = [found for name in stacks or stored(place) if (found := read(place, name))]
-    _show_built("info", made, as_json)
+    built = [one for name in stacks or stored(place) if (one := read(place, name))]
+    _show_built("info", built, as_json)
 
 
 def _demand(stacks: tuple[str, ...]) -> tuple[str, ...]:
@@ -116,14 +116,14 @@ def _demand(stacks: tuple[str, ...]) -> tuple[str, ...]:
     return stacks
 
 
-def _show_built(subcommand: str, made: list[Built], as_json: bool) -> None:
+def _show_built(subcommand: str, built: list[Built], as_json: bool) -> None:
     header = ["environment", "package", "version", "hash"]
     rows = [
         # Of a commit, `git.COMMIT=VERSION`, what its recipe calls it.
         [one.environment, spec["name"], spec["version"].rpartition("=")[2], spec["hash"][:7]]
-        for one in made
+        for one in built
         for spec in one.specs
     ]
-    folders = [f"{one.environment}: {one.view}/bin" for one in made]
+    folders = [f"{one.environment}: {one.view}/bin" for one in built]
     table = "\n".join([aligned(header, rows), *folders]) if rows else "nothing is built"
-    _show(subcommand, {"environments": [asdict(one) for one in made]}, as_json, table)
+    _show(subcommand, {"environments": [asdict(one) for one in built]}, as_json, table)
