@@ -47,7 +47,7 @@ GOOD = Observed(
     header=HEADER,
     files=[],
 )
-REJECTED = {"outcome": "rejected", "reason": "writer 0 wrote at 7% of its rate alone"}
+REJECTED = {"outcome": "rejected", "reason": "writer 0 wrote at 7%; at least 50% is required"}
 PLANTED = replace(
     GOOD,
     fault=FAULTS["writer slow"],
