@@ -6,7 +6,7 @@ import lzma
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -255,7 +255,7 @@ _SLURM = [
            captures("slurm/nodes.txt")),
     Target("slurm.settings", of_text(learn.settings), captures("slurm/config.txt")),
     Target("slurm.mpi types", of_text(learn.mpi_types), captures("slurm/mpi_list.txt")),
-    Target("slurm.accounts", of_text(lambda text: learn.accounts(text, "bench")),
+    Target("slurm.accounts", of_text(learn.accounts),
            [b"bench\nphysics\n"]),
     Target("modules.avail", of_text(learn.modules_in), captures("modules/*.txt")),
     Target("reframe.failure", _failure, [tree(_LOGS), tree(_LOGS | {"block.json": "{}"})]),
@@ -298,7 +298,7 @@ _MODELS = [
     json.dumps(model.as_dict()).encode()
     for model in (evaluate.load_published(evaluate.published_names()[0]), FITTED)
 ]
-_STATE = State(Spec("rxe", 3, 1), "up", "10.77.9", 1, 900, "tcg").as_dict(ClusterLayout(Path("/s")))
+_STATE = asdict(State(Spec("rxe", 3, 1), "up", "10.77.9", 1, 900, "tcg"))
 _SPACK = [
     json.dumps({field.name: None for field in fields(record)}).encode()
     for record in (setup.SpackSettings, build.Built)
