@@ -38,11 +38,6 @@ FOUND: list[tuple[str, bytes]] = [
     ("tool.likwid:CYCLE_STALLS", b"TABLE,Group 1 Raw,X,1\nEvent,Counter,T\nA,B,1e999\n"),
     ("tool.perf_stat:topdown", _TOPDOWN),
     ("tool.perf_stat", _DEEP),
-    (
-        "tool.tau",
-        b"1 templated_functions_MULTI_TIME\n# Name\n"
-        b'"MPI_Finalize()" ' + _NINES + b' 0 1 1 0 GROUP="MPI"\n0 aggregates\n',
-    ),
     ("tool.papi:stalls", _DEEP),
     ("tool.openspeedshop views", b"Number of Calls,LinkedObject\n1e999,libc.so\n"),
     ("ethtool", b"rx_prio0_pause: " + _NINES),

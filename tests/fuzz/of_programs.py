@@ -110,7 +110,6 @@ TARGETS = [
     ),
     _tool("likwid:CYCLE_STALLS", "rank-0.csv", "likwid/*/*.csv"),
     _tool("mpip", "lmp.mpiP", "mpip/lammps/lmp.mpiP", 2),
-    _tool("tau", "profile.0.0.0", "tau/mpiwork/profile.0.0.0"),
     _tool("papi:stalls", "rank-0/papi_hl_output/rank_000000.json", "papi/*/*/*/*.json"),
     Target("tool.openspeedshop views", _oss, _VIEWS, (ToolError,)),
     Target("tool.openspeedshop:mpi", _oss_calls, _VIEWS, (ToolError,)),

@@ -113,7 +113,7 @@ SOME = doctor.Diagnosis(
         Finding("RDMA devices", "limited", "none", "get it"),
         Finding("tool likwid:A, likwid:B, likwid:MEM", "limited", "no likwid-perfctr", "get it"),
         Finding("tool papi:caches, papi:hits", "limited", "no such event", "get it"),
-        Finding("tool mpip, tau", "limited", "no mpicc", "get it"),
+        Finding("tool mpip", "limited", "no mpicc", "get it"),
     ],
     {},
     Matrix(
@@ -138,7 +138,7 @@ def _words(diagnosis, *, verbose: bool) -> str:
 
 
 def test_what_is_limited_is_only_named_on_a_machine_that_is_ready():
-    names = "RDMA devices, tool likwid:*, tool papi:caches, papi:hits, tool mpip, tau"
+    names = "RDMA devices, tool likwid:*, tool papi:caches, papi:hits, tool mpip"
     assert f"papi:stalls limited: {names} (-v says why" in _words(SOME, verbose=False)
 
 
