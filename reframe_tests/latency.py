@@ -1,6 +1,7 @@
 """Latency of memory, alone and next to cores that load it, with and without writers."""
 
 import re
+from math import inf, isnan
 
 import reframe as rfm
 from reframe.core.builtins import variable
@@ -9,7 +10,7 @@ from reframe_tests import membench
 from reframe_tests.binaries import CompiledMixin
 from reframe_tests.factors import fault
 from reframe_tests.mixin import NimcMixin, short_form
-from reframe_tests.workload import FLOAT, Fom, Workload, last_match, require_positive
+from reframe_tests.workload import FLOAT, Near, Within, Workload, if_printed, last_match
 
 
 @rfm.simple_test
@@ -20,7 +21,6 @@ class latency(rfm.RegressionTest, CompiledMixin, NimcMixin):
     flight are limited (Vuppalapati et al., Understanding the Host Network, SIGCOMM 2024).
     """
 
-    descr = "membench latency under RDMA writes"
     workload = "latency"
     sourcesdir = "src/membench"
     build_system = "Make"
@@ -68,29 +68,14 @@ class latency(rfm.RegressionTest, CompiledMixin, NimcMixin):
 
 short_form(latency, duration_s=1.0)
 
+_LOAD = r"^load on (\d+) cores?,"
 
-# Time of a dependent load, and what the loading cores moved meanwhile.
 
-
-def parse(stdout: str) -> Fom:
-    """Seconds per load; also what `membench.facts` finds, and
-
-    `least_s`, the latency in the fastest iteration; `load_cores` and `load_b_s`, number and total
-    rate of the cores that loaded memory, both 0 without them.
-    """
-    row = last_match(rf"^FOM latency: {FLOAT} s$", stdout, "line of the latency (FOM)")
-    least = last_match(rf"^fastest iteration: {FLOAT} s$", stdout, "line of the fastest iteration")
-    cores = re.search(r"^load on (\d+) cores?,", stdout, re.MULTILINE)
-    load_b_s = 0.0
-    if cores:
-        rate = last_match(rf"^load \w+: {FLOAT} B/s$", stdout, "line of the load's rate")
-        load_b_s = require_positive("the rate of the load", float(rate.group(1)))
-    extra = membench.facts(stdout) | {
-        "least_s": require_positive("the latency of an iteration", float(least.group(1))),
-        "load_cores": float(cores.group(1)) if cores else 0.0,
-        "load_b_s": load_b_s,
-    }
-    return Fom(float(row.group(1)), extra)
+def _load_b_s(stdout: str) -> float:
+    """Rate of the cores that load memory; 0 without them."""
+    if not re.search(_LOAD, stdout, re.MULTILINE):
+        return 0.0
+    return float(last_match(rf"^load \w+: {FLOAT} B/s$", stdout, "line of the load's rate")[1])
 
 
 WORKLOAD = Workload(
@@ -98,7 +83,23 @@ WORKLOAD = Workload(
     fom="time of a load",
     unit="s",
     better="lower",
-    sanity="the chain is one cycle over all lines and was followed for as many loads as"
-    " counted; NUMA nodes and huge pages of the memory",
-    parser=parse,
+    figure="latency_s",
+    numbers={
+        "latency_s": re.compile(rf"^FOM latency: {FLOAT} s$"),
+        "least_s": re.compile(rf"^fastest iteration: {FLOAT} s$"),
+        "load": if_printed(_LOAD),
+        "load_b_s": _load_b_s,
+        **membench.NUMBERS,
+    },
+    derived={
+        "load_cores": lambda n: 0.0 if isnan(n.load) else n.load,
+        "loads": lambda n: n.load_b_s > 0,
+    },
+    extra=("least_s", "load_cores", "load_b_s", *membench.NUMBERS),
+    proof={
+        "the chain is one cycle over all lines and was followed for as many loads as counted; NUMA"
+        " nodes and huge pages of the memory": membench.RIGHT,
+        "an iteration takes time": Within("least_s", 1e-12, inf),
+        "cores that load move bytes": Near("loads", lambda n: n.load_cores > 0),
+    },
 )

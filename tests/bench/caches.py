@@ -58,4 +58,4 @@ def _fastest_s(program: Path, array_b: int) -> float:
     """Latency of the fastest iteration at a size."""
     words = [program, "latency", "--pages", "transparent", "-d", str(SECONDS), "-s", f"{array_b}B"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
-    return latency.parse(done.stdout).extra["least_s"]
+    return latency.WORKLOAD.parse(done.stdout).extra["least_s"]
