@@ -137,14 +137,6 @@ def _too_few_cores(machine: Machine, level: Level) -> str | None:
     return None
 
 
-def _too_few_in_socket(machine: Machine, level: Level) -> str | None:
-    cores = len(machine.usable_cpus()) or machine.node_facts().cores
-    in_socket = max(1, cores // machine.node_facts().sockets)
-    if isinstance(level, int) and level >= in_socket:
-        return f"a socket of {machine.name} has {in_socket} cores, of which one is measured"
-    return None
-
-
 def layout_of(level: Level) -> tuple[int, int] | None:
     """`8x2` as 8 ranks of 2 threads a node; None for empty, the check's own. Raises ValueError."""
     if level == "":
@@ -277,10 +269,6 @@ _TABLE = (
     Factor(
         *("layout", "application", "RANKSxTHREADS of a node, such as 8x2", layout_of),
         _too_large_layout,
-        everywhere=False,
-    ),
-    Factor(
-        *("load_threads", "application", "whole numbers from 0", _whole, _too_few_in_socket),
         everywhere=False,
     ),
     Factor(
