@@ -174,14 +174,6 @@ def _no_core_spec(machine: Machine, level: Level) -> str | None:
     return _too_few_cores(machine, level)
 
 
-def _too_few_in_socket(machine: Machine, level: Level) -> str | None:
-    cores = len(machine.usable_cpus()) or machine.node_facts().cores
-    in_socket = max(1, cores // machine.node_facts().sockets)
-    if isinstance(level, int) and level >= in_socket:
-        return f"a socket of {machine.name} has {in_socket} cores, of which one is measured"
-    return None
-
-
 def _too_few_in_node(machine: Machine, level: Level) -> str | None:
     in_node = max(1, app_cores(machine) // len(machine.node_facts().numa_nodes))
     if isinstance(level, int) and level > in_node:
@@ -281,7 +273,6 @@ _OF_CHECKS = (
         *("layout", "application", "RANKSxTHREADS of a node, such as 8x2", layout_of),
         lambda machine, level: cores_lacking(level, app_cores(machine)),
     ),
-    Factor("load_threads", "application", _NUMBERS, _whole, _too_few_in_socket),
     _named("buffer", "application", PLACES, _no_such_place),
     _named("workers", "application", (*PLACES, FREE), _no_such_place),
     _named("load", "application", (IDLE, *LOADS)),

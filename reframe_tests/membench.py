@@ -103,7 +103,7 @@ short_form(membench, duration_s=1.0)
 #: What it prints of any kernel. `node` is the NUMA node that the arrays are bound to, if any;
 #: `streaming` is 1 if stores went past the caches; `huge_b` of `memory_b` lie in huge pages, if the
 #: kernel says so.
-NUMBERS: dict[str, Place] = {
+_NUMBERS: dict[str, Place] = {
     "cores": re.compile(r"^(\d+) cores?, processors?"),
     "arrays": re.compile(r"^(\d+) arrays? of \d+ bytes a core"),
     "array_b": re.compile(r"^\d+ arrays? of (\d+) bytes a core"),
@@ -113,14 +113,13 @@ NUMBERS: dict[str, Place] = {
     "huge_b": if_printed(r"^in huge pages: (\d+) of \d+ bytes$"),
     "memory_b": if_printed(r"^in huge pages: \d+ of (\d+) bytes$"),
 }
-RIGHT = "results are right"
 WORKLOAD = Workload(
     title="membench",
     fom="bandwidth while all cores are busy",
     unit="B/s",
     better="higher",
     figure="rate_b_s",
-    numbers={"rate_b_s": re.compile(rf"^FOM \w+: {FLOAT} B/s$"), **NUMBERS},
-    extra=tuple(NUMBERS),
-    proof={"every element of the arrays, and the NUMA nodes of their pages": RIGHT},
+    numbers={"rate_b_s": re.compile(rf"^FOM \w+: {FLOAT} B/s$"), **_NUMBERS},
+    extra=tuple(_NUMBERS),
+    proof={"every element of the arrays, and the NUMA nodes of their pages": "results are right"},
 )

@@ -22,7 +22,7 @@ struct line {
 };
 
 static const char *const TOKENS[] = {
-    "triad", "copy", "nt_write", "latency", "intensity", "--load", "--order", "spread", "all",
+    "triad", "copy", "nt_write", "intensity", "--order", "spread", "all",
     "--flops-per-element", "-n", "--cores", "--socket", "--cpu-node", "--cpus", "--free",
     "-m", "-s", "--llc", "--pages", "--stores", "--isa", "-d", "-j", "--help", "--", "-", "",
     "0", "1", "-1", "0-3,8", "0-", "3-0", ",", "0-99999999999", "1e999", "nan", "inf", "-inf",

@@ -24,8 +24,6 @@ WITHOUT_RAILS = machine(rails=[])
         (ALLOWED, "core_spec", 64, "leaves no core of 64 on m for the application"),
         (HERE, "layout", "8x8", None),
         (HERE, "layout", "13x5", "13x5 takes 65 cores; the application has 64"),
-        (HERE, "load_threads", 31, None),
-        (HERE, "load_threads", 32, "a socket of m has 32 cores, of which one is measured"),
         (HERE, "comm_node", 7, None),
         (HERE, "comm_node", 8, "m has 8 NUMA nodes"),
         (HERE, "buffer", "other", None),

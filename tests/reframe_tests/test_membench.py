@@ -87,12 +87,8 @@ BROKEN = {
     "passes": ("measure.c", [("i < core->passes", "i + 1 < core->passes")], ["copy"]),
     # Without --node, memory must be near its core: here another node is taken for the core's.
     "pages": ("measure.c", [("node != core->node &&", "node == core->node &&")], ["read"]),
-    # A shuffle that may leave a line in its place makes several cycles: 1 of 1024 is whole.
-    "chain": ("chain.c", [("draw(&state) % i,", "draw(&state) % (i + 1),")], ["latency"]),
-    # Loads are counted, but not made.
-    "loads": ("chain.c", [("i < loads", "i + 1 < loads")], ["latency"]),
 }
-SAID = {"pages": "on another node", "chain": "not one cycle over all lines"}
+SAID = {"pages": "on another node"}
 
 
 @pytest.mark.parametrize("what", BROKEN)
@@ -102,21 +98,16 @@ def test_what_is_broken_is_found(membench_changed, what):
     # Large enough for one pass per iteration, and small enough for many.
     words = ("-s", "64KiB", "-d", 0.02)
     for kernel in kernels:
-        one = () if kernel == "latency" else ("-n", 1)
-        refused(run(program, kernel, *one, *words), SAID.get(what, "wrong results"))
+        refused(run(program, kernel, "-n", 1, *words), SAID.get(what, "wrong results"))
     if what == "pages":
         assert run(program, "read", "--free", "-n", 1, *words).returncode == 0
 
 
 def test_the_check_refuses_what_the_machine_lacks(tmp_path):
-    words = ["--dry-run"]
-    for setting in ("membench.cores=9999", "latency.load_threads=9999"):
-        words += ["-c", f"{ROOT}/reframe_tests/{setting.partition('.')[0]}.py", "-S", setting]
-    names = "(membench|latency)"
-    done = reframe(tmp_path, "localhost", "membench", *words, name=names)
+    words = ("-S", "membench.cores=9999", "--dry-run")
+    done = reframe(tmp_path, "localhost", "membench", *words)
     assert done.returncode == 1
     assert "membench.cores: 9999 found; allowed: 1 to" in done.stdout
-    assert "latency.load_threads: 9999 found; allowed: 0 to" in done.stdout
 
 
 def test_figure_is_the_sum_of_all_cores(membench):
@@ -198,10 +189,6 @@ def test_threads_are_bound_to_cores_of_a_node_or_left_alone(membench, bound):
         (("fma",), 2, "no kernel fma"),
         (("triad", "--cpus", "0,0"), 2, "processor 0 is listed twice"),
         (("triad", "--order", "far"), 2, "--order far"),
-        (("triad", "--load", "read"), 2, "only latency has one, not triad"),
-        (("latency", "--load", "latency"), 2, "a kernel other than latency"),
-        (("latency", "--load", "read", "--llc"), 2, "exclude each other"),
-        (("latency", "--load", "read", "--cpus", "0"), 2, "--load read: no core is left for it"),
         (("copy", "--flops-per-element", 4), 2, "only intensity has them, not copy"),
         (("intensity", "--flops-per-element", 3), 2, "an even number"),
         (("triad", "-n", 5000), 2, "--cores 5000: a number from 1 to 4096"),

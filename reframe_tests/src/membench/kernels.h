@@ -24,10 +24,9 @@ struct code {
     pass_fn *cached, *streaming;
 };
 
-// CODE_CHAIN is plain C for all instruction sets (chain.c).
 enum {
     CODE_COPY, CODE_SCALE, CODE_ADD, CODE_TRIAD, CODE_READ, CODE_WRITE, CODE_MIX, CODE_INTENSITY,
-    CODE_COUNT, CODE_CHAIN = CODE_COUNT
+    CODE_COUNT
 };
 
 struct kernel {
@@ -49,7 +48,6 @@ static const struct kernel KERNELS[] = {
     {"mix", "a = a + s, in place", CODE_MIX, STORES_CACHED, 1, 16},
     {"nt_write", "a = s, past the caches", CODE_WRITE, STORES_STREAMING, 1, 8},
     {"intensity", "a = c, then a = b + s a, repeated", CODE_INTENSITY, STORES_AUTO, 3, 24},
-    {"latency", "p = *p, each line once in random order", CODE_CHAIN, STORES_CACHED, 1, 0},
 };
 enum { KERNEL_COUNT = sizeof KERNELS / sizeof KERNELS[0] };
 
