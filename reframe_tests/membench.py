@@ -13,7 +13,7 @@ from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import FLOAT, Place, Workload, count, if_printed
 
 #: Kernel -> its arrays, if more than one, which are made of whole grains.
-_ARRAYS = {"copy": 2, "scale": 2, "add": 3, "triad": 3, "intensity": 3}
+_ARRAYS = {"copy": 2, "scale": 2, "add": 3, "triad": 3}
 _GRAIN_B = 512
 
 

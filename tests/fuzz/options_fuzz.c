@@ -22,9 +22,9 @@ struct line {
 };
 
 static const char *const TOKENS[] = {
-    "triad", "copy", "nt_write", "intensity", "--order", "spread", "all",
-    "--flops-per-element", "-n", "--cores", "--socket", "--cpu-node", "--cpus", "--free",
-    "-m", "-s", "--llc", "--pages", "--stores", "--isa", "-d", "-j", "--help", "--", "-", "",
+    "triad", "copy", "nt_write", "--order", "spread", "all",
+    "-n", "--cores", "--socket", "--cpu-node", "--cpus", "--free",
+    "-m", "-s", "--pages", "--stores", "--isa", "-d", "-j", "--help", "--", "-", "",
     "0", "1", "-1", "0-3,8", "0-", "3-0", ",", "0-99999999999", "1e999", "nan", "inf", "-inf",
     "2147483648", "1e15B", "64MiB", "1e-9GiB", "0x1p10KiB", "huge", "streaming", "cached",
     "portable", "avx512", "transparent", "normal", "4096", "1023", "0,0,0", "0-4095,0-4095",
