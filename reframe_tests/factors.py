@@ -257,6 +257,7 @@ _TABLE = (
     _named("limiter", "writes", ("software", "hardware")),
     Factor("burst", "writes", _BURSTS, burst_of),
     _named("injector", "writes", _INJECTORS, _no_such_program),
+    Factor("clients", "writes", "whole numbers; 0: as the machine has origins", _whole),
     _named("direction", "writes", _DIRECTIONS),
     Factor("comm_node", "writes", "numbers of NUMA nodes", _whole, _no_such_node),
     Factor("writer_rail", "writes", rails.ALLOWED, rails.check, rails.lacking),

@@ -51,6 +51,7 @@ WRITES: dict[str, Level] = {
     "burst": NO_BURST,
     "injector": "auto",
     "direction": "write",
+    "clients": 0,
     "comm_node": -1,
     "writer_rail": rails.DEFAULT,
 }
@@ -224,6 +225,7 @@ def _writes(
         injector=injector.name,
         message_b=message_b,
         footprint_b=footprint_b,
+        clients=int(levels["clients"]) or None,
         direction=injector.direction,
         rate_b_s=None if share is not None else writing_rate_b_s(injector, str(levels["rate"])),
         rate_share=share,
@@ -274,6 +276,7 @@ def _rules(
         why = f"arm {arm} has a timetable; allowed:"
         yield "burst", levels["burst"] == NO_BURST, f"{why} {NO_BURST}"
         yield "footprint", levels["footprint"] == AUTO, f"{why} {AUTO}"
+        yield "clients", levels["clients"] == 0, f"{why} 0"
         why = f"{injector.name} cannot limit the rate of short writes (arm {arm}); allowed: full,"
         paced = rate == "full" or injector.paced_by != "agent"
         yield "rate", paced, f"{why} or injector perftest"
